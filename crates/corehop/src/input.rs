@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -88,6 +88,11 @@ fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
         return Err(Failure::says(Exit::Damaged, what));
     }
     Ok(bytes)
+}
+
+/// A text of any size, read as far as it is needed: an ordinary file, or standard input (`-`).
+pub(crate) fn stream(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
+    Ok(Box::new(BufReader::new(text_source(path)?)))
 }
 
 /// The text of a file, or of standard input (`-`); errors name it.

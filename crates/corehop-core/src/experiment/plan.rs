@@ -12,6 +12,7 @@ use super::program::{Program, ProgramError, Target};
 use super::switches::{Switches, SwitchesError};
 use super::tasks::{Tasks, TasksError};
 use crate::platform::Platform;
+use crate::workload::WorkingSet;
 
 /// The version of the plan's JSON form.
 pub const PLAN_SCHEMA: u32 = 3;
@@ -46,6 +47,21 @@ pub enum Body {
     Overheads(Overheads),
     /// Core switches by several mechanisms.
     Switches(Switches),
+}
+
+impl Body {
+    /// The working sets of jobs and of tasks.
+    pub fn working_sets(&self) -> Vec<&WorkingSet> {
+        match self {
+            Self::Jobs(jobs) => jobs.sets.iter().collect(),
+            Self::Tasks(tasks) => {
+                tasks.runs.iter().flat_map(|run| &run.tasks).map(|task| &task.set).collect()
+            }
+            Self::Gangs(_) | Self::Program(_) | Self::Overheads(_) | Self::Switches(_) => {
+                Vec::new()
+            }
+        }
+    }
 }
 
 /// Why a plan, written by hand or read back, cannot be run.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{CacheKind, CpuGroups, Fact, Latency, Power};
 use crate::platform::hash::Index;
-use crate::units::Bytes;
+use crate::units::{Bytes, Nanos};
 use crate::words::words;
 
 words! {
@@ -277,7 +277,7 @@ pub struct Drift {
     /// The standard deviation of the service time, in thousandths of its mean.
     pub spread: Fact<u32>,
     /// The mean time for which it stays the same.
-    pub hold: Fact<Latency>,
+    pub hold: Fact<Nanos>,
 }
 
 /// The requests that a core can have under way.

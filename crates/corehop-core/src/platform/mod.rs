@@ -36,8 +36,8 @@ pub use groups::CpuGroups;
 pub use hash::Index;
 pub use loss::Loss;
 pub use mechanism::{
-    Coherence, Core, Distance, Found, Home, Inclusion, LatencyRow, Lookup, Mechanism, PrefetchKind,
-    Drift, Prefetcher, Protocol, Replacement, Server, Side, Supplier, Tlb, Traffic, Writes,
+    Coherence, Core, Distance, Drift, Found, Home, Inclusion, LatencyRow, Lookup, Mechanism,
+    PrefetchKind, Prefetcher, Protocol, Replacement, Server, Side, Supplier, Tlb, Traffic, Writes,
 };
 pub use quantity::{Hertz, Latency, Power};
 pub use text::PlatformError;
@@ -272,6 +272,21 @@ pub struct Memory {
     /// The time between two lines that devices read from memory or write to it, all of them together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Fact<Latency>>,
+    /// The rows that its banks keep open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<Rows>,
+}
+
+/// The rows of memory chips. A bank keeps the row open that was read last, and what lies in that comes sooner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rows {
+    /// The size of a row, over all chips of a channel.
+    pub size: Fact<Bytes>,
+    /// The banks of a node. Neighbouring rows are in different banks.
+    pub banks: Fact<u32>,
+    /// The time that a line of an open row comes sooner than `local` and `remote` say.
+    pub saved: Fact<Latency>,
 }
 
 impl Memory {

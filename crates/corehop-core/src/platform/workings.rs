@@ -11,6 +11,9 @@ const MOST_ENTRIES: u32 = 1 << 20;
 /// The greatest spread of a service time, in thousandths of its mean.
 const MOST_SPREAD: u32 = 3_000;
 
+/// The most banks of a node: those of today have some hundreds.
+const MOST_BANKS: u32 = 1 << 16;
+
 /// The first disagreement found.
 pub(super) fn check(platform: &Platform) -> Verdict {
     for (place, cache) in platform.caches.iter().enumerate() {
@@ -26,7 +29,19 @@ pub(super) fn check(platform: &Platform) -> Verdict {
         })?;
     }
     losses(platform)?;
+    rows(platform)?;
     servers(platform)
+}
+
+fn rows(platform: &Platform) -> Verdict {
+    let Some(rows) = &platform.memory.rows else { return Ok(()) };
+    let (size, banks, line) = (rows.size.value.get(), rows.banks.value, platform.line_size().get());
+    require(size > 0 && size.is_multiple_of(line), "memory.rows.size.value".to_owned(), || {
+        format!("a row of {size} bytes is not a positive multiple of a line of {line}")
+    })?;
+    require((1..=MOST_BANKS).contains(&banks), "memory.rows.banks.value".to_owned(), || {
+        format!("a node has 1 to {MOST_BANKS} banks, not {banks}")
+    })
 }
 
 fn losses(platform: &Platform) -> Verdict {

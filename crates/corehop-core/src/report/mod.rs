@@ -8,6 +8,7 @@ mod platform_measured;
 pub mod platform_svg;
 pub mod exchange_svg;
 pub mod platform_text;
+pub mod gem5;
 pub mod table;
 pub mod figure;
 pub mod data;

@@ -175,11 +175,7 @@ impl Actors {
         self.clocks[place] = at;
         self.turns.first_again(at);
         let actor = &self.all[place];
-        if let Role::Walks(walker) = &actor.role {
-            Some(walker.coming())
-        } else {
-            None
-        }
+        if let Role::Walks(walker) = &actor.role { Some(walker.coming()) } else { None }
     }
 }
 

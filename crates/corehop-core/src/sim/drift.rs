@@ -24,8 +24,9 @@ pub(super) struct Drifting {
 }
 
 impl Drifting {
-    /// Service times around `mean`, each of which holds for a time around `hold`.
-    pub(super) fn new(drift: &Drift, mean: Picos, hold: Picos) -> Self {
+    /// Service times around `mean`.
+    pub(super) fn new(drift: &Drift, mean: Picos) -> Self {
+        let hold = drift.hold.value.get() * 1_000;
         let factors = factors(f64::from(drift.spread.value) / 1e3);
         let services = factors.map(|factor| (mean as f64 * factor).round() as Picos);
         Self { services, hold: hold.max(1), draw: Draw::new(0, 0) }
@@ -65,7 +66,8 @@ fn factors(spread: f64) -> [f64; COINS as usize + 1] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::platform::{Fact, Latency};
+    use crate::platform::Fact;
+    use crate::units::Nanos;
 
     #[test]
     fn factors_have_the_mean_one_and_the_spread_that_is_asked_for() {
@@ -87,17 +89,15 @@ mod tests {
 
     #[test]
     fn states_hold_as_long_as_stated_on_average_and_differ_from_draw_to_draw() {
-        let drift = Drift {
-            spread: Fact::assumed(450, ""),
-            hold: Fact::assumed(Latency::Picos(1_000), ""),
-        };
-        let mut drifting = Drifting::new(&drift, 3_000, 1_000);
+        let drift =
+            Drift { spread: Fact::assumed(450, ""), hold: Fact::assumed(Nanos::new(1), "") };
+        let mut drifting = Drifting::new(&drift, 3_000);
         let all: Vec<(Picos, Picos)> = (0..4_000).map(|_| drifting.next()).collect();
         let mean = |values: Vec<Picos>| values.iter().sum::<Picos>() / values.len() as Picos;
         let service = mean(all.iter().map(|it| it.0).collect());
         let hold = mean(all.iter().map(|it| it.1).collect());
         assert!(service.abs_diff(3_000) < 100 && hold.abs_diff(1_000) < 50, "{service} {hold}");
-        let mut other = Drifting::new(&drift, 3_000, 1_000);
+        let mut other = Drifting::new(&drift, 3_000);
         other.redraw(1, 7);
         assert_ne!((0..8).map(|_| other.next()).collect::<Vec<_>>(), all[..8]);
     }

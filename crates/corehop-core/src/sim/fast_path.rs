@@ -481,11 +481,7 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
     ) -> Result<u32, Stop> {
         let mut displaced = self.l2.insert(second, fill.line, fill.flags());
         if displaced.victim != NO_LINE
-            && !self.l2.displaced_inside(
-                &mut displaced,
-                (&mut self.l3, &mut self.l1),
-                self.beside,
-            )
+            && !self.l2.displaced_inside(&mut displaced, (&mut self.l3, &mut self.l1), self.beside)
         {
             let inserted = displaced.inserted(second);
             return Err(Stop::Evicted { place: 1, inserted, fill, outcome });

@@ -6,7 +6,6 @@ use serde_json::{Map, Value, json};
 use crate::experiment::{Body, Plan};
 use crate::machine::{Machine, MachineError, RunEnd, Sink};
 use crate::platform::Platform;
-use crate::workload::WorkingSet;
 
 use super::chunk::Sum;
 use super::partitioning::Partitioning;
@@ -66,17 +65,6 @@ impl SimMachine {
     }
 }
 
-/// The working sets of jobs and of tasks.
-fn working_sets(body: &Body) -> Vec<&WorkingSet> {
-    match body {
-        Body::Jobs(jobs) => jobs.sets.iter().collect(),
-        Body::Tasks(tasks) => {
-            tasks.runs.iter().flat_map(|run| &run.tasks).map(|task| &task.set).collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
 fn only_live(what: &str) -> MachineError {
     MachineError::NotPossible {
         what: what.to_owned(),
@@ -93,7 +81,7 @@ impl Machine for SimMachine {
     fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<RunEnd, MachineError> {
         let (recipe, seed, sum) = (&self.recipe, plan.seed, &mut self.sum);
         plan.check(&recipe.platform)?;
-        self.large_sampled |= working_sets(&plan.body).iter().any(|set| recipe.is_sampled(set));
+        self.large_sampled |= plan.body.working_sets().iter().any(|set| recipe.is_sampled(set));
         match &plan.body {
             Body::Jobs(jobs) => jobs::run(recipe, jobs, seed, sink, sum),
             Body::Tasks(tasks) => tasks::run(recipe, tasks, seed, sink, sum),

@@ -142,6 +142,7 @@ impl MachineState {
 
     /// As [`MachineState::take_cpu`], for a job that begins: its CPU is awake.
     pub fn begin_on(&mut self, cpu: usize) {
+        self.timing.servers.begin_anew();
         self.take_cpu(cpu);
         self.package_clock.is_up();
     }
@@ -371,7 +372,8 @@ impl MachineState {
         let mut course = self.timing.course(cpu, manner, visit.fetches);
         let ongoing = course.begin(visit, at, false);
         let wanted = std::mem::take(&mut self.wanted);
-        let mut turn = OneVisit { course, frames: &self.frames, ongoing, next: Does::of(&visit), wanted };
+        let mut turn =
+            OneVisit { course, frames: &self.frames, ongoing, next: Does::of(&visit), wanted };
         while !self.caches.visit(cpu, visit.fetches, large, &mut turn) {
             turn.course.bring(&mut turn.wanted, &mut self.caches, &self.frames);
         }

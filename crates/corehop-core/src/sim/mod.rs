@@ -76,6 +76,7 @@ pub mod times;
 pub mod translation;
 mod drift;
 pub mod servers;
+mod rows;
 mod turns;
 mod package_clock;
 mod remote_polluters;

@@ -127,6 +127,13 @@ impl Servers {
         }
     }
 
+    /// Service times that drift are others from here on: the next job begins at any time after the last one.
+    pub(super) fn begin_anew(&mut self) {
+        for instance in self.instances.iter_mut().filter(|instance| instance.drift.is_some()) {
+            instance.until = 0;
+        }
+    }
+
     /// Whether there is nothing to queue for.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
@@ -229,14 +236,12 @@ impl Described {
             platform.nodes.iter().map(|node| node.cpus.value.first().and_then(find)).collect();
         let missing = || SpecError::Missing { fact: "clock.core".to_owned() };
         let core = platform.clock.core.as_ref().map(|fact: &Fact<_>| fact.value);
-        let time = |stated: Latency| match stated {
-            Latency::Picos(picos) => Ok(picos),
-            cycles @ Latency::MilliCycles(_) => Ok(cycles.picos(core.ok_or_else(missing)?)),
+        let service = match server.service.value {
+            Latency::Picos(picos) => picos,
+            cycles @ Latency::MilliCycles(_) => cycles.picos(core.ok_or_else(missing)?),
         };
-        let service = time(server.service.value)? * weight;
-        let drift = server.drift.as_ref();
-        let drift = drift.map(|it| Ok(Drifting::new(it, service, time(it.hold.value)?)));
-        let drift = drift.transpose()?;
+        let service = service * weight;
+        let drift = server.drift.as_ref().map(|drift| Drifting::new(drift, service));
         let side = server.side.as_ref().map_or(Side::Requester, |fact| fact.value);
         Ok(Self { service, drift, of_cpu, of_node, side, first, count: instances.iter().count() })
     }

@@ -9,6 +9,7 @@ use super::hierarchy::Hierarchy;
 use super::outcome::AccessOutcome;
 use super::prefetch::Prefetcher;
 use super::remote_polluters::RemotePolluters;
+use super::rows::Rows;
 use super::servers::Servers;
 use super::spec::SpecError;
 use super::tags::Line;
@@ -24,6 +25,7 @@ const BASE_PAGE: u64 = 4 << 10;
 pub(super) struct Timing {
     times: Times,
     pub(super) servers: Servers,
+    rows: Option<Rows>,
     /// Those of each CPU.
     prefetchers: Vec<Vec<Prefetcher>>,
     pub(super) translation: Translation,
@@ -48,6 +50,7 @@ pub(super) struct Course<'a> {
     /// At the usual clock, and when it may not be up yet.
     core: [&'a CoreTimes; 2],
     servers: &'a mut Servers,
+    rows: Option<&'a mut Rows>,
     remote_polluters: &'a mut RemotePolluters,
     prefetchers: &'a mut [Prefetcher],
     finding: &'a mut Picos,
@@ -121,6 +124,7 @@ impl Timing {
         Ok(Self {
             times: Times::from_platform(platform)?,
             servers: Servers::from_platform(platform, weight)?,
+            rows: Rows::from_platform(platform, weight)?,
             prefetchers: vec![ahead; cpus],
             translation: Translation::from_platform(platform)?,
             finding: 0,
@@ -148,6 +152,7 @@ impl Timing {
             lookups: if manner.by_page { 1 } else { self.weight },
             core: [self.times.on(cpu), self.times.waking_on(cpu)],
             servers: &mut self.servers,
+            rows: self.rows.as_mut(),
             remote_polluters: &mut self.remote_polluters,
             prefetchers: &mut self.prefetchers[cpu],
             finding: &mut self.finding,
@@ -212,11 +217,23 @@ impl Course<'_> {
                 wanted.at = visit.at + waited;
                 self.look_ahead(line, outcome, wanted);
             }
-            (core.of(&outcome, home), waited)
+            (
+                core.of(&outcome, home).saturating_sub(self.from_open_row(node, line, outcome)),
+                waited,
+            )
         };
         // A write after a read waits in the store buffer and delays no access.
         if !(write && visit.reads) {
             visit.latency = time * self.weight + waited;
+        }
+    }
+
+    /// The time that a line comes sooner because it lies in an open row of memory.
+    #[inline(always)]
+    fn from_open_row(&mut self, node: usize, line: Line, outcome: AccessOutcome) -> Picos {
+        match &mut self.rows {
+            Some(rows) if outcome.supplier == Supplier::Memory => rows.read(node, line),
+            _ => 0,
         }
     }
 

@@ -12,8 +12,8 @@ use super::outcome::{Access, AccessOutcome};
 use super::replacement::{ANY, LRU, TREES};
 use super::spec::MAX_LEVELS;
 use super::tags::Line;
-use super::walker::Visit;
 use super::tags::{Block, Blocks};
+use super::walker::Visit;
 use crate::platform::{Distance, Found, Lookup, Supplier};
 
 /// A run of the loop that carries out fewer accesses than this was not worth its beginning.
@@ -88,7 +88,6 @@ pub(super) struct Three {
     empty: Vec<usize>,
 }
 
-
 fn eight(blocks: &mut Blocks) -> Option<&mut Vec<Block<8>>> {
     if let Blocks::Eight(blocks) = blocks { Some(blocks) } else { None }
 }
@@ -148,15 +147,11 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// The same by the loop. What is known of the way is kept for the next time.
-    fn visit_quickly<V: Visitor>(
-        &mut self,
-        cpu: usize,
-        fetches: bool,
-        visitor: &mut V,
-    ) -> bool {
+    fn visit_quickly<V: Visitor>(&mut self, cpu: usize, fetches: bool, visitor: &mut V) -> bool {
         let path = self.path(cpu, fetches);
         let way = self.ready(cpu, fetches, &path);
-        let mut tally = Tally { asked: way.as_ref().map_or(0, |way| way.asked), ..Tally::default() };
+        let mut tally =
+            Tally { asked: way.as_ref().map_or(0, |way| way.asked), ..Tally::default() };
         let ended = loop {
             match way.as_ref().and_then(|way| self.three(&path, way, visitor, &mut tally)) {
                 Some(Stop::Done) => break true,

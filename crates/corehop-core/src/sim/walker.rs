@@ -129,8 +129,7 @@ impl Walker {
         walker.manner.pause = changing.pause.get() * 1_000;
         let draw = Draw::new(draw.bits(), 0);
         let mut window = MovingWindow::new(changing, walker.visits() as u64, draw);
-        walker.order_of_visits =
-            VisitOrder::Changing { then: window.next_line() as usize, window };
+        walker.order_of_visits = VisitOrder::Changing { then: window.next_line() as usize, window };
         walker
     }
 

@@ -52,7 +52,8 @@ impl Lab {
     ) -> Result<(), ValidationError> {
         if !self.tables.contains_key(&table.id) {
             let plan = table.plan(platform, self)?;
-            let mut machine = self.machine(platform)?.pausing(table.pause(platform));
+            let platform = table.on(platform)?;
+            let mut machine = self.machine(&platform)?.pausing(table.pause(&platform));
             self.tables.insert(table.id.clone(), samples_of(&mut machine, &plan)?);
         }
         Ok(())

@@ -86,6 +86,18 @@ pub enum ValidationError {
     /// A placer cannot be rehearsed.
     #[error(transparent)]
     Rehearsal(#[from] RehearsalError),
+    /// The platform lacks the server that a study lets drift.
+    #[error(
+        "{study} needs a [[server]] called {server}, and {platform} has none: add it to the platform file"
+    )]
+    NoServer {
+        /// The study.
+        study: String,
+        /// The server.
+        server: String,
+        /// The platform.
+        platform: String,
+    },
     /// Samples hold no numbers.
     #[error(transparent)]
     Samples(#[from] BadInput),

@@ -27,6 +27,7 @@ macro_rules! with_tables {
 }
 
 const TABLES: &[(&str, &str, &str)] = with_tables![
+    "bastoni-spread",
     "bastoni-table3",
     "bastoni-table4",
     "waechtler-a4",
@@ -50,6 +51,7 @@ const CLAIMS: &[(&str, &str)] = described![
     "bastoni-fig3",
     "bastoni-fig4",
     "bastoni-claims",
+    "bastoni-claim-1",
     "waechtler-claims",
     "waechtler-exclusive",
 ];

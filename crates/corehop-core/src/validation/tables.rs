@@ -4,6 +4,7 @@
 //! A study names a platform, the experiment behind a printed table, and the rows that parameters of
 //! the platform were fitted on. Those rows cannot judge it: errors are stated for both parts apart.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
@@ -13,9 +14,10 @@ use super::sheet::{Judged, Role, Row, Sheet, What};
 use super::table_text::lines;
 use super::{Head, Lab, Study, StudyError, ValidationError, described, numa_home};
 use crate::experiment::{Experiment, ExperimentError, Group, Length, Plan, Synthetic};
-use crate::platform::{Fact, Hertz, Latency, Platform};
+use crate::platform::{Drift, Fact, Hertz, Latency, Platform};
 use crate::samples::Sample;
 use crate::units::{Bytes, CpuList};
+use crate::words::words;
 use crate::workload::{Absence, Changing, Event, Load, Mover, Page, Pattern, Polluter, WorkingSet};
 
 /// The smallest printed cost that an error is relative to, in microseconds.
@@ -33,6 +35,9 @@ pub struct TableStudy {
     pub platform: String,
     /// The number of samples of a cell.
     pub samples: u32,
+    /// The sizes that take fewer; None if all take as many.
+    #[serde(default)]
+    pub small: Option<Small>,
     /// The order of the accesses.
     pub pattern: Pattern,
     /// The pages of the working sets.
@@ -54,6 +59,12 @@ pub struct TableStudy {
     /// that migrates between nodes is then walked away from home, and the way back is measured.
     #[serde(default, rename = "at_home")]
     pub numa_home: bool,
+    /// The statistic that is judged: averages unless stated.
+    #[serde(default)]
+    pub judges: Statistic,
+    /// A server of the platform whose service time drifts in this study; None if none does.
+    #[serde(default)]
+    pub contention: Option<Contention>,
     /// The median error of the judged rows that is aimed at.
     pub limit: f64,
     /// The rows that parameters of the platform were fitted on.
@@ -69,6 +80,43 @@ pub struct TableStudy {
     /// The printed rows; they come from a file of their own.
     #[serde(skip)]
     pub printed: Vec<Printed>,
+}
+
+words! {
+    /// A statistic of the delays of a cell.
+    Statistic, "a statistic" {
+        /// Their mean.
+        Average = "avg",
+        /// Their standard deviation.
+        Deviation = "std",
+    }
+}
+
+impl Default for Statistic {
+    fn default() -> Self {
+        Self::Average
+    }
+}
+
+/// Small working sets with a number of samples of their own: where every set of every cache is simulated for them, a sample
+/// tells of many times the lines.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Small {
+    /// The largest of them.
+    pub up_to: Bytes,
+    /// Their number of samples.
+    pub samples: u32,
+}
+
+/// Contention that lasts: a server whose service time drifts.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Contention {
+    /// The server's name in the platform file.
+    pub server: String,
+    /// How it drifts.
+    pub drift: Drift,
 }
 
 /// Rows of these sizes, whatever the event, that tell of an effect that is not simulated.
@@ -168,15 +216,32 @@ impl TableStudy {
         let sets: Vec<WorkingSet> = self.sizes().into_iter().map(|wss| self.set(wss)).collect();
         let idle = self.load() == Load::Idle;
         let absence = if idle { Absence::Nothing } else { Absence::Load };
-        let group = |(label, events): (&str, Vec<Event>)| Group {
-            load: self.load(),
-            sets: sets.clone(),
-            events,
-            length: self.lengths[label],
-            absence,
-            samples,
+        let up_to = self.small.as_ref().map_or(Bytes::new(0), |small| small.up_to);
+        let few = self.small.as_ref().map_or(samples, |small| small.samples.min(samples));
+        let small = sets.partition_point(|set| set.wss <= up_to);
+        let (small, others) = sets.split_at(small);
+        let parts = [(small, few), (others, samples)];
+        let group =
+            |(label, events): (&str, Vec<Event>), (sets, samples): (&[WorkingSet], u32)| Group {
+                load: self.load(),
+                sets: sets.to_vec(),
+                events,
+                length: self.lengths[label],
+                absence,
+                samples,
+            };
+        let of_length = |of: (&str, Vec<Event>)| {
+            let parts = parts.into_iter().filter(|(sets, _)| !sets.is_empty());
+            parts.map(|part| group(of.clone(), part)).collect::<Vec<_>>()
         };
-        synthetic(self.by_length().into_iter().map(group).collect(), CpuList::default())
+        let groups = self.by_length().into_iter().flat_map(of_length).collect();
+        synthetic(groups, CpuList::default())
+    }
+
+    /// What a value stands on, beside the number of samples.
+    fn basis(&self) -> String {
+        let few = |it: &Small| format!("samples a cell, {} up to {}", it.samples, it.up_to);
+        self.small.as_ref().map_or_else(|| "samples a cell".to_owned(), few)
     }
 
     /// The plan of [`TableStudy::experiment`], its jobs taken home where the study says so.
@@ -191,6 +256,28 @@ impl TableStudy {
             numa_home::bring(&mut plan, platform);
         }
         Ok(plan)
+    }
+
+    /// The platform with the server that drifts in this study.
+    ///
+    /// # Errors
+    /// If the platform has no such server.
+    pub(super) fn on<'a>(
+        &self,
+        platform: &'a Platform,
+    ) -> Result<Cow<'a, Platform>, ValidationError> {
+        let Some(Contention { server, drift }) = &self.contention else {
+            return Ok(Cow::Borrowed(platform));
+        };
+        let mut platform = platform.clone();
+        let found = platform.servers.iter_mut().find(|it| it.name == *server);
+        let found = found.ok_or_else(|| ValidationError::NoServer {
+            study: self.id.clone(),
+            server: server.clone(),
+            platform: platform.id.clone(),
+        })?;
+        found.drift = Some(drift.clone());
+        Ok(Cow::Owned(platform))
     }
 
     /// The cells of [`TableStudy::experiment`], in their order.
@@ -217,7 +304,7 @@ impl TableStudy {
         let joined = |row: &Printed| {
             let key = (row.length.clone(), row.wss_kib, row.event);
             let values = &delays[cells.iter().position(|cell| *cell == key)?];
-            Some(row.beside(values, self.role(row)))
+            Some(row.beside(values, self.role(row), self.judges))
         };
         self.printed.iter().filter_map(joined).collect()
     }
@@ -274,10 +361,10 @@ impl Study for TableStudy {
     fn judge(&self, platform: &Platform, lab: &mut Lab) -> Result<Sheet, ValidationError> {
         lab.simulate(self, platform)?;
         let rows = self.join(lab.of_table(&self.id));
-        let order = Some(Order::of(&rows));
+        let order = (self.judges == Statistic::Average).then(|| Order::of(&rows));
         let cost = Judged { order, ..Judged::new(COST, Some(self.limit)) };
-        let basis = (lab.samples(self.samples), "samples a cell");
-        Ok(Sheet::judged(self.head(), basis, rows, vec![cost]))
+        let basis = self.basis();
+        Ok(Sheet::judged(self.head(), (lab.samples(self.samples), &basis), rows, vec![cost]))
     }
 }
 
@@ -285,8 +372,8 @@ impl Study for TableStudy {
 const COST: &str = "µs";
 
 impl Printed {
-    /// It beside simulated values in microseconds. Only averages are judged.
-    fn beside(&self, values: &[f64], role: Role) -> Row {
+    /// It beside simulated values in microseconds. Only the statistic that is judged has an error that counts.
+    fn beside(&self, values: &[f64], role: Role, judges: Statistic) -> Row {
         let simulated = statistic(&self.statistic, values);
         Row {
             what: What::Cost {
@@ -295,7 +382,7 @@ impl Printed {
                 statistic: self.statistic.clone(),
                 wss_kib: self.wss_kib,
             },
-            quantity: (self.statistic == "avg").then_some(COST),
+            quantity: (self.statistic == judges.word()).then_some(COST),
             printed: self.cost_us,
             simulated: Some(simulated),
             n: Some(values.len()),
@@ -398,7 +485,7 @@ mod tests {
     fn errors_are_relative_to_what_was_printed_and_to_a_microsecond_at_least() {
         let study = study();
         let row = |at: usize, values: &[f64]| {
-            study.printed[at].beside(values, Role::Judged).error.unwrap()
+            study.printed[at].beside(values, Role::Judged, Statistic::Average).error.unwrap()
         };
         assert!((row(0, &[0.7]) - 0.2).abs() < 1e-12);
         assert!((row(1, &[6.0, 6.0]) - 0.25).abs() < 1e-12);
@@ -408,8 +495,9 @@ mod tests {
     fn rows_that_were_fitted_on_do_not_judge() {
         let study = study();
         let rows = study.printed.iter();
-        let rows: Vec<Row> =
-            rows.map(|row| row.beside(&[row.cost_us * 1.1], study.role(row))).collect();
+        let rows: Vec<Row> = rows
+            .map(|row| row.beside(&[row.cost_us * 1.1], study.role(row), Statistic::Average))
+            .collect();
         let cost = Judged::new(COST, None);
         let judged = errors(&rows, &cost, Role::Judged).unwrap();
         assert_eq!((judged.rows, errors(&rows, &cost, Role::Fitted).unwrap().rows), (3, 1));
@@ -421,8 +509,9 @@ mod tests {
         let mut study = study();
         study.not_modelled.push(NotModelled { wss_kib: vec![64], why: "too large".to_owned() });
         let rows = study.printed.iter();
-        let rows: Vec<Row> =
-            rows.map(|row| row.beside(&[row.cost_us * 3.0], study.role(row))).collect();
+        let rows: Vec<Row> = rows
+            .map(|row| row.beside(&[row.cost_us * 3.0], study.role(row), Statistic::Average))
+            .collect();
         let counts = [Role::Judged, Role::Fitted, Role::NotModelled]
             .map(|role| errors(&rows, &Judged::new(COST, None), role).map_or(0, |it| it.rows));
         assert_eq!((counts, Order::of(&rows).pairs), ([2, 0, 2], 1));
@@ -434,8 +523,9 @@ mod tests {
         let study = study();
         let simulated = |factors: [f64; 4]| {
             let rows = study.printed.iter().zip(factors);
-            let rows: Vec<Row> =
-                rows.map(|(row, by)| row.beside(&[row.cost_us * by], Role::Judged)).collect();
+            let rows: Vec<Row> = rows
+                .map(|(row, by)| row.beside(&[row.cost_us * by], Role::Judged, Statistic::Average))
+                .collect();
             Order::of(&rows)
         };
         assert_eq!(simulated([1.0; 4]), Order { pairs: 2, agree: 2 });

@@ -426,6 +426,13 @@ impl Machine for LiveMachine {
         if let Some(why) = &self.left_behind {
             return Err(MachineError::Refused(why.clone()));
         }
+        if let Some(trace) = plan.body.working_sets().iter().find_map(|set| set.trace.as_ref()) {
+            return Err(MachineError::NotPossible {
+                what: format!("the trace {}", trace.name),
+                why: "here its list of addresses would go through the caches beside it".to_owned(),
+                remedy: "name a simulated machine, for example `--on xeon_x5650`".to_owned(),
+            });
+        }
         let ended = match &plan.body {
             Body::Jobs(jobs) => self.run_phases(jobs, plan.seed, sink),
             Body::Tasks(tasks) => self.run_tasks(tasks, plan.seed, sink),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use corehop_core::model::restless;
 use corehop_core::platform::{Affinity, Platform};
-use corehop_core::report::{platform_svg, platform_text};
+use corehop_core::report::{gem5, platform_svg, platform_text};
 use corehop_linux::discover::{DiscoverError, SysRoot, discover};
 use corehop_linux::probe::{observe, watch};
 use indicatif::ProgressBar;
@@ -35,6 +35,9 @@ pub(crate) struct Args {
     /// Draw the machine as SVG.
     #[arg(long, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
+    /// Write a configuration of gem5 (its classic caches; the head of the file says what it cannot express).
+    #[arg(long, value_name = "FILE.py")]
+    gem5: Option<PathBuf>,
     #[command(flatten)]
     force: Force,
     /// Describe the machine whose sys/ and proc/ were copied to this folder.
@@ -57,7 +60,7 @@ pub(crate) struct Args {
 struct CalibrationArgs {
     /// Measure, and find the numbers with which the simulated machine does what this host does (some three minutes). Writes
     /// FILE.toml and, beside it, the live samples (`FILE.parquet`). Prints live beside simulated, cell by cell.
-    #[arg(long, requires = "output", conflicts_with_all = ["platform", "sysfs_root", "measure", "svg"])]
+    #[arg(long, requires = "output", conflicts_with_all = ["platform", "sysfs_root", "measure", "svg", "gem5"])]
     calibrate: bool,
     /// Go on with an interrupted calibration: what its FILE.parquet has is not measured again
     #[arg(long, requires = "calibrate")]
@@ -71,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(file) = args.output.as_ref().filter(|_| args.calibration.calibrate) {
         return calibrate::run(args, file);
     }
-    let (output, svg) = outputs(args)?;
+    let (output, svg, gem5) = outputs(args)?;
     let mut platform = match (&args.platform, &args.sysfs_root) {
         (Some(name), _) => input::platform(name)?,
         (None, Some(copy)) => found(&SysRoot::at(copy))?,
@@ -89,6 +92,10 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(file) = svg {
         file.write(platform_svg::draw(&platform))?;
     }
+    if let Some(file) = gem5 {
+        let script = gem5::script(&platform);
+        file.write(script.map_err(|error| Failure::new(Exit::NotPossible, error))?)?;
+    }
     if args.json {
         print(&format!("{:#}\n", json(&platform)))?;
     } else {
@@ -97,13 +104,18 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The files to write: the description and the drawing.
-fn outputs(args: &Args) -> Result<(Option<OutputFile>, Option<OutputFile>), Failure> {
+/// The files to write: the description, the drawing, and the configuration of gem5.
+fn outputs(args: &Args) -> Result<(Wanted, Wanted, Wanted), Failure> {
     let mut others: Vec<&Path> = args.platform.iter().map(Path::new).collect();
     let output = OutputFile::if_asked(args.output.as_ref(), &others, args.force)?;
     others.extend(args.output.as_deref());
-    Ok((output, OutputFile::if_asked(args.svg.as_ref(), &others, args.force)?))
+    let svg = OutputFile::if_asked(args.svg.as_ref(), &others, args.force)?;
+    others.extend(args.svg.as_deref());
+    Ok((output, svg, OutputFile::if_asked(args.gem5.as_ref(), &others, args.force)?))
 }
+
+/// A file that may have been asked for.
+type Wanted = Option<OutputFile>;
 
 /// Measures this host, watches it, and enters the results. Shows its progress on a terminal.
 fn measure(platform: &mut Platform, long: Duration) -> Result<(), Failure> {

@@ -135,6 +135,7 @@ impl From<ValidationError> for Failure {
             ValidationError::Study(error) => Self::new(Exit::Damaged, error),
             ValidationError::Experiment(error) => error.into(),
             ValidationError::Machine(error) => error.into(),
+            ValidationError::NoServer { .. } => Self::new(Exit::NotPossible, error),
             ValidationError::Rehearsal(error) => Self::new(Exit::NotPossible, error),
             ValidationError::Samples(error) => Self::new(Exit::Failed, error),
         }

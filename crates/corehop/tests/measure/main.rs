@@ -22,6 +22,7 @@ mod refused;
 mod replicates;
 mod simulated;
 mod terminal;
+mod traces;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_corehop");
 

@@ -5,3 +5,4 @@ mod dice;
 mod invariants;
 mod twins;
 mod by_hand;
+mod traces;

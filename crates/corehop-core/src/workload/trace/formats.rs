@@ -99,7 +99,8 @@ fn view(line: &str) -> Option<Item> {
     let address = words.get(unit + 2).filter(|_| words.get(unit + 1) == Some(&"@"))?;
     let address = hex(address.strip_prefix("0x")?)?;
     let size = words[unit - 1].parse().ok()?;
-    let thread = unit.checked_sub(3).and_then(|place| words[place].trim_start_matches('T').parse().ok());
+    let thread =
+        unit.checked_sub(3).and_then(|place| words[place].trim_start_matches('T').parse().ok());
     let (reads, writes) = match words[unit - 2] {
         "ifetch" => return Some(Item::Instruction),
         "read" => (true, false),
@@ -197,10 +198,7 @@ mod tests {
         let item = |line| Format::View.item(line);
         let new = "          24           7:     3256418 read         8 byte(s) @ 0x00007ffd4b1d8c88 by PC 0x00007f1";
         assert_eq!(item(new), data(0x7ffd_4b1d_8c88, 8, "r", Some(3_256_418)));
-        assert_eq!(
-            item("T42  write  4 byte(s) @ 0x10 by PC 0x20"),
-            data(0x10, 4, "w", Some(42))
-        );
+        assert_eq!(item("T42  write  4 byte(s) @ 0x10 by PC 0x20"), data(0x10, 4, "w", Some(42)));
         assert_eq!(item(" 1 2: 3 ifetch 3 byte(s) @ 0x10 48 89 e7"), Some(Item::Instruction));
         assert_eq!(item(" 1 2: 3 pref-HW 64 byte(s) @ 0x40 by PC 0x1"), Some(Item::Other));
         assert_eq!(item("  1  0: 3 <marker: version 7>"), Some(Item::Other));

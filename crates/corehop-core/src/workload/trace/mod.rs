@@ -112,7 +112,9 @@ impl Trace {
         visits: &[Visit],
     ) -> Self {
         let mut before = 0;
-        let mut difference = |page: &u64| vlq::Number::from(page.wrapping_sub(std::mem::replace(&mut before, *page)) as i64);
+        let mut difference = |page: &u64| {
+            vlq::Number::from(page.wrapping_sub(std::mem::replace(&mut before, *page)) as i64)
+        };
         let pages = vlq::text(pages.iter().map(&mut difference));
         let mut before = 0;
         let numbers = visits.iter().flat_map(|visit| {
@@ -135,10 +137,17 @@ impl Trace {
             page = page.wrapping_add(difference as u64);
             page
         };
-        let pages: Vec<u64> =
-            vlq::numbers(&self.pages).ok_or_else(|| self.damaged("its pages"))?.into_iter().map(next).collect();
+        let pages: Vec<u64> = vlq::numbers(&self.pages)
+            .ok_or_else(|| self.damaged("its pages"))?
+            .into_iter()
+            .map(next)
+            .collect();
         let ascends = pages.is_sorted_by(|one, other| one < other);
-        if ascends && !pages.is_empty() { Ok(pages) } else { Err(self.damaged("the order of its pages")) }
+        if ascends && !pages.is_empty() {
+            Ok(pages)
+        } else {
+            Err(self.damaged("the order of its pages"))
+        }
     }
 
     /// Its visits.

@@ -77,7 +77,9 @@ pub enum ReadError {
         lines: u64,
     },
     /// The window is empty.
-    #[error("{name} has {accesses} accesses to data{of_thread}, and {skip} were to be skipped: skip fewer")]
+    #[error(
+        "{name} has {accesses} accesses to data{of_thread}, and {skip} were to be skipped: skip fewer"
+    )]
     Short {
         /// The name of the file.
         name: String,
@@ -113,11 +115,7 @@ impl Read {
     ///
     /// # Errors
     /// [`ReadError`] says what is wrong with the file, and the remedy.
-    pub fn from(
-        mut input: impl BufRead,
-        name: &str,
-        window: Window,
-    ) -> Result<Self, ReadError> {
+    pub fn from(mut input: impl BufRead, name: &str, window: Window) -> Result<Self, ReadError> {
         let io = |error| ReadError::Io { name: name.to_owned(), error };
         if let Some((what, remedy)) = binary(input.fill_buf().map_err(io)?) {
             return Err(ReadError::Binary { name: name.to_owned(), what, remedy });
@@ -127,7 +125,8 @@ impl Read {
         let (mut bytes, mut number, mut cut) = (Vec::new(), 0_u64, None);
         while tally.accesses < window.take.min(MOST_ACCESSES) {
             bytes.clear();
-            let length = std::io::Read::take(&mut input, LONGEST_LINE).read_until(b'\n', &mut bytes);
+            let length =
+                std::io::Read::take(&mut input, LONGEST_LINE).read_until(b'\n', &mut bytes);
             if length.map_err(io)? == 0 {
                 break;
             }
@@ -150,7 +149,8 @@ impl Read {
         let unknown = || ReadError::Unknown { name: name.to_owned(), lines: number };
         let source = format.ok_or_else(unknown)?.source();
         if tally.visits.is_empty() {
-            let of_thread = thread.map_or_else(String::new, |thread| format!(" of thread {thread}"));
+            let of_thread =
+                thread.map_or_else(String::new, |thread| format!(" of thread {thread}"));
             let (accesses, skip) = (tally.seen, window.skip);
             return Err(ReadError::Short { name: name.to_owned(), accesses, of_thread, skip });
         }
@@ -167,7 +167,10 @@ impl Tally {
             Some(Item::Foreign(name)) => self.foreign = Some(name),
             Some(Item::Instruction) => self.pending = self.pending.saturating_add(1),
             Some(Item::Data(access)) => {
-                if access.thread.is_some() && *thread.get_or_insert(access.thread.unwrap_or(0)) != access.thread.unwrap_or(0) {
+                if access.thread.is_some()
+                    && *thread.get_or_insert(access.thread.unwrap_or(0))
+                        != access.thread.unwrap_or(0)
+                {
                     self.others += 1;
                     self.pending = 0;
                     return;
@@ -221,11 +224,16 @@ impl Tally {
     ) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(line) = cut {
-            notes.push(format!("{name} ends within line {line}: it was cut off there, and what is before is used"));
+            notes.push(format!(
+                "{name} ends within line {line}: it was cut off there, and what is before is used"
+            ));
         }
         if self.accesses < window.take {
             let has = if cut.is_some() { "what is left of it has" } else { "it has" };
-            notes.push(format!("{name}: {has} {} accesses of the {} asked for", self.accesses, window.take));
+            notes.push(format!(
+                "{name}: {has} {} accesses of the {} asked for",
+                self.accesses, window.take
+            ));
         }
         if let (Some(thread), 1..) = (thread, self.others) {
             notes.push(format!(
@@ -234,7 +242,10 @@ impl Tally {
             ));
         }
         if self.unknown > 0 {
-            notes.push(format!("{name}: {} lines are not of the format {source} and are left out", self.unknown));
+            notes.push(format!(
+                "{name}: {} lines are not of the format {source} and are left out",
+                self.unknown
+            ));
         }
         if let Some(architecture) = self.foreign {
             notes.push(format!(
@@ -341,7 +352,8 @@ mod tests {
 
     #[test]
     fn what_is_no_trace_is_refused_with_its_kind() {
-        let error = |bytes: &[u8]| Read::from(bytes, "it", Window::default()).unwrap_err().to_string();
+        let error =
+            |bytes: &[u8]| Read::from(bytes, "it", Window::default()).unwrap_err().to_string();
         assert!(error(b"PERFILE2\x00").contains("perf mem report -D"));
         assert!(error(b"2ELIFREP\x00").contains("another byte order"));
         assert!(error(b"\x1f\x8b\x08").contains("gzip"));
@@ -357,11 +369,14 @@ mod tests {
         let trace = read(LACKEY, Window::default()).unwrap().trace;
         let json = serde_json::to_string(&trace).unwrap();
         assert_eq!(serde_json::from_str::<Trace>(&json).unwrap(), trace);
-        for (from, to) in [("\"visits\":\"", "\"visits\":\"?"), ("\"visits\":\"", "\"visits\":\"//////A")] {
+        for (from, to) in
+            [("\"visits\":\"", "\"visits\":\"?"), ("\"visits\":\"", "\"visits\":\"//////A")]
+        {
             let damaged: Trace = serde_json::from_str(&json.replace(from, to)).unwrap();
             assert!(damaged.visits().unwrap_err().to_string().contains("job.trace is damaged"));
         }
-        let empty: Trace = serde_json::from_str(&json.replace("\"pages\":\"", "\"pages\":\"B")).unwrap();
+        let empty: Trace =
+            serde_json::from_str(&json.replace("\"pages\":\"", "\"pages\":\"B")).unwrap();
         assert!(empty.wss().is_err());
     }
 }

@@ -13,6 +13,7 @@ use super::loads::LoadArgs;
 use super::partitioning::Sampled;
 use super::plan::refused;
 use super::to::{Draws, Extent, Precise, To};
+use super::trace::TraceArgs;
 use crate::exit::{Exit, Failure};
 
 /// The samples of each step of `conditions`: two batches of a cell of some milliseconds, with equally many in
@@ -80,6 +81,8 @@ struct OwnArgs {
     /// Your own job: a function in a shared library
     #[arg(long, value_name = "LIB.so:FUNCTION", help_heading = "Instead of the preset's values")]
     workload: Option<String>,
+    #[command(flatten)]
+    trace: TraceArgs,
 }
 
 /// The absences of jobs.
@@ -209,13 +212,15 @@ impl Shared {
 }
 
 impl SetArgs {
-    fn enter(&self, own: &OwnArgs, overrides: &mut Overrides) {
+    fn enter(&self, own: &OwnArgs, overrides: &mut Overrides) -> Result<(), Failure> {
         overrides.wss.clone_from(&self.wss);
         overrides.write_ratios.clone_from(&self.write_ratio);
         (overrides.pattern, overrides.page) = (self.pattern, self.page);
         (overrides.chains, overrides.node) = (self.chains, self.node);
         overrides.fresh_frames = own.fresh_frames;
         overrides.workload.clone_from(&own.workload);
+        overrides.trace = own.trace.set()?;
+        Ok(())
     }
 }
 
@@ -231,7 +236,7 @@ impl Synthetic {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         let platform = self.shared.to.platform()?;
         let mut overrides = self.shared.overrides();
-        self.sets.enter(&self.own, &mut overrides);
+        self.sets.enter(&self.own, &mut overrides)?;
         self.away.enter(&mut overrides);
         overrides.preemptor_sizes.clone_from(&self.preemptor_wss);
         overrides.passes = self.passes;
@@ -248,7 +253,7 @@ impl AccessTime {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         let platform = self.shared.to.platform()?;
         let mut overrides = self.shared.overrides();
-        self.sets.enter(&self.own, &mut overrides);
+        self.sets.enter(&self.own, &mut overrides)?;
         let mut experiment = self.shared.preset.access_time(&platform);
         overrides.access_time(&mut experiment);
         self.shared.carry_out(platform, &experiment)
@@ -271,7 +276,7 @@ impl PolluterSweep {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         let platform = self.shared.to.platform()?;
         let mut overrides = self.shared.overrides();
-        self.sets.enter(&self.own, &mut overrides);
+        self.sets.enter(&self.own, &mut overrides)?;
         overrides.length = self.length.map(Length::Fixed);
         overrides.preemptor.clone_from(&self.preemptor);
         self.load.enter(&platform, &mut overrides)?;
@@ -286,7 +291,7 @@ impl Conditions {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         let platform = self.shared.to.platform()?;
         let mut overrides = self.shared.overrides();
-        self.sets.enter(&self.own, &mut overrides);
+        self.sets.enter(&self.own, &mut overrides)?;
         self.away.enter(&mut overrides);
         self.load.enter(&platform, &mut overrides)?;
         let mut experiment = self.shared.preset.conditions(&platform);

@@ -15,6 +15,7 @@ mod program;
 mod schedule_sensitive;
 pub(super) mod shared_data;
 mod to;
+mod trace;
 
 use crate::exit::{Exit, Failure};
 

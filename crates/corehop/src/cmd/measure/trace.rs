@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The job that a trace is: a program's accesses, from a file.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use corehop_core::workload::WorkingSet;
+use corehop_core::workload::trace::{MOST_ACCESSES, Read, ReadError, Window};
+
+use crate::exit::{Exit, Failure};
+use crate::{input, output};
+
+/// A trace in place of a working set.
+#[derive(Debug, clap::Args)]
+pub(super) struct TraceArgs {
+    /// A program's accesses in place of the working sets, as lackey, DynamoRIO's view or memtrace, or `perf mem report -D`
+    /// print them (`-`: stdin); on simulated machines
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["workload", "wss", "write_ratio", "pattern", "chains"],
+        help_heading = "Instead of the preset's values"
+    )]
+    trace: Option<PathBuf>,
+    /// Accesses of the trace to skip
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        requires = "trace",
+        help_heading = "Instead of the preset's values"
+    )]
+    trace_skip: u64,
+    /// Accesses of the trace to take
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = Window::default().take,
+        value_parser = clap::value_parser!(u64).range(1..=MOST_ACCESSES),
+        requires = "trace",
+        help_heading = "Instead of the preset's values"
+    )]
+    trace_take: u64,
+    /// The thread of the trace; default: the first one in it
+    #[arg(
+        long,
+        value_name = "TID",
+        requires = "trace",
+        help_heading = "Instead of the preset's values"
+    )]
+    trace_thread: Option<u64>,
+}
+
+impl TraceArgs {
+    /// The working set of the trace, if there is one.
+    pub(super) fn set(&self) -> Result<Option<WorkingSet>, Failure> {
+        let Some(path) = &self.trace else { return Ok(None) };
+        let name = if path.as_os_str() == "-" {
+            "stdin".to_owned()
+        } else {
+            path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+        };
+        let window =
+            Window { skip: self.trace_skip, take: self.trace_take, thread: self.trace_thread };
+        let read = Read::from(input::stream(path)?, &name, window).map_err(refused)?;
+        read.notes.iter().for_each(|note| output::note(note));
+        let set = WorkingSet::of_trace(Arc::new(read.trace));
+        set.map(Some).map_err(|error| Failure::new(Exit::Damaged, error))
+    }
+}
+
+fn refused(error: ReadError) -> Failure {
+    let exit = match error {
+        ReadError::Io { .. } => Exit::Failed,
+        ReadError::Short { .. } => Exit::Usage,
+        ReadError::Binary { .. } | ReadError::Unknown { .. } => Exit::Damaged,
+    };
+    Failure::new(exit, error)
+}
