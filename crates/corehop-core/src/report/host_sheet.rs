@@ -7,7 +7,7 @@ use super::table::{micros, plain};
 use crate::calibration::Number;
 use crate::units::Bytes;
 use crate::validation::aim::Errors;
-use crate::validation::host::{Beside, HostSheet, Part};
+use crate::validation::host::{AIMS, Beside, HostSheet, Part};
 
 /// The numbers of a calibration, and how sure each is.
 pub fn numbers(numbers: &[Number]) -> String {
@@ -114,7 +114,10 @@ fn aims(sheet: &HostSheet) -> String {
     } else {
         format!("not reached: {}", missed.join("; "))
     };
-    format!("aims (median 20 %, 90th percentile 50 %, 95 % of the order): {outcome}\n")
+    let [median, p90, order] = AIMS.map(|share| 100.0 * share);
+    format!(
+        "aims (median {median:.0} %, 90th percentile {p90:.0} %, {order:.0} % of the order): {outcome}\n"
+    )
 }
 
 #[cfg(test)]

@@ -48,6 +48,8 @@ pub(super) struct Policy {
     every: u32,
     /// Of a matrix: the rows beyond the ways.
     beyond: u64,
+    /// Of a tree: the nodes with ways on their right.
+    forks: u64,
     /// Of nibbles: where the last one is.
     last: u32,
     /// The effect of hits and fills; the caches of a level share it.
@@ -168,6 +170,7 @@ impl Policy {
             ways,
             every: all(ways),
             beyond: if ways < 8 { u64::MAX << (8 * ways) } else { 0 },
+            forks: forks(ways),
             last: 4 * (ways - 1),
             hits: Arc::new(Uses::new(form, ways, true, on_hit)),
             fills: Arc::new(Uses::new(form, ways, false, on_fill)),
@@ -287,7 +290,7 @@ impl Policy {
             Form::Matrix => Some(oldest_row(word | self.beyond)),
             Form::Nibbles => Some((word >> self.last) as u32 & 15),
             Form::BitPlru => Some(lowest(!(word as u32) & self.every, self.every)),
-            Form::Tree if self.ways.is_power_of_two() => Some(self.leaf_of_all(word)),
+            Form::Tree => Some(self.leaf_of_all(word)),
             _ => None,
         }
     }
@@ -304,7 +307,7 @@ impl Policy {
         if self.form == Form::BitPlru {
             return lowest(!(*word as u32) & allowed, allowed);
         }
-        if self.form == Form::Tree && allowed == self.every && self.ways.is_power_of_two() {
+        if self.form == Form::Tree && allowed == self.every {
             return self.leaf_of_all(*word);
         }
         self.victim_rarely(word, ranks, allowed)
@@ -340,14 +343,14 @@ impl Policy {
         }
     }
 
-    /// Down a full tree, to the side that each node says.
+    /// Down the tree, to the side that each node says, unless no way is there.
     #[inline(always)]
     fn leaf_of_all(&self, word: u64) -> u32 {
-        let mut node = 1;
-        while node < self.ways {
+        let (mut node, leaves, word) = (1, self.ways.next_power_of_two(), word & self.forks);
+        while node < leaves {
             node = 2 * node + (word >> node) as u32 % 2;
         }
-        node - self.ways
+        node - leaves
     }
 
     /// Down the tree, to the side that each node says unless nothing there is allowed.
@@ -370,6 +373,20 @@ impl Policy {
         self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (self.state >> 32) as u32
     }
+}
+
+/// The nodes of the tree over so many ways that have a way on their right.
+fn forks(ways: u32) -> u64 {
+    let leaves = ways.next_power_of_two();
+    let has = |node: &u32| {
+        // The leftmost leaf below the node's right child.
+        let mut leaf = 2 * node + 1;
+        while leaf < leaves {
+            leaf *= 2;
+        }
+        leaf - leaves < ways
+    };
+    (1..leaves).filter(has).fold(0, |forks, node| forks | 1 << node)
 }
 
 /// The way whose row is empty: it was used after none. Rows beyond the ways are to be full.

@@ -100,19 +100,24 @@ impl Aim {
     }
 }
 
-/// The errors beyond the aim. An error that is no number is.
-fn missed(errors: Errors, order: Option<Order>, median: f64, p90: f64) -> Vec<String> {
+/// The errors beyond a median and a 90th percentile, each in words. An error that is no number is.
+pub(super) fn errors_beyond(errors: Errors, median: f64, p90: f64) -> Vec<String> {
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let beyond = |name: &str, error: f64, limit: f64| {
         let within = error <= limit;
         (!within).then(|| format!("{name} is {}, above {}", percent(error), percent(limit)))
     };
+    let median = beyond("the median error", errors.median, median);
+    let p90 = beyond("the 90th percentile", errors.p90, p90);
+    median.into_iter().chain(p90).collect()
+}
+
+/// What is beyond the aim.
+fn missed(errors: Errors, order: Option<Order>, median: f64, p90: f64) -> Vec<String> {
     let turned = order.filter(|order| order.agree < order.pairs).map(|order| {
         format!("{} of {} pairs of events are in the printed order", order.agree, order.pairs)
     });
-    let median = beyond("the median error", errors.median, median);
-    let p90 = beyond("the 90th percentile", errors.p90, p90);
-    median.into_iter().chain(p90).chain(turned).collect()
+    errors_beyond(errors, median, p90).into_iter().chain(turned).collect()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::aim::{Errors, Order};
+use super::aim::{Errors, Order, errors_beyond};
 use crate::calibration::{self, HUGE, States, is_own};
 use crate::experiment::{Experiment, Group, Preset};
 use crate::machine::samples_of;
@@ -104,7 +104,7 @@ pub struct HostSheet {
 
 /// The aims: half of the judged cells are within the first error, nine in ten within the second, and at least this share of
 /// the pairs that differ come in the live order.
-const AIMS: [f64; 3] = [0.2, 0.5, 0.95];
+pub(crate) const AIMS: [f64; 3] = [0.2, 0.5, 0.95];
 
 impl HostSheet {
     /// The aims that are missed, each in words; none where all are reached.
@@ -114,11 +114,6 @@ impl HostSheet {
             return vec!["no cell is left to judge: the samples have none of the quick experiment's cells with a delay".to_owned()];
         };
         let percent = |it: f64| 100.0 * it;
-        let beyond = |name: &str, error: f64, limit: f64| {
-            (error > limit).then(|| {
-                format!("{name} is {:.1} %, above {:.0} %", percent(error), percent(limit))
-            })
-        };
         let share = self.order.agree as f64 / self.order.pairs.max(1) as f64;
         let turned = (self.order.pairs > 0 && share < order).then(|| {
             format!(
@@ -127,9 +122,7 @@ impl HostSheet {
                 percent(order)
             )
         });
-        let median = beyond("the median error", judged.median, median);
-        let p90 = beyond("the 90th percentile", judged.p90, p90);
-        median.into_iter().chain(p90).chain(turned).collect()
+        errors_beyond(judged, median, p90).into_iter().chain(turned).collect()
     }
 }
 

@@ -57,6 +57,23 @@ pub(crate) struct Run {
     pub(crate) json: bool,
 }
 
+/// Replicates of a run by which a host is described, or its description is judged.
+const OF_A_HOST: u32 = 20;
+
+impl Run {
+    /// A live run by which this host is described, or its description is judged.
+    pub(crate) const fn of_host(path: PathBuf, resume: bool, force: Force, json: bool) -> Self {
+        Self {
+            destination: Some(Destination::File { path, resume, force }),
+            goal: Goal::Count,
+            replicates: OF_A_HOST,
+            budget: None,
+            quiet: false,
+            json,
+        }
+    }
+}
+
 /// A run under way.
 struct Underway {
     outputs: Outputs,

@@ -52,9 +52,9 @@ use super::recipe::{Recipe, SNAPSHOTS, no_programs};
 use super::times::Picos;
 use run::Run;
 
-/// In this time a job that waits goes through its working set once: a millisecond. A polluter
+/// In this time a job that waits goes through its working set once: a millisecond and a half. A polluter
 /// that has the other core of a shared cache needs some three to replace what that holds.
-const KEEP_WARM: Picos = 1_000_000_000;
+const KEEP_WARM: Picos = 1_500_000_000;
 /// The least time between two touches of a job that waits: a microsecond.
 const LEAST_PAUSE: Picos = 1_000_000;
 /// Runs go on by so much simulated time, a tenth of a second, before somebody may end them.

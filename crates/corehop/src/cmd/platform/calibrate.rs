@@ -24,8 +24,6 @@ use crate::input;
 use crate::output::{Force, OutputFile, note, print};
 use crate::run::{Destination, Run, stream_of};
 
-/// Replicates of the live run: each draws page frames, access order and threads anew.
-const REPLICATES: u32 = 20;
 /// The seed of all random draws.
 const SEED: u64 = 1;
 /// Below this share of huge pages a working set had none.
@@ -47,18 +45,7 @@ pub(super) fn run(args: &Args, path: &Path) -> Result<Exit, Failure> {
     if platform.usable().len() == 1 {
         note("one usable CPU: the time of a line from another core cannot be measured");
     }
-    let run = Run {
-        destination: Some(Destination::File {
-            path: rows.clone(),
-            resume: args.calibration.resume,
-            force: args.force,
-        }),
-        goal: Goal::Count,
-        replicates: REPLICATES,
-        budget: None,
-        quiet: false,
-        json: args.json,
-    };
+    let run = Run::of_host(rows.clone(), args.calibration.resume, args.force, args.json);
     let mut machine = LiveMachine::new(platform.clone(), Options::default());
     let ended = run.carry_out(&mut machine, &calibration::experiment(&platform), SEED)?;
     if ended.exit != Exit::Done {

@@ -20,9 +20,6 @@ use crate::input;
 use crate::output::{OutputFile, note, print};
 use crate::run::{Destination, Run};
 
-/// Replicates of the live run.
-const REPLICATES: u32 = 20;
-
 /// The platform file among the names, if there is one.
 pub(super) fn file(args: &Args) -> Result<Option<&str>, Failure> {
     let is_file = |it: &&String| Path::new(it).extension().is_some_and(|it| it == "toml");
@@ -101,18 +98,7 @@ fn measured(args: &Args, platform: &Platform, file: &Path) -> Result<Option<Vec<
     }
     let rows: PathBuf =
         OutputFile::ordinary(&file.with_extension("live.parquet"), &[], args.force)?.into_path();
-    let run = Run {
-        destination: Some(Destination::File {
-            path: rows.clone(),
-            resume: false,
-            force: args.force,
-        }),
-        goal: Goal::Count,
-        replicates: REPLICATES,
-        budget: None,
-        quiet: false,
-        json: args.json,
-    };
+    let run = Run::of_host(rows.clone(), false, args.force, args.json);
     let mut machine = LiveMachine::new(platform.clone(), Options::default());
     let experiment = Preset::Quick.synthetic(platform, None, None);
     let ended = run.carry_out(&mut machine, &experiment, args.seed)?;
