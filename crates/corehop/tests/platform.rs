@@ -170,3 +170,83 @@ fn only_this_host_can_be_measured() {
     let (code, text) = complaint(&["--measure", "xeon_l7455"]);
     assert!(code == 2 && text.contains("cannot be used with"), "{text}");
 }
+
+/// As much of gem5's modules as a configuration touches: objects that take any name, and caches that have to be connected.
+const GEM5: &str = r#"
+class Sim:
+    caches = []
+    def __init__(self, **parameters):
+        self.__dict__.update(parameters)
+        if isinstance(self, Cache):
+            Sim.caches.append(self)
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self.__dict__[name] = Sim()
+        return self.__dict__[name]
+    def __getitem__(self, index):
+        return self
+    def __call__(self, *arguments, **parameters):
+        return self
+    @classmethod
+    def init_compatible(cls, path):
+        return cls()
+
+class Cache(Sim):
+    def __init__(self, **parameters):
+        super().__init__(**parameters)
+
+names = ["System", "SrcClockDomain", "VoltageDomain", "X86TimingSimpleCPU", "SystemXBar", "L2XBar", "SimpleMemory",
+         "SEWorkload", "Process", "Root", "LRURP", "FIFORP", "TreePLRURP", "NRURP", "RandomRP", "RRIPRP"]
+for name in names:
+    globals()[name] = type(name, (Sim,), {})
+AddrRange = lambda size: size
+__all__ = names + ["Cache", "AddrRange"]
+"#;
+const M5: &str = r#"
+from m5.objects import Sim
+def instantiate():
+    for cache in Sim.caches:
+        missing = [side for side in ("cpu_side", "mem_side") if side not in vars(cache)]
+        assert not missing, (type(cache).__name__, missing)
+        sets = int(cache.size.removesuffix("KiB")) * 1024 // 64 // cache.assoc
+        assert sets & (sets - 1) == 0, (type(cache).__name__, sets)
+    print(len(Sim.caches), "caches")
+def simulate():
+    return Sim()
+"#;
+
+#[test]
+#[expect(clippy::print_stdout, reason = "what is skipped says why")]
+fn a_configuration_of_gem5_connects_every_cache_and_says_what_it_cannot_express() {
+    let folder = TempDir::new().unwrap();
+    let module = folder.path().join("m5");
+    fs::create_dir(&module).unwrap();
+    fs::write(module.join("objects.py"), GEM5).unwrap();
+    fs::write(module.join("__init__.py"), M5).unwrap();
+    for (name, caches, remark) in [
+        ("xeon_x5650", "38 caches", "12288KiB"),
+        ("xeon_l7455", "64 caches", "inclusion is not strict"),
+        ("phenom_9550", "13 caches", "mostly_excl"),
+    ] {
+        let script = folder.path().join(format!("{name}.py"));
+        let arguments = [name, "--gem5", script.to_str().unwrap()];
+        answer(&arguments);
+        let text = fs::read_to_string(&script).unwrap();
+        assert!(text.contains(remark), "{name}: {text}");
+        let run = Command::new("python3")
+            .arg(&script)
+            .arg("/bin/true")
+            .env("PYTHONPATH", folder.path())
+            .output();
+        let Ok(run) = run else {
+            println!("skipped: there is no python3 to run the configuration with");
+            return;
+        };
+        let said = String::from_utf8_lossy(&run.stdout);
+        assert!(run.status.success(), "{name}: {}", String::from_utf8_lossy(&run.stderr));
+        assert!(said.contains(caches), "{name}: {said}");
+        // It is not overwritten unasked.
+        assert_eq!(corehop(&arguments).status.code(), Some(2));
+    }
+}

@@ -31,7 +31,7 @@ impl Cell {
     /// About how long a sample takes: the touches at a guess of 100 ns per line, the absence, and the
     /// waits of a duty budget of one half.
     pub fn projected(&self, set: &WorkingSet) -> Nanos {
-        let touches = set.lines().saturating_mul(4 * 100);
+        let touches = set.visits().saturating_mul(4 * 100);
         let away = self.length.mean().get();
         let preempted = if self.absence == Absence::Preemptor { away } else { 0 };
         let busy = touches.saturating_add(preempted).saturating_mul(2);

@@ -245,7 +245,10 @@ impl WorkingSet {
     /// # Errors
     /// If the text of a plan was damaged.
     pub fn of_trace(trace: Arc<Trace>) -> Result<Self, TraceError> {
-        Ok(Self { wss: trace.wss()?, trace: Some(trace), ..Self::list(Bytes::new(0), 0.0) })
+        let written = trace.writes as f64 / trace.accesses.max(1) as f64;
+        let write_ratio = (written * 1e3).round() / 1e3;
+        let wss = trace.wss()?;
+        Ok(Self { trace: Some(trace), ..Self::list(wss, write_ratio) })
     }
 
     /// The job that touches it in place of a pattern, as in the column `workload`.
@@ -256,6 +259,11 @@ impl WorkingSet {
     /// The number of cache lines.
     pub const fn lines(&self) -> u64 {
         self.wss.get() / LINE
+    }
+
+    /// The visits to lines that a touch consists of.
+    pub fn visits(&self) -> u64 {
+        self.trace.as_ref().map_or(self.lines(), |trace| trace.count)
     }
 
     /// The share of lines of a shuffled list that a touch writes: each line is read once, so writes

@@ -145,7 +145,12 @@ impl Twins {
         accesses.push((accesses[0].0, true));
         let mut script = Script { accesses: &accesses, at: 0, outcomes: Vec::new(), pauses: 7 };
         let mut pace = Pace::default();
-        while !self.quick.walk(cpu, fetches, &mut pace, &mut script) {}
+        // Visits keep what they know of the way, from one script to the next.
+        if self.dice.in_100(50) {
+            while !self.quick.visit(cpu, fetches, true, &mut script) {}
+        } else {
+            while !self.quick.walk(cpu, fetches, &mut pace, &mut script) {}
+        }
         let outcomes = script.outcomes;
         same("walk", cpu as u32, &outcomes.len(), &accesses.len())?;
         for (&(line, write), &outcome) in accesses.iter().zip(&outcomes) {

@@ -85,8 +85,12 @@ pub struct Trace {
     pub source: Source,
     /// The accesses that it consists of.
     pub accesses: u64,
+    /// Those that write.
+    pub writes: u64,
     /// The instructions between them; 0 where they were not recorded.
     pub instructions: u64,
+    /// The visits that they come to.
+    pub count: u64,
     /// The numbers of its base pages, ascending, as differences.
     pages: String,
     /// Its visits: lines as differences, then words and what was done.
@@ -107,7 +111,7 @@ impl Trace {
     /// A trace of these visits; `pages` are the numbers of its pages, ascending.
     pub(super) fn of(
         (name, source): (&str, Source),
-        (accesses, instructions): (u64, u64),
+        [accesses, writes, instructions]: [u64; 3],
         pages: &[u64],
         visits: &[Visit],
     ) -> Self {
@@ -123,8 +127,18 @@ impl Trace {
             let does = u64::from(visit.reads) | u64::from(visit.writes) << 1;
             [way, (u64::from(visit.words) << 2 | does) as i64]
         });
+        let count = visits.len();
         let visits = vlq::text(numbers);
-        Self { name: name.to_owned(), source, accesses, instructions, pages, visits }
+        Self {
+            name: name.to_owned(),
+            source,
+            accesses,
+            writes,
+            instructions,
+            count: count as u64,
+            pages,
+            visits,
+        }
     }
 
     /// The numbers of its base pages, ascending: addresses over 4 KiB.
@@ -166,7 +180,8 @@ impl Trace {
         };
         let (pairs, rest) = numbers.as_chunks::<2>();
         let visits: Option<Vec<Visit>> = pairs.iter().map(visit).collect();
-        let whole = visits.filter(|visits| rest.is_empty() && !visits.is_empty());
+        let as_many = |visits: &Vec<Visit>| visits.len() as u64 == self.count;
+        let whole = visits.filter(|it| rest.is_empty() && !it.is_empty() && as_many(it));
         whole.ok_or_else(|| self.damaged("a visit"))
     }
 

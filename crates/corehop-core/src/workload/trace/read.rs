@@ -98,6 +98,7 @@ struct Tally {
     /// Accesses of the thread, those of the window, and instructions in it.
     seen: u64,
     accesses: u64,
+    writes: u64,
     instructions: u64,
     /// Accesses of other threads.
     others: u64,
@@ -179,6 +180,7 @@ impl Tally {
                 self.seen += 1;
                 if self.seen > skip {
                     self.accesses += 1;
+                    self.writes += u64::from(access.writes);
                     self.instructions += u64::from(pending);
                     self.access(access, pending);
                 }
@@ -212,7 +214,7 @@ impl Tally {
             Visit { line: (page * of_page + line % of_page) as u32, ..visit }
         };
         let visits: Vec<Visit> = self.visits.iter().map(visit).collect();
-        Trace::of((name, source), (self.accesses, self.instructions), &pages, &visits)
+        Trace::of((name, source), [self.accesses, self.writes, self.instructions], &pages, &visits)
     }
 
     fn notes(

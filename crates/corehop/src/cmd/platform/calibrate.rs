@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use corehop_core::calibration::{self, Calibrated, CalibrationError, States, calibrate};
-use corehop_core::campaign::sampling::Goal;
 use corehop_core::platform::Platform;
 use corehop_core::report::host_sheet;
 use corehop_core::samples::Sample;
@@ -22,7 +21,7 @@ use super::{Args, found, measure};
 use crate::exit::{Exit, Failure};
 use crate::input;
 use crate::output::{Force, OutputFile, note, print};
-use crate::run::{Destination, Run, stream_of};
+use crate::run::{Run, stream_of};
 
 /// The seed of all random draws.
 const SEED: u64 = 1;

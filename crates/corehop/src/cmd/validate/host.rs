@@ -3,7 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::campaign::sampling::Goal;
 use corehop_core::experiment::Preset;
 use corehop_core::platform::Platform;
 use corehop_core::report::host_sheet;
@@ -18,7 +17,7 @@ use super::Args;
 use crate::exit::{Exit, Failure};
 use crate::input;
 use crate::output::{OutputFile, note, print};
-use crate::run::{Destination, Run};
+use crate::run::Run;
 
 /// The platform file among the names, if there is one.
 pub(super) fn file(args: &Args) -> Result<Option<&str>, Failure> {
