@@ -182,7 +182,7 @@ fn memory(
                 .to_owned(),
         );
     }
-    let line = platform.line_size().get() as u128;
+    let line = u128::from(platform.line_size().get());
     Ok((beyond, slowest.map(|picos| (line * 1_000_000_000_000 / u128::from(picos.max(1))) as u64)))
 }
 

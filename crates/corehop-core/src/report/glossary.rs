@@ -272,6 +272,7 @@ pub fn entries() -> Vec<Entry> {
         Home,
         Side,
         Traffic,
+        crate::workload::trace::Source,
         Overhead,
         Vantage,
         SwitchMechanism,

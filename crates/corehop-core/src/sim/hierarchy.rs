@@ -9,7 +9,7 @@ use super::observer::Observer;
 use super::outcome::{Access, AccessOutcome, CpuCounters};
 use super::spec::{MAX_LEVELS, Spec, SpecError};
 use super::tags::Line;
-use super::walk::Three;
+use super::ways::Three;
 
 /// The caches between a CPU and memory, innermost first.
 #[derive(Debug, Clone, Copy)]

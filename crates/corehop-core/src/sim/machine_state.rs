@@ -346,10 +346,9 @@ impl MachineState {
                     until
                 }
             };
-            if let Some(line) = self.actors.resumes(place, at + took.max(1)) {
-                if self.timing.weight < FITS {
-                    self.caches.expect_outermost(cpu, line);
-                }
+            let resumes = self.actors.resumes(place, at + took.max(1));
+            if let Some(line) = resumes.filter(|_| self.timing.weight < FITS) {
+                self.caches.expect_outermost(cpu, line);
             }
         }
         self.actors.next().map(|(_, at)| at).filter(|&at| at < until)

@@ -68,6 +68,7 @@ mod coherence;
 pub mod hierarchy;
 mod movement;
 mod fast_path;
+mod ways;
 mod walk;
 pub mod miss_kinds;
 pub mod tlb;

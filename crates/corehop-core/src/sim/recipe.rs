@@ -198,13 +198,14 @@ impl Recipe {
         let of_page = state.frames.lines_of(set.page);
         let mut wss = set.wss;
         if let Some(trace) = &set.trace {
-            let pages = walker::pages_of(trace, of_page).map_err(damaged)?;
+            let pages = walker::pages_of(trace, of_page).map_err(|error| damaged(&error))?;
             wss = Bytes::new(pages * u64::from(of_page) * LINE);
         }
         let lines = state.frames.place(wss, self.backed(set.page), node, colours);
         let lines = lines.map_err(|error| no_frames(&error))?;
         match &set.trace {
-            Some(trace) => Walker::of_trace(trace, &lines, (set.page, of_page)).map_err(damaged),
+            Some(trace) => Walker::of_trace(trace, &lines, (set.page, of_page))
+                .map_err(|error| damaged(&error)),
             None => Ok(Walker::of_set(set, lines, of_page, draw)),
         }
     }
@@ -244,7 +245,7 @@ fn not_possible(platform: &Platform, error: &SpecError) -> MachineError {
 }
 
 /// A plan's text that was changed after it was checked.
-fn damaged(error: TraceError) -> MachineError {
+fn damaged(error: &TraceError) -> MachineError {
     MachineError::NotPossible {
         what: "this plan".to_owned(),
         why: error.to_string(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rows of memory: each bank keeps the one open that was read last, and what lies in that comes sooner.
 //!
-//! Lines that are written back open no row here: controllers gather them and write when nobody reads.
+//! Lines that are written back open no row here: controllers gather them and write them between reads.
 
 use crate::platform::{Platform, Rows as PlatformRows};
 

@@ -218,7 +218,7 @@ impl Course<'_> {
                 self.look_ahead(line, outcome, wanted);
             }
             (
-                core.of(&outcome, home).saturating_sub(self.from_open_row(node, line, outcome)),
+                core.of(&outcome, home).saturating_sub(self.sooner_by_its_row(node, line, outcome)),
                 waited,
             )
         };
@@ -230,7 +230,7 @@ impl Course<'_> {
 
     /// The time that a line comes sooner because it lies in an open row of memory.
     #[inline(always)]
-    fn from_open_row(&mut self, node: usize, line: Line, outcome: AccessOutcome) -> Picos {
+    fn sooner_by_its_row(&mut self, node: usize, line: Line, outcome: AccessOutcome) -> Picos {
         match &mut self.rows {
             Some(rows) if outcome.supplier == Supplier::Memory => rows.read(node, line),
             _ => 0,

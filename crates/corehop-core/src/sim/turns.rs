@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who is next: numbers in the order of their times.
+//! The order of turns: numbers in the order of their times.
 //!
 //! Threads that walk beside each other come round again after about as long as the others, so that one who was first
 //! is soon found its place from the end.
@@ -69,7 +69,9 @@ mod tests {
             times[first] += draw.below(30);
             turns.first_again(times[first]);
             if round % 100 == 0 {
-                times.iter_mut().for_each(|at| *at += 5);
+                for at in &mut times {
+                    *at += 5;
+                }
                 turns.skip(5);
             }
         }

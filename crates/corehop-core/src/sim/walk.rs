@@ -10,11 +10,11 @@ use super::hierarchy::{Hierarchy, Ongoing, Path};
 use super::observer::Observer;
 use super::outcome::{Access, AccessOutcome};
 use super::replacement::{ANY, LRU, TREES};
-use super::spec::MAX_LEVELS;
 use super::tags::Line;
 use super::tags::{Block, Blocks};
 use super::walker::Visit;
-use crate::platform::{Distance, Found, Lookup, Supplier};
+use super::ways::Three;
+use crate::platform::{Found, Supplier};
 
 /// A run of the loop that carries out fewer accesses than this was not worth its beginning.
 const WORTH_IT: u64 = 16;
@@ -63,30 +63,6 @@ pub(super) trait Visitor {
 /// but speed.
 #[derive(Debug, Default)]
 pub(super) struct Pace(u32);
-
-/// The quick loop's knowledge of the caches beside the way.
-#[derive(Debug, Clone)]
-pub(super) struct Three {
-    fetches: bool,
-    masks: [u32; MAX_LEVELS],
-    /// For each cache of the way whether no other inside it has to be looked at.
-    lonely: [bool; 3],
-    /// The caches of the way, innermost first; then those beside the innermost one that are not empty, as far as the second
-    /// one does not include them; then the other roots that are not empty.
-    all: Vec<usize>,
-    /// The number of those beside.
-    beside: usize,
-    /// The number of them that are asked, and counted, at a look beside.
-    beside_asked: u8,
-    /// All other roots include the caches inside.
-    remote_includes: bool,
-    /// The number of roots that are asked, and counted, at a miss of all caches.
-    asked: u8,
-    /// The key of the policies of all three.
-    known: u8,
-    /// The caches that were empty, and left out for it.
-    empty: Vec<usize>,
-}
 
 fn eight(blocks: &mut Blocks) -> Option<&mut Vec<Block<8>>> {
     if let Blocks::Eight(blocks) = blocks { Some(blocks) } else { None }
@@ -168,18 +144,6 @@ impl<O: Observer> Hierarchy<O> {
         ended
     }
 
-    /// What is known of the way, taken from where it is kept.
-    #[inline(always)]
-    fn ready(&mut self, cpu: usize, fetches: bool, path: &Path) -> Option<Box<Three>> {
-        let known = self.ready[cpu][usize::from(fetches)].take();
-        let valid = |way: &Three| way.empty.iter().all(|&x| self.caches[x].is_empty());
-        match known {
-            Some(way) if valid(&way) => Some(way),
-            _ if O::ON => None,
-            _ => self.way_of_three(cpu, path, fetches).map(Box::new),
-        }
-    }
-
     /// One access, the general way. Answers whether the walk may go on at once.
     #[inline(always)]
     fn one<V: Visitor>(
@@ -241,95 +205,10 @@ impl<O: Observer> Hierarchy<O> {
     pub(super) fn expect_outermost(&self, cpu: usize, line: Line) {
         self.roots.iter().for_each(|&root| self.caches[root].expect(line));
         let path = &self.paths[cpu][0];
-        if path.len == 3 {
-            let newer = self.caches[path.caches[1]].newer_to_go(line);
-            newer.into_iter().for_each(|newer| self.caches[path.caches[2]].expect(newer));
+        let newer = || self.caches[path.caches[1]].newer_to_go(line);
+        if let Some(newer) = (path.len == 3).then(newer).flatten() {
+            self.caches[path.caches[2]].expect(newer);
         }
-    }
-
-    /// Whether reads on this way can take the loop of [`super::fast_path`], and what it has to know.
-    fn way_of_three(&self, cpu: usize, path: &Path, fetches: bool) -> Option<Three> {
-        let own = &path.caches[..path.len];
-        let fits = |&x: &usize| self.caches[x].width() <= 16 && self.caches[x].names_all();
-        if own.len() != 3 || !path.plain || !own.iter().all(fits) {
-            return None;
-        }
-        let widths = [0, 1, 2].map(|place| self.caches[own[place]].width());
-        let masked = own[..2].iter().all(|&x| self.caches[x].has_mask());
-        if !matches!(widths, [8, 8, 8 | 16] | [8, 16, 16]) || !masked {
-            return None;
-        }
-        let masks = self.masks(cpu);
-        let known = |&x: &usize| {
-            let cache = &self.caches[x];
-            cache.known(masks[usize::from(cache.level) - 1])
-        };
-        let first = known(&own[0]);
-        let mut empty = Vec::new();
-        let beside = self.beside_first(own[1], path.places[0], &mut empty);
-        let outer = &self.caches[own[2]];
-        let lonely = outer.includes() || self.is_lonely(own[2], path.places[1], &mut empty);
-        let others = self.roots.iter().copied().filter(|&root| root != own[2]);
-        let (deserted, remote): (Vec<usize>, Vec<usize>) =
-            others.partition(|&root| self.is_deserted(root));
-        deserted.into_iter().for_each(|root| self.add_all_of(root, &mut empty));
-        let inner = &self.caches[own[1]];
-        let alone = inner.includes() || beside.as_ref().is_some_and(Vec::is_empty);
-        let asked = if inner.includes() { 0 } else { self.beside_asked(own[1]) };
-        let beside = beside.unwrap_or_default();
-        Some(Three {
-            fetches,
-            masks,
-            known: if own.iter().all(|x| known(x) == first) { first } else { ANY },
-            lonely: [true, alone || !beside.is_empty(), lonely],
-            remote_includes: remote.iter().all(|&root| self.caches[root].includes()),
-            beside: beside.len(),
-            beside_asked: asked,
-            all: own.iter().copied().chain(beside).chain(remote).collect(),
-            asked: self.roots_asked(),
-            empty,
-        })
-    }
-
-    /// The caches inside `x`, the second on a way, but for the one in place `own`, which have to be looked at: those that are
-    /// not empty, unless `x` includes them. Nothing where they are not innermost ones.
-    fn beside_first(&self, x: usize, own: usize, empty: &mut Vec<usize>) -> Option<Vec<usize>> {
-        let cache = &self.caches[x];
-        if cache.includes() {
-            return Some(Vec::new());
-        }
-        let others = cache.children.iter().copied().filter(|&it| self.caches[it].place != own);
-        let (without, with): (Vec<usize>, Vec<usize>) =
-            others.partition(|&child| self.is_deserted(child));
-        without.into_iter().for_each(|child| self.add_all_of(child, empty));
-        with.iter().all(|&child| self.caches[child].is_innermost()).then_some(with)
-    }
-
-    /// Adds `x` and, unless it includes them, the caches inside.
-    fn add_all_of(&self, x: usize, to: &mut Vec<usize>) {
-        let cache = &self.caches[x];
-        to.push(x);
-        if !cache.includes() {
-            cache.children.iter().for_each(|&child| self.add_all_of(child, to));
-        }
-    }
-
-    /// The number of questions that an access costs that no cache of its root can serve.
-    fn roots_asked(&self) -> u8 {
-        if self.lookup == Lookup::Directory { 0 } else { (self.roots.len() - 1).min(255) as u8 }
-    }
-
-    /// Whether nothing can be learnt, and nothing is counted, by asking the caches inside `x` other
-    /// than the one in place `own`: those are `empty`.
-    fn is_lonely(&self, x: usize, own: usize, empty: &mut Vec<usize>) -> bool {
-        let cache = &self.caches[x];
-        let others = cache.children.iter().copied().filter(|&it| self.caches[it].place != own);
-        let others: Vec<usize> = others.collect();
-        let lonely = self.beside_asked(x) == 0 && others.iter().all(|&it| self.is_deserted(it));
-        if lonely {
-            others.into_iter().for_each(|child| self.add_all_of(child, empty));
-        }
-        lonely
     }
 
     /// Whether every root but `own` would answer that nothing inside it has `line`.
@@ -344,20 +223,6 @@ impl<O: Observer> Hierarchy<O> {
     fn beside_lack(&self, x: usize, own: usize, line: Line) -> bool {
         let children = &self.caches[x].children;
         children.iter().enumerate().all(|(place, &child)| place == own || !self.holds(child, line))
-    }
-
-    /// The number of questions that answer costs.
-    #[inline(always)]
-    fn beside_asked(&self, x: usize) -> u8 {
-        let cache = &self.caches[x];
-        let free = self.lookup == Lookup::Directory || cache.distance == Distance::Core;
-        if free { 0 } else { (cache.children.len() - 1).min(255) as u8 }
-    }
-
-    /// Whether `x` and all inside it are empty.
-    fn is_deserted(&self, x: usize) -> bool {
-        let cache = &self.caches[x];
-        cache.is_empty() && cache.children.iter().all(|&child| self.is_deserted(child))
     }
 
     /// Runs the loop, and finishes accesses within which it stopped to be quick. Nothing where there

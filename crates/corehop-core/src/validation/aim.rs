@@ -112,7 +112,7 @@ pub(super) fn errors_beyond(errors: Errors, median: f64, p90: f64) -> Vec<String
     median.into_iter().chain(p90).collect()
 }
 
-/// What is beyond the aim.
+/// The parts of the aim that are missed.
 fn missed(errors: Errors, order: Option<Order>, median: f64, p90: f64) -> Vec<String> {
     let turned = order.filter(|order| order.agree < order.pairs).map(|order| {
         format!("{} of {} pairs of events are in the printed order", order.agree, order.pairs)

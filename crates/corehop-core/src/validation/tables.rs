@@ -60,7 +60,7 @@ pub struct TableStudy {
     #[serde(default, rename = "at_home")]
     pub numa_home: bool,
     /// The statistic that is judged: averages unless stated.
-    #[serde(default)]
+    #[serde(default = "average")]
     pub judges: Statistic,
     /// A server of the platform whose service time drifts in this study; None if none does.
     #[serde(default)]
@@ -92,12 +92,6 @@ words! {
     }
 }
 
-impl Default for Statistic {
-    fn default() -> Self {
-        Self::Average
-    }
-}
-
 /// Small working sets with a number of samples of their own: where every set of every cache is simulated for them, a sample
 /// tells of many times the lines.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -109,13 +103,17 @@ pub struct Small {
     pub samples: u32,
 }
 
+const fn average() -> Statistic {
+    Statistic::Average
+}
+
 /// Contention that lasts: a server whose service time drifts.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contention {
     /// The server's name in the platform file.
     pub server: String,
-    /// How it drifts.
+    /// Its drift.
     pub drift: Drift,
 }
 
@@ -238,7 +236,7 @@ impl TableStudy {
         synthetic(groups, CpuList::default())
     }
 
-    /// What a value stands on, beside the number of samples.
+    /// The basis of a value, beside the number of samples.
     fn basis(&self) -> String {
         let few = |it: &Small| format!("samples a cell, {} up to {}", it.samples, it.up_to);
         self.small.as_ref().map_or_else(|| "samples a cell".to_owned(), few)

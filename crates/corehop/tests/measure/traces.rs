@@ -3,20 +3,14 @@
 
 use super::*;
 
-/// What lackey prints of a program that goes twice through 4 KiB in steps of a line, with its own words in between.
+/// The words of lackey about a program that goes twice through 4 KiB in steps of a line, with its own words in between.
 fn lackey() -> String {
-    let mut text = "==7== Lackey, an example Valgrind tool\n".to_owned();
-    for pass in 0..2 {
-        for line in 0..64 {
-            text += &format!(
-                "I  0401ab70,3\n L {:08x},8\n S {:08x},8\n",
-                0x5000 + 64 * line,
-                0x5008 + 64 * line
-            );
-        }
-        text += &format!("pass {pass} done\n");
-    }
-    text
+    let visit = |line: u32| {
+        let (read, written) = (0x5000 + 64 * line, 0x5008 + 64 * line);
+        format!("I  0401ab70,3\n L {read:08x},8\n S {written:08x},8\n")
+    };
+    let pass = (0..64).map(visit).collect::<Vec<_>>().concat();
+    format!("==7== Lackey, an example Valgrind tool\n{pass}pass 0 done\n{pass}pass 1 done\n")
 }
 
 fn measured(trace: &Path, on: &str, out: &Path, more: &[&str]) -> Output {

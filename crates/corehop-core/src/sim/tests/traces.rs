@@ -68,9 +68,9 @@ fn the_trace_of_a_scan_takes_the_time_of_the_scan() {
         write_ratio: 1.0,
         ..WorkingSet::list(Bytes::from_kib(32), 0.0)
     };
-    let words: String =
+    let words: Vec<String> =
         (0..32 * 128).map(|word| format!(" S {:x},8\n", 0x10_0000 + 8 * word)).collect();
-    let trace = Arc::new(trace(&words));
+    let trace = Arc::new(trace(&words.concat()));
     assert_eq!(WorkingSet::of_trace(trace.clone()).unwrap().wss, scan.wss);
     let of_trace =
         |lines: Vec<u32>, of_page| Walker::of_trace(&trace, &lines, (Page::Base, of_page)).unwrap();

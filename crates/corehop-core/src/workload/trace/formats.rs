@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a line of a trace says, in each of the formats.
+//! The meaning of a line of a trace, in each of the formats.
 
 use super::Source;
 
-/// What a line says.
+/// The meaning of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Item {
     /// An instruction was executed.
@@ -59,7 +59,7 @@ impl Format {
         }
     }
 
-    /// What a line says; nothing where it is not of this format.
+    /// The meaning of a line; nothing where it is not of this format.
     pub(super) fn item(self, line: &str) -> Option<Item> {
         match self {
             Self::Lackey => lackey(line),
@@ -175,6 +175,7 @@ fn hex(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
+    #[expect(clippy::unnecessary_wraps, reason = "as a format answers")]
     fn data(address: u64, size: u64, does: &str, thread: Option<u64>) -> Option<Item> {
         let (reads, writes) = (does.contains('r'), does.contains('w'));
         Some(Item::Data(Access { address, size, reads, writes, thread }))
@@ -210,7 +211,7 @@ mod tests {
     #[test]
     fn both_texts_of_the_memtrace_clients_are_read() {
         let item = |line| Format::Memtrace.item(line);
-        assert_eq!(item("0x00007ffc4a8:  8, w"), data(0x7ffc_4a8, 8, "w", None));
+        assert_eq!(item("0x00007ffc4a8:  8, w"), data(0x07ff_c4a8, 8, "w", None));
         assert_eq!(item("0x00007ffc4a8:  3, push"), Some(Item::Instruction));
         assert_eq!(item("0x400,r,16,0x7f00"), data(0x7f00, 16, "r", None));
         for none in ["0x400,r,16", "400,r,16,7f00", "0x400: x, w", "0x400,x,16,0x7f00", "a: b, c"] {

@@ -30,6 +30,7 @@ pub(super) mod shared {
 
     use super::Trace;
 
+    #[expect(clippy::ref_option, reason = "serde passes the field")]
     pub(crate) fn serialize<S: Serializer>(
         trace: &Option<Arc<Trace>>,
         serializer: S,

@@ -92,7 +92,7 @@ pub enum ReadError {
     },
 }
 
-/// What has been read so far.
+/// The part that has been read.
 #[derive(Default)]
 struct Tally {
     /// Accesses of the thread, those of the window, and instructions in it.
