@@ -189,7 +189,9 @@ fn kind(field: &str) -> String {
         | "Side" | "Supplier" | "Found" | "Distance" | "Home" => return words_of(inner, field),
         "Vec<u32" => "list of whole numbers",
         "Vec<Bytes" => "list of sizes",
-        "Clock" | "Pages" | "Memory" | "Coherence" | "Core" | "Mechanism" => "table, see below",
+        "Clock" | "Pages" | "Memory" | "Coherence" | "Core" | "Mechanism" | "Rows" | "Drift" => {
+            "table, see below"
+        }
         list if list.starts_with("Vec<") => "tables, see below",
         other => panic!("no word for the type `{other}` of a key"),
     };
@@ -221,6 +223,7 @@ fn keys() -> String {
         ("Clock", "`[clock]`"),
         ("Pages", "`[pages]`"),
         ("Memory", "`[memory]`"),
+        ("Rows", "`[memory.rows]`, for a simulation"),
         ("CoreKind", "`[[core_kind]]`, one for each kind of core"),
         ("Cache", "`[[cache]]`, one for each level and kind"),
         ("Node", "`[[node]]`, one for each NUMA node"),
@@ -230,6 +233,7 @@ fn keys() -> String {
         ("Prefetcher", "`[[prefetcher]]`, one for each"),
         ("LatencyRow", "`[[latency]]`, one for each way of an access"),
         ("Server", "`[[server]]`, one for each bus, channel or link"),
+        ("Drift", "`drift` of a `[[server]]`"),
         ("Loss", "`[[loss]]`, one for each length and size"),
         ("Core", "`[core]` and `[core_kind.core]`"),
         ("Exchange", "Each of `exchange`, as measured"),
