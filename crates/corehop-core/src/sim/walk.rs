@@ -125,23 +125,24 @@ impl<O: Observer> Hierarchy<O> {
     /// The same by the loop. What is known of the way is kept for the next time.
     fn visit_quickly<V: Visitor>(&mut self, cpu: usize, fetches: bool, visitor: &mut V) -> bool {
         let path = self.path(cpu, fetches);
-        let way = self.ready(cpu, fetches, &path);
-        let mut tally =
-            Tally { asked: way.as_ref().map_or(0, |way| way.asked), ..Tally::default() };
-        let ended = loop {
-            match way.as_ref().and_then(|way| self.three(&path, way, visitor, &mut tally)) {
-                Some(Stop::Done) => break true,
-                Some(Stop::Paused) => break false,
+        loop {
+            // An access the general way may have filled a cache that was left out for being empty.
+            let way = self.ready(cpu, fetches, &path);
+            let asked = way.as_ref().map_or(0, |way| way.asked);
+            let mut tally = Tally { asked, ..Tally::default() };
+            let stop = way.as_ref().and_then(|way| self.three(&path, way, visitor, &mut tally));
+            self.add(cpu, fetches, &tally);
+            self.ready[cpu][usize::from(fetches)] = way;
+            match stop {
+                Some(Stop::Done) => return true,
+                Some(Stop::Paused) => return false,
                 _ => {}
             }
-            let Some((line, does)) = visitor.next() else { break true };
-            if !self.one(cpu, fetches, (line, does), visitor) {
-                break false;
+            let Some(next) = visitor.next() else { return true };
+            if !self.one(cpu, fetches, next, visitor) {
+                return false;
             }
-        };
-        self.add(cpu, fetches, &tally);
-        self.ready[cpu][usize::from(fetches)] = way;
-        ended
+        }
     }
 
     /// One access, the general way. Answers whether the walk may go on at once.
