@@ -34,7 +34,7 @@ class Options(TypedDict, total=False):
     node: int | None
     fresh_frames: bool
     workload: str | None
-    trace: str | os.PathLike[str] | None
+    from_trace: str | os.PathLike[str] | None
     trace_skip: int | None
     trace_take: int | None
     trace_thread: int | None

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `--trace`: a program's accesses as a job, from each kind of file, and what cannot be one.
+//! `--from-trace`: a program's accesses as a job, from each kind of file, and what cannot be one.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn measured(trace: &Path, on: &str, out: &Path, more: &[&str]) -> Output {
         corehop(&["measure", "synthetic", "--on", on, "--load", "idle", "--samples", "8"]);
     let events = if on == "live" { "none" } else { "none,preemption,memory_migration" };
     command.args(["--event", events, "--length", "4ms", "--force"]);
-    command.arg("--trace").arg(trace).arg("-o").arg(out).args(more);
+    command.arg("--from-trace").arg(trace).arg("-o").arg(out).args(more);
     command.output().unwrap()
 }
 
@@ -82,7 +82,7 @@ fn an_endless_pipe_is_read_as_far_as_it_is_needed() {
     let folder = TempDir::new().unwrap();
     let line = "yes ' L 5000,8' | ";
     let program = format!(
-        "{line}{BINARY} measure synthetic --on xeon_x5650 --load idle --samples 2 --event none --trace - \
+        "{line}{BINARY} measure synthetic --on xeon_x5650 --load idle --samples 2 --event none --from-trace - \
          --trace-skip 1000 --trace-take 50000 -q -o {}",
         folder.path().join("out.parquet").display()
     );

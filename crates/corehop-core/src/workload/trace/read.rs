@@ -266,7 +266,7 @@ impl Tally {
 /// The kind of a file that is not text, by its first bytes, and the remedy.
 fn binary(head: &[u8]) -> Option<(&'static str, &'static str)> {
     const PRINT: &str = "print it with DynamoRIO's tool `view`";
-    const UNPACK: &str = "unpack it first, for example `zcat FILE | corehop … --trace -`";
+    const UNPACK: &str = "unpack it first, for example `zcat FILE | corehop … --from-trace -`";
     const KINDS: [(&[u8], &str, &str); 6] = [
         (b"PERFILE2", "a recording of perf", "print it with `perf mem report -D -i FILE`"),
         (b"2ELIFREP", "a recording of perf from a machine of another byte order", "print it there"),

@@ -16,7 +16,7 @@ pub(super) struct TraceArgs {
     /// A program's accesses in place of the working sets, as lackey, DynamoRIO's view or memtrace, or `perf mem report -D`
     /// print them (`-`: stdin); on simulated machines
     #[arg(
-        long,
+        long = "from-trace",
         value_name = "FILE",
         conflicts_with_all = ["workload", "wss", "write_ratio", "pattern", "chains"],
         help_heading = "Instead of the preset's values"
