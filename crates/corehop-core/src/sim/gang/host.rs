@@ -74,7 +74,7 @@ impl SimHost {
         gangs.check(&platform).map_err(crate::experiment::PlanError::from)?;
         let recipe = Recipe::new(platform, Partitioning::default())?;
         let mut state = recipe.idle_state(seed)?;
-        state.frames.redraw(seed, STREAM);
+        state.redraw(seed, STREAM);
         let mut run = Run::new(state, true);
         for (at, gang) in gangs.gangs.iter().enumerate() {
             let endless = Gang { warm_up: 0, rounds: u64::MAX, ..gang.clone() };

@@ -37,7 +37,7 @@ fn run_of(
 ) -> Result<GangRecord, MachineError> {
     let stream = STREAMS | (number as u64) << 24 | u64::from(run);
     let mut state = recipe.idle_state(seed ^ stream)?;
-    state.frames.redraw(seed, stream);
+    state.redraw(seed, stream);
     let mut gangs = Run::new(state, false);
     gangs.add(recipe, gang, (seed, stream))?;
     Ok(GangRecord { gang: number, run, replicate: None, exchange: None, members: gangs.run() })

@@ -103,7 +103,7 @@ impl<'a> Run<'a> {
         let run = &plan.runs[number];
         let stream = STREAMS | number as u64;
         let mut state = base.clone();
-        state.frames.redraw(seed, stream);
+        state.redraw(seed, stream);
         let cpus: Vec<Cpu> = recipe.platform.cpus.value.iter().collect();
         let distance = |&from: &Cpu| {
             let to = |&to: &Cpu| recipe.platform.affinity(from, to) as u8;
