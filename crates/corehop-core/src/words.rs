@@ -53,6 +53,14 @@ pub struct UnknownWord {
     pub known: String,
 }
 
+/// The 64-bit FNV-1a hash of a text, in hexadecimal.
+pub fn digest(text: &str) -> String {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
 /// The least number of letters to insert, drop or replace to make one word the other.
 pub fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();

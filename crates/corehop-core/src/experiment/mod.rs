@@ -28,6 +28,7 @@ mod task_sets;
 mod tasks;
 mod unit;
 
+pub use crate::words::digest;
 pub use crate::workload::draw::Draw;
 pub use access_time::AccessTime;
 pub use cell::{Cell, names};
@@ -40,7 +41,7 @@ pub use length::Length;
 pub use moving_window::MovingWindow;
 pub use overheads::{KernelOverheads, Overheads};
 pub use overrides::Overrides;
-pub use plan::{Body, PLAN_SCHEMA, Plan, PlanError, digest};
+pub use plan::{Body, PLAN_SCHEMA, Plan, PlanError};
 pub use polluter_sweep::PolluterSweep;
 pub use preemption_length::PreemptionLength;
 pub(crate) use preset::migrations;

@@ -12,6 +12,7 @@ use super::program::{Program, ProgramError, Target};
 use super::switches::{Switches, SwitchesError};
 use super::tasks::{Tasks, TasksError};
 use crate::platform::Platform;
+use crate::words::digest;
 use crate::workload::WorkingSet;
 
 /// The version of the plan's JSON form.
@@ -322,14 +323,6 @@ fn nest(plan: &mut Map<String, Value>) {
         body.insert("rows".to_owned(), json!(rows));
     }
     plan.insert(kind.to_owned(), Value::Object(body));
-}
-
-/// The 64-bit FNV-1a hash of a text, in hexadecimal.
-pub fn digest(text: &str) -> String {
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    format!("{hash:016x}")
 }
 
 fn phase_json(phase: &Phase) -> String {

@@ -7,9 +7,6 @@ use super::times::Picos;
 use super::turns::Turns;
 use super::walker::{Manner, Visit, Walker};
 
-/// The clock of a thread that waits.
-const NEVER: Picos = Picos::MAX;
-
 /// The repeated activity of an actor.
 #[derive(Debug, Clone)]
 pub enum Role {
@@ -39,6 +36,7 @@ struct Actor {
     role: Role,
     /// When it makes its next visit, once it no longer waits.
     at: Picos,
+    waits: bool,
     visits: u64,
 }
 
@@ -46,9 +44,7 @@ struct Actor {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Actors {
     all: Vec<Actor>,
-    /// When each makes its next visit.
-    clocks: Vec<Picos>,
-    /// Those who do not wait, by their clocks.
+    /// Those who do not wait, by when they make their next visit.
     turns: Turns,
     /// The CPU whose actors wait because the job has it.
     held: Option<usize>,
@@ -61,8 +57,7 @@ pub(super) struct Actors {
 impl Actors {
     /// Lets somebody act on `cpu` from `now` on, whenever the job does not have that CPU.
     pub(super) fn add(&mut self, cpu: usize, root: usize, role: Role, now: Picos) {
-        self.all.push(Actor { cpu, root, role, at: now, visits: 0 });
-        self.clocks.push(NEVER);
+        self.all.push(Actor { cpu, root, role, at: now, waits: true, visits: 0 });
         self.set(self.held, self.awake, now);
     }
 
@@ -71,7 +66,6 @@ impl Actors {
     pub(super) fn remove(&mut self, cpu: usize) -> Option<(Walker, u64)> {
         let walks = |actor: &Actor| actor.cpu == cpu && matches!(actor.role, Role::Walks(_));
         let place = self.all.iter().rposition(walks)?;
-        self.clocks.remove(place);
         let Actor { role, visits, .. } = self.all.remove(place);
         self.order();
         if let Role::Walks(walker) = role { Some((walker, visits)) } else { None }
@@ -97,9 +91,10 @@ impl Actors {
     /// do not wait, if there are any.
     pub(super) fn set(&mut self, held: Option<usize>, awake: Option<[usize; 2]>, now: Picos) {
         (self.held, self.awake) = (held, awake);
-        for (actor, clock) in self.all.iter_mut().zip(&mut self.clocks) {
-            let waited = *clock == NEVER;
-            actor.at = if waited { actor.at.max(now) } else { *clock };
+        for actor in &mut self.all {
+            if actor.waits {
+                actor.at = actor.at.max(now);
+            }
             let has_cpu = Some(actor.cpu) != held && !self.taken.contains(&actor.cpu);
             let goes = match actor.role {
                 Role::Walks(_) => has_cpu && awake.is_none_or(|roots| roots.contains(&actor.root)),
@@ -107,15 +102,15 @@ impl Actors {
                 Role::Locks(_) => has_cpu,
                 Role::Moves(_) => true,
             };
-            *clock = if goes { actor.at } else { NEVER };
+            actor.waits = !goes;
         }
         self.order();
     }
 
     /// Puts those who do not wait in order.
     fn order(&mut self) {
-        let times = self.clocks.iter().enumerate().map(|(place, &clock)| (clock, place));
-        self.turns = Turns::of(times.filter(|&(clock, _)| clock < NEVER));
+        let awake = self.all.iter().enumerate().filter(|(_, actor)| !actor.waits);
+        self.turns = Turns::of(awake.map(|(place, actor)| (actor.at, place)));
     }
 
     /// From `now` on a task has `cpu`.
@@ -139,10 +134,7 @@ impl Actors {
 
     /// Moves all clocks on.
     pub(super) fn skip(&mut self, time: Picos) {
-        for (actor, clock) in self.all.iter_mut().zip(&mut self.clocks) {
-            actor.at += time;
-            *clock = clock.saturating_add(time);
-        }
+        self.all.iter_mut().for_each(|actor| actor.at += time);
         self.turns.skip(time);
     }
 
@@ -172,9 +164,9 @@ impl Actors {
     /// walks, if it walks.
     #[inline]
     pub(super) fn resumes(&mut self, place: usize, at: Picos) -> Option<Line> {
-        self.clocks[place] = at;
+        let actor = &mut self.all[place];
+        actor.at = at;
         self.turns.first_again(at);
-        let actor = &self.all[place];
         if let Role::Walks(walker) = &actor.role { Some(walker.coming()) } else { None }
     }
 }

@@ -367,7 +367,11 @@ impl Cache {
 
     /// Gives up a line that a cache around evicts, if it is here; whether it was newer. Of an innermost cache.
     pub(super) fn give_up(&mut self, line: Line) -> bool {
-        let Some((set, way)) = self.locate(line) else { return false };
+        self.locate(line).is_some_and(|(set, way)| self.give_up_at(set, way))
+    }
+
+    /// The same of the line in this place.
+    pub(super) fn give_up_at(&mut self, set: u32, way: u32) -> bool {
         self.counters.back_invalidations += 1;
         self.remove(set, way).1.dirty
     }

@@ -16,7 +16,7 @@ use crate::workload::Load;
 use super::chunk::{ChunkRun, Done, Sum};
 use super::machine_state::MachineState;
 use super::parallel::{side_by_side, threads};
-use super::recipe::{Recipe, SNAPSHOTS, no_programs};
+use super::recipe::{Recipe, SNAPSHOTS};
 
 /// The jobs that run one after the other from one snapshot.
 const CHUNK: usize = 16;
@@ -98,7 +98,6 @@ pub(super) fn run(
     sink: &mut dyn Sink,
     total: &mut Sum,
 ) -> Result<RunEnd, MachineError> {
-    no_programs(&plan.sets)?;
     for number in 0..plan.phases.len() {
         let (sum, outcome) = phase(recipe, plan, seed, number, sink)?;
         total.add(sum);

@@ -9,7 +9,7 @@ use crate::platform::Platform;
 
 use super::chunk::Sum;
 use super::partitioning::Partitioning;
-use super::recipe::{Recipe, Sampling};
+use super::recipe::{Recipe, Sampling, no_programs};
 use super::times::Picos;
 use super::{gang, jobs, switch, tasks};
 
@@ -81,7 +81,9 @@ impl Machine for SimMachine {
     fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<RunEnd, MachineError> {
         let (recipe, seed, sum) = (&self.recipe, plan.seed, &mut self.sum);
         plan.check(&recipe.platform)?;
-        self.large_sampled |= plan.body.working_sets().iter().any(|set| recipe.is_sampled(set));
+        let sets = plan.body.working_sets();
+        no_programs(&sets)?;
+        self.large_sampled |= sets.iter().any(|set| recipe.is_sampled(set));
         match &plan.body {
             Body::Jobs(jobs) => jobs::run(recipe, jobs, seed, sink, sum),
             Body::Tasks(tasks) => tasks::run(recipe, tasks, seed, sink, sum),

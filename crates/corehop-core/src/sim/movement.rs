@@ -125,9 +125,7 @@ impl<O: Observer> Hierarchy<O> {
             }
         }
         if let Some((set, way)) = here {
-            let (_, bits) = self.caches[x].remove(set, way);
-            self.caches[x].counters.back_invalidations += 1;
-            newer |= bits.dirty;
+            newer |= self.caches[x].give_up_at(set, way);
         }
         newer
     }

@@ -6,7 +6,7 @@ use crate::machine::MachineError;
 use crate::platform::{Fact, Platform};
 use crate::units::{Bytes, Cpu, Nanos};
 use crate::workload::trace::TraceError;
-use crate::workload::{LINE, Load, Page, Pattern, Polluter, WorkingSet};
+use crate::workload::{Load, Page, Pattern, Polluter, WorkingSet};
 
 use super::frames::{Colours, FramesError};
 use super::machine_state::MachineState;
@@ -14,7 +14,7 @@ use super::partitioning::{Partitioning, PartitioningError, Placement, Share};
 use super::spec::SpecError;
 use super::tags::Line;
 use super::times::Picos;
-use super::walker::{self, Walker};
+use super::walker::{TracePages, Walker};
 
 /// Smallest sampled set.
 const LEAST_SAMPLE: Bytes = Bytes::from_kib(512);
@@ -196,18 +196,16 @@ impl Recipe {
             });
         }
         let of_page = state.frames.lines_of(set.page);
-        let mut wss = set.wss;
-        if let Some(trace) = &set.trace {
-            let pages = walker::pages_of(trace, of_page).map_err(|error| damaged(&error))?;
-            wss = Bytes::new(pages * u64::from(of_page) * LINE);
-        }
-        let lines = state.frames.place(wss, self.backed(set.page), node, colours);
-        let lines = lines.map_err(|error| no_frames(&error))?;
-        match &set.trace {
-            Some(trace) => Walker::of_trace(trace, &lines, (set.page, of_page))
-                .map_err(|error| damaged(&error)),
-            None => Ok(Walker::of_set(set, lines, of_page, draw)),
-        }
+        let mut place = |wss| {
+            let lines = state.frames.place(wss, self.backed(set.page), node, colours);
+            lines.map_err(|error| no_frames(&error))
+        };
+        let Some(trace) = &set.trace else {
+            return Ok(Walker::of_set(set, place(set.wss)?, of_page, draw));
+        };
+        let pages = TracePages::of(trace, of_page).map_err(|error| damaged(&error))?;
+        let lines = place(pages.size())?;
+        Walker::of_trace(trace, &pages, &lines, set.page).map_err(|error| damaged(&error))
     }
 
     /// The walk of another than the job.
@@ -254,10 +252,8 @@ fn damaged(error: &TraceError) -> MachineError {
 }
 
 /// Whether all of these working sets are touched by jobs of corehop.
-pub(super) fn no_programs<'a>(
-    sets: impl IntoIterator<Item = &'a WorkingSet>,
-) -> Result<(), MachineError> {
-    match sets.into_iter().find_map(|set| set.workload.as_ref()) {
+pub(super) fn no_programs(sets: &[&WorkingSet]) -> Result<(), MachineError> {
+    match sets.iter().find_map(|set| set.workload.as_ref()) {
         None => Ok(()),
         Some(job) => Err(MachineError::NotPossible {
             what: format!("the user's own job {job}"),

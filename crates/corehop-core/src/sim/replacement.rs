@@ -298,19 +298,8 @@ impl Policy {
     /// The way to make room in, one of `allowed`; all of them are taken.
     #[inline(always)]
     pub(super) fn victim(&mut self, word: &mut u64, ranks: &[u8], allowed: u32) -> u32 {
-        if self.form == Form::Matrix && allowed == self.every {
-            return oldest_row(*word | self.beyond);
-        }
-        if self.form == Form::Nibbles && allowed == self.every {
-            return (*word >> self.last) as u32 & 15;
-        }
-        if self.form == Form::BitPlru {
-            return lowest(!(*word as u32) & allowed, allowed);
-        }
-        if self.form == Form::Tree && allowed == self.every {
-            return self.leaf_of_all(*word);
-        }
-        self.victim_rarely(word, ranks, allowed)
+        let quick = if allowed == self.every { self.next_victim_of(*word) } else { None };
+        quick.unwrap_or_else(|| self.victim_rarely(word, ranks, allowed))
     }
 
     fn victim_rarely(&mut self, word: &mut u64, ranks: &[u8], allowed: u32) -> u32 {

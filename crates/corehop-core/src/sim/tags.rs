@@ -17,6 +17,15 @@ pub const NO_LINE: Line = Line::MAX;
 /// The number of caches inside that a way's word can name: the bits of 16 that the flags leave.
 pub(super) const NAMED: usize = 13;
 
+/// Has the host fetch something that will be looked at before long.
+#[inline(always)]
+pub(super) fn expect<T>(it: &T) {
+    #[cfg(target_arch = "x86_64")]
+    safe_arch::prefetch_t0(it);
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = it;
+}
+
 /// A set of up to `N` ways.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
@@ -49,11 +58,8 @@ impl<const N: usize> Block<N> {
     /// Has the host fetch it.
     #[inline(always)]
     pub(super) fn expect(&self) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            safe_arch::prefetch_t0(&self.tags);
-            safe_arch::prefetch_t0(&self.order);
-        }
+        expect(&self.tags);
+        expect(&self.order);
     }
 
     #[cfg(test)]

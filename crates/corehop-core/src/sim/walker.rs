@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use crate::experiment::{Draw, MovingWindow};
+use crate::units::Bytes;
 use crate::workload::trace::{self, LINES_OF_PAGE, Trace, TraceError};
 use crate::workload::{Changing, LINE, Page, Pattern, Polluter, WorkingSet, fraction};
 
-use super::tags::Line;
-use super::walk::Does;
+use super::tags::{Line, expect};
 
 /// The words of a line that a scan visits one by one.
 const WORDS: u32 = (LINE / 8) as u32;
@@ -71,23 +71,14 @@ enum VisitOrder {
     Code,
     /// One after the other, written by instructions that wait for it.
     Locks,
-    /// As a program visited them: for each visit what it did, and its words.
-    Trace(Arc<[(Does, u32)]>),
+    /// As a program visited them.
+    Trace(Arc<[trace::Visit]>),
     /// At random among those visited lately, each read or written.
     Changing {
         window: MovingWindow,
         /// The place of the visit after the next one: known early, so that the host can fetch it.
         then: usize,
     },
-}
-
-/// Has the host fetch something that will be looked at before long.
-#[inline(always)]
-fn expect<T>(it: &T) {
-    #[cfg(target_arch = "x86_64")]
-    safe_arch::prefetch_t0(it);
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = it;
 }
 
 impl Walker {
@@ -110,7 +101,7 @@ impl Walker {
         of_page: u32,
         draw: &mut Draw,
     ) -> Self {
-        let wss = crate::units::Bytes::new(lines.len() as u64 * LINE);
+        let wss = Bytes::new(lines.len() as u64 * LINE);
         let set =
             WorkingSet { pattern: polluter.pattern, ..WorkingSet::list(wss, polluter.write_ratio) };
         Self::of_set(&set, lines, of_page, draw)
@@ -133,30 +124,26 @@ impl Walker {
         walker
     }
 
-    /// A walk as a program made it through `lines`, so many in a page.
+    /// A walk as a program made it through `lines`, which are those of `pages`.
     ///
     /// # Errors
     /// If the text of the trace was damaged.
     pub fn of_trace(
         trace: &Trace,
+        pages: &TracePages,
         lines: &[Line],
-        (page, of_page): (Page, u32),
+        page: Page,
     ) -> Result<Self, TraceError> {
-        let pages = Pages::of(trace, of_page)?;
         let visits = trace.visits()?;
         let places: Vec<usize> = visits.iter().map(|visit| pages.place(visit.line)).collect();
         let mut touched = places.clone();
         touched.sort_unstable();
         touched.dedup();
-        let does = |visit: &trace::Visit| match (visit.reads, visit.writes) {
-            (true, true) => Does::Both,
-            (true, false) => Does::Reads,
-            _ => Does::Writes,
-        };
+        let of_page = pages.of_page as usize;
         Ok(Self {
             order: places.iter().map(|&place| lines[place]).collect(),
             memory: Some(touched.into_iter().map(|place| lines[place]).collect()),
-            pages: places.iter().map(|&place| place as u32 / of_page).collect(),
+            pages: places.iter().map(|&place| (place / of_page) as u32).collect(),
             manner: Manner {
                 parallelism: None,
                 huge: page != Page::Base,
@@ -164,9 +151,7 @@ impl Walker {
                 pause: 0,
             },
             at: 0,
-            order_of_visits: VisitOrder::Trace(
-                visits.iter().map(|visit| (does(visit), visit.words)).collect(),
-            ),
+            order_of_visits: VisitOrder::Trace(visits.into()),
             share: 0,
             accumulator: 0,
         })
@@ -291,8 +276,7 @@ impl Walker {
     fn visit_of_no_list(&mut self, at: usize, line: Line, page: u32) -> Visit {
         match &mut self.order_of_visits {
             VisitOrder::Trace(visits) => {
-                let (does, words) = visits[at];
-                let (reads, writes) = (does != Does::Writes, does != Does::Reads);
+                let trace::Visit { reads, writes, words, .. } = visits[at];
                 Visit { line, reads, writes, fetches: false, words, page }
             }
             VisitOrder::Changing { window, then } => {
@@ -334,8 +318,9 @@ impl Walker {
     }
 }
 
-/// The pages of a trace in pages of a size: the pages that were touched lie one after the other.
-struct Pages {
+/// The memory of a trace in pages of a size: those that were touched lie one after the other.
+#[derive(Debug)]
+pub struct TracePages {
     /// The numbers of base pages.
     base: Vec<u64>,
     /// The numbers of pages of this size, ascending.
@@ -344,13 +329,22 @@ struct Pages {
     of_page: u64,
 }
 
-impl Pages {
-    fn of(trace: &Trace, of_page: u32) -> Result<Self, TraceError> {
+impl TracePages {
+    /// The pages that a trace touches, with so many lines each.
+    ///
+    /// # Errors
+    /// If the text of the trace was damaged.
+    pub fn of(trace: &Trace, of_page: u32) -> Result<Self, TraceError> {
         let (base, of_page) = (trace.pages()?, u64::from(of_page));
         let mut own: Vec<u64> =
             base.iter().map(|page| page * u64::from(LINES_OF_PAGE) / of_page).collect();
         own.dedup();
         Ok(Self { base, own, of_page })
+    }
+
+    /// The size of all of them.
+    pub fn size(&self) -> Bytes {
+        Bytes::new(self.own.len() as u64 * self.of_page * LINE)
     }
 
     /// The place of a visit's line among all lines of these pages.
@@ -362,14 +356,6 @@ impl Pages {
     }
 }
 
-/// The number of pages, with so many lines each, that a trace touches.
-///
-/// # Errors
-/// If the text of the trace was damaged.
-pub fn pages_of(trace: &Trace, of_page: u32) -> Result<u64, TraceError> {
-    Ok(Pages::of(trace, of_page)?.own.len() as u64)
-}
-
 /// The start of the accumulator: a walk that writes everything writes from the first access on.
 const fn beginning(share: u64) -> u64 {
     if share == u64::MAX { u64::MAX } else { 0 }
@@ -378,7 +364,6 @@ const fn beginning(share: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Bytes;
 
     fn pass(set: &WorkingSet) -> Vec<Visit> {
         let lines = (100..100 + set.lines() as Line).collect();

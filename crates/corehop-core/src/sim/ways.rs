@@ -13,7 +13,7 @@ use crate::platform::{Distance, Lookup};
 pub(super) struct Three {
     pub(super) fetches: bool,
     pub(super) masks: [u32; MAX_LEVELS],
-    /// For each cache of the way whether no other inside it has to be looked at.
+    /// For each cache of the way whether no other inside it has to be looked at, but for those that are among `all`.
     pub(super) lonely: [bool; 3],
     /// The caches of the way, innermost first; then those beside the innermost one that are not empty, as far as the second
     /// one does not include them; then the other roots that are not empty.
@@ -74,14 +74,14 @@ impl<O: Observer> Hierarchy<O> {
             self.add_all_of(root, &mut empty);
         }
         let inner = &self.caches[own[1]];
-        let alone = inner.includes() || beside.as_ref().is_some_and(Vec::is_empty);
         let asked = if inner.includes() { 0 } else { self.beside_asked(own[1]) };
+        let looked_at = beside.is_some();
         let beside = beside.unwrap_or_default();
         Some(Three {
             fetches,
             masks,
             known: if own.iter().all(|x| known(x) == first) { first } else { ANY },
-            lonely: [true, alone || !beside.is_empty(), lonely],
+            lonely: [true, looked_at, lonely],
             remote_includes: remote.iter().all(|&root| self.caches[root].includes()),
             beside: beside.len(),
             beside_asked: asked,
@@ -93,27 +93,26 @@ impl<O: Observer> Hierarchy<O> {
 
     /// The caches inside `x`, the second on a way, but for the one in place `own`, which have to be looked at: those that are
     /// not empty, unless `x` includes them. Nothing where they are not innermost ones.
-    pub(super) fn beside_first(
-        &self,
-        x: usize,
-        own: usize,
-        empty: &mut Vec<usize>,
-    ) -> Option<Vec<usize>> {
-        let cache = &self.caches[x];
-        if cache.includes() {
+    fn beside_first(&self, x: usize, own: usize, empty: &mut Vec<usize>) -> Option<Vec<usize>> {
+        if self.caches[x].includes() {
             return Some(Vec::new());
         }
-        let others = cache.children.iter().copied().filter(|&it| self.caches[it].place != own);
         let (without, with): (Vec<usize>, Vec<usize>) =
-            others.partition(|&child| self.is_deserted(child));
+            self.others_inside(x, own).partition(|&child| self.is_deserted(child));
         for child in without {
             self.add_all_of(child, empty);
         }
         with.iter().all(|&child| self.caches[child].is_innermost()).then_some(with)
     }
 
+    /// The caches inside `x` but for the one in place `own`.
+    fn others_inside(&self, x: usize, own: usize) -> impl Iterator<Item = usize> {
+        let children = self.caches[x].children.iter().copied();
+        children.filter(move |&child| self.caches[child].place != own)
+    }
+
     /// Adds `x` and, unless it includes them, the caches inside.
-    pub(super) fn add_all_of(&self, x: usize, to: &mut Vec<usize>) {
+    fn add_all_of(&self, x: usize, to: &mut Vec<usize>) {
         let cache = &self.caches[x];
         to.push(x);
         if !cache.includes() {
@@ -128,13 +127,11 @@ impl<O: Observer> Hierarchy<O> {
 
     /// Whether nothing can be learnt, and nothing is counted, by asking the caches inside `x` other
     /// than the one in place `own`: those are `empty`.
-    pub(super) fn is_lonely(&self, x: usize, own: usize, empty: &mut Vec<usize>) -> bool {
-        let cache = &self.caches[x];
-        let others = cache.children.iter().copied().filter(|&it| self.caches[it].place != own);
-        let others: Vec<usize> = others.collect();
-        let lonely = self.beside_asked(x) == 0 && others.iter().all(|&it| self.is_deserted(it));
+    fn is_lonely(&self, x: usize, own: usize, empty: &mut Vec<usize>) -> bool {
+        let lonely =
+            self.beside_asked(x) == 0 && self.others_inside(x, own).all(|it| self.is_deserted(it));
         if lonely {
-            for child in others {
+            for child in self.others_inside(x, own) {
                 self.add_all_of(child, empty);
             }
         }
@@ -150,7 +147,7 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// Whether `x` and all inside it are empty.
-    pub(super) fn is_deserted(&self, x: usize) -> bool {
+    fn is_deserted(&self, x: usize) -> bool {
         let cache = &self.caches[x];
         cache.is_empty() && cache.children.iter().all(|&child| self.is_deserted(child))
     }

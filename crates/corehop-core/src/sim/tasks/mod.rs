@@ -48,7 +48,7 @@ use crate::workload::scheduler::Scheduler;
 use super::chunk::Sum;
 use super::machine_state::MachineState;
 use super::parallel::{side_by_side, threads};
-use super::recipe::{Recipe, SNAPSHOTS, no_programs};
+use super::recipe::{Recipe, SNAPSHOTS};
 use super::times::Picos;
 use run::Run;
 
@@ -177,7 +177,6 @@ pub(super) fn run(
     if plan.runs.iter().any(|run| !run.watched) {
         return Err(watching_costs_nothing());
     }
-    no_programs(plan.runs.iter().flat_map(|run| &run.tasks).map(|task| &task.set))?;
     let numbers: Vec<usize> = (0..plan.runs.len()).collect();
     for some in numbers.chunks(threads()) {
         let (jobs, outcome) = sets(recipe, plan, seed, some, sink)?;

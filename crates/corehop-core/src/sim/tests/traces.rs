@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::experiment::Draw;
 use crate::platform::Platform;
 use crate::sim::machine_state::MachineState;
-use crate::sim::walker::{Visit, Walker, pages_of};
+use crate::sim::walker::{TracePages, Visit, Walker};
 use crate::units::Bytes;
 use crate::workload::trace::{Read, Trace, Window};
 use crate::workload::{LINE, Page, WorkingSet};
@@ -20,7 +20,8 @@ fn a_walk_visits_the_lines_of_a_trace_in_its_order_as_often_as_it_did() {
     // Two pages far apart: the first is read, written, and read again; of the other a line is written.
     let trace = trace(" L 1000,8\n S 7fff040,8\n L 1000,8\n M 1fc0,4\n");
     let lines: Vec<u32> = (640..704).chain(64..128).collect();
-    let mut walker = Walker::of_trace(&trace, &lines, (Page::Base, 64)).unwrap();
+    let pages = TracePages::of(&trace, 64).unwrap();
+    let mut walker = Walker::of_trace(&trace, &pages, &lines, Page::Base).unwrap();
     let visits: Vec<Visit> = (0..walker.visits()).map(|_| walker.visit()).collect();
     let visit =
         |line, page, reads, writes| Visit { line, page, reads, writes, fetches: false, words: 1 };
@@ -42,9 +43,10 @@ fn pages_of_any_size_hold_what_lies_in_them_and_no_more() {
     // Three base pages in two of 2 MiB.
     let trace = trace(" L 1000,8\n L 3000,8\n L 400000,8\n");
     let of_huge = (2 << 20) / LINE as u32;
-    assert_eq!((pages_of(&trace, 64).unwrap(), pages_of(&trace, of_huge).unwrap()), (3, 2));
+    let [base, huge] = [64, of_huge].map(|of_page| TracePages::of(&trace, of_page).unwrap());
+    assert_eq!((base.size(), huge.size()), (Bytes::from_kib(12), Bytes::from_mib(4)));
     let lines: Vec<u32> = (0..2 * of_huge).collect();
-    let mut walker = Walker::of_trace(&trace, &lines, (Page::Transparent, of_huge)).unwrap();
+    let mut walker = Walker::of_trace(&trace, &huge, &lines, Page::Transparent).unwrap();
     let visits: Vec<(u32, u32)> =
         (0..3).map(|_| walker.visit()).map(|it| (it.line, it.page)).collect();
     assert_eq!(visits, [(64, 0), (192, 0), (of_huge, 1)]);
@@ -72,8 +74,10 @@ fn the_trace_of_a_scan_takes_the_time_of_the_scan() {
         (0..32 * 128).map(|word| format!(" S {:x},8\n", 0x10_0000 + 8 * word)).collect();
     let trace = Arc::new(trace(&words.concat()));
     assert_eq!(WorkingSet::of_trace(trace.clone()).unwrap().wss, scan.wss);
-    let of_trace =
-        |lines: Vec<u32>, of_page| Walker::of_trace(&trace, &lines, (Page::Base, of_page)).unwrap();
+    let of_trace = |lines: Vec<u32>, of_page| {
+        let pages = TracePages::of(&trace, of_page).unwrap();
+        Walker::of_trace(&trace, &pages, &lines, Page::Base).unwrap()
+    };
     let of_scan = |lines, of_page| Walker::of_set(&scan, lines, of_page, &mut Draw::new(1, 1));
     assert_eq!(passes(&scan, of_trace), passes(&scan, of_scan));
 }

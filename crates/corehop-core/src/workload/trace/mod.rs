@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::LINE;
 use crate::units::Bytes;
-use crate::words::words;
+use crate::words::{digest, words};
 
 mod formats;
 mod read;
@@ -199,11 +199,8 @@ impl Trace {
 
     /// It in the column `workload`: its name, and a number by which other windows of the file differ.
     pub fn label(&self) -> String {
-        let text = self.pages.bytes().chain(self.visits.bytes());
-        let mixed = text.fold(0xCBF2_9CE4_8422_2325_u64, |mixed, byte| {
-            (mixed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
-        });
-        format!("trace:{}#{:08x}", self.name, mixed >> 32)
+        let digest = digest(&[self.pages.as_str(), &self.visits].concat());
+        format!("trace:{}#{}", self.name, &digest[..8])
     }
 
     fn damaged(&self, what: &'static str) -> TraceError {

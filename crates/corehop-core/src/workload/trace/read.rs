@@ -168,9 +168,8 @@ impl Tally {
             Some(Item::Foreign(name)) => self.foreign = Some(name),
             Some(Item::Instruction) => self.pending = self.pending.saturating_add(1),
             Some(Item::Data(access)) => {
-                if access.thread.is_some()
-                    && *thread.get_or_insert(access.thread.unwrap_or(0))
-                        != access.thread.unwrap_or(0)
+                if let Some(of) = access.thread
+                    && *thread.get_or_insert(of) != of
                 {
                     self.others += 1;
                     self.pending = 0;
