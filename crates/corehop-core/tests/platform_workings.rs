@@ -164,6 +164,69 @@ fn a_contradiction_is_refused_with_its_line_and_its_key() {
     }
 }
 
+/// A last level in slices, with a directory of what is inside.
+const LAST_LEVEL: &str = r#"
+[[cache]]
+level = 3
+kind = "unified"
+size = { value = "128 KiB", source = "assumed" }
+ways = { value = 8, source = "assumed" }
+line = { value = "64 B", source = "assumed" }
+instances = { value = "0-3 by 2", source = "assumed" }
+mechanism.inclusion = { value = "non_inclusive", source = "assumed" }
+[cache.mechanism.snoop_filter]
+entries = { value = 96, source = "assumed" }
+ways = { value = 6, source = "assumed" }
+replacement = { value = "tree_plru", source = "assumed" }
+index = { value = "fold 4", source = "assumed" }
+[cache.mechanism.slices]
+count = { value = 4, source = "assumed" }
+index = { value = "parity 0x3,0x4", source = "assumed" }
+hop = { value = "2 ns", source = "assumed" }
+columns = { value = 2, source = "assumed" }
+"#;
+
+#[test]
+fn a_snoop_filter_and_slices_survive_writing_and_reading() {
+    let platform = Platform::from_toml(&format!("{MACHINE}{LAST_LEVEL}")).unwrap();
+    let again = Platform::from_toml(&platform.to_toml());
+    assert_eq!(again.as_ref(), Ok(&platform), "{}", platform.to_toml());
+    let spec = Spec::from_platform(&platform).unwrap();
+    let filter = spec.caches[2].snoop_filter.as_ref().unwrap();
+    assert_eq!((filter.sets, filter.ways), (16, 6));
+    assert_eq!((&filter.index, filter.replacement), (&Index::Fold(4), Replacement::TreePlru));
+    let slices = platform.slices(platform.cpus.value.first().unwrap()).unwrap();
+    assert_eq!((slices.count.value, slices.hop.value.to_string()), (4, "2 ns".to_owned()));
+}
+
+#[test]
+fn a_snoop_filter_or_slices_that_cannot_be_are_refused_by_their_key() {
+    for (from, to, key, why) in [
+        ("non_inclusive", "inclusive", "snoop_filter.entries", "knows the lines inside"),
+        ("value = 96", "value = 97", "snoop_filter.entries", "97 entries are not a whole number"),
+        ("value = 96", "value = 0", "snoop_filter.entries", "0 entries"),
+        ("value = 6,", "value = 0,", "snoop_filter.ways", "a set has an entry"),
+        ("fold 4", "fold 3", "snoop_filter.index", "`fold 3` does not find 16 sets"),
+        ("count = { value = 4", "count = { value = 0", "slices.count", "not 0"),
+        ("count = { value = 4", "count = { value = 5", "slices.index", "does not find 5 slices"),
+        ("columns = { value = 2", "columns = { value = 0", "slices.columns", "in 0 columns"),
+        ("columns = { value = 2", "columns = { value = 9", "slices.columns", "in 9 columns"),
+    ] {
+        assert!(LAST_LEVEL.contains(from), "{from}");
+        let text = format!("{MACHINE}{}", LAST_LEVEL.replacen(from, to, 1));
+        let error = Platform::from_toml(&text).unwrap_err().to_string();
+        let key = format!("`cache[2].mechanism.{key}.value` contradicts");
+        assert!(error.contains(&key) && error.contains(why), "{from} -> {to}\n{error}");
+    }
+    let inner = "mechanism.slices.count = { value = 2, source = \"assumed\" }\n\
+                 mechanism.slices.hop = { value = \"1 ns\", source = \"assumed\" }\n\
+                 mechanism.index = { value = \"fold 9\"";
+    let text = MACHINE.replacen("mechanism.index = { value = \"fold 9\"", inner, 1) + LAST_LEVEL;
+    let error = Platform::from_toml(&text).unwrap_err().to_string();
+    assert!(error.contains("`cache[1].mechanism.slices.count.value`"), "{error}");
+    assert!(error.contains("not the last level"), "{error}");
+}
+
 #[test]
 fn what_cannot_be_simulated_is_named() {
     let wide = MACHINE.replacen("ways = { value = 4", "ways = { value = 64", 1);

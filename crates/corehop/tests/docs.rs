@@ -189,9 +189,8 @@ fn kind(field: &str) -> String {
         | "Side" | "Supplier" | "Found" | "Distance" | "Home" => return words_of(inner, field),
         "Vec<u32" => "list of whole numbers",
         "Vec<Bytes" => "list of sizes",
-        "Clock" | "Pages" | "Memory" | "Coherence" | "Core" | "Mechanism" | "Rows" | "Drift" => {
-            "table, see below"
-        }
+        "Clock" | "Pages" | "Memory" | "Coherence" | "Core" | "Mechanism" | "Rows" | "Drift"
+        | "SnoopFilter" | "Slices" => "table, see below",
         list if list.starts_with("Vec<") => "tables, see below",
         other => panic!("no word for the type `{other}` of a key"),
     };
@@ -228,6 +227,8 @@ fn keys() -> String {
         ("Cache", "`[[cache]]`, one for each level and kind"),
         ("Node", "`[[node]]`, one for each NUMA node"),
         ("Mechanism", "`[cache.mechanism]`, for a simulation"),
+        ("SnoopFilter", "`[cache.mechanism.snoop_filter]`"),
+        ("Slices", "`[cache.mechanism.slices]`"),
         ("Coherence", "`[coherence]`, for a simulation"),
         ("Tlb", "`[[tlb]]`, one for each level and kind"),
         ("Prefetcher", "`[[prefetcher]]`, one for each"),

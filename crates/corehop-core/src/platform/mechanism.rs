@@ -343,6 +343,47 @@ pub struct Mechanism {
     /// Whether a write that misses brings the line in; it does where it is not stated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_allocate: Option<Fact<bool>>,
+    /// The directory of the lines inside, of a cache that does not include them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snoop_filter: Option<SnoopFilter>,
+    /// The parts that it is cut into.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slices: Option<Slices>,
+}
+
+/// A snoop filter: a cache of tags that knows which lines the caches inside hold. When a line needs an entry and its set is full,
+/// the line of another entry has to leave the caches inside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SnoopFilter {
+    /// The lines that it can know.
+    pub entries: Fact<u32>,
+    /// Entries per set.
+    pub ways: Fact<u32>,
+    /// The entry that makes room, once none is left whose line has gone; `lru` where it is not stated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replacement: Option<Fact<Replacement>>,
+    /// The set of a line, as of a cache; `modulo` where it is not stated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<Fact<Index>>,
+}
+
+/// The slices of a last-level cache. They and the cores are stops of a ring or a mesh, so that a line is near to one core and far
+/// from another one. Latencies of the platform are means over all slices. A server that carries `last_level` and nothing else is
+/// one for each slice.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slices {
+    /// The number of slices. The cores that share the cache are spread over their stops evenly.
+    pub count: Fact<u32>,
+    /// The slice of a line, as the set of a cache; `modulo` where it is not stated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<Fact<Index>>,
+    /// The time from one stop to the next one, in one direction.
+    pub hop: Fact<Latency>,
+    /// The columns of a mesh, whose stops are numbered row by row; a ring in both directions where it is not stated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<Fact<u32>>,
 }
 
 impl Mechanism {

@@ -37,7 +37,8 @@ pub use hash::Index;
 pub use loss::Loss;
 pub use mechanism::{
     Coherence, Core, Distance, Drift, Found, Home, Inclusion, LatencyRow, Lookup, Mechanism,
-    PrefetchKind, Prefetcher, Protocol, Replacement, Server, Side, Supplier, Tlb, Traffic, Writes,
+    PrefetchKind, Prefetcher, Protocol, Replacement, Server, Side, Slices, SnoopFilter, Supplier,
+    Tlb, Traffic, Writes,
 };
 pub use quantity::{Hertz, Latency, Power};
 pub use text::PlatformError;
@@ -360,6 +361,10 @@ impl Platform {
             cache.holds_data() && cache.instances.value.containing(cpu).is_some()
         };
         self.caches.iter().filter(serves)
+    }
+    /// The slices of the outermost cache that serves `cpu`.
+    pub fn slices(&self, cpu: Cpu) -> Option<&Slices> {
+        self.data_caches(cpu).max_by_key(|cache| cache.level)?.mechanism.slices.as_ref()
     }
     /// The caches that hold data, by level and size, ascending; a machine with two kinds of core
     /// may have two sizes at a level. Caches of unstated size are left out.

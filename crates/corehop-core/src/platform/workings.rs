@@ -3,7 +3,7 @@
 
 use super::consistency::{Disagreement, Verdict, known, level, require};
 use super::mechanism::{LatencyRow, Supplier, Traffic, Writes};
-use super::{Cache, CacheKind, Found, Inclusion, Platform};
+use super::{Cache, CacheKind, Found, Inclusion, Index, Platform};
 
 /// The entries of a TLB for which the simulation allocates; those of today have some thousands.
 const MOST_ENTRIES: u32 = 1 << 20;
@@ -14,10 +14,16 @@ const MOST_SPREAD: u32 = 3_000;
 /// The most banks of a node: those of today have some hundreds.
 const MOST_BANKS: u32 = 1 << 16;
 
+/// The slices of a cache; those of today have a hundred at most.
+const MOST_SLICES: u32 = 1 << 10;
+
 /// The first disagreement found.
 pub(super) fn check(platform: &Platform) -> Verdict {
     for (place, cache) in platform.caches.iter().enumerate() {
-        mechanism(platform, cache, &|name| format!("cache[{place}].mechanism.{name}"))?;
+        let fact = |name: &str| format!("cache[{place}].mechanism.{name}");
+        mechanism(platform, cache, &fact)?;
+        snoop_filter(cache, &fact)?;
+        slices(platform, cache, &fact)?;
     }
     translation(platform)?;
     prefetchers(platform)?;
@@ -74,9 +80,7 @@ fn mechanism(platform: &Platform, cache: &Cache, fact: &dyn Fn(&str) -> String) 
         })?;
     }
     if let (Some(index), Some(sets)) = (&mechanism.index, cache.set_count()) {
-        require(index.value.fits(sets), fact("index.value"), || {
-            format!("`{}` does not find {sets} sets", index.value)
-        })?;
+        finds(&index.value, sets, fact("index.value"), "sets")?;
     }
     let through = mechanism.writes.as_ref().filter(|writes| writes.value == Writes::Through);
     let around = platform.caches.iter().filter(|outer| outer.level == cache.level + 1);
@@ -88,6 +92,52 @@ fn mechanism(platform: &Platform, cache: &Cache, fact: &dyn Fn(&str) -> String) 
     require(through.is_none() || !excluded, fact("writes.value"), || {
         "what it writes through would be in the exclusive cache around it".to_owned()
     })
+}
+
+fn finds(index: &Index, count: u64, fact: String, of: &str) -> Verdict {
+    require(index.fits(count), fact, || format!("`{index}` does not find {count} {of}"))
+}
+
+/// A snoop filter consists of whole sets, and is around caches whose lines nothing else knows.
+fn snoop_filter(cache: &Cache, fact: &dyn Fn(&str) -> String) -> Verdict {
+    let Some(filter) = &cache.mechanism.snoop_filter else { return Ok(()) };
+    let fact = |name: &str| fact(&format!("snoop_filter.{name}.value"));
+    let inclusion = cache.mechanism.inclusion.as_ref().map(|inclusion| inclusion.value);
+    let needed = inclusion != Some(Inclusion::Inclusive) && cache.level > 1;
+    let (entries, ways) = (filter.entries.value, filter.ways.value);
+    require(needed, fact("entries"), || {
+        format!("the {} cache knows the lines inside without a filter", cache.label())
+    })?;
+    require(ways > 0, fact("ways"), || "a set has an entry".to_owned())?;
+    require(entries > 0 && entries.is_multiple_of(ways), fact("entries"), || {
+        format!("{entries} entries are not a whole number of sets of {ways}")
+    })?;
+    require(entries <= MOST_ENTRIES << 8, fact("entries"), || {
+        format!("no snoop filter has more than {} entries", MOST_ENTRIES << 8)
+    })?;
+    let Some(index) = &filter.index else { return Ok(()) };
+    finds(&index.value, u64::from(entries / ways), fact("index"), "sets")
+}
+
+/// Slices belong to a last level, and those of a mesh fill its columns.
+fn slices(platform: &Platform, cache: &Cache, fact: &dyn Fn(&str) -> String) -> Verdict {
+    let Some(slices) = &cache.mechanism.slices else { return Ok(()) };
+    let fact = |name: &str| fact(&format!("slices.{name}.value"));
+    let further = |cpu| platform.data_caches(cpu).any(|other| other.level > cache.level);
+    let last = cache.holds_data() && !cache.instances.value.cpus().iter().any(further);
+    let count = slices.count.value;
+    require(last, fact("count"), || {
+        format!("the {} cache is not the last level: only that one has slices", cache.label())
+    })?;
+    require((1..=MOST_SLICES).contains(&count), fact("count"), || {
+        format!("a cache has 1 to {MOST_SLICES} slices, not {count}")
+    })?;
+    let columns = slices.columns.as_ref().map_or(1, |columns| columns.value);
+    require((1..=count).contains(&columns), fact("columns"), || {
+        format!("{count} slices do not lie in {columns} columns")
+    })?;
+    let Some(index) = &slices.index else { return Ok(()) };
+    finds(&index.value, u64::from(count), fact("index"), "slices")
 }
 
 fn translation(platform: &Platform) -> Verdict {

@@ -5,7 +5,7 @@
 use crate::platform::{Distance, Inclusion, Index};
 
 use super::fast_path::Lane;
-use super::replacement::Policy;
+use super::replacement::{Policy, ways_of};
 use super::spec::CacheSpec;
 use super::tags::{Block, Blocks, Line, NAMED, NO_LINE, peek, poke};
 
@@ -130,6 +130,8 @@ pub(super) struct Cache {
     pub(super) place: usize,
     pub(super) children: Vec<usize>,
     pub(super) counters: CacheCounters,
+    /// A directory of the lines that the caches inside hold.
+    pub(super) snoop_filter: Option<Box<Self>>,
     includes: bool,
     drops_clean: bool,
     ways: u32,
@@ -158,6 +160,10 @@ impl Cache {
             place: 0,
             children: Vec::new(),
             counters: CacheCounters::default(),
+            snoop_filter: spec
+                .snoop_filter
+                .as_ref()
+                .map(|filter| Box::new(Self::new(filter, distance, package, !seed))),
             includes: false,
             drops_clean: false,
             ways: spec.ways,
@@ -189,16 +195,20 @@ impl Cache {
         self.drops_clean
     }
 
-    /// Whether it is filled on the way in, and takes writes as usual.
+    /// Whether it is filled on the way in, takes writes as usual, and lets the caches inside keep what they have.
     pub(super) fn is_plain(&self) -> bool {
         let filled = self.is_innermost() || self.inclusion != Inclusion::Exclusive;
-        filled && !self.write_through && self.write_allocate
+        filled && !self.write_through && self.write_allocate && self.snoop_filter.is_none()
     }
 
     /// Works out what depends on the caches around and inside.
     pub(super) fn settle(&mut self, outer: Option<Inclusion>) {
         self.includes = self.inclusion == Inclusion::Inclusive || self.is_innermost();
         self.drops_clean = outer != Some(Inclusion::Exclusive);
+        if let Some(filter) = &mut self.snoop_filter {
+            filter.children.clone_from(&self.children);
+            filter.includes = true;
+        }
     }
 
     #[inline(always)]
@@ -460,13 +470,22 @@ impl Cache {
         }
     }
 
+    /// The lines of a set that has no empty way, with their ways; nothing of another one.
+    pub(super) fn full_set(&self, set: u32) -> impl Iterator<Item = (u32, Line)> {
+        let every = self.policy.every();
+        let taken = peek!(&self.blocks, set, 0, block => block.taken);
+        let ways = if taken == every { every } else { 0 };
+        ways_of(ways)
+            .map(move |way| (way, peek!(&self.blocks, set, NO_LINE, block => block.tag(way))))
+    }
+
     /// Every line that is here.
     #[cfg(test)]
     pub(super) fn lines(&self) -> Vec<(Line, Bits)> {
         let mut lines = Vec::new();
         for set in 0..self.sets {
             let taken = peek!(&self.blocks, set, 0, block => block.taken);
-            for way in super::replacement::ways_of(taken) {
+            for way in ways_of(taken) {
                 let line = peek!(&self.blocks, set, NO_LINE, block => block.tag(way));
                 lines.push((line, self.bits(set, way)));
             }

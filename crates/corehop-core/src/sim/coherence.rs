@@ -20,6 +20,8 @@ pub(super) enum Request {
     Invalidate,
     /// Give it up: it is flushed.
     Flush,
+    /// Give it up: a cache around has to forget it.
+    Room,
 }
 
 /// The answer of a cache, with all inside.
@@ -64,7 +66,7 @@ impl Default for Answer {
 
 impl Answer {
     /// Takes the answer of another cache in.
-    fn add(&mut self, other: Self) {
+    pub(super) fn add(&mut self, other: Self) {
         if other.copies == 0 {
             return;
         }
@@ -158,6 +160,9 @@ impl<O: Observer> Hierarchy<O> {
             Request::Flush => {
                 cache.remove(set, way);
             }
+            Request::Room => {
+                cache.give_up_at(set, way);
+            }
         }
         if !answer.dirty {
             answer.level = self.caches[x].level;
@@ -187,7 +192,9 @@ impl<O: Observer> Hierarchy<O> {
                 continue;
             }
             let inside = self.ask(child, line, request);
-            self.note(inside, self.caches[x].distance, request, ongoing);
+            if inside.copies > 0 || self.caches[x].snoop_filter.is_none() {
+                self.note(inside, self.caches[x].distance, request, ongoing);
+            }
             answer.add(inside);
             if bug!(OneSharerAsked) && answer.copies > 0 {
                 break;

@@ -30,6 +30,8 @@ pub struct Hierarchy<O = ()> {
     pub(super) caches: Vec<Cache>,
     /// The caches that have none further out.
     pub(super) roots: Vec<usize>,
+    /// One of the caches has a snoop filter.
+    pub(super) filtered: bool,
     /// For each CPU its way for data and its way for instructions.
     pub(super) paths: Vec<[Path; 2]>,
     /// For each CPU and level (from 0) the ways that it may fill.
@@ -111,6 +113,7 @@ impl<O: Observer> Hierarchy<O> {
         link(&mut caches, &mut paths);
         let roots = (0..caches.len()).filter(|&cache| caches[cache].parent.is_none()).collect();
         Ok(Self {
+            filtered: caches.iter().any(|cache| cache.snoop_filter.is_some()),
             caches,
             roots,
             masks: vec![[u32::MAX; MAX_LEVELS]; spec.cpus()],

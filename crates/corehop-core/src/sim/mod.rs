@@ -12,7 +12,7 @@
 //! spec ── what is simulated, from a platform        prefetch, tlb ── beside the caches, optional
 //! hierarchy ── an access: search, settle, fill      miss_kinds ── why a miss was one, an observer
 //! coherence ── what caches ask each other           frames ── from pages to lines
-//! movement ── lines in, lines out                   reference ── the slow twin, for tests
+//! movement, snoop_filter ── lines in, lines out     reference ── the slow twin, for tests
 //! cache ── one cache: tags, states, replacement     walk, fast_path ── one CPU's accesses
 //! timing ── how long a visit takes                  pass ── the job walks once
 //! ```
@@ -32,7 +32,8 @@
 //!   when a line goes inwards and stay when a clean line is dropped in silence; where exactly one
 //!   cache may have the line, and alone, it is asked, and a bit found stale is cleared (as the core
 //!   valid bits of Intel's inclusive level-3 caches). Non-inclusive and exclusive caches ask all
-//!   caches inside; whether by a directory or by snooping changes what is counted, and no state.
+//!   caches inside; whether by a directory or by snooping changes what is counted, and no state. With
+//!   a snoop filter every line inside has an entry, or it leaves.
 //! - An exclusive cache takes every line that leaves the caches inside as the last copy there; a
 //!   hit takes the line out again. A non-inclusive one is filled on the way in, and takes dirty
 //!   lines that leave.
@@ -52,7 +53,7 @@
 //! # What it does not know
 //!
 //! Time, speculation, store buffers, non-temporal stores, banks; caches that predict which core
-//! holds a line; directories too small for their sharers.
+//! holds a line; directories that know only some of the sharers of a line.
 
 #![expect(clippy::inline_always, reason = "the path of a hit is one loop; measured")]
 
@@ -67,6 +68,7 @@ pub mod observer;
 mod coherence;
 pub mod hierarchy;
 mod movement;
+mod snoop_filter;
 mod fast_path;
 mod ways;
 mod walk;
@@ -78,6 +80,7 @@ pub mod translation;
 mod drift;
 pub mod servers;
 mod rows;
+mod slices;
 mod turns;
 mod package_clock;
 mod remote_polluters;

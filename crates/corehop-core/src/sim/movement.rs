@@ -74,6 +74,9 @@ impl<O: Observer> Hierarchy<O> {
         if inserted.victim != NO_LINE {
             self.displaced(x, inserted, ongoing);
         }
+        if self.filtered {
+            self.note_in_filters(x, line, ongoing);
+        }
         (inserted.set, inserted.way)
     }
 

@@ -127,6 +127,12 @@ mod switch {
         FastPathForgetsBeside,
         /// Sharers that need not be asked are taken for none.
         OtherSharersUncounted,
+        /// A line whose entry in a snoop filter has gone stays in the caches inside.
+        FilterForgetsVictim,
+        /// The newer data of such a line is lost.
+        FilterLosesData,
+        /// Entries of lines that have left count like the others.
+        FilterKeepsStale,
     }
 
     thread_local! {

@@ -7,6 +7,8 @@
 
 use crate::platform::{Distance, Fact, Latency, Platform, Server as PlatformServer, Side, Traffic};
 
+use crate::units::Cpu;
+
 use super::drift::Drifting;
 use super::spec::SpecError;
 use super::times::Picos;
@@ -31,6 +33,8 @@ struct Described {
     /// The place of its first instance among those of all servers.
     first: usize,
     count: usize,
+    /// The instances for one group of CPUs: one, or one for each slice of their last-level cache.
+    slices: usize,
 }
 
 /// An instance.
@@ -67,7 +71,8 @@ pub struct Servers {
     counts: Vec<usize>,
     /// The instances that lines pass after their first one.
     stops: Vec<u32>,
-    /// By kind of traffic, CPU and home.
+    /// By kind of traffic, CPU and home. What passes the second slice of a last level, the third one and so on are kinds
+    /// after all others.
     routes: Vec<Route>,
     cpus: usize,
     homes: usize,
@@ -95,21 +100,23 @@ impl Servers {
             all.counts.push(server.count);
             servers.push(server);
         }
-        for kind in 0..KINDS {
+        let slices = platform.cpus.value.iter().map(|cpu| slices_of(platform, cpu)).max();
+        let further = (1..slices.unwrap_or(1)).map(|slice| (Traffic::LastLevel as usize, slice));
+        for (kind, slice) in (0..KINDS).map(|kind| (kind, 0)).chain(further) {
             let carries = |server: &PlatformServer| times(server, kind);
             let carriers = servers.iter().zip(platform.servers.iter().map(carries));
             let carriers: Vec<&Described> =
                 carriers.flat_map(|(server, times)| std::iter::repeat_n(server, times)).collect();
-            all.add_routes(&carriers);
+            all.add_routes(&carriers, slice);
         }
         Ok(all)
     }
 
     /// The routes of a kind of traffic that these servers carry, in the order of the platform file.
-    fn add_routes(&mut self, carriers: &[&Described]) {
+    fn add_routes(&mut self, carriers: &[&Described], slice: usize) {
         for cpu in 0..self.cpus {
             for home in 0..self.homes {
-                let mut stops = carriers.iter().filter_map(|server| server.stop(cpu, home));
+                let mut stops = carriers.iter().filter_map(|server| server.stop(cpu, home, slice));
                 let (first, begin) = (stops.next().unwrap_or(NOWHERE), self.stops.len() as u32);
                 self.stops.extend(stops);
                 self.routes.push(Route { first, others: (begin, self.stops.len() as u32) });
@@ -154,6 +161,13 @@ impl Servers {
         self.pass_kind(TRANSFERS + distance as usize, cpu, home, at)
     }
 
+    /// A line that passes this slice of the last level of `cpu`.
+    #[inline(always)]
+    pub(super) fn pass_slice(&mut self, slice: usize, cpu: usize, home: usize, at: Picos) -> Picos {
+        let kind = if slice == 0 { Traffic::LastLevel as usize } else { KINDS + slice - 1 };
+        self.pass_kind(kind, cpu, home, at)
+    }
+
     #[inline(always)]
     fn pass_kind(&mut self, kind: usize, cpu: usize, home: usize, at: Picos) -> Picos {
         let route = (kind * self.cpus + cpu) * self.homes + home;
@@ -185,6 +199,11 @@ impl Servers {
         let mut rest = self.instances.iter().map(share);
         self.counts.iter().map(|&count| rest.by_ref().take(count).collect()).collect()
     }
+}
+
+/// The slices of the last-level cache of a CPU; a cache in one piece is one.
+fn slices_of(platform: &Platform, cpu: Cpu) -> usize {
+    platform.slices(cpu).map_or(1, |slices| slices.count.value.max(1) as usize)
 }
 
 /// The number of times that a line of this kind passes through a server.
@@ -243,16 +262,20 @@ impl Described {
         let service = service * weight;
         let drift = server.drift.as_ref().map(|drift| Drifting::new(drift, service));
         let side = server.side.as_ref().map_or(Side::Requester, |fact| fact.value);
-        Ok(Self { service, drift, of_cpu, of_node, side, first, count: instances.iter().count() })
+        let in_slices = server.carries.value.iter().all(|&it| it == Traffic::LastLevel);
+        let sliced = instances.cpus().iter().map(|cpu| slices_of(platform, cpu)).max();
+        let slices = sliced.filter(|_| in_slices).unwrap_or(1);
+        let count = instances.len() * slices;
+        Ok(Self { service, drift, of_cpu, of_node, side, first, count, slices })
     }
 
-    /// The instance that a line of this home passes on its way to `cpu`.
-    fn stop(&self, cpu: usize, home: usize) -> Option<u32> {
+    /// The instance that a line of this home and slice passes on its way to `cpu`.
+    fn stop(&self, cpu: usize, home: usize, slice: usize) -> Option<u32> {
         let instance = match self.side {
             Side::Requester => self.of_cpu[cpu],
             Side::Home => self.of_node.get(home).copied().flatten(),
         };
-        instance.map(|instance| (self.first + instance) as u32)
+        instance.map(|group| (self.first + group * self.slices + slice % self.slices) as u32)
     }
 }
 
@@ -313,6 +336,31 @@ mod tests {
         assert_eq!(both(&mut servers, Distance::Machine), [0, 0]);
         // It is the same way as to memory.
         assert_eq!(servers.pass(Traffic::MemoryRead, 2, 0, 0), 16_000);
+    }
+
+    #[test]
+    fn a_port_of_the_last_level_is_one_for_each_slice() {
+        let mut platform = machine(Side::Requester);
+        platform.servers[0].carries.value = vec![Traffic::LastLevel];
+        let last = platform.caches.iter_mut().max_by_key(|cache| cache.level).unwrap();
+        last.mechanism.slices = Some(crate::platform::Slices {
+            count: Fact::assumed(3, ""),
+            index: None,
+            hop: Fact::assumed(Latency::Picos(1_000), ""),
+            columns: None,
+        });
+        let mut servers = Servers::from_platform(&platform, 1).unwrap();
+        let mut pass = |slice, cpu| servers.pass_slice(slice, cpu, 0, 0);
+        assert_eq!(
+            [(0, 0), (1, 1), (2, 0), (2, 1)].map(|(slice, cpu)| pass(slice, cpu)),
+            [0, 0, 0, 8_000]
+        );
+        assert_eq!([(0, 6), (2, 7), (0, 7)].map(|(slice, cpu)| pass(slice, cpu)), [0, 0, 8_000]);
+        // What carries something else besides is one for all slices.
+        platform.servers[0].carries.value.push(Traffic::MemoryRead);
+        let mut servers = Servers::from_platform(&platform, 1).unwrap();
+        assert_eq!([0, 1].map(|slice| servers.pass_slice(slice, 0, 0, 0)), [0, 8_000]);
+        assert_eq!(servers.pass(Traffic::MemoryRead, 0, 0, 0), 16_000);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use crate::platform::{
     Cache as PlatformCache, CacheKind, Distance, Inclusion, Index, Lookup, Platform, Protocol,
-    Replacement, Writes,
+    Replacement, SnoopFilter, Writes,
 };
 use crate::units::Cpu;
 
@@ -54,6 +54,8 @@ pub struct CacheSpec {
     pub write_through: bool,
     /// Whether a write that misses brings the line in.
     pub write_allocate: bool,
+    /// Sets, ways, index and replacement of each instance's snoop filter.
+    pub snoop_filter: Option<Box<Self>>,
     /// For each instance the CPUs that it serves.
     pub instances: Vec<Vec<usize>>,
 }
@@ -71,6 +73,7 @@ impl CacheSpec {
             inclusion: Inclusion::Inclusive,
             write_through: false,
             write_allocate: true,
+            snoop_filter: None,
             instances: Vec::new(),
         }
     }
@@ -154,10 +157,10 @@ impl Spec {
     pub fn sampled(&self, every: u32) -> Option<Self> {
         let mut caches = self.caches.clone();
         for cache in &mut caches {
-            if !cache.sets.is_multiple_of(every) || cache.index != Index::Modulo {
-                return None;
+            thin_out(cache, every)?;
+            if let Some(filter) = &mut cache.snoop_filter {
+                thin_out(filter, every)?;
             }
-            cache.sets /= every;
         }
         Some(Self { caches, ..self.clone() })
     }
@@ -178,7 +181,20 @@ impl Spec {
                 }
             }
         }
+        self.check_filters()?;
         self.check_writes()
+    }
+
+    /// A snoop filter is part of a cache that has caches inside and does not include them.
+    fn check_filters(&self) -> Result<(), SpecError> {
+        let known = |cache: &CacheSpec| cache.level == 1 || cache.inclusion == Inclusion::Inclusive;
+        let idle = |cache: &CacheSpec| cache.snoop_filter.is_some() && known(cache);
+        self.caches.iter().position(idle).map_or(Ok(()), |at| {
+            Err(SpecError::Unsupported {
+                fact: format!("cache[{at}].mechanism.snoop_filter"),
+                problem: "this cache knows the lines inside without one".to_owned(),
+            })
+        })
     }
 
     /// Written lines can go on at once from the innermost level only, and not to an exclusive
@@ -225,6 +241,23 @@ impl Spec {
     }
 }
 
+/// Leaves a cache one in `every` of its sets; nothing where that cannot be done.
+fn thin_out(cache: &mut CacheSpec, every: u32) -> Option<()> {
+    let can = cache.sets.is_multiple_of(every) && cache.index == Index::Modulo;
+    cache.sets /= every;
+    can.then_some(())
+}
+
+/// The snoop filter of a cache of this level.
+fn snoop_filter(filter: &SnoopFilter, level: u32) -> CacheSpec {
+    let ways = filter.ways.value;
+    let sets = filter.entries.value / ways.max(1);
+    let mut spec = CacheSpec::new(level, CacheKind::Unified, sets, ways);
+    spec.index = filter.index.as_ref().map_or(Index::Modulo, |fact| fact.value.clone());
+    spec.replacement = filter.replacement.as_ref().map_or(Replacement::Lru, |fact| fact.value);
+    spec
+}
+
 /// Size, ways and mechanism of one cache of a platform.
 fn geometry(cache: &PlatformCache, at: usize, line: u64) -> Result<CacheSpec, SpecError> {
     let fact = |name: &str| format!("cache[{at}].{name}");
@@ -260,6 +293,11 @@ fn geometry(cache: &PlatformCache, at: usize, line: u64) -> Result<CacheSpec, Sp
     if !index.fits(u64::from(sets)) {
         return Err(beyond("mechanism.index", format!("`{index}` cannot find {sets} sets")));
     }
+    let filter = mechanism.snoop_filter.as_ref().map(|filter| snoop_filter(filter, cache.level));
+    if let Some(wide) = filter.as_ref().map(|filter| filter.ways).filter(|&ways| ways > MAX_WAYS) {
+        let problem = format!("{wide} ways; 1 to {MAX_WAYS} can be simulated");
+        return Err(beyond("mechanism.snoop_filter.ways", problem));
+    }
     let through = mechanism.writes.as_ref().is_some_and(|fact| fact.value == Writes::Through);
     Ok(CacheSpec {
         level: cache.level,
@@ -271,6 +309,7 @@ fn geometry(cache: &PlatformCache, at: usize, line: u64) -> Result<CacheSpec, Sp
         inclusion: mechanism.inclusion.as_ref().map_or(Inclusion::NonInclusive, |fact| fact.value),
         write_through: through,
         write_allocate: mechanism.write_allocate.as_ref().is_none_or(|fact| fact.value),
+        snoop_filter: filter.map(Box::new),
         instances: Vec::new(),
     })
 }

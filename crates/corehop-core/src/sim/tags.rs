@@ -62,7 +62,6 @@ impl<const N: usize> Block<N> {
         expect(&self.order);
     }
 
-    #[cfg(test)]
     pub(super) fn tag(&self, way: u32) -> Line {
         self.tags[way as usize & (N - 1)]
     }

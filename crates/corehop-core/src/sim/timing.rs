@@ -11,6 +11,7 @@ use super::prefetch::Prefetcher;
 use super::remote_polluters::RemotePolluters;
 use super::rows::Rows;
 use super::servers::Servers;
+use super::slices::{Slices, farther};
 use super::spec::SpecError;
 use super::tags::Line;
 use super::times::{CoreTimes, Picos, Times, nodes_of_cpus};
@@ -26,6 +27,7 @@ pub(super) struct Timing {
     times: Times,
     pub(super) servers: Servers,
     rows: Option<Rows>,
+    slices: Option<Slices>,
     /// Those of each CPU.
     prefetchers: Vec<Vec<Prefetcher>>,
     pub(super) translation: Translation,
@@ -51,6 +53,7 @@ pub(super) struct Course<'a> {
     core: [&'a CoreTimes; 2],
     servers: &'a mut Servers,
     rows: Option<&'a mut Rows>,
+    slices: Option<&'a Slices>,
     remote_polluters: &'a mut RemotePolluters,
     prefetchers: &'a mut [Prefetcher],
     finding: &'a mut Picos,
@@ -125,6 +128,7 @@ impl Timing {
             times: Times::from_platform(platform)?,
             servers: Servers::from_platform(platform, weight)?,
             rows: Rows::from_platform(platform, weight)?,
+            slices: Slices::from_platform(platform)?,
             prefetchers: vec![ahead; cpus],
             translation: Translation::from_platform(platform)?,
             finding: 0,
@@ -153,6 +157,7 @@ impl Timing {
             core: [self.times.on(cpu), self.times.waking_on(cpu)],
             servers: &mut self.servers,
             rows: self.rows.as_mut(),
+            slices: self.slices.as_ref(),
             remote_polluters: &mut self.remote_polluters,
             prefetchers: &mut self.prefetchers[cpu],
             finding: &mut self.finding,
@@ -212,20 +217,34 @@ impl Course<'_> {
             let node = frames.home(line);
             let home = if node == self.node { Home::Local } else { Home::Remote };
             let stopped = self.locked.saturating_sub(visit.at);
-            let waited = stopped + self.queue(node, outcome, visit.at + stopped);
+            let (slice, by) = self.slice_of(line, outcome);
+            let waited = stopped + self.queue(node, slice, outcome, visit.at + stopped);
             if write || !visit.fetches {
                 wanted.at = visit.at + waited;
                 self.look_ahead(line, outcome, wanted);
             }
-            (
-                core.of(&outcome, home).saturating_sub(self.sooner_by_its_row(node, line, outcome)),
-                waited,
-            )
+            let sooner = self.sooner_by_its_row(node, line, outcome);
+            (farther(core.of(&outcome, home), by).saturating_sub(sooner), waited)
         };
         // A write after a read waits in the store buffer and delays no access.
         if !(write && visit.reads) {
             visit.latency = time * self.weight + waited;
         }
+    }
+
+    /// The slice of the last level that an access passes, and how much more than on average it takes for being so far.
+    #[inline(always)]
+    fn slice_of(&self, line: Line, outcome: AccessOutcome) -> (usize, i64) {
+        match self.slices {
+            Some(slices) if self.passes_last_level(outcome) => slices.of(self.cpu, line),
+            _ => (0, 0),
+        }
+    }
+
+    /// Whether the access came as far as the last level.
+    #[inline(always)]
+    fn passes_last_level(&self, outcome: AccessOutcome) -> bool {
+        outcome.supplier != Supplier::Own || outcome.level == self.last_level
     }
 
     /// The time that a line comes sooner because it lies in an open row of memory.
@@ -261,22 +280,23 @@ impl Course<'_> {
     pub(super) fn bring(&mut self, wanted: &mut Wanted, caches: &mut Hierarchy, frames: &Frames) {
         for (line, level) in wanted.lines.drain(..) {
             if let Some(outcome) = caches.prefetch(self.cpu, line, level) {
-                self.queue(frames.home(line), outcome, wanted.at);
+                let (slice, _) = self.slice_of(line, outcome);
+                self.queue(frames.home(line), slice, outcome, wanted.at);
             }
         }
     }
 
     /// Passes what follows from an access through the servers; how long the access itself waits.
     #[inline(always)]
-    fn queue(&mut self, node: usize, outcome: AccessOutcome, at: Picos) -> Picos {
+    fn queue(&mut self, node: usize, slice: usize, outcome: AccessOutcome, at: Picos) -> Picos {
         if self.servers.is_empty() {
             return 0;
         }
         let cpu = self.cpu;
         self.remote_polluters.note(cpu, node, outcome);
         // Polluters elsewhere do not come to this one: what they wait there stays part of their pace.
-        let port = if outcome.supplier != Supplier::Own || outcome.level == self.last_level {
-            self.servers.pass(Traffic::LastLevel, cpu, node, at)
+        let port = if self.passes_last_level(outcome) {
+            self.servers.pass_slice(slice, cpu, node, at)
         } else {
             0
         };

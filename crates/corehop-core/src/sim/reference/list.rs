@@ -42,9 +42,27 @@ pub(in crate::sim) struct RefCache {
     pub(super) memories: BTreeMap<u32, Memory>,
     pub(super) random: u64,
     pub(super) distance: Distance,
+    /// The entries of its snoop filter.
+    pub(in crate::sim) filter: Option<Box<Self>>,
 }
 
 impl RefCache {
+    /// An empty cache for these CPUs.
+    pub(super) fn new(spec: &CacheSpec, cpus: &[usize], distance: Distance, random: u64) -> Self {
+        let filter = spec.snoop_filter.as_ref();
+        Self {
+            spec: spec.clone(),
+            cpus: cpus.to_vec(),
+            parent: None,
+            children: Vec::new(),
+            copies: Vec::new(),
+            memories: BTreeMap::new(),
+            random,
+            distance,
+            filter: filter.map(|filter| Box::new(Self::new(filter, cpus, distance, !random))),
+        }
+    }
+
     pub(super) fn set(&self, line: Line) -> u32 {
         self.spec.index.set(line, self.spec.sets)
     }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::platform::{Distance, Found, Inclusion, Lookup, Protocol, Supplier};
 
+mod filter;
 mod list;
 
 pub(super) use list::{Copy, RefCache};
@@ -57,16 +58,8 @@ impl Reference {
         for cache in &spec.caches {
             for cpus in &cache.instances {
                 let number = caches.len() as u64 + 1;
-                caches.push(RefCache {
-                    spec: cache.clone(),
-                    cpus: cpus.clone(),
-                    parent: None,
-                    children: Vec::new(),
-                    copies: Vec::new(),
-                    memories: BTreeMap::new(),
-                    random: seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15),
-                    distance: spec.distance(cpus, cache.level),
-                });
+                let random = seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                caches.push(RefCache::new(cache, cpus, spec.distance(cpus, cache.level), random));
             }
         }
         // The parent of a cache is the next larger level that serves its CPUs.
@@ -197,7 +190,9 @@ impl Reference {
             }
             let asked = self.ask(child, line, why);
             let distance = self.caches[x].distance;
-            self.note(&asked, distance, why);
+            if asked.copies > 0 || self.caches[x].filter.is_none() {
+                self.note(&asked, distance, why);
+            }
             if knows && (asked.copies == 0 || why == Why::Write) {
                 self.caches[x].copy(line).unwrap().may.remove(&child);
             }
@@ -501,6 +496,11 @@ impl Reference {
         // Only now: further out it might displace other copies of the new line.
         if let Some(victim) = victim {
             self.hand_out(x, victim);
+        }
+        let mut around = self.caches[x].parent;
+        while let Some(outer) = around {
+            self.enter(outer, line);
+            around = self.caches[outer].parent;
         }
     }
 

@@ -162,6 +162,73 @@ fn a_partition_keeps_what_the_others_would_evict() {
     assert_eq!(survivors(&mut machine), 2);
 }
 
+/// Two cores of one set of four lines each, in a cache of eight lines that does not include them; its snoop filter knows two.
+fn filtered(inclusion: Inclusion) -> Spec {
+    let mut inner = CacheSpec::new(1, CacheKind::Unified, 1, 4);
+    inner.instances = vec![vec![0], vec![1]];
+    let mut outer = CacheSpec::new(2, CacheKind::Unified, 1, 8);
+    outer.instances = vec![vec![0, 1]];
+    outer.inclusion = inclusion;
+    outer.snoop_filter = Some(Box::new(CacheSpec::new(2, CacheKind::Unified, 1, 2)));
+    Spec {
+        caches: vec![inner, outer],
+        cores: vec![0, 1],
+        packages: vec![0, 0],
+        protocol: Protocol::Mesi,
+        lookup: Lookup::Snooping,
+        line: 64,
+    }
+}
+
+#[test]
+fn a_line_leaves_a_cache_that_has_room_when_the_snoop_filter_has_none() {
+    let mut machine = Hierarchy::new(&filtered(Inclusion::NonInclusive), 0).unwrap();
+    machine.access(0, 1, Write);
+    machine.access(0, 2, Read);
+    machine.access(1, 3, Read);
+    // 1 was the oldest of two entries; its newer data went to the cache outside.
+    let again = machine.access(0, 1, Read);
+    assert_eq!(source(again), (Supplier::Own, 2, Found::Dirty, Distance::Core));
+    // Now 2 had to go, and 3 is still in the other core.
+    assert_eq!(machine.access(1, 3, Read), AccessOutcome::HIT);
+    assert_eq!(source(machine.access(0, 2, Read)).1, 2);
+    let counters = |cpu| machine.cache_counters(cpu, 1, false).unwrap().back_invalidations;
+    assert_eq!([counters(0), counters(1)], [2, 1]);
+    assert_eq!(machine.counters(0).asked, 0, "the filter knows that the other core has nothing");
+}
+
+#[test]
+fn an_entry_whose_line_has_left_goes_before_an_older_one() {
+    let mut machine = Hierarchy::new(&filtered(Inclusion::Exclusive), 0).unwrap();
+    machine.access(0, 1, Read);
+    machine.access(0, 2, Read);
+    machine.flush(2);
+    machine.access(0, 3, Read);
+    assert_eq!(machine.access(0, 1, Read), AccessOutcome::HIT);
+    // What has to leave both cores is taken in by an exclusive cache, though it was not written.
+    machine.access(1, 4, Read);
+    assert_eq!(source(machine.access(0, 1, Read)).1, 2);
+}
+
+#[test]
+fn a_snoop_filter_of_a_cache_that_needs_none_is_refused() {
+    let refused = |spec: &Spec| Hierarchy::new(spec, 0).unwrap_err().to_string();
+    let inclusive = refused(&filtered(Inclusion::Inclusive));
+    assert!(inclusive.starts_with("`cache[1].mechanism.snoop_filter`"), "{inclusive}");
+    let mut innermost = filtered(Inclusion::NonInclusive);
+    innermost.caches[0].snoop_filter = innermost.caches[1].snoop_filter.take();
+    assert!(refused(&innermost).contains("cache[0]"));
+    // Of a sampled machine the filter is sampled too.
+    let mut sets = filtered(Inclusion::NonInclusive);
+    for cache in &mut sets.caches {
+        cache.sets = 8;
+    }
+    assert_eq!(sets.sampled(8), None, "the filter has one set");
+    sets.caches[1].snoop_filter.as_mut().unwrap().sets = 16;
+    let sampled = sets.sampled(8).unwrap();
+    assert_eq!(sampled.caches[1].snoop_filter.as_ref().unwrap().sets, 2);
+}
+
 #[test]
 fn a_clone_is_a_snapshot_and_unused_caches_take_no_room_in_it() {
     let mut machine = two_packages(Protocol::Mesi);

@@ -59,7 +59,18 @@ fn cache(dice: &mut Dice, level: u32, kind: CacheKind, instances: Vec<Vec<usize>
         cache.index = Index::Modulo;
     }
     cache.instances = instances;
+    if level > 1 && cache.inclusion != Inclusion::Inclusive && dice.in_100(40) {
+        cache.snoop_filter = Some(Box::new(snoop_filter(dice, level)));
+    }
     cache
+}
+
+/// Mostly too small for what is inside.
+fn snoop_filter(dice: &mut Dice, level: u32) -> CacheSpec {
+    let (sets, ways) = (*dice.one(&[1, 2, 3, 4]), *dice.one(&[1, 2, 4, 6, 12]));
+    let mut filter = CacheSpec::new(level, CacheKind::Unified, sets, ways);
+    filter.replacement = *dice.one(&POLICIES);
+    filter
 }
 
 /// A machine of one or two packages, with or without SMT, of one to three levels.

@@ -96,6 +96,10 @@ fn placement(
                 }
                 _ => {}
             }
+            let filter = cache.snoop_filter.as_ref();
+            require(filter.is_none_or(|filter| filter.locate(line).is_some()), || {
+                format!("line {line} is in cache {x}; the snoop filter of {around} has no entry")
+            })?;
             (child, parent) = (around, cache.parent);
         }
     }

@@ -236,6 +236,7 @@ impl Twins {
                 return Err(format!("cache {x}: only fast {here:?}, only slow {there:?}"));
             }
         }
+        self.compare_filters()?;
         for cpu in 0..self.spec.cpus() {
             let counters = self.fast.counters(cpu);
             let met = |who: &str| self.met.get(&(cpu, who.to_owned())).copied().unwrap_or(0);
@@ -246,6 +247,24 @@ impl Twins {
             same("peers of CPU", cpu as u32, &peers, &met("peer"))?;
         }
         self.slow.stale.first().map_or(Ok(()), |stale| Err(stale.clone()))
+    }
+}
+
+impl Twins {
+    /// The entries of all snoop filters.
+    fn compare_filters(&self) -> Result<(), String> {
+        for (x, slow) in self.slow.caches.iter().enumerate() {
+            let slow = slow.filter.iter().flat_map(|filter| &filter.copies);
+            let slow: BTreeSet<_> = slow.map(|entry| (entry.line, entry.way)).collect();
+            for caches in [&self.fast.caches, &self.quick.caches] {
+                let filter = caches[x].snoop_filter.as_ref();
+                let entries = filter.map_or_else(Vec::new, |filter| filter.lines());
+                let way = |line| filter.and_then(|filter| filter.locate(line)).unwrap().1;
+                let fast = entries.iter().map(|&(line, _)| (line, way(line))).collect();
+                same("entries of the filter of cache", x as u32, &fast, &slow)?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Snoop filters: directories of limited size. A line that comes into one of the caches inside needs an entry; where
+//! none is free, another line has to leave all caches inside, although they had room for it.
+//!
+//! An entry whose line has left the caches inside stays until the room is needed, and goes before all others then.
+
+use super::cache::{Bits, Cache};
+use super::coherence::{Answer, Request};
+use super::hierarchy::{Hierarchy, Ongoing};
+use super::observer::Observer;
+use super::tags::{Line, NO_LINE};
+
+/// An entry that had to go.
+struct Forgotten {
+    line: Line,
+    /// The children that may have the line, by their places.
+    sharers: u64,
+}
+
+impl<O: Observer> Hierarchy<O> {
+    /// A line has come into `x`: the filters of all caches around note it.
+    #[cold]
+    pub(super) fn note_in_filters(&mut self, x: usize, line: Line, ongoing: &mut Ongoing) {
+        let mut inner = x;
+        while let Some(outer) = self.caches[inner].parent {
+            if let Some(mut filter) = self.caches[outer].snoop_filter.take() {
+                let forgotten = self.note_in(&mut filter, inner, line);
+                self.caches[outer].snoop_filter = Some(filter);
+                if let Some(forgotten) = forgotten.filter(|_| !bug!(FilterForgetsVictim)) {
+                    self.leave(outer, &forgotten, ongoing);
+                }
+            }
+            inner = outer;
+        }
+    }
+
+    /// The line has come into `child` or a cache inside that; the entry that had to go for it.
+    fn note_in(&self, filter: &mut Cache, child: usize, line: Line) -> Option<Forgotten> {
+        let place = self.caches[child].place;
+        if let Some((set, way)) = filter.locate(line) {
+            filter.touch(set, way);
+            filter.set_present(set, way, place, true);
+            return None;
+        }
+        self.drop_stale(filter, line);
+        let entry = filter.insert(line, Bits::default(), u32::MAX);
+        filter.set_present(entry.set, entry.way, place, true);
+        (entry.victim != NO_LINE)
+            .then_some(Forgotten { line: entry.victim, sharers: entry.sharers })
+    }
+
+    /// In a full set that `line` comes to, drops the first entry whose line no cache inside has any more.
+    fn drop_stale(&self, filter: &mut Cache, line: Line) {
+        let set = filter.set_of(line);
+        let stale = |&(way, line): &(u32, Line)| {
+            let may = places(filter.sharers(set, way));
+            !may.map(|place| filter.children[place]).any(|child| self.holds(child, line))
+        };
+        let stale = filter.full_set(set).find(stale);
+        if let Some((way, _)) = stale.filter(|_| !bug!(FilterKeepsStale)) {
+            filter.remove(set, way);
+        }
+    }
+
+    /// A line leaves the caches inside `outer`, which takes newer data, or as an exclusive cache the line.
+    fn leave(&mut self, outer: usize, forgotten: &Forgotten, ongoing: &mut Ongoing) {
+        let &Forgotten { line, sharers } = forgotten;
+        let mut answer = Answer::default();
+        let mut last = None;
+        for place in places(sharers) {
+            let child = self.caches[outer].children[place];
+            answer.add(self.ask(child, line, Request::Room));
+            last = Some(child);
+        }
+        let Some(child) = last.filter(|_| answer.copies > 0) else { return };
+        let Answer { alone, dirty, forward, .. } = answer;
+        let bits = Bits { alone, dirty: dirty && !bug!(FilterLosesData), forward };
+        self.hand_out(child, line, bits, ongoing);
+    }
+}
+
+/// The places that a mask names.
+fn places(mask: u64) -> impl Iterator<Item = usize> {
+    (0..64).filter(move |place| mask >> place & 1 == 1)
+}
