@@ -71,6 +71,7 @@ fn hidden() -> Platform {
     let last = it.caches.last_mut().unwrap();
     last.size.as_mut().unwrap().check = Check::Contradicted { why: "a test".to_owned() };
     last.effective = Some(Fact::assumed(Bytes::from_mib(2), ""));
+    last.latency = Some(nanos(24));
     it.tlbs[0].penalty = nanos(40);
     let second = &mut it.caches[1];
     second.size.as_mut().unwrap().check = Check::Contradicted { why: "a test".to_owned() };
@@ -125,6 +126,7 @@ fn the_numbers_of_a_hidden_machine_are_found_from_its_samples_alone() {
     let last = found.caches.last().unwrap();
     assert_eq!(last.capacity(), Some(Bytes::from_mib(2)), "{:?}", last.effective);
     assert_eq!(found.caches[1].capacity(), Some(Bytes::from_kib(384)), "{:?}", found.caches[1]);
+    near("hit", ns(last.latency.as_ref().unwrap().value), 24.0, 0.1);
     near("walk", ns(found.tlbs[0].penalty.value), 40.0, 0.3);
     let peer = found.latencies.iter().find(|it| it.distance == Some(Distance::L3)).unwrap();
     near("peer", ns(peer.time.value), 45.0, 0.05);

@@ -20,7 +20,7 @@ const SAMPLES: u32 = 8;
 /// Fewer valid live samples of a cell tell nothing.
 const FEWEST: usize = 4;
 /// No line takes longer.
-const LONGEST_NS: f64 = 2_000.0;
+pub(super) const LONGEST_NS: f64 = 2_000.0;
 const NO_LENGTH: Nanos = Nanos::new(0);
 
 /// A description whose numbers were found, and how sure each is.
@@ -77,15 +77,18 @@ pub fn calibrate(
 ) -> Result<Calibrated, CalibrationError> {
     let live = Times::of(samples).with_at_least(FEWEST);
     let declared = declared.clone();
-    let mut fit =
-        Fit { live, declared, platform: described, numbers: Vec::new(), notes: Vec::new() };
-    let steps: [(&str, Step); 7] = [
+    let (numbers, notes) = (Vec::new(), Vec::new());
+    let mut fit = Fit { live, declared, platform: described, room: None, numbers, notes };
+    let steps: [(&str, Step); 9] = [
         ("the time of memory", Fit::memory),
-        ("the second level", Fit::second_level),
-        ("the capacity of the last level, and walks of the page tables", Fit::capacity),
+        ("the last level, and walks of the page tables", Fit::capacity),
         // The room in the caches decides how much of a flushed set was in them, and the time of memory how long a miss is.
         ("the time of memory, again", Fit::memory),
-        ("the capacity of the last level, again", Fit::capacity),
+        ("the last level, again", Fit::capacity),
+        // A miss of the second level takes as long as a hit of the last one, and its room decides what comes to that.
+        ("the second level", Fit::second_level),
+        ("the last level, a third time", Fit::capacity),
+        ("the time of memory, a third time", Fit::memory),
         ("lines from other cores", Fit::peers),
         ("what is lost while a job is away", Fit::losses),
     ];
@@ -109,7 +112,9 @@ pub(super) struct Fit {
     /// The host as the cells were planned for it.
     pub(super) declared: Platform,
     pub(super) platform: Platform,
-    numbers: Vec<Number>,
+    /// The room in the last level, once it was found.
+    pub(super) room: Option<Bytes>,
+    pub(super) numbers: Vec<Number>,
     pub(super) notes: Vec<String>,
 }
 
@@ -155,7 +160,7 @@ impl Fit {
         };
         let groups = self.groups(Event::Flush, &sizes);
         let platform = &mut self.platform;
-        let first = picos(platform.memory.local.as_ref().map(|it| it.value)).unwrap_or(100.0);
+        let first = stated_ns(platform.memory.local.as_ref()).unwrap_or(100.0);
         let solved = solve([1.0, LONGEST_NS], first, live.median, |ns| {
             platform.memory.local = Some(Fact::measured(nanos(ns), ""));
             mean(platform, &groups, Event::Flush, &sizes)
@@ -184,8 +189,7 @@ impl Fit {
                 continue;
             };
             let groups = self.groups(event, &sizes);
-            let memory =
-                picos(self.platform.memory.local.as_ref().map(|it| it.value)).unwrap_or(LONGEST_NS);
+            let memory = stated_ns(self.platform.memory.local.as_ref()).unwrap_or(LONGEST_NS);
             let platform = &mut self.platform;
             let solved = solve([1.0, 4.0 * memory], live.median, live.median, |ns| {
                 state_peer(platform, distances, &Fact::measured(nanos(ns), ""));
@@ -303,8 +307,8 @@ pub(super) fn nanos(ns: f64) -> Latency {
 }
 
 /// Nanoseconds of a latency that is stated as a time.
-fn picos(latency: Option<Latency>) -> Option<f64> {
-    match latency? {
+pub(super) fn stated_ns(latency: Option<&Fact<Latency>>) -> Option<f64> {
+    match latency?.value {
         Latency::Picos(picos) => Some(picos as f64 / 1e3),
         Latency::MilliCycles(_) => None,
     }

@@ -13,7 +13,7 @@
 //! |---|---|
 //! | time of memory | flushes |
 //! | capacity of the second level, and how it replaces | warm touches near its stated size, on small and on huge pages |
-//! | capacity of the last level, walks of the page tables | warm touches from twice the second level to beyond the last one |
+//! | capacity and hits of the last level, translations of the last TLB, walks of the page tables | warm touches from twice the second level to beyond the last one |
 //! | time of a line from another core, by class | migrations that resume at once |
 //! | loss while away | absences of three lengths without a preemptor |
 //!
@@ -23,6 +23,7 @@
 mod cells;
 mod fit;
 mod lost;
+mod last_level;
 mod rooms;
 mod solve;
 mod states;

@@ -459,6 +459,13 @@ impl Cache {
         self.sharers(set, way) >> child & 1 == 1
     }
 
+    /// The children that may have a line, as far as a snoop filter tells.
+    #[inline(always)]
+    pub(super) fn filtered(&self, line: Line) -> u64 {
+        let Some(filter) = &self.snoop_filter else { return u64::MAX };
+        filter.locate(line).map_or(0, |(set, way)| filter.sharers(set, way))
+    }
+
     #[inline(always)]
     pub(super) fn set_present(&mut self, set: u32, way: u32, child: usize, on: bool) {
         if self.many.is_empty() {

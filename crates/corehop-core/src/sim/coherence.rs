@@ -115,7 +115,8 @@ impl<O: Observer> Hierarchy<O> {
                 }
             }
             _ => {
-                for place in 0..self.caches[x].children.len() {
+                let may = cache.filtered(line);
+                for place in (0..self.caches[x].children.len()).filter(|it| may >> it & 1 == 1) {
                     answer.add(self.ask(self.caches[x].children[place], line, request));
                     if bug!(OneSharerAsked) && answer.copies > 0 {
                         break;
@@ -186,7 +187,8 @@ impl<O: Observer> Hierarchy<O> {
         ongoing: &mut Ongoing,
     ) -> Answer {
         let mut answer = Answer::default();
-        for place in 0..self.caches[x].children.len() {
+        let may = self.caches[x].filtered(line);
+        for place in (0..self.caches[x].children.len()).filter(|it| may >> it & 1 == 1) {
             let child = self.caches[x].children[place];
             if child == but || (bug!(WriteForgetsInstructions) && self.caches[child].level == 1) {
                 continue;
@@ -356,7 +358,7 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// Whether `x` or a cache inside it has the line.
+    /// Whether `x` or a cache inside it has the line. Snoop filters are not asked: one may be about to note it.
     pub(super) fn holds(&self, x: usize, line: Line) -> bool {
         let cache = &self.caches[x];
         if cache.includes() && cache.is_empty() {

@@ -74,6 +74,7 @@ impl<O: Observer> Hierarchy<O> {
         if inserted.victim != NO_LINE {
             self.displaced(x, inserted, ongoing);
         }
+        // Last, or what the old one displaces might take its entry away again.
         if self.filtered {
             self.note_in_filters(x, line, ongoing);
         }
