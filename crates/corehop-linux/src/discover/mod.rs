@@ -12,12 +12,14 @@ use corehop_core::platform::{Coherence, Core, Platform, PlatformError, SCHEMA};
 mod allowed;
 mod caches;
 mod identity;
+mod inclusion;
 mod memory;
 mod root;
 mod tlbs;
 mod topology;
 
 pub(crate) use allowed::cpuset_of;
+pub use inclusion::last_level_inclusion;
 pub use root::SysRoot;
 pub use tlbs::tlbs;
 

@@ -11,7 +11,7 @@ use corehop_core::samples::Sample;
 use corehop_core::sim::SimMachine;
 use corehop_core::validation::host;
 use corehop_core::workload::Page;
-use corehop_linux::discover::{SysRoot, tlbs};
+use corehop_linux::discover::{SysRoot, last_level_inclusion, tlbs};
 use corehop_linux::live::{LiveMachine, Options};
 use corehop_linux::supervisor::interrupt;
 use indicatif::ProgressBar;
@@ -84,6 +84,8 @@ fn looked_at() -> Result<Platform, Failure> {
     let mut platform = found(&SysRoot::live())?;
     measure(&mut platform, Duration::ZERO)?;
     platform.tlbs = tlbs();
+    let third = platform.caches.iter_mut().filter(|cache| cache.level == 3 && cache.holds_data());
+    third.for_each(|cache| cache.mechanism.inclusion = last_level_inclusion());
     for (cache, ns) in calibration::complete(&mut platform) {
         note(&format!("no plateau of {cache} was seen: {ns} ns are assumed for a hit"));
     }

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The relation of the last level of cache to those inside, where the processor's family tells it. No file of Linux has it.
+
+use corehop_core::platform::{Fact, Inclusion};
+
+/// The first family of AMD's whose level-3 cache takes what the level-2 caches evict.
+const FIRST_ZEN: u32 = 0x17;
+
+/// The inclusion policy of the level-3 cache of the processor that asks; none where its family does not tell.
+pub fn last_level_inclusion() -> Option<Fact<Inclusion>> {
+    use std::arch::x86_64::__cpuid;
+    let names = __cpuid(0);
+    of((names.ebx, names.edx, names.ecx), __cpuid(1).eax)
+}
+
+/// From the vendor's name in leaf 0, in its order, and the signature in leaf 1.
+fn of(vendor: (u32, u32, u32), signature: u32) -> Option<Fact<Inclusion>> {
+    let (base, extended) = (signature >> 8 & 0xf, signature >> 20 & 0xff);
+    let family = if base == 0xf { base + extended } else { base };
+    (vendor == AMD && family >= FIRST_ZEN).then(|| {
+        let source = "AMD, Software Optimization Guides for families 17h and 19h: level 3 is a victim cache of level 2";
+        Fact::cited(Inclusion::Exclusive, source)
+    })
+}
+
+/// `AuthenticAMD`.
+const AMD: (u32, u32, u32) = (0x6874_7541, 0x6974_6e65, 0x444d_4163);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zen_has_a_victim_cache_and_of_others_nothing_is_said() {
+        let inclusion = |vendor, signature| of(vendor, signature).map(|fact| fact.value);
+        assert_eq!(inclusion(AMD, 0x00a1_0f11), Some(Inclusion::Exclusive), "family 25");
+        assert_eq!(inclusion(AMD, 0x0080_0f12), Some(Inclusion::Exclusive), "family 23");
+        assert_eq!(inclusion(AMD, 0x0010_0f23), None, "family 16");
+        let intel = (0x756e_6547, 0x4965_6e69, 0x6c65_746e);
+        assert_eq!(inclusion(intel, 0x0005_0654), None);
+        let bytes: Vec<u8> = [AMD.0, AMD.1, AMD.2].into_iter().flat_map(u32::to_le_bytes).collect();
+        assert_eq!(bytes, b"AuthenticAMD");
+    }
+}
