@@ -258,7 +258,7 @@ impl Trial {
 
     /// The times of walks and hits at which it comes nearest to these times of a line, by least squares of relative errors.
     fn fit(&self, reach: &Reach, wanted: &[(Bytes, f64)]) -> Fitted {
-        let all: Vec<(f64, [f64; 2])> = wanted
+        let all: Vec<Row> = wanted
             .iter()
             .filter_map(|(wss, live)| {
                 let touch = self.touches.iter().find(|it| it.wss == *wss)?;
@@ -322,12 +322,15 @@ fn quarters_of(stated: u32, ways: Option<u32>, quarters: u32) -> u32 {
     (stated / 4 * quarters / ways).max(1) * ways
 }
 
+/// A value, and what each of two factors multiplies to come to it.
+type Row = (f64, [f64; 2]);
+
 /// The two factors within bounds with which these columns come nearest to the first value of each row, and the sum of the
 /// squares that are left.
 ///
 /// The sum is convex: its least value is where both are free, or where one is at a bound and the other free or at one.
-fn least_squares(rows: &[(f64, [f64; 2])], bounds: [[f64; 2]; 2]) -> ([f64; 2], f64) {
-    let sum = |of: &dyn Fn(&(f64, [f64; 2])) -> f64| rows.iter().map(of).sum::<f64>();
+fn least_squares(rows: &[Row], bounds: [[f64; 2]; 2]) -> ([f64; 2], f64) {
+    let sum = |of: &dyn Fn(&Row) -> f64| rows.iter().map(of).sum::<f64>();
     let squares = [0, 1].map(|at| sum(&|it| it.1[at] * it.1[at]));
     let products = [0, 1].map(|at| sum(&|it| it.0 * it.1[at]));
     let both = sum(&|it| it.1[0] * it.1[1]);
