@@ -11,6 +11,7 @@ use crate::units::{Bytes, Nanos};
 use crate::workload::Event;
 
 use super::cells::{LENGTHS, SIZES, SMALL, on_described, own};
+use super::last_level::Reach;
 use super::lost::losses;
 use super::solve::{Solved, solve};
 use super::trial::{Times, Told, simulated};
@@ -77,8 +78,15 @@ pub fn calibrate(
 ) -> Result<Calibrated, CalibrationError> {
     let live = Times::of(samples).with_at_least(FEWEST);
     let declared = declared.clone();
-    let (numbers, notes) = (Vec::new(), Vec::new());
-    let mut fit = Fit { live, declared, platform: described, room: None, numbers, notes };
+    let mut fit = Fit {
+        live,
+        declared,
+        platform: described,
+        room: None,
+        reaches: Vec::new(),
+        numbers: Vec::new(),
+        notes: Vec::new(),
+    };
     let steps: [(&str, Step); 9] = [
         ("the time of memory", Fit::memory),
         ("the last level, and walks of the page tables", Fit::capacity),
@@ -114,6 +122,8 @@ pub(super) struct Fit {
     pub(super) platform: Platform,
     /// The room in the last level, once it was found.
     pub(super) room: Option<Bytes>,
+    /// The walks of the page tables by what the last TLB holds, once they were simulated.
+    pub(super) reaches: Vec<Reach>,
     pub(super) numbers: Vec<Number>,
     pub(super) notes: Vec<String>,
 }

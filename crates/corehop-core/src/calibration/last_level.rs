@@ -41,15 +41,17 @@ impl Fit {
             set_capacity(&mut platform, place, capacities[at], stated);
             Trial::of(&platform, (place, capacities[at]), &groups, &sizes)
         };
-        let stated_tlb = last_tlb(&self.declared).cloned();
-        let reaches = reaches(&self.platform, stated_tlb.as_ref(), &groups, &sizes)?;
+        // Walks do not depend on the caches: they are simulated once.
+        if self.reaches.is_empty() {
+            self.reaches = reaches(&self.platform, last_tlb(&self.declared), &groups, &sizes)?;
+        }
         let trials: Result<Vec<Trial>, CalibrationError> =
             side_by_side(0..capacities.len(), trial).into_iter().collect();
         let trials = trials?;
         let fitted = |of: &dyn Fn(&Told) -> f64| {
             let wanted: Vec<(Bytes, f64)> =
                 live.iter().map(|(wss, told)| (*wss, of(told))).collect();
-            best(&trials, &reaches, &wanted)
+            best(&trials, &self.reaches, &wanted)
         };
         let ends = [fitted(&|it| it.ends[0]), fitted(&|it| it.ends[1])];
         let (Some(found), [Some(one), Some(other)]) = (fitted(&|it| it.median), ends) else {
@@ -205,7 +207,7 @@ struct Trial {
 }
 
 /// Walks of the page tables for a line, by size of the working set, with so many translations in the last TLB of base pages.
-struct Reach {
+pub(super) struct Reach {
     /// None where no TLB is stated.
     entries: Option<u32>,
     walks: Vec<(Bytes, f64)>,

@@ -10,7 +10,7 @@ use super::cells::{SIZES, last_level, near_second, second_level};
 use super::fit::{CalibrationError, Fit, Number, listed};
 use super::trial::{Times, simulated};
 
-/// The same near the size of the second level, where they do.
+/// Simulated samples of a working set near the size of the second level: frames and orders matter.
 const OF_SECOND: u32 = 3;
 /// The whole of a stated size, in parts.
 const WHOLE: u64 = 64;

@@ -362,9 +362,13 @@ impl Platform {
         };
         self.caches.iter().filter(serves)
     }
-    /// The slices of the outermost cache that serves `cpu`.
+    /// The outermost cache that serves `cpu`.
+    pub fn last_level(&self, cpu: Cpu) -> Option<&Cache> {
+        self.data_caches(cpu).max_by_key(|cache| cache.level)
+    }
+    /// Its slices.
     pub fn slices(&self, cpu: Cpu) -> Option<&Slices> {
-        self.data_caches(cpu).max_by_key(|cache| cache.level)?.mechanism.slices.as_ref()
+        self.last_level(cpu)?.mechanism.slices.as_ref()
     }
     /// The caches that hold data, by level and size, ascending; a machine with two kinds of core
     /// may have two sizes at a level. Caches of unstated size are left out.

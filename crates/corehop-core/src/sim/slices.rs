@@ -9,7 +9,7 @@ use crate::units::Cpu;
 
 use super::spec::SpecError;
 use super::tags::Line;
-use super::times::{Picos, picos};
+use super::times::picos;
 
 /// The slices as each CPU sees them.
 #[derive(Debug, Clone)]
@@ -69,8 +69,7 @@ impl OfCpu {
 
 /// The stop of the core of `cpu`: the cores that share the outermost cache are spread over the stops of its slices.
 fn stop(platform: &Platform, cpu: Cpu, count: u32) -> u32 {
-    let cache = platform.data_caches(cpu).max_by_key(|cache| cache.level);
-    let sharing = cache.and_then(|cache| cache.instances.value.containing(cpu));
+    let sharing = platform.last_level(cpu).and_then(|cache| cache.instances.value.containing(cpu));
     let cores = platform.cores.value.iter();
     let cores: Vec<_> = cores
         .filter(|core| sharing.is_some_and(|cpus| !core.intersection(cpus).is_empty()))
@@ -85,12 +84,6 @@ fn hops(a: u32, b: u32, count: u32, columns: Option<u32>) -> u32 {
         None => a.abs_diff(b).min(count - a.abs_diff(b)),
         Some(columns) => (a / columns).abs_diff(b / columns) + (a % columns).abs_diff(b % columns),
     }
-}
-
-/// A time that is so much longer, or shorter.
-#[inline]
-pub(super) fn farther(time: Picos, by: i64) -> Picos {
-    time.saturating_add_signed(by)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::prefetch::Prefetcher;
 use super::remote_polluters::RemotePolluters;
 use super::rows::Rows;
 use super::servers::Servers;
-use super::slices::{Slices, farther};
+use super::slices::Slices;
 use super::spec::SpecError;
 use super::tags::Line;
 use super::times::{CoreTimes, Picos, Times, nodes_of_cpus};
@@ -224,7 +224,7 @@ impl Course<'_> {
                 self.look_ahead(line, outcome, wanted);
             }
             let sooner = self.sooner_by_its_row(node, line, outcome);
-            (farther(core.of(&outcome, home), by).saturating_sub(sooner), waited)
+            (core.of(&outcome, home).saturating_add_signed(by).saturating_sub(sooner), waited)
         };
         // A write after a read waits in the store buffer and delays no access.
         if !(write && visit.reads) {
