@@ -38,12 +38,17 @@ impl Sum {
     }
 }
 
+/// The golden ratio, less one: multiples of it lie as far apart in a circle as any do.
+const GOLDEN: f64 = 0.618_033_988_749_895;
+
 /// Some jobs on their way through a machine of their own.
 pub(super) struct ChunkRun<'a> {
     recipe: &'a Recipe,
     plan: &'a Jobs,
     seed: u64,
     phase: usize,
+    /// See [`super::jobs::turns`].
+    turns: &'a [u32],
     state: MachineState,
     draw: Draw,
     sets: BTreeMap<usize, Walker>,
@@ -88,7 +93,7 @@ impl<'a> ChunkRun<'a> {
     pub(super) fn new(
         recipe: &'a Recipe,
         (plan, seed): (&'a Jobs, u64),
-        phase: usize,
+        (phase, turns): (usize, &'a [u32]),
         chunk: usize,
         base: &MachineState,
     ) -> Self {
@@ -101,6 +106,7 @@ impl<'a> ChunkRun<'a> {
             plan,
             seed,
             phase,
+            turns,
             state,
             draw,
             sets: BTreeMap::new(),
@@ -127,6 +133,16 @@ impl<'a> ChunkRun<'a> {
         let replicate =
             self.plan.phases[self.phase].replicate.map_or(0, |number| u64::from(number) + 1);
         Draw::new(self.seed, 3 << 62 | replicate << 40 | (self.phase as u64) << 32 | job as u64)
+    }
+
+    /// The quantile of what a job loses while it is away. The jobs of a cell have quantiles far apart from each other, each
+    /// where the golden ratio puts it (an additive recurrence), from a beginning of the cell's own: few samples then have a
+    /// median near that of many.
+    fn quantile(&self, job: usize) -> f64 {
+        let Some(&turn) = self.turns.get(job) else { return 0.5 };
+        let cell = self.plan.phases[self.phase].jobs[job].cell as u64;
+        let from = Draw::new(self.seed, 3 << 62 | 1 << 61 | cell).unit();
+        (from + f64::from(turn) * GOLDEN).fract()
     }
 
     pub(super) fn run(mut self, jobs: &[usize]) -> Result<Done, MachineError> {
@@ -178,7 +194,8 @@ impl<'a> ChunkRun<'a> {
                 }
                 Step::Leave(away) => {
                     record.leaves.push(self.leave(job, *away, here, &memory, &mut others)?);
-                    let share = self.recipe.lost(set.wss, away.length.get() * 1_000, &mut others);
+                    let away_for = away.length.get() * 1_000;
+                    let share = self.recipe.lost(set.wss, away_for, self.quantile(number));
                     self.state.lose(memory.memory(), share, &mut others);
                     here = self.recipe.place(away.to);
                     self.state.take_cpu(here);
@@ -259,7 +276,7 @@ impl<'a> ChunkRun<'a> {
             // It was off the CPU too, since it ran last.
             let away = self.state.now()
                 - self.preempted.insert((here, which), self.state.now()).unwrap_or(0);
-            let share = self.recipe.lost(polluter.wss, away, others);
+            let share = self.recipe.lost(polluter.wss, away, others.unit());
             self.state.lose(walker.memory(), share, others);
             self.state.add_actor(here, walker);
         }

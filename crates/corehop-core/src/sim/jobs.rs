@@ -43,6 +43,23 @@ fn chunks(recipe: &Recipe, plan: &Jobs, number: usize) -> Vec<Chunk> {
     by_sets.into_iter().flat_map(chunk).collect()
 }
 
+/// For each job of a phase how many jobs of its cell the plan has before it; nothing where the platform states no losses,
+/// which alone ask for it.
+pub(super) fn turns(recipe: &Recipe, plan: &Jobs, number: usize) -> Vec<u32> {
+    if recipe.platform.losses.is_empty() {
+        return Vec::new();
+    }
+    let mut before = vec![0; plan.cells.len()];
+    for job in plan.phases[..number].iter().flat_map(|phase| &phase.jobs) {
+        before[job.cell] += 1;
+    }
+    let turn = |cell: usize| {
+        before[cell] += 1;
+        before[cell] - 1
+    };
+    plan.phases[number].jobs.iter().map(|job| job.cell).map(turn).collect()
+}
+
 /// Runs a phase, chunk by chunk; what it came to.
 fn phase(
     recipe: &Recipe,
@@ -68,10 +85,11 @@ fn phase(
             side_by_side(0..wanted, under).into_iter().collect();
         bases.insert(chunk.every, states?);
     }
+    let turns = turns(recipe, plan, number);
     let run = |at: usize| {
         let bases = &bases[&chunks[at].every];
         let base = &bases[at % bases.len()];
-        ChunkRun::new(recipe, (plan, seed), number, at, base).run(&chunks[at].jobs)
+        ChunkRun::new(recipe, (plan, seed), (number, &turns), at, base).run(&chunks[at].jobs)
     };
     let mut sum = Sum::default();
     let together = AT_A_TIME * threads();

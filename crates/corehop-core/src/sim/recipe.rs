@@ -140,13 +140,10 @@ impl Recipe {
         self.platform.prefetchers.iter().any(|prefetcher| prefetcher.on.value)
     }
 
-    /// The share of a working set of this size that others of the host take out of the caches during an absence, drawn anew.
-    /// Nothing is drawn where the platform states no loss.
-    pub(super) fn lost(&self, wss: Bytes, away: Picos, draw: &mut Draw) -> f64 {
-        if self.platform.losses.is_empty() {
-            return 0.0;
-        }
-        self.platform.lost_share(wss, Nanos::new(away / 1_000), draw.unit())
+    /// The share of a working set of this size that others of the host take out of the caches during an absence, at the quantile
+    /// `at` of such absences.
+    pub(super) fn lost(&self, wss: Bytes, away: Picos, at: f64) -> f64 {
+        self.platform.lost_share(wss, Nanos::new(away / 1_000), at)
     }
 
     /// The pages that memory on pages of a kind lies on: a host may have backed huge ones with small ones.

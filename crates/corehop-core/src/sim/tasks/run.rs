@@ -299,7 +299,9 @@ impl<'a> Run<'a> {
         };
         if let Some(job) = &mut it.job {
             if let Some(picos) = job.away_until(now) {
-                let share = self.recipe.lost(set.wss, picos, &mut self.draw);
+                let loses = !self.recipe.platform.losses.is_empty();
+                let at = if loses { self.draw.unit() } else { 0.0 };
+                let share = self.recipe.lost(set.wss, picos, at);
                 self.state.lose(walker.memory(), share, &mut self.draw);
             }
             job.gain(cpu, now, walker.visits());
