@@ -7,7 +7,7 @@ mod common;
 use common::x5650;
 use corehop_core::experiment::{Experiment, Group, Length, Plan, Synthetic};
 use corehop_core::machine::{Machine, MachineError, Records, RunEnd};
-use corehop_core::platform::{Fact, Platform};
+use corehop_core::platform::{Fact, Latency, Loss, Platform};
 use corehop_core::samples::JobRecord;
 use corehop_core::sim::{Partitioning, Share, SimMachine, Ways};
 use corehop_core::units::{Bytes, CpuList, Nanos};
@@ -167,6 +167,55 @@ fn some_of_the_sets_cost_what_all_of_them_do() {
     let some = delays(&plan, &records_of(&mut machine().sampled(), &plan));
     let near = |(all, some): (&f64, &f64)| (all - some).abs() < all.abs() * 0.1 + 40_000.0;
     assert!(all.iter().zip(&some).all(near), "{all:?} {some:?}");
+}
+
+#[test]
+fn some_of_the_sets_find_addresses_in_the_time_that_all_of_them_do() {
+    let mut platform = Platform { prefetchers: Vec::new(), ..x5650() };
+    // A walk as long as an access to memory, so that it is told; 4 MiB of polluters are more than the TLBs hold.
+    for tlb in platform.tlbs.iter_mut().filter(|tlb| tlb.level == 2) {
+        tlb.penalty = Fact::assumed(Latency::Picos(100_000), "");
+    }
+    let load = Load::Constructed { polluter: polluter(4), cpus: one_package() };
+    let events = [Event::None, Event::Preemption, Event::L3Migration];
+    let set = WorkingSet { page: Page::Base, ..list(1024) };
+    let mut experiment = experiment(load, &[set], &events, 4);
+    experiment.groups[0].length = Length::Fixed(Nanos::from_micros(200));
+    let plan = plan(&platform, &experiment);
+    let machine = || SimMachine::new(platform.clone()).unwrap();
+    let of = |machine: &mut SimMachine| {
+        let records = records_of(machine, &plan);
+        (delays(&plan, &records), records.iter().map(|it| it.touches[1].ns).sum::<f64>())
+    };
+    let ((all, warm), (some, of_some)) = (of(&mut machine()), of(&mut machine().sampled()));
+    // If each page that a CPU finds anew were walked for as often as there are sets, the migration would cost twice as much.
+    let near = |(all, some): (&f64, &f64)| (all - some).abs() < all.abs() * 0.2 + 40_000.0;
+    assert!(all.iter().zip(&some).all(near), "{all:?} {some:?}");
+    assert!((warm / of_some - 1.0).abs() < 0.1, "{warm} {of_some}");
+}
+
+#[test]
+fn a_few_absences_lose_what_many_would() {
+    let quantiles = (0..20).map(|at| 25 + 50 * at).collect();
+    let loss = Loss {
+        length: Nanos::from_millis(2),
+        wss: Bytes::from_kib(64),
+        share: Fact::assumed(quantiles, ""),
+    };
+    let platform = Platform { losses: vec![loss], ..plain() };
+    let mut experiment = experiment(Load::Idle, &[list(64)], &[Event::IdleLeave], 20);
+    experiment.groups[0].absence = Absence::Nothing;
+    for plan in [plan(&platform, &experiment), experiment.replicated(&platform, 7, 10).unwrap()] {
+        let records = records(&platform, &plan);
+        let lost = |it: &JobRecord| it.touches.last().unwrap().misses.unwrap() as f64 / 1_024.0;
+        let mut lost: Vec<f64> = records.iter().map(lost).collect();
+        lost.sort_by(f64::total_cmp);
+        assert_eq!(lost.len(), 20);
+        // Of twenty independent draws some would be farther from their place than 0.15.
+        let far = |(at, lost): (usize, &f64)| (lost - (at as f64 + 0.5) / 20.0).abs();
+        let farthest = lost.iter().enumerate().map(far).fold(0.0, f64::max);
+        assert!(farthest < 0.1, "{lost:?}");
+    }
 }
 
 #[test]

@@ -17,6 +17,7 @@ use super::partitioning::Ways;
 pub use super::pass::Pass;
 use super::pass::{AHEAD, OnTheWay, OneVisit};
 use super::spec::{Spec, SpecError};
+use super::stays::User;
 use super::tags::Line;
 use super::times::Picos;
 use super::timing::{Ongoing, Rate, Timing, Wanted};
@@ -142,7 +143,7 @@ impl MachineState {
 
     /// As [`MachineState::take_cpu`], for a job that begins: its CPU is awake.
     pub fn begin_on(&mut self, cpu: usize) {
-        self.timing.servers.begin_anew();
+        self.timing.begin_job();
         self.take_cpu(cpu);
         self.package_clock.is_up();
     }
@@ -201,7 +202,7 @@ impl MachineState {
     ) -> usize {
         let fetches = walker.fetches();
         let mut job = OnTheWay {
-            course: self.timing.course(cpu, walker.manner(), fetches),
+            course: self.timing.course((cpu, User::Job), walker.manner(), fetches),
             frames: &self.frames,
             package_clock: &self.package_clock,
             walker,
@@ -224,8 +225,19 @@ impl MachineState {
     /// One visit of a thread of a gang at time `at`, which no later call may precede: how long it
     /// keeps the thread.
     pub fn act(&mut self, cpu: usize, visit: Visit, manner: Manner, at: Picos) -> Picos {
+        self.act_as((cpu, User::Others), visit, manner, at)
+    }
+
+    /// The same by a user of the CPU's TLBs.
+    pub(super) fn act_as(
+        &mut self,
+        by: (usize, User),
+        visit: Visit,
+        manner: Manner,
+        at: Picos,
+    ) -> Picos {
         self.run_until(at);
-        self.visit(cpu, visit, manner, at)
+        self.visit(by, visit, manner, at)
     }
 
     /// A task has `cpu` from the time `at` on, which no later call may precede: an actor that walks
@@ -261,7 +273,7 @@ impl MachineState {
         walker.restart();
         for _ in 0..walker.visits() {
             let visit = walker.visit();
-            self.visit(cpu, visit, walker.manner(), self.now);
+            self.visit((cpu, User::Others), visit, walker.manner(), self.now);
         }
         self.timing.servers = servers;
     }
@@ -339,7 +351,9 @@ impl MachineState {
             self.timing.run_elsewhere(at);
             let (cpu, turn) = self.actors.turn(place);
             let took = match turn {
-                Turn::Visit(visit, manner) => self.visit(cpu, visit, manner, at),
+                Turn::Visit(visit, manner) => {
+                    self.visit((cpu, User::Actor(place)), visit, manner, at)
+                }
                 Turn::Transfer(transfer) => self.transfer(cpu, transfer, at),
                 Turn::Lock(stops, until) => {
                     self.timing.locked = self.timing.locked.max(at) + stops;
@@ -365,10 +379,16 @@ impl MachineState {
 
     /// One visit at time `at`: how long it keeps the thread.
     #[inline]
-    fn visit(&mut self, cpu: usize, visit: Visit, manner: Manner, at: Picos) -> Picos {
+    fn visit(
+        &mut self,
+        (cpu, user): (usize, User),
+        visit: Visit,
+        manner: Manner,
+        at: Picos,
+    ) -> Picos {
         let large = self.timing.weight < FITS;
         let rate = self.timing.rate(cpu, manner, false);
-        let mut course = self.timing.course(cpu, manner, visit.fetches);
+        let mut course = self.timing.course((cpu, user), manner, visit.fetches);
         let ongoing = course.begin(visit, at, false);
         let wanted = std::mem::take(&mut self.wanted);
         let mut turn =

@@ -95,6 +95,7 @@ pub mod machine_state;
 mod parallel;
 mod recipe;
 mod loads;
+mod stays;
 mod system_data;
 mod chunk;
 mod jobs;

@@ -13,6 +13,7 @@ use super::rows::Rows;
 use super::servers::Servers;
 use super::slices::Slices;
 use super::spec::SpecError;
+use super::stays::{Ledger, Stays, User};
 use super::tags::Line;
 use super::times::{CoreTimes, Picos, Times, nodes_of_cpus};
 use super::translation::{Lookup, Translation};
@@ -31,6 +32,8 @@ pub(super) struct Timing {
     /// Those of each CPU.
     prefetchers: Vec<Vec<Prefetcher>>,
     pub(super) translation: Translation,
+    /// The users of the TLBs, if a visit stands for several.
+    stays: Option<Stays>,
     /// The time that threads were kept by finding addresses.
     pub(super) finding: Picos,
     /// For each CPU the place of its node.
@@ -47,8 +50,8 @@ pub(super) struct Timing {
 /// The parameters of the time of the visits that one CPU makes in one manner.
 pub(super) struct Course<'a> {
     lookup: Lookup<'a>,
-    /// The time of a look-up stands for so many.
-    lookups: Picos,
+    /// The account of look-ups that stand for several.
+    ledger: Option<Ledger<'a>>,
     /// At the usual clock, and when it may not be up yet.
     core: [&'a CoreTimes; 2],
     servers: &'a mut Servers,
@@ -131,6 +134,7 @@ impl Timing {
             slices: Slices::from_platform(platform)?,
             prefetchers: vec![ahead; cpus],
             translation: Translation::from_platform(platform)?,
+            stays: (!whole).then(|| Stays::new(cpus)),
             finding: 0,
             nodes: nodes_of_cpus(platform),
             weight,
@@ -138,6 +142,14 @@ impl Timing {
             locked: 0,
             last_level: platform.caches.iter().map(|cache| cache.level).max().unwrap_or(0) as u8,
         })
+    }
+
+    /// Another job begins.
+    pub(super) fn begin_job(&mut self) {
+        self.servers.begin_anew();
+        if let Some(stays) = &mut self.stays {
+            stays.begin_job();
+        }
     }
 
     /// Lets polluters that are not simulated come to the servers until `at`.
@@ -150,10 +162,17 @@ impl Timing {
 
     /// For visits that `cpu` makes in this manner, to execute lines where it `fetches`.
     #[inline(always)]
-    pub(super) fn course(&mut self, cpu: usize, manner: Manner, fetches: bool) -> Course<'_> {
+    pub(super) fn course(
+        &mut self,
+        (cpu, user): (usize, User),
+        manner: Manner,
+        fetches: bool,
+    ) -> Course<'_> {
+        let ledger = self.stays.as_mut().map(|stays| stays.of(cpu, user));
         Course {
             lookup: self.translation.on(cpu, manner.huge, fetches),
-            lookups: if manner.by_page { 1 } else { self.weight },
+            // A page that is left when it has been walked through is found once, by whichever of its lines.
+            ledger: ledger.filter(|_| !manner.by_page),
             core: [self.times.on(cpu), self.times.waking_on(cpu)],
             servers: &mut self.servers,
             rows: self.rows.as_mut(),
@@ -195,7 +214,10 @@ impl Course<'_> {
     #[inline(always)]
     pub(super) fn begin(&mut self, visit: Visit, at: Picos, waking: bool) -> Ongoing {
         let Visit { line, words, reads, fetches, page, .. } = visit;
-        let found = self.lookup.of(page) * self.lookups;
+        let mut found = self.lookup.of(page);
+        if let Some(ledger) = &mut self.ledger {
+            found = ledger.of(page, found, self.weight);
+        }
         Ongoing { line, words, reads, fetches, waking, at: at + found, found, latency: 0 }
     }
 

@@ -52,12 +52,35 @@ pub struct Walker {
     memory: Option<Arc<[Line]>>,
     /// The page of each.
     pages: Arc<[u32]>,
+    /// Visits are to any page if each has few of these lines.
+    any_page: Option<AnyPage>,
     manner: Manner,
     at: usize,
     order_of_visits: VisitOrder,
     /// The share of words (scan) or lines (others) that are written, as a fraction of 2^64.
     share: u64,
     accumulator: u64,
+}
+
+/// With fewer simulated lines in a page, a shuffled walk over them comes back to a page all but regularly, which a walk over all
+/// of its lines does not: a TLB that holds most of the pages would never hold the next one.
+const FEW_OF_PAGE: u32 = 4;
+
+/// Pages of a working set, at random.
+#[derive(Debug, Clone, Copy)]
+struct AnyPage {
+    first: u32,
+    count: u32,
+    state: u64,
+}
+
+impl AnyPage {
+    #[inline]
+    fn next(&mut self) -> u32 {
+        // A congruential generator (Knuth's multiplier), its upper half.
+        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        self.first + (((self.state >> 32) * u64::from(self.count)) >> 32) as u32
+    }
 }
 
 /// The parts of a visit, and the next line.
@@ -142,6 +165,7 @@ impl Walker {
         let of_page = pages.of_page as usize;
         Ok(Self {
             order: places.iter().map(|&place| lines[place]).collect(),
+            any_page: None,
             memory: Some(touched.into_iter().map(|place| lines[place]).collect()),
             pages: places.iter().map(|&place| (place / of_page) as u32).collect(),
             manner: Manner {
@@ -184,8 +208,15 @@ impl Walker {
             draw.shuffle(&mut visits);
         }
         let share = fraction(share);
+        let few = pattern == Pattern::Shuffled && of_page < FEW_OF_PAGE && !visits.is_empty();
+        let any_page = few.then(|| AnyPage {
+            first,
+            count: (visits.len() as u32).div_ceil(of_page),
+            state: draw.below(1 << 32),
+        });
         Self {
             memory: None,
+            any_page,
             order: visits.iter().map(|&(line, _)| line).collect(),
             pages: visits.iter().map(|&(_, page)| page).collect(),
             manner: Manner {
@@ -268,6 +299,7 @@ impl Walker {
         if matches!(self.order_of_visits, VisitOrder::List) {
             let writes = self.share > 0 && self.carry();
             let words = 1 + u32::from(writes);
+            let page = self.any_page.as_mut().map_or(page, AnyPage::next);
             return Visit { line, reads: true, writes, fetches: false, words, page };
         }
         self.visit_of_no_list(at, line, page)
@@ -394,6 +426,25 @@ mod tests {
         let visits: Vec<Visit> = (0..128).map(|_| walker.visit()).collect();
         let page = |at: usize| (visits[at].line, visits[at].page);
         assert_eq!([page(0), page(63), page(64)], [(640, 10), (703, 10), (64, 11)]);
+    }
+
+    #[test]
+    fn where_few_lines_of_a_page_are_simulated_visits_come_back_to_it_as_those_of_all_lines_do() {
+        let set = WorkingSet::list(Bytes::from_mib(4), 0.0);
+        // One line of each of 1,024 pages.
+        let lines: Vec<Line> = (5_000..6_024).collect();
+        let mut walker = Walker::of_set(&set, lines, 1, &mut Draw::new(3, 0));
+        let mut last = std::collections::BTreeMap::new();
+        let mut gaps = Vec::new();
+        for at in 0..32 * 1_024 {
+            let Visit { page, .. } = walker.visit();
+            assert!((5_000..6_024).contains(&page));
+            gaps.extend(last.insert(page, at).map(|before| at - before));
+        }
+        assert_eq!(last.len(), 1_024);
+        // Half of all visits come back within ln 2 of the mean, as of random ones; once in a pass would be none.
+        let soon = gaps.iter().filter(|&&gap| gap < 710).count() as f64 / gaps.len() as f64;
+        assert!((soon - 0.5).abs() < 0.03, "{soon}");
     }
 
     #[test]

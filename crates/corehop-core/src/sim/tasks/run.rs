@@ -13,6 +13,7 @@ use crate::workload::scheduler::Order;
 
 use super::super::machine_state::MachineState;
 use super::super::recipe::Recipe;
+use super::super::stays::User;
 use super::super::system_data::{SystemData, footprints};
 use super::super::times::Picos;
 use super::super::turns::Turns;
@@ -331,7 +332,8 @@ impl<'a> Run<'a> {
             walker.restart();
         }
         let before = self.state.misses(cpu);
-        let mut took = self.state.act(cpu, walker.visit(), walker.manner(), now);
+        let mut took =
+            self.state.act_as((cpu, User::Task(task)), walker.visit(), walker.manner(), now);
         if !passes {
             took = took.max(KEEP_WARM / walker.visits() as Picos).max(LEAST_PAUSE);
         }

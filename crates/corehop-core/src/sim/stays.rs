@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The time to find addresses where one set of the caches in so many is simulated, and a visit stands for as many.
+//!
+//! A page that was in a TLB and had to go for others of the same walk goes again and again: what its visits cost stands for
+//! all of them. A page that another user of the CPU drove out is walked for once, by its first visit. So the first visit
+//! since the CPU's TLBs changed hands costs what it costs, and those that it stands for cost what visits have cost on
+//! average since.
+
+use super::times::Picos;
+
+/// Somebody who walks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum User {
+    Job,
+    /// The task of this number.
+    Task(usize),
+    /// The actor in this place.
+    Actor(usize),
+    /// The operating system, and others who come for a moment.
+    Others,
+}
+
+impl User {
+    /// A number of its own.
+    const fn place(self) -> usize {
+        match self {
+            Self::Job => 0,
+            Self::Others => 1,
+            Self::Task(number) => 2 * number + 2,
+            Self::Actor(place) => 2 * place + 3,
+        }
+    }
+}
+
+/// As many pages as follow each other in a walk, if not more: those of 32 MiB.
+const PAGES: usize = 8_192;
+
+/// The users of the TLBs of all CPUs.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Stays {
+    /// By CPU.
+    cpus: Vec<Stay>,
+    /// By [`User::place`].
+    usual: Vec<Usual>,
+    /// The number of stays so far.
+    count: u32,
+}
+
+/// A time in which one user has the TLBs of a CPU.
+#[derive(Debug, Clone, Default)]
+struct Stay {
+    user: Option<User>,
+    number: u32,
+    /// The stay in which each page was visited last, by its last bits: the pages of a walk follow each other. Empty before
+    /// the first visit.
+    pages: Vec<u32>,
+}
+
+/// The costs of a user's visits to pages that were visited in the same stay before.
+#[derive(Debug, Clone, Copy, Default)]
+struct Usual {
+    picos: Picos,
+    visits: u64,
+}
+
+impl Stays {
+    /// Without a user, on so many CPUs.
+    pub(super) fn new(cpus: usize) -> Self {
+        Self { cpus: vec![Stay::default(); cpus], ..Self::default() }
+    }
+
+    /// Another job begins.
+    pub(super) fn begin_job(&mut self) {
+        if let Some(usual) = self.usual.get_mut(User::Job.place()) {
+            *usual = Usual::default();
+        }
+        for stay in self.cpus.iter_mut().filter(|stay| stay.user == Some(User::Job)) {
+            stay.user = None;
+        }
+    }
+
+    /// The stay of `user` on `cpu`: a new one if another user was there since.
+    #[inline]
+    pub(super) fn of(&mut self, cpu: usize, user: User) -> Ledger<'_> {
+        let stay = &mut self.cpus[cpu];
+        if stay.user != Some(user) {
+            self.count += 1;
+            (stay.user, stay.number) = (Some(user), self.count);
+        }
+        let place = user.place();
+        if place >= self.usual.len() {
+            self.usual.resize(place + 1, Usual::default());
+        }
+        Ledger { stay, usual: &mut self.usual[place] }
+    }
+}
+
+/// The account of a user on a CPU.
+pub(super) struct Ledger<'a> {
+    stay: &'a mut Stay,
+    usual: &'a mut Usual,
+}
+
+impl Ledger<'_> {
+    /// The time that `weight` visits to a page take to find it, of which one takes `picos`.
+    #[inline]
+    pub(super) fn of(&mut self, page: u32, picos: Picos, weight: Picos) -> Picos {
+        let Stay { number, pages, .. } = &mut *self.stay;
+        if pages.is_empty() {
+            pages.resize(PAGES, 0);
+        }
+        if std::mem::replace(&mut pages[page as usize % PAGES], *number) == *number {
+            self.usual.picos += picos;
+            self.usual.visits += 1;
+            return picos * weight;
+        }
+        picos + (weight - 1) * self.usual.picos / self.usual.visits.max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_s_first_visit_since_others_came_counts_once_and_those_it_stands_for_as_on_average() {
+        let mut stays = Stays::new(2);
+        let mut of = |user, page, picos| stays.of(0, user).of(page, picos, 16);
+        // Two pages are walked for, once each; then one costs something again, which is the walk's own doing.
+        assert_eq!([of(User::Job, 1, 50), of(User::Job, 2, 50)], [50, 50]);
+        assert_eq!([of(User::Job, 1, 0), of(User::Job, 2, 40)], [0, 640]);
+        // Somebody else: the pages are walked for again, and of each 15 visits more cost 20 on average.
+        assert_eq!(of(User::Actor(0), 9, 50), 50);
+        assert_eq!([of(User::Job, 1, 50), of(User::Job, 2, 0)], [50 + 15 * 20, 15 * 20]);
+        assert_eq!(of(User::Job, 1, 0), 0);
+    }
+
+    #[test]
+    fn cpus_and_jobs_have_accounts_of_their_own() {
+        let mut stays = Stays::new(2);
+        assert_eq!(stays.of(0, User::Job).of(1, 50, 16), 50);
+        assert_eq!(stays.of(0, User::Job).of(1, 50, 16), 800);
+        // The other CPU's TLBs have never seen the page.
+        assert_eq!(stays.of(1, User::Job).of(1, 50, 16), 50 + 15 * 50);
+        stays.begin_job();
+        assert_eq!(stays.of(0, User::Job).of(1, 50, 16), 50);
+    }
+}
