@@ -59,6 +59,7 @@
 
 #[macro_use]
 mod planted;
+mod generator;
 mod replacement;
 mod tags;
 pub mod spec;

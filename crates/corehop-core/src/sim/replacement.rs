@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 use crate::platform::Replacement;
 
+use super::generator::Generator;
+
 /// A policy in the form that its number of ways allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
@@ -55,8 +57,8 @@ pub(super) struct Policy {
     /// The effect of hits and fills; the caches of a level share it.
     hits: Arc<Uses>,
     fills: Arc<Uses>,
-    /// State of the generator of `random`.
-    state: u64,
+    /// Of `random`.
+    generator: Generator,
 }
 
 /// A word with every way's bit in it.
@@ -174,7 +176,7 @@ impl Policy {
             last: 4 * (ways - 1),
             hits: Arc::new(Uses::new(form, ways, true, on_hit)),
             fills: Arc::new(Uses::new(form, ways, false, on_fill)),
-            state: seed,
+            generator: Generator(seed),
         }
     }
 
@@ -324,8 +326,7 @@ impl Policy {
                 lowest(!(*word as u32) & allowed, allowed)
             }
             Form::Random => {
-                let count = allowed.count_ones();
-                let drawn = (u64::from(self.draw()) * u64::from(count)) >> 32;
+                let drawn = self.generator.below(allowed.count_ones());
                 ways_of(allowed).nth(drawn as usize).unwrap_or(0)
             }
             Form::Srrip => distant(word, allowed),
@@ -355,12 +356,6 @@ impl Policy {
             low += if right { size } else { 0 };
         }
         low
-    }
-
-    /// The next number of a 64-bit congruential generator (Knuth's multiplier), its upper half.
-    fn draw(&mut self) -> u32 {
-        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.state >> 32) as u32
     }
 }
 

@@ -8,6 +8,7 @@ use crate::units::Bytes;
 use crate::workload::trace::{self, LINES_OF_PAGE, Trace, TraceError};
 use crate::workload::{Changing, LINE, Page, Pattern, Polluter, WorkingSet, fraction};
 
+use super::generator::Generator;
 use super::tags::{Line, expect};
 
 /// The words of a line that a scan visits one by one.
@@ -71,15 +72,13 @@ const FEW_OF_PAGE: u32 = 4;
 struct AnyPage {
     first: u32,
     count: u32,
-    state: u64,
+    generator: Generator,
 }
 
 impl AnyPage {
     #[inline]
     fn next(&mut self) -> u32 {
-        // A congruential generator (Knuth's multiplier), its upper half.
-        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        self.first + (((self.state >> 32) * u64::from(self.count)) >> 32) as u32
+        self.first + self.generator.below(self.count)
     }
 }
 
@@ -212,7 +211,7 @@ impl Walker {
         let any_page = few.then(|| AnyPage {
             first,
             count: (visits.len() as u32).div_ceil(of_page),
-            state: draw.below(1 << 32),
+            generator: Generator(draw.below(1 << 32)),
         });
         Self {
             memory: None,
