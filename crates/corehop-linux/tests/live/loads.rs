@@ -71,6 +71,12 @@ fn resident() -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
+/// A disk that others use, or that has a limit, may take longer for one transfer than all absences of
+/// the plan last.
+fn waits_for_a_device(load: &Load) -> bool {
+    matches!(load, Load::Dma { transfer: Transfer::Direct, .. })
+}
+
 /// Runs under a load of threads, and looks at what it reports and what it leaves.
 fn check_threads(load: &Load) {
     let (threads_before, resident_before) = (threads(), resident());
@@ -88,9 +94,10 @@ fn check_threads(load: &Load) {
         .flat_map(|record| &record.leaves)
         .map(|leave| leave.load_bytes.unwrap())
         .sum();
-    assert!(moved > 0, "{load:?}");
     let known = known(&machine);
-    assert!(known["progress"]["bytes"].as_u64().unwrap() >= moved, "{known}");
+    let in_all = known["progress"]["bytes"].as_u64().unwrap();
+    assert!(in_all > 0 && in_all >= moved, "{known}");
+    assert!(moved > 0 || waits_for_a_device(load), "{load:?}");
     for reading in ["alone", "loaded"] {
         let reading = &known["classification"][reading];
         assert!(reading["read_bytes_per_s"].as_f64().unwrap() > 0.0, "{known}");
