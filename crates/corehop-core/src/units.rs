@@ -52,6 +52,10 @@ impl Bytes {
     pub const fn from_mib(mib: u64) -> Self {
         Self(mib << 20)
     }
+    /// The powers of two from a power on, and one and a half times each: 4, 6, 8, 12, 16 KiB.
+    pub fn half_octaves(from: u32) -> impl Iterator<Item = Self> {
+        (from..62).flat_map(|power| [1_u64 << power, 3 << (power - 1)]).map(Self)
+    }
     /// The number of bytes.
     pub const fn get(self) -> u64 {
         self.0
@@ -313,6 +317,12 @@ as_text!(Bytes, Nanos, CpuList);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn half_octaves_double_at_every_second_size() {
+        let sizes: Vec<u64> = Bytes::half_octaves(12).take(5).map(Bytes::get).collect();
+        assert_eq!(sizes, [4 << 10, 6 << 10, 8 << 10, 12 << 10, 16 << 10]);
+    }
 
     #[test]
     fn a_size_is_read_with_its_unit_and_printed_with_the_largest_that_divides_it() {

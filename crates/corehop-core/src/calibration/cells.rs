@@ -68,10 +68,8 @@ pub(super) fn own(platform: &Platform) -> Vec<Group> {
 /// A cache of the first usable CPU, on which jobs begin: its place, and its stated size.
 fn cache_of(platform: &Platform, is: impl Fn(&Cache) -> bool) -> Option<(usize, Bytes)> {
     let cpu = platform.usable().first()?;
-    let serves =
-        |cache: &Cache| cache.holds_data() && cache.instances.value.containing(cpu).is_some();
     let mut caches = platform.caches.iter().enumerate();
-    let (place, cache) = caches.find(|(_, cache)| serves(cache) && is(cache))?;
+    let (place, cache) = caches.find(|(_, cache)| cache.holds_data_of(cpu) && is(cache))?;
     Some((place, cache.size.as_ref()?.value))
 }
 
@@ -114,9 +112,8 @@ pub(super) fn large(platform: &Platform) -> Vec<Bytes> {
     // Without a third level, the second is looked for from below its size on.
     let least = if second < last { 2 * second.get() } else { second.get() / 2 };
     let most = (2 * last.get()).min(LARGEST.get());
-    let sizes = (0..40).flat_map(|power| [1_u64 << power, (3_u64 << power) / 2]).map(Bytes::new);
     let fits = |size: &Bytes| size.get() >= least && size.get() <= most && !QUICK.contains(size);
-    sizes.filter(|size| size.get() >= 1 << 20).filter(fits).collect()
+    Bytes::half_octaves(20).filter(fits).collect()
 }
 
 /// Assumes the time of a hit in each data cache of which no plateau was seen, so that the machine can be simulated: what each

@@ -172,12 +172,12 @@ impl Fit {
         let platform = &mut self.platform;
         let first = stated_ns(platform.memory.local.as_ref()).unwrap_or(100.0);
         let solved = solve([1.0, LONGEST_NS], first, live.median, |ns| {
-            platform.memory.local = Some(Fact::measured(nanos(ns), ""));
+            platform.memory.local = Some(Fact::measured(Latency::from_nanos(ns), ""));
             mean(platform, &groups, Event::Flush, &sizes)
         })?;
         let cells = format!("flushes of {}", listed(&sizes));
         self.platform.memory.local = Some(Fact::measured(
-            nanos(solved.x),
+            Latency::from_nanos(solved.x),
             format!("{cells}, {}", interval_text(solved, live)),
         ));
         self.told("memory.local", solved, live, &cells);
@@ -202,12 +202,16 @@ impl Fit {
             let memory = stated_ns(self.platform.memory.local.as_ref()).unwrap_or(LONGEST_NS);
             let platform = &mut self.platform;
             let solved = solve([1.0, 4.0 * memory], live.median, live.median, |ns| {
-                state_peer(platform, distances, &Fact::measured(nanos(ns), ""));
+                state_peer(platform, distances, &Fact::measured(Latency::from_nanos(ns), ""));
                 mean(platform, &groups, event, &sizes)
             })?;
             let cells = format!("{event} of {} that resumes at once", listed(&sizes));
             let how = format!("{cells}, a stream of lines; {}", interval_text(solved, live));
-            state_peer(&mut self.platform, distances, &Fact::measured(nanos(solved.x), how));
+            state_peer(
+                &mut self.platform,
+                distances,
+                &Fact::measured(Latency::from_nanos(solved.x), how),
+            );
             self.told(&fact, solved, live, &cells);
         }
         Ok(())
@@ -310,10 +314,6 @@ pub(super) fn listed(sizes: &[Bytes]) -> String {
         [one] => one.clone(),
         [first @ .., last] => format!("{} and {last}", first.join(", ")),
     }
-}
-
-pub(super) fn nanos(ns: f64) -> Latency {
-    Latency::Picos((ns * 1e3).round() as u64)
 }
 
 /// Nanoseconds of a latency that is stated as a time.

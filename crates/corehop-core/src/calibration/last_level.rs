@@ -2,13 +2,13 @@
 //! The last level of cache and walks of the page tables, by how long warm touches of large working sets take.
 
 use crate::experiment::Group;
-use crate::platform::{Check, Fact, Platform, Tlb};
+use crate::platform::{Check, Fact, Latency, Platform, Tlb};
 use crate::sim::side_by_side;
 use crate::units::Bytes;
 use crate::workload::Event;
 
 use super::cells::{large, last_level};
-use super::fit::{CalibrationError, Fit, LONGEST_NS, Number, nanos, stated_ns};
+use super::fit::{CalibrationError, Fit, LONGEST_NS, Number, stated_ns};
 use super::rooms::{ALIKE, set_capacity, share_of};
 use super::trial::{Told, exactly};
 
@@ -93,7 +93,7 @@ impl Fit {
     fn hits(&mut self, found: &LastLevel) {
         let Some(ns) = found.all[0].hit_ns else { return };
         let cache = &mut self.platform.caches[found.place];
-        cache.latency = Some(Fact::measured(nanos(ns), &found.cells));
+        cache.latency = Some(Fact::measured(Latency::from_nanos(ns), &found.cells));
         let fact = format!("{}, latency", cache.label());
         self.enter(found.number(fact, ns, &|it| it.hit_ns.unwrap_or(ns)));
     }
@@ -247,7 +247,8 @@ impl Trial {
         let mut with = without.clone();
         let more = MORE_NS[1];
         if let Some(ns) = hit_ns {
-            platform.caches[place].latency = Some(Fact::measured(nanos(ns + more), ""));
+            platform.caches[place].latency =
+                Some(Fact::measured(Latency::from_nanos(ns + more), ""));
             with = exactly(&platform, groups.to_vec(), OF_LARGE)?;
         }
         let touches = sizes.iter().filter_map(|&wss| {
@@ -391,7 +392,7 @@ fn last_tlb_place(platform: &Platform) -> Option<usize> {
 fn set_walk(platform: &mut Platform, ns: f64, how: &str) -> bool {
     let place = last_tlb_place(platform);
     if let Some(place) = place {
-        platform.tlbs[place].penalty = Fact::measured(nanos(ns), how);
+        platform.tlbs[place].penalty = Fact::measured(Latency::from_nanos(ns), how);
     }
     place.is_some()
 }

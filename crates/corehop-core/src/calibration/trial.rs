@@ -168,18 +168,9 @@ const OTHER_SPEED: f64 = 0.1;
 pub fn change_of_speed(samples: &[Sample]) -> Option<String> {
     let times = Times::of(samples);
     let values = times.values(Event::None, SMALL[0], Nanos::new(0))?;
-    let later = values.replicates.iter().max()?.div_ceil(2);
-    let half = |is_later: bool| {
-        let of = values
-            .warm
-            .iter()
-            .zip(&values.replicates)
-            .filter(|(_, it)| (**it >= later) == is_later);
-        let (warm, replicates): (Vec<f64>, Vec<u64>) =
-            of.map(|(warm, label)| (*warm, *label)).unzip();
-        Some(told(&warm, &replicates)?.median)
-    };
-    let (first, second) = (half(false)?, half(true)?);
+    let halves = Nested::from_labelled(&values.warm, &values.replicates).ok()?.in_time()?;
+    let [first, second] = halves.map(|half| half.median(ALPHA).map(|between| between.estimate));
+    let (first, second) = (first.ok()?, second.ok()?);
     let changed = (first.max(second) / first.min(second) - 1.0) > OTHER_SPEED;
     changed.then(|| {
         format!(

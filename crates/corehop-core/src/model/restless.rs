@@ -78,7 +78,7 @@ fn of_class(class: Affinity, series: &[&[(u64, f64)]], levels: &Levels) -> Vec<D
         .zip(changes_to(series, levels))
         .map(|(stay, changes)| DistanceLevel {
             class,
-            exchange: Latency::Picos((1e3 * stay.level.median_ns).round() as u64),
+            exchange: Latency::from_nanos(stay.level.median_ns),
             share: (1e3 * stay.share).round() as u32,
             changes: changes as u32,
             median_stay: stay.median_stay_s.map(nanos),

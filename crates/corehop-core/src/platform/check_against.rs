@@ -53,7 +53,10 @@ impl Platform {
         for found in levels(self, curve) {
             let cache = &mut self.caches[found.place];
             cache.latency = found.latency.map(|ns| {
-                Fact::measured(nanos(ns), format!("{}, shuffled list within the cache", curve.cpu))
+                Fact::measured(
+                    Latency::from_nanos(ns),
+                    format!("{}, shuffled list within the cache", curve.cpu),
+                )
             });
             cache.effective = found
                 .effective
@@ -64,10 +67,10 @@ impl Platform {
         }
         let how = |node: &str| format!("{}, lines in no cache, {node} node", curve.cpu);
         if let Some(ns) = curve.memory {
-            self.memory.local = Some(Fact::measured(nanos(ns), how("its own")));
+            self.memory.local = Some(Fact::measured(Latency::from_nanos(ns), how("its own")));
         }
         if let Some(ns) = curve.remote {
-            self.memory.remote = Some(Fact::measured(nanos(ns), how("another")));
+            self.memory.remote = Some(Fact::measured(Latency::from_nanos(ns), how("another")));
         }
     }
 }
@@ -89,15 +92,11 @@ fn memory_server(platform: &Platform, measured: Controller) -> Server {
         instances: Fact::assumed(CpuGroups::new(nodes), "one controller a node"),
         carries: Fact::assumed(all, "what is read and what is written share it"),
         distances: None,
-        service: Fact::measured(nanos(one_ns.min(all_ns)), how),
+        service: Fact::measured(Latency::from_nanos(one_ns.min(all_ns)), how),
         side: several
             .then(|| Fact::assumed(Side::Home, "memory is behind the controller of its node")),
         drift: None,
     }
-}
-
-fn nanos(ns: f64) -> Latency {
-    Latency::Picos((ns * 1e3).round() as u64)
 }
 
 /// The evidence of a curve about one cache.

@@ -301,6 +301,10 @@ impl Cache {
     pub fn holds_data(&self) -> bool {
         self.kind != CacheKind::Instruction
     }
+    /// Whether it can hold data of `cpu`.
+    pub fn holds_data_of(&self, cpu: Cpu) -> bool {
+        self.holds_data() && self.instances.value.containing(cpu).is_some()
+    }
     /// The size to plan with: what was measured where that contradicts what is stated.
     pub fn capacity(&self) -> Option<Bytes> {
         let measured = self
@@ -357,10 +361,7 @@ impl Platform {
     }
     /// The caches that hold data and serve `cpu`, innermost first.
     pub fn data_caches(&self, cpu: Cpu) -> impl Iterator<Item = &Cache> {
-        let serves = move |cache: &&Cache| {
-            cache.holds_data() && cache.instances.value.containing(cpu).is_some()
-        };
-        self.caches.iter().filter(serves)
+        self.caches.iter().filter(move |cache| cache.holds_data_of(cpu))
     }
     /// The outermost cache that serves `cpu`.
     pub fn last_level(&self, cpu: Cpu) -> Option<&Cache> {

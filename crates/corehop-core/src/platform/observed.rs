@@ -223,9 +223,7 @@ impl Platform {
         let stated = self.data_caches(cpu).filter_map(Cache::stated).max();
         let beyond = stated.map_or(LARGEST_LIST.get(), |size| size.get().saturating_mul(BEYOND));
         let most = beyond.min(LARGEST_LIST.get()).min(room.get());
-        let octave = |power: u32| [1_u64 << power, (3 << power) / 2];
-        let sizes = (12..40).flat_map(octave).map(Bytes::new);
-        sizes.take_while(|size| size.get() <= most).collect()
+        Bytes::half_octaves(12).take_while(|size| size.get() <= most).collect()
     }
 }
 

@@ -96,6 +96,10 @@ impl Latency {
     pub const fn cycles(cycles: u64) -> Self {
         Self::MilliCycles(cycles * 1_000)
     }
+    /// This many nanoseconds, to the picosecond.
+    pub fn from_nanos(ns: f64) -> Self {
+        Self::Picos((1e3 * ns).round() as u64)
+    }
     /// The latency in picoseconds on a core of this frequency, rounded down.
     pub fn picos(self, core: Hertz) -> u64 {
         match self {

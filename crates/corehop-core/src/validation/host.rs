@@ -321,23 +321,12 @@ fn one(
     })
 }
 
-/// The medians of the earlier and of the later replicates.
+/// The median delays of the earlier and of the later replicates.
 fn halves(values: &Values) -> Option<[f64; 2]> {
-    let mut replicates = values.replicates.clone();
-    replicates.sort_unstable();
-    replicates.dedup();
-    let later = *replicates.get(replicates.len() / 2).filter(|_| replicates.len() > 1)?;
-    let half = |is_later: bool| {
-        let of = values
-            .delays
-            .iter()
-            .zip(&values.replicates)
-            .filter(|(_, it)| (**it >= later) == is_later);
-        let (delays, labels): (Vec<f64>, Vec<u64>) =
-            of.map(|(delay, label)| (*delay, *label)).unzip();
-        Some(median(&delays, &labels)?.0)
-    };
-    Some([half(false)?, half(true)?])
+    let [earlier, later] =
+        Nested::from_labelled(&values.delays, &values.replicates).ok()?.in_time()?;
+    let median = |half: &Nested| Some(nested_quantile(half, 0.5)?.estimate);
+    Some([median(&earlier)?, median(&later)?])
 }
 
 /// The order of the judged cells that share everything but the event and what belongs to it.

@@ -3,18 +3,19 @@
 
 use corehop_core::platform::{Fact, Inclusion};
 
+/// The maker, as the kernel names it.
+const AMD: &str = "AuthenticAMD";
+
 /// The first family of AMD's whose level-3 cache takes what the level-2 caches evict.
 const FIRST_ZEN: u32 = 0x17;
 
-/// The inclusion policy of the level-3 cache of the processor that asks; none where its family does not tell.
-pub fn last_level_inclusion() -> Option<Fact<Inclusion>> {
-    use std::arch::x86_64::__cpuid;
-    let names = __cpuid(0);
-    of((names.ebx, names.edx, names.ecx), __cpuid(1).eax)
+/// The inclusion policy of the level-3 cache of the processor that asks, of this vendor; none where its family does not tell.
+pub fn last_level_inclusion(vendor: &str) -> Option<Fact<Inclusion>> {
+    of(vendor, std::arch::x86_64::__cpuid(1).eax)
 }
 
-/// From the vendor's name in leaf 0, in its order, and the signature in leaf 1.
-fn of(vendor: (u32, u32, u32), signature: u32) -> Option<Fact<Inclusion>> {
+/// From the vendor and the signature in leaf 1.
+fn of(vendor: &str, signature: u32) -> Option<Fact<Inclusion>> {
     let (base, extended) = (signature >> 8 & 0xf, signature >> 20 & 0xff);
     let family = if base == 0xf { base + extended } else { base };
     (vendor == AMD && family >= FIRST_ZEN).then(|| {
@@ -22,9 +23,6 @@ fn of(vendor: (u32, u32, u32), signature: u32) -> Option<Fact<Inclusion>> {
         Fact::cited(Inclusion::Exclusive, source)
     })
 }
-
-/// `AuthenticAMD`.
-const AMD: (u32, u32, u32) = (0x6874_7541, 0x6974_6e65, 0x444d_4163);
 
 #[cfg(test)]
 mod tests {
@@ -36,9 +34,6 @@ mod tests {
         assert_eq!(inclusion(AMD, 0x00a1_0f11), Some(Inclusion::Exclusive), "family 25");
         assert_eq!(inclusion(AMD, 0x0080_0f12), Some(Inclusion::Exclusive), "family 23");
         assert_eq!(inclusion(AMD, 0x0010_0f23), None, "family 16");
-        let intel = (0x756e_6547, 0x4965_6e69, 0x6c65_746e);
-        assert_eq!(inclusion(intel, 0x0005_0654), None);
-        let bytes: Vec<u8> = [AMD.0, AMD.1, AMD.2].into_iter().flat_map(u32::to_le_bytes).collect();
-        assert_eq!(bytes, b"AuthenticAMD");
+        assert_eq!(inclusion("GenuineIntel", 0x0005_0654), None);
     }
 }

@@ -237,6 +237,13 @@ impl Nested {
         (self.replicates() > 1).then(|| [half(0), half(1)])
     }
 
+    /// The earlier half of its replicates and the later one; None of a single one.
+    pub fn in_time(&self) -> Option<[Self; 2]> {
+        let (earlier, later) = self.groups.split_at(self.replicates() / 2);
+        let half = |groups: &[Vec<f64>]| Self { groups: groups.to_vec(), ..*self };
+        (self.replicates() > 1).then(|| [half(earlier), half(later)])
+    }
+
     /// Number of replicates with a sample.
     pub fn replicates(&self) -> usize {
         self.groups.len()

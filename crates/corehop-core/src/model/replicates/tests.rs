@@ -15,6 +15,13 @@ fn apart(count: usize) -> Nested {
 }
 
 #[test]
+fn halves_in_time_share_the_replicates_and_one_replicate_has_none() {
+    let [earlier, later] = cell(&[&[1.0, 2.0], &[3.0], &[4.0]]).in_time().unwrap();
+    assert_eq!((earlier, later), (cell(&[&[1.0, 2.0]]), cell(&[&[3.0], &[4.0]])));
+    assert_eq!(cell(&[&[1.0, 2.0]]).in_time(), None);
+}
+
+#[test]
 fn labels_sort_replicates_and_keep_the_order_of_their_samples() {
     let labelled = Nested::from_labelled(&[5.0, 1.0, 4.0, 2.0], &[9, 3, 9, 3]).unwrap();
     assert_eq!(labelled, cell(&[&[1.0, 2.0], &[5.0, 4.0]]));

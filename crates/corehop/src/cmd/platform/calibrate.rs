@@ -84,8 +84,9 @@ fn looked_at() -> Result<Platform, Failure> {
     let mut platform = found(&SysRoot::live())?;
     measure(&mut platform, Duration::ZERO)?;
     platform.tlbs = tlbs();
+    let inclusion = platform.vendor.as_ref().and_then(|vendor| last_level_inclusion(&vendor.value));
     let third = platform.caches.iter_mut().filter(|cache| cache.level == 3 && cache.holds_data());
-    third.for_each(|cache| cache.mechanism.inclusion = last_level_inclusion());
+    third.for_each(|cache| cache.mechanism.inclusion.clone_from(&inclusion));
     for (cache, ns) in calibration::complete(&mut platform) {
         note(&format!("no plateau of {cache} was seen: {ns} ns are assumed for a hit"));
     }
