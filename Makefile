@@ -3,6 +3,8 @@
 
 COREHOP := target/release/corehop
 STATIC  := target/x86_64-unknown-linux-gnu/release/corehop
+# The same packages for every benchmark: their features are united once, and so everything is compiled once.
+BENCH   := cargo bench --locked -p corehop -p corehop-core -p corehop-switch
 VENV    := .venv
 PYTHON  := $(VENV)/bin/python
 
@@ -67,10 +69,10 @@ kills: build
 ## (`cargo bench -p corehop --bench suite -- out/bench.json --whole` simulates the published experiments in full.)
 bench: build
 	@mkdir -p out
-	cargo bench --locked -p corehop --bench suite -- $(CURDIR)/out/bench.json
-	cargo bench --locked -p corehop-core --bench sim -- $(CURDIR)/out/bench.json
-	cargo bench --locked -p corehop --bench place -- $(CURDIR)/out/bench.json --short
-	cargo bench --locked -p corehop-switch --bench switch -- $(CURDIR)/out/bench.json
+	$(BENCH) --bench suite -- $(CURDIR)/out/bench.json
+	$(BENCH) --bench sim -- $(CURDIR)/out/bench.json
+	$(BENCH) --bench place -- $(CURDIR)/out/bench.json --short
+	$(BENCH) --bench switch -- $(CURDIR)/out/bench.json
 
 ## Real servers, unmodified and off-loaded, into out/bench.json: some eighteen minutes. Debian packages are unpacked below
 ## target/servers; nothing is installed, and no service is started.
