@@ -65,7 +65,7 @@ fuzz:
 kills: build
 	tests/kills.py $(COREHOP) 100
 
-## Benchmarks, each beside a peer or a physical limit, into out/bench.json: some four minutes where nothing else runs.
+## Benchmarks, each beside a peer or a physical limit, into out/bench.json: some twenty minutes where nothing else runs.
 ## (`cargo bench -p corehop --bench suite -- out/bench.json --whole` simulates the published experiments in full.)
 bench: build
 	@mkdir -p out
