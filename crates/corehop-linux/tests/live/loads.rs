@@ -71,33 +71,34 @@ fn resident() -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// A disk that others use, or that has a limit, may take longer for one transfer than all absences of
-/// the plan last.
-fn waits_for_a_device(load: &Load) -> bool {
-    matches!(load, Load::Dma { transfer: Transfer::Direct, .. })
+/// Bytes that a load moved.
+struct Moved {
+    /// In the absences of the plan.
+    absences: u64,
+    in_all: u64,
 }
 
-/// Runs under a load of threads, and looks at what it reports and what it leaves.
-fn check_threads(load: &Load) {
+/// Runs under a load of threads, and looks at what it reports and what it leaves; what it moved, where it is possible.
+fn run_under(load: &Load) -> Option<Moved> {
     let (threads_before, resident_before) = (threads(), resident());
     let mut machine = machine();
     let plan = plan_under(load.clone());
     let records = match run(&mut machine, &plan) {
         Ok(records) => records,
         Err((MachineError::NotPossible { what, why, .. }, _)) => {
-            return skipped(&format!("{what}: {why}"));
+            skipped(&format!("{what}: {why}"));
+            return None;
         }
         Err((error, _)) => panic!("{error}"),
     };
-    let moved: u64 = records
+    let absences: u64 = records
         .iter()
         .flat_map(|record| &record.leaves)
         .map(|leave| leave.load_bytes.unwrap())
         .sum();
     let known = known(&machine);
     let in_all = known["progress"]["bytes"].as_u64().unwrap();
-    assert!(in_all > 0 && in_all >= moved, "{known}");
-    assert!(moved > 0 || waits_for_a_device(load), "{load:?}");
+    assert!(in_all >= absences, "{known}");
     for reading in ["alone", "loaded"] {
         let reading = &known["classification"][reading];
         assert!(reading["read_bytes_per_s"].as_f64().unwrap() > 0.0, "{known}");
@@ -113,6 +114,14 @@ fn check_threads(load: &Load) {
         "{resident_before} KiB became {}",
         resident()
     );
+    Some(Moved { absences, in_all })
+}
+
+/// The same for a load that needs nothing but its CPU.
+fn check_threads(load: &Load) {
+    if let Some(moved) = run_under(load) {
+        assert!(moved.absences > 0, "{load:?}");
+    }
 }
 
 pub(crate) fn polluters_run_and_are_gone_afterwards() {
@@ -129,7 +138,10 @@ pub(crate) fn changing_programs_run_and_are_gone_afterwards() {
 }
 
 pub(crate) fn direct_transfers_run_and_are_gone_afterwards() {
-    check_threads(&Load::Dma { transfer: Transfer::Direct, cpus: everywhere() });
+    // A disk that others use, or that has a limit, may take longer for one transfer than a whole run.
+    let load = Load::Dma { transfer: Transfer::Direct, cpus: everywhere() };
+    let moves = |_| run_under(&load).is_none_or(|moved| moved.in_all > 0);
+    assert!((0..10).any(moves), "{load:?}");
 }
 
 pub(crate) fn datagrams_run_and_are_gone_afterwards() {
