@@ -3,7 +3,7 @@
 
 COREHOP := target/release/corehop
 STATIC  := target/x86_64-unknown-linux-gnu/release/corehop
-# The same packages for every benchmark: their features are united once, and so everything is compiled once.
+# Every benchmark names the same packages, so that they have the same features and are compiled once.
 BENCH   := cargo bench --locked -p corehop -p corehop-core -p corehop-switch
 VENV    := .venv
 PYTHON  := $(VENV)/bin/python
@@ -78,18 +78,18 @@ bench: build
 ## target/servers; nothing is installed, and no service is started.
 bench-servers: build
 	@mkdir -p out
-	cargo bench --locked -p corehop --bench servers -- $(CURDIR)/out/bench.json
+	$(BENCH) --bench servers -- $(CURDIR)/out/bench.json
 
 ## Placing: the time of a decision, the cost of watching, known pairs, and real programs left to the placer and placed from
 ## the worse side, into out/bench.json: at most 25 minutes. The packages are those of `make bench-servers`.
 bench-place: build
 	@mkdir -p out
-	cargo bench --locked -p corehop --bench place -- $(CURDIR)/out/bench.json
+	$(BENCH) --bench place -- $(CURDIR)/out/bench.json
 
 ## Five quick runs, one after the other: does the next run land in the interval of this one? Into out/bench.json.
 repeat: build
 	@mkdir -p out && rm -f out/repeat-*.part
-	cargo bench --locked -p corehop --bench repeat -- $(CURDIR)/out/bench.json
+	$(BENCH) --bench repeat -- $(CURDIR)/out/bench.json
 
 ## A binary that runs on a machine with nothing installed: dist/corehop. (Its random numbers come from
 ## the system call, as an initramfs may have no /dev.)

@@ -128,8 +128,8 @@ struct Walked {
 fn levels(platform: &Platform, curve: &Curve) -> Vec<Found> {
     let mut levels: Vec<Level> = Vec::new();
     for (place, cache) in platform.caches.iter().enumerate() {
-        let serves = cache.holds_data() && cache.instances.value.containing(curve.cpu).is_some();
-        let Some(size) = cache.size.as_ref().filter(|_| serves) else { continue };
+        let holds = cache.holds_data_of(curve.cpu);
+        let Some(size) = cache.size.as_ref().filter(|_| holds) else { continue };
         let inner = levels.last().map_or(0.0, |inner| inner.size);
         levels.push(Level { place, size: size.value.get() as f64, inner });
     }
