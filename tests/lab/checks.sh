@@ -236,6 +236,25 @@ check_sched_ext() {
     echo "loaded, $said; unloaded at the end, and after SIGKILL"
 }
 
+# Under corehop's scheduler: two threads that wake each other on one CPU, and a third that is bound to it. All run.
+check_sched_ext_serves_all() {
+    take_turns
+    set_of sched_ext --tasks 8 $LIGHT --duration 60s --allow-system &
+    measurement=$!
+    ours_is_in_charge
+    for round in 1 2 3; do
+        cpu=$(cut -d ' ' -f 39 /proc/$there/stat)
+        # Twenty waits for that CPU; without a turn for it, the kernel takes the scheduler back after 30 s.
+        timeout 15 taskset -c "$cpu" sh -c 'for i in $(seq 20); do sleep 0.01; done' ||
+            fail "a thread bound to CPU $cpu does not get its turn beside two that wake each other there"
+    done
+    ours_is_in_charge
+    killall -INT corehop
+    wait $measurement
+    nothing_left
+    echo "a thread has its turns beside two that wake each other"
+}
+
 # Half of every CPU is more than the kernel admits where it keeps two thirds for ordinary threads.
 check_not_admitted() {
     before=$(cat /proc/sys/kernel/sched_rt_runtime_us)
@@ -422,6 +441,7 @@ check_place_sched_ext() {
     kill -INT $measurement
     wait $measurement
     grep -q "sched-ext: the scheduler .corehop_min. is loaded" said.place || fail "the placer does not name it"
+    ! dmesg | grep "corehop_min.*failed to run" || fail "a thread did not get its turn"
     equals "CPUs at the end" "0-7 0-7" "$(turns_on)"
     nothing_left
     echo "named; from CPUs 0 and 4 back to 0-7, and the scheduler in charge all the time"

@@ -77,6 +77,7 @@ struct hrtimer {
 };
 
 struct sched_ext_ops {
+	int (*select_cpu)(struct task_struct *task, int previous, u64 flags);
 	char name[128];
 };
 

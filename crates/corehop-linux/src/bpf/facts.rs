@@ -7,7 +7,7 @@
 
 use aya::Btf;
 use aya_obj::Object;
-use aya_obj::generated::{BPF_ALU, BPF_ALU64, BPF_MOV};
+use aya_obj::generated::{BPF_ALU, BPF_ALU64, BPF_MOV, bpf_insn};
 
 use super::BpfError;
 
@@ -37,10 +37,15 @@ impl Facts {
         Ok(Self { object })
     }
 
+    /// The instructions of a function; none where there is no such function.
+    pub(super) fn instructions(&self, function: &str) -> Option<&[bpf_insn]> {
+        let mut all = self.object.functions.values();
+        all.find(|it| it.name == function).map(|it| it.instructions.as_slice())
+    }
+
     /// The answer to one; none where the types lack what is asked about.
     pub fn answer(&self, question: &str) -> Option<u32> {
-        let function = self.object.functions.values().find(|it| it.name == question)?;
-        let first = function.instructions.first()?;
+        let first = self.instructions(question)?.first()?;
         // Set a register to a number, in either width; a call where there is no answer.
         let set = [BPF_ALU | BPF_MOV, BPF_ALU64 | BPF_MOV].contains(&u32::from(first.code));
         set.then(|| first.imm.cast_unsigned())

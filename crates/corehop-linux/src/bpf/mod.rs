@@ -11,7 +11,7 @@
 //! The loader is [aya](https://aya-rs.dev). It is Rust alone: it links static against any libc, and the
 //! build needs no C library. libbpf (through libbpf-rs) would need libelf and zlib, as headers
 //! on each machine that builds or built from source with autotools. aya does not load
-//! `struct_ops`, hence the three system calls of [`sched_ext`], and does not tell how often a program
+//! `struct_ops`, hence the system calls of [`sched_ext`], and does not tell how often a program
 //! was missed, hence [`Object::info`](object::Object::info).
 //!
 //! Needs Linux 5.12 or later with BTF, and root or `CAP_BPF` with `CAP_PERFMON`.

@@ -263,7 +263,7 @@ fn of_program(program: &str, tracepoint: &str, error: ProgramError) -> BpfError 
 }
 
 /// Why the verifier did not take a program.
-fn rejection(program: &str, source: io::Error, log: &str) -> BpfError {
+pub(super) fn rejection(program: &str, source: io::Error, log: &str) -> BpfError {
     if let Some(libc::EPERM | libc::ENOSYS) = source.raw_os_error() {
         return BpfError::from_call(format!("loading the BPF program `{program}`"), source);
     }

@@ -3,22 +3,28 @@
 //!
 //! Linux 6.12 and later, where built with `CONFIG_SCHED_CLASS_EXT=y`, take the scheduling of
 //! ordinary threads (`SCHED_OTHER` and its kin; real-time and deadline threads stay as they are)
-//! from a table of BPF functions. The table loaded here, [`NAME`], has no function at all: the
-//! class then does what it does by itself, one queue for all CPUs in the order of arrival, an idle
-//! CPU near the one used last. That is a scheduler, global FIFO with a time slice, and with it
-//! every schedule-sensitive measurement can be repeated under a class other than the stock one.
+//! from a table of BPF functions. The table loaded here, [`NAME`], has one function, which wakes an
+//! idle CPU near the one used last. Everything else is what the class does by itself: one queue for
+//! the CPUs of a NUMA node in the order of arrival. That is a scheduler, FIFO with a time slice, and
+//! with it every schedule-sensitive measurement can be repeated under a class other than the stock one.
+//!
+//! A table without that function is no fair scheduler. The class then puts a thread that wakes up into
+//! the CPU's own queue, which goes before the common one, so that two threads that wake each other
+//! keep a kernel thread of their CPU waiting without end (seen in an emulated guest: 38 s).
 //!
 //! It is loaded for the whole machine. The kernel takes it back when the value is dropped, when
 //! its process dies in whatever way, and by itself where a thread has waited for 30 s or a CPU
 //! goes on- or offline: ask [`Loaded::is_in_charge`] at the end of what was to run under it.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use aya_obj::btf::{BtfKind, BtfType, Int, IntEncoding};
+use aya_obj::generated::{BPF_CALL, BPF_JMP, BPF_PSEUDO_KFUNC_CALL, bpf_insn};
 
 use super::facts::Facts;
+use super::object::rejection;
 use super::{BpfError, Btf, kernel_types, syscall};
 
 /// The name of the scheduler that [`load`] loads, as the kernel shows it.
@@ -28,9 +34,19 @@ pub const NAME: &str = "corehop_min";
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 /// The kernel's type of a table: some data of its own, and `struct sched_ext_ops`.
 const TABLE: &str = "bpf_struct_ops_sched_ext_ops";
+/// That structure, whose members are the functions of a scheduler.
+const FUNCTIONS: &str = "sched_ext_ops";
+/// The kernel's function that [`SELECT_CPU`] calls.
+const IDLE_CPU_NEAR: &str = "scx_bpf_select_cpu_dfl";
 
-/// Questions about that type, `bpf/sched_ext.bpf.c`.
+/// The scheduler's function, and questions about that type: `bpf/sched_ext.bpf.c`.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/sched_ext.bpf.o");
+
+/// The name of the function in the object and in the kernel's structure, of which it is the first member.
+const SELECT_CPU: &str = "select_cpu";
+const SELECT_CPU_MEMBER: u32 = 0;
+/// The number in the object in place of that of the kernel's function.
+const TO_BE_REPLACED: i32 = i32::MAX;
 
 /// Why a scheduler is not loaded.
 #[derive(Debug, thiserror::Error)]
@@ -106,10 +122,16 @@ pub fn load() -> Result<Loaded, SchedExtError> {
     if let Some(name) = loaded_name() {
         return Err(SchedExtError::Taken { name });
     }
-    let (type_id, value) = table(kernel_types()?).map_err(SchedExtError::Unknown)?;
+    let parts = Parts::of(kernel_types()?).map_err(SchedExtError::Unknown)?;
     let step = |what: &str, source| BpfError::from_call(format!("{what} of `{NAME}`"), source);
     let types = syscall::load_btf(&one_type()).map_err(|source| step("the types", source))?;
-    let table = syscall::create_struct_ops(NAME, &value, type_id, &types)
+    let member = SELECT_CPU_MEMBER;
+    let select_cpu =
+        syscall::load_struct_ops_program(SELECT_CPU, &parts.select_cpu, parts.functions_id, member)
+            .map_err(|(source, log)| rejection(SELECT_CPU, source, &log))?;
+    // The table keeps the function.
+    let value = parts.value(select_cpu.as_raw_fd());
+    let table = syscall::create_struct_ops(NAME, &value, parts.table_id, &types)
         .map_err(|source| step("the table", source))?;
     let link = syscall::register_struct_ops(&table).map_err(refusal)?;
     Ok(Loaded { _link: link, _table: table })
@@ -123,22 +145,68 @@ fn refusal(source: io::Error) -> SchedExtError {
     BpfError::from_call(format!("registering the scheduler `{NAME}`"), source).into()
 }
 
-/// Number of the kernel's type of a table, and one without functions: zero but for its name.
-fn table(types: &Btf) -> Result<(u32, Vec<u8>), String> {
-    let type_id = types.id_by_type_name_kind(TABLE, BtfKind::Struct).map_err(|e| e.to_string())?;
-    let facts = Facts::asked_in(OBJECT, types).map_err(|error| error.to_string())?;
-    let answer = |question: &str| {
-        facts.answer(question).ok_or_else(|| format!("`{TABLE}` has no `data.name`"))
-    };
-    let (size, offset, room) =
-        (answer("table_size")?, answer("name_offset")?, answer("name_size")?);
-    let mut value = vec![0; size as usize];
-    let field = value.iter_mut().skip(offset as usize).take(room as usize);
-    // The last byte stays zero, as the end of the text.
-    for (to, from) in field.take(room.saturating_sub(1) as usize).zip(NAME.bytes()) {
-        *to = from;
+/// The scheduler, as the running kernel takes it.
+#[derive(Debug)]
+struct Parts {
+    /// Numbers of the kernel's types.
+    table_id: u32,
+    functions_id: u32,
+    /// The function, which calls the kernel's by its number.
+    select_cpu: Vec<bpf_insn>,
+    /// A table without functions: zero but for its name.
+    unnamed: Vec<u8>,
+    /// The place of the function in it.
+    select_cpu_offset: usize,
+}
+
+impl Parts {
+    /// Those for a kernel with these types; otherwise the fact that is not as it is known here.
+    fn of(types: &Btf) -> Result<Self, String> {
+        let number = |name: &str, kind| {
+            types.id_by_type_name_kind(name, kind).map_err(|error| error.to_string())
+        };
+        let (table_id, functions_id) =
+            (number(TABLE, BtfKind::Struct)?, number(FUNCTIONS, BtfKind::Struct)?);
+        let facts = Facts::asked_in(OBJECT, types).map_err(|error| error.to_string())?;
+        let answer = |question: &str| {
+            let known = facts.answer(question).map(|it| it as usize);
+            known.ok_or_else(|| format!("`{TABLE}` has no answer to `{question}`"))
+        };
+        let select_cpu_offset = answer("select_cpu_offset")?;
+        if select_cpu_offset != answer("functions_offset")? {
+            return Err(format!("`{SELECT_CPU}` is not the first member of `{FUNCTIONS}`"));
+        }
+        let mut unnamed = vec![0; answer("table_size")?];
+        let field = unnamed.iter_mut().skip(answer("name_offset")?).take(answer("name_size")?);
+        // The last byte stays zero, as the end of the text.
+        for (to, from) in field.rev().skip(1).rev().zip(NAME.bytes()) {
+            *to = from;
+        }
+        let idle_cpu_near = number(IDLE_CPU_NEAR, BtfKind::Func)?;
+        let select_cpu = facts.instructions(SELECT_CPU).unwrap_or_default();
+        let select_cpu = select_cpu.iter().map(|it| calling(*it, idle_cpu_near)).collect();
+        Ok(Self { table_id, functions_id, select_cpu, unnamed, select_cpu_offset })
     }
-    Ok((type_id, value))
+
+    /// The table, with the program `select_cpu`.
+    fn value(&self, select_cpu: RawFd) -> Vec<u8> {
+        let mut value = self.unnamed.clone();
+        let descriptor = u64::from(select_cpu.cast_unsigned()).to_ne_bytes();
+        let place = self.select_cpu_offset..self.select_cpu_offset + descriptor.len();
+        if let Some(field) = value.get_mut(place) {
+            field.copy_from_slice(&descriptor);
+        }
+        value
+    }
+}
+
+/// The instruction; where it is the call that is to be replaced, a call of the kernel's function number `function`.
+fn calling(mut instruction: bpf_insn, function: u32) -> bpf_insn {
+    if u32::from(instruction.code) == BPF_JMP | BPF_CALL && instruction.imm == TO_BE_REPLACED {
+        instruction.set_src_reg(BPF_PSEUDO_KFUNC_CALL as u8);
+        instruction.imm = function.cast_signed();
+    }
+    instruction
 }
 
 /// The smallest type information that the kernel takes: one integer. A table has to come with
@@ -166,40 +234,54 @@ mod tests {
         parse_types(&blob).unwrap()
     }
 
-    /// A table of 48 bytes: 16 of the kernel's own, 8 of one function, a name of 24.
-    fn kernel_with_sched_ext() -> Btf {
-        let text = b"\0char\0select_cpu\0name\0sched_ext_ops\0common\0data\0bpf_struct_ops_sched_ext_ops\0";
-        let at = |word: &str| {
-            let word = [b"\0", word.as_bytes(), b"\0"].concat();
-            let found = text.windows(word.len()).position(|window| window == word);
-            found.unwrap() as u32 + 1
-        };
-        let (integer, array, structure) = (1 << 24, 3 << 24, 4 << 24);
+    /// A table of 48 bytes: 16 of the kernel's own, 8 of the function `first`, a name of 24. The function that
+    /// finds an idle CPU has the number 8.
+    fn kernel_with_sched_ext(first: &str) -> Btf {
+        let words = ["char", "select_cpu", "dequeue", "name", FUNCTIONS, "common", "data", TABLE];
+        let text = format!("\0{}\0{IDLE_CPU_NEAR}\0", words.join("\0"));
+        let at = |word: &str| text.find(&format!("\0{word}\0")).unwrap() as u32 + 1;
+        let kind = |number: u32| number << 24;
+        let (integer, pointer, array, structure) = (kind(1), kind(2), kind(3), kind(4));
         let char = [at("char"), integer, 1, 8];
-        let long = [0, integer, 8, 64];
-        let name = [0, array, 0, 1, 2, 24];
-        let common = [0, array, 0, 2, 2, 2];
-        let ops =
-            [at("sched_ext_ops"), structure | 2, 32, at("select_cpu"), 2, 0, at("name"), 3, 64];
+        let function_pointer = [0, pointer, 0];
+        let name = [0, array, 0, 1, 1, 24];
+        let common = [0, array, 0, 2, 1, 2];
+        let ops = [at(FUNCTIONS), structure | 2, 32, at(first), 2, 0, at("name"), 3, 64];
         let table = [at(TABLE), structure | 2, 48, at("common"), 4, 0, at("data"), 5, 128];
-        let types = [&char[..], &long, &name, &common, &ops, &table].concat();
-        types_of(&types, text)
+        let (prototype, function) = ([0, kind(13), 0], [at(IDLE_CPU_NEAR), kind(12), 7]);
+        let types =
+            [&char[..], &function_pointer, &name, &common, &ops, &table, &prototype, &function];
+        types_of(&types.concat(), text.as_bytes())
     }
 
     #[test]
-    fn the_table_is_all_zero_but_for_its_name() {
-        let (type_id, value) = table(&kernel_with_sched_ext()).unwrap();
-        assert_eq!((type_id, value.len()), (6, 48));
-        // Behind 16 bytes of the kernel's own and 8 of one function.
+    fn the_table_is_all_zero_but_for_its_name_and_the_function() {
+        let parts = Parts::of(&kernel_with_sched_ext(SELECT_CPU)).unwrap();
+        assert_eq!((parts.table_id, parts.functions_id), (6, 5));
+        let value = parts.value(0x0102);
+        // Behind 16 bytes of the kernel's own.
+        assert_eq!(value[16..24], 0x0102_u64.to_ne_bytes());
         assert_eq!(&value[24..], b"corehop_min\0\0\0\0\0\0\0\0\0\0\0\0\0");
-        assert!(value[..24].iter().all(|&byte| byte == 0));
+        assert!(value[..16].iter().all(|&byte| byte == 0));
     }
 
     #[test]
-    fn a_kernel_without_the_table_says_which_type_is_missing() {
-        let types = types_of(&[1, 1 << 24, 4, 32], b"\0int\0");
-        let error = SchedExtError::Unknown(table(&types).unwrap_err());
-        assert!(error.to_string().contains("`bpf_struct_ops_sched_ext_ops`"), "{error}");
+    fn the_function_calls_the_kernels_by_its_number_in_the_running_kernel() {
+        let parts = Parts::of(&kernel_with_sched_ext(SELECT_CPU)).unwrap();
+        let is_call = |it: &&bpf_insn| u32::from(it.code) == BPF_JMP | BPF_CALL;
+        let calls: Vec<_> = parts.select_cpu.iter().filter(is_call).collect();
+        let [call] = calls[..] else { panic!("{} calls", calls.len()) };
+        assert_eq!((u32::from(call.src_reg()), call.imm), (BPF_PSEUDO_KFUNC_CALL, 8));
+    }
+
+    #[test]
+    fn a_kernel_that_is_not_as_it_is_known_says_in_what() {
+        let refused =
+            |types: &Btf| SchedExtError::Unknown(Parts::of(types).unwrap_err()).to_string();
+        let error = refused(&types_of(&[1, 1 << 24, 4, 32], b"\0int\0"));
+        assert!(error.contains("`bpf_struct_ops_sched_ext_ops`"), "{error}");
+        let error = refused(&kernel_with_sched_ext("dequeue"));
+        assert!(error.contains("select_cpu"), "{error}");
     }
 
     #[test]

@@ -8,7 +8,8 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use aya_obj::generated::{
-    BPF_F_LINK, bpf_attach_type, bpf_attr, bpf_cmd, bpf_map_type, bpf_prog_info,
+    BPF_F_LINK, bpf_attach_type, bpf_attr, bpf_cmd, bpf_insn, bpf_map_type, bpf_prog_info,
+    bpf_prog_type,
 };
 
 /// The kernel's facts about a loaded program.
@@ -63,6 +64,43 @@ pub(super) fn load_btf(blob: &[u8]) -> io::Result<OwnedFd> {
     unsafe { open(bpf_cmd::BPF_BTF_LOAD, &mut attr) }
 }
 
+/// Bytes for what the verifier says about a program.
+const LOG_BYTES: usize = 1 << 16;
+
+/// A program of such a table: member `member` of the kernel's structure with the number `structure`. With the error
+/// comes what the verifier says.
+pub(super) fn load_struct_ops_program(
+    name: &str,
+    instructions: &[bpf_insn],
+    structure: u32,
+    member: u32,
+) -> Result<OwnedFd, (io::Error, String)> {
+    let mut attr = arguments();
+    let mut log = vec![0_u8; LOG_BYTES];
+    // SAFETY: all members of the union are plain numbers, valid whatever is in them.
+    let program = unsafe { &mut attr.__bindgen_anon_3 };
+    program.prog_type = bpf_prog_type::BPF_PROG_TYPE_STRUCT_OPS as u32;
+    program.insns = instructions.as_ptr() as u64;
+    program.insn_cnt = instructions.len() as u32;
+    program.license = c"Dual MIT/GPL".as_ptr() as u64;
+    (program.attach_btf_id, program.expected_attach_type) = (structure, member);
+    (program.log_level, program.log_size) = (1, log.len() as u32);
+    program.log_buf = log.as_mut_ptr() as u64;
+    write_name(&mut program.prog_name, name);
+    // SAFETY: instructions, licence and log outlive the call and have the sizes given.
+    unsafe { open(bpf_cmd::BPF_PROG_LOAD, &mut attr) }.map_err(|error| {
+        let said = log.split(|&byte| byte == 0).next().unwrap_or_default();
+        (error, String::from_utf8_lossy(said).into_owned())
+    })
+}
+
+/// The last byte stays zero, as the end of the text.
+fn write_name(field: &mut [std::ffi::c_char; 16], name: &str) {
+    for (to, from) in field.iter_mut().take(15).zip(name.bytes()) {
+        *to = from as std::ffi::c_char;
+    }
+}
+
 /// A table of functions for the kernel: one value, of the kernel's type with the number `type_id`.
 /// `btf` has to be some type information, of which nothing is used.
 pub(super) fn create_struct_ops(
@@ -92,10 +130,7 @@ fn create_table(name: &str, bytes: u32, type_id: u32, btf: &OwnedFd) -> io::Resu
     map.map_flags = BPF_F_LINK;
     map.btf_fd = btf.as_raw_fd() as u32;
     map.btf_vmlinux_value_type_id = type_id;
-    // The last byte stays zero, as the end of the text.
-    for (to, from) in map.map_name.iter_mut().take(15).zip(name.bytes()) {
-        *to = from as std::ffi::c_char;
-    }
+    write_name(&mut map.map_name, name);
     // SAFETY: no pointers in it.
     unsafe { open(bpf_cmd::BPF_MAP_CREATE, &mut attr) }
 }
