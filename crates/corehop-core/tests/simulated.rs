@@ -154,6 +154,55 @@ fn a_share_of_the_ways_or_colours_keeps_what_polluters_would_take() {
     assert!(divided.iter().all(|&cost| cost < shared / 3.0), "{shared} {divided:?}");
 }
 
+/// The plain machine, whose cores have one TLB, for 512 small pages, with walks of 100 ns, and four misses under way. A
+/// switch `flushes` it or does not.
+fn translating(flushes: bool) -> Platform {
+    let mut platform = Platform { tlbs: x5650().tlbs, ..plain() };
+    platform.tlbs.retain(|tlb| tlb.level == 2);
+    platform.tlbs[0].penalty = Fact::assumed(Latency::Picos(100_000), "");
+    platform.core.parallelism = Some(Fact::assumed(4_000, ""));
+    platform.core.switch_flushes_tlb = Some(Fact::assumed(flushes, ""));
+    platform
+}
+
+/// The delays of a working set on small pages after absences in which no other thread stays on its CPU.
+fn quiet_delays(platform: &Platform, set: WorkingSet, events: &[Event], sampled: bool) -> Vec<f64> {
+    let set = WorkingSet { page: Page::Base, ..set };
+    let mut experiment = experiment(Load::Idle, &[set], events, 6);
+    experiment.groups[0].absence = Absence::Nothing;
+    experiment.cpus = "0-1".parse().unwrap();
+    let plan = plan(platform, &experiment);
+    let machine = SimMachine::new(platform.clone()).unwrap();
+    let mut machine = if sampled { machine.sampled() } else { machine };
+    delays(&plan, &records_of(&mut machine, &plan))
+}
+
+#[test]
+fn a_switch_that_flushes_the_tlb_costs_a_walk_for_every_page_and_an_idle_cpu_keeps_it() {
+    let scan = WorkingSet { pattern: Pattern::Scan, ..list(16) };
+    // An access of a list waits for the one before; the four that a scan has under way lie on the page that is to be found.
+    for set in [list(16), scan] {
+        let of =
+            |flushes, event| quiet_delays(&translating(flushes), set.clone(), &[event], false)[0];
+        assert_eq!(of(true, Event::IdleLeave), 0.0);
+        assert_eq!(of(false, Event::Preemption), 0.0);
+        let cost = of(true, Event::Preemption);
+        assert!((cost - 400.0).abs() < 1.0, "{cost}");
+        // Without it, the CPUs still know the pages from the job before.
+        let [with, without] = [true, false].map(|flushes| of(flushes, Event::L3Migration));
+        assert!((200.0..=401.0).contains(&(with - without)), "{with} {without}");
+    }
+}
+
+#[test]
+fn some_of_the_sets_find_the_pages_of_a_flushed_tlb_in_the_time_that_all_of_them_do() {
+    let of =
+        |sampled| quiet_delays(&translating(true), list(1024), &[Event::Preemption], sampled)[0];
+    let (all, some) = (of(false), of(true));
+    // 256 pages; walked for as often as a visit stands for others they would take twice as long and more.
+    assert!((all - 25_600.0).abs() < 256.0 && (some / all - 1.0).abs() < 0.1, "{all} {some}");
+}
+
 #[test]
 fn some_of_the_sets_cost_what_all_of_them_do() {
     let platform = x5650();

@@ -5,7 +5,7 @@ use corehop_core::experiment::{
     Drawn, Experiment, Plan, PlannedTask, Preset, Source, TaskRun, TaskSets, Tasks,
 };
 use corehop_core::machine::{Machine, MachineError, Records, RunEnd, SinkFn, samples_of};
-use corehop_core::platform::Platform;
+use corehop_core::platform::{Fact, Latency, Platform};
 use corehop_core::samples::{Batch, JobOutcome, Projector, Rows, TaskJobRecord};
 use corehop_core::sim::SimMachine;
 use corehop_core::units::{Bytes, Cpu, CpuList, Nanos};
@@ -142,6 +142,27 @@ fn on_its_own_cpu_a_preempted_job_comes_back_when_the_other_has_ended() {
     assert_eq!((away.from, away.to, away.by), (Cpu(0), Cpu(0), Some(1)));
     assert_eq!((records[0].preemptions, records[0].migrations), (1, 0));
     assert!((away.length_ns - 2e6).abs() < 1e-6);
+}
+
+#[test]
+fn a_task_that_comes_back_walks_for_its_pages_where_a_switch_flushed_the_tlb() {
+    let resumed = |flushes| {
+        let mut platform = x5650();
+        platform.core.switch_flushes_tlb = Some(Fact::assumed(flushes, ""));
+        for tlb in &mut platform.tlbs {
+            tlb.penalty = Fact::assumed(Latency::Picos(100_000), "");
+        }
+        let tasks = vec![of_size(16, task(0, 4_000, 20_000)), task(1_000, 1_000, 5_000)];
+        let plan = planned(&plan(Scheduler::PEdf, &["0"], tasks));
+        let mut records = run_on(&mut SimMachine::new(platform).unwrap(), &plan);
+        records.sort_by_key(|record| record.task);
+        let sample = &rows(&plan, &records[0]).samples[0];
+        assert_eq!(sample.event, Event::Preemption);
+        sample.resumed_ns - sample.warm_ns
+    };
+    // Four pages that two levels miss.
+    let more = resumed(true) - resumed(false);
+    assert!((more - 800.0).abs() < 10.0, "{more}");
 }
 
 #[test]

@@ -297,6 +297,10 @@ pub struct Core {
     /// The memory that the operating system touches on a CPU that a job has left for another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leave_footprint: Option<Fact<Bytes>>,
+    /// Whether a switch to another thread empties the TLBs, as where they hold the translations of one address space at
+    /// a time, or the kernel uses them so (Linux before 4.14). They keep them where this is not stated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch_flushes_tlb: Option<Fact<bool>>,
     /// The time for which a locked access that straddles two lines keeps every CPU from all beyond its
     /// innermost cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]

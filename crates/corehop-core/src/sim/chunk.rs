@@ -7,10 +7,11 @@ use crate::experiment::{Absent, Condition, Draw, Job, Jobs, Step};
 use crate::machine::MachineError;
 use crate::samples::{Certificate, JobRecord, Leave, Touch};
 use crate::units::{Bytes, Cpu};
-use crate::workload::{Absence, LineState, Page, Polluter, WorkingSet};
+use crate::workload::{Absence, Event, LineState, Page, Polluter, WorkingSet};
 
 use super::machine_state::{MachineState, Pass};
 use super::recipe::{Recipe, no_frames};
+use super::stays::User;
 use super::system_data::{SystemData, footprints};
 use super::tags::Line;
 use super::times::Picos;
@@ -283,10 +284,18 @@ impl<'a> ChunkRun<'a> {
         let before = self.state.visits();
         let to = self.recipe.place(away.to);
         let [left, resumed] = footprints(&self.recipe.platform);
+        // A CPU that no other thread gets keeps the translations of the last one.
+        let is_switched = self.plan.cells[job.cell].event != Event::IdleLeave;
+        if is_switched {
+            self.state.switch(here, User::Others);
+        }
         if to != here {
             self.touch_system(here, left)?;
         }
         self.state.pass_time(away.length.get() * 1_000, walker.memory());
+        if is_switched {
+            self.state.switch(to, User::Job);
+        }
         self.touch_system(to, resumed)?;
         let moved = (self.state.visits() - before) * self.recipe.platform.line_size().get();
         let ran = preemptor.and_then(|_| self.state.remove_actor(here));

@@ -148,6 +148,11 @@ impl MachineState {
         self.package_clock.is_up();
     }
 
+    /// `cpu` is switched to the thread `to`.
+    pub(super) fn switch(&mut self, cpu: usize, to: User) {
+        self.timing.switch(cpu, to);
+    }
+
     /// Takes the lines out of all caches.
     pub fn flush(&mut self, lines: &[Line]) {
         for (at, &line) in lines.iter().enumerate() {
@@ -251,6 +256,9 @@ impl MachineState {
     /// No task has `cpu` from the time `at` on, which no later call may precede.
     pub fn vacate(&mut self, cpu: usize, at: Picos) {
         self.run_until(at);
+        if self.actors.any(|other| other == cpu) {
+            self.switch(cpu, User::Others);
+        }
         self.actors.give_back(cpu, self.now);
         self.shares.to_others(&mut self.caches, cpu);
     }

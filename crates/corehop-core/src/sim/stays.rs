@@ -79,6 +79,11 @@ impl Stays {
         }
     }
 
+    /// The TLBs of `cpu` were emptied.
+    pub(super) fn end(&mut self, cpu: usize) {
+        self.cpus[cpu].user = None;
+    }
+
     /// The stay of `user` on `cpu`: a new one if another user was there since.
     #[inline]
     pub(super) fn of(&mut self, cpu: usize, user: User) -> Ledger<'_> {

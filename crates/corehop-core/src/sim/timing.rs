@@ -34,6 +34,8 @@ pub(super) struct Timing {
     pub(super) translation: Translation,
     /// The users of the TLBs, if a visit stands for several.
     stays: Option<Stays>,
+    /// The thread that had each CPU last; nothing where a switch keeps translations.
+    threads: Vec<Option<User>>,
     /// The time that threads were kept by finding addresses.
     pub(super) finding: Picos,
     /// For each CPU the place of its node.
@@ -91,6 +93,8 @@ pub(super) struct Rate {
     work: Picos,
     /// The misses under way at once, in thousandths.
     under_way: u64,
+    /// Whether all that could be under way lies on the page that is to be found: then it waits for that.
+    by_page: bool,
     /// The time of the walk for a line besides.
     pause: Picos,
 }
@@ -126,6 +130,7 @@ impl Timing {
     pub(super) fn new(platform: &Platform, weight: Picos) -> Result<Self, SpecError> {
         let cpus = platform.cpus.value.len();
         let whole = weight == 1;
+        let flushes = platform.core.switch_flushes_tlb.as_ref().is_some_and(|fact| fact.value);
         let ahead = if whole { Prefetcher::all_of(platform, BASE_PAGE) } else { Vec::new() };
         Ok(Self {
             times: Times::from_platform(platform)?,
@@ -135,6 +140,7 @@ impl Timing {
             prefetchers: vec![ahead; cpus],
             translation: Translation::from_platform(platform)?,
             stays: (!whole).then(|| Stays::new(cpus)),
+            threads: if flushes { vec![None; cpus] } else { Vec::new() },
             finding: 0,
             nodes: nodes_of_cpus(platform),
             weight,
@@ -149,6 +155,17 @@ impl Timing {
         self.servers.begin_anew();
         if let Some(stays) = &mut self.stays {
             stays.begin_job();
+        }
+    }
+
+    /// The thread `to` has `cpu` from now on: another one than before finds empty TLBs where a switch flushes them.
+    pub(super) fn switch(&mut self, cpu: usize, to: User) {
+        let Some(thread) = self.threads.get_mut(cpu) else { return };
+        if thread.replace(to) != Some(to) {
+            self.translation.flush(cpu);
+            if let Some(stays) = &mut self.stays {
+                stays.end(cpu);
+            }
         }
     }
 
@@ -196,6 +213,7 @@ impl Timing {
         Rate {
             work: times.work * self.weight,
             under_way: under_way.clamp(1, times.outstanding * 1_000),
+            by_page: manner.by_page,
             pause: manner.pause * self.weight,
         }
     }
@@ -282,8 +300,10 @@ impl Course<'_> {
     #[inline(always)]
     pub(super) fn end(&mut self, visit: &Ongoing, rate: &Rate) -> Picos {
         let Ongoing { words, found, latency, .. } = *visit;
-        *self.finding += rate.share(found);
-        rate.pause + (rate.work * Picos::from(words)).max(rate.share(found + latency))
+        let (walk, overlapped) = if rate.by_page { (found, 0) } else { (0, found) };
+        *self.finding += walk + rate.share(overlapped);
+        let work = rate.work * Picos::from(words);
+        rate.pause + walk + work.max(rate.share(overlapped + latency))
     }
 
     /// Shows an access to the prefetchers that see it, and notes what they ask for.

@@ -76,6 +76,13 @@ impl Translation {
         Lookup { way, walks: &mut self.walks }
     }
 
+    /// All TLBs of `cpu` are empty from now on.
+    pub(super) fn flush(&mut self, cpu: usize) {
+        if let Some(ways) = self.ways.get_mut(cpu) {
+            ways.iter_mut().flatten().for_each(|way| way.tlb.flush());
+        }
+    }
+
     /// The walks of the page tables so far, of all CPUs.
     pub fn walks(&self) -> u64 {
         self.walks

@@ -270,6 +270,7 @@ impl<'a> Run<'a> {
             } else {
                 self.state.run_until(now);
             }
+            self.state.switch(change.cpu, User::Task(change.gains));
             self.touch_system(change.cpu, switching)?;
             self.seat(change.cpu, change.gains, now)?;
         }
