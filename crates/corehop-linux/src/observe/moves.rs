@@ -35,7 +35,9 @@ impl Moves {
         let id = self.guard.record(undo).map_err(|error| error.to_string())?;
         let moved = set_affinity_of(tid, it.cpus.iter()).and_then(|()| affinity_of(tid));
         let refused = match moved {
-            Ok(cpus) if cpus == it.cpus => return Ok((id, Move { tid: it.tid, cpus: before })),
+            Ok(cpus) if !is_curtailed(&cpus, &it.cpus) => {
+                return Ok((id, Move { tid: it.tid, cpus: before }));
+            }
             Ok(cpus) => format!("the kernel gives it CPUs {cpus}; name CPUs that it may use"),
             Err(error) => {
                 format!("{error}; name CPUs that are online and in its cpuset, or run as its user")
@@ -111,8 +113,29 @@ impl Moves {
     }
 }
 
+/// Whether the kernel gave a thread some of the CPUs that it was to have, and not all. Others it has chosen itself in the
+/// meantime: it was moved, and goes its own way.
+fn is_curtailed(has: &CpuList, given: &CpuList) -> bool {
+    has != given && has.intersection(given) == *has
+}
+
 /// The way to put a thread back that might run on `cpus`, and is given others.
 fn way_back(thread: ProcessId, cpus: CpuList, given: CpuList) -> Undo {
     let anywhere = cpuset_of(thread.pid).is_some_and(|it| it == cpus);
     Undo::SetAffinity { thread, cpus, given: Some(given), anywhere }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_with_some_of_its_cpus_was_curtailed_and_one_with_others_has_chosen_them() {
+        let list = |text: &str| text.parse::<CpuList>().unwrap();
+        let is = |has: &str, given: &str| is_curtailed(&list(has), &list(given));
+        assert!(is("1", "0-1"));
+        assert!(!is("0-1", "0-1"));
+        assert!(!is("2", "0-1"));
+        assert!(!is("0-2", "0-1"));
+    }
 }
