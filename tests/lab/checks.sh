@@ -438,7 +438,7 @@ check_place_sched_ext() {
     goes_on
     ours_is_in_charge
     ends
-    kill -INT $measurement
+    killall -INT corehop
     wait $measurement
     grep -q "sched-ext: the scheduler .corehop_min. is loaded" said.place || fail "the placer does not name it"
     ! dmesg | grep "corehop_min.*failed to run" || fail "a thread did not get its turn"

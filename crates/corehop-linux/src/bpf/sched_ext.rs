@@ -177,9 +177,10 @@ impl Parts {
             return Err(format!("`{SELECT_CPU}` is not the first member of `{FUNCTIONS}`"));
         }
         let mut unnamed = vec![0; answer("table_size")?];
-        let field = unnamed.iter_mut().skip(answer("name_offset")?).take(answer("name_size")?);
         // The last byte stays zero, as the end of the text.
-        for (to, from) in field.rev().skip(1).rev().zip(NAME.bytes()) {
+        let room = answer("name_size")?.saturating_sub(1);
+        let field = unnamed.iter_mut().skip(answer("name_offset")?).take(room);
+        for (to, from) in field.zip(NAME.bytes()) {
             *to = from;
         }
         let idle_cpu_near = number(IDLE_CPU_NEAR, BtfKind::Func)?;
