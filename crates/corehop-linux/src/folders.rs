@@ -2,9 +2,11 @@
 //! The folders of the user who started the program.
 
 use std::ffi::OsString;
-use std::fs::read_to_string;
+use std::fs::read;
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+use crate::proc::{lines, number};
 use crate::rights;
 
 /// The user's folder for data of this program (XDG Base Directory Specification): `$XDG_DATA_HOME/corehop`
@@ -14,7 +16,7 @@ pub fn data() -> Option<PathBuf> {
     if rights::are_lent() {
         // SAFETY: has no arguments and cannot fail.
         let user = unsafe { libc::getuid() };
-        return below(None, home_of(user, &read_to_string("/etc/passwd").ok()?));
+        return below(None, home_of(user, &read("/etc/passwd").ok()?));
     }
     below(std::env::var_os("XDG_DATA_HOME"), std::env::var_os("HOME"))
 }
@@ -27,11 +29,11 @@ fn below(data: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
 }
 
 /// The home of a user in a list of users (passwd(5)).
-fn home_of(user: u32, list: &str) -> Option<OsString> {
-    let fields = |line: &str| line.split(':').map(str::to_owned).collect::<Vec<String>>();
-    let of_user = |fields: &Vec<String>| fields.get(2).is_some_and(|it| *it == user.to_string());
-    let found = list.lines().map(fields).find(of_user)?;
-    found.get(5).map(OsString::from)
+fn home_of(user: u32, list: &[u8]) -> Option<OsString> {
+    let fields = |line| <[u8]>::split(line, |&byte| byte == b':').collect::<Vec<&[u8]>>();
+    let of_user = |fields: &Vec<&[u8]>| fields.get(2).and_then(|it| number(it)) == Some(user);
+    let found = lines(list).map(fields).find(of_user)?;
+    found.get(5).map(|home| OsString::from_vec(home.to_vec()))
 }
 
 #[cfg(test)]
@@ -60,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_home_of_a_user_is_the_sixth_field_of_its_line() {
-        let list = "root:x:0:0:root:/root:/bin/sh\nu:x:1000:1000::/home/u:/bin/sh\ncut:x:7\n";
+        let list = b"root:x:0:0:\xc3:/root:/bin/sh\nu:x:1000:1000::/home/u:/bin/sh\ncut:x:7\n";
         assert_eq!(home_of(1_000, list), Some("/home/u".into()));
         assert_eq!(home_of(0, list), Some("/root".into()));
         assert_eq!((home_of(7, list), home_of(8, list)), (None, None));

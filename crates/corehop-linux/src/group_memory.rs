@@ -2,42 +2,36 @@
 //! The memory that the control groups of this process leave to it. Beyond it the kernel kills the process,
 //! whatever `/proc/meminfo` says.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use corehop_core::units::Bytes;
 
+use crate::proc;
+
 /// The memory that the tightest of the groups leaves; None where no group has a limit.
 pub(crate) fn room() -> Option<Bytes> {
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    folders(&groups).iter().filter_map(|folder| room_in(folder)).min().map(Bytes::new)
+    folders(&proc::own_groups()).iter().filter_map(|folder| room_in(folder)).min().map(Bytes::new)
 }
 
 /// The folders of the groups with limits of memory and of those above them. A container may see its own
 /// group as the root: a folder that is not there has no limit.
-fn folders(groups: &str) -> Vec<PathBuf> {
-    let paths = groups.lines().filter_map(|line| {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (controllers, path) = (fields.next()?, fields.next()?);
-        let first = controllers.split(',').any(|it| it == "memory");
-        (first || controllers.is_empty()).then_some((first, path.trim_start_matches('/')))
-    });
-    paths
-        .flat_map(|(first, path)| {
+fn folders(groups: &[u8]) -> Vec<PathBuf> {
+    let limiting = proc::groups(groups).filter(|it| it.has("memory") || it.is_unified());
+    limiting
+        .flat_map(|group| {
+            let first = group.has("memory");
             let root = if first { "/sys/fs/cgroup/memory" } else { "/sys/fs/cgroup" };
-            let up = Path::new(path).ancestors().map(move |it| Path::new(root).join(it));
-            up.collect::<Vec<_>>()
+            group.below().ancestors().map(move |it| Path::new(root).join(it)).collect::<Vec<_>>()
         })
         .collect()
 }
 
 /// The limit of a group less what it cannot give back. Its page cache it can.
 fn room_in(folder: &Path) -> Option<u64> {
-    let number =
-        |name: &str| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
+    let number = |name: &str| proc::value::<u64>(folder.join(name));
     let limit = number("memory.max").or_else(|| number("memory.limit_in_bytes"))?;
     let used = number("memory.current").or_else(|| number("memory.usage_in_bytes"))?;
-    let stat = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
+    let stat = proc::text(folder.join("memory.stat")).unwrap_or_default();
     let of = |names: [&str; 2]| {
         let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
         lines.find(|(name, _)| names.contains(name)).and_then(|(_, value)| value.parse().ok())
@@ -49,6 +43,8 @@ fn room_in(folder: &Path) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn group(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -74,7 +70,7 @@ mod tests {
 
     #[test]
     fn the_groups_above_count_too() {
-        let groups = "4:memory:/a/b\n3:cpuset:/c\n0::/d\n";
+        let groups = b"4:memory:/a/b\n3:cpuset:/c\n0::/d\n";
         let found = folders(groups);
         let paths = ["memory/a/b", "memory/a", "memory/", "d", ""];
         assert_eq!(found, paths.map(|path| Path::new("/sys/fs/cgroup").join(path)));

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The live machine of corehop, and everything that asks Linux.
 
+pub mod proc;
 pub mod bpf;
 pub mod clock;
 pub mod rights;
+pub mod flock;
 pub mod folders;
 pub mod counters;
 pub mod discover;

@@ -12,6 +12,7 @@ use corehop_core::workload::{LINE, Page};
 
 use crate::group_memory;
 use crate::mapped::{Mapped, WRITABLE};
+use crate::proc;
 
 /// The huge page that transparent and pool pages are asked for in.
 const HUGE: usize = 2 << 20;
@@ -235,7 +236,7 @@ pub(crate) struct Linked {
 
 /// The memory that could be allocated without swapping, by the system and by the control groups of this process.
 pub(crate) fn available_memory() -> Bytes {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let text = proc::text("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
     let free = kib.map_or(Bytes::new(u64::MAX), Bytes::from_kib);

@@ -7,6 +7,7 @@ use corehop_core::experiment::Draw;
 use corehop_core::workload::{LINE, Pattern, WorkingSet};
 
 use crate::memory::{Linked, Mapping, MemoryError};
+use crate::proc;
 use crate::walk::code::CodeMemory;
 
 /// The page that the page map counts in.
@@ -63,7 +64,7 @@ impl SetMemory {
     /// The share of it on huge pages, by the kernel's account.
     pub(crate) fn huge_share(&self) -> f64 {
         let (start, length) = self.raw();
-        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+        let smaps = proc::text("/proc/self/smaps").unwrap_or_default();
         let huge = huge_bytes(&smaps, start);
         (huge as f64 / length as f64).min(1.0)
     }

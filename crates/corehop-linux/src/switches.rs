@@ -12,6 +12,7 @@ use corehop_core::units::Cpu;
 
 use crate::mapped::{Mapped, WRITABLE};
 use crate::perf_event::{Event, USER_ONLY, Whose};
+use crate::proc::{cut, shown};
 
 const PAGE: usize = 4096;
 /// Positions of the writer and the reader in the first page, in words.
@@ -156,9 +157,7 @@ impl SwitchRing {
             COMM => {
                 let bytes: Vec<u8> =
                     (2..words.saturating_sub(3)).flat_map(|it| word(it).to_ne_bytes()).collect();
-                let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-                let name = String::from_utf8_lossy(&bytes[..end]).into_owned();
-                Some(Record::Name(ns, (word(1) >> 32) as u32, name))
+                Some(Record::Name(ns, (word(1) >> 32) as u32, shown(cut(&bytes))))
             }
             // Process and parent's process, thread and parent's thread.
             FORK => Some(Record::Started(ns, (word(2) >> 32) as u32, word(2) as u32)),

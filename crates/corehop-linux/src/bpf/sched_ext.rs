@@ -26,6 +26,7 @@ use aya_obj::generated::{BPF_CALL, BPF_JMP, BPF_PSEUDO_KFUNC_CALL, bpf_insn};
 use super::facts::Facts;
 use super::object::rejection;
 use super::{BpfError, Btf, kernel_types, syscall};
+use crate::proc;
 
 /// The name of the scheduler that [`load`] loads, as the kernel shows it.
 pub const NAME: &str = "corehop_min";
@@ -90,7 +91,7 @@ pub fn loaded_name() -> Option<String> {
 }
 
 fn word(folder: &Path, file: &str) -> Option<String> {
-    let text = std::fs::read_to_string(folder.join(file)).ok()?;
+    let text = proc::text(folder.join(file)).ok()?;
     Some(text.trim().to_owned()).filter(|word| !word.is_empty())
 }
 

@@ -9,6 +9,7 @@ use corehop_core::units::Cpu;
 use super::Away;
 use crate::clock::monotonic_ns;
 use crate::counters::software::ThreadCounts;
+use crate::proc::Schedstat;
 use crate::thread::current_cpu;
 
 /// The counts at the thread's last look.
@@ -66,5 +67,5 @@ impl Counted {
 fn waited(schedstat: &File) -> Option<u64> {
     let mut text = [0; 64];
     let length = schedstat.read_at(&mut text, 0).ok()?;
-    std::str::from_utf8(&text[..length]).ok()?.split_whitespace().nth(1)?.parse().ok()
+    Some(Schedstat::parse(&text[..length])?.waited_ns)
 }

@@ -14,6 +14,7 @@ use corehop_core::units::Cpu;
 
 use super::CounterError;
 use crate::perf_event::{Event, USER_ONLY, Whose};
+use crate::proc;
 
 mod page;
 
@@ -177,8 +178,7 @@ pub(super) fn refused(event: &str, error: &io::Error) -> CounterError {
 }
 
 fn paranoid_level() -> Option<i32> {
-    let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?;
-    text.trim().parse().ok()
+    proc::value("/proc/sys/kernel/perf_event_paranoid")
 }
 
 /// An open event.
@@ -229,7 +229,7 @@ impl HardwareCounters {
     /// # Errors
     /// If nothing is counted; the reason and the remedy are those of the first event.
     pub fn open() -> Result<Self, CounterError> {
-        let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let cpuinfo = proc::text("/proc/cpuinfo").unwrap_or_default();
         let mut counters =
             Self { groups: vec![], unavailable: vec![], of_this_thread: PhantomData };
         for event in EVENTS {

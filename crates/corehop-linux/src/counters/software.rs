@@ -14,6 +14,7 @@ use corehop_core::units::{Cpu, Nanos};
 
 use super::CounterError;
 use crate::clock;
+use crate::proc;
 
 /// The kernel's counts for one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -287,7 +288,7 @@ fn no_msr(error: &io::Error) -> CounterError {
 }
 
 fn read_file(path: &'static str) -> Result<String, CounterError> {
-    std::fs::read_to_string(path).map_err(|error| {
+    proc::text(path).map_err(|error| {
         CounterError::unavailable(path, &error, "it cannot be read", "mount /proc")
     })
 }

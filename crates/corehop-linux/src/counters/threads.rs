@@ -14,6 +14,7 @@ use corehop_core::host::Counted;
 use super::CounterError;
 use super::hardware::{GroupReading, READ_FORMAT, TYPE_HARDWARE, TYPE_RAW, Vendor, id_of, refused};
 use crate::perf_event::{Event, USER_ONLY, Whose};
+use crate::proc;
 
 /// The most threads that are counted at a time, with three descriptors each: a process may have 1,024, as a rule.
 pub const MOST: usize = 256;
@@ -114,7 +115,7 @@ impl ThreadCounters {
     /// # Errors
     /// If this processor's events are not known, or cannot be counted here.
     pub fn open() -> Result<Self, CounterError> {
-        let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let cpuinfo = proc::text("/proc/cpuinfo").unwrap_or_default();
         let encodings = encodings(&cpuinfo).ok_or_else(|| CounterError::Unavailable {
             what: "misses that another core's cache answers".to_owned(),
             reason: "no event of this processor is known for them".to_owned(),

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The CPUs that this process may run on: its affinity, and the cpuset that it is in. The cpuset of any thread.
 
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
+
 use corehop_core::platform::Fact;
 use corehop_core::units::CpuList;
 
 use super::{DiscoverError, SysRoot};
+use crate::proc::{self, Status};
 
 /// The CPUs of `present` that both the affinity and the cpuset allow.
 pub(super) fn allowed(root: &SysRoot, present: &CpuList) -> Result<Fact<CpuList>, DiscoverError> {
@@ -32,10 +36,9 @@ fn affinity(root: &SysRoot) -> Result<Option<(CpuList, String)>, DiscoverError> 
         return Ok(Some((mask, "sched_getaffinity".to_owned())));
     }
     let path = "proc/self/status";
-    let Some(status) = root.read(path) else { return Ok(None) };
-    let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    let Some(text) = line else { return Ok(None) };
-    let mask = text.trim().parse().map_err(|_| root.unreadable(path, text))?;
+    let Some(status) = root.bytes(path).map(Status::new) else { return Ok(None) };
+    let Some(text) = status.field("Cpus_allowed_list") else { return Ok(None) };
+    let mask = proc::number(text).ok_or_else(|| root.unreadable(path, &proc::shown(text)))?;
     Ok(Some((mask, format!("/{path}"))))
 }
 
@@ -47,19 +50,17 @@ pub(crate) fn cpuset_of(tid: i32) -> Option<CpuList> {
 
 /// The cpuset that the process (its number, or `self`) is in, by the files of cgroup v2 or v1.
 fn cpuset(root: &SysRoot, process: &str) -> Result<Option<(CpuList, String)>, DiscoverError> {
-    let Some(groups) = root.read(&format!("proc/{process}/cgroup")) else { return Ok(None) };
-    for line in groups.lines() {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
-        let (mounts, file): (&[&str], _) = if controllers.is_empty() {
+    let Some(groups) = root.bytes(format!("proc/{process}/cgroup")) else { return Ok(None) };
+    for group in proc::groups(&groups) {
+        let (mounts, file): (&[&str], _) = if group.is_unified() {
             (&["sys/fs/cgroup", "sys/fs/cgroup/unified"], "cpuset.cpus.effective")
-        } else if controllers.split(',').any(|name| name == "cpuset") {
+        } else if group.has("cpuset") {
             (&["sys/fs/cgroup/cpuset", "sys/fs/cgroup/cpu,cpuset"], "cpuset.effective_cpus")
         } else {
             continue;
         };
         for mount in mounts {
-            if let Some(found) = nearest(root, mount, path, file)? {
+            if let Some(found) = nearest(root, mount, group.below(), file)? {
                 return Ok(Some(found));
             }
         }
@@ -72,24 +73,16 @@ fn cpuset(root: &SysRoot, process: &str) -> Result<Option<(CpuList, String)>, Di
 fn nearest(
     root: &SysRoot,
     mount: &str,
-    group: &str,
+    group: &Path,
     file: &str,
 ) -> Result<Option<(CpuList, String)>, DiscoverError> {
-    let mut group = group.trim_matches('/');
-    loop {
-        let path = if group.is_empty() {
-            format!("{mount}/{file}")
-        } else {
-            format!("{mount}/{group}/{file}")
-        };
-        if !group.split('/').any(|part| part == "..")
-            && let Some(cpus) = root.parsed(&path)?
-        {
-            return Ok(Some((cpus, format!("/{path}"))));
+    let leads_out = |group: &Path| group.components().any(|part| part == Component::ParentDir);
+    for group in group.ancestors().filter(|group| !leads_out(group)) {
+        let path = Path::new(mount).join(group).join(file);
+        if let Some(cpus) = root.parsed(&path)? {
+            let place = proc::shown(path.as_os_str().as_bytes());
+            return Ok(Some((cpus, format!("/{place}"))));
         }
-        if group.is_empty() {
-            return Ok(None);
-        }
-        group = group.rsplit_once('/').map_or("", |(above, _)| above);
     }
+    Ok(None)
 }

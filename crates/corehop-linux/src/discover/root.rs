@@ -1,15 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files of a running system, or of a copy of them.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use corehop_core::units::CpuList;
+
 use super::DiscoverError;
 
 /// More than any file that is read here holds: `/proc/cpuinfo` of 1,024 CPUs has 1.6 MB.
 const LARGEST_FILE: u64 = 16 << 20;
+
+/// The result of [`SysRoot::new_list`].
+pub(super) enum Listed {
+    /// There is no such file, or it is empty.
+    None,
+    /// A text that was read before.
+    Known,
+    /// A text that was not.
+    New(CpuList),
+}
 
 /// The directory that `sys/` and `proc/` are in.
 #[derive(Debug, Clone)]
@@ -32,23 +45,53 @@ impl SysRoot {
     pub fn path(&self) -> &Path {
         &self.0
     }
-    /// The content of a file, without the line break at its end; nothing where it cannot be read.
-    pub(crate) fn read(&self, path: &str) -> Option<String> {
+    /// The content of a file, without the line break at its end; nothing where it cannot be read. For words and
+    /// numbers of the kernel itself: bytes that are no UTF-8 are replaced.
+    pub(crate) fn read(&self, path: impl AsRef<Path>) -> Option<String> {
         self.head(path, LARGEST_FILE)
     }
-    /// The first `most` bytes of a file.
-    pub(crate) fn head(&self, path: &str, most: u64) -> Option<String> {
-        let mut bytes = Vec::new();
-        File::open(self.0.join(path)).ok()?.take(most).read_to_end(&mut bytes).ok()?;
+    /// The first `most` bytes of a file, likewise.
+    pub(crate) fn head(&self, path: impl AsRef<Path>, most: u64) -> Option<String> {
+        let bytes = self.take(path.as_ref(), most)?;
         Some(String::from_utf8_lossy(&bytes).trim_end_matches(['\n', '\0']).to_owned())
     }
+    /// The bytes of a file in which there are names; nothing where it cannot be read.
+    pub(crate) fn bytes(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
+        self.take(path.as_ref(), LARGEST_FILE)
+    }
+    fn take(&self, path: &Path, most: u64) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        File::open(self.0.join(path)).ok()?.take(most).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    }
     /// The content of a file as a `T`; nothing where there is no such file, or it is empty.
-    pub(super) fn parsed<T: FromStr>(&self, path: &str) -> Result<Option<T>, DiscoverError> {
+    pub(super) fn parsed<T: FromStr>(
+        &self,
+        path: impl AsRef<Path>,
+    ) -> Result<Option<T>, DiscoverError> {
+        let path = path.as_ref();
         let Some(text) = self.read(path).filter(|text| !text.trim().is_empty()) else {
             return Ok(None);
         };
         let value = text.trim().parse().map_err(|_| self.unreadable(path, &text))?;
         Ok(Some(value))
+    }
+    /// The content of a file that lists CPUs, unless `known` has the same text: the CPUs of a group all list the group,
+    /// and 65,536 lists of 65,536 CPUs do not fit into memory. None where there is no such file, or it is empty.
+    pub(super) fn new_list(
+        &self,
+        path: &str,
+        known: &mut HashSet<String>,
+    ) -> Result<Listed, DiscoverError> {
+        let Some(text) = self.read(path).filter(|text| !text.trim().is_empty()) else {
+            return Ok(Listed::None);
+        };
+        if known.contains(&text) {
+            return Ok(Listed::Known);
+        }
+        let list = text.trim().parse().map_err(|_| self.unreadable(path, &text))?;
+        known.insert(text);
+        Ok(Listed::New(list))
     }
     /// The numbers N of the entries `PREFIX<N>SUFFIX` of a directory, ascending.
     pub(crate) fn numbered(&self, directory: &str, prefix: &str, suffix: &str) -> Vec<u32> {
@@ -70,7 +113,7 @@ impl SysRoot {
         names
     }
     /// The error for a file whose content makes no sense.
-    pub(super) fn unreadable(&self, path: &str, text: &str) -> DiscoverError {
+    pub(super) fn unreadable(&self, path: impl AsRef<Path>, text: &str) -> DiscoverError {
         let text = text.chars().take(80).collect();
         DiscoverError::Unreadable { path: self.0.join(path), text }
     }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The description of the host in a result.
 
-use std::fs::read_to_string;
-
 use corehop_core::experiment::digest;
 use serde_json::{Value, json};
 
+use crate::proc;
+
 /// Kernel and processor.
 pub(super) fn describe() -> Value {
-    let text = |path: &str| read_to_string(path).map(|text| text.trim().to_owned()).ok();
+    let text = |path: &str| proc::text(path).map(|text| text.trim().to_owned()).ok();
     let cpuinfo = text("/proc/cpuinfo").unwrap_or_default();
     json!({
         "kernel": text("/proc/sys/kernel/osrelease"),
@@ -24,7 +24,7 @@ pub(super) fn describe() -> Value {
 /// A digest of the identity that the system was given at installation (machine-id(5)), which itself is
 /// not to be told to others; None if it has none.
 pub fn identity() -> Option<String> {
-    let id = read_to_string("/etc/machine-id").ok()?;
+    let id = proc::text("/etc/machine-id").ok()?;
     let id = id.trim();
     (!id.is_empty()).then(|| digest(&format!("corehop {id}")))
 }

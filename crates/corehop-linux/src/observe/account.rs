@@ -2,32 +2,24 @@
 //! The kernel's own account of threads and of switches, in `/proc` (proc(5)).
 
 use crate::bpf::control::Times;
+use crate::proc::{self, Task};
 
 /// The times of a thread since it began: the time it had a CPU, and the time it waited for one. None if there is no
 /// such thread, or it never ran, or the kernel keeps no account (`CONFIG_SCHED_INFO`).
 pub(super) fn times(pid: u32, tid: u32) -> Option<Times> {
-    parsed(&std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?)
-}
-
-fn parsed(text: &str) -> Option<Times> {
-    let mut words = text.split_whitespace().map(str::parse);
-    let mut next = || words.next()?.ok();
-    let (cpu_ns, waited_ns, turns): (u64, u64, u64) = (next()?, next()?, next()?);
-    (turns > 0).then_some(Times { cpu_ns, waited_ns })
+    let account = Task::thread(pid, tid).schedstat()?;
+    let times = Times { cpu_ns: account.cpu_ns, waited_ns: account.waited_ns };
+    (account.turns > 0).then_some(times)
 }
 
 /// Whether there is no such thread, or its process waits to be collected.
 pub(super) fn has_ended(pid: u32, tid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat"));
-    // The name is in parentheses, and may have some itself.
-    let state =
-        |text: String| text.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
-    !matches!(stat.ok().and_then(state), Some(state) if state != 'Z' && state != 'X')
+    Task::thread(pid, tid).stat().map_or(true, |stat| stat.is_dead())
 }
 
 /// Switches between threads on this machine since it started.
 pub(super) fn switches() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let text = proc::text("/proc/stat").ok()?;
     text.lines().find_map(|line| line.strip_prefix("ctxt "))?.trim().parse().ok()
 }
 
@@ -37,9 +29,16 @@ mod tests {
 
     #[test]
     fn an_account_without_a_turn_is_none() {
-        let times = Times { cpu_ns: 7, waited_ns: 446_333 };
-        assert_eq!(parsed("7 446333 1\n"), Some(times));
-        assert_eq!((parsed("0 0 0\n"), parsed("7 8"), parsed("")), (None, None, None));
+        let (turn, turned) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let _turned = turned.recv();
+            times(std::process::id(), crate::thread::current_tid())
+        });
+        turn.send(()).unwrap();
+        // The thread that asks has had a turn; where the kernel keeps no account, no thread has one.
+        let own = times(std::process::id(), crate::thread::current_tid());
+        assert_eq!(thread.join().unwrap().is_some(), own.is_some());
+        assert_eq!(times(std::process::id(), u32::MAX >> 1), None);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::records::SwitchRecords;
 use super::{ObserveError, text};
 use crate::bpf::control::{self, ControlPages, Counts, Mode, Times};
 use crate::control_page::{Method, following};
+use crate::proc::Task;
 use crate::thread::{current_cpu, current_tid};
 
 /// The time for threads that have ended to leave their CPUs, in milliseconds.
@@ -189,10 +190,7 @@ fn told(absence: &control::Absence) -> Absence {
 
 /// A thread with its times, if they are known.
 fn thread(counts: &Counts, account: Option<Times>) -> ObservedThread {
-    let name = || {
-        let name = std::fs::read_to_string(format!("/proc/{0}/task/{0}/comm", counts.tid));
-        name.map(|name| name.trim_end().to_owned()).unwrap_or_default()
-    };
+    let name = || Task::thread(counts.pid, counts.tid).name().unwrap_or_default();
     let ended = text(&counts.name);
     ObservedThread {
         tid: counts.tid,

@@ -47,6 +47,7 @@ impl LiveHost {
 impl Host for LiveHost {
     fn observe(&mut self, window: Duration) -> Result<Observation, HostError> {
         self.followed.wait(window);
+        self.moves.check()?;
         let mut absences = Vec::new();
         self.follower.absences(false, |absence| absences.push(absence));
         let ended = self.followed.ended(&mut self.follower)?;

@@ -26,6 +26,7 @@ use corehop_core::samples::{ProgramRecord, RecordingFacts, Took};
 use crate::bpf::BpfError;
 use crate::clock::monotonic_ns;
 use crate::control_page::Method;
+use crate::proc::{cut, shown};
 use crate::supervisor::interrupt;
 
 pub use host::LiveHost;
@@ -174,8 +175,7 @@ fn watch(host: &mut LiveHost, take: &mut Take<'_>) -> Result<(Ended, RunEnd), Ob
 
 /// A name from the kernel, up to the first zero.
 fn text(name: &[u8; 16]) -> String {
-    let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
-    String::from_utf8_lossy(&name[..end]).into_owned()
+    shown(cut(name))
 }
 
 fn process_cpu_ns() -> u64 {

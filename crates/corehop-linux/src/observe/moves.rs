@@ -25,6 +25,18 @@ impl Moves {
         Self { guard, made: HashMap::new(), receipts: 0 }
     }
 
+    /// Makes sure that the supervisor of the moves does its work.
+    ///
+    /// # Errors
+    /// If it is stopped: nothing would take the moves back if this process died.
+    pub(crate) fn check(&self) -> Result<(), HostError> {
+        let failed = |error| HostError::Observe {
+            what: "the supervisor of the moves",
+            source: io::Error::other(error),
+        };
+        self.guard.check().map_err(failed)
+    }
+
     /// Makes one move. It is written down first how to take it back.
     fn move_one(&self, it: &Move) -> Result<(UndoId, Move), String> {
         let tid = it.tid.cast_signed();

@@ -14,6 +14,7 @@ use corehop_core::units::{Cpu, CpuList};
 use super::account::times;
 use crate::bpf::control::Times;
 use crate::clock::monotonic_ns;
+use crate::proc::{self, Task};
 use crate::switches::{Record, Switch, SwitchRing};
 use crate::thread::current_tid;
 
@@ -41,7 +42,7 @@ impl SwitchRecords {
     /// The answer of the kernel otherwise.
     pub(super) fn new() -> io::Result<Self> {
         let _possible = SwitchRing::of_this_thread(1)?;
-        let online = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
+        let online = proc::text("/sys/devices/system/cpu/online")?;
         let cpus = online.parse().map_err(io::Error::other)?;
         let (rings, events, watched) = (Vec::new(), Vec::new(), HashMap::new());
         Ok(Self { cpus, rings, events, watched, history: History::default() })
@@ -69,9 +70,9 @@ impl SwitchRecords {
             )
         })?;
         self.watched.insert(tid, times(pid, tid).unwrap_or_default());
-        let name = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"));
+        let name = Task::thread(pid, tid).name();
         self.history.notice(tid, pid);
-        self.history.names.insert(tid, name.unwrap_or_default().trim_end().to_owned());
+        self.history.names.insert(tid, name.unwrap_or_default());
         Ok(())
     }
 

@@ -16,13 +16,14 @@ use corehop_core::host::{Ended, HostError};
 
 use super::ObserveError;
 use super::follower::Follower;
-use crate::supervisor::pidfd;
+use crate::proc::{self, Task};
+use crate::supervisor::{ProcessId, pidfd};
 
 /// A target whose threads are followed.
 #[derive(Debug)]
 pub(super) enum Followed {
     Command { child: Child, rss_bytes: Option<u64>, end: Option<OwnedFd> },
-    Process { pid: u32, rss_bytes: Option<u64> },
+    Process { process: ProcessId, rss_bytes: Option<u64> },
     Cgroup { path: PathBuf, rss_bytes: Option<u64> },
 }
 
@@ -44,8 +45,10 @@ impl Followed {
                 Ok(Self::Command { child, rss_bytes: None, end })
             }
             Target::Process(pid) => {
+                // By its start time, as the number may be another process's before the recording ends.
+                let process = ProcessId::of(pid.cast_signed()).map_err(no_target)?;
                 follow_tasks(*pid, follower).map_err(not_followed)?;
-                Ok(Self::Process { pid: *pid, rss_bytes: None })
+                Ok(Self::Process { process, rss_bytes: None })
             }
             Target::Cgroup(path) => {
                 let path = cgroup(path).map_err(no_target)?;
@@ -67,10 +70,12 @@ impl Followed {
                     Ended { status: Some(exit_code(status)), cpu_ns: Some(cpu_ns(&usage)) }
                 }))
             }
-            Self::Process { pid, rss_bytes } => {
-                larger(rss_bytes, peak_rss(*pid));
-                let gone = !Path::new(&format!("/proc/{pid}")).exists() || is_zombie(*pid);
-                Ok(gone.then_some(Ended::default()))
+            Self::Process { process, rss_bytes } => {
+                if !process.is_alive() {
+                    return Ok(Some(Ended::default()));
+                }
+                larger(rss_bytes, peak_rss(process.pid.cast_unsigned()));
+                Ok(None)
             }
             Self::Cgroup { path, rss_bytes } => {
                 // Processes that are moved into it are not children of those in it.
@@ -154,10 +159,8 @@ pub(crate) fn exit_code(status: ExitStatus) -> i32 {
 fn follow_tasks(pid: u32, follower: &mut Follower) -> io::Result<()> {
     loop {
         let mut found = false;
-        for entry in std::fs::read_dir(format!("/proc/{pid}/task"))? {
-            let name = entry?.file_name();
-            let tid: Option<u32> = name.to_str().and_then(|name| name.parse().ok());
-            let Some(tid) = tid.filter(|&tid| !follower.watches(tid)) else { continue };
+        let tids = Task::process(pid).threads()?;
+        for tid in tids.filter(|&tid| !follower.watches(tid)).collect::<Vec<_>>() {
             match follower.watch(tid, pid) {
                 // It has ended since.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -188,7 +191,7 @@ pub(crate) fn cgroup(path: &Path) -> io::Result<PathBuf> {
 
 /// The processes of a cgroup and of those below it, by its directory.
 pub(crate) fn members(path: &Path) -> io::Result<Vec<u32>> {
-    let text = std::fs::read_to_string(path.join("cgroup.procs"))?;
+    let text = proc::text(path.join("cgroup.procs"))?;
     let mut all: Vec<u32> = text.lines().filter_map(|line| line.trim().parse().ok()).collect();
     for entry in std::fs::read_dir(path)?.flatten() {
         if entry.file_type().is_ok_and(|it| it.is_dir()) {
@@ -215,18 +218,7 @@ fn larger(known: &mut Option<u64>, other: Option<u64>) {
 
 /// The largest resident set that a process has had.
 fn peak_rss(pid: u32) -> Option<u64> {
-    bytes_of(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "VmHWM:")
-}
-
-/// The bytes that stand behind `name` in a file of the kernel's, in kB there.
-pub(super) fn bytes_of(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
-}
-
-fn is_zombie(pid: u32) -> bool {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    text.lines().any(|line| line.starts_with("State:") && line.contains('Z'))
+    Task::process(pid).status().ok()?.bytes("VmHWM")
 }
 
 /// The end of a child of this process and what it used, if it has ended (wait4(2)).

@@ -5,11 +5,10 @@
 //! while later which were (proc(5)). Both walk the page tables, and the process fills its TLB anew: it
 //! pays some for being asked. A page counts whole, however little of it was touched.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use super::follower::Follower;
-use super::target::bytes_of;
+use crate::proc::{Status, Task};
 
 /// The while in which touched pages are counted: a preemption length of the usual kind.
 pub const WINDOW: Duration = Duration::from_millis(10);
@@ -50,16 +49,16 @@ impl WorkingSets {
 
 /// Makes the kernel forget what a process has touched; whether it did.
 pub(crate) fn forget(pid: u32) -> bool {
-    fs::write(format!("/proc/{pid}/clear_refs"), "1").is_ok()
+    Task::process(pid).write("clear_refs", "1").is_ok()
 }
 
 /// The bytes in pages that a process has touched since then.
 pub(crate) fn touched(pid: u32) -> Option<u64> {
-    referenced(&fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?)
+    referenced(Task::process(pid).bytes("smaps_rollup").ok()?)
 }
 
-fn referenced(rollup: &str) -> Option<u64> {
-    bytes_of(rollup, "Referenced:")
+fn referenced(rollup: Vec<u8>) -> Option<u64> {
+    Status::new(rollup).bytes("Referenced")
 }
 
 #[cfg(test)]
@@ -69,8 +68,8 @@ mod tests {
     #[test]
     fn the_line_is_found_by_its_name() {
         let text = "00400000-7ffc1000 ---p 00000000 00:00 0  [rollup]\nRss: 1000 kB\nReferenced:     512 kB\n";
-        assert_eq!(referenced(text), Some(512 << 10));
-        assert_eq!(referenced("Rss: 4 kB\n"), None);
+        assert_eq!(referenced(text.into()), Some(512 << 10));
+        assert_eq!(referenced("Rss: 4 kB\n".into()), None);
     }
 
     #[test]

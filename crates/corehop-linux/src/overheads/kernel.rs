@@ -15,6 +15,7 @@ use super::{OverheadsError, RunSets, Take, threads};
 use crate::bpf::events::Events;
 use crate::clock::Clock;
 use crate::live::offsets::Offsets;
+use crate::proc;
 
 /// The tracepoints of each quantity.
 const NEEDS: [(&str, &[&str]); 4] = [
@@ -80,7 +81,7 @@ impl Recorder {
         let clock = Clock::calibrate(Duration::from_millis(20));
         let offsets = Offsets::measure(cpus, &clock)?;
         let events = Arc::new(Events::open(cpus)?);
-        let tick = std::fs::read_to_string("/proc/kallsyms").ok().and_then(|it| tick_handler(&it));
+        let tick = proc::text("/proc/kallsyms").ok().and_then(|it| tick_handler(&it));
         Ok(Self { events, offsets, known: Known { process: std::process::id(), tick } })
     }
 

@@ -1,48 +1,53 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The memory of a process that can be sampled, from the text of `/proc/PID/maps`.
 
+use crate::proc::{lines, number, words};
+
 /// A range of addresses, from its first byte to behind its last one.
 pub(super) type Range = (u64, u64);
 
 /// The largest mapping without rights before a stack that is a guard, and not the rest of a heap.
 const GUARD: u64 = 64 << 10;
 
+fn address(digits: &[u8]) -> Option<u64> {
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
 /// A line of the file.
 struct Line<'a> {
     range: Range,
-    rights: &'a str,
+    rights: &'a [u8],
     inode: u64,
-    name: &'a str,
+    name: &'a [u8],
 }
 
 impl<'a> Line<'a> {
     /// `START-END RIGHTS OFFSET DEVICE INODE NAME`.
-    fn parse(text: &'a str) -> Option<Self> {
-        let mut words = text.split_whitespace();
-        let (start, end) = words.next()?.split_once('-')?;
-        let address = |text| u64::from_str_radix(text, 16).ok();
-        let range = (address(start)?, address(end)?);
-        let (rights, inode) = (words.next()?, words.nth(2)?.parse().ok()?);
-        Some(Self { range, rights, inode, name: words.next().unwrap_or("") })
+    fn parse(text: &'a [u8]) -> Option<Self> {
+        let mut words = words(text);
+        let mut range = words.next()?.split(|&byte| byte == b'-').map(address);
+        let range = (range.next()??, range.next()??);
+        let (rights, inode) = (words.next()?, number(words.nth(2)?)?);
+        Some(Self { range, rights, inode, name: words.next().unwrap_or_default() })
     }
 
     /// Anonymous or shared memory that may be written: heaps, mappings, `/dev/shm`. Stacks and huge pages are left out.
     fn is_data(&self) -> bool {
-        let writable = self.rights.starts_with("rw");
-        let shared = self.rights.ends_with('s');
-        let special = self.name.starts_with("[stack") || self.name.starts_with("[v");
-        let huge = self.name.contains("hugepage");
+        let writable = self.rights.starts_with(b"rw");
+        let shared = self.rights.ends_with(b"s");
+        let special = self.name.starts_with(b"[stack") || self.name.starts_with(b"[v");
+        let huge = self.name.windows(8).any(|it| it == b"hugepage");
         writable && !special && !huge && (shared || self.inode == 0)
     }
 
     fn is_guard(&self) -> bool {
-        self.rights.starts_with("---") && self.range.1 - self.range.0 <= GUARD
+        self.rights.starts_with(b"---") && self.range.1 - self.range.0 <= GUARD
     }
 }
 
 /// The areas that can be sampled, ascending.
-pub(super) fn areas(maps: &str) -> Vec<Range> {
-    let lines: Vec<Line> = maps.lines().filter_map(Line::parse).collect();
+pub(super) fn areas(maps: &[u8]) -> Vec<Range> {
+    let lines: Vec<Line> = lines(maps).filter_map(Line::parse).collect();
     let guarded = |at: usize| {
         let before = at.checked_sub(1).map(|at| &lines[at]);
         before.is_some_and(|it| it.is_guard() && it.range.1 == lines[at].range.0)
@@ -57,7 +62,7 @@ mod tests {
 
     #[test]
     fn heaps_and_mappings_are_sampled_and_code_stacks_and_files_are_not() {
-        let maps = "\
+        let maps = b"\
 5581a000-5581b000 r-xp 00001000 fe:00 1234 /usr/bin/program
 5581c000-5581d000 rw-p 00003000 fe:00 1234 /usr/bin/program
 5581d000-5582e000 rw-p 00000000 00:00 0 [heap]
@@ -69,6 +74,7 @@ mod tests {
 7f10e1000000-7f10e1400000 rw-s 00000000 00:01 5 /dev/zero (deleted)
 7f10e2000000-7f10e2400000 rw-s 00000000 00:0f 6 /anon_hugepage (deleted)
 7f10e3000000-7f10e3400000 r--s 00000000 fe:00 7 /etc/some file
+7f10e4000000-7f10e4400000 rw-s 00000000 00:01 8 /dev/shm/half a letter \xc3
 7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0 [stack]
 ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]
 not a line
@@ -78,6 +84,7 @@ not a line
             (0x7f00_0000_0000, 0x7f00_0002_1000),
             (0x7f00_0400_0000, 0x7f00_0402_1000),
             (0x7f10_e100_0000, 0x7f10_e140_0000),
+            (0x7f10_e400_0000, 0x7f10_e440_0000),
         ];
         assert_eq!(areas(maps), expected);
     }

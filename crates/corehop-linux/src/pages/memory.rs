@@ -2,13 +2,14 @@
 //! The memory of the sampled process: its areas, and the pages of them that are protected to explore.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
 use super::areas::{Range, areas};
 use super::sampler::Sampler;
 use super::uffd::{PAGE, Uffd, populated};
+use crate::proc::Task;
 
 /// Pages are looked up and protected in places of this length: a huge page.
 const PLACE: u64 = 2 << 20;
@@ -39,7 +40,7 @@ impl Memory {
     /// # Errors
     /// If it cannot be looked into.
     pub(super) fn of(pid: u32) -> io::Result<Self> {
-        let pagemap = File::open(format!("/proc/{pid}/pagemap"))?;
+        let pagemap = Task::process(pid).open("pagemap")?;
         Ok(Self {
             pid,
             pagemap,
@@ -57,7 +58,9 @@ impl Memory {
     /// `ESRCH` where the process has ended or runs another program.
     pub(super) fn refresh(&mut self, uffd: &Uffd) -> io::Result<()> {
         uffd.check()?;
-        let maps = fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
+        // The number may have become another process's since the check. Its areas are refused by the kernel then, or
+        // hold nothing that `uffd` could protect.
+        let maps = Task::process(self.pid).bytes("maps").unwrap_or_default();
         let now: HashSet<Range> = areas(&maps).into_iter().collect();
         self.areas.retain(|it| now.contains(it));
         self.known.retain(|it| now.contains(it));

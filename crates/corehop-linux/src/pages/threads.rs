@@ -2,7 +2,8 @@
 //! The numbers of threads: a fault has that of the thread's own namespace.
 
 use std::collections::HashMap;
-use std::fs;
+
+use crate::proc::{Status, Task};
 
 /// From numbers in a process's namespace to those that this one sees.
 #[derive(Debug)]
@@ -15,8 +16,8 @@ pub(super) struct Threads {
 impl Threads {
     /// Those of a process.
     pub(super) fn of(pid: u32) -> Self {
-        let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let differ = numbers(&text).is_some_and(|(seen, own)| seen != own);
+        let status = Task::process(pid).status().ok();
+        let differ = status.and_then(|it| numbers(&it)).is_some_and(|(seen, own)| seen != own);
         Self { pid, numbers: differ.then(HashMap::new) }
     }
 
@@ -32,17 +33,15 @@ impl Threads {
 
 /// The threads of a process: the number that each has in its own namespace, and the one here.
 fn all(pid: u32) -> Vec<(u32, u32)> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let status = tasks.filter_map(|it| fs::read_to_string(it.path().join("status")).ok());
-    status.filter_map(|text| numbers(&text)).map(|(seen, own)| (own, seen)).collect()
+    let tids = Task::process(pid).threads().into_iter().flatten();
+    let status = tids.filter_map(|tid| Task::thread(pid, tid).status().ok());
+    status.filter_map(|it| numbers(&it)).map(|(seen, own)| (own, seen)).collect()
 }
 
 /// The first number of `NSpid`, which is the one seen here, and the last, which is the thread's own.
-fn numbers(status: &str) -> Option<(u32, u32)> {
-    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
-    let mut numbers = line.split_whitespace().filter_map(|it| it.parse().ok());
-    let seen = numbers.next()?;
-    Some((seen, numbers.next_back().unwrap_or(seen)))
+fn numbers(status: &Status) -> Option<(u32, u32)> {
+    let numbers: Vec<u32> = status.numbers("NSpid");
+    Some((*numbers.first()?, *numbers.last()?))
 }
 
 #[cfg(test)]
@@ -51,9 +50,10 @@ mod tests {
 
     #[test]
     fn a_thread_has_a_number_in_each_namespace() {
-        assert_eq!(numbers("Name:\tx\nNSpid:\t4711\t30\t7\n"), Some((4711, 7)));
-        assert_eq!(numbers("NSpid:\t4711\n"), Some((4711, 4711)));
-        assert_eq!(numbers("Name:\tx\n"), None);
+        let of = |text: &[u8]| numbers(&Status::new(text.to_vec()));
+        assert_eq!(of(b"Name:\t\xc3\nNSpid:\t4711\t30\t7\n"), Some((4711, 7)));
+        assert_eq!(of(b"NSpid:\t4711\n"), Some((4711, 4711)));
+        assert_eq!(of(b"Name:\tx\n"), None);
     }
 
     #[test]

@@ -5,7 +5,6 @@
 //! it `/proc` tells of children at each look; a process whose parent ends between two looks is not found then.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use std::sync::Arc;
 use super::PlacingError;
 use crate::bpf::sharing::WakeGraph;
 use crate::observe::{cgroup, members};
+use crate::proc::Task;
 use crate::supervisor::ProcessId;
 
 /// Processes, looked up again and again.
@@ -44,22 +44,19 @@ impl Followed {
         let what = format!("process {pid}");
         let no_target = |source| PlacingError::NoTarget { what: what.clone(), source };
         let absent = |text| no_target(io::Error::new(io::ErrorKind::NotFound, text));
-        let status = fs::read_to_string(format!("/proc/{pid}/status"))
+        let status = Task::process(pid)
+            .status()
             .map_err(|_| absent("there is no such process: `pgrep NAME` finds numbers"))?;
-        let field = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            line.and_then(|it| it.split_whitespace().next())
-        };
-        if field("Tgid:").is_some_and(|it| it != pid.to_string()) {
+        if status.number::<u32>("Tgid").is_some_and(|it| it != pid) {
             return Err(absent(
                 "it is a thread of another process: name that one (Tgid in /proc/PID/status)",
             ));
         }
-        if field("State:") == Some("Z") {
+        if status.state() == Some(b'Z') {
             return Err(absent("it has ended, and waits for its parent"));
         }
         // A thread of the kernel has no memory of its own.
-        if field("VmSize:").is_none() {
+        if status.field("VmSize").is_none() {
             return Err(PlacingError::Kernel { pid });
         }
         self.tree(pid).map_err(no_target)
@@ -118,7 +115,7 @@ impl Followed {
 
     fn tree(&mut self, pid: u32) -> io::Result<()> {
         self.enter(pid)?;
-        for child in children(pid) {
+        for child in Task::process(pid).children() {
             // One that has ended meanwhile is no loss.
             let _gone = self.tree(child);
         }
@@ -187,8 +184,8 @@ impl Followed {
         self.known.retain(|_, it| lives(*it));
         let mut pending: Vec<u32> = self.known.keys().copied().collect();
         while let Some(pid) = pending.pop() {
-            let new: Vec<u32> =
-                children(pid).into_iter().filter(|it| !self.known.contains_key(it)).collect();
+            let mut new = Task::process(pid).children();
+            new.retain(|it| !self.known.contains_key(it));
             pending.extend(new.into_iter().filter(|&it| self.enter(it).is_ok()));
         }
     }
@@ -196,21 +193,10 @@ impl Followed {
 
 /// Whether a thread of the process runs; its first one may have ended.
 fn lives(process: ProcessId) -> bool {
-    let threads = || fs::read_dir(format!("/proc/{}/task", process.pid)).map_or(0, Iterator::count);
+    let task = Task::process(process.pid);
+    let threads = || task.threads().map_or(0, Iterator::count);
     let same = || ProcessId::of(process.pid).is_ok_and(|it| it == process);
     process.is_alive() || (same() && threads() > 1)
-}
-
-/// The processes that a process has started.
-fn children(pid: u32) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let texts = entries
-        .flatten()
-        .map(|it| fs::read_to_string(it.path().join("children")).unwrap_or_default());
-    let numbers = |text: String| -> Vec<u32> {
-        text.split_whitespace().filter_map(|it| it.parse().ok()).collect()
-    };
-    texts.flat_map(numbers).collect()
 }
 
 #[cfg(test)]
@@ -309,11 +295,11 @@ mod tests {
             };
             assert_eq!(left.len(), 2, "the shell and the sleeper: {left:?}");
             let sleeper = *left.iter().find(|&&it| it != tree.id()).unwrap();
-            let name = fs::read_to_string(format!("/proc/{sleeper}/comm")).unwrap();
+            let name = Task::process(sleeper).name().unwrap();
             end(tree);
             // SAFETY: the process of this test that was just looked at.
             unsafe { libc::kill(sleeper.cast_signed(), libc::SIGKILL) };
-            assert_eq!(name, "sleep\n");
+            assert_eq!(name, "sleep");
         }
     }
 
@@ -331,9 +317,9 @@ mod tests {
                 child.wait().unwrap();
                 return eprintln!("skipped: python3 has ended");
             }
-            let status = format!("/proc/{0}/task/{0}/status", child.id());
+            let first = Task::thread(child.id(), child.id());
             let deadline = Instant::now() + Duration::from_secs(20);
-            while !fs::read_to_string(&status).unwrap().contains("State:\tZ") {
+            while first.status().unwrap().state() != Some(b'Z') {
                 assert!(Instant::now() < deadline, "its first thread ends");
                 std::thread::sleep(Duration::from_millis(5));
             }

@@ -241,6 +241,7 @@ impl Host for PlacingHost {
             it.begin();
         }
         self.wait(self.looked + window);
+        self.moves.check()?;
         let activity = self.look();
         if !self.search && self.sources.words().is_empty() {
             let what = "nothing tells any more which threads share data";

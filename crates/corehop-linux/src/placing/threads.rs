@@ -2,12 +2,11 @@
 //! The threads of processes: their CPU time and their CPUs, from `/proc`.
 
 use std::collections::HashMap;
-use std::fs;
-use std::path::Path;
 
 use corehop_core::host::Active;
 use corehop_core::units::Cpu;
 
+use crate::proc::Task;
 use crate::thread::affinity_of;
 
 /// A thread as it was looked at last.
@@ -60,8 +59,7 @@ impl Threads {
         self.left_out = 0;
         let mut all = Vec::new();
         for &pid in processes {
-            let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
-            let mut tids = entries.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
+            let Ok(mut tids) = Task::process(pid).threads() else { continue };
             let room = self.most.saturating_sub(all.len());
             all.extend(tids.by_ref().filter_map(|tid| self.look_at(tid, pid)).take(room));
             self.left_out += tids.count();
@@ -85,26 +83,22 @@ impl Threads {
 
     /// Whether the thread was there at the last look, and is one of the same process still.
     pub(super) fn has(&self, tid: u32) -> bool {
-        let task = |it: &Known| format!("/proc/{}/task/{tid}", it.pid);
-        self.known.get(&tid).is_some_and(|it| Path::new(&task(it)).exists())
+        self.known.get(&tid).is_some_and(|it| Task::thread(it.pid, tid).exists())
     }
 
     fn look_at(&mut self, tid: u32, pid: u32) -> Option<Active> {
-        let folder = format!("/proc/{pid}/task/{tid}");
-        let text = fs::read_to_string(format!("{folder}/schedstat")).ok()?;
-        let cpu_ns: u64 = text.split_whitespace().next()?.parse().ok()?;
+        let task = Task::thread(pid, tid);
+        let cpu_ns = task.schedstat()?.cpu_ns;
         let allowed = affinity_of(tid.cast_signed()).ok()?;
         // The CPU time of a thread does not become less: a new one has its number.
         let known = self.known.get(&tid).filter(|it| it.cpu_ns <= cpu_ns);
         let (before, first) = known.map_or((cpu_ns, self.looks), |it| (it.cpu_ns, it.first));
         let named = known.filter(|it| it.cpu_ns == cpu_ns || self.looks > first + NAMING);
-        let read = || fs::read_to_string(format!("{folder}/comm")).ok();
-        let name = named.map(|it| it.name.clone());
-        let name = name.or_else(|| Some(read()?.trim_end().to_owned()))?;
+        let name = named.map(|it| it.name.clone()).or_else(|| task.name().ok())?;
         // One that has not run since is where it was: to look again would cost as much as all the rest.
         let cpu = match known {
             Some(it) if it.cpu_ns == cpu_ns => it.cpu,
-            _ => last_cpu(&fs::read_to_string(format!("{folder}/stat")).ok()?),
+            _ => task.stat().ok()?.cpu,
         };
         let seen = self.looks;
         self.known.insert(tid, Known { pid, name: name.clone(), cpu_ns, cpu, seen, first });
@@ -112,22 +106,9 @@ impl Threads {
     }
 }
 
-/// Field 39 of `/proc/PID/task/TID/stat`. The third one follows the last parenthesis.
-fn last_cpu(stat: &str) -> Option<Cpu> {
-    stat.rsplit_once(')')?.1.split_whitespace().nth(36)?.parse().ok().map(Cpu)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_last_cpu_is_field_39_whatever_the_name_is() {
-        let fields: Vec<String> = (4..=52).map(|field| field.to_string()).collect();
-        let stat = format!("7 (a) b (c)) S {}", fields.join(" "));
-        assert_eq!(last_cpu(&stat), Some(Cpu(39)));
-        assert_eq!(last_cpu("7 (a) S 1"), None);
-    }
 
     #[test]
     fn a_thread_that_runs_has_the_cpu_that_it_is_bound_to() {

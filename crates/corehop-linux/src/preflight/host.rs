@@ -3,6 +3,8 @@
 
 use std::cell::OnceCell;
 use std::fmt::Display;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::str::FromStr;
 
 use corehop_core::platform::Platform;
@@ -10,6 +12,7 @@ use corehop_core::units::{Cpu, CpuList};
 
 use super::Probes;
 use crate::discover::SysRoot;
+use crate::proc::{Stat, shown};
 
 /// The host as the checks see it.
 pub(super) struct Host<'a> {
@@ -41,11 +44,11 @@ impl<'a> Host<'a> {
         Self { root, platform, probes, processes: OnceCell::new() }
     }
     /// The content of a file, trimmed.
-    pub(super) fn text(&self, path: &str) -> Option<String> {
+    pub(super) fn text(&self, path: impl AsRef<Path>) -> Option<String> {
         Some(self.root.read(path)?.trim().to_owned())
     }
     /// The content of a file as a value; nothing where it is not one.
-    pub(super) fn value<T: FromStr>(&self, path: &str) -> Option<T> {
+    pub(super) fn value<T: FromStr>(&self, path: impl AsRef<Path>) -> Option<T> {
         self.text(path)?.parse().ok()
     }
     /// A file that lists CPUs; an empty list where it says that there are none.
@@ -55,6 +58,10 @@ impl<'a> Host<'a> {
             return Some(CpuList::default());
         }
         text.parse().ok()
+    }
+    /// The bytes of a file in which there are names.
+    pub(super) fn bytes(&self, path: &str) -> Option<Vec<u8>> {
+        self.root.bytes(path)
     }
     pub(super) fn names(&self, directory: &str) -> Vec<String> {
         self.root.names(directory)
@@ -93,6 +100,10 @@ impl<'a> Host<'a> {
     pub(super) fn write(&self, value: impl Display, path: &str) -> String {
         format!("echo {value} | {}tee {path}", self.sudo())
     }
+    /// The command that writes `value` into a file below the root, whose name may be any bytes.
+    pub(super) fn write_below(&self, value: impl Display, file: &Path) -> String {
+        self.write(value, &format!("/{}", shown(file.as_os_str().as_bytes())))
+    }
     /// The command that sets a kernel setting.
     pub(super) fn sysctl(&self, setting: &str, value: impl Display) -> String {
         format!("{}sysctl {setting}={value}", self.sudo())
@@ -119,28 +130,25 @@ impl<'a> Host<'a> {
     pub(super) fn processes(&self) -> &[Process] {
         self.processes.get_or_init(|| {
             let pids = self.numbered("proc", "").into_iter();
-            pids.filter_map(|pid| process(&self.root.read(&format!("proc/{pid}/stat"))?)).collect()
+            pids.filter_map(|pid| process(&self.root.bytes(format!("proc/{pid}/stat"))?)).collect()
         })
     }
     /// This process.
     pub(super) fn own_process(&self) -> Option<Process> {
-        process(&self.text("proc/self/stat")?)
+        process(&self.bytes("proc/self/stat")?)
     }
 }
 
-/// Reads a `stat` file. The name stands in parentheses and may hold anything, those included.
-fn process(stat: &str) -> Option<Process> {
-    let (head, tail) = stat.rsplit_once(')')?;
-    let (pid, name) = head.split_once('(')?;
-    let fields: Vec<_> = tail.split_whitespace().collect();
-    let number = |place: usize| fields.get(place)?.parse::<u64>().ok();
+/// Reads a `stat` file.
+fn process(text: &[u8]) -> Option<Process> {
+    let stat = Stat::parse(text)?;
     Some(Process {
-        pid: pid.trim().parse().ok()?,
-        name: name.to_owned(),
-        state: fields.first()?.chars().next()?,
-        parent: u32::try_from(number(1)?).ok()?,
-        ticks: number(11)?.saturating_add(number(12)?),
-        start: number(19)?,
+        pid: stat.pid,
+        name: Stat::name(text)?,
+        state: char::from(stat.state),
+        parent: stat.parent,
+        ticks: stat.own_ticks,
+        start: stat.start_time,
     })
 }
 
@@ -172,12 +180,12 @@ mod tests {
 
     #[test]
     fn a_process_may_be_called_anything() {
-        let stat = "812 (a) b (c) R 7 812 7 0 -1 4194560 1 0 0 0 300 12 0 0 20 0 1 0 5000 0 0";
+        let stat = b"812 (a) b (c\xc3) R 7 812 7 0 -1 4194560 1 0 0 0 300 12 0 0 20 0 1 0 5000 0 0";
         let found = process(stat).unwrap();
-        assert_eq!((found.pid, found.name.as_str(), found.state), (812, "a) b (c", 'R'));
+        assert_eq!((found.pid, found.name.as_str(), found.state), (812, r"a) b (c\xc3", 'R'));
         assert_eq!((found.parent, found.ticks, found.start), (7, 312, 5000));
         for damaged in ["", "812", "812 (a", "812 (a)", "812 (a) R 1", "x (a) R 1 2 3"] {
-            assert_eq!(process(damaged), None, "{damaged}");
+            assert_eq!(process(damaged.as_bytes()), None, "{damaged}");
         }
     }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Other activity: load, busy processes, stolen time, limits of the cgroup.
 
+use std::path::{Path, PathBuf};
+
 use corehop_core::units::Bytes;
 
 use super::cgroup::groups;
@@ -130,16 +132,16 @@ fn steal(host: &Host) -> Option<Verdict> {
 }
 
 /// A limit on CPU time, as so many CPUs, and the file that sets it.
-fn quota(host: &Host, group: &str) -> Option<(f64, String, &'static str)> {
-    let second = format!("{group}/cpu.max");
+fn quota(host: &Host, group: &Path) -> Option<(f64, PathBuf, &'static str)> {
+    let second = group.join("cpu.max");
     if let Some(text) = host.text(&second) {
         let (quota, period) = text.split_once(' ')?;
         let cpus = quota.parse::<f64>().ok()? / period.trim().parse::<f64>().ok()?;
         return Some((cpus, second, "max"));
     }
-    let first = format!("{group}/cpu.cfs_quota_us");
+    let first = group.join("cpu.cfs_quota_us");
     let quota = host.value::<f64>(&first).filter(|&quota| quota > 0.0)?;
-    let period = host.value::<f64>(&format!("{group}/cpu.cfs_period_us"))?;
+    let period = host.value::<f64>(group.join("cpu.cfs_period_us"))?;
     Some((quota / period, first, "-1"))
 }
 
@@ -150,7 +152,7 @@ fn cpu_quota(host: &Host) -> Option<Verdict> {
         return Some(Verdict::ok("no quota limits the CPU time of this process"));
     };
     let found = format!("this process's group may use {cpus:.2} CPUs and is stopped beyond that");
-    let command = host.write(lift, &format!("/{file}"));
+    let command = host.write_below(lift, &file);
     Some(Verdict::warning(found).command(command).remark(
         "In a container that file is read-only: start it without a limit (docker run without \
          --cpus).",
@@ -179,8 +181,8 @@ fn memory(host: &Host) -> Option<Verdict> {
 
 /// The memory that the tightest of the process's groups leaves.
 fn group_memory(host: &Host) -> Option<Bytes> {
-    let left = |group: String| {
-        let value = |file: &str| host.value::<u64>(&format!("{group}/{file}"));
+    let left = |group: PathBuf| {
+        let value = |file: &str| host.value::<u64>(group.join(file));
         let limit = value("memory.max").or_else(|| value("memory.limit_in_bytes"))?;
         let used = value("memory.current").or_else(|| value("memory.usage_in_bytes"))?;
         Some(Bytes::new(limit.saturating_sub(used)))

@@ -2,6 +2,8 @@
 //! Limits of the kernel on real-time threads: throttling, the fair server, budgets of groups,
 //! where it can be preempted.
 
+use std::path::PathBuf;
+
 use corehop_core::units::Nanos;
 
 use super::cgroup::groups;
@@ -84,8 +86,8 @@ fn fair_server(host: &Host) -> Option<Verdict> {
 }
 
 fn group_budget(host: &Host) -> Option<Verdict> {
-    let budget = |group: String| {
-        let file = format!("{group}/cpu.rt_runtime_us");
+    let budget = |group: PathBuf| {
+        let file = group.join("cpu.rt_runtime_us");
         Some((host.value::<i64>(&file)?, file))
     };
     let (budget, file) = groups(host, "cpu").into_iter().find_map(budget)?;
@@ -93,7 +95,7 @@ fn group_budget(host: &Host) -> Option<Verdict> {
         return Some(Verdict::ok("the control group has a real-time budget"));
     }
     let found = "the control group of this process has no real-time budget";
-    let command = host.write(500_000, &format!("/{file}"));
+    let command = host.write_below(500_000, &file);
     Some(
         Verdict::warning(found)
             .command(command)

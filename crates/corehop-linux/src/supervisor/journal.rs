@@ -3,10 +3,11 @@
 //!
 //! A file of JSON lines. The first names the owner; each further one is an [`Undo`] in the state
 //! `live` or `done`. A line is marked done by writing four bytes over four others, which works on a
-//! full disk too. The owner holds a lock on the file (flock(2)) for as long as it lives.
+//! full disk too. The owner holds a lock on the file (flock(2)) for as long as it lives. Where locks are refused, its
+//! number and its start time alone tell whether it lives.
 
 use std::ffi::CString;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
@@ -16,6 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use super::process::ProcessId;
 use super::undo::{Undo, UndoOutcome};
+use crate::flock::{self, Locking};
+use crate::proc;
 use crate::rights;
 
 /// The version of the format. A journal of a later one is not touched.
@@ -109,7 +112,7 @@ impl Journal {
     }
 
     fn begin(&mut self, directory: &Path) -> io::Result<()> {
-        self.file.lock()?;
+        flock::wait(&self.file);
         let header = serde_json::to_string(&self.header)?;
         self.append_line(&header)?;
         File::open(directory)?.sync_all()
@@ -233,14 +236,26 @@ impl Journal {
     }
 
     /// Whether the owner is dead. In another PID namespace its number may be that of a stranger, or of
-    /// no process; there the lock alone tells, which the owner holds for as long as it lives.
+    /// no process; there the lock alone tells, which the owner holds for as long as it lives. The lock is held
+    /// afterwards, where there are locks.
     ///
     /// # Errors
-    /// When the lock cannot be asked for.
+    /// When neither tells.
     pub(super) fn owner_is_dead(&self) -> io::Result<bool> {
         let comparable = self.header.pid_namespace.is_none_or(|it| Some(it) == pid_namespace());
         let alive = comparable && self.of_this_boot() && self.header.owner.is_alive();
-        Ok(self.try_lock()? && !alive)
+        match flock::try_lock(&self.file) {
+            Locking::Busy => Ok(false),
+            Locking::Held => Ok(!alive),
+            Locking::Refused(_) if comparable || !self.of_this_boot() => Ok(!alive),
+            Locking::Refused(error) => Err(io::Error::new(
+                error.kind(),
+                format!(
+                    "is of a process in another PID namespace, and only a lock would tell whether that lives \
+                     (flock(2): {error})"
+                ),
+            )),
+        }
     }
 
     /// The changes still to take back, in words.
@@ -258,18 +273,9 @@ impl Journal {
         !self.entries.iter().any(|entry| entry.live)
     }
 
-    /// Takes the lock; false where a living owner, or somebody who restores, holds it.
-    pub(super) fn try_lock(&self) -> io::Result<bool> {
-        match self.file.try_lock() {
-            Ok(()) => Ok(true),
-            Err(TryLockError::WouldBlock) => Ok(false),
-            Err(TryLockError::Error(error)) => Err(error),
-        }
-    }
-
-    /// Takes the lock, as soon as no other process holds it.
-    pub(super) fn lock(&self) -> io::Result<()> {
-        self.file.lock()
+    /// Takes the lock, as soon as no other process holds it. Where locks are refused there is none to wait for.
+    pub(super) fn lock(&self) {
+        flock::wait(&self.file);
     }
 
     /// Removes the file, unless somebody has: its name may then be that of another journal.
@@ -340,7 +346,7 @@ fn parse(offset: u64, line: &[u8]) -> Entry {
 }
 
 fn boot_id() -> io::Result<String> {
-    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+    Ok(proc::text("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
 /// The inode of this process's PID namespace; None where the kernel does not tell.
@@ -348,7 +354,7 @@ fn pid_namespace() -> Option<u64> {
     Some(fs::metadata("/proc/self/ns/pid").ok()?.ino())
 }
 
-fn own_uid() -> u32 {
+pub(super) fn own_uid() -> u32 {
     // SAFETY: geteuid takes nothing and cannot fail.
     unsafe { libc::geteuid() }
 }

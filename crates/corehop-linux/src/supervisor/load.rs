@@ -22,11 +22,12 @@ use std::time::{Duration, Instant};
 use corehop_core::units::{CpuList, Nanos};
 
 use super::process::{
-    ENDING, ProcessId, READY, Stat, block_only, checked, dispose, enter_helper, signal_set,
+    ENDING, ProcessId, READY, all, block_only, checked, dispose, enter_helper, signal_set,
     start_helper, wait_readable,
 };
 use super::undo::{MARK, Undo, end_group, mark};
 use super::{Guard, SupervisorError, UndoId};
+use crate::proc::Stat;
 use crate::thread::{affinity_of, set_affinity};
 
 /// The argument that makes the program a keeper.
@@ -140,7 +141,7 @@ impl LoadChild {
     /// before. Reads `/proc` of every process, so it has its price: some milliseconds.
     pub fn cpu_time(&self) -> Nanos {
         let of_group = |stat: &Stat| stat.pgrp == self.leader.pid;
-        let ticks = Stat::all().filter(of_group).map(|stat| stat.ticks).sum();
+        let ticks = all().filter(of_group).map(|stat| stat.own_ticks + stat.child_ticks).sum();
         // Between the death of a process and its parent's notice of it, its time is nowhere.
         let before = self.most_ticks.fetch_max(ticks, Ordering::Relaxed);
         // SAFETY: sysconf takes an integer.
@@ -152,8 +153,9 @@ impl LoadChild {
     ///
     /// # Errors
     /// When the command was given up because it ended at once several times in a row, when its
-    /// keeper was killed from outside, or when the kernel has moved it to other CPUs.
+    /// keeper was killed from outside, when the kernel has moved it to other CPUs, or when the supervisor is stopped.
     pub fn check(&self) -> Result<(), SupervisorError> {
+        self.guard.check()?;
         let command = self.load.command.clone();
         let progress = Progress::read(&self.progress);
         if progress.given_up {

@@ -12,6 +12,7 @@
 //! Out of reach: a host that loses power (settings of its kernel are gone then, a journal of an
 //! earlier boot takes back ordinary files alone), and changes that were not announced here.
 
+mod error;
 mod process;
 mod undo;
 mod journal;
@@ -22,7 +23,6 @@ mod load;
 mod restore;
 
 use std::env;
-use std::fs;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -32,13 +32,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use corehop_core::units::CpuList;
-
 use journal::Journal;
 use whole::{Lock, Waited};
 
 use crate::pages;
+use crate::proc;
 
+pub use error::SupervisorError;
 pub use journal::journal_directories;
 pub use load::{LoadChild, LoadCommand, spawn_load};
 pub use process::ProcessId;
@@ -48,134 +48,6 @@ pub use restore::{
     Leftover, Restored, Verdict, all_leftovers, leftovers, refuse_leftovers, restore,
 };
 pub use undo::{Undo, UndoOutcome};
-
-/// Why a change was refused, or could not be taken back.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SupervisorError {
-    /// The directory of the journals cannot be used.
-    #[error(
-        "{path} cannot hold the journal of changes: {source}; nothing was changed. Make it \
-         a directory of your own that only you can write to, or remove it", path = path.display()
-    )]
-    Directory {
-        /// The directory.
-        path: PathBuf,
-        /// The error in it.
-        source: io::Error,
-    },
-    /// The journal cannot be written.
-    #[error(
-        "the journal of changes in {path} cannot be written: {source}; the change ({change}) \
-         was not made. Free some space there",
-        path = path.display()
-    )]
-    Journal {
-        /// The directory or the journal.
-        path: PathBuf,
-        /// The intended change, as the step that would take it back.
-        change: String,
-        /// The error.
-        source: io::Error,
-    },
-    /// The supervisor cannot be started.
-    #[error(
-        "the supervisor, which undoes changes if this process dies, cannot be started: \
-         {source}; nothing was changed. It needs one more process (ulimit -u) and /proc"
-    )]
-    Start {
-        /// The error.
-        source: io::Error,
-    },
-    /// The program is not prepared to be a supervisor.
-    #[error("this program does not call corehop_linux::supervisor::main_if_asked first in main")]
-    NotPrepared,
-    /// Processes cannot be told apart.
-    #[error("/proc cannot be read: {source}; mount it: mount -t proc proc /proc")]
-    Proc {
-        /// The error.
-        source: io::Error,
-    },
-    /// A setting cannot be read or written.
-    #[error("the setting {path} cannot be {verb}: {source}", path = path.display())]
-    Setting {
-        /// Its file.
-        path: PathBuf,
-        /// `read`, or `changed to …`.
-        verb: String,
-        /// The error.
-        source: io::Error,
-    },
-    /// Some changes could not be taken back.
-    #[error(
-        "not undone: {left}; still listed in {journal}: remove the cause, then run \
-         `corehop doctor --restore`", journal = journal.display()
-    )]
-    Left {
-        /// The changes left, with the reason.
-        left: String,
-        /// The journal that lists them.
-        journal: PathBuf,
-    },
-    /// Another run changes the whole host.
-    #[error(
-        "another run, {owner}, changes settings of the whole host now ({seconds} s waited); start this \
-         one when that has ended"
-    )]
-    WholeHostInUse {
-        /// `process 123`, or that it is unknown.
-        owner: String,
-        /// The time waited.
-        seconds: u64,
-    },
-    /// A dead run has left changes behind.
-    #[error("{0}")]
-    LeftBehind(String),
-    /// A load cannot be started.
-    #[error("the load `{command}` cannot be started: {source}")]
-    LoadStart {
-        /// The shell command.
-        command: String,
-        /// The error.
-        source: io::Error,
-    },
-    /// A load is to run where nothing may.
-    #[error(
-        "the load `{command}` cannot run on CPUs {asked}: the kernel gives it CPUs {got} (offline, \
-         or outside the cpuset of this process?); name others"
-    )]
-    LoadCpus {
-        /// The shell command.
-        command: String,
-        /// The CPUs asked for.
-        asked: CpuList,
-        /// The CPUs that the kernel made of them.
-        got: CpuList,
-    },
-    /// A load that does not run on.
-    #[error(
-        "the load `{command}` ended at once {times} times in a row (last: {status}), so it loads \
-         nothing; run it by hand to see why{log}, or name a command that keeps running"
-    )]
-    LoadGivenUp {
-        /// The shell command.
-        command: String,
-        /// The number of times.
-        times: u32,
-        /// The last exit status.
-        status: std::process::ExitStatus,
-        /// The file with its output.
-        log: String,
-    },
-    /// A load that something else has ended.
-    #[error("the load `{command}` is gone: its keeper, process {pid}, was killed from outside")]
-    LoadKilled {
-        /// The shell command.
-        command: String,
-        /// The keeper.
-        pid: i32,
-    },
-}
 
 /// A recorded change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -209,9 +81,17 @@ struct Active {
     journal: Journal,
     supervisor: Child,
     lifeline: UnixStream,
+    /// When the supervisor answered last.
+    answered: Instant,
     /// The lock on the whole host, where this run has taken it; the supervisor shares it.
     whole: Option<Lock>,
 }
+
+/// The age at which a supervisor's answer does not count any more before a change: of many changes in a row the first
+/// asks.
+const RECENT: Duration = Duration::from_millis(10);
+/// The same between changes. Each answer takes some microseconds of a CPU that may be measured.
+const NOW_AND_THEN: Duration = Duration::from_secs(1);
 
 /// The lock on the whole host, until dropped. Drop it after the changes are taken back.
 #[derive(Debug)]
@@ -282,7 +162,14 @@ impl Guard {
         let failed = |source| SupervisorError::Directory { path: directory.clone(), source };
         let lock = match Lock::wait(directory, WHOLE_HOST_WAIT, interrupt::requested) {
             Ok(Waited::Held(lock)) => WholeHost(lock),
-            Ok(Waited::Busy(holder)) => return Err(in_use(holder)),
+            Ok(Waited::Busy(holder)) => {
+                // A stopped supervisor of a dead run holds it until it is restored.
+                restore::refuse_leftovers(&leftovers(directory))?;
+                return Err(in_use(holder));
+            }
+            Ok(Waited::Refused(source)) => {
+                return Err(SupervisorError::NoLocks { path: directory.clone(), source });
+            }
             Err(error) => return Err(failed(error)),
         };
         // What the run before has left changed would be recorded as what to restore.
@@ -290,6 +177,16 @@ impl Guard {
         let shared = lock.0.share().map_err(failed)?;
         self.shared.with_active("the lock on the whole host", |active| active.share(shared))?;
         Ok(lock)
+    }
+
+    /// Makes sure that the supervisor does its work, if there is one. A supervisor that was killed is replaced. For runs
+    /// that change nothing for a long time: call it now and then.
+    ///
+    /// # Errors
+    /// [`SupervisorError::Silent`] when the supervisor is stopped, and as [`Guard::record`].
+    pub fn check(&self) -> Result<(), SupervisorError> {
+        let change = "none; the changes so far are taken back";
+        self.shared.lock().as_mut().map_or(Ok(()), |active| active.attend(change, NOW_AND_THEN))
     }
 
     /// Takes one change back before the end of the run. Does nothing the second time, and for a
@@ -319,7 +216,7 @@ impl Guard {
             move |source| SupervisorError::Setting { path: path.to_owned(), verb, source }
         };
         let path = path.canonicalize().map_err(failed("read".into()))?;
-        let shown = fs::read_to_string(&path).map_err(failed("read".into()))?;
+        let shown = proc::text(&path).map_err(failed("read".into()))?;
         let content = chosen(&shown).to_owned();
         let id = self.record(Undo::WriteFile { path: path.clone(), content })?;
         if let Err(source) = undo::write_existing(&path, value) {
@@ -331,7 +228,7 @@ impl Guard {
 
     /// After a write that failed: what is as it was needs no restoring, which would fail as well.
     fn settle_failed(&self, id: UndoId, path: &Path, shown: &str) {
-        if fs::read_to_string(path).is_ok_and(|now| now == shown) {
+        if proc::text(path).is_ok_and(|now| now == shown) {
             let mut slot = self.shared.lock();
             if let Some(active) = slot.as_mut().filter(|active| active.serial == id.journal) {
                 active.journal.mark_done(id.number);
@@ -419,6 +316,7 @@ impl Active {
                 journal,
                 supervisor,
                 lifeline,
+                answered: Instant::now(),
                 whole: None,
             }),
             Err(error) => {
@@ -429,13 +327,27 @@ impl Active {
         }
     }
 
-    fn record(&mut self, undo: Undo) -> Result<UndoId, SupervisorError> {
+    /// Replaces a supervisor that was killed, and asks one that was not for an answer unless its last is `recent`.
+    fn attend(&mut self, change: &str, recent: Duration) -> Result<(), SupervisorError> {
         if !matches!(self.supervisor.try_wait(), Ok(None)) {
             interrupt::clear_lifeline(self.lifeline.as_raw_fd());
             (self.supervisor, self.lifeline) =
                 start_supervisor(&self.journal, self.whole.as_ref())?;
+        } else if self.answered.elapsed() >= recent {
+            let pid = self.supervisor.id();
+            watch::ask(&self.lifeline, pid).map_err(|state| SupervisorError::Silent {
+                pid,
+                state,
+                change: change.to_owned(),
+            })?;
         }
+        self.answered = Instant::now();
+        Ok(())
+    }
+
+    fn record(&mut self, undo: Undo) -> Result<UndoId, SupervisorError> {
         let change = undo.to_string();
+        self.attend(&change, RECENT)?;
         match self.journal.append(undo) {
             Ok(number) => Ok(UndoId { journal: self.serial, number }),
             Err(source) => {
@@ -538,6 +450,8 @@ pub fn main_if_asked() -> Option<ExitCode> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -2,7 +2,6 @@
 //! Processes in `/proc`, and the calls that prepare a helper process.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -13,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::proc::{self, Stat, Task};
 use crate::rights;
 use crate::thread::set_affinity_everywhere;
 
@@ -27,45 +27,14 @@ pub struct ProcessId {
     pub start_time: u64,
 }
 
-/// The fields of `/proc/PID/stat` that are used here (proc_pid_stat(5)).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stat {
-    pub(super) id: ProcessId,
-    pub(super) pgrp: i32,
-    /// Dead, and at most waiting for its parent to take notice.
-    pub(super) dead: bool,
-    /// User and system time of the process and of the children it has waited for, in clock ticks.
-    pub(super) ticks: u64,
+/// The records of all processes there are.
+pub(super) fn all() -> impl Iterator<Item = Stat> {
+    proc::processes().filter_map(|pid| Task::process(pid).stat().ok())
 }
 
-impl Stat {
-    /// The record of `pid`.
-    ///
-    /// # Errors
-    /// `NotFound` where there is no such process, or `/proc` is not mounted.
-    pub(super) fn of(pid: i32) -> io::Result<Self> {
-        let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-        Self::parse(pid, &text).ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat: {text}")))
-    }
-
-    /// The fields follow the last parenthesis: a program's name may hold blanks and parentheses.
-    fn parse(pid: i32, text: &str) -> Option<Self> {
-        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
-        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
-        Some(Self {
-            id: ProcessId { pid, start_time: number(19)? },
-            pgrp: fields.get(2)?.parse().ok()?,
-            dead: matches!(*fields.first()?, "Z" | "X"),
-            ticks: (11..15).map(number).sum::<Option<u64>>()?,
-        })
-    }
-
-    /// Every process there is.
-    pub(super) fn all() -> impl Iterator<Item = Self> {
-        let names = fs::read_dir("/proc").into_iter().flatten().flatten();
-        names
-            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-            .filter_map(|pid| Self::of(pid).ok())
+impl From<&Stat> for ProcessId {
+    fn from(stat: &Stat) -> Self {
+        Self { pid: stat.pid.cast_signed(), start_time: stat.start_time }
     }
 }
 
@@ -75,7 +44,7 @@ impl ProcessId {
     /// # Errors
     /// `NotFound` where none has, or `/proc` is not mounted.
     pub fn of(pid: i32) -> io::Result<Self> {
-        Ok(Stat::of(pid)?.id)
+        Ok(Self::from(&Task::process(pid).stat()?))
     }
 
     /// The calling process.
@@ -88,7 +57,12 @@ impl ProcessId {
 
     /// Whether it still runs. A process that is dead but not yet waited for does not.
     pub fn is_alive(self) -> bool {
-        Stat::of(self.pid).is_ok_and(|stat| stat.id == self && !stat.dead)
+        self.stat().is_some_and(|stat| !stat.is_dead())
+    }
+
+    /// Its record in `/proc`, while it is there; dead and not yet waited for it still is.
+    pub(super) fn stat(self) -> Option<Stat> {
+        Task::process(self.pid).stat().ok().filter(|stat| Self::from(stat) == self)
     }
 
     /// Waits until it runs no more, at most for `limit`; whether it is gone.
@@ -240,7 +214,7 @@ pub(crate) fn enter_helper(name: &std::ffi::CStr) -> io::Result<UnixStream> {
     // SAFETY: PR_SET_NAME reads a C string, which `name` is.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
     block_only(&[]);
-    for fd in open_descriptors()?.into_iter().filter(|&fd| fd > 2) {
+    for fd in proc::own_descriptors()?.into_iter().filter(|&fd| fd > 2) {
         // SAFETY: nothing in this process, which has only just begun, owns a descriptor above 2.
         unsafe { libc::close(fd) };
     }
@@ -260,11 +234,6 @@ fn leave_the_parent() -> io::Result<()> {
         }
     }
     set_affinity_everywhere(0)
-}
-
-fn open_descriptors() -> io::Result<Vec<RawFd>> {
-    let names = fs::read_dir("/proc/self/fd")?;
-    Ok(names.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
 /// Waits until one of `fds` can be read or has lost its other end; `None` is never ready.
@@ -294,14 +263,6 @@ pub(super) fn wait_readable<const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_with_blanks_and_parentheses_does_not_shift_the_fields() {
-        let text = "77 (a) b (c) d) Z 1 42 42 0 -1 4194304 9 8 7 6 10 20 300 4000 20 0 1 0 5555 0";
-        let id = ProcessId { pid: 77, start_time: 5555 };
-        assert_eq!(Stat::parse(77, text), Some(Stat { id, pgrp: 42, dead: true, ticks: 4330 }));
-        assert_eq!(Stat::parse(77, "77 (cat) S 1 42"), None);
-    }
 
     #[test]
     fn this_process_lives_and_one_with_its_number_but_another_start_does_not() {

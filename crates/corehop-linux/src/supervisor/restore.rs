@@ -5,14 +5,16 @@ use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::SupervisorError;
-use super::journal::{EXTENSION, Journal, check_private, journal_directories};
-use super::process::{ProcessId, Stat};
+use super::journal::{EXTENSION, Journal, check_private, journal_directories, own_uid};
+use super::process::{self, ProcessId};
 use super::undo::UndoOutcome;
 use super::watch::ROLE;
 use super::whole;
+use crate::proc::{Stat, Task};
 use crate::rights;
 
 /// One journal that was found, and what was done about it.
@@ -32,6 +34,12 @@ pub enum Verdict {
         /// The run.
         owner: ProcessId,
     },
+    /// Nothing: another user's file, link or folder has the name of a folder for journals. No run of yours has written
+    /// into it, because runs refuse such a folder.
+    Foreign {
+        /// Why it is not yours.
+        reason: String,
+    },
     /// Nothing: it is not a file of yours, not a journal, or of a later version.
     Refused {
         /// Why.
@@ -50,7 +58,7 @@ impl Restored {
     /// Whether nothing of that run is left, or nothing is wrong because it still goes on.
     pub fn is_settled(&self) -> bool {
         match &self.verdict {
-            Verdict::StillOwned { .. } => true,
+            Verdict::StillOwned { .. } | Verdict::Foreign { .. } => true,
             Verdict::Refused { .. } => false,
             Verdict::Restored { entries, .. } => entries.iter().all(|(_, o)| o.is_settled()),
         }
@@ -66,6 +74,9 @@ impl fmt::Display for Restored {
                 "left alone, process {} still runs (or another restore is at work)",
                 owner.pid
             ),
+            Verdict::Foreign { reason } => {
+                write!(f, "not read, it {reason}: none of your runs has written there")
+            }
             Verdict::Refused { reason } => {
                 write!(f, "not touched, it {reason}; remove it if you know that it is of no use")
             }
@@ -89,7 +100,7 @@ impl fmt::Display for Restored {
 /// Rights that the program file has lent are given up for good first.
 ///
 /// # Errors
-/// When `directory` is a symbolic link or belongs to another user, or `/proc` is not mounted.
+/// When `directory` is yours and not a folder that only you can write to, or `/proc` is not mounted.
 pub fn restore(directory: &Path) -> Result<Vec<Restored>, SupervisorError> {
     let unusable = |source| SupervisorError::Directory { path: directory.into(), source };
     // Without /proc every owner would look dead.
@@ -98,11 +109,21 @@ pub fn restore(directory: &Path) -> Result<Vec<Restored>, SupervisorError> {
     rights::give_up_lent().map_err(unusable)?;
     match check_private(directory) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(vec![]),
+        // Any user can plant that name in /tmp. The other folders are still worked through.
+        Err(error) if is_foreign(directory) => {
+            let verdict = Verdict::Foreign { reason: error.to_string() };
+            return Ok(vec![Restored { journal: directory.into(), verdict }]);
+        }
         checked => checked.map_err(unusable)?,
     }
     let restored = journals(directory).map_err(unusable)?.into_iter().map(restore_one).collect();
     whole::tidy(directory);
     Ok(restored)
+}
+
+/// Whether the file, link or folder of this name is another user's.
+fn is_foreign(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|of| of.uid() != own_uid())
 }
 
 fn journals(directory: &Path) -> io::Result<Vec<PathBuf>> {
@@ -148,8 +169,8 @@ pub fn all_leftovers() -> Vec<Leftover> {
 
 fn leftover(path: PathBuf) -> Option<Leftover> {
     let changes = match Journal::open(&path) {
-        // The supervisor is about to take it back.
-        Ok(_) if is_supervised(&path) => return None,
+        // The supervisor is about to take it back, unless it is stopped.
+        Ok(_) if supervisors(&path).iter().any(|stat| !stat.is_stopped()) => return None,
         Ok(mut journal) => {
             if !journal.owner_is_dead().ok()? {
                 return None;
@@ -163,13 +184,25 @@ fn leftover(path: PathBuf) -> Option<Leftover> {
     (!changes.is_empty()).then_some(Leftover { journal: path, changes })
 }
 
-/// Whether a supervisor of this journal still runs.
-fn is_supervised(journal: &Path) -> bool {
+/// The living supervisors of this journal: processes of this user's with its name in their command line.
+fn supervisors(journal: &Path) -> Vec<Stat> {
     let wanted = [ROLE.as_bytes(), journal.as_os_str().as_bytes()];
-    Stat::all().filter(|stat| !stat.dead).any(|stat| {
-        let line = fs::read(format!("/proc/{}/cmdline", stat.id.pid)).unwrap_or_default();
-        line.split(|&byte| byte == 0).skip(1).take(2).eq(wanted)
-    })
+    let supervises = |stat: &Stat| {
+        let task = Task::process(stat.pid);
+        let words = task.strings("cmdline").unwrap_or_default();
+        words.iter().skip(1).take(2).eq(wanted)
+            && task.status().is_ok_and(|it| it.numbers::<u32>("Uid").get(1) == Some(&own_uid()))
+    };
+    process::all().filter(|stat| !stat.is_dead()).filter(supervises).collect()
+}
+
+/// Ends the stopped supervisors of a journal whose owner is dead. They have nothing left to do, and hold the lock on the
+/// whole host.
+fn end_stopped(journal: &Path) {
+    for stat in supervisors(journal).iter().filter(|stat| stat.is_stopped()) {
+        // A supervisor that is gone already is as good.
+        let _gone = ProcessId::from(stat).signal(libc::SIGKILL);
+    }
 }
 
 /// Refuses to go on while something is left.
@@ -203,6 +236,7 @@ fn try_restore(path: &Path) -> io::Result<Verdict> {
     journal.reload()?;
     let entries = journal.undo_all();
     if journal.is_settled() {
+        end_stopped(path);
         journal.remove()?;
     }
     Ok(Verdict::Restored { entries, torn: journal.torn })

@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use corehop_core::units::CpuList;
 use serde::{Deserialize, Serialize};
 
-use super::process::{ProcessId, Stat};
+use super::process::{self, ProcessId};
 use crate::discover::cpuset_of;
+use crate::proc::{self, Stat, Task};
 use crate::thread::{affinity_of, set_affinity_everywhere, set_affinity_of};
 
 /// A way to take one change to the system back.
@@ -208,9 +209,9 @@ fn remove_cgroup(path: &Path, back_to: &Path) -> io::Result<()> {
 
 /// A threaded cgroup of version 2 does not tell of its processes: its threads are moved then.
 fn move_processes(from: &Path, to: &Path) -> io::Result<()> {
-    let (members, file) = match fs::read_to_string(from.join("cgroup.procs")) {
+    let (members, file) = match proc::text(from.join("cgroup.procs")) {
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-            (fs::read_to_string(from.join("cgroup.threads"))?, "cgroup.threads")
+            (proc::text(from.join("cgroup.threads"))?, "cgroup.threads")
         }
         processes => (processes?, "cgroup.procs"),
     };
@@ -267,17 +268,19 @@ pub(super) fn end_group(leader: ProcessId) -> io::Result<()> {
 fn group(leader: ProcessId) -> Vec<ProcessId> {
     let led = ProcessId::of(leader.pid).is_ok_and(|holder| holder == leader);
     let mark = format!("{MARK}={}", mark(leader));
-    let own = std::process::id() as i32;
-    Stat::all()
-        .filter(|stat| !stat.dead && stat.id.pid != own)
-        .filter(|stat| (led && stat.pgrp == leader.pid) || carries(stat.id.pid, &mark))
-        .map(|stat| stat.id)
+    let own = std::process::id();
+    process::all()
+        .filter(|stat| !stat.is_dead() && stat.pid != own)
+        .filter(|stat| (led && stat.pgrp == leader.pid) || carries(stat, &mark))
+        .map(|stat| ProcessId::from(&stat))
         .collect()
 }
 
-fn carries(pid: i32, mark: &str) -> bool {
-    fs::read(format!("/proc/{pid}/environ"))
-        .is_ok_and(|environ| environ.split(|&byte| byte == 0).any(|var| var == mark.as_bytes()))
+/// Whether the mark is in a process's environment. A number that became another's meanwhile gets no signal: its start
+/// time differs.
+fn carries(process: &Stat, mark: &str) -> bool {
+    let environ = Task::process(process.pid).strings("environ");
+    environ.is_ok_and(|all| all.iter().any(|variable| variable == mark.as_bytes()))
 }
 
 fn signal_all(processes: &[ProcessId], signal: libc::c_int) -> io::Result<()> {

@@ -7,16 +7,19 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::journal::Journal;
 use super::process::{READY, enter_helper, wait_readable};
 use super::whole;
+use crate::proc::Task;
 
 /// The argument that makes the program a supervisor.
 pub(super) const ROLE: &str = "__supervise";
 /// Sent to the supervisor: all is taken back, it may go.
 pub(super) const DONE: u8 = b'D';
+/// Sent to the supervisor: answer with this byte, to show that it hears.
+pub(super) const ALIVE: u8 = b'A';
 /// Sent to the supervisor: take everything back at once, and answer with one byte.
 pub(super) const UNDO_NOW: u8 = b'U';
 
@@ -36,7 +39,7 @@ pub(super) fn supervise(journal: &OsStr) -> io::Result<()> {
         wait_readable([Some(death)], None)?;
     }
     while !owner.wait_gone(Duration::from_mins(1)) {}
-    journal.lock()?;
+    journal.lock();
     journal.reload()?;
     journal.undo_all();
     // What could not be taken back stays listed for `corehop doctor --restore`.
@@ -46,6 +49,34 @@ pub(super) fn supervise(journal: &OsStr) -> io::Result<()> {
     whole::release_stdout()?;
     journal.path.parent().into_iter().for_each(whole::tidy);
     Ok(())
+}
+
+/// The longest that a supervisor may take to answer. The machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The time after which a supervisor that has not answered is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Asks the supervisor `pid`, a child of this process, for an answer by its lifeline. If there is none: what is known of
+/// it, in words.
+pub(super) fn ask(mut lifeline: &UnixStream, pid: u32) -> Result<(), String> {
+    let unheard = |error: io::Error| format!("does not hear ({error})");
+    lifeline.write_all(&[ALIVE]).map_err(unheard)?;
+    let begun = Instant::now();
+    loop {
+        let [answered] = wait_readable([Some(lifeline)], Some(LOOK)).map_err(unheard)?;
+        if answered {
+            return match lifeline.read(&mut [0; 16]) {
+                Ok(0) => Err("is about to die".to_owned()),
+                read => read.map(|_| ()).map_err(unheard),
+            };
+        }
+        if Task::process(pid).stat().is_ok_and(|stat| stat.is_stopped()) {
+            return Err("is stopped".to_owned());
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(format!("has not answered for {} seconds", PATIENCE.as_secs()));
+        }
+    }
 }
 
 /// Whether the owner took everything back itself; false when it died.
@@ -65,6 +96,7 @@ fn owner_said_done(
         let mut word = [0];
         match lifeline.read(&mut word) {
             Ok(1) if word == [DONE] => return Ok(true),
+            Ok(1) if word == [ALIVE] => lifeline.write_all(&word)?,
             Ok(1) if word == [UNDO_NOW] => {
                 journal.reload()?;
                 journal.undo_all_under_owner();

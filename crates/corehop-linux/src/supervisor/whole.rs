@@ -6,7 +6,7 @@
 //! standard output: the lock lasts until both processes are dead, or until the changes are taken back.
 //! A file of that name may be removed by its holder, so a lock counts only while the name leads to it.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -15,9 +15,14 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::journal::{check_private, private_directory};
+use crate::flock::{self, Locking};
+use crate::proc;
 
 /// The name of the file.
 const NAME: &str = "whole-host.lock";
+
+/// The longest content of the file that is read: the number of a process is shorter.
+const LONGEST: u64 = 32;
 
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -36,13 +41,15 @@ pub(super) enum Waited {
     Held(Lock),
     /// Another process had it all the time: its number, where it has written it.
     Busy(Option<i32>),
+    /// There are no locks on the file.
+    Refused(io::Error),
 }
 
 impl Lock {
     /// Waits for the lock in `directory` for at most `limit`, or until `stop`.
     ///
     /// # Errors
-    /// When the file cannot be made, or not locked.
+    /// When the file cannot be made.
     pub(super) fn wait(
         directory: &Path,
         limit: Duration,
@@ -56,9 +63,14 @@ impl Lock {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 opened => opened?,
             };
-            if lock.is_taken()? {
-                write!(lock.file, "{}", std::process::id())?;
-                return Ok(Waited::Held(lock));
+            match lock.take()? {
+                Locking::Held => {
+                    write!(lock.file, "{}", std::process::id())?;
+                    return Ok(Waited::Held(lock));
+                }
+                // The file stays and blocks no run: the lock counts, not the file.
+                Locking::Refused(error) => return Ok(Waited::Refused(error)),
+                Locking::Busy => {}
             }
             if begun.elapsed() > limit || stop() {
                 return Ok(Waited::Busy(lock.holder()));
@@ -75,19 +87,22 @@ impl Lock {
         Ok(Self { path, file })
     }
 
-    /// Takes the lock if it is free, and the file is still that of its name.
-    fn is_taken(&mut self) -> io::Result<bool> {
-        match self.file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(false),
-            Err(TryLockError::Error(error)) => return Err(error),
+    /// Takes the lock if it is free. A lock on a file that has lost its name is as good as another's.
+    fn take(&mut self) -> io::Result<Locking> {
+        let answer = flock::try_lock(&self.file);
+        if matches!(answer, Locking::Held) {
+            if !self.has_its_name()? {
+                return Ok(Locking::Busy);
+            }
+            self.file.set_len(0)?;
+            self.file.rewind()?;
         }
-        if !self.has_its_name()? {
-            return Ok(false);
-        }
-        self.file.set_len(0)?;
-        self.file.rewind()?;
-        Ok(true)
+        Ok(answer)
+    }
+
+    /// [`Self::take`], for who does not wait.
+    fn is_taken(&mut self) -> bool {
+        self.take().is_ok_and(|answer| matches!(answer, Locking::Held))
     }
 
     fn has_its_name(&self) -> io::Result<bool> {
@@ -100,9 +115,9 @@ impl Lock {
     }
 
     fn holder(&mut self) -> Option<i32> {
-        let mut text = String::new();
-        self.file.read_to_string(&mut text).ok()?;
-        text.trim().parse().ok()
+        let mut text = Vec::new();
+        (&self.file).take(LONGEST).read_to_end(&mut text).ok()?;
+        proc::number(text.trim_ascii())
     }
 
     /// Another name of the same open file, with the same lock.
@@ -131,7 +146,7 @@ pub(super) fn tidy(directory: &Path) {
         return;
     }
     if let Ok(mut lock) = Lock::open(directory, false)
-        && lock.is_taken().unwrap_or(false)
+        && lock.is_taken()
     {
         lock.release();
     }
@@ -169,7 +184,7 @@ mod tests {
         // Opened before the first lets go, locked afterwards.
         let mut late = Lock::open(here.path(), false).unwrap();
         first.release();
-        assert!(!late.is_taken().unwrap());
+        assert!(late.take().unwrap().is_busy());
     }
 
     #[test]

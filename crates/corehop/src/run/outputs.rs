@@ -2,7 +2,7 @@
 //! The file of a run: `FILE.part` during the run, `FILE` after its end.
 
 use std::ffi::OsString;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use corehop_core::machine::SinkError;
 use corehop_core::platform::Platform;
 use corehop_core::samples::{FileError, Part, Provenance, Reader, RowKind, Rows, write_parquet};
+use corehop_linux::flock::{Locking, try_lock};
+use corehop_linux::proc::flock_owner;
 
 use tempfile::NamedTempFile;
 
@@ -289,32 +291,21 @@ fn begin_stream(
 
 /// Locks the file of a stream for as long as it is open: a run owns its output.
 fn lock(file: &File, stream: &Path) -> Result<(), Failure> {
-    match file.try_lock() {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => {
-            let owner = owner(file).map_or_else(String::new, |pid| format!(", process {pid}"));
+    match try_lock(file) {
+        Locking::Held => Ok(()),
+        Locking::Busy => {
+            let owner = flock_owner(file);
+            let owner = owner.map_or_else(String::new, |pid| format!(", process {pid}"));
             let what = format!(
                 "{} is being written by another run{owner}: wait for its end, or name another file",
                 stream.display()
             );
             Err(Failure::says(Exit::Usage, what))
         }
-        // A file system without locks: two runs at once are not noticed there.
-        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
-        Err(TryLockError::Error(error)) => Err(failed("locking", stream, error)),
+        // Without locks two runs that resume at once are not noticed. A stream that stayed behind, empty, would block the
+        // next run.
+        Locking::Refused(_) => Ok(()),
     }
-}
-
-/// The process that holds the lock of a file, if the kernel shows it.
-fn owner(file: &File) -> Option<u32> {
-    let inode = file.metadata().ok()?.ino().to_string();
-    let locks = fs::read_to_string("/proc/locks").ok()?;
-    // `1: FLOCK  ADVISORY  WRITE 4711 fd:00:123456 0 EOF`
-    locks.lines().find_map(|line| {
-        let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let at = words.get(5)?.rsplit(':').next()?;
-        (words.get(1) == Some(&"FLOCK") && at == inode).then(|| words[4].parse().ok())?
-    })
 }
 
 /// The rows of the run to resume: its stream, or its result.

@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 
 use super::polluter::Cursor;
 use crate::clock::Clock;
+use crate::proc;
 use crate::supervisor::{Guard, SupervisorError};
 
 use buslock::{Locks, SplitLocks};
@@ -221,9 +222,9 @@ fn polluters(polluter: &Polluter, cpus: &[Cpu], seed: u64) -> Result<Workers, Ma
 
 fn commands(command: &str, cpus: &[Cpu], guard: &Guard) -> Result<Commands, MachineError> {
     Commands::start(command, cpus, guard).map_err(|error| match error {
-        SupervisorError::LoadGivenUp { .. } | SupervisorError::LoadKilled { .. } => {
-            super::failed("the load `realistic`", error)
-        }
+        SupervisorError::LoadGivenUp { .. }
+        | SupervisorError::LoadKilled { .. }
+        | SupervisorError::Silent { .. } => super::failed("the load `realistic`", error),
         _ => MachineError::NotPossible {
             what: "the load `realistic`".to_owned(),
             why: error.to_string(),
@@ -258,7 +259,7 @@ fn dma(transfer: Transfer, cpus: &[Cpu]) -> Result<Workers, MachineError> {
 }
 
 fn split_locks(cpus: &[Cpu], host: Host<'_>) -> Result<Workers, MachineError> {
-    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let read = |path: &str| proc::text(path).ok();
     let refusal = buslock::refusal(
         host.platform.hypervisor.as_ref().map(|name| name.value.as_str()),
         &read("/proc/cmdline").unwrap_or_default(),

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use corehop_core::machine::MachineError;
 use corehop_core::units::{CpuList, Nanos};
 
+use crate::proc::{self, Mount};
 use crate::supervisor::{Guard, SupervisorError, Undo, UndoId, WholeHost};
 
 /// The longest that the machine may do without load balancing.
@@ -56,10 +57,10 @@ impl Partitions {
         guard: &Guard,
         permission: Permission,
     ) -> Result<Self, MachineError> {
-        let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+        let mounts = proc::bytes("/proc/mounts").unwrap_or_default();
         let mut made =
             Self { guard: guard.clone(), doors: Vec::new(), undos: Vec::new(), whole: None };
-        match hierarchy(&mounts) {
+        match hierarchy(&proc::mounts(&mounts)) {
             Some(Hierarchy::Unified(root)) => {
                 made.lock_whole_host()?;
                 made.unified(&root, clusters)?;
@@ -125,7 +126,7 @@ impl Partitions {
             ));
         }
         let home = own_cgroup(root, "cpuset");
-        let nodes = fs::read_to_string(root.join("cpuset.mems")).unwrap_or_default();
+        let nodes = proc::text(root.join("cpuset.mems")).unwrap_or_default();
         for (number, cpus) in clusters.iter().enumerate() {
             let folder = self.folder(root, number, &home)?;
             write(&folder.join("cpuset.cpus"), &cpus.to_string())?;
@@ -140,7 +141,7 @@ impl Partitions {
     fn unified(&mut self, root: &Path, clusters: &[CpuList]) -> Result<(), MachineError> {
         let all = CpuList::new(clusters.iter().flat_map(CpuList::iter)).to_string();
         let control = root.join("cgroup.subtree_control");
-        let on = fs::read_to_string(&control).unwrap_or_default();
+        let on = proc::text(&control).unwrap_or_default();
         if !on.split_whitespace().any(|it| it == "cpuset") {
             let off = Undo::WriteFile { path: control.clone(), content: "-cpuset".to_owned() };
             self.undos.push(self.guard.record(off).map_err(|error| of_guard(&error))?);
@@ -163,7 +164,7 @@ impl Partitions {
             exclusive(folder, &cpus.to_string())?;
             let kind = folder.join("cpuset.cpus.partition");
             write(&kind, "root")?;
-            let got = fs::read_to_string(&kind).unwrap_or_default();
+            let got = proc::text(&kind).unwrap_or_default();
             if got.trim() != "root" {
                 return Err(not_possible(
                     &format!(
@@ -207,28 +208,17 @@ impl Drop for Partitions {
 }
 
 /// The hierarchy that has the controller, by the kernel's list of mounts.
-fn hierarchy(mounts: &str) -> Option<Hierarchy> {
-    let mut unified = None;
-    for line in mounts.lines() {
-        let mut words = line.split_whitespace().skip(1);
-        let (Some(at), Some(kind), Some(options)) = (words.next(), words.next(), words.next())
-        else {
-            continue;
-        };
-        let at = PathBuf::from(at);
-        match kind {
-            "cgroup" if options.split(',').any(|it| it == "cpuset") => {
-                return Some(Hierarchy::Legacy(at));
-            }
-            "cgroup2" => unified = Some(at),
-            _ => {}
-        }
+fn hierarchy(mounts: &[Mount]) -> Option<Hierarchy> {
+    let legacy = mounts.iter().find(|it| it.kind == b"cgroup" && it.has("cpuset"));
+    if let Some(mount) = legacy {
+        return Some(Hierarchy::Legacy(mount.at.clone()));
     }
-    let has = |at: &PathBuf| {
-        let file = fs::read_to_string(at.join("cgroup.controllers")).unwrap_or_default();
+    let has = |at: &&PathBuf| {
+        let file = proc::text(at.join("cgroup.controllers")).unwrap_or_default();
         file.split_whitespace().any(|it| it == "cpuset")
     };
-    unified.filter(has).map(Hierarchy::Unified)
+    let unified = mounts.iter().rfind(|it| it.kind == b"cgroup2").map(|it| &it.at);
+    unified.filter(has).cloned().map(Hierarchy::Unified)
 }
 
 fn permitted(permission: Permission) -> Result<(), MachineError> {
@@ -255,7 +245,7 @@ fn permitted(permission: Permission) -> Result<(), MachineError> {
 fn other_domain(root: &Path) -> Option<PathBuf> {
     let folders = fs::read_dir(root).ok()?.flatten().map(|entry| entry.path());
     let balances = |folder: &PathBuf| {
-        let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
+        let read = |name: &str| proc::text(folder.join(name)).unwrap_or_default();
         read("cpuset.sched_load_balance").trim() == "1" && !read("cpuset.cpus").trim().is_empty()
     };
     folders.filter(|it| it.is_dir()).find(balances)
@@ -263,13 +253,9 @@ fn other_domain(root: &Path) -> Option<PathBuf> {
 
 /// The cgroup of this process in the hierarchy at `root` with that controller (none: version 2).
 fn own_cgroup(root: &Path, controller: &str) -> PathBuf {
-    let text = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let path = text.lines().find_map(|line| {
-        let (_, rest) = line.split_once(':')?;
-        let (controllers, path) = rest.split_once(':')?;
-        controllers.split(',').any(|it| it == controller).then(|| path.trim_start_matches('/'))
-    });
-    root.join(path.unwrap_or_default())
+    let all = proc::own_groups();
+    let group = proc::groups(&all).find(|it| it.has(controller));
+    group.map_or_else(|| root.to_owned(), |it| root.join(it.below()))
 }
 
 /// Takes CPUs from the rest of the system.
@@ -326,8 +312,9 @@ mod tests {
                       cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\n\
                       cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
         let legacy = Hierarchy::Legacy("/sys/fs/cgroup/cpuset".into());
-        assert_eq!(hierarchy(mounts), Some(legacy));
-        assert_eq!(hierarchy("cgroup2 /nowhere cgroup2 rw 0 0\n"), None);
+        let of = |text: &str| hierarchy(&proc::mounts(text.as_bytes()));
+        assert_eq!(of(mounts), Some(legacy));
+        assert_eq!(of("cgroup2 /nowhere cgroup2 rw 0 0\n"), None);
     }
 
     #[test]

@@ -31,6 +31,7 @@ use crate::bpf::sched_ext::{self, Loaded};
 use crate::clock::monotonic_ns;
 use crate::control_page::Method;
 use crate::memory::available_memory;
+use crate::proc;
 use crate::thread::{best_ordinary_policy, set_affinity};
 use crate::walk::StampCost;
 
@@ -262,7 +263,7 @@ impl LiveMachine {
 
 /// Threads whose CPU goes offline run elsewhere without a word: that is another experiment.
 fn all_online(cpus: &CpuList) -> Result<(), MachineError> {
-    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let online = proc::text("/sys/devices/system/cpu/online").unwrap_or_default();
     match offline(cpus, &online) {
         None => Ok(()),
         Some(gone) => Err(failed(

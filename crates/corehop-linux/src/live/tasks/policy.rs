@@ -2,12 +2,14 @@
 //! Policies of the kernel for the threads of a task set, and its refusals as sentences.
 
 use std::io;
+use std::path::Path;
 
 use corehop_core::experiment::{PlannedTask, TaskRun};
 use corehop_core::machine::MachineError;
 use corehop_core::units::CpuList;
 use corehop_core::workload::scheduler::Scheduler;
 
+use crate::proc;
 use crate::thread::affinity_of;
 
 /// `SCHED_DEADLINE`, `SCHED_EXT` (include/uapi/linux/sched.h).
@@ -197,9 +199,8 @@ fn bound(tid: u32, cluster: &CpuList) -> (String, String) {
 
 /// The share of a CPU that the kernel lets real-time threads reserve.
 fn real_time_share() -> f64 {
-    let read = |name: &str| -> Option<f64> {
-        std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?.trim().parse().ok()
-    };
+    let read =
+        |name: &str| -> Option<f64> { proc::value(Path::new("/proc/sys/kernel").join(name)) };
     match (read("sched_rt_runtime_us"), read("sched_rt_period_us")) {
         (Some(runtime), Some(period)) if runtime >= 0.0 && period > 0.0 => runtime / period,
         _ => 1.0,

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tables in `/proc` with the names of files: mounts, the cgroups of a process, locks.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::{bytes, lines, number, words};
+
+/// A line of `/proc/mounts`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mount {
+    /// The folder.
+    pub(crate) at: PathBuf,
+    /// The kind of the file system.
+    pub(crate) kind: Vec<u8>,
+    options: Vec<u8>,
+}
+
+impl Mount {
+    /// Whether the file system was mounted with this option.
+    pub(crate) fn has(&self, option: &str) -> bool {
+        self.options.split(|&byte| byte == b',').any(|it| it == option.as_bytes())
+    }
+}
+
+/// The mounts in the text of `/proc/mounts`.
+pub(crate) fn mounts(text: &[u8]) -> Vec<Mount> {
+    let mount = |line| {
+        let mut words = words(line).skip(1);
+        let at = PathBuf::from(std::ffi::OsString::from_vec(unescaped(words.next()?)));
+        Some(Mount { at, kind: words.next()?.to_vec(), options: words.next()?.to_vec() })
+    };
+    lines(text).filter_map(mount).collect()
+}
+
+/// A path of that table: blanks, line ends and backslashes are three octal digits there.
+fn unescaped(path: &[u8]) -> Vec<u8> {
+    let mut rest = path;
+    let mut out = Vec::with_capacity(path.len());
+    while let Some((&first, tail)) = rest.split_first() {
+        let digits = tail.get(..3).filter(|it| it.iter().all(|byte| matches!(byte, b'0'..=b'7')));
+        match digits {
+            Some(&[high, middle, low]) if first == b'\\' && high < b'4' => {
+                out.push((high - b'0') << 6 | (middle - b'0') << 3 | (low - b'0'));
+                rest = &tail[3..];
+            }
+            _ => {
+                out.push(first);
+                rest = tail;
+            }
+        }
+    }
+    out
+}
+
+/// A line of `/proc/PID/cgroup`: a cgroup that the process is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Group<'a> {
+    /// The controllers of version 1, between commas; none of version 2.
+    pub(crate) controllers: &'a [u8],
+    /// The path of the cgroup in its hierarchy, with a slash first.
+    pub(crate) path: &'a Path,
+}
+
+impl Group<'_> {
+    /// Whether the hierarchy is that of version 2.
+    pub(crate) const fn is_unified(&self) -> bool {
+        self.controllers.is_empty()
+    }
+
+    /// Whether the hierarchy is one of version 1 with this controller.
+    pub(crate) fn has(&self, controller: &str) -> bool {
+        self.controllers.split(|&byte| byte == b',').any(|it| it == controller.as_bytes())
+    }
+
+    /// The path below the folder of the hierarchy.
+    pub(crate) fn below(&self) -> &Path {
+        self.path.strip_prefix("/").unwrap_or(self.path)
+    }
+}
+
+/// The cgroups in the text of `/proc/PID/cgroup`: `NUMBER:CONTROLLERS:PATH`.
+pub(crate) fn groups(text: &[u8]) -> impl Iterator<Item = Group<'_>> {
+    lines(text).filter_map(|line| {
+        let mut fields = line.splitn(3, |&byte| byte == b':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?);
+        Some(Group { controllers, path: Path::new(OsStr::from_bytes(path)) })
+    })
+}
+
+/// The text of `/proc/self/cgroup`; empty where there is none.
+pub(crate) fn own_groups() -> Vec<u8> {
+    bytes("/proc/self/cgroup").unwrap_or_default()
+}
+
+/// The process that holds the lock (flock(2)) on a file, if the kernel shows it.
+pub fn flock_owner(file: &File) -> Option<u32> {
+    locker(&bytes("/proc/locks").ok()?, file.metadata().ok()?.ino())
+}
+
+/// `1: FLOCK  ADVISORY  WRITE 4711 fd:00:123456 0 EOF`
+fn locker(locks: &[u8], inode: u64) -> Option<u32> {
+    lines(locks).find_map(|line| {
+        let mut words = words(line).skip(1);
+        let kind = words.next()?;
+        let pid = words.nth(2)?;
+        let at = words.next()?.rsplit(|&byte| byte == b':').next()?;
+        (kind == b"FLOCK" && number(at) == Some(inode)).then(|| number(pid))?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_of_a_mount_may_have_any_name() {
+        let text = b"none /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n\
+            none /mnt/a\\040b\\134040\xff cgroup rw,cpuset 0 0\nshort line\n";
+        let found = mounts(text);
+        assert_eq!(found.len(), 2);
+        assert!(found[0].has("nosuid") && !found[0].has("cpuset") && found[0].kind == b"cgroup2");
+        assert_eq!(found[1].at.as_os_str().as_bytes(), b"/mnt/a b\\040\xff");
+        assert_eq!(unescaped(b"\\0"), b"\\0");
+        assert_eq!(unescaped(b"\\777x"), b"\\777x", "no byte");
+    }
+
+    #[test]
+    fn the_path_of_a_cgroup_may_have_colons_and_any_bytes() {
+        let text = b"4:cpu,cpuset:/a:b/\xff\n0::/\nno line\n";
+        let found: Vec<Group<'_>> = groups(text).collect();
+        assert_eq!(found.len(), 2);
+        assert!(found[0].has("cpuset") && !found[0].has("cpus") && !found[0].is_unified());
+        assert_eq!(found[0].below().as_os_str().as_bytes(), b"a:b/\xff");
+        assert!(found[1].is_unified() && found[1].below() == Path::new(""));
+    }
+
+    #[test]
+    fn the_holder_of_a_lock_is_found_by_the_inode() {
+        let text = b"1: POSIX  ADVISORY  WRITE 11 fd:00:77 0 EOF\n\
+            1: -> FLOCK  ADVISORY  WRITE 12 fd:00:77 0 EOF\n\
+            2: FLOCK  ADVISORY  WRITE 4711 fd:00:77 0 EOF\n";
+        assert_eq!((locker(text, 77), locker(text, 7)), (Some(4711), None));
+        let file = tempfile::tempfile().unwrap();
+        file.lock().unwrap();
+        // A host without CONFIG_FILE_LOCKING, or another PID namespace, does not show it.
+        assert!(flock_owner(&file).is_none_or(|pid| pid == std::process::id()));
+    }
+}
