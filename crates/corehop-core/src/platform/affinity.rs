@@ -2,9 +2,11 @@
 //! The affinity of two CPUs: the classes of migrations (Bastoni, Brandenburg and Anderson, OSPERT
 //! 2010, section 2).
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
-use super::{CacheKind, Platform};
+use super::{CacheKind, CpuGroups, Platform};
 use crate::units::{Cpu, CpuList};
 use crate::words::words;
 
@@ -114,8 +116,18 @@ impl Platform {
 
     /// The first pair of `cpus` in this class, if there is one.
     pub fn pair(&self, cpus: &CpuList, affinity: Affinity) -> Option<(Cpu, Cpu)> {
-        let from = |from| cpus.iter().map(move |to| (from, to));
-        cpus.iter().flat_map(from).find(|&(from, to)| self.affinity(from, to) == affinity)
+        let caches = |is_near: bool| -> Vec<&CpuGroups> {
+            let data = self.caches.iter().filter(|it| it.kind != CacheKind::Instruction);
+            data.filter(|it| (it.level <= 2) == is_near).map(|it| &it.instances.value).collect()
+        };
+        let cores = vec![&self.cores.value];
+        match affinity {
+            Affinity::SameCpu => cpus.first().map(|cpu| (cpu, cpu)),
+            Affinity::Smt => together(cpus, &cores, &[]),
+            Affinity::L2 => together(cpus, &caches(true), &cores),
+            Affinity::L3 => together(cpus, &caches(false), &[cores, caches(true)].concat()),
+            Affinity::Memory => apart(cpus, &[cores, caches(true), caches(false)].concat()),
+        }
     }
 
     /// Whether the machine has no such pair at all, or has one that may not be used.
@@ -132,5 +144,91 @@ impl Platform {
             return format!("only {} CPU is usable", usable.len());
         }
         affinity.absence("two CPUs")
+    }
+}
+
+/// The first pair of `cpus` that shares a group of `within` and none of `nearer`. Takes `n log n` steps where groups lie in
+/// each other, as those of a machine do.
+fn together(cpus: &CpuList, within: &[&CpuGroups], nearer: &[&CpuGroups]) -> Option<(Cpu, Cpu)> {
+    // Groups that lie in one nearer group: no CPU of theirs has such a partner.
+    let mut without = BTreeSet::new();
+    cpus.iter().find_map(|from| {
+        let is_far = |to: &Cpu| {
+            *to != from && cpus.contains(*to) && !nearer.iter().any(|it| it.share(from, *to))
+        };
+        let mut nearest = None;
+        for (level, groups) in within.iter().enumerate() {
+            for (number, group) in groups.all_containing(from) {
+                if without.contains(&(level, number)) {
+                    continue;
+                }
+                match group.iter().find(is_far) {
+                    Some(to) => nearest = Some(nearest.map_or(to, |it: Cpu| it.min(to))),
+                    None if nearer.iter().any(|it| covers(it, from, group)) => {
+                        without.insert((level, number));
+                    }
+                    None => {}
+                }
+            }
+        }
+        nearest.map(|to| (from, to))
+    })
+}
+
+/// The first pair of `cpus` that shares none of the groups.
+fn apart(cpus: &CpuList, groups: &[&CpuGroups]) -> Option<(Cpu, Cpu)> {
+    for from in cpus.iter() {
+        let is_apart = |to: &Cpu| *to != from && !groups.iter().any(|it| it.share(from, *to));
+        if let Some(to) = cpus.iter().find(is_apart) {
+            return Some((from, to));
+        }
+        if groups.iter().any(|it| covers(it, from, cpus)) {
+            return None;
+        }
+    }
+    None
+}
+
+/// Whether one of the groups that `cpu` is in holds all of `cpus`.
+fn covers(groups: &CpuGroups, cpu: Cpu, cpus: &CpuList) -> bool {
+    let mut all = groups.all_containing(cpu).map(|(_, group)| group);
+    all.any(|group| group.len() >= cpus.len() && cpus.iter().all(|it| group.contains(it)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The definition.
+    fn slowly(platform: &Platform, cpus: &CpuList, affinity: Affinity) -> Option<(Cpu, Cpu)> {
+        let from = |from| cpus.iter().map(move |to| (from, to));
+        cpus.iter().flat_map(from).find(|&(from, to)| platform.affinity(from, to) == affinity)
+    }
+
+    fn lists() -> impl Strategy<Value = Vec<Vec<u32>>> {
+        proptest::collection::vec(proptest::collection::vec(0_u32..9, 1..5), 0..5)
+    }
+
+    fn groups(lists: &[Vec<u32>]) -> CpuGroups {
+        CpuGroups::new(lists.iter().map(|list| CpuList::new(list.iter().copied().map(Cpu))))
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_pair_of_each_class_is_that_of_the_definition(
+            [cores, near, far] in [lists(), lists(), lists()],
+            cpus in proptest::collection::vec(0_u32..10, 0..8),
+        ) {
+            let mut platform = Platform::named("xeon_x5650").unwrap().unwrap();
+            platform.cores.value = groups(&cores);
+            for cache in &mut platform.caches {
+                cache.instances.value = groups(if cache.level <= 2 { &near } else { &far });
+            }
+            let cpus = CpuList::new(cpus.into_iter().map(Cpu));
+            for affinity in Affinity::ALL {
+                prop_assert_eq!(platform.pair(&cpus, affinity), slowly(&platform, &cpus, affinity));
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CPUs that belong together: the packages of a machine, the instances of one of its caches.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -14,8 +15,12 @@ use crate::units::{Cpu, CpuList};
 /// Written as a list of CPU lists, or, where the groups are regular, as `"0-23 by 2"` (pairs of
 /// neighbours: 0-1, 2-3, …) or `"0-23 by 2 stride 12"` (0 with 12, 1 with 13, …: how Linux
 /// numbers SMT siblings).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CpuGroups(Vec<CpuList>);
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct CpuGroups {
+    groups: Vec<CpuList>,
+    /// Each CPU with the numbers of its groups, ascending: a machine of 65,536 CPUs has as many cores to search through.
+    places: Vec<(Cpu, usize)>,
+}
 
 impl CpuGroups {
     /// These groups; empty ones and repetitions are left out.
@@ -23,7 +28,12 @@ impl CpuGroups {
         let mut groups: Vec<_> = groups.into_iter().filter(|group| !group.is_empty()).collect();
         groups.sort_unstable();
         groups.dedup();
-        Self(groups)
+        let of = |(number, group): (usize, &CpuList)| -> Vec<(Cpu, usize)> {
+            group.iter().map(|cpu| (cpu, number)).collect()
+        };
+        let mut places: Vec<_> = groups.iter().enumerate().flat_map(of).collect();
+        places.sort_unstable();
+        Self { groups, places }
     }
     /// `cpus` in groups of `size`: the n-th CPU is with the ones `stride` places further on.
     ///
@@ -41,44 +51,56 @@ impl CpuGroups {
     }
     /// The groups, by their first CPU.
     pub fn iter(&self) -> std::slice::Iter<'_, CpuList> {
-        self.0.iter()
+        self.groups.iter()
     }
     /// The number of groups.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.groups.len()
     }
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.groups.is_empty()
+    }
+    /// The numbers of the groups that `cpu` is in, ascending: more than one, should groups overlap.
+    fn numbers(&self, cpu: Cpu) -> impl Iterator<Item = usize> + '_ {
+        let first = self.places.partition_point(|&(other, _)| other < cpu);
+        let of_cpu = self.places[first..].iter().take_while(move |(other, _)| *other == cpu);
+        of_cpu.map(|&(_, number)| number)
+    }
+    /// The groups that `cpu` is in, with their numbers.
+    pub(super) fn all_containing(&self, cpu: Cpu) -> impl Iterator<Item = (usize, &CpuList)> + '_ {
+        self.numbers(cpu).map(|number| (number, &self.groups[number]))
     }
     /// The group that `cpu` is in (the first, should groups overlap).
     pub fn containing(&self, cpu: Cpu) -> Option<&CpuList> {
-        self.iter().find(|group| group.contains(cpu))
+        self.all_containing(cpu).next().map(|(_, group)| group)
     }
     /// Whether one group holds both.
     pub fn share(&self, a: Cpu, b: Cpu) -> bool {
-        self.iter().any(|group| group.contains(a) && group.contains(b))
+        self.all_containing(a).any(|(_, group)| group.contains(b))
     }
     /// Every CPU that is in some group.
     pub fn cpus(&self) -> CpuList {
-        CpuList::new(self.iter().flat_map(CpuList::iter))
+        CpuList::new(self.places.iter().map(|&(cpu, _)| cpu))
     }
     /// A CPU that is in two groups, if any is.
     pub fn overlap(&self) -> Option<Cpu> {
-        let mut all: Vec<_> = self.iter().flat_map(CpuList::iter).collect();
-        all.sort_unstable();
-        all.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+        self.places.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].0)
     }
     /// The first group that reaches into two groups of `outer`, or lies only partly in one.
     pub fn straddling(&self, outer: &Self) -> Option<&CpuList> {
         self.iter().find(|group| {
-            let shared = outer.iter().map(|other| other.intersection(group).len());
-            shared.into_iter().any(|shared| shared > 0 && shared < group.len())
+            // The numbers of the CPUs that the group shares with each group of `outer`.
+            let mut shared: BTreeMap<usize, usize> = BTreeMap::new();
+            for number in group.iter().flat_map(|cpu| outer.numbers(cpu)) {
+                *shared.entry(number).or_default() += 1;
+            }
+            shared.values().any(|&shared| shared < group.len())
         })
     }
     /// The short form, where the groups are regular.
     fn pattern(&self) -> Option<String> {
-        let size = self.0.first()?.len();
+        let size = self.groups.first()?.len();
         let cpus = self.cpus();
         let regular = |stride| Self::regular(&cpus, size, stride).as_ref() == Some(self);
         if regular(1) {
@@ -86,6 +108,12 @@ impl CpuGroups {
         }
         let stride = (2..=self.len()).find(|&stride| regular(stride))?;
         Some(format!("{cpus} by {size} stride {stride}"))
+    }
+}
+
+impl fmt::Debug for CpuGroups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CpuGroups").field(&self.groups).finish()
     }
 }
 
@@ -156,5 +184,38 @@ impl<'de> Deserialize<'de> for CpuGroups {
             }
         }
         deserializer.deserialize_any(Groups)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn groups(lists: &[&str]) -> CpuGroups {
+        CpuGroups::new(lists.iter().map(|list| list.parse().unwrap()))
+    }
+
+    #[test]
+    fn of_groups_that_overlap_each_is_found() {
+        let overlapping = groups(&["0-2", "2-3", "8"]);
+        assert!(overlapping.share(Cpu(0), Cpu(2)) && overlapping.share(Cpu(3), Cpu(2)));
+        assert!(!overlapping.share(Cpu(0), Cpu(3)) && !overlapping.share(Cpu(7), Cpu(7)));
+        assert_eq!(overlapping.containing(Cpu(2)), Some(&"0-2".parse().unwrap()));
+        assert_eq!((overlapping.overlap(), overlapping.len()), (Some(Cpu(2)), 3));
+        assert_eq!(format!("{:?}", groups(&["1"])), "CpuGroups([CpuList([Cpu(1)])])");
+    }
+
+    #[test]
+    fn a_group_straddles_where_it_lies_in_two_or_partly_in_one() {
+        let outer = groups(&["0-3", "4-7"]);
+        let straddling = |lists: &[&str]| groups(lists).straddling(&outer).cloned();
+        assert_eq!(straddling(&["0-1", "2-3", "4", "9-10"]), None);
+        assert_eq!(straddling(&["0-1", "3-4"]), Some("3-4".parse().unwrap()));
+        assert_eq!(straddling(&["7-8"]), Some("7-8".parse().unwrap()));
+        // Wholly in one, and partly in another that overlaps it.
+        assert_eq!(
+            groups(&["0-1"]).straddling(&groups(&["0-3", "1-2"])).map(CpuList::len),
+            Some(2)
+        );
     }
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Caches: level, kind, size, ways, line, and who shares them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use corehop_core::platform::{Cache, CacheKind, Check, CpuGroups, Fact, Mechanism};
 use corehop_core::units::{Bytes, CpuList};
 
+use super::root::Listed;
 use super::topology::{CPUS, mark_straddling as mark};
 use super::{DiscoverError, SysRoot};
 
@@ -24,6 +25,8 @@ struct Shape {
 struct Seen {
     folder: String,
     instances: Vec<CpuList>,
+    /// The texts of the instances.
+    known: HashSet<String>,
 }
 
 /// The caches of the CPUs that are online, innermost first. Empty where the kernel tells of none,
@@ -35,10 +38,14 @@ pub(super) fn caches(root: &SysRoot, online: &CpuList) -> Result<Vec<Cache>, Dis
         for index in root.numbered(&folder, "index", "") {
             let folder = format!("{folder}/index{index}");
             let Some(shape) = shape(root, &folder)? else { continue };
-            let shared = root.parsed::<CpuList>(&format!("{folder}/shared_cpu_list"))?;
-            let shared = shared.unwrap_or_else(|| CpuList::new([cpu])).intersection(online);
-            let fresh = || Seen { folder, instances: Vec::new() };
-            shapes.entry(shape).or_insert_with(fresh).instances.push(shared);
+            let shared = format!("{folder}/shared_cpu_list");
+            let fresh = || Seen { folder, instances: Vec::new(), known: HashSet::new() };
+            let seen = shapes.entry(shape).or_insert_with(fresh);
+            match root.new_list(&shared, &mut seen.known)? {
+                Listed::None => seen.instances.push(CpuList::new([cpu])),
+                Listed::Known => {}
+                Listed::New(shared) => seen.instances.push(shared.intersection(online)),
+            }
         }
     }
     Ok(shapes.into_iter().map(|(shape, seen)| cache(shape, seen)).collect())

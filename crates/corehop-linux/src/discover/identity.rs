@@ -49,17 +49,20 @@ impl CpuInfo {
         let name = name.or_else(|| self.get("CPU part").map(part_name));
         name.map(|name| Fact::cited(name, format!("/{CPUINFO}")))
     }
-    /// The part number of one CPU, on Arm.
-    fn part(&self, cpu: Cpu) -> Option<&str> {
-        let mut here = false;
+    /// The part numbers of the CPUs, on Arm: all at once, as the file has a paragraph for each CPU.
+    fn parts(&self) -> BTreeMap<Cpu, &str> {
+        let mut here = None;
+        let mut parts = BTreeMap::new();
         for (key, value) in self.0.lines().filter_map(|line| line.split_once(':')) {
-            match key.trim() {
-                "processor" => here = value.trim().parse() == Ok(cpu.0),
-                "CPU part" if here => return Some(value.trim()),
+            match (key.trim(), here) {
+                ("processor", _) => here = value.trim().parse().ok().map(Cpu),
+                ("CPU part", Some(cpu)) => {
+                    parts.entry(cpu).or_insert(value.trim());
+                }
                 _ => {}
             }
         }
-        None
+        parts
     }
 }
 
@@ -227,10 +230,11 @@ pub(super) fn core_kinds(
     if !hybrid.is_empty() {
         return Ok(hybrid);
     }
+    let parts = info.parts();
     let mut kinds: BTreeMap<(Option<u32>, Option<&str>), Vec<Cpu>> = BTreeMap::new();
     for cpu in online.iter() {
         let capacity = root.parsed(&format!("{CPUS}/cpu{}/cpu_capacity", cpu.0))?;
-        kinds.entry((capacity, info.part(cpu))).or_default().push(cpu);
+        kinds.entry((capacity, parts.get(&cpu).copied())).or_default().push(cpu);
     }
     if kinds.len() < 2 {
         return Ok(Vec::new());

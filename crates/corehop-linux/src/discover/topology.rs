@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CPUs, packages and cores.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use corehop_core::platform::{Check, CpuGroups, Fact};
 use corehop_core::units::{Cpu, CpuList};
 
+use super::root::Listed;
 use super::{DiscoverError, SysRoot};
 
 /// The folder in which Linux lists its CPUs.
@@ -68,11 +69,14 @@ fn listed(
     files: &[&str],
 ) -> Result<Option<Fact<CpuGroups>>, DiscoverError> {
     'files: for file in files {
-        let mut groups = Vec::new();
+        let (mut groups, mut known) = (Vec::new(), HashSet::new());
         for cpu in online.iter() {
             let path = format!("{CPUS}/cpu{}/topology/{file}", cpu.0);
-            let Some(group) = root.parsed::<CpuList>(&path)? else { continue 'files };
-            groups.push(group.intersection(online));
+            match root.new_list(&path, &mut known)? {
+                Listed::None => continue 'files,
+                Listed::Known => {}
+                Listed::New(group) => groups.push(group.intersection(online)),
+            }
         }
         let place = format!("/{CPUS}/cpu*/topology/{file}");
         return Ok(Some(Fact::cited(CpuGroups::new(groups), place)));
