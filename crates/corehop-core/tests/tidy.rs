@@ -247,3 +247,63 @@ fn a_relative_clause_is_found_and_a_statement_is_not() {
     ];
     assert_eq!(clauses(&good.join("\n")), 0);
 }
+
+/// The module that reads the text of `/proc` and `/sys`, as bytes.
+const READER: &str = "crates/corehop-linux/src/proc/";
+/// Files that may do what the reader alone may, with the reason.
+const NO_READERS: [(&str, &str); 2] = [
+    ("crates/corehop-linux/src/placing/progress.rs", "its file is the user's, with a number"),
+    ("crates/corehop-linux/src/offload/started.rs", "names a descriptor, reads no text"),
+];
+
+/// The lines of a source, without its comments and its tests, that read text of the kernel's past the reader.
+fn foreign_text(path: &str, text: &str) -> Vec<String> {
+    let is_code = path.starts_with("crates/") && path.contains("/src/") && path.ends_with(".rs");
+    let is_test = path.ends_with("tests.rs");
+    if !is_code || is_test || path.starts_with(READER) {
+        return Vec::new();
+    }
+    // Put together, so that this file does not hold them.
+    let [to_string, number] = [concat!("read_to", "_string"), concat!("\"/proc", "/{")];
+    let anywhere = ["read", "read_dir"].map(|call| format!("{call}(\"/proc"));
+    let is_foreign = |line: &&str| {
+        let line = line.split("//").next().unwrap_or_default();
+        let live = path.starts_with("crates/corehop-linux/") && line.contains(to_string);
+        live || line.contains(number) || anywhere.iter().any(|call| line.contains(call))
+    };
+    let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let code = code.split("#[cfg(test)]\n#[expect").next().unwrap_or_default();
+    code.lines().filter(is_foreign).map(|line| line.trim().to_owned()).collect()
+}
+
+/// A name in `/proc` is any bytes: text that must be UTF-8 makes a thread invisible that a user has to find.
+#[test]
+fn the_text_of_proc_is_read_in_one_module() {
+    let allowed = |path: &String| NO_READERS.iter().any(|(file, _)| file == path);
+    let found: Vec<_> = sources()
+        .into_iter()
+        .filter(|(path, _)| !allowed(path))
+        .map(|(path, text)| (foreign_text(&path, &text), path))
+        .filter(|(lines, _)| !lines.is_empty())
+        .collect();
+    assert!(found.is_empty(), "read it by corehop_linux::proc: {found:#?}");
+}
+
+#[test]
+fn a_reader_of_proc_beside_the_module_is_found() {
+    let bad = [
+        concat!("let a = fs::read_to", "_string(path)?;"),
+        concat!("let b = Path::new(&format!(\"/proc", "/{pid}\"));"),
+        concat!("let c = fs::read(\"/pro", "c/mounts\")?;"),
+        concat!("let d = fs::read_dir(\"/pro", "c\")?;"),
+    ];
+    let source =
+        format!("{}\n// {}\n#[cfg(test)]\nmod tests {{\n{}\n}}", bad.join("\n"), bad[0], bad[0]);
+    assert_eq!(foreign_text("crates/corehop-linux/src/x.rs", &source), bad);
+    assert_eq!(foreign_text("crates/corehop/src/x.rs", &source), bad[1..]);
+    for path in
+        ["crates/corehop-linux/src/proc/mod.rs", "crates/corehop/tests/x.rs", "a/x_tests.rs"]
+    {
+        assert!(foreign_text(path, &source).is_empty(), "{path}");
+    }
+}

@@ -2,9 +2,13 @@
 //! Effects of verbs on files: no input is destroyed, nothing existing is overwritten, a run owns its output.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+
+#[path = "../../corehop-linux/tests/harness/denied.rs"]
+mod denied;
 
 fn command(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
@@ -198,4 +202,23 @@ fn after_a_kill_the_rows_are_resumed_and_the_lock_is_gone() {
     assert!(before > 0 && rows(&output) >= before);
     assert!(!part.exists());
     assert_eq!(fs::read_to_string(&stale).unwrap(), "stale");
+}
+
+#[test]
+fn where_locks_are_refused_a_run_leaves_nothing_that_blocks_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    for errno in [libc::ENOLCK, libc::EOPNOTSUPP, libc::EPERM, libc::ENOSYS] {
+        let path = folder.path().join(format!("{errno}.parquet"));
+        for more in [&[][..], &["--force"], &["--resume"]] {
+            let more = [&["-o", text(&path)], more].concat();
+            let mut run = command(&words(RUN, &more));
+            // SAFETY: `deny` makes system calls only; it neither allocates nor locks.
+            unsafe {
+                run.pre_exec(move || denied::deny(libc::SYS_flock, errno));
+            }
+            let output = run.output().unwrap();
+            assert_eq!(output.status.code(), Some(0), "{errno} {more:?}: {}", said(&output));
+            assert!(path.exists() && !path.with_extension("parquet.part").exists());
+        }
+    }
 }

@@ -14,6 +14,8 @@ use corehop_core::units::CpuList;
 use corehop_linux::supervisor::{Guard, LoadChild, ProcessId, Undo, interrupt, spawn_load};
 use corehop_linux::thread::usage;
 
+use crate::denied::deny;
+
 /// The argument that makes the test program such a run.
 pub(crate) const ROLE: &str = "guarded";
 
@@ -81,6 +83,7 @@ fn obey(order: &str, guard: &Guard, loads: &mut Vec<LoadChild>) -> Result<String
         "restarts" => return Ok(load()?.restarts().to_string()),
         "cpu-time" => return Ok(load()?.cpu_time().get().to_string()),
         "supervisor" => return Ok(guard.supervisor_pid().unwrap_or(0).to_string()),
+        "no-locks" => deny(libc::SYS_flock, libc::ENOLCK)?,
         "file-size" => limit_file_size(first.parse()?)?,
         "real-time" => become_real_time()?,
         "stubborn" => stay_busy(),

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::BufRead;
-use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -173,9 +173,39 @@ pub(crate) fn a_directory_that_others_control_is_refused_before_the_change() {
         let error = Guard::in_directory(&directory).set(&setting, "after").unwrap_err();
         assert!(matches!(error, SupervisorError::Directory { .. }), "{error}");
         assert!(error.to_string().contains(directory.to_str().unwrap()), "{error}");
-        assert!(restore(&directory).is_err());
+        match restore(&directory) {
+            Err(error) => assert!(matches!(error, SupervisorError::Directory { .. }), "{error}"),
+            Ok(one) => assert!(matches!(one[0].verdict, Verdict::Foreign { .. }), "{one:?}"),
+        }
     }
     assert_eq!(fs::read_to_string(&setting).unwrap(), "before");
+}
+
+pub(crate) fn a_name_that_another_user_planted_is_told_and_keeps_nothing_from_being_restored() {
+    if !is_root() {
+        skipped("only root can make a file of another user's");
+        return;
+    }
+    let base = private_folder();
+    let victim = base.path().join("victim");
+    fs::write(&victim, "").unwrap();
+    let [folder, file, link, pipe] =
+        ["folder", "file", "link", "pipe"].map(|name| base.path().join(name));
+    fs::create_dir(&folder).unwrap();
+    // A journal in a planted folder is another user's word.
+    journal(&folder, dead(), &[line(&Undo::RemoveFile { path: victim.clone() })]);
+    fs::write(&file, "").unwrap();
+    symlink(&folder, &link).unwrap();
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for planted in [folder, file, link, pipe] {
+        lchown(&planted, Some(65_534), None).unwrap();
+        let restored = restore(&planted).unwrap();
+        let [one] = &restored[..] else { panic!("{restored:?}") };
+        assert!(matches!(one.verdict, Verdict::Foreign { .. }) && one.is_settled(), "{one}");
+        assert!(one.to_string().contains(planted.to_str().unwrap()), "{one}");
+        assert!(planted.symlink_metadata().is_ok() && victim.exists());
+        assert!(Guard::in_directory(&planted).set(&victim, "x").is_err());
+    }
 }
 
 pub(crate) fn a_setting_that_cannot_be_written_is_an_error_and_leaves_nothing_to_restore() {

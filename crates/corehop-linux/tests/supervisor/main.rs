@@ -14,6 +14,9 @@ mod endings;
 mod loads;
 mod journals;
 mod whole;
+mod stopped;
+#[path = "../harness/denied.rs"]
+mod denied;
 
 use std::process::ExitCode;
 
@@ -52,6 +55,7 @@ const TESTS: &[Test] = tests![
     journals::a_journal_whose_owner_lives_is_left_alone,
     journals::a_file_that_is_not_our_journal_is_not_touched,
     journals::a_directory_that_others_control_is_refused_before_the_change,
+    journals::a_name_that_another_user_planted_is_told_and_keeps_nothing_from_being_restored,
     journals::a_setting_that_cannot_be_written_is_an_error_and_leaves_nothing_to_restore,
     journals::killed_with_its_supervisor_a_run_leaves_one_readable_journal,
     journals::a_line_of_which_only_half_can_be_written_is_cut_off_again,
@@ -61,6 +65,11 @@ const TESTS: &[Test] = tests![
     whole::what_two_dead_processes_left_is_told_and_refuses_the_lock_until_it_is_restored,
     whole::a_number_of_another_pid_namespace_is_not_taken_for_the_owner,
     whole::a_run_removes_its_empty_folder,
+    stopped::a_stopped_supervisor_is_told_and_the_change_is_not_made,
+    stopped::between_changes_a_stopped_supervisor_is_told_within_seconds,
+    stopped::the_rest_of_a_dead_run_with_a_stopped_supervisor_is_told_and_restored,
+    stopped::loads_end_whatever_their_processes_are_called,
+    stopped::without_locks_changes_are_made_and_restored_and_the_whole_host_is_refused,
 ];
 
 fn main() -> ExitCode {

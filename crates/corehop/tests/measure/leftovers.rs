@@ -49,6 +49,23 @@ fn what_a_dead_run_has_left_is_told_and_nothing_is_measured_until_it_is_restored
     assert!(here(small(&file, &[])).status().unwrap().success());
 }
 
+#[test]
+fn a_folder_that_another_user_planted_keeps_no_run_from_being_restored() {
+    let (directory, _) = scratch();
+    let planted = directory.path().join("corehop");
+    fs::create_dir(&planted).unwrap();
+    if chown(&planted, Some(NOBODY), Some(NOBODY)).is_err() {
+        println!("skipped: only root can make a folder of another user's");
+        return;
+    }
+    let mut command = corehop(&["doctor", "--restore"]);
+    let output = command.env("XDG_RUNTIME_DIR", directory.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let told = format!("{}: not read, it belongs to user {NOBODY}", planted.display());
+    assert!(said.contains(&told), "{said}");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// The user who has no rights.
 const NOBODY: u32 = 65534;
 

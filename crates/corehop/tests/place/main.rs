@@ -14,6 +14,7 @@ use serde_json::Value;
 
 mod life;
 mod luck;
+mod names;
 mod progress;
 
 /// Two processes that hand a byte to and fro, and write the count of their turns into a file.

@@ -259,12 +259,12 @@ fn dma(transfer: Transfer, cpus: &[Cpu]) -> Result<Workers, MachineError> {
 }
 
 fn split_locks(cpus: &[Cpu], host: Host<'_>) -> Result<Workers, MachineError> {
-    let read = |path: &str| proc::text(path).ok();
+    let text = |path: &str| proc::text(path).ok();
     let refusal = buslock::refusal(
         host.platform.hypervisor.as_ref().map(|name| name.value.as_str()),
-        &read("/proc/cmdline").unwrap_or_default(),
-        &read("/proc/cpuinfo").unwrap_or_default(),
-        read("/proc/sys/kernel/split_lock_mitigate").as_deref(),
+        &text("/proc/cmdline").unwrap_or_default(),
+        &text("/proc/cpuinfo").unwrap_or_default(),
+        text("/proc/sys/kernel/split_lock_mitigate").as_deref(),
     );
     if let Some((why, remedy)) = refusal {
         let what = "the load `buslock` with split locks".to_owned();
