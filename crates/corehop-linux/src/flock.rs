@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Locks on files (flock(2)), which a file system or a sandbox may refuse.
 //!
-//! Where locks are refused, every run meets the refusal: what one run needs a lock for must not stay behind and block the
-//! next one. So the refusal is an answer beside "held" and "busy", and each caller decides what it means.
+//! A host that refuses locks refuses them to every run: the file that one run would lock must not stay behind and block
+//! the next run. So the refusal is an answer beside "held" and "busy", and each caller decides what it means.
 
 use std::fs::{File, TryLockError};
 use std::io;

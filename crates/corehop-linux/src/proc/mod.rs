@@ -6,8 +6,8 @@
 //! thread that cannot be put back. So files are read and parsed as bytes here, and [`shown`] turns a name into text.
 //!
 //! A process number goes to another process after its holder's death, so `/proc/PID` may be another process at the
-//! next reading. Whoever reads it repeatedly compares start times ([`Stat::start_time`], `supervisor::ProcessId`), or
-//! can say why another process's text does no harm.
+//! next reading. Code that reads it repeatedly compares start times ([`Stat::start_time`], `supervisor::ProcessId`), or
+//! says why another process's text does no harm.
 
 mod name;
 mod stat;

@@ -54,7 +54,7 @@ pub enum SupervisorError {
     Silent {
         /// The supervisor.
         pid: u32,
-        /// What is known of it.
+        /// Its state, in words.
         state: String,
         /// The intended change, as the step that would take it back.
         change: String,

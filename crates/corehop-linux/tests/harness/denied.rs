@@ -10,7 +10,7 @@ const X86_64: u32 = 0xc000_003e;
 /// exec. Other calls are as before.
 ///
 /// # Errors
-/// Where the kernel has no seccomp filters.
+/// If the kernel has no seccomp filters.
 pub(crate) fn deny(call: libc::c_long, errno: i32) -> io::Result<()> {
     let load = |offset| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset);
     let end = |answer| statement(libc::BPF_RET | libc::BPF_K, answer);
