@@ -9,6 +9,7 @@ use corehop_core::platform::tree::Part;
 use corehop_core::platform::{Affinity, CacheKind, MemoryArchitecture, Platform};
 use corehop_core::units::{Bytes, Cpu, CpuList};
 use corehop_linux::discover::{DiscoverError, SysRoot, discover};
+use tempfile::TempDir;
 use trees::tree;
 
 const MACHINES: [&str; 9] = [
@@ -264,4 +265,43 @@ fn this_host_has_a_cpu_that_is_usable_and_its_description_can_be_read_back() {
     assert!(!host.usable().is_empty());
     assert_eq!(Platform::from_toml(&host.to_toml()), Ok(host.clone()));
     assert!(host.caches.iter().all(|cache| cache.kind != CacheKind::Data || cache.level == 1));
+}
+
+/// Every CPU has the same files: one package, one level-3 cache for all, and cores of one CPU. With a step for each pair
+/// of CPUs this would take minutes, with one for each pair and core for ever, and a list for each CPU of all CPUs a
+/// gigabyte of memory.
+#[test]
+fn a_machine_of_16384_cpus_is_described_and_checked_in_steps_that_grow_with_their_number() {
+    const CPUS: u32 = 16_384;
+    let root = TempDir::new().unwrap();
+    let (folder, all) = (root.path().join("sys/devices/system/cpu"), format!("0-{}", CPUS - 1));
+    trees::write(
+        root.path(),
+        &format!(
+            "sys/devices/system/cpu/present: {all}\n\
+             sys/devices/system/cpu/cpu0/topology/package_cpus_list: {all}\n\
+             sys/devices/system/cpu/cpu0/cache/index3/type: Unified\n\
+             sys/devices/system/cpu/cpu0/cache/index3/level: 3\n\
+             sys/devices/system/cpu/cpu0/cache/index3/size: 32768K\n\
+             sys/devices/system/cpu/cpu0/cache/index3/shared_cpu_list: {all}\n"
+        ),
+    );
+    for cpu in 1..CPUS {
+        std::os::unix::fs::symlink("cpu0", folder.join(format!("cpu{cpu}"))).unwrap();
+    }
+    let (send, receive) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let root = SysRoot::at(root.path());
+        let platform = discover(&root).unwrap();
+        let findings = corehop_linux::preflight::doctor(&root, &platform);
+        // The receiver has given up if it is gone.
+        let _late = send.send((platform.missing_classes(), platform, findings));
+    });
+    let limit = std::time::Duration::from_mins(3);
+    let (missing, platform, findings) = receive.recv_timeout(limit).expect("it ends");
+    assert_eq!((platform.packages.value.len(), platform.cores.value.len()), (1, CPUS as usize));
+    assert_eq!(platform.caches[0].instances.value.len(), 1);
+    let missing: Vec<Affinity> = missing.iter().map(|it| it.affinity).collect();
+    assert_eq!(missing, [Affinity::Smt, Affinity::L2, Affinity::Memory]);
+    assert!(!findings.is_empty());
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine as boxes in boxes: nodes, packages, caches, cores, CPUs, whichever holds which.
 
+use std::collections::BTreeSet;
+
 use super::{Cache, CacheKind, CpuGroups, Node, Platform};
 use crate::units::{Cpu, CpuList};
 
@@ -42,7 +44,8 @@ impl Platform {
     /// that is also a node is one box with two parts.
     pub fn tree(&self) -> Block<'_> {
         let cpus = self.online().clone();
-        let inside = blocks(&cpus, &self.divisions());
+        let levels: Vec<Level<'_>> = self.divisions().into_iter().map(Level::of).collect();
+        let inside = blocks(&cpus, &levels);
         Block { parts: vec![Part::Machine], cpus, inside }
     }
 
@@ -80,23 +83,55 @@ fn numbered(groups: &CpuGroups, part: fn(usize) -> Part<'static>) -> Division<'_
     groups.iter().enumerate().map(|(place, cpus)| (part(place), cpus)).collect()
 }
 
+/// A division, and where each CPU is in it.
+struct Level<'a> {
+    division: Division<'a>,
+    /// Each CPU with the places of its groups, ascending: a large machine has too many groups to go through for each part.
+    places: Vec<(Cpu, usize)>,
+}
+
+impl<'a> Level<'a> {
+    fn of(division: Division<'a>) -> Self {
+        let of = |(place, (_, group)): (usize, &(Part<'_>, &CpuList))| -> Vec<(Cpu, usize)> {
+            group.iter().map(|cpu| (cpu, place)).collect()
+        };
+        let mut places: Vec<_> = division.iter().enumerate().flat_map(of).collect();
+        places.sort_unstable();
+        Self { division, places }
+    }
+
+    /// The groups that have one of these CPUs, in the order of the division.
+    fn groups(&self, cpus: &CpuList) -> impl Iterator<Item = (Part<'a>, &'a CpuList)> + '_ {
+        let of = |cpu| {
+            let first = self.places.partition_point(|&(other, _)| other < cpu);
+            self.places[first..].iter().take_while(move |(other, _)| *other == cpu)
+        };
+        let places: BTreeSet<usize> = cpus.iter().flat_map(of).map(|&(_, place)| place).collect();
+        places.into_iter().map(|place| self.division[place])
+    }
+}
+
 /// The blocks that `cpus` fall into by the first division, each divided by the others; CPUs that
 /// the first one does not know fall through to the next.
-fn blocks<'a>(cpus: &CpuList, divisions: &[Division<'a>]) -> Vec<Block<'a>> {
-    let Some((first, rest)) = divisions.split_first() else {
+fn blocks<'a>(cpus: &CpuList, levels: &[Level<'a>]) -> Vec<Block<'a>> {
+    let Some((first, rest)) = levels.split_first() else {
         return cpus.iter().map(leaf).collect();
     };
-    let mut left = cpus.clone();
-    let mut found = Vec::new();
-    for &(part, group) in first {
-        let group = left.intersection(group);
-        if group.is_empty() {
-            continue;
-        }
-        left = CpuList::new(left.iter().filter(|&cpu| !group.contains(cpu)));
-        found.push(merged(part, group.clone(), blocks(&group, rest)));
+    if cpus.is_empty() {
+        return Vec::new();
     }
-    found.extend(blocks(&left, rest));
+    let mut left: BTreeSet<Cpu> = cpus.iter().collect();
+    let mut found = Vec::new();
+    for (part, group) in first.groups(cpus) {
+        // The smaller one has fewer to go through.
+        let both = if group.len() < cpus.len() { group } else { cpus };
+        let here = |cpu: &Cpu| group.contains(*cpu) && left.remove(cpu);
+        let group = CpuList::new(both.iter().filter(here));
+        if !group.is_empty() {
+            found.push(merged(part, group.clone(), blocks(&group, rest)));
+        }
+    }
+    found.extend(blocks(&CpuList::new(left), rest));
     found.sort_by(|a, b| a.cpus.cmp(&b.cpus));
     found
 }

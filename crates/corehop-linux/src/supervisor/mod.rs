@@ -329,18 +329,21 @@ impl Active {
 
     /// Replaces a supervisor that was killed, and asks one that was not for an answer unless its last is `recent`.
     fn attend(&mut self, change: &str, recent: Duration) -> Result<(), SupervisorError> {
-        if !matches!(self.supervisor.try_wait(), Ok(None)) {
-            interrupt::clear_lifeline(self.lifeline.as_raw_fd());
-            (self.supervisor, self.lifeline) =
-                start_supervisor(&self.journal, self.whole.as_ref())?;
-        } else if self.answered.elapsed() >= recent {
+        if matches!(self.supervisor.try_wait(), Ok(None)) {
+            if self.answered.elapsed() < recent {
+                return Ok(());
+            }
             let pid = self.supervisor.id();
-            watch::ask(&self.lifeline, pid).map_err(|state| SupervisorError::Silent {
-                pid,
-                state,
-                change: change.to_owned(),
-            })?;
+            let silent = |state| SupervisorError::Silent { pid, state, change: change.to_owned() };
+            if watch::ask(&self.lifeline, pid).map_err(silent)? {
+                self.answered = Instant::now();
+                return Ok(());
+            }
+            // It is dying: its number stays its own until it is waited for.
+            let _dead = self.supervisor.kill().and_then(|()| self.supervisor.wait());
         }
+        interrupt::clear_lifeline(self.lifeline.as_raw_fd());
+        (self.supervisor, self.lifeline) = start_supervisor(&self.journal, self.whole.as_ref())?;
         self.answered = Instant::now();
         Ok(())
     }

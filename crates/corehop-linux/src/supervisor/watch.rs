@@ -56,19 +56,21 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The time after which a supervisor that has not answered is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Asks the supervisor `pid`, a child of this process, for an answer by its lifeline. If there is none: what is known of
-/// it, in words.
-pub(super) fn ask(mut lifeline: &UnixStream, pid: u32) -> Result<(), String> {
-    let unheard = |error: io::Error| format!("does not hear ({error})");
-    lifeline.write_all(&[ALIVE]).map_err(unheard)?;
+/// Asks the supervisor `pid`, a child of this process, for an answer by its lifeline. Whether it gives one; it does not if
+/// it is dying.
+///
+/// # Errors
+/// With its state in words, if it lives and is silent.
+pub(super) fn ask(mut lifeline: &UnixStream, pid: u32) -> Result<bool, String> {
+    if lifeline.write_all(&[ALIVE]).is_err() {
+        return Ok(false);
+    }
     let begun = Instant::now();
     loop {
-        let [answered] = wait_readable([Some(lifeline)], Some(LOOK)).map_err(unheard)?;
+        let waited = wait_readable([Some(lifeline)], Some(LOOK));
+        let [answered] = waited.map_err(|error| format!("cannot be heard ({error})"))?;
         if answered {
-            return match lifeline.read(&mut [0; 16]) {
-                Ok(0) => Err("is about to die".to_owned()),
-                read => read.map(|_| ()).map_err(unheard),
-            };
+            return Ok(lifeline.read(&mut [0; 16]).is_ok_and(|bytes| bytes > 0));
         }
         if Task::process(pid).stat().is_ok_and(|stat| stat.is_stopped()) {
             return Err("is stopped".to_owned());

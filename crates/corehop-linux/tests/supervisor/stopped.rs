@@ -105,7 +105,7 @@ pub(crate) fn without_locks_changes_are_made_and_restored_and_the_whole_host_is_
     assert!(run.journals().is_empty());
     let mut next = Run::begin_beside(&run);
     next.must("whole");
-    next.change("by the next run");
+    next.must(&format!("set {} by-the-next-run", run.path("setting").display()));
     next.tell("end");
     assert!(next.wait().success());
     assert!(!run.path("run").exists());
