@@ -32,6 +32,11 @@ impl Mapped {
         Self::map(bytes, access, libc::MAP_SHARED | libc::MAP_POPULATE, fd.as_raw_fd())
     }
 
+    /// Maps a file from its beginning as the loader maps a library: a file system without execution refuses.
+    pub(crate) fn executable(file: &std::fs::File, bytes: usize) -> io::Result<Self> {
+        Self::map(bytes, libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE, file.as_raw_fd())
+    }
+
     fn map(bytes: usize, access: i32, flags: i32, fd: i32) -> io::Result<Self> {
         // SAFETY: a fresh mapping that the kernel places; nothing existing is affected.
         let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, fd, 0) };

@@ -6,10 +6,11 @@
 //! library misses runs as always: right, only not faster.
 //!
 //! The functions are there with the feature `preload` alone. Without it the crate is what the command shares with the
-//! library: the [`board`], the list of [calls](call), and the rules that [decide](predict) and [guard].
+//! library: the [`board`] and its [`tally`], the list of [calls](call), and the rules that [decide](predict) and [guard].
 
-pub mod board;
 pub mod call;
+pub mod board;
+pub mod tally;
 pub mod guard;
 pub mod predict;
 

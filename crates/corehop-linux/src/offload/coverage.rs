@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The library's count of calls beside the kernel's.
 
-use corehop_shim::board::{Board, Count, Wishes};
+use corehop_shim::board::{Count, Wishes};
 use corehop_shim::call::Call;
+use corehop_shim::tally::Tally;
 
 use crate::bpf::BpfError;
 use crate::bpf::calls::{CallCounts, Size};
@@ -51,15 +52,15 @@ fn size(call: Call) -> Size {
 }
 
 /// Both counts of each call that the kernel saw.
-pub(super) fn of(counts: &CallCounts, board: &Board) -> Vec<Covered> {
+pub(super) fn of(counts: &CallCounts, tally: &Tally) -> Vec<Covered> {
     let families = Call::ALL.into_iter().filter(|&call| head(call) == call);
     let all = families.map(|call| {
         let family = || Call::ALL.into_iter().filter(|&other| head(other) == call);
         let numbers = family().flat_map(Call::kernel_numbers);
         let here: u64 = numbers.map(|&number| counts.of(number)).sum();
         // A partner's calls are not among the kernel's.
-        let there: u64 = family().map(|call| board.total(call, Count::There)).sum();
-        let by_library = family().map(|call| qualifying(board, call)).sum();
+        let there: u64 = family().map(|call| tally.total(call, Count::There)).sum();
+        let by_library = family().map(|call| qualifying(tally, call)).sum();
         Covered { call, by_kernel: here + there, by_library }
     });
     all.filter(|it| it.by_kernel > 0).collect()
@@ -75,11 +76,11 @@ fn head(call: Call) -> Call {
 }
 
 /// The calls that qualify, whatever became of them.
-fn qualifying(board: &Board, call: Call) -> u64 {
+fn qualifying(tally: &Tally, call: Call) -> u64 {
     // Of a call without a size the small ones are those that are never off-loaded: the kernel's count has them under
     // the name of its family.
-    let never = if call.has_size() { 0 } else { board.total(call, Count::Small) };
+    let never = if call.has_size() { 0 } else { tally.total(call, Count::Small) };
     let fates =
         [Count::There, Count::Repeated, Count::Predicted, Count::Guarded, Count::Busy, Count::Kept];
-    fates.map(|fate| board.total(call, fate)).into_iter().sum::<u64>() + never
+    fates.map(|fate| tally.total(call, fate)).into_iter().sum::<u64>() + never
 }

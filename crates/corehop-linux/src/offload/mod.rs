@@ -1,26 +1,50 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Off-loading: runs a program whose system calls go to other cores.
 //!
-//! The program is started with a library before libc (crate `corehop-shim`), which this one carries with it. Library and
-//! board are files in memory alone: whatever happens to either process, nothing is left behind.
+//! The program is started with a library before libc (crate `corehop-shim`), which this one carries with it. The `library`
+//! has a file that only its owner can write and that stays; the `board` has a folder that is removed at the end.
+//! [`trusted`] says which paths both may have.
 
+mod boards;
 mod coverage;
+mod library;
 mod program;
 mod started;
+mod trusted;
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io;
+use std::path::PathBuf;
 
 use corehop_core::units::CpuList;
-pub use corehop_shim::board::{Board, Count, Decision, Event, Wishes};
+pub use corehop_shim::board::{Count, Decision, Event, Wishes};
 pub use corehop_shim::call::{CALLS, Call};
+pub use corehop_shim::tally::{Tally, Unknown};
 
 use crate::bpf::BpfError;
 pub use coverage::Covered;
 pub use started::Ended;
 
-/// The library.
-static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/corehop_shim.so"));
+/// A place for a file, and why the file cannot be there.
+#[derive(Debug)]
+pub struct Refusal {
+    place: PathBuf,
+    why: String,
+}
+
+/// The places in a row, for the end of a sentence.
+struct List<'a>(&'a [Refusal]);
+
+impl fmt::Display for List<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, Refusal { place, why }) in self.0.iter().enumerate() {
+            let between = if at > 0 { "; " } else { "" };
+            write!(f, "{between}{}: {why}", place.display())?;
+        }
+        if self.0.is_empty() { f.write_str("this user has no home folder") } else { Ok(()) }
+    }
+}
 
 /// Why a program cannot be run this way.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +65,27 @@ pub enum OffloadError {
         /// The reason, and what to do.
         why: &'static str,
     },
+    /// Corehop itself runs as another user or group than the one who started it.
+    #[error(
+        "corehop is set-user-ID or set-group-ID, and the loader preloads nothing into the programs that such a \
+         process starts: start it as that user, or remove the bit (chmod ug-s)"
+    )]
+    SetId,
+    /// No path that is right for the library.
+    #[error(
+        "the library of off-load has no place that all users of the program can read and only its owner can change: {}. \
+         Change one of these places (owner, chmod go-w, a mount without noexec), or install the library for all users in \
+         /var/lib/corehop by one run of `corehop offload` as root",
+        List(.0)
+    )]
+    NoLibrary(Vec<Refusal>),
+    /// No path that is right for the board.
+    #[error(
+        "the counts of off-load have no place that only this user can change: {}. Change one of these places (owner, \
+         chmod go-w), or name a folder of your own in XDG_RUNTIME_DIR",
+        List(.0)
+    )]
+    NoBoard(Vec<Refusal>),
     /// A core that is offline, or not allowed to this process.
     #[error(
         "CPU {cpu} cannot be an OS core ({reason}): name one that is online and in this process's cpuset"

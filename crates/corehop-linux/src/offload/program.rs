@@ -17,6 +17,12 @@ const HEAD: u64 = 64 << 10;
 
 /// Refuses a program into which the loader preloads nothing.
 pub(super) fn check(program: &OsStr) -> Result<(), OffloadError> {
+    // SAFETY: no arguments.
+    let is_set_id =
+        unsafe { libc::getuid() != libc::geteuid() || libc::getgid() != libc::getegid() };
+    if is_set_id {
+        return Err(OffloadError::SetId);
+    }
     let no_program =
         |source| OffloadError::NoProgram { program: program.to_string_lossy().into(), source };
     let mut path = find(program).map_err(no_program)?;

@@ -2,21 +2,23 @@
 //! The program under way: it is started on the cores that are left to it, signals are passed on, its end is awaited.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::mem::zeroed;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::ptr::null_mut;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use corehop_core::units::{Cpu, CpuList};
-use corehop_shim::board::{Board, Decision, VARIABLE};
+use corehop_shim::board::{Decision, VARIABLE};
+use corehop_shim::tally::{Limits, Tally, Unknown};
 use corehop_switch::policy::CoreSet;
 
-use super::{Covered, LIBRARY, Offload, OffloadError, coverage, program};
+use super::boards::OwnBoard;
+use super::trusted::Readers;
+use super::{Covered, Offload, OffloadError, coverage, library, program};
 use crate::clock::Clock;
 use crate::observe::exit_code;
 use crate::thread;
@@ -26,13 +28,13 @@ use crate::thread;
 pub struct Ended {
     /// The exit code, or 128 plus the signal, as shells say it.
     pub code: u8,
-    /// The board.
-    pub board: Board,
+    /// The counts, or why they are unknown.
+    pub tally: Result<Tally, Unknown>,
     /// The CPUs that the program had while calls were off-loaded.
     pub program_cpus: CpuList,
     /// Ticks of the time-stamp counter in a nanosecond.
     pub ticks_per_ns: f64,
-    /// The calls that qualify by the kernel's count, if it was asked for.
+    /// The calls that qualify by the kernel's count, if it was asked for and the library's is known.
     pub coverage: Option<Vec<Covered>>,
 }
 
@@ -51,17 +53,16 @@ pub(super) fn run(offload: &Offload) -> Result<Ended, OffloadError> {
     let program_cpus = cores(&offload.os_cores, &usable)?;
     let clock = Clock::calibrate(Duration::from_millis(20));
     let ticks_per_ns = clock.hertz() / 1e9;
-    let library = in_memory(c"corehop_shim.so", true).map_err(failed("a file in memory"))?;
-    (&library).write_all(LIBRARY).map_err(failed("a file in memory"))?;
-    let file = in_memory(c"corehop-board", false).map_err(failed("a file in memory"))?;
     let mut wishes = offload.wishes;
     wishes.os_cores = words(&offload.os_cores);
     // Where all calls are off-loaded the program never has the OS cores, and where none is it keeps them. Otherwise the
     // library takes them and gives them back.
     let first_cpus = if wishes.decision == Decision::Always { &program_cpus } else { &usable };
     wishes.free_cpus = if wishes.decision.is_guarded() { words(&usable) } else { [0; 16] };
-    let board = Board::create(&file, &wishes, (ticks_per_ns * 1000.0).round() as u64)
-        .map_err(failed("a file in memory"))?;
+    wishes.ticks_per_microsecond = ((ticks_per_ns * 1000.0).round() as u64).max(1);
+    let readers = Readers::of_programs();
+    let library = library::path(readers)?;
+    let board = OwnBoard::create(&wishes, readers)?;
     let counts = if offload.coverage {
         Some(coverage::begin(&wishes).map_err(OffloadError::NoCount)?)
     } else {
@@ -69,20 +70,24 @@ pub(super) fn run(offload: &Offload) -> Result<Ended, OffloadError> {
     };
     let signals = Held::new();
     let mut command = Command::new(name);
-    command.args(arguments).env("LD_PRELOAD", after_others(&path_of(&library)));
-    command.env(VARIABLE, path_of(&file));
+    command.args(arguments).env("LD_PRELOAD", after_others(&library));
+    command.env(VARIABLE, board.path());
     if offload.output_to_stderr {
         command.stdout(io::stderr());
     }
     begin_with(&mut command, first_cpus, signals.before);
     let no_program =
         |source| OffloadError::NoProgram { program: name.to_string_lossy().into(), source };
+    let begun = Instant::now();
     let mut child = command.spawn().map_err(no_program)?;
     let status = signals.wait(&mut child).map_err(failed("waiting for the program"))?;
-    let coverage = counts.map(|counts| coverage::of(&counts, &board));
+    let elapsed = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let tally = board.tally(&Limits::of(elapsed, ticks_per_ns));
+    let coverage =
+        counts.zip(tally.as_ref().ok()).map(|(counts, tally)| coverage::of(&counts, tally));
     Ok(Ended {
         code: u8::try_from(exit_code(status)).unwrap_or(u8::MAX),
-        board,
+        tally,
         program_cpus,
         ticks_per_ns,
         coverage,
@@ -110,33 +115,14 @@ fn words(cpus: &CpuList) -> [u64; 16] {
     CoreSet::of(&cores).words()
 }
 
-/// A file that has no name in any folder.
-fn in_memory(name: &std::ffi::CStr, executable: bool) -> io::Result<File> {
-    const EXECUTABLE: u32 = 0x10;
-    let flags = if executable { EXECUTABLE } else { 0 };
-    // SAFETY: a string that ends with a zero.
-    let create = |flags| unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | flags) };
-    let mut fd = create(flags);
-    if fd < 0 && executable {
-        // Linux before 6.3 does not know the flag, and needs none.
-        fd = create(0);
-    }
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: it is a new descriptor, and nothing else owns it.
-    Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
-}
-
-/// The path by which another process opens such a file.
-fn path_of(file: &File) -> PathBuf {
-    PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
-}
-
 /// The libraries to preload: those that are asked for already stand before ours, as they see every call and ours makes
-/// some without libc.
+/// some without libc. Ours is there already if this command is off-loaded itself.
 fn after_others(library: &Path) -> OsString {
     let mut all = std::env::var_os("LD_PRELOAD").filter(|it| !it.is_empty()).unwrap_or_default();
+    let mut names = all.as_bytes().split(|byte| b" :".contains(byte));
+    if names.any(|name| name == library.as_os_str().as_bytes()) {
+        return all;
+    }
     if !all.is_empty() {
         all.push(":");
     }

@@ -46,12 +46,12 @@ static BEGIN: extern "C" fn() = begin;
 
 extern "C" fn begin() {
     real::look_up_all();
-    let Some(path) = std::env::var_os(VARIABLE).map(PathBuf::from) else { return };
-    // Without a board the library does nothing: a program that changed its root directory, say.
-    let Ok(board) = Board::open(&path) else { return };
-    let wishes = board.wishes();
+    let Some(folder) = std::env::var_os(VARIABLE).map(PathBuf::from) else { return };
+    // Without a board the library does nothing: the command has ended, say, or the program changed its root directory.
+    let Ok(wishes) = Wishes::read(&folder) else { return };
+    let Ok(board) = Board::open(&folder) else { return };
     let cores = CoreSet::from_words(wishes.os_cores).iter().collect();
-    let guard = Guarding::new(&board, &wishes);
+    let guard = Guarding::new(&wishes);
     board.count(Event::Processes);
     if PROCESS.set(Process { board, wishes, cores, guard }).is_err() {
         return;
@@ -144,8 +144,8 @@ const CALLS_PER_LOOK: u64 = 16;
 const COMPARES: u64 = 4;
 
 impl Guarding {
-    fn new(board: &Board, wishes: &Wishes) -> Self {
-        let guard = fresh(board, wishes);
+    fn new(wishes: &Wishes) -> Self {
+        let guard = fresh(wishes);
         Self {
             busy: AtomicBool::new(false),
             rule: AtomicU64::new(word(&guard)),
@@ -161,7 +161,7 @@ impl Guarding {
 
     /// Called where no other thread is.
     fn restart(&self, process: &Process) {
-        let guard = fresh(&process.board, &process.wishes);
+        let guard = fresh(&process.wishes);
         self.rule.store(word(&guard), Ordering::Relaxed);
         // A program that the child turns into would keep the parent's CPUs for ever.
         let confined = self.confined.swap(false, Ordering::Relaxed);
@@ -238,10 +238,10 @@ fn word(guard: &Guard) -> u64 {
     guard.rule() as u64 | if guard.compares() { COMPARES } else { 0 }
 }
 
-fn fresh(board: &Board, wishes: &Wishes) -> Guard {
+fn fresh(wishes: &Wishes) -> Guard {
     let first = match wishes.decision {
         Decision::Predicted => Rule::Predicted,
         _ => Rule::All,
     };
-    Guard::new(Pace::usual(board.ticks_per_microsecond()), first)
+    Guard::new(Pace::usual(wishes.ticks_per_microsecond), first)
 }

@@ -204,9 +204,10 @@ impl Args {
         Wishes {
             mechanism: self.mechanism,
             flags: if self.policy.is_empty() { Policy::Af as u32 } else { self.flags() },
-            // Both are set by `Offload`.
+            // These three are set by `Offload`.
             os_cores: [0; 16],
             free_cpus: [0; 16],
+            ticks_per_microsecond: 1,
             spin_limit_ns: self.spin.map_or(u64::MAX, |us| us * 1000),
             decision: match self.decide {
                 Decide::Predicted => Decision::Predicted,

@@ -6,9 +6,8 @@ use std::fmt::Write as _;
 use corehop_core::report::figure::Table;
 use corehop_core::report::table::plain;
 use corehop_core::units::CpuList;
-use corehop_linux::offload::{Board, Call, Count, Covered, Ended, Event, Offload};
+use corehop_linux::offload::{Call, Count, Covered, Ended, Event, Offload, Tally};
 use serde::Serialize;
-use std::sync::atomic::Ordering;
 
 /// The answer.
 #[derive(Debug, Serialize)]
@@ -20,20 +19,30 @@ pub(super) struct Answer {
     os_cores: CpuList,
     program_cpus: CpuList,
     mechanism: String,
+    /// Why all that follows is null.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unknown: Option<String>,
+    #[serde(flatten)]
+    counted: Counted,
+}
+
+/// What was counted. All of it is null if the program changed the file of its counts.
+#[derive(Debug, Default, Serialize)]
+struct Counted {
     /// Calls of the list, of any size.
-    calls: u64,
+    calls: Option<u64>,
     /// Those of the threshold's size or without a size.
-    qualifying: u64,
-    offloaded: u64,
+    qualifying: Option<u64>,
+    offloaded: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     coverage: Option<Coverage>,
-    guard: Guard,
-    processes: u64,
-    partners: u64,
-    without_partner: u64,
-    private_threads: u64,
-    uncounted_threads: u64,
-    by_call: Vec<OfCall>,
+    guard: Option<Guard>,
+    processes: Option<u64>,
+    partners: Option<u64>,
+    without_partner: Option<u64>,
+    private_threads: Option<u64>,
+    uncounted_threads: Option<u64>,
+    by_call: Option<Vec<OfCall>>,
 }
 
 /// The calls that qualify by the kernel's count, and those of them that came to the library.
@@ -94,21 +103,8 @@ struct OfCall {
 }
 
 pub(super) fn of(ended: &Ended, offload: &Offload) -> Answer {
-    let board = &ended.board;
-    let by_call: Vec<OfCall> =
-        Call::ALL.into_iter().filter_map(|call| of_call(board, call, ended.ticks_per_ns)).collect();
-    let sum = |of: fn(&OfCall) -> u64| by_call.iter().map(of).sum::<u64>();
-    let event = |event| board.event(event).load(Ordering::Relaxed);
-    let turned_off = event(Event::TurnedOff);
-    let seconds = event(Event::UntilTurnedOff) as f64 / ended.ticks_per_ns / 1e9;
-    let guard = Guard {
-        turned_off,
-        after_seconds: (turned_off > 0).then_some(seconds),
-        loss_percent: (turned_off > 0).then_some(event(Event::Loss) as f64 / 10.0),
-        unused: event(Event::Unused),
-        sent_all: event(Event::SentAll),
-        gain_percent: (event(Event::SentAll) > 0).then_some(event(Event::Gain) as f64 / 10.0),
-    };
+    let coverage = ended.coverage.as_deref().map(Coverage::of);
+    let counted = ended.tally.as_ref().map(|tally| counted(tally, ended.ticks_per_ns));
     Answer {
         schema: "corehop-offload",
         version: 1,
@@ -117,17 +113,44 @@ pub(super) fn of(ended: &Ended, offload: &Offload) -> Answer {
         os_cores: offload.os_cores.clone(),
         program_cpus: ended.program_cpus.clone(),
         mechanism: format!("v{}", offload.wishes.mechanism),
+        unknown: counted.as_ref().err().map(ToString::to_string),
+        counted: Counted { coverage, ..counted.unwrap_or_default() },
+    }
+}
+
+fn counted(tally: &Tally, ticks_per_ns: f64) -> Counted {
+    let by_call: Vec<OfCall> =
+        Call::ALL.into_iter().filter_map(|call| of_call(tally, call, ticks_per_ns)).collect();
+    let sum = |of: fn(&OfCall) -> u64| Some(by_call.iter().map(of).sum::<u64>());
+    let event = |event| Some(tally.event(event));
+    Counted {
         calls: sum(|it| it.calls),
         qualifying: sum(|it| it.calls - it.small),
         offloaded: sum(|it| it.offloaded),
-        coverage: ended.coverage.as_deref().map(Coverage::of),
-        guard,
+        coverage: None,
+        guard: Some(Guard::of(tally, ticks_per_ns)),
         processes: event(Event::Processes),
         partners: event(Event::Partners),
         without_partner: event(Event::WithoutPartner),
         private_threads: event(Event::Private),
         uncounted_threads: event(Event::WithoutRow),
-        by_call,
+        by_call: Some(by_call),
+    }
+}
+
+impl Guard {
+    fn of(tally: &Tally, ticks_per_ns: f64) -> Self {
+        let event = |event| tally.event(event);
+        let (turned_off, sent_all) = (event(Event::TurnedOff), event(Event::SentAll));
+        let seconds = event(Event::UntilTurnedOff) as f64 / ticks_per_ns / 1e9;
+        Self {
+            turned_off,
+            after_seconds: (turned_off > 0).then_some(seconds),
+            loss_percent: (turned_off > 0).then_some(event(Event::Loss) as f64 / 10.0),
+            unused: event(Event::Unused),
+            sent_all,
+            gain_percent: (sent_all > 0).then_some(event(Event::Gain) as f64 / 10.0),
+        }
     }
 }
 
@@ -162,8 +185,8 @@ impl Coverage {
     }
 }
 
-fn of_call(board: &Board, call: Call, ticks_per_ns: f64) -> Option<OfCall> {
-    let count = |count| board.total(call, count);
+fn of_call(tally: &Tally, call: Call, ticks_per_ns: f64) -> Option<OfCall> {
+    let count = |count| tally.total(call, count);
     let mean = |timed, ticks| {
         let timed = count(timed);
         (timed > 0).then(|| count(ticks) as f64 / timed as f64 / ticks_per_ns)
@@ -188,14 +211,15 @@ fn of_call(board: &Board, call: Call, ticks_per_ns: f64) -> Option<OfCall> {
 
 /// The answer for a terminal: a table, and one sentence for each thing to know.
 pub(super) fn text(answer: &Answer) -> String {
-    let mut text = plain(&table(answer));
+    let mut text =
+        answer.counted.by_call.as_deref().map(table).as_ref().map(plain).unwrap_or_default();
     for sentence in sentences(answer) {
         writeln!(text, "{sentence}").ok();
     }
     text
 }
 
-fn table(answer: &Answer) -> Table {
+fn table(by_call: &[OfCall]) -> Table {
     let columns = [
         "call",
         "calls",
@@ -227,61 +251,73 @@ fn table(answer: &Answer) -> Table {
         row.extend([mean(it.here_ns), mean(it.there_ns)]);
         row
     };
-    table.rows = answer.by_call.iter().map(row).collect();
+    table.rows = by_call.iter().map(row).collect();
     table
 }
 
 fn sentences(answer: &Answer) -> Vec<String> {
-    let Answer { qualifying, offloaded, mechanism, os_cores, .. } = answer;
+    let Answer { mechanism, os_cores, counted, .. } = answer;
     let mut all = Vec::new();
-    all.push(match *qualifying {
-        0 => "No call qualified: none is as large as the threshold, and none has no size.".to_owned(),
-        _ => format!(
+    all.extend(answer.unknown.as_ref().map(|why| {
+        format!(
+            "The counts are unknown, because the program changed the file that holds them: {why}."
+        )
+    }));
+    all.extend(counted.offloaded.zip(counted.qualifying).map(|counts| match counts {
+        (_, 0) => "No call qualified: none is as large as the threshold, and none has no size.".to_owned(),
+        (offloaded, qualifying) => format!(
             "{offloaded} of {qualifying} calls that qualify were made on CPU {os_cores}, by {mechanism}."
         ),
-    });
-    all.extend(answer.coverage.as_ref().map(Coverage::sentence));
-    if let (Some(seconds), Some(loss)) = (answer.guard.after_seconds, answer.guard.loss_percent) {
-        all.push(format!(
-            "The guard turned off-load off after {seconds:.2} s: with it the program got on {loss:.1} % slower. \
-             (Turned off {} times, over all processes and trials.)",
-            answer.guard.turned_off
-        ));
-    }
-    if answer.guard.unused > 0 {
-        all.push(format!(
-            "Recent timings kept nearly all calls on the program's own CPUs, so that the guard turned off-load off. \
-             ({} times, over all processes and trials.)",
-            answer.guard.unused
-        ));
-    }
-    if let Some(gain) = answer.guard.gain_percent {
-        all.push(format!(
-            "The guard had all calls off-loaded, against the prediction: the program got on \
-             {gain:.1} % faster with it. ({} times, over all processes and trials.)",
-            answer.guard.sent_all
-        ));
-    }
-    let mut of_some = |count: u64, what: &str| {
-        if count > 0 {
-            all.push(format!("{count} {what}"));
-        }
+    }));
+    all.extend(counted.coverage.as_ref().map(Coverage::sentence));
+    all.extend(counted.guard.iter().flat_map(Guard::sentences));
+    let mut of_some = |count: Option<u64>, what: &str| {
+        all.extend(count.filter(|&count| count > 0).map(|count| format!("{count} {what}")));
     };
     of_some(
-        answer.without_partner,
+        counted.without_partner,
         "attempts to start a partner thread failed: those calls stayed.",
     );
     of_some(
-        answer.private_threads,
+        counted.private_threads,
         "threads have credentials, namespaces or filters of their own: their calls stayed.",
     );
-    of_some(answer.uncounted_threads, "threads beyond 1024 at a time are not in the table.");
-    if answer.processes == 0 {
+    of_some(counted.uncounted_threads, "threads beyond 1024 at a time are not in the table.");
+    if counted.processes == Some(0) {
         all.push(
-            "The library was not loaded: the program is started by one that clears its environment, or \
-             /proc is not mounted."
+            "The library was not loaded: the program is started by another one that clears its environment, that \
+             changes its root directory, or whose rights differ from its caller's (set-user-ID, capabilities, a \
+             security module), so that the loader preloads nothing."
                 .to_owned(),
         );
     }
     all
+}
+
+impl Guard {
+    fn sentences(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        if let (Some(seconds), Some(loss)) = (self.after_seconds, self.loss_percent) {
+            all.push(format!(
+                "The guard turned off-load off after {seconds:.2} s: with it the program got on {loss:.1} % slower. \
+                 (Turned off {} times, over all processes and trials.)",
+                self.turned_off
+            ));
+        }
+        if self.unused > 0 {
+            all.push(format!(
+                "Recent timings kept nearly all calls on the program's own CPUs, so that the guard turned off-load off. \
+                 ({} times, over all processes and trials.)",
+                self.unused
+            ));
+        }
+        if let Some(gain) = self.gain_percent {
+            all.push(format!(
+                "The guard had all calls off-loaded, against the prediction: the program got on \
+                 {gain:.1} % faster with it. ({} times, over all processes and trials.)",
+                self.sent_all
+            ));
+        }
+        all
+    }
 }
