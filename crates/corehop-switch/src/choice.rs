@@ -20,7 +20,7 @@ const TRIED: [Mechanism; 4] =
 pub(crate) fn cheapest(switch: &mut Switch, limit: u64, options: &Options) {
     let mut costs = Vec::new();
     for mechanism in TRIED {
-        match switch.try_start(mechanism, limit, options.patience_ns) {
+        match switch.try_start(mechanism, limit, options) {
             Ok(()) => costs.push((mechanism, cost(switch))),
             Err(error) if mechanism == Mechanism::Linked => switch.note(Fallback::Ring(error)),
             Err(error) => switch.note(Fallback::Resources(error)),

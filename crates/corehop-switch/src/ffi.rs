@@ -60,6 +60,7 @@ impl COptions {
             flags: Flags::from_bits(self.flags)?,
             spin_limit_ns: (self.spin_limit_ns != USUAL).then_some(self.spin_limit_ns),
             patience_ns: self.patience_ns,
+            ..Options::default()
         })
     }
 }

@@ -33,6 +33,7 @@ mod sync;
 mod library {
     pub use crate::ffi::*;
     pub use crate::hop::{Hop, HopRefused};
+    pub use crate::leash::Leash;
     pub use crate::mechanism::Mechanism;
     pub use crate::options::{Fallback, Options};
     pub use crate::partner::Function;
@@ -48,6 +49,8 @@ mod choice;
 mod ffi;
 #[cfg(all(feature = "library", not(loom)))]
 mod hop;
+#[cfg(all(feature = "library", not(loom)))]
+mod leash;
 #[cfg(all(feature = "library", not(loom)))]
 mod line;
 #[cfg(all(feature = "library", not(loom)))]

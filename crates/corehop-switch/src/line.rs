@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The caller's side of one partner: posts calls and waits for results.
 
+use std::ffi::{CString, c_void};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::thread::JoinHandle;
-use std::{io, thread};
 
 use crate::budget::Budget;
 use crate::lane::{ASLEEP, Call, Doorbell, Follower, Lane, Place};
+use crate::leash::Leash;
 use crate::mechanism::Mechanism;
+use crate::options::Options;
 use crate::partner::{self, GLANCES, Partner, SLOTS};
 use crate::policy::CoreSet;
-use crate::sys::{self, Witness};
+use crate::sys::{self, Thread, Witness};
 use crate::uring::Exchanger;
 
 /// A caller yields for so long before it sleeps, in nanoseconds: a wake-up of its own would cost as much.
@@ -68,11 +70,55 @@ impl Start {
     }
 }
 
+/// The beginnings of a partner: its thread borrows them to its end.
+#[derive(Debug)]
+struct Origin {
+    core: usize,
+    name: CString,
+    lane: Lane<SLOTS>,
+    mechanism: Mechanism,
+    limit: u64,
+    leash: Option<&'static Leash>,
+    /// The partner's thread, once it runs.
+    thread: AtomicI32,
+    start: Start,
+}
+
+impl Origin {
+    fn exchanger(&self) -> io::Result<Option<Exchanger>> {
+        (self.mechanism == Mechanism::Linked).then(Exchanger::open).transpose()
+    }
+
+    /// The partner's thread.
+    fn run(&self) {
+        self.thread.store(sys::thread(), Ordering::Relaxed);
+        if let Some(leash) = self.leash {
+            leash.begin();
+        }
+        sys::let_filters_answer();
+        sys::name(&self.name);
+        let moved = sys::set_affinity(&CoreSet::of(&[self.core]));
+        let outcome = moved.and_then(|()| self.exchanger());
+        self.start.report(&outcome);
+        let Ok(exchanger) = outcome else { return };
+        let Self { ref lane, mechanism, limit, leash, .. } = *self;
+        let (budget, calls) = (Budget::new(limit), Follower::new(lane));
+        Partner { lane, calls, mechanism, budget, limit, exchanger, leash }.serve();
+    }
+}
+
+extern "C" fn serve(origin: *mut c_void) -> *mut c_void {
+    // SAFETY: a line has joined this thread before it frees the origin.
+    unsafe { &*origin.cast::<Origin>() }.run();
+    std::ptr::null_mut()
+}
+
 /// One partner, as its caller sees it.
 #[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) core: usize,
-    lane: Arc<Lane<SLOTS>>,
+    /// The partner's, too, until it has been joined.
+    origin: Arc<Origin>,
     mechanism: Mechanism,
     /// The number of the last call of the express slot.
     express: u64,
@@ -84,7 +130,7 @@ pub(crate) struct Line {
     limit: u64,
     patience: u64,
     exchanger: Option<Exchanger>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Thread>,
 }
 
 impl Line {
@@ -92,47 +138,59 @@ impl Line {
     ///
     /// # Errors
     ///
-    /// The core is offline or not allowed, or there is no thread or ring left.
+    /// The core is offline or not allowed, or there is no thread, ring or leash left.
     pub(crate) fn open(
         core: usize,
         mechanism: Mechanism,
         limit: u64,
-        patience: u64,
+        options: &Options,
     ) -> io::Result<Self> {
-        let exchanger = move || (mechanism == Mechanism::Linked).then(Exchanger::open).transpose();
-        let own = exchanger()?;
-        let lane = Arc::new(Lane::new());
         // The kernel's steps take the place of a spin in V2 and V3.
         let spins = matches!(mechanism, Mechanism::Polling | Mechanism::Adaptive);
         let limit = if spins { limit } else { 0 };
-        let start = Arc::new(Start::new());
-        let (its_lane, its_start) = (Arc::clone(&lane), Arc::clone(&start));
-        let serve = move || {
-            let outcome = sys::set_affinity(&CoreSet::of(&[core])).and_then(|()| exchanger());
-            its_start.report(&outcome);
-            let Ok(exchanger) = outcome else { return };
-            let budget = Budget::new(limit);
-            let (lane, calls) = (&*its_lane, Follower::new(&its_lane));
-            Partner { lane, calls, mechanism, budget, limit, exchanger }.serve();
-        };
-        let thread = sys::without_signals(|| {
-            thread::Builder::new().name(format!("corehop-{core}")).spawn(serve)
-        })?;
-        start.wait()?;
-        let budget = Budget::new(limit);
-        Ok(Self {
+        let (start, thread, lane) = (Start::new(), AtomicI32::new(0), Lane::new());
+        let name = CString::new(format!("corehop-{core}"))?;
+        let mut origin =
+            Arc::new(Origin { core, name, lane, mechanism, limit, leash: None, thread, start });
+        let exchanger = origin.exchanger()?;
+        let bell = origin.lane.partner.0.word().as_ptr() as usize;
+        if let (false, Some(origin)) = (options.leashes.is_empty(), Arc::get_mut(&mut origin)) {
+            let leash = Leash::take(options.leashes, bell);
+            origin.leash = Some(leash.ok_or(io::Error::from_raw_os_error(libc::EAGAIN))?);
+        }
+        let mut line = Self {
             core,
-            lane,
+            origin,
             mechanism,
             express: 0,
             last: 0,
             outstanding: 0,
-            budget,
+            budget: Budget::new(limit),
             limit,
-            patience,
-            exchanger: own,
-            thread: Some(thread),
-        })
+            patience: options.patience_ns,
+            exchanger,
+            thread: None,
+        };
+        line.start().inspect_err(|_| line.end())?;
+        Ok(line)
+    }
+
+    fn start(&mut self) -> io::Result<()> {
+        let origin = Arc::as_ptr(&self.origin).cast_mut().cast();
+        // SAFETY: the partner only reads the origin, which `end` keeps until the thread has been joined.
+        self.thread = Some(unsafe { Thread::start(serve, origin) }?);
+        self.origin.start.wait()
+    }
+
+    /// Waits until the partner, which is ending, is gone from the kernel's list of threads, too.
+    fn end(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            thread.join();
+            sys::await_end(self.origin.thread.load(Ordering::Relaxed));
+        }
+        if let Some(leash) = self.origin.leash {
+            leash.release();
+        }
     }
 
     /// Whether the partner has calls whose results have not been taken.
@@ -156,7 +214,7 @@ impl Line {
     #[inline]
     pub(crate) fn submit(&mut self, call: Call) -> Option<u64> {
         let seq = self.place()?;
-        self.lane.ring(seq).post(call);
+        self.origin.lane.ring(seq).post(call);
         self.wake();
         Some(seq)
     }
@@ -164,8 +222,8 @@ impl Line {
     /// Wakes the partner if it sleeps; without a call, ahead of need.
     #[inline]
     pub(crate) fn wake(&self) {
-        if self.mechanism != Mechanism::Polling && self.lane.partner.0.ring() {
-            sys::futex_wake(self.lane.partner.0.word());
+        if self.mechanism != Mechanism::Polling && self.origin.lane.partner.0.ring() {
+            sys::futex_wake(self.origin.lane.partner.0.word());
         }
     }
 
@@ -178,10 +236,10 @@ impl Line {
         } else {
             Place::Ring(self.place()?)
         };
-        self.lane.slot(place).post(call);
-        let asleep = self.mechanism != Mechanism::Polling && self.lane.partner.0.ring();
+        self.origin.lane.slot(place).post(call);
+        let asleep = self.mechanism != Mechanism::Polling && self.origin.lane.partner.0.ring();
         if asleep && self.exchanger.is_none() {
-            sys::futex_wake(self.lane.partner.0.word());
+            sys::futex_wake(self.origin.lane.partner.0.word());
         }
         Some(self.settle(place, asleep, witness))
     }
@@ -195,7 +253,7 @@ impl Line {
     /// Waits. `asleep` says that the partner was found asleep, and with an exchanger that it has yet to be woken.
     #[inline]
     fn settle(&mut self, place: Place, asleep: bool, witness: &Witness) -> Settled {
-        let slot = self.lane.slot(place);
+        let slot = self.origin.lane.slot(place);
         let glances = if self.limit > 0 && !asleep { GLANCES } else { 1 };
         let value = (0..glances).find_map(|_| slot.result());
         let settled = match value {
@@ -237,7 +295,7 @@ impl Line {
             Mechanism::Adaptive if self.limit > 0 => self.patience.min(YIELDS_FOR),
             _ => 0,
         };
-        let slot = self.lane.slot(place);
+        let slot = self.origin.lane.slot(place);
         let mut waited = sys::now() - begun;
         while waited < most {
             let spins = waited < budget;
@@ -263,10 +321,10 @@ impl Line {
                 self.sleep(place, left, &mut wake);
             }
             if wake {
-                sys::futex_wake(self.lane.partner.0.word());
+                sys::futex_wake(self.origin.lane.partner.0.word());
                 wake = false;
             }
-            if let Some(value) = self.lane.slot(place).result() {
+            if let Some(value) = self.origin.lane.slot(place).result() {
                 return Some(Settled::There(value));
             }
             if left == 0 {
@@ -280,13 +338,13 @@ impl Line {
         if self.mechanism == Mechanism::Polling {
             return sys::nap(nanoseconds.min(NAP));
         }
-        let bell = &self.lane.caller.0;
-        if !bell.lie_down(|| self.lane.slot(place).result().is_some()) {
+        let bell = &self.origin.lane.caller.0;
+        if !bell.lie_down(|| self.origin.lane.slot(place).result().is_some()) {
             return;
         }
         match &mut self.exchanger {
             Some(ring) => {
-                let wake = std::mem::take(wake).then_some(self.lane.partner.0.word());
+                let wake = std::mem::take(wake).then_some(self.origin.lane.partner.0.word());
                 ring.exchange(wake, (bell.word(), ASLEEP), nanoseconds);
             }
             None => sys::futex_wait(bell.word(), ASLEEP, nanoseconds),
@@ -296,8 +354,8 @@ impl Line {
 
     /// Takes a call back that has not been taken; otherwise its function is running, and its result will come.
     fn take_back(&mut self, place: Place) -> Settled {
-        if self.lane.slot(place).take_back() {
-            return Settled::TakenBack(self.lane.slot(place).call());
+        if self.origin.lane.slot(place).take_back() {
+            return Settled::TakenBack(self.origin.lane.slot(place).call());
         }
         loop {
             let deadline = sys::now().saturating_add(LONGEST_SLEEP);
@@ -309,8 +367,8 @@ impl Line {
 
     /// In a child: the calls that the parent's partner had not taken when the process was forked are the child's own.
     fn left_behind(&mut self, place: Place) -> Settled {
-        if self.lane.slot(place).take_back() {
-            Settled::TakenBack(self.lane.slot(place).call())
+        if self.origin.lane.slot(place).take_back() {
+            Settled::TakenBack(self.origin.lane.slot(place).call())
         } else {
             Settled::Lost
         }
@@ -332,17 +390,15 @@ impl Line {
 
     /// Ends the partner. No call is outstanding.
     pub(crate) fn close(&mut self, witness: &Witness) {
-        let Some(thread) = self.thread.take() else { return };
         if witness.forked() {
             // The thread is the parent's: there is nothing to join, and its lane may look busy for ever.
-            std::mem::forget(thread);
+            self.thread = None;
             return;
         }
-        if self.lane.close() {
-            sys::futex_wake(self.lane.partner.0.word());
+        if self.origin.lane.close() {
+            sys::futex_wake(self.origin.lane.partner.0.word());
         }
-        // A partner's functions do not unwind.
-        drop(thread.join());
+        self.end();
     }
 }
 

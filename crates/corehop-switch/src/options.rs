@@ -3,6 +3,7 @@
 
 use std::{fmt, io};
 
+use crate::leash::Leash;
 use crate::mechanism::Mechanism;
 use crate::policy::{CoreSet, Flags};
 
@@ -19,6 +20,9 @@ pub struct Options {
     pub spin_limit_ns: Option<u64>,
     /// A call that the other core has not taken after so many nanoseconds runs on the caller's core.
     pub patience_ns: u64,
+    /// Places for [leashes](Leash): each partner takes one, and a partner that finds none does not start. Empty: partners
+    /// without leashes, which only their switch can end.
+    pub leashes: &'static [Leash],
 }
 
 impl Default for Options {
@@ -29,6 +33,7 @@ impl Default for Options {
             flags: Flags::AFFINITY,
             spin_limit_ns: None,
             patience_ns: 10_000_000,
+            leashes: &[],
         }
     }
 }

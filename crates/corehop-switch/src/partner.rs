@@ -5,6 +5,7 @@ use std::ffi::c_void;
 
 use crate::budget::Budget;
 use crate::lane::{ASLEEP, Call, Follower, Lane};
+use crate::leash::Leash;
 use crate::mechanism::Mechanism;
 use crate::sys;
 use crate::uring::Exchanger;
@@ -30,22 +31,41 @@ pub(crate) struct Partner<'a> {
     /// The limit of the budget, in nanoseconds.
     pub(crate) limit: u64,
     pub(crate) exchanger: Option<Exchanger>,
+    pub(crate) leash: Option<&'static Leash>,
 }
 
 impl Partner<'_> {
-    /// Carries calls out until the lane is closed and empty.
+    /// Carries calls out until the lane is closed, or the leash pulled, and nothing is posted.
     pub(crate) fn serve(&mut self) {
         loop {
             if let Some((slot, call)) = self.calls.take() {
                 // SAFETY: the caller posted a function and its argument, and they live until the reply.
                 slot.reply(unsafe { run(call) });
                 self.wake_caller();
-            } else if self.lane.closing() && !self.calls.posted() {
+            } else if self.ends() && !self.calls.posted() {
                 return;
             } else {
                 self.idle(false);
             }
         }
+    }
+
+    /// Whether the leash is pulled: that does not close the lane.
+    #[inline]
+    fn is_pulled(&self) -> bool {
+        self.leash.is_some_and(Leash::is_pulled)
+    }
+
+    /// Whether to end once nothing is posted.
+    #[inline]
+    fn ends(&self) -> bool {
+        self.lane.closing() || self.is_pulled()
+    }
+
+    /// Whether a call has been posted, or this thread is to end.
+    #[inline]
+    fn news(&self) -> bool {
+        self.calls.news() || self.is_pulled()
     }
 
     /// Wakes a caller that sleeps. With an exchanger, that waits for this thread's own sleep if that is now.
@@ -89,10 +109,10 @@ impl Partner<'_> {
     /// Polls for at most so many nanoseconds. True if there is news.
     fn spin(&self, nanoseconds: u64, begun: u64) -> bool {
         if nanoseconds == 0 {
-            return self.calls.news();
+            return self.news();
         }
         loop {
-            if self.glance() || self.lane.closing() {
+            if self.glance() || self.ends() {
                 return true;
             }
             if sys::now() - begun >= nanoseconds {
@@ -106,7 +126,7 @@ impl Partner<'_> {
     fn sleep(&mut self, mut wake: bool) {
         let (lane, caller) = (self.lane, self.lane.caller.0.word());
         let bell = &lane.partner.0;
-        while bell.lie_down(|| self.calls.news()) {
+        while bell.lie_down(|| self.news()) {
             match &mut self.exchanger {
                 Some(ring) => {
                     let wake = std::mem::take(&mut wake).then_some(caller);
@@ -116,7 +136,7 @@ impl Partner<'_> {
             }
             let woken = !bell.sleeps();
             bell.get_up();
-            if self.calls.news() || (woken && self.spin(self.limit, sys::now())) {
+            if self.news() || (woken && self.spin(self.limit, sys::now())) {
                 break;
             }
         }

@@ -164,7 +164,7 @@ impl Switch {
     /// Starts the partners of a mechanism in place of those that there are.
     pub(crate) fn start(&mut self, mechanism: Mechanism, limit: u64, options: &Options) {
         self.stop();
-        match self.try_start(mechanism, limit, options.patience_ns) {
+        match self.try_start(mechanism, limit, options) {
             Ok(()) => self.mechanism = mechanism,
             Err(error) if mechanism == Mechanism::Linked => {
                 self.fallbacks.push(Fallback::Ring(error));
@@ -184,13 +184,13 @@ impl Switch {
         &mut self,
         mechanism: Mechanism,
         limit: u64,
-        patience: u64,
+        options: &Options,
     ) -> io::Result<()> {
         self.stop();
         if mechanism.has_partner() {
             self.witness = Some(Witness::new()?);
             for core in self.os.iter() {
-                self.lines.push(Line::open(core, mechanism, limit, patience)?);
+                self.lines.push(Line::open(core, mechanism, limit, options)?);
             }
         }
         self.mechanism = mechanism;
@@ -475,9 +475,11 @@ impl Drop for Return {
 
 /// Whether a thread of this process may run on the core: a short-lived one tries.
 fn allowed(core: usize) -> io::Result<()> {
-    let attempt = move || sys::set_affinity(&CoreSet::of(&[core]));
+    let attempt = move || (sys::thread(), sys::set_affinity(&CoreSet::of(&[core])));
     let thread = sys::without_signals(|| thread::Builder::new().spawn(attempt))?;
-    thread.join().unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::Other)))
+    let (thread, outcome) = thread.join().map_err(|_| io::Error::from(io::ErrorKind::Other))?;
+    sys::await_end(thread);
+    outcome
 }
 
 /// A closure, and the place for its outcome.

@@ -55,6 +55,114 @@ pub(crate) fn nap(nanoseconds: u64) {
     unsafe { libc::nanosleep(&timespec(nanoseconds), ptr::null_mut()) };
 }
 
+/// Sleeps for so many nanoseconds, or until a signal; no cancellation ends it.
+pub(crate) fn pause(nanoseconds: u64) {
+    futex_wait(&AtomicU32::new(0), 0, nanoseconds);
+}
+
+/// The number of this process.
+pub(crate) fn process() -> i32 {
+    // SAFETY: no arguments.
+    unsafe { libc::getpid() }
+}
+
+/// The number of the calling thread.
+pub(crate) fn thread() -> i32 {
+    // SAFETY: no arguments.
+    unsafe { libc::gettid() }
+}
+
+/// Whether the kernel has this thread of the process no more: it keeps a thread for a moment after a join.
+pub(crate) fn is_gone(thread: i32) -> bool {
+    let mut words = CoreSet::EMPTY.words();
+    let (size, to) = (size_of_val(&words), words.as_mut_ptr());
+    // SAFETY: the kernel writes at most the given number of bytes.
+    let outcome = unsafe { libc::syscall(libc::SYS_sched_getaffinity, thread, size, to) };
+    if outcome >= 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH) {
+        return false;
+    }
+    // The kernel takes the number away before the thread leaves the list of the process, both under a lock that this call
+    // takes, too.
+    // SAFETY: all zeroes are a set; the kernel writes it.
+    unsafe {
+        let mut pending: libc::sigset_t = std::mem::zeroed();
+        libc::sigpending(&raw mut pending);
+    }
+    true
+}
+
+/// Waits until the kernel has this thread, which has been joined, no more: for a second at most, as its number may be
+/// another thread's by then.
+pub(crate) fn await_end(thread: i32) {
+    let deadline = now() + 1_000_000_000;
+    while !is_gone(thread) && now() < deadline {
+        pause(20_000);
+    }
+}
+
+/// A thread that runs a function on borrowed memory.
+///
+/// On its way out it frees nothing and takes no lock that another thread can hold: a signal handler can wait for its end,
+/// whatever the handler interrupted. A thread of the standard library frees memory of its creator.
+#[derive(Debug)]
+pub(crate) struct Thread(libc::pthread_t);
+
+/// The function of a thread.
+pub(crate) type Run = extern "C" fn(*mut libc::c_void) -> *mut libc::c_void;
+
+/// The size of a thread's stack, in bytes, as the standard library has it.
+const STACK: usize = 2 << 20;
+
+impl Thread {
+    /// Starts a thread that takes no signals.
+    ///
+    /// # Errors
+    ///
+    /// There is no thread or memory left.
+    ///
+    /// # Safety
+    ///
+    /// The function may be run with this argument on another thread, until [`Self::join`] has returned.
+    pub(crate) unsafe fn start(function: Run, argument: *mut libc::c_void) -> io::Result<Self> {
+        // SAFETY: the attributes are initialised before they are used; the rest is by the caller.
+        let (outcome, thread) = without_signals(|| unsafe {
+            let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
+            let mut thread = 0;
+            libc::pthread_attr_init(&raw mut attributes);
+            libc::pthread_attr_setstacksize(&raw mut attributes, STACK);
+            let outcome =
+                libc::pthread_create(&raw mut thread, &raw const attributes, function, argument);
+            libc::pthread_attr_destroy(&raw mut attributes);
+            (outcome, thread)
+        });
+        if outcome == 0 { Ok(Self(thread)) } else { Err(io::Error::from_raw_os_error(outcome)) }
+    }
+
+    /// Waits for the end of the thread.
+    pub(crate) fn join(self) {
+        // SAFETY: a thread that was started, and is joined once.
+        unsafe { libc::pthread_join(self.0, ptr::null_mut()) };
+    }
+}
+
+/// Gives the calling thread a name of at most 15 bytes.
+pub(crate) fn name(name: &std::ffi::CStr) {
+    // SAFETY: this thread, and a string that ends with a zero.
+    unsafe { libc::pthread_setname_np(libc::pthread_self(), name.as_ptr()) };
+}
+
+/// Lets SIGSYS reach the calling thread. A filter answers a call by it, and libpsx has each thread give up rights in its
+/// handler: a partner that blocked it would be killed by the one and keep its rights from the other.
+pub(crate) fn let_filters_answer() {
+    // SAFETY: the set is initialised before it is read.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGSYS);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, ptr::null_mut());
+    }
+}
+
 /// The monotonic clock, in nanoseconds.
 #[inline]
 pub(crate) fn now() -> u64 {
@@ -88,14 +196,14 @@ pub(crate) fn futex_wait(word: &AtomicU32, value: u32, nanoseconds: u64) {
 
 /// Wakes the thread that sleeps on the word, if there is one.
 pub(crate) fn futex_wake(word: &AtomicU32) {
+    futex_wake_at(word.as_ptr() as usize);
+}
+
+/// Wakes the thread that sleeps on the word at this address, if there is one. There need not be such a word any more.
+pub(crate) fn futex_wake_at(address: usize) {
     // SAFETY: the kernel only uses the address.
     unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-            1,
-        )
+        libc::syscall(libc::SYS_futex, address, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1)
     };
 }
 

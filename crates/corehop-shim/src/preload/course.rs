@@ -179,10 +179,10 @@ impl Course {
 }
 
 /// The thread's `errno`, as it was: waiting for a partner and starting one change it.
-struct Errno(i32);
+pub(super) struct Errno(i32);
 
 impl Errno {
-    fn kept() -> Self {
+    pub(super) fn kept() -> Self {
         // SAFETY: this thread's own.
         Self(unsafe { *libc::__errno_location() })
     }

@@ -53,17 +53,19 @@ impl Signals {
         Self(bits)
     };
 
-    /// The signals that this thread blocks.
-    pub(super) fn blocked() -> Self {
-        let mut now = 0;
-        mask(0, std::ptr::null(), &raw mut now);
-        Self(now)
-    }
-
     /// Blocks signals and returns those that were blocked before.
     pub(super) fn hold() -> Self {
-        let (held, mut before) = (Self::HELD.0, 0);
-        mask(libc::SIG_BLOCK, &raw const held, &raw mut before);
+        Self::HELD.block()
+    }
+
+    /// The same, with the one by which libpsx has each thread give up rights.
+    pub(super) fn hold_filters() -> Self {
+        Self(Self::HELD.0 | 1 << (libc::SIGSYS - 1)).block()
+    }
+
+    fn block(self) -> Self {
+        let mut before = 0;
+        mask(libc::SIG_BLOCK, &raw const self.0, &raw mut before);
         Self(before)
     }
 

@@ -1,21 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions after which a thread may differ from its partner: it makes its calls itself from then on.
+//! Functions that change the rights of a thread, or otherwise what its calls may do: its partner has those from before.
 //!
-//! Credentials by glibc's own functions (`setuid` and its kin) change in all threads, and so in the partner.
+//! The partner is ended, and gone from the kernel's list of threads, before the function of libc is called. The thread
+//! makes its calls itself from then on. Credentials by glibc's own functions (`setuid` and its kin) change in all threads,
+//! and so in the partner.
+//!
+//! A system call by an instruction of the program's own is not seen.
 
 use std::ffi::{c_int, c_long, c_ulong, c_void};
 
+use super::course::Errno;
 use super::real::behind;
-use super::thread::set_private;
+use super::thread::change_rights;
 
-/// Defines functions that make the calling thread private.
+/// The threads whose partners cannot stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Reach {
+    /// The caller's.
+    Caller = 1,
+    /// The caller's. A filter may answer calls by a signal, for which a partner has no handler: as threads inherit it, no
+    /// thread gets a new partner.
+    Filter,
+    /// Those of all threads, as the call changes all of them.
+    All,
+}
+
+/// Defines functions that change rights, each with the system call that it makes and the answer if a partner would keep the
+/// old rights.
 macro_rules! private {
-    ($($name:ident($($argument:ident: $type:ty),*) -> $answer:ty, if $condition:expr;)*) => {$(
+    ($($name:ident($($argument:ident: $type:ty),*) -> $answer:ty, $number:expr => [$($a:expr),*], or $refused:expr;)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $answer {
             let real = behind!($name: fn($($type),*) -> $answer);
-            if $condition {
-                set_private();
+            if !may($number, &[$($a as c_long),*]) {
+                return $refused;
             }
             // SAFETY: by the caller.
             unsafe { real($($argument),*) }
@@ -24,32 +43,90 @@ macro_rules! private {
 }
 
 private! {
-    unshare(flags: c_int) -> c_int, if true;
-    setns(fd: c_int, kind: c_int) -> c_int, if true;
-    setfsuid(id: libc::uid_t) -> c_int, if true;
-    setfsgid(id: libc::gid_t) -> c_int, if true;
-    capset(header: *mut c_void, data: *const c_void) -> c_int, if true;
+    unshare(flags: c_int) -> c_int, libc::SYS_unshare => [flags], or refused();
+    setns(fd: c_int, kind: c_int) -> c_int, libc::SYS_setns => [fd, kind], or refused();
+    setfsuid(id: libc::uid_t) -> c_int, libc::SYS_setfsuid => [id], or unchanged(libc::SYS_setfsuid);
+    setfsgid(id: libc::gid_t) -> c_int, libc::SYS_setfsgid => [id], or unchanged(libc::SYS_setfsgid);
+    capset(header: *mut c_void, data: *const c_void) -> c_int, libc::SYS_capset => [header, data], or refused();
+    personality(what: c_ulong) -> c_int, libc::SYS_personality => [what], or refused();
     prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int,
-        if PER_THREAD.contains(&option);
+        libc::SYS_prctl => [option, a, b, c, d], or refused();
+    ptrace(request: c_int, pid: c_long, at: *mut c_void, data: *mut c_void) -> c_long,
+        libc::SYS_ptrace => [request, pid, at, data], or c_long::from(refused());
     syscall(number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long,
-        if NUMBERS.contains(&number);
+        number => [a, b, c, d, e, f], or c_long::from(refused());
+}
+
+/// Prepares for a system call. False if it cannot be made: a partner would keep the rights that it gives up.
+fn may(number: c_long, a: &[c_long]) -> bool {
+    let Some(reach) = reach(number, a) else { return true };
+    let _same = Errno::kept();
+    change_rights(reach)
+}
+
+/// An answer that says: try again.
+fn refused() -> c_int {
+    // SAFETY: this thread's own.
+    unsafe { *libc::__errno_location() = libc::EAGAIN };
+    -1
+}
+
+/// setfsuid and setfsgid report no error, but the old number; this one changes nothing.
+fn unchanged(number: c_long) -> c_int {
+    // SAFETY: an invalid number changes nothing.
+    unsafe { super::kernel::call(number, [u32::MAX as usize, 0, 0, 0, 0, 0]) as c_int }
+}
+
+/// Of seccomp(2) and landlock_restrict_self(2): for all threads.
+const FILTER_ALL: c_long = libc::SECCOMP_FILTER_FLAG_TSYNC as c_long;
+const LANDLOCK_ALL: c_long = 1 << 3;
+/// Operations of keyctl(2) that change the caller's keyrings: get (which may create), join, set, assume.
+const KEYRINGS: [c_long; 4] = [0, 1, 14, 16];
+const OWN_KEYRING: c_long = -1;
+const LSM_SET_SELF_ATTR: c_long = 460;
+
+/// The threads that differ from their partners after a system call: filters, credentials, labels, namespaces, keyrings,
+/// the tracer and policies of one thread. Clones are here that glibc does not know of, and a thread's end past glibc.
+fn reach(number: c_long, a: &[c_long]) -> Option<Reach> {
+    let arg = |at: usize| a.get(at).copied().unwrap_or(0);
+    let flag = |at: usize, flag: c_long| arg(at) & flag != 0;
+    let caller = |is: bool| is.then_some(Reach::Caller);
+    match number {
+        libc::SYS_seccomp if flag(1, FILTER_ALL) => Some(Reach::All),
+        libc::SYS_seccomp => {
+            (arg(0) != c_long::from(libc::SECCOMP_GET_ACTION_AVAIL)).then_some(Reach::Filter)
+        }
+        libc::SYS_landlock_restrict_self if flag(1, LANDLOCK_ALL) => Some(Reach::All),
+        libc::SYS_prctl => of_prctl(arg(0) as c_int),
+        libc::SYS_personality => caller(arg(0) as u32 != u32::MAX),
+        libc::SYS_ptrace => caller(arg(0) == c_long::from(libc::PTRACE_TRACEME)),
+        libc::SYS_keyctl => caller(KEYRINGS.contains(&arg(0))),
+        libc::SYS_add_key => caller(arg(4) as c_int as c_long == OWN_KEYRING),
+        libc::SYS_request_key => caller(arg(3) as c_int as c_long == OWN_KEYRING),
+        _ => caller(NUMBERS.contains(&number)),
+    }
 }
 
 /// Settings of prctl(2) that are one thread's, and that its calls depend on.
-const PER_THREAD: [c_int; 6] = [
-    libc::PR_SET_SECCOMP,
-    libc::PR_SET_NO_NEW_PRIVS,
-    libc::PR_CAPBSET_DROP,
-    libc::PR_CAP_AMBIENT,
-    libc::PR_SET_SECUREBITS,
-    libc::PR_SET_KEEPCAPS,
-];
+fn of_prctl(option: c_int) -> Option<Reach> {
+    const SPECULATION: c_int = 53;
+    const DISPATCH: c_int = 59;
+    const CORE_SCHEDULING: c_int = 62;
+    match option {
+        libc::PR_SET_SECCOMP | DISPATCH => Some(Reach::Filter),
+        libc::PR_SET_NO_NEW_PRIVS
+        | libc::PR_CAPBSET_DROP
+        | libc::PR_CAP_AMBIENT
+        | libc::PR_SET_SECUREBITS
+        | libc::PR_SET_KEEPCAPS
+        | SPECULATION
+        | CORE_SCHEDULING => Some(Reach::Caller),
+        _ => None,
+    }
+}
 
-/// The same by number: filters, credentials of one thread, memory policy, I/O priority, namespaces, and clones that
-/// glibc does not know of.
+/// Calls that change the caller with any arguments.
 const NUMBERS: [c_long; 22] = [
-    libc::SYS_seccomp,
-    libc::SYS_prctl,
     libc::SYS_capset,
     libc::SYS_unshare,
     libc::SYS_setns,
@@ -62,12 +139,14 @@ const NUMBERS: [c_long; 22] = [
     libc::SYS_setfsuid,
     libc::SYS_setfsgid,
     libc::SYS_setgroups,
+    libc::SYS_landlock_restrict_self,
+    LSM_SET_SELF_ATTR,
     libc::SYS_set_mempolicy,
     libc::SYS_set_mempolicy_home_node,
     libc::SYS_ioprio_set,
-    libc::SYS_landlock_restrict_self,
     libc::SYS_sched_setattr,
     libc::SYS_clone,
     libc::SYS_clone3,
     libc::SYS_vfork,
+    libc::SYS_exit,
 ];

@@ -5,12 +5,13 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use corehop_switch::policy::{CoreSet, Flags, Memory};
-use corehop_switch::{Mechanism, Options, Switch};
+use corehop_switch::{Leash, Mechanism, Options, Switch};
 
 use super::kernel::{self, Signals};
+use super::private::Reach;
 use super::process::{self, Process};
 use crate::board::{Count, Event, Row};
 use crate::call::Call;
@@ -22,6 +23,8 @@ const FIRST: u32 = 32;
 const AGAIN: u32 = 1024;
 /// The most partners of a process. Further threads make their calls themselves.
 const MOST_PARTNERS: u32 = 64;
+/// The longest wait for partners that are to end, in nanoseconds: one may be writing to a disk.
+const LONGEST_END: u64 = 10_000_000_000;
 
 /// Everything that off-loading takes.
 pub(super) struct State {
@@ -62,6 +65,14 @@ thread_local! {
 }
 
 static PARTNERS: AtomicU32 = AtomicU32::new(0);
+static LEASHES: [Leash; MOST_PARTNERS as usize] = [const { Leash::new() }; MOST_PARTNERS as usize];
+
+/// The furthest reach of all changes of rights so far, as [`Reach`] counts them.
+static REACH: AtomicU8 = AtomicU8::new(0);
+
+fn reached(reach: Reach) -> bool {
+    REACH.load(Ordering::SeqCst) >= reach as u8
+}
 
 /// Counts something of a call.
 #[inline]
@@ -98,25 +109,33 @@ pub(super) fn forget() {
         mine.state.set(null_mut());
         mine.under_way.set(false);
         mine.calls.set(FIRST);
+        mine.tid.set(0);
     });
     PARTNERS.store(0, Ordering::Relaxed);
+    Leash::forget(&LEASHES);
 }
 
-/// From now on this thread differs from a partner: it makes its calls itself.
-pub(super) fn set_private() {
+/// The rights of this thread, or of all, are about to change: ends the partners that would keep the old ones, and lets the
+/// threads make their calls themselves from then on. False if a partner cannot be ended: the rights must stay.
+///
+/// This may run in a signal handler, within a call that is made there, too.
+pub(super) fn change_rights(reach: Reach) -> bool {
+    let Some(process) = process::get() else { return true };
     MINE.with(|mine| {
-        if !mine.private.replace(true)
-            && let Some(process) = process::get()
-        {
+        // The child of a vfork shares this memory, but the rights are its own.
+        let own = mine.tid.get() == 0 || mine.tid.get() == kernel::tid();
+        if own && !mine.private.replace(true) {
             process.board.count(Event::Private);
         }
     });
+    REACH.fetch_max(reach as u8, Ordering::SeqCst);
+    Leash::end(&LEASHES, reach == Reach::All, LONGEST_END)
 }
 
 /// The state of a thread that can off-load now.
 pub(super) fn state(process: &Process) -> Option<&'static mut State> {
     MINE.with(|mine| {
-        if mine.under_way.get() || mine.private.get() {
+        if mine.under_way.get() || mine.private.get() || reached(Reach::All) {
             return None;
         }
         if mine.state.get().is_null() {
@@ -130,7 +149,9 @@ pub(super) fn state(process: &Process) -> Option<&'static mut State> {
                 return None;
             }
             mine.under_way.set(true);
-            mine.state.set(open(process, mine.tid.get()));
+            let before = Signals::hold_filters();
+            mine.state.set(open(process, mine.tid.get(), before));
+            before.restore();
             mine.under_way.set(false);
         }
         // SAFETY: a state is this thread's alone, and it is not in use: `under_way` is not set.
@@ -146,9 +167,10 @@ pub(super) fn set_under_way(is: bool) {
 /// A partner for this thread; null if there can be none now.
 ///
 /// Starting a thread allocates memory. A signal handler may have interrupted just that, so this waits for a moment at
-/// which the thread blocks no signal: a handler blocks its own.
-fn open(process: &Process, tid: u64) -> *mut State {
-    let blocks = Signals::blocked() != Signals::NONE;
+/// which the thread blocks no signal: a handler blocks its own. `blocked` are those it did before this. Meanwhile a handler
+/// that gives up rights has to wait: it could not end a partner that is being made.
+fn open(process: &Process, tid: u64, blocked: Signals) -> *mut State {
+    let blocks = blocked != Signals::NONE || reached(Reach::Filter);
     if blocks || kernel::on_signal_stack() || !kernel::is_ordinary() || !at_end_of_thread() {
         return null_mut();
     }
@@ -163,6 +185,7 @@ fn open(process: &Process, tid: u64) -> *mut State {
         mechanism: Mechanism::from_number(wishes.mechanism),
         // The policy is asked in `course`, which knows of all threads.
         flags: Flags::NONE,
+        leashes: &LEASHES,
         spin_limit_ns: (wishes.spin_limit_ns != u64::MAX).then_some(wishes.spin_limit_ns),
         ..Options::default()
     };
@@ -171,7 +194,9 @@ fn open(process: &Process, tid: u64) -> *mut State {
     let switch = Switch::open(&options);
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };
-    if switch.mechanism() == Mechanism::Local {
+    // All threads' rights may have changed meanwhile, by another one that did not see this partner.
+    if switch.mechanism() == Mechanism::Local || reached(Reach::All) {
+        drop(switch);
         PARTNERS.fetch_sub(partners, Ordering::Relaxed);
         process.board.count(Event::WithoutPartner);
         return null_mut();

@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "what is skipped says why")]
 
 mod luck;
+mod paths;
 mod rights;
 mod simulated;
 
