@@ -113,11 +113,16 @@ const WORDS: &[(&str, &str)] = &[
          an allow-list: no other call goes there, and none whose outcome depends on the thread (gettid, \
          sched_*, signals, prctl, credentials, futexes). A call stays on its thread if it would sleep (it is \
          tried there without waiting; then SA_RESTART, EINTR and time-outs are the caller's), if it would raise \
-         SIGPIPE or SIGXFSZ, on devices, for messages with MSG_WAITALL or MSG_OOB, in a signal handler that \
+         SIGPIPE or SIGXFSZ, on devices and on files of \
+         any file system that is not on a disk or in memory (/proc, tracefs, FUSE, NFS), if no byte is to be read or \
+         written, for messages with MSG_WAITALL or MSG_OOB, in a signal handler that \
          interrupts an off-loaded call, after vfork or a clone that libc does not know of, in a thread that \
-         blocks signals or has a real-time policy when it would get its partner, and in a thread that called \
-         unshare, setns, setfsuid, setfsgid, capset, or prctl or syscall for its filters, capabilities, memory \
-         policy or I/O priority. A call inside of libc (stdio) is not seen. Different from without: CPU clocks \
+         blocks signals or has a real-time policy when it would get its partner, and in a thread whose rights became \
+         its own: before unshare, setns, setfsuid, setfsgid, capset, personality, ptrace(PTRACE_TRACEME), opening a \
+         file of /proc to write, and prctl or syscall for filters, capabilities, credentials, labels, keyrings, memory \
+         policy or I/O priority, its partner ends; if that takes more than 10 s the call fails with EAGAIN. A \
+         filter for all threads ends all partners, and after any filter no thread gets a new partner. A system call \
+         by an instruction of the program's own is not seen. A call inside of libc (stdio) is not seen. Different from without: CPU clocks \
          of a thread do not count what its partner did, SO_RCVLOWAT above 1 is not waited for, a vector of \
          iovec that cannot be read ends the program in place of EFAULT, a process has more threads, and its threads \
          have the OS cores only while no calls go there; a program that it starts then by posix_spawn or vfork never \

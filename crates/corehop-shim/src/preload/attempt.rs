@@ -4,12 +4,13 @@
 //! A call that sleeps there could not be interrupted by a signal to its caller. So what can wait for something is tried
 //! without waiting, and made by the caller if it would. A write to a pipe or a file may raise a signal in the thread that
 //! makes it: such an error is left to the caller, too. Files on a disk are read and written at once: no signal interrupts
-//! that anywhere.
+//! that anywhere. Files of other file systems are left to the caller.
 
 use std::ffi::c_void;
 
 use libc::{c_long, iovec, msghdr};
 
+use super::files::{Kind, kind, look};
 use super::kernel;
 use crate::call::Call;
 
@@ -61,30 +62,18 @@ fn waits(fd: usize) -> bool {
     flags >= 0 && flags as i32 & libc::O_NONBLOCK == 0
 }
 
-#[derive(Clone, Copy)]
-enum Kind {
-    /// On a disk, or in memory.
-    File,
-    Socket,
-    Pipe,
-    Other,
-}
-
 impl Request {
     fn carry_out(&mut self) -> Option<isize> {
         match self.call {
             Call::Read | Call::Readv | Call::Write | Call::Writev => self.transfer(),
-            Call::Pread | Call::Pwrite => match self.kind() {
-                Kind::File => self.directly(),
-                _ => None,
-            },
+            Call::Pread | Call::Pwrite | Call::Fsync | Call::Fdatasync => self.on_a_file(),
             Call::Recvfrom | Call::Recvmsg | Call::Sendto | Call::Sendmsg => self.message(),
-            Call::Sendfile => self.if_it_does_not_wait(),
+            Call::Sendfile => self.send_file(),
             Call::Open => self.open(libc::AT_FDCWD as usize, self.a[0], self.a[1]),
             Call::Openat => self.open(self.a[0], self.a[1], self.a[2]),
-            Call::Stat | Call::Fstatat | Call::Statx | Call::Fsync | Call::Fdatasync => {
-                self.directly()
-            }
+            Call::Stat => self.status(libc::AT_FDCWD as usize, self.a[0], 0),
+            Call::Fstatat => self.status(self.a[0], self.a[1], self.a[3]),
+            Call::Statx => self.status(self.a[0], self.a[1], self.a[2]),
             Call::Select => self.select(),
             Call::Poll => self.ready(libc::SYS_poll, 2),
             Call::EpollWait => self.ready(libc::SYS_epoll_wait, 3),
@@ -98,6 +87,15 @@ impl Request {
         let number = c_long::from(self.call.kernel_numbers()[0]);
         let answer = system_call(number, self.a);
         self.accept(answer, Kind::File)
+    }
+
+    fn on_a_file(&mut self) -> Option<isize> {
+        if kind(self.a[0]) == Kind::File { self.directly() } else { None }
+    }
+
+    /// stat, fstatat, statx.
+    fn status(&mut self, folder: usize, path: usize, flags: usize) -> Option<isize> {
+        if look(folder, path, flags as i32)?.is_plain() { self.directly() } else { None }
     }
 
     /// An answer, unless the caller has to ask himself.
@@ -114,31 +112,21 @@ impl Request {
         }
     }
 
-    fn kind(&self) -> Kind {
-        // SAFETY: all zeroes are one; the kernel writes it.
-        let (answer, status) = unsafe {
-            let mut status: libc::stat = std::mem::zeroed();
-            let a = [self.a[0], &raw mut status as usize, 0, 0, 0, 0];
-            (kernel::call(libc::SYS_fstat, a), status)
-        };
-        match status.st_mode & libc::S_IFMT {
-            _ if answer < 0 => Kind::Other,
-            libc::S_IFREG | libc::S_IFBLK | libc::S_IFDIR => Kind::File,
-            libc::S_IFSOCK => Kind::Socket,
-            libc::S_IFIFO => Kind::Pipe,
-            _ => Kind::Other,
-        }
-    }
-
     /// read, write, readv, writev.
     fn transfer(&mut self) -> Option<isize> {
-        let kind = self.kind();
         let writes = matches!(self.call, Call::Write | Call::Writev);
         let one = iovec { iov_base: self.a[1] as *mut c_void, iov_len: self.a[2] };
         let (vector, count) = match self.call {
             Call::Read | Call::Write => (&raw const one as usize, 1),
             _ => (self.a[1], self.a[2]),
         };
+        // SAFETY: the vector is the caller's, or `one`.
+        let whole = unsafe { length(vector, count) };
+        if whole == 0 {
+            // A message of no bytes takes one from a socket, or sends one, where such a read or writev does nothing.
+            return None;
+        }
+        let kind = kind(self.a[0]);
         let answer = match kind {
             Kind::File => return self.directly(),
             Kind::Other => return None,
@@ -163,8 +151,6 @@ impl Request {
             }
         };
         if writes {
-            // SAFETY: the vector is the caller's, or `one`.
-            let whole = unsafe { length(vector, count) };
             self.rest = answer > 0 && (answer as usize) < whole && waits(self.a[0]);
         }
         self.accept(answer, kind)
@@ -191,23 +177,17 @@ impl Request {
         self.accept(answer, Kind::Socket)
     }
 
-    fn if_it_does_not_wait(&mut self) -> Option<isize> {
-        if !matches!(self.kind(), Kind::File) && waits(self.a[0]) {
-            return None;
-        }
-        self.directly()
+    fn send_file(&mut self) -> Option<isize> {
+        let [to, from, ..] = self.a;
+        let waits = kind(from) != Kind::File || kind(to) != Kind::File && waits(to);
+        if waits { None } else { self.directly() }
     }
 
     /// Opening a pipe or a device may wait: only files and folders are opened there.
     fn open(&mut self, folder: usize, path: usize, flags: usize) -> Option<isize> {
-        // SAFETY: all zeroes are one; the kernel writes it.
-        let (answer, status) = unsafe {
-            let mut status: libc::stat = std::mem::zeroed();
-            let a = [folder, path, &raw mut status as usize, 0, 0, 0];
-            (kernel::call(libc::SYS_newfstatat, a), status)
-        };
-        let is_file = matches!(status.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFDIR);
-        if answer >= 0 && !is_file {
+        let nofollow = flags as i32 & libc::O_NOFOLLOW != 0;
+        let place = look(folder, path, if nofollow { libc::AT_SYMLINK_NOFOLLOW } else { 0 })?;
+        if !matches!(place.mode, libc::S_IFREG | libc::S_IFDIR) || !place.is_plain() {
             return None;
         }
         let mode = if self.call == Call::Open { self.a[2] } else { self.a[3] };

@@ -3,12 +3,12 @@
 //!
 //! `names` has the functions that stand before libc's, `course` the way of one call, `thread` a thread's partner,
 //! `attempt` what the partner does, `rest` what is left to do here, `process` the state of the process, `cpus` the CPUs
-//! of its threads, `private` the functions after which a thread
-//! differs from its partner.
+//! of its threads, `files` what may be waited for there, `private` the functions after which a thread differs from its partner.
 
 mod attempt;
 mod course;
 mod cpus;
+mod files;
 mod kernel;
 mod names;
 mod private;

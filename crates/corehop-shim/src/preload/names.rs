@@ -10,6 +10,7 @@ use libc::{mode_t, nfds_t, off_t, timeval};
 
 use super::attempt::{Request, length, message_length};
 use super::course::{Course, begin};
+use super::private::keeps_its_label;
 use super::real::behind;
 use super::rest;
 use crate::call::Call;
@@ -130,21 +131,21 @@ functions! {
     Sendfile: sendfile64(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t,
         len, if true => [to, from, at, len];
     Open: open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int,
-        0, if true => [path, flags, mode];
+        0, if keeps_its_label(libc::AT_FDCWD, path, flags) => [path, flags, mode];
     Open: open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int,
-        0, if true => [path, flags, mode];
+        0, if keeps_its_label(libc::AT_FDCWD, path, flags) => [path, flags, mode];
     Open: __open_2(path: *const c_char, flags: c_int) -> c_int,
-        0, if flags & CREATES == 0 => [path, flags];
+        0, if flags & CREATES == 0 && keeps_its_label(libc::AT_FDCWD, path, flags) => [path, flags];
     Open: __open64_2(path: *const c_char, flags: c_int) -> c_int,
-        0, if flags & CREATES == 0 => [path, flags];
+        0, if flags & CREATES == 0 && keeps_its_label(libc::AT_FDCWD, path, flags) => [path, flags];
     Openat: openat(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int,
-        0, if true => [folder, path, flags, mode];
+        0, if keeps_its_label(folder, path, flags) => [folder, path, flags, mode];
     Openat: openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int,
-        0, if true => [folder, path, flags, mode];
+        0, if keeps_its_label(folder, path, flags) => [folder, path, flags, mode];
     Openat: __openat_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int,
-        0, if flags & CREATES == 0 => [folder, path, flags];
+        0, if flags & CREATES == 0 && keeps_its_label(folder, path, flags) => [folder, path, flags];
     Openat: __openat64_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int,
-        0, if flags & CREATES == 0 => [folder, path, flags];
+        0, if flags & CREATES == 0 && keeps_its_label(folder, path, flags) => [folder, path, flags];
     Stat: stat(path: *const c_char, to: *mut libc::stat) -> c_int, 0, if true => [path, to];
     Stat: stat64(path: *const c_char, to: *mut libc::stat) -> c_int, 0, if true => [path, to];
     Stat: __xstat(version: c_int, path: *const c_char, to: *mut libc::stat) -> c_int,

@@ -7,11 +7,12 @@
 //!
 //! A system call by an instruction of the program's own is not seen.
 
-use std::ffi::{c_int, c_long, c_ulong, c_void};
+use std::ffi::{c_char, c_int, c_long, c_ulong, c_void};
 
 use super::course::Errno;
+use super::files::look;
 use super::real::behind;
-use super::thread::change_rights;
+use super::thread::{change_rights, has_partner};
 
 /// The threads whose partners cannot stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +63,17 @@ fn may(number: c_long, a: &[c_long]) -> bool {
     let Some(reach) = reach(number, a) else { return true };
     let _same = Errno::kept();
     change_rights(reach)
+}
+
+/// Before a file is opened: a thread changes its own label (AppArmor, SELinux, Smack) by a write to a file of /proc. True.
+pub(super) fn keeps_its_label(folder: c_int, path: *const c_char, flags: c_int) -> bool {
+    if flags & libc::O_ACCMODE != libc::O_RDONLY && has_partner() {
+        let place = look(folder as usize, path as usize, 0);
+        if place.is_some_and(|place| place.is_of_proc()) {
+            may(LSM_SET_SELF_ATTR, &[]);
+        }
+    }
+    true
 }
 
 /// An answer that says: try again.

@@ -159,6 +159,11 @@ pub(super) fn state(process: &Process) -> Option<&'static mut State> {
     })
 }
 
+/// Whether this thread has a partner.
+pub(super) fn has_partner() -> bool {
+    MINE.with(|mine| !mine.state.get().is_null() && !mine.private.get())
+}
+
 /// Marks the time in which a signal handler finds the state in use.
 pub(super) fn set_under_way(is: bool) {
     MINE.with(|mine| mine.under_way.set(is));

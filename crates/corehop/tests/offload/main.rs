@@ -2,6 +2,7 @@
 //! `corehop offload` as a user types it, on programs of the system and of one's own.
 #![expect(clippy::print_stdout, reason = "what is skipped says why")]
 
+mod files;
 mod luck;
 mod paths;
 mod rights;
