@@ -152,6 +152,9 @@ mod tests {
             // SAFETY: the function reads nothing.
             let there = unsafe { switch.call(number, std::ptr::null_mut()) } as i32;
             assert_ne!(there, crate::sys::thread(), "{mechanism}");
+            // All of the first 31, but for SIGKILL, SIGSTOP and SIGSYS.
+            let status = std::fs::read_to_string(format!("/proc/self/task/{there}/status"));
+            assert!(status.unwrap().contains("SigBlk:\tfffffffe3ffbfeff"), "{mechanism}");
             assert!(Leash::end(&LEASHES, false, 10_000_000_000), "{mechanism}");
             assert!(crate::sys::is_gone(there), "{mechanism}");
             // SAFETY: as above.

@@ -94,8 +94,8 @@ impl Origin {
         self.thread.store(sys::thread(), Ordering::Relaxed);
         if let Some(leash) = self.leash {
             leash.begin();
+            sys::let_filters_answer();
         }
-        sys::let_filters_answer();
         sys::name(&self.name);
         let moved = sys::set_affinity(&CoreSet::of(&[self.core]));
         let outcome = moved.and_then(|()| self.exchanger());

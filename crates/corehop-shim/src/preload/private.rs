@@ -34,7 +34,7 @@ macro_rules! private {
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $answer {
             let real = behind!($name: fn($($type),*) -> $answer);
-            if !may($number, &[$($a as c_long),*]) {
+            if !may($number, &[$($a as usize as c_long),*]) {
                 return $refused;
             }
             // SAFETY: by the caller.

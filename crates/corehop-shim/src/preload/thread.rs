@@ -236,10 +236,10 @@ unsafe extern "C" fn end(_: *mut c_void) {
         // Other destructors may still make calls.
         mine.private.set(true);
         // SAFETY: made by `open`; only this thread has it.
-        if let Some(state) = (!state.is_null()).then(|| unsafe { Box::from_raw(state) })
-            && state.tid == kernel::tid()
-        {
-            PARTNERS.fetch_sub(state.partners, Ordering::Relaxed);
+        if let Some(state) = (!state.is_null()).then(|| unsafe { Box::from_raw(state) }) {
+            let partners = if state.tid == kernel::tid() { state.partners } else { 0 };
+            drop(state);
+            PARTNERS.fetch_sub(partners, Ordering::Relaxed);
         }
         if let Some(row) = mine.row.take() {
             row.release();
