@@ -8,6 +8,7 @@
 
 pub mod words;
 pub mod units;
+pub mod stop;
 pub mod platform;
 pub mod finding;
 pub mod workload;

@@ -9,6 +9,7 @@ use crate::samples::{
     Batch, GangRecord, JobRecord, OverheadRecord, ProgramRecord, Projector, Rows, Sample,
     SwitchRecord, TaskJobRecord,
 };
+use crate::stop::Stop;
 
 /// A machine on which plans run. There are two, live and simulated, and nothing above this trait
 /// knows which.
@@ -34,6 +35,12 @@ pub trait Sink {
     /// # Errors
     /// The error that keeps it from keeping them; the run ends then.
     fn take(&mut self, batch: Batch<'_>) -> Result<bool, SinkError>;
+
+    /// Whether the run has to end between two batches too. A machine asks this often enough to end within a second,
+    /// and gives up the record under way.
+    fn stop(&self) -> Stop {
+        Stop::never()
+    }
 }
 
 /// Why a sink could not take records.

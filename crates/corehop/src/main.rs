@@ -17,6 +17,8 @@ fn main() -> ExitCode {
     if let Some(code) = corehop_linux::supervisor::main_if_asked() {
         return code;
     }
+    // Where it fails, signals end the program as they end others.
+    let _as_others = interrupt::end_at_once();
     // Where it fails, a file that grows too large ends the program as before.
     let _as_before = interrupt::outlive_file_limit();
     match cli::parse(&cli::words(std::env::args_os())).and_then(cli::run) {

@@ -146,10 +146,22 @@ impl<'a> ChunkRun<'a> {
         (from + f64::from(turn) * GOLDEN).fract()
     }
 
+    /// Runs the jobs, until the run has to end: the record under way is given up then.
     pub(super) fn run(mut self, jobs: &[usize]) -> Result<Done, MachineError> {
-        let records: Result<Vec<JobRecord>, MachineError> =
-            jobs.iter().map(|&job| self.job(job)).collect();
-        Ok(Done { records: records?, sum: self.sum })
+        let mut records = Vec::with_capacity(jobs.len());
+        let mut sum = self.sum;
+        for &job in jobs {
+            if self.state.is_over() {
+                break;
+            }
+            let record = self.job(job)?;
+            if self.state.is_cut() {
+                break;
+            }
+            records.push(record);
+            sum = self.sum;
+        }
+        Ok(Done { records, sum, is_cut: self.state.is_cut() })
     }
 
     fn job(&mut self, number: usize) -> Result<JobRecord, MachineError> {
@@ -185,6 +197,9 @@ impl<'a> ChunkRun<'a> {
                 Step::Passes(passes) => {
                     for _ in 0..*passes {
                         self.state.walk(here, &mut memory);
+                        if self.state.is_over() {
+                            break;
+                        }
                     }
                 }
                 Step::Touch => {
@@ -321,6 +336,8 @@ impl<'a> ChunkRun<'a> {
 pub(super) struct Done {
     pub(super) records: Vec<JobRecord>,
     pub(super) sum: Sum,
+    /// Whether the run had to end before the last job.
+    pub(super) is_cut: bool,
 }
 
 /// The record of a pass that nothing disturbed.

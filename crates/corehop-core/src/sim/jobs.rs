@@ -97,9 +97,13 @@ fn phase(
         let some = first..(first + together).min(chunks.len());
         let mut goes_on = true;
         for done in side_by_side(some, run) {
-            let Done { records, sum: part } = done?;
+            let Done { records, sum: part, is_cut } = done?;
             sum.add(part);
             goes_on &= sink.take(Batch::Jobs(&records)).map_err(MachineError::Sink)?;
+            if is_cut {
+                // Jobs are handed over in order, and those before the next chunk's are not all there.
+                return Ok((sum, RunEnd::Stopped));
+            }
         }
         if !goes_on {
             return Ok((sum, RunEnd::Stopped));

@@ -79,6 +79,7 @@ impl Machine for SimMachine {
     }
 
     fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<RunEnd, MachineError> {
+        self.recipe.stop = sink.stop();
         let (recipe, seed, sum) = (&self.recipe, plan.seed, &mut self.sum);
         plan.check(&recipe.platform)?;
         let sets = plan.body.working_sets();

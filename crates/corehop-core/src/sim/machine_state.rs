@@ -7,6 +7,7 @@
 use crate::experiment::Draw;
 use crate::machine::Rest;
 use crate::platform::{Platform, Traffic};
+use crate::stop::Stop;
 
 use super::actors::{Actors, Role, Turn};
 use super::background::Transfer;
@@ -29,6 +30,10 @@ const FITS: Picos = 8;
 
 /// The number of visits of others between two looks whether anything of the job's is left.
 const LOOK_EVERY: u32 = 2_048;
+/// The number of visits between two looks whether the run has to end: at most some 10 ms.
+const STOP_EVERY: u32 = 16_384;
+/// The turns of job and others between two such looks, each of which has no more than so many visits of both.
+const TURNS: u64 = 64;
 
 /// The caches, servers and threads of a machine. A clone is a snapshot.
 #[derive(Debug, Clone)]
@@ -45,6 +50,10 @@ pub struct MachineState {
     package_clock: PackageClock,
     /// The last requests of prefetchers; empty between two visits.
     wanted: Wanted,
+    /// Whether the run has to end.
+    stop: Stop,
+    /// Whether something was left undone because the run had to end.
+    is_cut: bool,
 }
 
 impl MachineState {
@@ -72,7 +81,25 @@ impl MachineState {
             now: 0,
             package_clock: PackageClock::new(platform, &spec.packages)?,
             wanted: Wanted::default(),
+            stop: Stop::never(),
+            is_cut: false,
         })
+    }
+
+    /// From now on everything that takes long ends early when `stop` is asked.
+    pub(super) fn heed(&mut self, stop: &Stop) {
+        self.stop = stop.clone();
+    }
+
+    /// Whether the run has to end; from then on the state is cut short.
+    pub(super) fn is_over(&mut self) -> bool {
+        self.is_cut = self.is_cut || self.stop.is_asked();
+        self.is_cut
+    }
+
+    /// Whether something was left undone because the run had to end: what came of it is worthless.
+    pub(super) const fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// Shares caches out from now on: what the job may fill on the CPU it has, and what all others.
@@ -184,10 +211,14 @@ impl MachineState {
         let mut left = walker.visits();
         let mut pace = Pace::default();
         let rates = [false, true].map(|waking| self.timing.rate(cpu, walker.manner(), waking));
-        while left > 0 {
+        for turn in 1_u64.. {
+            if left == 0 || self.is_cut || (turn.is_multiple_of(TURNS) && self.is_over()) {
+                break;
+            }
             self.run_others(self.now);
             let (walks, finding) = (self.timing.translation.walks(), self.timing.finding);
-            left = self.go_on(cpu, walker, left, &rates, &mut pace);
+            let some = left.min(STOP_EVERY as usize);
+            left -= some - self.go_on(cpu, walker, some, &rates, &mut pace);
             pass.walks += self.timing.translation.walks() - walks;
             pass.finding += self.timing.finding - finding;
         }
@@ -290,7 +321,7 @@ impl MachineState {
     pub fn settle(&mut self, cpu: usize, walker: &mut Walker) {
         let mut rest = Rest::new();
         for _ in 0..Rest::MOST_PASSES {
-            if rest.is_reached_by(self.walk(cpu, walker).picos as f64) {
+            if rest.is_reached_by(self.walk(cpu, walker).picos as f64) || self.is_cut {
                 break;
             }
         }
@@ -302,7 +333,9 @@ impl MachineState {
         self.release();
         let end = self.now + length;
         let mut left = Left { lines, at: 0 };
-        while let Some(at) = self.run_some(end, LOOK_EVERY) {
+        while !self.is_over()
+            && let Some(at) = self.run_some(end, LOOK_EVERY)
+        {
             if !left.any(&self.caches) {
                 self.skip(end.saturating_sub(at));
                 break;
@@ -348,7 +381,9 @@ impl MachineState {
     /// Lets others act until `until`.
     #[inline]
     fn run_others(&mut self, until: Picos) {
-        while self.run_some(until, u32::MAX).is_some() {}
+        while !self.is_cut && self.run_some(until, STOP_EVERY).is_some() {
+            self.is_over();
+        }
     }
 
     /// Lets others act, at most so many times: the time at which the next one would act, if that is

@@ -4,6 +4,7 @@
 use crate::experiment::Draw;
 use crate::machine::MachineError;
 use crate::platform::{Fact, Platform};
+use crate::stop::Stop;
 use crate::units::{Bytes, Cpu, Nanos};
 use crate::workload::trace::TraceError;
 use crate::workload::{Load, Page, Pattern, Polluter, WorkingSet};
@@ -63,6 +64,8 @@ pub(super) struct Recipe {
     pub(super) sampling: Sampling,
     /// The time of polluters and preemptors for a line besides its access.
     pub(super) pause: Picos,
+    /// Whether the run has to end.
+    pub(super) stop: Stop,
 }
 
 impl Recipe {
@@ -89,7 +92,14 @@ impl Recipe {
             };
             colours = [restricted(&partitioning.job), restricted(&partitioning.others)];
         }
-        let recipe = Self { platform, partitioning, colours, sampling: Sampling::Exact, pause: 0 };
+        let recipe = Self {
+            platform,
+            partitioning,
+            colours,
+            sampling: Sampling::Exact,
+            pause: 0,
+            stop: Stop::never(),
+        };
         recipe.state(1, 0)?;
         Ok(recipe)
     }
@@ -169,6 +179,7 @@ impl Recipe {
         let mut state = state.map_err(|error| not_possible(platform, &error))?;
         state.frames.set_contiguous(partitioning.placement == Placement::Contiguous);
         state.share(&partitioning.job.ways, &partitioning.others.ways);
+        state.heed(&self.stop);
         Ok(state)
     }
 

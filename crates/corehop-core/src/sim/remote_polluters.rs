@@ -57,6 +57,12 @@ impl Habit {
     fn misses(&self) -> u64 {
         self.reads + self.transfers
     }
+
+    /// Whether any of its requests is one for the servers. A thread that only has its lines from others would step through
+    /// time and do nothing.
+    fn comes_to_servers(&self) -> bool {
+        self.reads > 0 || (self.written > 0 && self.transfers > 0)
+    }
 }
 
 impl RemotePolluters {
@@ -111,7 +117,7 @@ impl RemotePolluters {
     pub(super) fn send(&mut self, cpus: impl IntoIterator<Item = usize>, now: Picos) {
         let before = std::mem::take(&mut self.visitors);
         for cpu in cpus {
-            if self.watched == 0 || self.habits[cpu].misses() == 0 {
+            if self.watched == 0 || !self.habits[cpu].comes_to_servers() {
                 continue;
             }
             let known = before.iter().find(|visitor| visitor.cpu == cpu);

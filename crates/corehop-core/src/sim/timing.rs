@@ -353,16 +353,19 @@ impl Course<'_> {
         if outcome.asked > 0 || outcome.farthest == Distance::Machine {
             waited += self.servers.pass(Traffic::Snoop, cpu, node, at);
         }
+        // As at the port: polluters elsewhere do not come for each other's lines, so that what they wait for those is part
+        // of their pace.
+        let mut for_peers = 0;
         match outcome.supplier {
             Supplier::Memory => waited += self.servers.pass(Traffic::MemoryRead, cpu, node, at),
-            Supplier::Peer => waited += self.servers.transfer(outcome.distance, cpu, node, at),
+            Supplier::Peer => for_peers = self.servers.transfer(outcome.distance, cpu, node, at),
             Supplier::Own => {}
         }
         for _ in 0..outcome.written_back {
             // Posted: it occupies the server, and no access waits for it.
-            self.servers.pass(Traffic::WriteBack, cpu, node, at + waited);
+            self.servers.pass(Traffic::WriteBack, cpu, node, at + waited + for_peers);
         }
         self.remote_polluters.note_wait(cpu, waited);
-        waited
+        waited + for_peers
     }
 }

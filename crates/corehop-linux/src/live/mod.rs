@@ -256,7 +256,7 @@ impl LiveMachine {
         runner.calibration = self.calibration(&phase.load);
         runner.eviction = self.eviction.take();
         runner.counters = self.counters.clone();
-        runner.llc_share = llc_share;
+        (runner.llc_share, runner.stop) = (llc_share, sink.stop());
         let crew =
             match self.running.crew.take().filter(|(of, _)| *of == (plan.mover, cpus.clone())) {
                 Some((_, crew)) => crew,
@@ -461,6 +461,7 @@ impl LiveMachine {
         seed: u64,
         sink: &mut dyn Sink,
     ) -> Result<RunEnd, MachineError> {
+        let stop = sink.stop();
         let mut take = |records: &[_]| sink.take(Batch::Overheads(records));
         let mut run = |tasks: &Tasks, events: &Arc<Events>, sink: &mut dyn Sink| {
             self.events = Some(events.clone());
@@ -468,7 +469,7 @@ impl LiveMachine {
             self.events = None;
             ran
         };
-        let (facts, end) = overheads(plan, &mut run, &mut take)?;
+        let (facts, end) = overheads(plan, &mut run, (&mut take, &stop))?;
         self.facts.insert(OverheadFacts::KEY.to_owned(), json!(facts));
         Ok(end)
     }
@@ -482,7 +483,11 @@ impl LiveMachine {
         self.open_counters();
         let mut sets = self.prepare_sets(plan, seed)?;
         self.prepare_eviction(plan)?;
+        let stop = sink.stop();
         for at in 0..plan.phases.len() {
+            if stop.is_asked() {
+                return Ok(RunEnd::Stopped);
+            }
             let (outcome, back) = self.run_phase((plan, seed), at, sets, sink)?;
             sets = back;
             if outcome == RunEnd::Stopped {

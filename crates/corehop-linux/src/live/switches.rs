@@ -16,6 +16,7 @@ use std::os::unix::fs::FileExt;
 use corehop_core::experiment::{SwitchCell, Switches};
 use corehop_core::machine::{MachineError, RunEnd, Sink};
 use corehop_core::samples::{Batch, CallTimes, SwitchRecord};
+use corehop_core::stop::Stop;
 use corehop_core::units::Cpu;
 use corehop_core::workload::switching::{SwitchCall, SwitchMechanism};
 use corehop_switch::policy::CoreSet;
@@ -30,6 +31,8 @@ use crate::thread::{current_tid, usage};
 
 /// The time that the kernel's polling thread is given for a request, in nanoseconds.
 const PATIENCE_NS: u64 = 10_000_000;
+/// The calls between two looks whether the run has to end.
+const CALLS: u32 = 4_096;
 /// The kernel's thread sleeps after so many milliseconds without a request.
 const KERNEL_IDLE_MS: u32 = 50;
 
@@ -50,6 +53,7 @@ impl LiveMachine {
     ) -> Result<RunEnd, MachineError> {
         self.park_partners()?;
         let (mut number, mut measured, mut before) = (0, Vec::new(), Exchanges::default());
+        let stop = sink.stop();
         for round in &plan.rounds {
             let mut rest = &round.order[..];
             while !rest.is_empty() {
@@ -61,10 +65,7 @@ impl LiveMachine {
                 }
                 let mut records = Vec::new();
                 for &cell in some {
-                    if interrupt::requested() {
-                        break;
-                    }
-                    let record = self.run_cell(&plan.cells[cell])?;
+                    let Some(record) = self.run_cell(&plan.cells[cell], &stop)? else { break };
                     let replicate = round.replicate;
                     records.push(SwitchRecord { cell, batch: number, replicate, ..record });
                     number += 1;
@@ -84,15 +85,22 @@ impl LiveMachine {
         Ok(RunEnd::Complete)
     }
 
-    /// Runs one batch on a thread of its own.
-    fn run_cell(&self, cell: &SwitchCell) -> Result<SwitchRecord, MachineError> {
+    /// Runs one batch on a thread of its own; nothing if the run has to end before the batch does.
+    fn run_cell(
+        &self,
+        cell: &SwitchCell,
+        stop: &Stop,
+    ) -> Result<Option<SwitchRecord>, MachineError> {
         let start_ns = self.started.elapsed().as_nanos() as u64;
         let clock = self.clock;
         let measured = std::thread::scope(|scope| {
             let caller = std::thread::Builder::new().name(format!("switch-{}", cell.from.0));
-            let thread = caller.spawn_scoped(scope, || measure(cell, &clock))?;
+            let thread = caller.spawn_scoped(scope, || measure(cell, (&clock, stop)))?;
             thread.join().unwrap_or(Err(CallError::Panicked))
         });
+        if matches!(measured, Err(CallError::Stopped)) {
+            return Ok(None);
+        }
         let Measured { times, stayed, preempted } = measured.map_err(|error| match error {
             CallError::Impossible { .. } => MachineError::NotPossible {
                 what: format!("`{}`", cell.name()),
@@ -104,7 +112,9 @@ impl LiveMachine {
         })?;
         let preempted = Some(preempted);
         let (cell, batch, replicate, exchange) = (0, 0, 0, None);
-        Ok(SwitchRecord { cell, batch, replicate, start_ns, stayed, times, preempted, exchange })
+        let record =
+            SwitchRecord { cell, batch, replicate, start_ns, stayed, times, preempted, exchange };
+        Ok(Some(record))
     }
 }
 
@@ -149,6 +159,9 @@ enum CallError {
     /// The caller's thread panicked.
     #[error("the caller's thread panicked")]
     Panicked,
+    /// The run has to end.
+    #[error("interrupted")]
+    Stopped,
 }
 
 /// A batch.
@@ -159,12 +172,13 @@ struct Measured {
 }
 
 /// Measures a batch on the calling thread.
-fn measure(cell: &SwitchCell, clock: &Clock) -> Result<Measured, CallError> {
+fn measure(cell: &SwitchCell, (clock, stop): (&Clock, &Stop)) -> Result<Measured, CallError> {
     interrupt::keep_off_this_thread();
     pin(cell.from).map_err(|error| CallError::Impossible { why: error.to_string() })?;
     let mut work = Work::new(cell)?;
     let mut way = Way::open(cell.mechanism, cell.to)?;
-    let mut caller = Caller { way: &mut way, work: &mut work, outstanding: cell.outstanding };
+    let outstanding = cell.outstanding;
+    let mut caller = Caller { way: &mut way, work: &mut work, outstanding, stop };
     caller.calls((cell.calls / 10).clamp(1, 100), |_| ())?;
     let (before, stayed) = (usage(), caller.way.stayed());
     let begun = now();
@@ -184,6 +198,8 @@ struct Caller<'a> {
     way: &'a mut Way,
     work: &'a mut Work,
     outstanding: u32,
+    /// Whether the run has to end.
+    stop: &'a Stop,
 }
 
 impl Caller<'_> {
@@ -192,7 +208,8 @@ impl Caller<'_> {
         if self.outstanding > 1 {
             return self.overlapping(calls, done);
         }
-        for _ in 0..calls {
+        for call in 0..calls {
+            look(self.stop, call)?;
             let begun = now();
             let result = self.way.call(self.work)?;
             self.work.check(result)?;
@@ -210,6 +227,7 @@ impl Caller<'_> {
         let mut submitted = 0;
         while submitted < calls || !under_way.is_empty() {
             if submitted < calls && under_way.len() < most {
+                look(self.stop, submitted)?;
                 let begun = now();
                 // SAFETY: the work outlives every call: all of them are waited for below, and where an error
                 // ends the batch, dropping the switch waits for the rest before the work is dropped.
@@ -223,6 +241,12 @@ impl Caller<'_> {
         }
         Ok(())
     }
+}
+
+/// Gives up before some of the calls if the run has to end.
+fn look(stop: &Stop, call: u32) -> Result<(), CallError> {
+    let is_over = call.is_multiple_of(CALLS) && stop.is_asked();
+    if is_over { Err(CallError::Stopped) } else { Ok(()) }
 }
 
 /// A way to have calls carried out.
@@ -378,7 +402,8 @@ mod tests {
                 }
                 for outstanding in if mechanism.has_partner() { &[1, 16][..] } else { &[1] } {
                     let cell = SwitchCell { from, to, ..cell(mechanism, call, *outstanding) };
-                    let measured = std::thread::spawn(move || measure(&cell, &clock));
+                    let measured =
+                        std::thread::spawn(move || measure(&cell, (&clock, &Stop::never())));
                     let it = measured.join().unwrap().unwrap();
                     assert_eq!(it.times.calls, 20, "{mechanism} {call} {outstanding}");
                     assert!(it.times.least_ns > 0.0 && it.times.mean_ns > 0.0);

@@ -118,8 +118,11 @@ pub fn record(
 ) -> Result<(RecordingFacts, RunEnd), ObserveError> {
     let own_ns = process_cpu_ns();
     let (begin, began_ns, switches) = (Instant::now(), monotonic_ns(), account::switches());
+    // A program that was started gets the signal as well, and is waited for.
+    let spared = matches!(target, Target::Command(_)).then(interrupt::spare);
     let mut host = LiveHost::begin(target, how)?;
     let (ended, end) = watch(&mut host, take)?;
+    drop(spared);
     let span_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let switches = account::switches().zip(switches).map(|(end, begin)| end.saturating_sub(begin));
     host.follower.settle();

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use corehop_core::experiment::Tasks;
-use corehop_core::machine::{MachineError, RunEnd, SinkFn};
+use corehop_core::machine::{MachineError, RunEnd, Sink, SinkError};
 use corehop_core::samples::{Batch, KernelObservation, Overhead, OverheadRecord, Vantage};
+use corehop_core::stop::Stop;
 use corehop_core::units::{Cpu, CpuList};
 
 use super::streams::{Durations, Known, durations};
@@ -44,9 +45,9 @@ pub(super) fn measure(
     cpus: &CpuList,
     sets: Option<Sets<'_>>,
     missing: &mut Vec<String>,
-    take: &mut Take<'_>,
+    (take, stop): (&mut Take<'_>, &Stop),
 ) -> Result<(KernelObservation, RunEnd), OverheadsError> {
-    let recorder = Recorder::open(cpus)?;
+    let recorder = Recorder::open(cpus, stop)?;
     let (by_count, lost, end) = match sets {
         None => recorder.of_two_threads(cpus)?,
         Some(sets) => recorder.of_sets(cpus, sets, take)?,
@@ -74,15 +75,34 @@ struct Recorder {
     events: Arc<Events>,
     offsets: Offsets,
     known: Known,
+    /// Whether the run has to end.
+    stop: Stop,
+}
+
+/// Keeps no job: only the kernel's times count.
+struct NoJobs<'a, 'b> {
+    take: &'a mut Take<'b>,
+    stop: Stop,
+}
+
+impl Sink for NoJobs<'_, '_> {
+    fn take(&mut self, _: Batch<'_>) -> Result<bool, SinkError> {
+        (self.take)(&[])
+    }
+
+    fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
 }
 
 impl Recorder {
-    fn open(cpus: &CpuList) -> Result<Self, OverheadsError> {
+    fn open(cpus: &CpuList, stop: &Stop) -> Result<Self, OverheadsError> {
         let clock = Clock::calibrate(Duration::from_millis(20));
         let offsets = Offsets::measure(cpus, &clock)?;
         let events = Arc::new(Events::open(cpus)?);
         let tick = proc::text("/proc/kallsyms").ok().and_then(|it| tick_handler(&it));
-        Ok(Self { events, offsets, known: Known { process: std::process::id(), tick } })
+        let known = Known { process: std::process::id(), tick };
+        Ok(Self { events, offsets, known, stop: stop.clone() })
     }
 
     /// The durations since recording began, and the number of lost events.
@@ -93,7 +113,7 @@ impl Recorder {
 
     fn of_two_threads(&self, cpus: &CpuList) -> Result<Found, OverheadsError> {
         self.events.begin();
-        let done = threads::exercise(cpus);
+        let done = threads::exercise(cpus, &self.stop);
         let (found, lost) = self.end();
         done?;
         Ok((BTreeMap::from([(threads::TASKS, found)]), lost, RunEnd::Complete))
@@ -107,7 +127,7 @@ impl Recorder {
         take: &mut Take<'_>,
     ) -> Result<Found, OverheadsError> {
         self.events.begin();
-        threads::interrupt_each_other(cpus);
+        threads::interrupt_each_other(cpus, &self.stop);
         let (found, mut lost) = self.end();
         let interprocessor = found.interprocessor;
         let of_pairs = Durations { interprocessor, ..Durations::default() };
@@ -115,8 +135,8 @@ impl Recorder {
         let Sets { tasks, run: run_sets } = sets;
         for run in 0..tasks.runs.len() {
             let tasks = tasks.of_run(run);
-            // No job is kept: only the kernel's times count.
-            let ran = run_sets(&tasks, &self.events, &mut SinkFn(|_: Batch<'_>| take(&[])));
+            let mut no_jobs = NoJobs { take, stop: self.stop.clone() };
+            let ran = run_sets(&tasks, &self.events, &mut no_jobs);
             let (found, more) = self.end();
             lost += more;
             let count = tasks.runs[0].tasks.len() as u32;

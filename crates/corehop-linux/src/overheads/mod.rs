@@ -14,6 +14,7 @@ use std::sync::Arc;
 use corehop_core::experiment::{Overheads, Tasks};
 use corehop_core::machine::{MachineError, RunEnd, Sink, SinkError};
 use corehop_core::samples::{OverheadFacts, OverheadRecord};
+use corehop_core::stop::Stop;
 
 use crate::bpf::BpfError;
 use crate::bpf::control::{ControlPages, Mode};
@@ -60,12 +61,12 @@ pub(crate) type RunSets<'a> =
 pub(crate) fn overheads(
     plan: &Overheads,
     run: &mut RunSets<'_>,
-    take: &mut Take<'_>,
+    (take, stop): (&mut Take<'_>, &Stop),
 ) -> Result<(OverheadFacts, RunEnd), MachineError> {
     let mut facts = OverheadFacts::default();
     if plan.in_kernel {
         let sets = plan.tasks.as_ref().map(|tasks| kernel::Sets { tasks, run });
-        match kernel::measure(&plan.cpus, sets, &mut facts.missing, take) {
+        match kernel::measure(&plan.cpus, sets, &mut facts.missing, (take, stop)) {
             Ok((observation, RunEnd::Stopped)) => {
                 facts.recording = Some(observation);
                 return Ok((facts, RunEnd::Stopped));
@@ -79,10 +80,12 @@ pub(crate) fn overheads(
         }
     }
     let mut records =
-        threads::measure(&plan.cpus, &mut facts.missing).map_err(OverheadsError::Threads)?;
+        threads::measure(&plan.cpus, &mut facts.missing, stop).map_err(OverheadsError::Threads)?;
     records.retain(|it| !it.ns.is_empty());
     let goes_on = take(&records).map_err(MachineError::Sink)?;
-    control_page(plan, &mut facts);
+    if goes_on {
+        control_page(plan, &mut facts);
+    }
     Ok((facts, if goes_on { RunEnd::Complete } else { RunEnd::Stopped }))
 }
 

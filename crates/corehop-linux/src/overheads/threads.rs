@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use corehop_core::samples::{Overhead, OverheadRecord, Vantage};
+use corehop_core::stop::Stop;
 use corehop_core::units::{Cpu, CpuList};
 
 use crate::bpf::interrupts::{Counter, InterruptCounters};
@@ -26,11 +27,12 @@ const TICKS_FOR: Duration = Duration::from_millis(400);
 /// Two threads, as everywhere here.
 pub(super) const TASKS: u32 = 2;
 
-/// Measures all of it on `cpus`: below two seconds and a tenth for each pair. What could not be measured
-/// is in `missing`, with the reason.
+/// Measures all of it on `cpus`: below two seconds and a tenth for each pair, until `stop` is asked. What could not be
+/// measured is in `missing`, with the reason.
 pub(super) fn measure(
     cpus: &CpuList,
     missing: &mut Vec<String>,
+    stop: &Stop,
 ) -> io::Result<Vec<OverheadRecord>> {
     let clock = Clock::calibrate(Duration::from_millis(20));
     let first = first(cpus)?;
@@ -50,7 +52,7 @@ pub(super) fn measure(
         Err(error) => missing.push(format!("ticks: {error}")),
     }
     found.push(record(Overhead::WakeUp, on(first, || releases(SLEEPS))?));
-    for (from, to) in pairs(cpus) {
+    for (from, to) in pairs(cpus).take_while(|_| !stop.is_asked()) {
         match ipis(from, to, &clock, IPIS) {
             Ok(times) => {
                 let between = Some((from, to));
@@ -67,20 +69,20 @@ pub(super) fn measure(
 
 /// Has threads do what the kernel's times are measured of: yield, alone and in turns, sleep, compute through
 /// ticks, and interrupt each other.
-pub(super) fn exercise(cpus: &CpuList) -> io::Result<()> {
+pub(super) fn exercise(cpus: &CpuList, stop: &Stop) -> io::Result<()> {
     let clock = Clock::calibrate(Duration::from_millis(20));
     let first = first(cpus)?;
     yields(first, &clock, GOES / 20)?;
     on(first, || releases(SLEEPS))?;
     on(first, || compute(TICKS_FOR))?;
-    interrupt_each_other(cpus);
+    interrupt_each_other(cpus, stop);
     Ok(())
 }
 
 /// Has threads on each two CPUs interrupt each other.
-pub(super) fn interrupt_each_other(cpus: &CpuList) {
+pub(super) fn interrupt_each_other(cpus: &CpuList, stop: &Stop) {
     let clock = Clock::calibrate(Duration::from_millis(20));
-    for (from, to) in pairs(cpus) {
+    for (from, to) in pairs(cpus).take_while(|_| !stop.is_asked()) {
         // A kernel that cannot has no such interrupts to measure.
         let _without = ipis(from, to, &clock, IPIS / 4);
     }

@@ -2,6 +2,8 @@
 //! The progress of a program: a count that a file holds, that a socket tells, or that system calls stand for.
 
 use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -92,6 +94,8 @@ impl FromStr for ProgressSource {
 
 /// Reads from a socket in one look.
 const MOST_READS: usize = 256;
+/// The bytes of a file that are read: no number is longer.
+const MOST_DIGITS: u64 = 64;
 /// Looks at a file that is empty.
 const TRIES: usize = 250;
 
@@ -185,20 +189,46 @@ fn number(text: &str) -> Option<f64> {
 }
 
 fn number_in(path: &Path) -> io::Result<f64> {
-    let mut text = std::fs::read_to_string(path)?;
+    let mut text = text_in(path)?;
     // A program that writes it in place has emptied it, and is about to write.
     for _ in 0..TRIES {
         if !text.is_empty() {
             break;
         }
         std::thread::sleep(Duration::from_micros(200));
-        text = std::fs::read_to_string(path)?;
+        text = text_in(path)?;
     }
     let damaged = || {
         let start: String = text.chars().take(20).collect();
         io::Error::new(io::ErrorKind::InvalidData, format!("`{start}` is not a number"))
     };
     number(&text).ok_or_else(damaged)
+}
+
+/// The text of a regular file, as far as a number is long.
+///
+/// The program owns the file, and may put anything in its place at any time: a named pipe, which would wait for a writer, a
+/// device without an end, or one that does something when it is opened. So a look at the file comes before its opening
+/// (`O_PATH` opens nothing), and regular files of the kernel that wait for their content do not wait here.
+fn text_in(path: &Path) -> io::Result<String> {
+    let opened = |flags, path: &Path| {
+        let mut options = std::fs::OpenOptions::new();
+        options.read(true).custom_flags(flags).open(path)
+    };
+    let found = opened(libc::O_PATH, path)?;
+    if !found.metadata()?.is_file() {
+        let what = "progress is read from regular files only; unix:SOCKET names a socket";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    let same = format!("/proc/self/fd/{}", found.as_raw_fd());
+    let file = opened(libc::O_NONBLOCK, Path::new(&same))?;
+    let mut text = Vec::with_capacity(MOST_DIGITS as usize + 1);
+    file.take(MOST_DIGITS + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > MOST_DIGITS {
+        let what = format!("more than {MOST_DIGITS} bytes are not a number");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    }
+    String::from_utf8(text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 #[cfg(test)]
@@ -230,6 +260,31 @@ mod tests {
             })
         });
         assert!(read);
+    }
+
+    #[test]
+    fn a_pipe_a_device_and_a_text_without_an_end_are_no_progress_and_are_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("count");
+        let refused = || {
+            let begun = std::time::Instant::now();
+            let error = number_in(&path).unwrap_err().to_string();
+            std::fs::remove_file(&path).unwrap();
+            assert!(begun.elapsed() < Duration::from_secs(30), "it was waited for");
+            error
+        };
+        let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+        // SAFETY: mkfifo reads a string that ends with a zero.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        assert!(refused().contains("regular files"));
+        for device in ["/dev/zero", "/dev/tty"] {
+            std::os::unix::fs::symlink(device, &path).unwrap();
+            assert!(refused().contains("regular files"), "{device}");
+        }
+        std::fs::write(&path, "1".repeat(1 << 20)).unwrap();
+        assert!(refused().contains("more than 64 bytes"));
+        std::fs::write(&path, format!("{}\n", "1".repeat(63))).unwrap();
+        assert!(number_in(&path).is_ok());
     }
 
     #[test]

@@ -1,17 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ctrl-C and its kin: the first asks a run to end, the second ends it.
+//! SIGINT, SIGTERM and SIGHUP: each of them ends corehop within a second.
+//!
+//! There are two ways to end. From its start on the program ends at once ([`end_at_once`]). A run or a placement is only
+//! asked to end ([`install`]), so that rows become a file and settings are put back in order; an alarm ends what has not
+//! ended by itself soon after. Both ways lead through one function: unfinished files are removed, the
+//! supervisor undoes the changes, and the exit code is [`INTERRUPTED`]. Rows are on the disk by then, in `FILE.part`.
+//!
+//! Nothing else has to know of signals: a loop that never looks at [`requested`] ends with the process. One wait is spared:
+//! that for a program which the user has started, and to which the signal is passed on ([`spare`]). A signal that was
+//! ignored when corehop started (nohup(1)) stays ignored.
 
+use std::ffi::CString;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU32, Ordering};
 
 use super::process::{ENDING, checked, signal_set};
 use super::watch::UNDO_NOW;
 
+/// Whether the first signal asks; otherwise it ends the process.
+static ASKS: AtomicBool = AtomicBool::new(false);
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 /// The first of them; 0 before.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// The socket of the supervisor that watches over this process; -1 for none.
 static LIFELINE: AtomicI32 = AtomicI32::new(-1);
+/// The waits for programs of the user's that are under way.
+static SPARED: AtomicU32 = AtomicU32::new(0);
+/// The last of the files to remove.
+static UNFINISHED: AtomicPtr<Unfinished> = AtomicPtr::new(null_mut());
 
 /// When the first one came, in milliseconds of the monotonic clock.
 static FIRST_MS: AtomicI64 = AtomicI64::new(0);
@@ -21,32 +40,100 @@ const ONE_KEY_MS: i64 = 300;
 
 /// The exit code of an interrupted run.
 pub const INTERRUPTED: i32 = 130;
-/// The time that the second interrupt waits for the supervisor, in milliseconds.
-const PATIENCE_MS: libc::c_int = 5_000;
+/// The time from the first signal to the alarm, in milliseconds.
+const GRACE_MS: i64 = 700;
+/// The time for which an end by a signal waits for the supervisor, in milliseconds. A supervisor that takes longer goes on by
+/// itself.
+const PATIENCE_MS: libc::c_int = 900;
+/// The same for an end by the alarm.
+const LATE_PATIENCE_MS: libc::c_int = 250;
+/// Said by the alarm, which cannot know the file's name.
+const FORCED: &[u8] = b"corehop: interrupted; the rows recorded so far are kept in FILE.part, and --resume continues them\n";
 
-/// Lets SIGINT, SIGTERM and SIGHUP ask the run to end: see [`requested`]. A SIGINT after one of
-/// them ends the process with exit code 130, as soon as the supervisor has taken its changes back.
+/// A file that is of no use until it has its name.
+struct Unfinished {
+    path: CString,
+    earlier: *mut Self,
+}
+
+/// Lets SIGINT, SIGTERM and SIGHUP end the process at once with exit code 130. To be called first in `main`.
 ///
-/// System calls that wait return `EINTR` then. SIGHUP stays ignored where it is (nohup(1)).
+/// # Errors
+/// None that a correct kernel gives.
+pub fn end_at_once() -> io::Result<()> {
+    for signal in ENDING {
+        handle(signal, on_signal)?;
+    }
+    Ok(())
+}
+
+/// Lets SIGINT, SIGTERM and SIGHUP ask the run to end: see [`requested`]. What has not ended 700 ms later is ended by an
+/// alarm, a second SIGINT ends the process at once. The exit code is 130 in both cases.
+///
+/// System calls that wait return `EINTR` then.
 ///
 /// # Errors
 /// None that a correct kernel gives.
 pub fn install() -> io::Result<()> {
-    for signal in ENDING {
-        // SAFETY: an all-zero sigaction is valid: no flags, an empty mask, SIG_DFL.
-        let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
-        // SAFETY: as above.
-        let mut new: libc::sigaction = unsafe { std::mem::zeroed() };
-        new.sa_sigaction = on_signal as *const () as libc::sighandler_t;
-        // SAFETY: `old` is a live local; no new action is given.
-        checked(unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut old) })?;
-        if signal == libc::SIGHUP && old.sa_sigaction == libc::SIG_IGN {
-            continue;
-        }
-        // SAFETY: `on_signal` makes only calls that signal-safety(7) allows.
-        checked(unsafe { libc::sigaction(signal, &raw const new, std::ptr::null_mut()) })?;
-    }
+    // Before the others: a signal between the two finds an alarm.
+    let alarm = signal_set(&[libc::SIGALRM]);
+    // SAFETY: the kernel reads `alarm`; no old mask is asked for.
+    unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const alarm, null_mut()) };
+    set_handler(libc::SIGALRM, on_alarm)?;
+    ASKS.store(true, Ordering::SeqCst);
+    end_at_once()
+}
+
+/// Handles a signal, unless the process was started with the signal ignored.
+fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) -> io::Result<()> {
+    // SAFETY: an all-zero sigaction is valid: no flags, an empty mask, SIG_DFL.
+    let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: `old` is a live local; no new action is given.
+    checked(unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut old) })?;
+    if old.sa_sigaction == libc::SIG_IGN { Ok(()) } else { set_handler(signal, handler) }
+}
+
+fn set_handler(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) -> io::Result<()> {
+    // SAFETY: as above.
+    let mut new: libc::sigaction = unsafe { std::mem::zeroed() };
+    new.sa_sigaction = handler as *const () as libc::sighandler_t;
+    // SAFETY: the handlers of this file make only calls that signal-safety(7) allows.
+    checked(unsafe { libc::sigaction(signal, &raw const new, null_mut()) })?;
     Ok(())
+}
+
+/// The wait for a program that the user has started and that has got the signal too. The alarm leaves the process alone
+/// meanwhile, and comes after it.
+#[derive(Debug)]
+pub struct Spared(());
+
+/// Spares the process for as long as the value lives.
+pub fn spare() -> Spared {
+    SPARED.fetch_add(1, Ordering::SeqCst);
+    Spared(())
+}
+
+impl Drop for Spared {
+    fn drop(&mut self) {
+        if SPARED.fetch_sub(1, Ordering::SeqCst) == 1 && requested() {
+            set_alarm();
+        }
+    }
+}
+
+/// Removes the file when a signal ends the process. A file that has got another name by then is left alone.
+pub fn remove_at_end(path: &Path) {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return };
+    let new = Box::into_raw(Box::new(Unfinished { path, earlier: null_mut() }));
+    let mut last = UNFINISHED.load(Ordering::Acquire);
+    loop {
+        // SAFETY: `new` came from a box and is nobody else's yet.
+        unsafe { (*new).earlier = last };
+        match UNFINISHED.compare_exchange(last, new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return,
+            Err(now) => last = now,
+        }
+    }
 }
 
 /// Lets a write beyond the limit on the size of files (`ulimit -f`) fail, instead of ending the process.
@@ -98,14 +185,59 @@ pub(super) fn clear_lifeline(fd: i32) {
 }
 
 extern "C" fn on_signal(signal: libc::c_int) {
+    if !ASKS.load(Ordering::SeqCst) {
+        end(PATIENCE_MS);
+    }
     if !REQUESTED.swap(true, Ordering::SeqCst) {
         SIGNAL.store(signal, Ordering::SeqCst);
         FIRST_MS.store(now_ms(), Ordering::SeqCst);
+        set_alarm();
     } else if signal == libc::SIGINT && now_ms() - FIRST_MS.load(Ordering::SeqCst) > ONE_KEY_MS {
-        undo_by_supervisor(LIFELINE.load(Ordering::SeqCst));
-        // SAFETY: _exit ends the process without running anything of it.
-        unsafe { libc::_exit(INTERRUPTED) };
+        end(PATIENCE_MS);
     }
+}
+
+extern "C" fn on_alarm(_: libc::c_int) {
+    if SPARED.load(Ordering::SeqCst) > 0 {
+        // Usually done by now, and harmless a second time: settings do not wait for the program.
+        undo_by_supervisor(LATE_PATIENCE_MS);
+        return;
+    }
+    say(FORCED);
+    end(LATE_PATIENCE_MS);
+}
+
+fn set_alarm() {
+    let value = libc::timeval { tv_sec: 0, tv_usec: GRACE_MS * 1_000 };
+    let once =
+        libc::itimerval { it_interval: libc::timeval { tv_sec: 0, tv_usec: 0 }, it_value: value };
+    // SAFETY: reads a live local. A system call by itself, which a handler may make.
+    unsafe { libc::syscall(libc::SYS_setitimer, libc::ITIMER_REAL, &raw const once, 0) };
+}
+
+/// Says something on standard error, unless that would have to wait.
+fn say(words: &[u8]) {
+    let mut room = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
+    // SAFETY: poll writes to a live local, write reads `words`; both are allowed in a handler.
+    unsafe {
+        if libc::poll(&raw mut room, 1, 0) == 1 && room.revents == libc::POLLOUT {
+            libc::write(libc::STDERR_FILENO, words.as_ptr().cast(), words.len());
+        }
+    }
+}
+
+/// Ends the process: the only end by a signal.
+fn end(patience_ms: libc::c_int) -> ! {
+    let mut next = UNFINISHED.load(Ordering::Acquire);
+    // SAFETY: the nodes of the list are never freed or changed after they have entered the list.
+    while let Some(file) = unsafe { next.as_ref() } {
+        // SAFETY: unlink reads a string that ends with a zero; allowed in a handler.
+        unsafe { libc::unlink(file.path.as_ptr()) };
+        next = file.earlier;
+    }
+    undo_by_supervisor(patience_ms);
+    // SAFETY: _exit ends the process without running anything of it.
+    unsafe { libc::_exit(INTERRUPTED) }
 }
 
 /// The monotonic clock, which a handler may read (signal-safety(7)).
@@ -116,14 +248,16 @@ fn now_ms() -> i64 {
     time.tv_sec * 1_000 + time.tv_nsec / 1_000_000
 }
 
-fn undo_by_supervisor(fd: libc::c_int) {
-    let word = UNDO_NOW;
+/// Lets the supervisor undo all changes, and waits for the answer.
+fn undo_by_supervisor(patience_ms: libc::c_int) {
+    let (fd, word) = (LIFELINE.load(Ordering::SeqCst), UNDO_NOW);
     let mut answer = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     // SAFETY: send reads one byte of a live local, poll writes to one; both are allowed in a
     // handler, and a closed or absent descriptor makes them return at once.
     unsafe {
-        if libc::send(fd, (&raw const word).cast(), 1, libc::MSG_NOSIGNAL) == 1 {
-            libc::poll(&raw mut answer, 1, PATIENCE_MS);
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        if libc::send(fd, (&raw const word).cast(), 1, flags) == 1 {
+            libc::poll(&raw mut answer, 1, patience_ms);
         }
     }
 }

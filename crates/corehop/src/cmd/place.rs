@@ -159,6 +159,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         moves: settings.may_move || args.start.is_some(),
         to_stderr: args.json,
     };
+    // A program that was started gets the signal as well, and is waited for; threads are back before that.
+    let _spared = (!args.program.is_empty()).then(interrupt::spare);
     let mut host = PlacingHost::begin(&targets, wishes)?;
     // Not before: a command that is refused leaves the file as it is.
     let head = Head::new(settings, &terrain, &names, host.sources(), args.start.clone());

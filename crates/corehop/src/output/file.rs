@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use corehop_linux::supervisor::interrupt;
 use tempfile::NamedTempFile;
 
 use crate::exit::{Exit, Failure};
@@ -139,17 +140,19 @@ impl OutputFile {
     }
 }
 
-/// A file of a random name in the folder of `path`, removed when it is dropped.
+/// A file of a random name in the folder of `path`, removed when it is dropped, and when a signal ends the program.
 ///
 /// # Errors
 /// The system's.
 pub(crate) fn beside(path: &Path) -> io::Result<NamedTempFile> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    tempfile::Builder::new()
+    let file = tempfile::Builder::new()
         .prefix(&format!(".{name}."))
         .suffix(".tmp")
         .permissions(fs::Permissions::from_mode(0o666))
-        .tempfile_in(folder_of(path))
+        .tempfile_in(folder_of(path))?;
+    interrupt::remove_at_end(file.path());
+    Ok(file)
 }
 
 /// Makes the entry of `path` in its folder survive a crash of the system.

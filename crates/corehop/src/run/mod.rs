@@ -17,6 +17,7 @@ use corehop_core::machine::{Machine, MachineError, RunEnd, Sink, SinkError};
 use corehop_core::model::classes::{as_declared, switches_as_declared};
 use corehop_core::platform::Platform;
 use corehop_core::samples::{Batch, Counter, Observation, Projector, Provenance, Rows};
+use corehop_core::stop::Stop;
 use corehop_core::units::Nanos;
 use corehop_linux::supervisor::interrupt;
 use serde_json::json;
@@ -114,6 +115,19 @@ impl Sink for Block<'_> {
         self.underway.progress.show(&self.underway.campaign);
         Ok(self.underway.stopped_by().is_none())
     }
+
+    fn stop(&self) -> Stop {
+        let deadline = self.underway.deadline;
+        Stop::when(move || stopped_by(deadline).is_some())
+    }
+}
+
+/// The cause of an early end of a run with that deadline, if any.
+fn stopped_by(deadline: Option<Instant>) -> Option<&'static str> {
+    if interrupt::requested() {
+        return Some("interrupt");
+    }
+    deadline.is_some_and(|deadline| Instant::now() >= deadline).then_some("budget")
 }
 
 impl Underway {
@@ -142,10 +156,7 @@ impl Underway {
 
     /// The cause of an early end of the run, if any.
     fn stopped_by(&self) -> Option<&'static str> {
-        if interrupt::requested() {
-            return Some("interrupt");
-        }
-        self.deadline.is_some_and(|deadline| Instant::now() >= deadline).then_some("budget")
+        stopped_by(self.deadline)
     }
 
     /// Takes so small a share in each replicate that all of them fit into the budget, as far as the

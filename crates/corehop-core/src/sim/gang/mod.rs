@@ -28,19 +28,24 @@ const AT_A_TIME: usize = 16;
 /// The first stream of draws that gangs have for themselves.
 const STREAMS: u64 = 1 << 48;
 
-/// One run of a gang, from a machine that has done nothing before.
+/// One run of a gang, from a machine that has done nothing before; none if it had to end before the gang did.
 fn run_of(
     recipe: &Recipe,
     gang: &Gang,
     seed: u64,
     (number, run): (usize, u32),
-) -> Result<GangRecord, MachineError> {
+) -> Result<Option<GangRecord>, MachineError> {
+    if recipe.stop.is_asked() {
+        return Ok(None);
+    }
     let stream = STREAMS | (number as u64) << 24 | u64::from(run);
     let mut state = recipe.idle_state(seed ^ stream)?;
     state.redraw(seed, stream);
     let mut gangs = Run::new(state, false);
     gangs.add(recipe, gang, (seed, stream))?;
-    Ok(GangRecord { gang: number, run, replicate: None, exchange: None, members: gangs.run() })
+    let record =
+        |members| GangRecord { gang: number, run, replicate: None, exchange: None, members };
+    Ok(gangs.run().map(record))
 }
 
 /// Runs every gang, some runs side by side.
@@ -56,7 +61,8 @@ pub(super) fn run(
     for some in runs.chunks(AT_A_TIME) {
         let run = |at: usize| run_of(recipe, &gangs.gangs[some[at].0], seed, some[at]);
         for record in side_by_side(0..some.len(), run) {
-            if !sink.take(Batch::Gangs(&[record?])).map_err(MachineError::Sink)? {
+            let Some(record) = record? else { return Ok(RunEnd::Stopped) };
+            if !sink.take(Batch::Gangs(&[record])).map_err(MachineError::Sink)? {
                 return Ok(RunEnd::Stopped);
             }
         }

@@ -23,6 +23,8 @@ use crate::workload::gang::{Program, Sharing};
 
 /// One look at a lock that another has: a pause, a load, a comparison and a jump.
 const LOOK: u32 = 4;
+/// The steps between two looks whether the run has to end.
+const STEPS: u64 = 4_096;
 /// The length of the pause, in cycles.
 const LOOK_CYCLES: u64 = 20;
 
@@ -209,19 +211,24 @@ impl Run {
         pages
     }
 
-    /// Until no thread has a step before a time.
+    /// Until no thread has a step before a time, or the run has to end.
     pub(super) fn until(&mut self, end: Picos) {
-        while let Some(at) = self.earliest().filter(|&at| self.members[at].clock < end) {
+        for step in 0_u64.. {
+            let next = self.earliest().filter(|&at| self.members[at].clock < end);
+            let Some(at) = next else { break };
+            if step.is_multiple_of(STEPS) && self.state.is_over() {
+                break;
+            }
             self.step(at);
             self.hand_over(at);
         }
     }
 
-    /// Runs to the end.
-    pub(super) fn run(mut self) -> Vec<MemberRecord> {
+    /// Runs to the end; nothing if the run had to end before.
+    pub(super) fn run(mut self) -> Option<Vec<MemberRecord>> {
         self.until(Picos::MAX);
         let record = |member: &Member| member.record(&self.gangs[member.gang].gang);
-        self.members.iter().map(record).collect()
+        (!self.state.is_cut()).then(|| self.members.iter().map(record).collect())
     }
 
     /// The last thread writes all data of its gang, whose first thread is `first`, once, as their creator.
@@ -230,7 +237,11 @@ impl Run {
         let (cpu, common, gang) = (creator.cpu, creator.common.clone(), creator.gang);
         let own = self.members[first..].iter().flat_map(|member| member.own.clone());
         let manner = self.gangs[gang].manner;
-        for line in own.collect::<Vec<_>>().into_iter().chain(common) {
+        let lines = own.collect::<Vec<_>>().into_iter().chain(common);
+        for (number, line) in (0_u64..).zip(lines) {
+            if number.is_multiple_of(STEPS) && self.state.is_over() {
+                break;
+            }
             self.state.act(cpu, visit(&self.state, line, true), manner, 0);
         }
     }

@@ -36,6 +36,8 @@ use paths::{
 const AT_A_TIME: usize = 16;
 /// The calls before those that are timed (section 5.2 has 100; the caches repeat themselves after a few).
 const WARM_UP: u32 = 20;
+/// The calls between two looks whether the run has to end.
+const CALLS: u32 = 256;
 /// The first stream of draws that core switches have for themselves.
 const STREAMS: u64 = 3 << 48;
 /// The first lines of stacks, handed-over lines and text.
@@ -256,21 +258,26 @@ fn check(cell: &SwitchCell) -> Result<(), MachineError> {
     })
 }
 
-/// One batch.
+/// One batch; none if the run had to end before the batch did.
 fn run_of(
     recipe: &Recipe,
     cell: &SwitchCell,
     seed: u64,
     batch: u64,
-) -> Result<CallTimes, MachineError> {
+) -> Result<Option<CallTimes>, MachineError> {
     let mut pair = Pair::new(recipe, [cell.from, cell.to], seed, STREAMS | batch)?;
     for _ in 0..WARM_UP {
         pair.call(cell.mechanism);
     }
-    let nanos = |picos: Picos| picos as f64 / 1e3;
-    let mut each: Vec<f64> = (0..cell.calls).map(|_| nanos(pair.call(cell.mechanism))).collect();
+    let mut each = Vec::new();
+    for call in 0..cell.calls {
+        if call.is_multiple_of(CALLS) && pair.state.is_over() {
+            return Ok(None);
+        }
+        each.push(pair.call(cell.mechanism) as f64 / 1e3);
+    }
     let whole = each.iter().sum();
-    CallTimes::of(whole, &mut each).ok_or_else(|| MachineError::Failed {
+    CallTimes::of(whole, &mut each).map(Some).ok_or_else(|| MachineError::Failed {
         what: format!("`{}`", cell.name()),
         why: "a batch has no calls".to_owned(),
     })
@@ -297,13 +304,14 @@ pub(super) fn run(
         };
         for (at, times) in side_by_side(0..some.len(), run).into_iter().enumerate() {
             let (replicate, cell) = some[at];
+            let Some(times) = times? else { return Ok(RunEnd::Stopped) };
             let record = SwitchRecord {
                 cell,
                 batch: (first + at) as u64,
                 replicate,
                 start_ns: 0,
                 stayed: 0,
-                times: times?,
+                times,
                 preempted: None,
                 exchange: None,
             };

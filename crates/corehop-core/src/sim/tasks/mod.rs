@@ -124,6 +124,9 @@ fn sets(
         if under_way.is_none() {
             break;
         }
+        if recipe.stop.is_asked() {
+            return Ok((jobs, RunEnd::Stopped));
+        }
     }
     Ok((jobs, RunEnd::Complete))
 }

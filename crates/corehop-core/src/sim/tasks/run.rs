@@ -24,6 +24,8 @@ use super::{KEEP_WARM, LEAST_PAUSE, STREAMS};
 
 /// The clock of a CPU on which nothing happens.
 const NEVER: Picos = Picos::MAX;
+/// The events between two looks whether the run has to end.
+const EVENTS: u64 = 4_096;
 /// Nanoseconds are whole times of this many picoseconds.
 const NANO: Picos = 1_000;
 
@@ -149,19 +151,25 @@ impl<'a> Run<'a> {
         &self.plan.runs[self.number]
     }
 
-    /// Goes on until the time `until` after its beginning; whether there is more to come.
+    /// Goes on until the time `until` after its beginning, or until the run has to end; whether there is more to come.
     ///
     /// # Errors
     /// If the simulated memory is full.
     pub(super) fn advance(&mut self, until: Picos) -> Result<bool, MachineError> {
         let until = self.began + until;
-        while let Some((at, event)) = self.next() {
-            if at >= until {
+        for number in 0_u64.. {
+            let Some((at, event)) = self.next() else { break };
+            if at >= until || (number.is_multiple_of(EVENTS) && self.state.is_over()) {
                 return Ok(true);
             }
+            let done = self.done.len();
             match event {
                 Event::Act(cpu) => self.act(cpu, at),
                 Event::End(_) | Event::Release(_) => self.change(at)?,
+            }
+            if self.state.is_cut() {
+                self.done.truncate(done);
+                return Ok(true);
             }
         }
         Ok(false)

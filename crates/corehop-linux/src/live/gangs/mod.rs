@@ -17,6 +17,7 @@ use std::sync::Arc;
 use corehop_core::experiment::{Gang, Gangs};
 use corehop_core::machine::{MachineError, RunEnd, Sink};
 use corehop_core::samples::{Batch, GangRecord, MemberRecord};
+use corehop_core::stop::Stop;
 use corehop_core::units::{Cpu, CpuList};
 
 use super::distance::{Exchanges, Pair};
@@ -48,6 +49,9 @@ enum GangFailure {
     /// A thread of the gang panicked.
     #[error("a thread panicked")]
     Panicked,
+    /// The run has to end.
+    #[error("interrupted")]
+    Stopped,
 }
 
 impl LiveMachine {
@@ -62,20 +66,25 @@ impl LiveMachine {
         self.park_partners()?;
         let usable = self.platform.usable();
         let (mut measured, mut before) = (Vec::new(), Exchanges::default());
+        let stop = sink.stop();
         for (number, gang) in plan.gangs.iter().enumerate() {
             enough_memory(gang)?;
             let pairs: Vec<Pair> = pair_of(gang, &usable).into_iter().collect();
             let mut first = 0;
             while first < gang.samples {
-                if interrupt::requested() {
+                if stop.is_asked() {
                     return Ok(RunEnd::Stopped);
                 }
                 if pairs != measured {
                     (before, measured) = (self.exchanges(&pairs)?, pairs.clone());
                 }
                 let some = MOST_AT_ONCE.min(gang.samples - first);
-                let runs = burst(gang, some, seed, self.clock)
-                    .map_err(|error| failed(&gang.name(), error))?;
+                let runs = match burst(gang, some, seed, (self.clock, &stop)) {
+                    Ok(runs) => runs,
+                    // What the threads waited for does not come any more.
+                    Err(_) if stop.is_asked() => return Ok(RunEnd::Stopped),
+                    Err(error) => return Err(failed(&gang.name(), error)),
+                };
                 let after = self.exchanges(&measured)?;
                 let exchange =
                     pairs.first().map(|&(a, b)| Exchanges::between(&before, &after, a, b));
@@ -122,7 +131,7 @@ fn burst(
     gang: &Gang,
     runs: u32,
     seed: u64,
-    clock: Clock,
+    (clock, stop): (Clock, &Stop),
 ) -> Result<Vec<Vec<MemberRecord>>, GangFailure> {
     let memories = Memory::of(gang)?;
     let gate = Arc::new(Gate::new(gang.cpus.len(), fewest_cpus(gang)));
@@ -130,6 +139,7 @@ fn burst(
         let mut threads = Vec::new();
         for (member, memory) in memories.iter().enumerate() {
             let work = Work::new(gang, member, memory.clone(), gate.clone(), seed);
+            let work = work.until(stop.clone());
             let name = std::thread::Builder::new().name(format!("gang-{member}"));
             let of = gate.clone();
             match name.spawn_scoped(scope, move || of_thread(gang, member, work, runs, clock)) {

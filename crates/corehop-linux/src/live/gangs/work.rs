@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use corehop_core::experiment::Gang;
+use corehop_core::stop::Stop;
 use corehop_core::workload::fork_join::Task;
 use corehop_core::workload::gang::{Channel, Program, Sharing};
 
@@ -16,6 +17,9 @@ use super::gate::Gate;
 use super::memory::Memory;
 use crate::clock::Ticks;
 
+/// The rounds between two looks whether the run has to end: far more than a burst has, so that none of its times holds a
+/// look.
+const ROUNDS: u64 = 4_096;
 /// The instructions of one turn of the loop that stands for work.
 const TURN: u32 = 3;
 
@@ -37,6 +41,8 @@ pub(super) struct Work {
     victim: usize,
     numbers: Numbers,
     message: Vec<u8>,
+    /// Whether the run has to end.
+    stop: Stop,
 }
 
 /// Numbers at random: xorshift64*, a few instructions each.
@@ -93,7 +99,13 @@ impl Work {
             victim: (member + 1) % threads,
             numbers,
             message: vec![1; message as usize],
+            stop: Stop::never(),
         }
+    }
+
+    /// The same part, which ends early when `stop` is asked.
+    pub(super) fn until(self, stop: Stop) -> Self {
+        Self { stop, ..self }
     }
 
     /// Waits for the other threads. When the last one arrived.
@@ -112,6 +124,20 @@ impl Work {
 
     /// So many rounds.
     pub(super) fn rounds(&mut self, rounds: u64) -> Result<(), GangFailure> {
+        let mut left = rounds;
+        while left > 0 {
+            let some =
+                left.min(if matches!(self.program, Program::ForkJoin { .. }) { 1 } else { ROUNDS });
+            self.some_rounds(some)?;
+            left -= some;
+            if left > 0 && self.stop.is_asked() {
+                return Err(GangFailure::Stopped);
+            }
+        }
+        Ok(())
+    }
+
+    fn some_rounds(&mut self, rounds: u64) -> Result<(), GangFailure> {
         match self.program {
             Program::Swap { items, fixed_low_bits } => {
                 let coarse = fixed_low_bits && self.member == 0;

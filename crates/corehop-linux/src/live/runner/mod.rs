@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use corehop_core::experiment::{Absent, Job, JobRows, Jobs, Step};
 use corehop_core::machine::MachineError;
 use corehop_core::samples::{JobRecord, Leave};
+use corehop_core::stop::Stop;
 use corehop_core::units::{Bytes, Cpu};
 use corehop_core::workload::{Absence, LineState, Page, WorkingSet};
 use serde_json::{Value, json};
@@ -29,6 +30,8 @@ use crate::memory::MemoryError;
 use crate::thread::{Usage, current_cpu, set_affinity, set_policy, usage};
 use crate::walk::StampCost;
 
+/// The interval at which a job that is away for long looks whether the run has to end.
+const LOOK_NS: i64 = 250_000_000;
 /// The time for which one step of the calibration may keep a CPU busy, in nanoseconds.
 const CALIBRATION_NS: f64 = BUDGET_NS / 2.0;
 
@@ -114,6 +117,10 @@ pub(crate) struct Runner {
     pub(super) counters: Arc<Counters>,
     /// The share of the last level that a probe kept before the phase.
     pub(super) llc_share: Option<f64>,
+    /// Whether the run has to end.
+    pub(super) stop: Stop,
+    /// Whether the job's absence ended early because of that.
+    is_cut: bool,
     /// The place of the job's preemptor among the plan's.
     which: Option<usize>,
     ledgers: BTreeMap<Cpu, Ledger>,
@@ -163,6 +170,8 @@ impl Runner {
             eviction: None,
             counters: Arc::default(),
             llc_share: None,
+            stop: Stop::never(),
+            is_cut: false,
             which: None,
             ledgers: BTreeMap::new(),
             origin: now(),
@@ -291,6 +300,11 @@ impl Runner {
     /// Does nothing of what is left to do; what was recorded stays.
     pub(crate) fn give_up(&mut self, error: MachineError) -> Next {
         self.error = Some(error);
+        self.leave_off()
+    }
+
+    /// Does nothing of what is left to do, because the run has to end.
+    fn leave_off(&mut self) -> Next {
         self.jobs = self.jobs.end..self.jobs.end;
         self.crossing = None;
         Next::Done
@@ -304,6 +318,9 @@ impl Runner {
         }
         while !self.jobs.is_empty() {
             if self.step == 0 {
+                if self.stop.is_asked() {
+                    return Ok(self.leave_off());
+                }
                 let start = self.job().start;
                 if seat.parked && current_cpu() != start {
                     return Ok(Next::HandTo(start));
@@ -311,6 +328,9 @@ impl Runner {
                 self.begin(seat, start)?;
             }
             while let Some(step) = self.job().steps.get(self.step).cloned() {
+                if self.is_cut {
+                    return Ok(self.leave_off());
+                }
                 self.step += 1;
                 match step {
                     Step::Prepare(state) => self.prepare(state),
@@ -520,11 +540,22 @@ impl Runner {
         self.preemptors.get(&(self.here, which)).filter(|preemptor| preemptor.cpu == self.here)
     }
 
+    /// Sleeps until then; far from it, not for so long that the end of the run would have to wait.
+    fn rest_until(&mut self, resume_at: i64) {
+        while resume_at - clock::read(libc::CLOCK_MONOTONIC) > 2 * LOOK_NS && !self.is_cut {
+            sleep_until(clock::read(libc::CLOCK_MONOTONIC) + LOOK_NS);
+            self.is_cut = self.stop.is_asked();
+        }
+        if !self.is_cut {
+            sleep_until(resume_at);
+        }
+    }
+
     /// Sleeps for what remains of an absence, on the CPU on which the job resumes; the stamp `on_cpu`
     /// was taken when it got there.
     fn arrive(&mut self, crossing: &Crossing, on_cpu: Ticks) {
         let Crossing { away, from, left, resume_at, load_bytes, sight } = *crossing;
-        sleep_until(resume_at);
+        self.rest_until(resume_at);
         let resumed = now();
         let seen = self.counters.between(&sight, &self.counters.look(away.to, None));
         if let Some(preemptor) = self.preemptor(away) {

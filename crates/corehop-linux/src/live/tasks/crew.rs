@@ -127,6 +127,7 @@ impl Crew {
     ) -> Result<RunEnd, MachineError> {
         let give_up = monotonic_ns() + run.duration.get() * 2 + 60_000_000_000;
         let (mut wanted, mut records) = (true, room(run));
+        let stop = sink.stop();
         loop {
             let last = self.shared.running.load(Ordering::Acquire) == 0;
             std::thread::sleep(if last { Duration::ZERO } else { PASS_ON });
@@ -134,7 +135,7 @@ impl Crew {
             std::mem::swap(&mut records, &mut lock(&self.shared.records));
             let more = records.is_empty()
                 || sink.take(Batch::Tasks(&records)).map_err(MachineError::Sink)?;
-            wanted &= more;
+            wanted &= more && !stop.is_asked();
             check()?;
             let panicked = self.shared.panicked.load(Ordering::Acquire);
             if panicked && last {
@@ -142,6 +143,8 @@ impl Crew {
             }
             if !wanted || panicked {
                 self.shared.stop.store(true, Ordering::Release);
+                // A job under way goes on to its end, and gets all the time for that which there is.
+                self.dismiss();
             }
             if last {
                 return Ok(if wanted { RunEnd::Complete } else { RunEnd::Stopped });

@@ -101,7 +101,8 @@ impl Recruit {
             rseq: Rseq::of_this_thread().ok(),
             notice,
             counters: self.counters.clone(),
-            peers: self.shared.peers.clone(),
+            shared: self.shared.clone(),
+            is_cut: false,
             policy: self.policy.to_string(),
             warm_chunk: None,
             cpu_before: 0,
@@ -131,7 +132,11 @@ fn work(worker: &mut Worker, releases: impl Iterator<Item = u64>, origin_ns: u64
         if !await_release(worker, origin_ns + release_ns, &shared.stop) {
             break;
         }
-        kept.records.push(worker.job(number as u64, release_ns, origin_ns));
+        let record = worker.job(number as u64, release_ns, origin_ns);
+        if worker.is_cut {
+            break;
+        }
+        kept.records.push(record);
         match shared.records.try_lock() {
             Ok(mut records) => records.append(&mut kept.records),
             Err(TryLockError::Poisoned(records)) => records.into_inner().append(&mut kept.records),

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use corehop_core::samples::{self, JobOutcome, JobRecord, Leave, TaskJobRecord};
 
+use super::crew::Shared;
 use crate::clock::{self, Clock, Ticks, clock_rate_spin, monotonic_ns, now, sleep_until};
 use crate::control_page::{Away, Method, Notice};
 use crate::live::calibrate::Calibration;
@@ -42,7 +43,9 @@ pub(super) struct Worker {
     /// The way to notice absences; None if nothing watches.
     pub(super) notice: Option<Notice>,
     pub(super) counters: Arc<Counters>,
-    pub(super) peers: Peers,
+    pub(super) shared: Arc<Shared>,
+    /// Whether a job was left before its time because the run has to end.
+    pub(super) is_cut: bool,
     pub(super) policy: String,
     /// The ticks of a chunk of the last warm touch.
     pub(super) warm_chunk: Option<f64>,
@@ -167,6 +170,10 @@ impl Worker {
         let mut end = now() + self.clock.ticks(left.max(0.0));
         let (address, bytes) = self.memory.raw();
         while now() < end || self.has_time_left(&mut end, job, until) {
+            if self.shared.stop.load(Ordering::Relaxed) {
+                self.is_cut = true;
+                return None;
+            }
             // SAFETY: within the working set, which is mapped as long as `memory` lives; no
             // other thread writes to it.
             unsafe { (address as *const u64).byte_add(self.word).read_volatile() };
@@ -242,7 +249,8 @@ impl Worker {
 
     fn away(&self, away: &Away) -> samples::Away {
         let by = away.by.filter(|&tid| tid != 0);
-        let holder = |tid| self.peers.iter().position(|peer| peer.load(Ordering::Relaxed) == tid);
+        let holder =
+            |tid| self.shared.peers.iter().position(|peer| peer.load(Ordering::Relaxed) == tid);
         samples::Away {
             from: away.from,
             to: away.to,
