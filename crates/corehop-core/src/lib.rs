@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod words;
+pub mod bounds;
 pub mod units;
 pub mod stop;
 pub mod platform;

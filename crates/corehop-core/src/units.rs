@@ -9,6 +9,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounds::MOST_WHOLE;
+
 /// Why a text is not a quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
@@ -29,6 +31,12 @@ pub enum UnitError {
         what: &'static str,
         /// A text that would be taken.
         example: &'static str,
+    },
+    /// More than any machine has or any run takes.
+    #[error("`{text}` is too large: expected at most 10^18 of the smallest unit")]
+    TooLarge {
+        /// The given text.
+        text: String,
     },
 }
 
@@ -183,7 +191,11 @@ pub(crate) fn parse(
     }
     let known = units.iter().chain(aliases).find(|(name, _)| name.eq_ignore_ascii_case(unit));
     let &(_, factor) = known.ok_or_else(malformed)?;
-    scaled(number, factor).ok_or_else(malformed)
+    let value = scaled(number, factor).ok_or_else(malformed)?;
+    if value > MOST_WHOLE {
+        return Err(UnitError::TooLarge { text: text.to_owned() });
+    }
+    Ok(value)
 }
 
 /// `number` (digits, at most one point) times `factor`, where that is a whole number that fits.

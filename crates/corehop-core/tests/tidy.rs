@@ -307,3 +307,36 @@ fn a_reader_of_proc_beside_the_module_is_found() {
         assert!(foreign_text(path, &source).is_empty(), "{path}");
     }
 }
+
+/// The start of a thread that panics if the system starts none (`ulimit -u`), in the code of a Rust source before its
+/// tests.
+fn panicking_starts(path: &str, text: &str) -> Vec<String> {
+    let of_tests = ["tests.rs", "_tests.rs"].iter().any(|end| path.ends_with(end));
+    if of_tests || !path.contains("/src/") || path.contains("/tests/") {
+        return Vec::new();
+    }
+    let starts = ["thread::spawn(", "scope.spawn(", "enable_steady_tick("];
+    let outside = !path.ends_with("src/sim/parallel.rs");
+    let is = |line: &&str| {
+        let code = line.split("//").next().unwrap_or_default();
+        starts.iter().any(|it| code.contains(it)) || outside && code.contains("rayon::")
+    };
+    let code = text.lines().take_while(|line| line.trim() != "mod tests {");
+    code.filter(is).map(|line| format!("{path}: {}", line.trim())).collect()
+}
+
+#[test]
+fn threads_are_started_by_a_builder_which_answers_with_an_error() {
+    let rust = |path: &str| Path::new(path).extension().is_some_and(|it| it == "rs");
+    let found: Vec<String> = sources()
+        .iter()
+        // The models of loom have threads of their own.
+        .filter(|(path, _)| rust(path) && !path.ends_with("corehop-switch/src/models.rs"))
+        .flat_map(|(path, text)| panicking_starts(path, text))
+        .collect();
+    assert!(found.is_empty(), "use std::thread::Builder or thread::apart: {found:#?}");
+    let planted = "fn f() {\n    std::thread::spawn(g);\n    scope.spawn(g);\n    use rayon::prelude::*;\n}\n";
+    assert_eq!(panicking_starts("crates/x/src/a.rs", planted).len(), 3);
+    let in_tests = format!("mod tests {{\n{planted}}}\n");
+    assert_eq!(panicking_starts("crates/x/src/a.rs", &in_tests), Vec::<String>::new());
+}

@@ -10,6 +10,17 @@ use corehop_core::units::{Cpu, CpuList};
 /// The real-time priority of a measured job: above everything that is not real-time, below all else.
 pub const FIFO_PRIORITY: i32 = 2;
 
+/// Runs `work` on a thread of its own. The CPUs and the policy that `work` takes end with the thread.
+///
+/// # Errors
+/// The system's if no thread can be started (`ulimit -u`, a denied clone3), and a panic of `work`.
+pub(crate) fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, work)?;
+        thread.join().map_err(|_| io::Error::other("a thread of corehop panicked"))
+    })
+}
+
 /// Restricts the calling thread to `cpus`.
 ///
 /// # Errors

@@ -11,6 +11,7 @@ use super::overheads::Overheads;
 use super::program::{Program, ProgramError, Target};
 use super::switches::{Switches, SwitchesError};
 use super::tasks::{Tasks, TasksError};
+use crate::bounds;
 use crate::platform::Platform;
 use crate::words::digest;
 use crate::workload::WorkingSet;
@@ -125,7 +126,7 @@ impl Plan {
     /// [`PlanError::Form`] or [`PlanError::Schema`]; whether it fits a platform, [`Plan::check`] says.
     pub fn from_json(text: &str) -> Result<Self, PlanError> {
         let form = |error: serde_json::Error| PlanError::Form(error.to_string());
-        let mut value: Value = serde_json::from_str(text).map_err(form)?;
+        let mut value: Value = bounds::from_json(text).map_err(form)?;
         let found = value.get("schema").and_then(Value::as_u64).unwrap_or(0);
         if found > u64::from(PLAN_SCHEMA) {
             return Err(PlanError::Schema { found: found as u32 });

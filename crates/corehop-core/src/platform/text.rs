@@ -9,6 +9,7 @@ use toml::de::{DeTable, DeValue};
 use super::Platform;
 use super::consistency::{self, Disagreement};
 use super::workings;
+use crate::bounds;
 
 /// Why a text or a set of facts is no platform.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -56,7 +57,7 @@ impl Platform {
     /// Names the line and the key of the first fact that is malformed, unknown, or contradicts
     /// another.
     pub fn from_toml(text: &str) -> Result<Self, PlatformError> {
-        let platform: Self = toml::from_str(text).map_err(|error| malformed(text, &error))?;
+        let platform: Self = bounds::from_toml(text).map_err(|error| malformed(text, &error))?;
         let agree = checked(&platform).and_then(|()| consistency::usable(&platform));
         agree.map_err(|disagreement| {
             let line = DeTable::parse(text).ok().and_then(|table| {

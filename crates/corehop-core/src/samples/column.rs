@@ -9,6 +9,8 @@ use arrow_array::{
 };
 use arrow_schema::{DataType, Field};
 
+use crate::bounds;
+
 /// Text that many rows share.
 pub type Text = Arc<str>;
 
@@ -33,11 +35,22 @@ pub enum SchemaError {
     Value {
         /// The column.
         name: String,
-        /// The row in its batch.
+        /// The row, counted from 0: in its batch, and of a reader in its file.
         row: usize,
         /// The problem.
         what: String,
     },
+}
+
+impl SchemaError {
+    /// The error, with the row counted from the first row of the file: `rows` come before the batch.
+    #[must_use]
+    pub fn after(mut self, rows: usize) -> Self {
+        if let Self::Value { row, .. } = &mut self {
+            *row += rows;
+        }
+        self
+    }
 }
 
 /// A type whose values make up a column.
@@ -94,7 +107,7 @@ fn cast<'a, A: 'static>(array: &'a ArrayRef, name: &str) -> Result<&'a A, Schema
 
 /// Numbers and truth values: the same three lines each, with and without an absent value.
 macro_rules! plain_columns {
-    ($($ty:ty, $array:ty, $data_type:expr);* $(;)?) => {$(
+    ($($ty:ty, $array:ty, $data_type:expr, $check:expr);* $(;)?) => {$(
         impl Column for $ty {
             fn data_type() -> DataType { $data_type }
             fn array<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef {
@@ -102,7 +115,8 @@ macro_rules! plain_columns {
             }
             fn values(array: &ArrayRef, name: &str) -> Result<Vec<Self>, SchemaError> {
                 let all = cast::<$array>(array, name)?.iter().enumerate();
-                all.map(|(row, value)| value.ok_or_else(|| absent(name, row))).collect()
+                let value = |value: Option<$ty>, row| value.ok_or_else(|| absent(name, row));
+                all.map(|(row, it)| $check(value(it, row)?, name, row)).collect()
             }
         }
         impl Column for Option<$ty> {
@@ -112,15 +126,54 @@ macro_rules! plain_columns {
                 Arc::new(<$array>::from(values.copied().collect::<Vec<_>>()))
             }
             fn values(array: &ArrayRef, name: &str) -> Result<Vec<Self>, SchemaError> {
-                Ok(cast::<$array>(array, name)?.iter().collect())
+                let all = cast::<$array>(array, name)?.iter().enumerate();
+                all.map(|(row, value)| value.map(|it| $check(it, name, row)).transpose()).collect()
             }
         }
     )*};
 }
 plain_columns! {
-    u64, UInt64Array, DataType::UInt64;
-    f64, Float64Array, DataType::Float64;
-    bool, BooleanArray, DataType::Boolean;
+    u64, UInt64Array, DataType::UInt64, whole;
+    f64, Float64Array, DataType::Float64, quantity;
+    bool, BooleanArray, DataType::Boolean, any;
+}
+
+/// Columns of differences: of the clocks of two CPUs, of a time and what was subtracted from it, of an end and a
+/// deadline. All other quantities are not negative.
+const DIFFERENCES: [&str; 9] = [
+    "exchange_after_ns",
+    "exchange_ns",
+    "lateness_ns",
+    "latency_ns",
+    "length_ns",
+    "ns",
+    "repaired_ns",
+    "response_ns",
+    "switch_ns",
+];
+
+/// A number that a measurement can have: see [`crate::bounds`].
+fn quantity(value: f64, name: &str, row: usize) -> Result<f64, SchemaError> {
+    let least = if DIFFERENCES.contains(&name) { -bounds::MOST } else { 0.0 };
+    bounds::bounded(value, least).map_err(|error| SchemaError::Value {
+        name: name.to_owned(),
+        row,
+        what: error.to_string(),
+    })
+}
+
+/// A count within bounds; any seed.
+fn whole(value: u64, name: &str, row: usize) -> Result<u64, SchemaError> {
+    if name == "seed" || value <= bounds::MOST_WHOLE {
+        return Ok(value);
+    }
+    let what = bounds::OutOfBounds { value: value as f64, least: 0.0 }.to_string();
+    Err(SchemaError::Value { name: name.to_owned(), row, what })
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the form of the other checks")]
+fn any<T>(value: T, _: &str, _: usize) -> Result<T, SchemaError> {
+    Ok(value)
 }
 
 impl Column for Text {

@@ -26,6 +26,7 @@ use super::provenance::Provenance;
 use super::row::SCHEMA_VERSION;
 use super::stream::Scan;
 use super::table::{RowKind, Rows};
+use crate::bounds;
 
 /// In the metadata of every corehop file: the kind of its rows.
 pub(crate) const KIND: &str = "corehop.rows";
@@ -70,7 +71,7 @@ impl FileKind {
             return Err(FileError::Later { found });
         }
         let provenance = get(PROVENANCE).ok_or_else(not_ours)?;
-        let provenance = serde_json::from_str(provenance)
+        let provenance = bounds::from_json(provenance)
             .map_err(|error| FileError::Damaged(format!("its provenance: {error}")))?;
         Ok(Self { rows, schema: found, provenance })
     }
@@ -169,6 +170,8 @@ pub struct Reader<S: ChunkReader + Read + Seek + 'static> {
     batches: Batches<S>,
     truncated: bool,
     damage: Option<Damage>,
+    /// The rows before the last batch that was read, and those in the batch.
+    rows: (usize, usize),
 }
 
 impl<S: ChunkReader + Read + Seek + 'static> std::fmt::Debug for Reader<S> {
@@ -230,14 +233,15 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
         let reader = guarded(|| builder.with_batch_size(GROUP_ROWS).build());
         let reader = Box::new(reader.map_err(FileError::Damaged)??);
         let batches = Batches::Parquet(reader, PhantomData);
-        Ok(Self { kind, batches, truncated: false, damage })
+        Ok(Self { kind, batches, truncated: false, damage, rows: (0, 0) })
     }
 
     fn stream(mut file: S) -> Result<Self, FileError> {
         let scan = Scan::of(&mut file)?;
         let kind = FileKind::of(&scan.schema)?;
         let (truncated, damage) = (scan.torn, scan.damage.clone());
-        Ok(Self { kind, batches: Batches::Stream(Box::new(scan), file), truncated, damage })
+        let batches = Batches::Stream(Box::new(scan), file);
+        Ok(Self { kind, batches, truncated, damage, rows: (0, 0) })
     }
 
     /// The damage of a file that was opened to be salvaged.
@@ -273,7 +277,7 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
             return Err(FileError::Kind { found: self.kind.rows.clone(), expected: R::KIND });
         }
         match self.next_batch()? {
-            Some(batch) => Ok(Some(R::rows(&batch)?)),
+            Some(batch) => Ok(Some(R::rows(&batch).map_err(|error| error.after(self.rows.0))?)),
             None => Ok(None),
         }
     }
@@ -283,13 +287,15 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
     /// # Errors
     /// [`FileError`]: a batch without a checksum cannot be decoded.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, FileError> {
-        match &mut self.batches {
+        let next = match &mut self.batches {
             Batches::Parquet(reader, _) => {
-                let next = guarded(|| reader.next()).map_err(FileError::Damaged)?;
-                Ok(next.transpose()?)
+                guarded(|| reader.next()).map_err(FileError::Damaged)?.transpose()?
             }
-            Batches::Stream(scan, file) => scan.next(file),
-        }
+            Batches::Stream(scan, file) => scan.next(file)?,
+        };
+        let count = next.as_ref().map_or(0, RecordBatch::num_rows);
+        self.rows = (self.rows.0 + self.rows.1, count);
+        Ok(next)
     }
 
     /// All rows.
@@ -326,7 +332,7 @@ where
     let mut writer = SealedWriter::begin(out, schema.clone(), snappy)?;
     let mut count = 0;
     while let Some(batch) = from.next_batch()? {
-        let mut rows = Rows::read(kind, &batch)?;
+        let mut rows = Rows::read(kind, &batch).map_err(|error| error.after(from.rows.0))?;
         count += rows.len(kind) as u64;
         finish(&mut rows);
         writer.write(&RecordBatch::try_new(schema.clone(), rows.columns(kind))?)?;

@@ -115,7 +115,7 @@ pub use machine::SimMachine;
 pub use miss_kinds::MissKinds;
 pub use observer::Observer;
 pub use outcome::{Access, AccessOutcome, CpuCounters};
-pub(crate) use parallel::side_by_side;
+pub(crate) use parallel::{side_by_side, summed};
 pub use partitioning::{Partitioning, PartitioningError, Placement, Share, Ways};
 pub use prefetch::Prefetcher;
 pub use recipe::Sampling;

@@ -13,6 +13,7 @@ use super::shard::{Shard, Shards};
 use super::tally::Tally;
 use super::verdicts::Way;
 use super::{Measure, Policy, Reading, Study};
+use crate::sim::summed;
 use crate::workload::generate::fixed_sum::NoSuchSum;
 use crate::workload::task::Time;
 
@@ -89,7 +90,11 @@ pub(super) fn run_by(
         if progress.advance(indices.len() as u64) { Ok(sums) } else { Err(Stopped::Interrupted) }
     };
     let nothing = || groups.iter().map(Sums::new).collect();
-    let sums = summed(&indices, threads, nothing, chunk)?;
+    let add = |mut a: Vec<Sums>, b: Vec<Sums>| {
+        a.iter_mut().zip(&b).for_each(|(a, b)| a.merge(b));
+        a
+    };
+    let sums = summed((&indices, AT_ONCE), threads, nothing, chunk, add, Stopped::Threads)?;
     let readings = study.readings.iter().enumerate().map(|(at, reading)| {
         let (group, sums) = groups
             .iter()
@@ -100,41 +105,6 @@ pub(super) fn run_by(
     });
     let readings = readings.collect();
     Ok(StudyCounts { study: study.clone(), shards: Shards::one(shard), readings })
-}
-
-/// The sums of all chunks, computed on several threads.
-#[cfg(feature = "parallel")]
-fn summed(
-    indices: &[u64],
-    threads: Option<usize>,
-    nothing: impl Fn() -> Vec<Sums> + Sync + Send,
-    chunk: impl Fn(&[u64]) -> Result<Vec<Sums>, Stopped> + Sync + Send,
-) -> Result<Vec<Sums>, Stopped> {
-    use rayon::prelude::*;
-    let all = || {
-        let add = |mut a: Vec<Sums>, b: Vec<Sums>| {
-            a.iter_mut().zip(&b).for_each(|(a, b)| a.merge(b));
-            Ok(a)
-        };
-        indices.par_chunks(AT_ONCE).map(&chunk).try_reduce(&nothing, add)
-    };
-    let Some(threads) = threads else { return all() };
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    pool.map_err(|error| Stopped::Threads(error.to_string()))?.install(all)
-}
-
-/// The sums of all chunks.
-#[cfg(not(feature = "parallel"))]
-fn summed(
-    indices: &[u64],
-    _: Option<usize>,
-    nothing: impl Fn() -> Vec<Sums>,
-    chunk: impl Fn(&[u64]) -> Result<Vec<Sums>, Stopped>,
-) -> Result<Vec<Sums>, Stopped> {
-    indices.chunks(AT_ONCE).try_fold(nothing(), |mut all, indices| {
-        all.iter_mut().zip(&chunk(indices)?).for_each(|(a, b)| a.merge(b));
-        Ok(all)
-    })
 }
 
 /// Readings with the same sets, and everything that is asked of those.

@@ -22,6 +22,7 @@ use super::counts::{Counts, StudyCounts};
 use super::shard::Shards;
 use super::tally::Tally;
 use super::{Measure, Reading, Study};
+use crate::bounds;
 use crate::samples::damage::{ANNOUNCED, guarded, parquet_cause};
 use crate::samples::parquet_sums::{self, SealedWriter, Verified, VerifyError};
 use crate::samples::store::{KIND, STUDY, VERSION};
@@ -228,7 +229,7 @@ impl StudyCounts {
         }
         let damaged = |error: &dyn std::fmt::Display| StoreError::Damaged(error.to_string());
         let about = metadata.get(ABOUT).ok_or(StoreError::NotOurs)?;
-        let about: About = serde_json::from_str(about).map_err(|error| damaged(&error))?;
+        let about: About = bounds::from_json(about).map_err(|error| damaged(&error))?;
         let study = Study::parse(&about.description)
             .and_then(|study| study.with(Some(about.seed), Some(about.sets)))
             .map_err(|error| damaged(&error))?;

@@ -6,6 +6,7 @@ use toml::{Table, Value};
 
 use super::law::Tasks;
 use super::{Caps, Clusters, Crossover, Held, Measure, Policy, Reading, Scheduler, Study};
+use crate::bounds;
 use crate::platform::Platform;
 use crate::sched::exact::gcd;
 use crate::sched::partition::Fit;
@@ -102,7 +103,7 @@ impl Study {
     /// [`StudyError`], which says what is wrong, and what is expected.
     pub fn parse(text: &str) -> Result<Self, StudyError> {
         let form = |error: toml::de::Error| StudyError::Form(error.to_string());
-        let mut table: Table = text.parse().map_err(form)?;
+        let mut table: Table = bounds::from_toml(text).map_err(form)?;
         // Of a field it says what is wrong on one line and where on the next.
         let field = |error: toml::de::Error| {
             StudyError::Form(error.to_string().trim_end().replace('\n', " "))

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::placement::TaskPlacement;
 use super::task::{Parameters, TaskError, TaskSet, Time};
+use crate::bounds;
 
 /// The highest priority that is given away: 99 is the kernel's own threads'.
 const HIGHEST: u64 = 98;
@@ -116,7 +117,7 @@ pub fn write(set: &TaskSet, seconds: u32) -> Result<Value, NotRunnable> {
 /// # Errors
 /// [`RtAppError`] names the thread that is no sporadic task, and why.
 pub fn read(text: &str, cpus: u32) -> Result<TaskSet, RtAppError> {
-    let value: Value = serde_json::from_str(&plain(text))?;
+    let value: Value = bounds::from_json(&plain(text))?;
     let threads = value.get("tasks").and_then(Value::as_object).ok_or(RtAppError::NoTasks)?;
     let global = value.pointer("/global/default_policy").and_then(Value::as_str);
     let mut tasks = Vec::new();
@@ -149,7 +150,8 @@ fn task(fields: &Map<String, Value>, default_policy: Option<&str>) -> Result<Par
     }
     let mut runs: Time = 0;
     for key in fields.keys().filter(|key| begins(key, "run") || begins(key, "runtime")) {
-        runs += number(fields, key)?.unwrap_or(0);
+        // A longer time than any is refused later.
+        runs = runs.saturating_add(number(fields, key)?.unwrap_or(0));
     }
     let timer = fields.iter().find(|(key, _)| begins(key, "timer")).map(|(_, timer)| timer);
     let timer =

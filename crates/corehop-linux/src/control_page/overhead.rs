@@ -120,7 +120,10 @@ fn ping_pong(
         Ok(begin.elapsed().as_nanos() as f64 / f64::from(2 * rounds))
     };
     std::thread::scope(|scope| {
-        let (echo, drive) = (scope.spawn(echo), scope.spawn(drive));
+        let start = std::thread::Builder::new;
+        // A thread that does not start drops its ends of the pipes, so that the other thread ends.
+        let echo = start().spawn_scoped(scope, echo)?;
+        let drive = start().spawn_scoped(scope, drive)?;
         let took = drive.join().map_err(|_| "the thread that hands over died")?;
         echo.join().map_err(|_| "the thread that answers died")??;
         took

@@ -13,7 +13,7 @@ use corehop_core::workload::{LINE, Page};
 
 use crate::clock::{Clock, Ticks, now};
 use crate::memory::{Mapping, MemoryError};
-use crate::thread::{best_ordinary_policy, set_affinity};
+use crate::thread::{apart, best_ordinary_policy, set_affinity};
 
 /// The most memory that a probe fills.
 const MOST: u64 = 32 << 20;
@@ -69,14 +69,12 @@ impl LastLevel {
     /// Probes from a thread of its own on `cpu`. None where the thread could not get there, was
     /// disturbed for too long, or cannot tell the last level from memory.
     pub(super) fn probe(&mut self, cpu: Cpu) -> Option<Kept> {
-        std::thread::scope(|scope| {
-            let probe = scope.spawn(move || {
-                set_affinity([cpu]).ok()?;
-                best_ordinary_policy();
-                self.here()
-            });
-            probe.join().ok().flatten()
-        })
+        let probe = move || {
+            set_affinity([cpu]).ok()?;
+            best_ordinary_policy();
+            self.here()
+        };
+        apart(probe).ok().flatten()
     }
 
     fn here(&self) -> Option<Kept> {

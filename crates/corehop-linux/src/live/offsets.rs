@@ -73,7 +73,7 @@ fn ping_pong(here: Cpu, there: Cpu) -> io::Result<(f64, u64)> {
         std::hint::spin_loop();
     };
     std::thread::scope(|scope| {
-        let other = scope.spawn(|| {
+        let other = std::thread::Builder::new().spawn_scoped(scope, || {
             let pinned = set_affinity([there]);
             for round in 0..ROUNDS {
                 if pinned.is_err() || wait(2 * round + 1) == end {
@@ -86,8 +86,8 @@ fn ping_pong(here: Cpu, there: Cpu) -> io::Result<(f64, u64)> {
                 ball.store(end, Ordering::Release);
             }
             pinned
-        });
-        let ours = scope.spawn(|| {
+        })?;
+        let ours = std::thread::Builder::new().spawn_scoped(scope, || {
             let pinned = set_affinity([here]);
             let mut best = (0.0, u64::MAX);
             for round in 0..ROUNDS {
@@ -119,6 +119,8 @@ fn ping_pong(here: Cpu, there: Cpu) -> io::Result<(f64, u64)> {
             ball.store(end, Ordering::Release);
             pinned.map(|()| best)
         });
+        // Without this thread the other one would wait for its turn without end.
+        let ours = ours.inspect_err(|_| ball.store(end, Ordering::Release))?;
         let panicked = || io::Error::other("a thread panicked");
         let best = ours.join().map_err(|_| panicked())?;
         other.join().map_err(|_| panicked())??;

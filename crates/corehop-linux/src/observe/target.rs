@@ -18,6 +18,7 @@ use super::ObserveError;
 use super::follower::Follower;
 use crate::proc::{self, Task};
 use crate::supervisor::{ProcessId, pidfd};
+use crate::thread::apart;
 
 /// A target whose threads are followed.
 #[derive(Debug)]
@@ -142,12 +143,7 @@ fn spawn(
     let Some(mut command) = command_of(words, to_stderr) else {
         return Ok(Err(io::Error::from_raw_os_error(libc::ENOENT)));
     };
-    std::thread::scope(|scope| {
-        let starting = scope.spawn(|| follower.starting(|| command.spawn()));
-        starting
-            .join()
-            .unwrap_or_else(|_| Ok(Err(io::Error::other("the thread that starts it died"))))
-    })
+    apart(|| follower.starting(|| command.spawn())).unwrap_or_else(|error| Ok(Err(error)))
 }
 
 /// The exit code, or 128 plus the signal, as shells say it.

@@ -98,8 +98,9 @@ pub(super) fn run(offload: &Offload) -> Result<Ended, OffloadError> {
 fn cores(os_cores: &CpuList, usable: &CpuList) -> Result<CpuList, OffloadError> {
     for cpu in os_cores.iter() {
         // A thread that ends at once tries.
-        let tried = std::thread::spawn(move || thread::set_affinity([cpu]));
-        let tried = tried.join().unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::Other)));
+        let tried = thread::apart(move || thread::set_affinity([cpu]));
+        let failed = |source| OffloadError::Failed { what: "starting a thread", source };
+        let tried = tried.map_err(failed)?;
         tried.map_err(|reason| OffloadError::NoCore { cpu: cpu.0, reason })?;
     }
     let left = CpuList::new(usable.iter().filter(|&cpu| !os_cores.contains(cpu)));

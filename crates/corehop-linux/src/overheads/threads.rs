@@ -15,7 +15,7 @@ use corehop_core::units::{Cpu, CpuList};
 
 use crate::bpf::interrupts::{Counter, InterruptCounters};
 use crate::clock::{Clock, now, sleep_until};
-use crate::thread::{punctual, set_affinity, usage};
+use crate::thread::{apart, punctual, set_affinity, usage};
 
 const SLEEPS: u32 = 400;
 const GOES: u32 = 400;
@@ -111,10 +111,7 @@ fn compute(time: Duration) {
 
 /// Runs on a thread of its own, on `cpu`.
 fn on<T: Send>(cpu: Cpu, run: impl FnOnce() -> T + Send) -> io::Result<T> {
-    std::thread::scope(|scope| {
-        let pinned = scope.spawn(move || set_affinity([cpu]).map(|()| run()));
-        pinned.join().unwrap_or_else(|_| Err(io::Error::other("a measuring thread died")))
-    })
+    apart(move || set_affinity([cpu]).map(|()| run()))?
 }
 
 fn yield_now() {
@@ -133,13 +130,13 @@ fn yields(cpu: Cpu, clock: &Clock, goes: u32) -> io::Result<(Vec<f64>, Vec<f64>)
     let best = alone.iter().copied().fold(f64::INFINITY, f64::min);
     let stop = AtomicBool::new(false);
     let both = std::thread::scope(|scope| {
-        let other = scope.spawn(|| {
+        let other = std::thread::Builder::new().spawn_scoped(scope, || {
             set_affinity([cpu]).map(|()| {
                 while !stop.load(Ordering::Relaxed) {
                     yield_now();
                 }
             })
-        });
+        })?;
         let times = on(cpu, || {
             let times = (0..goes).filter_map(|_| {
                 let before = voluntary_or_not();
@@ -226,14 +223,14 @@ fn ipis(from: Cpu, to: Cpu, clock: &Clock, count: u32) -> io::Result<Vec<f64>> {
     let alone = on(from, || barriers(200))??.into_iter().fold(f64::INFINITY, f64::min);
     let (ready, stop) = (AtomicU32::new(0), AtomicBool::new(false));
     let times = std::thread::scope(|scope| {
-        let there = scope.spawn(|| {
+        let there = std::thread::Builder::new().spawn_scoped(scope, || {
             let pinned = set_affinity([to]);
             ready.store(1, Ordering::Release);
             while pinned.is_ok() && !stop.load(Ordering::Relaxed) {
                 spin_loop();
             }
             pinned
-        });
+        })?;
         let times = on(from, || {
             while ready.load(Ordering::Acquire) == 0 {
                 yield_now();

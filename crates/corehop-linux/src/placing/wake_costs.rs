@@ -50,8 +50,10 @@ pub fn wake_times(platform: &Platform) -> io::Result<WakeTimes> {
 fn hand_over(a: Cpu, b: Cpu) -> io::Result<f64> {
     let ((mut here, to_here), (there, mut to_there)) = (pipe()?, pipe()?);
     std::thread::scope(|scope| {
-        let other = scope.spawn(move || echo(b, there, to_here));
-        let own = scope.spawn(move || -> io::Result<f64> {
+        let start = std::thread::Builder::new;
+        // A thread that does not start drops its ends of the pipes, so that the other thread ends.
+        let other = start().spawn_scoped(scope, move || echo(b, there, to_here))?;
+        let own = start().spawn_scoped(scope, move || -> io::Result<f64> {
             begin_on(a)?;
             let (mut times, mut byte) = (Vec::new(), [0]);
             let begun = Instant::now();
@@ -65,7 +67,7 @@ fn hand_over(a: Cpu, b: Cpu) -> io::Result<f64> {
             }
             times.sort_by(f64::total_cmp);
             Ok(times[times.len() / 4])
-        });
+        })?;
         let died = || io::Error::other("a thread died");
         let time = own.join().map_err(|_| died())?;
         other.join().map_err(|_| died())?.and(time)

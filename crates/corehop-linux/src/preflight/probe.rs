@@ -5,9 +5,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::PathBuf;
-use std::thread;
 
 use crate::rseq::Rseq;
+use crate::thread::apart;
 
 /// The kernel's answer: done, or an error number.
 pub type Answer = Result<(), i32>;
@@ -31,7 +31,7 @@ impl Probes {
     /// Asks this host. Takes well below a millisecond and leaves nothing behind.
     pub fn ask() -> Self {
         // A thread of its own: what it is given goes with it.
-        let asked = thread::spawn(|| (real_time(), answer(Rseq::of_this_thread()))).join().ok();
+        let asked = apart(|| (real_time(), answer(Rseq::of_this_thread()))).ok();
         Self {
             real_time: asked.map(|(real_time, _)| real_time),
             rseq: asked.map(|(_, rseq)| rseq),

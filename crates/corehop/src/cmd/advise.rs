@@ -155,7 +155,8 @@ fn simulated(
     what.lengths.extend(args.length);
     let bar = ProgressBar::new_spinner();
     bar.set_message(format!("simulating {}", platform.id));
-    bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    // A steady tick is a thread, and indicatif panics if the system starts none.
+    bar.tick();
     let mut advice = advise(&what.model(&platform)?)?;
     let (savings, silent) = what.partitioning(&platform)?;
     bar.finish_and_clear();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop convert`
 
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use corehop_core::model::costs::CostTable;
@@ -86,6 +88,22 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// A file that notes whether a write failed: other errors come from the input.
+struct Noting<'a> {
+    out: &'a mut File,
+    failed: bool,
+}
+
+impl Write for Noting<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes).inspect_err(|_| self.failed = true)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush().inspect_err(|_| self.failed = true)
+    }
+}
+
 /// Writes the rows of a file as Parquet.
 #[expect(clippy::print_stderr, reason = "what is lost is said beside what is kept")]
 fn rows(args: &Args, output: &OutputFile) -> Result<Exit, Failure> {
@@ -99,9 +117,17 @@ fn rows(args: &Args, output: &OutputFile) -> Result<Exit, Failure> {
         provenance.stopped_by.get_or_insert_with(|| format!("rows kept of a file: {lost}"));
     }
     let mut kept = 0;
-    output.fill(|out| {
-        kept = write_parquet(&mut reader, &provenance, out, |_| {})?;
-        Ok::<(), FileError>(())
+    output.fill_by(|out| {
+        let mut out = Noting { out, failed: false };
+        let written = write_parquet(&mut reader, &provenance, &mut out, |_| {});
+        let target = || format!("writing {}", output.path().display());
+        kept = written.map_err(|error| match error {
+            FileError::Io(error) if out.failed => {
+                Failure::new(Exit::Failed, error).context(target())
+            }
+            error => Failure::from(error).context(args.file.display().to_string()),
+        })?;
+        Ok(())
     })?;
     if let Some(lost) = lost {
         eprintln!("corehop: {}: {lost}; {kept} rows are kept", args.file.display());

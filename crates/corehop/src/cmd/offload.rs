@@ -137,13 +137,14 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let answer = answer::of(&ended, &offload);
     let text =
         serde_json::to_string_pretty(&answer).map_err(|it| Failure::new(Exit::Failed, it))?;
-    if let Some(output) = output {
-        output.write(format!("{text}\n"))?;
-    }
-    if args.json {
-        print(&format!("{text}\n"))?;
-    } else if !args.quiet {
+    let written = output.map_or(Ok(()), |output| output.write(format!("{text}\n")));
+    let printed = if args.json { print(&format!("{text}\n")) } else { Ok(()) };
+    if !args.json && !args.quiet {
         say(&answer::text(&answer));
+    }
+    for failure in [written, printed].into_iter().filter_map(Result::err) {
+        // A wrapper ends as the program did, even if the answer is lost.
+        let _of_the_program = failure.report();
     }
     Ok(match ended.code {
         0 => Exit::Done,

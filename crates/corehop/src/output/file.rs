@@ -37,7 +37,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// Exit 2 for one of `others`, an existing file without `force`, a folder, a link, or a folder that
-    /// does not exist.
+    /// does not exist; exit 6 if the system does not create a file there.
     pub(crate) fn new(path: &Path, others: &[&Path], force: Force) -> Result<Self, Failure> {
         let named =
             |what: &str| Err(Failure::says(Exit::Usage, format!("{}: {what}", path.display())));
@@ -61,8 +61,21 @@ impl OutputFile {
             }
             Err(_) if path.file_name().is_none() => named("this is not the name of a file"),
             Err(_) if !folder_of(path).is_dir() => named("its folder does not exist"),
-            Ok(_) | Err(_) => Ok(file),
+            Ok(_) | Err(_) => file.can_be_created(),
         }
+    }
+
+    /// The file, if a file beside the target can be created now: a full disk or a folder of another user is reported
+    /// before a program runs for hours.
+    fn can_be_created(self) -> Result<Self, Failure> {
+        match beside(&self.path) {
+            Ok(_) => Ok(self),
+            Err(error) => Err(self.unwritten(error)),
+        }
+    }
+
+    fn unwritten(&self, error: impl Into<anyhow::Error>) -> Failure {
+        Failure::new(Exit::Failed, error).context(format!("writing {}", self.path.display()))
     }
 
     /// The same for a file that cannot be a device or a pipe.
@@ -91,6 +104,11 @@ impl OutputFile {
     }
 
     /// Its name.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its name.
     pub(crate) fn into_path(self) -> PathBuf {
         self.path
     }
@@ -114,17 +132,24 @@ impl OutputFile {
     where
         E: Into<anyhow::Error>,
     {
-        let named = |error: anyhow::Error| {
-            Failure::new(Exit::Failed, error).context(format!("writing {}", self.path.display()))
-        };
+        self.fill_by(|out| fill(out).map_err(|error| self.unwritten(error)))
+    }
+
+    /// As [`Self::fill`], with a `fill` whose failures may have another cause than the target: a damaged input.
+    ///
+    /// # Errors
+    /// Those of `fill`; exit 6 if the file cannot be written. Nothing is left behind.
+    pub(crate) fn fill_by(
+        &self,
+        fill: impl FnOnce(&mut File) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         if self.is_stream {
-            let mut file = File::options().write(true).open(&self.path);
-            let file = file.as_mut().map_err(|error| named(anyhow::anyhow!("{error}")))?;
-            return fill(file).map_err(|error| named(error.into()));
+            let file = File::options().write(true).open(&self.path);
+            return fill(&mut file.map_err(|error| self.unwritten(error))?);
         }
-        let mut file = beside(&self.path).map_err(|error| named(error.into()))?;
-        fill(file.as_file_mut()).map_err(|error| named(error.into()))?;
-        self.place(file).map_err(|error| named(error.into()))
+        let mut file = beside(&self.path).map_err(|error| self.unwritten(error))?;
+        fill(file.as_file_mut())?;
+        self.place(file).map_err(|error| self.unwritten(error))
     }
 
     /// Puts a complete file in its place.

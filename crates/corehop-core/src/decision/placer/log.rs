@@ -4,12 +4,14 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
 
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Serialize};
 
 use super::Start;
 use super::step::{Action, Proposal, Settings};
 use super::terrain::{Terrain, WakeCosts};
 use super::trial::Verdict;
+use crate::bounds;
 use crate::host::{Activity, Counted, Evidence};
 use crate::model::contacts::{ContactGraph, Tie};
 use crate::model::misses::{self, Misses};
@@ -329,7 +331,7 @@ pub(super) fn lines_of<R: BufRead>(mut from: R) -> Result<Lines<R>, LogError> {
     }
     line_of(&mut from, &mut line, 1)?;
     let damaged = |why| LogError::Line { number: 1, why };
-    let head: Head = serde_json::from_slice(&line).map_err(damaged)?;
+    let head: Head = of_line(&line).map_err(damaged)?;
     if head.corehop_placement > VERSION {
         return Err(LogError::Version(head.corehop_placement));
     }
@@ -344,13 +346,19 @@ impl<R: BufRead> Lines<R> {
         if line_of(&mut self.from, &mut self.line, self.number)? == 0 {
             return Ok(None);
         }
-        match serde_json::from_slice::<Line>(&self.line) {
+        match of_line::<Line>(&self.line) {
             Ok(line) => Ok(Some(line)),
             // Torn off: the line is the last, and has no end.
             Err(_) if self.line.last() != Some(&b'\n') => Ok(None),
             Err(why) => Err(LogError::Line { number: self.number, why }),
         }
     }
+}
+
+/// The value of a line of JSON, whose numbers are within bounds.
+fn of_line<T: DeserializeOwned>(line: &[u8]) -> Result<T, serde_json::Error> {
+    let text = std::str::from_utf8(line).map_err(serde_json::Error::custom)?;
+    bounds::from_json(text)
 }
 
 /// Reads on to the end of a line; the number of bytes.

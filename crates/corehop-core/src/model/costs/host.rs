@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounds;
 use crate::model::cpmd::{Model, NotAModel};
 use crate::platform::{Platform, PlatformError};
 
@@ -88,7 +89,7 @@ impl HostCosts {
     /// # Errors
     /// [`NotHostCosts`] for anything else.
     pub fn from_json(text: &str) -> Result<Self, NotHostCosts> {
-        let file: File = serde_json::from_str(text)?;
+        let file: File = bounds::from_json(text)?;
         if file.schema != HOST_COSTS_SCHEMA {
             return Err(NotHostCosts::Schema(file.schema));
         }

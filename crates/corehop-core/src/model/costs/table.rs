@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::{Cost, Costs, NoCost};
+use crate::bounds;
 use crate::workload::Event;
 
 /// A summary table: costs by load, statistic, event and size.
@@ -78,8 +79,7 @@ impl CostTable {
             }
             let number = |name: &str, place: usize| {
                 let text = field(place);
-                let number = text.parse().ok().filter(|value: &f64| value.is_finite());
-                number.ok_or_else(|| wrong(format!("{name} is `{text}`: expected a number")))
+                bounds::number(text).map_err(|why| wrong(format!("{name} is `{text}`: {why}")))
             };
             let (wss, cost) = (number("wss_kib", wss)?, number("cost_us", cost)?);
             let event: Event = field(event).parse().map_err(|error| wrong(format!("{error}")))?;
@@ -124,9 +124,9 @@ fn schedcat(text: &str) -> Result<CostCurves, CostError> {
         let number = |name: &'static str| {
             let place = head.iter().position(|it| *it == name);
             let Some(text) = place.and_then(|place| fields.get(place)) else { return Ok(None) };
-            let number = text.parse().ok().filter(|value: &f64| value.is_finite());
-            let what = format!("{name} is `{text}`: expected a number");
-            number.map(Some).ok_or(CostError::Field { line: at + 1, what })
+            let wrong = |why| format!("{name} is `{text}`: {why}");
+            let number = bounds::number(text).map_err(wrong);
+            number.map(Some).map_err(|what| CostError::Field { line: at + 1, what })
         };
         let wss = number("WSS")?.ok_or(CostError::Column("WSS"))?;
         for (name, event) in LEVELS {

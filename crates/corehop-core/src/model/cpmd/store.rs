@@ -2,6 +2,7 @@
 //! A model as a file.
 
 use super::Model;
+use crate::bounds;
 
 /// The form of model files.
 pub const MODEL_SCHEMA: &str = "corehop-model-1";
@@ -41,6 +42,6 @@ impl Model {
         if head.schema != MODEL_SCHEMA {
             return Err(NotAModel::Schema { found: head.schema });
         }
-        Ok(serde_json::from_str(text)?)
+        Ok(bounds::from_json(text)?)
     }
 }

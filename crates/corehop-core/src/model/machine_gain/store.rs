@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{FittedForm, Form, GainRow, MachineGain};
+use crate::bounds;
 use crate::model::costs::Host;
 use crate::platform::{Platform, PlatformError};
 use crate::workload::gang::Placing;
@@ -90,7 +91,7 @@ impl MachineGain {
         if head.schema != GAIN_SCHEMA {
             return Err(NotAGain::Schema(head.schema));
         }
-        let file: File = serde_json::from_str(text)?;
+        let file: File = bounds::from_json(text)?;
         let platform = Platform::from_toml(&file.platform)?;
         if !file.forms.iter().any(|it| it.form == file.taken) {
             return Err(NotAGain::Taken(file.taken));

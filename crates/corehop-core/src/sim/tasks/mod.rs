@@ -47,7 +47,7 @@ use crate::workload::scheduler::Scheduler;
 
 use super::chunk::Sum;
 use super::machine_state::MachineState;
-use super::parallel::{side_by_side, threads};
+use super::parallel::{side_by_side, threads, together};
 use super::recipe::{Recipe, SNAPSHOTS};
 use super::times::Picos;
 use run::Run;
@@ -129,22 +129,6 @@ fn sets(
         }
     }
     Ok((jobs, RunEnd::Complete))
-}
-
-/// The answer of `advance` for each, computed on all cores.
-#[cfg(feature = "parallel")]
-fn together<T: Send, R: Send>(
-    runs: &mut [T],
-    advance: impl Fn(&mut T) -> R + Sync + Send,
-) -> Vec<R> {
-    use rayon::prelude::*;
-    runs.par_iter_mut().map(advance).collect()
-}
-
-/// The answer of `advance` for each.
-#[cfg(not(feature = "parallel"))]
-fn together<T, R>(runs: &mut [T], advance: impl Fn(&mut T) -> R) -> Vec<R> {
-    runs.iter_mut().map(advance).collect()
 }
 
 /// The effect of watching is a question to a live machine.

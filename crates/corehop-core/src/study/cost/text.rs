@@ -5,6 +5,7 @@ use serde::Deserialize;
 use toml::Table;
 
 use super::{Compared, CostStudy, Reading};
+use crate::bounds;
 use crate::sched::catalogue::{self, Suffers, Test};
 use crate::sched::limited::remedy::Limit;
 use crate::study::StudyError;
@@ -81,7 +82,7 @@ impl CostStudy {
         let form = |error: toml::de::Error| {
             StudyError::Form(error.to_string().trim_end().replace('\n', " "))
         };
-        let mut table: Table = text.parse().map_err(form)?;
+        let mut table: Table = bounds::from_toml(text).map_err(form)?;
         let head: Head = table.clone().try_into().map_err(form)?;
         for known in ["id", "title", "seed", "sets", "choices"] {
             table.remove(known);

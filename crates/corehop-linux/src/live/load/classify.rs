@@ -15,7 +15,7 @@ use super::super::evict::buffer_size;
 use crate::clock::{Clock, now};
 use crate::counters::traffic::LlcCounters;
 use crate::set_memory::SetMemory;
-use crate::thread::{best_ordinary_policy, set_affinity};
+use crate::thread::{apart, best_ordinary_policy, set_affinity};
 
 /// The duration of each of the two probes.
 const PROBE_NS: f64 = 40e6;
@@ -54,10 +54,8 @@ impl Probe {
     /// # Errors
     /// A sentence: its CPU is gone, or there is no memory.
     pub(crate) fn read(&self) -> Result<Reading, String> {
-        std::thread::scope(|scope| {
-            let reading = scope.spawn(|| self.on_its_cpu()).join();
-            reading.unwrap_or_else(|_| Err("the probe failed".to_owned()))
-        })
+        apart(|| self.on_its_cpu())
+            .unwrap_or_else(|error| Err(format!("the probe failed: {error}")))
     }
 
     fn on_its_cpu(&self) -> Result<Reading, String> {

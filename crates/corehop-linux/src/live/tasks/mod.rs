@@ -32,7 +32,7 @@ use crate::clock::monotonic_ns;
 use crate::control_page::Method;
 use crate::memory::available_memory;
 use crate::proc;
-use crate::thread::{best_ordinary_policy, set_affinity};
+use crate::thread::{apart, best_ordinary_policy, set_affinity};
 use crate::walk::StampCost;
 
 use cpusets::{Partitions, Permission};
@@ -209,8 +209,7 @@ impl LiveMachine {
             let _anywhere_else = set_affinity([cpu]);
             Calibration::measure(&clock)
         };
-        let measured = std::thread::spawn(measure).join();
-        let measured = measured.map_err(|_| failed("calibrating", "its thread ended"))?;
+        let measured = apart(measure).map_err(|error| failed("calibrating", error))?;
         let calibration = measured.map_err(|error| not_possible(&error))?;
         self.calibrations.push((load.clone(), calibration));
         Ok(calibration)

@@ -10,7 +10,7 @@ use corehop_core::units::CpuList;
 use corehop_core::workload::scheduler::Scheduler;
 
 use crate::proc;
-use crate::thread::affinity_of;
+use crate::thread::{affinity_of, apart};
 
 /// `SCHED_DEADLINE`, `SCHED_EXT` (include/uapi/linux/sched.h).
 const DEADLINE: u32 = 6;
@@ -209,7 +209,7 @@ fn real_time_share() -> f64 {
 
 /// Whether the process may change policies: a trial on the calling thread that changes nothing.
 fn may_schedule() -> bool {
-    std::thread::spawn(|| Policy::Fifo(1).apply(0).is_ok()).join().unwrap_or(false)
+    apart(|| Policy::Fifo(1).apply(0).is_ok()).unwrap_or(false)
 }
 
 #[cfg(test)]

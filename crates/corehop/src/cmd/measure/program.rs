@@ -136,23 +136,28 @@ impl Args {
         let refills =
             of_runs.map(|prices| refills(recording, &platform, prices, wss)).transpose()?;
         let comparison = of_arms(recording, &refills.unwrap_or_default())?;
-        if let Some(file) = page {
-            file.write(observed_page::page(recording, &cost, &platform))?;
-        }
-        if let Some(file) = trace {
-            file.write(observed::trace(recording, &platform).to_string())?;
-        }
+        let drawn = page
+            .map_or(Ok(()), |file| file.write(observed_page::page(recording, &cost, &platform)));
+        let traced = trace
+            .map_or(Ok(()), |file| file.write(observed::trace(recording, &platform).to_string()));
+        let mut printed = Ok(());
         if self.out.json {
             let mut answer = observed::json(recording, &cost);
             answer["costs"] = json!(origin);
             answer["comparison"] = json!(comparison);
-            print(&format!("{answer}\n"))?;
+            printed = print(&format!("{answer}\n"));
         } else if self.out.stream.is_none() {
             let compared = comparison.as_ref().map_or_else(String::new, program_runs::text);
             say(&format!("{compared}{origin}\n{}", observed::text(recording, &cost)));
         }
         // A wrapper ends as the program did. Of several runs all have succeeded, or none was compared.
         let status = recording.facts.status.filter(|_| !self.arms.is_repeated());
+        for failure in [drawn, traced, printed].into_iter().filter_map(Result::err) {
+            if status.is_none() {
+                return Err(failure);
+            }
+            let _of_the_program = failure.report();
+        }
         let status = status.and_then(|status| u8::try_from(status).ok());
         Ok(status.map_or(ended.exit, |status| match status {
             0 => Exit::Done,

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Command lines of every verb, and how a seed makes them hostile.
+//!
+//! No line measures this host or changes it: the guarded words of a recipe (`--on`, `--dry-run`) stay as they are, in
+//! front, and the options in [`NEVER`] are not drawn. As root, [`super::verdict`] gives up all rights as well.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::changed::{Draw, PIECES};
+
+/// A verb, with guarded words; and words that are changed. A word with a dot may be a file of [`super::seeds`].
+pub(crate) const RECIPES: [(&str, &str); 62] = [
+    ("advise", "samples.parquet --wss 4KiB --length 4ms"),
+    ("advise", "model.json --json"),
+    ("advise", "samples.parquet --set set.json"),
+    ("advise", "--idle --samples 6 --wss 4KiB --on numa.toml"),
+    ("compare", "samples.parquet samples.part"),
+    ("compare", "program.parquet program.parquet --json"),
+    ("compare", "shared.parquet switches.parquet"),
+    ("check", "set.json"),
+    ("check", "set.json --test p-fp-rta --delay 100us --json"),
+    ("check", "cached.json --costs costs.csv --load idle --statistic max"),
+    ("check", "cached.json --costs model.json --length 4ms"),
+    ("check", "placed.json --platform numa.toml --test all"),
+    ("check", "set.json --overheads overheads.csv --quantum 1ms --dedicated"),
+    ("check", "set.json --overheads overheads.parquet -o new.json"),
+    ("doctor", "--sysfs-root smt_laptop.tree --json"),
+    ("doctor", "--sysfs-root one_cpu.tree"),
+    (
+        "measure synthetic --on xeon_x5650",
+        "--samples 2 --replicates 2 --wss 4KiB --load idle -q -o new.parquet",
+    ),
+    (
+        "measure synthetic --on xeon_l7455",
+        "--samples 2 --replicates 2 --wss 4KiB,8KiB --load constructed --polluter 64KiB --event preemption --length 0..1ms --json",
+    ),
+    (
+        "measure synthetic --on xeon_x5650 --dry-run",
+        "--precision 5% --wss 64KiB --cpus 0-1 --budget 1s --write-ratio 1/4 --json",
+    ),
+    (
+        "measure synthetic --on xeon_x5650",
+        "--samples 2 --replicates 2 --from-trace lackey.txt --trace-take 5 --load idle -q --stream",
+    ),
+    (
+        "measure synthetic --on xeon_x5650",
+        "--samples 2 --replicates 2 --from-trace memtrace.txt --load idle --event preemption",
+    ),
+    (
+        "measure synthetic --on xeon_x5650",
+        "--samples 2 --replicates 2 --wss 4KiB --load idle --placement contiguous --colours 16 --job-colours 0-3 --job-ways 3:0-3",
+    ),
+    (
+        "measure synthetic --on numa.toml",
+        "--samples 2 --replicates 2 --wss 4KiB --load idle --preemptor 4KiB --preemptor-wss 4KiB",
+    ),
+    (
+        "measure access-time --on xeon_x5650",
+        "--samples 2 --replicates 2 --wss 4KiB --chains 4 --page thp -q",
+    ),
+    (
+        "measure preemption-length --on xeon_x5650",
+        "--samples 2 --replicates 2 --length 4ms --load idle -q",
+    ),
+    (
+        "measure polluter-sweep --on xeon_x5650",
+        "--samples 2 --replicates 2 --wss 4KiB --length 1ms --load idle -q",
+    ),
+    (
+        "measure conditions --on xeon_x5650",
+        "--samples 12 --replicates 12 --wss 4KiB --load idle -q",
+    ),
+    (
+        "measure shared-data --on xeon_x5650",
+        "--program exchange --items 10 --rounds 20 --samples 2 --threads 2 -q",
+    ),
+    (
+        "measure shared-data --on xeon_x5650",
+        "--program bucket-sort,fork-join --items 10 --buckets 2 --fibonacci 2 --rounds 5 --samples 2 -q",
+    ),
+    (
+        "measure core-switch --on xeon_x5650",
+        "--samples 2 --pair 0-1 --mechanism v1,v5 --call pread --bytes 64B --batch 2 --outstanding 1,2",
+    ),
+    (
+        "measure schedule-sensitive --on xeon_x5650",
+        "--tasks 3 --sets 1 --duration 20ms --wss 4KiB --load idle --scheduler g-edf --utilisation 0.1..0.4 --period 10..100ms --sporadic 0.1 --share 50% -q",
+    ),
+    (
+        "measure schedule-sensitive --on xeon_x5650",
+        "--task-set set.json --duration 20ms --wss 4KiB --load idle -q",
+    ),
+    (
+        "measure overheads --dry-run",
+        "--tasks 3 --sets 1 --duration 20ms --cpus 0 --scheduler g-fp --no-bpf",
+    ),
+    (
+        "measure program --dry-run",
+        "--wss 4KiB --costs costs.csv --repeat 2 --arm plain=true -- true",
+    ),
+    ("measure --on xeon_x5650", "--plan plan.json -q -o new.parquet"),
+    ("measure --on xeon_x5650 --dry-run", "--plan plan.json --json"),
+    (
+        "offload --on xeon_x5650",
+        "--os-cores 1 --policy wc,af --threads 2 --compute 10us --call-time 5us --json",
+    ),
+    (
+        "offload --os-cores 1",
+        "--decide never --threshold 4KiB --call read=64KiB --spin 5 -o new.json -- true",
+    ),
+    ("place --on xeon_x5650", "--pairs 1 --model gain.json --costs costs.csv"),
+    ("place --replay placement.jsonl", "--json"),
+    ("place --replay", "placement.jsonl"),
+    ("validate", "--list"),
+    ("study", "study.toml --sets 2 --seed 1 --threads 1 --json"),
+    ("study", "study.toml --sets 2 --shard 0/2 -o new.parquet --page new.html --picture new.svg"),
+    ("study", "limited.toml --sets 2 --json"),
+    ("study", "counts.parquet --costs costs.csv --json"),
+    ("study", "--merge counts.parquet counts.parquet"),
+    ("platform", "platform.toml --json"),
+    ("platform", "numa.toml --svg new.svg --gem5 new.py -o new.toml"),
+    ("platform", "--sysfs-root hybrid.tree"),
+    ("fit", "samples.parquet conditions.parquet -o new.json"),
+    ("fit", "shared.parquet"),
+    ("predict", "model.json --wss 4KiB --length 4ms --event preemption"),
+    ("predict", "gain.json"),
+    ("report", "samples.parquet access.parquet length.parquet numa.toml --table csv -o new.html"),
+    (
+        "report",
+        "switches.parquet tasks.parquet tasks.jobs.parquet shared.parquet sweep.parquet conditions.parquet",
+    ),
+    ("report", "program.parquet overheads.parquet placement.jsonl counts.parquet -o new.html"),
+    ("convert", "rtapp.json --to tasks --cpus 2"),
+    ("convert", "samples.part --to rows --salvage -o new.parquet"),
+    ("convert", "schedcat.csv --to costs --load idle --statistic max"),
+    ("show", "samples.parquet --rows 3"),
+    ("explain", "l2_migration"),
+];
+
+/// Recipes whose words are no options: a shell, a folder.
+pub(crate) const PLAIN: [(&str, &str); 4] = [
+    ("completions", "bash"),
+    ("manual", "new"),
+    ("show", "placement.jsonl"),
+    ("show", "program.threads.parquet"),
+];
+
+/// Options that measure this host, name its processes, change the machine, or undo the guard.
+const NEVER: [&str; 12] = [
+    "on",
+    "measure",
+    "calibrate",
+    "restore",
+    "allow-system",
+    "pid",
+    "cgroup",
+    "coverage",
+    "split-locks",
+    "watch",
+    "command",
+    "workload",
+];
+
+/// Values that are too large, too small, of the wrong kind or of no kind.
+const VALUES: [&str; 64] = [
+    "0",
+    "1",
+    "2",
+    "3",
+    "7",
+    "-1",
+    "64",
+    "65",
+    "4095",
+    "65535",
+    "65536",
+    "65537",
+    "1000000",
+    "2147483647",
+    "2147483648",
+    "4294967295",
+    "4294967296",
+    "9223372036854775807",
+    "18446744073709551615",
+    "18446744073709551616",
+    "1e308",
+    "1e-308",
+    "-1e308",
+    "NaN",
+    "inf",
+    "-inf",
+    "0.5",
+    "1/0",
+    "0/0",
+    "1/3",
+    "50%",
+    "1e308%",
+    "0%",
+    "NaN%",
+    "0B",
+    "1B",
+    "63B",
+    "64KiB",
+    "16777215 GiB",
+    "17179869183 GiB",
+    "18446744073709551615 B",
+    "1e308ms",
+    "0ns",
+    "1ns",
+    "4ms",
+    "1h",
+    "5124095h",
+    "18446744073709551615ns",
+    "50..0ms",
+    "0..0ns",
+    "0..18446744073709551615ns",
+    "0-65535",
+    "65535-0",
+    "0,0,0",
+    "1-",
+    "3:0-31",
+    "0:99",
+    "x=1",
+    "page=thp",
+    "\u{1b}]0;x\u{7}",
+    "é",
+    "",
+    " ",
+    "%s%n",
+];
+
+/// The options of each verb and experiment, from the program's own completions.
+#[derive(Debug)]
+pub(crate) struct Grammar(BTreeMap<String, Vec<(String, bool)>>);
+
+impl Grammar {
+    /// Asks the program.
+    pub(crate) fn of(program: &Path) -> Self {
+        let output = Command::new(program).args(["completions", "fish"]).output().unwrap();
+        let mut options: BTreeMap<String, Vec<(String, bool)>> = BTreeMap::new();
+        for line in String::from_utf8(output.stdout).unwrap().lines() {
+            let Some((_, rest)) = line.split_once("__fish_corehop_using_subcommand ") else {
+                continue;
+            };
+            let Some((place, rest)) = rest.split_once('"') else { continue };
+            let mut words = place.split([' ', ';']).filter(|it| !it.is_empty());
+            let verb = words.next().unwrap();
+            let of = place.split_once("__fish_seen_subcommand_from ");
+            let of = of.filter(|_| !place.contains("not __fish"));
+            let key = of
+                .map_or_else(|| verb.to_owned(), |(_, experiment)| format!("{verb} {experiment}"));
+            let all = options.entry(key).or_default();
+            let Some((_, name)) = rest.split_once(" -l ") else { continue };
+            let name = name.split(' ').next().unwrap().to_owned();
+            // The description comes before the flag; `-r` asks for a value.
+            let takes = rest.rsplit('\'').next().unwrap_or_default().contains("-r");
+            let takes = takes || rest.split(" -d ").next().unwrap_or_default().contains(" -r");
+            all.push((name, takes));
+        }
+        Self(options)
+    }
+
+    /// The verbs and experiments.
+    pub(crate) fn verbs(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    fn options(&self, guarded: &str) -> &[(String, bool)] {
+        let words: Vec<&str> = guarded.split(' ').collect();
+        let two = words.get(..2).and_then(|two| self.0.get(&two.join(" ")));
+        two.or_else(|| self.0.get(words[0])).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// A hostile value.
+fn value(names: &[String], draw: &mut Draw) -> OsString {
+    match draw.below(16) {
+        0 => OsString::from_vec(b"\xff\xfe\x00bad"[..2].to_vec()),
+        1 => "9".repeat(1 << draw.below(14)).into(),
+        2 | 3 => names[draw.below(names.len())].clone().into(),
+        4 => ["-", "/dev/null", "/dev/full", "/dev/zero", "/", ".", "no/such", "/proc/self/mem"]
+            [draw.below(8)]
+        .into(),
+        5 => PIECES[draw.below(PIECES.len())].replace('\0', "").into(),
+        _ => VALUES[draw.below(VALUES.len())].into(),
+    }
+}
+
+/// The words of a recipe, some of them changed.
+pub(crate) fn words(
+    (guarded, free): (&str, &str),
+    grammar: &Grammar,
+    names: &[String],
+    draw: &mut Draw,
+) -> Vec<OsString> {
+    let mut words: Vec<OsString> = free.split_whitespace().map(OsString::from).collect();
+    for _ in 0..draw.below(4) {
+        let at = draw.below(words.len().max(1));
+        match draw.below(8) {
+            0 if !words.is_empty() => drop(words.remove(at)),
+            1 => words.insert(at, value(names, draw)),
+            2 | 3 => {
+                let options = grammar.options(guarded);
+                if options.is_empty() {
+                    continue;
+                }
+                let (name, takes) = &options[draw.below(options.len())];
+                if NEVER.contains(&name.as_str()) {
+                    continue;
+                }
+                // In front of `--` and the program.
+                let end = words.iter().position(|it| it == "--").unwrap_or(words.len());
+                if *takes {
+                    words.insert(end, value(names, draw));
+                }
+                words.insert(end, format!("--{name}").into());
+            }
+            _ => {
+                // A value, rather than the name of an option.
+                let from = (0..words.len()).map(|it| (at + it) % words.len());
+                let is_value = |it: &usize| !words[*it].to_string_lossy().starts_with('-');
+                if let Some(it) = from.into_iter().find(is_value) {
+                    words[it] = value(names, draw);
+                }
+            }
+        }
+    }
+    guarded.split(' ').map(OsString::from).chain(words).collect()
+}

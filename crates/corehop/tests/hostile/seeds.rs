@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Small valid files of every kind that the program reads, most of them made by the program.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use corehop_core::samples::{
+    OverheadTime, Part, Provenance, RecordedAbsence, RecordedRun, RecordedThread, RowKind, Rows,
+    Vantage,
+};
+use corehop_core::workload::Event;
+
+const QUICK: &str = "--samples 6 --replicates 6 --load idle -q --on xeon_x5650";
+
+/// Files that the program makes: a name, and the command whose -o is that file. `>` takes its standard output.
+const MADE: [(&str, &str); 16] = [
+    ("samples.parquet", "measure synthetic --wss 4KiB,64KiB --event preemption,l3_migration QUICK"),
+    (
+        "samples.part",
+        "> measure synthetic --wss 4KiB --event preemption,l3_migration QUICK --stream",
+    ),
+    ("sweep.parquet", "measure polluter-sweep --wss 4KiB --length 1ms QUICK"),
+    (
+        "conditions.parquet",
+        "measure conditions --samples 12 --replicates 12 --wss 4KiB --load idle -q --on xeon_x5650",
+    ),
+    (
+        "access.parquet",
+        "measure access-time --wss 4KiB --samples 4 --replicates 2 -q --on xeon_x5650",
+    ),
+    ("length.parquet", "measure preemption-length --samples 4 --replicates 2 -q --on xeon_x5650"),
+    (
+        "shared.parquet",
+        "measure shared-data --program swap,bucket-sort --items 10,20,40 --rounds 20 --samples 2 -q --on xeon_x5650",
+    ),
+    ("switches.parquet", "measure core-switch --samples 2 -q --on xeon_x5650"),
+    (
+        "tasks.parquet",
+        "measure schedule-sensitive --tasks 3 --sets 1 --duration 20ms --wss 4KiB --load idle -q --on xeon_x5650",
+    ),
+    ("counts.parquet", "study study.toml --sets 2"),
+    ("model.json", "fit samples.parquet"),
+    ("gain.json", "fit shared.parquet"),
+    ("costs.csv", "> report samples.parquet --table csv"),
+    ("plan.json", "> measure synthetic --wss 4KiB --event preemption QUICK --dry-run --json"),
+    ("rtapp.json", "convert set.json --to rt-app"),
+    ("schedcat.csv", "convert costs.csv --to schedcat"),
+];
+
+/// Files that people write.
+const WRITTEN: [(&str, &str); 7] = [
+    (
+        "set.json",
+        r#"{"cpus": 2, "tasks": [{"name": "a", "wcet_us": 2000, "period_us": 10000, "deadline_us": 8000,
+        "priority": 1}, {"wcet_us": 3500, "period_us": 12000, "priority": 2, "jitter_us": 5, "blocking_us": 7}]}"#,
+    ),
+    (
+        "cached.json",
+        r#"{"cpus": 2, "block_reload_ns": 150, "tasks": [{"wcet_us": 2000, "period_us": 10000, "wss_kib": 64,
+        "ucb": "0-31,64", "ecb": "0-99"}, {"wcet_us": 3500, "period_us": 12000, "wss_kib": 4, "ucb": [1], "ecb": [1, 2]}]}"#,
+    ),
+    (
+        "placed.json",
+        r#"{"cpus": 2, "tasks": [{"wcet_us": 2, "period_us": 10, "cpus": [1]},
+        {"wcet_us": 3, "period_us": 12, "cpus": [0, 1]}]}"#,
+    ),
+    ("overheads.csv", "TASK-COUNT,CXS,SCHEDULE,TICK\n10,1.5,2,1\n20,2.5,3,1\n"),
+    (
+        "lackey.txt",
+        "I  04001000,3\n L 1ffeffe7e0,8\n S 1ffeffe7e8,8\n M 0421c7cc,4\n L 0421d000,16\n",
+    ),
+    (
+        "memtrace.txt",
+        "Format: <data address>: <data size>, <(r)ead/(w)rite/opcode>\n0x7f0010: 8, r\n0x7f0050: 4, w\n0x7f0090: 8, r\n",
+    ),
+    ("empty", ""),
+];
+
+/// Files of the repository.
+const KEPT: [(&str, &str); 6] = [
+    ("study.toml", "studies/bastoni-fig5/study.toml"),
+    ("limited.toml", "studies/limited-preemption/study.toml"),
+    ("platform.toml", "platforms/m5_c.toml"),
+    ("numa.toml", "platforms/xeon_x5650.toml"),
+    ("placement.jsonl", "python/tests/data/placement.jsonl"),
+    ("published.csv", "studies/bastoni-fig5/costs.csv"),
+];
+
+/// Recorded trees of `/sys` and `/proc`; a run gets them as folders.
+pub(crate) const TREES: [&str; 3] = ["one_cpu.tree", "smt_laptop.tree", "hybrid.tree"];
+
+/// The files, in a folder.
+pub(crate) struct Seeds {
+    pub(crate) folder: PathBuf,
+    /// Their names.
+    pub(crate) names: Vec<String>,
+}
+
+/// Makes the files.
+pub(crate) fn make(program: &Path, folder: &Path) -> Seeds {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (name, text) in WRITTEN {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    for (name, from) in KEPT {
+        let text = fs::read(root.join(from)).unwrap();
+        // A log is long, and its first windows have every kind of line.
+        let most = if name.ends_with(".jsonl") { 12_000 } else { usize::MAX };
+        fs::write(folder.join(name), &text[..most.min(text.len())]).unwrap();
+    }
+    for name in TREES {
+        let from = format!("crates/corehop-linux/tests/trees/{}", name.replace(".tree", ".txt"));
+        fs::copy(root.join(from), folder.join(name)).unwrap();
+    }
+    for (name, command) in MADE {
+        by_program(program, folder, name, command);
+    }
+    recorded(folder);
+    let names = fs::read_dir(folder).unwrap().map(|it| it.unwrap().file_name());
+    let mut names: Vec<String> = names.map(|it| it.into_string().unwrap()).collect();
+    names.sort();
+    Seeds { folder: folder.to_owned(), names }
+}
+
+fn by_program(program: &Path, folder: &Path, name: &str, command: &str) {
+    let line = command.replace("QUICK", QUICK);
+    let to_stdout = line.strip_prefix("> ");
+    let mut words: Vec<&str> = to_stdout.unwrap_or(&line).split_whitespace().collect();
+    let mut run = Command::new(program);
+    if to_stdout.is_some() {
+        run.stdout(File::create(folder.join(name)).unwrap());
+    } else {
+        run.stdout(Stdio::null());
+        words.extend(["-o", name]);
+    }
+    let output = run.args(words).current_dir(folder).stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{command}: {said}");
+    assert!(folder.join(name).exists(), "{command}: {said}");
+}
+
+/// Rows that need a live machine: a recording of a program, and overheads.
+fn recorded(folder: &Path) {
+    let machine = || "box".into();
+    let absence = |at: u64| RecordedAbsence {
+        machine: machine(),
+        seed: 1,
+        tid: 7,
+        out_ns: at * 1_000_000,
+        in_ns: at * 1_000_000 + 40_000,
+        length_ns: 40_000,
+        seen: true,
+        from_cpu: 0,
+        to_cpu: at % 2,
+        event: if at.is_multiple_of(2) { Event::Preemption } else { Event::L3Migration },
+        preempted: true,
+        by_affinity: false,
+        ran_ns: 500_000,
+        by_tid: Some(9),
+        by: Some("other".into()),
+        run: Some(0),
+    };
+    let thread = RecordedThread {
+        machine: machine(),
+        seed: 1,
+        tid: 7,
+        pid: 7,
+        name: "worker".into(),
+        preemptions: 20,
+        voluntary: 3,
+        migrations: 10,
+        affinity_moves: 0,
+        cpu_changes: 10,
+        unseen: 0,
+        preempted_ns: 800_000,
+        cpu_ns: Some(10_000_000),
+        waited_ns: Some(900_000),
+        held_ns: Some(100),
+        brief: Some(1),
+        brief_ns: Some(1_000),
+        run: Some(0),
+    };
+    let run = RecordedRun {
+        machine: machine(),
+        seed: 1,
+        run: 0,
+        arm: "plain".into(),
+        block: 0,
+        began_ns: 0,
+        wall_ns: 20_000_000,
+        cpu_ns: Some(10_000_000),
+        waited_ns: Some(900_000),
+        preemptions: 20,
+        migrations: 10,
+        status: Some(0),
+    };
+    let time = |ns: f64| OverheadTime {
+        machine: machine(),
+        seed: 1,
+        overhead: corehop_core::samples::Overhead::Switch,
+        vantage: Vantage::Threads,
+        task_count: 4,
+        from_cpu: None,
+        to_cpu: None,
+        ns,
+    };
+    write(folder, "program.parquet", RowKind::Absences, (0..20).map(absence).collect::<Vec<_>>());
+    write(folder, "program.threads.parquet", RowKind::Threads, vec![thread]);
+    write(folder, "program.runs.parquet", RowKind::Runs, vec![run]);
+    write(
+        folder,
+        "overheads.parquet",
+        RowKind::Overheads,
+        (1..9).map(|it| time(f64::from(it) * 100.0)).collect::<Vec<_>>(),
+    );
+}
+
+fn write(folder: &Path, name: &str, kind: RowKind, rows: impl Into<Rows>) {
+    let file = File::create(folder.join(name)).unwrap();
+    let mut part = Part::begin(file, kind, &Provenance::default()).unwrap();
+    part.append(&rows.into()).unwrap();
+    part.end().unwrap();
+}
