@@ -158,6 +158,15 @@ impl Events {
         Self::with(types, cpus, PLACES_SHIFT, probes)
     }
 
+    /// Loads the program of [`Kind::Switch`] alone, so that the list of a CPU holds many seconds.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    pub fn of_switches(cpus: &CpuList) -> Result<Self, BpfError> {
+        let program = ("hop_sched_switch".to_owned(), "sched_switch");
+        Self::with(kernel_types()?, cpus, PLACES_SHIFT, [program])
+    }
+
     /// With these programs at these tracepoints.
     fn with(
         types: &Btf,

@@ -103,15 +103,15 @@ impl Preemptor {
     /// Parks one on `cpu`, under the ordinary policy.
     ///
     /// # Errors
-    /// [`MemoryError`] where its working set has no memory, or the system starts no thread.
+    /// [`MemoryError`] where its working set has no memory, or the system starts no more threads.
     pub(crate) fn park(polluter: &Polluter, cpu: Cpu, seed: u64) -> Result<Self, MemoryError> {
         let cursor = Cursor::new(polluter, &mut Draw::new(seed, 2000 + u64::from(cpu.0)))?;
         let orders = Arc::new(Orders::default());
         let shared = orders.clone();
-        let thread = std::thread::Builder::new().spawn(move || preempt(cursor, cpu, &shared));
-        let thread =
-            thread.map_err(|error| MemoryError::Refused { what: "starting a thread", error })?;
-        Ok(Self { cpu, orders, thread: Some(thread) })
+        let builder = std::thread::Builder::new().name(format!("preempt-{}", cpu.0));
+        let thread = builder.spawn(move || preempt(cursor, cpu, &shared));
+        let refused = |error| MemoryError::Refused { what: "starting a preemptor", error };
+        Ok(Self { cpu, orders, thread: Some(thread.map_err(refused)?) })
     }
 
     /// Lets it walk until the stamp `until`, from the moment the caller leaves the CPU.

@@ -7,6 +7,8 @@
 
 #[path = "../harness/mod.rs"]
 mod harness;
+mod account;
+mod duty;
 mod endings;
 mod loads;
 mod plans;
@@ -24,6 +26,15 @@ const TESTS: &[Test] = tests![
     touches::a_job_of_the_users_own_that_cannot_be_loaded_is_refused_by_name,
     touches::the_duty_budget_is_kept,
     touches::no_window_is_busier_than_the_budget_by_the_kernels_account,
+    account::the_busiest_window_of_made_up_spans_is_found,
+    duty::no_window_is_busier_than_half_without_load,
+    duty::no_window_is_busier_than_half_beside_polluters,
+    duty::no_window_is_busier_than_half_beside_changing_programs,
+    duty::no_window_is_busier_than_half_beside_transfers_and_datagrams,
+    duty::no_window_is_busier_than_half_beside_locked_instructions,
+    duty::no_window_is_busier_than_half_beside_a_command,
+    duty::no_window_is_busier_than_half_where_parked_threads_hand_jobs_over,
+    duty::no_window_is_busier_than_half_where_replicates_follow_each_other,
     loads::polluters_run_and_are_gone_afterwards,
     loads::changing_programs_run_and_are_gone_afterwards,
     loads::direct_transfers_run_and_are_gone_afterwards,
