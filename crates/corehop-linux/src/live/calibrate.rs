@@ -28,6 +28,9 @@ const WARM_MARGIN: f64 = 20.0;
 /// what a core does on its own (a page walk, a refill of its front end).
 const SHORTEST_HOLE_NS: f64 = 800.0;
 
+/// The expected time of a flush and a walk of uncached lines, in nanoseconds.
+const WALK_NS: f64 = 2.5e6;
+
 /// The results.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Calibration {
@@ -38,13 +41,15 @@ pub(crate) struct Calibration {
 }
 
 impl Calibration {
-    /// Measures them on the calling thread's CPU, under the load that is running.
-    pub(crate) fn measure(clock: &Clock) -> Result<Self, MemoryError> {
+    /// Measures them on the calling thread's CPU, under the load that is running. Before each walk `pause` is told for how
+    /// long the walk may keep the CPU busy, in nanoseconds.
+    pub(crate) fn measure(clock: &Clock, mut pause: impl FnMut(f64)) -> Result<Self, MemoryError> {
         let set = WorkingSet::list(Bytes::from_kib(256), 0.0);
         let memory = SetMemory::new(&set, &mut Draw::new(0, 0))?;
         let mut walk = Walk::new(&set, memory.linked());
         let mut slow_share = |threshold: Ticks| {
             let walks = (0..4).map(|_| {
+                pause(WALK_NS);
                 memory.flush();
                 walk.walk(None, threshold, Ticks::MAX).holes
             });

@@ -42,15 +42,20 @@ impl Eviction {
         Ok(Self { mapping, llc: platform.llc_size(), pass: 0, last_ns })
     }
 
-    /// Writes every line once; `pause` is called between pieces of at most a mebibyte.
+    /// The number of pieces of a pass.
+    pub(super) fn pieces(&self) -> f64 {
+        self.mapping.length().div_ceil(PIECE).max(1) as f64
+    }
+
+    /// Writes every line once; `pause` is called before each piece of at most a mebibyte.
     pub(crate) fn fill(&mut self, mut pause: impl FnMut()) {
         self.pass += 1;
         let pass = self.pass;
         for piece in self.mapping.bytes_mut().chunks_mut(PIECE) {
+            pause();
             for line in piece.chunks_exact_mut(LINE as usize) {
                 line[..8].copy_from_slice(&pass.to_le_bytes());
             }
-            pause();
         }
         std::hint::black_box(&self.mapping);
     }

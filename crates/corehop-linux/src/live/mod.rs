@@ -9,7 +9,6 @@
 mod calibrate;
 mod crew;
 mod distance;
-mod duty;
 mod evict;
 mod gangs;
 mod host;

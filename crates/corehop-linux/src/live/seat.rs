@@ -8,7 +8,9 @@ use corehop_core::units::Cpu;
 use crate::counters::hardware::HardwareCounters;
 use crate::rseq::Rseq;
 use crate::supervisor::interrupt;
-use crate::thread::{Policy, best_ordinary_policy, best_policy, punctual, set_affinity};
+use crate::thread::{
+    Policy, best_ordinary_policy, best_policy, punctual, set_affinity, set_policy,
+};
 
 /// The belongings of a measured thread.
 #[derive(Debug)]
@@ -38,10 +40,20 @@ impl Seat {
         set_affinity([cpu])?;
         punctual();
         let ordinary = best_ordinary_policy();
-        let policy = best_policy(real_time);
         let rseq = Rseq::of_this_thread().ok();
         let hardware = HardwareCounters::open().ok();
+        // Last, because no budget is asked before.
+        let policy = best_policy(real_time);
         let seat = Self { rseq, hardware, policy: policy.0, best: policy.0, ordinary, parked };
         Ok((seat, policy))
+    }
+
+    /// Puts the calling thread, which has this seat, under `policy`.
+    pub(super) fn change_to(&mut self, policy: Policy) -> io::Result<()> {
+        if policy != self.policy {
+            set_policy(policy)?;
+            self.policy = policy;
+        }
+        Ok(())
     }
 }

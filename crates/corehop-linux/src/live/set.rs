@@ -5,8 +5,8 @@ use corehop_core::experiment::Draw;
 use corehop_core::machine::{MachineError, Rest};
 use corehop_core::workload::{Page, WorkingSet};
 
-use super::duty::BUDGET_NS;
 use crate::clock::{Clock, Ticks, now};
+use crate::duty::BUDGET_NS;
 use crate::set_memory::SetMemory;
 use crate::walk::{OwnJob, StampCost, Walk};
 
@@ -22,10 +22,12 @@ pub(crate) struct SetState {
     draw: Draw,
     /// The cost of the time stamps between its chunks, once a measured thread has found out.
     pub(super) stamps: Option<StampCost>,
-    /// The longest of its last cold touches and flushes together, in nanoseconds.
+    /// The expected time of a cold touch, and of a flush, in nanoseconds.
     pub(super) cold_ns: f64,
-    /// The time it last took to bring it to rest, in nanoseconds.
+    /// The expected time until the set is at rest, in nanoseconds.
     pub(super) settling_ns: f64,
+    /// The time that the set last took to have fresh page frames, in nanoseconds.
+    pub(super) renewing_ns: f64,
     /// The ticks of a chunk of its last warm touch; none seen yet: not a number.
     pub(super) warm_chunk: f64,
 }
@@ -36,11 +38,20 @@ const UNKNOWN_LINE_NS: f64 = 300.0;
 /// The longest that bringing a set to rest may take, in nanoseconds: half of the duty budget.
 const MOST_SETTLING_NS: f64 = BUDGET_NS / 2.0;
 
+/// The share of an earlier, longer time that is still expected after a shorter one.
+const KEPT: f64 = 0.9;
+
+/// The time to expect of a step that was expected to take `before` and has taken `latest` nanoseconds: loads come and
+/// go, and a step that takes longer than expected is given up.
+pub(super) fn expected(before: f64, latest: f64) -> f64 {
+    latest.max(before * KEPT)
+}
+
 impl SetState {
-    /// Walks until the caches are at rest.
-    pub(super) fn settle(&mut self, clock: &Clock) {
+    /// Walks until the caches are at rest, or the stamp `deadline` is there.
+    pub(super) fn settle(&mut self, clock: &Clock, deadline: Ticks) {
         let begin = now();
-        let until = begin + clock.ticks(MOST_SETTLING_NS);
+        let until = deadline.min(begin + clock.ticks(MOST_SETTLING_NS));
         let mut rest = Rest::new();
         for _ in 0..Rest::MOST_PASSES {
             let pass = self.walk.walk(None, Ticks::MAX, until);
@@ -48,12 +59,12 @@ impl SetState {
                 break;
             }
         }
-        self.settling_ns = clock.between(begin, now());
+        self.settling_ns = expected(self.settling_ns, clock.between(begin, now()));
     }
 
-    /// Walks so many times.
-    pub(super) fn pass(&mut self, passes: u32, clock: &Clock) {
-        let until = now() + clock.ticks(MOST_SETTLING_NS);
+    /// Walks `passes` times, if that is possible before the stamp `deadline`.
+    pub(super) fn pass(&mut self, passes: u32, clock: &Clock, deadline: Ticks) {
+        let until = deadline.min(now() + clock.ticks(MOST_SETTLING_NS));
         for _ in 0..passes {
             if !self.walk.walk(None, Ticks::MAX, until).complete {
                 break;
@@ -77,6 +88,7 @@ impl SetState {
             stamps: own_job.map(|_| StampCost::default()),
             cold_ns: set.lines() as f64 * UNKNOWN_LINE_NS,
             settling_ns: set.lines() as f64 * UNKNOWN_LINE_NS,
+            renewing_ns: set.lines() as f64 * UNKNOWN_LINE_NS,
             warm_chunk: f64::NAN,
         })
     }

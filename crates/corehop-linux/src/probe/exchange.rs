@@ -119,7 +119,7 @@ fn between(from: Cpu, to: Cpu, share: Ticks) -> Result<Vec<Ticks>, ProbeError> {
             let other = std::thread::Builder::new().spawn_scoped(scope, || {
                 let pinned = pin(to);
                 if pinned.is_ok() {
-                    game.answer();
+                    game.answer(Ticks::MAX);
                 }
                 game.leave();
                 pinned
@@ -171,7 +171,7 @@ impl Game {
             }
             if !(0..ROUNDS).all(|round| {
                 line.store(base + 2 * round + 1, Ordering::Release);
-                self.wait(line, base + 2 * round + 2)
+                self.wait(line, base + 2 * round + 2, self.deadline)
             }) {
                 break;
             }
@@ -180,12 +180,13 @@ impl Game {
         batches
     }
 
-    /// Waits for odd values and writes even ones.
-    pub(crate) fn answer(&self) {
+    /// Waits for odd values and writes even ones, until the stamp `latest`.
+    pub(crate) fn answer(&self, latest: Ticks) {
+        let latest = latest.min(self.deadline);
         for batch in 0..self.batches {
             let (line, base) = self.line(batch);
             for round in 0..ROUNDS {
-                if !self.wait(line, base + 2 * round + 1) {
+                if !self.wait(line, base + 2 * round + 1, latest) {
                     return;
                 }
                 line.store(base + 2 * round + 2, Ordering::Release);
@@ -195,14 +196,14 @@ impl Game {
 
     /// Waits for a value; not for ever. No pause instruction: it takes longer than an exchange, and
     /// makes a hypervisor take the CPU away.
-    fn wait(&self, line: &AtomicU64, value: u64) -> bool {
+    fn wait(&self, line: &AtomicU64, value: u64, latest: Ticks) -> bool {
         loop {
             for _ in 0..256 {
                 if line.load(Ordering::Acquire) == value {
                     return true;
                 }
             }
-            if self.over.load(Ordering::Relaxed) || now() > self.deadline {
+            if self.over.load(Ordering::Relaxed) || now() > latest {
                 return false;
             }
         }

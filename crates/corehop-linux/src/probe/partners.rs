@@ -13,12 +13,14 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use corehop_core::units::{Cpu, CpuList};
 
 use super::exchange::{Game, Lines, ROUNDS};
 use super::pin;
 use crate::clock::{Clock, Ticks, now};
+use crate::duty;
 use crate::memory::MemoryError;
 use crate::supervisor::interrupt;
 use crate::thread::{FIFO_PRIORITY, Policy, set_policy};
@@ -44,6 +46,8 @@ pub(crate) struct Partners {
     orders: BTreeMap<Cpu, (Sender<Order>, Sender<Arc<Game>>)>,
     threads: Vec<JoinHandle<()>>,
     clock: Clock,
+    /// Whether the threads that answer may be real-time.
+    real_time: bool,
 }
 
 impl Partners {
@@ -53,12 +57,13 @@ impl Partners {
     /// If the system starts no more threads.
     pub(crate) fn park(cpus: &CpuList, clock: Clock, real_time: bool) -> io::Result<Self> {
         // Where one cannot be started, dropping `all` ends the others.
-        let mut all = Self { orders: BTreeMap::new(), threads: Vec::new(), clock };
+        let orders = BTreeMap::new();
+        let mut all = Self { orders, threads: Vec::new(), clock, real_time };
         for cpu in cpus.iter() {
             let (order, orders) = channel();
             let (play, games) = channel();
             all.start("line", cpu, move || measure(cpu, &clock, &orders))?;
-            all.start("echo", cpu, move || answer(cpu, real_time, &games))?;
+            all.start("echo", cpu, move || answer(cpu, &clock, real_time, &games))?;
             all.orders.insert(cpu, (order, play));
         }
         Ok(all)
@@ -84,6 +89,10 @@ impl Partners {
         let [Some(first), Some(second)] = [pair.0, pair.1].map(|cpu| self.orders.get(&cpu)) else {
             return Ok(None);
         };
+        if self.real_time {
+            let wait = duty::wait_for_exchange_ns(pair.1, PATIENCE_NS);
+            std::thread::sleep(Duration::from_nanos(wait as u64));
+        }
         let (tell, told) = channel();
         let order = Order { game: Lines::new()?, answers: second.1.clone(), tell };
         let asked = first.0.send(order).is_ok();
@@ -106,16 +115,20 @@ fn measure(cpu: Cpu, clock: &Clock, orders: &Receiver<Order>) {
     }
 }
 
-fn answer(cpu: Cpu, real_time: bool, games: &Receiver<Arc<Game>>) {
+fn answer(cpu: Cpu, clock: &Clock, real_time: bool, games: &Receiver<Arc<Game>>) {
     interrupt::keep_off_this_thread();
     let pinned = pin(cpu).is_ok();
-    if real_time {
-        // Where this is refused, the thread is served as all others are.
-        let _ = set_policy(Policy::Fifo(FIFO_PRIORITY - 1));
-    }
+    // Where this is refused, the thread is served as all others are.
+    let urgent = real_time && set_policy(Policy::Fifo(FIFO_PRIORITY - 1)).is_ok();
     while let Ok(game) = games.recv() {
-        if pinned {
-            game.answer();
+        let begun = now();
+        if pinned && urgent {
+            game.answer(begun + clock.ticks(duty::allowance_together_ns(cpu)));
+            // The budget of the CPU counts what spins for a line as it counts a job.
+            duty::enter(cpu, clock.between(begun, now()), 0.0);
+            duty::settle(cpu);
+        } else if pinned {
+            game.answer(Ticks::MAX);
         }
         game.leave();
     }

@@ -7,7 +7,9 @@
 
 use std::time::{Duration, Instant};
 
-use corehop_core::experiment::{Absent, Cell, Condition, Job, JobRows, Jobs, Length, Phase, Plan, Step};
+use corehop_core::experiment::{
+    Absent, Cell, Condition, Job, JobRows, Jobs, Length, Phase, Plan, Step,
+};
 use corehop_core::machine::{Machine, Sink, SinkError};
 use corehop_core::samples::Batch;
 use corehop_core::units::{Bytes, Cpu, CpuList, Nanos};
@@ -48,7 +50,7 @@ fn kinds(here: Cpu, there: Cpu) -> Vec<(Event, Vec<Step>)> {
     let class = platform().affinity(here, there).event();
     let before = [INVALID, Step::Touch, VALID, Step::Passes(2), Step::Touch];
     let with = |steps: &[Step]| [&before[..], steps, &[Step::Touch]].concat();
-    let naps = [leave(here, 20, Absence::Nothing), Step::Touch].repeat(20);
+    let naps = vec![[leave(here, 20, Absence::Nothing), Step::Touch]; 20].concat();
     vec![
         (Event::None, with(&[])),
         (Event::Flush, with(&[INVALID])),
@@ -80,7 +82,7 @@ fn plan(load: &Load, mover: Mover, phases: u32, rounds: usize) -> Jobs {
         replicate: Some(number),
         condition: (phases > 1).then(|| Condition::whole(number)),
         load: load.clone(),
-        jobs: jobs.repeat(rounds),
+        jobs: vec![jobs.clone(); rounds].concat(),
     };
     let phases = (0..phases).map(phase).collect();
     let preemptor = Some(polluter(1024));

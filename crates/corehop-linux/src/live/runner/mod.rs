@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Carries out the script of one job after the other, on whichever thread has it.
 
+mod budget;
 mod touch;
 
 use std::collections::BTreeMap;
@@ -12,13 +13,12 @@ use corehop_core::experiment::{Absent, Job, JobRows, Jobs, Step};
 use corehop_core::machine::MachineError;
 use corehop_core::samples::{JobRecord, Leave};
 use corehop_core::stop::Stop;
-use corehop_core::units::{Bytes, Cpu};
-use corehop_core::workload::{Absence, LineState, Page, WorkingSet};
+use corehop_core::units::Cpu;
+use corehop_core::workload::{Absence, LineState};
 use serde_json::{Value, json};
 
 use super::calibrate::Calibration;
 use super::counters::{Counters, Sight};
-use super::duty::{BUDGET_NS, Ledger};
 use super::evict::Eviction;
 use super::load::RunningLoad;
 use super::offsets::Offsets;
@@ -26,14 +26,10 @@ use super::polluter::Preemptor;
 use super::seat::Seat;
 use super::set::SetState;
 use crate::clock::{self, Clock, Ticks, now, sleep_until};
-use crate::memory::MemoryError;
-use crate::thread::{Usage, current_cpu, set_affinity, set_policy, usage};
-use crate::walk::StampCost;
+use crate::thread::{Usage, current_cpu, set_affinity, usage};
 
 /// The interval at which a job that is away for long looks whether the run has to end.
 const LOOK_NS: i64 = 250_000_000;
-/// The time for which one step of the calibration may keep a CPU busy, in nanoseconds.
-const CALIBRATION_NS: f64 = BUDGET_NS / 2.0;
 
 /// The uses of the wall time.
 #[derive(Debug, Clone, Copy, Default)]
@@ -123,9 +119,12 @@ pub(crate) struct Runner {
     is_cut: bool,
     /// The place of the job's preemptor among the plan's.
     which: Option<usize>,
-    ledgers: BTreeMap<Cpu, Ledger>,
-    /// The stamp that times in ledgers are relative to.
-    origin: Ticks,
+    /// The busy time, in nanoseconds, after which the job has to give up on each of its CPUs.
+    left: Vec<(Cpu, f64)>,
+    /// Whether the job and its preemptor fit into the planned part of the budget.
+    roomy: bool,
+    /// The CPU that a preemptor had, and when, until the ledger knows.
+    preempted: Option<(Cpu, Ticks, Ticks)>,
     pub(super) jobs: Range<usize>,
     step: usize,
     here: Cpu,
@@ -173,8 +172,9 @@ impl Runner {
             stop: Stop::never(),
             is_cut: false,
             which: None,
-            ledgers: BTreeMap::new(),
-            origin: now(),
+            left: Vec::new(),
+            roomy: true,
+            preempted: None,
             jobs: 0..0,
             step: 0,
             here: Cpu::default(),
@@ -242,33 +242,6 @@ impl Runner {
         (busy * 2.0).max(busy + away)
     }
 
-    /// The time for which `job` and its preemptor are expected to keep a CPU busy.
-    fn need_ns(&self, job: &Job) -> f64 {
-        job.steps.iter().map(|step| self.step_ns(job, step)).sum()
-    }
-
-    /// The same for one step.
-    fn step_ns(&self, job: &Job, step: &Step) -> f64 {
-        let set = &self.sets[self.plan.cells[job.cell].set];
-        match step {
-            Step::Leave(away) if away.to_whom == Absence::Preemptor => away.length.get() as f64,
-            Step::Leave(_) => 0.0,
-            Step::Prepare(LineState::Modified) => {
-                set.cold_ns + self.eviction.as_ref().map_or(0.0, |eviction| eviction.last_ns)
-            }
-            Step::Prepare(LineState::Valid) => set.settling_ns,
-            Step::Passes(passes) => f64::from(*passes) * set.cold_ns,
-            Step::Touch | Step::Prepare(LineState::Invalid) => set.cold_ns,
-        }
-    }
-
-    /// The longest stretch for which `job` is expected to compute without a pause.
-    fn stretch_ns(&self, job: &Job) -> f64 {
-        let stretches = job.steps.split(|step| matches!(step, Step::Leave(_)));
-        let sums = stretches.map(|steps| steps.iter().map(|step| self.step_ns(job, step)).sum());
-        sums.fold(0.0, f64::max)
-    }
-
     fn job(&self) -> &Job {
         &self.plan.phases[self.phase].jobs[self.jobs.start]
     }
@@ -333,8 +306,8 @@ impl Runner {
                 }
                 self.step += 1;
                 match step {
-                    Step::Prepare(state) => self.prepare(state),
-                    Step::Passes(passes) => self.pass(passes),
+                    Step::Prepare(state) => self.prepare(seat, state),
+                    Step::Passes(passes) => self.pass(seat, passes),
                     Step::Touch => self.touch(seat),
                     Step::Leave(away) => {
                         if let Some(next) = self.leave(seat, away)? {
@@ -348,33 +321,6 @@ impl Runner {
         Ok(Next::Done)
     }
 
-    /// Finds out what is not known yet, on the measured thread and under the load that runs.
-    fn calibrate(&mut self) -> Result<(), MemoryError> {
-        if self.calibration.is_none() {
-            self.calibration = Some(Calibration::measure(&self.clock)?);
-            self.keep_to_budget(CALIBRATION_NS);
-        }
-        let mut known: Vec<(WorkingSet, StampCost)> = Vec::new();
-        for at in 0..self.sets.len() {
-            let set = &self.plan.sets[at];
-            if self.sets[at].stamps.is_none() {
-                // What a stamp costs does not depend on the size or the pages of a set.
-                let kind = WorkingSet {
-                    wss: Bytes::default(),
-                    page: Page::Base,
-                    node: None,
-                    ..set.clone()
-                };
-                let same = known.iter().find(|(of, _)| *of == kind).map(|&(_, cost)| cost);
-                let cost = same.map_or_else(|| StampCost::measure(set), Ok)?;
-                known.push((kind, cost));
-                self.sets[at].stamps = Some(cost);
-                self.keep_to_budget(CALIBRATION_NS);
-            }
-        }
-        Ok(())
-    }
-
     /// Goes to the job's first CPU, waits until its duty budget allows the job, takes its policy.
     fn begin(&mut self, seat: &mut Seat, start: Cpu) -> Result<(), MachineError> {
         // What the thread has done since the job before counts for the CPU on which it did it.
@@ -384,20 +330,10 @@ impl Runner {
         }
         self.here = start;
         self.which = self.plan.which_preemptor(self.job());
-        let need = self.need_ns(self.job());
-        self.keep_to_budget(need);
-        // A job of the user's own cannot be given up at a deadline.
-        let unbounded = self.set().walk.is_own_job();
-        let long = self.stretch_ns(self.job()) > BUDGET_NS;
-        let policy = if long || unbounded { seat.ordinary } else { seat.best };
-        if policy != seat.policy {
-            set_policy(policy).map_err(|error| super::failed("changing the policy", error))?;
-            seat.policy = policy;
-        }
-        if self.set().fresh_frames {
-            let set = self.plan.sets[self.plan.cells[self.job().cell].set].clone();
-            self.set().renew(&set)?;
-        }
+        let policy = if self.is_long() { seat.ordinary } else { seat.best };
+        seat.change_to(policy).map_err(|error| super::failed("changing the policy", error))?;
+        self.renew()?;
+        self.wait_for_job();
         let huge_share = self.set().huge_share;
         self.record = JobRecord {
             phase: self.phase,
@@ -416,37 +352,8 @@ impl Runner {
         self.used = Usage::default();
         self.awake_ns = 0.0;
         self.usage = usage();
-        // The budget counts what has been done since the wait too: fresh memory, for instance.
         self.awake_since = now();
         Ok(())
-    }
-
-    /// Enters what the thread has done, and waits until `need` more keeps to the budget.
-    fn keep_to_budget(&mut self, need: f64) {
-        self.enter();
-        let at = self.clock.between(self.origin, now());
-        let wait = self.ledgers.entry(self.here).or_default().wait(at, need);
-        if wait > 0.0 {
-            sleep_until(clock::read(libc::CLOCK_MONOTONIC) + wait as i64);
-            self.tally.duty_ns += wait;
-            self.busy_since = now();
-            self.awake_since = self.busy_since;
-        }
-    }
-
-    /// Enters the time up to now as busy; the thread goes on.
-    fn enter(&mut self) {
-        let until = now();
-        self.was_busy(until);
-        (self.busy_since, self.awake_since) = (until, until);
-    }
-
-    /// Enters the time since the job came to this CPU as busy.
-    fn was_busy(&mut self, until: Ticks) {
-        self.awake_ns += self.clock.between(self.awake_since, until);
-        let from = self.clock.between(self.origin, self.busy_since);
-        let to = self.clock.between(self.origin, until);
-        self.ledgers.entry(self.here).or_default().busy(from, to);
     }
 
     fn finish(&mut self) {
@@ -458,13 +365,17 @@ impl Runner {
         self.step = 0;
     }
 
-    fn prepare(&mut self, state: LineState) {
+    fn prepare(&mut self, seat: &Seat, state: LineState) {
+        if now() >= self.deadline(seat) {
+            // The touch that follows is given up as well.
+            return;
+        }
         let (begin, waited) = (now(), self.tally.duty_ns);
         match state {
             LineState::Invalid => self.set().memory.flush(),
             LineState::Valid => {
-                let clock = self.clock;
-                self.set().settle(&clock);
+                let (clock, deadline) = (self.clock, self.deadline(seat));
+                self.set().settle(&clock, deadline);
                 self.tally.touches_ns += self.clock.between(begin, now());
                 return;
             }
@@ -475,28 +386,11 @@ impl Runner {
     }
 
     /// Walks so many times, as a touch does, and does not time it.
-    fn pass(&mut self, passes: u32) {
+    fn pass(&mut self, seat: &Seat, passes: u32) {
         let begin = now();
-        let clock = self.clock;
-        self.set().pass(passes, &clock);
+        let (clock, deadline) = (self.clock, self.deadline(seat));
+        self.set().pass(passes, &clock, deadline);
         self.tally.touches_ns += self.clock.between(begin, now());
-    }
-
-    /// Drops the working set's lines, and fills the caches with modified lines of other data.
-    ///
-    /// That takes longer than the duty budget where memory is slow; it rests in between then.
-    fn fill_with_modified(&mut self) {
-        self.set().memory.flush();
-        let Some(mut eviction) = self.eviction.take() else { return };
-        let (begin, mut since, waited) = (now(), now(), self.tally.duty_ns);
-        eviction.fill(|| {
-            if self.clock.between(since, now()) > BUDGET_NS / 2.0 {
-                self.keep_to_budget(BUDGET_NS / 2.0);
-                since = now();
-            }
-        });
-        eviction.last_ns = self.clock.between(begin, now()) - (self.tally.duty_ns - waited);
-        self.eviction = Some(eviction);
     }
 
     /// Leaves the CPU. With a parked thread and another CPU to go to, the state is handed over in
@@ -560,6 +454,7 @@ impl Runner {
         let seen = self.counters.between(&sight, &self.counters.look(away.to, None));
         if let Some(preemptor) = self.preemptor(away) {
             preemptor.stop();
+            self.was_preempted(from, left, resumed);
         }
         let moved = away.to != from;
         let to = away.to;
@@ -578,9 +473,8 @@ impl Runner {
         });
         self.tally.absences_ns += away.length.get() as f64;
         self.here = to;
-        // A preemptor keeps the CPU busy as the job does; the budget counts both.
-        self.busy_since = if self.preemptor(away).is_some() { left } else { resumed };
-        self.awake_since = resumed;
+        (self.busy_since, self.awake_since) = (resumed, resumed);
+        self.replenish();
     }
 }
 

@@ -4,10 +4,10 @@
 use super::Runner;
 use crate::clock::{Ticks, clock_rate_spin, now};
 use crate::live::counters::Sight;
-use crate::live::duty::BUDGET_NS;
 use crate::live::seat::Seat;
+use crate::live::set::expected;
 use crate::live::touched::{Touched, missing, net_ns};
-use crate::thread::{Policy, Usage, current_cpu, usage};
+use crate::thread::{Usage, current_cpu, usage};
 use crate::walk::Walked;
 
 /// The warm touch is the second of a job: how long its chunks take says what to expect of later ones.
@@ -22,10 +22,7 @@ struct Before {
 
 impl Runner {
     pub(super) fn touch(&mut self, seat: &Seat) {
-        let deadline = match seat.policy {
-            Policy::Fifo(_) => now() + self.clock.ticks(BUDGET_NS),
-            Policy::Other(_) => Ticks::MAX,
-        };
+        let deadline = self.deadline(seat);
         let threshold = self.threshold();
         let before = self.look(seat);
         let begin = now();
@@ -83,7 +80,8 @@ impl Runner {
         let before = self.record.touches.len();
         let set = self.set();
         if before == 0 {
-            set.cold_ns = elapsed_ns;
+            let latest = if walked.complete { elapsed_ns } else { elapsed_ns.max(set.cold_ns) };
+            set.cold_ns = expected(set.cold_ns, latest);
         } else if before == WARM && walked.holes == 0 {
             set.warm_chunk = walked.ticks as f64 / set.walk.chunks() as f64;
         }

@@ -207,7 +207,7 @@ impl LiveMachine {
         let measure = move || {
             best_ordinary_policy();
             let _anywhere_else = set_affinity([cpu]);
-            Calibration::measure(&clock)
+            Calibration::measure(&clock, |_| ())
         };
         let measured = apart(measure).map_err(|error| failed("calibrating", error))?;
         let calibration = measured.map_err(|error| not_possible(&error))?;
