@@ -82,7 +82,7 @@ fn plan(load: &Load, mover: Mover, phases: u32, rounds: usize) -> Jobs {
     // Jobs of all sizes follow each other, and few of them take long.
     let long = |job: &Job| cells[job.cell].set == LONG || job.steps[0] == MODIFIED;
     let short: Vec<Job> = jobs.iter().filter(|job| !long(job)).cloned().collect();
-    jobs.extend(vec![short; 4].concat());
+    jobs.extend(vec![short; 16].concat());
     jobs = (0..jobs.len()).map(|at| jobs[at * 37 % jobs.len()].clone()).collect();
     let phase = |number| Phase {
         replicate: Some(number),
