@@ -29,6 +29,7 @@ def result(result: Result) -> str:
         words.append(f"<b>stopped by {escape(result.stopped_by)}</b>")
     if result.truncated:
         words.append("<b>torn off</b>")
+    words.extend(f"<b>{escape(doubt)}</b>" for doubt in result.doubts)
     return f"<p>{' · '.join(words)}</p>" + summary(result.summary())
 
 

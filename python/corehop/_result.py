@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -21,6 +22,9 @@ def load(path: str | os.PathLike[str]) -> Result:
     """Reads a file that `corehop measure` wrote: Parquet, or the `.part` of a run that goes on or
     was killed, as far as it goes. The log of `corehop place -o` is read too: it comes back as a `Placement`.
 
+    Warns of a file without checksums (not verified: written by another program or before checksums), and of files
+    that are missing beside the recording of a program.
+
     Raises:
         FileNotFoundError: there is no such file; other kinds of OSError where it cannot be read.
         Damaged: it is not a corehop file, is truncated, or was written by a later version.
@@ -34,7 +38,10 @@ def load(path: str | os.PathLike[str]) -> Result:
     if placement is not None:
         # A log is the exception; the type of all else is worth more to those who read samples.
         return cast("Result", Placement(placement))
-    return Result(_corehop.load(Path(path)))
+    file = _corehop.load(Path(path))
+    for doubt in file.doubts:
+        warnings.warn(doubt, stacklevel=2)
+    return Result(file)
 
 
 class Result:
@@ -67,6 +74,16 @@ class Result:
     def truncated(self) -> bool:
         """Whether a crash has torn the file off in the middle of a batch; what was whole is here."""
         return self._file.truncated
+
+    @property
+    def verified(self) -> bool:
+        """Whether checksums vouch for the rows; a file of another program, or from before checksums, has none."""
+        return self._file.verified
+
+    @property
+    def doubts(self) -> list[str]:
+        """The doubts about the file, as sentences: no checksums, files that are missing beside a recording."""
+        return self._file.doubts
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -203,6 +220,7 @@ class Result:
 
     def __repr__(self) -> str:
         torn = ", torn off" if self.truncated else ""
+        torn += "" if self.verified else ", not verified"
         early = f", stopped by {self.stopped_by}" if self.stopped_by else ""
         return f"<corehop.Result: {len(self)} rows of {self.experiment} ({self.kind}){early}{torn}>"
 

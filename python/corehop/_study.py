@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -116,10 +117,15 @@ class StudyResult:
 def load_study(path: str | os.PathLike[str]) -> StudyResult:
     """Counts that `StudyResult.save` or `corehop study -o` wrote.
 
+    Warns of a file without checksums.
+
     Raises:
         Damaged: the file is another one, or damaged.
     """
-    return StudyResult(_corehop.Outcome.from_bytes(Path(path).read_bytes()))
+    outcome = _corehop.Outcome.from_bytes(Path(path).read_bytes())
+    if outcome.doubt is not None:
+        warnings.warn(f"{os.fspath(path)}: {outcome.doubt}", stacklevel=2)
+    return StudyResult(outcome)
 
 
 def study(

@@ -8,7 +8,9 @@ use arrow_array::{ArrayRef, Float64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use corehop_core::model::conditions::Spreads;
 use corehop_core::model::estimator::Estimator;
-use corehop_core::samples::{FileError, FileKind, Reader, Row, RowKind, Sample};
+use corehop_core::samples::{
+    FileError, FileKind, MissingFile, Reader, Row, RowKind, Sample, Verification,
+};
 use pyo3::prelude::*;
 use serde_json::json;
 
@@ -23,27 +25,44 @@ pub(crate) struct File {
     path: PathBuf,
     kind: FileKind,
     truncated: bool,
+    doubts: Doubts,
     table: Py<Table>,
+}
+
+/// The doubts about a file.
+#[derive(Debug)]
+struct Doubts {
+    verification: Verification,
+    /// The files that belong beside it and are not there.
+    missing: Vec<MissingFile>,
+}
+
+/// A file as it was read.
+struct Loaded {
+    kind: FileKind,
+    truncated: bool,
+    doubts: Doubts,
+    table: Table,
 }
 
 /// Reads a corehop file: Parquet, or the `.part` of a running or killed run.
 #[pyfunction]
 pub(crate) fn load(py: Python<'_>, path: PathBuf) -> PyResult<File> {
-    let (kind, truncated, table) = py.detach(|| read(&path))?;
-    Ok(File { path, kind, truncated, table: Py::new(py, table)? })
+    let Loaded { kind, truncated, doubts, table } = py.detach(|| read(&path))?;
+    Ok(File { path, kind, truncated, doubts, table: Py::new(py, table)? })
 }
 
-fn read(path: &Path) -> PyResult<(FileKind, bool, Table)> {
+fn read(path: &Path) -> PyResult<Loaded> {
     let about = std::fs::metadata(path).map_err(|error| errors::system(path, &error))?;
     // Opening a pipe would wait for its writer.
     if !about.is_file() && !about.is_dir() {
         return Err(errors::content(path, &"not an ordinary file"));
     }
     let file = std::fs::File::open(path).map_err(|error| errors::system(path, &error))?;
-    all(file).map_err(|error| errors::file(path, error))
+    all(path, file).map_err(|error| errors::file(path, error))
 }
 
-fn all(file: std::fs::File) -> Result<(FileKind, bool, Table), FileError> {
+fn all(path: &Path, file: std::fs::File) -> Result<Loaded, FileError> {
     let mut reader = Reader::open(file)?;
     let kind = reader.kind().clone();
     let mut batches = Vec::new();
@@ -56,7 +75,12 @@ fn all(file: std::fs::File) -> Result<(FileKind, bool, Table), FileError> {
     }
     // A file without rows has the columns of its kind all the same.
     let schema = schema.unwrap_or_else(|| of_kind(known(&kind).fields().into(), &kind));
-    Ok((kind, reader.truncated(), Table::new(schema, batches)))
+    let mut missing = MissingFile::beside(known(&kind), path, Path::exists);
+    // Early files know of no runs.
+    let knows_runs = schema.column_with_name("run").is_some();
+    missing.retain(|it| it.kind != RowKind::Runs || knows_runs);
+    let doubts = Doubts { verification: reader.verification(), missing };
+    Ok(Loaded { kind, truncated: reader.truncated(), doubts, table: Table::new(schema, batches) })
 }
 
 /// The kind of the rows of a file that was opened.
@@ -111,6 +135,21 @@ impl File {
     #[getter]
     fn truncated(&self) -> bool {
         self.truncated
+    }
+
+    /// Whether checksums vouch for the rows.
+    #[getter]
+    fn verified(&self) -> bool {
+        self.doubts.verification.is_verified()
+    }
+
+    /// The doubts about the file, as sentences: no checksums, files that are missing beside it.
+    #[getter]
+    fn doubts(&self) -> Vec<String> {
+        let path = self.path.display();
+        let checksums = self.doubts.verification.doubt().map(|why| format!("{path}: {why}"));
+        let missing = self.doubts.missing.iter().map(ToString::to_string);
+        checksums.into_iter().chain(missing).collect()
     }
 
     /// The rows.

@@ -74,7 +74,17 @@ pub(crate) struct Study(Described);
 /// The counts of a study, or of a part of it.
 #[pyclass(frozen, module = "corehop._corehop")]
 #[derive(Debug)]
-pub(crate) struct Outcome(StudyCounts);
+pub(crate) struct Outcome {
+    counts: StudyCounts,
+    /// The doubt about the file that the counts come from, if any.
+    doubt: Option<&'static str>,
+}
+
+impl From<StudyCounts> for Outcome {
+    fn from(counts: StudyCounts) -> Self {
+        Self { counts, doubt: None }
+    }
+}
 
 #[pymethods]
 impl Study {
@@ -108,7 +118,7 @@ impl Study {
         if let Some(raised) = watch.raised.into_inner().ok().flatten() {
             return Err(raised);
         }
-        counts.map(Outcome).map_err(|error| match error {
+        counts.map(Outcome::from).map_err(|error| match error {
             Stopped::NoSet(error) => errors::damaged(error),
             other => PyValueError::new_err(other.to_string()),
         })
@@ -145,50 +155,59 @@ impl Outcome {
     /// Reads the output of `to_bytes`, or a file of the program.
     #[staticmethod]
     fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
-        StudyCounts::read(bytes::Bytes::copy_from_slice(bytes)).map(Self).map_err(errors::damaged)
+        let read = StudyCounts::read(bytes::Bytes::copy_from_slice(bytes));
+        let (counts, verification) = read.map_err(errors::damaged)?;
+        Ok(Self { counts, doubt: verification.doubt() })
+    }
+
+    /// The doubt about the file, as a sentence: it has no checksums.
+    #[getter]
+    const fn doubt(&self) -> Option<&'static str> {
+        self.doubt
     }
 
     /// It as Parquet.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let mut bytes = Vec::new();
-        self.0.write(&mut bytes).map_err(errors::damaged)?;
+        self.counts.write(&mut bytes).map_err(errors::damaged)?;
         Ok(PyBytes::new(py, &bytes))
     }
 
     /// It with another part of the same study.
     fn merged(&self, other: &Self) -> PyResult<Self> {
-        let mut both = self.0.clone();
-        both.merge(&other.0).map_err(errors::usage)?;
-        Ok(Self(both))
+        let mut both = self.counts.clone();
+        both.merge(&other.counts).map_err(errors::usage)?;
+        Ok(both.into())
     }
 
     /// Whether every set of the study is in.
     #[getter]
     fn complete(&self) -> bool {
-        self.0.is_whole()
+        self.counts.is_whole()
     }
 
     /// The number of sets of each cap so far.
     #[getter]
     fn sets(&self) -> u64 {
-        self.0.sets()
+        self.counts.sets()
     }
 
     /// The outcome, as `corehop study --json` prints it; with costs also by size.
     #[pyo3(signature = (costs=None))]
     fn json(&self, costs: Option<&Costs>) -> PyResult<String> {
-        let answer = costs.map_or_else(|| Ok(self.0.json()), |costs| by_size(&self.0, costs));
+        let answer =
+            costs.map_or_else(|| Ok(self.counts.json()), |costs| by_size(&self.counts, costs));
         Ok(answer?.to_string())
     }
 
     /// A row for each count.
     fn table(&self) -> PyResult<Table> {
-        let batch = self.0.batch().map_err(errors::damaged)?;
+        let batch = self.counts.batch().map_err(errors::damaged)?;
         Ok(Table::new(batch.schema(), vec![batch]))
     }
 
     /// The page of the study.
     fn page(&self) -> String {
-        page(&self.0)
+        page(&self.counts)
     }
 }

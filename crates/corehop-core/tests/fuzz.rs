@@ -8,12 +8,11 @@
 mod changed;
 mod common;
 mod memory;
+mod unsealed;
 
 use std::io::Write as _;
 use std::panic::{self, AssertUnwindSafe};
 
-use arrow_array::RecordBatch;
-use arrow_ipc::writer::StreamWriter;
 use corehop_core::experiment::{Experiment, Plan};
 use corehop_core::model::costs::CostTable;
 use corehop_core::model::cpmd::{Fit, Model};
@@ -30,6 +29,7 @@ use corehop_core::workload::{Event, set_file};
 
 use changed::{Draw, changed};
 use memory::Memory;
+use unsealed::without_checksums;
 
 /// Rounds of `make test`; each gives every target one input.
 const ROUNDS: u64 = 12_500;
@@ -80,43 +80,21 @@ fn plan(bytes: &[u8]) {
     });
 }
 
-fn stream(is_old: bool) -> Vec<u8> {
+fn stream() -> Vec<u8> {
     let rows: Rows =
         (0..3).map(|job| Sample { job, ..example::sample() }).collect::<Vec<_>>().into();
     let mut bytes = Vec::new();
     let mut part = Part::begin(&mut bytes, RowKind::Samples, &Provenance::default()).unwrap();
     part.append(&rows).unwrap();
     part.end().unwrap();
-    if !is_old {
-        return bytes;
-    }
-    // As before there were checksums.
-    let reader = Reader::open(Memory::new(&bytes)).unwrap();
-    let metadata = reader.kind().metadata();
-    let fields = RowKind::Samples.fields();
-    let schema = std::sync::Arc::new(arrow_schema::Schema::new_with_metadata(fields, metadata));
-    let mut out = StreamWriter::try_new(Vec::new(), &schema).unwrap();
-    out.write(&RecordBatch::try_new(schema, rows.columns(RowKind::Samples)).unwrap()).unwrap();
-    out.into_inner().unwrap()
+    bytes
 }
 
 fn parquet() -> Vec<u8> {
     let mut bytes = Vec::new();
-    let mut reader = Reader::open(Memory::new(&stream(false))).unwrap();
+    let mut reader = Reader::open(Memory::new(&stream())).unwrap();
     write_parquet(&mut reader, &Provenance::default(), &mut bytes, |_| {}).unwrap();
     bytes
-}
-
-/// The same without its checksums, as before there were any.
-fn old_parquet() -> Vec<u8> {
-    let mut reader = Reader::open(Memory::new(&stream(true))).unwrap();
-    let metadata = reader.kind().metadata();
-    let batch = reader.next_batch().unwrap().unwrap();
-    let schema = arrow_schema::Schema::new_with_metadata(RowKind::Samples.fields(), metadata);
-    let schema = std::sync::Arc::new(schema);
-    let mut out = parquet::arrow::ArrowWriter::try_new(Vec::new(), schema.clone(), None).unwrap();
-    out.write(&RecordBatch::try_new(schema, batch.columns().to_vec()).unwrap()).unwrap();
-    out.into_inner().unwrap()
 }
 
 fn model_text() -> Vec<u8> {
@@ -157,10 +135,10 @@ fn targets() -> Vec<Target> {
         target("model", model_text(), |it| in_text(it, |it| drop(Model::from_json(it))), 1),
         target("cost table", costs, |it| in_text(it, |it| drop(CostTable::parse(it))), 1),
         target("overheads", OVERHEADS.to_vec(), overheads, 1),
-        target("stream", stream(false), rows, 1),
-        target("stream without checksums", stream(true), rows, 2),
+        target("stream", stream(), rows, 1),
+        target("stream without checksums", without_checksums(&stream()), rows, 2),
         target("result", parquet(), rows, 1),
-        target("result without checksums", old_parquet(), rows, 4),
+        target("result without checksums", without_checksums(&parquet()), rows, 4),
         target("study counts", study_counts(), |it| drop(StudyCounts::read(Memory::new(it))), 4),
     ]
 }

@@ -23,20 +23,30 @@ use corehop_core::workload::task::TaskSet;
 
 use serde_json::Value;
 
+use crate::doubts;
 use crate::exit::{Exit, Failure};
-use crate::run::of_kind;
 
 /// No text that a verb reads is longer.
 const MOST_TEXT: u64 = 64 << 20;
 
-/// Opens a file of rows, complete or still being written; errors name it.
+/// Opens a file of rows, complete or still being written; errors name it. A file without checksums is said to be
+/// one.
 pub(crate) fn open(path: &Path) -> Result<Reader<File>, Failure> {
-    Reader::open(file(path)?).map_err(|error| damaged(path, error))
+    opened(path, file(path)?)
+}
+
+/// The same for a file that is open already.
+pub(crate) fn opened(path: &Path, file: File) -> Result<Reader<File>, Failure> {
+    let reader = Reader::open(file).map_err(|error| damaged(path, error))?;
+    doubts::of_checksums(path, reader.verification());
+    Ok(reader)
 }
 
 /// Opens a file of rows that may be damaged, for its sound rows.
 pub(crate) fn salvage(path: &Path) -> Result<Reader<File>, Failure> {
-    Reader::salvage(file(path)?).map_err(|error| damaged(path, error))
+    let reader = Reader::salvage(file(path)?).map_err(|error| damaged(path, error))?;
+    doubts::of_checksums(path, reader.verification());
+    Ok(reader)
 }
 
 fn damaged(path: &Path, error: FileError) -> Failure {
@@ -189,8 +199,8 @@ pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<ReportDa
     let is_platform = |path: &&PathBuf| path.extension().is_some_and(|it| it == "toml");
     let (platforms, samples): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().partition(is_platform);
     refuse_twice(&samples)?;
-    let threads = threads_beside(&samples)?;
-    for path in samples.into_iter().chain(&threads) {
+    let others = of_recordings(&samples)?;
+    for path in samples.into_iter().chain(&others) {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
         let mut reader = open(path)?;
         gather
@@ -203,22 +213,35 @@ pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<ReportDa
             Failure::new(Exit::Usage, error).context(path.display().to_string())
         })?;
     }
-    Ok(gather.finish())
+    let data = gather.finish();
+    data.missing.iter().for_each(doubts::of_missing);
+    Ok(data)
 }
 
-/// The files of the threads and runs of recorded programs that are not among `files`.
-fn threads_beside(files: &[&PathBuf]) -> Result<Vec<PathBuf>, Failure> {
-    let mut beside = Vec::new();
+/// The other files of recorded programs that have one among `files`.
+fn of_recordings(files: &[&PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut others: Vec<PathBuf> = Vec::new();
     for path in files {
-        let others = [RowKind::Threads, RowKind::Runs].map(|kind| of_kind(path, kind));
-        let others = others.into_iter().filter(|it| it.exists() && !files.contains(&it));
-        let others: Vec<PathBuf> = others.collect();
-        let of_program = || open(path).map(|it| it.rows_kind().ok());
-        if !others.is_empty() && of_program()? == Some(RowKind::Absences) {
-            beside.extend(others);
+        let first = |kind: RowKind| kind.first_of(path);
+        let [absences, threads, runs] = RowKind::OF_RECORDING;
+        let first = first(threads).or_else(|| first(runs)).or_else(|| first(absences));
+        let all =
+            first.into_iter().flat_map(|it| RowKind::OF_RECORDING.map(|kind| kind.beside(&it)));
+        let is_new = |it: &PathBuf| it.exists() && !files.contains(&it) && !others.contains(it);
+        let found: Vec<PathBuf> = all.filter(is_new).collect();
+        if !found.is_empty() && is_recording(path)? {
+            let recorded = |it: &PathBuf| is_recording(it).map(|yes| yes.then(|| it.clone()));
+            let found = found.iter().map(recorded).collect::<Result<Vec<_>, _>>()?;
+            others.extend(found.into_iter().flatten());
         }
     }
-    Ok(beside)
+    Ok(others)
+}
+
+/// Whether a file has rows of a recorded program.
+pub(crate) fn is_recording(path: &Path) -> Result<bool, Failure> {
+    let kind = open(path)?.rows_kind().ok();
+    Ok(kind.is_some_and(|kind| RowKind::OF_RECORDING.contains(&kind)))
 }
 
 /// A file that is given twice would count every sample twice.
@@ -302,10 +325,12 @@ pub(crate) fn costs(path: &Path) -> Result<Source, Failure> {
 /// The counts of a study in a file.
 pub(crate) fn study_counts(path: &Path) -> Result<StudyCounts, Failure> {
     let named = || path.display().to_string();
-    StudyCounts::read(file(path)?).map_err(|error| {
+    let (counts, verification) = StudyCounts::read(file(path)?).map_err(|error| {
         let exit = if matches!(error, StoreError::Io(_)) { Exit::Failed } else { Exit::Damaged };
         Failure::new(exit, error).context(named())
-    })
+    })?;
+    doubts::of_checksums(path, verification);
+    Ok(counts)
 }
 
 /// The log of a placer, if a file is one.
@@ -324,7 +349,10 @@ pub(crate) fn counts(path: &Path) -> Result<Option<StudyCounts>, Failure> {
     // The next open reports a missing or foreign file.
     let Ok(file) = file(path) else { return Ok(None) };
     match StudyCounts::read(file) {
-        Ok(outcome) => Ok(Some(outcome)),
+        Ok((outcome, verification)) => {
+            doubts::of_checksums(path, verification);
+            Ok(Some(outcome))
+        }
         Err(StoreError::NotOurs | StoreError::Io(_)) => Ok(None),
         Err(error) => Err(Failure::new(Exit::Damaged, error).context(path.display().to_string())),
     }

@@ -4,6 +4,7 @@
 mod output;
 mod cli;
 mod cmd;
+mod doubts;
 mod exit;
 mod run;
 mod input;

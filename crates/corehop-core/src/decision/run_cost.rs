@@ -5,6 +5,9 @@
 //! coming back to the same CPU is not charged: what others did to the cache meanwhile is not
 //! the scheduler's doing. What comes first is older than any cost of caches: the time that threads waited
 //! for a CPU, and who had it meanwhile ([`Waits`]).
+//!
+//! Absences come counted by thread, class and octave of lengths ([`Absences`](crate::samples::Absences)), so that
+//! the work and the memory do not grow with their number.
 
 mod waits;
 
@@ -16,7 +19,7 @@ use crate::model::costs::{SelectError, Selected, Selection, Source};
 use crate::model::ordered::Ordered;
 use crate::model::quantile::median_interval;
 use crate::platform::Platform;
-use crate::samples::{Absence, ObservedThread, Recording};
+use crate::samples::{Absence, AbsenceCount, AbsenceKind, Lengths, ObservedThread, Recording};
 use crate::units::{Bytes, Nanos};
 use crate::workload::Event;
 
@@ -82,6 +85,11 @@ impl Between {
         self.high_us = self.high_us.zip(other.high_us).map(|(one, other)| one + other);
     }
 
+    /// The cost of events of which these are all, or some.
+    fn of_all(self, is_all: bool) -> Self {
+        Self { high_us: self.high_us.filter(|_| is_all), ..self }
+    }
+
     /// The smallest range with both.
     fn or(self, other: Self) -> Self {
         Self {
@@ -107,6 +115,9 @@ pub struct ClassCost {
     pub brief: u64,
     /// The median of their lengths, in microseconds.
     pub median_length_us: f64,
+    /// The share by which the median may be wrong, as of many different lengths only the leading bits are kept; 0
+    /// where it is exact.
+    pub median_error: f64,
     /// The longest, in microseconds.
     pub longest_us: f64,
     /// Their cost; None where costs were not given, or are not known.
@@ -147,10 +158,10 @@ pub struct RunCost {
     pub clipped_to: Option<Bytes>,
     /// By class, nearest first.
     pub classes: Vec<ClassCost>,
-    /// By thread, those first that waited the longest.
-    pub threads: Vec<ThreadCost>,
-    /// By process, those first that waited the longest.
-    pub processes: Vec<ProcessCost>,
+    /// By thread, those first that waited the longest; None where the rows of the threads are not there.
+    pub threads: Option<Vec<ThreadCost>>,
+    /// By process, likewise.
+    pub processes: Option<Vec<ProcessCost>>,
     /// All of it; none without costs.
     pub total: Option<Between>,
     /// The same as shares of the time the run took.
@@ -177,12 +188,11 @@ pub fn event(platform: &Platform, absence: &Absence) -> Event {
 /// If the requested costs are not in their source.
 pub fn run_cost(
     recording: &Recording,
-    platform: &Platform,
     prices: Option<&Prices<'_>>,
     wss: WssRange,
 ) -> Result<RunCost, SelectError> {
     let mut pricing = prices.map(|prices| Pricing::new(prices, wss)).transpose()?;
-    let mut events = events(&recording.absences, &recording.threads, platform);
+    let mut events = events(recording.absences.counts(), &recording.threads);
     if let Some(pricing) = &mut pricing {
         events = pricing.priced(events)?;
     }
@@ -190,22 +200,23 @@ pub fn run_cost(
     Ok(RunCost { clipped_to, ..summed(recording, &events, prices.is_some(), wss) })
 }
 
-/// The cost of each run of a recording that has several, by its number: of the absences that are known.
+/// The cost of each run of a recording that has several, by its number. It has no upper bound where the rows of
+/// the threads, which count brief preemptions, are not there.
 ///
 /// # Errors
 /// If the requested costs are not in their source.
 pub fn refills(
     recording: &Recording,
-    platform: &Platform,
     prices: &Prices<'_>,
     wss: WssRange,
 ) -> Result<BTreeMap<u64, Between>, SelectError> {
     let mut pricing = Pricing::new(prices, wss)?;
     let mut refills = BTreeMap::new();
     for run in &recording.runs {
-        let Some(absences) = recording.absences_of(run.run) else { continue };
-        let events = pricing.priced(events(absences, recording.threads_of(run.run), platform))?;
-        refills.extend(sum(events.iter()).map(|cost| (run.run, cost)));
+        let threads = recording.threads_of(run.run);
+        let events = pricing.priced(events(recording.absences.of_run(run.run), threads))?;
+        let cost = sum(events.iter()).map(|cost| cost.of_all(!threads.is_empty()));
+        refills.extend(cost.map(|cost| (run.run, cost)));
     }
     Ok(refills)
 }
@@ -213,71 +224,80 @@ pub fn refills(
 /// The events of a run by class, thread and process, without costs.
 pub fn uncosted(recording: &Recording, platform: &Platform) -> RunCost {
     let wss = WssRange::unknown(recording.facts.rss_bytes, platform);
-    let events = events(&recording.absences, &recording.threads, platform);
+    let events = events(recording.absences.counts(), &recording.threads);
     summed(recording, &events, false, wss)
 }
 
 fn summed(recording: &Recording, all: &[Happened], priced: bool, wss: WssRange) -> RunCost {
     let total = if priced { sum(all.iter()) } else { None };
+    let total = total.map(|cost| cost.of_all(recording.known_threads().is_some()));
     let span_us = recording.facts.span_ns.max(1) as f64 / 1e3;
     let share = |total: Between| (total.low_us / span_us, total.high_us.map(|high| high / span_us));
-    let threads = threads(recording, all);
+    let threads = recording.known_threads().map(|threads| self::threads(threads, all));
+    let class = |event| class(event, all, recording.absences.lengths(event));
     RunCost {
         waits: Waits::of(recording),
         priced,
         wss,
         clipped_to: None,
-        classes: Event::RESUMING.into_iter().filter_map(|event| class(event, all)).collect(),
-        processes: waits::processes(recording, &threads),
+        classes: Event::RESUMING.into_iter().filter_map(class).collect(),
+        processes: threads.as_deref().map(|threads| waits::processes(recording, threads)),
         threads,
         share: total.map(share),
         total,
     }
 }
 
-/// An absence, or the brief ones of a thread together, its class, and its cost or why that is not known,
-/// where costs were asked for.
+/// Absences of a thread that count together, or its brief ones, their class, and the cost of each or why that is not
+/// known, where costs were asked for.
 #[derive(Debug, Clone)]
 struct Happened {
     tid: u32,
     event: Event,
-    length_ns: u64,
-    preempted: bool,
-    pinned: bool,
-    /// The number of brief preemptions; None of a single absence.
-    brief: Option<u64>,
+    octave: u32,
+    shortest_ns: u64,
+    longest_ns: u64,
+    times: u64,
+    preempted: u64,
+    pinned: u64,
+    /// Whether these are brief preemptions, of which the mean length is known.
+    brief: bool,
     cost: Option<Result<Between, String>>,
 }
 
-impl Happened {
-    fn times(&self) -> u64 {
-        self.brief.unwrap_or(1)
-    }
-}
-
-fn events(absences: &[Absence], threads: &[ObservedThread], platform: &Platform) -> Vec<Happened> {
-    let absence = |it: &Absence| Happened {
-        tid: it.tid,
-        event: event(platform, it),
-        length_ns: it.length_ns(),
+fn events<'a>(
+    absences: impl Iterator<Item = (&'a AbsenceKind, &'a AbsenceCount)>,
+    threads: &[ObservedThread],
+) -> Vec<Happened> {
+    let absence = |(kind, it): (&AbsenceKind, &AbsenceCount)| Happened {
+        tid: kind.tid,
+        event: kind.event,
+        octave: kind.octave,
+        shortest_ns: it.shortest_ns,
+        longest_ns: it.longest_ns,
+        times: it.times,
         preempted: it.preempted,
         pinned: it.pinned,
-        brief: None,
+        brief: false,
         cost: None,
     };
     let brief = |it: &ObservedThread| {
-        let brief = it.brief.filter(|&brief| brief > 0)?;
+        let times = it.brief.filter(|&brief| brief > 0)?;
+        let mean_ns = it.brief_ns.unwrap_or(0) / times;
         Some(Happened {
             tid: it.tid,
             event: Event::Preemption,
-            length_ns: it.brief_ns.unwrap_or(0) / brief,
-            preempted: true,
-            pinned: false,
-            brief: Some(brief),
+            octave: mean_ns.max(1).ilog2(),
+            shortest_ns: mean_ns,
+            longest_ns: mean_ns,
+            times,
+            preempted: times,
+            pinned: 0,
+            brief: true,
             cost: None,
         })
     };
-    absences.iter().map(absence).chain(threads.iter().filter_map(brief)).collect()
+    absences.map(absence).chain(threads.iter().filter_map(brief)).collect()
 }
 
 /// The sum of the known costs. Those of absences with an unknown cost have no upper bound; None if all are
@@ -287,7 +307,7 @@ fn sum<'a>(priced: impl Iterator<Item = &'a Happened>) -> Option<Between> {
     for it in priced {
         match &it.cost {
             Some(Ok(cost)) => {
-                total.add(cost.times(it.times()));
+                total.add(cost.times(it.times));
                 known += 1;
             }
             Some(Err(_)) | None => unknown += 1,
@@ -299,41 +319,29 @@ fn sum<'a>(priced: impl Iterator<Item = &'a Happened>) -> Option<Between> {
     (known > 0 || unknown == 0).then_some(total)
 }
 
-fn class(event: Event, priced: &[Happened]) -> Option<ClassCost> {
+fn class(event: Event, priced: &[Happened], lengths: Option<&Lengths>) -> Option<ClassCost> {
     let of: Vec<&Happened> = priced.iter().filter(|it| it.event == event).collect();
     let why_not = of.iter().find_map(|it| it.cost.as_ref().and_then(|cost| cost.as_ref().err()));
-    let count =
-        |is: fn(&Happened) -> bool| of.iter().filter(|it| is(it)).map(|it| it.times()).sum();
+    let count = |times: fn(&Happened) -> u64| of.iter().map(|it| times(it)).sum();
+    let mut lengths = lengths.cloned().unwrap_or_default();
+    for brief in of.iter().filter(|it| it.brief) {
+        lengths.take(brief.longest_ns, brief.times);
+    }
     Some(ClassCost {
         event,
-        count: count(|_| true),
+        count: count(|it| it.times),
         preempted: count(|it| it.preempted),
         pinned: count(|it| it.pinned),
-        brief: count(|it| it.brief.is_some()),
-        median_length_us: median_length_ns(&of)? / 1e3,
-        longest_us: of.iter().map(|it| it.length_ns).max()? as f64 / 1e3,
+        brief: count(|it| if it.brief { it.times } else { 0 }),
+        median_length_us: lengths.median_ns()? / 1e3,
+        median_error: lengths.error(),
+        longest_us: of.iter().map(|it| it.longest_ns).max()? as f64 / 1e3,
         cost: sum(of.iter().copied()),
         why_not: why_not.cloned(),
     })
 }
 
-/// The median of lengths of which some stand for several; None of none.
-fn median_length_ns(of: &[&Happened]) -> Option<f64> {
-    let mut lengths: Vec<(u64, u64)> = of.iter().map(|it| (it.length_ns, it.times())).collect();
-    lengths.sort_unstable();
-    let all: u64 = lengths.iter().map(|(_, times)| times).sum();
-    let at = |place: u64| {
-        let mut before = 0;
-        let found = lengths.iter().find(|(_, times)| {
-            before += times;
-            before > place
-        });
-        found.map(|&(length, _)| length as f64)
-    };
-    Some(f64::midpoint(at(all.checked_sub(1)? / 2)?, at(all / 2)?))
-}
-
-fn threads(recording: &Recording, priced: &[Happened]) -> Vec<ThreadCost> {
+fn threads(threads: &[ObservedThread], priced: &[Happened]) -> Vec<ThreadCost> {
     let mut by_thread: BTreeMap<u32, Vec<&Happened>> = BTreeMap::new();
     for it in priced {
         by_thread.entry(it.tid).or_default().push(it);
@@ -348,7 +356,7 @@ fn threads(recording: &Recording, priced: &[Happened]) -> Vec<ThreadCost> {
         cpu_changes: thread.cpu_changes,
         cost: paid(thread.tid),
     };
-    let mut rows: Vec<ThreadCost> = recording.threads.iter().map(row).collect();
+    let mut rows: Vec<ThreadCost> = threads.iter().map(row).collect();
     let dear = |row: &ThreadCost| row.cost.map_or(0.0, |cost| cost.high_us.unwrap_or(cost.low_us));
     rows.sort_by(|a, b| {
         let events = |row: &ThreadCost| row.preemptions + row.cpu_changes;
@@ -363,7 +371,8 @@ struct Pricing<'a> {
     prices: &'a Prices<'a>,
     wss: WssRange,
     clipped: Option<Bytes>,
-    known: BTreeMap<(Event, u32), Result<Between, String>>,
+    /// Beside each cost the shortest absence that was measured, in microseconds.
+    known: BTreeMap<(Event, u32), (Result<Between, String>, Option<f64>)>,
 }
 
 impl<'a> Pricing<'a> {
@@ -377,7 +386,7 @@ impl<'a> Pricing<'a> {
     /// The same events with their costs.
     fn priced(&mut self, mut events: Vec<Happened>) -> Result<Vec<Happened>, SelectError> {
         for event in &mut events {
-            event.cost = Some(self.cost(event.event, event.length_ns)?);
+            event.cost = Some(self.cost(event)?);
         }
         Ok(events)
     }
@@ -392,25 +401,19 @@ impl<'a> Pricing<'a> {
         self.prices.source.selected(&wanted)
     }
 
-    fn cost(
-        &mut self,
-        event: Event,
-        length_ns: u64,
-    ) -> Result<Result<Between, String>, SelectError> {
-        let octave = length_ns.max(1).ilog2();
-        if let Some(known) = self.known.get(&(event, octave)) {
-            return Ok(known.clone());
+    fn cost(&mut self, it: &Happened) -> Result<Result<Between, String>, SelectError> {
+        let key = (it.event, it.octave);
+        if !self.known.contains_key(&key) {
+            let selected = self.selected(it.octave)?;
+            let found = self.over_range(&selected, it.event);
+            self.known.insert(key, (found, selected.costs.shortest_us(it.event)));
         }
-        let selected = self.selected(octave)?;
-        let shortest_us = selected.costs.shortest_us(event);
-        let mut found = self.over_range(&selected, event);
-        if let (Ok(found), true) =
-            (&mut found, shortest_us.is_some_and(|us| (length_ns as f64) < us * 1e3))
-        {
+        let (mut found, shortest_us) = self.known[&key].clone();
+        let is_shorter = shortest_us.is_some_and(|us| (it.shortest_ns as f64) < us * 1e3);
+        if let (Ok(found), true) = (&mut found, is_shorter) {
             // Between nothing and the cost of the shortest absence that was measured.
             found.low_us = found.low_us.min(0.0);
         }
-        self.known.insert((event, octave), found.clone());
         Ok(found)
     }
 

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
+use std::path::Path;
 
 use parquet::file::reader::ChunkReader;
 use serde_json::Value;
@@ -30,8 +31,8 @@ use crate::model::tasks::{TaskReport, TaskRuns};
 use crate::model::verdict::{MachineFacts, MachineView, Verdict};
 use crate::platform::Platform;
 use crate::samples::{
-    FileError, FileKind, OverheadFacts, Provenance, Reader, RecordedAbsence, RecordedRun,
-    RecordedThread, Recording, RecordingFacts, Row, RowKind, Sample,
+    FileError, FileKind, MissingFile, OverheadFacts, Provenance, Reader, RecordedAbsence,
+    RecordedRun, RecordedThread, Recording, RecordingFacts, Row, RowKind, Sample, Verification,
 };
 use crate::workload::{LineState, Load};
 
@@ -66,6 +67,8 @@ pub struct ReportData {
     pub overhead_facts: Vec<OverheadFacts>,
     /// Recorded programs.
     pub recorded: Vec<Recorded>,
+    /// Files that belong beside these and are not there.
+    pub missing: Vec<MissingFile>,
     /// The lost samples, and the causes.
     pub budget: Budget,
     /// The share of translation.
@@ -91,12 +94,39 @@ pub struct Recorded {
 
 impl Recorded {
     /// None if the file does not describe its machine.
-    fn of((provenance, recording): (Provenance, Recording)) -> Option<Self> {
+    fn of(Gathered { provenance, recording, .. }: Gathered) -> Option<Self> {
         let platform = Platform::from_toml(&provenance.platform).ok()?;
         let cost = uncosted(&recording, &platform);
         let runs = RunFigures::of_recording(&recording, &BTreeMap::new());
         let comparison = arms(&runs, 0.05).ok().filter(|it| !it.arms.is_empty());
         Some(Self { comparison, recording, cost, platform })
+    }
+}
+
+/// A recording, as far as its files were read.
+#[derive(Debug)]
+struct Gathered {
+    provenance: Provenance,
+    recording: Recording,
+    /// The names of its files.
+    files: Vec<(RowKind, String)>,
+}
+
+impl Gathered {
+    /// The files of the recording that are not among those that were read.
+    fn missing(&self) -> impl Iterator<Item = MissingFile> {
+        let knows_runs = self.recording.knows_runs() != Some(false);
+        let expected = move |kind: &RowKind| *kind != RowKind::Runs || knows_runs;
+        let is_read = |kind: &RowKind| self.files.iter().any(|(it, _)| it == kind);
+        let lacks =
+            RowKind::OF_RECORDING.into_iter().filter(move |it| expected(it) && !is_read(it));
+        lacks.filter_map(|kind| {
+            let (of, beside) = self.files.first()?;
+            let first = of.first_of(Path::new(beside));
+            let name = first.map(|first| kind.beside(&first).display().to_string());
+            let name = name.unwrap_or_else(|| format!("the file of `{}`", kind.word()));
+            Some(MissingFile { beside: beside.clone(), name, kind })
+        })
     }
 }
 
@@ -113,6 +143,8 @@ pub struct FileNote {
     pub n_rows: u64,
     /// Why it is not a whole run, if it is not.
     pub incomplete: Option<String>,
+    /// Whether checksums vouch for its rows.
+    pub verification: Verification,
     /// The origin of its rows.
     pub provenance: Provenance,
 }
@@ -163,7 +195,7 @@ pub struct Gather {
     overheads: Overheads,
     switches: Switchings,
     overhead_facts: Vec<OverheadFacts>,
-    recordings: Vec<(Provenance, Recording)>,
+    recordings: Vec<Gathered>,
     fit: Fit,
 }
 
@@ -208,15 +240,15 @@ impl Gather {
                 each(reader, |rows| self.overheads.take(rows))?
             }
             RowKind::Absences => {
-                let recording = self.recording(&provenance);
+                let recording = self.recording(&provenance, (RowKind::Absences, name));
                 each(reader, |rows: &[RecordedAbsence]| recording.take_absences(rows))?
             }
             RowKind::Threads => {
-                let recording = self.recording(&provenance);
+                let recording = self.recording(&provenance, (RowKind::Threads, name));
                 each(reader, |rows: &[RecordedThread]| recording.take_threads(rows))?
             }
             RowKind::Runs => {
-                let recording = self.recording(&provenance);
+                let recording = self.recording(&provenance, (RowKind::Runs, name));
                 each(reader, |rows: &[RecordedRun]| recording.take_runs(rows))?
             }
             RowKind::TaskJobs => each(reader, |rows| self.tasks.jobs(&provenance, rows))?,
@@ -230,21 +262,36 @@ impl Gather {
         };
         self.spreads.next_run();
         let incomplete = incomplete(name, reader.truncated(), &provenance);
-        let name = name.to_owned();
-        self.files.push(FileNote { name, rows, schema, n_rows, incomplete, provenance });
+        let (name, verification) = (name.to_owned(), reader.verification());
+        self.files.push(FileNote {
+            name,
+            rows,
+            schema,
+            n_rows,
+            incomplete,
+            verification,
+            provenance,
+        });
         Ok(())
     }
 
-    /// The recording that a file with this provenance belongs to.
-    fn recording(&mut self, provenance: &Provenance) -> &mut Recording {
+    /// The recording that a file with this provenance belongs to, which has rows of this kind and this name.
+    fn recording(
+        &mut self,
+        provenance: &Provenance,
+        (kind, name): (RowKind, &str),
+    ) -> &mut Recording {
         let facts = RecordingFacts::of(&provenance.machine).unwrap_or_default();
-        let same = |(_, it): &(Provenance, Recording)| it.facts == facts;
+        let same = |it: &Gathered| it.recording.facts == facts;
         let at = self.recordings.iter().position(same).unwrap_or_else(|| {
             let recording = Recording { facts, ..Recording::default() };
-            self.recordings.push((provenance.clone(), recording));
+            let provenance = provenance.clone();
+            self.recordings.push(Gathered { provenance, recording, files: Vec::new() });
             self.recordings.len() - 1
         });
-        &mut self.recordings[at].1
+        let gathered = &mut self.recordings[at];
+        gathered.files.push((kind, name.to_owned()));
+        &mut gathered.recording
     }
 
     /// Takes what else is known of a machine, such as what was measured of it, in place of what the
@@ -299,6 +346,7 @@ impl Gather {
             overheads: self.overheads.summaries(),
             switches: self.switches.finish(),
             overhead_facts: self.overhead_facts,
+            missing: self.recordings.iter().flat_map(Gathered::missing).collect(),
             recorded: self.recordings.into_iter().filter_map(Recorded::of).collect(),
             budget: budget(&summaries),
             translations: translations(&summaries),

@@ -23,7 +23,8 @@ pub fn columns(rows: &str) -> Vec<(&'static str, &'static str)> {
 pub fn text(data: &ReportData) -> String {
     let Some(file) = data.files.first() else { return String::new() };
     let mut text = String::new();
-    for (what, value) in facts(file) {
+    let missing = data.missing.iter().map(|file| ("missing", file.to_string()));
+    for (what, value) in facts(file).into_iter().chain(missing) {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{what:<12}  {value}");
     }
@@ -42,6 +43,7 @@ fn facts(file: &FileNote) -> Vec<(&'static str, String)> {
         ("file", file.name.clone()),
         ("holds", format!("{} rows of `{}`, schema {}", file.n_rows, file.rows, file.schema)),
         ("incomplete", file.incomplete.clone().unwrap_or_default()),
+        ("checksums", file.verification.doubt().unwrap_or_default().to_owned()),
         ("experiment", of.experiment.clone()),
         ("machine", machine),
         ("command", of.command.join(" ")),
@@ -98,6 +100,7 @@ pub fn json(data: &ReportData) -> Value {
         "schema": file.schema,
         "n_rows": file.n_rows,
         "incomplete": file.incomplete,
+        "verified": file.verification.is_verified(),
         "columns": columns,
         "budget": data.budget,
         "provenance": file.provenance,

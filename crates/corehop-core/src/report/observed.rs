@@ -2,6 +2,9 @@
 //! A recorded run: the waiting for CPUs, its preemptions and migrations, and their cost of cache affinity, as text
 //! and as a trace.
 
+use std::collections::HashMap;
+use std::io::{self, Write};
+
 use serde_json::{Value, json};
 
 use super::figure::Table;
@@ -11,7 +14,7 @@ use crate::decision::run_cost::{
     Between, ClassCost, Occupant, ProcessCost, RunCost, ThreadCost, Waits, WssRange, event,
 };
 use crate::platform::Platform;
-use crate::samples::{Absence, ObservedThread, Recording};
+use crate::samples::{Absence, ObservedThread, RecordedAbsence, Recording};
 use crate::workload::Event;
 
 /// Threads, processes and names shown in the text; the others are in the JSON answer.
@@ -51,8 +54,8 @@ fn waited(recording: &Recording, waits: &Waits) -> String {
         )
     });
     let unknown = match waits.unknown_threads {
-        0 => String::new(),
-        threads => format!("; of {threads} threads it is unknown"),
+        None | Some(0) => String::new(),
+        Some(threads) => format!("; of {threads} threads it is unknown"),
     };
     format!(
         "runnable threads waited {} for a CPU in a run of {span}{share}{unknown}",
@@ -81,9 +84,17 @@ fn had_the_cpu(waits: &Waits) -> Option<String> {
 }
 
 fn counted(recording: &Recording, cost: &RunCost) -> String {
-    let sum = |of: fn(&ObservedThread) -> u64| recording.threads.iter().map(of).sum::<u64>();
     let migrations = cost.classes.iter().filter(|class| class.event != Event::Preemption);
-    let at_wake_up: u64 = migrations.map(|class| class.count - class.preempted).sum();
+    let at_wake_up: u64 = migrations.clone().map(|class| class.count - class.preempted).sum();
+    let Some(threads) = recording.known_threads() else {
+        let preempted: u64 = cost.classes.iter().map(|class| class.preempted).sum();
+        let moved: u64 = migrations.map(|class| class.count).sum();
+        return format!(
+            "at least {preempted} preemptions, and {moved} returns to another CPU than before, {at_wake_up} of them at \
+             wake-up; the counts of the threads are unknown"
+        );
+    };
+    let sum = |of: fn(&ObservedThread) -> u64| threads.iter().map(of).sum::<u64>();
     format!(
         "{} preemptions, and {} returns to another CPU than before, {at_wake_up} of them at wake-up",
         sum(|it| it.preemptions),
@@ -147,7 +158,7 @@ pub(super) fn tables(cost: &RunCost) -> Vec<Table> {
 
 /// The run in one line: its duration, threads and end.
 pub(super) fn head(recording: &Recording) -> String {
-    let (threads, span) = (recording.threads.len(), recording.facts.span_ns as f64 / 1e9);
+    let (threads, span) = (how_many_threads(recording), recording.facts.span_ns as f64 / 1e9);
     let ended =
         recording.facts.status.map_or_else(String::new, |code| format!(", exit status {code}"));
     let runs = match recording.runs.len() {
@@ -155,9 +166,15 @@ pub(super) fn head(recording: &Recording) -> String {
         several => format!("{several} runs, "),
     };
     format!(
-        "{}: {runs}{span:.3} s, {threads} threads{ended}; recorded by {}",
+        "{}: {runs}{span:.3} s, {threads}{ended}; recorded by {}",
         recording.facts.what, recording.facts.method
     )
+}
+
+/// The number of threads, in words.
+pub(super) fn how_many_threads(recording: &Recording) -> String {
+    let known = recording.known_threads().map(|threads| format!("{} threads", threads.len()));
+    known.unwrap_or_else(|| "an unknown number of threads".to_owned())
 }
 
 pub(super) fn classes(cost: &RunCost) -> Table {
@@ -199,14 +216,15 @@ pub(super) fn threads(cost: &RunCost) -> Table {
             range(thread.cost),
         ]
     };
-    table.rows = cost.threads.iter().take(SHOWN).map(row).collect();
-    more(&mut table, cost.threads.len());
+    let Some(threads) = &cost.threads else { return table };
+    table.rows = threads.iter().take(SHOWN).map(row).collect();
+    more(&mut table, threads.len());
     table.rows.push(vec![
         "all".to_owned(),
         ns(cost.waits.cpu_ns),
         ns(cost.waits.waited_ns),
-        cost.threads.iter().map(|it| it.preemptions).sum::<u64>().to_string(),
-        cost.threads.iter().map(|it| it.cpu_changes).sum::<u64>().to_string(),
+        threads.iter().map(|it| it.preemptions).sum::<u64>().to_string(),
+        threads.iter().map(|it| it.cpu_changes).sum::<u64>().to_string(),
         range(cost.total),
     ]);
     table
@@ -228,9 +246,9 @@ pub(super) fn processes(cost: &RunCost) -> Table {
             range(process.cost),
         ]
     };
-    if cost.processes.len() > 1 {
-        table.rows = cost.processes.iter().take(SHOWN).map(row).collect();
-        more(&mut table, cost.processes.len());
+    if let Some(processes) = cost.processes.as_ref().filter(|it| it.len() > 1) {
+        table.rows = processes.iter().take(SHOWN).map(row).collect();
+        more(&mut table, processes.len());
     }
     table
 }
@@ -348,10 +366,6 @@ fn losses(recording: &Recording) -> Vec<String> {
     let said = [
         (recording.facts.lost, "absences were lost: no room in the buffer"),
         (recording.facts.unfollowed, "threads were not followed: no room in the table"),
-        (
-            recording.not_kept,
-            "absences were counted in their threads but not kept: there were too many",
-        ),
         (unseen, "times a thread was not seen to come back: those absences are upper bounds"),
     ];
     let lines = said.into_iter().filter(|(count, _)| *count > 0);
@@ -361,6 +375,13 @@ fn losses(recording: &Recording) -> Vec<String> {
             "the threads that had the CPU, and the migrations that affinity made necessary, were not recorded, as \
              there is no BPF: {why}"
         ));
+    }
+    if recording.known_threads().is_none() {
+        lines.push(
+            "the rows of the threads are not there: a recording writes them at its end, to a file of their own. How \
+             many threads there were, and preemptions shorter than 10 µs, are unknown"
+                .to_owned(),
+        );
     }
     if lines.is_empty() { vec!["nothing was lost".to_owned()] } else { lines }
 }
@@ -375,51 +396,88 @@ pub fn json(recording: &Recording, cost: &RunCost) -> Value {
         "span_ns": recording.facts.span_ns,
         "rss_bytes": recording.facts.rss_bytes,
         "touched_bytes": recording.facts.touched_bytes,
-        "absences": recording.absences.len(),
+        "absences": recording.absences.times(),
         "lost": recording.facts.lost,
         "unfollowed": recording.facts.unfollowed,
-        "not_kept": recording.not_kept,
         "waited_ns": cost.waits.waited_ns,
         "cpu_ns": cost.waits.cpu_ns,
         "took": recording.facts.took,
         "took_share_of_a_cpu": recording.facts.took.share(recording.facts.span_ns),
-        "threads": recording.threads,
+        "threads": recording.known_threads(),
         "cost": cost,
     })
 }
 
 /// The run in the trace-event format, which Perfetto and Chrome show: a row for each thread, a bar for
-/// each absence.
-pub fn trace(recording: &Recording, platform: &Platform) -> Value {
-    let name = |thread: &crate::samples::ObservedThread| {
-        json!({
-            "ph": "M", "name": "thread_name", "pid": thread.pid, "tid": thread.tid,
-            "args": { "name": thread.name },
-        })
-    };
-    let process = |tid: u32| {
-        let thread = recording.threads.iter().find(|thread| thread.tid == tid);
-        thread.map_or(tid, |thread| thread.pid)
-    };
-    let bar = |absence: &Absence| {
+/// each absence. The absences stream through: no more than one batch of them is in memory.
+#[derive(Debug)]
+pub struct Trace<'a, W: Write> {
+    out: W,
+    recording: &'a Recording,
+    platform: &'a Platform,
+    processes: HashMap<u32, u32>,
+    is_first: bool,
+}
+
+impl<'a, W: Write> Trace<'a, W> {
+    /// Writes the names of the threads.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn begin(mut out: W, recording: &'a Recording, platform: &'a Platform) -> io::Result<Self> {
+        out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
+        let processes = HashMap::new();
+        let mut trace = Self { out, recording, platform, processes, is_first: true };
+        for thread in &recording.threads {
+            trace.processes.entry(thread.tid).or_insert(thread.pid);
+            trace.event(&json!({
+                "ph": "M", "name": "thread_name", "pid": thread.pid, "tid": thread.tid,
+                "args": { "name": thread.name },
+            }))?;
+        }
+        Ok(trace)
+    }
+
+    /// Writes the bars of some absences.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn take(&mut self, rows: &[RecordedAbsence]) -> io::Result<()> {
+        rows.iter().try_for_each(|row| self.bar(&row.into()))
+    }
+
+    fn bar(&mut self, absence: &Absence) -> io::Result<()> {
         let us = |ns: u64| ns as f64 / 1e3;
-        json!({
+        let began_ns = self.recording.facts.began_ns;
+        self.event(&json!({
             "ph": "X",
             "name": title(absence),
-            "cat": event(platform, absence).word(),
-            "pid": process(absence.tid),
+            "cat": event(self.platform, absence).word(),
+            "pid": self.processes.get(&absence.tid).unwrap_or(&absence.tid),
             "tid": absence.tid,
-            "ts": us(absence.out_ns.saturating_sub(recording.facts.began_ns)),
+            "ts": us(absence.out_ns.saturating_sub(began_ns)),
             "dur": us(absence.length_ns()),
             "args": {
                 "from_cpu": absence.from, "to_cpu": absence.to, "by": absence.by,
                 "ran_us": us(absence.ran_ns), "by_affinity": absence.pinned, "seen": absence.seen,
             },
-        })
-    };
-    let names = recording.threads.iter().map(name);
-    let events: Vec<Value> = names.chain(recording.absences.iter().map(bar)).collect();
-    json!({ "traceEvents": events, "displayTimeUnit": "ns", "otherData": { "what": recording.facts.what } })
+        }))
+    }
+
+    fn event(&mut self, event: &Value) -> io::Result<()> {
+        let between = if std::mem::take(&mut self.is_first) { "\n" } else { ",\n" };
+        write!(self.out, "{between}{event}")
+    }
+
+    /// Ends the trace.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn end(mut self) -> io::Result<()> {
+        let others = json!({ "what": self.recording.facts.what });
+        writeln!(self.out, "],\"otherData\":{others}}}")?;
+        self.out.flush()
+    }
 }
 
 pub(super) fn title(absence: &Absence) -> String {
@@ -436,145 +494,4 @@ pub(super) fn title(absence: &Absence) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-    use crate::decision::run_cost::{WssRange, run_cost};
-    use crate::samples::{Held, RecordingFacts, SwitchesTook, Took};
-    use crate::units::Cpu;
-
-    pub(in crate::report) fn recording() -> Recording {
-        let absence = Absence {
-            tid: 7,
-            out_ns: 2_000,
-            in_ns: 5_000,
-            seen: true,
-            from: Cpu(0),
-            to: Cpu(1),
-            preempted: true,
-            pinned: false,
-            ran_ns: 1_000,
-            by: Some((9, "make".to_owned())),
-        };
-        let thread = ObservedThread {
-            tid: 7,
-            pid: 6,
-            name: "sh".to_owned(),
-            unseen: 2,
-            ..Default::default()
-        };
-        Recording {
-            facts: RecordingFacts {
-                what: "sh -c true".to_owned(),
-                status: Some(0),
-                method: "bpf".to_owned(),
-                began_ns: 1_000,
-                span_ns: 1_000_000_000,
-                lost: 3,
-                took: Took {
-                    own_ns: 1_000_000,
-                    switches: Some(SwitchesTook {
-                        count: 400,
-                        each_ns: 1_000.0,
-                        others: Some(1_000),
-                        other_ns: 100.0,
-                    }),
-                    ..Took::default()
-                },
-                ..RecordingFacts::default()
-            },
-            threads: vec![thread],
-            absences: vec![absence],
-            ..Recording::default()
-        }
-    }
-
-    #[test]
-    fn losses_and_what_recording_took_are_said() {
-        let platform = Platform::named("xeon_l7455").unwrap().unwrap();
-        let recording = recording();
-        let cost =
-            run_cost(&recording, &platform, None, WssRange::unknown(None, &platform)).unwrap();
-        let text = text(&recording, &cost);
-        for part in [
-            "sh -c true: 1.000 s, 1 threads, exit status 0; recorded by bpf",
-            "3 absences were lost",
-            "2 times a thread was not seen to come back",
-            "recording took 1.00 ms of CPU time, and made each of 400 switches of the program take 1.00 µs longer, and \
-             each of 1000 switches between others 100 ns (measured",
-            "it): 0.150 % of one CPU",
-        ] {
-            assert!(text.contains(part), "{part}\n{text}");
-        }
-        assert!(!text.contains("cache affinity cost"), "nothing is charged without costs:\n{text}");
-    }
-
-    #[test]
-    fn percentages_have_the_digits_that_their_width_supports() {
-        assert_eq!(percent(0.0, 0.052_3), "0.000 % to 0.052 %");
-        assert_eq!(percent(1.234_5, 12.9), "1 % to 13 %");
-        assert_eq!(percent(0.25, 0.25), "0.25 %");
-        assert_eq!(percent(0.0, 0.0), "0 %");
-    }
-
-    #[test]
-    fn an_unknown_cost_is_said_in_the_first_lines_and_never_zero() {
-        let cost = |share, priced| RunCost {
-            priced,
-            wss: WssRange::known("7.5MiB".parse().unwrap()),
-            clipped_to: None,
-            classes: Vec::new(),
-            waits: Waits::default(),
-            threads: Vec::new(),
-            processes: Vec::new(),
-            total: None,
-            share,
-        };
-        assert_eq!(answer(&cost(None, false)), None);
-        assert!(answer(&cost(None, true)).unwrap().contains("is unknown"));
-        assert!(answer(&cost(Some((0.0, None)), true)).unwrap().contains("is unknown"));
-        let least = answer(&cost(Some((0.012, None)), true)).unwrap();
-        assert!(least.contains("at least 1.2 %") && least.contains("no upper bound"), "{least}");
-        let text = text(&recording(), &cost(Some((0.0, Some(0.1))), true));
-        assert!(text.lines().nth(2).unwrap().contains("cost 0 % to 10 %"), "{text}");
-    }
-
-    #[test]
-    fn the_waiting_comes_first_then_who_had_the_cpu_then_the_counts() {
-        let platform = Platform::named("xeon_l7455").unwrap().unwrap();
-        let mut recording = recording();
-        let range = WssRange::unknown(None, &platform);
-        let lines = |recording: &Recording| {
-            let cost = run_cost(recording, &platform, None, range).unwrap();
-            firsts(recording, &cost)
-        };
-        assert_eq!(
-            lines(&recording)[0],
-            "in a run of 1.00 s, the time that runnable threads waited is unknown"
-        );
-        let thread = &mut recording.threads[0];
-        (thread.waited_ns, thread.cpu_ns) = (Some(3_000), Some(9_000));
-        (thread.preemptions, thread.cpu_changes) = (1, 1);
-        assert!(lines(&recording)[1].contains("had the CPU meanwhile are unknown"));
-        recording.facts.others = Some(vec![Held { name: "make".to_owned(), held_ns: 2_000 }]);
-        recording.facts.idle_ns = Some(400);
-        let expected = [
-            "runnable threads waited 3.00 µs for a CPU in a run of 1.00 s, 25 % of the time in which they could \
-             have run",
-            "the CPU was meanwhile with: make 2.00 µs, no thread, as it was idle and had to wake up, 400 ns, unknown \
-             threads 600 ns",
-            "1 preemptions, and 1 returns to another CPU than before, 0 of them at wake-up",
-        ];
-        assert_eq!(lines(&recording), expected);
-    }
-
-    #[test]
-    fn a_trace_has_a_row_for_each_thread_and_a_bar_for_each_absence() {
-        let platform = Platform::named("xeon_l7455").unwrap().unwrap();
-        let trace = trace(&recording(), &platform);
-        let events = trace["traceEvents"].as_array().unwrap();
-        assert_eq!(events[0]["args"]["name"], "sh");
-        let bar = &events[1];
-        assert_eq!((&bar["ts"], &bar["dur"], &bar["pid"]), (&json!(1.0), &json!(3.0), &json!(6)));
-        assert_eq!(bar["name"], "preempted by make 0→1");
-    }
-}
+pub(super) mod tests;

@@ -8,10 +8,12 @@ use super::escape::escape;
 use super::figure::{Section, Table};
 use super::html;
 use super::label::time;
-use super::observed::{classes, firsts, notes, occupants, processes, threads, title};
+use super::observed::{
+    classes, firsts, how_many_threads, notes, occupants, processes, threads, title,
+};
 use crate::decision::run_cost::{RunCost, event};
 use crate::platform::Platform;
-use crate::samples::{Absence, ObservedThread, Recording};
+use crate::samples::{Absence, Absences, ObservedThread, Recording};
 use crate::workload::Event;
 
 /// Colours of the classes, told apart with any colour vision (Okabe and Ito), nearest first.
@@ -19,7 +21,7 @@ const COLOURS: [&str; 5] = ["#56b4e9", "#009e73", "#0072b2", "#e69f00", "#d55e00
 /// Threads that have a row.
 const ROWS: usize = 32;
 /// Absences that are drawn; the longest, where there are more.
-const BARS: usize = 4_000;
+const BARS: usize = Absences::LONGEST;
 const WIDTH: f64 = 960.0;
 /// Left for names, above for the key, the height of a row, and below for the axis.
 const LEFT: f64 = 170.0;
@@ -31,7 +33,7 @@ const BOTTOM: f64 = 34.0;
 pub fn page(recording: &Recording, cost: &RunCost, platform: &Platform) -> String {
     let facts = [
         format!("{:.3} s", recording.facts.span_ns as f64 / 1e9),
-        format!("{} threads", recording.threads.len()),
+        how_many_threads(recording),
         format!("recorded by {}", recording.facts.method),
         platform.name.clone(),
     ];
@@ -51,7 +53,7 @@ pub(super) fn sections(recording: &Recording, cost: &RunCost, platform: &Platfor
          back, in the colour of what coming back was. Blocking and coming back to the same CPU is not shown. Point \
          at a bar to see the preempter and the length; a trace for Perfetto (--trace) has all events.",
     );
-    let left_out = recording.absences.len().saturating_sub(BARS);
+    let left_out = recording.absences.times().saturating_sub(BARS as u64);
     let timeline = if left_out == 0 {
         timeline
     } else {
@@ -73,8 +75,8 @@ fn filled(tables: impl IntoIterator<Item = Table>) -> Vec<Table> {
 /// The threads with a row, those that were away the longest first.
 fn rows(recording: &Recording) -> Vec<&ObservedThread> {
     let mut away: HashMap<u32, u64> = HashMap::new();
-    for absence in &recording.absences {
-        *away.entry(absence.tid).or_default() += absence.length_ns();
+    for (kind, count) in recording.absences.counts() {
+        *away.entry(kind.tid).or_default() += count.sum_ns;
     }
     let away = |thread: &ObservedThread| away.get(&thread.tid).copied().unwrap_or(0);
     let mut rows: Vec<(u64, &ObservedThread)> =
@@ -115,21 +117,11 @@ fn drawing(recording: &Recording, platform: &Platform) -> String {
             WIDTH - 16.0,
         );
     }
-    for absence in drawn(recording) {
+    for absence in recording.absences.kept() {
         let Some(row) = rows.iter().position(|thread| thread.tid == absence.tid) else { continue };
         bar(&mut svg, absence, event(platform, absence), row, x);
     }
     svg + "</svg>\n"
-}
-
-/// The absences that are drawn: all, or the longest.
-fn drawn(recording: &Recording) -> Vec<&Absence> {
-    let mut all: Vec<&Absence> = recording.absences.iter().collect();
-    if all.len() > BARS {
-        all.sort_by_key(|absence| std::cmp::Reverse(absence.length_ns()));
-        all.truncate(BARS);
-    }
-    all
 }
 
 fn bar(svg: &mut String, absence: &Absence, event: Event, row: usize, x: impl Fn(u64) -> f64) {
@@ -185,19 +177,19 @@ fn axis(svg: &mut String, recording: &Recording, bottom: f64, x: impl Fn(u64) ->
 mod tests {
     use super::*;
     use crate::decision::run_cost::{WssRange, run_cost};
-    use crate::report::observed::tests::recording;
+    use crate::report::observed::tests::{counted, recording};
 
     #[test]
     fn the_page_has_a_bar_for_every_absence_that_says_by_whom() {
         let platform = Platform::named("xeon_x5650").unwrap().unwrap();
         let recording = recording();
         let range = WssRange::unknown(recording.facts.rss_bytes, &platform);
-        let cost = run_cost(&recording, &platform, None, range).unwrap();
+        let cost = run_cost(&recording, None, range).unwrap();
         let page = page(&recording, &cost, &platform);
         let bars = page.matches("<title>").count();
         // The page's own title is one more.
-        assert_eq!(bars, recording.absences.len() + 1);
-        for absence in &recording.absences {
+        assert_eq!(bars as u64, recording.absences.times() + 1);
+        for absence in recording.absences.kept() {
             assert!(page.contains(&escape(&title(absence))), "{}", title(absence));
         }
         assert!(page.contains("When threads were away"));
@@ -208,24 +200,32 @@ mod tests {
         let platform = Platform::named("xeon_x5650").unwrap().unwrap();
         let mut recording = recording();
         recording.facts.what = "<script>alert(1)</script>".to_owned();
-        recording.absences.clear();
+        recording.absences = Absences::default();
         let range = WssRange::unknown(None, &platform);
-        let cost = run_cost(&recording, &platform, None, range).unwrap();
+        let cost = run_cost(&recording, None, range).unwrap();
         let page = page(&recording, &cost, &platform);
         assert!(!page.contains("<script>alert") && page.contains("&lt;script&gt;alert"));
     }
 
     /// A millisecond of two threads: 7 is away from a quarter to three quarters of it, 8 for 1 us.
     fn millisecond() -> Recording {
+        millisecond_after(0)
+    }
+
+    /// The same after so many more absences of 1 us.
+    fn millisecond_after(more: usize) -> Recording {
         let mut recording = recording();
         (recording.facts.began_ns, recording.facts.span_ns) = (5_000_000, 1_000_000);
         let at = |tid, from, length| Absence {
             tid,
             out_ns: recording.facts.began_ns + from,
             in_ns: recording.facts.began_ns + from + length,
-            ..recording.absences[0].clone()
+            ..recording.absences.kept()[0].clone()
         };
-        recording.absences = vec![at(8, 0, 1_000), at(7, 250_000, 500_000)];
+        let two = [at(8, 0, 1_000), at(7, 250_000, 500_000)];
+        let short = two[0].clone();
+        let all: Vec<Absence> = std::iter::repeat_n(short, more).chain(two).collect();
+        recording.absences = counted(&all);
         let thread = |tid| ObservedThread { tid, ..recording.threads[0].clone() };
         recording.threads = vec![thread(8), thread(7)];
         recording
@@ -246,14 +246,12 @@ mod tests {
     #[test]
     fn of_too_many_absences_the_longest_are_drawn_and_the_others_counted() {
         let platform = Platform::named("xeon_x5650").unwrap().unwrap();
-        let mut recording = millisecond();
-        let short = recording.absences[0].clone();
-        recording.absences.splice(0..0, vec![short; BARS]);
+        let recording = millisecond_after(BARS);
         let svg = drawing(&recording, &platform);
         assert_eq!(svg.matches("<title>").count(), BARS);
         assert!(svg.contains("width=\"387.00\""));
         let range = WssRange::unknown(None, &platform);
-        let cost = run_cost(&recording, &platform, None, range).unwrap();
+        let cost = run_cost(&recording, None, range).unwrap();
         assert!(page(&recording, &cost, &platform).contains("and 2 shorter ones are not"));
     }
 }

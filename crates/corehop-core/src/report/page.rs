@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::answer::answer;
-use super::data::ReportData;
+use super::data::{FileNote, ReportData};
 use super::escape::escape;
 use super::html;
 use super::sections::sections;
@@ -44,16 +44,26 @@ fn subtitle(data: &ReportData) -> String {
         format!("<p class=\"answer\">{}</p>", escape(&sentence))
     });
     html.push_str(&html::facts_line(&parts));
-    for file in data.files.iter().filter(|file| file.incomplete.is_some()) {
-        let why = file.incomplete.as_deref().unwrap_or_default();
+    for (what, why) in warnings(data) {
         let _ = write!(
             html,
-            "<p class=\"warning\" role=\"note\"><strong>Incomplete:</strong> {}: {}</p>",
-            escape(&file.name),
-            escape(why)
+            "<p class=\"warning\" role=\"note\"><strong>{what}:</strong> {}</p>",
+            escape(&why)
         );
     }
     html
+}
+
+/// The doubts about the files, each with its heading.
+fn warnings(data: &ReportData) -> impl Iterator<Item = (&'static str, String)> {
+    let of_file = |file: &FileNote| {
+        let named = |why: &str| format!("{}: {why}", file.name);
+        let incomplete = file.incomplete.as_deref().map(|why| ("Incomplete", named(why)));
+        let doubt = file.verification.doubt().map(|why| ("No checksums", named(why)));
+        incomplete.into_iter().chain(doubt)
+    };
+    let missing = data.missing.iter().map(|file| ("Missing file", file.to_string()));
+    data.files.iter().flat_map(of_file).chain(missing)
 }
 
 #[cfg(test)]

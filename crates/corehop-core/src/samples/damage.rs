@@ -14,6 +14,39 @@ pub(crate) const ANNOUNCED: &str = "corehop.checksums";
 /// The checksum of a part, eight hexadecimal digits. It covers the part with zeros in their place.
 pub(super) const PLACEHOLDER: &str = "00000000";
 
+/// Whether checksums vouch for the contents of a file that was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a file without checksums may be damaged, and its reader says so"]
+pub enum Verification {
+    /// All checksums of the file were verified.
+    Verified,
+    /// The file has none: another program wrote it, or a corehop from before checksums.
+    NotVerified,
+}
+
+impl Verification {
+    /// The outcome for a file that has checksums, or none.
+    pub(crate) const fn of(has_checksums: bool) -> Self {
+        if has_checksums { Self::Verified } else { Self::NotVerified }
+    }
+
+    /// Whether damage to the file would have been noticed.
+    pub const fn is_verified(self) -> bool {
+        matches!(self, Self::Verified)
+    }
+
+    /// The sentence that every reader of a file without checksums says.
+    pub const fn doubt(self) -> Option<&'static str> {
+        match self {
+            Self::Verified => None,
+            Self::NotVerified => Some(
+                "not verified: written by another program or before checksums, so that damage to \
+                 this file would not be noticed",
+            ),
+        }
+    }
+}
+
 /// The place of damage in a file, and the number of rows that are sound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {

@@ -2,7 +2,10 @@
 //! Made-up rows, clean ones, to be varied; and a machine that they may come from. For tests and for
 //! programs that show what a report looks like.
 
-use super::{AccessTime, Certificate, PreemptionLength, Sample, SwitchBatch};
+use super::{
+    AccessTime, Certificate, EndedRun, ObservedThread, PreemptionLength, RecordedAbsence,
+    RecordedRun, RecordedThread, Sample, SwitchBatch,
+};
 use crate::platform::{MemoryArchitecture, Platform};
 use crate::workload::switching::{SwitchCall, SwitchMechanism};
 use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern};
@@ -119,6 +122,21 @@ pub fn preemption_length() -> PreemptionLength {
         policy: "fifo:2".into(),
         replicate: None,
     }
+}
+
+/// The row of an absence in the first run of a recorded program.
+pub fn recorded_absence(platform: &Platform, absence: &super::Absence) -> RecordedAbsence {
+    RecordedAbsence::of(platform, 1, 0, absence)
+}
+
+/// The row of a thread in the first run of a recorded program.
+pub fn recorded_thread(platform: &Platform, thread: &ObservedThread) -> RecordedThread {
+    RecordedThread::of(platform, 1, 0, thread)
+}
+
+/// The row of the first run of a recorded program.
+pub fn recorded_run(platform: &Platform, run: &EndedRun) -> RecordedRun {
+    RecordedRun::of(platform, 1, (0, "plain", 0), run)
 }
 
 /// Two CPUs below one cache, as a guest is told.

@@ -4,6 +4,7 @@
 //! A row holds raw intervals and what may have disturbed them. What a delay is, is not decided here:
 //! that is a named estimator of [`crate::model`].
 
+mod absences;
 mod column;
 mod count;
 pub(crate) mod damage;
@@ -11,6 +12,7 @@ pub mod example;
 mod error;
 mod gang;
 mod message;
+mod missing;
 mod facts;
 mod observed;
 mod overhead;
@@ -27,12 +29,14 @@ mod table;
 mod task_job;
 mod terms;
 
+pub use absences::{AbsenceCount, AbsenceKind, Absences, Lengths};
 pub use column::{Column, Row, SchemaError, Text};
 pub use count::Counter;
-pub use damage::Damage;
+pub use damage::{Damage, Verification};
 pub use error::FileError;
 pub use facts::{Held, RecordingFacts, SwitchesTook, Took};
 pub use gang::{GangRecord, MemberCounts, MemberRecord};
+pub use missing::MissingFile;
 pub use observed::{Absence, EndedRun, ObservedThread, ProgramRecord, Recording};
 pub use origin::Observation;
 pub use overhead::{ControlPageCost, KernelObservation, OverheadFacts, OverheadRecord};
@@ -43,7 +47,7 @@ pub use row::{
     AccessTime, OverheadTime, PreemptionLength, RecordedAbsence, RecordedRun, RecordedThread,
     SCHEMA_VERSION, Sample, SharedData, SwitchBatch, TaskJob,
 };
-pub use store::{FileKind, Part, Reader, write_parquet};
+pub use store::{FileKind, Part, Reader, copy_parquet, write_parquet};
 pub use switch::{CallTimes, SwitchRecord};
 pub use table::{RowKind, Rows};
 pub use task_job::{AS_SCHEDULED, Away, TaskJobRecord};

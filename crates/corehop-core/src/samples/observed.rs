@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::absences::Absences;
 use super::facts::RecordingFacts;
 use super::row::{RecordedAbsence, RecordedRun, RecordedThread};
 use crate::experiment::Arm;
@@ -140,42 +141,26 @@ fn waited_ns(threads: &[ObservedThread]) -> Option<u64> {
 pub struct Recording {
     /// The facts.
     pub facts: RecordingFacts,
-    /// The threads, in the order in which they were noticed.
+    /// The threads, in the order in which they were noticed; none where their rows are not there.
     pub threads: Vec<ObservedThread>,
-    /// Their absences, run by run.
-    pub absences: Vec<Absence>,
+    /// Their absences, counted.
+    pub absences: Absences,
     /// The runs that have ended; none in files of recordings that know of none.
     pub runs: Vec<RecordedRun>,
-    /// The first absence of each run that has some, where the run is known.
-    pub first_absences: Vec<(u64, usize)>,
     /// The first thread of each run, where the run is known.
     pub first_threads: Vec<(u64, usize)>,
-    /// Absences beyond [`Recording::MOST_KEPT`], which only the counts of the threads contain.
-    pub not_kept: u64,
 }
 
 impl Recording {
-    /// The maximum number of absences in memory.
-    pub const MOST_KEPT: usize = 2_000_000;
-
-    /// Takes a record.
-    pub fn take(&mut self, record: ProgramRecord) {
-        match record {
-            ProgramRecord::Absence(_) if self.absences.len() >= Self::MOST_KEPT => {
-                self.not_kept += 1;
-            }
-            ProgramRecord::Absence(absence) => self.absences.push(absence),
-            ProgramRecord::Thread(thread) => self.threads.push(thread),
-            // Its row, which has the run's place, is taken by `take_runs`.
-            ProgramRecord::End(_) => {}
-        }
+    /// The threads; None where their rows are not there. A program has one thread at least.
+    pub fn known_threads(&self) -> Option<&[ObservedThread]> {
+        (!self.threads.is_empty()).then_some(&self.threads)
     }
 
     /// Takes rows of absences.
     pub fn take_absences(&mut self, rows: &[RecordedAbsence]) {
         for row in rows {
-            note_first(&mut self.first_absences, row.run, self.absences.len());
-            self.take(row.into());
+            self.absences.take(row.run, row.event, &row.into());
         }
     }
 
@@ -184,22 +169,14 @@ impl Recording {
         self.runs.extend_from_slice(rows);
     }
 
-    /// The runs that have ended. A file that knows of none is one run, of its facts and threads.
+    /// The runs that have ended. A file that knows of none is one run, of its facts and threads; unless its
+    /// absences are of several, whose rows are not there.
     pub fn ended_runs(&self) -> Vec<RecordedRun> {
-        if !self.runs.is_empty() {
+        if !self.runs.is_empty() || self.runs_begun() > 1 {
             return self.runs.clone();
         }
         let ended = EndedRun::of(&self.facts, &self.threads);
         vec![RecordedRun::placed("", 0, (0, Arm::PLAIN, 0), &ended)]
-    }
-
-    /// The absences of a run; None if some of them were not kept.
-    pub fn absences_of(&self, run: u64) -> Option<&[Absence]> {
-        let Some(range) = range_of(&self.first_absences, run, self.absences.len()) else {
-            return (self.not_kept == 0).then_some(&[]);
-        };
-        let is_cut = self.not_kept > 0 && range.end == self.absences.len();
-        (!is_cut).then(|| &self.absences[range])
     }
 
     /// The threads of a run.
@@ -210,15 +187,23 @@ impl Recording {
 
     /// The number of runs that have begun, those of an interrupted recording among them.
     pub fn runs_begun(&self) -> u64 {
-        let begun = self.first_absences.iter().map(|&(run, _)| run);
+        let begun = self.absences.last_run().into_iter();
+        let begun = begun.chain(self.first_threads.iter().map(|&(run, _)| run));
         begun.chain(self.runs.iter().map(|row| row.run)).max().map_or(0, |last| last + 1)
+    }
+
+    /// Whether runs have numbers, as in all but early files; None where no row says so.
+    pub fn knows_runs(&self) -> Option<bool> {
+        let numbered = self.absences.last_run().is_some() || !self.first_threads.is_empty();
+        let has_rows = self.absences.times() > 0 || !self.threads.is_empty();
+        has_rows.then_some(numbered)
     }
 
     /// Takes rows of threads.
     pub fn take_threads(&mut self, rows: &[RecordedThread]) {
         for row in rows {
             note_first(&mut self.first_threads, row.run, self.threads.len());
-            self.take(row.into());
+            self.threads.push(row.into());
         }
     }
 }
@@ -262,10 +247,10 @@ impl RecordedAbsence {
     }
 }
 
-impl From<&RecordedAbsence> for ProgramRecord {
+impl From<&RecordedAbsence> for Absence {
     fn from(row: &RecordedAbsence) -> Self {
         let by = row.by_tid.zip(row.by.as_deref());
-        Self::Absence(Absence {
+        Self {
             tid: row.tid as u32,
             out_ns: row.out_ns,
             in_ns: row.in_ns,
@@ -276,7 +261,7 @@ impl From<&RecordedAbsence> for ProgramRecord {
             pinned: row.by_affinity,
             ran_ns: row.ran_ns,
             by: by.map(|(tid, name)| (tid as u32, name.to_owned())),
-        })
+        }
     }
 }
 
@@ -339,9 +324,9 @@ impl RecordedRun {
     }
 }
 
-impl From<&RecordedThread> for ProgramRecord {
+impl From<&RecordedThread> for ObservedThread {
     fn from(row: &RecordedThread) -> Self {
-        Self::Thread(ObservedThread {
+        Self {
             tid: row.tid as u32,
             pid: row.pid as u32,
             name: row.name.to_string(),
@@ -357,7 +342,7 @@ impl From<&RecordedThread> for ProgramRecord {
             held_ns: row.held_ns,
             brief: row.brief,
             brief_ns: row.brief_ns,
-        })
+        }
     }
 }
 
@@ -382,8 +367,8 @@ mod tests {
         RecordedAbsence { run, ..RecordedAbsence::of(&platform, 1, 0, &absence) }
     }
 
-    fn tids(recording: &Recording, run: u64) -> Option<Vec<u32>> {
-        Some(recording.absences_of(run)?.iter().map(|absence| absence.tid).collect())
+    fn times(recording: &Recording, run: u64) -> u64 {
+        recording.absences.of_run(run).map(|(_, count)| count.times).sum()
     }
 
     #[test]
@@ -391,19 +376,18 @@ mod tests {
         let mut recording = Recording::default();
         recording.take_absences(&[absence(Some(0), 1), absence(Some(0), 2), absence(Some(2), 3)]);
         recording.take_absences(&[absence(Some(2), 4)]);
-        assert_eq!(tids(&recording, 0), Some(vec![1, 2]));
-        assert_eq!(tids(&recording, 1), Some(vec![]), "a run without absences");
-        assert_eq!(tids(&recording, 2), Some(vec![3, 4]));
-        assert_eq!(recording.runs_begun(), 3);
-        recording.not_kept = 1;
-        assert_eq!((tids(&recording, 0), tids(&recording, 2)), (Some(vec![1, 2]), None));
+        let tids: Vec<u32> = recording.absences.of_run(2).map(|(kind, _)| kind.tid).collect();
+        assert_eq!(tids, [3, 4]);
+        let counts = [0, 1, 2].map(|run| times(&recording, run));
+        assert_eq!((counts, recording.runs_begun()), ([2, 0, 2], 3));
+        assert!(recording.ended_runs().is_empty(), "several runs, whose rows are not there");
     }
 
     #[test]
     fn an_earlier_file_knows_of_no_runs() {
         let mut recording = Recording::default();
         recording.take_absences(&[absence(None, 1)]);
-        assert_eq!((recording.runs_begun(), recording.absences.len()), (0, 1));
-        assert_eq!(recording.ended_runs().len(), 1);
+        assert_eq!((recording.runs_begun(), recording.absences.times()), (0, 1));
+        assert_eq!((recording.ended_runs().len(), recording.knows_runs()), (1, Some(false)));
     }
 }

@@ -18,7 +18,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::reader::ChunkReader;
 
 use super::column::Row;
-use super::damage::{ANNOUNCED, Damage, guarded};
+use super::damage::{ANNOUNCED, Damage, Verification, guarded};
 use super::error::FileError;
 use super::message;
 use super::parquet_sums::{self, GROUP_ROWS, SealedWriter, Verified};
@@ -153,6 +153,8 @@ impl<W: Write> Part<W> {
     /// # Errors
     /// [`FileError::Io`] where its end cannot be written.
     pub fn end(mut self) -> Result<(), FileError> {
+        // A batch without rows is the last: damage to the length of the one before is told from a torn end.
+        self.write(&RecordBatch::new_empty(self.schema.clone()), &[])?;
         self.encoder.finish()?;
         self.out.write_all(self.encoder.get_ref())?;
         Ok(self.out.flush()?)
@@ -167,11 +169,13 @@ enum Batches<S: ChunkReader + 'static> {
 /// A file being read, whichever form it has.
 pub struct Reader<S: ChunkReader + Read + Seek + 'static> {
     kind: FileKind,
+    schema: SchemaRef,
     batches: Batches<S>,
     truncated: bool,
     damage: Option<Damage>,
     /// The rows before the last batch that was read, and those in the batch.
     rows: (usize, usize),
+    verification: Verification,
 }
 
 impl<S: ChunkReader + Read + Seek + 'static> std::fmt::Debug for Reader<S> {
@@ -224,6 +228,8 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
         if seal.is_none() && builder.schema().metadata().contains_key(ANNOUNCED) {
             return Err(FileError::Damaged("its checksums are missing".to_owned()));
         }
+        let verification = Verification::of(seal.is_some());
+        let schema = builder.schema().clone();
         let (damage, builder) = match seal {
             Some(Verified { damage: Some(damage), sound }) => {
                 (Some(damage), builder.with_row_groups(sound))
@@ -233,20 +239,26 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
         let reader = guarded(|| builder.with_batch_size(GROUP_ROWS).build());
         let reader = Box::new(reader.map_err(FileError::Damaged)??);
         let batches = Batches::Parquet(reader, PhantomData);
-        Ok(Self { kind, batches, truncated: false, damage, rows: (0, 0) })
+        Ok(Self { kind, schema, batches, truncated: false, damage, rows: (0, 0), verification })
     }
 
     fn stream(mut file: S) -> Result<Self, FileError> {
         let scan = Scan::of(&mut file)?;
         let kind = FileKind::of(&scan.schema)?;
-        let (truncated, damage) = (scan.torn, scan.damage.clone());
+        let (schema, truncated, damage) = (scan.schema.clone(), scan.torn, scan.damage.clone());
+        let verification = scan.verification;
         let batches = Batches::Stream(Box::new(scan), file);
-        Ok(Self { kind, batches, truncated, damage, rows: (0, 0) })
+        Ok(Self { kind, schema, batches, truncated, damage, rows: (0, 0), verification })
     }
 
     /// The damage of a file that was opened to be salvaged.
     pub const fn damage(&self) -> Option<&Damage> {
         self.damage.as_ref()
+    }
+
+    /// Whether checksums vouch for the rows.
+    pub const fn verification(&self) -> Verification {
+        self.verification
     }
 
     /// The kind of the file, as stated in it.
@@ -311,6 +323,41 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
     }
 }
 
+/// Writes everything that `from` still holds as Parquet with checksums, every column as it is: those that this
+/// program does not know as well. `provenance` takes the place of that of `from`. The number of rows.
+///
+/// # Errors
+/// [`FileError`] where either side fails; nothing is promised of `out` then.
+pub fn copy_parquet<S, W>(
+    from: &mut Reader<S>,
+    provenance: &Provenance,
+    out: W,
+) -> Result<u64, FileError>
+where
+    S: ChunkReader + Read + Seek + 'static,
+    W: Write + Send,
+{
+    let kind = from.rows_kind()?;
+    let mut metadata = from.schema.metadata().clone();
+    metadata.insert(PROVENANCE.to_owned(), provenance.to_json());
+    metadata.insert(ANNOUNCED.to_owned(), "1".to_owned());
+    let schema = Arc::new(Schema::new_with_metadata(from.schema.fields().clone(), metadata));
+    let mut writer = SealedWriter::begin(out, schema.clone(), compressed())?;
+    let mut count = 0;
+    while let Some(batch) = from.next_batch()? {
+        // What is sealed as sound has to be rows of its kind.
+        let rows = Rows::read(kind, &batch).map_err(|error| error.after(from.rows.0))?;
+        count += rows.len(kind) as u64;
+        writer.write(&RecordBatch::try_new(schema.clone(), batch.columns().to_vec())?)?;
+    }
+    writer.end()?;
+    Ok(count)
+}
+
+fn compressed() -> WriterProperties {
+    WriterProperties::builder().set_compression(Compression::SNAPPY).build()
+}
+
 /// Writes everything that `from` still holds as Parquet, with `provenance` in place of its own, each
 /// batch as `finish` leaves it. The number of rows.
 ///
@@ -328,8 +375,7 @@ where
 {
     let kind = from.rows_kind()?;
     let schema = schema_of(kind, provenance);
-    let snappy = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-    let mut writer = SealedWriter::begin(out, schema.clone(), snappy)?;
+    let mut writer = SealedWriter::begin(out, schema.clone(), compressed())?;
     let mut count = 0;
     while let Some(batch) = from.next_batch()? {
         let mut rows = Rows::read(kind, &batch).map_err(|error| error.after(from.rows.0))?;

@@ -9,7 +9,7 @@ use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_schema::{ArrowError, SchemaRef};
 
-use super::damage::{ANNOUNCED, Damage, bytes_at, guarded};
+use super::damage::{ANNOUNCED, Damage, Verification, bytes_at, guarded};
 use super::error::FileError;
 use super::message::{Found, Piece, Seal, next_sound, piece};
 
@@ -25,6 +25,7 @@ pub(super) struct Scan {
     /// The rows of those that were read.
     read: u64,
     pub(super) damage: Option<Damage>,
+    pub(super) verification: Verification,
     /// Whether the end is missing, as after a crash.
     pub(super) torn: bool,
 }
@@ -44,11 +45,19 @@ impl Scan {
         };
         let bytes = bytes_at(file, 0, head as usize)?;
         let (schema, decoder) = schema_in(bytes).map_err(|what| not_ours(&what))?;
-        let messages = VecDeque::new();
-        let mut scan = Self { schema, decoder, head, messages, read: 0, damage: None, torn: false };
         let first = piece(file, head, size, head)?;
-        let has_seals = scan.schema.metadata().contains_key(ANNOUNCED)
+        let has_seals = schema.metadata().contains_key(ANNOUNCED)
             || matches!(first, Piece::Message(Found { seal: Seal::Right(_) | Seal::Wrong, .. }));
+        let mut scan = Self {
+            schema,
+            decoder,
+            head,
+            messages: VecDeque::new(),
+            read: 0,
+            damage: None,
+            verification: Verification::of(has_seals),
+            torn: false,
+        };
         if has_seals {
             scan.verify(file, size)?;
         } else {

@@ -23,6 +23,7 @@ use super::shard::Shards;
 use super::tally::Tally;
 use super::{Measure, Reading, Study};
 use crate::bounds;
+use crate::samples::Verification;
 use crate::samples::damage::{ANNOUNCED, guarded, parquet_cause};
 use crate::samples::parquet_sums::{self, SealedWriter, Verified, VerifyError};
 use crate::samples::store::{KIND, STUDY, VERSION};
@@ -200,11 +201,11 @@ impl StudyCounts {
         ]))
     }
 
-    /// Reads what [`StudyCounts::write`] wrote.
+    /// Reads what [`StudyCounts::write`] wrote, and says whether checksums vouch for it.
     ///
     /// # Errors
     /// [`StoreError`]: another file, a later version, or one that contradicts itself.
-    pub fn read(file: impl ChunkReader + 'static) -> Result<Self, StoreError> {
+    pub fn read(file: impl ChunkReader + 'static) -> Result<(Self, Verification), StoreError> {
         let verified = parquet_sums::verify(&file);
         // What is damaged may be a file of rows, whose reader says so.
         let builder = guarded(|| ParquetRecordBatchReaderBuilder::try_new(file));
@@ -217,7 +218,7 @@ impl StudyCounts {
         if version != Some(VERSION_HERE) {
             return Err(version.map_or(StoreError::NotOurs, StoreError::Later));
         }
-        match verified {
+        let verification = match verified {
             Ok(Some(Verified { damage: Some(damage), .. })) | Err(VerifyError::Footer(damage)) => {
                 return Err(StoreError::Damaged(damage.to_string()));
             }
@@ -225,8 +226,8 @@ impl StudyCounts {
             Ok(None) if metadata.contains_key(ANNOUNCED) => {
                 return Err(StoreError::Damaged("its checksums are missing".to_owned()));
             }
-            Ok(_) => {}
-        }
+            Ok(seal) => Verification::of(seal.is_some()),
+        };
         let damaged = |error: &dyn std::fmt::Display| StoreError::Damaged(error.to_string());
         let about = metadata.get(ABOUT).ok_or(StoreError::NotOurs)?;
         let about: About = bounds::from_json(about).map_err(|error| damaged(&error))?;
@@ -243,7 +244,9 @@ impl StudyCounts {
         let readings = study.readings.iter().map(|about| Counts::of(about, &mut rest));
         let readings: Option<Vec<Counts>> = readings.collect();
         match readings {
-            Some(readings) if rest.next().is_none() => Ok(Self { study, shards, readings }),
+            Some(readings) if rest.next().is_none() => {
+                Ok((Self { study, shards, readings }, verification))
+            }
             _ => Err(StoreError::Damaged("its rows are not those of its study".to_owned())),
         }
     }

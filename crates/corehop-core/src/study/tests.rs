@@ -3,6 +3,7 @@
 
 use super::run::{Manner, run_by};
 use super::*;
+use crate::samples::Verification;
 use crate::sched::catalogue;
 use crate::sched::overhead;
 use crate::sched::verdict::Verdict;
@@ -133,12 +134,12 @@ fn parts_add_up_to_the_whole_to_the_last_byte() {
         let shard = format!("{at}/7").parse().unwrap();
         let part = run(&study, shard, Some(2), &()).unwrap();
         assert!(!part.is_whole() && part.sets() < 10);
-        StudyCounts::read(file(bytes(&part))).unwrap()
+        StudyCounts::read(file(bytes(&part))).unwrap().0
     });
     let merged = StudyCounts::merged(parts).unwrap();
     assert_eq!(merged, whole);
     assert_eq!(bytes(&merged), bytes(&whole));
-    assert_eq!(StudyCounts::read(file(bytes(&whole))).unwrap(), whole);
+    assert_eq!(StudyCounts::read(file(bytes(&whole))).unwrap(), (whole, Verification::Verified));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use corehop_core::units::{Bytes, Nanos};
 use indicatif::ProgressBar;
 
 use super::quantities::pair;
+use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::input;
 use crate::output::{Force, OutputFile, print};
@@ -125,7 +126,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         file.write(advice_page::page(&advice, &title))?;
     }
     print(&if args.json {
-        format!("{:#}\n", serde_json::json!(advice))
+        format!("{:#}\n", doubts::with(serde_json::json!(advice)))
     } else {
         decided::advice(&advice)
     })?;

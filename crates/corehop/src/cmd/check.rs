@@ -16,6 +16,7 @@ use corehop_core::workload::set_file;
 use serde_json::Value;
 
 use super::costs::CostArgs;
+use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::input;
 use crate::output::{Force, OutputFile, Page, Paint, print};
@@ -94,7 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     for test in tests {
         let asked = charged.ask(test).map_err(|error| Failure::new(Exit::Damaged, error))?;
         let written = if args.json {
-            Written::Json(answer_json(test, &asked))
+            Written::Json(doubts::with(answer_json(test, &asked)))
         } else {
             Written::Text(one(test, &asked, &set))
         };

@@ -8,9 +8,10 @@ use corehop_core::decision::comparison::{Delays, FailOn, Margin, compare};
 use corehop_core::decision::program_runs::{self, RunFigures};
 use corehop_core::model::estimator::Estimator;
 use corehop_core::report::{self, decided};
-use corehop_core::samples::{RowKind, Sample};
+use corehop_core::samples::Sample;
 use corehop_core::units::Nanos;
 
+use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::input;
 use crate::output::print;
@@ -58,7 +59,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    if is_recording(&args.a)? {
+    if input::is_recording(&args.a)? {
         return recordings(args);
     }
     let Some(b) = &args.b else {
@@ -73,17 +74,11 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let comparison = compare(&a, &b, margin, 1.0 - args.confidence)
         .map_err(|error| Failure::new(Exit::Usage, error))?;
     print(&if args.json {
-        format!("{:#}\n", serde_json::json!(comparison))
+        format!("{:#}\n", doubts::with(serde_json::json!(comparison)))
     } else {
         decided::comparison(&comparison)
     })?;
     Ok(if comparison.passes(&args.fail_on) { Exit::Done } else { Exit::No })
-}
-
-/// Whether a file has rows of a recorded program.
-fn is_recording(path: &Path) -> Result<bool, Failure> {
-    let kind = input::open(path)?.rows_kind().ok();
-    Ok(matches!(kind, Some(RowKind::Absences | RowKind::Threads | RowKind::Runs)))
 }
 
 /// Compares two recordings, or the arms of one.
@@ -105,7 +100,7 @@ fn recordings(args: &Args) -> Result<Exit, Failure> {
         return Err(Failure::says(Exit::No, what));
     }
     print(&if args.json {
-        format!("{:#}\n", serde_json::json!(comparison))
+        format!("{:#}\n", doubts::with(serde_json::json!(comparison)))
     } else {
         report::program_runs::text(&comparison)
     })?;

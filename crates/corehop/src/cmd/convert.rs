@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use corehop_core::model::costs::CostTable;
-use corehop_core::samples::{FileError, write_parquet};
+use corehop_core::samples::{FileError, copy_parquet};
 use corehop_core::sched::overhead::table::OverheadTable;
 use corehop_core::workload::{rt_app, set_file};
 
@@ -21,8 +21,8 @@ use crate::output::{Force, OutputFile, print};
 /// overheads by the number of tasks (TASK-COUNT, SCHEDULE, CXS, …). `corehop check --overheads` reads the last one
 /// directly.
 ///
-/// `--to rows` writes a file of `corehop measure` as Parquet, a `.part` too. `--salvage` keeps the sound rows of a
-/// damaged one.
+/// `--to rows` writes a file of `corehop measure` as Parquet with checksums, a `.part` too, and keeps every column.
+/// `--salvage` keeps the sound rows of a damaged file.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The file to convert.
@@ -119,7 +119,7 @@ fn rows(args: &Args, output: &OutputFile) -> Result<Exit, Failure> {
     let mut kept = 0;
     output.fill_by(|out| {
         let mut out = Noting { out, failed: false };
-        let written = write_parquet(&mut reader, &provenance, &mut out, |_| {});
+        let written = copy_parquet(&mut reader, &provenance, &mut out);
         let target = || format!("writing {}", output.path().display());
         kept = written.map_err(|error| match error {
             FileError::Io(error) if out.failed => {

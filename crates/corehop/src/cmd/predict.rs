@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::measure::shared_data::items;
 use super::quantities::pair;
+use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::input;
 use crate::output::print;
@@ -96,7 +97,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         other => Failure::new(Exit::Usage, other),
     })?;
     print(&if args.json {
-        let all: Value = answers.iter().map(|answer| serde_json::json!(answer)).collect();
+        let all: Value =
+            answers.iter().map(|answer| doubts::with(serde_json::json!(answer))).collect();
         format!("{all:#}\n")
     } else {
         costs::predicted(&answers)

@@ -12,6 +12,7 @@ use corehop_core::report::{page, placement, screen, sections, table};
 use corehop_core::study::StudyCounts;
 
 use super::study;
+use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::output::{Force, OutputFile};
 use crate::{input, output};
@@ -89,7 +90,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Some(Form::Text) => output::print(&text(&data, args.only.is_empty()))?,
         Some(Form::Csv) => print_csv(&data.summaries)?,
         Some(Form::Json) => {
-            output::print(&format!("{:#}\n", everything(&data)))?;
+            output::print(&format!("{:#}\n", doubts::with(everything(&data))))?;
         }
         None => {}
     }
@@ -158,7 +159,7 @@ fn tell(
     text: impl Fn() -> String,
 ) -> Result<Exit, Failure> {
     match form {
-        Some(Form::Json) => output::print(&format!("{:#}\n", json()))?,
+        Some(Form::Json) => output::print(&format!("{:#}\n", doubts::with(json())))?,
         Some(_) => output::print(&text())?,
         None => {}
     }

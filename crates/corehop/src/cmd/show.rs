@@ -9,6 +9,7 @@ use corehop_core::report::{listing, placement};
 use corehop_core::study::StudyCounts;
 
 use super::study;
+use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::input;
 use crate::output::print;
@@ -45,7 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     }
     let data = input::gather(std::slice::from_ref(&args.file), Estimator::Difference)?;
     if args.json {
-        print(&format!("{:#}\n", listing::json(&data)))?;
+        print(&format!("{:#}\n", doubts::with(listing::json(&data))))?;
     } else {
         print(&listing::text(&data))?;
     }
@@ -99,7 +100,7 @@ fn counts(args: &Args, outcome: &StudyCounts) -> Result<Exit, Failure> {
             print(&format!("{row}\n"))?;
         }
     } else if args.json {
-        print(&format!("{:#}\n", outcome.json()))?;
+        print(&format!("{:#}\n", doubts::with(outcome.json())))?;
     } else {
         print(&study::text(outcome, &[]))?;
     }

@@ -15,6 +15,7 @@ use corehop_core::study::{
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::costs::CostArgs;
+use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::input;
 use crate::output::{Force, OutputFile, Page, Paint, print};
@@ -88,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let costs = costs.transpose()?;
     if args.json {
         let answer = costs.map_or_else(|| outcome.json(), |costs| outcome.json_by_size(&costs));
-        print(&format!("{answer:#}\n"))?;
+        print(&format!("{:#}\n", doubts::with(answer)))?;
     } else {
         print(&text(&outcome, &costs.unwrap_or_default()))?;
     }

@@ -7,6 +7,7 @@ mod provenance;
 mod tally;
 mod tasks;
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -24,11 +25,11 @@ use serde_json::json;
 
 use crate::exit::{Exit, Failure};
 use crate::output::{Force, print};
-use outputs::Outputs;
+use outputs::{Kept, Outputs};
 use progress::Progress;
 use tally::Tally;
 
-pub(crate) use outputs::{of_kind, stream_of};
+pub(crate) use outputs::stream_of;
 pub(crate) use progress::rough;
 pub(crate) use tally::of_arms;
 
@@ -50,6 +51,8 @@ const FURTHER: u32 = 5;
 pub(crate) struct Run {
     /// None if only the answer counts.
     pub(crate) destination: Option<Destination>,
+    /// The folder for the rows of a run that has no file, where they are read again after its end.
+    pub(crate) spool: Option<PathBuf>,
     pub(crate) goal: Goal,
     /// The number of replicates of a run of jobs.
     pub(crate) replicates: u32,
@@ -66,6 +69,7 @@ impl Run {
     pub(crate) const fn of_host(path: PathBuf, resume: bool, force: Force, json: bool) -> Self {
         Self {
             destination: Some(Destination::File { path, resume, force }),
+            spool: None,
             goal: Goal::Count,
             replicates: OF_A_HOST,
             budget: None,
@@ -95,6 +99,8 @@ pub(crate) struct Ended {
     pub(crate) exit: Exit,
     /// The files, in the order of the kinds of rows.
     pub(crate) files: Vec<PathBuf>,
+    /// The rows of the first kind, where they were asked for and have no file.
+    pub(crate) spool: Option<File>,
     pub(crate) provenance: Provenance,
     pub(crate) tally: Tally,
     taken: u64,
@@ -192,7 +198,7 @@ impl Underway {
         mut self,
         machine: &dyn Machine,
         provenance: &mut Provenance,
-    ) -> Result<(Vec<PathBuf>, Tally), Failure> {
+    ) -> Result<(Kept, Tally), Failure> {
         let classes = self.classes.classes();
         if classes.batches > 0 {
             provenance.machine.insert("distance".to_owned(), json!(classes));
@@ -294,8 +300,8 @@ impl Run {
         units: &[Unit],
     ) -> Result<Underway, Failure> {
         interrupt::install().map_err(|error| Failure::new(Exit::Failed, error))?;
-        let (outputs, mut earlier) =
-            Outputs::begin(self.destination.as_ref(), plan.kinds(), provenance)?;
+        let (to, spool) = (self.destination.as_ref(), self.spool.as_deref());
+        let (outputs, mut earlier) = Outputs::begin(to, spool, plan.kinds(), provenance)?;
         earlier.samples.iter_mut().for_each(as_declared);
         earlier.switches.iter_mut().for_each(switches_as_declared);
         let asked: Vec<u32> = units.iter().map(|unit| unit.asked).collect();
@@ -348,9 +354,9 @@ impl Run {
         let interrupted = stopped_by == Some("interrupt");
         let exit = if interrupted { Exit::Interrupted } else { Exit::Done };
         let (taken, valid) = (underway.taken, underway.valid);
-        let (files, mut tally) = underway.keep(machine, &mut provenance)?;
+        let (Kept { files, spool }, mut tally) = underway.keep(machine, &mut provenance)?;
         tally.end(&provenance);
-        Ok(Ended { exit, files, provenance, tally, taken, valid })
+        Ok(Ended { exit, files, spool, provenance, tally, taken, valid })
     }
 
     /// Prints the answer of a run.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The file of a run: `FILE.part` during the run, `FILE` after its end.
 
-use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -17,25 +16,66 @@ use tempfile::NamedTempFile;
 
 use super::Destination;
 use crate::exit::{Exit, Failure};
+use crate::input;
 use crate::output::{self, Force, OutputFile};
 
 /// The rows of a run being written: a file for each kind.
-pub(super) struct Outputs(Vec<Output>);
+pub(super) struct Outputs {
+    outputs: Vec<Output>,
+    spool: Option<Spool>,
+}
+
+/// The rows of a plan's first kind in a file without a name: it is gone with the process, whatever ends it.
+struct Spool {
+    part: Part<BufWriter<File>>,
+    file: File,
+}
+
+impl Spool {
+    fn begin(folder: &Path, kind: RowKind, provenance: &Provenance) -> Result<Self, Failure> {
+        let begin = || -> Result<Self, FileError> {
+            let file = tempfile::tempfile_in(folder)?;
+            let part = Part::begin(BufWriter::new(file.try_clone()?), kind, provenance)?;
+            Ok(Self { part, file })
+        };
+        begin().map_err(|error| written(folder, error))
+    }
+
+    /// Ends the stream and gives the file, to be read from its beginning.
+    fn end(self) -> Result<File, FileError> {
+        let Self { part, mut file } = self;
+        part.end()?;
+        file.rewind()?;
+        Ok(file)
+    }
+}
+
+/// The files of a run that has ended.
+pub(super) struct Kept {
+    /// Those with names, in the order of the kinds.
+    pub(super) files: Vec<PathBuf>,
+    /// The file without a name.
+    pub(super) spool: Option<File>,
+}
 
 impl Outputs {
     /// Opens a file for each of `kinds`, if there is a destination; for a resumed run also gives the rows it
     /// already has.
     pub(super) fn begin(
         to: Option<&Destination>,
+        spool: Option<&Path>,
         kinds: &[RowKind],
         provenance: &Provenance,
     ) -> Result<(Self, Rows), Failure> {
-        let (mut outputs, mut earlier) = (Self(Vec::new()), Rows::default());
+        // Where a file is asked for, the rows are read from there.
+        let spool = spool.filter(|_| !matches!(to, Some(Destination::File { .. })));
+        let spool = spool.map(|folder| Spool::begin(folder, kinds[0], provenance)).transpose()?;
+        let (mut outputs, mut earlier) = (Self { outputs: Vec::new(), spool }, Rows::default());
         let Some(to) = to else { return Ok((outputs, earlier)) };
         for &kind in &to.kept(kinds)? {
             match Output::begin(to, kind, provenance) {
                 Ok((output, rows)) => {
-                    outputs.0.push(output);
+                    outputs.outputs.push(output);
                     earlier.append(rows);
                 }
                 Err(failure) => {
@@ -49,7 +89,10 @@ impl Outputs {
 
     /// Appends rows and hands them to the system.
     pub(super) fn append(&mut self, rows: &Rows) -> Result<(), SinkError> {
-        for output in &mut self.0 {
+        if let Some(spool) = &mut self.spool {
+            spool.part.append(rows).map_err(|error| format!("the rows for --trace: {error}"))?;
+        }
+        for output in &mut self.outputs {
             output.part.append(rows).map_err(|error| {
                 let stream = output.place.as_ref().map(|place| place.stream.display().to_string());
                 format!("{}: {error}", stream.as_deref().unwrap_or("standard output"))
@@ -60,7 +103,7 @@ impl Outputs {
 
     /// Gives up streams that hold nothing.
     pub(super) fn discard(self) {
-        self.0.into_iter().for_each(Output::discard);
+        self.outputs.into_iter().for_each(Output::discard);
     }
 
     /// Ends the streams and turns each into Parquet, with the rows as `finish` leaves them: what only the
@@ -69,11 +112,13 @@ impl Outputs {
         self,
         provenance: &Provenance,
         finish: impl Fn(&mut Rows),
-    ) -> Result<Vec<PathBuf>, Failure> {
+    ) -> Result<Kept, Failure> {
         // One that cannot be converted keeps no other from being so.
         let ended: Vec<Result<Option<PathBuf>, Failure>> =
-            self.0.into_iter().map(|output| output.end(provenance, &finish)).collect();
-        ended.into_iter().filter_map(Result::transpose).collect()
+            self.outputs.into_iter().map(|output| output.end(provenance, &finish)).collect();
+        let spool = self.spool.map(Spool::end).transpose()?;
+        let files = ended.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
+        Ok(Kept { files, spool })
     }
 }
 
@@ -105,7 +150,7 @@ impl Output {
                 ))
             }
             Destination::File { path, resume, force } => {
-                Self::file(&of_kind(path, kind), (*resume, *force), kind, provenance)
+                Self::file(&kind.beside(path), (*resume, *force), kind, provenance)
             }
         }
     }
@@ -187,17 +232,6 @@ impl Destination {
         let what = format!("--stream={asked}: this run has rows of {}", words.join(", "));
         Err(Failure::says(Exit::Usage, what))
     }
-}
-
-/// The file of a further kind of rows: `x.jobs.parquet` beside `x.parquet`.
-pub(crate) fn of_kind(path: &Path, kind: RowKind) -> PathBuf {
-    let Some(suffix) = kind.suffix() else { return path.to_owned() };
-    let mut extension = OsString::from(suffix);
-    if let Some(usual) = path.extension() {
-        extension.push(".");
-        extension.push(usual);
-    }
-    path.with_extension(extension)
 }
 
 /// The file that has the rows of `path` until the run is complete.
@@ -341,7 +375,7 @@ impl Earlier {
 
     fn rows(&self, kind: RowKind, now: &Provenance) -> Result<Rows, Failure> {
         let file = self.file.try_clone().map_err(|error| Failure::new(Exit::Failed, error))?;
-        earlier_rows(file, kind, now)
+        earlier_rows(input::opened(&self.path, file)?, kind, now)
     }
 }
 
@@ -364,8 +398,11 @@ fn machine_of(provenance: &Provenance) -> String {
     platform.map_or_else(|_| "an unknown machine".to_owned(), |platform| platform.id)
 }
 
-fn earlier_rows(file: File, kind: RowKind, now: &Provenance) -> Result<Rows, Failure> {
-    let mut reader = Reader::open(file)?;
+fn earlier_rows(
+    mut reader: Reader<File>,
+    kind: RowKind,
+    now: &Provenance,
+) -> Result<Rows, Failure> {
     let then = &reader.kind().provenance;
     if machine_of(then) != machine_of(now) {
         let sentence = format!(
@@ -392,17 +429,4 @@ fn earlier_rows(file: File, kind: RowKind, now: &Provenance) -> Result<Rows, Fai
         rows.append(Rows::read(kind, &batch).map_err(FileError::from)?);
     }
     Ok(rows)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn jobs_lie_beside_their_samples() {
-        let jobs = |path: &str| of_kind(Path::new(path), RowKind::TaskJobs);
-        assert_eq!(jobs("out/x.parquet"), Path::new("out/x.jobs.parquet"));
-        assert_eq!(jobs("x"), Path::new("x.jobs"));
-        assert_eq!(of_kind(Path::new("x.parquet"), RowKind::Samples), Path::new("x.parquet"));
-    }
 }

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::model::costs::CostTable;
-use crate::samples::{Held, ObservedThread, RecordingFacts};
+use crate::samples::{Absences, Held, ObservedThread, RecordingFacts};
 use crate::units::Cpu;
 
 const TABLE: &str = "load,event,statistic,wss_kib,cost_us\n\
@@ -35,6 +35,12 @@ fn neighbour(platform: &Platform, event: Event) -> u32 {
     platform.usable().iter().find(class).unwrap().0
 }
 
+fn counted(absences: &[Absence]) -> Absences {
+    let mut counted = Absences::default();
+    absences.iter().for_each(|it| counted.take(Some(0), event(&platform(), it), it));
+    counted
+}
+
 fn recording(platform: &Platform) -> Recording {
     let l2 = neighbour(platform, Event::L2Migration);
     let thread = |tid| ObservedThread { tid, preemptions: 2, ..ObservedThread::default() };
@@ -45,7 +51,11 @@ fn recording(platform: &Platform) -> Recording {
             ..RecordingFacts::default()
         },
         threads: vec![thread(1), thread(2)],
-        absences: vec![absence(1, 0, 0, 2_000), absence(2, 0, 0, 4_000), absence(2, 0, l2, 8_000)],
+        absences: counted(&[
+            absence(1, 0, 0, 2_000),
+            absence(2, 0, 0, 4_000),
+            absence(2, 0, l2, 8_000),
+        ]),
         ..Recording::default()
     }
 }
@@ -53,7 +63,7 @@ fn recording(platform: &Platform) -> Recording {
 fn cost(wss: WssRange, recording: &Recording) -> RunCost {
     let source = Source::Table(CostTable::parse(TABLE).unwrap());
     let prices = Prices { source: &source, selection: Selection::default() };
-    run_cost(recording, &platform(), Some(&prices), wss).unwrap()
+    run_cost(recording, Some(&prices), wss).unwrap()
 }
 
 const fn between(low_us: f64, high_us: f64) -> Between {
@@ -76,7 +86,7 @@ fn at_a_known_size_a_run_costs_what_its_absences_cost() {
         (Event::L2Migration, 1, Some(between(5.0, 5.0))),
     ];
     assert_eq!(classes, expected);
-    let threads: Vec<_> = answer.threads.iter().map(|it| (it.tid, it.cost)).collect();
+    let threads: Vec<_> = answer.threads.iter().flatten().map(|it| (it.tid, it.cost)).collect();
     assert_eq!(threads, [(2, Some(between(15.0, 15.0))), (1, Some(between(10.0, 10.0)))]);
     let by = &answer.waits.occupants[0];
     assert_eq!((by.name.as_str(), by.preemptions, by.held_ns), ("make", 3, None));
@@ -114,14 +124,15 @@ fn beyond_the_largest_measured_size_the_cost_is_at_least_that_of_the_largest() {
 fn where_nothing_is_known_the_cost_is_none_and_not_zero() {
     let platform = platform();
     let far = neighbour(&platform, Event::MemoryMigration);
-    let recording = Recording { absences: vec![absence(1, 0, far, 1)], ..recording(&platform) };
+    let recording =
+        Recording { absences: counted(&[absence(1, 0, far, 1)]), ..recording(&platform) };
     let answer = cost(WssRange::known("64KiB".parse().unwrap()), &recording);
     assert_eq!((answer.total, answer.share, answer.priced), (None, None, true));
 }
 
 #[test]
 fn a_run_without_absences_cost_nothing_for_sure() {
-    let recording = Recording { absences: Vec::new(), ..recording(&platform()) };
+    let recording = Recording { absences: Absences::default(), ..recording(&platform()) };
     let answer = cost(WssRange::known("64KiB".parse().unwrap()), &recording);
     assert_eq!(answer.total, Some(between(0.0, 0.0)));
 }
@@ -131,7 +142,7 @@ fn a_class_without_costs_is_named_and_the_others_are_added_up() {
     let platform = platform();
     let mut recording = recording(&platform);
     let far = neighbour(&platform, Event::MemoryMigration);
-    recording.absences.push(absence(1, 0, far, 1));
+    recording.absences.take(Some(0), Event::MemoryMigration, &absence(1, 0, far, 1));
     let answer = cost(WssRange::known("64KiB".parse().unwrap()), &recording);
     assert_eq!(answer.total, Some(at_least(25.0)));
     let last = answer.classes.last().unwrap();
@@ -143,7 +154,7 @@ fn a_class_without_costs_is_named_and_the_others_are_added_up() {
 fn without_costs_absences_are_counted_and_nothing_is_charged() {
     let platform = platform();
     let wss = WssRange::unknown(None, &platform);
-    let answer = run_cost(&recording(&platform), &platform, None, wss).unwrap();
+    let answer = run_cost(&recording(&platform), None, wss).unwrap();
     assert_eq!((answer.total, answer.share), (None, None));
     assert!(answer.classes.iter().all(|class| class.cost.is_none() && class.why_not.is_none()));
 }
@@ -171,7 +182,10 @@ fn waiting_is_booked_to_who_had_the_cpu_and_the_rest_is_unknown() {
     recording.facts.others = Some(others.to_vec());
     let answer = uncosted(&recording, &platform());
     let waits = &answer.waits;
-    assert_eq!((waits.waited_ns, waits.cpu_ns, waits.unknown_threads), (Some(100), Some(900), 1));
+    assert_eq!(
+        (waits.waited_ns, waits.cpu_ns, waits.unknown_threads),
+        (Some(100), Some(900), Some(1))
+    );
     let by: Vec<_> =
         waits.occupants.iter().map(|it| (it.name.as_str(), it.held_ns, it.preemptions)).collect();
     assert_eq!(by, [("b", Some(60), 0), ("make", Some(20), 3), ("c", Some(5), 0)]);
@@ -179,6 +193,7 @@ fn waiting_is_booked_to_who_had_the_cpu_and_the_rest_is_unknown() {
     let processes: Vec<_> = answer
         .processes
         .iter()
+        .flatten()
         .map(|it| (it.pid, it.name.as_str(), it.threads, it.waited_ns))
         .collect();
     assert_eq!(processes, [(1, "a", 2, Some(100)), (3, "c", 1, None)]);
@@ -197,6 +212,39 @@ fn brief_preemptions_count_with_their_mean_length_and_cost_as_often() {
     assert_eq!((class.count, class.brief, class.preempted, class.median_length_us), (6, 4, 6, 1.0));
     assert_eq!((class.cost, class.longest_us), (Some(between(60.0, 60.0)), 4.0));
     assert_eq!(answer.total, Some(between(65.0, 65.0)));
-    let paid = answer.threads.iter().find(|it| it.tid == 1).unwrap();
+    let paid = answer.threads.iter().flatten().find(|it| it.tid == 1).unwrap();
     assert_eq!(paid.cost, Some(between(50.0, 50.0)));
+}
+
+#[test]
+fn without_the_rows_of_the_threads_their_costs_are_unknown_and_the_sum_has_no_upper_bound() {
+    let platform = platform();
+    let recording = Recording { threads: Vec::new(), ..recording(&platform) };
+    let answer = cost(WssRange::known("64KiB".parse().unwrap()), &recording);
+    assert_eq!((&answer.threads, &answer.processes), (&None, &None));
+    assert_eq!((answer.waits.unknown_threads, answer.waits.waited_ns), (None, None));
+    assert_eq!(answer.total, Some(at_least(25.0)), "brief preemptions are not among them");
+}
+
+#[test]
+fn an_absence_shorter_than_the_measured_ones_has_no_lower_bound_whatever_came_before() {
+    let one = |length_ns| Happened {
+        tid: 1,
+        event: Event::Preemption,
+        octave: 10,
+        shortest_ns: length_ns,
+        longest_ns: length_ns,
+        times: 1,
+        preempted: 1,
+        pinned: 0,
+        brief: false,
+        cost: None,
+    };
+    let source = Source::Table(CostTable::parse(TABLE).unwrap());
+    let prices = Prices { source: &source, selection: Selection::default() };
+    let mut pricing = Pricing::new(&prices, WssRange::known("64KiB".parse().unwrap())).unwrap();
+    pricing.known.insert((Event::Preemption, 10), (Ok(between(10.0, 10.0)), Some(1.5)));
+    let mut cost = |length_ns| pricing.cost(&one(length_ns)).unwrap();
+    let costs = [1_500, 1_499, 1_500].map(&mut cost);
+    assert_eq!(costs, [Ok(between(10.0, 10.0)), Ok(between(0.0, 10.0)), Ok(between(10.0, 10.0))]);
 }

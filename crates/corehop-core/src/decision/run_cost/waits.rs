@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 
 use super::{Between, ThreadCost};
-use crate::samples::Recording;
+use crate::samples::{ObservedThread, Recording};
 
 /// The waiting of a run's threads for CPUs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -15,8 +15,8 @@ pub struct Waits {
     pub waited_ns: Option<u64>,
     /// Their CPU time, summed up, in nanoseconds; None if unknown of all.
     pub cpu_ns: Option<u64>,
-    /// Threads of which neither is known, and which the sums lack.
-    pub unknown_threads: u64,
+    /// Threads of which neither is known, and which the sums lack; None where the rows of the threads are not there.
+    pub unknown_threads: Option<u64>,
     /// The threads that had the CPU meanwhile, by name, the longest first.
     pub occupants: Vec<Occupant>,
     /// The part of the waiting in which the CPU was idle and had to wake up, in nanoseconds; None if unknown.
@@ -64,11 +64,13 @@ impl Waits {
         let occupants = occupants(recording);
         let booked: u64 = occupants.iter().filter_map(|it| it.held_ns).sum();
         let booked = facts.others.is_some().then_some(booked + facts.idle_ns.unwrap_or(0));
-        let unknown = threads.iter().filter(|it| it.waited_ns.is_none());
+        let unknown = |threads: &[ObservedThread]| {
+            threads.iter().filter(|it| it.waited_ns.is_none()).count() as u64
+        };
         Self {
             waited_ns,
             cpu_ns: known(threads.iter().map(|it| it.cpu_ns)),
-            unknown_threads: unknown.count() as u64,
+            unknown_threads: recording.known_threads().map(unknown),
             occupants,
             idle_ns: facts.idle_ns,
             unknown_ns: waited_ns.zip(booked).map(|(all, booked)| all.saturating_sub(booked)),
@@ -88,6 +90,9 @@ fn known(all: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     all.flatten().reduce(|sum, one| sum + one)
 }
 
+/// The name under which preempting threads with too many different names are counted.
+const OTHERS: &str = "(others)";
+
 /// Threads of the program and others, by name.
 fn occupants(recording: &Recording) -> Vec<Occupant> {
     let mut by_name: BTreeMap<&str, (Option<u64>, u64)> = BTreeMap::new();
@@ -99,8 +104,11 @@ fn occupants(recording: &Recording) -> Vec<Occupant> {
         let entry = by_name.entry(name).or_default();
         entry.0 = Some(entry.0.unwrap_or(0) + held_ns);
     }
-    for (_, name) in recording.absences.iter().filter_map(|it| it.by.as_ref()) {
-        by_name.entry(name).or_default().1 += 1;
+    for (name, times) in recording.absences.by() {
+        by_name.entry(name).or_default().1 += times;
+    }
+    if recording.absences.other_names() > 0 {
+        by_name.entry(OTHERS).or_default().1 += recording.absences.other_names();
     }
     let row = |(name, (held_ns, preemptions)): (&str, _)| {
         let name = name.to_owned();

@@ -100,6 +100,16 @@ struct Pair {
 }
 
 impl Pair {
+    /// The jobs that gave a sample, valid or not.
+    fn gave(&self) -> usize {
+        self.jobs.iter().filter(|job| job.course == JobOutcome::Sample).count()
+    }
+
+    /// Whether the file of the samples is there, or would have none.
+    fn has_its_samples(&self) -> bool {
+        self.sampled || self.gave() == 0
+    }
+
     /// The valid samples with the run that each is of; those of a file whose jobs are not there are
     /// of none.
     fn of_runs(&self) -> impl Iterator<Item = (u64, &Run, &Delay)> {
@@ -213,8 +223,6 @@ impl TaskRuns {
         let (sizes, effects) = size::sizes(&pairs);
         let lost = |pair: &&Pair| pair.delays.len() - pair.of_runs().count();
         let unseen = |pair: &&&Pair| !pair.sampled;
-        let gave =
-            |pair: &Pair| pair.jobs.iter().filter(|job| job.course == JobOutcome::Sample).count();
         Some(TaskReport {
             courses: schedule::courses(&pairs),
             schedulers: schedule::schedulers(&pairs),
@@ -223,7 +231,7 @@ impl TaskRuns {
             runs: schedule::runs(&pairs),
             tasks: schedule::tasks(&pairs),
             samples_without_jobs: pairs.iter().map(lost).sum(),
-            jobs_without_samples: pairs.iter().filter(unseen).map(|pair| gave(pair)).sum(),
+            jobs_without_samples: pairs.iter().filter(unseen).map(|pair| pair.gave()).sum(),
             verdicts: verdicts(&pairs, &effects),
             sizes,
             effects,

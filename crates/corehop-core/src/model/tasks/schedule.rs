@@ -110,10 +110,10 @@ pub struct SchedulerSummary {
     pub misses: Misses,
     /// Response times.
     pub responses: Responses,
-    /// Valid samples.
-    pub samples: usize,
-    /// The number per second.
-    pub samples_per_second: f64,
+    /// Valid samples; None where jobs gave samples whose file is not there.
+    pub samples: Option<usize>,
+    /// The number per second, likewise.
+    pub samples_per_second: Option<f64>,
     /// Absences after which a job had its CPU again.
     pub preemptions: u64,
     /// Absences after which it had another.
@@ -177,12 +177,12 @@ pub struct SchedulerPair {
 }
 
 /// The runs of all files that were watched, with their jobs.
-fn watched<'a>(pairs: &[&'a Pair]) -> Vec<(&'a Run, Vec<&'a Job>, usize)> {
+fn watched<'a>(pairs: &[&'a Pair]) -> Vec<(&'a Run, Vec<&'a Job>, Option<usize>)> {
     each(pairs).into_iter().filter(|(run, ..)| run.watched).collect()
 }
 
-/// The runs of all files, with their jobs.
-fn each<'a>(pairs: &[&'a Pair]) -> Vec<(&'a Run, Vec<&'a Job>, usize)> {
+/// The runs of all files, with their jobs and the number of their valid samples, if known.
+fn each<'a>(pairs: &[&'a Pair]) -> Vec<(&'a Run, Vec<&'a Job>, Option<usize>)> {
     let mut all = Vec::new();
     for pair in pairs {
         let mut jobs: BTreeMap<u64, Vec<&Job>> = BTreeMap::new();
@@ -191,8 +191,10 @@ fn each<'a>(pairs: &[&'a Pair]) -> Vec<(&'a Run, Vec<&'a Job>, usize)> {
         }
         let mut samples: BTreeMap<u64, usize> = BTreeMap::new();
         pair.of_runs().for_each(|(run, ..)| *samples.entry(run).or_default() += 1);
+        let is_known = pair.has_its_samples();
         for (number, jobs) in jobs {
-            all.push((&pair.runs[&number], jobs, samples.get(&number).copied().unwrap_or(0)));
+            let samples = samples.get(&number).copied().unwrap_or(0);
+            all.push((&pair.runs[&number], jobs, is_known.then_some(samples)));
         }
     }
     all
@@ -215,7 +217,7 @@ pub(super) fn courses(pairs: &[&Pair]) -> Vec<JobCounts> {
 }
 
 pub(super) fn runs(pairs: &[&Pair]) -> Vec<RunSummary> {
-    let summary = |(run, jobs, _): (&Run, Vec<&Job>, usize)| RunSummary {
+    let summary = |(run, jobs, _): (&Run, Vec<&Job>, Option<usize>)| RunSummary {
         under: run.under.clone(),
         set: run.set,
         task_count: run.task_count,
@@ -254,13 +256,14 @@ fn by_task<'a>(jobs: &[&'a Job]) -> BTreeMap<u64, Vec<&'a Job>> {
 }
 
 pub(super) fn schedulers(pairs: &[&Pair]) -> Vec<SchedulerSummary> {
-    let mut all: BTreeMap<&Under, (Vec<Vec<&Job>>, f64, usize)> = BTreeMap::new();
+    type Sums<'a> = (Vec<Vec<&'a Job>>, f64, Option<usize>);
+    let mut all: BTreeMap<&Under, Sums<'_>> = BTreeMap::new();
     for (run, jobs, samples) in watched(pairs) {
-        let of = all.entry(&run.under).or_default();
-        (of.1, of.2) = (of.1 + run.seconds, of.2 + samples);
+        let of = all.entry(&run.under).or_insert((Vec::new(), 0.0, Some(0)));
+        (of.1, of.2) = (of.1 + run.seconds, of.2.zip(samples).map(|(all, more)| all + more));
         of.0.push(jobs);
     }
-    let summary = |(under, (runs, seconds, samples)): (&Under, (Vec<Vec<&Job>>, f64, usize))| {
+    let summary = |(under, (runs, seconds, samples)): (&Under, Sums<'_>)| {
         let jobs = runs.concat();
         let sum = |of: fn(&Job) -> u64| jobs.iter().map(|job| of(job)).sum::<u64>();
         let (preemptions, migrations) = (sum(|job| job.preemptions), sum(|job| job.migrations));
@@ -272,7 +275,7 @@ pub(super) fn schedulers(pairs: &[&Pair]) -> Vec<SchedulerSummary> {
             misses: Misses::of(&runs.iter().map(Vec::as_slice).collect::<Vec<_>>()),
             responses: Responses::of(&jobs),
             samples,
-            samples_per_second: samples as f64 / seconds.max(1e-9),
+            samples_per_second: samples.map(|samples| samples as f64 / seconds.max(1e-9)),
             preemptions,
             migrations,
             migration_share: (both > 0).then(|| migrations as f64 / both as f64),

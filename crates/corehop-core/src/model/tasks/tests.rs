@@ -82,7 +82,7 @@ fn jobs_deadlines_and_lengths_are_counted() {
     assert_eq!(report.courses[0].jobs, 60);
     assert_eq!(report.courses[0].courses[&JobOutcome::NotAway], 1);
     let scheduler = &report.schedulers[0];
-    assert_eq!((scheduler.runs, scheduler.samples, scheduler.migrations), (2, 60, 60));
+    assert_eq!((scheduler.runs, scheduler.samples, scheduler.migrations), (2, Some(60), 60));
     assert_eq!((scheduler.misses.missed, scheduler.misses.jobs), (1, 60));
     assert!((scheduler.misses.tardiness_us - 3.0).abs() < 1e-9);
     // The last jobs end at 97 and 197 ms.
@@ -234,7 +234,7 @@ fn runs_that_were_not_watched_are_counted_among_the_courses_and_nowhere_else() {
     let global = report.schedulers.iter().find(|it| it.under.scheduler == Scheduler::GEdf).unwrap();
     assert_eq!((global.runs, global.misses.jobs, global.misses.missed), (1, 20, 0));
     // The last watched job ends at 97 ms.
-    assert!((global.samples_per_second - 20.0 / 0.097).abs() < 1e-6);
+    assert!((global.samples_per_second.unwrap() - 20.0 / 0.097).abs() < 1e-6);
     assert_eq!((report.runs.len(), report.tasks.len()), (2, 4));
     let pair = &report.pairs[0];
     assert_eq!((pair.tasks, pair.fewer_misses), (2, [0, 0]));
@@ -324,12 +324,14 @@ fn jobs_whose_samples_are_not_there_are_told() {
     let mut jobs: Vec<TaskJob> = (0..5).map(|at| job(Scheduler::GEdf, 0, 75, at)).collect();
     jobs[2].course = JobOutcome::NotAway;
     runs.jobs(&of("today"), &jobs);
-    assert_eq!(runs.finish().unwrap().jobs_without_samples, 4);
+    let report = runs.finish().unwrap();
+    assert_eq!((report.jobs_without_samples, report.schedulers[0].samples), (4, None), "not 0");
+    assert_eq!(report.schedulers[0].samples_per_second, None);
     // None of them is valid, but they are there.
     let invalid = Sample { valid: false, ..moved(0, 75, 1.0) };
     runs.samples(&of("today"), Estimator::Difference, &[invalid]);
     let report = runs.finish().unwrap();
-    assert_eq!((report.jobs_without_samples, report.schedulers[0].samples), (0, 0));
+    assert_eq!((report.jobs_without_samples, report.schedulers[0].samples), (0, Some(0)));
 }
 
 #[test]

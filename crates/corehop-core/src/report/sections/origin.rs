@@ -26,6 +26,7 @@ fn provenance(file: &FileNote) -> Table {
         }
     };
     say("incomplete", file.incomplete.clone().unwrap_or_default());
+    say("checksums", file.verification.doubt().unwrap_or_default().to_owned());
     say("experiment", of.experiment.clone());
     say("command", of.command.join(" "));
     say("date", of.date.clone());

@@ -95,6 +95,11 @@ fn jobs(counts: &[JobCounts]) -> Table {
     })
 }
 
+/// A number, or that it is unknown.
+fn known(number: Option<String>) -> String {
+    number.unwrap_or_else(|| "unknown".to_owned())
+}
+
 fn percent(share: f64) -> String {
     format!("{}%", three_digits(100.0 * share))
 }
@@ -126,8 +131,8 @@ fn schedulers(all: &[SchedulerSummary]) -> Table {
             three_digits(misses.tardiness_us),
             three_digits(it.responses.median_us),
             three_digits(it.responses.p99_us),
-            it.samples.to_string(),
-            three_digits(it.samples_per_second),
+            known(it.samples.map(|samples| samples.to_string())),
+            known(it.samples_per_second.map(three_digits)),
             it.preemptions.to_string(),
             it.migrations.to_string(),
         ];

@@ -2,6 +2,8 @@
 //! `corehop measure program`: records an unmodified program as it runs.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -9,8 +11,9 @@ use corehop_core::decision::run_cost::{Prices, WssRange, refills, run_cost};
 use corehop_core::experiment::{Argument, Experiment, Program, Target};
 use corehop_core::model::costs::{Selection, Source};
 use corehop_core::platform::Platform;
+use corehop_core::report::observed::Trace;
 use corehop_core::report::{observed, observed_page, program_runs};
-use corehop_core::samples::Recording;
+use corehop_core::samples::{FileError, Reader, RecordedAbsence, Recording};
 use corehop_core::units::Bytes;
 use corehop_linux::live::{LiveMachine, Options};
 
@@ -20,6 +23,7 @@ use super::super::costs::{CostChoice, HEADING};
 use super::arms::ArmArgs;
 use super::to::Out;
 use super::{on, outline};
+use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::host_costs;
 use crate::input;
@@ -113,39 +117,42 @@ impl Args {
         let drawings = self.drawings()?;
         // The terminal belongs to the program: no progress is shown.
         let destination = self.out.destination(self.arms.draws().resumes());
-        let run = Run { replicates, ..self.out.to_run(destination, true) };
+        let spool = self.trace.as_deref().map(spool_folder);
+        let run = Run { replicates, spool, ..self.out.to_run(destination, true) };
         let output_to_stderr = self.out.wants_stdout();
         let mut machine =
             LiveMachine::new(platform, Options { output_to_stderr, ..Options::default() });
-        let ended = run.carry_out(&mut machine, experiment, seed)?;
-        self.answer(&ended, prices.as_ref(), &costs.origin, drawings)
+        let mut ended = run.carry_out(&mut machine, experiment, seed)?;
+        let rows = self.trace.as_ref().map(|_| recorded_rows(&mut ended)).transpose()?.flatten();
+        self.answer(&ended, rows, prices.as_ref(), &costs.origin, drawings)
     }
 
     /// Writes the drawings of a recording, and prints the answer.
     fn answer(
         &self,
         ended: &Ended,
+        rows: Option<Reader<File>>,
         prices: Option<&Prices<'_>>,
         origin: &str,
         [page, trace]: [Option<OutputFile>; 2],
     ) -> Result<Exit, Failure> {
         let (recording, platform) = ended.tally.recording(&ended.provenance)?;
         let wss = self.wss(recording, &platform);
-        let cost = run_cost(recording, &platform, prices, wss)?;
+        let cost = run_cost(recording, prices, wss)?;
         let of_runs = prices.filter(|_| self.arms.is_repeated());
-        let refills =
-            of_runs.map(|prices| refills(recording, &platform, prices, wss)).transpose()?;
+        let refills = of_runs.map(|prices| refills(recording, prices, wss)).transpose()?;
         let comparison = of_arms(recording, &refills.unwrap_or_default())?;
         let drawn = page
             .map_or(Ok(()), |file| file.write(observed_page::page(recording, &cost, &platform)));
-        let traced = trace
-            .map_or(Ok(()), |file| file.write(observed::trace(recording, &platform).to_string()));
+        let traced = trace.zip(rows).map_or(Ok(()), |(file, mut rows)| {
+            file.fill(|out| write_trace(BufWriter::new(out), &mut rows, recording, &platform))
+        });
         let mut printed = Ok(());
         if self.out.json {
             let mut answer = observed::json(recording, &cost);
             answer["costs"] = json!(origin);
             answer["comparison"] = json!(comparison);
-            printed = print(&format!("{answer}\n"));
+            printed = print(&format!("{}\n", doubts::with(answer)));
         } else if self.out.stream.is_none() {
             let compared = comparison.as_ref().map_or_else(String::new, program_runs::text);
             say(&format!("{compared}{origin}\n{}", observed::text(recording, &cost)));
@@ -229,6 +236,38 @@ impl Args {
         others.extend(self.timeline.as_deref());
         Ok([page, OutputFile::if_asked(self.trace.as_ref(), &others, self.out.force)?])
     }
+}
+
+/// The folder for rows that `trace` is written from: that of the trace, which is as large, unless that is a device.
+fn spool_folder(trace: &Path) -> PathBuf {
+    let folder = trace.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match folder.unwrap_or(Path::new(".")) {
+        folder if folder.starts_with("/dev") || folder.starts_with("/proc") => std::env::temp_dir(),
+        folder => folder.to_owned(),
+    }
+}
+
+/// The recorded absences, from the file of the run or the one without a name.
+fn recorded_rows(ended: &mut Ended) -> Result<Option<Reader<File>>, Failure> {
+    match (ended.files.first(), ended.spool.take()) {
+        (Some(path), _) => input::open(path).map(Some),
+        (None, Some(file)) => input::opened(Path::new("the rows for --trace"), file).map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
+/// Writes the trace of a recording, batch by batch.
+fn write_trace(
+    out: impl Write,
+    rows: &mut Reader<File>,
+    recording: &Recording,
+    platform: &Platform,
+) -> Result<(), FileError> {
+    let mut trace = Trace::begin(out, recording, platform)?;
+    while let Some(rows) = rows.next_rows::<RecordedAbsence>()? {
+        trace.take(&rows)?;
+    }
+    Ok(trace.end()?)
 }
 
 /// Says what was recorded. Standard output belongs to the program.

@@ -174,6 +174,7 @@ impl Out {
     pub(super) fn to_run(&self, destination: Option<Destination>, quiet: bool) -> Run {
         Run {
             destination,
+            spool: None,
             goal: Goal::Count,
             replicates: 1,
             budget: self.budget.map(outline::duration),

@@ -7,6 +7,7 @@ use corehop_core::workload::gang::Sharing;
 use serde_json::json;
 
 use super::Args;
+use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::input;
 use crate::output::print;
@@ -37,7 +38,7 @@ fn answer(args: &Args, gain: &MachineGain, asked: &Asked) -> Result<Exit, Failur
                 json!({ "near": gain.near, "far": gain.far, "source": source, "predicted": null, "why": why.to_string() })
             }
         };
-        print(&format!("{answer:#}\n"))?;
+        print(&format!("{:#}\n", doubts::with(answer)))?;
         return Ok(if known.is_ok() { Exit::Done } else { Exit::No });
     }
     let it = known.map_err(|why| {

@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::super::platform::{apart_of, found};
 use super::Args;
+use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::input;
 use crate::output::{OutputFile, note, print};
@@ -59,7 +60,7 @@ pub(super) fn run(args: &Args, file: &str) -> Result<Exit, Failure> {
     let described = host::Described { declared: &platform, apart: apart.as_ref() };
     let sheet = host::beside(described, &samples, args.exact)?;
     if args.json {
-        print(&format!("{:#}\n", json!(sheet)))?;
+        print(&format!("{:#}\n", doubts::with(json!(sheet))))?;
     } else {
         print(&host_sheet::sheet(&sheet))?;
     }

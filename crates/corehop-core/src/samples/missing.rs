@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The files beside a file of rows: their names, and what is unknown where one of them is missing.
+
+use std::ffi::OsString;
+use std::fmt::{Display, Formatter};
+use std::path::{Path, PathBuf};
+
+use super::table::RowKind;
+
+/// The extension of a file whose run goes on, or was killed.
+const PART: &str = "part";
+
+/// A file that belongs beside another one and is not there: its contents are unknown, and not zero.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingFile {
+    /// The name of the file that is there.
+    pub beside: String,
+    /// The name of the file that is not.
+    pub name: String,
+    /// The kind of its rows.
+    pub kind: RowKind,
+}
+
+impl MissingFile {
+    /// The files of a recorded program that belong beside `path`, which has rows of this kind, and are not there.
+    pub fn beside(kind: RowKind, path: &Path, is_there: impl Fn(&Path) -> bool) -> Vec<Self> {
+        let is_recording = RowKind::OF_RECORDING.contains(&kind);
+        let Some(first) = kind.first_of(path).filter(|_| is_recording) else { return Vec::new() };
+        let lacks = RowKind::OF_RECORDING.into_iter().filter(|&it| it != kind);
+        let lacks = lacks.filter(|it| !is_there(&it.beside(&first)));
+        let missing = |kind: RowKind| Self {
+            beside: path.display().to_string(),
+            name: kind.beside(&first).display().to_string(),
+            kind,
+        };
+        lacks.map(missing).collect()
+    }
+
+    /// The unknown facts.
+    const fn unknown(&self) -> &'static str {
+        match self.kind {
+            RowKind::Threads => {
+                "the threads of the recording, their CPU times, waits and numbers of preemptions, and preemptions \
+                 shorter than 10 µs"
+            }
+            RowKind::Runs => "the runs of the recording, their arms, wall times and exit codes",
+            RowKind::Absences => "the absences of the recording: lengths, classes and costs",
+            RowKind::TaskJobs => "the jobs of the task sets: deadlines and response times",
+            _ => "the samples of the task sets",
+        }
+    }
+}
+
+impl Display for MissingFile {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let Self { beside, name, .. } = self;
+        let unknown = self.unknown();
+        write!(
+            f,
+            "{name} is missing beside {beside}, so that unknown are: {unknown}; copy {name} from the folder of the run"
+        )
+    }
+}
+
+impl RowKind {
+    /// The kinds of rows that a recording of a program has, each in a file of its own; the first is what
+    /// `-o FILE` names.
+    pub const OF_RECORDING: [Self; 3] = [Self::Absences, Self::Threads, Self::Runs];
+
+    /// The file of these rows that belongs to `first`, the first file of a run: `x.jobs.parquet` for `x.parquet`,
+    /// and `x.jobs.parquet.part` for `x.parquet.part`.
+    pub fn beside(self, first: &Path) -> PathBuf {
+        let Some(suffix) = self.suffix() else { return first.to_owned() };
+        let (whole, is_part) = without_part(first);
+        let mut extension = OsString::from(suffix);
+        if let Some(usual) = whole.extension() {
+            extension.push(".");
+            extension.push(usual);
+        }
+        with_part(whole.with_extension(extension), is_part)
+    }
+
+    /// The first file of the run to which `path` belongs, a file of these rows; None if it has another name.
+    pub fn first_of(self, path: &Path) -> Option<PathBuf> {
+        let Some(suffix) = self.suffix() else { return Some(path.to_owned()) };
+        let (whole, is_part) = without_part(path);
+        let usual = whole.extension()?.to_owned();
+        let stem = whole.with_extension("");
+        if usual == suffix {
+            return Some(with_part(stem, is_part));
+        }
+        let is_beside = stem.extension().is_some_and(|it| it == suffix);
+        is_beside.then(|| with_part(stem.with_extension(usual), is_part))
+    }
+}
+
+fn without_part(path: &Path) -> (PathBuf, bool) {
+    let is_part = path.extension().is_some_and(|it| it == PART);
+    (if is_part { path.with_extension("") } else { path.to_owned() }, is_part)
+}
+
+fn with_part(path: PathBuf, is_part: bool) -> PathBuf {
+    if !is_part {
+        return path;
+    }
+    let mut name = path.into_os_string();
+    name.push(".");
+    name.push(PART);
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_a_run_are_found_from_each_other() {
+        let pairs = [
+            ("out/x.parquet", "out/x.threads.parquet"),
+            ("x", "x.threads"),
+            ("a.b.parquet", "a.b.threads.parquet"),
+            ("x.parquet.part", "x.threads.parquet.part"),
+        ];
+        for (first, threads) in pairs.map(|(one, other)| (Path::new(one), Path::new(other))) {
+            assert_eq!(RowKind::Threads.beside(first), threads);
+            assert_eq!(RowKind::Threads.first_of(threads).as_deref(), Some(first));
+        }
+        let first = Path::new("x.parquet");
+        assert_eq!(RowKind::Samples.beside(first), first);
+        assert_eq!(RowKind::Threads.first_of(Path::new("renamed.parquet")), None);
+    }
+}

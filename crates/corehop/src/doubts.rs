@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Doubts about the files that a verb reads: each is said once on stderr, and is in the JSON answer.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use corehop_core::samples::{MissingFile, Verification};
+use serde_json::{Value, json};
+
+use crate::output::note;
+
+/// The doubts of this command so far.
+static DOUBTS: Mutex<Doubts> = Mutex::new(Doubts { not_verified: Vec::new(), missing: Vec::new() });
+
+struct Doubts {
+    /// Files without checksums.
+    not_verified: Vec<String>,
+    /// Files that belong beside others and are not there, as sentences.
+    missing: Vec<String>,
+}
+
+/// Says once that no checksums vouch for a file, if so.
+pub(crate) fn of_checksums(path: &Path, verification: Verification) {
+    let Some(why) = verification.doubt() else { return };
+    let name = path.display().to_string();
+    if is_new(|doubts| &mut doubts.not_verified, &name) {
+        let remedy = format!("`corehop convert {name} --to rows -o NEW.parquet` adds checksums");
+        note(&format!("{name}: {why}; {remedy}"));
+    }
+}
+
+/// Says once that a file which belongs beside another one is missing.
+pub(crate) fn of_missing(file: &MissingFile) {
+    let sentence = file.to_string();
+    if is_new(|doubts| &mut doubts.missing, &sentence) {
+        note(&sentence);
+    }
+}
+
+/// Notes a doubt; whether it is the first time.
+fn is_new(list: impl FnOnce(&mut Doubts) -> &mut Vec<String>, doubt: &str) -> bool {
+    let mut doubts = DOUBTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = list(&mut doubts);
+    let is_new = !known.iter().any(|it| it == doubt);
+    if is_new {
+        known.push(doubt.to_owned());
+    }
+    is_new
+}
+
+/// The answer with the doubts so far, if there are some and the answer is an object: `not_verified` names the files
+/// without checksums, `missing_files` has a sentence for each.
+pub(crate) fn with(mut answer: Value) -> Value {
+    let doubts = DOUBTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(fields) = answer.as_object_mut() {
+        for (name, list) in
+            [("not_verified", &doubts.not_verified), ("missing_files", &doubts.missing)]
+        {
+            if !list.is_empty() {
+                fields.insert(name.to_owned(), json!(list));
+            }
+        }
+    }
+    answer
+}
