@@ -14,6 +14,23 @@ import pytest
 import corehop
 
 DATA = Path(__file__).parent / "data"
+#: A file from before checksums.
+OLD = Path(__file__).parents[2] / "crates/corehop/tests/before-checksums/quick.parquet"
+
+
+def unverified(path: Path) -> corehop.Result:
+    """A file without checksums, of which `load` warns."""
+    with pytest.warns(UserWarning, match="not verified: written by another program or before checksums"):
+        result = corehop.load(path)
+    assert not result.verified and "not verified" in repr(result)
+    return result
+
+
+def test_a_file_from_before_checksums_is_read_and_not_verified(quick: corehop.Result) -> None:
+    old = unverified(OLD)
+    assert quick.verified and quick.doubts == []
+    assert old.provenance == quick.provenance
+    assert pyarrow.table(old).equals(pyarrow.table(quick))
 
 
 def addresses(table: pyarrow.Table) -> list[int]:
@@ -33,7 +50,7 @@ def test_rows_that_another_library_has_written_are_still_ours(quick: corehop.Res
     path = tmp_path / "valid.parquet"
     table = pyarrow.table(quick)
     pyarrow.parquet.write_table(table.filter(pyarrow.compute.field("valid")), path)
-    valid = corehop.load(path)
+    valid = unverified(path)
     assert len(valid) == sum(quick.column("valid"))
     assert valid.provenance == quick.provenance
     assert valid.summary().column("p50_us") == quick.summary().column("p50_us")
@@ -101,9 +118,9 @@ def test_a_part_that_a_crash_has_torn_off_is_read_as_far_as_it_goes(
         stream.write_table(whole.slice(30))
     torn = tmp_path / "torn.part"
     torn.write_bytes(part.read_bytes()[:-2000])
-    assert len(corehop.load(part)) == len(quick)
-    assert not corehop.load(part).truncated
-    rest = corehop.load(torn)
+    assert len(unverified(part)) == len(quick)
+    assert not unverified(part).truncated
+    rest = unverified(torn)
     assert (len(rest), rest.truncated) == (30, True)
     assert rest.column("warm_ns") == quick.column("warm_ns")[:30]
     assert "torn off" in repr(rest)
@@ -112,7 +129,7 @@ def test_a_part_that_a_crash_has_torn_off_is_read_as_far_as_it_goes(
 def test_a_file_without_rows_has_columns_all_the_same(quick: corehop.Result, tmp_path: Path) -> None:
     path = tmp_path / "empty.parquet"
     pyarrow.parquet.write_table(pyarrow.table(quick).slice(0, 0), path)
-    empty = corehop.load(path)
+    empty = unverified(path)
     assert len(empty) == 0
     assert pyarrow.table(empty).column_names == list(empty.columns)
     assert set(empty.columns) >= set(quick.columns)
@@ -174,7 +191,8 @@ def test_a_column_that_is_missing_is_named(quick: corehop.Result, tmp_path: Path
     table = pyarrow.table(quick)
     poor = tmp_path / "poor.parquet"
     pyarrow.parquet.write_table(table.drop_columns(["warm_ns"]), poor)
+    read = unverified(poor)
     with pytest.raises(corehop.Damaged, match="`warm_ns` is missing"):
-        corehop.load(poor).summary()
+        read.summary()
     with pytest.raises(KeyError, match="warmth"):
         quick.column("warmth")

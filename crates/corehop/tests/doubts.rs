@@ -42,7 +42,8 @@ fn every_verb_says_once_that_a_file_without_checksums_is_not_verified() {
     let folder = tempfile::tempdir().unwrap();
     let [set, page, new] =
         ["set.json", "page.html", "new.parquet"].map(|name| folder.path().join(name));
-    fs::write(&set, r#"{"cpus": 1, "tasks": [{"wcet_us": 1, "period_us": 9}]}"#).unwrap();
+    fs::write(&set, r#"{"cpus": 1, "tasks": [{"wcet_us": 1, "period_us": 9000, "wss_kib": 64}]}"#)
+        .unwrap();
     let verbs: [&[&str]; 15] = [
         &["show", OLD],
         &["show", OLD, "--rows", "1"],
