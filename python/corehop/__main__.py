@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 
-from corehop import _errors
+from corehop import _errors, _files
 from corehop._study import study
 
 
@@ -40,10 +40,10 @@ def main(arguments: list[str] | None = None) -> int:
             workers=_every_cpu() if own else given.workers,
         )
     except _errors.Error as error:
-        sys.stderr.write(f"corehop: {error}\n")
+        _files.say(f"corehop: {error}\n")
         return error.exit_code or 1
     except OSError as error:
-        sys.stderr.write(f"corehop: {error}\n")
+        _files.say(f"corehop: {error}\n")
         return 2
     if given.output:
         result.save(given.output)

@@ -6,14 +6,13 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Unpack
 
-from corehop import _binary, _errors
+from corehop import _binary, _errors, _files
 from corehop._options import Options, flags
 from corehop._platform import Platform
 from corehop._result import Result, load
@@ -72,7 +71,7 @@ def measure(
         except _errors.Error as error:
             error.result = _recorded(file)
             raise
-        sys.stderr.write(said.remarks)
+        _files.say(said.remarks)
         return load(file)
 
 

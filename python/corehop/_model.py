@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from corehop import _corehop, _errors
+from corehop import _corehop, _errors, _files
 from corehop._platform import Platform, platform
 from corehop._result import Result, load
 from corehop._rows import ArrowTable, rows
@@ -158,10 +158,9 @@ class CostModel:
             raise _errors.Usage("this model is not fitted yet: call fit first")
         return model
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the model, as `corehop fit -o` does."""
-        Path(path).write_text(self._fitted.json(), encoding="utf-8")
-        return Path(path)
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+        """Writes the model, as `corehop fit -o` does; over an existing file only with `force`."""
+        return _files.write(path, self._fitted.json(), force=force)
 
     @classmethod
     def load_model(cls, path: str | os.PathLike[str], **params: Any) -> Self:

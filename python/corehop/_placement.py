@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from corehop import _corehop
+from corehop import _corehop, _files
 
 
 class Placement:
@@ -55,10 +55,9 @@ class Placement:
         """Whether it was written to its end; that of a placer that was killed was not."""
         return bool(self._facts["whole"])
 
-    def save_page(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the page of `corehop report`: one HTML file."""
-        Path(path).write_text(self._log.page(), encoding="utf-8")
-        return Path(path)
+    def save_page(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+        """Writes the page of `corehop report`: one HTML file; over an existing file only with `force`."""
+        return _files.write(path, self._log.page(), force=force)
 
     def __str__(self) -> str:
         return self._log.text()

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from corehop import _binary, _corehop
+from corehop import _binary, _corehop, _files
 from corehop._errors import Usage
 
 
@@ -100,10 +100,9 @@ class Platform:
         """The text of a platform file."""
         return self._platform.to_toml()
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes a platform file, and gives its path."""
-        Path(path).write_text(self.to_toml(), encoding="utf-8")
-        return Path(path)
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+        """Writes a platform file, and gives its path; over an existing file only with `force`."""
+        return _files.write(path, self.to_toml(), force=force)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Platform) and self.to_toml() == other.to_toml()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corehop import _corehop, _errors, _model
+from corehop import _corehop, _errors, _files, _model
 from corehop._model import CostModel, Samples
 
 if TYPE_CHECKING:
@@ -94,15 +94,13 @@ class StudyResult:
         """As Parquet: the bytes that `corehop study -o` writes."""
         return self._outcome.to_bytes()
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes a file that `corehop study` reads and merges."""
-        Path(path).write_bytes(self.to_bytes())
-        return Path(path)
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+        """Writes a file that `corehop study` reads and merges; over an existing file only with `force`."""
+        return _files.write(path, self.to_bytes(), force=force)
 
-    def save_page(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the page of the study: one HTML file."""
-        Path(path).write_text(self._outcome.page(), encoding="utf-8")
-        return Path(path)
+    def save_page(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+        """Writes the page of the study: one HTML file; over an existing file only with `force`."""
+        return _files.write(path, self._outcome.page(), force=force)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StudyResult) and self.to_bytes() == other.to_bytes()
@@ -224,11 +222,10 @@ class _Bar:
 
     def __exit__(self, *_: object) -> None:
         if self._shown:
-            sys.stderr.write("\r\x1b[K")
+            _files.say("\r\x1b[K")
 
     def advance(self, sets: int) -> None:
         self._done += sets
         if self._shown:
             filled = "=" * min(30, 30 * self._done // self._total)
-            sys.stderr.write(f"\r[{filled:<30}] {self._done} of {self._total} sets")
-            sys.stderr.flush()
+            _files.say(f"\r[{filled:<30}] {self._done} of {self._total} sets")

@@ -9,6 +9,7 @@ use corehop_core::words::edit_distance;
 
 use crate::cmd;
 use crate::exit::{Exit, Failure};
+use crate::output;
 
 /// Measure what preemptions and migrations cost, and compute what they do to a schedule.
 ///
@@ -17,7 +18,7 @@ use crate::exit::{Exit, Failure};
 /// input, 6 the host failed midway, 130 interrupted. `corehop explain exit-codes` explains them.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
-pub(crate) struct Cli {
+struct Cli {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -77,12 +78,15 @@ pub(crate) fn words(typed: impl Iterator<Item = OsString>) -> Vec<OsString> {
     words
 }
 
-/// Parses a command line. An unknown verb or experiment is answered with the nearest one and the list.
-pub(crate) fn parse(words: &[OsString]) -> Result<Cli, Failure> {
-    Cli::try_parse_from(words).map_err(|error| match unknown(&error, words) {
-        Some(what) => Failure::says(Exit::Usage, what),
-        None => error.exit(),
-    })
+/// Runs a command line. An unknown verb or experiment is answered with the nearest one and the list.
+pub(crate) fn answer(words: &[OsString]) -> Result<Exit, Failure> {
+    match Cli::try_parse_from(words) {
+        Ok(cli) => run(cli),
+        Err(error) => match unknown(&error, words) {
+            Some(what) => Err(Failure::says(Exit::Usage, what)),
+            None => output::of_clap(&error, words),
+        },
+    }
 }
 
 /// The answer to an unknown verb or experiment; None for other errors.
@@ -113,7 +117,7 @@ fn names(command: &Command) -> Vec<&str> {
 }
 
 /// Runs the verb that was typed.
-pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
+fn run(cli: Cli) -> Result<Exit, Failure> {
     match cli.verb {
         Verb::Advise(args) => cmd::advise::run(&args),
         Verb::Compare(args) => cmd::compare::run(&args),

@@ -9,6 +9,8 @@ use corehop_core::machine::MachineError;
 use corehop_core::platform::PlatformError;
 use corehop_core::samples::FileError;
 
+use crate::output::say;
+
 /// The end of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -76,7 +78,6 @@ impl Failure {
     }
 
     /// Prints the error with its causes on one line, and gives its code.
-    #[expect(clippy::print_stderr, reason = "the one place where errors are printed")]
     pub(crate) fn report(&self) -> ExitCode {
         let mut line = String::new();
         for cause in self.error.chain().map(ToString::to_string) {
@@ -86,7 +87,7 @@ impl Failure {
                 line.push_str(&cause);
             }
         }
-        eprintln!("corehop: {line}");
+        say(&format!("corehop: {line}\n"));
         self.exit.into()
     }
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The costs of this host: measured once, kept in the user's folder, used when no others are named.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use corehop_core::model::costs::{Host, HostCosts};
 use corehop_core::model::cpmd::Model;
 use corehop_core::platform::Platform;
 use corehop_core::report::data::{FileNote, ReportData};
+use corehop_core::shown;
 use corehop_linux::discover::SysRoot;
 use corehop_linux::{folders, live};
 use serde_json::Value;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::cmd::platform::found;
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{Force, OutputFile};
+use crate::output::{Force, OutputFile, file};
 
 /// The way to have costs of this host.
 pub(crate) const REMEDY: &str = "`corehop measure synthetic -o FILE.parquet` and \
@@ -47,7 +47,7 @@ pub(crate) fn kept(platform: &Platform) -> Result<Option<(HostCosts, PathBuf)>, 
         let what = format!(
             "{}: these costs are of another machine ({difference}): {REMEDY} (--force replaces these); \
              --costs FILE or --costs none does without them",
-            path.display()
+            shown::path(&path)
         );
         return Err(Failure::says(Exit::Damaged, what));
     }
@@ -81,11 +81,7 @@ impl Keeping {
         }
         let path = place()?;
         if let Some(folder) = path.parent() {
-            let failed = |error| {
-                let doing = format!("creating {}", folder.display());
-                Failure::new(Exit::Failed, error).context(doing)
-            };
-            fs::create_dir_all(folder).map_err(failed)?;
+            file::folder(folder)?;
         }
         let dates = data.files.iter().map(|file| &file.provenance.date);
         let date = dates.min().cloned().unwrap_or_default();

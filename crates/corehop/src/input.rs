@@ -17,6 +17,7 @@ use corehop_core::model::overheads::{Overheads, csv};
 use corehop_core::platform::Platform;
 use corehop_core::report::data::{FileNote, Gather, ReportData};
 use corehop_core::samples::{FileError, OverheadFacts, OverheadTime, Reader, Row, RowKind, Sample};
+use corehop_core::shown;
 use corehop_core::study::{StoreError, StudyCounts};
 use corehop_core::workload::set_file;
 use corehop_core::workload::task::TaskSet;
@@ -50,12 +51,12 @@ pub(crate) fn salvage(path: &Path) -> Result<Reader<File>, Failure> {
 }
 
 fn damaged(path: &Path, error: FileError) -> Failure {
-    Failure::from(error).context(path.display().to_string())
+    Failure::from(error).context(shown::path(path))
 }
 
 /// Opens an ordinary file. A device never ends, and opening a pipe waits for its writer.
 pub(crate) fn file(path: &Path) -> Result<File, Failure> {
-    let named = || path.display().to_string();
+    let named = || shown::path(path);
     let about = std::fs::metadata(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => Failure::says(
             Exit::Usage,
@@ -79,7 +80,7 @@ fn text_source(path: &Path) -> Result<Box<dyn Read>, Failure> {
     if path == Path::new("-") {
         return Ok(Box::new(std::io::stdin()));
     }
-    let named = |error| Failure::new(Exit::Usage, error).context(path.display().to_string());
+    let named = |error| Failure::new(Exit::Usage, error).context(shown::path(path));
     let is_pipe = std::fs::metadata(path).map_err(named)?.file_type().is_fifo();
     if is_pipe && (path.starts_with("/dev") || path.starts_with("/proc")) {
         return Ok(Box::new(File::open(path).map_err(named)?));
@@ -91,10 +92,10 @@ fn text_source(path: &Path) -> Result<Box<dyn Read>, Failure> {
 fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     let read = text_source(path)?.take(MOST_TEXT + 1).read_to_end(&mut bytes);
-    read.map_err(|error| Failure::new(Exit::Usage, error).context(path.display().to_string()))?;
+    read.map_err(|error| Failure::new(Exit::Usage, error).context(shown::path(path)))?;
     if bytes.len() as u64 > MOST_TEXT {
         let most = MOST_TEXT >> 20;
-        let what = format!("{}: a text of more than {most} MiB is not read", path.display());
+        let what = format!("{}: a text of more than {most} MiB is not read", shown::path(path));
         return Err(Failure::says(Exit::Damaged, what));
     }
     Ok(bytes)
@@ -108,7 +109,7 @@ pub(crate) fn stream(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
 /// The text of a file, or of standard input (`-`); errors name it.
 pub(crate) fn text(path: &Path) -> Result<String, Failure> {
     String::from_utf8(bytes(path)?)
-        .map_err(|error| Failure::new(Exit::Damaged, error).context(path.display().to_string()))
+        .map_err(|error| Failure::new(Exit::Damaged, error).context(shown::path(path)))
 }
 
 /// The text of a table; for a file of `corehop measure overheads` the table of its times.
@@ -129,7 +130,7 @@ fn rows_begin(path: &Path) -> bool {
 
 /// The table of the times in a file of rows.
 fn times(path: &Path) -> Result<String, Failure> {
-    let named = |failure: Failure| failure.context(path.display().to_string());
+    let named = |failure: Failure| failure.context(shown::path(path));
     let mut reader = open(path)?;
     if reader.rows_kind().ok() != Some(RowKind::Overheads) {
         let what = format!("contains {}, not overheads", reader.kind().rows);
@@ -151,7 +152,7 @@ pub(crate) fn parsed<T, E: Error + Send + Sync + 'static>(
     parse: impl FnOnce(&str) -> Result<T, E>,
 ) -> Result<T, Failure> {
     parse(&text(path)?)
-        .map_err(|error| Failure::new(Exit::Damaged, error).context(path.display().to_string()))
+        .map_err(|error| Failure::new(Exit::Damaged, error).context(shown::path(path)))
 }
 
 /// The task set in a file.
@@ -187,7 +188,7 @@ pub(crate) fn of_samples(path: &Path) -> Result<Reader<File>, Failure> {
     let reader = open(path)?;
     let rows = reader.kind().rows.clone();
     if rows != Sample::KIND {
-        let what = format!("{} contains {rows}, not samples of delays", path.display());
+        let what = format!("{} contains {rows}, not samples of delays", shown::path(path));
         return Err(Failure::says(Exit::Usage, what));
     }
     Ok(reader)
@@ -205,13 +206,13 @@ pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<ReportDa
         let mut reader = open(path)?;
         gather
             .file(&name, &mut reader)
-            .map_err(|error| Failure::from(error).context(path.display().to_string()))?;
+            .map_err(|error| Failure::from(error).context(shown::path(path)))?;
     }
     for path in platforms {
         let platform = self::platform(&path.to_string_lossy())?;
-        gather.platform(platform).map_err(|error| {
-            Failure::new(Exit::Usage, error).context(path.display().to_string())
-        })?;
+        gather
+            .platform(platform)
+            .map_err(|error| Failure::new(Exit::Usage, error).context(shown::path(path)))?;
     }
     let data = gather.finish();
     data.missing.iter().for_each(doubts::of_missing);
@@ -252,7 +253,7 @@ fn refuse_twice(files: &[&PathBuf]) -> Result<(), Failure> {
     match files.iter().find(real) {
         Some(path) => {
             let what =
-                format!("{} is given twice, and its samples would count twice", path.display());
+                format!("{} is given twice, and its samples would count twice", shown::path(path));
             Err(Failure::says(Exit::Usage, what))
         }
         None => Ok(()),
@@ -324,7 +325,7 @@ pub(crate) fn costs(path: &Path) -> Result<Source, Failure> {
 
 /// The counts of a study in a file.
 pub(crate) fn study_counts(path: &Path) -> Result<StudyCounts, Failure> {
-    let named = || path.display().to_string();
+    let named = || shown::path(path);
     let (counts, verification) = StudyCounts::read(file(path)?).map_err(|error| {
         let exit = if matches!(error, StoreError::Io(_)) { Exit::Failed } else { Exit::Damaged };
         Failure::new(exit, error).context(named())
@@ -340,7 +341,7 @@ pub(crate) fn placement(path: &Path) -> Result<Option<PlacementLog>, Failure> {
     match PlacementLog::read(std::io::BufReader::new(file)) {
         Ok(log) => Ok(Some(log)),
         Err(LogError::NotOurs | LogError::Io(_)) => Ok(None),
-        Err(error) => Err(Failure::new(Exit::Damaged, error).context(path.display().to_string())),
+        Err(error) => Err(Failure::new(Exit::Damaged, error).context(shown::path(path))),
     }
 }
 
@@ -354,6 +355,6 @@ pub(crate) fn counts(path: &Path) -> Result<Option<StudyCounts>, Failure> {
             Ok(Some(outcome))
         }
         Err(StoreError::NotOurs | StoreError::Io(_)) => Ok(None),
-        Err(error) => Err(Failure::new(Exit::Damaged, error).context(path.display().to_string())),
+        Err(error) => Err(Failure::new(Exit::Damaged, error).context(shown::path(path))),
     }
 }

@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use corehop_linux::supervisor::interrupt;
 
 fn main() -> ExitCode {
+    output::show_panics();
     if let Some(code) = corehop_linux::supervisor::main_if_asked() {
         return code;
     }
@@ -22,7 +23,7 @@ fn main() -> ExitCode {
     let _as_others = interrupt::end_at_once();
     // Where it fails, a file that grows too large ends the program as before.
     let _as_before = interrupt::outlive_file_limit();
-    match cli::parse(&cli::words(std::env::args_os())).and_then(cli::run) {
+    match cli::answer(&cli::words(std::env::args_os())) {
         Ok(exit) => exit.into(),
         Err(failure) => failure.report(),
     }

@@ -35,3 +35,31 @@ fn there_is_a_man_page_for_each_experiment() {
     assert_eq!(refused.status.code(), Some(6));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("file"));
 }
+
+#[test]
+fn a_page_that_exists_is_overwritten_with_force_only_and_no_link_is_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (man, secret) = (folder.path().join("man1"), folder.path().join("secret"));
+    let manual = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
+        command.arg("manual").arg(&man).args(more).output().unwrap()
+    };
+    assert!(manual(&[]).status.success());
+    let pages = std::fs::read_dir(&man).unwrap().count();
+    let page = man.join("corehop-check.1");
+    std::fs::write(&page, "mine").unwrap();
+    let refused = manual(&[]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--force"));
+    assert_eq!(std::fs::read_to_string(&page).unwrap(), "mine");
+    assert!(manual(&["--force"]).status.success());
+    assert!(std::fs::read_to_string(&page).unwrap().contains(".TH"));
+    std::fs::write(&secret, "secret").unwrap();
+    std::fs::remove_file(&page).unwrap();
+    std::os::unix::fs::symlink(&secret, &page).unwrap();
+    let refused = manual(&["--force"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("link"));
+    assert_eq!(std::fs::read_to_string(&secret).unwrap(), "secret");
+    assert_eq!(std::fs::read_dir(&man).unwrap().count(), pages, "nothing is left behind");
+}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Effects of verbs on files: no input is destroyed, nothing existing is overwritten, a run owns its output.
+#![expect(clippy::print_stdout, reason = "what is skipped says why")]
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -221,4 +222,43 @@ fn where_locks_are_refused_a_run_leaves_nothing_that_blocks_the_next() {
             assert!(path.exists() && !path.with_extension("parquet.part").exists());
         }
     }
+}
+
+#[test]
+fn a_second_placer_with_the_same_log_is_refused_before_its_program_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let (log, mark) = (folder.path().join("log.jsonl"), folder.path().join("started"));
+    let place = |program: &[&str], more: &[&str]| {
+        let words = ["place", "--dry-run", "-o", text(&log)];
+        command(&[&words[..], more, &["--"], program].concat())
+    };
+    let mut first = place(&["sleep", "20"], &[]);
+    let mut first = Run(first.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let begin = Instant::now();
+    while !fs::metadata(&log).is_ok_and(|about| about.len() > 0) {
+        if let Some(status) = first.0.try_wait().unwrap() {
+            return println!("skipped: placing here: {status}");
+        }
+        assert!(begin.elapsed() < Duration::from_mins(2), "the placer does not begin");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for more in [&["--force"][..], &[]] {
+        let refused = place(&["touch", text(&mark)], more).output().unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{more:?}: {}", said(&refused));
+        assert!(!mark.exists(), "{more:?}: the program ran");
+    }
+    let refused = place(&["true"], &["--force"]).output().unwrap();
+    let owner = format!("process {}", first.0.id());
+    assert!(said(&refused).contains(&owner), "{}", said(&refused));
+    assert_eq!(first.0.wait().unwrap().code(), Some(0));
+    let lines = fs::read_to_string(&log).unwrap();
+    for line in lines.lines() {
+        let parsed = serde_json::from_str::<serde_json::Value>(line);
+        assert!(parsed.is_ok(), "a torn line: {line}");
+    }
+    let heads = lines.lines().filter(|line| line.contains("\"caches\"")).count();
+    assert_eq!(heads, 1, "{lines}");
+    let shown = corehop(&["show", text(&log)]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("windows") && !shown.contains("torn off"), "{shown}");
 }

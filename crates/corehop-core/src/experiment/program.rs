@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::plan::Plan;
 use super::{Experiment, ExperimentError, Turn, Unit};
 use crate::platform::Platform;
+use crate::shown;
 use crate::units::Nanos;
 
 /// The name of the experiment, with arms and without.
@@ -151,7 +152,7 @@ impl fmt::Display for Target {
                 f.write_str(&words.join(" "))
             }
             Self::Process(pid) => write!(f, "process {pid}"),
-            Self::Cgroup(path) => write!(f, "cgroup {}", path.display()),
+            Self::Cgroup(path) => write!(f, "cgroup {}", shown::path(path)),
         }
     }
 }

@@ -13,6 +13,7 @@ use super::data::{FileNote, ReportData};
 use super::figure::Table;
 use super::table::plain;
 use crate::samples::RowKind;
+use crate::shown;
 
 /// Name and meaning of the columns of a row type, by the name of the type.
 pub fn columns(rows: &str) -> Vec<(&'static str, &'static str)> {
@@ -26,7 +27,7 @@ pub fn text(data: &ReportData) -> String {
     let missing = data.missing.iter().map(|file| ("missing", file.to_string()));
     for (what, value) in facts(file).into_iter().chain(missing) {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{what:<12}  {value}");
+        let _ = writeln!(text, "{what:<12}  {}", shown::line(&value));
     }
     text.push('\n');
     for table in counts(data) {

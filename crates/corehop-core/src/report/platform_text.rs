@@ -6,13 +6,14 @@ use std::fmt::Write as _;
 use super::{label, platform_measured};
 use crate::platform::tree::Block;
 use crate::platform::{Affinity, Clock, CpuGroups, Pages, Platform};
+use crate::shown;
 
 /// From this many siblings that are alike, they are written as one line.
 const CROWD: usize = 5;
 
 /// The whole text, ending in a line break.
 pub fn text(platform: &Platform) -> String {
-    let mut text = format!("{}\n", platform.name);
+    let mut text = format!("{}\n", shown::line(&platform.name));
     for (name, value) in facts(platform) {
         // Writing to a string cannot fail, here and below.
         let _ = writeln!(text, "  {name:<14}{value}");

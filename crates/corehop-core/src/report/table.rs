@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Summaries as tables: CSV that joins the printed tables of the studies, and text for a terminal.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -11,6 +12,7 @@ use crate::model::delay::Delay;
 use crate::model::quantile::Quantile;
 use crate::model::replicates::Spread;
 use crate::model::summary::CellSummary;
+use crate::shown;
 use crate::units::Bytes;
 use crate::units::three_digits;
 
@@ -450,14 +452,18 @@ pub fn interval(low: Option<f64>, high: Option<f64>) -> String {
 /// A table of a report as text: a caption, and columns as wide as they need be, the first to the
 /// left and the others to the right.
 pub fn plain(table: &Table) -> String {
+    // Fields hold names of threads and programs, which may break the line.
+    let rows: Vec<Vec<Cow<'_, str>>> = std::iter::once(&table.head)
+        .chain(&table.rows)
+        .map(|row| row.iter().map(|field| shown::line(field)).collect())
+        .collect();
     let width = |place: usize| {
-        let fields =
-            table.rows.iter().filter_map(|row| row.get(place)).chain(table.head.get(place));
+        let fields = rows.iter().filter_map(|row| row.get(place));
         fields.map(|field| field.chars().count()).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..table.head.len()).map(width).collect();
     let mut text = format!("{}\n", table.caption);
-    for row in std::iter::once(&table.head).chain(&table.rows) {
+    for row in &rows {
         let mut line = String::new();
         for (place, (field, width)) in row.iter().zip(&widths).enumerate() {
             // Writing to a string cannot fail.

@@ -8,6 +8,7 @@
 use std::path::PathBuf;
 
 use corehop_core::platform::{Coherence, Core, Platform, PlatformError, SCHEMA};
+use corehop_core::shown;
 
 mod allowed;
 mod caches;
@@ -30,14 +31,14 @@ pub enum DiscoverError {
     #[error(
         "no CPU found under {}: it has no sys/devices/system/cpu with `present`, `possible` or \
          cpu0; give the directory that contains sys/ and proc/",
-        .root.display()
+        shown::path(.root)
     )]
     NoCpus {
         /// The folder that was searched.
         root: PathBuf,
     },
     /// A file holds something else than the kernel writes there.
-    #[error("{} contains `{text}`, which is not valid there", .path.display())]
+    #[error("{} contains `{text}`, which is not valid there", shown::path(.path))]
     Unreadable {
         /// The file.
         path: PathBuf,

@@ -8,6 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use corehop_core::shown;
+
 use super::OffloadError;
 
 /// Scripts that name scripts: the kernel follows four.
@@ -33,7 +35,7 @@ pub(super) fn check(program: &OsStr) -> Result<(), OffloadError> {
             continue;
         }
         let refused = |why| {
-            let program = path.display().to_string();
+            let program = shown::path(&path);
             Err(OffloadError::NotPreloaded { program, why })
         };
         if changes_rights(&path).map_err(no_program)? {

@@ -10,6 +10,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use corehop_core::shown;
+
 use super::calls::CallCount;
 use super::sources::Kernel;
 
@@ -110,7 +112,7 @@ pub(super) enum Progress {
 impl Progress {
     pub(super) fn open(source: &ProgressSource, kernel: &Kernel) -> Result<Self, ProgressError> {
         let unreadable = |path: &Path| {
-            let path = path.display().to_string();
+            let path = shown::path(path);
             move |source| ProgressError::Unreadable { path, source }
         };
         match source {

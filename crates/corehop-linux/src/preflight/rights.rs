@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rights of this process: real-time scheduling, locked memory, tracing.
 
+use corehop_core::shown;
 use corehop_core::units::Bytes;
 
 use super::host::Host;
@@ -80,7 +81,7 @@ fn with_rights(host: &Host, verdict: Verdict) -> Verdict {
              --cap-add BPF --cap-add PERFMON.",
         );
     }
-    let program = host.probes.program.as_ref().map(|path| path.display().to_string());
+    let program = host.probes.program.as_ref().map(|path| shown::path(path));
     let program = program.unwrap_or_else(|| "\"$(command -v corehop)\"".to_owned());
     let rights = "cap_sys_nice,cap_ipc_lock,cap_bpf,cap_perfmon+ep";
     let sudo = host.sudo();

@@ -8,13 +8,12 @@
 //! down once.
 
 use std::ffi::{CStr, OsStr};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -39,13 +38,11 @@ const GIVE_UP_AFTER: u32 = 5;
 
 /// A background load to start.
 #[derive(Debug, Clone)]
-pub struct LoadCommand {
+struct LoadCommand {
     /// The command for `/bin/sh -c`, in the caller's directory.
-    pub command: String,
+    command: String,
     /// The CPUs it may run on.
-    pub cpus: CpuList,
-    /// The file to which its output is appended; none discards it.
-    pub output: Option<PathBuf>,
+    cpus: CpuList,
 }
 
 /// A background load that runs, under SCHED_OTHER, until this is dropped.
@@ -62,25 +59,23 @@ pub struct LoadChild {
     undo: Option<UndoId>,
 }
 
-/// Starts `command` as a load on `cpus`, its output discarded: see [`LoadCommand::spawn`].
+/// Starts `command` as a load on `cpus`, its output discarded. Its process group is listed in the journal before the
+/// command begins.
 ///
 /// # Errors
-/// As [`LoadCommand::spawn`].
+/// When the keeper or the journal cannot be had, or when one of the CPUs is not allowed. That the command itself is of no use
+/// shows later: [`LoadChild::check`].
 pub fn spawn_load(
     command: &str,
     cpus: CpuList,
     guard: &Guard,
 ) -> Result<LoadChild, SupervisorError> {
-    LoadCommand { command: command.to_owned(), cpus, output: None }.spawn(guard)
+    LoadCommand { command: command.to_owned(), cpus }.spawn(guard)
 }
 
 impl LoadCommand {
-    /// Starts the load. Its process group is listed in the journal before the command begins.
-    ///
-    /// # Errors
-    /// When the output file, the keeper or the journal cannot be had, or when one of the CPUs is
-    /// not allowed. That the command itself is of no use shows later: [`LoadChild::check`].
-    pub fn spawn(self, guard: &Guard) -> Result<LoadChild, SupervisorError> {
+    /// Starts the load: see [`spawn_load`].
+    fn spawn(self, guard: &Guard) -> Result<LoadChild, SupervisorError> {
         let mut child = self.clone().start_keeper(guard).map_err(|source| match source.kind() {
             io::ErrorKind::NotConnected => SupervisorError::NotPrepared,
             _ => SupervisorError::LoadStart { command: self.command, source },
@@ -98,14 +93,10 @@ impl LoadCommand {
     fn start_keeper(self, guard: &Guard) -> io::Result<LoadChild> {
         let progress = memory_file(c"corehop-load")?;
         progress.write_all_at(&Progress::default().packed(), 0)?;
-        let output = match &self.output {
-            Some(path) => OpenOptions::new().create(true).append(true).open(path)?.into(),
-            None => Stdio::null(),
-        };
         let cpus = self.cpus.to_string();
         let arguments = [OsStr::new(&cpus), OsStr::new(&self.command)];
         let theirs = progress.try_clone()?.into();
-        let (keeper, lifeline) = start_helper(ROLE, &arguments, theirs, output)?;
+        let (keeper, lifeline) = start_helper(ROLE, &arguments, theirs, Stdio::null())?;
         // A child that was not waited for: the number is there, and is its own.
         let leader = ProcessId::of(keeper.id() as i32)?;
         Ok(LoadChild {
@@ -163,10 +154,6 @@ impl LoadChild {
                 command,
                 times: GIVE_UP_AFTER,
                 status: progress.status(),
-                log: match &self.load.output {
-                    Some(path) => format!(" (its output is in {})", path.display()),
-                    None => String::new(),
-                },
             });
         }
         if !self.leader.is_alive() {

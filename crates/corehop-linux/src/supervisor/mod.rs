@@ -40,7 +40,7 @@ use crate::proc;
 
 pub use error::SupervisorError;
 pub use journal::journal_directories;
-pub use load::{LoadChild, LoadCommand, spawn_load};
+pub use load::{LoadChild, spawn_load};
 pub use process::ProcessId;
 pub(crate) use process::{READY, enter_helper, pidfd, start_helper};
 pub(crate) use restore::REMEDY;

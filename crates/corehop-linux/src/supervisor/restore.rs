@@ -8,6 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use corehop_core::shown;
+
 use super::SupervisorError;
 use super::journal::{EXTENSION, Journal, check_private, journal_directories, own_uid};
 use super::process::{self, ProcessId};
@@ -67,7 +69,7 @@ impl Restored {
 
 impl fmt::Display for Restored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.journal.display())?;
+        write!(f, "{}: ", shown::path(&self.journal))?;
         match &self.verdict {
             Verdict::StillOwned { owner } => write!(
                 f,
@@ -145,7 +147,7 @@ pub struct Leftover {
 
 impl fmt::Display for Leftover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.journal.display(), self.changes.join("; "))
+        write!(f, "{}: {}", shown::path(&self.journal), self.changes.join("; "))
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use corehop_core::shown;
 use corehop_core::units::CpuList;
 use serde::{Deserialize, Serialize};
 
@@ -132,10 +133,10 @@ impl fmt::Display for Undo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WriteFile { path, content } => {
-                write!(f, "write `{}` to {}", content.trim_end(), path.display())
+                write!(f, "write `{}` to {}", content.trim_end(), shown::path(path))
             }
-            Self::RemoveFile { path } => write!(f, "remove the file {}", path.display()),
-            Self::RemoveCgroup { path, .. } => write!(f, "remove the cgroup {}", path.display()),
+            Self::RemoveFile { path } => write!(f, "remove the file {}", shown::path(path)),
+            Self::RemoveCgroup { path, .. } => write!(f, "remove the cgroup {}", shown::path(path)),
             Self::KillProcessGroup { leader } => write!(f, "end process group {}", leader.pid),
             Self::SetAffinity { thread, cpus, .. } => {
                 write!(f, "let thread {} run on CPUs {cpus}", thread.pid)

@@ -7,6 +7,7 @@ use corehop_core::decision::advice::{Advice, Wanted, advise};
 use corehop_core::decision::simulated::{Simulated, SimulationError};
 use corehop_core::model::cpmd::Model;
 use corehop_core::report::{advice_page, decided};
+use corehop_core::shown;
 use corehop_core::units::{Bytes, Nanos};
 use indicatif::ProgressBar;
 
@@ -121,7 +122,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         }
     };
     if let Some(file) = output {
-        let of = args.on.clone().or_else(|| Some(args.file.as_ref()?.display().to_string()));
+        let of = args.on.clone().or_else(|| args.file.as_deref().map(shown::path));
         let title = format!("Advice from {}", of.unwrap_or_default());
         file.write(advice_page::page(&advice, &title))?;
     }

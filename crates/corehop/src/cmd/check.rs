@@ -10,6 +10,7 @@ use corehop_core::sched::overhead::table::OverheadTable;
 use corehop_core::sched::{
     Answer, Suffers, TaskSet, Test, Verdict, all, answer_json, clusters, test,
 };
+use corehop_core::shown;
 use corehop_core::units::Nanos;
 use corehop_core::workload::placement::{PlacedPiece, TaskPlacement};
 use corehop_core::workload::set_file;
@@ -192,7 +193,7 @@ fn overheads(args: &Args, set: &TaskSet) -> Result<Option<Overheads>, Failure> {
     }
     let table = OverheadTable::parse(&input::table(path)?);
     let known = table.and_then(|table| table.of(set.tasks().len(), args.quantum, args.dedicated));
-    let named = |error| Failure::new(Exit::Damaged, error).context(path.display().to_string());
+    let named = |error| Failure::new(Exit::Damaged, error).context(shown::path(path));
     known.map(Some).map_err(named)
 }
 

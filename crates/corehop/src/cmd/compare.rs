@@ -9,6 +9,7 @@ use corehop_core::decision::program_runs::{self, RunFigures};
 use corehop_core::model::estimator::Estimator;
 use corehop_core::report::{self, decided};
 use corehop_core::samples::Sample;
+use corehop_core::shown;
 use corehop_core::units::Nanos;
 
 use crate::doubts;
@@ -65,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let Some(b) = &args.b else {
         let what = format!(
             "missing second result: only a recording with arms is compared alone, and {} is none",
-            args.a.display()
+            shown::path(&args.a)
         );
         return Err(Failure::says(Exit::Usage, what));
     };
@@ -89,7 +90,7 @@ fn recordings(args: &Args) -> Result<Exit, Failure> {
     let comparison = match &args.b {
         None => program_runs::arms(&a, alpha).map_err(usage)?,
         Some(b) => {
-            let names = [&args.a, b].map(|path| path.display().to_string());
+            let names = [&args.a, b].map(|path| shown::path(path));
             let names = [names[0].as_str(), names[1].as_str()];
             program_runs::recordings([&a, &runs(b)?], names, alpha).map_err(usage)?
         }
@@ -112,7 +113,7 @@ fn runs(path: &Path) -> Result<Vec<RunFigures>, Failure> {
     let files = [path.to_owned()];
     let recorded = input::gather(&files, Estimator::Difference)?.recorded;
     let Some(it) = recorded.first() else {
-        let what = format!("{} is not the recording of a program, as the other", path.display());
+        let what = format!("{} is not the recording of a program, as the other", shown::path(path));
         return Err(Failure::says(Exit::Usage, what));
     };
     Ok(RunFigures::of_recording(&it.recording, &BTreeMap::new()))
@@ -120,7 +121,7 @@ fn runs(path: &Path) -> Result<Vec<RunFigures>, Failure> {
 
 /// The delays in a file of samples.
 fn delays(path: &Path, estimator: Estimator) -> Result<Delays, Failure> {
-    let named = || path.display().to_string();
+    let named = || shown::path(path);
     let mut reader = input::of_samples(path)?;
     let mut delays = Delays::new(estimator);
     while let Some(samples) =

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 
 use clap::Command;
 use clap_complete::Shell;
+use clap_mangen::Man;
 
 use crate::exit::{Exit, Failure};
-use crate::output::print;
+use crate::output::{self, Force, OutputFile, print};
 
 /// Print the completions of a shell.
 ///
@@ -24,6 +25,8 @@ pub(crate) struct Completions {
 pub(crate) struct Manual {
     /// The folder, for instance `/usr/local/share/man/man1`
     folder: PathBuf,
+    #[command(flatten)]
+    force: Force,
 }
 
 pub(crate) fn completions(args: &Completions, mut command: Command) -> Result<Exit, Failure> {
@@ -34,10 +37,28 @@ pub(crate) fn completions(args: &Completions, mut command: Command) -> Result<Ex
 }
 
 pub(crate) fn manual(args: &Manual, command: Command) -> Result<Exit, Failure> {
-    let folder = &args.folder;
-    let written = std::fs::create_dir_all(folder)
-        .and_then(|()| clap_mangen::generate_to(command.disable_help_subcommand(true), folder));
-    written
-        .map_err(|error| Failure::new(Exit::Failed, error).context(folder.display().to_string()))?;
+    output::file::folder(&args.folder)?;
+    let mut pages = Vec::new();
+    let mut whole = command.disable_help_subcommand(true);
+    whole.build();
+    let rendered = render(&whole, &mut pages);
+    rendered.map_err(|error| Failure::new(Exit::Failed, error))?;
+    // No page is written before every page may be.
+    let file = |(name, page): (String, Vec<u8>)| {
+        Ok((OutputFile::ordinary(&args.folder.join(name), &[], args.force)?, page))
+    };
+    let files = pages.into_iter().map(file).collect::<Result<Vec<_>, Failure>>()?;
+    files.iter().try_for_each(|(file, page)| file.write(page))?;
     Ok(Exit::Done)
+}
+
+/// Adds the pages of a command and of those below it, each with the name of its file.
+fn render(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) -> std::io::Result<()> {
+    for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
+        render(inner, pages)?;
+    }
+    let (man, mut page) = (Man::new(command.clone()), Vec::new());
+    man.render(&mut page)?;
+    pages.push((man.get_filename(), page));
+    Ok(())
 }

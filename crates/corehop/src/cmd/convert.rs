@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use corehop_core::model::costs::CostTable;
 use corehop_core::samples::{FileError, copy_parquet};
 use corehop_core::sched::overhead::table::OverheadTable;
+use corehop_core::shown;
 use corehop_core::workload::{rt_app, set_file};
 
 use crate::exit::{Exit, Failure, refuse};
 use crate::input;
-use crate::output::{Force, OutputFile, print};
+use crate::output::{Force, OutputFile, print, say};
 
 /// Convert task sets and cost tables to and from the formats of other programs, and files of rows to Parquet.
 ///
@@ -67,7 +68,7 @@ enum Form {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    let named = || args.file.display().to_string();
+    let named = || shown::path(&args.file);
     let output = OutputFile::if_asked(args.output.as_ref(), &[&args.file], args.force)?;
     if args.to == Form::Rows {
         let lacks = || Failure::says(Exit::Usage, "--to rows writes Parquet: name a file with -o");
@@ -105,7 +106,6 @@ impl Write for Noting<'_> {
 }
 
 /// Writes the rows of a file as Parquet.
-#[expect(clippy::print_stderr, reason = "what is lost is said beside what is kept")]
 fn rows(args: &Args, output: &OutputFile) -> Result<Exit, Failure> {
     let mut reader =
         if args.salvage { input::salvage(&args.file) } else { input::open(&args.file) }?;
@@ -130,7 +130,7 @@ fn rows(args: &Args, output: &OutputFile) -> Result<Exit, Failure> {
         Ok(())
     })?;
     if let Some(lost) = lost {
-        eprintln!("corehop: {}: {lost}; {kept} rows are kept", args.file.display());
+        say(&format!("corehop: {}: {lost}; {kept} rows are kept\n", shown::path(&args.file)));
     }
     Ok(Exit::Done)
 }

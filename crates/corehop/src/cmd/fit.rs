@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use corehop_core::model::estimator::Estimator;
 use corehop_core::report::costs;
+use corehop_core::shown;
 
 use crate::exit::{Exit, Failure};
 use crate::host_costs::Keeping;
@@ -58,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let kept = keeping.map(|keeping| keeping.keep(model.clone())).transpose()?;
     print(&if args.json { model.to_json() } else { costs::fitted(&model) })?;
     if let Some(path) = kept.filter(|_| !args.json) {
-        print(&format!("kept as the costs of this host: {}\n", path.display()))?;
+        print(&format!("kept as the costs of this host: {}\n", shown::path(&path)))?;
     }
     Ok(Exit::Done)
 }

@@ -13,7 +13,7 @@ use corehop_core::workload::switching::SwitchMechanism;
 use corehop_linux::offload::{CALLS, Call, Decision, Offload, OffloadError, Wishes};
 
 use crate::exit::{Exit, Failure};
-use crate::output::{Force, OutputFile, print};
+use crate::output::{Force, OutputFile, print, say};
 
 /// Run a program whose system calls are made on other cores, and say what that brought.
 ///
@@ -182,11 +182,6 @@ fn simulate(args: &Args, platform: &str) -> Result<Exit, Failure> {
         print(&simulated::text(&answer))?;
     }
     Ok(Exit::Done)
-}
-
-#[expect(clippy::print_stderr, reason = "the program's output is its own")]
-fn say(text: &str) {
-    eprint!("{text}");
 }
 
 impl Args {

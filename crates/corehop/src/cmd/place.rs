@@ -159,15 +159,18 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         moves: settings.may_move || args.start.is_some(),
         to_stderr: args.json,
     };
+    // A second placer with this log is refused before its program starts.
+    let file = output.map(|output| output.grow()).transpose()?;
     // A program that was started gets the signal as well, and is waited for; threads are back before that.
     let _spared = (!args.program.is_empty()).then(interrupt::spare);
     let mut host = PlacingHost::begin(&targets, wishes)?;
     // Not before: a command that is refused leaves the file as it is.
     let head = Head::new(settings, &terrain, &names, host.sources(), args.start.clone());
-    let mut log = Log::begin(head, output)?;
-    let ended = place(args, &mut host, Placer::new(settings, terrain).with_gain(gain), &mut log);
+    let placer = Placer::new(settings, terrain).with_gain(gain);
+    let ended = Log::begin(head, file)
+        .and_then(|mut log| Ok((place(args, &mut host, placer, &mut log)?, log)));
     // A command goes on without being placed until it ends by itself.
-    let ended = ended.inspect_err(|_| {
+    let (ended, mut log) = ended.inspect_err(|_| {
         host.end();
     })?;
     log.end(host.from_interrupts())?;

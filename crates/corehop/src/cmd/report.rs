@@ -176,18 +176,16 @@ fn text(data: &ReportData, whole: bool) -> String {
         + &screen::ending(data, output::width())
 }
 
-#[expect(clippy::print_stderr, reason = "what the table leaves out is said beside it")]
 fn print_csv(summaries: &[CellSummary]) -> Result<(), Failure> {
     let table::Joinable { chosen, left_out } = table::joinable(summaries);
     let count: usize = left_out.iter().map(|(_, count)| count).sum();
     if count > 0 {
-        eprintln!(
+        let left_out = left_out.iter().map(|(what, count)| format!("  {count} with {what}\n"));
+        output::say(&format!(
             "corehop: {count} cells are left out, which differ from others in what these columns \
-             cannot tell; --only COLUMN=VALUE prints them, --table json has all:"
-        );
-        for (what, count) in left_out {
-            eprintln!("  {count} with {what}");
-        }
+             cannot tell; --only COLUMN=VALUE prints them, --table json has all:\n{}",
+            left_out.collect::<String>()
+        ));
     }
     output::print(&table::csv(&chosen))
 }

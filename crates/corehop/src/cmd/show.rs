@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use corehop_core::decision::placer::log::PlacementLog;
 use corehop_core::model::estimator::Estimator;
 use corehop_core::report::{listing, placement};
+use corehop_core::shown;
 use corehop_core::study::StudyCounts;
 
 use super::study;
@@ -60,7 +61,7 @@ fn plan(path: &Path) -> Result<Exit, Failure> {
         let sentence = format!(
             "{}: the plan was too large to store; `{} --dry-run` with seed {} makes it again \
              (digest {})",
-            path.display(),
+            shown::path(path),
             provenance.command.join(" "),
             provenance.seed,
             provenance.plan_digest
@@ -111,7 +112,7 @@ fn rows(path: &Path, count: usize) -> Result<Exit, Failure> {
     let mut reader = input::open(path)?;
     let mut left = count;
     while left > 0 {
-        let named = |error| Failure::from(error).context(path.display().to_string());
+        let named = |error| Failure::from(error).context(shown::path(path));
         let Some(batch) = reader.next_batch().map_err(named)? else { break };
         let some = batch.slice(0, left.min(batch.num_rows()));
         left -= some.num_rows();

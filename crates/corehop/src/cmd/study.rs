@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use corehop_core::model::costs::Selected;
 use corehop_core::report::study::{page, picture};
+use corehop_core::shown;
 use corehop_core::study::cost::CostStudy;
 use corehop_core::study::{
     Crossing, Preferable, Progress, Reach, Reading, Shard, Sizes, Stopped, Study, StudyCounts,
@@ -18,7 +19,7 @@ use super::costs::CostArgs;
 use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{Force, OutputFile, Page, Paint, print};
+use crate::output::{Force, OutputFile, Page, Paint, print, say};
 
 mod preemption;
 
@@ -66,7 +67,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[expect(clippy::print_stderr, reason = "how sets were drawn is said beside what they came to")]
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(study) = args.what.as_deref().map(of_costs).transpose()?.flatten() {
         return preemption::run(args, study);
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let [output, page_file, picture_file] = outputs(args)?;
     let outcome = outcome(args)?;
     for warning in outcome.study.warnings() {
-        eprintln!("corehop: {warning}");
+        say(&format!("corehop: {warning}\n"));
     }
     if let Some(file) = output {
         file.fill(|out| outcome.write(out))?;
@@ -123,7 +123,7 @@ fn outcome(args: &Args) -> Result<StudyCounts, Failure> {
         if args.sets.is_some() || args.seed.is_some() || args.shard.is_some() {
             let why = format!(
                 "{}: this file has the counts already; --sets, --seed and --shard apply to a study",
-                what.display()
+                shown::path(what)
             );
             return Err(Failure::says(Exit::Usage, why));
         }
@@ -169,7 +169,7 @@ fn of_costs(path: &Path) -> Result<Option<CostStudy>, Failure> {
 fn description(path: &Path) -> Result<(String, String), Failure> {
     let inside = path.join("study.toml");
     let file = if path.is_dir() { inside.as_path() } else { path };
-    let named = file.display().to_string();
+    let named = shown::path(file);
     Ok((named, input::text(file)?))
 }
 

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{Force, OutputFile, print};
+use crate::output::{self, Force, OutputFile, print};
 
 /// Rerun published experiments on the simulated machine, and report its error.
 ///
@@ -99,8 +99,7 @@ fn draw(args: &Args, all: &[Dots]) -> Result<(), Failure> {
         OutputFile::new(path, &[], args.force)?.write(validation::page(args.seed, all))?;
     }
     let Some(folder) = &args.svg else { return Ok(()) };
-    std::fs::create_dir_all(folder)
-        .map_err(|error| Failure::new(Exit::Failed, error).context(folder.display().to_string()))?;
+    output::file::folder(folder)?;
     for dots in all {
         let path = folder.join(format!("{}.svg", dots.id));
         OutputFile::new(&path, &[], args.force)?.write(drawing(dots))?;

@@ -4,12 +4,18 @@
 //! The contents go to a file of a random name in the target's folder, which is created exclusively, so
 //! that no planted link is followed. It is synced, renamed to the target, and the folder is synced. No
 //! input and no existing file is ever overwritten, unless `--force` allows the latter.
+//!
+//! A [`Growing`] file has its name from its first byte on, and is locked for as long as it is written. A second writer of
+//! that name is refused, even with `--force`. The test `homes` of the core refuses every other way of making files.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use corehop_core::shown;
+use corehop_linux::flock::{Locking, try_lock};
+use corehop_linux::proc::flock_owner;
 use corehop_linux::supervisor::interrupt;
 use tempfile::NamedTempFile;
 
@@ -40,7 +46,7 @@ impl OutputFile {
     /// does not exist; exit 6 if the system does not create a file there.
     pub(crate) fn new(path: &Path, others: &[&Path], force: Force) -> Result<Self, Failure> {
         let named =
-            |what: &str| Err(Failure::says(Exit::Usage, format!("{}: {what}", path.display())));
+            |what: &str| Err(Failure::says(Exit::Usage, format!("{}: {what}", shown::path(path))));
         if others.iter().any(|other| are_same(path, other)) {
             return named("this command reads or writes this file already: name another");
         }
@@ -75,7 +81,7 @@ impl OutputFile {
     }
 
     fn unwritten(&self, error: impl Into<anyhow::Error>) -> Failure {
-        Failure::new(Exit::Failed, error).context(format!("writing {}", self.path.display()))
+        Failure::new(Exit::Failed, error).context(format!("writing {}", shown::path(&self.path)))
     }
 
     /// The same for a file that cannot be a device or a pipe.
@@ -85,7 +91,7 @@ impl OutputFile {
     pub(crate) fn ordinary(path: &Path, others: &[&Path], force: Force) -> Result<Self, Failure> {
         let file = Self::new(path, others, force)?;
         if file.is_stream {
-            let what = format!("{}: this is not an ordinary file: use --stream", path.display());
+            let what = format!("{}: this is not an ordinary file: use --stream", shown::path(path));
             return Err(Failure::says(Exit::Usage, what));
         }
         Ok(file)
@@ -144,32 +150,188 @@ impl OutputFile {
         fill: impl FnOnce(&mut File) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         if self.is_stream {
-            let file = File::options().write(true).open(&self.path);
+            let file = open_stream(&self.path);
             return fill(&mut file.map_err(|error| self.unwritten(error))?);
         }
         let mut file = beside(&self.path).map_err(|error| self.unwritten(error))?;
         fill(file.as_file_mut())?;
-        self.place(file).map_err(|error| self.unwritten(error))
+        let earlier = self.earlier()?;
+        file.as_file().sync_all().map_err(|error| self.unwritten(error))?;
+        place(file, &self.path, earlier).map_err(|error| self.unwritten(error)).map(drop)
     }
 
-    /// Puts a complete file in its place.
-    fn place(&self, file: NamedTempFile) -> io::Result<()> {
-        file.as_file().sync_all()?;
-        let replaces = self.force || fs::metadata(&self.path).is_ok_and(|about| about.len() == 0);
-        if replaces {
-            file.persist(&self.path)?;
-        } else {
-            file.persist_noclobber(&self.path)?;
+    /// Begins a file that grows: a second writer of the same name is refused here. The file has no name until
+    /// [`Growing::place`].
+    ///
+    /// # Errors
+    /// Exit 2 where another run writes the file, exit 6 where the file cannot be made.
+    pub(crate) fn grow(&self) -> Result<Growing, Failure> {
+        let path = self.path.clone();
+        if self.is_stream {
+            let file = open_stream(&path).map_err(|error| failed("opening", &path, error))?;
+            return Ok(Growing { path, earlier: None, state: State::Placed(file) });
         }
-        sync_folder(&self.path)
+        Growing::begin(&path, self.earlier()?)
     }
+
+    /// The file that this one may replace, locked, so that no other run replaces or writes it meanwhile. None if there is none,
+    /// or if nothing may be replaced.
+    fn earlier(&self) -> Result<Option<File>, Failure> {
+        let replaces = |about: Metadata| about.is_file() && (self.force || about.len() == 0);
+        if fs::symlink_metadata(&self.path).is_ok_and(replaces) {
+            hold(&self.path)
+        } else {
+            Ok(None)
+        }
+    }
+}
+
+/// A file that is locked for as long as it is written, and that has its name while it grows.
+#[derive(Debug)]
+pub(crate) struct Growing {
+    path: PathBuf,
+    /// The file to replace, locked; without one nothing is replaced.
+    earlier: Option<File>,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Without its name. It is removed when it is dropped.
+    Beside(NamedTempFile),
+    Placed(File),
+}
+
+impl Growing {
+    /// A file that will be at `path`, in place of `earlier`, or where nothing is.
+    ///
+    /// # Errors
+    /// Exit 6.
+    pub(crate) fn begin(path: &Path, earlier: Option<File>) -> Result<Self, Failure> {
+        let file = beside(path).map_err(|error| failed("creating", path, error))?;
+        lock(file.as_file(), path)?;
+        Ok(Self { path: path.to_owned(), earlier, state: State::Beside(file) })
+    }
+
+    /// Gives the file its name. It stays locked until it is dropped.
+    ///
+    /// # Errors
+    /// Exit 2 if a file of this name is there that may not be replaced, exit 6 for the system's errors.
+    pub(crate) fn place(self) -> Result<Self, Failure> {
+        let Self { path, earlier, state } = self;
+        let file = match state {
+            State::Placed(file) => file,
+            State::Beside(file) => match place(file, &path, earlier) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    let what = "this file was made just now by another: name another";
+                    return Err(Failure::says(
+                        Exit::Usage,
+                        format!("{}: {what}", shown::path(&path)),
+                    ));
+                }
+                placed => placed.map_err(|error| failed("placing", &path, error))?,
+            },
+        };
+        Ok(Self { path, earlier: None, state: State::Placed(file) })
+    }
+
+    /// The file.
+    pub(crate) fn file(&self) -> &File {
+        match &self.state {
+            State::Beside(file) => file.as_file(),
+            State::Placed(file) => file,
+        }
+    }
+}
+
+impl Write for Growing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file().flush()
+    }
+}
+
+/// Puts a file in its place, on the disk: over `earlier`, or where nothing is.
+fn place(file: NamedTempFile, path: &Path, earlier: Option<File>) -> io::Result<File> {
+    let file = match &earlier {
+        Some(_) => file.persist(path)?,
+        None => file.persist_noclobber(path)?,
+    };
+    sync_folder(path)?;
+    Ok(file)
+}
+
+/// Makes a folder, and the folders above it.
+///
+/// # Errors
+/// Exit 6.
+pub(crate) fn folder(path: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(path).map_err(|error| failed("creating", path, error))
+}
+
+/// The ordinary file at `path`, locked against every other writer, or none if there is none.
+///
+/// # Errors
+/// Exit 2 where another run writes the file, exit 6 for the system's errors.
+fn hold(path: &Path) -> Result<Option<File>, Failure> {
+    let unfollowed = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = match File::options().read(true).custom_flags(unfollowed).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed("opening", path, error)),
+    };
+    lock(&file, path)?;
+    // The owner of the lock may have replaced the file meanwhile.
+    let is_there = match (file.metadata(), fs::symlink_metadata(path)) {
+        (Ok(held), Ok(there)) => (held.dev(), held.ino()) == (there.dev(), there.ino()),
+        _ => false,
+    };
+    if is_there { Ok(Some(file)) } else { Err(busy(path, None)) }
+}
+
+/// Locks a file for as long as it is open: a run owns its output.
+///
+/// # Errors
+/// Exit 2 where another run writes the file, exit 6 for the system's errors.
+pub(crate) fn lock(file: &File, path: &Path) -> Result<(), Failure> {
+    match try_lock(file) {
+        Locking::Busy => Err(busy(path, flock_owner(file))),
+        // Without locks two runs at once are not noticed. A stream that stayed behind, empty, would block the next run.
+        Locking::Held | Locking::Refused(_) => Ok(()),
+    }
+}
+
+fn busy(path: &Path, owner: Option<u32>) -> Failure {
+    let owner = owner.map_or_else(String::new, |pid| format!(", process {pid}"));
+    let what = format!(
+        "{} is being written by another run{owner}: wait for its end, or name another file",
+        shown::path(path)
+    );
+    Failure::says(Exit::Usage, what)
+}
+
+/// A step that the host failed in.
+pub(crate) fn failed(doing: &str, path: &Path, error: io::Error) -> Failure {
+    Failure::new(Exit::Failed, error).context(format!("{doing} {}", shown::path(path)))
+}
+
+/// Opens a device or a pipe. An ordinary file that has taken its name meanwhile is not written.
+fn open_stream(path: &Path) -> io::Result<File> {
+    let file = File::options().write(true).open(path)?;
+    if file.metadata()?.is_file() {
+        return Err(io::Error::other("this was a device or a pipe, and is an ordinary file now"));
+    }
+    Ok(file)
 }
 
 /// A file of a random name in the folder of `path`, removed when it is dropped, and when a signal ends the program.
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn beside(path: &Path) -> io::Result<NamedTempFile> {
+fn beside(path: &Path) -> io::Result<NamedTempFile> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let file = tempfile::Builder::new()
         .prefix(&format!(".{name}."))
@@ -184,7 +346,7 @@ pub(crate) fn beside(path: &Path) -> io::Result<NamedTempFile> {
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
+fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder_of(path))?.sync_all()
 }
 
@@ -277,5 +439,88 @@ mod tests {
         assert!(format!("{:?}", failed.unwrap_err()).contains("No space"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "before");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    fn begun(path: &Path, force: Force) -> Result<Growing, Failure> {
+        OutputFile::new(path, &[], force)?.grow()
+    }
+
+    #[test]
+    fn a_growing_file_has_its_name_and_a_second_writer_is_refused_with_the_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let unplaced = begun(&path, KEEP).unwrap();
+        assert!(!path.exists(), "a command that is refused leaves no file");
+        let mut log = unplaced.place().unwrap();
+        // Still empty: the lock alone tells that the file is being written.
+        let busy = format!("{:?}", begun(&path, KEEP).unwrap_err());
+        assert!(busy.contains("another run"), "{busy}");
+        log.write_all(b"first\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "first\n");
+        for write in [
+            begun(&path, OVERWRITE).map(drop),
+            OutputFile::new(&path, &[], OVERWRITE).unwrap().write("a page"),
+        ] {
+            let busy = format!("{:?}", write.unwrap_err());
+            assert!(busy.contains(&format!("process {}", std::process::id())), "{busy}");
+        }
+        log.write_all(b"second\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "first\nsecond\n");
+        drop(log);
+        assert!(refused(&path, &[], KEEP).contains("--force"));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
+    }
+
+    #[test]
+    fn a_growing_file_that_replaces_another_is_a_new_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("log"), folder.path().join("other"));
+        fs::write(&path, "before").unwrap();
+        fs::hard_link(&path, &other).unwrap();
+        let mut log = begun(&path, OVERWRITE).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "before", "not before it is placed");
+        // Two that replace the same file do not both win.
+        assert!(begun(&path, OVERWRITE).is_err());
+        log = log.place().unwrap();
+        log.write_all(b"after").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "after");
+        assert_eq!(fs::read_to_string(&other).unwrap(), "before");
+    }
+
+    #[test]
+    fn a_link_or_a_file_that_comes_after_the_check_is_neither_followed_nor_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let (secret, path) = (folder.path().join("secret"), folder.path().join("log"));
+        fs::write(&secret, "secret").unwrap();
+        for force in [KEEP, OVERWRITE] {
+            let checked = OutputFile::new(&path, &[], force).unwrap();
+            std::os::unix::fs::symlink(&secret, &path).unwrap();
+            assert!(checked.grow().and_then(Growing::place).is_err());
+            fs::remove_file(&path).unwrap();
+            let begun = OutputFile::new(&path, &[], force).unwrap().grow().unwrap();
+            std::os::unix::fs::symlink(&secret, &path).unwrap();
+            assert!(begun.place().is_err());
+            fs::remove_file(&path).unwrap();
+            let begun = OutputFile::new(&path, &[], force).unwrap().grow().unwrap();
+            fs::write(&path, "another's").unwrap();
+            assert!(begun.place().is_err());
+            assert_eq!(fs::read_to_string(&path).unwrap(), "another's");
+            fs::remove_file(&path).unwrap();
+        }
+        assert_eq!(fs::read_to_string(&secret).unwrap(), "secret");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
+    }
+
+    #[test]
+    fn a_device_that_has_become_a_file_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("stream");
+        std::os::unix::fs::symlink("/dev/null", &path).unwrap();
+        let checked = OutputFile::new(&path, &[], KEEP).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "root's").unwrap();
+        assert!(checked.write("mine").is_err());
+        assert!(checked.grow().is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "root's");
     }
 }

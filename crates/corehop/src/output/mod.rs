@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The output of a verb on standard output.
+//! The output of a verb: the one way of text to stdout and to stderr.
+//!
+//! Names of threads, programs and files are in both, and any user may choose such a name. So control characters are shown,
+//! and the terminal obeys none but the colours of [`Page::paint`] and of clap. What cannot be written to stderr is lost, and
+//! nothing else is: the verb goes on, and its exit code is the same.
 
+use std::borrow::Cow;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::sync::LazyLock;
+
+use corehop_core::shown;
 
 pub(crate) mod file;
 
@@ -9,16 +18,67 @@ pub(crate) use file::{Force, OutputFile};
 
 use crate::exit::{Exit, Failure};
 
-/// Says something on stderr that is no error.
-#[expect(clippy::print_stderr, reason = "stdout is the answer's, or the program's own")]
+/// Says `text` on stderr. Where stderr takes no text, the text is lost.
+pub(crate) fn say(text: &str) {
+    let _lost = std::io::stderr().write_all(visible(text).as_bytes());
+}
+
+/// Says on stderr a line that is no error.
 pub(crate) fn note(text: &str) {
-    eprintln!("note: {text}");
+    say(&format!("note: {text}\n"));
+}
+
+/// Shows the messages of panics like all text: a message can hold a name.
+pub(crate) fn show_panics() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let text = panic.to_string();
+        match shown::lines(&text) {
+            Cow::Borrowed(_) => usual(panic),
+            Cow::Owned(text) => say(&format!("{text}\n")),
+        }
+    }));
+}
+
+/// The beginning of an escape sequence of corehop's own. Nothing from outside can hold its number, which is random.
+static OWN_ESCAPE: LazyLock<String> =
+    LazyLock::new(|| format!("\x1b[{:016x};", RandomState::new().hash_one(())));
+
+/// `text` for a terminal: its own colours, and escapes for all other control characters.
+fn visible(text: &str) -> Cow<'_, str> {
+    let mut parts = text.split(OWN_ESCAPE.as_str());
+    let first = shown::lines(parts.next().unwrap_or_default());
+    parts.fold(first, |before, part| {
+        let (colour, rest) = part.split_once('m').unwrap_or(("0", part));
+        format!("{before}\x1b[{colour}m{}", shown::lines(rest)).into()
+    })
+}
+
+/// The text of clap, a help or an error, on the stream that it belongs to. An error repeats `words`, and has no colours if
+/// these could be taken for some.
+pub(crate) fn of_clap(error: &clap::Error, words: &[std::ffi::OsString]) -> Result<Exit, Failure> {
+    let plain = words.iter().any(|word| word.as_encoded_bytes().contains(&0x1b));
+    let is_terminal = if error.use_stderr() {
+        std::io::stderr().is_terminal()
+    } else {
+        std::io::stdout().is_terminal()
+    };
+    let text = if plain || !(is_terminal && wants_colours()) {
+        error.render().to_string()
+    } else {
+        error.render().ansi().to_string().replace("\x1b[", &OWN_ESCAPE)
+    };
+    if error.use_stderr() {
+        say(&text);
+        return Ok(Exit::Usage);
+    }
+    print(&text).map(|()| Exit::Done)
 }
 
 /// Prints `text`. A reader that has seen enough and went away (`| head`) is no error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(visible(text).as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::new(Exit::Failed, error).context("standard output"))
         }
@@ -64,6 +124,13 @@ impl Paint {
     }
 }
 
+/// Whether a terminal is to show colours.
+fn wants_colours() -> bool {
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    !dumb && !set("NO_COLOR")
+}
+
 /// Shorter lines cannot be set, longer ones are hard to read.
 const WIDTHS: (usize, usize) = (40, 100);
 
@@ -71,16 +138,17 @@ impl Page {
     /// The page that stdout is. No colours where it is not a terminal, where `NO_COLOR` is set
     /// (no-color.org), and on a terminal that calls itself dumb.
     pub(crate) fn of_stdout() -> Self {
-        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        let is_terminal = std::io::stdout().is_terminal();
-        let colours = is_terminal && !dumb && !set("NO_COLOR");
+        let colours = std::io::stdout().is_terminal() && wants_colours();
         Self { width: width().clamp(WIDTHS.0, WIDTHS.1), colours }
     }
 
     /// `text` in a colour, where colours are wanted.
     pub(crate) fn paint(self, text: &str, paint: Paint) -> String {
-        if self.colours { format!("\x1b[{}m{text}\x1b[0m", paint.code()) } else { text.to_owned() }
+        if !self.colours {
+            return text.to_owned();
+        }
+        let own = OWN_ESCAPE.as_str();
+        format!("{own}{}m{text}{own}0m", paint.code())
     }
 
     /// `text` broken into lines that fit beside `indent` columns; lines after the first begin with
@@ -121,6 +189,19 @@ mod tests {
         let plain = Page { width: 80, colours: false };
         assert_eq!(plain.paint("x", Paint::Red), "x");
         let coloured = Page { colours: true, ..plain };
-        assert_eq!(coloured.paint("x", Paint::Red), "\x1b[1;31mx\x1b[0m");
+        assert_eq!(visible(&coloured.paint("x", Paint::Red)), "\x1b[1;31mx\x1b[0m");
+    }
+
+    #[test]
+    fn a_name_paints_nothing_and_what_is_painted_around_it_stays() {
+        let page = Page { width: 80, colours: true };
+        let name = "\x1b[1;31mx\x1b]0;owned\x07\u{9b}2J\u{202e}";
+        let painted = page.paint(name, Paint::Bold);
+        let shown = r"\x1b[1;31mx\x1b]0;owned\x07\u009b2J\u202e";
+        assert_eq!(
+            visible(&format!("{name}\n{painted}\n")),
+            format!("{shown}\n\x1b[1m{shown}\x1b[0m\n")
+        );
+        assert_eq!(visible("own lines\n\tstay\n"), "own lines\n\tstay\n");
     }
 }

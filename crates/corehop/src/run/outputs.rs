@@ -9,15 +9,13 @@ use std::path::{Path, PathBuf};
 use corehop_core::machine::SinkError;
 use corehop_core::platform::Platform;
 use corehop_core::samples::{FileError, Part, Provenance, Reader, RowKind, Rows, write_parquet};
-use corehop_linux::flock::{Locking, try_lock};
-use corehop_linux::proc::flock_owner;
-
-use tempfile::NamedTempFile;
+use corehop_core::shown;
 
 use super::Destination;
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{self, Force, OutputFile};
+use crate::output::file::{Growing, failed, lock};
+use crate::output::{Force, OutputFile};
 
 /// The rows of a run being written: a file for each kind.
 pub(super) struct Outputs {
@@ -94,7 +92,7 @@ impl Outputs {
         }
         for output in &mut self.outputs {
             output.part.append(rows).map_err(|error| {
-                let stream = output.place.as_ref().map(|place| place.stream.display().to_string());
+                let stream = output.place.as_ref().map(|place| shown::path(&place.stream));
                 format!("{}: {error}", stream.as_deref().unwrap_or("standard output"))
             })?;
         }
@@ -132,7 +130,7 @@ struct Output {
 struct Place {
     file: OutputFile,
     stream: PathBuf,
-    _lock: File,
+    _lock: Growing,
 }
 
 impl Output {
@@ -167,19 +165,15 @@ impl Output {
         let earlier = if resume { Some(Earlier::find(path, &stream)?) } else { None };
         let rows = earlier.as_ref().map(|earlier| earlier.rows(kind, provenance)).transpose();
         let rows =
-            rows.map_err(|failure| failure.context(format!("resuming {}", path.display())))?;
+            rows.map_err(|failure| failure.context(format!("resuming {}", shown::path(path))))?;
         let rows = rows.unwrap_or_default();
-        let lock = match earlier {
-            None => create(&stream)?,
-            Some(_) => replacement(&stream)?,
-        };
-        let is_fresh = matches!(lock, Stream::InPlace(_));
-        let begun = begin_stream(lock, &stream, kind, provenance, &rows);
-        if begun.is_err() && is_fresh {
-            // It holds nothing, and would only look like an interrupted run.
-            let _ = fs::remove_file(&stream);
+        if earlier.is_none() {
+            refuse_existing(&stream)?;
         }
-        let (part, lock) = begun?;
+        let replaced = earlier.as_ref().map(|earlier| earlier.file.try_clone()).transpose();
+        let replaced = replaced.map_err(|error| failed("resuming", path, error))?;
+        let lock = Growing::begin(&stream, replaced)?;
+        let (part, lock) = begin_stream(lock, &stream, kind, provenance, &rows)?;
         if let Some(earlier) = earlier.filter(|earlier| earlier.path == beside(path, "earlier")) {
             // An older corehop left it; the stream has its rows now, and is read before it.
             let _ = fs::remove_file(earlier.path);
@@ -211,7 +205,7 @@ impl Output {
             write_parquet(&mut rows, provenance, out, finish).map(|_| ())
         };
         file.fill(convert).map_err(|failure| {
-            failure.context(format!("{} keeps every sample", stream.display()))
+            failure.context(format!("{} keeps every sample", shown::path(&stream)))
         })?;
         // The result is complete: what is left of the stream would only look like an interrupted run.
         remove(&stream)?;
@@ -246,100 +240,37 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// The locked file of a fresh stream. That of an interrupted run is not overwritten.
-fn create(stream: &Path) -> Result<Stream, Failure> {
-    match File::options().write(true).create_new(true).open(stream) {
-        Ok(file) => {
-            lock(&file, stream)?;
-            Ok(Stream::InPlace(file))
-        }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            if let Ok(file) = File::open(stream) {
-                lock(&file, stream)?;
-            }
-            let what = format!(
-                "{} belongs to an interrupted run: continue it with --resume, read it with `corehop show`, or remove it",
-                stream.display()
-            );
-            Err(Failure::says(Exit::Usage, what))
-        }
-        Err(error) => Err(failed("creating", stream, error)),
+/// Refuses the stream of an interrupted run, or of one that is under way.
+fn refuse_existing(stream: &Path) -> Result<(), Failure> {
+    let Ok(about) = fs::symlink_metadata(stream) else { return Ok(()) };
+    if about.is_file()
+        && let Ok(file) = File::open(stream)
+    {
+        lock(&file, stream)?;
     }
-}
-
-/// The locked file of a resumed stream, which takes the place of the earlier one when it has its rows.
-fn replacement(stream: &Path) -> Result<Stream, Failure> {
-    let file = output::file::beside(stream).map_err(|error| failed("creating", stream, error))?;
-    lock(file.as_file(), stream)?;
-    Ok(Stream::Replacement(file))
-}
-
-/// The file of a stream, before it has its rows.
-enum Stream {
-    InPlace(File),
-    Replacement(NamedTempFile),
-}
-
-impl Stream {
-    /// Another handle of the file.
-    fn handle(&self, stream: &Path) -> Result<File, Failure> {
-        let handle = match self {
-            Self::InPlace(file) => file.try_clone(),
-            Self::Replacement(file) => file.as_file().try_clone(),
-        };
-        handle.map_err(|error| failed("writing", stream, error))
-    }
-
-    /// Puts the file in its place, on the disk. It stays locked.
-    fn place(self, stream: &Path) -> Result<File, Failure> {
-        let place = || -> io::Result<File> {
-            let file = match self {
-                Self::InPlace(file) => file,
-                Self::Replacement(file) => {
-                    file.as_file().sync_all()?;
-                    file.persist(stream)?
-                }
-            };
-            output::file::sync_folder(stream)?;
-            Ok(file)
-        };
-        place().map_err(|error| failed("placing", stream, error))
-    }
+    let what = format!(
+        "{} belongs to an interrupted run: continue it with --resume, read it with `corehop show`, or remove it",
+        shown::path(stream)
+    );
+    Err(Failure::says(Exit::Usage, what))
 }
 
 /// Writes the head of a stream and the rows it continues, and puts the file in its place.
 fn begin_stream(
-    file: Stream,
+    file: Growing,
     stream: &Path,
     kind: RowKind,
     provenance: &Provenance,
     rows: &Rows,
-) -> Result<(Part<Box<dyn Write>>, File), Failure> {
-    let out = Box::new(BufWriter::new(file.handle(stream)?)) as Box<dyn Write>;
-    let written =
-        |error: FileError| Failure::from(error).context(format!("writing {}", stream.display()));
+) -> Result<(Part<Box<dyn Write>>, Growing), Failure> {
+    let handle = file.file().try_clone().map_err(|error| failed("writing", stream, error))?;
+    let out = Box::new(BufWriter::new(handle)) as Box<dyn Write>;
+    let written = |error: FileError| written(stream, error);
     let mut part = Part::begin(out, kind, provenance).map_err(written)?;
     part.append(rows).map_err(written)?;
-    Ok((part, file.place(stream)?))
-}
-
-/// Locks the file of a stream for as long as it is open: a run owns its output.
-fn lock(file: &File, stream: &Path) -> Result<(), Failure> {
-    match try_lock(file) {
-        Locking::Held => Ok(()),
-        Locking::Busy => {
-            let owner = flock_owner(file);
-            let owner = owner.map_or_else(String::new, |pid| format!(", process {pid}"));
-            let what = format!(
-                "{} is being written by another run{owner}: wait for its end, or name another file",
-                stream.display()
-            );
-            Err(Failure::says(Exit::Usage, what))
-        }
-        // Without locks two runs that resume at once are not noticed. A stream that stayed behind, empty, would block the
-        // next run.
-        Locking::Refused(_) => Ok(()),
-    }
+    // The rows of an earlier run are on the disk before they take the place of the earlier file.
+    file.file().sync_all().map_err(|error| failed("writing", stream, error))?;
+    Ok((part, file.place()?))
 }
 
 /// The rows of the run to resume: its stream, or its result.
@@ -356,8 +287,8 @@ impl Earlier {
         let Some(found) = found else {
             let what = format!(
                 "--resume: there is nothing to resume, neither {} nor {}; leave out --resume",
-                stream.display(),
-                path.display()
+                shown::path(stream),
+                shown::path(path)
             );
             return Err(Failure::says(Exit::Usage, what));
         };
@@ -367,7 +298,7 @@ impl Earlier {
         // The owner of the lock may have replaced the file meanwhile.
         let now = fs::metadata(found).map_err(named)?;
         if file.metadata().map_err(named)?.ino() != now.ino() {
-            let what = format!("{} is being written by another run", found.display());
+            let what = format!("{} is being written by another run", shown::path(found));
             return Err(Failure::says(Exit::Usage, what));
         }
         Ok(Self { path: found.to_owned(), file })
@@ -384,12 +315,7 @@ fn remove(path: &Path) -> Result<(), Failure> {
 }
 
 fn written(stream: &Path, error: FileError) -> Failure {
-    Failure::from(error).context(format!("writing {}", stream.display()))
-}
-
-/// A step that the host failed in.
-fn failed(doing: &str, path: &Path, error: io::Error) -> Failure {
-    Failure::new(Exit::Failed, error).context(format!("{doing} {}", path.display()))
+    Failure::from(error).context(format!("writing {}", shown::path(stream)))
 }
 
 /// The machine that a run was on: its id; what else is known of it may be told otherwise each time.

@@ -8,9 +8,12 @@ use std::time::{Duration, Instant};
 use corehop_core::campaign::forecast::{Forecast, Outlook, Unfinished};
 use corehop_core::campaign::sampling::{Campaign, CellProgress};
 use corehop_core::experiment::Unit;
+use corehop_core::shown;
 use corehop_core::units::Nanos;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use terminal_size::terminal_size_of;
+
+use crate::output::say;
 
 /// The interval at which the terminal is written to.
 const EVERY: Duration = Duration::from_millis(250);
@@ -67,10 +70,9 @@ impl Progress {
     }
 
     /// Says a line.
-    #[expect(clippy::print_stderr, reason = "progress goes to stderr")]
     pub(super) fn say(&self, line: &str) {
         if !self.quiet && std::io::stderr().is_terminal() {
-            eprintln!("corehop: {line}");
+            say(&format!("corehop: {line}\n"));
         }
     }
 
@@ -92,7 +94,6 @@ impl Progress {
     }
 
     /// The last word: what was asked for and is missing.
-    #[expect(clippy::print_stderr, reason = "progress goes to stderr")]
     pub(super) fn end(&self, campaign: &Campaign, stopped_by: Option<&str>) {
         if let Some(board) = &self.board {
             // A terminal that has gone away needs no cleaning.
@@ -104,13 +105,13 @@ impl Progress {
         let lacking: Vec<CellProgress> =
             campaign.progress().into_iter().filter(|cell| cell.valid < cell.asked).collect();
         if let Some(why) = stopped_by {
-            eprintln!("stopped by {why}: {} cells lack requested samples", lacking.len());
+            say(&format!("stopped by {why}: {} cells lack requested samples\n", lacking.len()));
         }
         let given_up = lacking.iter().filter(|cell| cell.given_up).count();
         if given_up > 0 {
-            eprintln!(
-                "{given_up} cells were abandoned: too many disturbed samples; `corehop show` lists the causes"
-            );
+            say(&format!(
+                "{given_up} cells were abandoned: too many disturbed samples; `corehop show` lists the causes\n"
+            ));
         }
     }
 }
@@ -185,7 +186,7 @@ fn style(bar_width: usize) -> ProgressStyle {
 
 /// A name in exactly so many columns.
 fn fitted(name: &str, width: usize) -> String {
-    format!("{:<width$}", cut(name, width))
+    format!("{:<width$}", cut(&shown::line(name), width))
 }
 
 /// A text in at most so many columns, with a mark where something was cut off.

@@ -15,6 +15,7 @@ use crate::bounds;
 use crate::host::{Activity, Counted, Evidence};
 use crate::model::contacts::{ContactGraph, Tie};
 use crate::model::misses::{self, Misses};
+use crate::shown;
 use crate::units::CpuList;
 
 /// The version of the lines.
@@ -219,7 +220,7 @@ impl Answer {
     /// The name of a thread, with its number.
     pub fn name(&self, tid: u32) -> String {
         let name = self.names.get(&tid).map_or("?", String::as_str);
-        format!("{name} ({tid})")
+        format!("{} ({tid})", shown::line(name))
     }
 }
 

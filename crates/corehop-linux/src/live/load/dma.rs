@@ -14,6 +14,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use corehop_core::shown;
 use corehop_core::units::{Bytes, Cpu};
 use corehop_core::workload::Page;
 
@@ -41,7 +42,7 @@ pub(crate) enum DmaError {
     #[error("no folder for temporary files takes direct input and output: {0}")]
     NoFolder(String),
     /// The file cannot be made.
-    #[error("the temporary file in {path} failed: {error}", path = folder.display())]
+    #[error("the temporary file in {path} failed: {error}", path = shown::path(folder))]
     File {
         /// Its folder.
         folder: PathBuf,
@@ -113,7 +114,7 @@ fn find_folder(candidates: &[PathBuf]) -> Result<PathBuf, DmaError> {
     for folder in candidates {
         match takes_direct(folder) {
             Ok(()) => return Ok(folder.clone()),
-            Err(why) => refusals.push(format!("{} ({why})", folder.display())),
+            Err(why) => refusals.push(format!("{} ({why})", shown::path(folder))),
         }
     }
     Err(DmaError::NoFolder(refusals.join(", ")))

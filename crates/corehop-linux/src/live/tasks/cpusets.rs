@@ -12,6 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use corehop_core::machine::MachineError;
+use corehop_core::shown;
 use corehop_core::units::{CpuList, Nanos};
 
 use crate::proc::{self, Mount};
@@ -121,7 +122,7 @@ impl Partitions {
     fn legacy(&mut self, root: &Path, clusters: &[CpuList]) -> Result<(), MachineError> {
         if let Some(other) = other_domain(root) {
             return Err(not_possible(
-                &format!("the cpuset {} balances its own CPUs", other.display()),
+                &format!("the cpuset {} balances its own CPUs", shown::path(&other)),
                 "end what uses it, or use --scheduler g-edf",
             ));
         }
@@ -286,7 +287,7 @@ fn of_file(file: &Path, error: &io::Error) -> MachineError {
             "another program may own these CPUs: end it, name others (--cpus), or run g-edf on all CPUs"
         }
     };
-    not_possible(&format!("{}: {error}", file.display()), remedy)
+    not_possible(&format!("{}: {error}", shown::path(file)), remedy)
 }
 
 fn of_guard(error: &SupervisorError) -> MachineError {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use corehop_core::experiment::{Draw, Tasks};
 use corehop_core::samples::TaskJobRecord;
+use corehop_core::shown;
 use corehop_core::units::CpuList;
 
 use super::super::calibrate::Calibration;
@@ -71,7 +72,7 @@ impl Recruit {
         let tid = current_tid();
         self.shared.peers[self.task].store(tid, Ordering::Release);
         if let Some(door) = &self.door {
-            let entering = |error| format!("{}: {error}", door.display());
+            let entering = |error| format!("{}: {error}", shown::path(door));
             Partitions::enter(door, tid).map_err(entering)?;
         }
         let allowed = match &self.cpus {

@@ -6,6 +6,7 @@ use std::path::Path;
 use corehop_core::model::costs::Selection;
 use corehop_core::report::limited::remedies;
 use corehop_core::sched::limited::remedy::Remedies;
+use corehop_core::shown;
 
 use super::Args;
 use crate::exit::{Exit, Failure};
@@ -25,7 +26,7 @@ pub(super) fn run(args: &Args, file: &Path, costs: &Path) -> Result<Exit, Failur
     let selected = source.selected(&wanted)?;
     let all = Remedies::of(&set, selected.costs.as_ref()).map_err(|error| {
         let exit = if error.field == "cpus" { Exit::Usage } else { Exit::Damaged };
-        Failure::new(exit, error).context(file.display().to_string())
+        Failure::new(exit, error).context(shown::path(file))
     })?;
     print(&if args.json { format!("{:#}\n", all.json()) } else { remedies(&set, &all) })?;
     Ok(if all.is_some() { Exit::Done } else { Exit::No })

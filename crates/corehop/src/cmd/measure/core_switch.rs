@@ -13,6 +13,7 @@ use super::on::LIVE;
 use super::plan::refused;
 use super::to::{Draws, Extent, Precise, To};
 use crate::exit::{Exit, Failure};
+use crate::output::say;
 
 /// The heading of these options in the help.
 const HEADING: &str = "Core switches";
@@ -107,11 +108,10 @@ impl Args {
 }
 
 /// Leaves out the mechanisms that this host does not have, and says why.
-#[expect(clippy::print_stderr, reason = "what is left out is said before the run")]
 fn leave_out(mechanisms: &mut Vec<SwitchMechanism>, impossible: &[(SwitchMechanism, String)]) {
     mechanisms.retain(|it| impossible.iter().all(|(known, _)| known != it));
     for (mechanism, why) in impossible {
-        eprintln!("{mechanism} is not measured: {why}");
+        say(&format!("{mechanism} is not measured: {why}\n"));
     }
 }
 

@@ -8,6 +8,7 @@ use corehop_core::workload::{Changing, Load, Polluter, Transfer};
 
 use super::super::quantities::{changing, polluter};
 use crate::exit::{Exit, Failure, refuse};
+use crate::output::say;
 
 /// An example command that most machines can run.
 const EXAMPLE_COMMAND: &str = "--command 'make -C /usr/src/linux -j1'";
@@ -103,14 +104,13 @@ impl LoadArgs {
     }
 
     /// Warns if a load of the preset is not measured.
-    #[expect(clippy::print_stderr, reason = "what is not done is said before anything is done")]
     pub(super) fn say_what_is_left_out(&self, preset: Preset) {
         let given = self.load.is_some() || self.command.is_some();
         if preset.has_realistic() && !given {
-            eprintln!(
+            say(&format!(
                 "corehop: the load `realistic` of the preset {preset} is left out: it needs a command, \
-                 for instance {EXAMPLE_COMMAND}"
-            );
+                 for instance {EXAMPLE_COMMAND}\n"
+            ));
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use corehop_core::experiment::Plan;
+use corehop_core::shown;
 use corehop_linux::live::Options;
 
 use super::partitioning::Sampled;
@@ -74,6 +75,6 @@ pub(super) fn refused(no_real_time: bool) -> Option<String> {
 
 fn read(path: &Path) -> Result<Plan, Failure> {
     let text = input::text(path)
-        .map_err(|failure| failure.context(format!("reading the plan {}", path.display())))?;
+        .map_err(|failure| failure.context(format!("reading the plan {}", shown::path(path))))?;
     Ok(Plan::from_json(&text)?)
 }

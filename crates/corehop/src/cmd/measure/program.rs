@@ -14,6 +14,7 @@ use corehop_core::platform::Platform;
 use corehop_core::report::observed::Trace;
 use corehop_core::report::{observed, observed_page, program_runs};
 use corehop_core::samples::{FileError, Reader, RecordedAbsence, Recording};
+use corehop_core::shown;
 use corehop_core::units::Bytes;
 use corehop_linux::live::{LiveMachine, Options};
 
@@ -27,7 +28,7 @@ use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::host_costs;
 use crate::input;
-use crate::output::{OutputFile, print};
+use crate::output::{OutputFile, print, say};
 use crate::run::{Ended, Run, of_arms};
 
 /// The background load of costs that were kept.
@@ -179,7 +180,7 @@ impl Args {
             Some(path) if path == Path::new("none") => none("--costs none was given".to_owned()),
             Some(path) => ChosenCosts {
                 source: Some(input::costs(path)?),
-                origin: format!("costs: {}", path.display()),
+                origin: format!("costs: {}", shown::path(path)),
             },
             None => match host_costs::kept(platform)? {
                 Some((costs, path)) => ChosenCosts {
@@ -187,7 +188,7 @@ impl Args {
                     origin: format!(
                         "costs: those of this host, measured {}, in {}",
                         costs.date,
-                        path.display()
+                        shown::path(&path)
                     ),
                 },
                 None => none(format!("none of this host are kept; {}", host_costs::REMEDY)),
@@ -268,10 +269,4 @@ fn write_trace(
         trace.take(&rows)?;
     }
     Ok(trace.end()?)
-}
-
-/// Says what was recorded. Standard output belongs to the program.
-#[expect(clippy::print_stderr, reason = "standard output belongs to the recorded program")]
-fn say(text: &str) {
-    eprint!("{text}");
 }

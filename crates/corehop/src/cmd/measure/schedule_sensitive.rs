@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use corehop_core::experiment::{Drawn, GivenTask, Length, Preset, Source, TaskSets, UnknownPreset};
 use corehop_core::platform::Platform;
+use corehop_core::shown;
 use corehop_core::units::{Bytes, CpuList, Nanos};
 use corehop_core::workload::placement::TaskPlacement;
 use corehop_core::workload::scheduler::{Order, Scheduler};
@@ -230,7 +231,7 @@ fn of_file(path: &Path, asked: &TaskSetRequest<'_>) -> Result<(Source, CpuList),
     if cpus.len() != count {
         let what = format!(
             "{} is for {count} CPUs, and there are {}: name {count} with --cpus, or change the file",
-            path.display(),
+            shown::path(path),
             cpus.len()
         );
         return Err(Failure::says(Exit::Usage, what));

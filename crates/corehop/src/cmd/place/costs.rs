@@ -5,6 +5,7 @@ use std::path::Path;
 
 use corehop_core::decision::move_cost::MoveCosts;
 use corehop_core::model::costs::Selection;
+use corehop_core::shown;
 
 use crate::exit::Failure;
 use crate::input;
@@ -21,7 +22,6 @@ pub(super) fn of_moves(path: Option<&Path>) -> Result<MoveCosts, Failure> {
     let source = input::costs(path)?;
     let load = source.loads().contains(&IDLE).then(|| IDLE.to_owned());
     let selected = source.selected(&Selection { load, ..Selection::default() });
-    let selected =
-        selected.map_err(|error| Failure::from(error).context(path.display().to_string()))?;
+    let selected = selected.map_err(|error| Failure::from(error).context(shown::path(path)))?;
     Ok(MoveCosts::of(selected.costs.as_ref(), None))
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use corehop_core::model::costs::Host;
 use corehop_core::model::machine_gain::MachineGain;
 use corehop_core::platform::Platform;
+use corehop_core::shown;
 use corehop_linux::live;
 
 use crate::exit::Failure;
@@ -26,7 +27,7 @@ pub(super) fn of_machine(
     if let Some(difference) = here.difference(&gain.host, "of the model") {
         note(&format!(
             "{}: the model is of another machine ({difference}): its gains may be wrong here; {}",
-            path.display(),
+            shown::path(path),
             gain.source()
         ));
     }

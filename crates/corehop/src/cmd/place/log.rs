@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The log of a placer under way, and the answer.
 
-use std::fs::File;
 use std::io::Write as _;
 
 use corehop_core::decision::placer::Action;
@@ -10,26 +9,26 @@ use corehop_core::host::{Activity, HostError};
 use corehop_core::report::placement;
 
 use crate::exit::{Exit, Failure};
-use crate::output::{OutputFile, note, print};
+use crate::output::file::Growing;
+use crate::output::{note, print, say};
 
 /// The log of a run.
 #[derive(Debug)]
 pub(super) struct Log {
     /// The file, line by line as things happen: what ends the placer does not take them away.
-    file: Option<File>,
+    file: Option<Growing>,
     /// The reason why the file ends before the placer does.
     torn: Option<std::io::Error>,
     answer: Answer,
 }
 
 impl Log {
-    /// The log's file begins with what the placer knows.
+    /// The log's file takes its name, and begins with what the placer knows.
     ///
     /// # Errors
     /// Exit 6 where it cannot be written.
-    pub(super) fn begin(head: Head, output: Option<OutputFile>) -> Result<Self, Failure> {
-        let file = output.map(OutputFile::into_path).map(File::create).transpose();
-        let file = file.map_err(unwritten)?;
+    pub(super) fn begin(head: Head, file: Option<Growing>) -> Result<Self, Failure> {
+        let file = file.map(Growing::place).transpose()?;
         let mut log = Self { file, torn: None, answer: Answer::new(&head) };
         log.take(&Line::Head(Box::new(head)))?;
         Ok(log)
@@ -80,9 +79,4 @@ impl Log {
 
 fn unwritten(error: std::io::Error) -> Failure {
     Failure::new(Exit::Failed, error).context("writing the log")
-}
-
-#[expect(clippy::print_stderr, reason = "stdout is the program's own")]
-fn say(text: &str) {
-    eprint!("{text}");
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use corehop_core::decision::placer::Action;
 use corehop_core::decision::placer::log::LogError;
 use corehop_core::decision::placer::replay::{Difference, Replay, ReplayError, replay};
+use corehop_core::shown;
 
 use super::{Args, gain};
 use crate::cmd::measure::on;
@@ -20,7 +21,7 @@ pub(super) fn run(args: &Args, log: &Path) -> Result<Exit, Failure> {
         Some(_) => gain::of_machine(args.model.as_deref(), &on::platform(on::LIVE)?)?,
         None => None,
     };
-    let name = log.display();
+    let name = shown::path(log);
     let done = replay(BufReader::new(input::file(log)?), gain).map_err(|error| {
         let unread = matches!(error, ReplayError::Log(LogError::Io(_)));
         let exit = if unread { Exit::Failed } else { Exit::Damaged };

@@ -8,6 +8,7 @@ use corehop_core::calibration::{self, Calibrated, CalibrationError, States, cali
 use corehop_core::platform::Platform;
 use corehop_core::report::host_sheet;
 use corehop_core::samples::Sample;
+use corehop_core::shown;
 use corehop_core::sim::SimMachine;
 use corehop_core::validation::host;
 use corehop_core::workload::Page;
@@ -31,7 +32,7 @@ const HUGE: f64 = 0.5;
 /// Measures, finds the numbers, writes both files, and compares.
 pub(super) fn run(args: &Args, path: &Path) -> Result<Exit, Failure> {
     if path.extension().is_none_or(|it| it != "toml") {
-        let what = format!("{}: a platform file is called FILE.toml", path.display());
+        let what = format!("{}: a platform file is called FILE.toml", shown::path(path));
         return Err(Failure::says(Exit::Usage, what));
     }
     let file = OutputFile::ordinary(path, &[], args.force)?;
@@ -68,13 +69,13 @@ pub(super) fn run(args: &Args, path: &Path) -> Result<Exit, Failure> {
 }
 
 fn remove(path: &Path) -> Result<(), Failure> {
-    let named = |error| Failure::new(Exit::Failed, error).context(path.display().to_string());
+    let named = |error| Failure::new(Exit::Failed, error).context(shown::path(path));
     std::fs::remove_file(path).map_err(named)
 }
 
 /// Says how to go on.
 fn interrupted(path: &Path) -> Exit {
-    let path = path.display();
+    let path = shown::path(path);
     note(&format!("interrupted: `corehop platform --calibrate --resume -o {path}` goes on"));
     Exit::Interrupted
 }
@@ -183,7 +184,7 @@ impl Descriptions {
         print(&format!(
             "\n{}{1}: simulate on it with `--on {1}`, compare again with `corehop validate {1}` (a second time: with --force)\n",
             host_sheet::sheet(&sheet),
-            path.display()
+            shown::path(path)
         ))?;
         Ok(exit)
     }
@@ -192,7 +193,7 @@ impl Descriptions {
         let of = |it: &Calibrated, file: &Path, what: &str| {
             let notes: String =
                 it.notes.iter().flat_map(|note| ["not found: ", note, "\n"]).collect();
-            format!("{}: {what}\n{}{notes}", file.display(), host_sheet::numbers(&it.numbers))
+            format!("{}: {what}\n{}{notes}", shown::path(file), host_sheet::numbers(&it.numbers))
         };
         let seldom = if self.is_met { "" } else { ", which it seldom was: few samples" };
         let mut text = of(&self.declared, path, &format!("as the host is declared{seldom}"));

@@ -7,6 +7,7 @@ use corehop_core::experiment::Preset;
 use corehop_core::platform::Platform;
 use corehop_core::report::host_sheet;
 use corehop_core::samples::Sample;
+use corehop_core::shown;
 use corehop_core::validation::host;
 use corehop_linux::discover::SysRoot;
 use corehop_linux::live::{LiveMachine, Options};
@@ -78,7 +79,7 @@ fn of_host(
         Some(other) => {
             let what = format!(
                 "{} has samples of {}, the description is of {}: name a file of that host",
-                path.display(),
+                shown::path(path),
                 other.machine,
                 platform.id
             );
@@ -92,7 +93,7 @@ fn of_host(
 fn measured(args: &Args, platform: &Platform, file: &Path) -> Result<Option<Vec<Sample>>, Failure> {
     let here = found(&SysRoot::live())?;
     if let Some(why) = here.difference(platform, "the description has") {
-        let what = format!("{} describes another machine than this one: {why}", file.display());
+        let what = format!("{} describes another machine than this one: {why}", shown::path(file));
         let remedy = "measure there with `corehop measure synthetic -o FILE.parquet`, and compare with --live FILE.parquet";
         return Err(Failure::says(Exit::NotPossible, format!("{what}; {remedy}")));
     }
@@ -103,7 +104,7 @@ fn measured(args: &Args, platform: &Platform, file: &Path) -> Result<Option<Vec<
     let experiment = Preset::Quick.synthetic(platform, None, None);
     let ended = run.carry_out(&mut machine, &experiment, args.seed)?;
     if ended.exit != Exit::Done {
-        let (file, rows) = (file.display(), rows.display());
+        let (file, rows) = (shown::path(file), shown::path(&rows));
         note(&format!(
             "interrupted: `corehop validate {file} --live {rows}` compares what there is"
         ));
