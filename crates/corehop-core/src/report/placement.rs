@@ -16,6 +16,7 @@ use crate::decision::placer::Proposal;
 use crate::decision::placer::log::{Answer, Judged, PlacementLog};
 use crate::decision::placer::trial::Verdict;
 use crate::model::contacts::Tie;
+use crate::shown;
 
 /// Ties that the text shows.
 const SHOWN: usize = 10;
@@ -79,7 +80,8 @@ fn contact(tie: &Tie) -> String {
 
 /// A log in words: where it comes from, and its answer.
 pub fn log_text(log: &PlacementLog) -> String {
-    let mut text = format!("Placed: {}; {}\n", log.answer.targets.join(", "), length(log));
+    let mut text =
+        format!("Placed: {}; {}\n", shown::line(&log.answer.targets.join(", ")), length(log));
     text.push_str(&self::text(&log.answer));
     text
 }

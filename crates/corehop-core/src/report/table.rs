@@ -490,7 +490,7 @@ fn aligned(stub: &[String], columns: &[Column]) -> String {
     let mut line = |first: &str, cells: Vec<&str>| {
         let mut row = format!("{first:<STUB$}");
         for (cell, column) in cells.iter().zip(columns) {
-            let _ = write!(row, "  {cell:>width$}", width = column.width());
+            let _ = write!(row, "  {:>width$}", shown::line(cell), width = column.width());
         }
         text.push_str(row.trim_end());
         text.push('\n');
