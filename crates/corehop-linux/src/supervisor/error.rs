@@ -4,6 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use corehop_core::shown;
 use corehop_core::units::CpuList;
 
 /// Why a change was refused, or could not be taken back.
@@ -15,7 +16,7 @@ pub enum SupervisorError {
     #[error(
         "{path} cannot hold the journal of changes: {source}; nothing was changed. Make it \
          a directory of your own that only you can write to, remove it, or name another place by \
-         XDG_RUNTIME_DIR", path = path.display()
+         XDG_RUNTIME_DIR", path = shown::path(path)
     )]
     Directory {
         /// The directory.
@@ -27,7 +28,7 @@ pub enum SupervisorError {
     #[error(
         "the journal of changes in {path} cannot be written: {source}; the change ({change}) \
          was not made. Free some space there",
-        path = path.display()
+        path = shown::path(path)
     )]
     Journal {
         /// The directory or the journal.
@@ -69,7 +70,7 @@ pub enum SupervisorError {
         source: io::Error,
     },
     /// A setting cannot be read or written.
-    #[error("the setting {path} cannot be {verb}: {source}", path = path.display())]
+    #[error("the setting {path} cannot be {verb}: {source}", path = shown::path(path))]
     Setting {
         /// Its file.
         path: PathBuf,
@@ -81,7 +82,7 @@ pub enum SupervisorError {
     /// Some changes could not be taken back.
     #[error(
         "not undone: {left}; still listed in {journal}: remove the cause, then run \
-         `corehop doctor --restore`", journal = journal.display()
+         `corehop doctor --restore`", journal = shown::path(journal)
     )]
     Left {
         /// The changes left, with the reason.
@@ -104,7 +105,7 @@ pub enum SupervisorError {
     #[error(
         "the lock on the whole host, a file in {path}, is refused (flock(2): {source}), and without a lock two runs \
          could change one setting at once; nothing was changed. Run corehop where the file system and the sandbox \
-         allow flock(2)", path = path.display()
+         allow flock(2)", path = shown::path(path)
     )]
     NoLocks {
         /// The folder.
