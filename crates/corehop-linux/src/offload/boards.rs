@@ -85,7 +85,7 @@ fn first_of(
 }
 
 fn create_in(base: &Path, wishes: &Wishes, readers: Readers) -> Result<OwnBoard, String> {
-    // Nobody but this user can list the boards; others must know a name.
+    // This user alone can list the boards; others must know a name.
     let mode = if readers == Readers::All { 0o711 } else { 0o700 };
     for _ in 0..ATTEMPTS {
         let base = trusted::prepare(base, mode, readers, Lasting::WhileUsed)?;

@@ -193,7 +193,7 @@ mod tests {
         let found = find(&[], &[odd, good.clone()], Readers::All).unwrap();
         assert_eq!(found, good.join(name()));
         let temporary = PathBuf::from("/tmp/corehop-test-none");
-        let error = find(&[], &[temporary.clone()], Readers::Own).unwrap_err();
+        let error = find(&[], std::slice::from_ref(&temporary), Readers::Own).unwrap_err();
         assert!(error.to_string().contains("`/tmp` can be written"), "{error}");
         assert!(!temporary.exists());
     }

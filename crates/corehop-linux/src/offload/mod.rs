@@ -65,7 +65,7 @@ pub enum OffloadError {
         /// The reason, and what to do.
         why: &'static str,
     },
-    /// Corehop itself runs as another user or group than the one who started it.
+    /// The file of corehop is set-user-ID or set-group-ID.
     #[error(
         "corehop is set-user-ID or set-group-ID, and the loader preloads nothing into the programs that such a \
          process starts: start it as that user, or remove the bit (chmod ug-s)"

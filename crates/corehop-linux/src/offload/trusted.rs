@@ -37,12 +37,12 @@ impl Readers {
     }
 }
 
-/// How long a path has to lead to the same file.
+/// The time for which a path has to lead to the same file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lasting {
     /// For good: what a clean-up of a folder like `/tmp` removes, any user could make again under the same name.
     Always,
-    /// While this process runs: nobody but the owner removes a file from a sticky folder.
+    /// While this process runs: only the owner of a file removes the file from a sticky folder.
     WhileUsed,
 }
 
@@ -95,7 +95,7 @@ fn make(folder: &Path, mode: u32) -> io::Result<()> {
     }
 }
 
-/// Refuses a folder of ours that is a link: nothing of ours is one.
+/// Refuses a link in place of a folder that corehop makes: corehop makes no links.
 fn check_last(folder: &Path) -> Result<(), String> {
     let of = fs::symlink_metadata(folder).map_err(|error| error.to_string())?;
     if of.is_symlink() { Err("is a symbolic link".to_owned()) } else { Ok(()) }

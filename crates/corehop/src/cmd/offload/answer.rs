@@ -26,7 +26,7 @@ pub(super) struct Answer {
     counted: Counted,
 }
 
-/// What was counted. All of it is null if the program changed the file of its counts.
+/// The counts. All of them are null if the program changed the file of its counts.
 #[derive(Debug, Default, Serialize)]
 struct Counted {
     /// Calls of the list, of any size.
