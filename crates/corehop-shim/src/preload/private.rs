@@ -94,7 +94,7 @@ const FILTER_ALL: c_long = libc::SECCOMP_FILTER_FLAG_TSYNC as c_long;
 const LANDLOCK_ALL: c_long = 1 << 3;
 /// Operations of keyctl(2) that change the caller's keyrings: get (which may create), join, set, assume.
 const KEYRINGS: [c_long; 4] = [0, 1, 14, 16];
-const OWN_KEYRING: c_long = -1;
+const OWN_KEYRING: c_int = -1;
 const LSM_SET_SELF_ATTR: c_long = 460;
 
 /// The threads that differ from their partners after a system call: filters, credentials, labels, namespaces, keyrings,
@@ -113,8 +113,8 @@ fn reach(number: c_long, a: &[c_long]) -> Option<Reach> {
         libc::SYS_personality => caller(arg(0) as u32 != u32::MAX),
         libc::SYS_ptrace => caller(arg(0) == c_long::from(libc::PTRACE_TRACEME)),
         libc::SYS_keyctl => caller(KEYRINGS.contains(&arg(0))),
-        libc::SYS_add_key => caller(arg(4) as c_int as c_long == OWN_KEYRING),
-        libc::SYS_request_key => caller(arg(3) as c_int as c_long == OWN_KEYRING),
+        libc::SYS_add_key => caller(arg(4) as c_int == OWN_KEYRING),
+        libc::SYS_request_key => caller(arg(3) as c_int == OWN_KEYRING),
         _ => caller(NUMBERS.contains(&number)),
     }
 }
