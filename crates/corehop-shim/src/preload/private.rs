@@ -93,9 +93,11 @@ fn unchanged(number: c_long) -> c_int {
 const FILTER_ALL: c_long = libc::SECCOMP_FILTER_FLAG_TSYNC as c_long;
 const LANDLOCK_ALL: c_long = 1 << 3;
 /// Operations of keyctl(2) that change the caller's keyrings: get (which may create), join, set, assume.
-const KEYRINGS: [c_long; 4] = [0, 1, 14, 16];
+const KEYRINGS: [c_int; 4] = [0, 1, 14, 16];
 const OWN_KEYRING: c_int = -1;
 const LSM_SET_SELF_ATTR: c_long = 460;
+/// In the number of a system call: by the convention of x32.
+const X32: c_long = 0x4000_0000;
 
 /// The threads that differ from their partners after a system call: filters, credentials, labels, namespaces, keyrings,
 /// the tracer and policies of one thread. Clones are here that glibc does not know of, and a thread's end past glibc.
@@ -103,16 +105,17 @@ fn reach(number: c_long, a: &[c_long]) -> Option<Reach> {
     let arg = |at: usize| a.get(at).copied().unwrap_or(0);
     let flag = |at: usize, flag: c_long| arg(at) & flag != 0;
     let caller = |is: bool| is.then_some(Reach::Caller);
+    let number = number & !X32;
     match number {
         libc::SYS_seccomp if flag(1, FILTER_ALL) => Some(Reach::All),
         libc::SYS_seccomp => {
-            (arg(0) != c_long::from(libc::SECCOMP_GET_ACTION_AVAIL)).then_some(Reach::Filter)
+            (arg(0) as u32 != libc::SECCOMP_GET_ACTION_AVAIL).then_some(Reach::Filter)
         }
         libc::SYS_landlock_restrict_self if flag(1, LANDLOCK_ALL) => Some(Reach::All),
         libc::SYS_prctl => of_prctl(arg(0) as c_int),
         libc::SYS_personality => caller(arg(0) as u32 != u32::MAX),
-        libc::SYS_ptrace => caller(arg(0) == c_long::from(libc::PTRACE_TRACEME)),
-        libc::SYS_keyctl => caller(KEYRINGS.contains(&arg(0))),
+        libc::SYS_ptrace => caller(arg(0) as u32 == libc::PTRACE_TRACEME),
+        libc::SYS_keyctl => caller(KEYRINGS.contains(&(arg(0) as c_int))),
         libc::SYS_add_key => caller(arg(4) as c_int == OWN_KEYRING),
         libc::SYS_request_key => caller(arg(3) as c_int == OWN_KEYRING),
         _ => caller(NUMBERS.contains(&number)),
