@@ -47,13 +47,14 @@ models:
 	RUSTFLAGS="--cfg loom" cargo test --release --locked -p corehop-switch --lib --target-dir target/loom models
 
 ## A hundred million polling calls and a million by each other mechanism, with a payload that is verified: some five
-## minutes. (`make test` asks some thousands.)
+## minutes. Then a user namespace in a thousand programs under `offload`. (`make test` asks some thousands, and a hundred.)
 stress:
 	cargo build --release --locked -p corehop-switch
 	crates/corehop-switch/install.sh target/release $(CURDIR)/target/stress
 	cc -O2 -Icrates/corehop-switch/include crates/corehop-switch/tests/c/calls.c -Ltarget/stress/lib -lcorehop_switch \
 	    -Wl,-rpath,$(CURDIR)/target/stress/lib -o target/stress/calls
 	target/stress/calls 1000000 100000000
+	COREHOP_CHILDREN=1000 cargo test --locked -p corehop --test offload -- user_namespace
 
 ## Changed files for every reader, without end: count and seeds are printed, COREHOP_SEED=N begins elsewhere.
 ## (`make test` asks 100,000.)

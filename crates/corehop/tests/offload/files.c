@@ -143,10 +143,12 @@ static long sends(int fd) { return sendfile(file, fd, 0, 4096); }
 /* An instance of its own, so that no other reader loses a line. */
 static void traced(void)
 {
-    static const char *const instance = "trace/instances/corehop-offload-test";
+    char instance[64], path[96];
+    snprintf(instance, sizeof instance, "trace/instances/corehop-%d", getpid());
+    snprintf(path, sizeof path, "%s/trace_pipe", instance);
     mkdir("trace", 0700);
     if (mount("none", "trace", "tracefs", 0, 0) || mkdir(instance, 0700)) return (void)printf("no tracefs\n");
-    int pipe = open("trace/instances/corehop-offload-test/trace_pipe", O_RDONLY);
+    int pipe = open(path, O_RDONLY);
     interrupted("trace_pipe", reads, pipe);
     interrupted("trace_pipe by sendfile", sends, pipe);
     close(pipe);
