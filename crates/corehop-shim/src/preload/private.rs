@@ -20,8 +20,8 @@ use super::thread::{change_rights, has_partner};
 pub(super) enum Reach {
     /// The caller's.
     Caller = 1,
-    /// The caller's. A filter may answer calls by a signal, for which a partner has no handler: as threads inherit it, no
-    /// thread gets a new partner.
+    /// The caller's. A filter may answer calls by a signal, whose handler expects a thread of the program: as new threads
+    /// inherit the filter, no thread gets a new partner.
     Filter,
     /// Those of all threads, as the call changes all of them.
     All,
