@@ -142,7 +142,7 @@ fn pages(scene: &Scene) -> BTreeSet<String> {
     names.map(bare).collect()
 }
 
-/// What is wrong with a line of words under streams that take no text.
+/// The faults of a line of words under streams that take no text.
 fn faults(scene: &Scene, line: &str) -> Vec<String> {
     use Stream::{Closed, Full, Gone, Kept};
     let words = words(line);
@@ -302,7 +302,8 @@ fn json_keeps_a_name_that_its_text_escapes() {
     let file = scene.0.path().join("P.toml");
     let toml = fs::read_to_string(&file).unwrap();
     let name = toml.lines().find(|line| line.starts_with("name = ")).unwrap();
-    let evil: String = EVIL.chars().map(|it| format!("\\u{:04x}", it as u32)).collect();
+    let evil = EVIL.chars().map(|it| format!("\\u{:04x}", it as u32));
+    let evil = evil.collect::<String>();
     fs::write(&file, toml.replace(name, &format!("name = \"{evil}\""))).unwrap();
     let (code, said) = scene.run(&words("platform P.toml --json"), Stream::Kept, Stream::Kept);
     assert_eq!((code, controls(&said.stdout)), (Some(0), vec![]), "{said:?}");

@@ -157,7 +157,7 @@ impl OutputFile {
         fill(file.as_file_mut())?;
         let earlier = self.earlier()?;
         file.as_file().sync_all().map_err(|error| self.unwritten(error))?;
-        place(file, &self.path, earlier).map_err(|error| self.unwritten(error)).map(drop)
+        place(file, &self.path, earlier.as_ref()).map_err(|error| self.unwritten(error)).map(drop)
     }
 
     /// Begins a file that grows: a second writer of the same name is refused here. The file has no name until
@@ -221,7 +221,7 @@ impl Growing {
         let Self { path, earlier, state } = self;
         let file = match state {
             State::Placed(file) => file,
-            State::Beside(file) => match place(file, &path, earlier) {
+            State::Beside(file) => match place(file, &path, earlier.as_ref()) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     let what = "this file was made just now by another: name another";
                     return Err(Failure::says(
@@ -255,8 +255,8 @@ impl Write for Growing {
 }
 
 /// Puts a file in its place, on the disk: over `earlier`, or where nothing is.
-fn place(file: NamedTempFile, path: &Path, earlier: Option<File>) -> io::Result<File> {
-    let file = match &earlier {
+fn place(file: NamedTempFile, path: &Path, earlier: Option<&File>) -> io::Result<File> {
+    let file = match earlier {
         Some(_) => file.persist(path)?,
         None => file.persist_noclobber(path)?,
     };
