@@ -104,7 +104,7 @@ pub(crate) fn without_locks_changes_are_made_and_restored_and_the_whole_host_is_
     // Neither the journal nor the file of the lock stands in the way of the next run.
     assert!(run.journals().is_empty());
     let mut next = Run::begin_beside(&run);
-    next.must("whole");
+    next.must("whole-once");
     next.must(&format!("set {} by-the-next-run", run.path("setting").display()));
     next.tell("end");
     assert!(next.wait().success());
