@@ -61,7 +61,8 @@ stress:
 fuzz:
 	COREHOP_FUZZ=0 cargo test --locked -p corehop-core --test fuzz -- --nocapture
 
-## A hundred kills at random instants, two runs at once: rows lost and settings left behind are counted.
+## Every verb, three signals, twenty random instants each: it ends within a second. Then a hundred kills at random
+## instants, two runs at once: rows lost and settings left behind are counted.
 ## (Root; changes cpusets for seconds, and puts them back.)
 kills: build
 	tests/kills.py $(COREHOP) 100
