@@ -174,8 +174,14 @@ pub(crate) fn platform(name: &str) -> Result<Platform, Failure> {
         };
         return Ok(platform?);
     }
-    let text = text(Path::new(name)).map_err(|error| error.context("reading the platform file"))?;
-    Platform::from_toml(&text).map_err(|error| Failure::from(error).context(name.to_owned()))
+    platform_in(Path::new(name))
+}
+
+/// The platform in this file.
+pub(crate) fn platform_in(path: &Path) -> Result<Platform, Failure> {
+    let text = text(path).map_err(|error| error.context("reading the platform file"))?;
+    Platform::from_toml(&text)
+        .map_err(|error| Failure::from(error).context(path.display().to_string()))
 }
 
 /// The samples of delays in a file.
@@ -209,7 +215,7 @@ pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<ReportDa
             .map_err(|error| Failure::from(error).context(shown::path(path)))?;
     }
     for path in platforms {
-        let platform = self::platform(&path.to_string_lossy())?;
+        let platform = platform_in(path)?;
         gather
             .platform(platform)
             .map_err(|error| Failure::new(Exit::Usage, error).context(shown::path(path)))?;

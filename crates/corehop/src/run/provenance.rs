@@ -16,7 +16,8 @@ pub(super) fn begin(machine: &dyn Machine, plan: &Plan) -> Provenance {
 pub(super) fn of<M: Machine + ?Sized>(machine: &M, experiment: &str, seed: u64) -> Provenance {
     Provenance {
         corehop: env!("CARGO_PKG_VERSION").to_owned(),
-        command: std::env::args().collect(),
+        // A file name may be any bytes; the command is a note for people.
+        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         date: utc(SystemTime::now()),
         seed,
         experiment: experiment.to_owned(),

@@ -12,6 +12,7 @@ mod lines;
 mod regressions;
 mod rows;
 mod seeds;
+mod threads;
 #[path = "../../../corehop-linux/tests/trees/mod.rs"]
 #[allow(dead_code)]
 mod trees;
@@ -21,8 +22,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Instant, SystemTime};
 
 use changed::{Draw, changed};
@@ -46,7 +47,18 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn new() -> Self {
+    /// The bench of all tests that run now. The last test removes the folder.
+    pub(crate) fn shared() -> Arc<Self> {
+        static NOW: Mutex<Weak<Bench>> = Mutex::new(Weak::new());
+        let mut now = NOW.lock().unwrap();
+        now.upgrade().unwrap_or_else(|| {
+            let bench = Arc::new(Self::new());
+            *now = Arc::downgrade(&bench);
+            bench
+        })
+    }
+
+    fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         open_to_all(folder.path());
         let built = std::env::var_os("COREHOP_BINARY")
@@ -83,6 +95,17 @@ impl Bench {
             self.file(name, &from, &to, &mut draw);
         }
         words
+    }
+
+    /// A seed file, or the tree that one describes.
+    pub(crate) fn file_as_it_is(&self, name: &str, folder: &Path) {
+        let (from, to) = (self.seeds.folder.join(name), folder.join(name));
+        if TREES.contains(&name) {
+            fs::create_dir(&to).unwrap();
+            trees::write(&to, &fs::read_to_string(from).unwrap());
+        } else {
+            fs::copy(from, to).unwrap();
+        }
     }
 
     /// A seed file as it is, or changed.
@@ -190,7 +213,7 @@ fn no_hostile_input_makes_the_program_panic_or_run_without_end() {
         }
     };
     let begun = Instant::now();
-    let found = Bench::new().all(&seeds);
+    let found = Bench::shared().all(&seeds);
     say(&format!("{count} hostile inputs, {} findings, {:.0?}", found.len(), begun.elapsed()));
     assert!(found.is_empty(), "{} findings:\n{}", found.len(), found.join("\n"));
 }

@@ -7,12 +7,21 @@ use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// The documented exit codes.
 const DOCUMENTED: [i32; 7] = [0, 1, 2, 3, 4, 6, 130];
-/// A user without any right, who owns nothing.
-const NOBODY_ELSE: u32 = 65_431;
+/// The first number of users without any right, who own nothing.
+const USERS: u32 = 1 << 20;
+
+/// A user of whom no process of another run or of another test counts.
+fn next_user() -> u32 {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    USERS
+        + (std::process::id() % (1 << 15)) * (1 << 12)
+        + COUNT.fetch_add(1, Ordering::Relaxed) % (1 << 12)
+}
 
 /// The limits of one run.
 #[derive(Debug, Clone, Copy)]
@@ -23,12 +32,14 @@ pub(crate) struct Limits {
     pub(crate) cpu_s: u64,
     /// The time after which SIGTERM is sent.
     pub(crate) patience: Duration,
+    /// The processes and threads of the user, if they are limited.
+    pub(crate) processes: Option<u64>,
 }
 
 impl Limits {
     /// 3 GiB and 20 s. A request for a day of simulation is honest: the program has to end when it is told to.
     pub(crate) const USUAL: Self =
-        Self { memory: 3 << 30, cpu_s: 20, patience: Duration::from_secs(8) };
+        Self { memory: 3 << 30, cpu_s: 20, patience: Duration::from_secs(8), processes: None };
 }
 
 /// The end of a run.
@@ -49,8 +60,9 @@ pub(crate) fn run(program: &Path, words: &[OsString], folder: &Path, limits: Lim
     command.stdout(File::create(folder.join("stdout")).unwrap());
     command.stderr(File::create(&stderr).unwrap());
     command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", folder).env("TMPDIR", folder);
+    let user = next_user();
     // SAFETY: only system calls between fork and exec, on values that were copied before.
-    unsafe { command.pre_exec(move || limit(limits)) };
+    unsafe { command.pre_exec(move || limit(limits, user)) };
     let mut child = command.spawn().unwrap();
     let (status, told) = wait(&mut child, limits.patience);
     // Enough to see a panic; a note may be printed for every line of a file.
@@ -60,7 +72,7 @@ pub(crate) fn run(program: &Path, words: &[OsString], folder: &Path, limits: Lim
 }
 
 /// Limits the calling process. Root has no limits of its own and could change the system, so that it becomes another.
-fn limit(limits: Limits) -> io::Result<()> {
+fn limit(limits: Limits, user: u32) -> io::Result<()> {
     for (what, soft, hard) in [
         (libc::RLIMIT_AS, limits.memory, limits.memory),
         (libc::RLIMIT_CPU, limits.cpu_s, limits.cpu_s + 1),
@@ -74,12 +86,19 @@ fn limit(limits: Limits) -> io::Result<()> {
             return Err(io::Error::last_os_error());
         }
     }
+    if let Some(most) = limits.processes {
+        let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+        // SAFETY: reads `limit`.
+        if unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const limit) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
     // SAFETY: takes numbers and, with the length 0, no pointer.
     let dropped = unsafe {
         libc::geteuid() != 0
             || libc::setgroups(0, std::ptr::null()) == 0
-                && libc::setgid(NOBODY_ELSE) == 0
-                && libc::setuid(NOBODY_ELSE) == 0
+                && libc::setgid(user) == 0
+                && libc::setuid(user) == 0
     };
     // SAFETY: takes numbers.
     let private = unsafe {

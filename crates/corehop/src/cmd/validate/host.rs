@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args, file: &str) -> Result<Exit, Failure> {
     };
     let Some(samples) = samples else { return Ok(Exit::Interrupted) };
     let apart = apart_of(Path::new(file));
-    let apart = apart.exists().then(|| input::platform(&apart.to_string_lossy())).transpose()?;
+    let apart = apart.exists().then(|| input::platform_in(&apart)).transpose()?;
     let described = host::Described { declared: &platform, apart: apart.as_ref() };
     let sheet = host::beside(described, &samples, args.exact)?;
     if args.json {
