@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use arrow_array::{ArrayRef, Float64Array, RecordBatch};
 use arrow_schema::Schema;
@@ -16,7 +17,9 @@ use crate::verdict::{Ended, Limits, finding, run};
 
 /// Runs a command line on the seed files, as they are.
 fn ended(bench: &Bench, folder: &Path, words: &[OsString]) -> Ended {
-    let ended = run(&bench.program, words, folder, Limits::USUAL);
+    // The machine may be busy.
+    let limits = Limits { patience: Duration::from_secs(60), ..Limits::USUAL };
+    let ended = run(&bench.program, words, folder, limits);
     assert_eq!(finding(&ended), None, "{words:?}: {}", ended.said);
     ended
 }
