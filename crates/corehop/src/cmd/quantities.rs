@@ -33,10 +33,14 @@ fn share(text: &str, instance: &str) -> Result<f64, String> {
     }
 }
 
+/// The largest count of samples or replicates: their products, such as the samples of all steps, still fit 32 bits.
+const MOST_COUNT: u32 = 10_000_000;
+
 /// A number of at least one; `zero` is the error message for 0.
 pub(super) fn count(zero: &'static str) -> impl Fn(&str) -> Result<u32, String> + Clone {
     move |text| match text.parse::<u32>() {
         Ok(0) => Err(zero.to_owned()),
+        Ok(number) if number > MOST_COUNT => Err(format!("at most {MOST_COUNT}")),
         Ok(number) => Ok(number),
         Err(error) => Err(error.to_string()),
     }

@@ -188,3 +188,18 @@ fn an_answer_that_cannot_be_written_is_found_before_the_program_runs_and_keeps_i
         assert!(folder.join("ran").exists());
     }
 }
+
+#[test]
+fn more_replicates_than_any_run_takes_are_refused_with_the_largest_number() {
+    let bench = Bench::shared();
+    let folder = bench.scratch("counts");
+    for count in ["2147483647", "4294967295", "10000001"] {
+        for option in ["--replicates", "--samples"] {
+            let line =
+                format!("measure conditions --on xeon_x5650 --load idle -q {option} {count}");
+            let ended = ended(&bench, &folder, &words(&line));
+            assert_eq!(ended.status.code(), Some(2), "{line}: {}", ended.said);
+            assert!(ended.said.contains("at most 10000000"), "{line}: {}", ended.said);
+        }
+    }
+}
