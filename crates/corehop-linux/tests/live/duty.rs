@@ -95,6 +95,21 @@ fn plan(load: &Load, mover: Mover, phases: u32, rounds: usize) -> Jobs {
     Jobs { rows: JobRows::Samples, mover, preemptor, sets, cells, phases }
 }
 
+fn cold_touches(count: usize) -> Vec<Step> {
+    vec![[INVALID, Step::Touch]; count].concat()
+}
+
+/// A plan of short jobs alone: `count` of them, with `steps`, in each of `phases` phases.
+fn short_jobs(event: Event, steps: &[Step], phases: u32, count: usize) -> Jobs {
+    let mut plan = plan(&Load::Idle, Mover::Affinity, phases, 0);
+    (plan.sets, plan.cells) =
+        (vec![list(1024)], vec![Cell { set: 0, event, ..plan.cells[0].clone() }]);
+    for phase in &mut plan.phases {
+        phase.jobs = vec![Job { cell: 0, start: cpus()[0], steps: steps.to_vec() }; count];
+    }
+    plan
+}
+
 /// Keeps the policy and the beginning of each job, until the time is over.
 struct Policies {
     begun: Option<Instant>,
@@ -204,4 +219,25 @@ pub(crate) fn no_window_is_busier_than_half_where_replicates_follow_each_other()
         return skipped("only one CPU is usable");
     }
     check(&plan(&Load::Idle, Mover::Affinity, 50, 1));
+}
+
+pub(crate) fn a_new_phase_goes_on_with_what_the_one_before_has_used() {
+    if cpus().len() < 2 {
+        return skipped("only one CPU is usable");
+    }
+    check(&short_jobs(Event::None, &cold_touches(4), 40, 6));
+}
+
+pub(crate) fn a_migrated_job_counts_on_the_cpu_that_it_reaches() {
+    let [here, there, ..] = cpus()[..] else { return skipped("only one CPU is usable") };
+    let class = platform().affinity(here, there).event().parse().unwrap();
+    let steps = [&[leave(there, 0, Absence::Nothing)][..], &cold_touches(3)];
+    check(&short_jobs(class, &steps.concat(), 1, 400));
+}
+
+pub(crate) fn short_absences_between_long_parts_of_a_job_do_not_make_room() {
+    let [here, _, ..] = cpus()[..] else { return skipped("only one CPU is usable") };
+    let part = [&cold_touches(8)[..], &[leave(here, 200, Absence::Nothing)]];
+    let steps = vec![part.concat(); 4].concat();
+    check(&short_jobs(Event::IdleLeave, &steps, 1, 20));
 }
