@@ -147,7 +147,6 @@ impl Drop for Partners {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn parked_threads_exchange_lines_again_and_again_and_end() {

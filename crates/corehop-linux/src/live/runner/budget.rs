@@ -126,7 +126,9 @@ impl Runner {
             self.busy_since = now();
             self.awake_since = self.busy_since;
         }
-        needs.iter().for_each(|&(cpu, _)| self.allow(cpu));
+        for &(cpu, _) in needs {
+            self.allow(cpu);
+        }
     }
 
     /// Notes what the ledger of `cpu` leaves to the job. Where the preemptor fits beside the job, the two share that.
