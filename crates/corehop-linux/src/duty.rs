@@ -192,7 +192,7 @@ mod tests {
 
     const MS: f64 = 1e6;
 
-    /// What was really used: the twin, slow and obvious.
+    /// The spans that were really used, searched slowly and obviously.
     #[derive(Default)]
     struct Twin(Vec<(f64, f64)>);
 
