@@ -64,7 +64,10 @@ fn every_verb_says_once_that_a_file_without_checksums_is_not_verified() {
     for verb in verbs {
         let output = corehop(verb);
         let said = said(&output);
-        assert!(matches!(output.status.code(), Some(0 | 1)), "{verb:?}: {said}");
+        // The file has no migrations, so that check cannot price its set.
+        let code = output.status.code();
+        let is_fine = matches!(code, Some(0 | 1)) || (verb[0] == "check" && code == Some(2));
+        assert!(is_fine, "{verb:?}: {said}");
         assert_eq!(said.matches("not verified").count(), 1, "{verb:?}: {said}");
         assert!(said.contains(&format!("note: {OLD}: not verified: written by another program")));
         if verb.contains(&"--json") {
