@@ -366,13 +366,15 @@ fn threads(threads: &[ObservedThread], priced: &[Happened]) -> Vec<ThreadCost> {
     rows
 }
 
+/// A cost, or why it is not known, and the shortest absence that was measured, in microseconds.
+type KnownCost = (Result<Between, String>, Option<f64>);
+
 /// Costs by class and length, found once for each octave of lengths.
 struct Pricing<'a> {
     prices: &'a Prices<'a>,
     wss: WssRange,
     clipped: Option<Bytes>,
-    /// Beside each cost the shortest absence that was measured, in microseconds.
-    known: BTreeMap<(Event, u32), (Result<Between, String>, Option<f64>)>,
+    known: BTreeMap<(Event, u32), KnownCost>,
 }
 
 impl<'a> Pricing<'a> {
