@@ -140,7 +140,7 @@ pub enum SupervisorError {
     /// A load that does not run on.
     #[error(
         "the load `{command}` ended at once {times} times in a row (last: {status}), so it loads \
-         nothing; run it by hand to see why{log}, or name a command that keeps running"
+         nothing; run it by hand to see why, or name a command that keeps running"
     )]
     LoadGivenUp {
         /// The shell command.
@@ -149,8 +149,6 @@ pub enum SupervisorError {
         times: u32,
         /// The last exit status.
         status: std::process::ExitStatus,
-        /// The file with its output.
-        log: String,
     },
     /// A load that something else has ended.
     #[error("the load `{command}` is gone: its keeper, process {pid}, was killed from outside")]
