@@ -53,7 +53,7 @@ pub(super) fn caches(root: &SysRoot, online: &CpuList) -> Result<Vec<Cache>, Dis
 
 /// The properties in a cache's folder; None if it lacks a level or a known kind.
 fn shape(root: &SysRoot, folder: &str) -> Result<Option<Shape>, DiscoverError> {
-    let kind = match root.read(&format!("{folder}/type")).as_deref() {
+    let kind = match root.read(format!("{folder}/type")).as_deref() {
         Some("Data") => CacheKind::Data,
         Some("Instruction") => CacheKind::Instruction,
         Some("Unified") => CacheKind::Unified,
@@ -70,9 +70,9 @@ fn shape(root: &SysRoot, folder: &str) -> Result<Option<Shape>, DiscoverError> {
         kind,
         size: size.filter(|size| size.get() > 0),
         // The kernel writes 0 for what it does not know.
-        ways: root.parsed(&format!("{folder}/ways_of_associativity"))?.filter(|&ways| ways > 0),
+        ways: root.parsed(format!("{folder}/ways_of_associativity"))?.filter(|&ways| ways > 0),
         line: line.filter(|line| line.is_power_of_two()).map(Bytes::new),
-        sets: root.parsed(&format!("{folder}/number_of_sets"))?.filter(|&sets| sets > 0),
+        sets: root.parsed(format!("{folder}/number_of_sets"))?.filter(|&sets| sets > 0),
     }))
 }
 

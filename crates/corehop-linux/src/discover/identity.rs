@@ -233,7 +233,7 @@ pub(super) fn core_kinds(
     let parts = info.parts();
     let mut kinds: BTreeMap<(Option<u32>, Option<&str>), Vec<Cpu>> = BTreeMap::new();
     for cpu in online.iter() {
-        let capacity = root.parsed(&format!("{CPUS}/cpu{}/cpu_capacity", cpu.0))?;
+        let capacity = root.parsed(format!("{CPUS}/cpu{}/cpu_capacity", cpu.0))?;
         kinds.entry((capacity, parts.get(&cpu).copied())).or_default().push(cpu);
     }
     if kinds.len() < 2 {

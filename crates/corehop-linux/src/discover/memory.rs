@@ -25,11 +25,11 @@ pub(super) fn nodes(root: &SysRoot, present: &CpuList) -> Result<Vec<Node>, Disc
 fn node(root: &SysRoot, id: u32, present: &CpuList) -> Result<Node, DiscoverError> {
     let path = |file: &str| format!("{NODES}/node{id}/{file}");
     let cpus = root.parsed::<CpuList>(&path("cpulist"))?.unwrap_or_default();
-    let distances = match root.read(&path("distance")) {
+    let distances = match root.read(path("distance")) {
         None => None,
         Some(text) => {
             let numbers: Result<Vec<u32>, _> = text.split_whitespace().map(str::parse).collect();
-            let numbers = numbers.map_err(|_| root.unreadable(&path("distance"), &text))?;
+            let numbers = numbers.map_err(|_| root.unreadable(path("distance"), &text))?;
             Some(Fact::cited(numbers, format!("/{}", path("distance"))))
         }
     };

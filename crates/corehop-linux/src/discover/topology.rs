@@ -41,7 +41,7 @@ pub(super) fn packages(root: &SysRoot, online: &CpuList) -> Result<Fact<CpuGroup
     }
     let mut by_id: BTreeMap<i64, Vec<Cpu>> = BTreeMap::new();
     for cpu in online.iter() {
-        let id = root.parsed(&format!("{CPUS}/cpu{}/topology/physical_package_id", cpu.0))?;
+        let id = root.parsed(format!("{CPUS}/cpu{}/topology/physical_package_id", cpu.0))?;
         by_id.entry(id.unwrap_or(-1)).or_default().push(cpu);
     }
     let known = by_id.keys().any(|&id| id >= 0);

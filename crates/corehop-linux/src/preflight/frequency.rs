@@ -41,7 +41,7 @@ const CPUS: &str = "sys/devices/system/cpu";
 fn by_setting(host: &Host, file: &str) -> BTreeMap<String, CpuList> {
     let mut settings: BTreeMap<String, Vec<Cpu>> = BTreeMap::new();
     for cpu in host.platform.usable().iter() {
-        if let Some(text) = host.text(&format!("{CPUS}/cpu{}/cpufreq/{file}", cpu.0)) {
+        if let Some(text) = host.text(format!("{CPUS}/cpu{}/cpufreq/{file}", cpu.0)) {
             settings.entry(text).or_default().push(cpu);
         }
     }
@@ -116,9 +116,9 @@ fn states(host: &Host, cpu: Cpu) -> Vec<State> {
     let folder = format!("{CPUS}/cpu{}/cpuidle", cpu.0);
     let state = |number: u32| {
         let file = |name: &str| format!("{folder}/state{number}/{name}");
-        let enabled = host.text(&file("disable")).is_none_or(|text| text == "0");
-        let name = host.text(&file("name"))?;
-        let latency_us = host.value(&file("latency"))?;
+        let enabled = host.text(file("disable")).is_none_or(|text| text == "0");
+        let name = host.text(file("name"))?;
+        let latency_us = host.value(file("latency"))?;
         enabled.then_some(State { number, name, latency_us })
     };
     host.numbered(&folder, "state").into_iter().filter_map(state).collect()

@@ -43,9 +43,9 @@ pub(super) const CONCERNS: &[Concern] = &[
 const HUGE: &str = "sys/kernel/mm/transparent_hugepage";
 
 fn transparent_huge_pages(host: &Host) -> Option<Verdict> {
-    let text = host.text(&format!("{HUGE}/enabled"))?;
+    let text = host.text(format!("{HUGE}/enabled"))?;
     let (enabled, file) = (chosen(&text), format!("/{HUGE}/enabled"));
-    let defrag = host.text(&format!("{HUGE}/defrag"));
+    let defrag = host.text(format!("{HUGE}/defrag"));
     let effort = defrag.as_deref().map(|text| format!(", defrag {}", chosen(text)));
     let found = format!("transparent huge pages: {enabled}{}", effort.unwrap_or_default());
     Some(match enabled {

@@ -173,13 +173,13 @@ fn counter(host: &Host) -> Option<Verdict> {
 
 fn clock_source(host: &Host) -> Option<Verdict> {
     let folder = "sys/devices/system/clocksource/clocksource0";
-    let current = host.text(&format!("{folder}/current_clocksource"))?;
+    let current = host.text(format!("{folder}/current_clocksource"))?;
     let found = format!("the kernel keeps time with {current}");
     let counters = ["tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page"];
     if counters.contains(&current.as_str()) {
         return Some(Verdict::ok(found));
     }
-    let offered = host.text(&format!("{folder}/available_clocksource")).unwrap_or_default();
+    let offered = host.text(format!("{folder}/available_clocksource")).unwrap_or_default();
     let found = format!("{found}, not with the counter that time stamps come from");
     Some(if offered.split_whitespace().any(|name| name == "tsc") {
         let file = format!("/{folder}/current_clocksource");
@@ -199,7 +199,7 @@ fn mitigations(host: &Host) -> Option<Verdict> {
         return None;
     }
     let active = |name: &&String| {
-        host.text(&format!("{folder}/{name}")).is_some_and(|text| text.contains("Mitigation"))
+        host.text(format!("{folder}/{name}")).is_some_and(|text| text.contains("Mitigation"))
     };
     let active: Vec<_> = names.iter().filter(active).map(String::as_str).collect();
     if active.is_empty() {

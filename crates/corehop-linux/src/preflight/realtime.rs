@@ -67,8 +67,8 @@ fn throttling(host: &Host) -> Option<Verdict> {
 fn fair_share(host: &Host) -> Option<f64> {
     let folder = "sys/kernel/debug/sched/fair_server";
     let share = |cpu: u32| {
-        let runtime: f64 = host.value(&format!("{folder}/cpu{cpu}/runtime"))?;
-        let period: f64 = host.value(&format!("{folder}/cpu{cpu}/period"))?;
+        let runtime: f64 = host.value(format!("{folder}/cpu{cpu}/runtime"))?;
+        let period: f64 = host.value(format!("{folder}/cpu{cpu}/period"))?;
         (period > 0.0).then(|| runtime / period)
     };
     host.numbered(folder, "cpu").into_iter().filter_map(share).reduce(f64::max)
