@@ -286,7 +286,8 @@ const NO_READERS: [(&str, &str); 2] = [
 
 /// The lines of a source, without its comments and its tests, that read text of the kernel's past the reader.
 fn foreign_text(path: &str, text: &str) -> Vec<String> {
-    let is_code = path.starts_with("crates/") && path.contains("/src/") && path.ends_with(".rs");
+    let is_rust = Path::new(path).extension().is_some_and(|kind| kind == "rs");
+    let is_code = is_rust && path.starts_with("crates/") && path.contains("/src/");
     let is_test = path.ends_with("tests.rs");
     if !is_code || is_test || path.starts_with(READER) {
         return Vec::new();

@@ -19,9 +19,9 @@ const NAMES: [(&[u8], &str); 3] = [
 impl Turns {
     fn named(name: &[u8], folder: &Path) -> (Self, String) {
         let count = counter(folder);
-        let hex: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex: Vec<String> = name.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut program = Command::new("python3");
-        program.args(["-c", &format!("{NAMING}{TURNS}"), &count, "90", &hex]);
+        program.args(["-c", &format!("{NAMING}{TURNS}"), &count, "90", &hex.concat()]);
         let turns = Self(program.spawn().unwrap());
         until("turns", || std::fs::read_to_string(&count).is_ok_and(|it| it != "0"));
         (turns, count)
