@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long work learns that it has to end: by an interrupt, or because its budget is used up.
+//! Early ends of long work: an interrupt, or a budget that is used up.
 //!
 //! A caller makes a [`Stop`] and hands clones of it to everything that takes long. A loop asks the clone every few
 //! thousand steps, ends early when the answer is yes, and keeps nothing of the step under way.
@@ -7,14 +7,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// Whether the work under way has to end. The core has no clock and no signals, so the caller supplies the answer.
+/// The request to end the work under way. The core has no clock and no signals, so the caller supplies the answer.
 ///
 /// An answer costs a call and perhaps a look at a clock: ask at most some thousand times a second.
 #[derive(Clone, Default)]
 pub struct Stop(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
 
 impl Stop {
-    /// Work that nobody interrupts.
+    /// Work that is never interrupted.
     pub const fn never() -> Self {
         Self(None)
     }

@@ -76,6 +76,7 @@ const FILE_EXCEPTIONS: &[Exception] = &[
         &["File::options", "fs::create_dir", ".persist", "tempfile::"],
         "the home",
     ),
+    except("crates/corehop/src/run/outputs.rs", &["tempfile::"], "a file without a name"),
     except(
         "crates/corehop-linux/src/supervisor/journal.rs",
         &["OpenOptions::", "DirBuilder::", "set_len("],
@@ -96,10 +97,26 @@ const FILE_EXCEPTIONS: &[Exception] = &[
         &["fs::write", "fs::create_dir"],
         "cpusets, which are files of the kernel",
     ),
+    except("crates/corehop-linux/src/proc/mod.rs", &["fs::write"], "files of the kernel"),
     except(
-        "crates/corehop-linux/src/observe/working_set.rs",
-        &["fs::write"],
-        "/proc/PID/clear_refs, a file of the kernel",
+        "crates/corehop-linux/src/placing/progress.rs",
+        &["OpenOptions::"],
+        "to read a file of the user's that may be no file",
+    ),
+    except(
+        "crates/corehop-linux/src/offload/library.rs",
+        &["File::options", "set_permissions", "fs::rename"],
+        "the library, in folders that only its owner can change",
+    ),
+    except(
+        "crates/corehop-linux/src/offload/trusted.rs",
+        &["DirBuilder::", "set_permissions"],
+        "the folders of library and boards",
+    ),
+    except(
+        "crates/corehop-linux/src/offload/boards.rs",
+        &["File::options", "DirBuilder::", "set_permissions"],
+        "the folder of a board",
     ),
     except(
         "crates/corehop-linux/src/live/load/dma.rs",
@@ -108,9 +125,11 @@ const FILE_EXCEPTIONS: &[Exception] = &[
     ),
     except(
         "crates/corehop-shim/src/board.rs",
-        &["File::options", "set_len("],
-        "memory that is shared: a file that exists",
+        &["File::options", "set_len(", "set_permissions", "libc::rename"],
+        "the files of a board, new ones without links",
     ),
+    except("crates/corehop-shim/src/tally.rs", &["File::options"], "files of a board, to read"),
+    except("crates/corehop-shim/src/preload/files.rs", &["SYS_open"], "a path, to look at"),
     except(
         "crates/corehop-shim/src/preload/attempt.rs",
         &["SYS_open"],
@@ -143,6 +162,11 @@ const TEXT: &[&str] = &[
 
 const TEXT_EXCEPTIONS: &[Exception] = &[
     except("crates/corehop/src/output/mod.rs", &["io::stdout()", "io::stderr()"], "the home"),
+    except(
+        "crates/corehop-shim/src/tally.rs",
+        &[".display()"],
+        "a crate without the core: the answer shows its reason as text of others",
+    ),
     except(
         "crates/corehop/src/run/outputs.rs",
         &["io::stdout()"],

@@ -16,7 +16,8 @@ pub struct Leash {
     process: AtomicI32,
     /// The thread that has the switch.
     owner: AtomicI32,
-    /// The partner's thread, or 0 before it runs.
+    /// The partner's thread; 0 before it runs, and [`GONE`] once the kernel has it no more: the number may then be another
+    /// thread's.
     partner: AtomicI32,
     /// The address of the word on which the partner sleeps: to wake it, not to read it.
     bell: AtomicUsize,
@@ -26,6 +27,8 @@ pub struct Leash {
 
 /// In the place of a process while a leash is being taken.
 const TAKING: i32 = -1;
+/// In the place of the number of a partner that has ended.
+const GONE: i32 = -1;
 /// The time between two looks at a partner that is ending, in nanoseconds.
 const LOOK: u64 = 20_000;
 
@@ -110,7 +113,13 @@ impl Leash {
     /// Whether the partner began, and the kernel has it no more.
     fn is_over(&self) -> bool {
         let partner = self.partner.load(Ordering::Acquire);
-        partner != 0 && sys::is_gone(partner)
+        if partner > 0 && sys::is_gone(partner) {
+            // Another partner may have taken the leash meanwhile.
+            let _taken =
+                self.partner.compare_exchange(partner, GONE, Ordering::AcqRel, Ordering::Relaxed);
+            return true;
+        }
+        partner == GONE
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use corehop_core::samples::{MissingFile, Verification};
+use corehop_core::shown;
 use serde_json::{Value, json};
 
 use crate::output::note;
@@ -22,7 +23,7 @@ struct Doubts {
 /// Says once that no checksums vouch for a file, if so.
 pub(crate) fn of_checksums(path: &Path, verification: Verification) {
     let Some(why) = verification.doubt() else { return };
-    let name = path.display().to_string();
+    let name = shown::path(path);
     if is_new(|doubts| &mut doubts.not_verified, &name) {
         let remedy = format!("`corehop convert {name} --to rows -o NEW.parquet` adds checksums");
         note(&format!("{name}: {why}; {remedy}"));

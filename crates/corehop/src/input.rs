@@ -180,8 +180,7 @@ pub(crate) fn platform(name: &str) -> Result<Platform, Failure> {
 /// The platform in this file.
 pub(crate) fn platform_in(path: &Path) -> Result<Platform, Failure> {
     let text = text(path).map_err(|error| error.context("reading the platform file"))?;
-    Platform::from_toml(&text)
-        .map_err(|error| Failure::from(error).context(path.display().to_string()))
+    Platform::from_toml(&text).map_err(|error| Failure::from(error).context(shown::path(path)))
 }
 
 /// The samples of delays in a file.

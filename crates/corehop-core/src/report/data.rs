@@ -34,6 +34,7 @@ use crate::samples::{
     FileError, FileKind, MissingFile, OverheadFacts, Provenance, Reader, RecordedAbsence,
     RecordedRun, RecordedThread, Recording, RecordingFacts, Row, RowKind, Sample, Verification,
 };
+use crate::shown;
 use crate::workload::{LineState, Load};
 
 /// The contents of a report.
@@ -123,7 +124,7 @@ impl Gathered {
         lacks.filter_map(|kind| {
             let (of, beside) = self.files.first()?;
             let first = of.first_of(Path::new(beside));
-            let name = first.map(|first| kind.beside(&first).display().to_string());
+            let name = first.map(|first| shown::path(&kind.beside(&first)));
             let name = name.unwrap_or_else(|| format!("the file of `{}`", kind.word()));
             Some(MissingFile { beside: beside.clone(), name, kind })
         })

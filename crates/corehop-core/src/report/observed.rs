@@ -15,6 +15,7 @@ use crate::decision::run_cost::{
 };
 use crate::platform::Platform;
 use crate::samples::{Absence, ObservedThread, RecordedAbsence, Recording};
+use crate::shown;
 use crate::workload::Event;
 
 /// Threads, processes and names shown in the text; the others are in the JSON answer.
@@ -167,7 +168,8 @@ pub(super) fn head(recording: &Recording) -> String {
     };
     format!(
         "{}: {runs}{span:.3} s, {threads}{ended}; recorded by {}",
-        recording.facts.what, recording.facts.method
+        shown::line(&recording.facts.what),
+        recording.facts.method
     )
 }
 

@@ -6,6 +6,7 @@ use std::fmt::{Display, Formatter};
 use std::path::{Path, PathBuf};
 
 use super::table::RowKind;
+use crate::shown;
 
 /// The extension of a file whose run goes on, or was killed.
 const PART: &str = "part";
@@ -29,8 +30,8 @@ impl MissingFile {
         let lacks = RowKind::OF_RECORDING.into_iter().filter(|&it| it != kind);
         let lacks = lacks.filter(|it| !is_there(&it.beside(&first)));
         let missing = |kind: RowKind| Self {
-            beside: path.display().to_string(),
-            name: kind.beside(&first).display().to_string(),
+            beside: shown::path(path),
+            name: shown::path(&kind.beside(&first)),
             kind,
         };
         lacks.map(missing).collect()

@@ -17,6 +17,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use corehop_core::shown;
 use corehop_core::units::CpuList;
 pub use corehop_shim::board::{Count, Decision, Event, Wishes};
 pub use corehop_shim::call::{CALLS, Call};
@@ -40,7 +41,7 @@ impl fmt::Display for List<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, Refusal { place, why }) in self.0.iter().enumerate() {
             let between = if at > 0 { "; " } else { "" };
-            write!(f, "{between}{}: {why}", place.display())?;
+            write!(f, "{between}{}: {why}", shown::path(place))?;
         }
         if self.0.is_empty() { f.write_str("this user has no home folder") } else { Ok(()) }
     }

@@ -25,8 +25,10 @@ pub(super) fn check(program: &OsStr) -> Result<(), OffloadError> {
     if is_set_id {
         return Err(OffloadError::SetId);
     }
-    let no_program =
-        |source| OffloadError::NoProgram { program: program.to_string_lossy().into(), source };
+    let no_program = |source| OffloadError::NoProgram {
+        program: shown::bytes(program.as_encoded_bytes()),
+        source,
+    };
     let mut path = find(program).map_err(no_program)?;
     for _ in 0..MOST_SCRIPTS {
         let head = head(&path).map_err(no_program)?;

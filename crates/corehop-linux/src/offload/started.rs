@@ -11,6 +11,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
+use corehop_core::shown;
 use corehop_core::units::{Cpu, CpuList};
 use corehop_shim::board::{Decision, VARIABLE};
 use corehop_shim::tally::{Limits, Tally, Unknown};
@@ -77,7 +78,7 @@ pub(super) fn run(offload: &Offload) -> Result<Ended, OffloadError> {
     }
     begin_with(&mut command, first_cpus, signals.before);
     let no_program =
-        |source| OffloadError::NoProgram { program: name.to_string_lossy().into(), source };
+        |source| OffloadError::NoProgram { program: shown::bytes(name.as_encoded_bytes()), source };
     let begun = Instant::now();
     let mut child = command.spawn().map_err(no_program)?;
     let status = signals.wait(&mut child).map_err(failed("waiting for the program"))?;
@@ -183,7 +184,12 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // SAFETY: the set was filled by the kernel.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, null_mut()) };
+        // A signal that came after the program's end was meant for the program: this command has its answer to give.
+        // SAFETY: both sets were filled by the kernel, and the time is a live local.
+        unsafe {
+            let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            while libc::sigtimedwait(&raw const self.set, null_mut(), &raw const at_once) > 0 {}
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, null_mut());
+        }
     }
 }

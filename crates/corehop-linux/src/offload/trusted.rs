@@ -11,6 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use corehop_core::shown;
+
 use crate::rights;
 
 /// The capability to become another user, and the kernel's name for "is it passed on".
@@ -122,7 +124,7 @@ fn check_parts(
     for part in parts.into_iter().rev() {
         let of = fs::symlink_metadata(part).map_err(|error| error.to_string())?;
         let is_used = used == Some(part);
-        let name = if is_used { String::new() } else { format!("`{}` ", part.display()) };
+        let name = if is_used { String::new() } else { format!("`{}` ", shown::path(part)) };
         if !of.is_dir() {
             return Err(format!("{name}is not a folder"));
         }

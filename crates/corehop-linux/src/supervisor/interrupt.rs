@@ -97,6 +97,8 @@ fn set_handler(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) -> io::
     // SAFETY: as above.
     let mut new: libc::sigaction = unsafe { std::mem::zeroed() };
     new.sa_sigaction = handler as *const () as libc::sighandler_t;
+    // An alarm in the middle of an end would cut the wait for the supervisor short.
+    new.sa_mask = signal_set(&[&ENDING[..], &[libc::SIGALRM]].concat());
     // SAFETY: the handlers of this file make only calls that signal-safety(7) allows.
     checked(unsafe { libc::sigaction(signal, &raw const new, null_mut()) })?;
     Ok(())
@@ -127,7 +129,7 @@ pub fn remove_at_end(path: &Path) {
     let new = Box::into_raw(Box::new(Unfinished { path, earlier: null_mut() }));
     let mut last = UNFINISHED.load(Ordering::Acquire);
     loop {
-        // SAFETY: `new` came from a box and is nobody else's yet.
+        // SAFETY: `new` came from a box and has no other user yet.
         unsafe { (*new).earlier = last };
         match UNFINISHED.compare_exchange(last, new, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => return,

@@ -40,7 +40,7 @@ pub enum Undo {
         /// The folder of a cgroup of the same hierarchy.
         back_to: PathBuf,
     },
-    /// End a process group: SIGTERM, and SIGKILL half a second later.
+    /// End a process group: SIGTERM, and SIGKILL a quarter of a second later.
     KillProcessGroup {
         /// Its leader. Where another process has this number, its group is left alone.
         leader: ProcessId,
@@ -226,7 +226,7 @@ fn move_processes(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// The time that a process has to end by itself after SIGTERM.
-const GRACE: Duration = Duration::from_millis(500);
+const GRACE: Duration = Duration::from_millis(250);
 
 /// The variable by which the processes of a load are known when the group's leader is dead, or
 /// when they have left the group.

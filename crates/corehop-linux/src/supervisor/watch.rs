@@ -81,6 +81,11 @@ pub(super) fn ask(mut lifeline: &UnixStream, pid: u32) -> Result<bool, String> {
     }
 }
 
+/// Answers the owner. An owner that did not wait for the answer is dying, which the next look at it shows.
+fn tell(lifeline: &mut UnixStream, word: [u8; 1]) {
+    let _gone = lifeline.write_all(&word);
+}
+
 /// Whether the owner took everything back itself; false when it died.
 ///
 /// A child that the owner has forked may keep the lifeline open, so the notice of its death
@@ -98,11 +103,11 @@ fn owner_said_done(
         let mut word = [0];
         match lifeline.read(&mut word) {
             Ok(1) if word == [DONE] => return Ok(true),
-            Ok(1) if word == [ALIVE] => lifeline.write_all(&word)?,
+            Ok(1) if word == [ALIVE] => tell(lifeline, word),
             Ok(1) if word == [UNDO_NOW] => {
                 journal.reload()?;
                 journal.undo_all_under_owner();
-                lifeline.write_all(&word)?;
+                tell(lifeline, word);
             }
             _ => return Ok(false),
         }

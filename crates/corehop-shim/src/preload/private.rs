@@ -46,8 +46,10 @@ macro_rules! private {
 private! {
     unshare(flags: c_int) -> c_int, libc::SYS_unshare => [flags], or refused();
     setns(fd: c_int, kind: c_int) -> c_int, libc::SYS_setns => [fd, kind], or refused();
-    setfsuid(id: libc::uid_t) -> c_int, libc::SYS_setfsuid => [id], or unchanged(libc::SYS_setfsuid);
-    setfsgid(id: libc::gid_t) -> c_int, libc::SYS_setfsgid => [id], or unchanged(libc::SYS_setfsgid);
+    setfsuid(id: libc::uid_t) -> c_int, libc::SYS_setfsuid => [id], or refused();
+    setfsgid(id: libc::gid_t) -> c_int, libc::SYS_setfsgid => [id], or refused();
+    close_range(first: libc::c_uint, last: libc::c_uint, flags: c_int) -> c_int,
+        libc::SYS_close_range => [first, last, flags], or refused();
     capset(header: *mut c_void, data: *const c_void) -> c_int, libc::SYS_capset => [header, data], or refused();
     personality(what: c_ulong) -> c_int, libc::SYS_personality => [what], or refused();
     prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int,
@@ -62,7 +64,14 @@ private! {
 fn may(number: c_long, a: &[c_long]) -> bool {
     let Some(reach) = reach(number, a) else { return true };
     let _same = Errno::kept();
-    change_rights(reach)
+    // These two report no error, and programs go on as if the rights were gone: the wait is as long as the partner's call.
+    let cannot_fail = [libc::SYS_setfsuid, libc::SYS_setfsgid].contains(&(number & !X32));
+    while !change_rights(reach) {
+        if !cannot_fail {
+            return false;
+        }
+    }
+    true
 }
 
 /// Before a file is opened: a thread changes its own label (AppArmor, SELinux, Smack) by a write to a file of /proc. True.
@@ -83,18 +92,14 @@ fn refused() -> c_int {
     -1
 }
 
-/// setfsuid and setfsgid report no error, but the old number; this one changes nothing.
-fn unchanged(number: c_long) -> c_int {
-    // SAFETY: an invalid number changes nothing.
-    unsafe { super::kernel::call(number, [u32::MAX as usize, 0, 0, 0, 0, 0]) as c_int }
-}
-
 /// Of seccomp(2) and landlock_restrict_self(2): for all threads.
 const FILTER_ALL: c_long = libc::SECCOMP_FILTER_FLAG_TSYNC as c_long;
 const LANDLOCK_ALL: c_long = 1 << 3;
 /// Operations of keyctl(2) that change the caller's keyrings: get (which may create), join, set, assume.
 const KEYRINGS: [c_int; 4] = [0, 1, 14, 16];
 const OWN_KEYRING: c_int = -1;
+/// Of close_range(2): in a table of descriptors of the caller's own.
+const CLOSE_RANGE_UNSHARE: c_long = 2;
 const LSM_SET_SELF_ATTR: c_long = 460;
 /// In the number of a system call: by the convention of x32.
 const X32: c_long = 0x4000_0000;
@@ -113,6 +118,7 @@ fn reach(number: c_long, a: &[c_long]) -> Option<Reach> {
         }
         libc::SYS_landlock_restrict_self if flag(1, LANDLOCK_ALL) => Some(Reach::All),
         libc::SYS_prctl => of_prctl(arg(0) as c_int),
+        libc::SYS_close_range => caller(flag(2, CLOSE_RANGE_UNSHARE)),
         libc::SYS_personality => caller(arg(0) as u32 != u32::MAX),
         libc::SYS_ptrace => caller(arg(0) as u32 == libc::PTRACE_TRACEME),
         libc::SYS_keyctl => caller(KEYRINGS.contains(&(arg(0) as c_int))),

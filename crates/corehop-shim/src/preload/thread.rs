@@ -127,8 +127,10 @@ pub(super) fn change_rights(reach: Reach) -> bool {
         if own && !mine.private.replace(true) {
             process.board.count(Event::Private);
         }
+        if own {
+            REACH.fetch_max(reach as u8, Ordering::SeqCst);
+        }
     });
-    REACH.fetch_max(reach as u8, Ordering::SeqCst);
     Leash::end(&LEASHES, reach == Reach::All, LONGEST_END)
 }
 

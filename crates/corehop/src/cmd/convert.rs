@@ -120,12 +120,12 @@ fn rows(args: &Args, output: &OutputFile) -> Result<Exit, Failure> {
     output.fill_by(|out| {
         let mut out = Noting { out, failed: false };
         let written = copy_parquet(&mut reader, &provenance, &mut out);
-        let target = || format!("writing {}", output.path().display());
+        let target = || format!("writing {}", shown::path(output.path()));
         kept = written.map_err(|error| match error {
             FileError::Io(error) if out.failed => {
                 Failure::new(Exit::Failed, error).context(target())
             }
-            error => Failure::from(error).context(args.file.display().to_string()),
+            error => Failure::from(error).context(shown::path(&args.file)),
         })?;
         Ok(())
     })?;

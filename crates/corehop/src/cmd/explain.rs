@@ -30,7 +30,7 @@ const CODES: [(Exit, &str); 7] = [
         Exit::Failed,
         "The host failed midway (a full disk, a CPU taken offline); the recorded data is kept.",
     ),
-    (Exit::Interrupted, "Interrupted (SIGINT, SIGTERM); the recorded data is kept."),
+    (Exit::Interrupted, "Interrupted (SIGINT, SIGTERM, SIGHUP); the recorded data is kept."),
 ];
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {

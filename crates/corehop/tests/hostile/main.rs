@@ -205,11 +205,13 @@ fn no_hostile_input_makes_the_program_panic_or_run_without_end() {
     let count = number("COREHOP_FUZZ").unwrap_or(INPUTS);
     let seeds: Vec<u64> = match number("COREHOP_SEED") {
         Some(first) => (0..count).map(|it| first.wrapping_add(it)).collect(),
+        // The same change is judged alike each time; a longer run begins elsewhere.
+        None if count <= INPUTS => (0..count).collect(),
         None => {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
             let fresh = now.as_nanos() as u64;
-            say(&format!("seeds 0 to {}, and from COREHOP_SEED={fresh} on", count / 2));
-            (0..count).map(|it| if it < count / 2 { it } else { fresh.wrapping_add(it) }).collect()
+            say(&format!("from COREHOP_SEED={fresh} on"));
+            (0..count).map(|it| fresh.wrapping_add(it)).collect()
         }
     };
     let begun = Instant::now();

@@ -113,6 +113,7 @@ static long way(int number, int raw)
     case 19: return BY(prctl, SYS_prctl, PR_SET_KEEPCAPS, 1, 0, 0, 0);
     case 20: return syscall(SYS_keyctl, 1, 0, 0, 0, 0) > 0;
     case 21: return BY(prctl, SYS_prctl, PR_SET_SPECULATION_CTRL, 0, 1 << 2, 0, 0);
+    case 22: return BY(close_range, SYS_close_range, 900, 901, 1 << 1);
     default: return -1;
     }
 }
@@ -148,7 +149,7 @@ int main(int count, char **words)
         wrong += status != 0;
     }
     if (count > 1) return printf("refused %d\n", wrong) < 0;
-    for (int number = 0; number < 22; number++)
+    for (int number = 0; number < 23; number++)
         for (int raw = 0; raw < 2; raw++) {
             if (fork() == 0) exit(change(number, raw));
             wait(&status);

@@ -30,13 +30,13 @@ fn no_thread_keeps_rights_that_the_program_gave_up_by_a_function_or_by_syscall()
     let folder = tempfile::tempdir().unwrap();
     let program = compiled(&folder, "rights", RIGHTS);
     let alone = Command::new(&program).current_dir(folder.path()).output().unwrap();
-    assert!(alone.status.success() && text(&alone).lines().count() == 44, "{}", text(&alone));
+    assert!(alone.status.success() && text(&alone).lines().count() == 46, "{}", text(&alone));
     assert!(!text(&alone).contains("rights 1") && said(&alone).contains("partners 0"));
     for mechanism in MECHANISMS {
         let there = there(&folder, mechanism, &[&program]);
         assert_eq!(text(&there), text(&alone), "{mechanism}");
         // Each child had a partner before.
-        assert!(said(&there).contains("partners 44"), "{mechanism}: {}", said(&there));
+        assert!(said(&there).contains("partners 46"), "{mechanism}: {}", said(&there));
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use corehop_core::report::figure::Table;
 use corehop_core::report::table::plain;
+use corehop_core::shown;
 use corehop_core::units::CpuList;
 use corehop_linux::offload::{Call, Count, Covered, Ended, Event, Offload, Tally};
 use serde::Serialize;
@@ -113,7 +114,7 @@ pub(super) fn of(ended: &Ended, offload: &Offload) -> Answer {
         os_cores: offload.os_cores.clone(),
         program_cpus: ended.program_cpus.clone(),
         mechanism: format!("v{}", offload.wishes.mechanism),
-        unknown: counted.as_ref().err().map(ToString::to_string),
+        unknown: counted.as_ref().err().map(|why| shown::line(&why.to_string()).into_owned()),
         counted: Counted { coverage, ..counted.unwrap_or_default() },
     }
 }
