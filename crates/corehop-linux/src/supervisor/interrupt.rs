@@ -45,6 +45,8 @@ const GRACE_MS: i64 = 700;
 /// The time for which an end by a signal waits for the supervisor, in milliseconds. A supervisor that takes longer goes on by
 /// itself.
 const PATIENCE_MS: libc::c_int = 900;
+/// The same for a second interrupt: the user gets the prompt back with all settings as they were.
+const INSISTED_PATIENCE_MS: libc::c_int = 5_000;
 /// The same for an end by the alarm.
 const LATE_PATIENCE_MS: libc::c_int = 250;
 /// Said by the alarm, which cannot know the file's name.
@@ -195,7 +197,7 @@ extern "C" fn on_signal(signal: libc::c_int) {
         FIRST_MS.store(now_ms(), Ordering::SeqCst);
         set_alarm();
     } else if signal == libc::SIGINT && now_ms() - FIRST_MS.load(Ordering::SeqCst) > ONE_KEY_MS {
-        end(PATIENCE_MS);
+        end(INSISTED_PATIENCE_MS);
     }
 }
 
