@@ -8,7 +8,6 @@ use corehop_core::shown;
 use corehop_core::units::CpuList;
 
 /// Why a change was refused, or could not be taken back.
-
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SupervisorError {
