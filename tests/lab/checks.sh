@@ -249,7 +249,7 @@ check_sched_ext_serves_all() {
             fail "a thread bound to CPU $cpu does not get its turn beside two that wake each other there"
     done
     ours_is_in_charge
-    killall -INT corehop
+    killall -TERM corehop
     wait $measurement
     nothing_left
     echo "a thread has its turns beside two that wake each other"
@@ -381,9 +381,10 @@ goes_on() {
     eventually "further windows" windows_in_log $(($(grep -c '"window":{' log.jsonl) + 1))
 }
 
-# The placer ends at a signal, without a fault.
+# The placer ends at a signal, without a fault. (SIGTERM: a shell without job control starts its background jobs with SIGINT
+# ignored, and what was ignored stays ignored.)
 ends() {
-    kill -INT $placer
+    kill -TERM $placer
     wait $placer
     code=$?
     cp said.place answer
@@ -438,7 +439,7 @@ check_place_sched_ext() {
     goes_on
     ours_is_in_charge
     ends
-    killall -INT corehop
+    killall -TERM corehop
     wait $measurement
     grep -q "sched-ext: the scheduler .corehop_min. is loaded" said.place || fail "the placer does not name it"
     ! dmesg | grep "corehop_min.*failed to run" || fail "a thread did not get its turn"
