@@ -1,23 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Doubts about the files that a verb reads: each is said once on stderr, and is in the JSON answer.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use corehop_core::samples::{MissingFile, Verification};
+use corehop_core::report::data::incomplete;
+use corehop_core::samples::{MissingFile, Reader, Verification};
 use corehop_core::shown;
 use serde_json::{Value, json};
 
 use crate::output::note;
 
 /// The doubts of this command so far.
-static DOUBTS: Mutex<Doubts> = Mutex::new(Doubts { not_verified: Vec::new(), missing: Vec::new() });
+static DOUBTS: Mutex<Doubts> =
+    Mutex::new(Doubts { not_verified: Vec::new(), missing: Vec::new(), incomplete: Vec::new() });
 
 struct Doubts {
     /// Files without checksums.
     not_verified: Vec<String>,
     /// Files that belong beside others and are not there, as sentences.
     missing: Vec<String>,
+    /// Files that are not whole runs, as sentences.
+    incomplete: Vec<String>,
 }
 
 /// Says once that no checksums vouch for a file, if so.
@@ -38,6 +43,16 @@ pub(crate) fn of_missing(file: &MissingFile) {
     }
 }
 
+/// Says once that a file is not a whole run.
+pub(crate) fn of_end(path: &Path, reader: &Reader<File>) {
+    let name = shown::path(path);
+    let Some(why) = incomplete(&name, reader) else { return };
+    let sentence = format!("{name}: {why}");
+    if is_new(|doubts| &mut doubts.incomplete, &sentence) {
+        note(&sentence);
+    }
+}
+
 /// Notes a doubt; whether it is the first time.
 fn is_new(list: impl FnOnce(&mut Doubts) -> &mut Vec<String>, doubt: &str) -> bool {
     let mut doubts = DOUBTS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -50,13 +65,15 @@ fn is_new(list: impl FnOnce(&mut Doubts) -> &mut Vec<String>, doubt: &str) -> bo
 }
 
 /// The answer with the doubts so far, if there are some and the answer is an object: `not_verified` names the files
-/// without checksums, `missing_files` has a sentence for each.
+/// without checksums, `missing_files` and `incomplete_files` have a sentence for each.
 pub(crate) fn with(mut answer: Value) -> Value {
     let doubts = DOUBTS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(fields) = answer.as_object_mut() {
-        for (name, list) in
-            [("not_verified", &doubts.not_verified), ("missing_files", &doubts.missing)]
-        {
+        for (name, list) in [
+            ("not_verified", &doubts.not_verified),
+            ("missing_files", &doubts.missing),
+            ("incomplete_files", &doubts.incomplete),
+        ] {
             if !list.is_empty() {
                 fields.insert(name.to_owned(), json!(list));
             }

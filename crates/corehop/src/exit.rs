@@ -9,6 +9,8 @@ use corehop_core::machine::MachineError;
 use corehop_core::platform::PlatformError;
 use corehop_core::samples::FileError;
 
+use corehop_linux::supervisor::interrupt;
+
 use crate::output::say;
 
 /// The end of the program.
@@ -88,7 +90,15 @@ impl Failure {
             }
         }
         say(&format!("corehop: {line}\n"));
-        self.exit.into()
+        self.code().into()
+    }
+
+    /// An interrupt cuts calls and waits short, and what failed by that was interrupted.
+    fn code(&self) -> Exit {
+        match self.exit {
+            Exit::Failed | Exit::NotPossible if interrupt::requested() => Exit::Interrupted,
+            other => other,
+        }
     }
 }
 

@@ -31,9 +31,11 @@ use crate::exit::{Exit, Failure};
 const MOST_TEXT: u64 = 64 << 20;
 
 /// Opens a file of rows, complete or still being written; errors name it. A file without checksums is said to be
-/// one.
+/// one, and so is one that is not a whole run.
 pub(crate) fn open(path: &Path) -> Result<Reader<File>, Failure> {
-    opened(path, file(path)?)
+    let reader = opened(path, file(path)?)?;
+    doubts::of_end(path, &reader);
+    Ok(reader)
 }
 
 /// The same for a file that is open already.

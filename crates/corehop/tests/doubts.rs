@@ -88,6 +88,35 @@ fn every_verb_says_once_that_a_file_without_checksums_is_not_verified() {
     );
 }
 
+#[test]
+fn every_verb_says_once_that_a_run_was_cut_off_or_stopped_early() {
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, cut) =
+        (folder.path().join("whole.parquet"), folder.path().join("cut.parquet.part"));
+    let stream = corehop(
+        &"measure synthetic --on xeon_l7455 --wss 4KiB --load idle --samples 6 --quiet --stream"
+            .split(' ')
+            .collect::<Vec<_>>(),
+    );
+    assert_eq!(stream.status.code(), Some(0), "{}", said(&stream));
+    fs::write(&whole, &stream.stdout).unwrap();
+    fs::write(&cut, &stream.stdout[..stream.stdout.len() - 20]).unwrap();
+    for verb in [
+        &["compare", text(&whole), text(&cut), "--json"][..],
+        &["predict", text(&cut), "--wss", "4KiB", "--json"],
+        &["advise", text(&cut), "--json"],
+        &["report", text(&cut), "--table", "json"],
+    ] {
+        let output = corehop(verb);
+        let sentence = format!("note: {}: the run was cut off while writing", text(&cut));
+        assert_eq!(said(&output).matches(&sentence).count(), 1, "{verb:?}: {}", said(&output));
+        if verb[0] == "compare" {
+            let incomplete = answer(&output)["incomplete_files"].as_array().unwrap().len();
+            assert_eq!(incomplete, 1, "{verb:?}");
+        }
+    }
+}
+
 /// SplitMix64.
 fn drawn(seed: u64) -> usize {
     let mut z = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -206,6 +206,41 @@ fn after_a_kill_the_rows_are_resumed_and_the_lock_is_gone() {
 }
 
 #[test]
+fn rows_of_one_kind_outlive_a_resumed_run_that_cannot_read_those_of_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("s.parquet");
+    let run = "measure schedule-sensitive --scheduler eevdf --tasks 2 --sets 1 --wss 16KiB \
+               --duration 300ms --load idle --seed 3 --quiet";
+    let made = corehop(&words(run, &["-o", text(&output)]));
+    assert_eq!(made.status.code(), Some(0), "{}", said(&made));
+    let stream = |file: &Path| PathBuf::from(format!("{}.part", file.display()));
+    let kinds: Vec<PathBuf> =
+        fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().path()).collect();
+    assert!(kinds.len() > 1, "{kinds:?}");
+    // As an interrupted run leaves them, but one is damaged, each in its turn.
+    for damaged in &kinds {
+        let here = tempfile::tempdir().unwrap();
+        let place = |file: &Path| here.path().join(file.file_name().unwrap());
+        for file in &kinds {
+            fs::copy(file, stream(&place(file))).unwrap();
+        }
+        fs::write(stream(&place(damaged)), "damaged").unwrap();
+        let again = corehop(&words(run, &["--resume", "-o", text(&place(&output))]));
+        assert_eq!(again.status.code(), Some(4), "{}", said(&again));
+        for file in kinds.iter().filter(|&file| file != damaged) {
+            let shown = corehop(&["show", text(&stream(&place(file))), "--json"]);
+            let before = corehop(&["show", text(file), "--json"]);
+            let rows = |output: &Output| -> u64 {
+                let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+                shown["n_rows"].as_u64().unwrap()
+            };
+            assert_eq!(rows(&shown), rows(&before), "{} is lost", file.display());
+        }
+        assert_eq!(fs::read_to_string(stream(&place(damaged))).unwrap(), "damaged");
+    }
+}
+
+#[test]
 fn where_locks_are_refused_a_run_leaves_nothing_that_blocks_the_next() {
     let folder = tempfile::tempdir().unwrap();
     for errno in [libc::ENOLCK, libc::EOPNOTSUPP, libc::EPERM, libc::ENOSYS] {

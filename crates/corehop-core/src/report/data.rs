@@ -262,7 +262,7 @@ impl Gather {
             })?,
         };
         self.spreads.next_run();
-        let incomplete = incomplete(name, reader.truncated(), &provenance);
+        let incomplete = incomplete(name, reader);
         let (name, verification) = (name.to_owned(), reader.verification());
         self.files.push(FileNote {
             name,
@@ -473,10 +473,13 @@ fn counted_misses(provenance: &Provenance) -> Vec<CountedMisses> {
 }
 
 /// Why a file is not a whole run.
-fn incomplete(name: &str, truncated: bool, provenance: &Provenance) -> Option<String> {
-    if truncated {
+pub fn incomplete<S>(name: &str, reader: &Reader<S>) -> Option<String>
+where
+    S: ChunkReader + Read + Seek + 'static,
+{
+    if reader.truncated() {
         Some("the run was cut off while writing: the rows written before are here".to_owned())
-    } else if let Some(cause) = &provenance.stopped_by {
+    } else if let Some(cause) = &reader.kind().provenance.stopped_by {
         Some(format!("the run was stopped early: {cause}"))
     } else if std::path::Path::new(name).extension().is_some_and(|it| it == "part") {
         Some("the run is in progress, or ended before it wrote Parquet".to_owned())

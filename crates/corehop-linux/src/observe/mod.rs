@@ -27,7 +27,7 @@ use crate::bpf::BpfError;
 use crate::clock::monotonic_ns;
 use crate::control_page::Method;
 use crate::proc::{cut, shown};
-use crate::supervisor::interrupt;
+use crate::supervisor::interrupt::{self, Spared};
 
 pub use host::LiveHost;
 pub(crate) use moves::Moves;
@@ -118,11 +118,8 @@ pub fn record(
 ) -> Result<(RecordingFacts, RunEnd), ObserveError> {
     let own_ns = process_cpu_ns();
     let (begin, began_ns, switches) = (Instant::now(), monotonic_ns(), account::switches());
-    // A program that was started gets the signal as well, and is waited for.
-    let spared = matches!(target, Target::Command(_)).then(interrupt::spare);
     let mut host = LiveHost::begin(target, how)?;
     let (ended, end) = watch(&mut host, take)?;
-    drop(spared);
     let span_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let switches = account::switches().zip(switches).map(|(end, begin)| end.saturating_sub(begin));
     host.follower.settle();
@@ -154,7 +151,7 @@ pub fn record(
 
 /// Hands absences on, window by window, until the threads end or `take` asks for the end.
 fn watch(host: &mut LiveHost, take: &mut Take<'_>) -> Result<(Ended, RunEnd), ObserveError> {
-    let mut ending: Option<Instant> = None;
+    let mut ending: Option<(Instant, Spared)> = None;
     loop {
         let Observation { absences, ended, .. } = host.observe(PERIOD)?;
         let records: Vec<_> = absences.into_iter().map(ProgramRecord::Absence).collect();
@@ -168,9 +165,9 @@ fn watch(host: &mut LiveHost, take: &mut Take<'_>) -> Result<(Ended, RunEnd), Ob
                 return Ok((Ended::default(), RunEnd::Stopped));
             }
             // The program was asked to end as well, and its end is part of the recording.
-            ending = Some(Instant::now());
+            ending = Some((Instant::now(), interrupt::spare()));
         }
-        if ending.is_some_and(|since| since.elapsed() > PATIENCE) {
+        if ending.as_ref().is_some_and(|(since, _)| since.elapsed() > PATIENCE) {
             return Ok((Ended::default(), RunEnd::Stopped));
         }
     }

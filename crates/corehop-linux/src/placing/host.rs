@@ -197,6 +197,8 @@ impl PlacingHost {
     /// some seconds later.
     pub fn end(&mut self) -> Option<i32> {
         let child = self.child.as_mut()?;
+        // The threads are back, and the program gets the signal too.
+        let _spared = interrupt::spare();
         let mut deadline = None;
         while deadline.is_none_or(|it| Instant::now() < it) {
             if let Some(status) = child.try_wait().ok()? {

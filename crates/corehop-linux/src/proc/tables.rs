@@ -98,17 +98,20 @@ pub(crate) fn own_groups() -> Vec<u8> {
 
 /// The process that holds the lock (flock(2)) on a file, if the kernel shows it.
 pub fn flock_owner(file: &File) -> Option<u32> {
-    locker(&bytes("/proc/locks").ok()?, file.metadata().ok()?.ino())
+    let about = file.metadata().ok()?;
+    let device = (libc::major(about.dev()), libc::minor(about.dev()));
+    locker(&bytes("/proc/locks").ok()?, device, about.ino())
 }
 
 /// `1: FLOCK  ADVISORY  WRITE 4711 fd:00:123456 0 EOF`
-fn locker(locks: &[u8], inode: u64) -> Option<u32> {
+fn locker(locks: &[u8], device: (u32, u32), inode: u64) -> Option<u32> {
+    let wanted = format!("{:02x}:{:02x}:{inode}", device.0, device.1);
     lines(locks).find_map(|line| {
         let mut words = words(line).skip(1);
         let kind = words.next()?;
         let pid = words.nth(2)?;
-        let at = words.next()?.rsplit(|&byte| byte == b':').next()?;
-        (kind == b"FLOCK" && number(at) == Some(inode)).then(|| number(pid))?
+        let at = words.next()?;
+        (kind == b"FLOCK" && at == wanted.as_bytes()).then(|| number(pid))?
     })
 }
 
@@ -143,7 +146,8 @@ mod tests {
         let text = b"1: POSIX  ADVISORY  WRITE 11 fd:00:77 0 EOF\n\
             1: -> FLOCK  ADVISORY  WRITE 12 fd:00:77 0 EOF\n\
             2: FLOCK  ADVISORY  WRITE 4711 fd:00:77 0 EOF\n";
-        assert_eq!((locker(text, 77), locker(text, 7)), (Some(4711), None));
+        assert_eq!(locker(text, (0xfd, 0), 77), Some(4711));
+        assert_eq!((locker(text, (0xfd, 0), 7), locker(text, (8, 1), 77)), (None, None));
         let file = tempfile::tempfile().unwrap();
         file.lock().unwrap();
         // A host without CONFIG_FILE_LOCKING, or another PID namespace, does not show it.

@@ -100,6 +100,14 @@ pub enum SupervisorError {
         /// The time waited.
         seconds: u64,
     },
+    /// The run was asked to end while it waited for another one.
+    #[error(
+        "interrupted while another run, {owner}, changes settings of the whole host; nothing was changed"
+    )]
+    Interrupted {
+        /// `process 123`, or that it is unknown.
+        owner: String,
+    },
     /// There are no locks.
     #[error(
         "the lock on the whole host, a file in {path}, is refused (flock(2): {source}), and without a lock two runs \

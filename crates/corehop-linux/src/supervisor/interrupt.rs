@@ -6,6 +6,9 @@
 //! ended by itself soon after. Both ways lead through one function: unfinished files are removed, the
 //! supervisor undoes the changes, and the exit code is [`INTERRUPTED`]. Rows are on the disk by then, in `FILE.part`.
 //!
+//! A second SIGINT, which comes from a user who does not want to wait, ends the process without the rest of its work. It still
+//! waits until the supervisor has put the settings back, five seconds at most: the prompt means that the host is as it was.
+//!
 //! Nothing else has to know of signals: a loop that never looks at [`requested`] ends with the process. One wait is spared:
 //! that for a program which the user has started, and to which the signal is passed on ([`spare`]). A signal that was
 //! ignored when corehop started (nohup(1)) stays ignored.
@@ -32,7 +35,9 @@ static SPARED: AtomicU32 = AtomicU32::new(0);
 /// The last of the files to remove.
 static UNFINISHED: AtomicPtr<Unfinished> = AtomicPtr::new(null_mut());
 
-/// When the first one came, in milliseconds of the monotonic clock.
+/// Whether a stream of rows has its name.
+static KEEPS_ROWS: AtomicBool = AtomicBool::new(false);
+/// When the first one came, in milliseconds of the monotonic clock; 0 before.
 static FIRST_MS: AtomicI64 = AtomicI64::new(0);
 /// Interrupts so near to the first one are the same: timeout(1) sends one to the process and one to its
 /// group.
@@ -49,8 +54,11 @@ const PATIENCE_MS: libc::c_int = 900;
 const INSISTED_PATIENCE_MS: libc::c_int = 5_000;
 /// The same for an end by the alarm.
 const LATE_PATIENCE_MS: libc::c_int = 250;
-/// Said by the alarm, which cannot know the file's name.
-const FORCED: &[u8] = b"corehop: interrupted; the rows recorded so far are kept in FILE.part, and --resume continues them\n";
+/// Said by the alarm where rows are kept; the alarm cannot know the file's name.
+const ROWS_KEPT: &[u8] =
+    b"corehop: interrupted; the rows recorded so far are kept in FILE.part, and --resume continues them\n";
+/// The same where there are none.
+const FORCED: &[u8] = b"corehop: interrupted\n";
 
 /// A file that is of no use until it has its name.
 struct Unfinished {
@@ -157,6 +165,11 @@ pub fn outlive_file_limit() -> io::Result<()> {
     Ok(())
 }
 
+/// Notes that the rows of this run are in a stream with a name, which outlives the process.
+pub fn rows_are_kept() {
+    KEEPS_ROWS.store(true, Ordering::SeqCst);
+}
+
 /// Whether the run has been asked to end.
 pub fn requested() -> bool {
     REQUESTED.load(Ordering::Relaxed)
@@ -189,25 +202,47 @@ pub(super) fn clear_lifeline(fd: i32) {
 }
 
 extern "C" fn on_signal(signal: libc::c_int) {
+    keeping_errno(|| take(signal));
+}
+
+fn take(signal: libc::c_int) {
     if !ASKS.load(Ordering::SeqCst) {
         end(PATIENCE_MS);
     }
-    if !REQUESTED.swap(true, Ordering::SeqCst) {
-        SIGNAL.store(signal, Ordering::SeqCst);
-        FIRST_MS.store(now_ms(), Ordering::SeqCst);
-        set_alarm();
-    } else if signal == libc::SIGINT && now_ms() - FIRST_MS.load(Ordering::SeqCst) > ONE_KEY_MS {
-        end(INSISTED_PATIENCE_MS);
+    // Two threads may be here at once. The request comes last: whoever sees it also sees its signal.
+    match FIRST_MS.compare_exchange(0, now_ms(), Ordering::SeqCst, Ordering::SeqCst) {
+        Ok(_) => {
+            SIGNAL.store(signal, Ordering::SeqCst);
+            REQUESTED.store(true, Ordering::SeqCst);
+            set_alarm();
+        }
+        Err(first_ms) if signal == libc::SIGINT && now_ms() - first_ms > ONE_KEY_MS => {
+            end(INSISTED_PATIENCE_MS);
+        }
+        Err(_) => {}
     }
 }
 
 extern "C" fn on_alarm(_: libc::c_int) {
+    keeping_errno(ring);
+}
+
+/// Runs the work of a handler, and leaves `errno` as the interrupted code has it.
+fn keeping_errno(work: impl FnOnce()) {
+    // SAFETY: the place of this thread's errno, which lives as long as the thread.
+    let errno = unsafe { &mut *libc::__errno_location() };
+    let before = *errno;
+    work();
+    *errno = before;
+}
+
+fn ring() {
     if SPARED.load(Ordering::SeqCst) > 0 {
         // Usually done by now, and harmless a second time: settings do not wait for the program.
         undo_by_supervisor(LATE_PATIENCE_MS);
         return;
     }
-    say(FORCED);
+    say(if KEEPS_ROWS.load(Ordering::SeqCst) { ROWS_KEPT } else { FORCED });
     end(LATE_PATIENCE_MS);
 }
 

@@ -256,6 +256,9 @@ impl Guard {
 
 fn in_use(holder: Option<i32>) -> SupervisorError {
     let owner = holder.map_or("whose number is unknown".to_owned(), |pid| format!("process {pid}"));
+    if interrupt::requested() {
+        return SupervisorError::Interrupted { owner };
+    }
     SupervisorError::WholeHostInUse { owner, seconds: WHOLE_HOST_WAIT.as_secs() }
 }
 

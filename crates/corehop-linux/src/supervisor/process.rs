@@ -195,8 +195,10 @@ pub(crate) fn start_helper(
 fn await_ready(mut lifeline: &UnixStream) -> io::Result<()> {
     lifeline.set_read_timeout(Some(Duration::from_secs(10)))?;
     let mut answer = [0];
-    match io::Read::read(&mut lifeline, &mut answer)? {
-        1 if answer == *READY => lifeline.set_read_timeout(None),
+    // A signal that asks the run to end does not end a wait of its own.
+    match io::Read::read_exact(&mut lifeline, &mut answer) {
+        Ok(()) if answer == *READY => lifeline.set_read_timeout(None),
+        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
         _ => Err(io::ErrorKind::NotConnected.into()),
     }
 }

@@ -46,7 +46,8 @@ pub(super) fn supervise(journal: &OsStr) -> io::Result<()> {
     if journal.is_settled() {
         journal.remove()?;
     }
-    whole::release_stdout()?;
+    // It ends with this process at the latest.
+    let _released = whole::release_stdout();
     journal.path.parent().into_iter().for_each(whole::tidy);
     Ok(())
 }
@@ -70,7 +71,13 @@ pub(super) fn ask(mut lifeline: &UnixStream, pid: u32) -> Result<bool, String> {
         let waited = wait_readable([Some(lifeline)], Some(LOOK));
         let [answered] = waited.map_err(|error| format!("cannot be heard ({error})"))?;
         if answered {
-            return Ok(lifeline.read(&mut [0; 16]).is_ok_and(|bytes| bytes > 0));
+            let mut words = [0; 16];
+            match lifeline.read(&mut words) {
+                // An answer to `UNDO_NOW` that nobody waited for may come first.
+                Ok(count) if count > 0 && !words[..count].contains(&ALIVE) => continue,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                heard => return Ok(heard.is_ok_and(|count| count > 0)),
+            }
         }
         if Task::process(pid).stat().is_ok_and(|stat| stat.is_stopped()) {
             return Err("is stopped".to_owned());

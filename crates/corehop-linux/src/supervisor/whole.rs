@@ -57,26 +57,31 @@ impl Lock {
     ) -> io::Result<Waited> {
         let begun = Instant::now();
         loop {
-            let directory = private_directory(directory)?;
-            let mut lock = match Self::open(&directory, true) {
-                // A run that ended just now has removed the folder, which was empty.
-                Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                opened => opened?,
-            };
-            match lock.take()? {
-                Locking::Held => {
-                    write!(lock.file, "{}", std::process::id())?;
-                    return Ok(Waited::Held(lock));
-                }
-                // The file stays and blocks no run: the lock counts, not the file.
-                Locking::Refused(error) => return Ok(Waited::Refused(error)),
-                Locking::Busy => {}
-            }
-            if begun.elapsed() > limit || stop() {
-                return Ok(Waited::Busy(lock.holder()));
+            let tried = Self::try_take(directory)?;
+            if !matches!(tried, Waited::Busy(_)) || begun.elapsed() > limit || stop() {
+                return Ok(tried);
             }
             sleep(PAUSE);
         }
+    }
+
+    /// One attempt.
+    fn try_take(directory: &Path) -> io::Result<Waited> {
+        let directory = private_directory(directory)?;
+        let mut lock = match Self::open(&directory, true) {
+            // A run that ended just now has removed the folder, which was empty.
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Waited::Busy(None)),
+            opened => opened?,
+        };
+        Ok(match lock.take()? {
+            Locking::Held => {
+                write!(lock.file, "{}", std::process::id())?;
+                Waited::Held(lock)
+            }
+            // The file stays and blocks no run: the lock counts, not the file.
+            Locking::Refused(error) => Waited::Refused(error),
+            Locking::Busy => Waited::Busy(lock.holder()),
+        })
     }
 
     fn open(directory: &Path, create: bool) -> io::Result<Self> {

@@ -161,8 +161,6 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     };
     // A second placer with this log is refused before its program starts.
     let file = output.map(|output| output.grow()).transpose()?;
-    // A program that was started gets the signal as well, and is waited for; threads are back before that.
-    let _spared = (!args.program.is_empty()).then(interrupt::spare);
     let mut host = PlacingHost::begin(&targets, wishes)?;
     // Not before: a command that is refused leaves the file as it is.
     let head = Head::new(settings, &terrain, &names, host.sources(), args.start.clone());
@@ -173,12 +171,15 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let (ended, mut log) = ended.inspect_err(|_| {
         host.end();
     })?;
-    log.end(host.from_interrupts())?;
+    let from_interrupts = host.from_interrupts();
+    let mut status = ended.map(|it| it.status);
+    if status.is_none() && interrupt::requested() {
+        // Before anything is said: an answer that nobody reads keeps no signal from the program.
+        status = Some(host.end());
+    }
+    log.end(from_interrupts)?;
     log.say(args.json)?;
-    let status = match ended {
-        Some(Ended { status, .. }) => status,
-        None => host.end(),
-    };
+    let status = status.unwrap_or_else(|| host.end());
     log.whole()?;
     Ok(match status {
         _ if interrupt::requested() => Exit::Interrupted,

@@ -10,8 +10,10 @@
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use corehop_core::shown;
 use corehop_linux::flock::{Locking, try_lock};
@@ -150,7 +152,7 @@ impl OutputFile {
         fill: impl FnOnce(&mut File) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         if self.is_stream {
-            let file = open_stream(&self.path);
+            let file = open_stream(&self.path, READER_WAIT);
             return fill(&mut file.map_err(|error| self.unwritten(error))?);
         }
         let mut file = beside(&self.path).map_err(|error| self.unwritten(error))?;
@@ -168,30 +170,85 @@ impl OutputFile {
     pub(crate) fn grow(&self) -> Result<Growing, Failure> {
         let path = self.path.clone();
         if self.is_stream {
-            let file = open_stream(&path).map_err(|error| failed("opening", &path, error))?;
-            return Ok(Growing { path, earlier: None, state: State::Placed(file) });
+            let file =
+                open_stream(&path, READER_WAIT).map_err(|error| failed("opening", &path, error))?;
+            return Ok(Growing { path, replaced: None, state: State::Placed(file) });
         }
         Growing::begin(&path, self.earlier()?)
     }
 
-    /// The file that this one may replace, locked, so that no other run replaces or writes it meanwhile. None if there is none,
-    /// or if nothing may be replaced.
-    fn earlier(&self) -> Result<Option<File>, Failure> {
+    /// The file that this one may replace. None if there is none, or if nothing may be replaced.
+    fn earlier(&self) -> Result<Option<Replaced>, Failure> {
         let replaces = |about: Metadata| about.is_file() && (self.force || about.len() == 0);
         if fs::symlink_metadata(&self.path).is_ok_and(replaces) {
-            hold(&self.path)
+            Replaced::hold(&self.path)
         } else {
             Ok(None)
         }
     }
 }
 
+/// A file that is to be replaced, and is locked, so that no other run replaces or writes it meanwhile.
+#[derive(Debug)]
+pub(crate) struct Replaced {
+    /// Its device and inode: what has its name by then is replaced only if it is this file.
+    id: (u64, u64),
+    /// None where this user may not read it, and so not lock it.
+    _held: Option<File>,
+}
+
+impl Replaced {
+    /// A file that is open and locked.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn of(file: &File) -> io::Result<Self> {
+        let file = file.try_clone()?;
+        Ok(Self { id: id(&file.metadata()?), _held: Some(file) })
+    }
+
+    /// The ordinary file at `path`, locked against every other writer, or none if there is none.
+    ///
+    /// # Errors
+    /// Exit 2 where another run writes the file, exit 6 for the system's errors.
+    fn hold(path: &Path) -> Result<Option<Self>, Failure> {
+        let opening = |error| failed("opening", path, error);
+        let there = match fs::symlink_metadata(path) {
+            Ok(about) => id(&about),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(opening(error)),
+        };
+        let unfollowed = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        let file = match File::options().read(true).custom_flags(unfollowed).open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Ok(Some(Self { id: there, _held: None }));
+            }
+            Err(error) => return Err(opening(error)),
+        };
+        lock(&file, path)?;
+        let held = Self { id: id(&file.metadata().map_err(opening)?), _held: Some(file) };
+        // The owner of the lock may have replaced the file meanwhile.
+        if held.is_at(path) { Ok(Some(held)) } else { Err(busy(path, None)) }
+    }
+
+    /// Whether it still has its name.
+    fn is_at(&self, path: &Path) -> bool {
+        fs::symlink_metadata(path).is_ok_and(|there| id(&there) == self.id)
+    }
+}
+
+fn id(about: &Metadata) -> (u64, u64) {
+    (about.dev(), about.ino())
+}
+
 /// A file that is locked for as long as it is written, and that has its name while it grows.
 #[derive(Debug)]
 pub(crate) struct Growing {
     path: PathBuf,
-    /// The file to replace, locked; without one nothing is replaced.
-    earlier: Option<File>,
+    /// The file to replace; without one nothing is replaced.
+    replaced: Option<Replaced>,
     state: State,
 }
 
@@ -203,14 +260,14 @@ enum State {
 }
 
 impl Growing {
-    /// A file that will be at `path`, in place of `earlier`, or where nothing is.
+    /// A file that will be at `path`, in place of `replaced`, or where nothing is.
     ///
     /// # Errors
     /// Exit 6.
-    pub(crate) fn begin(path: &Path, earlier: Option<File>) -> Result<Self, Failure> {
+    pub(crate) fn begin(path: &Path, replaced: Option<Replaced>) -> Result<Self, Failure> {
         let file = beside(path).map_err(|error| failed("creating", path, error))?;
         lock(file.as_file(), path)?;
-        Ok(Self { path: path.to_owned(), earlier, state: State::Beside(file) })
+        Ok(Self { path: path.to_owned(), replaced, state: State::Beside(file) })
     }
 
     /// Gives the file its name. It stays locked until it is dropped.
@@ -218,10 +275,10 @@ impl Growing {
     /// # Errors
     /// Exit 2 if a file of this name is there that may not be replaced, exit 6 for the system's errors.
     pub(crate) fn place(self) -> Result<Self, Failure> {
-        let Self { path, earlier, state } = self;
+        let Self { path, replaced, state } = self;
         let file = match state {
             State::Placed(file) => file,
-            State::Beside(file) => match place(file, &path, earlier.as_ref()) {
+            State::Beside(file) => match place(file, &path, replaced.as_ref()) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     let what = "this file was made just now by another: name another";
                     return Err(Failure::says(
@@ -232,7 +289,7 @@ impl Growing {
                 placed => placed.map_err(|error| failed("placing", &path, error))?,
             },
         };
-        Ok(Self { path, earlier: None, state: State::Placed(file) })
+        Ok(Self { path, replaced: None, state: State::Placed(file) })
     }
 
     /// The file.
@@ -254,11 +311,11 @@ impl Write for Growing {
     }
 }
 
-/// Puts a file in its place, on the disk: over `earlier`, or where nothing is.
-fn place(file: NamedTempFile, path: &Path, earlier: Option<&File>) -> io::Result<File> {
-    let file = match earlier {
-        Some(_) => file.persist(path)?,
-        None => file.persist_noclobber(path)?,
+/// Puts a file in its place, on the disk: over `replaced`, or where nothing is.
+fn place(file: NamedTempFile, path: &Path, replaced: Option<&Replaced>) -> io::Result<File> {
+    let file = match replaced {
+        Some(replaced) if replaced.is_at(path) => file.persist(path)?,
+        _ => file.persist_noclobber(path)?,
     };
     sync_folder(path)?;
     Ok(file)
@@ -270,26 +327,6 @@ fn place(file: NamedTempFile, path: &Path, earlier: Option<&File>) -> io::Result
 /// Exit 6.
 pub(crate) fn folder(path: &Path) -> Result<(), Failure> {
     fs::create_dir_all(path).map_err(|error| failed("creating", path, error))
-}
-
-/// The ordinary file at `path`, locked against every other writer, or none if there is none.
-///
-/// # Errors
-/// Exit 2 where another run writes the file, exit 6 for the system's errors.
-fn hold(path: &Path) -> Result<Option<File>, Failure> {
-    let unfollowed = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let file = match File::options().read(true).custom_flags(unfollowed).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed("opening", path, error)),
-    };
-    lock(&file, path)?;
-    // The owner of the lock may have replaced the file meanwhile.
-    let is_there = match (file.metadata(), fs::symlink_metadata(path)) {
-        (Ok(held), Ok(there)) => (held.dev(), held.ino()) == (there.dev(), there.ino()),
-        _ => false,
-    };
-    if is_there { Ok(Some(file)) } else { Err(busy(path, None)) }
 }
 
 /// Locks a file for as long as it is open: a run owns its output.
@@ -318,11 +355,31 @@ pub(crate) fn failed(doing: &str, path: &Path, error: io::Error) -> Failure {
     Failure::new(Exit::Failed, error).context(format!("{doing} {}", shown::path(path)))
 }
 
+/// The longest that a pipe waits for its reader.
+const READER_WAIT: Duration = Duration::from_secs(10);
+
 /// Opens a device or a pipe. An ordinary file that has taken its name meanwhile is not written.
-fn open_stream(path: &Path) -> io::Result<File> {
-    let file = File::options().write(true).open(path)?;
+fn open_stream(path: &Path, patience: Duration) -> io::Result<File> {
+    let begun = Instant::now();
+    let file = loop {
+        let tried = File::options().write(true).custom_flags(libc::O_NONBLOCK).open(path);
+        match tried {
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {
+                if begun.elapsed() > patience || interrupt::requested() {
+                    return Err(io::Error::other("no process reads this pipe"));
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            opened => break opened?,
+        }
+    };
     if file.metadata()?.is_file() {
         return Err(io::Error::other("this was a device or a pipe, and is an ordinary file now"));
+    }
+    // A reader may be slow.
+    // SAFETY: sets the flags of an open descriptor; the access mode is not among those that change.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, 0) } == -1 {
+        return Err(io::Error::last_os_error());
     }
     Ok(file)
 }
@@ -333,12 +390,14 @@ fn open_stream(path: &Path) -> io::Result<File> {
 /// The system's.
 fn beside(path: &Path) -> io::Result<NamedTempFile> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let file = tempfile::Builder::new()
-        .prefix(&format!(".{name}."))
-        .suffix(".tmp")
-        .permissions(fs::Permissions::from_mode(0o666))
-        .tempfile_in(folder_of(path))?;
-    interrupt::remove_at_end(file.path());
+    let file = tempfile::Builder::new().prefix(&format!(".{name}.")).suffix(".tmp").make_in(
+        folder_of(path),
+        |path| {
+            // Before the file is there: a signal may come between the two.
+            interrupt::remove_at_end(path);
+            File::options().read(true).write(true).create_new(true).mode(0o666).open(path)
+        },
+    )?;
     Ok(file)
 }
 
@@ -509,6 +568,36 @@ mod tests {
         }
         assert_eq!(fs::read_to_string(&secret).unwrap(), "secret");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
+    }
+
+    #[test]
+    fn a_pipe_waits_for_its_reader_and_not_for_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+        // SAFETY: mkfifo reads a string that ends with a zero.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        let alone = open_stream(&path, Duration::ZERO).unwrap_err();
+        assert!(alone.to_string().contains("no process reads"), "{alone}");
+        std::thread::scope(|scope| {
+            let late = scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(50));
+                fs::read_to_string(&path).unwrap()
+            });
+            OutputFile::new(&path, &[], KEEP).unwrap().write("answer").unwrap();
+            assert_eq!(late.join().unwrap(), "answer");
+        });
+    }
+
+    #[test]
+    fn a_file_that_this_user_may_not_read_is_replaced_where_that_is_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        fs::write(&path, "secret").unwrap();
+        let unread = Replaced { id: id(&fs::metadata(&path).unwrap()), _held: None };
+        let growing = Growing::begin(&path, Some(unread)).unwrap();
+        growing.place().unwrap().write_all(b"mine").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
     }
 
     #[test]

@@ -10,11 +10,12 @@ use corehop_core::machine::SinkError;
 use corehop_core::platform::Platform;
 use corehop_core::samples::{FileError, Part, Provenance, Reader, RowKind, Rows, write_parquet};
 use corehop_core::shown;
+use corehop_linux::supervisor::interrupt;
 
 use super::Destination;
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::file::{Growing, failed, lock};
+use crate::output::file::{Growing, Replaced, failed, lock};
 use crate::output::{Force, OutputFile};
 
 /// The rows of a run being written: a file for each kind.
@@ -130,6 +131,8 @@ struct Output {
 struct Place {
     file: OutputFile,
     stream: PathBuf,
+    /// Whether the stream has rows of an earlier run.
+    resumes: bool,
     _lock: Growing,
 }
 
@@ -170,20 +173,23 @@ impl Output {
         if earlier.is_none() {
             refuse_existing(&stream)?;
         }
-        let replaced = earlier.as_ref().map(|earlier| earlier.file.try_clone()).transpose();
+        let replaced = earlier.as_ref().filter(|earlier| earlier.path == stream);
+        let replaced = replaced.map(|earlier| Replaced::of(&earlier.file)).transpose();
         let replaced = replaced.map_err(|error| failed("resuming", path, error))?;
         let lock = Growing::begin(&stream, replaced)?;
         let (part, lock) = begin_stream(lock, &stream, kind, provenance, &rows)?;
+        interrupt::rows_are_kept();
+        let resumes = earlier.is_some();
         if let Some(earlier) = earlier.filter(|earlier| earlier.path == beside(path, "earlier")) {
             // An older corehop left it; the stream has its rows now, and is read before it.
             let _ = fs::remove_file(earlier.path);
         }
-        Ok((Self { part, place: Some(Place { file, stream, _lock: lock }) }, rows))
+        Ok((Self { part, place: Some(Place { file, stream, resumes, _lock: lock }) }, rows))
     }
 
-    /// Gives up a stream that holds nothing.
+    /// Gives up a stream that holds nothing. One that an earlier run began stays.
     fn discard(self) {
-        if let Some(place) = self.place {
+        if let Some(place) = self.place.filter(|place| !place.resumes) {
             // A file that cannot be removed is empty, and the next run will say that it is there.
             let _ = fs::remove_file(place.stream);
         }
