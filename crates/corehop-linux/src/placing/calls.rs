@@ -192,8 +192,16 @@ mod tests {
     fn few_calls_are_told_exactly_and_many_nearly() {
         let Some((made, told, share)) = counted(Duration::from_millis(1)) else { return };
         assert!((share - 1.0).abs() < 1e-9 && (told - made).abs() <= 2.0, "{told} of {made}");
-        let Some((made, told, share)) = counted(Duration::ZERO) else { return };
-        // Others may have had the CPU while they were counted, or while they were not.
-        assert!(share < WHOLE && (0.3..3.0).contains(&(told / made)), "{told} of {made}, {share}");
+        let mut seen = Vec::new();
+        for _ in 0..5 {
+            let Some((made, told, share)) = counted(Duration::ZERO) else { return };
+            assert!((0.3..3.0).contains(&(told / made)), "{told} of {made}, {share}");
+            seen.push(share);
+            if share < WHOLE {
+                return;
+            }
+            // Others had the CPU in the last window: its calls were few.
+        }
+        panic!("all of many calls are counted each time: {seen:?}");
     }
 }
