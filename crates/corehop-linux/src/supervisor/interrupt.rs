@@ -209,7 +209,7 @@ fn take(signal: libc::c_int) {
     if !ASKS.load(Ordering::SeqCst) {
         end(PATIENCE_MS);
     }
-    // Two threads may be here at once. The request comes last: whoever sees it also sees its signal.
+    // Two threads may be here at once. The request comes last: who sees the request also sees its signal.
     match FIRST_MS.compare_exchange(0, now_ms(), Ordering::SeqCst, Ordering::SeqCst) {
         Ok(_) => {
             SIGNAL.store(signal, Ordering::SeqCst);

@@ -73,7 +73,7 @@ pub(super) fn ask(mut lifeline: &UnixStream, pid: u32) -> Result<bool, String> {
         if answered {
             let mut words = [0; 16];
             match lifeline.read(&mut words) {
-                // An answer to `UNDO_NOW` that nobody waited for may come first.
+                // An answer to `UNDO_NOW` for which no wait was left may come first.
                 Ok(count) if count > 0 && !words[..count].contains(&ALIVE) => continue,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 heard => return Ok(heard.is_ok_and(|count| count > 0)),

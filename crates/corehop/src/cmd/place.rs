@@ -174,7 +174,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let from_interrupts = host.from_interrupts();
     let mut status = ended.map(|it| it.status);
     if status.is_none() && interrupt::requested() {
-        // Before anything is said: an answer that nobody reads keeps no signal from the program.
+        // Before the answer: an answer without a reader keeps no signal from the program.
         status = Some(host.end());
     }
     log.end(from_interrupts)?;
