@@ -7,7 +7,7 @@ use super::moments::moments;
 use super::ordered::{BadInput, Interval};
 
 /// The probability of seeing a difference that is called detectable.
-const POWER: f64 = 0.8;
+pub(crate) const POWER: f64 = 0.8;
 
 /// The evidence of pairs of measurements, without a change and with it, about the change.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -24,7 +24,7 @@ pub struct Paired {
 }
 
 /// The value that a standard normal variable exceeds with probability `p`.
-pub(super) fn exceeded(p: f64) -> f64 {
+pub(crate) fn exceeded(p: f64) -> f64 {
     std::f64::consts::SQRT_2 * statrs::function::erf::erfc_inv(2.0 * p)
 }
 

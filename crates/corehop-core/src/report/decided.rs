@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use super::figure::Table;
 use super::label::size;
-use super::table::{interval, micros, plain};
+use super::table::{interval, micros, plain, wrapped};
 use crate::decision::advice::{
     Advice, Choice, Constants, Extra, Flip, Isolation, Preference, Rule, counted,
 };
-use crate::decision::comparison::{Compared, Comparison, CostChange};
+use crate::decision::comparison::{Compared, Comparison, CostChange, FailOn, Gate};
 use crate::decision::simulated::Saving;
 use crate::model::cpmd::Cost;
 use crate::units::Bytes;
@@ -208,50 +208,119 @@ fn nanos(cost: &Cost) -> String {
     format!("{} [{}, {}]", nanos(cost.estimate_us), end(cost.low_us), end(cost.high_us))
 }
 
-/// Two results side by side.
-pub fn comparison(comparison: &Comparison) -> String {
-    let mut table = Table::new(
-        format!(
-            "Median delays in us; joint intervals for all cells at {:.0} %",
-            100.0 * comparison.confidence
-        ),
-        &[
-            "cell",
-            "WSS",
-            "A",
-            "B",
-            "B - A",
-            "interval",
-            "margin",
-            "A/A floor",
-            "smallest seen",
-            "n",
-            "outcome",
-        ],
-    );
-    table.rows = comparison.cells.iter().map(compared).collect();
-    let count = |outcome| comparison.count(outcome);
-    let needed = comparison.replicates_needed().map(|replicates| {
-        format!(
-            "To tell every cell of those would take about {replicates} replicates on either side, if they are \
-             equal (--replicates), or a wider margin.\n"
-        )
-    });
-    format!(
-        "{}{} slower, {} faster, {} equivalent, {} cannot tell; {} cells are only in A, {} only in B.\n{}",
-        plain(&table),
-        count(CostChange::Slower),
-        count(CostChange::Faster),
-        count(CostChange::Equivalent),
-        count(CostChange::CannotTell),
-        comparison.only_a,
-        comparison.only_b,
-        needed.unwrap_or_default() + &without_interval(comparison)
-    )
+/// Two results side by side: the answer to "did it get slower?", then the cells by load, page and absence, then what would have
+/// been seen, in lines of at most `width` columns where a word allows it.
+pub fn comparison(comparison: &Comparison, fail_on: &[FailOn], width: usize) -> String {
+    let mut text = wrapped(&answer(comparison, fail_on), width) + "\n";
+    for cells in comparison.cells.chunk_by(|a, b| group_of(a) == group_of(b)) {
+        text.push_str(&plain(&cells_of(cells)));
+    }
+    let sentences = [
+        Some(sensitivity(comparison)),
+        Some(format!(
+            "Intervals hold at {:.0} % for each cell by itself; outcomes allow for all {} cells.",
+            100.0 * comparison.confidence,
+            comparison.cells.len()
+        )),
+        left_out(comparison),
+        comparison.replicates_needed().map(|replicates| {
+            format!(
+                "To tell every cell would take about {replicates} replicates on either side (--replicates), \
+                 if nothing changed, or a wider margin."
+            )
+        }),
+    ];
+    for sentence in sentences.into_iter().flatten().chain(without_interval(comparison)) {
+        text.push_str(&wrapped(&sentence, width));
+    }
+    text
 }
 
-/// The cells that have no interval, by the reason; nothing where each has one.
-fn without_interval(comparison: &Comparison) -> String {
+/// The answer of the gate, in one sentence.
+fn answer(comparison: &Comparison, fail_on: &[FailOn]) -> String {
+    let all = comparison.cells.len();
+    let counts = [
+        (CostChange::Slower, "slower"),
+        (CostChange::Faster, "faster"),
+        (CostChange::Equivalent, "equivalent"),
+        (CostChange::CannotTell, "cannot tell"),
+    ]
+    .map(|(outcome, word)| format!("{} {word}", comparison.count(outcome)))
+    .join(", ");
+    match comparison.gate(fail_on) {
+        Gate::Nothing => "Nothing was compared: the results have no cell in common.".to_owned(),
+        Gate::Mute => {
+            let mute = comparison.mute().count();
+            let replicates = comparison.replicates_to_fail();
+            format!(
+                "Cannot tell whether B is slower: {mute} of {all} cells have so few replicates that no slowdown could have \
+                 shown ({counts}); {replicates} replicates on either side would do (--replicates {replicates})."
+            )
+        }
+        Gate::Passes if comparison.count(CostChange::Slower) == 0 => {
+            format!("No sign that B is slower than A, in {all} cells: {counts}.")
+        }
+        Gate::Passes | Gate::Fails => {
+            let slower = comparison.count(CostChange::Slower);
+            let worst = worst(comparison).unwrap_or_default();
+            if slower > 0 {
+                format!("B is slower than A in {slower} of {all} cells{worst} ({counts}).")
+            } else {
+                format!("B is not slower than A, but the gate fails on other outcomes: {counts}.")
+            }
+        }
+    }
+}
+
+/// The slower cell whose cost grew by the largest share.
+fn worst(comparison: &Comparison) -> Option<String> {
+    let slower = comparison.cells.iter().filter(|it| it.outcome == CostChange::Slower);
+    let worst = slower.max_by(|a, b| share(a).total_cmp(&share(b)))?;
+    Some(format!(
+        ", most in {} {}: {} -> {} us",
+        name_of(worst),
+        size(Bytes::new(worst.cell.wss_bytes)),
+        micros(worst.a_us),
+        micros(worst.b_us)
+    ))
+}
+
+/// The change as a share of the first result's cost; infinite where that is not above 0.
+fn share(it: &Compared) -> f64 {
+    if it.a_us > 0.0 { it.difference_us / it.a_us } else { f64::INFINITY }
+}
+
+/// The slowdown that would have been seen.
+fn sensitivity(comparison: &Comparison) -> String {
+    let mut seen: Vec<f64> = comparison
+        .cells
+        .iter()
+        .filter_map(|it| Some(it.detectable_us? / it.a_us).filter(|_| it.a_us > 0.0))
+        .collect();
+    seen.sort_by(f64::total_cmp);
+    let percent = |at: usize| format!("{:.0} %", 100.0 * seen[at]);
+    match seen.len() {
+        0 => "No slowdown of any cell would have been seen with 80 % power.".to_owned(),
+        1 => format!("A slowdown of {} would have been seen with 80 % power.", percent(0)),
+        n => format!(
+            "With 80 % power a slowdown of {} would have been seen in the most sensitive cell, of {} in half of the cells, of {} in \
+             the least sensitive of {n}.",
+            percent(0),
+            percent((n - 1) / 2),
+            percent(n - 1)
+        ),
+    }
+}
+
+/// The cells that only one result has.
+fn left_out(comparison: &Comparison) -> Option<String> {
+    let (only_a, only_b) = (comparison.only_a, comparison.only_b);
+    (only_a + only_b > 0)
+        .then(|| format!("Not compared: {only_a} cells are only in A, {only_b} only in B."))
+}
+
+/// The cells that have no interval, by the reason.
+fn without_interval(comparison: &Comparison) -> Vec<String> {
     let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for it in &comparison.cells {
         if let Some(why) = &it.no_interval {
@@ -260,35 +329,45 @@ fn without_interval(comparison: &Comparison) -> String {
         }
     }
     let told = |(why, cells): (&str, Vec<String>)| {
-        format!("no interval for {}: {why}\n", cells.join(", "))
+        format!("No interval for {}: {why}.", cells.join(", "))
     };
     reasons.into_iter().map(told).collect()
 }
 
+/// What the cells of one table have in common.
+fn group_of(it: &Compared) -> (&str, &'static str, String) {
+    (&it.cell.load, it.cell.page.word(), it.cell.absence())
+}
+
 /// The cells that are compared, in a few words.
 fn name_of(it: &Compared) -> String {
-    let cell = &it.cell;
-    let name = [cell.event.word(), &cell.load, cell.page.word(), cell.absence()].join(" ");
-    name.trim_end().to_owned()
+    let (load, page, absence) = group_of(it);
+    [it.cell.event.word(), load, page, &absence].join(" ").trim_end().to_owned()
+}
+
+fn cells_of(cells: &[Compared]) -> Table {
+    let common = cells.first().map(|it| {
+        let (load, page, absence) = group_of(it);
+        format!("load {load}, {page} pages {absence}").trim_end().to_owned()
+    });
+    let mut table = Table::new(
+        format!("Median delays in us, {}", common.unwrap_or_default()),
+        &["event", "WSS", "A", "B", "B - A", "interval", "would see", "outcome"],
+    );
+    table.rows = cells.iter().map(compared).collect();
+    table
 }
 
 fn compared(it: &Compared) -> Vec<String> {
-    let cell = &it.cell;
-    let optional = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), micros);
+    let dash = || "–".to_owned();
     vec![
-        name_of(it),
-        size(Bytes::new(cell.wss_bytes)),
+        it.cell.event.word().to_owned(),
+        size(Bytes::new(it.cell.wss_bytes)),
         micros(it.a_us),
         micros(it.b_us),
         micros(it.difference_us),
-        it.interval.map_or_else(
-            || "–".to_owned(),
-            |interval| format!("[{}, {}]", micros(interval.low), micros(interval.high)),
-        ),
-        micros(it.margin_us),
-        optional(it.floor_us),
-        optional(it.smallest_us),
-        format!("{}, {}", it.n_a, it.n_b),
+        it.interval.map_or_else(dash, |its| interval(Some(its.low), Some(its.high))),
+        it.detectable_us.map_or_else(dash, micros),
         outcome(it.outcome).to_owned(),
     ]
 }
@@ -305,7 +384,7 @@ fn outcome(outcome: CostChange) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decision::comparison::{Delays, Margin, compare};
+    use crate::decision::comparison::{Delays, FailOn, Margin, compare};
     use crate::model::estimator::Estimator;
     use crate::model::example::sample;
     use crate::samples::Sample;
@@ -326,10 +405,10 @@ mod tests {
             all.take(&samples);
         }
         let margin = Margin { share: 0.05, least_us: 1.0 };
-        let text = comparison(&compare(&all, &all, margin, 0.05).unwrap());
-        let why = "no interval for preemption idle 4k fixed_4ms 64 KiB, preemption idle 4k fixed_4ms \
-                   256 KiB: 2 replicates; an interval needs 6\n";
-        assert!(text.ends_with(why), "{text}");
-        assert_eq!(text.matches("no interval for").count(), 1);
+        let text = comparison(&compare(&all, &all, margin, 0.05).unwrap(), &[FailOn::Slower], 100);
+        let why = "No interval for preemption idle 4k fixed_4ms 64 KiB, preemption idle 4k fixed_4ms \
+                   256 KiB: 2 replicates; an interval needs 6.";
+        assert!(text.replace('\n', " ").trim_end().ends_with(why), "{text}");
+        assert_eq!(text.matches("No interval for").count(), 1);
     }
 }

@@ -479,6 +479,23 @@ pub fn plain(table: &Table) -> String {
     text
 }
 
+/// A paragraph in lines of at most `width` columns, with a line break at its end. A word that is longer stays whole.
+pub fn wrapped(text: &str, width: usize) -> String {
+    let (mut lines, mut line) = (String::new(), String::new());
+    for word in text.split_whitespace() {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push_str(&line);
+            lines.push('\n');
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines + &line + "\n"
+}
+
 /// Microseconds with three significant digits, and no more than three decimals.
 pub fn micros(value: f64) -> String {
     three_digits(value)

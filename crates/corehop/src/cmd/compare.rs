@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::comparison::{Delays, FailOn, Margin, compare};
+use corehop_core::decision::comparison::{Delays, FailOn, Gate, Margin, compare};
 use corehop_core::decision::program_runs::{self, RunFigures};
 use corehop_core::model::estimator::Estimator;
 use corehop_core::report::{self, decided};
@@ -15,7 +15,7 @@ use corehop_core::units::Nanos;
 use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::print;
+use crate::output::{Page, print};
 
 /// Compare two results cell by cell: two kernels, two hosts, before and after. Or compare recorded programs.
 ///
@@ -23,8 +23,9 @@ use crate::output::print;
 /// preemptions, migrations. One recording with arms (`--arm`) is compared by pairs of its runs, and needs no
 /// second file.
 ///
-/// Exit code 0: the comparison passes the gate of --fail-on; 1: it does not, or the results have no cell in
-/// common. An undecided cell needs more replicates, and the last line estimates how many.
+/// Exit code 0: no cell has an outcome of --fail-on, and every cell could have had one. Exit code 1: a cell has one; or the
+/// results have no cell in common; or they have so few replicates that a slowdown could not have shown. The answer says which
+/// slowdown would have been seen with 80 % power, and how many replicates would tell the cells that remain open.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The baseline.
@@ -45,10 +46,10 @@ pub(crate) struct Args {
         long,
         value_name = "slower|different|unknown",
         value_delimiter = ',',
-        default_value = "slower,unknown"
+        default_value = "slower"
     )]
     fail_on: Vec<FailOn>,
-    /// The joint confidence of all intervals.
+    /// The probability that two equal results show no cell slower or faster; the confidence of each interval.
     #[arg(long, value_name = "PERCENT%", default_value = "95%", value_parser = super::quantities::confidence)]
     confidence: f64,
     /// The estimator of the delay of a sample (see `corehop explain estimator`).
@@ -77,9 +78,9 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     print(&if args.json {
         format!("{:#}\n", doubts::with(serde_json::json!(comparison)))
     } else {
-        decided::comparison(&comparison)
+        decided::comparison(&comparison, &args.fail_on, Page::of_stdout().width)
     })?;
-    Ok(if comparison.passes(&args.fail_on) { Exit::Done } else { Exit::No })
+    Ok(if comparison.gate(&args.fail_on) == Gate::Passes { Exit::Done } else { Exit::No })
 }
 
 /// Compares two recordings, or the arms of one.

@@ -16,6 +16,8 @@ pub(crate) mod file;
 
 pub(crate) use file::{Force, OutputFile};
 
+use corehop_core::report::table::wrapped;
+
 use crate::exit::{Exit, Failure};
 
 /// Says `text` on stderr. Where stderr takes no text, the text is lost.
@@ -155,19 +157,8 @@ impl Page {
     /// so many spaces. A word that is longer than a line stays whole.
     pub(crate) fn wrap(self, text: &str, indent: usize) -> String {
         let room = self.width.saturating_sub(indent).max(1);
-        let (mut lines, mut line) = (Vec::new(), String::new());
-        for word in text.split_whitespace() {
-            let length = line.chars().count() + 1 + word.chars().count();
-            if !line.is_empty() && length > room {
-                lines.push(std::mem::take(&mut line));
-            }
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-        lines.push(line);
-        lines.join(&format!("\n{}", " ".repeat(indent)))
+        let lines = wrapped(text, room);
+        lines.trim_end().replace('\n', &format!("\n{}", " ".repeat(indent)))
     }
 }
 

@@ -23,7 +23,7 @@ use super::estimate::Replicates;
 use super::{Nested, NoInterval};
 
 /// So many exchanges are tried one by one: eight replicates against eight are 12,870.
-const MOST_EXCHANGES: f64 = 20_000.0;
+pub(super) const MOST_EXCHANGES: f64 = 20_000.0;
 
 /// The difference of two cells' medians, with the evidence of replicates.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -112,7 +112,7 @@ fn p_value(x: &Replicates, y: &Replicates) -> Result<Option<f64>, BadInput> {
     }
     let in_a_row = x.in_a_row().max(y.in_a_row());
     if in_a_row > 1.0 {
-        return Ok(Some(as_fewer(independent(x, y)?, in_a_row)));
+        return Ok(Some(2.0 * as_fewer(independent(x, y)? / 2.0, in_a_row)));
     }
     Ok(Some(independent(x, y)?))
 }
@@ -120,35 +120,51 @@ fn p_value(x: &Replicates, y: &Replicates) -> Result<Option<f64>, BadInput> {
 /// The p-value, all replicates taken for independent.
 fn independent(x: &Replicates, y: &Replicates) -> Result<f64, BadInput> {
     if exchanges(x.values.len(), y.values.len()) <= MOST_EXCHANGES {
-        return Ok(exchanged(&x.values, &y.values));
+        return Ok(hits(&x.values, &y.values).either);
     }
     Ok(order(&x.values, &y.values, 0.05)?.p_value)
 }
 
-/// The p-value that as many replicates would give of which `in_a_row` count as one: the deviate of
-/// the normal law that it stands for, shortened as a standard error grows.
-fn as_fewer(p_value: f64, in_a_row: f64) -> f64 {
-    let deviate = exceeded((p_value / 2.0).max(f64::MIN_POSITIVE)) / in_a_row.sqrt();
-    statrs::function::erf::erfc(deviate / std::f64::consts::SQRT_2)
+/// The one-sided p-value that as many replicates would give of which `in_a_row` count as one: the deviate of the normal law
+/// that the p-value stands for, shortened as a standard error grows.
+pub(super) fn as_fewer(p_value: f64, in_a_row: f64) -> f64 {
+    if in_a_row <= 1.0 {
+        return p_value;
+    }
+    let deviate = exceeded(p_value.clamp(f64::MIN_POSITIVE, 1.0 - f64::EPSILON)) / in_a_row.sqrt();
+    statrs::function::erf::erfc(deviate / std::f64::consts::SQRT_2) / 2.0
 }
 
 /// In how many ways `k + m` replicates fall into `k` and `m`.
-fn exchanges(k: usize, m: usize) -> f64 {
+pub(super) fn exchanges(k: usize, m: usize) -> f64 {
     (1..=k).map(|i| (m + i) as f64 / i as f64).product()
 }
 
-/// The share of all exchanges of replicates whose statistic is at least as far from 0.
-fn exchanged(x: &[f64], y: &[f64]) -> f64 {
+/// The shares of all exchanges whose statistic is at least as large, as small, or as far from 0 as the one seen.
+pub(super) struct Hits {
+    pub(super) above: f64,
+    pub(super) below: f64,
+    either: f64,
+}
+
+/// Tries all exchanges of replicates.
+pub(super) fn hits(x: &[f64], y: &[f64]) -> Hits {
     let all = Pairs::new(&[x, y].concat());
     let first = (1_u32 << x.len()) - 1;
-    let seen = all.statistic(first) * (1.0 - 1e-9);
-    let (mut hits, mut tried, mut chosen) = (0_u32, 0_u32, first);
+    let seen = all.statistic(first);
+    // Equal statistics may differ by their rounding.
+    let slack = if seen.is_finite() { 1e-9 * seen.abs() } else { 0.0 };
+    let (mut above, mut below, mut either, mut tried, mut chosen) = (0_u32, 0_u32, 0_u32, 0_u32, first);
     while chosen < 1 << all.count {
-        hits += u32::from(all.statistic(chosen) >= seen);
+        let statistic = all.statistic(chosen);
+        above += u32::from(statistic >= seen - slack);
+        below += u32::from(statistic <= seen + slack);
+        either += u32::from(statistic.abs() >= seen.abs() - slack);
         tried += 1;
         chosen = next_of_equal_size(chosen);
     }
-    f64::from(hits) / f64::from(tried)
+    let share = |hits| f64::from(hits) / f64::from(tried);
+    Hits { above: share(above), below: share(below), either: share(either) }
 }
 
 /// The next greater number with as many bits set (Warren, Hacker's Delight, section 2-1).
@@ -171,18 +187,18 @@ impl Pairs {
         Self { count: values.len(), below: values.iter().flat_map(against).collect() }
     }
 
-    /// Brunner and Munzel's statistic without its sign, of those `chosen` by their bits against the
-    /// rest; infinite where they do not overlap.
+    /// Brunner and Munzel's statistic of those `chosen` by their bits against the rest: above 0 where the rest tends to be
+    /// greater; infinite where the two do not overlap.
     fn statistic(&self, chosen: u32) -> f64 {
         let rest = !chosen & ((1 << self.count) - 1);
         let ((_, of_chosen), (mean, of_rest)) =
             (self.placements(chosen, rest), self.placements(rest, chosen));
-        let off = (mean - 0.5).abs();
+        let off = mean - 0.5;
         let variance = of_chosen + of_rest;
         // Placements are multiples of 1/2k, so less than this is rounding.
-        match (off < 1e-9, variance < 1e-9) {
+        match (off.abs() < 1e-9, variance < 1e-9) {
             (true, _) => 0.0,
-            (_, true) => f64::INFINITY,
+            (_, true) => f64::INFINITY.copysign(off),
             _ => off / variance.sqrt(),
         }
     }
@@ -230,8 +246,10 @@ mod tests {
     #[test]
     fn six_replicates_apart_from_six_have_two_chances_in_924() {
         let (low, high) = ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [11.0, 12.0, 13.0, 14.0, 15.0, 16.0]);
-        assert!((exchanged(&low, &high) - 2.0 / 924.0).abs() < 1e-12);
-        assert!((exchanged(&low, &low) - 1.0).abs() < 1e-12);
+        let apart = hits(&low, &high);
+        assert!((apart.either - 2.0 / 924.0).abs() < 1e-12);
+        assert!((apart.above - 1.0 / 924.0).abs() < 1e-12 && (apart.below - 1.0).abs() < 1e-12);
+        assert!((hits(&low, &low).either - 1.0).abs() < 1e-12);
     }
 
     #[test]
@@ -245,8 +263,8 @@ mod tests {
 
     #[test]
     fn dependence_makes_a_p_value_greater() {
-        assert!((as_fewer(0.05, 4.0) - 0.327).abs() < 1e-3, "{}", as_fewer(0.05, 4.0));
-        assert!((as_fewer(1.0, 2.0) - 1.0).abs() < 1e-12);
+        assert!((2.0 * as_fewer(0.025, 4.0) - 0.327).abs() < 1e-3, "{}", as_fewer(0.025, 4.0));
+        assert!((as_fewer(0.5, 2.0) - 0.5).abs() < 1e-12);
         assert!(as_fewer(0.0, 1.5) >= 0.0);
     }
 }

@@ -57,6 +57,7 @@ mod order;
 mod quantiles;
 mod shared;
 mod serial;
+mod shift;
 mod spread;
 #[cfg(test)]
 mod coverage;
@@ -70,6 +71,7 @@ pub use drift::Drift;
 pub use order::{ReplicateOrder, replicate_order};
 pub use quantiles::quantile_difference;
 pub use shared::SharedDependence;
+pub use shift::{BeyondShift, beyond_shift, least_p_value, replicates_for};
 pub use spread::{ReplicateMaximum, Spread, bounds_quantile};
 
 use std::collections::BTreeMap;
