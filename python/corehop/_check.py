@@ -80,6 +80,8 @@ class Task:
     """Longest time from arrival to release."""
     blocking_us: int | None = None
     """The longest blocking by a task of lower priority."""
+    budget_us: int | None = None
+    """The CPU time that a verdict allows each job: the WCET with all that was charged."""
     name: str | None = None
     """For messages and tables."""
 

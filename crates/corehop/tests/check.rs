@@ -266,6 +266,25 @@ fn overheads_are_charged_by_the_number_of_tasks() {
 }
 
 #[test]
+fn a_table_without_scheduling_overheads_is_no_table_of_zeros() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("overheads.csv");
+    std::fs::write(&file, "TASK-COUNT,LOCK,UNLOCK,SYSCALL-IN\n2,0.1,0.1,3.7\n4,0.1,0.1,3.2\n")
+        .unwrap();
+    let options = ["--test", "edf-rta", "--overheads", file.to_str().unwrap()];
+    let output = check(FITS, &options);
+    assert_eq!(output.status.code(), Some(4));
+    assert!(error(&output).contains("no scheduling overheads in this table"), "{}", error(&output));
+    // A column that is missing beside others is named.
+    std::fs::write(&file, "TASK-COUNT,CXS,SCHEDULE,TICK\n4,0.1,0.1,0.1\n").unwrap();
+    let said = error(&check(FITS, &options));
+    assert!(
+        said.contains("nothing is charged for IPI-LATENCY, RELEASE, RELEASE-LATENCY"),
+        "{said}"
+    );
+}
+
+#[test]
 fn overheads_are_charged_in_nanoseconds_and_by_partition() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("overheads.csv");
@@ -282,6 +301,50 @@ fn overheads_are_charged_in_nanoseconds_and_by_partition() {
     // All 32 on eight: Ur = 32 (2.1) / 10000, and 2 (0.1 + 32 (2.1)).
     let global = (2_000.0 + 4.4 + 2.0 * (0.1 + 67.2)) / (1.0 - 0.0001 - 0.00672);
     assert!((charged("soft-g-edf") - global).abs() < 0.002, "{}", charged("soft-g-edf"));
+}
+
+/// Three tasks that need both CPUs once each job is charged 200 us.
+const DEPLOYED: &str = r#"{"cpus": 2, "tasks": [
+    {"name": "a", "wcet_us": 5000, "period_us": 10000, "priority": 7},
+    {"name": "b", "wcet_us": 9000, "period_us": 20000, "priority": 7},
+    {"name": "c", "wcet_us": 6000, "period_us": 20000, "priority": 7}]}"#;
+
+/// The threads of rt-app that a test deploys, by name.
+fn threads(test: &str, set: &str, more: &[&str]) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("placed.json");
+    let options = ["--test", test, "--delay", "200us", "-o", out.to_str().unwrap()];
+    let output = check(set, &[&options[..], more].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", error(&output));
+    let program = env!("CARGO_BIN_EXE_corehop");
+    let convert = |to: &str, file: &Path| {
+        Command::new(program).args(["convert", "--to", to]).arg(file).output().unwrap()
+    };
+    let workload = convert("rt-app", &out);
+    let back = folder.path().join("workload.json");
+    std::fs::write(&back, &workload.stdout).unwrap();
+    // The way back to a task set loses nothing of what was deployed.
+    let placed = std::fs::read_to_string(&out).unwrap();
+    assert_eq!(String::from_utf8(convert("tasks", &back).stdout).unwrap(), placed);
+    json(&workload)["tasks"].clone()
+}
+
+#[test]
+fn what_is_deployed_runs_as_it_was_analysed() {
+    // Under fixed priorities: SCHED_FIFO, in the order that was analysed, also where ranks were equal.
+    let fifo = threads("p-fp-ffd", DEPLOYED, &[]);
+    let priority = |name: &str| fifo[name]["priority"].as_u64().unwrap();
+    assert!(["a", "b", "c"].iter().all(|name| fifo[*name]["policy"] == "SCHED_FIFO"), "{fifo}");
+    assert!(priority("a") > priority("b") && priority("b") > priority("c"), "{fifo}");
+    // Under EDF: budgets with what the verdict charged, and no priorities that EDF did not look at.
+    let edf = threads("p-edf-ffd", DEPLOYED, &[]);
+    for (name, budget) in [("a", 5_200), ("b", 9_200), ("c", 6_200)] {
+        assert_eq!(edf[name]["policy"], "SCHED_DEADLINE");
+        assert_eq!(edf[name]["dl-runtime"], budget);
+        assert_eq!(edf[name]["run"], budget - 200);
+    }
+    let ranked = DEPLOYED.replace(", \"priority\": 7", "");
+    assert_eq!(threads("p-fp-ffd", &ranked, &[]), fifo);
 }
 
 const HALVES: &str = r#"{"cpus": 2, "tasks": [

@@ -33,6 +33,96 @@ fn a_task_set_goes_to_rt_app_and_back() {
     assert!(output.status.code() == Some(4) && said.contains("`sleep`"), "{said}");
 }
 
+/// The exit code, stdout and stderr of a conversion of `text`.
+fn converted(text: &str, options: &[&str]) -> (Option<i32>, String, String) {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("workload.json");
+    fs::write(&file, text).unwrap();
+    let output = convert(&file, options);
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn a_workload_is_read_as_rt_app_reads_it_and_what_is_a_bound_is_said() {
+    let ordinary = r#"/* the slice of an ordinary thread is no budget */ {"tasks": {
+        "a": {"loop": -1, "policy": "SCHED_OTHER", "run_a": 15000, "runtime": 5000, "dl-runtime": 3000,
+              "timer0": {"ref": "unique", "period": 40000}},
+        "b": {"phases": {"only": {"loop": -1, "run": 30000, "cpus": [1],
+              "timer": {"ref": "unique", "period": 40000}}}}}}"#;
+    let (exit, set, said) = converted(ordinary, &["--to", "tasks"]);
+    assert_eq!(exit, Some(0), "{said}");
+    let set: serde_json::Value = serde_json::from_str(&set).unwrap();
+    let wcets = [&set["tasks"][0]["wcet_us"], &set["tasks"][1]["wcet_us"]];
+    assert_eq!((wcets, &set["cpus"]), ([&20_000.into(), &30_000.into()], &2.into()));
+    assert_eq!(set["tasks"][1]["cpus"], serde_json::json!([1]));
+    for word in ["dl-runtime", "SCHED_OTHER", "2 runs", "--cpus"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    assert!(
+        said.lines().all(|line| line.starts_with("note: ") || line.starts_with("      ")),
+        "{said}"
+    );
+    assert!(said.lines().all(|line| line.chars().count() <= 106), "{said}");
+}
+
+#[test]
+fn what_a_task_set_cannot_express_is_refused_by_name() {
+    let timer = r#""timer": {"ref": "unique", "period": 40000}"#;
+    let fifo = |more: &str| format!(r#"{{"policy": "SCHED_FIFO", "run": 2000, {more}, {timer}}}"#);
+    for (threads, words) in [
+        (format!(r#""a": {}"#, fifo(r#""memrun_a": {"type": "chase"}"#)), "`memrun_a`"),
+        (
+            format!(r#""a": {}, "a": {}"#, fifo(r#""loop": 1"#), fifo(r#""loop": 1"#)),
+            "is there twice",
+        ),
+        (format!(r#""a": {}"#, fifo(r#""run": 3000"#)), "is there twice"),
+        (format!(r#""t": {}"#, fifo(r#""instance": 20000"#)), "`instance` is 20000"),
+        (
+            format!(
+                r#""dl": {{"policy": "SCHED_DEADLINE", "dl-runtime": 9, "dl-period": 90}}, "f": {}"#,
+                fifo(r#""priority": 10"#)
+            ),
+            "policies are mixed: `dl` runs under SCHED_DEADLINE and `f` under SCHED_FIFO",
+        ),
+    ] {
+        let (exit, set, said) =
+            converted(&format!(r#"{{"tasks": {{{threads}}}}}"#), &["--to", "tasks"]);
+        assert_eq!((exit, set.as_str()), (Some(4), ""), "{said}");
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    let set = r#"{"cpus": 2, "tasks": [{"wcet_us": 1, "period_us": 50},
+        {"name": "slow", "wcet_us": 1000, "period_us": 1099511627776}]}"#;
+    let (exit, workload, said) = converted(set, &["--to", "rt-app"]);
+    assert_eq!((exit, workload.as_str()), (Some(1), ""), "{said}");
+    for word in
+        ["`task0`: a budget of 1 us", "a period of 50 us", "`slow`: a period of 1099511627776"]
+    {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+}
+
+#[test]
+fn an_option_of_another_form_is_refused() {
+    let set = r#"{"cpus": 1, "tasks": [{"wcet_us": 1000, "period_us": 5000}]}"#;
+    for (form, option) in [
+        ("rt-app", ["--cpus", "2"]),
+        ("rt-app", ["--load", "idle"]),
+        ("tasks", ["--duration", "2"]),
+        ("tasks", ["--statistic", "max"]),
+        ("rows", ["--cpus", "2"]),
+        ("costs", ["--duration", "2"]),
+    ] {
+        let (exit, _, said) = converted(set, &["--to", form, option[0], option[1]]);
+        assert!(exit == Some(2) && said.contains(option[0]), "{form} {option:?}: {said}");
+    }
+    let (exit, _, said) = converted(set, &["--to", "tasks", "--salvage"]);
+    assert!(exit == Some(2) && said.contains("--salvage"), "{said}");
+    let costs = "load,event,statistic,wss_kib,cost_us\nidle,preemption,max,64,10\n";
+    let (exit, _, said) = converted(costs, &["--to", "costs", "--load", "idle"]);
+    assert!(exit == Some(2) && said.contains("--load"), "{said}");
+}
+
 #[test]
 fn costs_go_to_schedcat_and_back() {
     let scratch = tempfile::tempdir().unwrap();

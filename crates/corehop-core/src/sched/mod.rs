@@ -21,10 +21,12 @@ pub mod clusters;
 pub mod catalogue;
 pub mod charge;
 mod answer_json;
+mod deployment;
 
 pub use answer_json::answer_json;
 pub use bill::{Bill, Payer};
 pub use catalogue::{Charging, Suffers, Test, all, test};
+pub use deployment::deployment;
 pub use system::System;
 pub use verdict::{Answer, Verdict};
 

@@ -16,7 +16,7 @@ mod placement_file;
 mod tree;
 
 pub(crate) use placement_file::place_json;
-use tree::Tree;
+pub(super) use tree::Tree;
 
 /// Why a text is no task set.
 #[derive(Debug, thiserror::Error)]
@@ -44,9 +44,10 @@ const SET_FIELDS: [&str; 3] = ["cpus", "tasks", "block_reload_ns"];
 const LONGEST_RELOAD_NS: u64 = 1_000_000_000;
 
 /// The fields of a task.
-pub const TASK_FIELDS: [&str; 13] = [
+pub const TASK_FIELDS: [&str; 14] = [
     "name",
     "wcet_us",
+    "budget_us",
     "period_us",
     "deadline_us",
     "priority",
@@ -68,11 +69,16 @@ pub fn parse(text: &str) -> Result<TaskSet, SetFileError> {
     let Tree::Object(fields) = serde_json::from_str(text)? else {
         return Err(wrong("", "a task set is an object {\"cpus\": …, \"tasks\": […]}"));
     };
-    check_names("", &fields, &SET_FIELDS)?;
-    let of_set = Fields { place: "", fields: &fields };
+    of_fields(&fields)
+}
+
+/// The task set of an object that was read.
+pub(super) fn of_fields(fields: &[(String, Tree)]) -> Result<TaskSet, SetFileError> {
+    check_names("", fields, &SET_FIELDS)?;
+    let of_set = Fields { place: "", fields };
     let cpus = of_set.number("cpus", 1, u64::from(MOST_CPUS))?;
     let cpus = cpus.ok_or_else(|| wrong("", "cpus is missing: how many CPUs serve the set"))?;
-    let Some(Tree::Array(tasks)) = find(&fields, "tasks") else {
+    let Some(Tree::Array(tasks)) = find(fields, "tasks") else {
         return Err(wrong("", "tasks is missing, or no list"));
     };
     let places = placement_file::places(tasks)?;
@@ -103,6 +109,7 @@ pub fn write(set: &TaskSet) -> Value {
             }
         };
         let unless = |value: Time, default: Time| (value != default).then(|| json!(value));
+        add("budget_us", set.budgets()[at].map(|budget| json!(budget)));
         add("name", set.names()[at].as_ref().map(|name| json!(name)));
         add("deadline_us", unless(task.deadline(), task.period()));
         add("priority", task.priority().map(|rank| json!(rank)));
@@ -145,6 +152,7 @@ fn parameters(at: usize, task: &Tree) -> Result<Parameters, SetFileError> {
         jitter: fields.number("jitter_us", 0, LONGEST)?.unwrap_or(0),
         blocking: fields.number("blocking_us", 0, LONGEST)?.unwrap_or(0),
         wss_kib: fields.number("wss_kib", 0, LONGEST)?,
+        budget: fields.number("budget_us", 1, LONGEST)?,
         footprint: fields.footprint()?,
         name,
     })

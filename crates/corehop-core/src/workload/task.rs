@@ -93,6 +93,8 @@ pub struct Parameters {
     pub blocking: Time,
     /// Size of the working set in KiB.
     pub wss_kib: Option<u64>,
+    /// The CPU time that a verdict allows each job, with all that was charged to the WCET.
+    pub budget: Option<Time>,
     /// The cache blocks that it touches, and uses again.
     pub footprint: Option<Footprint>,
 }
@@ -132,6 +134,7 @@ pub struct TaskSet {
     tasks: Vec<Task>,
     names: Vec<Option<String>>,
     wss_kib: Vec<Option<u64>>,
+    budgets: Vec<Option<Time>>,
     cache: Option<CacheUse>,
     placement: Option<Vec<TaskPlacement>>,
 }
@@ -179,6 +182,7 @@ impl TaskSet {
             tasks: tasks.collect::<Result<_, _>>()?,
             names: given.iter().map(|task| task.name.clone()).collect(),
             wss_kib: given.iter().map(|task| task.wss_kib).collect(),
+            budgets: given.iter().map(|task| task.budget).collect(),
             cache: None,
             placement: None,
         })
@@ -233,6 +237,32 @@ impl TaskSet {
         self.placement.as_deref()
     }
 
+    /// The same, as a verdict admits the set: with the CPU time of each job after charges, and with these ranks or none.
+    ///
+    /// # Errors
+    /// [`TaskError`] for a budget below the WCET of its task.
+    pub(crate) fn admitted(
+        self,
+        budgets: Vec<Option<Time>>,
+        ranks: &[Option<u32>],
+    ) -> Result<Self, TaskError> {
+        for (at, (task, budget)) in self.tasks.iter().zip(&budgets).enumerate() {
+            let wrong = |(field, value, expected)| TaskError {
+                task: Some(at),
+                name: self.names[at].clone(),
+                field,
+                value,
+                expected,
+            };
+            short(task.wcet, *budget).map_or(Ok(()), |error| Err(wrong(error)))?;
+        }
+        let mut admitted = Self { budgets, ..self };
+        for (task, rank) in admitted.tasks.iter_mut().zip(ranks) {
+            task.priority = *rank;
+        }
+        Ok(admitted)
+    }
+
     /// The number of CPUs.
     pub fn cpus(&self) -> u32 {
         self.cpus
@@ -248,6 +278,10 @@ impl TaskSet {
     /// The size of each task's working set in KiB, where it is known.
     pub fn wss_kib(&self) -> &[Option<u64>] {
         &self.wss_kib
+    }
+    /// The CPU time that a verdict allows each job of a task, where the set states that.
+    pub fn budgets(&self) -> &[Option<Time>] {
+        &self.budgets
     }
     /// The effect of its tasks on the cache that they share, where known.
     pub fn cache(&self) -> Option<&CacheUse> {
@@ -280,6 +314,9 @@ fn valid(at: usize, given: &Parameters, ranks_complete: bool) -> Result<Task, Ta
         let expected = format!("at most period_us, which is {}", given.period);
         return Err(wrong("wcet_us", given.wcet.to_string(), expected));
     }
+    if let Some((field, value, expected)) = short(given.wcet, given.budget) {
+        return Err(wrong(field, value, expected));
+    }
     if !ranks_complete && given.priority.is_none() {
         let expected = "a rank for each task, or for none".to_owned();
         return Err(wrong("priority", "absent".to_owned(), expected));
@@ -292,6 +329,12 @@ fn valid(at: usize, given: &Parameters, ranks_complete: bool) -> Result<Task, Ta
         blocking: given.blocking,
         priority: given.priority,
     })
+}
+
+/// The error in a budget that is below the WCET: the field, the value there, the expected value.
+fn short(wcet: Time, budget: Option<Time>) -> Option<(&'static str, String, String)> {
+    let budget = budget.filter(|&budget| budget < wcet || budget > LONGEST)?;
+    Some(("budget_us", budget.to_string(), format!("wcet_us, which is {wcet}, to {LONGEST}")))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use corehop_core::sched::charge::{Charged, ChargedAnswer, Delay};
 use corehop_core::sched::overhead::system::Overheads;
 use corehop_core::sched::overhead::table::OverheadTable;
 use corehop_core::sched::{
-    Answer, Suffers, TaskSet, Test, Verdict, all, answer_json, clusters, test,
+    Answer, Suffers, TaskSet, Test, Verdict, all, answer_json, clusters, deployment, test,
 };
 use corehop_core::shown;
 use corehop_core::units::Nanos;
@@ -20,7 +20,7 @@ use super::costs::CostArgs;
 use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{Force, OutputFile, Page, Paint, print};
+use crate::output::{Force, OutputFile, Page, Paint, note, print};
 
 /// Test whether a task set meets its deadlines: by one test, or by all.
 ///
@@ -29,8 +29,8 @@ use crate::output::{Force, OutputFile, Page, Paint, print};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A task set: {"cpus": m, "tasks": [{"wcet_us", "period_us", "deadline_us"?, "priority"?,
-    /// "wss_kib"?, "jitter_us"?, "blocking_us"?, "name"?, "cpus"?, "pieces"?, "shares"?}]}, in whole
-    /// microseconds. Tests that charge cache reloads also read "block_reload_ns" beside "cpus", and "ucb" and
+    /// "wss_kib"?, "jitter_us"?, "blocking_us"?, "budget_us"?, "name"?, "cpus"?, "pieces"?, "shares"?}]},
+    /// in whole microseconds. Tests that charge cache reloads also read "block_reload_ns" beside "cpus", and "ucb" and
     /// "ecb" of each task. - reads standard input.
     #[arg(value_name = "FILE|-")]
     file: PathBuf,
@@ -60,8 +60,8 @@ pub(crate) struct Args {
     /// cluster. A platform's name, or a file.
     #[arg(long, value_name = "NAME|FILE.toml")]
     platform: Option<String>,
-    /// If the test accepts, write the set with the assignment of each task: its CPUs, its pieces or its shares.
-    /// Needs one test that assigns CPUs. `corehop convert --to rt-app` converts the file.
+    /// If the test accepts, write the set with the assignment of each task: its CPUs, its pieces or its shares;
+    /// its priority, under fixed priorities; and `budget_us`, its WCET with all that was charged. Needs one test that assigns CPUs. `corehop convert --to rt-app` converts the file.
     #[arg(short, long, value_name = "FILE.json")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -100,10 +100,10 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         } else {
             Written::Text(one(test, &asked, &set))
         };
+        if let Some(file) = &output {
+            deploy(file, &set, test, &asked)?;
+        }
         answers.push((test, asked.answer, written));
-    }
-    if let (Some(file), [(test, answer, _)]) = (&output, answers.as_slice()) {
-        deploy(file, &set, test, answer)?;
     }
     print(&whole(args, &answers))?;
     let yes = answers.iter().any(|(_, answer, _)| answer.verdict == Verdict::Schedulable);
@@ -117,20 +117,24 @@ fn output_file(args: &Args) -> Result<Option<OutputFile>, Failure> {
     OutputFile::if_asked(args.output.as_ref(), &others, args.force)
 }
 
-/// Writes the set with its assignment, if the test accepts.
-fn deploy(file: &OutputFile, set: &TaskSet, test: &Test, answer: &Answer) -> Result<(), Failure> {
-    if answer.verdict != Verdict::Schedulable {
+/// Writes the set as the test accepts the set, if so.
+fn deploy(
+    file: &OutputFile,
+    set: &TaskSet,
+    test: &Test,
+    asked: &ChargedAnswer,
+) -> Result<(), Failure> {
+    if asked.answer.verdict != Verdict::Schedulable {
         return Ok(());
     }
-    let Some(places) = &answer.placement else {
+    let placed = deployment(set, test, asked);
+    let Some(placed) = placed.map_err(|error| Failure::new(Exit::Damaged, error))? else {
         let what = format!(
             "-o: {} assigns no CPUs to tasks: use one that does, for example p-edf-ffd or sp-edf-c=d",
             test.name
         );
         return Err(Failure::says(Exit::Usage, what));
     };
-    let placed = set.clone().placed(places.clone());
-    let placed = placed.map_err(|error| Failure::new(Exit::Damaged, error))?;
     file.write(format!("{:#}\n", set_file::write(&placed)))
 }
 
@@ -191,10 +195,15 @@ fn overheads(args: &Args, set: &TaskSet) -> Result<Option<Overheads>, Failure> {
     if args.quantum.get() < 1_000 {
         return Err(Failure::says(Exit::Usage, "--quantum: expected at least 1us"));
     }
-    let table = OverheadTable::parse(&input::table(path)?);
-    let known = table.and_then(|table| table.of(set.tasks().len(), args.quantum, args.dedicated));
     let named = |error| Failure::new(Exit::Damaged, error).context(shown::path(path));
-    known.map(Some).map_err(named)
+    let table = OverheadTable::parse(&input::table(path)?).map_err(named)?;
+    let known = table.of(set.tasks().len(), args.quantum, args.dedicated).map_err(named)?;
+    let lacks = table.lacks();
+    if !lacks.is_empty() {
+        let lacks = lacks.join(", ");
+        note(&format!("{}: nothing is charged for {lacks}: no such column", shown::path(path)));
+    }
+    Ok(Some(known))
 }
 
 /// Nothing is charged; but a set with working sets needs their costs.

@@ -13,7 +13,7 @@ use corehop_core::workload::{rt_app, set_file};
 
 use crate::exit::{Exit, Failure, refuse};
 use crate::input;
-use crate::output::{Force, OutputFile, print, say};
+use crate::output::{Force, OutputFile, Page, note, print, say};
 
 /// Convert task sets and cost tables to and from the formats of other programs, and files of rows to Parquet.
 ///
@@ -39,18 +39,22 @@ pub(crate) struct Args {
     /// For `rows`: keep the sound rows of a damaged file.
     #[arg(long)]
     salvage: bool,
-    /// For `tasks`: the number of CPUs.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    cpus: u32,
-    /// For `rt-app`: the duration of the run.
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
-    duration: u32,
-    /// For `schedcat` and `costs`: the background load of the costs.
-    #[arg(long, value_name = "LOAD", default_value = "idle")]
-    load: String,
-    /// For `schedcat` and `costs`: the statistic of the costs.
-    #[arg(long, value_name = "NAME", default_value = "max")]
-    statistic: String,
+    /// For `tasks`: the number of CPUs; default: the CPUs that the workload names, at least one.
+    #[arg(long, value_name = "N")]
+    cpus: Option<u32>,
+    /// For `rt-app`: the duration of the run; default: 10.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        value_parser = clap::value_parser!(u32).range(1..=2_147_483_647)
+    )]
+    duration: Option<u32>,
+    /// For `schedcat` and `costs`: the background load of the costs; default: idle.
+    #[arg(long, value_name = "LOAD")]
+    load: Option<String>,
+    /// For `schedcat` and `costs`: the statistic of the costs; default: max.
+    #[arg(long, value_name = "NAME")]
+    statistic: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -69,12 +73,12 @@ enum Form {
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let named = || shown::path(&args.file);
+    only_for_this_form(args)?;
     let output = OutputFile::if_asked(args.output.as_ref(), &[&args.file], args.force)?;
     if args.to == Form::Rows {
         let lacks = || Failure::says(Exit::Usage, "--to rows writes Parquet: name a file with -o");
         return rows(args, &output.ok_or_else(lacks)?);
     }
-    refuse("--salvage is for --to rows", &[("--salvage", args.salvage)])?;
     let text = input::table(&args.file)?;
     let rewritten = match args.to {
         Form::Tasks => tasks(&text, args),
@@ -87,6 +91,29 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         None => print(&rewritten)?,
     }
     Ok(Exit::Done)
+}
+
+/// Refuses options of other forms than the one that is asked for.
+fn only_for_this_form(args: &Args) -> Result<(), Failure> {
+    let costs = [("--load", args.load.is_some()), ("--statistic", args.statistic.is_some())];
+    let all: [(&str, &[Form], &[(&str, bool)]); 4] = [
+        ("--salvage is for --to rows", &[Form::Rows], &[("--salvage", args.salvage)]),
+        ("--cpus is for --to tasks", &[Form::Tasks], &[("--cpus", args.cpus.is_some())]),
+        (
+            "--duration is for --to rt-app",
+            &[Form::RtApp],
+            &[("--duration", args.duration.is_some())],
+        ),
+        ("they are for --to schedcat and --to costs", &[Form::Schedcat, Form::Costs], &costs),
+    ];
+    let others = all.iter().filter(|(_, forms, _)| !forms.contains(&args.to));
+    others.map(|(what, _, options)| refuse(what, options)).collect()
+}
+
+/// Says each sentence on stderr, in lines that fit.
+fn say_all(notes: &[String]) {
+    let page = Page::of_stdout();
+    notes.iter().for_each(|sentence| note(page.wrap(sentence, 6).trim_end()));
 }
 
 /// A file that notes whether a write failed: other errors come from the input.
@@ -136,34 +163,49 @@ fn rows(args: &Args, output: &OutputFile) -> Result<Exit, Failure> {
 }
 
 fn tasks(text: &str, args: &Args) -> Result<String, Failure> {
-    let set = rt_app::read(text, args.cpus).map_err(|error| Failure::new(Exit::Damaged, error))?;
-    Ok(format!("{:#}\n", set_file::write(&set)))
+    let read = rt_app::read(text, args.cpus).map_err(|error| Failure::new(Exit::Damaged, error))?;
+    say_all(&read.notes);
+    Ok(format!("{:#}\n", set_file::write(&read.set)))
 }
 
 fn workload(text: &str, args: &Args) -> Result<String, Failure> {
     let set = set_file::parse(text).map_err(|error| Failure::new(Exit::Damaged, error))?;
-    let workload =
-        rt_app::write(&set, args.duration).map_err(|error| Failure::new(Exit::No, error))?;
-    Ok(format!("{workload:#}\n"))
+    let seconds = args.duration.unwrap_or(10);
+    let written = rt_app::write(&set, seconds).map_err(|error| Failure::new(Exit::No, error))?;
+    say_all(&written.notes);
+    Ok(written.text)
 }
 
 fn costs(text: &str, args: &Args) -> Result<String, Failure> {
     if OverheadTable::is_one(text) {
         let table =
             OverheadTable::parse(text).map_err(|error| Failure::new(Exit::Damaged, error))?;
+        let what = "a table of overheads has no background loads and statistics to choose from";
+        refuse(
+            what,
+            &[("--load", args.load.is_some()), ("--statistic", args.statistic.is_some())],
+        )?;
         return Ok(table.schedcat());
     }
-    let table = CostTable::parse_as(text, &args.load, &args.statistic)
+    let load = args.load.as_deref().unwrap_or("idle");
+    let statistic = args.statistic.as_deref().unwrap_or("max");
+    let table = CostTable::parse_as(text, load, statistic)
         .map_err(|error| Failure::new(Exit::Damaged, error))?;
     if args.to == Form::Costs {
+        // SchedCAT's table does not state its load and its statistic; our own states those of each row.
+        if !CostTable::is_schedcat(text) {
+            let what = "the table states the load and the statistic of each row";
+            let options =
+                [("--load", args.load.is_some()), ("--statistic", args.statistic.is_some())];
+            refuse(what, &options)?;
+        }
         return Ok(table.csv());
     }
-    let costs = table.select(&args.load, &args.statistic).ok_or_else(|| {
+    let costs = table.select(load, statistic).ok_or_else(|| {
         let known: Vec<String> =
             table.selections().map(|(load, what, _)| format!("{load} {what}")).collect();
-        let (load, what) = (&args.load, &args.statistic);
         let known = known.join(", ");
-        Failure::says(Exit::Usage, format!("it has no costs of {load} {what}: it has {known}"))
+        Failure::says(Exit::Usage, format!("it has no costs of {load} {statistic}: it has {known}"))
     })?;
     Ok(costs.schedcat())
 }

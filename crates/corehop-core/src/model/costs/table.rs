@@ -48,13 +48,18 @@ impl CostTable {
         Self::parse_as(text, "unstated", "max")
     }
 
+    /// Whether a text is SchedCAT's table of cache-related delays, by its first line.
+    pub fn is_schedcat(text: &str) -> bool {
+        text.lines().next().is_some_and(|head| head.split(',').any(|it| it.trim() == "WSS"))
+    }
+
     /// The same; where it is SchedCAT's table of cache-related delays, which says neither, its costs are those
     /// of this load by this statistic.
     ///
     /// # Errors
     /// As [`CostTable::parse`].
     pub fn parse_as(text: &str, load: &str, statistic: &str) -> Result<Self, CostError> {
-        if text.lines().next().is_some_and(|head| head.split(',').any(|it| it.trim() == "WSS")) {
+        if Self::is_schedcat(text) {
             let mut table = Self::default();
             let mut costs = schedcat(text)?;
             costs.settle();

@@ -24,6 +24,19 @@ pub enum OverheadError {
     /// A column that is not known here.
     #[error("the table of overheads has a column `{0}`: known are TASK-COUNT, {known}", known = known())]
     Unknown(String),
+    /// A column is there twice.
+    #[error("the table of overheads has the column `{0}` twice: expected each once")]
+    Twice(String),
+    /// A line has another number of fields than the head.
+    #[error("the table of overheads, line {line}: {fields} fields: expected {columns}")]
+    Fields {
+        /// The line, counted from 1.
+        line: usize,
+        /// Its fields.
+        fields: usize,
+        /// The columns.
+        columns: usize,
+    },
     /// A field is no number.
     #[error(
         "the table of overheads, line {line}: {column} is `{text}`: expected a number from 0 on"
@@ -36,6 +49,12 @@ pub enum OverheadError {
         /// The text there.
         text: String,
     },
+    /// There is no column that a test charges: only locks and system calls.
+    #[error(
+        "no scheduling overheads in this table: expected some of the columns {charged}",
+        charged = CHARGED.join(", ")
+    )]
+    NotScheduling,
     /// More tasks than it knows of.
     #[error("the overheads are known for up to {most} tasks, and the set has {count}")]
     Beyond {
@@ -46,24 +65,13 @@ pub enum OverheadError {
     },
 }
 
-/// The columns that are charged, then those that are kept: locks and system calls, which no test here charges.
-const NAMES: [&str; 12] = [
-    "IPI-LATENCY",
-    "SCHEDULE",
-    "RELEASE",
-    "CXS",
-    "TICK",
-    "RELEASE-LATENCY",
-    "LOCK",
-    "UNLOCK",
-    "READ-LOCK",
-    "READ-UNLOCK",
-    "SYSCALL-IN",
-    "SYSCALL-OUT",
-];
+/// The columns that are charged.
+const CHARGED: [&str; 6] = ["IPI-LATENCY", "SCHEDULE", "RELEASE", "CXS", "TICK", "RELEASE-LATENCY"];
+/// The columns that are kept: locks and system calls, which no test here charges.
+const KEPT: [&str; 6] = ["LOCK", "UNLOCK", "READ-LOCK", "READ-UNLOCK", "SYSCALL-IN", "SYSCALL-OUT"];
 
 fn known() -> String {
-    NAMES.join(", ")
+    [CHARGED, KEPT].concat().join(", ")
 }
 
 const COUNT: &str = "TASK-COUNT";
@@ -86,15 +94,23 @@ impl OverheadTable {
             .unwrap_or_default();
         let count = head.iter().position(|&it| it == COUNT).ok_or(OverheadError::Column(COUNT))?;
         let name = |(at, &column): (usize, &&str)| {
-            let known = NAMES.into_iter().find(|&name| name == column);
+            let known = CHARGED.into_iter().chain(KEPT).find(|&name| name == column);
             known.map(|name| (at, name)).ok_or_else(|| OverheadError::Unknown(column.to_owned()))
         };
         let others = head.iter().enumerate().filter(|&(at, _)| at != count);
         let places: Vec<(usize, &'static str)> = others.map(name).collect::<Result<_, _>>()?;
+        let twice = |(at, column): (usize, &&str)| head[..at].contains(column);
+        if let Some((_, column)) = head.iter().enumerate().find(|&it| twice(it)) {
+            return Err(OverheadError::Twice((*column).to_owned()));
+        }
         let mut columns: Vec<(&'static str, Vec<(f64, f64)>)> =
             places.iter().map(|&(_, name)| (name, Vec::new())).collect();
         for (at, line) in lines {
             let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+            if fields.len() > head.len() {
+                let (line, fields, columns) = (at + 1, fields.len(), head.len());
+                return Err(OverheadError::Fields { line, fields, columns });
+            }
             let number = |place: usize| {
                 let text = fields.get(place).copied().unwrap_or_default();
                 let number = text.parse().ok();
@@ -133,17 +149,27 @@ impl OverheadTable {
         text
     }
 
+    /// The columns that a test charges and that the table lacks; nothing is charged for them.
+    pub fn lacks(&self) -> Vec<&'static str> {
+        let there = |name: &&str| self.columns.iter().any(|(known, _)| known == name);
+        CHARGED.into_iter().filter(|name| !there(name)).collect()
+    }
+
     /// The overheads of so many tasks in nanoseconds, rounded up; with the time between two ticks, and whether a CPU of
     /// its own handles releases.
     ///
     /// # Errors
-    /// [`OverheadError::Beyond`] for more tasks than the table knows of.
+    /// [`OverheadError::Beyond`] for more tasks than the table knows of, [`OverheadError::NotScheduling`] for a table
+    /// with none of the columns that a test charges.
     pub fn of(
         &self,
         count: usize,
         quantum: Nanos,
         dedicated: bool,
     ) -> Result<Overheads, OverheadError> {
+        if self.lacks().len() == CHARGED.len() {
+            return Err(OverheadError::NotScheduling);
+        }
         let value = |name: &str| {
             let column = self.columns.iter().find(|(known, _)| *known == name);
             column.map_or(Ok(0), |(_, points)| at(points, count))
@@ -219,6 +245,18 @@ mod tests {
     }
 
     #[test]
+    fn a_table_of_locks_is_no_table_of_zeros() {
+        let locks = OverheadTable::parse("TASK-COUNT,LOCK,SYSCALL-IN\n2,0.1,3.7\n").unwrap();
+        let error = locks.of(2, Nanos::new(1_000_000), false).unwrap_err();
+        assert_eq!(error, OverheadError::NotScheduling);
+        assert!(error.to_string().starts_with("no scheduling overheads in this table"), "{error}");
+        // Tables of locks are still converted.
+        assert_eq!(locks.schedcat(), "TASK-COUNT,LOCK,SYSCALL-IN\n2,0.1,3.7\n");
+        let some = OverheadTable::parse(TABLE).unwrap();
+        assert_eq!(some.lacks(), ["IPI-LATENCY", "RELEASE", "RELEASE-LATENCY"]);
+    }
+
+    #[test]
     fn what_is_no_table_is_refused_with_column_and_line() {
         let refused = |text: &str, words: &[&str]| {
             let error = OverheadTable::parse(text).unwrap_err().to_string();
@@ -230,5 +268,7 @@ mod tests {
         refused(&TABLE.replace("4.5", "-1"), &["line 3", "SCHEDULE", "`-1`"]);
         refused(&TABLE.replace("4.5", "inf"), &["line 3", "`inf`"]);
         refused("TASK-COUNT,CXS\n10\n", &["line 2", "CXS is ``"]);
+        refused("TASK-COUNT,CXS\n10,1,2\n", &["line 2", "3 fields: expected 2"]);
+        refused("TASK-COUNT,CXS,CXS\n10,1,2\n", &["`CXS` twice"]);
     }
 }

@@ -4,14 +4,56 @@
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
+use serde::ser::{Serialize, Serializer};
+use serde_json::{Map, Value};
 
-/// JSON that keeps a field which is there twice.
+/// JSON that keeps the order of fields, and a field which is there twice.
 #[derive(Debug)]
-pub(super) enum Tree {
+pub(crate) enum Tree {
     Object(Vec<(String, Tree)>),
     Array(Vec<Tree>),
     Leaf(Value),
+}
+
+impl Tree {
+    /// The tree as a value without an order of fields; `None` if a field is there twice.
+    pub(crate) fn value(&self) -> Option<Value> {
+        match self {
+            Self::Leaf(value) => Some(value.clone()),
+            Self::Array(items) => items.iter().map(Self::value).collect(),
+            Self::Object(fields) => {
+                let values: Map<String, Value> = fields
+                    .iter()
+                    .map(|(name, value)| Some((name.clone(), value.value()?)))
+                    .collect::<Option<_>>()?;
+                (values.len() == fields.len()).then_some(Value::Object(values))
+            }
+        }
+    }
+}
+
+impl From<Value> for Tree {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::Array(items) => Self::Array(items.into_iter().map(Self::from).collect()),
+            Value::Object(fields) => Self::Object(
+                fields.into_iter().map(|(name, value)| (name, Self::from(value))).collect(),
+            ),
+            leaf => Self::Leaf(leaf),
+        }
+    }
+}
+
+impl Serialize for Tree {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Leaf(value) => value.serialize(to),
+            Self::Array(items) => to.collect_seq(items),
+            Self::Object(fields) => {
+                to.collect_map(fields.iter().map(|(name, value)| (name, value)))
+            }
+        }
+    }
 }
 
 impl fmt::Display for Tree {

@@ -6,14 +6,33 @@ use super::Source;
 /// The meaning of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Item {
-    /// An instruction was executed.
-    Instruction,
+    /// An instruction was executed, by this thread where it is stated.
+    Instruction(Option<Thread>),
     /// Data was accessed.
     Data(Access),
     /// The recording was made on another architecture than x86-64.
     Foreign(&'static str),
     /// It belongs to the format, and tells of no access.
     Other,
+}
+
+/// A thread of a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Thread {
+    /// The program, where several were recorded together: threads of two programs can have one number.
+    pub(super) workload: Option<u64>,
+    pub(super) id: u64,
+}
+
+impl Thread {
+    /// The thread that DynamoRIO's view writes as `42`, `T42`, or (since 2025) `W0.T42`.
+    fn of_view(text: &str) -> Option<Self> {
+        let (workload, id) = match text.split_once('.') {
+            Some((workload, id)) => (Some(workload.strip_prefix('W')?.parse().ok()?), id),
+            None => (None, text),
+        };
+        Some(Self { workload, id: id.strip_prefix('T').unwrap_or(id).parse().ok()? })
+    }
 }
 
 /// An access to data.
@@ -25,7 +44,7 @@ pub(super) struct Access {
     pub(super) reads: bool,
     pub(super) writes: bool,
     /// The thread, where it is stated.
-    pub(super) thread: Option<u64>,
+    pub(super) thread: Option<Thread>,
 }
 
 /// A format, and what its head says of the columns.
@@ -79,7 +98,7 @@ fn lackey(line: &str) -> Option<Item> {
     let (address, size) = rest.trim_end().split_once(',')?;
     let (address, size) = (hex(address)?, size.parse().ok().filter(|&size| size > 0)?);
     let (reads, writes) = match kind {
-        "I  " => return Some(Item::Instruction),
+        "I  " => return Some(Item::Instruction(None)),
         " L " => (true, false),
         " S " => (false, true),
         " M " => (true, true),
@@ -88,8 +107,12 @@ fn lackey(line: &str) -> Option<Item> {
     Some(Item::Data(Access { address, size, reads, writes, thread: None }))
 }
 
-/// `12 5: 3256418 read  8 byte(s) @ 0x00007f… by PC 0x…`, with or without numbers before it; markers in angle brackets.
+/// `12 5: W0.T42 read  8 byte(s) @ 0x00007f… by PC 0x…`, with or without numbers before it; markers in angle brackets; a rule
+/// of dashes where the thread changes.
 fn view(line: &str) -> Option<Item> {
+    if line.starts_with("----") && line.bytes().all(|byte| byte == b'-') {
+        return Some(Item::Other);
+    }
     if let Some((_, marker)) = line.split_once("<marker: ") {
         let filetype = marker.strip_prefix("filetype 0x").and_then(|it| it.split('>').next());
         return Some(filetype.and_then(hex).and_then(foreign).map_or(Item::Other, Item::Foreign));
@@ -99,10 +122,9 @@ fn view(line: &str) -> Option<Item> {
     let address = words.get(unit + 2).filter(|_| words.get(unit + 1) == Some(&"@"))?;
     let address = hex(address.strip_prefix("0x")?)?;
     let size = words[unit - 1].parse().ok()?;
-    let thread =
-        unit.checked_sub(3).and_then(|place| words[place].trim_start_matches('T').parse().ok());
+    let thread = unit.checked_sub(3).and_then(|place| Thread::of_view(words[place]));
     let (reads, writes) = match words[unit - 2] {
-        "ifetch" => return Some(Item::Instruction),
+        "ifetch" => return Some(Item::Instruction(thread)),
         "read" => (true, false),
         "write" => (false, true),
         // Prefetches and flushes.
@@ -132,7 +154,7 @@ fn memtrace(line: &str) -> Option<Item> {
         let opcode = !does.is_empty() && does.bytes().all(|it| it.is_ascii_alphanumeric());
         return match (access.reads || access.writes, opcode) {
             (true, _) => Some(Item::Data(access)),
-            (false, true) => Some(Item::Instruction),
+            (false, true) => Some(Item::Instruction(None)),
             (false, false) => None,
         };
     }
@@ -151,7 +173,7 @@ fn perf_mem(line: &str, source: usize) -> Option<Item> {
     }
     let split = |it: char| it.is_whitespace() || matches!(it, ',' | ';' | '|');
     let columns: Vec<&str> = line.split(split).filter(|it| !it.is_empty()).collect();
-    let thread = columns.get(1)?.parse().ok();
+    let thread = columns.get(1)?.parse().ok().map(|id| Thread { workload: None, id });
     let address = columns.get(3)?;
     // perf prints `0x016` and the address where no separator was asked for: a `%` of its format is missing.
     let address = address.strip_prefix("0x016").or_else(|| address.strip_prefix("0x"))?;
@@ -178,13 +200,14 @@ mod tests {
     #[expect(clippy::unnecessary_wraps, reason = "as a format answers")]
     fn data(address: u64, size: u64, does: &str, thread: Option<u64>) -> Option<Item> {
         let (reads, writes) = (does.contains('r'), does.contains('w'));
+        let thread = thread.map(|id| Thread { workload: None, id });
         Some(Item::Data(Access { address, size, reads, writes, thread }))
     }
 
     #[test]
     fn lines_of_lackey_are_read_as_its_manual_has_them() {
         let item = |line| Format::Lackey.item(line);
-        assert_eq!(item("I  0401ab70,3"), Some(Item::Instruction));
+        assert_eq!(item("I  0401ab70,3"), Some(Item::Instruction(None)));
         assert_eq!(item(" L 1fff000758,8"), data(0x1f_ff00_0758, 8, "r", None));
         assert_eq!(item(" S 1fff000758,8"), data(0x1f_ff00_0758, 8, "w", None));
         assert_eq!(item(" M 04029a10,4"), data(0x402_9a10, 4, "rw", None));
@@ -200,7 +223,19 @@ mod tests {
         let new = "          24           7:     3256418 read         8 byte(s) @ 0x00007ffd4b1d8c88 by PC 0x00007f1";
         assert_eq!(item(new), data(0x7ffd_4b1d_8c88, 8, "r", Some(3_256_418)));
         assert_eq!(item("T42  write  4 byte(s) @ 0x10 by PC 0x20"), data(0x10, 4, "w", Some(42)));
-        assert_eq!(item(" 1 2: 3 ifetch 3 byte(s) @ 0x10 48 89 e7"), Some(Item::Instruction));
+        let thread = Some(Thread { workload: None, id: 3 });
+        assert_eq!(
+            item(" 1 2: 3 ifetch 3 byte(s) @ 0x10 48 89 e7"),
+            Some(Item::Instruction(thread))
+        );
+        // Since 2025 a thread is named with its program.
+        let thread = Some(Thread { workload: Some(1), id: 501 });
+        let line = " 3 1: W1.T501 ifetch 3 byte(s) @ 0x401000 48 89 e7 mov %rsp, %rdi";
+        assert_eq!(item(line), Some(Item::Instruction(thread)));
+        let access = Access { address: 0x601000, size: 8, reads: true, writes: false, thread };
+        let line = " 4 1: W1.T501 read 8 byte(s) @ 0x601000 by PC 0x401000";
+        assert_eq!(item(line), Some(Item::Data(access)));
+        assert_eq!(item("------------------------------"), Some(Item::Other));
         assert_eq!(item(" 1 2: 3 pref-HW 64 byte(s) @ 0x40 by PC 0x1"), Some(Item::Other));
         assert_eq!(item("  1  0: 3 <marker: version 7>"), Some(Item::Other));
         assert_eq!(item("  2  0: 3 <marker: filetype 0xe48>"), Some(Item::Foreign("AArch64")));
@@ -212,7 +247,7 @@ mod tests {
     fn both_texts_of_the_memtrace_clients_are_read() {
         let item = |line| Format::Memtrace.item(line);
         assert_eq!(item("0x00007ffc4a8:  8, w"), data(0x07ff_c4a8, 8, "w", None));
-        assert_eq!(item("0x00007ffc4a8:  3, push"), Some(Item::Instruction));
+        assert_eq!(item("0x00007ffc4a8:  3, push"), Some(Item::Instruction(None)));
         assert_eq!(item("0x400,r,16,0x7f00"), data(0x7f00, 16, "r", None));
         for none in ["0x400,r,16", "400,r,16,7f00", "0x400: x, w", "0x400,x,16,0x7f00", "a: b, c"] {
             assert_eq!(item(none), None, "{none}");

@@ -2,9 +2,10 @@
 //! From the text of a trace to its visits. The text is read once, from front to back, and no further than the window needs: a
 //! file may be of any size, or a pipe.
 
+use std::collections::BTreeSet;
 use std::io::BufRead;
 
-use super::formats::{Access, Format, Item};
+use super::formats::{Access, Format, Item, Thread};
 use super::{LINES_OF_PAGE, Source, Trace, Visit};
 use crate::workload::LINE;
 
@@ -14,6 +15,8 @@ pub const MOST_ACCESSES: u64 = 1 << 24;
 const HEAD: u64 = 100_000;
 /// A line that is longer belongs to no trace.
 const LONGEST_LINE: u64 = 64 << 10;
+/// The threads that a message names.
+const MOST_SHOWN: usize = 12;
 /// The size of the largest access; it is that of all of a vector unit's registers.
 const LARGEST: u64 = 16 << 10;
 
@@ -76,6 +79,16 @@ pub enum ReadError {
         /// The lines that were read.
         lines: u64,
     },
+    /// The thread that was asked for is absent.
+    #[error("{name} has no access of thread {thread}: {there}")]
+    Absent {
+        /// The name of the file.
+        name: String,
+        /// The thread.
+        thread: u64,
+        /// The threads that are there, as a clause.
+        there: String,
+    },
     /// The window is empty.
     #[error(
         "{name} has {accesses} accesses to data{of_thread}, and {skip} were to be skipped: skip fewer"
@@ -100,12 +113,18 @@ struct Tally {
     accesses: u64,
     writes: u64,
     instructions: u64,
-    /// Accesses of other threads.
+    /// The thread that was asked for, and the thread whose accesses count.
+    asked: Option<u64>,
+    thread: Option<Thread>,
+    /// Accesses of other threads, or of no stated thread where one was asked for.
     others: u64,
+    /// The threads with accesses, as many as a message shows.
+    there: BTreeSet<Thread>,
     /// Lines that are not of the format.
     unknown: u64,
-    /// Instructions since the last access.
+    /// Instructions since the last access, and their thread.
     pending: u32,
+    pending_of: Option<Thread>,
     foreign: Option<&'static str>,
     /// Lines by address, with what was done.
     visits: Vec<(u64, Visit)>,
@@ -121,8 +140,8 @@ impl Read {
         if let Some((what, remedy)) = binary(input.fill_buf().map_err(io)?) {
             return Err(ReadError::Binary { name: name.to_owned(), what, remedy });
         }
-        let mut tally = Tally::default();
-        let (mut format, mut thread) = (None, window.thread);
+        let mut tally = Tally { asked: window.thread, ..Tally::default() };
+        let mut format = None;
         let (mut bytes, mut number, mut cut) = (Vec::new(), 0_u64, None);
         while tally.accesses < window.take.min(MOST_ACCESSES) {
             bytes.clear();
@@ -144,38 +163,76 @@ impl Read {
             };
             match format.item(line) {
                 None if !ended => cut = Some(number),
-                item => tally.take(item, &mut thread, window.skip),
+                item => tally.take(item, window.skip),
             }
         }
         let unknown = || ReadError::Unknown { name: name.to_owned(), lines: number };
         let source = format.ok_or_else(unknown)?.source();
+        if let (Some(thread), None) = (window.thread, tally.thread) {
+            let name = name.to_owned();
+            return Err(ReadError::Absent { name, thread, there: tally.threads() });
+        }
         if tally.visits.is_empty() {
             let of_thread =
-                thread.map_or_else(String::new, |thread| format!(" of thread {thread}"));
+                tally.thread.map_or_else(String::new, |thread| format!(" of thread {}", thread.id));
             let (accesses, skip) = (tally.seen, window.skip);
             return Err(ReadError::Short { name: name.to_owned(), accesses, of_thread, skip });
         }
-        let notes = tally.notes(name, source, window, (thread, cut));
+        let notes = tally.notes(name, source, window, cut);
         Ok(Self { trace: tally.trace(name, source), notes })
     }
 }
 
 impl Tally {
-    fn take(&mut self, item: Option<Item>, thread: &mut Option<u64>, skip: u64) {
+    /// Whether accesses of this thread count. The first thread counts, or the one that was asked for.
+    fn counts(&mut self, of: Option<Thread>) -> bool {
+        let Some(of) = of else { return self.asked.is_none() };
+        if self.there.len() <= MOST_SHOWN {
+            self.there.insert(of);
+        }
+        let is_asked = self.asked.is_none_or(|asked| asked == of.id);
+        if self.thread.is_none() && is_asked {
+            self.thread = Some(of);
+        }
+        self.thread == Some(of)
+    }
+
+    /// Counts an instruction, if a thread that counts executed it.
+    fn instruction(&mut self, of: Option<Thread>) {
+        if self.thread.is_some() && of.is_some() && of != self.thread {
+            return;
+        }
+        if of != self.pending_of {
+            self.pending = 0;
+            self.pending_of = of;
+        }
+        self.pending = self.pending.saturating_add(1);
+    }
+
+    /// The threads that are there, as a clause.
+    fn threads(&self) -> String {
+        if self.there.is_empty() {
+            return "its lines name no threads; leave out --trace-thread".to_owned();
+        }
+        let shown: Vec<String> =
+            self.there.iter().take(MOST_SHOWN).map(|thread| thread.id.to_string()).collect();
+        let more = if self.there.len() > MOST_SHOWN { ", …" } else { "" };
+        format!("it has threads {}{more}", shown.join(", "))
+    }
+
+    fn take(&mut self, item: Option<Item>, skip: u64) {
         match item {
             None => self.unknown += 1,
             Some(Item::Other) => {}
             Some(Item::Foreign(name)) => self.foreign = Some(name),
-            Some(Item::Instruction) => self.pending = self.pending.saturating_add(1),
+            Some(Item::Instruction(of)) => self.instruction(of),
             Some(Item::Data(access)) => {
-                if let Some(of) = access.thread
-                    && *thread.get_or_insert(of) != of
-                {
+                if !self.counts(access.thread) {
                     self.others += 1;
-                    self.pending = 0;
                     return;
                 }
                 let pending = std::mem::take(&mut self.pending);
+                let pending = if self.pending_of == access.thread { pending } else { 0 };
                 self.seen += 1;
                 if self.seen > skip {
                     self.accesses += 1;
@@ -216,13 +273,7 @@ impl Tally {
         Trace::of((name, source), [self.accesses, self.writes, self.instructions], &pages, &visits)
     }
 
-    fn notes(
-        &self,
-        name: &str,
-        source: Source,
-        window: Window,
-        (thread, cut): (Option<u64>, Option<u64>),
-    ) -> Vec<String> {
+    fn notes(&self, name: &str, source: Source, window: Window, cut: Option<u64>) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(line) = cut {
             notes.push(format!(
@@ -236,10 +287,10 @@ impl Tally {
                 self.accesses, window.take
             ));
         }
-        if let (Some(thread), 1..) = (thread, self.others) {
+        if let (Some(thread), 1..) = (self.thread, self.others) {
             notes.push(format!(
-                "{name}: {} accesses of other threads than {thread} are left out (--trace-thread takes another one)",
-                self.others
+                "{name}: {} accesses of other threads than {} are left out (--trace-thread takes another one)",
+                self.others, thread.id
             ));
         }
         if self.unknown > 0 {
@@ -349,6 +400,42 @@ mod tests {
         assert!(notes.contains("recorded on AArch64"), "{notes}");
         let second = read(text, Window { thread: Some(2), ..Window::default() }).unwrap();
         assert_eq!(second.trace.visits().unwrap(), [visit(2, "w", 1)]);
+    }
+
+    #[test]
+    fn a_thread_named_with_its_program_is_one_thread_and_an_absent_one_is_an_error() {
+        let of = |thread: &str, what: &str, address: &str| {
+            format!("1 1: {thread} {what} 8 byte(s) @ 0x{address} by PC 0x1\n")
+        };
+        let text = [
+            of("W0.T501", "ifetch", "0"),
+            of("W0.T501", "read", "40"),
+            "----------\n".to_owned(),
+            of("W0.T777", "ifetch", "0"),
+            of("W0.T777", "ifetch", "0"),
+            of("W0.T777", "write", "80"),
+            of("W1.T501", "write", "80"),
+            of("W0.T777", "ifetch", "0"),
+            "----------\n".to_owned(),
+            of("W0.T501", "ifetch", "0"),
+            of("W0.T501", "read", "c0"),
+        ]
+        .concat();
+        let asked = |thread| read(&text, Window { thread, ..Window::default() });
+        for thread in [None, Some(501)] {
+            let read = asked(thread).unwrap();
+            // An instruction before each access, and none of other threads.
+            assert_eq!(read.trace.visits().unwrap(), [visit(1, "r", 2), visit(3, "r", 2)]);
+            let notes = read.notes.join("\n");
+            assert!(notes.contains("2 accesses of other threads than 501"), "{notes}");
+            assert!(!notes.contains("not of the format"), "{notes}");
+        }
+        assert_eq!(asked(Some(777)).unwrap().trace.visits().unwrap(), [visit(2, "w", 3)]);
+        let error = asked(Some(12_345)).unwrap_err().to_string();
+        assert!(error.contains("thread 12345") && error.contains("501, 777, 501"), "{error}");
+        // Lackey names no threads, so that none can be chosen.
+        let error = read(LACKEY, Window { thread: Some(1), ..Window::default() }).unwrap_err();
+        assert!(error.to_string().contains("name no threads"), "{error}");
     }
 
     #[test]

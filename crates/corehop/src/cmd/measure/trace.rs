@@ -72,7 +72,7 @@ impl TraceArgs {
 fn refused(error: ReadError) -> Failure {
     let exit = match error {
         ReadError::Io { .. } => Exit::Failed,
-        ReadError::Short { .. } => Exit::Usage,
+        ReadError::Short { .. } | ReadError::Absent { .. } => Exit::Usage,
         ReadError::Binary { .. } | ReadError::Unknown { .. } => Exit::Damaged,
     };
     Failure::new(exit, error)

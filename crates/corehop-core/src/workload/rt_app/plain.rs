@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Workloads of rt-app as plain JSON.
+
+/// The text without comments, and without commas before a closing bracket: rt-app takes both.
+pub(super) fn plain(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let length = match c {
+            '"' => string(rest),
+            '/' if rest.starts_with("/*") => {
+                rest = rest[2..].find("*/").map_or("", |end| &rest[end + 4..]);
+                continue;
+            }
+            '/' if rest.starts_with("//") => {
+                rest = rest.find('\n').map_or("", |end| &rest[end..]);
+                continue;
+            }
+            '}' | ']' => {
+                let end = kept.trim_end().len();
+                if kept[..end].ends_with(',') {
+                    kept.truncate(end - 1);
+                }
+                1
+            }
+            c => c.len_utf8(),
+        };
+        kept.push_str(&rest[..length]);
+        rest = &rest[length..];
+    }
+    kept
+}
+
+/// The length of the string that a text begins with.
+fn string(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            '\\' if !escaped => escaped = true,
+            '"' if !escaped => return at + 1,
+            _ => escaped = false,
+        }
+    }
+    text.len()
+}

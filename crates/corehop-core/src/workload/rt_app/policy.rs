@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The scheduling of a thread. The policy decides the meaning of every other field.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::super::set_file::Tree;
+use super::super::task::Time;
+use super::fields::{Fields, find, number, text, whole};
+use super::thread::{Phase, SCHEDULING};
+
+/// The priority of a thread under SCHED_FIFO or SCHED_RR that states none.
+const DEFAULT_PRIORITY: u64 = 10;
+
+/// A policy of Linux.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Policy {
+    Other,
+    Batch,
+    Idle,
+    Fifo,
+    RoundRobin,
+    Deadline,
+}
+
+const POLICIES: [(Policy, &str); 6] = [
+    (Policy::Other, "SCHED_OTHER"),
+    (Policy::Batch, "SCHED_BATCH"),
+    (Policy::Idle, "SCHED_IDLE"),
+    (Policy::Fifo, "SCHED_FIFO"),
+    (Policy::RoundRobin, "SCHED_RR"),
+    (Policy::Deadline, "SCHED_DEADLINE"),
+];
+
+impl Policy {
+    /// The policy of a field, if the field is there.
+    pub(super) fn in_field(fields: &Fields, name: &str) -> Result<Option<Self>, String> {
+        let Some(stated) = text(fields, name)? else { return Ok(None) };
+        let known = POLICIES.iter().find(|(_, text)| *text == stated);
+        let names = POLICIES.map(|(_, text)| text).join(", ");
+        known
+            .map(|(policy, _)| Some(*policy))
+            .ok_or_else(|| format!("`{name}` is {stated}: expected one of {names}"))
+    }
+
+    /// Whether the kernel shares the CPU fairly among threads of this policy.
+    pub(super) fn is_fair(self) -> bool {
+        matches!(self, Self::Other | Self::Batch | Self::Idle)
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = POLICIES.iter().find(|(policy, _)| policy == self).map_or("", |(_, name)| name);
+        f.write_str(name)
+    }
+}
+
+/// What SCHED_DEADLINE reserves: so much in each period, due so long after the period begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Reservation {
+    pub(super) runtime: Time,
+    pub(super) period: Time,
+    pub(super) deadline: Time,
+}
+
+/// The scheduling of a thread in all its phases.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Scheduling {
+    pub(super) policy: Policy,
+    /// The priority under SCHED_FIFO and SCHED_RR, 1 to 99.
+    pub(super) priority: Option<u64>,
+    pub(super) reservation: Option<Reservation>,
+    /// Fields that the policy does not use, or that no test analyses.
+    pub(super) beside: Vec<&'static str>,
+}
+
+impl Scheduling {
+    /// The scheduling of a thread under the default policy of its workload.
+    ///
+    /// # Errors
+    /// A field that the policy cannot have, or phases that differ.
+    pub(super) fn of(
+        thread: &Fields,
+        phases: &[Phase<'_>],
+        default_policy: Policy,
+    ) -> Result<Self, String> {
+        let policy = Policy::in_field(thread, "policy")?.unwrap_or(default_policy);
+        let mut before = None;
+        for phase in phases.iter().filter(|phase| !std::ptr::eq(phase.fields, thread)) {
+            let fields = phase.fields;
+            let stated: Vec<&str> =
+                SCHEDULING.into_iter().filter(|name| find(fields, name).is_some()).collect();
+            let own = match stated.as_slice() {
+                [] => Self::in_fields(thread, policy, true)?,
+                _ => {
+                    let policy = Policy::in_field(fields, "policy")?;
+                    let Some(policy) = policy else {
+                        let what = "expected `policy` beside it, as a phase sets both or none";
+                        return Err(format!("a phase has `{}`: {what}", stated[0]));
+                    };
+                    Self::in_fields(fields, policy, false)?
+                }
+            };
+            if before.as_ref().is_some_and(|before| *before != own) {
+                let name = stated.first().copied().unwrap_or("policy");
+                let what = "a task is scheduled alike in all its jobs";
+                return Err(format!("its phases differ in `{name}`: {what}"));
+            }
+            before = Some(own);
+        }
+        before.map_or_else(|| Self::in_fields(thread, policy, true), Ok)
+    }
+
+    fn in_fields(fields: &Fields, policy: Policy, of_thread: bool) -> Result<Self, String> {
+        let mut beside = Vec::new();
+        let unused: &[&'static str] = if policy == Policy::Deadline {
+            &["priority"]
+        } else {
+            &["dl-runtime", "dl-period", "dl-deadline", "period", "deadline"]
+        };
+        beside.extend(unused.iter().filter(|name| find(fields, name).is_some()));
+        let mut scheduling = Self { policy, priority: None, reservation: None, beside };
+        match policy {
+            Policy::Deadline => scheduling.reservation = Some(reservation(fields, of_thread)?),
+            Policy::Fifo | Policy::RoundRobin => {
+                let priority = find(fields, "priority");
+                let priority =
+                    priority.map_or(Ok(DEFAULT_PRIORITY), |value| whole("priority", value))?;
+                if !(1..=99).contains(&priority) {
+                    let what = format!("`priority` is {priority}: expected 1 to 99");
+                    return Err(format!("{what} under {policy}"));
+                }
+                scheduling.priority = Some(priority);
+            }
+            Policy::Other | Policy::Batch | Policy::Idle => {
+                if let Some(nice) = nice(fields)? {
+                    scheduling.beside.extend((nice != 0).then_some("priority"));
+                }
+            }
+        }
+        Ok(scheduling)
+    }
+}
+
+/// The nice value of a thread that shares the CPU fairly.
+fn nice(fields: &Fields) -> Result<Option<i64>, String> {
+    let Some(value) = find(fields, "priority") else { return Ok(None) };
+    let nice = if let Tree::Leaf(Value::Number(number)) = value { number.as_i64() } else { None };
+    match nice {
+        Some(nice) if (-20..=19).contains(&nice) => Ok(Some(nice)),
+        _ => Err(format!("`priority` is {value}: expected a nice value, -20 to 19")),
+    }
+}
+
+/// The reservation of a thread, with the defaults of rt-app. A thread can have the older names without `dl-`: rt-app reads
+/// such a name where its newer one and the default of that are 0.
+fn reservation(fields: &Fields, of_thread: bool) -> Result<Reservation, String> {
+    let given = |name: &str| number(fields, name);
+    let older = |name: &str| if of_thread { given(name) } else { Ok(None) };
+    let mut runtime = given("dl-runtime")?.unwrap_or(0);
+    let mut period = given("dl-period")?.unwrap_or(runtime);
+    let mut deadline = given("dl-deadline")?.unwrap_or(period);
+    let unused = |name: &str, newer: Time| {
+        let lost = newer > 0 && older(name)?.is_some();
+        let what = format!("`{name}` stands beside the newer names, and rt-app does not read it");
+        if lost { Err(what) } else { Ok(()) }
+    };
+    // `runtime` is an event as well.
+    unused("period", period)?;
+    unused("deadline", deadline)?;
+    if runtime == 0 {
+        runtime = older("runtime")?.unwrap_or(0);
+    }
+    if period == 0 {
+        period = older("period")?.unwrap_or(runtime);
+    }
+    if deadline == 0 {
+        deadline = older("deadline")?.unwrap_or(period);
+    }
+    if runtime == 0 {
+        return Err("`dl-runtime` is missing: the budget under SCHED_DEADLINE".to_owned());
+    }
+    if runtime > deadline || deadline > period {
+        let what = format!("dl-runtime {runtime}, dl-deadline {deadline}, dl-period {period}");
+        return Err(format!("{what}: Linux expects each to be at most the next"));
+    }
+    Ok(Reservation { runtime, period, deadline })
+}

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Workloads of rt-app read as task sets.
+
+use super::super::placement::TaskPlacement;
+use super::super::set_file::{self, Tree};
+use super::super::task::{MOST_TASKS, Parameters, TaskSet, Time};
+use super::fields::{Fields, find, number, numbers, object, once};
+use super::plain::plain;
+use super::policy::{Policy, Reservation, Scheduling};
+use super::thread::{BESIDE, Jobs, Phase, phases};
+use super::{OWN, RtAppError, Workload, write};
+use crate::bounds;
+
+/// The keys of `global` that say how rt-app is run and logs.
+const GLOBAL: [&str; 14] = [
+    "default_policy",
+    "duration",
+    "calibration",
+    "gnuplot",
+    "lock_pages",
+    "pi_enabled",
+    "logdir",
+    "log_basename",
+    "log_size",
+    "ftrace",
+    "io_device",
+    "mem_buffer_size",
+    "cumulative_slack",
+    "frag",
+];
+
+/// A thread as a sporadic task.
+struct Thread {
+    name: String,
+    task: Parameters,
+    scheduling: Scheduling,
+    jobs: Jobs,
+    cpus: Option<Vec<usize>>,
+    instances: u64,
+    is_delayed: bool,
+    notes: Vec<String>,
+}
+
+/// The task set that a workload is, on `cpus` CPUs. Without a number of CPUs the workload has the CPUs that it names.
+///
+/// # Errors
+/// [`RtAppError`] names the thread, and the event or field that a task set cannot express.
+pub fn read(text: &str, cpus: Option<u32>) -> Result<Workload, RtAppError> {
+    let plain = plain(text);
+    // Checks the numbers; a tree keeps a name that is there twice.
+    let _: serde_json::Value = bounds::from_json(&plain)?;
+    let Tree::Object(top) = serde_json::from_str(&plain)? else { return Err(RtAppError::NoTasks) };
+    let wrong = RtAppError::Global;
+    once(&top, "").map_err(wrong)?;
+    let known = ["tasks", "global", "resources", OWN];
+    if let Some((name, _)) = top.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+        return Err(wrong(format!("`{name}` is not known: known are {}", known.join(", "))));
+    }
+    let Some(listed) = object(&top, "tasks").map_err(wrong)? else {
+        return Err(RtAppError::NoTasks);
+    };
+    if let Some(own) = object(&top, OWN).map_err(wrong)? {
+        let set = own_set(own, cpus)?;
+        if threads_are_those_of(&set, &top) {
+            return Ok(Workload { set, notes: Vec::new() });
+        }
+        let what = "the threads differ from those that corehop wrote";
+        let mut read = of_threads(&top, listed, cpus)?;
+        read.notes.push(format!("{what}, so that the table `{OWN}` is not used"));
+        return Ok(read);
+    }
+    of_threads(&top, listed, cpus)
+}
+
+/// The task set that [`write`](super::write()) keeps beside the threads.
+fn own_set(own: &Fields, cpus: Option<u32>) -> Result<TaskSet, RtAppError> {
+    let set = set_file::of_fields(own).map_err(|error| RtAppError::Own(Box::new(error)))?;
+    match cpus.filter(|&cpus| cpus != set.cpus()) {
+        None => Ok(set),
+        Some(cpus) => {
+            let there = set.cpus();
+            let what = "remove that table to read the threads for other CPUs";
+            let why = format!("--cpus is {cpus}, and the table `{OWN}` has {there}: {what}");
+            Err(RtAppError::Global(why))
+        }
+    }
+}
+
+/// Whether the threads of a file are those that are written for `set`.
+fn threads_are_those_of(set: &TaskSet, top: &Fields) -> bool {
+    let there = find(top, "tasks").and_then(Tree::value);
+    let written = write::threads(set).map(|threads| Tree::Object(threads).value());
+    written.is_ok_and(|written| written.is_some() && written == there)
+}
+
+fn of_threads(top: &Fields, listed: &Fields, cpus: Option<u32>) -> Result<Workload, RtAppError> {
+    once(listed, "thread ").map_err(RtAppError::Global)?;
+    let global = object(top, "global").map_err(RtAppError::Global)?.unwrap_or(&[]);
+    once(global, "`global`: ").map_err(RtAppError::Global)?;
+    let default_policy = Policy::in_field(global, "default_policy").map_err(RtAppError::Global)?;
+    let default_policy = default_policy.unwrap_or(Policy::Other);
+    one_policy(listed, default_policy)?;
+    let mut threads = Vec::new();
+    for (name, thread) in listed {
+        let wrong = |what: String| RtAppError::Thread { thread: name.clone(), what };
+        let Tree::Object(fields) = thread else {
+            return Err(wrong(format!("is {thread}: expected a table")));
+        };
+        threads.push(Thread::of(name, fields, default_policy).map_err(wrong)?);
+    }
+    threads.iter().try_for_each(|thread| takes_no_turns(thread, &threads))?;
+    let mut notes = Vec::new();
+    for thread in &threads {
+        notes.extend(shared_timer(thread, &threads)?);
+    }
+    let unknown = global.iter().filter(|(name, _)| !GLOBAL.contains(&name.as_str()));
+    notes.extend(unknown.map(|(name, _)| format!("`global`: `{name}` is not known and left out")));
+    let set = set(&threads, cpus, &mut notes)?;
+    notes.extend(threads.iter().flat_map(Thread::said));
+    notes.extend(fair(&threads));
+    Ok(Workload { set, notes })
+}
+
+/// The set of all instances.
+fn set(
+    threads: &[Thread],
+    cpus: Option<u32>,
+    notes: &mut Vec<String>,
+) -> Result<TaskSet, RtAppError> {
+    let pinned = threads.iter().filter_map(|thread| thread.cpus.as_deref());
+    let last = pinned.flatten().max().map(|&cpu| cpu as u32);
+    let cpus = cpus.unwrap_or(last.map_or(1, |last| last.saturating_add(1)));
+    if let Some(last) = last.filter(|_| threads.iter().any(|thread| thread.cpus.is_none())) {
+        let what = format!("threads without `cpus` get CPUs 0 to {}", cpus.saturating_sub(1));
+        notes.push(format!("CPU {last} is the last that a thread names; {what} (--cpus)"));
+    }
+    let all: Vec<usize> = (0..cpus as usize).collect();
+    let (mut tasks, mut places) = (Vec::new(), Vec::new());
+    for thread in threads {
+        let (name, instances) = (&thread.name, thread.instances);
+        if instances + tasks.len() as u64 > MOST_TASKS as u64 {
+            let what =
+                format!("`instance` is {instances}: a task set has at most {MOST_TASKS} tasks");
+            return Err(RtAppError::Thread { thread: name.clone(), what });
+        }
+        for instance in 0..instances {
+            let name = if instances > 1 { format!("{name}-{instance}") } else { name.clone() };
+            tasks.push(Parameters { name: Some(name), ..thread.task.clone() });
+            let cpus = thread.cpus.as_ref().unwrap_or(&all);
+            places.push(TaskPlacement::Cpus(cpus.clone()));
+        }
+    }
+    if tasks.is_empty() {
+        return Err(RtAppError::NoTasks);
+    }
+    let set = TaskSet::new(cpus, &tasks)?;
+    let is_pinned = threads.iter().any(|thread| thread.cpus.is_some());
+    Ok(if is_pinned { set.placed(places)? } else { set })
+}
+
+/// Checks that all threads have one policy: no test analyses a mixture.
+fn one_policy(listed: &Fields, default_policy: Policy) -> Result<(), RtAppError> {
+    let mut first: Option<(&str, Policy)> = None;
+    for (name, thread) in listed {
+        let Tree::Object(fields) = thread else { continue };
+        let of_phase = object(fields, "phases").ok().flatten().and_then(|phases| {
+            phases.iter().find_map(|(_, phase)| match phase {
+                Tree::Object(fields) => Policy::in_field(fields, "policy").ok().flatten(),
+                _ => None,
+            })
+        });
+        let own = of_phase.or(Policy::in_field(fields, "policy").ok().flatten());
+        let own = own.unwrap_or(default_policy);
+        match first {
+            None => first = Some((name, own)),
+            Some((_, policy)) if policy == own => {}
+            Some((other, policy)) => {
+                let both = format!("`{other}` runs under {policy} and `{name}` under {own}");
+                let what = "one scheduler serves a task set";
+                return Err(RtAppError::Global(format!("policies are mixed: {both}; {what}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks that no thread under SCHED_RR takes turns with another one: no test here analyses turns.
+fn takes_no_turns(thread: &Thread, all: &[Thread]) -> Result<(), RtAppError> {
+    if thread.scheduling.policy != Policy::RoundRobin {
+        return Ok(());
+    }
+    let alike = |other: &&Thread| other.task.priority == thread.task.priority;
+    let equals: u64 = all.iter().filter(alike).map(|other| other.instances).sum();
+    if equals < 2 {
+        return Ok(());
+    }
+    let what = "threads of equal `priority` take turns under SCHED_RR, which a task set cannot \
+                express: expected SCHED_FIFO, or priorities that differ";
+    Err(RtAppError::Thread { thread: thread.name.clone(), what: what.to_owned() })
+}
+
+/// The sentence about a timer that a thread shares with others. Each wait for the timer moves it on by a period, so that the
+/// period is still the least time between two jobs; but a thread that starts later than the timer runs jobs at once.
+fn shared_timer(thread: &Thread, all: &[Thread]) -> Result<Option<String>, RtAppError> {
+    let Some(timer) = thread.jobs.timer.as_ref() else { return Ok(None) };
+    let name = &timer.name;
+    if name.starts_with("unique") {
+        return Ok(None);
+    }
+    let alike = |it: &&Thread| it.jobs.timer.as_ref().is_some_and(|timer| timer.name == *name);
+    let users = || all.iter().filter(alike);
+    let count: u64 = users().map(|it| it.instances).sum();
+    if count < 2 {
+        return Ok(None);
+    }
+    if users().any(|it| it.is_delayed) {
+        let what = format!("`delay` with the timer `{name}`, which {count} threads share: a late");
+        let what = format!("{what} thread runs jobs at once (expected a ref that begins `unique`)");
+        return Err(RtAppError::Thread { thread: thread.name.clone(), what });
+    }
+    let what = "its period is the least time between two of its jobs";
+    let of = &thread.name;
+    Ok(Some(format!("`{of}` shares the timer `{name}` among {count} threads: {what}")))
+}
+
+/// The sentence about threads that no test analyses.
+fn fair(threads: &[Thread]) -> Option<String> {
+    let policy = threads.first()?.scheduling.policy;
+    let what = "which no schedulability test analyses: the set has their work and periods alone";
+    policy.is_fair().then(|| format!("the threads run under {policy}, {what}"))
+}
+
+impl Thread {
+    fn of(name: &str, fields: &Fields, default_policy: Policy) -> Result<Self, String> {
+        let phases = phases(fields)?;
+        let scheduling = Scheduling::of(fields, &phases, default_policy)?;
+        let jobs = Jobs::of(&phases)?;
+        let mut notes: Vec<String> = jobs.note.iter().cloned().collect();
+        let task = match scheduling.reservation {
+            Some(reservation) => reserved(reservation, &jobs, &mut notes)?,
+            None => periodic(&jobs)?,
+        };
+        // The larger priority is served first, and the smaller rank.
+        let priority = scheduling.priority.map(|priority| (99 - priority) as u32);
+        let all = || phases.iter().map(|phase| phase.fields).chain([fields]);
+        for (key, why) in BESIDE {
+            let there = all().any(|fields| find(fields, key).is_some());
+            notes.extend(there.then(|| format!("has `{key}`, which is left out: {why}")));
+        }
+        for key in &scheduling.beside {
+            let policy = scheduling.policy;
+            let what = "changes neither work nor period";
+            notes.push(format!("has `{key}`, which is left out: under {policy} it {what}"));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            task: Parameters { priority, ..task },
+            cpus: pins(fields, &phases)?,
+            instances: number(fields, "instance")?.unwrap_or(1),
+            is_delayed: number(fields, "delay")?.unwrap_or(0) > 0,
+            scheduling,
+            jobs,
+            notes,
+        })
+    }
+
+    /// The sentences about the thread.
+    fn said(&self) -> impl Iterator<Item = String> {
+        let none = (self.instances == 0).then(|| "has no instance, and is no task".to_owned());
+        none.into_iter()
+            .chain(self.notes.iter().cloned())
+            .map(|what| format!("`{}` {what}", self.name))
+    }
+}
+
+/// The task of a thread that its timer releases.
+fn periodic(jobs: &Jobs) -> Result<Parameters, String> {
+    if jobs.work == 0 {
+        return Err("no `run` says how long it runs".to_owned());
+    }
+    let Some(timer) = &jobs.timer else {
+        return Err("no `timer` says how often it runs".to_owned());
+    };
+    Ok(Parameters { wcet: jobs.work, period: timer.period, ..Parameters::default() })
+}
+
+/// The task of a thread under SCHED_DEADLINE: its reservation bounds the thread.
+fn reserved(
+    reservation: Reservation,
+    jobs: &Jobs,
+    notes: &mut Vec<String>,
+) -> Result<Parameters, String> {
+    let Reservation { runtime, period, deadline } = reservation;
+    let work = jobs.work;
+    if work > runtime {
+        let what = format!("it runs {work} us, and its budget `dl-runtime` is {runtime} us");
+        return Err(format!("{what}: a job takes several periods"));
+    }
+    if let Some(timer) = jobs.timer.as_ref().filter(|timer| timer.period < period) {
+        let every: Time = timer.period;
+        let what = format!("its `timer` releases a job every {every} us");
+        return Err(format!("{what}, and `dl-period` is {period} us: a job takes several periods"));
+    }
+    if jobs.timer.is_none() {
+        notes.push("waits for no timer: its budget in each period is taken for a job".to_owned());
+    } else if work < runtime {
+        let what = format!("runs {work} us of a budget of {runtime} us");
+        notes.push(format!("{what}, which is taken for its WCET"));
+    }
+    Ok(Parameters { wcet: runtime, period, deadline: Some(deadline), ..Parameters::default() })
+}
+
+/// The CPUs of a thread, the same in all its phases.
+fn pins(thread: &Fields, phases: &[Phase<'_>]) -> Result<Option<Vec<usize>>, String> {
+    let of_thread = numbers(thread, "cpus")?;
+    let mut of_phases = Vec::new();
+    for phase in phases {
+        of_phases.push(numbers(phase.fields, "cpus")?.or_else(|| of_thread.clone()));
+    }
+    if of_phases.iter().any(|cpus| *cpus != of_phases[0]) {
+        let what = "a task has the same CPUs for all its jobs";
+        return Err(format!("its phases differ in `cpus`: {what}"));
+    }
+    Ok(of_phases.pop().flatten())
+}

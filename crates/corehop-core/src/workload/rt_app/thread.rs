@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One thread of a workload: its events, its phases, and the jobs that they are.
+//!
+//! An event is a key that begins with the name of a kind of event. A job is what a thread runs between two waits for its
+//! timer. A thread repeats its phases, so that a job can begin in one phase and end in a later one.
+
+use super::super::set_file::Tree;
+use super::super::task::Time;
+use super::fields::{Fields, find, number, object, once, text, whole};
+
+/// The kinds of events. A key of the file is an event of the first kind with whose name the key begins.
+const EVENTS: [&str; 20] = [
+    "lock", "unlock", "wait", "signal", "broad", "sync", "sleep", "runtime", "run", "timer",
+    "suspend", "resume", "memrun", "mem", "iorun", "yield", "barrier", "fork", "sem_post",
+    "sem_wait",
+];
+
+/// Keys of scheduling, of a thread or a phase.
+pub(super) const SCHEDULING: [&str; 5] =
+    ["policy", "priority", "dl-runtime", "dl-period", "dl-deadline"];
+
+/// Keys of a thread or a phase that change no schedulability test, with the reason.
+pub(super) const BESIDE: [(&str, &str); 3] = [
+    ("nodes_membind", "a task set does not say where memory is"),
+    ("util_min", "a task set does not say how fast clocks run"),
+    ("util_max", "a task set does not say how fast clocks run"),
+];
+
+/// Keys of a thread alone. A delay and a number of loops only make jobs fewer or later.
+const OF_THREAD: [&str; 5] = ["instance", "phases", "delay", "period", "deadline"];
+
+/// The kind of event of a key, as rt-app finds the kind.
+pub(super) fn kind(key: &str) -> Option<&'static str> {
+    EVENTS.into_iter().find(|kind| key.starts_with(kind))
+}
+
+/// A timer that a thread waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Timer {
+    /// Threads with one name share a timer, unless the name begins with `unique`.
+    pub(super) name: String,
+    pub(super) period: Time,
+}
+
+/// A step of a phase.
+enum Step {
+    Run(Time),
+    Wait(Timer),
+}
+
+/// A phase: its fields, and its steps, repeated.
+pub(super) struct Phase<'a> {
+    pub(super) fields: &'a Fields,
+    /// The number of repetitions; `None` without end.
+    loops: Option<u64>,
+    steps: Vec<Step>,
+}
+
+/// The jobs of a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Jobs {
+    /// The longest work between two waits, or the work of all phases where nothing waits.
+    pub(super) work: Time,
+    /// The timer with the shortest period.
+    pub(super) timer: Option<Timer>,
+    /// How the jobs differ from jobs of this work and this period, or what their work is the sum of.
+    pub(super) note: Option<String>,
+}
+
+/// The phases of a thread; of a thread without `phases` the thread itself.
+///
+/// # Errors
+/// The key that a sporadic task cannot have, or a key that is there twice.
+pub(super) fn phases(fields: &Fields) -> Result<Vec<Phase<'_>>, String> {
+    let Some(listed) = object(fields, "phases")? else {
+        known(fields, &OF_THREAD)?;
+        let only = Phase::of(fields)?;
+        once(fields, "")?;
+        return Ok(vec![only]);
+    };
+    if listed.is_empty() {
+        return Err("`phases` has no phase".to_owned());
+    }
+    let outside = |key: &str| kind(key).is_some() && key != "runtime";
+    if let Some((event, _)) = fields.iter().find(|(key, _)| outside(key)) {
+        let where_to = "rt-app reads the events of `phases` alone";
+        return Err(format!("`{event}` stands beside `phases`: {where_to}"));
+    }
+    known(fields, &OF_THREAD)?;
+    let mut phases = Vec::new();
+    for (name, phase) in listed {
+        let at = |what| format!("phase `{name}`: {what}");
+        let Tree::Object(fields) = phase else { return Err(at("expected a table".to_owned())) };
+        known(fields, &[]).map_err(at)?;
+        phases.push(Phase::of(fields).map_err(at)?);
+        once(fields, "").map_err(at)?;
+    }
+    once(fields, "")?;
+    once(listed, "phase ")?;
+    Ok(phases)
+}
+
+/// Checks that a task set can express every key.
+fn known(fields: &Fields, beside: &[&str]) -> Result<(), String> {
+    let named = |key: &str| BESIDE.iter().any(|(name, _)| *name == key);
+    for (key, value) in fields {
+        let key = key.as_str();
+        let is_known = kind(key).is_some()
+            || SCHEDULING.contains(&key)
+            || beside.contains(&key)
+            || named(key)
+            || ["loop", "cpus"].contains(&key)
+            // An empty name is no group.
+            || key == "taskgroup" && text(fields, key)?.is_none_or(str::is_empty);
+        if !is_known {
+            return Err(format!("`{key}` is {value}, which a task set cannot express"));
+        }
+    }
+    Ok(())
+}
+
+impl<'a> Phase<'a> {
+    fn of(fields: &'a Fields) -> Result<Self, String> {
+        let mut steps = Vec::new();
+        for (key, value) in fields {
+            match kind(key) {
+                None => {}
+                Some("run" | "runtime") => steps.push(Step::Run(whole(key, value)?)),
+                Some("timer") => steps.extend(timer(key, value)?.map(Step::Wait)),
+                // Programs that edit workloads leave such events behind; nothing waits for them.
+                Some("sleep") if whole(key, value)? == 0 => {}
+                Some(_) => {
+                    let what = "a sporadic task only runs, once in a period";
+                    return Err(format!("it has `{key}`: {what}"));
+                }
+            }
+        }
+        let loops = match find(fields, "loop") {
+            None => Some(1),
+            Some(Tree::Leaf(value)) if value.as_i64().is_some_and(|loops| loops <= 0) => None,
+            Some(value) => Some(whole("loop", value)?),
+        };
+        Ok(Self { fields, loops, steps })
+    }
+
+    fn timers(&self) -> impl Iterator<Item = &Timer> {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Wait(timer) => Some(timer),
+            Step::Run(_) => None,
+        })
+    }
+}
+
+fn timer(key: &str, value: &Tree) -> Result<Option<Timer>, String> {
+    let Tree::Object(timer) = value else {
+        return Err(format!("`{key}` is {value}: expected a table"));
+    };
+    if let Some((name, _)) =
+        timer.iter().find(|(name, _)| !["ref", "period", "mode"].contains(&name.as_str()))
+    {
+        return Err(format!("`{key}` has `{name}`: known are ref, period and mode"));
+    }
+    once(timer, &format!("`{key}`: "))?;
+    let mode = text(timer, "mode")?.unwrap_or("relative");
+    if !["relative", "absolute"].contains(&mode) {
+        return Err(format!("`{key}`: mode is {mode}: expected relative or absolute"));
+    }
+    let name = text(timer, "ref")?.unwrap_or("unknown").to_owned();
+    let period = number(timer, "period")?.unwrap_or(0);
+    // Nothing waits for a timer of 0.
+    Ok((period > 0).then_some(Timer { name, period }))
+}
+
+impl Jobs {
+    /// The jobs of a thread with these phases.
+    ///
+    /// # Errors
+    /// The reason for which no period or no work bounds the jobs.
+    pub(super) fn of(phases: &[Phase<'_>]) -> Result<Self, String> {
+        let timers: Vec<&Timer> = phases.iter().flat_map(Phase::timers).collect();
+        let timer = timers.iter().min_by_key(|timer| timer.period).map(|&timer| timer.clone());
+        if let Some(other) = timers.iter().find(|timer| timer.name != timers[0].name) {
+            let (one, other) = (&timers[0].name, &other.name);
+            let what = "one timer releases a sporadic task";
+            return Err(format!("it waits for the timers `{one}` and `{other}`: {what}"));
+        }
+        let lengths = lengths(phases)?;
+        let work = lengths.iter().copied().max().unwrap_or(0);
+        let note = Self::note(phases, &timers, &lengths);
+        Ok(Self { work, timer, note })
+    }
+
+    fn note(phases: &[Phase<'_>], timers: &[&Timer], lengths: &[Time]) -> Option<String> {
+        let runs = |it: &Phase<'_>| it.steps.iter().filter(|it| matches!(it, Step::Run(_))).count();
+        let differ = lengths.iter().any(|length| *length != lengths[0])
+            || timers.iter().any(|timer| timer.period != timers[0].period);
+        if differ {
+            let phases = phases.len();
+            let what = "its WCET is the longest work between two waits for the timer";
+            return Some(format!("has {phases} phases: {what}, its period the shortest"));
+        }
+        let runs: usize = phases.iter().map(runs).sum();
+        let one = phases.len() == 1 && runs > 1;
+        one.then(|| format!("has {runs} runs: its WCET is their sum"))
+    }
+}
+
+/// The work between consecutive waits of a thread that repeats its phases; without waits, all work.
+fn lengths(phases: &[Phase<'_>]) -> Result<Vec<Time>, String> {
+    const TOO_LONG: &str = "the runs of a job are longer than any job";
+    let add = |a: Time, b: Time| a.checked_add(b).ok_or(TOO_LONG);
+    let (mut lengths, mut work) = (Vec::new(), 0);
+    // The job that begins in the last phase ends in the first.
+    for phase in phases.iter().chain(phases) {
+        if phase.timers().next().is_none() {
+            let each: Time = phase.steps.iter().map(Step::work).sum();
+            let loops = phase.loops.unwrap_or(if each == 0 { 1 } else { u64::MAX });
+            work = add(work, each.checked_mul(loops).ok_or(TOO_LONG)?)?;
+            continue;
+        }
+        // The second time stands for all later ones.
+        for _ in 0..if phase.loops == Some(1) { 1 } else { 2 } {
+            for step in &phase.steps {
+                match step {
+                    Step::Run(run) => work = add(work, *run)?,
+                    Step::Wait(_) => lengths.push(std::mem::take(&mut work)),
+                }
+            }
+        }
+    }
+    if lengths.is_empty() {
+        lengths.push(work / 2);
+        return Ok(lengths);
+    }
+    // The first job lacks what an earlier round leaves behind.
+    lengths.remove(0);
+    Ok(lengths)
+}
+
+impl Step {
+    fn work(&self) -> Time {
+        match self {
+            Self::Run(run) => *run,
+            Self::Wait(_) => 0,
+        }
+    }
+}

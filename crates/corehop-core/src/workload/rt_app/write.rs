@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Task sets written as workloads of rt-app.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+
+use super::super::placement::TaskPlacement;
+use super::super::set_file::{self, Tree};
+use super::super::task::{Task, TaskSet, Time};
+use super::fields::MOST;
+use super::{HIGHEST, NotRunnable, OWN};
+
+/// The shortest budget under SCHED_DEADLINE in microseconds: Linux refuses less than 1,024 ns.
+const LEAST_RUNTIME: Time = 2;
+/// The periods that Linux takes under SCHED_DEADLINE, in microseconds (`kernel.sched_deadline_period_min_us` and
+/// `…_max_us`, unless these are changed).
+const PERIODS: [Time; 2] = [100, 1 << 22];
+/// The part of a CPU that Linux admits under SCHED_DEADLINE (`kernel.sched_rt_runtime_us`, unless that is changed).
+const ADMITTED: f64 = 0.95;
+
+/// A workload, written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The file for rt-app.
+    pub text: String,
+    /// Sentences about what in the set no thread shows, and what Linux needs for the threads.
+    pub notes: Vec<String>,
+}
+
+/// The workload that runs a task set for `seconds` seconds. The set itself stands beside the threads, in a table that rt-app
+/// ignores and [`read`](super::read()) uses.
+///
+/// # Errors
+/// [`NotRunnable`] where Linux or rt-app has no such threads.
+pub fn write(set: &TaskSet, seconds: u32) -> Result<Written, NotRunnable> {
+    let threads = threads(set)?;
+    let own = set_file::write(set);
+    let fields =
+        [("tasks", Tree::Object(threads)), ("global", global(seconds).into()), (OWN, own.into())];
+    let file = Tree::Object(fields.map(|(name, value)| (name.to_owned(), value)).into());
+    // A tree of plain values is always JSON.
+    let text = serde_json::to_string_pretty(&file).unwrap_or_default() + "\n";
+    Ok(Written { text, notes: notes(set) })
+}
+
+fn global(seconds: u32) -> Value {
+    json!({
+        "duration": seconds,
+        "calibration": "CPU0",
+        "default_policy": "SCHED_OTHER",
+        "lock_pages": true,
+        "logdir": "./",
+        "log_basename": "corehop",
+    })
+}
+
+/// The threads, in the order of the tasks.
+pub(super) fn threads(set: &TaskSet) -> Result<Vec<(String, Tree)>, NotRunnable> {
+    let mut ranks: Vec<u32> = set.tasks().iter().filter_map(Task::priority).collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    if ranks.len() as u64 > HIGHEST {
+        return Err(NotRunnable::Priorities);
+    }
+    let mut threads: Vec<(String, Tree)> = Vec::new();
+    let mut refused = Vec::new();
+    for ((at, task), name) in set.tasks().iter().enumerate().zip(names(set)) {
+        let budget = set.budgets()[at].unwrap_or(task.wcet());
+        refused.extend(refusals(task, budget, &name).map(|what| format!("`{name}`: {what}")));
+        let mut fields = vec![
+            ("instance", json!(1)),
+            ("loop", json!(-1)),
+            ("run", json!(task.wcet())),
+            ("timer", json!({ "ref": "unique", "period": task.period() })),
+        ];
+        if let Some(rank) = task.priority() {
+            let place = ranks.binary_search(&rank).unwrap_or(0) as u64;
+            fields.push(("policy", json!("SCHED_FIFO")));
+            fields.push(("priority", json!(HIGHEST - place)));
+        } else {
+            fields.push(("policy", json!("SCHED_DEADLINE")));
+            fields.push(("dl-runtime", json!(budget)));
+            fields.push(("dl-deadline", json!(task.deadline())));
+            fields.push(("dl-period", json!(task.period())));
+        }
+        match set.placement().map(|places| &places[at]) {
+            None => {}
+            Some(TaskPlacement::Cpus(cpus)) => fields.push(("cpus", json!(cpus))),
+            Some(TaskPlacement::Pieces(_) | TaskPlacement::Shares(_)) => {
+                return Err(NotRunnable::InParts(at));
+            }
+        }
+        let fields = fields.into_iter().map(|(key, value)| (key.to_owned(), value.into()));
+        threads.push((name, Tree::Object(fields.collect())));
+    }
+    if refused.is_empty() { Ok(threads) } else { Err(NotRunnable::Refused(refused)) }
+}
+
+/// The name of each thread: the name of its task, or one that no task has. Threads of one name would be one thread.
+fn names(set: &TaskSet) -> Vec<String> {
+    let given: HashSet<&str> = set.names().iter().flatten().map(String::as_str).collect();
+    let own = |at: usize| {
+        let mut name = format!("task{at}");
+        while given.contains(name.as_str()) {
+            name.push('_');
+        }
+        name
+    };
+    let names = set.names().iter().enumerate();
+    names.map(|(at, name)| name.clone().unwrap_or_else(|| own(at))).collect()
+}
+
+/// What Linux and rt-app refuse of the thread of a task.
+fn refusals(task: &Task, budget: Time, name: &str) -> impl Iterator<Item = String> {
+    let (period, deadline) = (task.period(), task.deadline());
+    let mut refused = Vec::new();
+    if name.contains('/') {
+        refused.push("rt-app writes a log file of this name: expected a name without `/`".into());
+    }
+    let longest = period.max(budget);
+    if task.priority().is_some() {
+        if longest > MOST {
+            refused.push(format!("{longest} us: rt-app holds at most {MOST} us"));
+        }
+        return refused.into_iter();
+    }
+    let [least, most] = PERIODS;
+    let with = "SCHED_DEADLINE takes";
+    if budget < LEAST_RUNTIME {
+        refused.push(format!("a budget of {budget} us: {with} {LEAST_RUNTIME} us or more"));
+    }
+    if !(least..=most).contains(&period) {
+        refused.push(format!("a period of {period} us: {with} {least} to {most} us"));
+    }
+    if deadline > period {
+        let what = format!("a deadline of {deadline} us beyond the period of {period} us");
+        refused.push(format!("{what}: {with} none"));
+    }
+    if budget > deadline {
+        let what = format!("a budget of {budget} us beyond the deadline of {deadline} us");
+        refused.push(format!("{what}: {with} none"));
+    }
+    refused.into_iter()
+}
+
+/// The sentences about a set as threads.
+fn notes(set: &TaskSet) -> Vec<String> {
+    let mut notes = Vec::new();
+    let tasks = set.tasks();
+    let ranked = tasks.iter().all(|task| task.priority().is_some());
+    let kept = [
+        ("deadline_us", ranked && tasks.iter().any(|task| task.deadline() != task.period())),
+        ("jitter_us", tasks.iter().any(|task| task.jitter() > 0)),
+        ("blocking_us", tasks.iter().any(|task| task.blocking() > 0)),
+        ("wss_kib", set.wss_kib().iter().any(Option::is_some)),
+        ("ucb and ecb", set.cache().is_some()),
+        ("budget_us", ranked && set.budgets().iter().any(Option::is_some)),
+    ];
+    let kept: Vec<&str> = kept.iter().filter(|(_, there)| *there).map(|(name, _)| *name).collect();
+    if !kept.is_empty() {
+        let what = "the table `corehop` keeps what no thread shows";
+        notes.push(format!("{what}: {}", kept.join(", ")));
+    }
+    if !ranked {
+        notes.extend(admission(set));
+        if set.placement().is_some() {
+            let what = "Linux takes `cpus` of a thread under SCHED_DEADLINE only in a cpuset whose \
+                        root domain has just these CPUs";
+            notes.push(what.to_owned());
+        }
+    }
+    notes
+}
+
+/// The sentence about budgets that together are more than Linux admits.
+fn admission(set: &TaskSet) -> Option<String> {
+    let budget = |at: usize| set.budgets()[at].unwrap_or(set.tasks()[at].wcet());
+    let share = |at: usize| budget(at) as f64 / set.tasks()[at].period() as f64;
+    let mut groups: Vec<(Vec<usize>, f64)> = Vec::new();
+    let all: Vec<usize> = (0..set.cpus() as usize).collect();
+    for at in 0..set.tasks().len() {
+        let cpus = set.placement().map_or_else(|| all.clone(), |places| places[at].cpus());
+        match groups.iter_mut().find(|(there, _)| *there == cpus) {
+            Some((_, sum)) => *sum += share(at),
+            None => groups.push((cpus, share(at))),
+        }
+    }
+    let (cpus, sum) =
+        groups.into_iter().find(|(cpus, sum)| *sum > ADMITTED * cpus.len() as f64 + 1e-9)?;
+    let what = format!("the budgets use {sum:.2} of CPUs {cpus:?}");
+    let most = ADMITTED * cpus.len() as f64;
+    Some(format!("{what}: Linux admits {most:.2}, unless kernel.sched_rt_runtime_us is raised"))
+}
