@@ -19,6 +19,22 @@ enum how {
 /* What a thread's count of migrations begins with that the programs have yet to see. */
 #define NOT_YET (~0ULL)
 
+/* What keeps a thread off its CPU that could run, and is not another thread; in the order of `Bar`. */
+enum bar {
+	NO_BAR,
+	/* The CPU time that its group, or one above, may use in a period is used up. */
+	QUOTA,
+	/* The budget of SCHED_DEADLINE is used up, or given up for this period. */
+	BUDGET,
+	/* Real-time threads, or those of its group, have used their share of the CPU. */
+	REALTIME,
+	/* Its group is frozen. */
+	FROZEN,
+	/* A signal or a debugger has stopped it. */
+	STOPPED,
+};
+#define BARS STOPPED
+
 /* What is known of one thread, in the order of `Word`: first what each of its switches needs, in two cache lines. */
 struct slot {
 	/* The thread's number, its process's in the upper half. */
@@ -62,9 +78,17 @@ struct slot {
 	u64 first_waited_ns;
 	/* Whether it has ended. */
 	u64 ended;
+	/* The time that each bar kept it off its CPU, summed up; QUOTA first. */
+	u64 barred_ns[BARS];
+	/* The bar that it left its CPU behind, and when that one is lifted, on the queue's clock. */
+	u64 bar;
+	u64 bar_until;
+	/* The time that its group was throttled on the CPU that it left, until then. */
+	u64 quota_ns;
 };
+#define FOR_EVER (~0ULL)
 
-_Static_assert(sizeof(struct slot) == 32 * sizeof(u64), "SLOT_WORDS");
+_Static_assert(sizeof(struct slot) == 40 * sizeof(u64), "SLOT_WORDS");
 _Static_assert(__builtin_offsetof(struct slot, by_name) == 17 * sizeof(u64), "Word::Name");
 _Static_assert(__builtin_offsetof(struct slot, ended) == 31 * sizeof(u64), "Word::Ended");
 
@@ -107,6 +131,8 @@ struct absence {
 	u32 by;
 	char by_name[16];
 	u64 ran_ns;
+	/* The time that the thread had a CPU until it left, since it was registered. */
+	u64 cpu_ns;
 };
 
 SHOWN_ARRAY(corehop_common, struct common, 1);
@@ -143,11 +169,19 @@ struct cpu {
 	u64 next;
 	/* The time that registered threads waited for it while it was idle: it had to wake up. */
 	u64 idle_ns;
-	u64 unused[2];
+	/* The queue of the group that a followed thread got this CPU from last; the time that this group was throttled on
+	 * this CPU until then, summed up, and from when to when it was the last time. */
+	u64 group;
+	u64 quota_ns;
+	u64 quota_from;
+	u64 quota_to;
+	/* The time that registered threads had it. */
+	u64 ran_ns;
+	u64 unused;
 	struct turn turns[TURNS];
 };
 
-_Static_assert(sizeof(struct cpu) == (4 + 4 * TURNS) * sizeof(u64), "CPU_WORDS");
+_Static_assert(sizeof(struct cpu) == (8 + 4 * TURNS) * sizeof(u64), "CPU_WORDS");
 
 SHOWN_ARRAY(corehop_cpus, struct cpu, 1);
 
@@ -307,6 +341,189 @@ INLINE void book_wait(struct cpu *cpu, u64 from, u64 to)
 	}
 }
 
+/* The time that a group was throttled on the CPU of this queue, by the group itself or by one above; 0 where the kernel
+ * does not count it (before Linux 6.6). */
+INLINE u64 throttled_ns(struct cfs_rq *queue, u64 clock)
+{
+	u64 since;
+
+	if (!FIELD_EXISTS(queue->throttled_clock_self_time))
+		return 0;
+	since = queue->throttled_clock_self;
+	return queue->throttled_clock_self_time + (since && since < clock ? clock - since : 0);
+}
+
+/* When a timer expires, on the clock of a run queue. */
+INLINE u64 expires(struct hrtimer *timer, u64 clock)
+{
+	s64 left = timer->_softexpires - (s64)now_ns();
+
+	return left > 0 ? clock + left : clock;
+}
+
+INLINE void bar(struct slot *slot, enum bar by, u64 until)
+{
+	slot->bar = by;
+	slot->bar_until = until;
+}
+
+/* When the period begins in which the thread gets a budget again, by which it may run. */
+INLINE void bar_deadline(struct slot *slot, struct task_struct *task)
+{
+	if (task->dl.runtime <= 0)
+		bar(slot, BUDGET, task->dl.deadline - task->dl.dl_deadline + task->dl.dl_period);
+}
+
+/* Groups of real-time threads below each other. */
+#define RT_LEVELS 4
+
+/* The period timer takes one runtime off the time that was used, each period, until less than one is left. */
+INLINE void bar_realtime(struct slot *slot, struct task_struct *task, u64 now)
+{
+	struct sched_rt_entity *above;
+	struct rt_rq *queue;
+	u64 until, runtime;
+
+	if (!FIELD_EXISTS(task->rt.rt_rq))
+		return;
+	queue = task->rt.rt_rq;
+	above = task->rt.parent;
+	for (u32 level = 0; level < RT_LEVELS; level++) {
+		if (!queue)
+			return;
+		if (queue->rt_throttled) {
+			until = expires(&queue->tg->rt_bandwidth.rt_period_timer, now);
+			runtime = queue->rt_runtime;
+			if (runtime && queue->rt_time >= runtime)
+				until += (queue->rt_time / runtime - 1) * queue->tg->rt_bandwidth.rt_period;
+			bar(slot, REALTIME, until);
+			return;
+		}
+		if (!above)
+			return;
+		queue = above->rt_rq;
+		above = above->parent;
+	}
+}
+
+/* Where the kernel counts how long a group is throttled, the count says at the end for how long the thread was. */
+INLINE void bar_group(struct slot *slot, struct task_struct *task, u64 now)
+{
+	struct cfs_rq *queue = task->se.cfs_rq;
+
+	if (!FIELD_EXISTS(queue->throttle_count) || !queue->throttle_count)
+		return;
+	if (FIELD_EXISTS(queue->throttled_clock_self_time) || !queue->runtime_enabled)
+		bar(slot, QUOTA, FOR_EVER);
+	else
+		bar(slot, QUOTA, expires(&queue->tg->cfs_bandwidth.period_timer, now));
+}
+
+#define TASK_INTERRUPTIBLE 0x1
+/* Stopped by a signal, or by a debugger. */
+#define TASK_STOPPED_OR_TRACED 0xc
+/* Since Linux 6.1: frozen by a group of version 1. */
+#define TASK_FROZEN 0x8000
+/* Asked to freeze by a group of version 2. */
+#define JOBCTL_TRAP_FREEZE (1UL << 23)
+#define SCHED_FIFO 1
+#define SCHED_RR 2
+#define SCHED_DEADLINE 6
+
+/* Notes what keeps a thread off its CPU that leaves, where that is not another thread. */
+INLINE void note_bar(struct slot *slot, struct task_struct *task, u32 state, u64 now)
+{
+	slot->bar = NO_BAR;
+	slot->quota_ns = throttled_ns(task->se.cfs_rq, now);
+	if (!(slot->how & PREEMPTED)) {
+		if (state & TASK_FROZEN || (state & TASK_INTERRUPTIBLE && task->jobctl & JOBCTL_TRAP_FREEZE))
+			bar(slot, FROZEN, FOR_EVER);
+		else if (state & TASK_STOPPED_OR_TRACED)
+			bar(slot, STOPPED, FOR_EVER);
+	} else if (task->policy == SCHED_DEADLINE) {
+		bar_deadline(slot, task);
+	} else if (task->policy == SCHED_FIFO || task->policy == SCHED_RR) {
+		bar_realtime(slot, task, now);
+	} else {
+		bar_group(slot, task, now);
+	}
+}
+
+/* Notes the last time that the group of a thread was throttled on a CPU. Whether it was known for this group. */
+INLINE bool note_quota(struct cpu *cpu, struct task_struct *task, u64 now)
+{
+	struct cfs_rq *queue = task->se.cfs_rq;
+	u64 all = throttled_ns(queue, now);
+	bool known = cpu->group == (u64)queue;
+
+	if (!known)
+		cpu->quota_from = cpu->quota_to = 0;
+	else if (all > cpu->quota_ns)
+		cpu->quota_from = now - (all - cpu->quota_ns), cpu->quota_to = now;
+	cpu->group = (u64)queue;
+	cpu->quota_ns = all;
+	return known;
+}
+
+/* The part of a wait for a CPU in which its quota kept a thread off it. Of one that was there when the group was
+ * throttled the kernel's count says it; one that woke up since was off for as long as it was awake meanwhile. */
+INLINE u64 barred_by_quota(struct cpu *cpu, struct slot *slot, struct task_struct *task, u64 from, u64 now)
+{
+	bool known = note_quota(cpu, task, now), stayed = slot->out_cpu == this_cpu();
+	u64 begin = cpu->quota_from > from ? cpu->quota_from : from;
+
+	if (stayed && slot->out_ns && (slot->how & PREEMPTED || !known))
+		return cpu->quota_ns > slot->quota_ns ? cpu->quota_ns - slot->quota_ns : 0;
+	return cpu->quota_to > begin ? cpu->quota_to - begin : 0;
+}
+
+INLINE u64 less(u64 one, u64 other)
+{
+	return one < other ? one : other;
+}
+
+/* Books the wait of a thread for a CPU: what kept it off is booked to that, and the rest to who had the CPU. */
+INLINE void book_wait_of(struct cpu *cpu, struct slot *slot, u64 by_quota, u64 from, u64 now)
+{
+	u64 by = slot->bar, ns = 0;
+
+	if (from >= now)
+		return;
+	if (by == BUDGET || by == REALTIME || (by == QUOTA && slot->bar_until != FOR_EVER)) {
+		ns = slot->bar_until > from ? less(slot->bar_until - from, now - from) : 0;
+	} else if (by_quota) {
+		by = QUOTA;
+		ns = less(by_quota, now - from);
+	}
+	if (!ns) {
+		book_wait(cpu, from, now);
+		return;
+	}
+	if (by == BUDGET)
+		slot->barred_ns[BUDGET - 1] += ns;
+	else if (by == REALTIME)
+		slot->barred_ns[REALTIME - 1] += ns;
+	else
+		slot->barred_ns[QUOTA - 1] += ns;
+	/* One that waits already when its group is throttled gets the CPU soon after that has ended. */
+	if (slot->bar == NO_BAR)
+		book_wait(cpu, from, now - ns);
+	else
+		book_wait(cpu, from + ns, now);
+}
+
+/* A thread that was frozen or stopped is back, and was queued for its CPU at that time. */
+INLINE void lift(struct slot *slot, u64 queued, u64 now)
+{
+	u64 until = queued > slot->out_ns && queued < now ? queued : now, ns;
+
+	ns = until > slot->out_ns ? until - slot->out_ns : 0;
+	if (slot->bar == FROZEN)
+		slot->barred_ns[FROZEN - 1] += ns;
+	else if (slot->bar == STOPPED)
+		slot->barred_ns[STOPPED - 1] += ns;
+}
+
 /* A record of the absence that has just ended, by CLOCK_MONOTONIC. */
 RARE int report(struct common *common, struct slot *slot)
 {
@@ -320,6 +537,7 @@ RARE int report(struct common *common, struct slot *slot)
 		.how = slot->how,
 		.by = slot->by,
 		.ran_ns = slot->ran_ns,
+		.cpu_ns = slot->cpu_ns - slot->first_cpu_ns,
 	};
 
 	__builtin_memcpy(absence.by_name, slot->by_name, sizeof(absence.by_name));
@@ -371,6 +589,15 @@ INLINE void catch_up(bool follow, struct common *common, struct slot *slot, u64 
 	slot->how |= UNSEEN;
 	came_back(follow, common, slot, 0);
 	slot->in_ns = 0;
+}
+
+/* Adds to the time that registered threads had this CPU. */
+INLINE void note_run(u64 ran_ns)
+{
+	struct cpu *cpu = cpu_at(this_cpu());
+
+	if (cpu)
+		cpu->ran_ns += ran_ns;
 }
 
 /* The thread of the slot leaves its CPU. */
@@ -433,11 +660,19 @@ RARE int end(struct common *common, struct slot *slot, struct task_struct *task)
 INLINE void take_turn(struct task_struct *next, u32 number, u64 now)
 {
 	struct cpu *cpu = cpu_at(this_cpu());
+	struct slot *slot;
+	u64 queued;
 
 	if (!cpu)
 		return;
-	if (number != NO_SLOT && FIELD_EXISTS(next->sched_info.last_queued) && next->sched_info.last_queued)
-		book_wait(cpu, next->sched_info.last_queued, now);
+	slot = slot_at(number);
+	if (slot && FIELD_EXISTS(next->sched_info.last_queued)) {
+		queued = next->sched_info.last_queued;
+		if (UNLIKELY(slot->bar == FROZEN || slot->bar == STOPPED) && slot->out_ns)
+			lift(slot, queued, now);
+		if (queued)
+			book_wait_of(cpu, slot, barred_by_quota(cpu, slot, next, queued, now), queued, now);
+	}
 	begin_turn(cpu, now, next, number);
 }
 
@@ -472,6 +707,10 @@ INLINE int switched(bool follow, bool preempted, struct task_struct *prev, struc
 			if (follow && UNLIKELY(state & TASK_DEAD))
 				end(all, slot, prev);
 		}
+		if (follow)
+			note_run(slot->ran_ns);
+		if (follow && clock)
+			note_bar(slot, prev, state, clock);
 	}
 	number = number_of(all, next->pid);
 	if (follow && clock)
@@ -518,14 +757,16 @@ INLINE bool may_use(struct task_struct *task, u64 cpu)
  * queue that it leaves keeps the turns as they are. */
 INLINE void end_wait_elsewhere(struct slot *slot, struct task_struct *task)
 {
-	u64 now = queue_clock(task), waited;
+	u64 now = queue_clock(task), waited, by_quota;
 	struct cpu *cpu = cpu_at(slot->out_cpu);
 
 	if (!cpu || !now || !FIELD_EXISTS(task->sched_info.run_delay))
 		return;
 	waited = task->sched_info.run_delay - slot->waited_ns;
 	if (waited && waited < now) {
-		book_wait(cpu, now - waited, now);
+		by_quota = throttled_ns(task->se.cfs_rq, now);
+		by_quota = by_quota > slot->quota_ns ? by_quota - slot->quota_ns : 0;
+		book_wait_of(cpu, slot, slot->how & PREEMPTED ? by_quota : 0, now - waited, now);
 		slot->waited_ns += waited;
 	}
 }

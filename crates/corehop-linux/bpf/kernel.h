@@ -28,8 +28,51 @@ struct rq {
 	u64 prev_irq_time;
 };
 
+struct hrtimer {
+	s64 _softexpires;
+	void *function;
+};
+
+struct cfs_bandwidth {
+	struct hrtimer period_timer;
+};
+
+struct rt_bandwidth {
+	s64 rt_period;
+	struct hrtimer rt_period_timer;
+};
+
+struct task_group {
+	struct rt_bandwidth rt_bandwidth;
+	struct cfs_bandwidth cfs_bandwidth;
+};
+
 struct cfs_rq {
 	struct rq *rq;
+	struct task_group *tg;
+	int throttle_count;
+	int runtime_enabled;
+	u64 throttled_clock_self;
+	u64 throttled_clock_self_time;
+};
+
+struct rt_rq {
+	int rt_throttled;
+	u64 rt_time;
+	u64 rt_runtime;
+	struct task_group *tg;
+};
+
+struct sched_rt_entity {
+	struct sched_rt_entity *parent;
+	struct rt_rq *rt_rq;
+};
+
+struct sched_dl_entity {
+	u64 dl_deadline;
+	u64 dl_period;
+	s64 runtime;
+	u64 deadline;
 };
 
 struct sched_entity {
@@ -55,6 +98,10 @@ struct task_struct {
 	u32 __state;
 	struct signal_struct *signal;
 	struct sched_entity se;
+	struct sched_rt_entity rt;
+	struct sched_dl_entity dl;
+	u32 policy;
+	unsigned long jobctl;
 	struct sched_info sched_info;
 	const struct cpumask *cpus_ptr;
 	int pid;
@@ -69,11 +116,6 @@ struct pt_regs {
 	unsigned long si;
 	unsigned long di;
 	unsigned long orig_ax;
-};
-
-struct hrtimer {
-	s64 _softexpires;
-	void *function;
 };
 
 struct sched_ext_ops {

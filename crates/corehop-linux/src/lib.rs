@@ -9,6 +9,7 @@ pub mod flock;
 pub mod folders;
 pub mod counters;
 pub mod discover;
+mod limits;
 mod duty;
 pub mod live;
 mod mapped;

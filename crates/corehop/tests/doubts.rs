@@ -172,6 +172,7 @@ fn recording(folder: &Path) -> PathBuf {
         preempted,
         pinned: false,
         ran_ns: 0,
+        cpu_ns: None,
         by: Some((9, "cc1".to_owned())),
     };
     let absences = [absence(0, true), absence(1, false)];

@@ -9,6 +9,7 @@
 //! Absences come counted by thread, class and octave of lengths ([`Absences`](crate::samples::Absences)), so that
 //! the work and the memory do not grow with their number.
 
+mod happened;
 mod waits;
 
 use std::collections::BTreeMap;
@@ -19,10 +20,11 @@ use crate::model::costs::{SelectError, Selected, Selection, Source};
 use crate::model::ordered::Ordered;
 use crate::model::quantile::median_interval;
 use crate::platform::Platform;
-use crate::samples::{Absence, AbsenceCount, AbsenceKind, Lengths, ObservedThread, Recording};
+use crate::samples::{Absence, Lengths, ObservedThread, Recording};
 use crate::units::{Bytes, Nanos};
 use crate::workload::Event;
 
+use happened::{CpuTimes, Happened, events, sum};
 pub use waits::{Occupant, ProcessCost, Waits};
 
 /// The working-set sizes that the program may have had.
@@ -75,9 +77,9 @@ impl Between {
         self.high_us.unwrap_or(f64::INFINITY)
     }
 
-    fn times(self, times: u64) -> Self {
-        let times = times as f64;
-        Self { low_us: self.low_us * times, high_us: self.high_us.map(|high| high * times) }
+    /// The same with a lower bound that is not above the upper one.
+    fn in_order(self) -> Self {
+        Self { low_us: self.low_us.min(self.most_us()), ..self }
     }
 
     fn add(&mut self, other: Self) {
@@ -192,7 +194,7 @@ pub fn run_cost(
     wss: WssRange,
 ) -> Result<RunCost, SelectError> {
     let mut pricing = prices.map(|prices| Pricing::new(prices, wss)).transpose()?;
-    let mut events = events(recording.absences.counts(), &recording.threads);
+    let mut events = all_events(recording);
     if let Some(pricing) = &mut pricing {
         events = pricing.priced(events)?;
     }
@@ -211,11 +213,12 @@ pub fn refills(
     wss: WssRange,
 ) -> Result<BTreeMap<u64, Between>, SelectError> {
     let mut pricing = Pricing::new(prices, wss)?;
-    let mut refills = BTreeMap::new();
+    let (mut refills, times) = (BTreeMap::new(), CpuTimes::of(recording));
     for run in &recording.runs {
         let threads = recording.threads_of(run.run);
-        let events = pricing.priced(events(recording.absences.of_run(run.run), threads))?;
-        let cost = sum(events.iter()).map(|cost| cost.of_all(!threads.is_empty()));
+        let of_run = recording.absences.of_run(run.run);
+        let events = pricing.priced(events(recording, of_run, (Some(run.run), threads)))?;
+        let cost = sum(events.iter(), &times).map(|cost| cost.of_all(!threads.is_empty()));
         refills.extend(cost.map(|cost| (run.run, cost)));
     }
     Ok(refills)
@@ -224,17 +227,31 @@ pub fn refills(
 /// The events of a run by class, thread and process, without costs.
 pub fn uncosted(recording: &Recording, platform: &Platform) -> RunCost {
     let wss = WssRange::unknown(recording.facts.rss_bytes, platform);
-    let events = events(recording.absences.counts(), &recording.threads);
+    let events = all_events(recording);
     summed(recording, &events, false, wss)
 }
 
+/// The events of all runs.
+fn all_events(recording: &Recording) -> Vec<Happened> {
+    let mut all = events(recording, recording.absences.counts(), (None, &[]));
+    let mut brief = |run, threads| all.extend(events(recording, [].into_iter(), (run, threads)));
+    for &(run, _) in &recording.first_threads {
+        brief(Some(run), recording.threads_of(run));
+    }
+    if recording.first_threads.is_empty() {
+        brief(None, &recording.threads);
+    }
+    all
+}
+
 fn summed(recording: &Recording, all: &[Happened], priced: bool, wss: WssRange) -> RunCost {
-    let total = if priced { sum(all.iter()) } else { None };
+    let times = CpuTimes::of(recording);
+    let total = if priced { sum(all.iter(), &times) } else { None };
     let total = total.map(|cost| cost.of_all(recording.known_threads().is_some()));
     let span_us = recording.facts.span_ns.max(1) as f64 / 1e3;
     let share = |total: Between| (total.low_us / span_us, total.high_us.map(|high| high / span_us));
-    let threads = recording.known_threads().map(|threads| self::threads(threads, all));
-    let class = |event| class(event, all, recording.absences.lengths(event));
+    let threads = recording.known_threads().map(|threads| self::threads(threads, all, &times));
+    let class = |event| class(event, all, recording.absences.lengths(event), &times);
     RunCost {
         waits: Waits::of(recording),
         priced,
@@ -248,78 +265,12 @@ fn summed(recording: &Recording, all: &[Happened], priced: bool, wss: WssRange) 
     }
 }
 
-/// Absences of a thread that count together, or its brief ones, their class, and the cost of each or why that is not
-/// known, where costs were asked for.
-#[derive(Debug, Clone)]
-struct Happened {
-    tid: u32,
+fn class(
     event: Event,
-    octave: u32,
-    shortest_ns: u64,
-    longest_ns: u64,
-    times: u64,
-    preempted: u64,
-    pinned: u64,
-    /// Whether these are brief preemptions, of which the mean length is known.
-    brief: bool,
-    cost: Option<Result<Between, String>>,
-}
-
-fn events<'a>(
-    absences: impl Iterator<Item = (&'a AbsenceKind, &'a AbsenceCount)>,
-    threads: &[ObservedThread],
-) -> Vec<Happened> {
-    let absence = |(kind, it): (&AbsenceKind, &AbsenceCount)| Happened {
-        tid: kind.tid,
-        event: kind.event,
-        octave: kind.octave,
-        shortest_ns: it.shortest_ns,
-        longest_ns: it.longest_ns,
-        times: it.times,
-        preempted: it.preempted,
-        pinned: it.pinned,
-        brief: false,
-        cost: None,
-    };
-    let brief = |it: &ObservedThread| {
-        let times = it.brief.filter(|&brief| brief > 0)?;
-        let mean_ns = it.brief_ns.unwrap_or(0) / times;
-        Some(Happened {
-            tid: it.tid,
-            event: Event::Preemption,
-            octave: mean_ns.max(1).ilog2(),
-            shortest_ns: mean_ns,
-            longest_ns: mean_ns,
-            times,
-            preempted: times,
-            pinned: 0,
-            brief: true,
-            cost: None,
-        })
-    };
-    absences.map(absence).chain(threads.iter().filter_map(brief)).collect()
-}
-
-/// The sum of the known costs. Those of absences with an unknown cost have no upper bound; None if all are
-/// unknown.
-fn sum<'a>(priced: impl Iterator<Item = &'a Happened>) -> Option<Between> {
-    let (mut total, mut known, mut unknown) = (Between::NOTHING, 0, 0);
-    for it in priced {
-        match &it.cost {
-            Some(Ok(cost)) => {
-                total.add(cost.times(it.times));
-                known += 1;
-            }
-            Some(Err(_)) | None => unknown += 1,
-        }
-    }
-    if unknown > 0 {
-        total.high_us = None;
-    }
-    (known > 0 || unknown == 0).then_some(total)
-}
-
-fn class(event: Event, priced: &[Happened], lengths: Option<&Lengths>) -> Option<ClassCost> {
+    priced: &[Happened],
+    lengths: Option<&Lengths>,
+    times: &CpuTimes,
+) -> Option<ClassCost> {
     let of: Vec<&Happened> = priced.iter().filter(|it| it.event == event).collect();
     let why_not = of.iter().find_map(|it| it.cost.as_ref().and_then(|cost| cost.as_ref().err()));
     let count = |times: fn(&Happened) -> u64| of.iter().map(|it| times(it)).sum();
@@ -336,17 +287,21 @@ fn class(event: Event, priced: &[Happened], lengths: Option<&Lengths>) -> Option
         median_length_us: lengths.median_ns()? / 1e3,
         median_error: lengths.error(),
         longest_us: of.iter().map(|it| it.longest_ns).max()? as f64 / 1e3,
-        cost: sum(of.iter().copied()),
+        cost: sum(of.iter().copied(), times),
         why_not: why_not.cloned(),
     })
 }
 
-fn threads(threads: &[ObservedThread], priced: &[Happened]) -> Vec<ThreadCost> {
+fn threads(
+    threads: &[ObservedThread],
+    priced: &[Happened],
+    times: &CpuTimes,
+) -> Vec<ThreadCost> {
     let mut by_thread: BTreeMap<u32, Vec<&Happened>> = BTreeMap::new();
     for it in priced {
-        by_thread.entry(it.tid).or_default().push(it);
+        by_thread.entry(it.thread.1).or_default().push(it);
     }
-    let paid = |tid: u32| sum(by_thread.get(&tid)?.iter().copied());
+    let paid = |tid: u32| sum(by_thread.get(&tid)?.iter().copied(), times);
     let row = |thread: &ObservedThread| ThreadCost {
         tid: thread.tid,
         name: thread.name.clone(),
@@ -388,7 +343,7 @@ impl<'a> Pricing<'a> {
     /// The same events with their costs.
     fn priced(&mut self, mut events: Vec<Happened>) -> Result<Vec<Happened>, SelectError> {
         for event in &mut events {
-            event.cost = Some(self.cost(event)?);
+            event.cost = Some(self.cost(event)?.map(|each| event.all_at(each)));
         }
         Ok(events)
     }

@@ -2,13 +2,14 @@
 //! The absences of a recording as they stream by: counts whose size does not grow with the number of absences.
 //!
 //! An hour of a busy program has millions of absences. Kept are: a count for each thread, class and octave of
-//! lengths; the lengths of each class, at most [`Lengths::MOST`] different ones; the [`Absences::LONGEST`]
+//! lengths, with the CPU time after them by octave; the lengths of each class, at most [`Lengths::MOST`] different ones; the [`Absences::LONGEST`]
 //! longest absences; and at most [`Absences::MOST_NAMES`] names of preempting threads. That is less than 16 MB,
 //! and some 100 bytes for each of a thread's classes and octaves.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::observed::Absence;
+use super::rooms::Rooms;
 use crate::workload::Event;
 
 /// The properties that absences have in common that are counted together.
@@ -25,7 +26,7 @@ pub struct AbsenceKind {
 }
 
 /// Absences that are counted together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AbsenceCount {
     /// The number.
     pub times: u64,
@@ -39,6 +40,27 @@ pub struct AbsenceCount {
     pub shortest_ns: u64,
     /// The length of the longest, in nanoseconds.
     pub longest_ns: u64,
+    /// The CPU time that the thread had after each until its next absence, where that is known; it is not of the last.
+    pub rooms: Rooms,
+}
+
+/// The last absence of a thread so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastAbsence {
+    /// The absences that it is counted with.
+    pub kind: AbsenceKind,
+    /// The CPU time of the thread until then, in nanoseconds, if known.
+    pub cpu_ns: Option<u64>,
+    in_ns: u64,
+}
+
+impl LastAbsence {
+    /// The CPU time until the next absence, or the time as an upper bound, and whether it is the one; None if unknown.
+    fn until(&self, next: &Absence) -> Option<(u64, bool)> {
+        let cpu_ns = next.cpu_ns.zip(self.cpu_ns).and_then(|(end, begin)| end.checked_sub(begin));
+        let time = || Some((next.out_ns.checked_sub(self.in_ns)?, false));
+        cpu_ns.map(|ns| (ns, true)).or_else(time)
+    }
 }
 
 /// The absences of a recording, counted.
@@ -52,6 +74,8 @@ pub struct Absences {
     other_names: u64,
     times: u64,
     last_run: Option<u64>,
+    /// By run and thread.
+    last: BTreeMap<(Option<u64>, u32), LastAbsence>,
 }
 
 impl Absences {
@@ -75,9 +99,25 @@ impl Absences {
         count.longest_ns = count.longest_ns.max(length_ns);
         self.lengths.entry(event).or_default().take(length_ns, 1);
         self.last_run = self.last_run.max(run);
+        self.end_room(absence, kind);
         self.name(absence);
         self.keep(length_ns, absence);
         self.times += 1;
+    }
+
+    /// The room after the thread's absence before this one ends with it.
+    fn end_room(&mut self, absence: &Absence, kind: AbsenceKind) {
+        let last = LastAbsence { kind, cpu_ns: absence.cpu_ns, in_ns: absence.in_ns };
+        let before = self.last.insert((kind.run, kind.tid), last);
+        let room = before.and_then(|before| Some((before.kind, before.until(absence)?)));
+        if let Some((kind, (ns, exact))) = room {
+            self.counts.entry(kind).or_default().rooms.take(ns, exact);
+        }
+    }
+
+    /// The last absence of each thread: by run and thread.
+    pub fn last(&self) -> impl Iterator<Item = &LastAbsence> {
+        self.last.values()
     }
 
     fn name(&mut self, absence: &Absence) {
@@ -153,7 +193,9 @@ impl Absences {
     /// The number of entries that are kept, whatever they are of: what bounds the memory.
     pub fn entries(&self) -> usize {
         let lengths: usize = self.lengths.values().map(|it| it.times.len()).sum();
-        self.counts.len() + lengths + self.longest.len() + self.by.len()
+        let rooms: usize = self.counts.values().map(|it| it.rooms.kinds()).sum();
+        let counts = self.counts.len() + rooms + self.last.len();
+        counts + lengths + self.longest.len() + self.by.len()
     }
 }
 
@@ -237,6 +279,7 @@ mod tests {
             preempted: true,
             pinned: false,
             ran_ns: 0,
+            cpu_ns: None,
             by: Some((9, format!("job-{}", length_ns % 40_000))),
         }
     }
@@ -264,7 +307,8 @@ mod tests {
                 most = most.max(absences.entries());
             }
         }
-        let bound = 8 * 20 + Lengths::MOST + Absences::LONGEST + Absences::MOST_NAMES;
+        // Of the CPU time after an absence nothing is known here: one room at most, and a last absence, of each thread.
+        let bound = 8 * 20 + 8 + Lengths::MOST + Absences::LONGEST + Absences::MOST_NAMES;
         assert!(most.max(absences.entries()) <= bound, "{most} entries, more than {bound}");
         lengths.sort_unstable();
         let kept = absences.lengths(Event::Preemption).unwrap();

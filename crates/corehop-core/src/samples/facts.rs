@@ -4,6 +4,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::units::Cpu;
+
 /// The facts of a recording, apart from its rows. They are part of the provenance, under
 /// [`RecordingFacts::KEY`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -40,8 +42,62 @@ pub struct RecordingFacts {
     /// The time that threads of the program waited for idle CPUs to wake up, in nanoseconds; None if unknown.
     #[serde(default)]
     pub idle_ns: Option<u64>,
+    /// The time that threads of the program had each CPU, in nanoseconds; empty if unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ran: Vec<(Cpu, u64)>,
+    /// The control groups of the program, and those above, that limit its CPU time; None if they were not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Vec<GroupLimit>>,
     /// The cost of recording.
     pub took: Took,
+}
+
+/// A control group with a limit on the CPU time of its threads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupLimit {
+    /// The file with the limit, below the root of the file system.
+    pub file: String,
+    /// The CPU time of a period, in microseconds, of all CPUs together; of each where the limit is on real-time threads.
+    pub runtime_us: u64,
+    /// The period, in microseconds.
+    pub period_us: u64,
+    /// Whether the limit is on real-time threads.
+    pub realtime: bool,
+    /// Periods in which the group was throttled while it was looked at; None where the kernel does not count them.
+    pub throttled: Option<u64>,
+    /// The time that it was throttled, summed up over CPUs, in nanoseconds; None likewise.
+    pub throttled_ns: Option<u64>,
+}
+
+impl GroupLimit {
+    /// The limit of a later look at the same group: its counts add up.
+    fn add(&mut self, later: &Self) {
+        let sum = |one: Option<u64>, other: Option<u64>| one.zip(other).map(|(a, b)| a + b);
+        self.throttled = sum(self.throttled, later.throttled);
+        self.throttled_ns = sum(self.throttled_ns, later.throttled_ns);
+    }
+}
+
+/// The limits of two runs, by file.
+fn all_limits(mut one: Vec<GroupLimit>, other: &[GroupLimit]) -> Vec<GroupLimit> {
+    for limit in other {
+        match one.iter_mut().find(|it| it.file == limit.file) {
+            Some(it) => it.add(limit),
+            None => one.push(limit.clone()),
+        }
+    }
+    one
+}
+
+/// The times of two runs, by CPU.
+fn on_cpus(mut one: Vec<(Cpu, u64)>, other: &[(Cpu, u64)]) -> Vec<(Cpu, u64)> {
+    for &(cpu, ns) in other {
+        match one.iter_mut().find(|(it, _)| *it == cpu) {
+            Some((_, all)) => *all += ns,
+            None => one.push((cpu, ns)),
+        }
+    }
+    one
 }
 
 /// The time that threads of one name had CPUs that threads of the recorded program waited for.
@@ -72,7 +128,8 @@ impl RecordingFacts {
     pub fn before_runs(what: String, began_ns: u64) -> Self {
         let took = Took { switches: Some(SwitchesTook::NONE), ..Took::default() };
         let (cpu_ns, others, idle_ns) = (Some(0), Some(Vec::new()), Some(0));
-        Self { what, began_ns, cpu_ns, others, idle_ns, took, ..Self::default() }
+        let limits = Some(Vec::new());
+        Self { what, began_ns, cpu_ns, others, idle_ns, limits, took, ..Self::default() }
     }
 
     /// Takes the facts of a later run of the same program: times and losses add up.
@@ -88,6 +145,9 @@ impl RecordingFacts {
         self.unfollowed += later.unfollowed;
         self.others = self.others.take().zip(later.others).map(|(one, other)| merged(one, other));
         self.idle_ns = self.idle_ns.zip(later.idle_ns).map(|(one, other)| one + other);
+        self.ran = on_cpus(std::mem::take(&mut self.ran), &later.ran);
+        let limits = self.limits.take().zip(later.limits);
+        self.limits = limits.map(|(one, other)| all_limits(one, &other));
         self.took.add(later.took);
     }
 

@@ -4,7 +4,9 @@
 //! A row holds raw intervals and what may have disturbed them. What a delay is, is not decided here:
 //! that is a named estimator of [`crate::model`].
 
+mod rooms;
 mod absences;
+mod bars;
 mod column;
 mod count;
 pub(crate) mod damage;
@@ -29,12 +31,13 @@ mod table;
 mod task_job;
 mod terms;
 
-pub use absences::{AbsenceCount, AbsenceKind, Absences, Lengths};
+pub use absences::{AbsenceCount, AbsenceKind, Absences, LastAbsence, Lengths};
+pub use bars::{Bar, Bars};
 pub use column::{Column, Row, SchemaError, Text};
 pub use count::Counter;
 pub use damage::{Damage, Verification};
 pub use error::FileError;
-pub use facts::{Held, RecordingFacts, SwitchesTook, Took};
+pub use facts::{GroupLimit, Held, RecordingFacts, SwitchesTook, Took};
 pub use gang::{GangRecord, MemberCounts, MemberRecord};
 pub use missing::MissingFile;
 pub use observed::{Absence, EndedRun, ObservedThread, ProgramRecord, Recording};
@@ -43,6 +46,7 @@ pub use overhead::{ControlPageCost, KernelObservation, OverheadFacts, OverheadRe
 pub use project::{Batch, Projector};
 pub use provenance::Provenance;
 pub use record::{BatchExchange, Cause, Certificate, JobRecord, Leave, REPAIRABLE, Touch};
+pub use rooms::Rooms;
 pub use row::{
     AccessTime, OverheadTime, PreemptionLength, RecordedAbsence, RecordedRun, RecordedThread,
     SCHEMA_VERSION, Sample, SharedData, SwitchBatch, TaskJob,

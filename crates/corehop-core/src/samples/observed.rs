@@ -4,11 +4,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::absences::Absences;
+use super::bars::{Bar, Bars};
 use super::facts::RecordingFacts;
 use super::row::{RecordedAbsence, RecordedRun, RecordedThread};
 use crate::experiment::Arm;
 use crate::platform::Platform;
-use crate::units::Cpu;
+use crate::units::{Cpu, CpuList};
 use crate::workload::Event;
 
 /// A time in which a thread was preempted, or after which it ran on another CPU. Times are those of one
@@ -33,6 +34,9 @@ pub struct Absence {
     pub pinned: bool,
     /// Running time before it left; 0 where that is not known.
     pub ran_ns: u64,
+    /// Its CPU time until it left, since it was followed; None where that is not known.
+    #[serde(default)]
+    pub cpu_ns: Option<u64>,
     /// The preempting thread: number and name; empty if unknown.
     pub by: Option<(u32, String)>,
 }
@@ -82,6 +86,9 @@ pub struct ObservedThread {
     /// Their lengths summed up, in nanoseconds.
     #[serde(default)]
     pub brief_ns: Option<u64>,
+    /// The time that it was not allowed to run, by cause; None where that is unknown.
+    #[serde(default)]
+    pub barred: Option<Bars>,
 }
 
 /// A record of a program's run.
@@ -112,6 +119,21 @@ pub struct EndedRun {
     pub migrations: u64,
     /// The exit code, or 128 plus a signal; None if the end was not seen.
     pub status: Option<i32>,
+    /// The CPUs that its threads ran on for at least [`RAN_ON`] of their CPU time; None if unknown.
+    pub ran_on: Option<CpuList>,
+    /// The CPUs that the words of its arm bind it to; None if they name none.
+    pub bound_to: Option<CpuList>,
+}
+
+/// The share of the CPU time of a run that makes a CPU one on which it ran: a command that binds itself has begun
+/// elsewhere.
+const RAN_ON: f64 = 0.05;
+
+/// The CPUs with at least [`RAN_ON`] of this time; None of nothing.
+fn ran_on(ran: &[(Cpu, u64)]) -> Option<CpuList> {
+    let all: u64 = ran.iter().map(|&(_, ns)| ns).sum();
+    let counts = |&&(_, ns): &&(Cpu, u64)| ns as f64 >= RAN_ON * all as f64;
+    (all > 0).then(|| CpuList::new(ran.iter().filter(counts).map(|&(cpu, _)| cpu)))
 }
 
 impl EndedRun {
@@ -126,6 +148,8 @@ impl EndedRun {
             preemptions: sum(|thread| thread.preemptions),
             migrations: sum(|thread| thread.migrations),
             status: facts.status,
+            ran_on: ran_on(&facts.ran),
+            bound_to: None,
         }
     }
 }
@@ -243,6 +267,7 @@ impl RecordedAbsence {
             by_tid: by.map(|(tid, _)| u64::from(*tid)),
             by: by.map(|(_, name)| name.as_str().into()),
             run: Some(run),
+            cpu_ns: it.cpu_ns,
         }
     }
 }
@@ -260,6 +285,7 @@ impl From<&RecordedAbsence> for Absence {
             preempted: row.preempted,
             pinned: row.by_affinity,
             ran_ns: row.ran_ns,
+            cpu_ns: row.cpu_ns,
             by: by.map(|(tid, name)| (tid as u32, name.to_owned())),
         }
     }
@@ -286,6 +312,11 @@ impl RecordedThread {
             brief: it.brief,
             brief_ns: it.brief_ns,
             run: Some(run),
+            quota_ns: it.barred.map(|it| it.of(Bar::Quota)),
+            budget_ns: it.barred.map(|it| it.of(Bar::Budget)),
+            realtime_ns: it.barred.map(|it| it.of(Bar::Realtime)),
+            frozen_ns: it.barred.map(|it| it.of(Bar::Frozen)),
+            stopped_ns: it.barred.map(|it| it.of(Bar::Stopped)),
         }
     }
 }
@@ -320,8 +351,17 @@ impl RecordedRun {
             preemptions: it.preemptions,
             migrations: it.migrations,
             status: it.status.and_then(|status| u64::try_from(status).ok()),
+            ran_on: it.ran_on.as_ref().map(|cpus| cpus.to_string().into()),
+            bound_to: it.bound_to.as_ref().map(|cpus| cpus.to_string().into()),
         }
     }
+}
+
+/// The bars of a thread, where its row has them.
+fn bars(row: &RecordedThread) -> Option<Bars> {
+    let all = [row.quota_ns, row.budget_ns, row.realtime_ns, row.frozen_ns, row.stopped_ns];
+    let all: Option<Vec<u64>> = all.into_iter().collect();
+    Some(Bars::new(all?.try_into().ok()?))
 }
 
 impl From<&RecordedThread> for ObservedThread {
@@ -342,6 +382,7 @@ impl From<&RecordedThread> for ObservedThread {
             held_ns: row.held_ns,
             brief: row.brief,
             brief_ns: row.brief_ns,
+            barred: bars(row),
         }
     }
 }
@@ -361,6 +402,7 @@ mod tests {
             preempted: true,
             pinned: false,
             ran_ns: 0,
+            cpu_ns: None,
             by: None,
         };
         let platform = Platform::named("xeon_l7455").unwrap().unwrap();

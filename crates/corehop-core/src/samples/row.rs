@@ -383,6 +383,8 @@ row! {
         by: Option<Text>,
         /// The run of the program, counted from 0; None in files that know of none.
         run: Option<u64>,
+        /// The CPU time of the thread until it left, since it was followed, in nanoseconds; None in earlier files.
+        cpu_ns: Option<u64>,
     }
 }
 
@@ -425,6 +427,16 @@ row! {
         brief_ns: Option<u64>,
         /// The run of the program, counted from 0; None in files that know of none.
         run: Option<u64>,
+        /// Of its waiting, the time in which the CPU quota of a control group kept it off its CPU, in nanoseconds.
+        quota_ns: Option<u64>,
+        /// Of its waiting, the time in which its budget of SCHED_DEADLINE was used up, in nanoseconds.
+        budget_ns: Option<u64>,
+        /// Of its waiting, the time in which the limit on real-time threads kept it off its CPU, in nanoseconds.
+        realtime_ns: Option<u64>,
+        /// The time that it was frozen by its control group, in nanoseconds: no waiting.
+        frozen_ns: Option<u64>,
+        /// The time that it was stopped by a signal or a debugger, in nanoseconds: no waiting.
+        stopped_ns: Option<u64>,
     }
 }
 
@@ -456,6 +468,10 @@ row! {
         migrations: u64,
         /// The exit code, or 128 plus a signal; None if the end was not seen.
         status: Option<u64>,
+        /// The CPUs that its threads ran on for at least 5 % of their CPU time; None if unknown.
+        ran_on: Option<Text>,
+        /// The CPUs that the words of its arm bind it to (`taskset`, `numactl`); None if they name none.
+        bound_to: Option<Text>,
     }
 }
 

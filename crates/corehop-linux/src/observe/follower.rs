@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use corehop_core::samples::{Absence, Held, ObservedThread, SwitchesTook};
+use corehop_core::samples::{Absence, Bars, Held, ObservedThread, SwitchesTook};
 use corehop_core::units::Cpu;
 
 use super::account::{has_ended, times};
@@ -152,6 +152,14 @@ impl Follower {
         Some((pages.others().into_iter().map(held).collect(), pages.idle_ns()))
     }
 
+    /// The time that threads of the program had each CPU, where they had any.
+    pub(super) fn ran(&self) -> Vec<(Cpu, u64)> {
+        match self {
+            Self::Pages(pages, ..) => pages.ran(),
+            Self::Records(records) => records.ran(),
+        }
+    }
+
     /// Ends the following, and measures how much longer switches took; None if unknown. `all` is the number of
     /// switches on this machine meanwhile, if known.
     pub(super) fn end(self, all: Option<u64>) -> Option<SwitchesTook> {
@@ -183,6 +191,7 @@ fn told(absence: &control::Absence) -> Absence {
         preempted: absence.preempted,
         pinned: absence.pinned,
         ran_ns: absence.ran_ns,
+        cpu_ns: Some(absence.cpu_ns),
         // The idle thread has the number 0 on every CPU.
         by: absence.preempted.then(|| (absence.by, text(&absence.by_name))),
     }
@@ -208,6 +217,7 @@ fn thread(counts: &Counts, account: Option<Times>) -> ObservedThread {
         held_ns: Some(counts.held_ns),
         brief: Some(counts.brief),
         brief_ns: Some(counts.brief_ns),
+        barred: Some(Bars::new(counts.barred_ns)),
     }
 }
 

@@ -12,6 +12,7 @@ use super::moves::Moves;
 use super::target::Followed;
 use super::working_set::WorkingSets;
 use super::{How, ObserveError};
+use crate::limits::LimitsOver;
 use crate::supervisor::Guard;
 
 /// The threads of a command, a process or a cgroup.
@@ -22,8 +23,19 @@ pub struct LiveHost {
     pub(super) why_not_bpf: Option<String>,
     pub(super) followed: Followed,
     pub(super) working_sets: Option<WorkingSets>,
+    /// The limits of the control groups, and the number of windows so far.
+    pub(super) limits: LimitsOver,
+    windows: u64,
     moves: Moves,
 }
+
+/// The control groups are looked at in each of so many windows, since a program may have entered another group before it
+/// began.
+const FIRST_LOOKS: u64 = 10;
+/// Later in one of so many.
+const LOOK_EVERY: u64 = 10;
+/// The processes of which the groups are looked at, those that came last.
+const MOST_GROUPED: usize = 8;
 
 impl LiveHost {
     /// Starts `target`, or finds it, and follows its threads.
@@ -35,7 +47,17 @@ impl LiveHost {
         let followed = Followed::begin(target, how.to_stderr, &mut follower)?;
         let working_sets = how.estimate_wss.then(WorkingSets::begin);
         let moves = Moves::new(Guard::new());
-        Ok(Self { follower, why_not_bpf, followed, working_sets, moves })
+        let mut limits = LimitsOver::default();
+        limits.look(follower.pids().into_iter().filter(|&pid| pid != std::process::id()));
+        Ok(Self { follower, why_not_bpf, followed, working_sets, limits, windows: 0, moves })
+    }
+
+    /// Looks at the control groups of the processes, where it is time to.
+    fn look_at_groups(&mut self) {
+        self.windows += 1;
+        if self.windows <= FIRST_LOOKS || self.windows.is_multiple_of(LOOK_EVERY) {
+            self.limits.look(self.follower.pids().into_iter().rev().take(MOST_GROUPED));
+        }
     }
 
     /// The threads so far with their counts, in the order in which they were noticed.
@@ -48,6 +70,7 @@ impl Host for LiveHost {
     fn observe(&mut self, window: Duration) -> Result<Observation, HostError> {
         self.followed.wait(window);
         self.moves.check()?;
+        self.look_at_groups();
         let mut absences = Vec::new();
         self.follower.absences(false, |absence| absences.push(absence));
         let ended = self.followed.ended(&mut self.follower)?;

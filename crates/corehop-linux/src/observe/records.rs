@@ -4,7 +4,7 @@
 //! A ring for each CPU takes the records of all threads on it, so those of one thread lie in several: they are
 //! put in the order of their times first, and told then.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -118,6 +118,11 @@ impl SwitchRecords {
     pub(super) const fn lost(&self) -> u64 {
         self.history.lost
     }
+
+    /// The time that threads of the program had each CPU.
+    pub(super) fn ran(&self) -> Vec<(Cpu, u64)> {
+        self.history.ran.iter().map(|(&cpu, &ns)| (Cpu(cpu), ns)).collect()
+    }
 }
 
 /// The contents of the records so far.
@@ -130,6 +135,8 @@ struct History {
     names: HashMap<u32, String>,
     /// Threads that are not the program's.
     ignored: HashSet<u32>,
+    /// The time that the threads had each CPU.
+    ran: BTreeMap<u32, u64>,
     lost: u64,
 }
 
@@ -138,6 +145,8 @@ struct Thread {
     counts: ObservedThread,
     left: Option<Switch>,
     back_ns: Option<u64>,
+    /// The CPU time until it left last.
+    cpu_ns: u64,
 }
 
 impl History {
@@ -166,6 +175,8 @@ impl History {
         for (_, record) in settled {
             match record {
                 Record::Switch(switch) if !self.ignored.contains(&switch.tid) => {
+                    let ran_ns = self.notice(switch.tid, switch.pid).ran_until(&switch);
+                    *self.ran.entry(switch.cpu).or_default() += ran_ns;
                     self.notice(switch.tid, switch.pid).switch(switch).map(&mut take);
                 }
                 Record::Name(_, tid, name) => {
@@ -188,6 +199,14 @@ impl History {
 }
 
 impl Thread {
+    /// The time that it had the CPU which it leaves with this switch; 0 where that is not known.
+    fn ran_until(&mut self, switch: &Switch) -> u64 {
+        let back_ns = self.back_ns.filter(|_| switch.out && self.left.is_none());
+        let ran_ns = back_ns.map_or(0, |back_ns| switch.ns.saturating_sub(back_ns));
+        self.cpu_ns += ran_ns;
+        ran_ns
+    }
+
     /// The absence that ends with it, where it was a preemption or a migration.
     fn switch(&mut self, switch: Switch) -> Option<Absence> {
         if switch.out {
@@ -220,6 +239,7 @@ impl Thread {
             preempted: left.preempted,
             pinned: false,
             ran_ns: ran_since.map_or(0, |since| left.ns.saturating_sub(since)),
+            cpu_ns: Some(self.cpu_ns),
             by: None,
         })
     }

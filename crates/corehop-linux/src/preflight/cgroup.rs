@@ -1,52 +1,55 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The control groups that this process is in.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
+
+use corehop_core::units::Nanos;
 
 use super::host::Host;
-use crate::proc::{self, Group};
+use super::{Concern, Verdict};
+use crate::limits::{folders, of_groups};
+
+/// The text that names the groups of this process.
+const OWN: &str = "proc/self/cgroup";
+
+pub(super) const CONCERNS: &[Concern] = &[Concern {
+    id: "cpu-quota",
+    why: "A control group that has used its CPU time is stopped until the period ends: what runs in the group is away for \
+          milliseconds that no other thread causes.",
+    check: quota,
+}];
 
 /// The directory of the process's group for `controller`, and those of the groups above it,
-/// innermost first: of version 1 where that controller has a hierarchy of its own, else of 2.
-///
-/// A container sees its own group as the root, so that the path it is told may not exist; the
-/// groups above are there all the same.
+/// innermost first.
 pub(super) fn groups(host: &Host, controller: &str) -> Vec<PathBuf> {
-    let text = host.bytes("proc/self/cgroup").unwrap_or_default();
-    let root = Path::new("sys/fs/cgroup");
-    let own = proc::groups(&text).find(|it| !it.is_unified() && it.has(controller));
-    let unified = || proc::groups(&text).find(Group::is_unified);
-    let Some(group) = own.or_else(unified) else { return Vec::new() };
-    let mounts = if group.is_unified() {
-        [root.to_owned(), root.join("unified")]
-    } else {
-        [root.join(controller), root.join(OsStr::from_bytes(group.controllers))]
+    folders(&host.bytes(OWN).unwrap_or_default(), controller)
+}
+
+/// The tightest quota of the groups of this process.
+fn quota(host: &Host) -> Option<Verdict> {
+    let limits = of_groups(host.root(), &host.bytes(OWN)?);
+    let share = |runtime: u64, period: u64| runtime as f64 / period.max(1) as f64;
+    let quotas = limits.iter().filter(|it| !it.realtime);
+    let tightest = quotas.min_by(|x, y| {
+        share(x.runtime_us, x.period_us).total_cmp(&share(y.runtime_us, y.period_us))
+    });
+    let Some(it) = tightest else {
+        return Some(Verdict::ok("no control group of this process has a CPU quota"));
     };
-    mounts.iter().flat_map(|mount| upwards(mount, group.path)).collect()
-}
-
-/// `mount/a/b`, `mount/a`, `mount`.
-fn upwards(mount: &Path, path: &Path) -> Vec<PathBuf> {
-    let parts = path.components().filter(|it| matches!(it, Component::Normal(_)));
-    mount
-        .join(parts.collect::<PathBuf>())
-        .ancestors()
-        .map(Path::to_owned)
-        .take_while(|it| it.starts_with(mount))
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_group_is_followed_by_those_above_it() {
-        let upwards = |path: &str| upwards(Path::new("m"), Path::new(path));
-        assert_eq!(upwards("/a/b"), ["m/a/b", "m/a", "m"].map(PathBuf::from));
-        assert_eq!(upwards("/"), ["m"].map(PathBuf::from));
-        assert_eq!(upwards("/../x"), ["m/x", "m"].map(PathBuf::from));
-    }
+    let us = |us: u64| Nanos::from_micros(us);
+    let found = format!(
+        "a control group of this process may use {} of CPU time in each {} (/{})",
+        us(it.runtime_us),
+        us(it.period_us),
+        it.file
+    );
+    let none = if it.file.ends_with("cpu.max") { "max" } else { "-1" };
+    let command = host.write(none, &format!("/{}", it.file));
+    let cpus = host.platform.usable().len() as f64;
+    let verdict = if share(it.runtime_us, it.period_us) < cpus {
+        Verdict::warning(found)
+    } else {
+        Verdict::note(format!("{found}: as much as all CPUs have"))
+    };
+    Some(verdict.command(command))
 }

@@ -85,6 +85,7 @@ fn concerns() -> impl Iterator<Item = &'static Concern> {
     let groups = [
         rights::CONCERNS,
         realtime::CONCERNS,
+        cgroup::CONCERNS,
         processor::CONCERNS,
         neighbours::CONCERNS,
         isolation::CONCERNS,

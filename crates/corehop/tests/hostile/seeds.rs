@@ -160,6 +160,7 @@ fn recorded(folder: &Path) {
         by_tid: Some(9),
         by: Some("other".into()),
         run: Some(0),
+        cpu_ns: Some(at * 500_000),
     };
     let thread = RecordedThread {
         machine: machine(),
@@ -180,6 +181,11 @@ fn recorded(folder: &Path) {
         brief: Some(1),
         brief_ns: Some(1_000),
         run: Some(0),
+        quota_ns: Some(100_000),
+        budget_ns: Some(0),
+        realtime_ns: Some(0),
+        frozen_ns: Some(5_000),
+        stopped_ns: Some(0),
     };
     let run = RecordedRun {
         machine: machine(),
@@ -194,6 +200,8 @@ fn recorded(folder: &Path) {
         preemptions: 20,
         migrations: 10,
         status: Some(0),
+        ran_on: Some("0-1".into()),
+        bound_to: None,
     };
     let time = |ns: f64| OverheadTime {
         machine: machine(),

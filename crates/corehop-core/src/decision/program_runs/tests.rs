@@ -20,6 +20,8 @@ fn run(arm: &str, block: u64, wall_us: u64) -> RunFigures {
         preemptions: wall_us / 100,
         migrations: 0,
         status: Some(0),
+        ran_on: None,
+        bound_to: None,
     };
     RunFigures::of(&row, None)
 }

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::model::costs::CostTable;
-use crate::samples::{Absences, Held, ObservedThread, RecordingFacts};
+use crate::samples::{Absences, Bar, Bars, Held, ObservedThread, RecordingFacts, Rooms};
 use crate::units::Cpu;
 
 const TABLE: &str = "load,event,statistic,wss_kib,cost_us\n\
@@ -21,6 +21,7 @@ fn absence(tid: u32, from: u32, to: u32, length_ns: u64) -> Absence {
         preempted: true,
         pinned: false,
         ran_ns: 0,
+        cpu_ns: None,
         by: Some((9, "make".to_owned())),
     }
 }
@@ -229,7 +230,7 @@ fn without_the_rows_of_the_threads_their_costs_are_unknown_and_the_sum_has_no_up
 #[test]
 fn an_absence_shorter_than_the_measured_ones_has_no_lower_bound_whatever_came_before() {
     let one = |length_ns| Happened {
-        tid: 1,
+        thread: (Some(0), 1),
         event: Event::Preemption,
         octave: 10,
         shortest_ns: length_ns,
@@ -238,6 +239,7 @@ fn an_absence_shorter_than_the_measured_ones_has_no_lower_bound_whatever_came_be
         preempted: 1,
         pinned: 0,
         brief: false,
+        rooms: Rooms::default(),
         cost: None,
     };
     let source = Source::Table(CostTable::parse(TABLE).unwrap());
@@ -247,4 +249,89 @@ fn an_absence_shorter_than_the_measured_ones_has_no_lower_bound_whatever_came_be
     let mut cost = |length_ns| pricing.cost(&one(length_ns)).unwrap();
     let costs = [1_500, 1_499, 1_500].map(&mut cost);
     assert_eq!(costs, [Ok(between(10.0, 10.0)), Ok(between(0.0, 10.0)), Ok(between(10.0, 10.0))]);
+}
+
+#[test]
+fn a_refill_ends_with_the_cpu_time_until_the_next_absence() {
+    let platform = platform();
+    let mut recording = recording(&platform);
+    // Of thread 1: 4 us of CPU time until its second absence, 40 until the third, 2 to its end.
+    let at = |out_us: u64, cpu_us: u64| Absence {
+        out_ns: out_us * 1_000,
+        in_ns: (out_us + 100) * 1_000,
+        cpu_ns: Some(cpu_us * 1_000),
+        ..absence(1, 0, 0, 0)
+    };
+    recording.absences = counted(&[at(1_000, 7), at(2_000, 11), at(3_000, 51)]);
+    recording.threads[0].cpu_ns = Some(53_000);
+    // Each costs 10 us where there is room for it.
+    let answer = cost(WssRange::known("64KiB".parse().unwrap()), &recording);
+    let Some(Between { low_us, high_us: Some(high_us) }) = answer.total else { panic!("{answer:?}") };
+    assert!(low_us <= 16.0 && 16.0 <= high_us + 1e-9 && high_us <= 16.0 + 1e-9, "{answer:?}");
+    assert!(low_us > 12.0, "{answer:?}");
+    // A working set without an upper bound of its cost cannot take more than all of it.
+    let beyond = cost(WssRange::known("7.5MiB".parse().unwrap()), &recording);
+    assert!(beyond.total.unwrap().high_us.unwrap() <= 46.0 + 1e-9, "{beyond:?}");
+}
+
+#[test]
+fn what_a_thread_pays_is_never_more_than_its_cpu_time_whatever_its_absences() {
+    let platform = platform();
+    let l2 = neighbour(&platform, Event::L2Migration);
+    let mut seed = 7_u64;
+    let mut drawn = |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % below
+    };
+    for case in 0..300 {
+        let (mut recording, mut all, mut now, mut cpu) = (recording(&platform), Vec::new(), 0, 0);
+        // Some recordings do not know the CPU time at an absence, and time bounds it.
+        let known = case % 3 > 0;
+        for _ in 0..=drawn(60) {
+            let octave = 4 + drawn(16);
+            let ran = drawn(1 << octave);
+            (now, cpu) = (now + ran + drawn(5_000), cpu + ran);
+            let back = now + 1 + drawn(1_000_000);
+            let to = if drawn(2) == 0 { 0 } else { l2 };
+            let (out_ns, cpu_ns) = (now, known.then_some(cpu));
+            all.push(Absence { out_ns, in_ns: back, cpu_ns, ..absence(1, 0, to, 0) });
+            now = back;
+        }
+        recording.absences = counted(&all);
+        recording.first_threads = vec![(0, 0)];
+        let cpu_ns = cpu + drawn(50_000);
+        let thread = &mut recording.threads[0];
+        thread.cpu_ns = Some(cpu_ns);
+        (thread.brief, thread.brief_ns) = (Some(drawn(40)), Some(40_000));
+        for wss in ["64KiB", "100KiB", "256KiB", "7.5MiB"] {
+            let answer = cost(WssRange::known(wss.parse().unwrap()), &recording);
+            let most_us = cpu_ns as f64 / 1e3 + 1e-6;
+            let paid = answer.threads.iter().flatten().find(|it| it.tid == 1).unwrap().cost;
+            let of_class = answer.classes.iter().map(|it| it.cost);
+            for it in of_class.chain([answer.total, paid]).flatten() {
+                assert!(it.low_us <= it.most_us(), "{it:?}");
+                let bound = if it.high_us.is_some() { it.most_us() } else { it.low_us };
+                assert!(bound <= most_us, "case {case}, {wss}: {it:?} of {most_us} us");
+            }
+        }
+    }
+}
+
+#[test]
+fn time_in_which_a_thread_may_not_run_is_no_neighbours() {
+    let mut recording = recording(&platform());
+    let barred = |ns| Some(Bars::new(ns));
+    recording.facts.others = Some(vec![Held { name: "make".to_owned(), held_ns: 20 }]);
+    recording.facts.idle_ns = Some(0);
+    for (at, bars) in [[30, 5, 0, 0, 7], [10, 0, 2, 1_000, 0]].into_iter().enumerate() {
+        recording.threads[at].waited_ns = Some(50);
+        recording.threads[at].barred = barred(bars);
+    }
+    let waits = uncosted(&recording, &platform()).waits;
+    let bars = waits.barred.unwrap();
+    assert_eq!((waits.waited_ns, bars.waiting_ns(), waits.unknown_ns), (Some(100), 47, Some(33)));
+    let longest = [(Bar::Frozen, 1_000), (Bar::Quota, 40), (Bar::Stopped, 7), (Bar::Budget, 5), (Bar::Realtime, 2)];
+    assert_eq!(bars.longest_first(), longest);
+    recording.threads[0].barred = None;
+    assert_eq!(uncosted(&recording, &platform()).waits.barred, None, "it is unknown of one");
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 
 use super::{Between, ThreadCost};
-use crate::samples::{ObservedThread, Recording};
+use crate::samples::{Bars, ObservedThread, Recording};
 
 /// The waiting of a run's threads for CPUs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -21,6 +21,8 @@ pub struct Waits {
     pub occupants: Vec<Occupant>,
     /// The part of the waiting in which the CPU was idle and had to wake up, in nanoseconds; None if unknown.
     pub idle_ns: Option<u64>,
+    /// The time that threads were not allowed to run, by cause; of some causes it is no waiting. None if unknown.
+    pub barred: Option<Bars>,
     /// The part in which it is not known who had the CPU, in nanoseconds; None where nothing is known of it.
     pub unknown_ns: Option<u64>,
 }
@@ -63,7 +65,14 @@ impl Waits {
         let waited_ns = known(threads.iter().map(|it| it.waited_ns));
         let occupants = occupants(recording);
         let booked: u64 = occupants.iter().filter_map(|it| it.held_ns).sum();
-        let booked = facts.others.is_some().then_some(booked + facts.idle_ns.unwrap_or(0));
+        let barred: Option<Bars> = threads
+            .iter()
+            .map(|it| it.barred)
+            .try_fold(Bars::default(), |sum, it| Some(sum.and(it?)))
+            .filter(|_| !threads.is_empty());
+        let throttled = barred.map_or(0, |it| it.waiting_ns());
+        let booked = booked + facts.idle_ns.unwrap_or(0) + throttled;
+        let booked = facts.others.is_some().then_some(booked);
         let unknown = |threads: &[ObservedThread]| {
             threads.iter().filter(|it| it.waited_ns.is_none()).count() as u64
         };
@@ -73,6 +82,7 @@ impl Waits {
             unknown_threads: recording.known_threads().map(unknown),
             occupants,
             idle_ns: facts.idle_ns,
+            barred,
             unknown_ns: waited_ns.zip(booked).map(|(all, booked)| all.saturating_sub(booked)),
         }
     }

@@ -17,6 +17,7 @@ pub(in crate::report) fn recording() -> Recording {
         preempted: true,
         pinned: false,
         ran_ns: 1_000,
+        cpu_ns: None,
         by: Some((9, "make".to_owned())),
     };
     let thread =

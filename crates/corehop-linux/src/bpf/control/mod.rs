@@ -3,7 +3,7 @@
 //! their length, target and preempter (Bastoni, Brandenburg and Anderson, OSPERT 2010, section 3.3).
 //!
 //! A program on `sched_switch` and one on `sched_migrate_task` write into the *slot* of a
-//! registered thread, 256 bytes that the thread reads with loads. The counts are the kernel's own:
+//! registered thread, 320 bytes that the thread reads with loads. The counts are the kernel's own:
 //! preemptions are `nivcsw`, voluntary switches `nvcsw`, migrations `se.nr_migrations`, in which are
 //! moves at wake-up, and several in one absence, that a switch alone does not show.
 //!
@@ -32,17 +32,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use corehop_core::samples::Bar;
+use corehop_core::units::Cpu;
+
 use super::object::{Object, Ring, Table};
 use super::{BpfError, Btf, ProgramInfo, Shown, configured_cpus, kernel_types};
 use word::{
-    AWAY, COMMON_LOST, COMMON_NEXT, COMMON_PLACES, COMMON_UNFOLLOWED, CPU_IDLE, CPU_WORDS, ENDED,
+    AWAY, COMMON_LOST, COMMON_NEXT, COMMON_PLACES, COMMON_UNFOLLOWED, CPU_IDLE, CPU_RAN, CPU_WORDS,
+    ENDED,
     NOT_YET, PINNED, PLACES, PREEMPTED, SLOT_WORDS, UNSEEN, Word,
 };
 
 /// The programs, `bpf/control.bpf.c`.
 pub(super) const OBJECT: &[u8] = aya::include_bytes_aligned!("../../../bpf/control.bpf.o");
 
-/// Slots for the threads of a program: 4 MiB.
+/// Slots for the threads of a program: 5 MiB.
 const MOST_SLOTS: u32 = 16_000;
 
 const FEW_SLOTS: u32 = 1_000;
@@ -126,6 +130,8 @@ pub struct Counts {
     pub first: Times,
     /// The time it had a CPU that other followed threads waited for, for each of them.
     pub held_ns: u64,
+    /// The time that it was not allowed to run, by cause, in the order of [`Bar::ALL`].
+    pub barred_ns: [u64; Bar::ALL.len()],
     /// Whether it has ended.
     pub has_ended: bool,
     /// Whether the last absence was a preemption.
@@ -163,6 +169,7 @@ impl Counts {
             waited_ns: word(Word::WaitedNs).saturating_sub(word(Word::FirstWaitedNs)),
             first: Times { cpu_ns: word(Word::FirstCpuNs), waited_ns: word(Word::FirstWaitedNs) },
             held_ns: word(Word::HeldNs),
+            barred_ns: std::array::from_fn(|at| words[Word::BarredByQuota as usize + at]),
             has_ended: word(Word::Ended) != 0,
             was_preempted: word(Word::How) & PREEMPTED != 0,
             is_away: word(Word::How) & AWAY != 0,
@@ -193,6 +200,8 @@ pub struct Absence {
     pub pinned: bool,
     /// Its running time before it left; 0 where that was not seen.
     pub ran_ns: u64,
+    /// Its CPU time until it left, since it was registered.
+    pub cpu_ns: u64,
     /// The preempting thread.
     pub by: u32,
     /// That thread's name, padded with zeros.
@@ -201,7 +210,7 @@ pub struct Absence {
 
 impl Absence {
     fn of(words: &[u64]) -> Option<Self> {
-        let &[thread, out_ns, in_ns, cpus, how, by_name, by_name_end, ran_ns] = words else {
+        let &[thread, out_ns, in_ns, cpus, how, by_name, by_name_end, ran_ns, cpu_ns] = words else {
             return None;
         };
         Some(Self {
@@ -215,6 +224,7 @@ impl Absence {
             pinned: how & PINNED != 0,
             seen: how & UNSEEN == 0,
             ran_ns,
+            cpu_ns,
             by: (how >> 32) as u32,
             by_name: name(by_name, by_name_end),
         })
@@ -428,6 +438,12 @@ impl ControlPages {
         cpus.map(|word| self.cpus.words::<1>(word)[0]).sum()
     }
 
+    /// The time that followed threads had each CPU, where they had any.
+    pub fn ran(&self) -> Vec<(Cpu, u64)> {
+        let on = |cpu: usize| (Cpu(cpu as u32), self.cpus.words::<1>(cpu * CPU_WORDS + CPU_RAN)[0]);
+        (0..self.cpus.len() / CPU_WORDS).map(on).filter(|&(_, ns)| ns > 0).collect()
+    }
+
     /// Absences that found no room in the ring.
     pub fn lost(&self) -> u64 {
         let [lost] = self.common.words(COMMON_LOST);
@@ -536,10 +552,11 @@ mod tests {
     fn a_slot_holds_its_words_and_a_record_its_parts() {
         const { assert!(Word::COUNT <= SLOT_WORDS) };
         let words =
-            [7 | 5 << 32, 10, 30, 1 << 32, 5 | 9 << 32, u64::from_ne_bytes(*b"make\0\0\0\0"), 0, 4];
+            [7 | 5 << 32, 10, 30, 1 << 32, 5 | 9 << 32, u64::from_ne_bytes(*b"make\0\0\0\0"), 0, 4, 6];
         let absence = Absence::of(&words).unwrap();
         assert_eq!((absence.tid, absence.pid, absence.by), (7, 5, 9));
         assert_eq!((absence.out_cpu, absence.in_cpu, absence.ran_ns), (0, 1, 4));
+        assert_eq!(absence.cpu_ns, 6);
         assert!(absence.preempted && !absence.pinned && absence.by_name.starts_with(b"make\0"));
     }
 }

@@ -55,10 +55,21 @@ pub(super) enum Word {
     FirstWaitedNs,
     /// Whether it has ended.
     Ended,
+    /// The time that each bar kept it off its CPU, in the order of [`Bar`](corehop_core::samples::Bar).
+    BarredByQuota,
+    BarredByBudget,
+    BarredByRealtime,
+    BarredByFreezer,
+    BarredByStop,
+    /// The bar that it left its CPU behind, and when that one is lifted.
+    Bar,
+    BarUntil,
+    /// The time that its group was throttled on the CPU that it left, until then.
+    QuotaNs,
 }
 
 impl Word {
-    pub(super) const COUNT: usize = Self::Ended as usize + 1;
+    pub(super) const COUNT: usize = Self::QuotaNs as usize + 1;
 }
 
 /// It was taken off its CPU (otherwise it blocked).
@@ -73,7 +84,7 @@ pub(super) const UNSEEN: u64 = 16;
 pub(super) const NOT_YET: u64 = u64::MAX;
 
 /// From one slot to the next.
-pub(super) const SLOT_WORDS: usize = 32;
+pub(super) const SLOT_WORDS: usize = 40;
 /// Words of what is common to all slots.
 pub(super) const COMMON_LOST: usize = 0;
 pub(super) const COMMON_UNFOLLOWED: usize = 1;
@@ -85,6 +96,8 @@ pub(super) const PLACES: usize = 1 << 15;
 pub(super) const ENDED: u32 = u32::MAX;
 
 /// From one CPU to the next.
-pub(super) const CPU_WORDS: usize = 4 + 4 * 64;
+pub(super) const CPU_WORDS: usize = 8 + 4 * 64;
 /// The time that registered threads waited for a CPU while it was idle.
 pub(super) const CPU_IDLE: usize = 1;
+/// The time that registered threads had a CPU.
+pub(super) const CPU_RAN: usize = 6;

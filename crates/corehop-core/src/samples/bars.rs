@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What keeps a thread off its CPU that could run, and is not another thread.
+
+use serde::{Deserialize, Serialize};
+
+use crate::words::words;
+
+words! {
+    /// A reason for which the kernel does not let a thread run that could.
+    Bar, "a reason for which a thread may not run" {
+        /// The CPU time that its control group, or one above, may use in a period is used up.
+        Quota = "quota",
+        /// Its budget of SCHED_DEADLINE is used up, or given up for this period.
+        Budget = "deadline_budget",
+        /// Real-time threads, or those of its control group, have used their share of the CPU.
+        Realtime = "realtime_limit",
+        /// Its control group is frozen.
+        Frozen = "frozen",
+        /// A signal or a debugger has stopped it.
+        Stopped = "stopped",
+    }
+}
+
+impl Bar {
+    /// Whether the kernel counts the time as waiting for a CPU: the others are no waiting.
+    pub const fn is_waiting(self) -> bool {
+        matches!(self, Self::Quota | Self::Budget | Self::Realtime)
+    }
+}
+
+/// The time that each [`Bar`] kept a thread, or several, off their CPUs, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Bars([u64; Bar::ALL.len()]);
+
+impl Bars {
+    /// Of these times, in the order of [`Bar::ALL`].
+    pub const fn new(ns: [u64; Bar::ALL.len()]) -> Self {
+        Self(ns)
+    }
+
+    /// The time of one.
+    pub const fn of(&self, bar: Bar) -> u64 {
+        self.0[bar as usize]
+    }
+
+    /// Those with a time, the longest first.
+    pub fn longest_first(&self) -> Vec<(Bar, u64)> {
+        let all = Bar::ALL.iter().map(|&bar| (bar, self.of(bar)));
+        let mut all: Vec<(Bar, u64)> = all.filter(|&(_, ns)| ns > 0).collect();
+        all.sort_by_key(|&(_, ns)| std::cmp::Reverse(ns));
+        all
+    }
+
+    /// The part of the waiting.
+    pub fn waiting_ns(&self) -> u64 {
+        Bar::ALL.iter().filter(|bar| bar.is_waiting()).map(|&bar| self.of(bar)).sum()
+    }
+
+    /// Both, summed up.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self(std::array::from_fn(|at| self.0[at] + other.0[at]))
+    }
+}

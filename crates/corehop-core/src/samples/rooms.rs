@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The room for refills of caches: after an absence, a thread refills its cache within the CPU time that it has until
+//! its next absence.
+
+use std::collections::BTreeMap;
+
+/// Rooms after absences, by the power of two of their length in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rooms(BTreeMap<u32, Alike>);
+
+/// Rooms of one power of two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Alike {
+    times: u64,
+    sum_ns: u64,
+    /// Whether the lengths are CPU times; otherwise they are upper bounds.
+    exact: bool,
+}
+
+impl Rooms {
+    /// Takes a room of this length: a CPU time, or an upper bound of it.
+    pub fn take(&mut self, ns: u64, exact: bool) {
+        let octave = ns.max(1).ilog2();
+        let alike = self.0.entry(octave).or_insert(Alike { times: 0, sum_ns: 0, exact: true });
+        alike.times += 1;
+        alike.sum_ns = alike.sum_ns.saturating_add(ns);
+        alike.exact &= exact;
+    }
+
+    /// The number of rooms.
+    pub fn times(&self) -> u64 {
+        self.0.values().map(|it| it.times).sum()
+    }
+
+    /// The number of powers of two.
+    pub fn kinds(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Their lengths, summed up, in nanoseconds.
+    pub fn sum_ns(&self) -> f64 {
+        self.0.values().map(|it| it.sum_ns as f64).sum()
+    }
+
+    /// An upper bound of what fits into the rooms of refills that take at most `each_ns`: the sum of the smaller of the
+    /// two. That is a concave function of the rooms, so that equal ones give the most (Jensen).
+    pub fn most_ns(&self, each_ns: f64) -> f64 {
+        let of = |it: &Alike| (it.times as f64 * each_ns).min(it.sum_ns as f64);
+        self.0.values().map(of).sum()
+    }
+
+    /// A lower bound of what refills take that need at least `each_ns`: rooms of which the sum is known give the least
+    /// where all lie at the ends of their power of two. Rooms that are upper bounds give none.
+    pub fn least_ns(&self, each_ns: f64) -> f64 {
+        let of = |(&octave, it): (&u32, &Alike)| {
+            let n = it.times as f64;
+            let (low, high) = if octave == 0 { (0.0, 2.0) } else { ends(octave) };
+            let above = (it.sum_ns as f64 - n * low) / (high - low);
+            let known = if it.exact { (n - above) * each_ns.min(low) + above * each_ns.min(high) } else { 0.0 };
+            known.min(n * each_ns)
+        };
+        self.0.iter().map(of).sum()
+    }
+}
+
+/// The smallest number of a power of two, and that of the next.
+fn ends(octave: u32) -> (f64, f64) {
+    let low = 2.0_f64.powi(octave as i32);
+    (low, 2.0 * low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bounds_hold_what_fits_into_the_rooms_and_are_exact_where_all_or_none_is_full() {
+        let rooms = [700, 900, 40_000, 41_000, 3, 0, 1_000_000];
+        let mut all = Rooms::default();
+        rooms.iter().for_each(|&ns| all.take(ns, true));
+        for each in [-5.0_f64, 0.0, 1.0, 650.0, 800.0, 30_000.0, 40_500.0, 1e9] {
+            let fits: f64 = rooms.iter().map(|&ns| each.min(ns as f64)).sum();
+            let (least, most) = (all.least_ns(each), all.most_ns(each));
+            assert!(least <= fits + 1e-6 && fits <= most + 1e-6, "{each}: {least} {fits} {most}");
+            assert!(most <= all.sum_ns() && least > 0.6 * fits - 40.0, "{each}: {least} {fits}");
+        }
+        assert!((all.least_ns(1e9) - all.sum_ns()).abs() < 1e-6);
+        assert_eq!((all.times(), all.sum_ns()), (7, 1_082_603.0));
+    }
+
+    #[test]
+    fn of_rooms_that_are_upper_bounds_nothing_is_sure() {
+        let mut rooms = Rooms::default();
+        rooms.take(1_000, false);
+        assert_eq!((rooms.least_ns(500.0), rooms.most_ns(500.0)), (0.0, 500.0));
+        assert_eq!(rooms.least_ns(-1.0), -1.0);
+    }
+}
