@@ -87,7 +87,7 @@ impl Summary {
 
     /// One statistic a line, in the columns of the printed tables: `corehop report --table csv`.
     fn csv(&self) -> PyResult<String> {
-        Ok(table::csv(&table::joinable(self.delays()?).chosen))
+        Ok(table::csv(&table::joinable(self.delays()?)))
     }
 
     /// Aligned, for a terminal of `width` columns: `corehop report --table text`.

@@ -110,5 +110,5 @@ fn a_control_that_two_groups_share_is_sampled_once() {
     }
     // As often as the group that wants most.
     let [none] = at(&experiment, 16).try_into().unwrap();
-    assert_eq!(none.3, 200);
+    assert_eq!(none.3, 240);
 }

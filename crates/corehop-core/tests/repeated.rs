@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The judge of whether the next run lands, on two measured runs and on the same with planted defects.
+#![expect(clippy::print_stdout, reason = "figures are printed")]
 
 use std::fs::File;
 use std::path::Path;
 
 use corehop_core::campaign::defects::{Planted, Run, defects};
 use corehop_core::campaign::landing::{Landings, landings, lands, together};
+use corehop_core::model::cpmd::{Cost, Fit, Model, Question, SeriesKey, Statistic};
 use corehop_core::model::estimator::Estimator;
-use corehop_core::model::summary::summarize;
+use corehop_core::model::summary::{CellSummary, summarize};
 use corehop_core::samples::Reader;
+use corehop_core::units::{Bytes, Nanos};
 
 /// Two runs, one after the other, of which the first saw its CPUs at two distances.
 fn measured() -> [Run; 2] {
@@ -51,4 +54,52 @@ fn every_planted_defect_of_a_measured_run_is_named() {
 fn samples_taken_for_replicates_land_less_often_than_they_say() {
     let spoiled = measured().map(|run| Planted::SamplesForReplicates.into(&run));
     assert!(!lands(&landed(&spoiled), spoiled.len()), "{:?}", landed(&spoiled));
+}
+
+/// The answer of a model of the first run to a cell of the second.
+fn predicted(model: &Model, of: &CellSummary, statistic: Statistic) -> Option<Cost> {
+    let mut only = SeriesKey::of(&of.cell).fields();
+    only.retain(|(name, _)| name != "event" && name != "load");
+    let length_us = of.length_us.map_or(0.0, |length| length.estimate);
+    let length = Some(Nanos::new((1e3 * length_us) as u64)).filter(|it| it.get() > 0);
+    let (event, load) = (of.cell.event, of.cell.load.to_string());
+    let wss = Bytes::new(of.cell.wss_bytes);
+    let asked = Question { event, load, wss, length, statistic, method: None, only };
+    Some(model.predict(&asked).ok()?.cost)
+}
+
+#[test]
+fn a_model_of_one_run_holds_as_many_medians_of_the_next_as_the_samples_themselves() {
+    for [first, next] in [measured(), {
+        let [a, b] = measured();
+        [b, a]
+    }] {
+        let mut fit = Fit::new(Estimator::Difference);
+        fit.take(&first.samples);
+        let model = fit.finish();
+        let own = summarize(&first.samples, Estimator::Difference);
+        let (mut cells, mut by_model, mut by_samples) = (0, 0, 0);
+        for of in summarize(&next.samples, Estimator::Difference) {
+            let fixed = !of.cell.preemption_length.starts_with("uniform");
+            let same = own.iter().find(|it| it.cell == of.cell).and_then(|it| it.delay.as_ref());
+            let (Some(seen), Some(same), true) = (&of.delay, same, fixed) else { continue };
+            let Some((low, high)) = same.median().low.zip(same.median().high) else { continue };
+            let median = seen.median().estimate;
+            let answer = predicted(&model, &of, Statistic::Median).unwrap();
+            let ends = answer.low_us.unwrap()..=answer.high_us.unwrap();
+            cells += 1;
+            by_samples += usize::from((low..=high).contains(&median));
+            by_model += usize::from(ends.contains(&median));
+            // By default `predict` gives means: these are of the samples, too.
+            let mean = predicted(&model, &of, Statistic::Mean).unwrap();
+            let own = same.moments.mean;
+            assert!(mean.low_us.is_none_or(|low| low <= own), "{:?}", of.cell);
+            assert!(mean.high_us.is_none_or(|high| own <= high), "{:?}", of.cell);
+        }
+        assert!(cells > 40, "{cells}");
+        println!(
+            "of {cells} medians of the next run: {by_samples} by samples, {by_model} by model"
+        );
+        assert!(20 * by_model + cells >= 20 * by_samples, "{by_model} {by_samples} of {cells}");
+    }
 }

@@ -190,19 +190,39 @@ fn tasks_are_charged_what_a_model_says_of_their_working_sets() {
     let ask = |test: &str, costs: &Path, more: &[&str]| {
         answer(&[&["check", text(&set), "--test", test, "--costs", text(costs)], more].concat())
     };
+    let max = ["--statistic", "max"];
     let charged =
-        |test: &str, costs: &Path| ask(test, costs, &[])["delays_us"][0].as_u64().unwrap();
+        |test: &str, costs: &Path| ask(test, costs, &max)["delays_us"][0].as_u64().unwrap();
     // Partitioned jobs are preempted, global ones migrate too; from samples as from their model.
     assert_eq!(charged("p-edf-ffd", &model), largest("preemption"));
     let dearest = ["preemption", "l3_migration", "memory_migration"].map(largest);
     assert_eq!(charged("gfb", &model), dearest.into_iter().max().unwrap());
     assert_eq!(charged("gfb", &file), charged("gfb", &model));
     assert_eq!(charged("g-np-edf", &model), 0);
-    // The largest that was seen bounds nothing, and the answer says so; a median without an interval makes no yes.
-    let seen = ask("gfb", &model, &[]);
-    assert_eq!(seen["schedulable"], true);
-    let assumed = seen["assumptions"].as_array().unwrap();
-    assert!(assumed.iter().any(|it| it.as_str().unwrap().contains("largest that was seen")));
+    // The largest that was seen bounds nothing, and makes a yes only for who accepts that.
+    let seen = ask("gfb", &model, &max);
+    assert_eq!(seen["schedulable"], "unknown", "{seen}");
+    let why = seen["why"].as_str().unwrap();
+    assert!(why.starts_with("yes, if no event costs more than the largest of 24 seen"), "{why}");
+    let assumes = |answer: &Value, words: &str| {
+        assert_eq!(answer["schedulable"], true, "{answer}");
+        let mut assumed = answer["assumptions"].as_array().unwrap().iter();
+        assert!(assumed.any(|it| it.as_str().unwrap().contains(words)), "{answer}");
+    };
+    let accepted = [&max[..], &["--accept-largest"]].concat();
+    assumes(&ask("gfb", &model, &accepted), "largest that was seen");
+    // By default it is the highest quantile that the samples bound; a table of them says the same.
+    assumes(&ask("gfb", &model, &[]), "the median of at least 24 samples");
+    let table = folder.path().join("costs.csv");
+    let csv = corehop(&["report", text(&file), "--table", "csv"]).stdout;
+    std::fs::write(&table, csv).unwrap();
+    assumes(&ask("gfb", &table, &[]), "the median of at least 24 samples");
+    assert_eq!(ask("gfb", &table, &max)["schedulable"], "unknown");
+    // Too few samples for a statistic make no yes, and are no fault of the set's.
+    let few = ask("gfb", &model, &["--statistic", "p99"]);
+    assert_eq!(few["schedulable"], "unknown", "{few}");
+    assert!(few["why"].as_str().unwrap().contains("enough samples for p99"), "{few}");
+    // A median without an interval makes no yes.
     let mut known: Value = serde_json::from_str(&std::fs::read_to_string(&model).unwrap()).unwrap();
     forget_intervals(&mut known);
     let unsure = folder.path().join("unsure.json");

@@ -19,11 +19,11 @@ mod prices;
 use serde::Serialize;
 
 use super::simulated::Saving;
+pub use crate::model::company::Company;
 use crate::model::cpmd::{Cost, Model, NoAnswer};
 use crate::units::{Bytes, Nanos};
 use crate::workload::Event;
 use asking::Asking;
-pub use company::Company;
 pub use preference::Preference;
 
 /// The options of the advice.

@@ -41,6 +41,7 @@ pub mod balance;
 pub mod saturation;
 pub mod scatter;
 pub mod control;
+pub mod company;
 pub mod headline;
 pub mod cpmd;
 pub mod costs;

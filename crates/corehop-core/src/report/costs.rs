@@ -158,8 +158,9 @@ fn because(it: &Prediction) -> String {
     };
     let n = it.n.map(|n| format!(", n = {n}")).unwrap_or_default();
     let of = it.replicates.map(|of| format!(" in {of} replicates")).unwrap_or_default();
-    let pooled = it.measured.map(|its| {
-        format!(" as {} {}", micros(its.estimate_us), interval(its.low_us, its.high_us))
+    let pooled = it.curve.map(|its| {
+        let ends = interval(its.low_us, its.high_us);
+        format!(" (the curve through all sizes: {} {ends})", micros(its.estimate_us))
     });
     let class = it.series.pair_class.as_ref().filter(|_| it.classes > 1);
     let class = class.map(|class| {

@@ -15,6 +15,7 @@ use crate::model::summary::CellSummary;
 use crate::shown;
 use crate::units::Bytes;
 use crate::units::three_digits;
+use crate::workload::{Absence, Event};
 
 /// The columns of the CSV table. A table of corehop and a printed one join on all but the last.
 pub const COLUMNS: &str = "platform,memory_architecture,load,event,preemption_length,write_ratio,statistic,wss_kib,cost_us";
@@ -22,34 +23,55 @@ pub const COLUMNS: &str = "platform,memory_architecture,load,event,preemption_le
 /// The summaries that make up one table of the columns [`COLUMNS`].
 #[derive(Debug, Clone)]
 pub struct Joinable<'a> {
-    /// One summary for every combination of values of the columns.
-    pub chosen: Vec<&'a CellSummary>,
-    /// Those that differ from a chosen one only in what the columns do not tell apart, by what that
-    /// is: `page=thp`, and how many there are.
-    pub left_out: Vec<(String, usize)>,
+    /// For every combination of values of the columns, the cells that have these values: one, or several that
+    /// differ in what the columns do not tell apart.
+    keys: Vec<Key<'a>>,
+    /// The cells that share a key with an earlier one, by their difference: `page=thp`, and how many there are.
+    pub shared: Vec<(String, usize)>,
 }
 
-/// The summaries that make up one table: where several differ only in what the columns of a
-/// printed table do not tell apart (pages, pattern, chains, mover, …), the first one of each.
-///
-/// Summaries are sorted, so that the first is the one in base pages, as a shuffled list, with one
-/// chain.
+/// A combination of values of the columns.
+#[derive(Debug, Clone)]
+struct Key<'a> {
+    event: Event,
+    cells: Vec<&'a CellSummary>,
+}
+
+/// The summaries that make up one table. Cells that differ only in what the columns of a printed table do not tell
+/// apart (pages, pattern, chains, mover, what ran, …) share a key; of each statistic the largest is written, because a
+/// table hands costs on to decisions.
 pub fn joinable(summaries: &[CellSummary]) -> Joinable<'_> {
-    let mut chosen: Vec<&CellSummary> = Vec::new();
-    let mut left_out: Vec<(String, usize)> = Vec::new();
+    let mut keys: Vec<Key<'_>> = Vec::new();
+    let mut shared: Vec<(String, usize)> = Vec::new();
     for summary in summaries {
-        let same = |other: &&&CellSummary| told_apart(&other.cell) == told_apart(&summary.cell);
-        let Some(twin) = chosen.iter().find(same) else {
-            chosen.push(summary);
+        let event = named(&summary.cell, summaries);
+        let same = |other: &&mut Key| {
+            other.event == event && told_apart(&other.cells[0].cell) == told_apart(&summary.cell)
+        };
+        let Some(key) = keys.iter_mut().find(same) else {
+            keys.push(Key { event, cells: vec![summary] });
             continue;
         };
-        let why = differences(&summary.cell, &twin.cell);
-        match left_out.iter_mut().find(|(known, _)| *known == why) {
+        let why = differences(&summary.cell, &key.cells[0].cell);
+        match shared.iter_mut().find(|(known, _)| *known == why) {
             Some((_, count)) => *count += 1,
-            None => left_out.push((why, 1)),
+            None => shared.push((why, 1)),
         }
+        key.cells.push(summary);
     }
-    Joinable { chosen, left_out }
+    Joinable { keys, shared }
+}
+
+/// The event of a cell in a table of costs. An absence in which nothing ran is an `idle_leave` where preemptions in
+/// company were measured beside it; alone, it is what the studies call a preemption of an idle system.
+fn named(cell: &CellKey, summaries: &[CellSummary]) -> Event {
+    let empty = |it: &CellKey| it.event == Event::Preemption && it.preempted_by == Absence::Nothing;
+    let in_company = |it: &CellSummary| {
+        it.cell.event == Event::Preemption
+            && !empty(&it.cell)
+            && (&it.cell.machine, &it.cell.load) == (&cell.machine, &cell.load)
+    };
+    if empty(cell) && summaries.iter().any(in_company) { Event::IdleLeave } else { cell.event }
 }
 
 /// The fields of `cell` that `other` has otherwise: `page=thp and chains=4`.
@@ -91,7 +113,7 @@ pub fn only(summaries: &[CellSummary], wanted: &[String]) -> Result<Vec<CellSumm
 
 /// The properties that the columns tell apart.
 fn told_apart(cell: &CellKey) -> impl PartialEq + '_ {
-    let place = (&cell.machine, cell.memory_architecture, &cell.load, cell.event);
+    let place = (&cell.machine, cell.memory_architecture, &cell.load);
     (place, length(cell), cell.write_ratio.to_bits(), cell.wss_bytes)
 }
 
@@ -100,25 +122,55 @@ fn told_apart(cell: &CellKey) -> impl PartialEq + '_ {
 /// Statistics: `max`, `avg` (with `avg_low` and `avg_high`), `std`, `min`, quantiles `p50`, `p90`, …
 /// (each with `_low` and `_high`, absent where too few samples carry them), and `n` and `n_all`, the
 /// numbers of valid and of all samples, for which `cost_us` is a count.
-pub fn csv(summaries: &[&CellSummary]) -> String {
+pub fn csv(joinable: &Joinable<'_>) -> String {
     let mut table = format!("{COLUMNS}\n");
-    for summary in summaries {
-        let cell = &summary.cell;
+    for key in &joinable.keys {
+        let cell = &key.cells[0].cell;
         let head = [
             field(&cell.machine),
             cell.memory_architecture.to_string(),
             field(&cell.load),
-            cell.event.to_string(),
+            key.event.to_string(),
             field(&length(cell)),
             number(cell.write_ratio),
         ];
-        for (statistic, value) in statistics(summary) {
+        for (statistic, value) in largest(&key.cells) {
             let (head, wss) = (head.join(","), number(cell.wss_kib()));
             // Writing to a string cannot fail.
             let _ = writeln!(table, "{head},{statistic},{wss},{}", number(value));
         }
     }
     table
+}
+
+/// The statistics of cells that share a key: each from the cell in which the statistic is largest, with its interval.
+fn largest(cells: &[&CellSummary]) -> Vec<(String, f64)> {
+    let all: Vec<Vec<(String, f64)>> = cells.iter().map(|cell| statistics(cell)).collect();
+    let value = |of: &[(String, f64)], name: &str| {
+        of.iter().find(|(known, _)| known == name).map(|&(_, value)| value)
+    };
+    let of_family = |name: &str| {
+        let some = all.iter().filter_map(|of| Some((value(of, leader(name))?, of)));
+        let most = some.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, of)| of);
+        most.or(all.first()).and_then(|of| value(of, name))
+    };
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in all.iter().flatten() {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    names.into_iter().filter_map(|name| Some((name.to_owned(), of_family(name)?))).collect()
+}
+
+/// The statistic whose size decides from which of several cells `name` is taken: an interval goes with its estimate, and
+/// the number of samples with the maximum that they bound.
+fn leader(name: &str) -> &str {
+    match name {
+        "std" | "min" => "avg",
+        "n" | "n_all" => "max",
+        _ => name.trim_end_matches("_low").trim_end_matches("_high"),
+    }
 }
 
 /// The distribution of preemption lengths, in the words of the printed tables: nothing for an event without

@@ -35,6 +35,8 @@ pub struct Charged<'a> {
     delay: Delay<'a>,
     /// In nanoseconds.
     overheads: Option<Overheads>,
+    /// The largest delay seen is taken for a bound.
+    largest_bounds: bool,
     /// The delays that were looked up already, by the events that may cause them.
     known: Vec<(Vec<Event>, Delays)>,
 }
@@ -43,10 +45,12 @@ pub struct Charged<'a> {
 #[derive(Debug, Clone, Default)]
 struct Delays {
     us: Vec<Time>,
-    /// Why they bound nothing.
+    /// Why they bound nothing, as a clause after a comma.
     doubt: Option<String>,
     /// The assumptions.
     note: Option<String>,
+    /// The statistic that was charged, with its number of samples.
+    by: Option<String>,
 }
 
 /// The answer of a test.
@@ -62,6 +66,9 @@ pub struct ChargedAnswer {
     pub charged: Option<Vec<[f64; 3]>>,
     /// The assumption of the answer beside those of the test.
     pub note: Option<String>,
+    /// The statistic that was charged for delays, with its number of samples, if that was chosen by the samples: `the p90
+    /// of at least 200 samples`.
+    pub charged_by: Option<String>,
 }
 
 impl<'a> Charged<'a> {
@@ -72,7 +79,13 @@ impl<'a> Charged<'a> {
         delay: Delay<'a>,
         overheads: Option<Overheads>,
     ) -> Self {
-        Self { set, platform, delay, overheads, known: Vec::new() }
+        Self { set, platform, delay, overheads, largest_bounds: false, known: Vec::new() }
+    }
+
+    /// Takes the largest delay seen for a bound, or not.
+    #[must_use]
+    pub fn accepting_largest(self, accepted: bool) -> Self {
+        Self { largest_bounds: accepted, ..self }
     }
 
     /// The answer of a test for the set, charged for its scheduler.
@@ -114,6 +127,7 @@ impl<'a> Charged<'a> {
         };
         self.settle(test, &mut asked.answer, unsure.or(resumed.doubt));
         asked.note = resumed.note;
+        asked.charged_by = resumed.by;
         Ok(asked.placed(system))
     }
 
@@ -130,7 +144,7 @@ impl<'a> Charged<'a> {
             return;
         }
         let why = match answer.verdict {
-            Verdict::Schedulable => doubt.map(|doubt| format!("it accepts, but {doubt}")),
+            Verdict::Schedulable => doubt,
             Verdict::Unschedulable => {
                 let uncharged = test.run(self.set.system()).verdict;
                 let refused = "it refuses the set as charged, and a charge is a bound";
@@ -155,30 +169,11 @@ impl<'a> Charged<'a> {
             Delay::Each(delay) => return Ok((one(*delay), None)),
             Delay::Costs(costs) => costs,
         };
-        let mut pairs = Pairs::default();
-        let mut unsure = None;
-        for &wss in sizes {
-            // That every size is known was asked before.
-            let wss = wss.unwrap_or_default();
-            let measured = match costs.by_preemptor(wss as f64) {
-                Ok(measured) => measured,
-                Err(why) => return Err(format!("{NO_PAIRS} ({why})")),
-            };
-            let mut most = 0;
-            let loss = |(kib, cost): (f64, Cost)| {
-                if cost.high_us.is_none() {
-                    let what = format!("the cost of {wss} KiB by {kib} KiB has no interval");
-                    unsure.get_or_insert(what);
-                }
-                let us = cost.high_us.unwrap_or(cost.us).max(0.0).ceil() as Time;
-                // A larger preemptor takes no less; where it seems so, the smaller one bounds it.
-                most = Time::max(most, us.saturating_mul(unit.0));
-                (kib.floor() as u64, most)
-            };
-            pairs.losses.push(measured.into_iter().map(loss).collect());
-            pairs.sizes.push(wss);
-        }
-        Ok((pairs, unsure))
+        let of = |costs: &dyn Costs| pairs_by(sizes, costs, unit);
+        let ranked = costs.quantiles();
+        let sure = ranked.iter().filter_map(|(_, costs)| of(*costs).ok());
+        let sure = sure.into_iter().find(|(_, unsure)| unsure.is_none());
+        sure.map_or_else(|| of(costs.as_ref()), Ok)
     }
 
     /// The delay of each task where these events may happen.
@@ -193,10 +188,43 @@ impl<'a> Charged<'a> {
         if let Some((_, known)) = self.known.iter().find(|it| it.0 == events) {
             return Ok(known.clone());
         }
-        let found = by_working_set(self.set, events, costs.as_ref())?;
+        let found = by_the_highest(self.set, events, costs.as_ref(), self.largest_bounds)?;
         self.known.push((events.to_vec(), found.clone()));
         Ok(found)
     }
+}
+
+/// The delays by pair in this unit, and why they bound nothing, if they do not; or why there are none.
+fn pairs_by(
+    sizes: &[Option<u64>],
+    costs: &dyn Costs,
+    unit: Unit,
+) -> Result<(Pairs, Option<String>), String> {
+    let mut pairs = Pairs::default();
+    let mut unsure = None;
+    for &wss in sizes {
+        // That every size is known was asked before.
+        let wss = wss.unwrap_or_default();
+        let measured = match costs.by_preemptor(wss as f64) {
+            Ok(measured) => measured,
+            Err(why) => return Err(format!("{NO_PAIRS} ({why})")),
+        };
+        let mut most = 0;
+        let loss = |(kib, cost): (f64, Cost)| {
+            if cost.high_us.is_none() {
+                let what =
+                    format!("it accepts, but the cost of {wss} KiB by {kib} KiB has no interval");
+                unsure.get_or_insert(what);
+            }
+            let us = cost.high_us.unwrap_or(cost.us).max(0.0).ceil() as Time;
+            // A larger preemptor takes no less; where it seems so, the smaller one bounds it.
+            most = Time::max(most, us.saturating_mul(unit.0));
+            (kib.floor() as u64, most)
+        };
+        pairs.losses.push(measured.into_iter().map(loss).collect());
+        pairs.sizes.push(wss);
+    }
+    Ok((pairs, unsure))
 }
 
 impl ChargedAnswer {
@@ -226,7 +254,14 @@ fn one_value(test: &Test, system: System<'_>, bill: &Bill) -> ChargedAnswer {
 fn asked(answer: Answer, tasks: &[Task]) -> ChargedAnswer {
     let off = |(bound, task): (&Time, &Task)| bound.saturating_sub(task.wcet);
     let longest = answer.bounds.as_ref().map(|it| it.iter().zip(tasks).map(off).collect());
-    ChargedAnswer { answer, longest_preemptions: longest, delays: None, charged: None, note: None }
+    ChargedAnswer {
+        answer,
+        longest_preemptions: longest,
+        delays: None,
+        charged: None,
+        note: None,
+        charged_by: None,
+    }
 }
 
 /// The unit of time that a test is asked in: so many to a microsecond.
@@ -278,8 +313,38 @@ impl Unit {
     }
 }
 
+/// The cost of the dearest of `events` to each task's working set, by the highest quantile whose upper end the samples
+/// give for every task; without one, by the largest seen.
+fn by_the_highest(
+    set: &TaskSet,
+    events: &[Event],
+    costs: &dyn Costs,
+    largest_bounds: bool,
+) -> Result<Delays, TaskError> {
+    for (name, costs) in costs.quantiles() {
+        let Ok(found) = by_working_set(set, events, costs, largest_bounds) else { continue };
+        if found.doubt.is_some() {
+            continue;
+        }
+        let sizes = set.wss_kib().iter().flatten();
+        let basis = sizes.map(|&wss| among(events, wss as f64, costs)).reduce(least).flatten();
+        let name = if name == "p50" { "median" } else { name };
+        let by = format!("the {name} of {}", basis.map_or_else(|| "samples".to_owned(), counted));
+        let note = format!(
+            "A delay is the upper end of {by}, the highest quantile that has one here; an event can cost more."
+        );
+        return Ok(Delays { note: Some(note), by: Some(by), ..found });
+    }
+    by_working_set(set, events, costs, largest_bounds)
+}
+
 /// The cost of the dearest of `events` to each task's working set: the upper end where there is an interval.
-fn by_working_set(set: &TaskSet, events: &[Event], costs: &dyn Costs) -> Result<Delays, TaskError> {
+fn by_working_set(
+    set: &TaskSet,
+    events: &[Event],
+    costs: &dyn Costs,
+    largest_bounds: bool,
+) -> Result<Delays, TaskError> {
     let mut found = Delays::default();
     let mut seen = Vec::new();
     for (at, wss) in set.wss_kib().iter().enumerate() {
@@ -291,15 +356,26 @@ fn by_working_set(set: &TaskSet, events: &[Event], costs: &dyn Costs) -> Result<
             let what = "the size of the working set, from which the task's delay follows";
             return Err(wrong("absent".to_owned(), what.to_owned()));
         };
-        let cost = costs
-            .largest(events, wss as f64)
-            .map_err(|why| wrong(wss.to_string(), format!("a size whose cost is known ({why})")))?;
+        let cost = match costs.largest(events, wss as f64) {
+            Ok(cost) => cost,
+            Err(why) if events.iter().any(|&event| costs.too_few(event, wss as f64)) => {
+                found.doubt.get_or_insert(format!("it accepts, but {why}"));
+                found.us.push(0);
+                continue;
+            }
+            Err(why) => {
+                let expected = format!("a size whose cost is known ({why})");
+                return Err(wrong(wss.to_string(), expected));
+            }
+        };
         match (cost.low_us, cost.high_us) {
             (_, Some(_)) => {}
             (Some(_), None) => seen.push(among(events, wss as f64, costs)),
             (None, None) => {
                 let more = "more replicates give it one, and --statistic max the largest seen";
-                let what = format!("the cost of {wss} KiB (task {at}) has no interval: {more}");
+                let what = format!(
+                    "it accepts, but the cost of {wss} KiB (task {at}) has no interval: {more}"
+                );
                 found.doubt.get_or_insert(what);
             }
         }
@@ -309,8 +385,27 @@ fn by_working_set(set: &TaskSet, events: &[Event], costs: &dyn Costs) -> Result<
         }
         found.us.push(cost.high_us.unwrap_or(cost.us).max(0.0).ceil() as Time);
     }
-    found.note = seen.into_iter().reduce(least).map(largest_seen);
+    let seen = seen.into_iter().reduce(least);
+    if let (Some(seen), false) = (seen, largest_bounds) {
+        found.doubt.get_or_insert(if_no_more_than(seen));
+    }
+    found.note = seen.map(largest_seen);
     Ok(found)
+}
+
+/// The condition of a yes that rests on the largest delay seen.
+fn if_no_more_than(among: Option<Basis>) -> String {
+    let among = among.map_or_else(|| "samples".to_owned(), |it| it.samples.to_string());
+    format!(
+        "yes, if no event costs more than the largest of {among} seen, which nothing bounds from above; \
+         --accept-largest takes that for a bound, and more samples give a quantile"
+    )
+}
+
+/// `at least 200 samples in 20 replicates`.
+fn counted(basis: Basis) -> String {
+    let replicates = basis.replicates.map(|count| format!(" in {count} replicates"));
+    format!("at least {} samples{}", basis.samples, replicates.unwrap_or_default())
 }
 
 /// The cells, at the least, among which the largest cost at a size was found.
@@ -419,8 +514,13 @@ mod tests {
         // An interval of no width charges what it says.
         assert_eq!(ask(Same(0.0, Some(0.0), Some(0.0))).answer.verdict, Verdict::Schedulable);
         let largest = ask(Same(5.0, Some(5.0), None));
-        assert_eq!(largest.answer.verdict, Verdict::Schedulable);
+        assert_eq!(largest.answer.verdict, Verdict::Unknown);
+        assert!(largest.answer.why.unwrap().starts_with("yes, if no event costs more than"));
         assert_eq!((largest.delays.unwrap(), largest.note), (vec![5, 0], Some(largest_seen(None))));
+        let delay = Delay::Costs(Box::new(Same(5.0, Some(5.0), None)));
+        let accepted = Charged::new(&set, None, delay, None).accepting_largest(true);
+        let accepted = { accepted }.ask(test("qpa").unwrap()).unwrap();
+        assert_eq!(accepted.answer.verdict, Verdict::Schedulable);
         let unsure = ask(Same(5.0, None, None)).answer;
         assert_eq!(unsure.verdict, Verdict::Unknown);
         assert!(unsure.why.unwrap().contains("64 KiB (task 0) has no interval"));

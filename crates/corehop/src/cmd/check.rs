@@ -44,6 +44,11 @@ pub(crate) struct Args {
     delay: Option<Nanos>,
     #[command(flatten)]
     costs: CostArgs,
+    /// Take the largest cost seen for a bound. Without this option a yes that rests on the largest of n samples is
+    /// conditional, and the exit code is 1. (The default statistic is the highest quantile whose upper end the samples
+    /// give for every task; without such a quantile, it is the largest cost.)
+    #[arg(long, requires = "costs")]
+    accept_largest: bool,
     /// Charge the overheads of the operating system by the number of tasks: a file of `measure overheads`, or
     /// SchedCAT's table (TASK-COUNT, SCHEDULE, CXS, TICK, RELEASE, RELEASE-LATENCY, IPI-LATENCY). Each job pays for the preemption that it causes,
     /// and for the interrupts of its own CPU or cluster. For fixed priorities (p-fp-rta, p-fp-ffd) interrupts
@@ -78,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let set = input::task_set(&args.file)?;
     let source = args.costs.source()?;
     let costs =
-        source.as_ref().map(|source| source.selected(&args.costs.selection())).transpose()?;
+        source.as_ref().map(|source| source.for_a_verdict(&args.costs.selection())).transpose()?;
     let delay = match (args.delay, costs) {
         // Rounded up: a delay is never understated.
         (Some(delay), _) => Delay::Each(delay.get().div_ceil(1_000)),
@@ -86,7 +91,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         (None, None) => uncharged(&set)?,
     };
     let overheads = overheads(args, &set)?;
-    let mut charged = Charged::new(&set, platform.as_ref(), delay, overheads);
+    let charged = Charged::new(&set, platform.as_ref(), delay, overheads);
+    let mut charged = charged.accepting_largest(args.accept_largest);
     let mut answers = Vec::new();
     if args.output.is_some() && tests.len() != 1 {
         let what =
@@ -303,7 +309,11 @@ fn one(test: &Test, asked: &ChargedAnswer, set: &TaskSet) -> String {
     let ChargedAnswer { answer, delays, .. } = asked;
     let page = Page::of_stdout();
     let (verdict, paint) = word(answer.verdict);
-    let mut text = format!("{}: {}\n", test.name, page.paint(verdict, paint));
+    let accepted = answer.verdict == Verdict::Schedulable;
+    let by = asked.charged_by.as_ref().filter(|_| accepted);
+    let by = by.map(|by| format!(", if no delay exceeds {by}"));
+    let by = by.unwrap_or_default();
+    let mut text = format!("{}: {}{by}\n", test.name, page.paint(verdict, paint));
     let mut say = |head: &str, what: &str| {
         text.extend(["  ", &format!("{head:<12}"), &page.wrap(what, 14), "\n"]);
     };

@@ -30,7 +30,8 @@ pub(super) struct CostChoice {
     /// The background load of the costs
     #[arg(long, value_name = "LOAD", help_heading = HEADING)]
     load: Option<String>,
-    /// The statistic of the costs; default: the largest cost (of a recording the mean, of a study all)
+    /// The statistic of the costs; default: of `check` the highest quantile whose upper end the samples give, otherwise
+    /// the largest cost (of a recording the mean, of a study all)
     #[arg(long, value_name = "NAME", help_heading = HEADING)]
     statistic: Option<String>,
     /// The preemption length, for a model or samples; default: the longest measured

@@ -177,15 +177,15 @@ fn text(data: &ReportData, whole: bool) -> String {
 }
 
 fn print_csv(summaries: &[CellSummary]) -> Result<(), Failure> {
-    let table::Joinable { chosen, left_out } = table::joinable(summaries);
-    let count: usize = left_out.iter().map(|(_, count)| count).sum();
+    let joinable = table::joinable(summaries);
+    let count: usize = joinable.shared.iter().map(|(_, count)| count).sum();
     if count > 0 {
-        let left_out = left_out.iter().map(|(what, count)| format!("  {count} with {what}\n"));
+        let shared = joinable.shared.iter().map(|(what, count)| format!("  {count} with {what}\n"));
         output::say(&format!(
-            "corehop: {count} cells are left out, which differ from others in what these columns \
-             cannot tell; --only COLUMN=VALUE prints them, --table json has all:\n{}",
-            left_out.collect::<String>()
+            "corehop: {count} cells differ from others only in what these columns cannot tell; of each statistic\n\
+             the largest is printed. --only COLUMN=VALUE chooses, --table json has all:\n{}",
+            shared.collect::<String>()
         ));
     }
-    output::print(&table::csv(&chosen))
+    output::print(&table::csv(&joinable))
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Questions to a model under one load, about absences in one company.
 
-use super::company::stays;
 use super::preference::margin_us;
 use super::{Advice, Choice, Company, Flip, MapCell, Preference, Rule, Wanted};
+use crate::model::company::stays;
 use crate::model::cpmd::{Cost, Model, NoAnswer, Point, Question, Series, SeriesKey, Statistic};
 use crate::units::{Bytes, Nanos};
 use crate::workload::{Absence, Event};
@@ -96,8 +96,8 @@ impl<'a> Asking<'a> {
         let spanned = self.wanted.length.is_some() && it.nearest_length_us.is_none();
         (seen || spanned).then_some(Choice {
             event,
-            cost: it.cost,
-            measured: it.measured,
+            cost: it.curve.unwrap_or(it.cost),
+            measured: it.curve.map(|_| it.cost),
             n: it.n,
             replicates: it.replicates,
             avoid: false,

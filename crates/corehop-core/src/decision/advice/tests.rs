@@ -201,31 +201,42 @@ fn a_constant_whose_interval_holds_zero_or_that_nothing_is_subtracted_from_is_no
     assert!(unlike.constants.is_empty(), "{unlike:?}");
 }
 
-#[test]
-fn where_the_curve_pools_sizes_the_measured_value_stands_beside_it() {
-    let at = |kib, event, us| Of { kib, ..loaded(event, us) };
+/// The rules for preemptions of 64 and 128 KiB that cost 30 and 10 us and spread so much, beside migrations of 12 us.
+fn out_of_order(spread: f64) -> Vec<Rule> {
+    let at = |kib, event, us, spread| Of { kib, spread, ..loaded(event, us) };
     let mut fit = Fit::new(Estimator::Difference);
     let platform = crate::platform::Platform::named("xeon_x5650").unwrap().unwrap();
     fit.machine(&platform, &crate::model::balance::Levels::of(&platform, &[]));
     for cell in [
-        at(64, Event::Preemption, 30.0),
-        at(128, Event::Preemption, 10.0),
-        at(64, Event::L3Migration, 12.0),
-        at(128, Event::L3Migration, 12.0),
+        at(64, Event::Preemption, 30.0, spread),
+        at(128, Event::Preemption, 10.0, spread),
+        at(64, Event::L3Migration, 12.0, 0.1),
+        at(128, Event::L3Migration, 12.0, 0.1),
     ] {
         let of = samples(&cell).into_iter();
         fit.take(&of.map(|it| Sample { machine: "xeon_x5650".into(), ..it }).collect::<Vec<_>>());
     }
-    let advice = advise(&fit.finish(), &wanted()).unwrap();
+    advise(&fit.finish(), &wanted()).unwrap().rules
+}
+
+#[test]
+fn where_the_curve_pools_sizes_the_measured_value_stands_beside_it() {
     let stay = |rule: &Rule| *rule.choices.iter().find(|it| it.event == Event::Preemption).unwrap();
-    for (rule, measured) in advice.rules.iter().zip([30.0, 10.0]) {
+    let rules = out_of_order(45.0);
+    for (rule, measured) in rules.iter().zip([30.0, 10.0]) {
         let stay = stay(rule);
         assert!((stay.cost.estimate_us - 20.0).abs() < 1e-9, "{stay:?}");
         assert!((stay.measured.unwrap().estimate_us - measured).abs() < 1e-9);
     }
-    assert_eq!(advice.rules[0].verdict, Preference::Prefer(Event::L3Migration));
-    // The curve says move, what was measured says stay.
-    assert_eq!(advice.rules[1].verdict, Preference::NotEnoughEvidence);
+    assert_eq!(rules[1].verdict, Preference::NotEnoughEvidence);
+    // Two intervals that are disjoint contradict the curve, and each size is advised on as it was measured.
+    let rules = out_of_order(0.1);
+    for (rule, measured) in rules.iter().zip([30.0, 10.0]) {
+        let stay = stay(rule);
+        assert!((stay.cost.estimate_us - measured).abs() < 1e-9 && stay.measured.is_none());
+    }
+    let verdicts = [rules[0].verdict, rules[1].verdict];
+    assert_eq!(verdicts, [Event::L3Migration, Event::Preemption].map(Preference::Prefer));
 }
 
 #[test]

@@ -63,6 +63,13 @@ impl Costs for ModelCosts<'_> {
         sound(event, read.map_err(|why| NoCost(format!("{event}: {why}")))?.cost)
     }
 
+    fn too_few(&self, event: Event, wss_kib: f64) -> bool {
+        let wss = Bytes::new((wss_kib * 1024.0).ceil() as u64);
+        let asked = Question { event, wss, ..self.asked.clone() };
+        let read = self.series(event).and_then(|series| self.model.reading(series, &asked));
+        matches!(read, Err(NoAnswer::TooFew { .. }))
+    }
+
     fn basis(&self, event: Event, wss_kib: f64) -> Option<Basis> {
         let wss = Bytes::new((wss_kib * 1024.0).ceil() as u64);
         let found = self.model.predict(&Question { event, wss, ..self.asked.clone() }).ok()?;

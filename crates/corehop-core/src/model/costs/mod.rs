@@ -7,6 +7,7 @@
 
 mod fitted;
 mod host;
+mod ranked;
 mod source;
 mod table;
 
@@ -72,6 +73,16 @@ pub trait Costs {
     fn by_preemptor(&self, wss_kib: f64) -> Result<Vec<(f64, Cost)>, NoCost> {
         let what = "they are of preemptors of one size";
         Err(NoCost(format!("costs at {wss_kib} KiB: {what}")))
+    }
+
+    /// The same costs by quantiles, the highest first, each with its name; none if these costs are of one statistic.
+    fn quantiles(&self) -> Vec<(&str, &dyn Costs)> {
+        Vec::new()
+    }
+
+    /// Whether the cost of an event at this size was measured, but with too few samples for the statistic.
+    fn too_few(&self, _: Event, _: f64) -> bool {
+        false
     }
 
     /// The basis of an event's cost at this size, where known.

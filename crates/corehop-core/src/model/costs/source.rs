@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::ranked::{RankedCosts, SampledCosts};
 use super::{CostTable, Costs, ModelCosts};
 use crate::model::cpmd::{Model, Statistic};
 use crate::units::Nanos;
@@ -95,6 +96,51 @@ impl Source {
         };
         let found = self.selections(&exact)?.into_iter().next();
         found.ok_or_else(|| self.unknown(&exact))
+    }
+
+    /// The costs that are meant, for a verdict on deadlines: by the statistic that is named, otherwise by all quantiles
+    /// and the largest seen. A table that says nothing of samples states bounds.
+    ///
+    /// # Errors
+    /// [`SelectError`] where several could be meant, or none is.
+    pub fn for_a_verdict(&self, wanted: &Selection) -> Result<Selected<'_>, SelectError> {
+        let mut all = self.sampled(wanted)?;
+        if wanted.statistic.is_some() {
+            return Ok(all);
+        }
+        let of = |name: &&str| {
+            let statistic = Some((*name).to_owned());
+            let load = Some(all.load.clone());
+            let of = Selection { load, statistic, ..wanted.clone() };
+            Some(((*name).to_owned(), self.sampled(&of).ok()?.costs))
+        };
+        let quantiles: Vec<_> = self.quantiles(&all.load).iter().filter_map(of).collect();
+        if !quantiles.is_empty() {
+            all.costs = Box::new(RankedCosts { quantiles, largest: all.costs });
+        }
+        Ok(all)
+    }
+
+    /// The quantiles that samples can have, the highest first; none for a table that says nothing of samples.
+    fn quantiles(&self, load: &str) -> &'static [&'static str] {
+        match self {
+            Self::Model(_) => &["p99", "p90", "median"],
+            Self::Table(table) if table.select(load, "n").is_some() => {
+                &["p999", "p99", "p90", "p50"]
+            }
+            Self::Table(_) => &[],
+        }
+    }
+
+    /// As [`Source::selected`], with the ends that a table gives its statistics.
+    fn sampled(&self, wanted: &Selection) -> Result<Selected<'_>, SelectError> {
+        let mut selected = self.selected(wanted)?;
+        if let Self::Table(table) = self
+            && let Some(costs) = SampledCosts::of(table, &selected.load, &selected.statistic)
+        {
+            selected.costs = Box::new(costs);
+        }
+        Ok(selected)
     }
 
     /// All that are meant.

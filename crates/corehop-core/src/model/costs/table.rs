@@ -94,7 +94,12 @@ impl CostTable {
         if table.0.is_empty() {
             return Err(CostError::Empty);
         }
-        table.0.values_mut().for_each(CostCurves::settle);
+        for ((_, statistic), costs) in &mut table.0 {
+            match statistic.as_str() {
+                "n" | "n_all" => costs.settle_counts(),
+                _ => costs.settle(),
+            }
+        }
         Ok(table)
     }
 
@@ -178,6 +183,14 @@ impl CostCurves {
             text.push('\n');
         }
         text
+    }
+
+    /// Sizes ascend, and of several numbers of samples at a size the smallest counts.
+    fn settle_counts(&mut self) {
+        for curve in self.0.values_mut() {
+            curve.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+            curve.dedup_by_key(|point| point.0.to_bits());
+        }
     }
 
     /// Sizes ascend, of several costs at a size the largest counts, and a larger set costs no less.

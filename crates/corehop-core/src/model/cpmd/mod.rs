@@ -5,7 +5,8 @@
 //! A model keeps, for every series of cells, what was measured at each size and length, and reads values
 //! off the curve through them: monotone in the length, monotone in the size as long as the working set
 //! stays in one cache. Beside it stand two models that have seen no sample ([`analytic`]). Each says how
-//! far off it was on points it had not seen, and the best one answers.
+//! far off it was on points it had not seen. A measured size and length are answered with the samples; between sizes a
+//! computed model answers only if it does better on the same points.
 
 mod monotone;
 mod point;
@@ -110,7 +111,7 @@ type BySize = BTreeMap<u64, BTreeMap<Drawn, Vec<Seen>>>;
 type Drawn = String;
 
 /// Drawn lengths are cut into so many parts of equal number, if each then has [`FEWEST`] samples.
-const PARTS: usize = 8;
+const PARTS: usize = 4;
 const FEWEST: usize = 20;
 
 impl Fit {
@@ -195,8 +196,9 @@ impl Fit {
             let points = sizes.into_iter().flat_map(of_size).collect();
             let series = Series { key, points };
             let caches = machines.get(&series.key.machine).cloned().unwrap_or_default();
-            let errors = holdout::errors(&series, &caches.sizes, caches.hierarchy.as_ref());
-            FittedSeries { method: holdout::best(&errors), errors, series }
+            let (errors, method) =
+                holdout::errors(&series, &caches.sizes, caches.hierarchy.as_ref());
+            FittedSeries { method, errors, series }
         };
         let mut curves: Vec<FittedSeries> = seen.into_iter().map(curve).collect();
         curves.retain(|curve| !curve.series.points.is_empty());

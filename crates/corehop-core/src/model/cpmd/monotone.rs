@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Monotone regression, and lines between its points.
 
-/// The non-decreasing values nearest to `values` in weighted least squares, by pooling neighbours that
-/// violate the order (Ayer et al., Annals of Mathematical Statistics 26, 1955). Weights are positive.
-pub(super) fn non_decreasing(values: &[f64], weights: &[f64]) -> Vec<f64> {
+use std::ops::Range;
+
+/// The neighbours to pool, as ranges: the weighted mean of each pool gives the non-decreasing values nearest to `values`
+/// in weighted least squares (Ayer et al., Annals of Mathematical Statistics 26, 1955). Weights are positive.
+pub(super) fn pools(values: &[f64], weights: &[f64]) -> Vec<Range<usize>> {
     // Blocks: mean, weight, how many values.
     let mut blocks: Vec<(f64, f64, usize)> = Vec::with_capacity(values.len());
     for (&value, &weight) in values.iter().zip(weights) {
@@ -15,7 +17,11 @@ pub(super) fn non_decreasing(values: &[f64], weights: &[f64]) -> Vec<f64> {
         }
         blocks.push(block);
     }
-    blocks.iter().flat_map(|&(mean, _, count)| std::iter::repeat_n(mean, count)).collect()
+    let ends = blocks.iter().scan(0, |end, &(_, _, count)| {
+        *end += count;
+        Some(*end - count..*end)
+    });
+    ends.collect()
 }
 
 /// The position of a place among ascending ones.
@@ -48,6 +54,16 @@ pub(super) fn among(places: &[f64], place: f64) -> Among {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The weighted means of the pools, one for each value.
+    fn non_decreasing(values: &[f64], weights: &[f64]) -> Vec<f64> {
+        let of = |pool: Range<usize>| {
+            let sum: f64 = pool.clone().map(|at| values[at] * weights[at]).sum();
+            let mean = sum / weights[pool.clone()].iter().sum::<f64>();
+            std::iter::repeat_n(mean, pool.len())
+        };
+        pools(values, weights).into_iter().flat_map(of).collect()
+    }
 
     /// The obvious twin: the min-max formula of isotonic regression.
     fn slow(values: &[f64], weights: &[f64]) -> Vec<f64> {

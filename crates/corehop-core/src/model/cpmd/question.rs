@@ -45,9 +45,9 @@ pub struct Prediction {
     /// The cost.
     #[serde(flatten)]
     pub cost: Cost,
-    /// The measured value there, where the curve pools it with its neighbours to stay monotone.
+    /// The curve's value there, where it pools the measured value with its neighbours to stay monotone.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub measured: Option<Cost>,
+    pub curve: Option<Cost>,
     /// By which method.
     pub method: Method,
     /// The position among the measured sizes; None where it was computed.
@@ -150,11 +150,10 @@ impl Model {
     pub fn predict(&self, asked: &Question) -> Result<Prediction, NoAnswer> {
         let (curve, classes) = self.curve(asked)?;
         let length_us = asked.length.map(|length| length.get() as f64 / 1e3);
-        let method = asked.method.unwrap_or(if asked.statistic == Statistic::Mean {
-            curve.method
-        } else {
-            Method::Fitted
-        });
+        let method = match asked.method {
+            Some(method) => method,
+            None => self.method(curve, asked)?,
+        };
         let errors = curve.errors.iter().find(|errors| errors.method == method).cloned();
         let reading = match method {
             Method::Fitted => Some(self.reading(&curve.series, asked)?),
@@ -162,7 +161,10 @@ impl Model {
         };
         let cost = match &reading {
             Some(reading) => reading.cost,
-            None => self.computed(&curve.series, asked, length_us, method)?,
+            None => {
+                let computed = self.computed(&curve.series, asked, length_us, method)?;
+                errors.as_ref().map_or(computed, |errors| errors.widened(computed))
+            }
         };
         Ok(Prediction {
             series: curve.series.key.clone(),
@@ -170,7 +172,7 @@ impl Model {
             length_us,
             statistic: asked.statistic,
             cost,
-            measured: reading.and_then(|reading| reading.measured),
+            curve: reading.and_then(|reading| reading.curve),
             method,
             place: reading.map(|reading| reading.place),
             n: reading.map(|reading| reading.n),
@@ -179,6 +181,16 @@ impl Model {
             nearest_length_us: reading.and_then(|reading| reading.nearest_length_us),
             errors,
         })
+    }
+
+    /// The method that answers, if none is asked for. At a measured size the samples answer, and beyond the largest
+    /// measured size nothing does.
+    fn method(&self, curve: &FittedSeries, asked: &Question) -> Result<Method, NoAnswer> {
+        let reading = self.reading(&curve.series, asked)?;
+        let measured =
+            reading.place == ValueOrigin::Measured && reading.nearest_length_us.is_none();
+        let samples = measured || asked.statistic != Statistic::Mean;
+        Ok(if samples { Method::Fitted } else { curve.method })
     }
 
     /// The prediction from the measured points of a series, at the size, length and statistic of a question.

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::monotone::{Among, among, non_decreasing};
+use super::monotone::{Among, among, pools};
 use super::point::{Cost, Point, Statistic};
 use crate::model::cell::{CellKey, fields};
 use crate::platform::MemoryArchitecture;
@@ -146,12 +146,12 @@ pub enum ValueOrigin {
 /// A value read off a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reading {
-    /// The value.
+    /// The value: as measured at a size and length that were measured, otherwise off the curve.
     pub cost: Cost,
     /// The position among the measured sizes.
     pub place: ValueOrigin,
-    /// The measured value at the size and length, where neighbours were pooled with it.
-    pub measured: Option<Cost>,
+    /// The curve's value at a measured size and length, where it pools the measured value with its neighbours.
+    pub curve: Option<Cost>,
     /// Samples at the size, or the fewer of those at the two sizes around it.
     pub n: usize,
     /// Their replicates, likewise.
@@ -198,14 +198,19 @@ impl Series {
         let plain = |column: &Column, cost, place| Reading {
             cost,
             place,
-            measured: column.measured.filter(|_| column.pooled && place == ValueOrigin::Measured),
+            curve: None,
             n: column.n,
             replicates: column.replicates,
             nearest_length_us: column.nearest_length_us,
         };
         match among(&sizes, wss_bytes as f64) {
             Among::Beyond => None,
-            Among::At(at) => Some(plain(&columns[at], columns[at].cost, ValueOrigin::Measured)),
+            Among::At(at) => {
+                let column = &columns[at];
+                let cost = column.measured.unwrap_or(column.cost);
+                let curve = Some(column.cost).filter(|curve| *curve != cost);
+                Some(Reading { curve, ..plain(column, cost, ValueOrigin::Measured) })
+            }
             Among::Before => {
                 let first = columns.first()?;
                 let share = wss_bytes as f64 / first.wss_bytes as f64;
@@ -226,8 +231,6 @@ struct Column {
     cost: Cost,
     /// The measured value at this length, if any.
     measured: Option<Cost>,
-    /// Whether neighbours were pooled into the cost.
-    pooled: bool,
     n: usize,
     replicates: Option<usize>,
     nearest_length_us: Option<f64>,
@@ -255,12 +258,13 @@ impl Column {
         let spanned = carrying[0].0.least_length_us <= length && length <= last.most_length_us;
         let apart = |at: usize| (lengths[at] - length).abs();
         let nearest = (0..lengths.len()).min_by(|&a, &b| apart(a).total_cmp(&apart(b)))?;
+        let measured = carrying[nearest].0.saw(length).then_some(carrying[nearest].1);
+        let around = if measured.is_some() { nearest..=nearest } else { around };
         let around = &carrying[around];
         Some(Self {
             wss_bytes: points[0].wss_bytes,
-            cost,
-            measured: carrying[nearest].0.saw(length).then_some(carrying[nearest].1),
-            pooled: costs[nearest] != carrying[nearest].1,
+            cost: if measured.is_some() { costs[nearest] } else { cost },
+            measured,
             n: around.iter().map(|(point, _)| point.n).min().unwrap_or(0),
             replicates: around.iter().filter_map(|(point, _)| point.replicates).min(),
             nearest_length_us: Some(lengths[nearest]).filter(|_| !seen && !spanned),
@@ -281,10 +285,7 @@ fn ordered_within_caches(columns: &[Column], caches: &[u64]) -> Vec<Column> {
         let weights: Vec<f64> = within.iter().map(|column| column.n as f64).collect();
         let costs: Vec<Cost> = within.iter().map(|column| column.cost).collect();
         let costs = Cost::non_decreasing(&costs, &weights);
-        all.extend(within.iter().zip(costs).map(|(column, cost)| {
-            let pooled = column.pooled || cost != column.cost;
-            Column { cost, pooled, ..*column }
-        }));
+        all.extend(within.iter().zip(costs).map(|(column, cost)| Column { cost, ..*column }));
     }
     all
 }
@@ -313,7 +314,7 @@ fn between(below: &Column, above: &Column, share: f64, caches: &[u64]) -> Readin
             estimate_us,
         },
         place: ValueOrigin::Between { below_bytes: below.wss_bytes, above_bytes: above.wss_bytes },
-        measured: None,
+        curve: None,
         n: below.n.min(above.n),
         replicates: below.replicates.zip(above.replicates).map(|(a, b)| a.min(b)),
         nearest_length_us: below.nearest_length_us.or(above.nearest_length_us),
@@ -321,20 +322,43 @@ fn between(below: &Column, above: &Column, share: f64, caches: &[u64]) -> Readin
 }
 
 impl Cost {
-    /// Estimates that do not fall, each with ends that do not either.
+    /// Costs that do not fall: neighbours that violate the order are pooled, and the interval of a pooled value holds
+    /// those of all cells in the pool. Where the intervals of two of these are disjoint, the data contradict the law, and
+    /// the cells stay as they were measured.
     fn non_decreasing(costs: &[Self], weights: &[f64]) -> Vec<Self> {
-        let all = |end: fn(&Self) -> f64| {
-            non_decreasing(&costs.iter().map(end).collect::<Vec<_>>(), weights)
+        let estimates: Vec<f64> = costs.iter().map(|cost| cost.estimate_us).collect();
+        let mut all = Vec::with_capacity(costs.len());
+        for pool in pools(&estimates, weights) {
+            let (members, weights) = (&costs[pool.clone()], &weights[pool]);
+            match members {
+                [one] => all.push(*one),
+                several if Self::contradict(several) => all.extend_from_slice(several),
+                several => {
+                    all.extend(std::iter::repeat_n(Self::pooled(several, weights), several.len()));
+                }
+            }
+        }
+        all
+    }
+
+    /// Whether a cost surely lies below one before it.
+    fn contradict(costs: &[Self]) -> bool {
+        let later = |at: usize| costs[at + 1..].iter().any(|it| it.surely_less(&costs[at]));
+        (0..costs.len()).any(later)
+    }
+
+    /// The weighted mean, and an interval that holds those of all.
+    fn pooled(costs: &[Self], weights: &[f64]) -> Self {
+        let sum: f64 = costs.iter().zip(weights).map(|(cost, by)| cost.estimate_us * by).sum();
+        let end = |end: fn(&Self) -> Option<f64>, farther: fn(f64, f64) -> f64| {
+            let ends: Option<Vec<f64>> = costs.iter().map(end).collect();
+            ends.and_then(|ends| ends.into_iter().reduce(farther))
         };
-        let estimates = all(|cost| cost.estimate_us);
-        let lows = all(|cost| cost.low_us.unwrap_or(cost.estimate_us));
-        let highs = all(|cost| cost.high_us.unwrap_or(cost.estimate_us));
-        let of = |at: usize| Self {
-            estimate_us: estimates[at],
-            low_us: costs[at].low_us.map(|_| lows[at]),
-            high_us: costs[at].high_us.map(|_| highs[at]),
-        };
-        (0..costs.len()).map(of).collect()
+        Self {
+            estimate_us: sum / weights.iter().sum::<f64>(),
+            low_us: end(|cost| cost.low_us, f64::min),
+            high_us: end(|cost| cost.high_us, f64::max),
+        }
     }
 
     /// Part of the way to another.

@@ -79,12 +79,29 @@ fn across_the_size_of_a_cache_the_interval_reaches_up_to_that_size() {
 #[test]
 fn within_a_cache_a_larger_working_set_never_costs_less() {
     // 32 KiB came out below 16 KiB by chance; beyond the last cache costs may fall.
-    let model = fitted(&[(16, 12.0), (32, 8.0), (64, 30.0), (9 << 10, 900.0), (18 << 10, 100.0)]);
-    let at = |kib| model.predict(&asked(kib)).unwrap().cost.estimate_us;
-    assert!(near(at(16), 10.0) && near(at(32), 10.0) && near(at(64), 30.0));
-    assert!(near(at(9 << 10), 900.0) && near(at(18 << 10), 100.0));
-    let curve: Vec<f64> = (16..=64).map(at).collect();
-    assert!(curve.windows(2).all(|pair| pair[0] <= pair[1] + 1e-9), "{curve:?}");
+    let model =
+        fitted(&[(16, 10.002), (32, 10.0), (64, 30.0), (9 << 10, 900.0), (18 << 10, 100.0)]);
+    let at = |kib| model.predict(&asked(kib)).unwrap();
+    let us = |kib| at(kib).cost.estimate_us;
+    // Measured sizes are answered with their samples, and the curve stands beside them.
+    assert!(near(us(16), 10.002) && near(us(32), 10.0) && near(us(64), 30.0));
+    let curve = at(32).curve.unwrap();
+    assert!(near(curve.estimate_us, 10.001));
+    let [low, high] = [16, 32].map(|kib| at(kib).cost);
+    assert!(curve.low_us <= high.low_us && curve.low_us <= low.low_us);
+    assert!(curve.high_us >= low.high_us && curve.high_us >= high.high_us);
+    assert!(near(us(9 << 10), 900.0) && near(us(18 << 10), 100.0));
+    let between: Vec<f64> = (17..=63).filter(|&kib| kib != 32).map(us).collect();
+    assert!(between.windows(2).all(|pair| pair[0] <= pair[1] + 1e-9), "{between:?}");
+}
+
+#[test]
+fn two_disjoint_intervals_that_contradict_the_law_are_both_answered_as_measured() {
+    let model = fitted(&[(16, 19.8), (32, -8.3), (64, 30.0)]);
+    for (kib, us) in [(16, 19.8), (32, -8.3)] {
+        let answer = model.predict(&asked(kib)).unwrap();
+        assert!(near(answer.cost.estimate_us, us) && answer.curve.is_none(), "{answer:?}");
+    }
 }
 
 #[test]
@@ -132,6 +149,34 @@ fn each_method_says_how_far_off_it_was_on_sizes_that_it_had_not_seen() {
     // A kink of the factor two shows as an error.
     let kinked = fitted(&[(4, 10.0), (16, 80.0), (64, 160.0)]);
     assert!(near(kinked.curves[0].errors[0].median, 0.5), "{:?}", kinked.curves[0].errors);
+}
+
+#[test]
+fn a_computed_model_answers_no_measured_size_and_beats_the_curve_only_on_the_same_points() {
+    let platform = Platform::named("xeon_x5650").unwrap().unwrap();
+    let mut fit = Fit::new(Estimator::Difference);
+    fit.machine(&platform, &Levels::of(&platform, &[]));
+    // Costs that no cache explains, on a curve without a kink.
+    for kib in [16, 32, 64, 128] {
+        let like = |it: Sample| Sample {
+            machine: "xeon_x5650".into(),
+            polluter: Some("shuffled 4 MiB write 0.5".into()),
+            ..it
+        };
+        fit.take(&samples(kib, 3.0 * kib as f64, 41).into_iter().map(like).collect::<Vec<_>>());
+    }
+    let model = fit.finish();
+    let mean = |kib| Question { statistic: Statistic::Mean, ..asked(kib) };
+    let answer = model.predict(&mean(128)).unwrap();
+    assert_eq!((answer.method, answer.place), (Method::Fitted, Some(ValueOrigin::Measured)));
+    assert!((answer.cost.estimate_us - 384.0).abs() < 0.1, "{answer:?}");
+    assert_eq!(model.predict(&mean(96)).unwrap().method, Method::Fitted);
+    assert!(model.predict(&mean(129)).is_err());
+    // Its interval is as wide as nine in ten of its errors, so it holds what was measured.
+    let computed = Question { method: Some(Method::Survivors), ..mean(64) };
+    let cost = model.predict(&computed).unwrap().cost;
+    assert!(cost.low_us.is_none_or(|low| low <= 192.0), "{cost:?}");
+    assert!(cost.high_us.is_none_or(|high| high >= 192.0), "{cost:?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! Cells that belong on one set of axes, and what to call them.
 
 use crate::model::cell::CellKey;
+use crate::model::company::Company;
 use crate::model::delay::Delay;
 use crate::model::quantile::Quantile;
 use crate::model::summary::CellSummary;
@@ -75,12 +76,14 @@ impl<'a> Panel<'a> {
         if siblings().any(|other| other.preemption_length != cell.preemption_length) {
             name = format!("{name} {}", cell.preemption_length);
         }
-        if siblings().any(|other| other.preempted_by != cell.preempted_by) {
-            name = format!("{name} by {}", cell.preempted_by);
+        let company = |it: &CellKey| Company { pair_class: None, ..Company::of(it) }.brief();
+        let of_company = self.companies_differ() && costs(cell.event);
+        if of_company {
+            name = format!("{name} ({})", company(cell));
         }
         let same_absence = |other: &&CellKey| {
             let absence = |it: &CellKey| (it.preemption_length.clone(), it.preempted_by);
-            absence(other) == absence(cell)
+            absence(other) == absence(cell) && (!of_company || company(other) == company(cell))
         };
         if siblings().filter(same_absence).any(|other| other.polluter != cell.polluter) {
             name = format!("{name} ({})", cell.polluter.as_deref().unwrap_or("nothing"));
@@ -91,6 +94,14 @@ impl<'a> Panel<'a> {
         name
     }
 
+    /// Whether jobs were away in several companies, so that not every two costs of the panel are comparable.
+    fn companies_differ(&self) -> bool {
+        let costs = self.cells.iter().filter(|it| costs(it.cell.event));
+        let mut all = costs.map(|it| (it.cell.preempted_by, &it.cell.polluter));
+        let first = all.next();
+        all.any(|it| Some(it) != first)
+    }
+
     /// The working-set sizes, ascending.
     pub(super) fn sizes(&self) -> Vec<u64> {
         let mut sizes: Vec<u64> = self.cells.iter().map(|cell| cell.cell.wss_bytes).collect();
@@ -98,6 +109,11 @@ impl<'a> Panel<'a> {
         sizes.dedup();
         sizes
     }
+}
+
+/// Whether an event has a cost that is compared with others.
+fn costs(event: Event) -> bool {
+    event == Event::Preemption || event.is_migration()
 }
 
 /// The colour of an event, the same in every figure.

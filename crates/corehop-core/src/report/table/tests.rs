@@ -47,7 +47,7 @@ fn as_in_the_studies() -> Vec<Sample> {
 
 fn table(samples: &[Sample]) -> String {
     let summaries = summarize(samples, Estimator::Difference);
-    csv(&joinable(&summaries).chosen)
+    csv(&joinable(&summaries))
 }
 
 /// The values of the columns `names` in every line of a CSV table without quotes.
@@ -134,8 +134,8 @@ fn the_preset_waechtler_has_a_line_for_every_printed_one_of_the_study() {
 fn cells_can_be_picked_by_any_of_their_fields_and_a_slip_is_answered_with_what_there_is() {
     let huge = Sample { page: Page::Transparent, chains: 4, ..sample() };
     let summaries = summarize(&[huge, sample()], Estimator::Difference);
-    let left_out = joinable(&summaries).left_out;
-    assert_eq!(left_out, [("chains=4 and page=thp".to_owned(), 1)]);
+    let shared = joinable(&summaries).shared;
+    assert_eq!(shared, [("chains=4 and page=thp".to_owned(), 1)]);
     let pick = |wanted: &[&str]| {
         only(&summaries, &wanted.iter().map(|it| (*it).into()).collect::<Vec<_>>())
     };
@@ -201,12 +201,34 @@ fn an_interval_stands_beside_its_quantile_once_there_are_samples_for_it() {
 }
 
 #[test]
-fn cells_that_the_columns_cannot_tell_apart_are_left_out_and_counted() {
-    let huge = Sample { page: Page::Transparent, resumed_ns: 9e9, ..sample() };
-    let summaries = summarize(&[huge, sample()], Estimator::Difference);
-    let Joinable { chosen, left_out } = joinable(&summaries);
-    assert_eq!((chosen.len(), left_out), (1, vec![("page=thp".to_owned(), 1)]));
-    assert_eq!(chosen[0].cell.page, Page::Base);
+fn of_cells_that_the_columns_cannot_tell_apart_each_statistic_is_the_largest_and_they_are_counted()
+{
+    // Delays of 2, 2 and 9 us in base pages, and of 3, 3 and 3 us in huge ones.
+    let of = |page, us: f64| Sample { page, resumed_ns: 1e3 * (1.0 + us), ..sample() };
+    let base = [2.0, 2.0, 9.0].map(|us| of(Page::Base, us));
+    let huge = [3.0, 3.0, 3.0].map(|us| of(Page::Transparent, us));
+    let summaries = summarize(&[base, huge].concat(), Estimator::Difference);
+    assert_eq!(joinable(&summaries).shared, [("page=thp".to_owned(), 1)]);
+    let table = csv(&joinable(&summaries));
+    let cost = |name: &str| {
+        let rows: Vec<&str> =
+            table.lines().filter(|row| row.contains(&format!(",{name},"))).collect();
+        assert_eq!(rows.len(), 1, "{name} {table}");
+        rows[0].rsplit(',').next().unwrap().to_owned()
+    };
+    assert_eq!([cost("p50"), cost("max"), cost("n")], ["3", "9", "3"]);
+}
+
+#[test]
+fn an_absence_in_which_nothing_ran_is_no_preemption_beside_one_in_which_something_did() {
+    let of =
+        |preempted_by, us: f64| Sample { preempted_by, resumed_ns: 1e3 * (1.0 + us), ..sample() };
+    let both = [of(Absence::Nothing, 25.0), of(Absence::Preemptor, 51.0)];
+    let rows = values(&table(&both), &["event", "statistic", "cost_us"]).concat().join(" ");
+    assert!(rows.contains("preemption max 51") && rows.contains("idle_leave max 25"), "{rows}");
+    assert!(!rows.contains("preemption max 25"), "{rows}");
+    // The studies have preemptions of idle systems, with nothing else to compare them with.
+    assert!(table(&both[..1]).contains(",preemption,fixed_4ms,"));
 }
 
 #[test]

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The recipes of the documents run as they are printed: every block of two commands or more, from a folder that has
+//! nothing but `examples` and `studies`, and every command ends in an answer (exit code 0 or 1).
+//!
+//! To keep this short, a live experiment is run on a simulated machine with few cells, and a study draws few sets. What
+//! cannot run here at all is listed in [`NOT_RUN`] with the reason.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// Blocks that do not run here: the document, the beginning of the first command, the reason.
+const NOT_RUN: [(&str, &str, &str); 12] = [
+    ("docs/guide/core-switching.md", "corehop measure core-switch -o", "live, it takes minutes"),
+    (
+        "docs/guide/measuring.md",
+        "corehop report mine.parquet host.toml",
+        "host.toml is measured live",
+    ),
+    ("docs/guide/measuring.md", "corehop measure synthetic --load constructed", "three live loads"),
+    ("docs/guide/measuring.md", "corehop measure synthetic -o mine.parquet", "for this host only"),
+    ("docs/guide/placing.md", "corehop place --progress count.txt 4711", "the reader's process"),
+    ("docs/guide/placing.md", "corehop show placement.jsonl", "the log of the reader's process"),
+    ("docs/guide/placing.md", "corehop place --evidence locks", "the reader's program"),
+    ("docs/guide/placing.md", "corehop place --on xeon_e5520", "tests/place runs both"),
+    ("docs/guide/simulating.md", "corehop platform --calibrate", "three live minutes"),
+    (
+        "docs/guide/simulating.md",
+        "corehop measure synthetic --on xeon_x5650 --load",
+        "the reader's trace",
+    ),
+    ("docs/guide/simulating.md", "corehop measure synthetic --on xeon_x5650 --sampled", "minutes"),
+    (
+        "docs/guide/studies.md",
+        "corehop study pairs.toml",
+        "the study is printed; tests/study has one",
+    ),
+];
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Every document with recipes, by its path.
+fn documents() -> Vec<(String, String)> {
+    let mut paths = vec!["README.md".to_owned()];
+    for folder in ["docs/guide", "docs/concepts", "docs"] {
+        let files = fs::read_dir(repository().join(folder)).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        let pages = names.filter(|name| name.ends_with(".md"));
+        paths.extend(pages.map(|name| format!("{folder}/{name}")));
+    }
+    let read = |path: String| {
+        let text = fs::read_to_string(repository().join(&path)).unwrap();
+        (path, text)
+    };
+    paths.into_iter().map(read).collect()
+}
+
+/// The commands of each block: indented lines, or lines of a console, that are not parted by an empty line.
+fn blocks(text: &str) -> Vec<Vec<String>> {
+    let mut blocks = vec![Vec::new()];
+    let mut goes_on = false;
+    for line in text.lines() {
+        let command = line.strip_prefix("    ").or_else(|| line.strip_prefix("$ "));
+        let command = command.map(str::trim_end).filter(|_| !line.trim().is_empty());
+        let Some(command) = command else {
+            blocks.push(Vec::new());
+            continue;
+        };
+        let (whole, more) = (command.trim_end_matches('\\'), command.ends_with('\\'));
+        let last: &mut Vec<String> = blocks.last_mut().unwrap();
+        match last.last_mut().filter(|_| goes_on) {
+            Some(before) => *before = format!("{before} {}", whole.trim()),
+            None => last.push(whole.to_owned()),
+        }
+        goes_on = more;
+    }
+    let typed = |line: &String| {
+        let line = line.trim_start_matches("sudo ").split("  #").next().unwrap_or_default();
+        line.starts_with("corehop ").then(|| line.trim().to_owned())
+    };
+    let of = |block: Vec<String>| block.iter().filter_map(typed).collect::<Vec<String>>();
+    blocks.into_iter().map(of).filter(|block| block.len() > 1).collect()
+}
+
+/// A command with what makes it short: a simulated machine in place of this host, and few cells and samples.
+fn short(command: &str) -> String {
+    let many = ["--samples 500", "--precision 5%", "--preset bastoni", "--preset quick"];
+    let command = many.iter().fold(command.to_owned(), |it, many| it.replace(many, ""));
+    let command = command.replace("--load constructed -o", "-o").replace("-- make -j4", "-- true");
+    let with = |more: &[&str]| {
+        let given = |it: &&&str| command.contains(it.split(' ').next().unwrap_or_default());
+        let missing: Vec<&str> = more.iter().filter(|it| !given(it)).copied().collect();
+        command.replacen(" -o ", &format!(" {} -q -o ", missing.join(" ")), 1)
+    };
+    let on = "--on xeon_x5650";
+    let experiment = command.strip_prefix("corehop measure ").unwrap_or_default();
+    match experiment.split(' ').next().unwrap_or_default() {
+        "synthetic" => with(&[on, "--load idle", "--wss 16KiB,64KiB,256KiB", "--samples 24"]),
+        "access-time" => with(&[on, "--wss 16KiB,256KiB", "--samples 4"]),
+        "conditions" => with(&[on, "--wss 64KiB", "--load idle", "--samples 60"]),
+        "schedule-sensitive" => {
+            with(&[on, "--sampled", "--wss 64KiB", "--load idle", "--sets 1", "--duration 200ms"])
+                .replace("--tasks 20,50", "--tasks 6")
+                .replace("--duration 10s", "--duration 200ms")
+        }
+        "shared-data" => with(&["--on xeon_e5520", "--program swap", "--items 500,1k,2k"])
+            .replace("--items 100,10k,1M", "--items 100,1k"),
+        _ if command.starts_with("corehop study") => format!("{command} --sets 20"),
+        _ => command,
+    }
+}
+
+/// Whether the answer needs rights or a kernel that this host may lack (exit code 3).
+fn needs_a_host(command: &str) -> bool {
+    ["corehop measure program", "corehop measure overheads"]
+        .iter()
+        .any(|it| command.starts_with(it))
+}
+
+/// Runs a command by a shell in a folder, as the reader does.
+fn run(folder: &Path, command: &str) -> Output {
+    let binary = Path::new(env!("CARGO_BIN_EXE_corehop")).parent().unwrap();
+    let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).current_dir(folder).env("PATH", path);
+    shell.env("XDG_DATA_HOME", folder.join("home")).output().unwrap()
+}
+
+/// A folder that has nothing but what the repository gives.
+fn folder() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    for name in ["examples", "studies"] {
+        let given = repository().join(name).canonicalize().unwrap();
+        std::os::unix::fs::symlink(given, folder.path().join(name)).unwrap();
+    }
+    folder
+}
+
+fn not_run(document: &str, block: &[String]) -> bool {
+    NOT_RUN.iter().any(|(of, begins, _)| *of == document && block[0].starts_with(begins))
+}
+
+/// Whether a command would write a file that an earlier block has written.
+fn repeats(folder: &Path, command: &str) -> bool {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let written = words.windows(2).filter(|pair| ["-o", ">"].contains(&pair[0]));
+    written.into_iter().any(|pair| folder.join(pair[1]).exists())
+}
+
+/// Runs the recipes of the documents whose path begins so. A block goes on in the folder of the block before, unless one of
+/// the two writes the same files.
+fn run_all(documents_of: &str) {
+    for (document, text) in documents().iter().filter(|(path, _)| path.starts_with(documents_of)) {
+        let mut here = folder();
+        for block in blocks(text).iter().filter(|block| !not_run(document, block)) {
+            if block.iter().any(|command| repeats(here.path(), command)) {
+                here = folder();
+            }
+            for command in block {
+                let command = short(command);
+                let output = run(here.path(), &command);
+                let said = String::from_utf8_lossy(&output.stderr);
+                let code = output.status.code();
+                let lacks = code == Some(3) && needs_a_host(&command);
+                let answered = matches!(code, Some(0 | 1)) || lacks;
+                assert!(answered, "{document}: `{command}` ended with {code:?}: {said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_recipes_of_the_readme_run_to_their_last_line() {
+    run_all("README.md");
+}
+
+#[test]
+fn the_recipes_of_the_guide_run_to_their_last_line() {
+    run_all("docs/");
+}
+
+#[test]
+fn every_recipe_that_does_not_run_is_in_the_documents() {
+    let all = documents();
+    for (document, begins, why) in NOT_RUN {
+        let text = &all.iter().find(|(path, _)| path == document).unwrap().1;
+        let found = blocks(text).iter().any(|block| block[0].starts_with(begins));
+        assert!(found, "{document} has no recipe `{begins}` ({why})");
+    }
+}
+
+#[test]
+fn a_block_is_what_is_typed_without_comments_prompts_and_line_ends() {
+    let text = "text\n\n    corehop a b      # why\n    corehop c \\\n      -o d\n\n    corehop alone\n\n$ sudo corehop e\n$ corehop f\n";
+    let expected = [["corehop a b", "corehop c -o d"], ["corehop e", "corehop f"]];
+    assert_eq!(blocks(text), expected.map(|it| it.map(ToOwned::to_owned).to_vec()));
+}
+
+#[test]
+fn the_readmes_first_recipe_ends_in_a_verdict_that_names_the_quantile_and_its_samples() {
+    let folder = folder();
+    let readme = fs::read_to_string(repository().join("README.md")).unwrap();
+    let all = blocks(&readme);
+    let chain = all.iter().find(|it| it.iter().any(|it| it.contains("corehop check"))).unwrap();
+    for command in chain {
+        let asks = command.starts_with("corehop check");
+        let more = if asks { " --test p-edf-ffd" } else { "" };
+        let output = run(folder.path(), &format!("{}{more}", short(command)));
+        if asks {
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert_eq!(output.status.code(), Some(0), "{said}");
+            let first = said.lines().next().unwrap();
+            assert!(first.contains("of at least 24 samples"), "{said}");
+            return;
+        }
+        assert_eq!(output.status.code(), Some(0));
+    }
+}
