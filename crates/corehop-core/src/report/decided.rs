@@ -335,14 +335,14 @@ fn without_interval(comparison: &Comparison) -> Vec<String> {
 }
 
 /// What the cells of one table have in common.
-fn group_of(it: &Compared) -> (&str, &'static str, String) {
+fn group_of(it: &Compared) -> (&str, &'static str, &str) {
     (&it.cell.load, it.cell.page.word(), it.cell.absence())
 }
 
 /// The cells that are compared, in a few words.
 fn name_of(it: &Compared) -> String {
     let (load, page, absence) = group_of(it);
-    [it.cell.event.word(), load, page, &absence].join(" ").trim_end().to_owned()
+    [it.cell.event.word(), load, page, absence].join(" ").trim_end().to_owned()
 }
 
 fn cells_of(cells: &[Compared]) -> Table {
