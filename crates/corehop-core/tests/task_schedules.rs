@@ -43,6 +43,8 @@ struct Seen {
 struct Ready {
     /// The deadline or the rank.
     by: u64,
+    /// When its task queued up, for ranks.
+    since: u64,
     left: u64,
     begun: bool,
     /// The CPU that it lost, when, and to whose job.
@@ -65,6 +67,8 @@ struct Plain<'a> {
     pending: Vec<VecDeque<(u64, u64)>>,
     /// By task its job, as far as it is ready.
     ready: Vec<Option<Ready>>,
+    /// By task when it queued up: a job that is late already when the one before it ends follows at once.
+    queued: Vec<u64>,
     seats: Vec<Seat>,
     /// By task the CPU that it had last.
     last: Vec<Cpu>,
@@ -87,6 +91,7 @@ impl<'a> Plain<'a> {
             plan,
             pending: (0..run.tasks.len()).map(numbered).collect(),
             ready: vec![None; run.tasks.len()],
+            queued: vec![0; run.tasks.len()],
             seats,
             last: run.tasks.iter().enumerate().map(first).collect(),
             done: Vec::new(),
@@ -122,25 +127,28 @@ impl<'a> Plain<'a> {
             && let Some((number, release)) = self.pending[task].pop_front_if(|it| it.1 <= now)
         {
             let planned = &self.plan.runs[0].tasks[task];
-            let by = match self.plan.scheduler.order() {
-                Order::Rank => u64::from(planned.rank),
-                Order::Deadline | Order::Fair => release + planned.deadline.get(),
+            if release == now {
+                self.queued[task] = now;
+            }
+            let (by, since) = match self.plan.scheduler.order() {
+                Order::Rank => (u64::from(planned.rank), self.queued[task]),
+                Order::Deadline | Order::Fair => (release + planned.deadline.get(), 0),
             };
             let seen = Seen { task, number, release, ..Seen::default() };
             let left = planned.wcet.get();
-            self.ready[task] = Some(Ready { by, left, begun: false, lost: None, seen });
+            self.ready[task] = Some(Ready { by, since, left, begun: false, lost: None, seen });
         }
     }
 
     /// Gives the CPUs of a cluster to the most urgent of all that are ready there.
     fn choose(&mut self, cluster: usize, now: u64) {
         let of_cluster = |&task: &usize| self.plan.runs[0].tasks[task].cluster == cluster;
-        let urgency = |task: usize| self.ready[task].as_ref().map(|job| (job.by, task));
-        let mut order: Vec<(u64, usize)> =
+        let urgency = |task: usize| self.ready[task].as_ref().map(|job| (job.by, job.since, task));
+        let mut order: Vec<(u64, u64, usize)> =
             (0..self.ready.len()).filter(of_cluster).filter_map(urgency).collect();
         order.sort_unstable();
         order.truncate(self.seats.iter().filter(|seat| seat.cluster == cluster).count());
-        let chosen: Vec<usize> = order.iter().map(|it| it.1).collect();
+        let chosen: Vec<usize> = order.iter().map(|it| it.2).collect();
         let kept = |seat: &Seat| seat.task.is_some_and(|task| chosen.contains(&task));
         let mut open: Vec<usize> = (0..self.seats.len())
             .filter(|&at| self.seats[at].cluster == cluster && !kept(&self.seats[at]))
@@ -287,6 +295,7 @@ proptest! {
             (Scheduler::PEdf, vec!["2", "0"]),
             (Scheduler::PFp, vec!["0", "7", "1"]),
         ]),
+        a_rank in 1..4_u32,
     ) {
         let (scheduler, clusters) = of;
         let of = |&(wcet, more, due, offset, delay, cluster): &(u64, u64, u64, u64, u64, usize)| PlannedTask {
@@ -294,7 +303,9 @@ proptest! {
             cluster: cluster % clusters.len(),
             ..task([wcet, wcet + more, wcet + due, offset])
         };
-        let plan = plan(scheduler, &clusters, drawn.iter().map(of).collect(), 60);
+        let mut plan = plan(scheduler, &clusters, drawn.iter().map(of).collect(), 60);
+        // So many tasks have one rank.
+        plan.runs[0].tasks.iter_mut().for_each(|task| task.rank /= a_rank);
         let records = simulated(&plan);
         let seen: Vec<Seen> = records.iter().map(seen).collect();
         prop_assert_eq!(seen, Plain::new(&plan).all());

@@ -305,15 +305,16 @@ fn given(tasks: &[GivenTask]) -> Result<Vec<PlannedTask>, String> {
     Ok(ranked(planned.collect(), |at| tasks[at].priority))
 }
 
-/// Ranks by the priorities given, otherwise by deadline; ties by place.
+/// Ranks by the priorities given: equal ones are equal ranks. Where there are none, by deadline, ties by place.
 fn ranked(
     mut tasks: Vec<PlannedTask>,
     priority: impl Fn(usize) -> Option<u32>,
 ) -> Vec<PlannedTask> {
     let mut order: Vec<usize> = (0..tasks.len()).collect();
     order.sort_by_key(|&at| (priority(at).unwrap_or(0), tasks[at].deadline, at));
-    for (rank, at) in order.into_iter().enumerate() {
-        tasks[at].rank = rank as u32;
+    let equal = |&a: &usize, &b: &usize| priority(a).is_some() && priority(a) == priority(b);
+    for (rank, level) in order.chunk_by(equal).enumerate() {
+        level.iter().for_each(|&at| tasks[at].rank = rank as u32);
     }
     tasks
 }

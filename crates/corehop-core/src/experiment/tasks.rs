@@ -67,7 +67,8 @@ pub struct PlannedTask {
     pub period: Nanos,
     /// When a job is due after its release, d.
     pub deadline: Nanos,
-    /// Its rank for fixed priorities; the smaller is served first. No two of a set have the same.
+    /// Its rank for fixed priorities; the smaller is served first. Jobs of the same rank are served in the order of their
+    /// releases, as under SCHED_FIFO.
     pub rank: u32,
     /// The cluster that it belongs to, by number.
     pub cluster: usize,
@@ -291,12 +292,6 @@ impl TaskRun {
     }
 
     fn check_tasks(&self, run: usize) -> Result<(), TasksError> {
-        let mut ranks: Vec<u32> = self.tasks.iter().map(|task| task.rank).collect();
-        ranks.sort_unstable();
-        if ranks.windows(2).any(|pair| pair[0] == pair[1]) {
-            let what = "two tasks have the same rank: give each its own".to_owned();
-            return Err(TasksError::Run { run, what });
-        }
         for (task, it) in self.tasks.iter().enumerate() {
             it.set.check().map_err(|error| TasksError::Workload { run, task, error })?;
             let what = if it.wcet.get() == 0 || it.wcet > it.period {
@@ -372,7 +367,6 @@ mod tests {
             let error = plan.check(&platform).unwrap_err().to_string();
             assert!(error.starts_with("run 1") && error.contains(part), "{error}");
         };
-        refused(|run| run.tasks[2].rank = 0, "same rank");
         refused(|run| run.tasks[2].cluster = 2, "cluster 2 of 2");
         refused(|run| run.tasks[2].deadline = Nanos::new(999_999), "before the end");
         refused(|run| run.tasks[2].wcet = Nanos::from_millis(11), "at most the period");

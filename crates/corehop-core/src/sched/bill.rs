@@ -27,7 +27,7 @@
 //! all others count, [`Payer::Others`].
 
 use super::overhead::system::{Overheads, fixed_priority, job_level};
-use super::uni::fixed::by_priority;
+use super::ranking::Ranking;
 use super::verdict::Charges;
 use crate::workload::task::{Task, Time};
 
@@ -145,13 +145,17 @@ fn later_deadline(tasks: &[Task], delays: &[Time]) -> Vec<Time> {
     paid
 }
 
-/// The largest among tasks of lower priority, of each.
+/// The largest among tasks of lower priority, of each. On several CPUs a job may keep an equal waiting that began and was
+/// released after it: equals count.
 fn lower_priority(tasks: &[Task], delays: &[Time]) -> Vec<Time> {
     let mut paid = vec![0; tasks.len()];
     let mut most = 0;
-    for &at in by_priority(tasks).iter().rev() {
-        paid[at] = most;
-        most = most.max(delays[at]);
+    for level in Ranking::of(tasks).levels().rev() {
+        let of_level: Vec<Time> = level.iter().map(|&at| delays[at]).collect();
+        for (&at, equals) in level.iter().zip(others(&of_level)) {
+            paid[at] = equals.max(most);
+        }
+        most = of_level.into_iter().fold(most, Time::max);
     }
     paid
 }

@@ -7,6 +7,7 @@
 
 pub mod exact;
 mod divisor;
+mod ranking;
 pub mod system;
 pub mod verdict;
 pub mod uni;

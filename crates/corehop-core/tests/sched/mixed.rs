@@ -167,6 +167,10 @@ impl Case {
                 ..Parameters::default()
             });
         }
+        if kind.by == By::Rank && dice.one_in(3) {
+            // Priorities that some tasks share, in no order of deadlines.
+            given.iter_mut().for_each(|task| task.priority = Some(dice.below(3) as u32));
+        }
         let set = TaskSet::new(cpus as u32, &given).unwrap();
         Self { set, given, costs: ByTask { resumed, moved } }
     }
@@ -253,8 +257,12 @@ impl Case {
         }
     }
 
-    /// The rank of each task: as the test says, or deadline-monotonic with ties by index.
+    /// The rank of each task: as the test or the set says, or deadline-monotonic with ties by index.
     fn ranks(&self, answer: &Answer) -> Vec<u32> {
+        let stated: Option<Vec<u32>> = self.given.iter().map(|task| task.priority).collect();
+        if let (None, Some(stated)) = (&answer.priorities, stated) {
+            return stated;
+        }
         let monotonic = || {
             let mut order: Vec<usize> = (0..self.given.len()).collect();
             order.sort_by_key(|&at| self.given[at].deadline);

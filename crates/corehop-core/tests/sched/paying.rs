@@ -205,14 +205,14 @@ impl<'a> State<'a> {
         job.ready <= self.now && !self.jobs.iter().any(earlier)
     }
 
-    fn rank(&self, at: usize) -> (u32, Time, usize) {
+    fn rank(&self, at: usize) -> (u32, Time, Time, usize) {
         let job = &self.jobs[at];
         let stage = self.stage(job);
-        let key = match self.world.by {
-            By::Deadline => job.release + stage.from + stage.deadline,
-            By::Rank => Time::from(self.world.actors[job.actor].rank),
+        let (key, since) = match self.world.by {
+            By::Deadline => (job.release + stage.from + stage.deadline, 0),
+            By::Rank => (Time::from(self.world.actors[job.actor].rank), job.ready),
         };
-        (stage.class, key, job.actor)
+        (stage.class, key, since, job.actor)
     }
 
     /// Gives each domain's CPUs to its first jobs; one that stays keeps its CPU.

@@ -2,7 +2,7 @@
 //! Fixed priorities: `R = C + sum over hp of (ceil(R / T) C + gamma)` (Altmeyer, Davis and Maiza, RTS 48(5), 2012).
 
 use super::{Approach, Blocks, Footprint, Reload, dearest};
-use crate::sched::uni::fixed::by_priority;
+use crate::sched::ranking::Ranking;
 use crate::workload::task::{Task, Time};
 
 /// Worst responses with reload costs; nothing where a deadline may be missed. For deadlines within periods
@@ -43,11 +43,11 @@ pub(super) struct Levels<'a> {
 }
 
 impl<'a> Levels<'a> {
-    /// None where deadlines are beyond periods, or there is jitter or blocking.
+    /// None where deadlines are beyond periods, tasks share a priority, or there is jitter or blocking.
     pub(super) fn new(tasks: &'a [Task]) -> Option<Self> {
         let plain =
             |task: &Task| task.deadline <= task.period && task.jitter == 0 && task.blocking == 0;
-        let order = by_priority(tasks);
+        let order = Ranking::distinct(tasks).ok()?;
         tasks.iter().all(plain).then(|| Self { tasks, order, responses: Vec::new() })
     }
 

@@ -3,7 +3,7 @@
 
 use super::Deadlines::Constrained;
 use super::partitioned::{NO_BLOCKS, by_pairs};
-use super::{CACHED as BASE, Suffers, Test, with_bounds};
+use super::{CACHED as BASE, Equals, RANKS, Suffers, Test, with_bounds};
 use crate::sched::cache_aware::{Approach, edf, fixed, pairs};
 use crate::sched::system::System;
 use crate::sched::verdict::{Answer, Verdict};
@@ -12,8 +12,6 @@ pub(super) const RELOADS: &str = "A preemption costs no more than the time to re
                        is lost with the cache (no timing anomalies).";
 pub(super) const SETS: &str =
     "ECBs and UCBs are those of a direct-mapped cache, or bound those of an LRU cache.";
-pub(super) const RANKS: &str =
-    "Priorities are those given, otherwise deadline-monotonic; ties by index.";
 
 /// An entry for fixed priorities and one for EDF, by one approach.
 macro_rules! both {
@@ -28,6 +26,7 @@ macro_rules! both {
                 ),
                 deadlines: Constrained,
                 one_cpu: true,
+                equals: Equals::NotKnown,
                 assumes: &[RANKS, RELOADS, SETS],
                 citation: concat!($source, "; Altmeyer, Davis and Maiza, RTS 48(5), 2012"),
                 run: fixed_priority::<$at>,
@@ -113,6 +112,7 @@ pub(super) static BY_PAIRS: [Test; 5] = [
         scheduler: "fixed priorities on one CPU, with delays by pair",
         title: "R = C + sum over hp of (ceil(R / T) C + gamma), gamma from measured d(k, s)",
         by_pair: true,
+        equals: Equals::NotKnown,
         assumes: &[RANKS, SUBADDITIVE],
         citation: "after Altmeyer, Davis and Maiza, RTS 48(5), 2012, with sizes in place of blocks",
         run: |system| {
@@ -165,6 +165,7 @@ const PACKED: Test = Test {
     scheduler: "partitioned fixed priorities, with delays by pair",
     one_cpu: false,
     by_pair: true,
+    equals: Equals::NotKnown,
     assumes: &[RANKS, SUBADDITIVE],
     citation: "after Altmeyer, Davis and Maiza, RTS 48(5), 2012, with sizes in place of blocks, on each CPU",
     ..PAIRED

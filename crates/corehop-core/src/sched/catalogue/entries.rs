@@ -3,7 +3,9 @@
 
 use super::Deadlines::{Arbitrary, Implicit};
 use super::partitioned::{bounded_tardiness, compliant, devi_anderson, g_edf, one_cpu_by_priority};
-use super::{BASE, Charging, G_FP, Kind, ONE_EDF, ONE_FP, Suffers, Test, with_bounds};
+use super::{
+    BASE, Charging, Equals, G_FP, Kind, ONE_EDF, ONE_FP, RANKS, Suffers, Test, with_bounds,
+};
 use crate::sched::bill::Payer;
 use crate::sched::global::{self, bar, ff_dbf, fixed as global_fixed, load, rta};
 use crate::sched::soft::compliant::Points;
@@ -14,7 +16,8 @@ use crate::sched::verdict::{Answer, Verdict};
 
 const SOFT: &str = "global EDF, soft";
 const SOFTLY: &str = "Yes means that tardiness is bounded, not that deadlines are met.";
-const RANKS: &str = "Priorities are those given, otherwise deadline-monotonic; ties by index.";
+const EQUALS: &str =
+    "Where tasks share a priority it is exact if their deadlines are within their periods.";
 const BLOCKED: &str = "Blocking is a bound; where a task has it, the test is only sufficient.";
 
 /// Every test but the partitioned ones.
@@ -111,6 +114,7 @@ pub(super) static OTHERS: &[Test] = &[
         title: "U <= n (2^(1/n) - 1)",
         deadlines: Arbitrary,
         assumes: &[RANKS, "Priorities are rate-monotonic and D >= T; otherwise it does not tell."],
+        equals: Equals::NotKnown,
         citation: "Liu and Layland, JACM 20(1), 1973",
         run: |system| Answer::plain(fixed::liu_layland(system.tasks)),
         ..ONE_FP
@@ -120,6 +124,7 @@ pub(super) static OTHERS: &[Test] = &[
         title: "the product of u + 1 is at most 2",
         deadlines: Arbitrary,
         assumes: &[RANKS, "Priorities are rate-monotonic and D >= T; otherwise it does not tell."],
+        equals: Equals::NotKnown,
         citation: "Bini, Buttazzo and Buttazzo, ECRTS 2001",
         run: |system| Answer::plain(fixed::hyperbolic(system.tasks)),
         ..ONE_FP
@@ -130,7 +135,7 @@ pub(super) static OTHERS: &[Test] = &[
         kind: Kind::Exact,
         deadlines: Arbitrary,
         jitter: true,
-        assumes: &[RANKS, BLOCKED],
+        assumes: &[RANKS, EQUALS, BLOCKED],
         citation: "Joseph and Pandya 1986; Lehoczky, RTSS 1990; Tindell, Burns and Wellings 1994",
         run: one_cpu_by_priority,
         payer: Payer::Affected,
@@ -144,6 +149,7 @@ pub(super) static OTHERS: &[Test] = &[
         deadlines: Arbitrary,
         jitter: true,
         assumes: &["Priorities that were given are ignored.", BLOCKED],
+        equals: Equals::NotAsked,
         citation: "Audsley, YCS 164, 1991",
         run: audsley,
         payer: Payer::Others,
@@ -157,7 +163,8 @@ pub(super) static OTHERS: &[Test] = &[
         deadlines: Arbitrary,
         one_cpu: true,
         jitter: true,
-        assumes: &[RANKS, BLOCKED],
+        assumes: &[RANKS, EQUALS, BLOCKED],
+        equals: Equals::Served,
         citation: "George, Rivierre and Spuri 1996; Davis, Burns, Bril and Lukkien, RTS 35(3), 2007",
         run: |system| responses(system, nonpreemptive::fixed),
         suffers: Suffers::Nothing,
@@ -247,6 +254,7 @@ pub(super) static OTHERS: &[Test] = &[
         name: "g-fp-bertogna",
         title: "R = C_k + floor(sum over hp of min(W_i(R), R - C_k + 1) / m), hp carrying in what their own bounds allow",
         assumes: &[RANKS],
+        equals: Equals::Served,
         citation: "Bertogna and Cirinei, RTSS 2007, with slacks (equation 8)",
         run: |system| with_bounds(global_fixed::bertogna(system)),
         ..G_FP
@@ -255,6 +263,7 @@ pub(super) static OTHERS: &[Test] = &[
         name: "g-fp-bertogna-plain",
         title: "g-fp-bertogna without slacks: hp carry in what their deadlines allow",
         assumes: &[RANKS],
+        equals: Equals::Served,
         citation: "Bertogna and Cirinei, RTSS 2007",
         run: |system| with_bounds(global_fixed::bertogna_plain(system)),
         ..G_FP
@@ -273,8 +282,9 @@ pub(super) static OTHERS: &[Test] = &[
         assumes: &[RANKS],
         citation: "Davis and Burns, RTS 47(1), 2011; Guan et al., RTSS 2009",
         run: |system| {
-            let order = global_fixed::given_order(system);
-            Answer::plain(Verdict::sufficient(global_fixed::da_lc_in_order(system, &order)))
+            let passes = |order: Vec<usize>| global_fixed::da_lc_in_order(system, &order);
+            let accepted = global_fixed::given_order(system).is_some_and(passes);
+            Answer::plain(Verdict::sufficient(accepted))
         },
         ..G_FP
     },
@@ -282,6 +292,7 @@ pub(super) static OTHERS: &[Test] = &[
         name: "g-fp-da-lc-opa",
         title: "some order of priorities passes g-fp-da-lc; the order is given",
         assumes: &["Priorities that were given are ignored."],
+        equals: Equals::NotAsked,
         citation: "Davis and Burns, RTS 47(1), 2011; Audsley, YCS 164, 1991",
         run: |system| ordered(global_fixed::da_lc_assignment(system)),
         payer: Payer::Others,
@@ -291,6 +302,7 @@ pub(super) static OTHERS: &[Test] = &[
         name: "g-fp-dkc",
         title: "g-fp-da-lc in the order of D - k C, k = (m - 1 + sqrt(5 m^2 - 6 m + 1)) / (2 m)",
         assumes: &["Priorities that were given are ignored."],
+        equals: Equals::NotAsked,
         citation: "Davis and Burns, RTS 47(1), 2011; after Andersson and Jonsson 2000",
         run: |system| {
             let order = global_fixed::dkc_order(system);
@@ -304,6 +316,7 @@ pub(super) static OTHERS: &[Test] = &[
         scheduler: "global non-preemptive fixed priorities",
         title: "R = y - 1 + C_k for the least y that hp, and m of lp that began before, cannot fill",
         assumes: &[RANKS],
+        equals: Equals::Served,
         citation: "Guan, Yi, Deng, Gu and Yu, JSA 57(5), 2011",
         run: |system| with_bounds(global::nonpreemptive::fixed(system)),
         suffers: Suffers::Nothing,

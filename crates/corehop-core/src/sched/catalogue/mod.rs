@@ -12,6 +12,7 @@ use super::bill::{Bill, Payer};
 use super::clusters;
 use super::verdict::{Answer, Verdict};
 use crate::platform::Platform;
+use crate::sched::ranking::Ranking;
 use crate::sched::system::System;
 use crate::words::edit_distance;
 use crate::workload::Event;
@@ -71,6 +72,8 @@ pub struct Test {
     /// The interruptions of jobs under its scheduler that the test itself does not charge. (What is necessary
     /// for all schedulers holds for one under which nothing does.)
     pub suffers: Suffers,
+    /// What it does with tasks that share a priority.
+    pub equals: Equals,
     /// The payer for that ([`bill`](super::bill)).
     pub payer: Payer,
     /// The way to charge an operating system's overheads to a set before the test is asked.
@@ -106,6 +109,21 @@ pub enum Suffers {
     Everything,
 }
 
+/// What a test does with tasks that share a priority: SCHED_FIFO preempts no equal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Equals {
+    /// It asks for no priorities, or assigns its own.
+    NotAsked,
+    /// It serves their jobs in the order of their releases.
+    Served,
+    /// It does not tell.
+    NotKnown,
+}
+
+/// Of every test that takes the priorities of the set.
+const RANKS: &str = "Priorities are those given; tasks of the same priority are served in the order of their releases \
+     (SCHED_FIFO, not SCHED_RR). Where none are given, they are deadline-monotonic and distinct, ties by index.";
+
 /// The way to charge overheads ([`overhead::system`](super::overhead::system)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Charging {
@@ -129,6 +147,7 @@ const BASE: Test = Test {
     one_cpu: false,
     jitter: false,
     suffers: Suffers::Everything,
+    equals: Equals::NotAsked,
     payer: Payer::Others,
     charging: Charging::JobLevel,
     reloads: false,
@@ -151,6 +170,7 @@ const ONE_EDF: Test = Test {
 const ONE_FP: Test = Test {
     scheduler: "fixed priorities on one CPU",
     one_cpu: true,
+    equals: Equals::Served,
     suffers: Suffers::Preemptions,
     payer: Payer::LowerPriority,
     charging: Charging::NotKnown,
@@ -160,6 +180,7 @@ const ONE_FP: Test = Test {
 /// Of tests for global fixed priorities.
 const G_FP: Test = Test {
     scheduler: "global fixed priorities",
+    equals: Equals::NotKnown,
     payer: Payer::LowerPriority,
     charging: Charging::NotKnown,
     ..BASE
@@ -176,6 +197,7 @@ const P_EDF: Test = Test {
 /// Of tests for partitioned fixed priorities.
 const P_FP: Test = Test {
     scheduler: "partitioned fixed priorities",
+    equals: Equals::Served,
     suffers: Suffers::Preemptions,
     payer: Payer::Affected,
     charging: Charging::FixedPriority,
@@ -287,6 +309,14 @@ impl Test {
         if let Some((at, how)) = beyond {
             return Some(format!("the deadline of task {at} is {how} its period"));
         }
+        if let (Equals::NotKnown, Some((one, other))) =
+            (self.equals, Ranking::of(system.tasks).tie())
+        {
+            return Some(format!(
+                "tasks {one} and {other} have the same priority, which it does not cover: give each its own, or ask \
+                 p-fp-rta, p-fp-ffd or g-fp-bertogna"
+            ));
+        }
         let held_up = which(|task| task.jitter > 0 || task.blocking > 0);
         let held_up = if self.jitter { None } else { held_up };
         held_up.map(|at| format!("task {at} has jitter or blocking, which it does not charge"))
@@ -329,6 +359,7 @@ fn with_bounds(bounds: Option<Vec<u64>>) -> Answer {
 mod tests {
     use super::*;
     use crate::workload::task::testing::{implicit, set};
+    use crate::workload::task::{Parameters, TaskSet};
 
     #[test]
     fn names_are_unique_and_every_test_says_where_it_comes_from() {
@@ -337,6 +368,31 @@ mod tests {
             assert!(test.citation.chars().any(|c| c.is_ascii_digit()), "{}", test.name);
             assert!(test.assumptions().len() >= 4, "{}", test.name);
         }
+    }
+
+    #[test]
+    fn whoever_takes_priorities_says_what_becomes_of_equals() {
+        for test in all() {
+            let takes = test.assumes.contains(&RANKS);
+            assert_eq!(takes, test.equals != Equals::NotAsked, "{}", test.name);
+        }
+    }
+
+    #[test]
+    fn equals_are_served_by_release_or_refused_by_name() {
+        let task =
+            |wcet, period| Parameters { wcet, period, priority: Some(10), ..Parameters::default() };
+        let set = TaskSet::new(1, &[task(1_000, 5_000), task(20_000, 100_000)]).unwrap();
+        for test in all().filter(|test| test.equals != Equals::NotAsked) {
+            let answer = test.run(set.system());
+            assert_ne!(answer.verdict, Verdict::Schedulable, "{}", test.name);
+            if test.equals == Equals::NotKnown {
+                assert!(answer.why.unwrap().contains("tasks 0 and 1"), "{}", test.name);
+            }
+        }
+        assert_eq!(test("p-fp-rta").unwrap().run(set.system()).verdict, Verdict::Unschedulable);
+        // An order that is assigned has no equals.
+        assert_eq!(test("p-fp-audsley").unwrap().run(set.system()).verdict, Verdict::Schedulable);
     }
 
     #[test]

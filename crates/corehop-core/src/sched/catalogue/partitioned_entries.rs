@@ -2,12 +2,12 @@
 //! The list of tests that assign tasks to CPUs.
 
 use super::Deadlines::{Arbitrary, Implicit};
-use super::cached_entries::{RANKS, RELOADS, SETS};
+use super::cached_entries::{RELOADS, SETS};
 use super::partitioned::{
     as_given, by_blocks, by_demand, by_response, by_utilisation, c_equals_d, clustered, edf_os,
     every_assignment, softly_clustered,
 };
-use super::{BASE, CACHED, Charging, Kind, P_EDF, P_FP, Suffers, Test};
+use super::{BASE, CACHED, Charging, Equals, Kind, P_EDF, P_FP, RANKS, Suffers, Test};
 use crate::sched::bill::Payer;
 
 /// Every partitioned and semi-partitioned test.
@@ -212,6 +212,7 @@ pub(super) static PARTITIONED: &[Test] = &[
         name: "p-fp-ffd-multiset-combined",
         scheduler: "partitioned fixed priorities, with cache reloads",
         title: "first fit by falling utilisation; each CPU passes p-fp-multiset-combined",
+        equals: Equals::NotKnown,
         assumes: &[RANKS, RELOADS, SETS],
         citation: "Altmeyer, Davis and Maiza, RTS 48(5), 2012, on each CPU",
         run: by_blocks::<1>,
@@ -221,6 +222,7 @@ pub(super) static PARTITIONED: &[Test] = &[
         name: "p-fp-bfd-multiset-combined",
         scheduler: "partitioned fixed priorities, with cache reloads",
         title: "best fit by falling utilisation; each CPU passes p-fp-multiset-combined",
+        equals: Equals::NotKnown,
         assumes: &[RANKS, RELOADS, SETS],
         citation: "Altmeyer, Davis and Maiza, RTS 48(5), 2012, on each CPU",
         run: by_blocks::<2>,
@@ -230,6 +232,7 @@ pub(super) static PARTITIONED: &[Test] = &[
         name: "p-fp-wfd-multiset-combined",
         scheduler: "partitioned fixed priorities, with cache reloads",
         title: "worst fit by falling utilisation; each CPU passes p-fp-multiset-combined",
+        equals: Equals::NotKnown,
         assumes: &[RANKS, RELOADS, SETS],
         citation: "Altmeyer, Davis and Maiza, RTS 48(5), 2012, on each CPU",
         run: by_blocks::<3>,

@@ -7,8 +7,9 @@ use super::window::{Among, Next, Sweep};
 use super::workload::{Grower, Neighbour, Work, periods};
 use super::{constrained, each_fits};
 use crate::sched::divisor::Divisor;
+use crate::sched::ranking::Ranking;
 use crate::sched::system::System;
-use crate::sched::uni::fixed::{by_priority, optimal_assignment};
+use crate::sched::uni::fixed::optimal_assignment;
 use crate::workload::task::{Task, Time};
 
 /// Bertogna and Cirinei (RTSS 2007): `R = C_k + floor(sum over hp of min(W_i(R), R - C_k + 1) / m)`, each task
@@ -23,6 +24,10 @@ pub fn bertogna_plain(system: System<'_>) -> Option<Vec<Time>> {
 }
 
 fn densest(system: System<'_>, slack: fn(&Task, Time) -> Time) -> Option<Vec<Time>> {
+    let ranking = Ranking::of(system.tasks);
+    if ranking.tie().is_some() {
+        return densest_among_equals(system, &ranking, slack);
+    }
     let periods = periods(system.tasks);
     let mut others: Vec<Neighbour> = Vec::with_capacity(periods.len());
     let mut sweep = Sweep::default();
@@ -35,7 +40,40 @@ fn densest(system: System<'_>, slack: fn(&Task, Time) -> Time) -> Option<Vec<Tim
     })
 }
 
-/// Guan, Stigge, Yi and Yu (RTSS 2009): only `m - 1` tasks carry work in.
+/// The same where tasks share a priority: equals are taken for higher, and carry in what their deadlines allow. The first job
+/// to be late would find that all before it were in time, so that none is late, and the bounds hold.
+fn densest_among_equals(
+    system: System<'_>,
+    ranking: &Ranking,
+    slack: fn(&Task, Time) -> Time,
+) -> Option<Vec<Time>> {
+    let tasks = system.tasks;
+    if !each_fits(tasks) || !constrained(tasks) {
+        return None;
+    }
+    let (periods, mut sweep) = (periods(tasks), Sweep::default());
+    let mut bounds = vec![0; tasks.len()];
+    for (at, &k) in ranking.order().iter().enumerate() {
+        let own = &tasks[k];
+        // As many as there are CPUs always find one.
+        if ranking.down_to(at).len() <= system.cpus as usize {
+            bounds[k] = own.wcet;
+            continue;
+        }
+        let higher = ranking.above(at).iter().map(|&i| (i, slack(&tasks[i], bounds[i])));
+        let equal = ranking.level(at).iter().filter(|&&i| i != k).map(|&i| (i, 0));
+        let mut others: Vec<Neighbour> = higher
+            .chain(equal)
+            .map(|(i, slack)| Neighbour::densest(&tasks[i], periods[i], slack))
+            .collect();
+        let y = sweep.least_unfilled(system.m(), &mut others, Among::of(own, 1))?;
+        bounds[k] = own.wcet + y - 1;
+    }
+    Some(bounds)
+}
+
+/// Guan, Stigge, Yi and Yu (RTSS 2009): only `m - 1` tasks carry work in. With equals that is not so: an earlier job of the
+/// task itself may have kept more of them waiting.
 pub fn guan(system: System<'_>) -> Option<Vec<Time>> {
     let periods = periods(system.tasks);
     let mut split = Split::default();
@@ -69,7 +107,7 @@ fn response_times(
     if !each_fits(system.tasks) || !constrained(system.tasks) {
         return None;
     }
-    let order = by_priority(system.tasks);
+    let order = Ranking::distinct(system.tasks).ok()?;
     let mut bounds = vec![0; system.tasks.len()];
     for (at, &k) in order.iter().enumerate() {
         let (above, own) = (&order[..at], &system.tasks[k]);
@@ -199,9 +237,9 @@ fn signed_square(value: i128) -> i128 {
     value.signum() * value * value
 }
 
-/// Deadline-monotonic or as given: the order that the tests above take.
-pub fn given_order(system: System<'_>) -> Vec<usize> {
-    by_priority(system.tasks)
+/// Deadline-monotonic or as given: the order that the tests above take. None where tasks share a priority.
+pub fn given_order(system: System<'_>) -> Option<Vec<usize>> {
+    Ranking::distinct(system.tasks).ok()
 }
 
 #[cfg(test)]
@@ -238,14 +276,14 @@ mod tests {
         // m = 2: k = (1 + 3) / 4 = 1: D - C is 9, 2, 6.
         let set = set(2, &[(1, 10, 10), (9, 11, 11), (6, 12, 12)]);
         assert_eq!(dkc_order(set.system()), [1, 2, 0]);
-        assert_eq!(given_order(set.system()), [0, 1, 2]);
+        assert_eq!(given_order(set.system()), Some(vec![0, 1, 2]));
     }
 
     #[test]
     fn an_assignment_is_found_where_deadline_monotonic_fails() {
         // Dhall's set: the long task has to come first.
         let set = implicit(2, &[(1, 10), (1, 10), (10, 11)]);
-        assert!(!da_lc_in_order(set.system(), &given_order(set.system())));
+        assert!(!da_lc_in_order(set.system(), &given_order(set.system()).unwrap()));
         let order = da_lc_assignment(set.system()).unwrap();
         assert!(da_lc_in_order(set.system(), &order));
     }

@@ -11,31 +11,35 @@ use super::edf::Part;
 use super::workload::{Fill, Work, least_unfilled};
 use super::{constrained, each_fits};
 use crate::sched::divisor::Divisor;
+use crate::sched::ranking::Ranking;
 use crate::sched::system::System;
-use crate::sched::uni::fixed::by_priority;
 use crate::workload::task::{Task, Time};
 
 /// The most rounds in which slacks are improved.
 const ROUNDS: usize = 25;
 
-/// Bounds on response times under global non-preemptive fixed priorities, where all make it.
+/// Bounds on response times under global non-preemptive fixed priorities, where all make it. Equals are taken for higher,
+/// and carry in what their deadlines allow: the first job to be late would find that all before it are in time.
 pub fn fixed(system: System<'_>) -> Option<Vec<Time>> {
     let tasks = system.tasks;
     if !each_fits(tasks) || !constrained(tasks) {
         return None;
     }
-    let order = by_priority(tasks);
+    let ranking = Ranking::of(tasks);
     let mut bounds = vec![0; tasks.len()];
-    for (at, &k) in order.iter().enumerate() {
+    for (at, &k) in ranking.order().iter().enumerate() {
         let own = &tasks[k];
-        let rests = longest_rests(system, order[at + 1..].iter().map(|&i| &tasks[i]));
+        let rests = longest_rests(system, ranking.below(at).iter().map(|&i| &tasks[i]));
         let y = least_unfilled(system.m(), own.deadline - own.wcet + 1, |y| {
             let mut fill = Fill::new(y);
             for &rest in &rests {
                 fill.add(Work { value: rest, run: 0 });
             }
-            for &i in &order[..at] {
+            for &i in ranking.above(at) {
                 fill.add(Work::densest(&tasks[i], tasks[i].deadline - bounds[i], y));
+            }
+            for &i in ranking.level(at).iter().filter(|&&i| i != k) {
+                fill.add(Work::densest(&tasks[i], 0, y));
             }
             fill
         })?;

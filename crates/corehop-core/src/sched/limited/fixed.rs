@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The longest non-preemptive regions under fixed priorities.
 
-use super::{NoRegions, plain};
-use crate::sched::uni::{STEPS, fixed::by_priority};
+use super::{NoRegions, distinct, plain};
+use crate::sched::uni::STEPS;
 use crate::workload::task::{Task, Time};
 
 /// For how long each task may run on once a job of higher priority arrived; its whole WCET at most.
@@ -22,7 +22,7 @@ pub fn regions(tasks: &[Task]) -> Result<Vec<Time>, NoRegions> {
         let expected = "at most period_us";
         return Err(NoRegions::Beyond { task, field: "deadline_us", value, expected });
     }
-    let order = by_priority(tasks);
+    let order = distinct(tasks)?;
     let mut regions = vec![0; tasks.len()];
     let (mut least, mut steps) = (Time::MAX, STEPS);
     for (at, &i) in order.iter().enumerate() {

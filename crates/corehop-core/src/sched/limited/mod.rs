@@ -17,6 +17,7 @@ mod simulated;
 #[cfg(test)]
 mod tests;
 
+use crate::sched::ranking::Ranking;
 use crate::workload::task::{Task, Time};
 
 /// Why nothing is known of regions or thresholds.
@@ -40,6 +41,11 @@ pub enum NoRegions {
         /// The expected value.
         expected: &'static str,
     },
+    /// Tasks share a priority: neither analysis knows which of them goes first.
+    #[error(
+        "tasks {0} and {1} have the same priority: regions are known for distinct priorities only"
+    )]
+    Equals(usize, usize),
     /// It takes more steps than are allowed.
     #[error("there are too many instants to check (periods differ too much)")]
     OutOfSteps,
@@ -56,4 +62,9 @@ fn plain(tasks: &[Task]) -> Result<(), NoRegions> {
         }
     });
     refused.map_or(Ok(()), Err)
+}
+
+/// The tasks by priority, the highest first; refuses equals.
+fn distinct(tasks: &[Task]) -> Result<Vec<usize>, NoRegions> {
+    Ranking::distinct(tasks).map_err(|(one, other)| NoRegions::Equals(one, other))
 }

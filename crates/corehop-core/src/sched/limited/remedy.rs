@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use super::threshold::{Thresholds, largest};
 use super::{NoRegions, edf, fixed};
 use crate::model::costs::{Cost, Costs};
-use crate::sched::uni::fixed::{by_priority, response_time_analysis};
+use crate::sched::ranking::Ranking;
+use crate::sched::uni::fixed::response_time_analysis;
 use crate::sched::verdict::Verdict;
 use crate::words::words;
 use crate::workload::Event;
@@ -173,7 +174,8 @@ fn times(cost: Cost, by: f64) -> Cost {
 /// The greatest number of preemptions of a job, if nothing limits it: one by each release of a more urgent
 /// task before its deadline.
 fn arrivals(tasks: &[Task], limit: Limit) -> Vec<u64> {
-    let order = by_priority(tasks);
+    let ranking = Ranking::of(tasks);
+    let order = ranking.order();
     let of = |i: usize| -> u64 {
         let own = &tasks[i];
         if limit == Limit::EdfRegions {
@@ -182,8 +184,8 @@ fn arrivals(tasks: &[Task], limit: Limit) -> Vec<u64> {
                 tasks.iter().map(|it| (own.deadline.saturating_sub(it.deadline), it.period));
             return ahead.map(|(ahead, period)| ahead.div_ceil(period)).sum();
         }
-        let above = order.iter().take_while(|&&j| j != i);
-        above.map(|&j| own.deadline.div_ceil(tasks[j].period)).sum()
+        let place = order.iter().position(|&j| j == i).unwrap_or(0);
+        ranking.above(place).iter().map(|&j| own.deadline.div_ceil(tasks[j].period)).sum()
     };
     (0..tasks.len()).map(of).collect()
 }

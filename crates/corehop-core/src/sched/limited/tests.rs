@@ -6,7 +6,7 @@ use super::simulated::{Rules, Seen, run};
 use super::threshold::{Thresholds, largest};
 use super::*;
 use crate::model::costs::Cost;
-use crate::sched::uni::fixed::by_priority;
+use crate::sched::ranking::Ranking;
 use crate::workload::task::testing::set;
 use crate::workload::task::{Parameters, TaskSet};
 
@@ -102,7 +102,7 @@ impl Draw {
 
 fn rules(tasks: &[Task], edf: bool, regions: Vec<Time>) -> Rules {
     let mut rank = vec![0; tasks.len()];
-    for (at, i) in by_priority(tasks).into_iter().enumerate() {
+    for (at, i) in Ranking::of(tasks).order().iter().copied().enumerate() {
         rank[i] = at;
     }
     Rules { edf, begun: rank.clone(), rank, regions }

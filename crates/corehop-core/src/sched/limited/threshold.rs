@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Preemption thresholds under fixed priorities.
 
-use super::{NoRegions, plain};
-use crate::sched::uni::{STEPS, fixed::by_priority};
+use super::{NoRegions, distinct, plain};
+use crate::sched::uni::STEPS;
 use crate::workload::task::{Task, Time};
 
 /// Thresholds with which every deadline is met, as large as they can be.
@@ -27,7 +27,7 @@ pub struct Thresholds {
 /// [`NoRegions`] where no thresholds meet all deadlines, or there is release jitter or blocking.
 pub fn largest(tasks: &[Task]) -> Result<Thresholds, NoRegions> {
     plain(tasks)?;
-    let order = by_priority(tasks);
+    let order = distinct(tasks)?;
     let sorted: Vec<Task> = order.iter().map(|&i| tasks[i]).collect();
     let mut steps = STEPS;
     let mut thresholds: Vec<usize> = (0..sorted.len()).collect();

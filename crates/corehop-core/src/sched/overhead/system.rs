@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 
 use crate::sched::exact::{self, settle};
-use crate::sched::uni::fixed::by_priority;
+use crate::sched::ranking::Ranking;
 use crate::workload::task::{LONGEST, Task, Time};
 
 /// The times of an operating system, each as a bound, in the unit of the tasks.
@@ -106,29 +106,30 @@ fn one_job(tasks: &[Task], cpus: u32, costs: &Overheads, task: &Task, delay: Tim
 pub fn fixed_priority(tasks: &[Task], cpus: u32, costs: &Overheads, cpmd: &[Time]) -> Vec<Task> {
     let added = costs.event_latency + costs.release + costs.interrupt(cpus);
     let mut charged = tasks.to_vec();
-    // Ranks are made explicit: the interrupts take the first one.
-    for (rank, &at) in by_priority(tasks).iter().enumerate() {
+    let ticks = costs.quantum.filter(|_| costs.tick > 0);
+    let releases: &[Task] = if costs.release > 0 && !costs.dedicated { tasks } else { &[] };
+    // Ranks are made explicit: the interrupts take the first ones. Tasks that share a priority still do.
+    let first = releases.len() as u32 + 1;
+    let ranking = Ranking::of(tasks);
+    for (place, &at) in ranking.order().iter().enumerate() {
         let task = &mut charged[at];
-        task.priority = Some(rank as u32 + 1);
+        task.priority = Some(first + ranking.above(place).len() as u32);
         task.jitter += added;
         let longer = cpmd[at].min(2 * LONGEST) + 2 * (costs.scheduling + costs.context_switch);
         task.wcet = (task.wcet + longer).min(2 * LONGEST);
     }
-    let interrupt = |wcet: Time, period: Time| Task {
+    let interrupt = |rank: usize, wcet: Time, period: Time| Task {
         wcet,
         period,
         // An interrupt handler is not itself in time or late.
         deadline: LONGEST,
         jitter: costs.event_latency,
         blocking: 0,
-        priority: Some(0),
+        priority: Some(rank as u32),
     };
-    if let Some(quantum) = costs.quantum.filter(|_| costs.tick > 0) {
-        charged.push(interrupt(costs.tick, quantum));
-    }
-    if costs.release > 0 && !costs.dedicated {
-        charged.extend(tasks.iter().map(|task| interrupt(costs.release, task.period)));
-    }
+    charged.extend(ticks.map(|quantum| interrupt(0, costs.tick, quantum)));
+    let own = releases.iter().enumerate();
+    charged.extend(own.map(|(at, task)| interrupt(at + 1, costs.release, task.period)));
     charged
 }
 

@@ -1,21 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Preemptive fixed priorities on one CPU.
 
-use super::STEPS;
+use super::{STEPS, fifo};
 use crate::sched::exact::{Natural, compare_sum, gcd};
+use crate::sched::ranking::Ranking;
 use crate::sched::verdict::Verdict;
 use crate::workload::task::{LONGEST, Task, Time};
-
-/// The tasks by priority, the highest first: by the ranks given, otherwise deadline-monotonic (the
-/// shorter deadline first); ties by index.
-pub(crate) fn by_priority(tasks: &[Task]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..tasks.len()).collect();
-    order.sort_by_key(|&i| match tasks[i].priority {
-        Some(rank) => u64::from(rank),
-        None => tasks[i].deadline,
-    });
-    order
-}
 
 /// `U <= n (2^(1/n) - 1)` (Liu and Layland 1973): sufficient for rate-monotonic priorities and D >= T.
 ///
@@ -66,25 +56,36 @@ fn product_at_most_two(tasks: &[Task]) -> bool {
     product(|task| task.wcet + task.period, 1) <= product(|task| task.period, 2)
 }
 
-/// Whether the priorities are rate-monotonic, deadlines not before the period's end, and nothing
+/// Whether the priorities are rate-monotonic and distinct, deadlines not before the period's end, and nothing
 /// else holds a job up: what the utilisation bounds assume.
 fn rate_monotonic(tasks: &[Task]) -> bool {
     let plain =
         |task: &Task| task.deadline >= task.period && task.jitter == 0 && task.blocking == 0;
-    let order = by_priority(tasks);
+    let Ok(order) = Ranking::distinct(tasks) else { return false };
     let rising = order.windows(2).all(|pair| tasks[pair[0]].period <= tasks[pair[1]].period);
     tasks.iter().all(plain) && rising
 }
 
 /// Response-time analysis with blocking, jitter and arbitrary deadlines (Joseph and Pandya 1986; Audsley
-/// et al. 1993; Lehoczky 1990; Tindell, Burns and Wellings 1994).
+/// et al. 1993; Lehoczky 1990; Tindell, Burns and Wellings 1994), and tasks that share a priority in the order of
+/// their releases ([`fifo`]).
 ///
-/// The verdict is exact where no task has blocking (a bound on blocking need not be attained). The
+/// The verdict is exact where no task has blocking (a bound on blocking need not be attained), and deadlines of tasks
+/// that share a priority are within periods. The
 /// responses, where asked for, are written in the tasks' order; a task beyond its deadline has none.
 pub fn response_time_analysis(tasks: &[Task], responses: Option<&mut [Time]>) -> Verdict {
-    let order = by_priority(tasks);
+    let ranking = Ranking::of(tasks);
     let mut steps = STEPS;
-    levels(tasks, &order, responses, |at| response(tasks, &order[..at], order[at], &mut steps))
+    levels(tasks, &ranking, responses, |at| at_place(tasks, &ranking, at, &mut steps))
+}
+
+/// The worst response of the task at this place of the ranking.
+fn at_place(tasks: &[Task], ranking: &Ranking, at: usize, steps: &mut u64) -> Found {
+    let i = ranking.order()[at];
+    match ranking.level(at) {
+        [_] => response(tasks, ranking.above(at), i, steps),
+        level => fifo::response(tasks, ranking.above(at), level, i, steps),
+    }
 }
 
 /// The same, where each preemption by `j` in a busy window of `i` costs the largest of `delays` in `aff(i, j)`: the tasks
@@ -95,12 +96,12 @@ pub fn response_time_analysis_with_delays(
     delays: &[Time],
     responses: Option<&mut [Time]>,
 ) -> Verdict {
-    let order = by_priority(tasks);
+    let ranking = Ranking::of(tasks);
     let mut steps = STEPS;
     let mut charged = tasks.to_vec();
-    levels(tasks, &order, responses, |at| {
-        charge_affected(&mut charged, tasks, delays, &order[..=at]);
-        response(&charged, &order[..at], order[at], &mut steps)
+    levels(tasks, &ranking, responses, |at| {
+        charge_affected(&mut charged, tasks, delays, &ranking, at);
+        at_place(&charged, &ranking, at, &mut steps)
     })
 }
 
@@ -108,28 +109,38 @@ pub fn response_time_analysis_with_delays(
 ///
 /// Tasks of higher priority do not notice it. Of the others the lowest is asked first: a task too many shows there.
 pub(crate) fn still_meet(tasks: &[Task], newest: usize) -> bool {
-    let order = by_priority(tasks);
-    let from = order.iter().position(|&i| i == newest).unwrap_or(0);
+    let ranking = Ranking::of(tasks);
+    let at = ranking.order().iter().position(|&i| i == newest).unwrap_or(0);
     let mut steps = STEPS;
     let mut meets =
-        |at: usize| matches!(response(tasks, &order[..at], order[at], &mut steps), Found::Bound(_));
-    (from..order.len()).rev().all(&mut meets)
+        |at: usize| matches!(at_place(tasks, &ranking, at, &mut steps), Found::Bound(_));
+    (ranking.above(at).len()..tasks.len()).rev().all(&mut meets)
 }
 
-/// Charges the preemptions by each task of `order`, the highest priority first, within a busy window of the last one.
-fn charge_affected(charged: &mut [Task], tasks: &[Task], delays: &[Time], order: &[usize]) {
-    let mut most = 0;
-    for &j in order.iter().rev() {
-        let own = delays.get(j);
-        charged[j] = own.map_or(tasks[j], |_| tasks[j].longer(most));
-        most = most.max(own.copied().unwrap_or(0));
+/// Charges the preemptions by each task of at least the priority of the one at this place, within a busy window of that
+/// one. Tasks of the same priority do not preempt each other.
+fn charge_affected(
+    charged: &mut [Task],
+    tasks: &[Task],
+    delays: &[Time],
+    ranking: &Ranking,
+    at: usize,
+) {
+    let (mut most, mut place) = (0, ranking.down_to(at).len());
+    while let Some(last) = place.checked_sub(1) {
+        let level = ranking.level(last);
+        for &j in level {
+            charged[j] = delays.get(j).map_or(tasks[j], |_| tasks[j].longer(most));
+        }
+        most = level.iter().filter_map(|&j| delays.get(j)).fold(most, |most, &it| most.max(it));
+        place = ranking.above(last).len();
     }
 }
 
 /// Each level of priority from the highest down, by what is `found` of it.
 fn levels(
     tasks: &[Task],
-    order: &[usize],
+    ranking: &Ranking,
     mut responses: Option<&mut [Time]>,
     mut found: impl FnMut(usize) -> Found,
 ) -> Verdict {
@@ -139,7 +150,7 @@ fn levels(
         return Verdict::Unschedulable;
     }
     let mut verdict = Verdict::Schedulable;
-    for (at, &i) in order.iter().enumerate() {
+    for (at, &i) in ranking.order().iter().enumerate() {
         match found(at) {
             Found::Bound(response) => {
                 if let Some(responses) = responses.as_deref_mut() {
@@ -150,6 +161,7 @@ fn levels(
                 verdict = Verdict::Unknown;
             }
             Found::Miss => return Verdict::Unschedulable,
+            Found::Doubt => verdict = Verdict::Unknown,
             Found::OutOfSteps => return Verdict::Unknown,
         }
     }
@@ -163,6 +175,8 @@ pub(crate) enum Found {
     Bound(Time),
     /// It may respond after its deadline.
     Miss,
+    /// Its bound is after its deadline, and need not be attained.
+    Doubt,
     /// More steps than are allowed.
     OutOfSteps,
 }

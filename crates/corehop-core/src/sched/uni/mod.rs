@@ -3,6 +3,7 @@
 
 pub mod edf;
 pub mod edf_response;
+pub mod fifo;
 pub mod fixed;
 pub mod nonpreemptive;
 

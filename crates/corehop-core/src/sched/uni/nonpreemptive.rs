@@ -3,9 +3,10 @@
 
 use std::cmp::Ordering;
 
-use super::fixed::{Found, by_priority};
-use super::{STEPS, busy_period};
+use super::fixed::Found;
+use super::{STEPS, busy_period, fifo};
 use crate::sched::exact::compare_sum;
+use crate::sched::ranking::Ranking;
 use crate::sched::verdict::Verdict;
 use crate::workload::task::{Task, Time};
 
@@ -44,15 +45,22 @@ fn blocking(tasks: &[Task], t: Time) -> Time {
 }
 
 /// Non-preemptive fixed priorities (George, Rivierre and Spuri 1996, in the form that Davis, Burns, Bril and
-/// Lukkien, "Controller Area Network (CAN) schedulability analysis", 2007, put right): exact without jitter and blocking.
+/// Lukkien, "Controller Area Network (CAN) schedulability analysis", 2007, put right), and equals in the order of
+/// their releases ([`fifo`]): exact without jitter and blocking, and with deadlines of equals within periods.
 pub fn fixed(tasks: &[Task], mut responses: Option<&mut [Time]>) -> Verdict {
     if compare_sum(tasks.iter().map(Task::u), 1) == Ordering::Greater {
         return Verdict::Unschedulable;
     }
-    let order = by_priority(tasks);
+    let ranking = Ranking::of(tasks);
     let mut steps = STEPS;
-    for (at, &i) in order.iter().enumerate() {
-        match response(tasks, &order[..at], i, &order[at + 1..], &mut steps) {
+    let mut verdict = Verdict::Schedulable;
+    for (at, &i) in ranking.order().iter().enumerate() {
+        let (above, below) = (ranking.above(at), ranking.below(at));
+        let found = match ranking.level(at) {
+            [_] => response(tasks, above, i, below, &mut steps),
+            level => fifo::response_without_preemption(tasks, above, level, i, below, &mut steps),
+        };
+        match found {
             Found::Bound(response) => {
                 if let Some(responses) = responses.as_deref_mut() {
                     responses[i] = response;
@@ -60,14 +68,21 @@ pub fn fixed(tasks: &[Task], mut responses: Option<&mut [Time]>) -> Verdict {
             }
             Found::Miss if tasks.iter().any(|task| task.blocking > 0) => return Verdict::Unknown,
             Found::Miss => return Verdict::Unschedulable,
+            Found::Doubt => verdict = Verdict::Unknown,
             Found::OutOfSteps => return Verdict::Unknown,
         }
     }
-    Verdict::Schedulable
+    verdict
 }
 
 /// The worst response of `i`, over every job in its longest busy period.
-fn response(tasks: &[Task], above: &[usize], i: usize, below: &[usize], steps: &mut u64) -> Found {
+pub(super) fn response(
+    tasks: &[Task],
+    above: &[usize],
+    i: usize,
+    below: &[usize],
+    steps: &mut u64,
+) -> Found {
     let own = &tasks[i];
     let rest = below.iter().map(|&j| tasks[j].wcet - 1).max().unwrap_or(0);
     let blocking = rest.max(own.blocking);

@@ -9,11 +9,14 @@
 
 use std::collections::BTreeSet;
 
-/// The order of jobs: the smaller is served first, of equal ones the task of the smaller number.
+/// The order of jobs: the smaller is served first; of equal ones the one that queued up first (as under SCHED_FIFO), then
+/// the task of the smaller number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Urgency {
     /// The absolute deadline, or the rank.
     pub(super) by: u64,
+    /// When the task queued up, for ranks; deadlines tell apart what they are to.
+    pub(super) since: u64,
     /// The task, of which one job at a time is ready.
     pub(super) task: usize,
 }

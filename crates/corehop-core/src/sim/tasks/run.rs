@@ -46,6 +46,8 @@ struct Task {
     releases: Box<dyn Iterator<Item = u64> + Send>,
     /// The releases of jobs that wait for an earlier one to end.
     late: VecDeque<Picos>,
+    /// When its thread queued up for a CPU, at the end of its priority.
+    queued: Picos,
     job: Option<Job>,
     /// The jobs that it has begun.
     count: u64,
@@ -228,21 +230,22 @@ impl<'a> Run<'a> {
         if self.tasks[task].job.is_some() {
             self.tasks[task].late.push_back(now);
         } else {
+            self.tasks[task].queued = now;
             self.begin(task, now);
         }
     }
 
-    /// A job that was released at that time is ready.
+    /// A job that was released at that time is ready. A late one follows at once: its thread does not queue up again.
     fn begin(&mut self, task: usize, release: Picos) {
         let planned = &self.set().tasks[task];
-        let by = match self.plan.scheduler.order() {
-            Order::Rank => u64::from(planned.rank),
-            Order::Deadline | Order::Fair => release + planned.deadline.get() * NANO,
-        };
         let it = &mut self.tasks[task];
+        let (by, since) = match self.plan.scheduler.order() {
+            Order::Rank => (u64::from(planned.rank), it.queued),
+            Order::Deadline | Order::Fair => (release + planned.deadline.get() * NANO, 0),
+        };
         it.job = Some(Job::new(it.count, release, planned.wcet.get() * NANO));
         it.count += 1;
-        self.clusters[planned.cluster].ready(Urgency { by, task });
+        self.clusters[planned.cluster].ready(Urgency { by, since, task });
     }
 
     /// The job on `cpu` ends, and the task's next one is ready if it is late already.
@@ -256,6 +259,9 @@ impl<'a> Run<'a> {
             self.done.push(record);
         }
         if let Some(release) = self.tasks[task].late.pop_front() {
+            if release == now {
+                self.tasks[task].queued = now;
+            }
             self.begin(task, release);
         }
     }
@@ -406,6 +412,7 @@ impl Task {
             walker: None,
             releases: Box::new(releases),
             late: VecDeque::new(),
+            queued: 0,
             job: None,
             count: 0,
         }

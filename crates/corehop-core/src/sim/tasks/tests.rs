@@ -28,7 +28,7 @@ impl Places for Pairs {
 }
 
 fn job(by: u64, task: usize) -> Urgency {
-    Urgency { by, task }
+    Urgency { by, since: 0, task }
 }
 
 fn gets(cpu: usize, gains: usize) -> Change {

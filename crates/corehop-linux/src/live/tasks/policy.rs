@@ -117,16 +117,20 @@ impl Policy {
     }
 }
 
-/// The kernel's priority for a rank: each its own where there are enough, otherwise neighbours share.
+/// The kernel's priority for a rank: each its own where there are enough, otherwise neighbours share. Tasks of the same
+/// rank have the same priority.
 fn priority(rank: u32, run: &TaskRun) -> u32 {
-    let ranks = run.tasks.len() as u32;
+    let ranks = run.tasks.iter().map(|task| task.rank + 1).max().unwrap_or(1);
     let step = if ranks <= HIGHEST { rank } else { rank * HIGHEST / ranks };
     HIGHEST - step.min(HIGHEST - 1)
 }
 
 /// The number of ranks that share a priority with another, where there are more than priorities.
 pub(super) fn shared_priorities(run: &TaskRun) -> usize {
-    let mut all: Vec<u32> = run.tasks.iter().map(|task| priority(task.rank, run)).collect();
+    let mut ranks: Vec<u32> = run.tasks.iter().map(|task| task.rank).collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    let mut all: Vec<u32> = ranks.into_iter().map(|rank| priority(rank, run)).collect();
     all.sort_unstable();
     let alone = all.chunk_by(|a, b| a == b).filter(|group| group.len() == 1).count();
     all.len() - alone
@@ -252,6 +256,17 @@ mod tests {
             assert!(all.windows(2).all(|pair| pair[0] >= pair[1]) && *all.last().unwrap() >= 1);
             assert_eq!(shared_priorities(&run) == 0, count <= HIGHEST, "{count}");
         }
+    }
+
+    #[test]
+    fn tasks_of_one_rank_run_at_one_priority() {
+        let mut run = run(10);
+        for task in &mut run.tasks {
+            task.rank /= 4;
+        }
+        let of = |rank| priority(rank, &run);
+        assert_eq!([of(0), of(1), of(2)], [HIGHEST, HIGHEST - 1, HIGHEST - 2]);
+        assert_eq!(shared_priorities(&run), 0, "no two ranks share one");
     }
 
     #[test]
