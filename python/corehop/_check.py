@@ -91,8 +91,9 @@ Tasks = Mapping[str, Any] | str | os.PathLike[str] | ArrowTable | Iterable[Any]
 
 def check(
     tasks: Tasks,
-    test: str = "all",
+    test: str | None = None,
     *,
+    scheduler: str | None = None,
     cpus: int | None = None,
     delay_us: int | None = None,
     costs: CostModel | Samples | None = None,
@@ -103,13 +104,16 @@ def check(
     platform: Platform | None = None,
     block_reload_ns: int | None = None,
 ) -> Any:
-    """Test whether a task set meets its deadlines: by one test, or by all.
+    """Test whether a task set meets its deadlines: under its own scheduler, or by one test, or by all.
 
     Args:
         tasks: A task set as `corehop check` takes it, `{"cpus": m, "tasks": [...]}`: a mapping, JSON, or the
             path of a file; or the tasks alone, with `cpus` beside them: dataclasses such as `Task`, mappings,
             or an Arrow table with a column for each field.
-        test: The name of a test, or `all`.
+        test: The name of a test, or `all` for a survey; if left out, the tests for the scheduler, up to the first that
+            decides.
+        scheduler: `p-edf`, `p-fp`, `g-edf`, `g-fp` or `c-edf`; that of the set if left out, otherwise `p-fp` if tasks
+            have priorities, and `p-edf` if not.
         cpus: How many CPUs, where `tasks` does not say it.
         delay_us: Charged to each job: `e' = e + D_c`.
         costs: In its place: each job is charged what the dearest event that it may suffer costs a working set of its
@@ -119,8 +123,8 @@ def check(
         block_reload_ns: How long a cache block takes to reload, where tasks say which they use (`ucb`, `ecb`).
 
     Returns:
-        The answer of `corehop check --json`: a dictionary with `schedulable` (a `Schedulable`, whose truth raises
-        `Unknown` where the test does not know), `bounds_us`, `assumptions`, …; a list of them for `all`.
+        The answer of `corehop check --json`: a dictionary with `sentence`, `schedulable` (a `Schedulable`, whose truth
+        raises `Unknown` where the test does not know), `bounds_us`, `assumptions`, …; a list of them for `all`.
 
     Raises:
         Usage: there is no such test, `cpus` is said twice or not at all, or nothing says what working sets cost.
@@ -140,7 +144,9 @@ def check(
     charged = None if costs is None else _model.costs(costs, load, statistic, length, only)
     machine = None if platform is None else platform._platform
     given = _set(tasks, cpus, block_reload_ns)
-    answers = json.loads(_corehop.check(given, test, delay_us, charged, machine))
+    if scheduler is not None and test is not None:
+        raise _errors.Usage("test and scheduler exclude each other: leave one out")
+    answers = json.loads(_corehop.check(given, test, scheduler, delay_us, charged, machine))
     for answer in answers:
         answer["schedulable"] = Schedulable(answer["schedulable"])
     return answers if test == "all" else answers[0]

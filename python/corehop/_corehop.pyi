@@ -196,7 +196,8 @@ def advise_on(
 ) -> str: ...
 def check(
     set: str,
-    name: str,
+    name: str | None = None,
+    scheduler: str | None = None,
     delay_us: int | None = None,
     costs: Costs | None = None,
     platform: Platform | None = None,

@@ -4,8 +4,9 @@
 use corehop_core::report::study::page;
 use corehop_core::sched::charge::{Charged, Delay};
 use corehop_core::sched::limited::remedy::Remedies;
-use corehop_core::sched::{TaskError, Test, all, answer_json, test};
+use corehop_core::sched::{Question, TaskError, Test, all, answer_json, sentence, test};
 use corehop_core::study::{Progress, Shard, Stopped, Study as Described, StudyCounts, run};
+use corehop_core::workload::scheduler::Scheduler;
 use corehop_core::workload::set_file;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -19,21 +20,27 @@ use crate::model::{Costs, by_size};
 use crate::platform::Platform;
 use crate::table::Table;
 
-/// The answer of a test, or of every one (`all`), for a task set, both as JSON.
+/// The answer to a task set's own question, of a test, or of every one (`all`), both as JSON.
 #[pyfunction]
-#[pyo3(signature = (set, name, delay_us=None, costs=None, platform=None))]
+#[pyo3(signature = (set, name=None, scheduler=None, delay_us=None, costs=None, platform=None))]
 pub(crate) fn check(
     py: Python<'_>,
     set: &str,
-    name: &str,
+    name: Option<&str>,
+    scheduler: Option<&str>,
     delay_us: Option<u64>,
     costs: Option<&Costs>,
     platform: Option<&Platform>,
 ) -> PyResult<String> {
     let set = set_file::parse(set).map_err(errors::damaged)?;
+    let scheduler: Option<Scheduler> =
+        scheduler.map(str::parse).transpose().map_err(errors::usage)?;
+    let platform = platform.map(|platform| &platform.0);
+    let question = Question::of(&set, scheduler);
     let tests: Vec<&'static Test> = match name {
-        "all" => all().collect(),
-        name => vec![test(name).map_err(errors::usage)?],
+        None => question.tests(&set, platform).map_err(errors::usage)?,
+        Some("all") => all().collect(),
+        Some(name) => vec![test(name).map_err(errors::usage)?],
     };
     let selected = costs.map(|costs| costs.source.selected(&costs.selection));
     let selected = selected.transpose().map_err(errors::usage)?;
@@ -48,8 +55,18 @@ pub(crate) fn check(
         }
         (None, None) => Delay::Nothing,
     };
-    let mut charged = Charged::new(&set, platform.map(|platform| &platform.0), delay, None);
-    let mut each = |test: &&Test| charged.ask(test).map(|asked| answer_json(test, &asked));
+    let mut charged = Charged::new(&set, platform, delay, None);
+    if name.is_none() {
+        let answered = py.detach(|| question.ask(&set, &tests, &mut charged));
+        let answer = answered.map_err(errors::damaged)?.json(question);
+        return Ok(Value::Array(vec![answer]).to_string());
+    }
+    let mut each = |test: &&'static Test| {
+        let asked = charged.ask(test)?;
+        let mut answer = answer_json(test, &asked);
+        answer["sentence"] = Value::String(sentence(&set, test.scheduler, test, &asked));
+        Ok(answer)
+    };
     let answers: Result<Value, TaskError> =
         py.detach(|| tests.iter().map(&mut each).collect::<Result<Vec<_>, _>>()).map(Value::Array);
     Ok(answers.map_err(errors::damaged)?.to_string())

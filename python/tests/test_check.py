@@ -49,8 +49,24 @@ def test_gaps_in_a_column_are_left_to_their_defaults() -> None:
 
 def test_tasks_may_be_dataclasses() -> None:
     assert corehop.check(tasks(), "qpa", cpus=1)["schedulable"] is corehop.Schedulable.YES
-    answers = corehop.check(tasks(), cpus=1)
+    answers = corehop.check(tasks(), "all", cpus=1)
     assert {"qpa", "rta"} <= {answer["test"] for answer in answers}
+
+
+def test_a_set_is_asked_about_its_own_scheduler() -> None:
+    answer = corehop.check(tasks(), cpus=1)
+    assert answer["question"] == {"scheduler": "p-edf", "assumed": True}
+    assert answer["schedulable"] is corehop.Schedulable.YES and answer["sentence"].startswith("yes: ")
+    equal = [Task(wcet_us=1, period_us=5, priority=10, name="fast"), Task(wcet_us=20, period_us=100, priority=10)]
+    answer = corehop.check(equal, cpus=1)
+    assert answer["schedulable"] is corehop.Schedulable.NO
+    assert answer["sentence"] == "no: `fast` can take 21 us and has 5 us"
+    assert corehop.check(equal, cpus=1, scheduler="p-edf")["schedulable"] is corehop.Schedulable.YES
+    assert corehop.check({**SET, "scheduler": "g-fp"})["question"]["assumed"] is False
+    with pytest.raises(corehop.Usage, match="exclude each other"):
+        corehop.check(tasks(), "qpa", scheduler="p-edf", cpus=1)
+    with pytest.raises(corehop.Usage, match="edf"):
+        corehop.check(tasks(), scheduler="edf", cpus=1)
 
 
 def test_a_delay_is_charged_to_each_job() -> None:

@@ -56,14 +56,15 @@ fn no_and_unknown_are_told_apart_and_have_exit_code_1() {
 
 #[test]
 fn all_answers_a_list_of_every_test() {
-    let output = check(FITS, &["--json"]);
+    let output = check(FITS, &["--test", "all", "--json"]);
     assert_eq!(output.status.code(), Some(0));
     let answers = json(&output);
     let answers = answers.as_array().unwrap();
     assert!(answers.len() > 20);
     let rta = answers.iter().find(|answer| answer["test"] == "rta").unwrap();
     assert_eq!(rta["schedulable"], "unknown");
-    let text = String::from_utf8(check(FITS, &[]).stdout).unwrap();
+    let text = String::from_utf8(check(FITS, &["--test", "all"]).stdout).unwrap();
+    assert!(text.starts_with("survey: "), "{text}");
     assert!(text.lines().any(|line| line.starts_with("qpa") && line.contains("yes")), "{text}");
 }
 
@@ -198,7 +199,7 @@ fn each_scheduler_is_charged_what_it_may_suffer() {
 fn the_caches_of_a_machine_make_the_clusters() {
     let set = r#"{"cpus": 24, "tasks": [{"wcet_us": 1, "period_us": 4}]}"#;
     let names = |options: &[&str]| {
-        let answers = json(&check(set, options));
+        let answers = json(&check(set, &[options, &["--test", "all"]].concat()));
         let names = answers.as_array().unwrap().iter().map(|it| it["test"].to_string());
         names.filter(|name| name.contains("c-edf-")).collect::<Vec<_>>()
     };
@@ -396,7 +397,7 @@ fn a_yes_can_be_deployed() {
     let never = folder.path().join("never.json");
     let written = ["-o", never.to_str().unwrap()];
     for (set, options, code, words) in [
-        (HALVES, vec![], 2, "--test"),
+        (HALVES, vec!["--test", "all"], 2, "--test"),
         (HALVES, vec!["--test", "soft-g-edf"], 2, "assigns no CPUs"),
         (&split, vec!["--test", "p-edf-ffd"], 1, ""),
     ] {
@@ -426,7 +427,7 @@ fn an_assignment_that_makes_no_sense_is_an_error() {
 #[test]
 fn one_task_and_more_work_than_cpus_are_answered() {
     let one = r#"{"cpus": 1, "tasks": [{"wcet_us": 5, "period_us": 5}]}"#;
-    let answers = json(&check(one, &["--json", "--delay", "0us"]));
+    let answers = json(&check(one, &["--json", "--delay", "0us", "--test", "all"]));
     let yes = |name: &str| {
         let all = answers.as_array().unwrap();
         all.iter().find(|it| it["test"] == name).unwrap()["schedulable"] == true
@@ -437,9 +438,8 @@ fn one_task_and_more_work_than_cpus_are_answered() {
     // bcl is the published test, which has no clause for at most m tasks.
     assert!(!yes("bcl"));
     let over = HALVES.replace("\"wcet_us\": 4", "\"wcet_us\": 10");
-    let output = check(&over, &["--json"]);
-    assert_eq!(output.status.code(), Some(1));
-    let answers = json(&output);
+    assert_eq!(check(&over, &[]).status.code(), Some(1));
+    let answers = json(&check(&over, &["--json", "--test", "all"]));
     let necessary =
         answers.as_array().unwrap().iter().find(|it| it["test"] == "necessary").unwrap();
     assert_eq!(necessary["schedulable"], false);
@@ -447,7 +447,7 @@ fn one_task_and_more_work_than_cpus_are_answered() {
 
 #[test]
 fn on_a_terminal_those_that_accept_come_first_and_the_rest_by_reason() {
-    let text = String::from_utf8(check(HALVES, &[]).stdout).unwrap();
+    let text = String::from_utf8(check(HALVES, &["--test", "all"]).stdout).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     let first_other = lines.iter().position(|line| line.starts_with("unknown")).unwrap();
     assert!(
@@ -459,4 +459,67 @@ fn on_a_terminal_those_that_accept_come_first_and_the_rest_by_reason() {
     assert_eq!(text.matches("it is about one").count(), 1, "{text}");
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(flat.contains(reason) && flat.contains("qpa, edf-rta"), "{text}");
+}
+
+/// The first line, and the exit code.
+fn said(set: &str, options: &[&str]) -> (String, Option<i32>) {
+    let output = check(set, options);
+    let text = String::from_utf8(output.stdout).unwrap();
+    (text.lines().next().unwrap_or_default().to_owned(), output.status.code())
+}
+
+const PINNED: &str = r#"{"cpus": 2, "tasks": [
+    {"wcet_us": 6000, "period_us": 10000, "priority": 1, "cpus": [0]},
+    {"wcet_us": 7000, "period_us": 12000, "priority": 2, "cpus": [0]},
+    {"wcet_us": 1000, "period_us": 20000, "priority": 3, "cpus": [1]}]}"#;
+
+#[test]
+fn the_question_is_that_of_the_set() {
+    // On CPU 0 as pinned, 118 %; any test that moves the tasks would accept.
+    let expected = "no: CPU 0 is asked for 118.4 % of the time, by task 0, task 1";
+    for options in [&[][..], &["--scheduler", "p-edf"], &["--scheduler", "g-edf"]] {
+        assert_eq!(said(PINNED, options), (expected.to_owned(), Some(1)), "{options:?}");
+    }
+    let equals = r#"{"cpus": 1, "tasks": [
+        {"name": "fast", "wcet_us": 1000, "period_us": 5000, "priority": 10},
+        {"name": "slow", "wcet_us": 20000, "period_us": 100000, "priority": 10}]}"#;
+    let late = "no: `fast` can take 21 ms and has 5 ms";
+    assert_eq!(said(equals, &[]), (late.to_owned(), Some(1)));
+    assert_eq!(said(equals, &["--test", "p-fp-rta"]), (late.to_owned(), Some(1)));
+    assert_eq!(said(equals, &["--scheduler", "p-edf"]).1, Some(0));
+    let stated = equals.replacen("{\"cpus\"", "{\"scheduler\": \"p-edf\", \"cpus\"", 1);
+    let (first, code) = said(&stated, &[]);
+    assert_eq!(code, Some(0));
+    assert_eq!(
+        first,
+        "yes: every deadline holds under partitioned EDF; the tightest is `slow`, 75 ms of 100 ms left"
+    );
+    let answer = json(&check(equals, &["--json"]));
+    assert_eq!(answer["question"], serde_json::json!({"scheduler": "p-fp", "assumed": true}));
+    assert_eq!(answer["sentence"], late);
+}
+
+#[test]
+fn a_survey_answers_for_the_scheduler_that_is_named() {
+    let (first, code) = said(PINNED, &["--test", "all"]);
+    assert!(first.starts_with("survey: ") && code == Some(0), "{first}");
+    let (first, code) = said(PINNED, &["--test", "all", "--scheduler", "p-fp"]);
+    assert!(first.starts_with("no: CPU 0") && code == Some(1), "{first}");
+    assert_eq!(said(FITS, &["--test", "all", "--scheduler", "p-edf"]).1, Some(0));
+    // No test of the survey says yes to what the set does not allow.
+    let answers = json(&check(PINNED, &["--test", "all", "--json"]));
+    for answer in answers.as_array().unwrap() {
+        assert_ne!(answer["schedulable"], true, "{answer}");
+    }
+}
+
+#[test]
+fn a_scheduler_that_is_no_question_is_refused_or_unknown() {
+    let output = check(FITS, &["--test", "qpa", "--scheduler", "p-edf"]);
+    assert!(output.status.code() == Some(2) && error(&output).contains("--scheduler"));
+    assert_eq!(check(FITS, &["--scheduler", "edf"]).status.code(), Some(2));
+    let (first, code) = said(HALVES, &["--scheduler", "eevdf"]);
+    assert!(first.starts_with("unknown: no analysis") && code == Some(1), "{first}");
+    let output = check(HALVES, &["--scheduler", "c-edf"]);
+    assert!(output.status.code() == Some(2) && error(&output).contains("--platform"));
 }

@@ -20,12 +20,13 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::model::cell::CellKey;
-use crate::model::estimator::Estimator;
 use crate::model::compare::holm;
+use crate::model::estimator::Estimator;
 use crate::model::ordered::{BadInput, Interval};
 use crate::model::paired::{POWER, exceeded};
 use crate::model::replicates::{
-    BeyondShift, Nested, SharedDependence, beyond_shift, least_p_value, median_difference, replicates_for,
+    BeyondShift, Nested, SharedDependence, beyond_shift, least_p_value, median_difference,
+    replicates_for,
 };
 use crate::model::summary::{is_control, replicate_of};
 use crate::samples::Sample;
@@ -266,7 +267,8 @@ pub fn compare(a: &Delays, b: &Delays, margin: Margin, alpha: f64) -> Result<Com
     for it in &mut cells {
         let same = of_a[&it.cell] == of_b[&it.cell];
         it.outcome = if same { CostChange::Equivalent } else { outcome(it.p_values, alpha) };
-        it.replicates_needed = it.replicates_needed.filter(|_| it.outcome == CostChange::CannotTell);
+        it.replicates_needed =
+            it.replicates_needed.filter(|_| it.outcome == CostChange::CannotTell);
     }
     Ok(Comparison {
         only_a: a.cells.len() - common.len(),
@@ -324,9 +326,9 @@ fn compared(
         p_values: p_values(a, b, margin_us)?,
         least_p_value,
         could_have_failed,
-        detectable_us: interval
-            .filter(|_| could_have_failed)
-            .map(|it| margin_us + standard_error(it) * (exceeded(levels.first) + exceeded(1.0 - POWER))),
+        detectable_us: interval.filter(|_| could_have_failed).map(|it| {
+            margin_us + standard_error(it) * (exceeded(levels.first) + exceeded(1.0 - POWER))
+        }),
         replicates_needed: needed(replicates, interval, margin_us, levels),
         outcome: CostChange::CannotTell,
         interval,
@@ -351,7 +353,8 @@ fn adjust(cells: &mut [Compared]) -> Result<(), BadInput> {
     let parts: [fn(&mut PValues) -> &mut f64; 3] =
         [|it| &mut it.slower, |it| &mut it.faster, |it| &mut it.equivalent];
     // A cell without p-values is one of those that are asked all the same.
-    let mut all: Vec<PValues> = cells.iter().map(|it| it.p_values.unwrap_or(PValues::NONE)).collect();
+    let mut all: Vec<PValues> =
+        cells.iter().map(|it| it.p_values.unwrap_or(PValues::NONE)).collect();
     for part in parts {
         let adjusted = holm(&all.iter_mut().map(|it| *part(it)).collect::<Vec<f64>>())?;
         all.iter_mut().zip(adjusted).for_each(|(it, adjusted)| *part(it) = adjusted);
@@ -527,7 +530,10 @@ mod tests {
             let (a, b) = many_cells(cells, 20, 1.5);
             let comparison = compare(&a, &b, MARGIN, 0.05).unwrap();
             let slow = comparison.cells.last().unwrap();
-            assert_eq!((slow.outcome, comparison.count(CostChange::Slower)), (CostChange::Slower, 1));
+            assert_eq!(
+                (slow.outcome, comparison.count(CostChange::Slower)),
+                (CostChange::Slower, 1)
+            );
             assert_eq!(comparison.gate(&GATE), Gate::Fails);
             let (alone, same) = (compared_alone(&a, &b, cells), slow.interval.unwrap());
             assert!((alone.width() - same.width()).abs() < 1e-12);
@@ -572,7 +578,8 @@ mod tests {
         };
         let (mut found, mut tried) = (0, 0);
         for _ in 0..300 {
-            let detectable = compare(&take(0.0), &take(0.0), MARGIN, 0.05).unwrap().cells[0].detectable_us;
+            let detectable =
+                compare(&take(0.0), &take(0.0), MARGIN, 0.05).unwrap().cells[0].detectable_us;
             let Some(detectable) = detectable else { continue };
             let outcome = outcome_of(&take(0.0), &take(detectable));
             (found, tried) = (found + u32::from(outcome == CostChange::Slower), tried + 1);

@@ -292,11 +292,7 @@ fn class(
     })
 }
 
-fn threads(
-    threads: &[ObservedThread],
-    priced: &[Happened],
-    times: &CpuTimes,
-) -> Vec<ThreadCost> {
+fn threads(threads: &[ObservedThread], priced: &[Happened], times: &CpuTimes) -> Vec<ThreadCost> {
     let mut by_thread: BTreeMap<u32, Vec<&Happened>> = BTreeMap::new();
     for it in priced {
         by_thread.entry(it.thread.1).or_default().push(it);

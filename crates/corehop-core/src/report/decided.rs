@@ -328,9 +328,8 @@ fn without_interval(comparison: &Comparison) -> Vec<String> {
             reasons.entry(why).or_default().push(cell);
         }
     }
-    let told = |(why, cells): (&str, Vec<String>)| {
-        format!("No interval for {}: {why}.", cells.join(", "))
-    };
+    let told =
+        |(why, cells): (&str, Vec<String>)| format!("No interval for {}: {why}.", cells.join(", "));
     reasons.into_iter().map(told).collect()
 }
 

@@ -56,7 +56,11 @@ impl Rooms {
             let n = it.times as f64;
             let (low, high) = if octave == 0 { (0.0, 2.0) } else { ends(octave) };
             let above = (it.sum_ns as f64 - n * low) / (high - low);
-            let known = if it.exact { (n - above) * each_ns.min(low) + above * each_ns.min(high) } else { 0.0 };
+            let known = if it.exact {
+                (n - above) * each_ns.min(low) + above * each_ns.min(high)
+            } else {
+                0.0
+            };
             known.min(n * each_ns)
         };
         self.0.iter().map(of).sum()

@@ -6,14 +6,15 @@
 
 use super::bill::{Bill, Payer};
 use super::cache_aware::pairs::Pairs;
-use super::catalogue::{Charging, NO_PAIRS, Test};
+use super::catalogue::{Charging, NO_PAIRS, Suffers, Test};
+use super::clusters;
 use super::overhead::system::Overheads;
+use super::speed;
 use super::verdict::{Answer, Charges, Verdict};
 use crate::model::costs::{Basis, Cost, Costs};
 use crate::platform::Platform;
 use crate::sched::system::System;
 use crate::workload::Event;
-use crate::workload::placement::TaskPlacement;
 use crate::workload::task::{LONGEST, Task, TaskError, TaskSet, Time};
 
 /// The delay that a preemption or migration costs each job.
@@ -31,6 +32,12 @@ pub enum Delay<'a> {
 #[expect(missing_debug_implementations, reason = "as for `Delay`")]
 pub struct Charged<'a> {
     set: &'a TaskSet,
+    /// On a machine whose CPUs differ: the set as its slowest CPUs execute it, or why that is not known.
+    slowed: Option<Result<TaskSet, String>>,
+    /// Whether tests are asked about that one.
+    slow: bool,
+    /// The clusters that the machine's caches make of the set's CPUs, by size.
+    clusters: Vec<(u32, Result<Vec<Vec<usize>>, String>)>,
     platform: Option<&'a Platform>,
     delay: Delay<'a>,
     /// In nanoseconds.
@@ -79,7 +86,20 @@ impl<'a> Charged<'a> {
         delay: Delay<'a>,
         overheads: Option<Overheads>,
     ) -> Self {
-        Self { set, platform, delay, overheads, largest_bounds: false, known: Vec::new() }
+        let slowed = platform.and_then(|platform| speed::stretched(set, platform));
+        let clusters = platform.map(|it| clusters::of_set(it, set.cpus())).unwrap_or_default();
+        let (known, largest_bounds) = (Vec::new(), false);
+        Self {
+            set,
+            slowed,
+            slow: false,
+            clusters,
+            platform,
+            delay,
+            overheads,
+            largest_bounds,
+            known,
+        }
     }
 
     /// Takes the largest delay seen for a bound, or not.
@@ -93,7 +113,63 @@ impl<'a> Charged<'a> {
     /// # Errors
     /// [`TaskError`] for a task whose delay is not known.
     pub fn ask(&mut self, test: &Test) -> Result<ChargedAnswer, TaskError> {
-        let system = self.set.system();
+        let mut asked = self.ask_with_charges(test)?;
+        match (&self.slowed, asked.answer.verdict, self.platform) {
+            (Some(Ok(_)), Verdict::Schedulable, Some(platform)) => {
+                self.slow = true;
+                let slow = self.ask_with_charges(test);
+                self.slow = false;
+                asked = slow?;
+                if !asked.answer.verdict.is_schedulable() {
+                    asked.answer = Answer::unknown(speed::why(platform));
+                }
+            }
+            (Some(Err(why)), Verdict::Schedulable, _) => {
+                asked.answer = Answer::unknown(format!("it accepts for identical CPUs, but {why}"));
+            }
+            _ => {}
+        }
+        if let (Verdict::Schedulable, Some(at)) = (asked.answer.verdict, self.over_budget(&asked)) {
+            asked.answer = Answer::unknown(format!(
+                "it accepts, but task {at} needs more with what is charged than its budget (`budget_us`)"
+            ));
+        }
+        Ok(asked)
+    }
+
+    /// The first task that needs more than its budget, if the set states budgets.
+    fn over_budget(&self, asked: &ChargedAnswer) -> Option<usize> {
+        let (budgets, charged) = (self.set.budgets()?, asked.charged.as_ref()?);
+        budgets.iter().zip(charged).position(|(&budget, it)| it[0] > budget as f64)
+    }
+
+    /// The set that tests are asked about.
+    fn asked_about(&self) -> &TaskSet {
+        match &self.slowed {
+            Some(Ok(slowed)) if self.slow => slowed,
+            _ => self.set,
+        }
+    }
+
+    /// It with the clusters for a test.
+    ///
+    /// # Errors
+    /// Why the set's CPUs make no such clusters on the machine.
+    fn system(&self, test: &Test) -> Result<System<'_>, String> {
+        let system = self.asked_about().system();
+        let Suffers::Within(size) = test.suffers else { return Ok(system) };
+        match self.clusters.iter().find(|it| it.0 == size) {
+            None => Ok(system),
+            Some((_, Ok(clusters))) => Ok(System { clusters: Some(clusters), ..system }),
+            Some((_, Err(why))) => Err(why.clone()),
+        }
+    }
+
+    fn ask_with_charges(&mut self, test: &Test) -> Result<ChargedAnswer, TaskError> {
+        let system = match self.system(test) {
+            Ok(system) => system,
+            Err(why) => return Ok(asked(Answer::unknown(why), &[])),
+        };
         let bare = matches!(self.delay, Delay::Nothing) && self.overheads.is_none();
         if bare || test.charging == Charging::NotNeeded {
             return Ok(asked(test.run(system), system.tasks).placed(system));
@@ -119,7 +195,8 @@ impl<'a> Charged<'a> {
             Some(Err(why)) => return Ok(asked(Answer::unknown(why), &[])),
             None => (None, None),
         };
-        let system = System { pairs: pairs.as_ref(), ..self.seen_by(test) };
+        let system = self.system(test).unwrap_or_else(|_| self.asked_about().system());
+        let system = System { pairs: pairs.as_ref(), ..self.seen_by(test, system) };
         let mut asked = if own && !pieces && self.overheads.is_none() {
             one_value(test, system, &bill)
         } else {
@@ -132,8 +209,7 @@ impl<'a> Charged<'a> {
     }
 
     /// The system as a test is to see it: where a delay is charged, one that charges no reloads need not know of blocks.
-    fn seen_by(&self, test: &Test) -> System<'a> {
-        let system = self.set.system();
+    fn seen_by<'s>(&self, test: &Test, system: System<'s>) -> System<'s> {
         let nothing = matches!(self.delay, Delay::Nothing);
         System { cache: system.cache.filter(|_| test.reloads || nothing), ..system }
     }
@@ -146,7 +222,7 @@ impl<'a> Charged<'a> {
         let why = match answer.verdict {
             Verdict::Schedulable => doubt,
             Verdict::Unschedulable => {
-                let uncharged = test.run(self.set.system()).verdict;
+                let uncharged = test.run(self.asked_about().system()).verdict;
                 let refused = "it refuses the set as charged, and a charge is a bound";
                 (uncharged != Verdict::Unschedulable).then(|| refused.to_owned())
             }
@@ -231,8 +307,7 @@ impl ChargedAnswer {
     /// With the CPUs of each task, where the test put tasks into bins of as many CPUs each.
     fn placed(mut self, system: System<'_>) -> Self {
         if let (None, Some(bins)) = (&self.answer.placement, &self.answer.partition) {
-            let size = system.cpus as usize / bins.len().max(1);
-            self.answer.placement = Some(TaskPlacement::of_bins(bins, size, system.tasks.len()));
+            self.answer.placement = Some(system.places_of(bins));
         }
         self
     }

@@ -20,14 +20,19 @@ pub mod soft;
 pub mod cache_aware;
 pub mod clusters;
 pub mod catalogue;
+mod speed;
 pub mod charge;
 mod answer_json;
-mod deployment;
+pub mod sentence;
+pub mod question;
+pub mod deployment;
 
 pub use answer_json::answer_json;
 pub use bill::{Bill, Payer};
 pub use catalogue::{Charging, Suffers, Test, all, test};
-pub use deployment::deployment;
+pub use deployment::deployed;
+pub use question::Question;
+pub use sentence::sentence;
 pub use system::System;
 pub use verdict::{Answer, Verdict};
 

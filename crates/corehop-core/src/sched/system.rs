@@ -20,12 +20,14 @@ pub struct System<'a> {
     pub(crate) pairs: Option<&'a Pairs>,
     /// The CPUs of each task, in the order of the tasks, if given.
     pub(crate) placement: Option<&'a [TaskPlacement]>,
+    /// The CPUs of each cluster, where a machine's caches make them; otherwise they are consecutive.
+    pub(crate) clusters: Option<&'a [Vec<usize>]>,
 }
 
 impl<'a> System<'a> {
     /// These tasks on so many CPUs, of whose caches nothing is known.
     pub(crate) fn of(cpus: u32, tasks: &'a [Task]) -> Self {
-        Self { cpus, tasks, cache: None, bill: None, pairs: None, placement: None }
+        Self { cpus, tasks, cache: None, bill: None, pairs: None, placement: None, clusters: None }
     }
     /// The number of CPUs, m.
     pub fn cpus(self) -> u32 {
@@ -34,6 +36,36 @@ impl<'a> System<'a> {
     /// The tasks.
     pub fn tasks(self) -> &'a [Task] {
         self.tasks
+    }
+    /// The CPUs of a bin of so many.
+    pub(crate) fn bin_cpus(self, bin: usize, size: usize) -> Vec<usize> {
+        let cluster = self.clusters.and_then(|all| all.get(bin)).filter(|cpus| cpus.len() == size);
+        cluster.cloned().unwrap_or_else(|| (bin * size..(bin + 1) * size).collect())
+    }
+    /// The CPUs of each task of these bins, in the order of the tasks.
+    pub(crate) fn places_of(self, bins: &[Vec<usize>]) -> Vec<TaskPlacement> {
+        let size = self.cpus as usize / bins.len().max(1);
+        TaskPlacement::of_bins(bins, |bin| self.bin_cpus(bin, size), self.tasks.len())
+    }
+    /// Whether the set lets task `at` run on all CPUs of a bin of so many.
+    pub(crate) fn may_use(self, at: usize, bin: usize, size: usize) -> bool {
+        match self.placement.map(|places| &places[at]) {
+            None => true,
+            Some(TaskPlacement::Cpus(own)) => {
+                self.bin_cpus(bin, size).iter().all(|cpu| own.contains(cpu))
+            }
+            Some(TaskPlacement::Pieces(_) | TaskPlacement::Shares(_)) => false,
+        }
+    }
+    /// The first task that is not put where the set says: `found` are the CPUs, pieces or shares that a test gave the tasks,
+    /// none if it lets them run anywhere.
+    pub(crate) fn first_misplaced(self, found: Option<&[TaskPlacement]>) -> Option<usize> {
+        let stated = self.placement?;
+        let anywhere = TaskPlacement::Cpus((0..self.cpus as usize).collect());
+        (0..self.tasks.len()).find(|&at| {
+            let found = found.map_or(&anywhere, |all| &all[at]);
+            !found.is_within(&stated[at])
+        })
     }
     pub(crate) fn m(self) -> u64 {
         u64::from(self.cpus)
@@ -50,6 +82,7 @@ impl TaskSet {
             bill: None,
             pairs: None,
             placement: self.placement(),
+            clusters: None,
         }
     }
 }

@@ -40,15 +40,32 @@ pub enum TaskPlacement {
 impl Eq for TaskPlacement {}
 
 impl TaskPlacement {
-    /// The CPUs, in order, of each task of bins that have so many CPUs each.
-    pub(crate) fn of_bins(bins: &[Vec<usize>], size: usize, n: usize) -> Vec<Self> {
+    /// The CPUs, in order, of each of `n` tasks of bins that have these CPUs.
+    pub(crate) fn of_bins(
+        bins: &[Vec<usize>],
+        cpus: impl Fn(usize) -> Vec<usize>,
+        n: usize,
+    ) -> Vec<Self> {
         let mut places = vec![Self::Cpus(Vec::new()); n];
         for (bin, tasks) in bins.iter().enumerate() {
             for &at in tasks {
-                places[at] = Self::Cpus((bin * size..(bin + 1) * size).collect());
+                places[at] = Self::Cpus(cpus(bin));
             }
         }
         places
+    }
+
+    /// Whether it keeps to what was stated: to CPUs among those, to the same pieces or to shares of the same CPUs.
+    pub(crate) fn is_within(&self, stated: &Self) -> bool {
+        match (self, stated) {
+            (Self::Cpus(own), Self::Cpus(stated)) => own.iter().all(|cpu| stated.contains(cpu)),
+            (Self::Pieces(own), Self::Pieces(stated)) => {
+                let key = |it: &PlacedPiece| (it.cpu, it.wcet, it.deadline);
+                own.iter().map(key).eq(stated.iter().map(key))
+            }
+            (Self::Shares(_), Self::Shares(_)) => self.cpus() == stated.cpus(),
+            _ => false,
+        }
     }
 
     /// The CPUs that it names.

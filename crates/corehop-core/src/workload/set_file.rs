@@ -10,6 +10,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::blocks::{Blocks, Footprint, LAST_BLOCK, Reload};
+use super::scheduler::Scheduler;
 use super::task::{LONGEST, MOST_CPUS, Parameters, TaskError, TaskSet, Time};
 
 mod placement_file;
@@ -38,7 +39,7 @@ pub enum SetFileError {
 }
 
 /// The fields of a task set.
-const SET_FIELDS: [&str; 3] = ["cpus", "tasks", "block_reload_ns"];
+const SET_FIELDS: [&str; 4] = ["cpus", "tasks", "scheduler", "block_reload_ns"];
 
 /// The longest that reloading a block may take: a second.
 const LONGEST_RELOAD_NS: u64 = 1_000_000_000;
@@ -92,10 +93,27 @@ pub(super) fn of_fields(fields: &[(String, Tree)]) -> Result<TaskSet, SetFileErr
         Some(places) => set.placed(places)?,
         None => set,
     };
+    let set = match scheduler(fields)? {
+        Some(scheduler) => set.scheduled_by(scheduler),
+        None => set,
+    };
     match of_set.number("block_reload_ns", 0, LONGEST_RELOAD_NS)? {
         Some(each) => Ok(set.sharing(&tasks, Reload::nanos(each))?),
         None if tasks.iter().all(|task| task.footprint.is_none()) => Ok(set),
         None => Err(wrong("", "block_reload_ns is missing: what it takes to reload a cache block")),
+    }
+}
+
+/// The scheduler that a set states.
+fn scheduler(fields: &[(String, Tree)]) -> Result<Option<Scheduler>, SetFileError> {
+    let refused = |value: &Tree, why: String| wrong("", format!("scheduler is {value}: {why}"));
+    match find(fields, "scheduler") {
+        None => Ok(None),
+        Some(value @ Tree::Leaf(Value::String(name))) => {
+            let scheduler = name.parse::<Scheduler>();
+            scheduler.map(Some).map_err(|error| refused(value, error.to_string()))
+        }
+        Some(other) => Err(refused(other, "expected a text, for instance \"p-edf\"".to_owned())),
     }
 }
 
@@ -109,9 +127,9 @@ pub fn write(set: &TaskSet) -> Value {
             }
         };
         let unless = |value: Time, default: Time| (value != default).then(|| json!(value));
-        add("budget_us", set.budgets()[at].map(|budget| json!(budget)));
         add("name", set.names()[at].as_ref().map(|name| json!(name)));
         add("deadline_us", unless(task.deadline(), task.period()));
+        add("budget_us", unless(set.budget(at), task.wcet()));
         add("priority", task.priority().map(|rank| json!(rank)));
         add("wss_kib", set.wss_kib()[at].map(|wss| json!(wss)));
         add("jitter_us", unless(task.jitter(), 0));
@@ -125,6 +143,9 @@ pub fn write(set: &TaskSet) -> Value {
         fields
     });
     let mut written = json!({ "cpus": set.cpus(), "tasks": tasks.collect::<Value>() });
+    if let Some(scheduler) = set.scheduler() {
+        written["scheduler"] = json!(scheduler);
+    }
     if let Some(cache) = set.cache() {
         written["block_reload_ns"] = json!(cache.reload.of(1_000));
     }
@@ -318,6 +339,32 @@ mod tests {
         ] {
             refused(&of(fields), &words);
         }
+    }
+
+    #[test]
+    fn a_budget_is_no_less_than_the_work_and_comes_back() {
+        let of = |budget: &str| {
+            let first = format!(r#"{{"wcet_us": 4, "period_us": 9, "budget_us": {budget}}}"#);
+            format!(r#"{{"cpus": 1, "tasks": [{first}, {{"wcet_us": 1, "period_us": 9}}]}}"#)
+        };
+        let set = parse(&of("6")).unwrap();
+        assert_eq!(set.budgets().unwrap(), [6, 1]);
+        assert_eq!(parse(&write(&set).to_string()).unwrap(), set);
+        refused(&of("3"), &["task 0", "budget_us is 3", "4 to 9"]);
+        refused(&of("10"), &["task 0", "budget_us is 10"]);
+    }
+
+    #[test]
+    fn a_set_may_state_its_scheduler() {
+        let of = |scheduler: &str| {
+            let tasks = r#"[{"wcet_us": 1, "period_us": 2}]"#;
+            format!(r#"{{"cpus": 1, "tasks": {tasks}, "scheduler": {scheduler}}}"#)
+        };
+        let set = parse(&of(r#""p-fp""#)).unwrap();
+        assert_eq!(set.scheduler(), Some(Scheduler::PFp));
+        assert_eq!(parse(&write(&set).to_string()).unwrap(), set);
+        refused(&of(r#""edf""#), &["scheduler is", "edf", "p-edf"]);
+        refused(&of("7"), &["scheduler is 7"]);
     }
 
     #[test]

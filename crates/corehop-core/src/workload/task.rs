@@ -6,6 +6,7 @@ use std::fmt;
 
 use super::blocks::{CacheUse, Footprint, Reload};
 use super::placement::TaskPlacement;
+use super::scheduler::Scheduler;
 pub use super::time::{LONGEST, MOST_CPUS, MOST_TASKS, Time};
 
 /// A sporadic task: at most one job every `period`, each of at most `wcet`, due `deadline` later.
@@ -137,6 +138,7 @@ pub struct TaskSet {
     budgets: Vec<Option<Time>>,
     cache: Option<CacheUse>,
     placement: Option<Vec<TaskPlacement>>,
+    scheduler: Option<Scheduler>,
 }
 
 impl TaskSet {
@@ -185,6 +187,7 @@ impl TaskSet {
             budgets: given.iter().map(|task| task.budget).collect(),
             cache: None,
             placement: None,
+            scheduler: None,
         })
     }
 
@@ -232,35 +235,67 @@ impl TaskSet {
         Ok(Self { placement: Some(places), ..self })
     }
 
+    /// The same, under this scheduler.
+    pub fn scheduled_by(self, scheduler: Scheduler) -> Self {
+        Self { scheduler: Some(scheduler), ..self }
+    }
+
+    /// The same, with these ranks; the smaller is served first.
+    pub fn ranked(mut self, ranks: &[u32]) -> Self {
+        for (task, &rank) in self.tasks.iter_mut().zip(ranks) {
+            task.priority = Some(rank);
+        }
+        self
+    }
+
+    /// The same, whose jobs take so long on the CPUs that they run on, whatever their periods.
+    pub(crate) fn stretched(mut self, wcets: &[Time]) -> Self {
+        for (task, &wcet) in self.tasks.iter_mut().zip(wcets) {
+            task.wcet = wcet.min(2 * LONGEST);
+        }
+        self
+    }
+
+    /// The same, without ranks.
+    pub fn unranked(mut self) -> Self {
+        self.tasks.iter_mut().for_each(|task| task.priority = None);
+        self
+    }
+
+    /// The same, with the time that each job may run where a server enforces it (`SCHED_DEADLINE`).
+    ///
+    /// # Errors
+    /// [`TaskError`] for a budget below the WCET, or beyond deadline or period.
+    pub fn budgeted(self, budgets: &[Time]) -> Result<Self, TaskError> {
+        let budgets: Vec<Option<Time>> = budgets.iter().copied().map(Some).collect();
+        for (at, (task, budget)) in self.tasks.iter().zip(&budgets).enumerate() {
+            if let Some((field, value, expected)) = misfit(task, *budget) {
+                let name = self.names[at].clone();
+                return Err(TaskError { task: Some(at), name, field, value, expected });
+            }
+        }
+        Ok(Self { budgets, ..self })
+    }
+
+    /// The time that each job of a task may run where a server enforces it: the WCET where the set states nothing.
+    pub fn budget(&self, at: usize) -> Time {
+        self.budgets[at].unwrap_or(self.tasks[at].wcet)
+    }
+
+    /// The budget of each task, if the set states some.
+    pub fn budgets(&self) -> Option<Vec<Time>> {
+        let states_some = self.budgets.iter().any(Option::is_some);
+        states_some.then(|| (0..self.tasks.len()).map(|at| self.budget(at)).collect())
+    }
+
+    /// The scheduler that the set states.
+    pub fn scheduler(&self) -> Option<Scheduler> {
+        self.scheduler
+    }
+
     /// The CPUs of each task, if given.
     pub fn placement(&self) -> Option<&[TaskPlacement]> {
         self.placement.as_deref()
-    }
-
-    /// The same, as a verdict admits the set: with the CPU time of each job after charges, and with these ranks or none.
-    ///
-    /// # Errors
-    /// [`TaskError`] for a budget below the WCET of its task.
-    pub(crate) fn admitted(
-        self,
-        budgets: Vec<Option<Time>>,
-        ranks: &[Option<u32>],
-    ) -> Result<Self, TaskError> {
-        for (at, (task, budget)) in self.tasks.iter().zip(&budgets).enumerate() {
-            let wrong = |(field, value, expected)| TaskError {
-                task: Some(at),
-                name: self.names[at].clone(),
-                field,
-                value,
-                expected,
-            };
-            short(task.wcet, *budget).map_or(Ok(()), |error| Err(wrong(error)))?;
-        }
-        let mut admitted = Self { budgets, ..self };
-        for (task, rank) in admitted.tasks.iter_mut().zip(ranks) {
-            task.priority = *rank;
-        }
-        Ok(admitted)
     }
 
     /// The number of CPUs.
@@ -278,10 +313,6 @@ impl TaskSet {
     /// The size of each task's working set in KiB, where it is known.
     pub fn wss_kib(&self) -> &[Option<u64>] {
         &self.wss_kib
-    }
-    /// The CPU time that a verdict allows each job of a task, where the set states that.
-    pub fn budgets(&self) -> &[Option<Time>] {
-        &self.budgets
     }
     /// The effect of its tasks on the cache that they share, where known.
     pub fn cache(&self) -> Option<&CacheUse> {
@@ -314,27 +345,30 @@ fn valid(at: usize, given: &Parameters, ranks_complete: bool) -> Result<Task, Ta
         let expected = format!("at most period_us, which is {}", given.period);
         return Err(wrong("wcet_us", given.wcet.to_string(), expected));
     }
-    if let Some((field, value, expected)) = short(given.wcet, given.budget) {
-        return Err(wrong(field, value, expected));
-    }
     if !ranks_complete && given.priority.is_none() {
         let expected = "a rank for each task, or for none".to_owned();
         return Err(wrong("priority", "absent".to_owned(), expected));
     }
-    Ok(Task {
+    let task = Task {
         wcet: given.wcet,
         period: given.period,
         deadline,
         jitter: given.jitter,
         blocking: given.blocking,
         priority: given.priority,
-    })
+    };
+    match misfit(&task, given.budget) {
+        Some((field, value, expected)) => Err(wrong(field, value, expected)),
+        None => Ok(task),
+    }
 }
 
-/// The error in a budget that is below the WCET: the field, the value there, the expected value.
-fn short(wcet: Time, budget: Option<Time>) -> Option<(&'static str, String, String)> {
-    let budget = budget.filter(|&budget| budget < wcet || budget > LONGEST)?;
-    Some(("budget_us", budget.to_string(), format!("wcet_us, which is {wcet}, to {LONGEST}")))
+/// The error in a budget: the field, the value there, the expected value.
+fn misfit(task: &Task, budget: Option<Time>) -> Option<(&'static str, String, String)> {
+    let most = task.deadline.min(task.period).max(task.wcet);
+    let budget = budget.filter(|budget| !(task.wcet..=most).contains(budget))?;
+    let expected = format!("wcet_us to the deadline, {} to {most}", task.wcet);
+    Some(("budget_us", budget.to_string(), expected))
 }
 
 #[cfg(test)]

@@ -7,14 +7,18 @@ use corehop_core::platform::Platform;
 use corehop_core::sched::charge::{Charged, ChargedAnswer, Delay};
 use corehop_core::sched::overhead::system::Overheads;
 use corehop_core::sched::overhead::table::OverheadTable;
+use corehop_core::sched::question::Answered;
+use corehop_core::sched::sentence::called;
 use corehop_core::sched::{
-    Answer, Suffers, TaskSet, Test, Verdict, all, answer_json, clusters, deployment, test,
+    Answer, Question, Suffers, TaskSet, Test, Verdict, all, answer_json, clusters, deployed,
+    sentence, test,
 };
 use corehop_core::shown;
 use corehop_core::units::Nanos;
 use corehop_core::workload::placement::{PlacedPiece, TaskPlacement};
+use corehop_core::workload::scheduler::Scheduler;
 use corehop_core::workload::set_file;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::costs::CostArgs;
 use crate::doubts;
@@ -22,21 +26,27 @@ use crate::exit::{Exit, Failure};
 use crate::input;
 use crate::output::{Force, OutputFile, Page, Paint, note, print};
 
-/// Test whether a task set meets its deadlines: by one test, or by all.
+/// Test whether a task set meets its deadlines: under its own scheduler, or by one test, or by all.
 ///
-/// A sufficient test that fails answers `unknown`. Only exact and necessary tests answer `false`.
-/// Exit code 0: at least one test accepts the set; 1: none does.
+/// Without --test the answer is that of the sharpest test for the scheduler of the set, with its priorities and on its
+/// CPUs. A sufficient test that fails answers `unknown`. Only exact and necessary tests answer `false`.
+/// Exit code 0: yes; 1: no or unknown. `--test all` is a survey: its exit code is 0, or answers for the scheduler
+/// that is named.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A task set: {"cpus": m, "tasks": [{"wcet_us", "period_us", "deadline_us"?, "priority"?,
-    /// "wss_kib"?, "jitter_us"?, "blocking_us"?, "budget_us"?, "name"?, "cpus"?, "pieces"?, "shares"?}]},
+    /// "wss_kib"?, "jitter_us"?, "blocking_us"?, "budget_us"?, "name"?, "cpus"?, "pieces"?, "shares"?}], "scheduler"?},
     /// in whole microseconds. Tests that charge cache reloads also read "block_reload_ns" beside "cpus", and "ucb" and
     /// "ecb" of each task. - reads standard input.
     #[arg(value_name = "FILE|-")]
     file: PathBuf,
-    /// The test, or all; `corehop explain NAME` describes it.
-    #[arg(long, value_name = "NAME|all", default_value = "all")]
-    test: String,
+    /// One test instead of the tests for the scheduler, or all as a survey; `corehop explain NAME` describes it
+    #[arg(long, value_name = "NAME|all")]
+    test: Option<String>,
+    /// The scheduler: g-edf, c-edf, p-edf, g-fp or p-fp; eevdf and sched_ext have no analysis. Default: `scheduler` of the
+    /// set, otherwise p-fp if tasks have priorities, and p-edf if not
+    #[arg(long, value_name = "NAME")]
+    scheduler: Option<Scheduler>,
     /// Charge each job the delay of one preemption or migration: e' = e + D_c. With --costs, a job pays for the job
     /// that it preempts: the cost of the most expensive event under this scheduler, for the working set of the
     /// preempted job.
@@ -65,8 +75,9 @@ pub(crate) struct Args {
     /// cluster. A platform's name, or a file.
     #[arg(long, value_name = "NAME|FILE.toml")]
     platform: Option<String>,
-    /// If the test accepts, write the set with the assignment of each task: its CPUs, its pieces or its shares;
-    /// its priority, under fixed priorities; and `budget_us`, its WCET with all that was charged. Needs one test that assigns CPUs. `corehop convert --to rt-app` converts the file.
+    /// If the answer is yes, write the set with the assignment of each task: its CPUs, its pieces or its shares; its
+    /// priority, under fixed priorities; and `budget_us`, its WCET with all that was charged, under EDF. Needs a
+    /// partitioned scheduler, or one test that assigns CPUs. `corehop convert --to rt-app` converts the file.
     #[arg(short, long, value_name = "FILE.json")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -79,8 +90,29 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let output = output_file(args)?;
     let platform = args.platform.as_deref().map(input::platform).transpose()?;
-    let tests = asked(&args.test, platform.as_ref())?;
+    let named = args.test.as_deref().map(|name| asked(name, platform.as_ref())).transpose()?;
+    let survey = args.test.as_deref() == Some("all");
+    let single = named.as_ref().is_some_and(|_| !survey);
+    if let (Some(name), Some(scheduler), true) = (&args.test, args.scheduler, single) {
+        let what = format!(
+            "--test {name} asks about its own scheduler: leave out --scheduler {scheduler}"
+        );
+        return Err(Failure::says(Exit::Usage, what));
+    }
+    if args.output.is_some() && survey {
+        let what = "-o: a survey has no answer to deploy: leave out --test all, or name a test that assigns CPUs, for example \
+                    --test p-edf-ffd";
+        return Err(Failure::says(Exit::Usage, what));
+    }
     let set = input::task_set(&args.file)?;
+    let question = Question::of(&set, args.scheduler);
+    let tests = question.tests(&set, platform.as_ref());
+    // A survey of a set that names no scheduler has no question; one test has its own.
+    let tests = match (&named, survey && question.assumed) {
+        (Some(_), true) => None,
+        (Some(_), false) if !survey => None,
+        _ => Some(tests.map_err(|error| Failure::new(Exit::Usage, error))?),
+    };
     let source = args.costs.source()?;
     let costs =
         source.as_ref().map(|source| source.for_a_verdict(&args.costs.selection())).transpose()?;
@@ -93,27 +125,68 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let overheads = overheads(args, &set)?;
     let charged = Charged::new(&set, platform.as_ref(), delay, overheads);
     let mut charged = charged.accepting_largest(args.accept_largest);
-    let mut answers = Vec::new();
-    if args.output.is_some() && tests.len() != 1 {
-        let what =
-            "-o: expected one test that assigns CPUs: name it with --test, for example p-edf-ffd";
-        return Err(Failure::says(Exit::Usage, what));
+    let damaged = |error| Failure::new(Exit::Damaged, error);
+    let answered = tests.map(|tests| question.ask(&set, &tests, &mut charged)).transpose();
+    let answered = answered.map_err(damaged)?;
+    if let Some(tests) = named.filter(|_| survey) {
+        return surveyed(args, &mut charged, &tests, answered.as_ref());
     }
+    let (answered, question) = match (answered, args.test.as_deref()) {
+        (Some(answered), _) => (answered, Some(question)),
+        (None, name) => {
+            let test = asked(name.unwrap_or_default(), platform.as_ref())?[0];
+            let asked = charged.ask(test).map_err(damaged)?;
+            let sentence = sentence(&set, test.scheduler, test, &asked);
+            (Answered { test, asked, sentence }, None)
+        }
+    };
+    if let Some(file) = &output {
+        deploy(file, &set, answered.test, &answered.asked)?;
+    }
+    print(&whole(args, &set, &answered, question))?;
+    Ok(exit(answered.asked.answer.verdict))
+}
+
+/// Yes is 0; no and unknown are 1.
+fn exit(verdict: Verdict) -> Exit {
+    if verdict.is_schedulable() { Exit::Done } else { Exit::No }
+}
+
+/// The output of one answer, to the set's question or by the test that was named.
+fn whole(args: &Args, set: &TaskSet, answered: &Answered, question: Option<Question>) -> String {
+    if !args.json {
+        let sentence = Page::of_stdout().wrap(&answered.sentence, 0);
+        return format!("{sentence}\n{}", one(answered.test, &answered.asked, set));
+    }
+    let mut value = question.map_or_else(
+        || answer_json(answered.test, &answered.asked),
+        |question| answered.json(question),
+    );
+    value["sentence"] = json!(answered.sentence);
+    pretty(&doubts::with(value))
+}
+
+/// Every test; the exit code is that of the scheduler that was named, if one was.
+fn surveyed(
+    args: &Args,
+    charged: &mut Charged<'_>,
+    tests: &[&'static Test],
+    answered: Option<&Answered>,
+) -> Result<Exit, Failure> {
+    let mut answers = Vec::new();
     for test in tests {
         let asked = charged.ask(test).map_err(|error| Failure::new(Exit::Damaged, error))?;
-        let written = if args.json {
-            Written::Json(doubts::with(answer_json(test, &asked)))
-        } else {
-            Written::Text(one(test, &asked, &set))
-        };
-        if let Some(file) = &output {
-            deploy(file, &set, test, &asked)?;
-        }
-        answers.push((test, asked.answer, written));
+        answers.push((*test, asked));
     }
-    print(&whole(args, &answers))?;
-    let yes = answers.iter().any(|(_, answer, _)| answer.verdict == Verdict::Schedulable);
-    Ok(if yes { Exit::Done } else { Exit::No })
+    if args.json {
+        let of = |(test, asked): &(&Test, ChargedAnswer)| doubts::with(answer_json(test, asked));
+        print(&pretty(&answers.iter().map(of).collect::<Value>()))?;
+    } else {
+        let answers: Vec<_> =
+            answers.into_iter().map(|(test, asked)| (test, asked.answer)).collect();
+        print(&every(&answers, answered))?;
+    }
+    Ok(answered.map_or(Exit::Done, |answered| exit(answered.asked.answer.verdict)))
 }
 
 /// The file for the set with its assignment.
@@ -123,49 +196,25 @@ fn output_file(args: &Args) -> Result<Option<OutputFile>, Failure> {
     OutputFile::if_asked(args.output.as_ref(), &others, args.force)
 }
 
-/// Writes the set as the test accepts the set, if so.
+/// Writes the set with its assignment, if the test accepts.
 fn deploy(
     file: &OutputFile,
     set: &TaskSet,
     test: &Test,
     asked: &ChargedAnswer,
 ) -> Result<(), Failure> {
-    if asked.answer.verdict != Verdict::Schedulable {
+    if !asked.answer.verdict.is_schedulable() {
         return Ok(());
     }
-    let placed = deployment(set, test, asked);
-    let Some(placed) = placed.map_err(|error| Failure::new(Exit::Damaged, error))? else {
+    let placed = deployed(set, test, asked).map_err(|error| Failure::new(Exit::Damaged, error))?;
+    let placed = placed.ok_or_else(|| {
         let what = format!(
             "-o: {} assigns no CPUs to tasks: use one that does, for example p-edf-ffd or sp-edf-c=d",
             test.name
         );
-        return Err(Failure::says(Exit::Usage, what));
-    };
+        Failure::says(Exit::Usage, what)
+    })?;
     file.write(format!("{:#}\n", set_file::write(&placed)))
-}
-
-/// A single answer.
-enum Written {
-    Json(Value),
-    Text(String),
-}
-
-/// The output for all answers.
-fn whole(args: &Args, answers: &[(&Test, Answer, Written)]) -> String {
-    if let ([(_, _, written)], false) = (answers, args.test == "all") {
-        return match written {
-            Written::Json(value) => pretty(value),
-            Written::Text(text) => text.clone(),
-        };
-    }
-    if args.json {
-        let json = |(_, _, written): &(&Test, Answer, Written)| match written {
-            Written::Json(value) => value.clone(),
-            Written::Text(_) => Value::Null,
-        };
-        return pretty(&answers.iter().map(json).collect::<Value>());
-    }
-    every(answers)
 }
 
 /// The requested tests. The caches of a named machine define the clusters.
@@ -225,12 +274,6 @@ fn uncharged(set: &TaskSet) -> Result<Delay<'static>, Failure> {
     Err(Failure::says(Exit::Usage, sentence))
 }
 
-/// `task 3 (`video`)`.
-fn called(set: &TaskSet, at: usize) -> String {
-    let name = set.names()[at].as_ref().map(|name| format!(" (`{name}`)")).unwrap_or_default();
-    format!("task {at}{name}")
-}
-
 /// The pieces or shares of a split task.
 fn in_parts(place: &TaskPlacement) -> Option<String> {
     let all = |parts: Vec<String>| Some(parts.join(", then "));
@@ -259,15 +302,26 @@ fn word(verdict: Verdict) -> (&'static str, Paint) {
     }
 }
 
-/// A line for each test that accepts; then the others, a line for each reason.
-fn every(answers: &[(&Test, Answer, Written)]) -> String {
+/// What a survey is, and the answer for the scheduler that was named; a line for each test that accepts; then the others, a
+/// line for each reason.
+fn every(answers: &[(&Test, Answer)], answered: Option<&Answered>) -> String {
     let page = Page::of_stdout();
     let accepts = |answer: &Answer| answer.verdict == Verdict::Schedulable;
-    let names = answers.iter().filter(|(_, answer, _)| accepts(answer));
-    let names = names.map(|(test, ..)| test.name.len()).max().unwrap_or(0);
+    let names = answers.iter().filter(|(_, answer)| accepts(answer));
+    let names = names.map(|(test, _)| test.name.len()).max().unwrap_or(0);
+    let accepted_by = answers.iter().filter(|(_, answer)| accepts(answer)).count();
+    let mut head = answered.map(|it| page.wrap(&it.sentence, 0) + "\n").unwrap_or_default();
+    head.push_str(&page.wrap(
+        &format!(
+            "survey: {accepted_by} of {} tests accept; each is about its own scheduler, and some about bounded tardiness only",
+            answers.len()
+        ),
+        0,
+    ));
+    head.push('\n');
     let mut text = String::new();
     let mut others: Vec<(Verdict, &str, Vec<&str>)> = Vec::new();
-    for (test, answer, _) in answers {
+    for (test, answer) in answers {
         if accepts(answer) {
             text.push_str(&accepted(&page, test, answer, names));
             continue;
@@ -292,7 +346,7 @@ fn every(answers: &[(&Test, Answer, Written)]) -> String {
         let verdict = page.paint(&format!("{verdict:<7}"), paint);
         text.extend([verdict.as_str(), "  ", &rest, "\n"]);
     }
-    text
+    head + &text
 }
 
 /// The line of a test that accepts; names are that long.

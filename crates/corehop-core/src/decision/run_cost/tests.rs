@@ -266,7 +266,9 @@ fn a_refill_ends_with_the_cpu_time_until_the_next_absence() {
     recording.threads[0].cpu_ns = Some(53_000);
     // Each costs 10 us where there is room for it.
     let answer = cost(WssRange::known("64KiB".parse().unwrap()), &recording);
-    let Some(Between { low_us, high_us: Some(high_us) }) = answer.total else { panic!("{answer:?}") };
+    let Some(Between { low_us, high_us: Some(high_us) }) = answer.total else {
+        panic!("{answer:?}")
+    };
     assert!(low_us <= 16.0 && 16.0 <= high_us + 1e-9 && high_us <= 16.0 + 1e-9, "{answer:?}");
     assert!(low_us > 12.0, "{answer:?}");
     // A working set without an upper bound of its cost cannot take more than all of it.
@@ -330,7 +332,13 @@ fn time_in_which_a_thread_may_not_run_is_no_neighbours() {
     let waits = uncosted(&recording, &platform()).waits;
     let bars = waits.barred.unwrap();
     assert_eq!((waits.waited_ns, bars.waiting_ns(), waits.unknown_ns), (Some(100), 47, Some(33)));
-    let longest = [(Bar::Frozen, 1_000), (Bar::Quota, 40), (Bar::Stopped, 7), (Bar::Budget, 5), (Bar::Realtime, 2)];
+    let longest = [
+        (Bar::Frozen, 1_000),
+        (Bar::Quota, 40),
+        (Bar::Stopped, 7),
+        (Bar::Budget, 5),
+        (Bar::Realtime, 2),
+    ];
     assert_eq!(bars.longest_first(), longest);
     recording.threads[0].barred = None;
     assert_eq!(uncosted(&recording, &platform()).waits.barred, None, "it is unknown of one");

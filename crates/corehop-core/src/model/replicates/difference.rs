@@ -154,7 +154,8 @@ pub(super) fn hits(x: &[f64], y: &[f64]) -> Hits {
     let seen = all.statistic(first);
     // Equal statistics may differ by their rounding.
     let slack = if seen.is_finite() { 1e-9 * seen.abs() } else { 0.0 };
-    let (mut above, mut below, mut either, mut tried, mut chosen) = (0_u32, 0_u32, 0_u32, 0_u32, first);
+    let (mut above, mut below, mut either, mut tried, mut chosen) =
+        (0_u32, 0_u32, 0_u32, 0_u32, first);
     while chosen < 1 << all.count {
         let statistic = all.statistic(chosen);
         above += u32::from(statistic >= seen - slack);

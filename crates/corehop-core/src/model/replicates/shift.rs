@@ -152,7 +152,9 @@ mod tests {
     #[test]
     fn a_difference_of_just_the_shift_is_found_as_rarely_as_the_level_says() {
         let laws = [Law::Normal, Law::LogNormal(0.5)];
-        for (sizes, law) in [(6, 6), (10, 10), (20, 20), (6, 20)].into_iter().flat_map(|s| laws.map(|l| (s, l))) {
+        for (sizes, law) in
+            [(6, 6), (10, 10), (20, 20), (6, 20)].into_iter().flat_map(|s| laws.map(|l| (s, l)))
+        {
             let design = Design::steady(law, Law::Normal, 0.9);
             let (mut draw, mut small) = (Draw::new(11), [0_u32; 2]);
             let runs = 1_500;

@@ -4,7 +4,8 @@
 use super::Deadlines::{Arbitrary, Implicit};
 use super::partitioned::{bounded_tardiness, compliant, devi_anderson, g_edf, one_cpu_by_priority};
 use super::{
-    BASE, Charging, Equals, G_FP, Kind, ONE_EDF, ONE_FP, RANKS, Suffers, Test, with_bounds,
+    BASE, BLOCKED, Charging, EQUALS, Equals, G_FP, Kind, ONE_EDF, ONE_FP, RANKS, Suffers, Test,
+    with_bounds,
 };
 use crate::sched::bill::Payer;
 use crate::sched::global::{self, bar, ff_dbf, fixed as global_fixed, load, rta};
@@ -16,16 +17,13 @@ use crate::sched::verdict::{Answer, Verdict};
 
 const SOFT: &str = "global EDF, soft";
 const SOFTLY: &str = "Yes means that tardiness is bounded, not that deadlines are met.";
-const EQUALS: &str =
-    "Where tasks share a priority it is exact if their deadlines are within their periods.";
-const BLOCKED: &str = "Blocking is a bound; where a task has it, the test is only sufficient.";
 
 /// Every test but the partitioned ones.
 pub(super) static OTHERS: &[Test] = &[
     Test {
         name: "necessary",
         scheduler: "any scheduler",
-        title: "U <= m, and C <= D of each task",
+        title: "U <= m, also of the CPUs that the set gives its tasks, and C <= D of each task",
         kind: Kind::Necessary,
         deadlines: Arbitrary,
         jitter: true,
@@ -397,7 +395,10 @@ fn responses(
 fn audsley(system: System<'_>) -> Answer {
     match fixed::audsley(system.tasks) {
         Ok(order) => ordered(Some(order)),
-        Err(verdict) => Answer::plain(verdict),
+        Err(verdict) => Answer {
+            why: Some("no order of priorities is known to meet every deadline".to_owned()),
+            ..Answer::plain(verdict)
+        },
     }
 }
 

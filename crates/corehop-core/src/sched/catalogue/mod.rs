@@ -124,6 +124,13 @@ pub enum Equals {
 const RANKS: &str = "Priorities are those given; tasks of the same priority are served in the order of their releases \
      (SCHED_FIFO, not SCHED_RR). Where none are given, they are deadline-monotonic and distinct, ties by index.";
 
+/// Of exact tests for them.
+const EQUALS: &str =
+    "Where tasks share a priority it is exact if their deadlines are within their periods.";
+
+/// Of exact tests that charge blocking.
+const BLOCKED: &str = "Blocking is a bound; where a task has it, the test is only sufficient.";
+
 /// The way to charge overheads ([`overhead::system`](super::overhead::system)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Charging {
@@ -270,7 +277,12 @@ impl Test {
         if system.cache.is_some() && self.ignores_reloads() && answer.verdict.is_schedulable() {
             return Answer::unknown(IGNORES_RELOADS);
         }
-        answer
+        match misplaced(system, &answer) {
+            Some(at) if answer.verdict.is_schedulable() => Answer::unknown(format!(
+                "it accepts, but not with task {at} where the set puts it (`cpus`, `pieces`, `shares`)"
+            )),
+            _ => answer,
+        }
     }
 
     /// Whether what is charged to a job does not depend on what the test finds.
@@ -321,6 +333,13 @@ impl Test {
         let held_up = if self.jitter { None } else { held_up };
         held_up.map(|at| format!("task {at} has jitter or blocking, which it does not charge"))
     }
+}
+
+/// The first task that an answer does not leave where the set puts it.
+fn misplaced(system: System<'_>, answer: &Answer) -> Option<usize> {
+    let by_bins = || answer.partition.as_ref().map(|bins| system.places_of(bins));
+    let places = answer.placement.clone().or_else(by_bins);
+    system.first_misplaced(places.as_deref())
 }
 
 /// Names no test.
@@ -375,6 +394,18 @@ mod tests {
         for test in all() {
             let takes = test.assumes.contains(&RANKS);
             assert_eq!(takes, test.equals != Equals::NotAsked, "{}", test.name);
+        }
+    }
+
+    #[test]
+    fn every_test_answers_where_periods_differ_by_twelve_digits() {
+        let set = set(
+            1,
+            &[(1, 3, 2), (1, 3, 3), (366_503_875_925, 1_099_511_627_775, 1_099_511_627_775)],
+        );
+        for name in ["rta", "g-edf", "g-fp-guan", "g-fp-bertogna", "g-np-edf", "edf-rta", "qpa"] {
+            let verdict = test(name).unwrap().run(set.system()).verdict;
+            assert_ne!(verdict, Verdict::Unschedulable, "{name}");
         }
     }
 

@@ -85,6 +85,11 @@ pub(super) fn by_response<const FIT: usize>(system: System<'_>) -> Answer {
         Ok(bins) => bins,
         Err(why) => return Answer::unknown(why),
     };
+    in_bins_by_priority(system, bins)
+}
+
+/// Yes, with the tasks in bins of one CPU under fixed priorities, and what is charged to them there.
+fn in_bins_by_priority(system: System<'_>, bins: Vec<Vec<usize>>) -> Answer {
     let charges = priority_charges(system, &bins);
     let answer = by_priority(system, bins, responses);
     Answer { charged: charges, ..answer }
@@ -186,12 +191,60 @@ fn clusters(system: System<'_>, cluster: u32) -> Result<Vec<Vec<usize>>, String>
     packing.pack(system).map_err(|task| format!("no cluster admits task {task}"))
 }
 
-/// Every assignment, while they are few.
+/// Every assignment under EDF, while they are few.
 pub(super) fn every_assignment(system: System<'_>) -> Answer {
-    match exhaustive::partition(system) {
-        Ok(bins) => in_bins(system, 1, bins),
+    tried(exhaustive::partition(system, exhaustive::by_deadline), |bins| in_bins(system, 1, bins))
+}
+
+/// Every assignment under fixed priorities, while they are few.
+pub(super) fn every_assignment_by_priority(system: System<'_>) -> Answer {
+    let bins = exhaustive::partition(system, exhaustive::by_priority);
+    tried(bins, |bins| in_bins_by_priority(system, bins))
+}
+
+fn tried(
+    bins: Result<Vec<Vec<usize>>, Verdict>,
+    accepted: impl FnOnce(Vec<Vec<usize>>) -> Answer,
+) -> Answer {
+    match bins {
+        Ok(bins) => accepted(bins),
         Err(Verdict::Unknown) => Answer::unknown("there are too many assignments to try"),
-        Err(verdict) => Answer::plain(verdict),
+        Err(verdict) => Answer {
+            why: Some("no assignment of the tasks to CPUs meets every deadline".to_owned()),
+            ..Answer::plain(verdict)
+        },
+    }
+}
+
+/// The CPU of each task as the set states them, under EDF.
+pub(super) fn given_by_deadline(system: System<'_>) -> Answer {
+    on_given_cpus(system, exhaustive::by_deadline, |bins| in_bins(system, 1, bins))
+}
+
+/// The CPU of each task as the set states them, under fixed priorities.
+pub(super) fn given_by_priority(system: System<'_>) -> Answer {
+    on_given_cpus(system, exhaustive::by_priority, |bins| in_bins_by_priority(system, bins))
+}
+
+/// Each CPU by itself: one that misses a deadline makes it a no, and one that is not decided leaves a doubt.
+fn on_given_cpus(
+    system: System<'_>,
+    one: exhaustive::OneCpu,
+    accepted: impl FnOnce(Vec<Vec<usize>>) -> Answer,
+) -> Answer {
+    let bins = match given::bins(system) {
+        Ok(bins) => bins,
+        Err(why) => return Answer::unknown(why),
+    };
+    let verdicts: Vec<Verdict> = bins.iter().map(|bin| one(system, bin)).collect();
+    let which = |verdict| verdicts.iter().position(|&it| it == verdict);
+    if let Some(cpu) = which(Verdict::Unschedulable) {
+        let why = Some(format!("the tasks on CPU {cpu} miss a deadline"));
+        return Answer { why, ..Answer::plain(Verdict::Unschedulable) };
+    }
+    match which(Verdict::Unknown) {
+        Some(cpu) => Answer::unknown(format!("the tasks on CPU {cpu} are not decided")),
+        None => accepted(bins),
     }
 }
 
@@ -242,7 +295,7 @@ pub(super) fn edf_os(system: System<'_>) -> Answer {
         return Answer::plain(soft::bounded(system));
     };
     let mut cpus = assignment.fixed;
-    let mut places = TaskPlacement::of_bins(&cpus, 1, system.tasks.len());
+    let mut places = TaskPlacement::of_bins(&cpus, |cpu| vec![cpu], system.tasks.len());
     for portions in assignment.cut.chunk_by(|a, b| a.task == b.task) {
         let share = |it: &edf_os::Portion| PlacedShare { cpu: it.cpu, share: it.share };
         places[portions[0].task] = TaskPlacement::Shares(portions.iter().map(share).collect());

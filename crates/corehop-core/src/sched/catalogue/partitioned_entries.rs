@@ -5,9 +5,12 @@ use super::Deadlines::{Arbitrary, Implicit};
 use super::cached_entries::{RELOADS, SETS};
 use super::partitioned::{
     as_given, by_blocks, by_demand, by_response, by_utilisation, c_equals_d, clustered, edf_os,
-    every_assignment, softly_clustered,
+    every_assignment, every_assignment_by_priority, given_by_deadline, given_by_priority,
+    softly_clustered,
 };
-use super::{BASE, CACHED, Charging, Equals, Kind, P_EDF, P_FP, RANKS, Suffers, Test};
+use super::{
+    BASE, BLOCKED, CACHED, Charging, EQUALS, Equals, Kind, P_EDF, P_FP, RANKS, Suffers, Test,
+};
 use crate::sched::bill::Payer;
 
 /// Every partitioned and semi-partitioned test.
@@ -180,6 +183,35 @@ pub(super) static PARTITIONED: &[Test] = &[
         citation: "exhaustive; Zhang and Burns 2009 on each CPU",
         run: every_assignment,
         ..P_EDF
+    },
+    Test {
+        name: "p-edf-given",
+        title: "the CPU of each task, as the set states it; each CPU passes qpa",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        citation: "Baruah, Rosier and Howell 1990, on each CPU; Zhang and Burns 2009",
+        run: given_by_deadline,
+        ..P_EDF
+    },
+    Test {
+        name: "p-fp-given",
+        title: "the CPU of each task, as the set states it; each CPU passes p-fp-rta",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        assumes: &[RANKS, EQUALS, BLOCKED],
+        citation: "Lehoczky, RTSS 1990, on each CPU; delays as in Altmeyer, Davis and Maiza 2012, section 2",
+        run: given_by_priority,
+        ..P_FP
+    },
+    Test {
+        name: "p-fp-exact",
+        title: "some assignment passes p-fp-rta on each CPU; at most 200,000 CPUs are asked",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        assumes: &[RANKS, EQUALS, BLOCKED],
+        citation: "exhaustive; Lehoczky, RTSS 1990, on each CPU",
+        run: every_assignment_by_priority,
+        ..P_FP
     },
     Test {
         name: "p-fp-ffd",

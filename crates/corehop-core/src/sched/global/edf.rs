@@ -11,10 +11,35 @@ use crate::sched::system::System;
 use crate::sched::verdict::Verdict;
 use crate::workload::task::{Task, Time};
 
-/// The needs of any scheduler: `U <= m` and `C <= D` of each task. Never says yes.
+/// The needs of any scheduler: `U <= m` and `C <= D` of each task, and where the set says on which CPUs tasks run, what
+/// is confined to some CPUs asks for no more than they have. Never says yes.
 pub fn necessary(system: System<'_>) -> Verdict {
-    let over = compare_sum(system.tasks.iter().map(Task::u), system.m()).is_gt();
-    if over || !each_fits(system.tasks) { Verdict::Unschedulable } else { Verdict::Unknown }
+    let refused = !each_fits(system.tasks) || overloaded(system).is_some();
+    if refused { Verdict::Unschedulable } else { Verdict::Unknown }
+}
+
+/// CPUs of which the tasks that run nowhere else ask for more than there is, the fewest first; and these tasks.
+pub(crate) fn overloaded(system: System<'_>) -> Option<(Vec<usize>, Vec<usize>)> {
+    let mut groups: Vec<Vec<usize>> = vec![(0..system.cpus as usize).collect()];
+    for place in system.placement.into_iter().flatten() {
+        let mut cpus = place.cpus();
+        cpus.sort_unstable();
+        if !groups.contains(&cpus) {
+            groups.push(cpus);
+        }
+    }
+    groups.sort_by_key(Vec::len);
+    let confined = |cpus: &[usize]| -> Vec<usize> {
+        let within = |at: &usize| match system.placement {
+            Some(places) => places[*at].cpus().iter().all(|cpu| cpus.contains(cpu)),
+            None => true,
+        };
+        (0..system.tasks.len()).filter(within).collect()
+    };
+    groups.into_iter().map(|cpus| (confined(&cpus), cpus)).find_map(|(tasks, cpus)| {
+        let load: Vec<_> = tasks.iter().map(|&at| system.tasks[at].u()).collect();
+        compare_sum(load.into_iter(), cpus.len() as u64).is_gt().then_some((cpus, tasks))
+    })
 }
 
 /// At most as many tasks as CPUs, and `C <= D` of each.

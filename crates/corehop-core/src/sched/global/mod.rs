@@ -11,6 +11,7 @@ pub mod rta;
 mod workload;
 mod window;
 
+pub(crate) use edf::overloaded;
 pub use edf::{bak, bcl, bcl_iterative, gfb, necessary, own_cpu};
 
 use crate::workload::task::{Task, Time};

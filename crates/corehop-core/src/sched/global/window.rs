@@ -6,6 +6,7 @@
 //! such instants what all of them fill is a straight line, on which the first `y` with `sum < m y` is a quotient.
 
 use super::workload::{Grower, Neighbour};
+use crate::sched::uni::STEPS;
 use crate::workload::task::{Task, Time};
 
 /// The filling of one window, by workloads that are added one by one.
@@ -22,6 +23,9 @@ pub(super) struct Sweep {
     rate: f64,
     /// Twice the distance to an instant, and one more where a workload begins to grow there.
     instants: Vec<u64>,
+    /// The steps taken in all windows so far. Beyond [`STEPS`] every window counts as filled: periods that differ too much would
+    /// take for ever, and a test that does not accept decides nothing.
+    steps: u64,
 }
 
 /// The place of the wanted window.
@@ -111,6 +115,10 @@ impl Sweep {
 
     /// Goes on from here, where there is this excess, to `limit` at most.
     pub(super) fn next(&mut self, excess: Time, limit: Time) -> Next {
+        self.steps += self.growers.len() as u64 + 1;
+        if self.steps > STEPS {
+            return Next::From(limit + 1);
+        }
         let far = self.how_far(excess, limit);
         let slope = self.list_instants(far);
         self.instants.sort_unstable();

@@ -2,6 +2,7 @@
 //! The workload of other tasks in a window, and the least window that they cannot fill on all CPUs.
 
 use crate::sched::divisor::Divisor;
+use crate::sched::uni::STEPS;
 use crate::workload::task::{Task, Time};
 
 /// A workload at the present window, and how it goes on.
@@ -176,7 +177,11 @@ pub(super) fn least_unfilled(
     mut fill: impl FnMut(Time) -> Fill,
 ) -> Option<Time> {
     let mut y = 1;
-    while y <= limit {
+    // A count, not a clock; a window that takes more steps counts as filled.
+    for _ in 0..STEPS >> 6 {
+        if y > limit {
+            break;
+        }
         match fill(y).next(m) {
             None => return Some(y),
             Some(longer) => y = longer,

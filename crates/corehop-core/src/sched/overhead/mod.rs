@@ -29,6 +29,7 @@ impl Inflated {
             bill: None,
             pairs: None,
             placement: None,
+            clusters: None,
         }
     }
     /// The inflated tasks.

@@ -5,21 +5,34 @@ use crate::sched::system::System;
 use crate::sched::uni::edf;
 use crate::sched::verdict::Verdict;
 
-use super::admission::charged;
+use super::admission::{analysed, charged};
 use super::packing::by_utilisation;
 
-/// The number of CPUs asked for demand before the search gives up.
+/// The number of CPUs analysed before the search gives up.
 const LOOKS: u32 = 200_000;
 
-/// An assignment of tasks to CPUs such that EDF meets all deadlines on each.
+/// The exact answer for the tasks of one CPU, given in ascending order.
+pub(crate) type OneCpu = fn(System<'_>, &[usize]) -> Verdict;
+
+/// Whether EDF meets all deadlines.
+pub(crate) fn by_deadline(system: System<'_>, group: &[usize]) -> Verdict {
+    edf::qpa(&charged(system, 1, group))
+}
+
+/// Whether fixed priorities meet all deadlines.
+pub(crate) fn by_priority(system: System<'_>, group: &[usize]) -> Verdict {
+    analysed(system, group).0
+}
+
+/// An assignment of tasks to CPUs, among those that the set lets them use, such that all deadlines are met on each.
 ///
 /// # Errors
 /// [`Verdict::Unschedulable`] where there is none, [`Verdict::Unknown`] where that took too many looks
 /// (a count, not a time).
-pub fn partition(system: System<'_>) -> Result<Vec<Vec<usize>>, Verdict> {
+pub(crate) fn partition(system: System<'_>, one: OneCpu) -> Result<Vec<Vec<usize>>, Verdict> {
     let mut order: Vec<usize> = (0..system.tasks.len()).collect();
     order.sort_by(|&a, &b| by_utilisation(&system.tasks[b], &system.tasks[a]));
-    let mut search = Search { system, order, looks: LOOKS, in_doubt: false };
+    let mut search = Search { system, one, order, looks: LOOKS, in_doubt: false };
     let mut bins = vec![Vec::new(); system.cpus as usize];
     if search.place(0, &mut bins) {
         Ok(bins)
@@ -32,6 +45,7 @@ pub fn partition(system: System<'_>) -> Result<Vec<Vec<usize>>, Verdict> {
 
 struct Search<'a> {
     system: System<'a>,
+    one: OneCpu,
     order: Vec<usize>,
     looks: u32,
     in_doubt: bool,
@@ -41,13 +55,16 @@ impl Search<'_> {
     fn place(&mut self, at: usize, bins: &mut [Vec<usize>]) -> bool {
         let Some(&task) = self.order.get(at) else { return true };
         for bin in 0..bins.len() {
+            if !self.system.may_use(task, bin, 1) {
+                continue;
+            }
             bins[bin].push(task);
             if self.fits(&bins[bin]) && self.place(at + 1, bins) {
                 return true;
             }
             bins[bin].pop();
-            // Empty CPUs are alike: one of them stands for all.
-            if bins[bin].is_empty() {
+            // Empty CPUs are alike where the set names none: one of them stands for all.
+            if bins[bin].is_empty() && self.system.placement.is_none() {
                 break;
             }
         }
@@ -60,7 +77,9 @@ impl Search<'_> {
             return false;
         }
         self.looks -= 1;
-        let verdict = edf::qpa(&charged(self.system, 1, bin));
+        let mut group = bin.to_vec();
+        group.sort_unstable();
+        let verdict = (self.one)(self.system, &group);
         self.in_doubt |= verdict == Verdict::Unknown;
         verdict == Verdict::Schedulable
     }
@@ -69,6 +88,7 @@ impl Search<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::placement::TaskPlacement;
     use crate::workload::task::testing::implicit;
 
     #[test]
@@ -78,7 +98,7 @@ mod tests {
         let sizes = [44, 24, 24, 22, 21, 17, 8, 8, 6, 6];
         let tasks: Vec<_> = sizes.iter().map(|&size| (size, 60)).collect();
         let set = implicit(3, &tasks);
-        let bins = partition(set.system()).unwrap();
+        let bins = partition(set.system(), by_deadline).unwrap();
         let sums: Vec<u64> = bins.iter().map(|bin| bin.iter().map(|&at| sizes[at]).sum()).collect();
         assert_eq!(sums, [60, 60, 60]);
     }
@@ -86,6 +106,19 @@ mod tests {
     #[test]
     fn where_there_is_none_it_says_so() {
         let set = implicit(2, &[(6, 10), (6, 10), (6, 10)]);
-        assert_eq!(partition(set.system()), Err(Verdict::Unschedulable));
+        assert_eq!(partition(set.system(), by_deadline), Err(Verdict::Unschedulable));
+    }
+
+    #[test]
+    fn tasks_stay_on_the_cpus_that_they_may_use() {
+        let set = implicit(2, &[(6, 10), (4, 10), (5, 10)]);
+        let places =
+            |last: usize| [vec![0], vec![0, 1], vec![last]].map(TaskPlacement::Cpus).to_vec();
+        let on = |last| set.clone().placed(places(last)).unwrap();
+        for one in [by_deadline, by_priority] {
+            let bins = partition(on(1).system(), one);
+            assert_eq!(bins, Ok(vec![vec![0, 1], vec![2]]));
+            assert_eq!(partition(on(0).system(), one), Err(Verdict::Unschedulable));
+        }
     }
 }

@@ -36,6 +36,23 @@ pub fn check(system: System<'_>) -> Result<Vec<Piece>, String> {
     Ok(pieces)
 }
 
+/// The tasks of each CPU, where the set gives each task one.
+///
+/// # Errors
+/// Which task has none, or a choice.
+pub fn bins(system: System<'_>) -> Result<Vec<Vec<usize>>, String> {
+    let mut bins = vec![Vec::new(); system.cpus as usize];
+    for at in 0..system.tasks.len() {
+        let cpu = match system.placement.map(|places| &places[at]) {
+            Some(TaskPlacement::Cpus(cpus)) if cpus.len() == 1 => cpus[0],
+            None if system.cpus == 1 => 0,
+            _ => return Err(format!("the set does not give task {at} one CPU (`cpus`)")),
+        };
+        bins[cpu].push(at);
+    }
+    Ok(bins)
+}
+
 /// A task as pieces.
 fn of_task(system: System<'_>, at: usize, place: &TaskPlacement) -> Result<Vec<Piece>, String> {
     let task = system.tasks[at];

@@ -100,7 +100,9 @@ impl Packing {
 
     fn choose(self, system: System<'_>, bins: &[Bin], at: usize, last: usize) -> Option<usize> {
         let admits = |bin: &usize| {
-            self.has_room(system.tasks, &bins[*bin], at) && self.meets(system, &bins[*bin], at)
+            self.may_use(system, *bin, at)
+                && self.has_room(system.tasks, &bins[*bin], at)
+                && self.meets(system, &bins[*bin], at)
         };
         match self.fit {
             Fit::Next => (last..bins.len()).find(admits),
@@ -131,6 +133,7 @@ impl Packing {
         };
         loop {
             let left = (0..bins.len()).filter(|&bin| after.is_none_or(|after| before(after, bin)));
+            let left = left.filter(|&bin| self.may_use(system, bin, at));
             let next = if self.fit == Fit::Best {
                 let open = left.filter(|&bin| self.has_room(tasks, &bins[bin], at));
                 open.reduce(|a, b| if before(b, a) { b } else { a })?
@@ -144,6 +147,11 @@ impl Packing {
             }
             after = Some(next);
         }
+    }
+
+    /// Whether the set lets the task run on the CPUs of a bin.
+    fn may_use(self, system: System<'_>, bin: usize, at: usize) -> bool {
+        system.may_use(at, bin, self.cluster as usize)
     }
 
     /// Whether the utilisations fit.

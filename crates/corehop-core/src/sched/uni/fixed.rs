@@ -88,6 +88,33 @@ fn at_place(tasks: &[Task], ranking: &Ranking, at: usize, steps: &mut u64) -> Fo
     }
 }
 
+/// The first task, from the highest priority down, that can miss its deadline, and its longest response; none where no task
+/// can, where it is not known, or where a backlog grows without end.
+pub(crate) fn first_late(tasks: &[Task]) -> Option<(usize, Time)> {
+    let ranking = Ranking::of(tasks);
+    let mut steps = STEPS;
+    let late = |at: &usize| at_place(tasks, &ranking, *at, &mut steps) == Found::Miss;
+    let at = (0..tasks.len()).find(late)?;
+    let i = ranking.order()[at];
+    let load: Vec<_> = ranking.down_to(at).iter().map(|&j| tasks[j].u()).collect();
+    if compare_sum(load.into_iter(), 1).is_gt() {
+        return None;
+    }
+    let mut steps = STEPS;
+    let found = match ranking.level(at) {
+        [_] => {
+            let mut patient = tasks.to_vec();
+            patient[i].deadline = LONGEST;
+            response(&patient, ranking.above(at), i, &mut steps)
+        }
+        level => fifo::longest(tasks, ranking.above(at), level, i, &mut steps),
+    };
+    match found {
+        Found::Bound(response) => Some((i, response)),
+        _ => None,
+    }
+}
+
 /// The same, where each preemption by `j` in a busy window of `i` costs the largest of `delays` in `aff(i, j)`: the tasks
 /// of higher priority than `i`, and `i`, that `j` may preempt (Altmeyer, Davis and Maiza 2012, section 2). `delays` may be
 /// shorter than `tasks`: interrupts, which come after the tasks, cost no cache.

@@ -66,7 +66,7 @@ pub(super) fn threads(set: &TaskSet) -> Result<Vec<(String, Tree)>, NotRunnable>
     let mut threads: Vec<(String, Tree)> = Vec::new();
     let mut refused = Vec::new();
     for ((at, task), name) in set.tasks().iter().enumerate().zip(names(set)) {
-        let budget = set.budgets()[at].unwrap_or(task.wcet());
+        let budget = set.budget(at);
         refused.extend(refusals(task, budget, &name).map(|what| format!("`{name}`: {what}")));
         let mut fields = vec![
             ("instance", json!(1)),
@@ -155,7 +155,7 @@ fn notes(set: &TaskSet) -> Vec<String> {
         ("blocking_us", tasks.iter().any(|task| task.blocking() > 0)),
         ("wss_kib", set.wss_kib().iter().any(Option::is_some)),
         ("ucb and ecb", set.cache().is_some()),
-        ("budget_us", ranked && set.budgets().iter().any(Option::is_some)),
+        ("budget_us", ranked && set.budgets().is_some()),
     ];
     let kept: Vec<&str> = kept.iter().filter(|(_, there)| *there).map(|(name, _)| *name).collect();
     if !kept.is_empty() {
@@ -175,8 +175,7 @@ fn notes(set: &TaskSet) -> Vec<String> {
 
 /// The sentence about budgets that together are more than Linux admits.
 fn admission(set: &TaskSet) -> Option<String> {
-    let budget = |at: usize| set.budgets()[at].unwrap_or(set.tasks()[at].wcet());
-    let share = |at: usize| budget(at) as f64 / set.tasks()[at].period() as f64;
+    let share = |at: usize| set.budget(at) as f64 / set.tasks()[at].period() as f64;
     let mut groups: Vec<(Vec<usize>, f64)> = Vec::new();
     let all: Vec<usize> = (0..set.cpus() as usize).collect();
     for at in 0..set.tasks().len() {

@@ -39,8 +39,7 @@ use super::object::{Object, Ring, Table};
 use super::{BpfError, Btf, ProgramInfo, Shown, configured_cpus, kernel_types};
 use word::{
     AWAY, COMMON_LOST, COMMON_NEXT, COMMON_PLACES, COMMON_UNFOLLOWED, CPU_IDLE, CPU_RAN, CPU_WORDS,
-    ENDED,
-    NOT_YET, PINNED, PLACES, PREEMPTED, SLOT_WORDS, UNSEEN, Word,
+    ENDED, NOT_YET, PINNED, PLACES, PREEMPTED, SLOT_WORDS, UNSEEN, Word,
 };
 
 /// The programs, `bpf/control.bpf.c`.
@@ -210,7 +209,8 @@ pub struct Absence {
 
 impl Absence {
     fn of(words: &[u64]) -> Option<Self> {
-        let &[thread, out_ns, in_ns, cpus, how, by_name, by_name_end, ran_ns, cpu_ns] = words else {
+        let &[thread, out_ns, in_ns, cpus, how, by_name, by_name_end, ran_ns, cpu_ns] = words
+        else {
             return None;
         };
         Some(Self {
@@ -551,8 +551,17 @@ mod tests {
     #[test]
     fn a_slot_holds_its_words_and_a_record_its_parts() {
         const { assert!(Word::COUNT <= SLOT_WORDS) };
-        let words =
-            [7 | 5 << 32, 10, 30, 1 << 32, 5 | 9 << 32, u64::from_ne_bytes(*b"make\0\0\0\0"), 0, 4, 6];
+        let words = [
+            7 | 5 << 32,
+            10,
+            30,
+            1 << 32,
+            5 | 9 << 32,
+            u64::from_ne_bytes(*b"make\0\0\0\0"),
+            0,
+            4,
+            6,
+        ];
         let absence = Absence::of(&words).unwrap();
         assert_eq!((absence.tid, absence.pid, absence.by), (7, 5, 9));
         assert_eq!((absence.out_cpu, absence.in_cpu, absence.ran_ns), (0, 1, 4));

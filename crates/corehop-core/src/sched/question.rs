@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The question that a set asks by itself: does every deadline hold under its scheduler, with its priorities and on its CPUs?
+//!
+//! A set that states no scheduler has one assumed: partitioned fixed priorities where it states priorities, otherwise
+//! partitioned EDF. Of the tests for that scheduler the first one that decides answers; none of another scheduler is asked.
+
+use super::answer_json::answer_json;
+use super::catalogue::{Suffers, Test, all, test};
+use super::charge::{Charged, ChargedAnswer};
+use super::clusters;
+use super::sentence::sentence;
+use super::verdict::{Answer, Verdict};
+use crate::platform::Platform;
+use crate::workload::placement::TaskPlacement;
+use crate::workload::scheduler::Scheduler;
+use crate::workload::task::{TaskError, TaskSet};
+
+/// The question of a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Question {
+    /// The scheduler that is asked about.
+    pub scheduler: Scheduler,
+    /// Whether neither the set nor an option names it.
+    pub assumed: bool,
+}
+
+/// The answer to it.
+#[derive(Debug)]
+pub struct Answered {
+    /// The test that decided, or the last one asked.
+    pub test: &'static Test,
+    /// Its answer.
+    pub asked: ChargedAnswer,
+    /// The answer as a sentence.
+    pub sentence: String,
+}
+
+/// Why a question is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoQuestion(String);
+
+/// Whether the set states priorities.
+fn has_priorities(set: &TaskSet) -> bool {
+    set.tasks().iter().any(|task| task.priority().is_some())
+}
+
+impl Question {
+    /// Under the scheduler that was named, otherwise the set's own.
+    pub fn of(set: &TaskSet, named: Option<Scheduler>) -> Self {
+        let stated = named.or(set.scheduler());
+        let assumed = if has_priorities(set) { Scheduler::PFp } else { Scheduler::PEdf };
+        Self { scheduler: stated.unwrap_or(assumed), assumed: stated.is_none() }
+    }
+
+    /// The scheduler in words, and how it came to be asked about.
+    pub fn under(self, set: &TaskSet) -> String {
+        let words = match self.scheduler {
+            Scheduler::PEdf => "partitioned EDF",
+            Scheduler::PFp => "partitioned fixed priorities",
+            Scheduler::GEdf => "global EDF",
+            Scheduler::GFp => "global fixed priorities",
+            Scheduler::CEdf => "clustered EDF",
+            Scheduler::Eevdf => "the kernel's fair scheduler",
+            Scheduler::SchedExt => "a scheduler of sched_ext",
+        };
+        let ranked = has_priorities(set);
+        let by_us = matches!(self.scheduler, Scheduler::PFp | Scheduler::GFp) && !ranked;
+        let notes = [
+            (self.assumed && ranked)
+                .then_some("assumed: the set states priorities and no scheduler"),
+            (self.assumed && !ranked).then_some("assumed: the set states no scheduler"),
+            by_us.then_some("priorities by deadline: the set states none"),
+        ];
+        let notes: Vec<&str> = notes.into_iter().flatten().collect();
+        if notes.is_empty() { words.to_owned() } else { format!("{words} ({})", notes.join("; ")) }
+    }
+
+    /// The tests that can answer it, in the order in which they are asked.
+    ///
+    /// # Errors
+    /// [`NoQuestion`] where the clusters of clustered EDF are not known.
+    pub fn tests(
+        self,
+        set: &TaskSet,
+        platform: Option<&Platform>,
+    ) -> Result<Vec<&'static Test>, NoQuestion> {
+        let one_cpu = set.cpus() == 1;
+        let names: Vec<String> = match self.scheduler {
+            Scheduler::Eevdf | Scheduler::SchedExt => words(&["necessary"]),
+            Scheduler::PEdf | Scheduler::GEdf | Scheduler::CEdf if one_cpu => {
+                words(&["edf-rta", "qpa", "edf-multiset-combined", "edf-pairs", "sp-edf-given"])
+            }
+            Scheduler::PFp | Scheduler::GFp if one_cpu => {
+                words(&["p-fp-rta", "p-fp-multiset-combined", "p-fp-pairs"])
+            }
+            Scheduler::PEdf => by_cpu(set, &EDF),
+            Scheduler::PFp => by_cpu(set, &FP),
+            Scheduler::GEdf => words(&["necessary", "own-cpu", "g-edf"]),
+            Scheduler::GFp => {
+                words(&["necessary", "own-cpu", "g-fp-guan", "g-fp-bertogna", "g-fp-da-lc"])
+            }
+            Scheduler::CEdf => vec!["necessary".to_owned(), clustered(platform)?],
+        };
+        names.iter().map(|name| test(name).map_err(|error| NoQuestion(error.to_string()))).collect()
+    }
+
+    /// The answer, by the first test that decides.
+    ///
+    /// # Errors
+    /// [`TaskError`] for a task whose delay is not known.
+    pub fn ask(
+        self,
+        set: &TaskSet,
+        tests: &[&'static Test],
+        charged: &mut Charged<'_>,
+    ) -> Result<Answered, TaskError> {
+        let mut doubt: Option<(&'static Test, ChargedAnswer)> = None;
+        for &test in tests {
+            let asked = charged.ask(test)?;
+            if asked.answer.verdict != Verdict::Unknown {
+                return Ok(self.answered(set, test, asked));
+            }
+            // What a test that accepts is in doubt about tells more than what another one cannot do.
+            let accepts = |asked: &ChargedAnswer| {
+                asked.answer.why.as_deref().is_some_and(|why| why.starts_with("it accepts"))
+            };
+            if !doubt.as_ref().is_some_and(|(_, before)| accepts(before)) {
+                doubt = Some((test, asked));
+            }
+        }
+        let necessary = test("necessary").unwrap_or(tests[0]);
+        let (test, mut asked) = match doubt {
+            Some(doubt) => doubt,
+            None => (necessary, charged.ask(necessary)?),
+        };
+        if matches!(self.scheduler, Scheduler::Eevdf | Scheduler::SchedExt) {
+            let why = format!("no analysis is known for {}", self.under(set));
+            asked.answer = Answer::unknown(why);
+        }
+        Ok(self.answered(set, test, asked))
+    }
+
+    fn answered(self, set: &TaskSet, test: &'static Test, asked: ChargedAnswer) -> Answered {
+        let sentence = sentence(set, &self.under(set), test, &asked);
+        Answered { test, asked, sentence }
+    }
+}
+
+impl Answered {
+    /// As [`answer_json`], with the `question` and the `sentence`.
+    pub fn json(&self, question: Question) -> serde_json::Value {
+        let mut value = answer_json(self.test, &self.asked);
+        value["question"] =
+            serde_json::json!({ "scheduler": question.scheduler, "assumed": question.assumed });
+        value["sentence"] = serde_json::json!(self.sentence);
+        value
+    }
+}
+
+fn words(names: &[&str]) -> Vec<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
+}
+
+/// The tests of a partitioned scheduler.
+struct ByCpu {
+    /// Where the set gives each task its CPU.
+    given: &'static [&'static str],
+    /// Where it leaves a choice.
+    packed: &'static [&'static str],
+}
+
+const EDF: ByCpu = ByCpu {
+    given: &["necessary", "p-edf-given"],
+    packed: &["necessary", "p-edf-ffd-qpa", "p-edf-bfd-qpa", "p-edf-wfd-qpa", "p-edf-exact"],
+};
+
+const FP: ByCpu = ByCpu {
+    given: &["necessary", "p-fp-given", "p-fp-ffd-multiset-combined", "p-fp-ffd-pairs"],
+    packed: &[
+        "necessary",
+        "p-fp-ffd",
+        "p-fp-bfd",
+        "p-fp-wfd",
+        "p-fp-exact",
+        "p-fp-ffd-multiset-combined",
+        "p-fp-bfd-multiset-combined",
+        "p-fp-wfd-multiset-combined",
+        "p-fp-ffd-pairs",
+    ],
+};
+
+fn by_cpu(set: &TaskSet, tests: &ByCpu) -> Vec<String> {
+    let places = set.placement().unwrap_or_default();
+    let one = |place: &TaskPlacement| matches!(place, TaskPlacement::Cpus(cpus) if cpus.len() == 1);
+    if places.iter().any(|place| !matches!(place, TaskPlacement::Cpus(_))) {
+        // Pieces and shares are of EDF; another scheduler does not run them.
+        return words(&["necessary", "sp-edf-given"]);
+    }
+    words(if !places.is_empty() && places.iter().all(one) { tests.given } else { tests.packed })
+}
+
+/// The test for the clusters that a machine's caches make: of the outermost level with more than one.
+fn clustered(platform: Option<&Platform>) -> Result<String, NoQuestion> {
+    let none = |what: String| NoQuestion(format!("c-edf: {what}"));
+    let platform = platform.ok_or_else(|| {
+        none("clusters are those of a machine's caches: name it with --platform".to_owned())
+    })?;
+    let &(size, _) = clusters::sizes(platform).last().ok_or_else(|| {
+        none(format!("no cache level of {} makes clusters: ask about g-edf or p-edf", platform.id))
+    })?;
+    let known = all().find(|it| it.suffers == Suffers::Within(size) && !it.is_soft());
+    let known =
+        known.ok_or_else(|| none(format!("there is no test for clusters of {size} CPUs")))?;
+    Ok(known.name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::charge::Delay;
+    use crate::workload::set_file;
+
+    fn asked(text: &str, named: Option<Scheduler>) -> (Verdict, String) {
+        let set = set_file::parse(text).unwrap();
+        let question = Question::of(&set, named);
+        let mut charged = Charged::new(&set, None, Delay::Nothing, None);
+        let tests = question.tests(&set, None).unwrap();
+        let answered = question.ask(&set, &tests, &mut charged).unwrap();
+        (answered.asked.answer.verdict, answered.sentence)
+    }
+
+    fn set(cpus: u32, more: &str, tasks: &[(u64, u64, &str)]) -> String {
+        let task = |(wcet, period, more): &(u64, u64, &str)| {
+            format!(r#"{{"wcet_us": {wcet}, "period_us": {period}{more}}}"#)
+        };
+        let tasks: Vec<_> = tasks.iter().map(task).collect();
+        format!(r#"{{"cpus": {cpus}, "tasks": [{}]{more}}}"#, tasks.join(", "))
+    }
+
+    #[test]
+    fn a_set_is_asked_about_its_own_scheduler() {
+        let of = |text: &str| Question::of(&set_file::parse(text).unwrap(), None);
+        let bare = of(&set(1, "", &[(1, 2, "")]));
+        assert_eq!(bare, Question { scheduler: Scheduler::PEdf, assumed: true });
+        let ranked = set(1, "", &[(1, 2, r#", "priority": 3"#)]);
+        assert_eq!(of(&ranked), Question { scheduler: Scheduler::PFp, assumed: true });
+        let stated = of(&set(1, r#", "scheduler": "g-edf""#, &[(1, 2, "")]));
+        assert_eq!(stated, Question { scheduler: Scheduler::GEdf, assumed: false });
+    }
+
+    #[test]
+    fn what_other_schedulers_or_priorities_could_do_is_no_answer() {
+        // Under EDF, and with the other order of priorities, both make it.
+        let wrong_way =
+            [(1_000, 3_000, r#", "priority": 2"#), (4_000, 9_000, r#", "priority": 1"#)];
+        let (verdict, says) = asked(&set(1, "", &wrong_way), None);
+        assert_eq!(verdict, Verdict::Unschedulable);
+        assert_eq!(says, "no: task 0 can take 5 ms and has 3 ms");
+        assert_eq!(asked(&set(1, "", &wrong_way), Some(Scheduler::PEdf)).0, Verdict::Schedulable);
+    }
+
+    #[test]
+    fn stated_cpus_are_kept_by_every_scheduler() {
+        let pinned = set(
+            2,
+            "",
+            &[
+                (6_000, 10_000, r#", "cpus": [0]"#),
+                (7_000, 12_000, r#", "cpus": [0]"#),
+                (1_000, 20_000, r#", "cpus": [1]"#),
+            ],
+        );
+        for &scheduler in Scheduler::ALL.iter().filter(|&&it| it != Scheduler::CEdf) {
+            let (verdict, says) = asked(&pinned, Some(scheduler));
+            assert_eq!(verdict, Verdict::Unschedulable, "{scheduler}: {says}");
+            assert!(says.contains("CPU 0"), "{scheduler}: {says}");
+        }
+        // A global scheduler that keeps them is not analysed.
+        let light = set(2, "", &[(1, 10, r#", "cpus": [0]"#), (1, 10, r#", "cpus": [0, 1]"#)]);
+        assert_eq!(asked(&light, Some(Scheduler::GEdf)).0, Verdict::Unknown);
+        assert_eq!(asked(&light, Some(Scheduler::PEdf)).0, Verdict::Schedulable);
+        // One of the tasks would fit on the other CPU only.
+        let full = set(2, "", &[(9, 10, r#", "cpus": [0]"#), (9, 10, r#", "cpus": [0, 1]"#)]);
+        for scheduler in [Scheduler::PEdf, Scheduler::PFp] {
+            assert_eq!(asked(&full, Some(scheduler)).0, Verdict::Schedulable, "{scheduler}");
+        }
+    }
+
+    #[test]
+    fn a_scheduler_without_analysis_is_not_known_and_says_so() {
+        let light = set(2, "", &[(1, 10, "")]);
+        let (verdict, says) = asked(&light, Some(Scheduler::Eevdf));
+        assert_eq!(verdict, Verdict::Unknown);
+        assert!(says.contains("no analysis"), "{says}");
+    }
+
+    #[test]
+    fn an_assumption_is_part_of_the_sentence() {
+        let (_, says) = asked(&set(2, "", &[(1, 10, "")]), None);
+        assert!(says.contains("partitioned EDF (assumed: the set states no scheduler)"), "{says}");
+        let (_, says) = asked(&set(2, "", &[(1, 10, "")]), Some(Scheduler::PFp));
+        assert!(says.contains("priorities by deadline") && !says.contains("assumed"), "{says}");
+    }
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The answer of a test as a sentence: yes with the tightest task, no with a task that is late, or what is not known.
+
+use super::catalogue::{Suffers, Test};
+use super::charge::ChargedAnswer;
+use super::global;
+use super::partition::given;
+use super::system::System;
+use super::uni::edf_response::{Preemption, response_times};
+use super::uni::fixed;
+use super::verdict::Verdict;
+use crate::units::{Cpu, CpuList};
+use crate::workload::task::{Task, TaskSet, Time};
+
+/// `yes: every deadline holds under partitioned EDF; the tightest is `video`, 1.2 ms of 5 ms left`, or `no: `control` can
+/// take 21 ms and has 5 ms`; `under` names the scheduler.
+pub fn sentence(set: &TaskSet, under: &str, test: &Test, asked: &ChargedAnswer) -> String {
+    let soft = test.is_soft();
+    match asked.answer.verdict {
+        Verdict::Schedulable if soft => {
+            format!("yes: tardiness is bounded under {under}; deadlines may be missed")
+        }
+        Verdict::Schedulable => {
+            let tightest = tightest(set, test, asked).unwrap_or_default();
+            format!("yes: every deadline holds under {under}{tightest}")
+        }
+        Verdict::Unschedulable => {
+            let late = late(set, test, asked).or_else(|| asked.answer.why.clone());
+            let what = if soft { "tardiness is not bounded" } else { "a deadline is missed" };
+            format!("no: {}", late.unwrap_or_else(|| format!("{what} under {under}")))
+        }
+        Verdict::Unknown => format!("unknown: {}", doubt(test, under, asked)),
+    }
+}
+
+/// Why it is not known, with the test as the subject.
+fn doubt(test: &Test, under: &str, asked: &ChargedAnswer) -> String {
+    match asked.answer.why.as_deref() {
+        None => format!("{} neither accepts nor refuses the set under {under}", test.name),
+        Some(why) => match why.strip_prefix("it ") {
+            Some(rest) => format!("{} {rest}", test.name),
+            None => why.to_owned(),
+        },
+    }
+}
+
+/// A task by its name, or its number.
+pub fn called(set: &TaskSet, at: usize) -> String {
+    set.names()[at].as_ref().map_or_else(|| format!("task {at}"), |name| format!("`{name}`"))
+}
+
+/// A span of microseconds for reading, exact.
+fn span(us: Time) -> String {
+    let (factor, unit) = match us {
+        0..1_000 => return format!("{us} us"),
+        1_000..1_000_000 => (1_000, "ms"),
+        _ => (1_000_000, "s"),
+    };
+    let digits = if factor == 1_000 { 3 } else { 6 };
+    let exact = format!("{}.{:0digits$}", us / factor, us % factor);
+    format!("{} {unit}", exact.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// The task of whose time until the deadline the least part is left.
+fn tightest(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> Option<String> {
+    let bounds = asked.answer.bounds.clone().or_else(|| responses_by_deadline(set, test, asked))?;
+    let part = |at: &usize| bounds[*at] as f64 / set.tasks()[*at].deadline as f64;
+    let at = (0..bounds.len()).max_by(|a, b| part(a).total_cmp(&part(b)))?;
+    let deadline = set.tasks()[at].deadline;
+    let left = span(deadline.checked_sub(bounds[at])?);
+    Some(format!("; the tightest is {}, {left} of {} left", called(set, at), span(deadline)))
+}
+
+/// The worst responses where EDF serves each CPU, with what was charged, rounded up.
+fn responses_by_deadline(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> Option<Vec<Time>> {
+    let alone = set.cpus() == 1 && ["qpa", "utilisation", "density"].contains(&test.name);
+    let groups = match &asked.answer.partition {
+        Some(bins) if test.name.starts_with("p-edf-") => bins.clone(),
+        None if alone => vec![(0..set.tasks().len()).collect()],
+        _ => return None,
+    };
+    let tasks = charged_tasks(set, asked);
+    let mut bounds = vec![0; tasks.len()];
+    for group in groups.iter().filter(|group| !group.is_empty()) {
+        let own: Vec<Task> = group.iter().map(|&at| tasks[at]).collect();
+        for (&at, response) in group.iter().zip(response_times(&own, Preemption::Free)?) {
+            // What is charged to periods and deadlines comes before the release.
+            bounds[at] = response + (set.tasks()[at].deadline.saturating_sub(tasks[at].deadline));
+        }
+    }
+    Some(bounds)
+}
+
+/// The tasks with what was charged to them: C rounded up, T and D rounded down.
+fn charged_tasks(set: &TaskSet, asked: &ChargedAnswer) -> Vec<Task> {
+    let Some(charged) = &asked.charged else { return set.tasks().to_vec() };
+    let of = |(task, &[wcet, period, deadline]): (&Task, &[f64; 3])| Task {
+        wcet: wcet.ceil() as Time,
+        period: period.floor() as Time,
+        deadline: deadline.floor() as Time,
+        ..*task
+    };
+    set.tasks().iter().zip(charged).map(of).collect()
+}
+
+/// Which task is late, or which CPUs are asked for more than there is: by the tasks themselves, otherwise with charges.
+fn late(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> Option<String> {
+    let bare = set.tasks().to_vec();
+    let charged = asked.charged.as_ref().map(|_| charged_tasks(set, asked));
+    let all = [(bare, ""), (charged.unwrap_or_default(), " with what is charged")];
+    let beyond = asked.answer.bounds.iter().flatten().enumerate();
+    let mut beyond = beyond.filter(|&(at, &bound)| bound > set.tasks()[at].deadline);
+    let by_bounds = beyond.next().map(|(at, &response)| takes(set, at, response, ""));
+    let mut of_tasks = all.into_iter().filter(|(tasks, _)| !tasks.is_empty());
+    of_tasks
+        .find_map(|(tasks, with)| {
+            let system = System { tasks: &tasks, ..set.system() };
+            too_long(set, system, with)
+                .or_else(|| overload(set, system, with))
+                .or_else(|| responds_late(set, test, system, with))
+        })
+        .or(by_bounds)
+}
+
+fn takes(set: &TaskSet, at: usize, response: Time, with: &str) -> String {
+    let has = span(set.tasks()[at].deadline);
+    format!("{} can take {}{with} and has {has}", called(set, at), span(response))
+}
+
+/// A task that is late alone.
+fn too_long(set: &TaskSet, system: System<'_>, with: &str) -> Option<String> {
+    let at = system.tasks.iter().position(|task| task.wcet > task.deadline)?;
+    let (needs, has) = (span(system.tasks[at].wcet), span(set.tasks()[at].deadline));
+    Some(format!("{} needs {needs}{with} and has {has}", called(set, at)))
+}
+
+/// CPUs that are asked for more than they have.
+fn overload(set: &TaskSet, system: System<'_>, with: &str) -> Option<String> {
+    let (cpus, tasks) = global::overloaded(system)?;
+    let load: f64 =
+        tasks.iter().map(|&at| system.tasks[at].u()).map(|(c, t)| c as f64 / t as f64).sum();
+    let percent = (load / cpus.len() as f64 * 1_000.0).ceil() / 10.0;
+    let names: Vec<String> = tasks.iter().take(4).map(|&at| called(set, at)).collect();
+    let more =
+        if tasks.len() > 4 { format!(" and {} more", tasks.len() - 4) } else { String::new() };
+    let which = match (cpus.len(), set.cpus()) {
+        (1, 1) => "the CPU is".to_owned(),
+        (1, _) => format!("CPU {} is", cpus[0]),
+        (all, there) if all == there as usize => format!("the {all} CPUs are"),
+        _ => format!("CPUs {} are", CpuList::new(cpus.iter().map(|&cpu| Cpu(cpu as u32)))),
+    };
+    let by = format!("by {}{more}", names.join(", "));
+    Some(format!("{which} asked for {percent} % of the time{with}, {by}"))
+}
+
+/// A task that others hold up for too long, on the CPU of one CPU or of those that the set gives its tasks.
+fn responds_late(set: &TaskSet, test: &Test, system: System<'_>, with: &str) -> Option<String> {
+    let by_priority = ["p-fp-rta", "p-fp-given"].contains(&test.name);
+    let by_deadline = ["qpa", "edf-rta", "p-edf-given"].contains(&test.name);
+    if !by_priority && !by_deadline {
+        return None;
+    }
+    given::bins(system).ok()?.into_iter().filter(|bin| !bin.is_empty()).find_map(|bin| {
+        let own: Vec<Task> = bin.iter().map(|&at| system.tasks[at]).collect();
+        let (place, response) = if by_priority {
+            fixed::first_late(&own)?
+        } else {
+            let responses = response_times(&own, Preemption::Free)?;
+            let late = |at: &usize| responses[*at].saturating_sub(own[*at].deadline);
+            let worst = (0..own.len()).max_by_key(late).filter(|at| late(at) > 0)?;
+            (worst, responses[worst])
+        };
+        Some(takes(set, bin[place], response, with))
+    })
+}
+
+impl Test {
+    /// Whether its yes bounds tardiness and not responses by deadlines.
+    pub fn is_soft(&self) -> bool {
+        self.scheduler.ends_with(", soft") || self.name == "sp-edf-os"
+    }
+
+    /// Whether jobs stay on one CPU under its scheduler.
+    pub fn is_partitioned(&self) -> bool {
+        self.suffers == Suffers::Preemptions && !self.one_cpu
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::charge::{Charged, Delay};
+    use crate::sched::test;
+    use crate::workload::set_file;
+
+    fn says(text: &str, name: &str, delay: Option<Time>) -> String {
+        let set = set_file::parse(text).unwrap();
+        let delay = delay.map_or(Delay::Nothing, Delay::Each);
+        let test = test(name).unwrap();
+        let asked = Charged::new(&set, None, delay, None).ask(test).unwrap();
+        sentence(&set, test.scheduler, test, &asked)
+    }
+
+    #[test]
+    fn a_no_names_the_task_that_is_late_and_by_how_much() {
+        let equals = r#"{"cpus":1,"tasks":[{"name":"fast","wcet_us":1000,"period_us":5000,"priority":10},
+            {"name":"slow","wcet_us":20000,"period_us":100000,"priority":10}]}"#;
+        assert_eq!(says(equals, "p-fp-rta", None), "no: `fast` can take 21 ms and has 5 ms");
+        let pinned = r#"{"cpus":2,"tasks":[{"wcet_us":6000,"period_us":10000,"cpus":[0]},
+            {"wcet_us":7000,"period_us":12000,"cpus":[0]},{"wcet_us":1,"period_us":9,"cpus":[1]}]}"#;
+        for name in ["p-edf-given", "p-fp-given", "necessary"] {
+            let expected = "no: CPU 0 is asked for 118.4 % of the time, by task 0, task 1";
+            assert_eq!(says(pinned, name, None), expected, "{name}");
+        }
+        let tight = r#"{"cpus":1,"tasks":[{"name":"a","wcet_us":2,"period_us":8,"deadline_us":3},
+            {"name":"b","wcet_us":2,"period_us":9,"deadline_us":3}]}"#;
+        assert_eq!(says(tight, "qpa", None), "no: `b` can take 4 us and has 3 us");
+        let one = r#"{"cpus":1,"tasks":[{"wcet_us":2,"period_us":8,"deadline_us":3}]}"#;
+        let longer = "no: task 0 needs 4 us with what is charged and has 3 us";
+        assert_eq!(says(one, "p-fp-rta", Some(2)), longer);
+    }
+
+    #[test]
+    fn a_yes_names_the_task_with_the_least_part_left() {
+        let set = r#"{"cpus":1,"tasks":[{"name":"video","wcet_us":3800,"period_us":5000},
+            {"wcet_us":2000,"period_us":200000}]}"#;
+        let left = "the tightest is `video`, 1.2 ms of 5 ms left";
+        for (name, under) in [
+            ("p-fp-rta", "fixed priorities on one CPU"),
+            ("qpa", "EDF on one CPU"),
+            ("p-edf-ffd", "partitioned EDF"),
+        ] {
+            let expected = format!("yes: every deadline holds under {under}; {left}");
+            assert_eq!(says(set, name, None), expected, "{name}");
+        }
+        let soft = says(set, "soft-g-edf", None);
+        assert!(soft.starts_with("yes: tardiness is bounded"), "{soft}");
+    }
+
+    #[test]
+    fn spans_are_exact_and_short() {
+        for (us, expected) in
+            [(999, "999 us"), (1_200, "1.2 ms"), (21_000, "21 ms"), (1_000_001, "1.000001 s")]
+        {
+            assert_eq!(span(us), expected);
+        }
+    }
+}
