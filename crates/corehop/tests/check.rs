@@ -514,6 +514,33 @@ fn a_survey_answers_for_the_scheduler_that_is_named() {
 }
 
 #[test]
+fn clusters_are_printed_as_the_caches_make_them() {
+    // Every second CPU shares a last level with CPU 0.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("interleaved.toml");
+    let platform = include_str!("../../../platforms/xeon_e5520.toml");
+    assert_eq!(platform.matches("\"0-7 by 4\"").count(), 2, "packages and level 3");
+    let platform = platform.replace("\"0-7 by 4\"", "\"0-7 by 4 stride 2\"");
+    std::fs::write(&file, platform.replace("\"xeon_e5520\"", "\"interleaved\"")).unwrap();
+    let task = r#"{"wcet_us": 4, "period_us": 10}"#;
+    let set = format!(r#"{{"cpus": 8, "tasks": [{}]}}"#, [task; 10].join(", "));
+    let options = ["--test", "c-edf-l3", "--platform", file.to_str().unwrap()];
+    let output = check(&set, &options);
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(text.contains("CPUs 0,2,4,6 ") && text.contains("CPUs 1,3,5,7 "), "{text}");
+    let answer = json(&check(&set, &[&options[..], &["--json"]].concat()));
+    assert_eq!(answer["assignment"][0]["cpus"], serde_json::json!([0, 2, 4, 6]));
+    // A set that states them is asked about them, and one that states others is not accepted.
+    let on = |cpus: &str| {
+        let pinned =
+            set.replace("\"period_us\": 10", &format!("\"period_us\": 10, \"cpus\": {cpus}"));
+        json(&check(&pinned, &[&options[..], &["--json"]].concat()))
+    };
+    assert_eq!(on("[0, 1, 2, 3, 4, 5, 6, 7]")["schedulable"], true);
+    assert_eq!(on("[0, 1, 2, 3]")["schedulable"], "unknown");
+}
+
+#[test]
 fn a_scheduler_that_is_no_question_is_refused_or_unknown() {
     let output = check(FITS, &["--test", "qpa", "--scheduler", "p-edf"]);
     assert!(output.status.code() == Some(2) && error(&output).contains("--scheduler"));

@@ -14,7 +14,7 @@ use corehop_core::sched::{
     sentence, test,
 };
 use corehop_core::shown;
-use corehop_core::units::Nanos;
+use corehop_core::units::{Cpu, CpuList, Nanos};
 use corehop_core::workload::placement::{PlacedPiece, TaskPlacement};
 use corehop_core::workload::scheduler::Scheduler;
 use corehop_core::workload::set_file;
@@ -274,6 +274,17 @@ fn uncharged(set: &TaskSet) -> Result<Delay<'static>, Failure> {
     Err(Failure::says(Exit::Usage, sentence))
 }
 
+/// The CPUs of a bin, as the place of one of its tasks has them.
+fn cpus_of(answer: &Answer, bin: usize, task: usize) -> String {
+    match answer.placement.as_ref().map(|places| &places[task]) {
+        Some(TaskPlacement::Cpus(cpus)) if cpus.len() > 1 => {
+            let cpus = CpuList::new(cpus.iter().map(|&cpu| Cpu(cpu as u32)));
+            format!("CPUs {cpus}")
+        }
+        _ => format!("CPU {bin}"),
+    }
+}
+
 /// The pieces or shares of a split task.
 fn in_parts(place: &TaskPlacement) -> Option<String> {
     let all = |parts: Vec<String>| Some(parts.join(", then "));
@@ -391,9 +402,10 @@ fn one(test: &Test, asked: &ChargedAnswer, set: &TaskSet) -> String {
             say("runs", &format!("{}: {how}", name(at)));
         }
     }
-    for (cpu, tasks) in answer.partition.iter().flatten().enumerate() {
-        let tasks: Vec<_> = tasks.iter().map(|&at| name(at)).collect();
-        say(&format!("CPUs {cpu}"), &tasks.join(", "));
+    let bins = answer.partition.iter().flatten();
+    for (cpu, tasks) in bins.enumerate().filter(|(_, tasks)| !tasks.is_empty()) {
+        let names: Vec<_> = tasks.iter().map(|&at| name(at)).collect();
+        say(&cpus_of(answer, cpu, tasks[0]), &names.join(", "));
     }
     for (at, delay) in delays.iter().flatten().enumerate().filter(|(_, delay)| **delay > 0) {
         say("charged", &format!("{}: {delay} us", name(at)));

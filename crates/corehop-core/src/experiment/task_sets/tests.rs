@@ -127,6 +127,9 @@ fn given_tasks_are_ranked_by_their_priorities_or_by_deadline() {
     };
     assert_eq!(ranks(&[task(30, None), task(10, None), task(20, None)]), [2, 0, 1]);
     assert_eq!(ranks(&[task(30, Some(1)), task(10, Some(3)), task(20, Some(2))]), [0, 2, 1]);
+    // Equal priorities stay equal: SCHED_FIFO preempts no equal.
+    assert_eq!(ranks(&[task(30, Some(9)), task(10, Some(3)), task(20, Some(9))]), [1, 0, 1]);
+    assert_eq!(ranks(&[task(10, None), task(10, None)]), [0, 1]);
 }
 
 /// Sets like those of `sets`, drawn otherwise.

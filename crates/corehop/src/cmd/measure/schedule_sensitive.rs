@@ -97,7 +97,8 @@ impl Args {
 /// The task sets and their scheduler.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct TaskArgs {
-    /// g-edf, c-edf, p-edf, g-fp, p-fp, eevdf, or sched_ext (`sched_ext:NAME` for a loaded one)
+    /// g-edf, c-edf, p-edf, g-fp, p-fp, eevdf, or sched_ext (`sched_ext:NAME` for a loaded one). Default: the
+    /// `scheduler` of --task-set, otherwise g-edf
     #[arg(long, value_name = "NAME", value_parser = scheduler, help_heading = HEADING)]
     scheduler: Option<Named>,
     /// Draw sets of these numbers of tasks, for example `25,50,75`
@@ -154,15 +155,16 @@ struct TaskSetRequest<'a> {
 impl TaskArgs {
     /// The requested experiment.
     fn experiment(&self, asked: &TaskSetRequest<'_>) -> Result<TaskSets, Failure> {
-        let (scheduler, sched_ext) = self.scheduler.clone().unwrap_or((Scheduler::GEdf, None));
+        let (source, cpus, stated) = match &self.task_set {
+            Some(path) => of_file(path, asked)?,
+            None => (Source::Drawn(self.drawn(asked)), asked.cpus.clone(), None),
+        };
+        let usual = (stated.unwrap_or(Scheduler::GEdf), None);
+        let (scheduler, sched_ext) = self.scheduler.clone().unwrap_or(usual);
         let usual = match scheduler.order() {
             Order::Fair => 1.0,
             _ if asked.live => LIVE_SHARE,
             _ => 1.0,
-        };
-        let (source, cpus) = match &self.task_set {
-            Some(path) => of_file(path, asked)?,
-            None => (Source::Drawn(self.drawn(asked)), asked.cpus.clone()),
         };
         Ok(TaskSets {
             scheduler,
@@ -218,8 +220,11 @@ impl TaskArgs {
     }
 }
 
-/// The tasks of a file, on the number of CPUs it states.
-fn of_file(path: &Path, asked: &TaskSetRequest<'_>) -> Result<(Source, CpuList), Failure> {
+/// The tasks of a file, on the number of CPUs it states, and the scheduler that it states.
+fn of_file(
+    path: &Path,
+    asked: &TaskSetRequest<'_>,
+) -> Result<(Source, CpuList, Option<Scheduler>), Failure> {
     let set = input::task_set(path)?;
     let usable = asked.platform.usable();
     let count = set.cpus() as usize;
@@ -236,7 +241,7 @@ fn of_file(path: &Path, asked: &TaskSetRequest<'_>) -> Result<(Source, CpuList),
         );
         return Err(Failure::says(Exit::Usage, what));
     }
-    Ok((Source::Given(given(&set, asked)?), cpus))
+    Ok((Source::Given(given(&set, asked)?), cpus, set.scheduler()))
 }
 
 /// The tasks of a set, each with a working set of its own size.
