@@ -527,7 +527,10 @@ fn clusters_are_printed_as_the_caches_make_them() {
     let options = ["--test", "c-edf-l3", "--platform", file.to_str().unwrap()];
     let output = check(&set, &options);
     let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    assert!(text.contains("CPUs 0,2,4,6 ") && text.contains("CPUs 1,3,5,7 "), "{text}");
+    assert!(
+        text.contains("CPUs 0,2,4,6: task 0") && text.contains("CPUs 1,3,5,7: task 1"),
+        "{text}"
+    );
     let answer = json(&check(&set, &[&options[..], &["--json"]].concat()));
     assert_eq!(answer["assignment"][0]["cpus"], serde_json::json!([0, 2, 4, 6]));
     // A set that states them is asked about them, and one that states others is not accepted.

@@ -168,11 +168,14 @@ struct ByCpu {
     given: &'static [&'static str],
     /// Where it leaves a choice.
     packed: &'static [&'static str],
+    /// Where it gives pieces or shares, which only EDF runs.
+    in_parts: &'static [&'static str],
 }
 
 const EDF: ByCpu = ByCpu {
     given: &["necessary", "p-edf-given"],
     packed: &["necessary", "p-edf-ffd-qpa", "p-edf-bfd-qpa", "p-edf-wfd-qpa", "p-edf-exact"],
+    in_parts: &["necessary", "sp-edf-given"],
 };
 
 const FP: ByCpu = ByCpu {
@@ -188,14 +191,14 @@ const FP: ByCpu = ByCpu {
         "p-fp-wfd-multiset-combined",
         "p-fp-ffd-pairs",
     ],
+    in_parts: &["necessary", "p-fp-given"],
 };
 
 fn by_cpu(set: &TaskSet, tests: &ByCpu) -> Vec<String> {
     let places = set.placement().unwrap_or_default();
     let one = |place: &TaskPlacement| matches!(place, TaskPlacement::Cpus(cpus) if cpus.len() == 1);
     if places.iter().any(|place| !matches!(place, TaskPlacement::Cpus(_))) {
-        // Pieces and shares are of EDF; another scheduler does not run them.
-        return words(&["necessary", "sp-edf-given"]);
+        return words(tests.in_parts);
     }
     words(if !places.is_empty() && places.iter().all(one) { tests.given } else { tests.packed })
 }
@@ -285,6 +288,14 @@ mod tests {
         for scheduler in [Scheduler::PEdf, Scheduler::PFp] {
             assert_eq!(asked(&full, Some(scheduler)).0, Verdict::Schedulable, "{scheduler}");
         }
+    }
+
+    #[test]
+    fn pieces_are_of_edf_and_no_answer_for_fixed_priorities() {
+        let pieces = r#", "pieces": [{"cpu": 0, "wcet_us": 1, "deadline_us": 1}, {"cpu": 1, "wcet_us": 1, "deadline_us": 5}]"#;
+        let split = set(2, "", &[(2, 10, pieces), (1, 10, r#", "cpus": [0]"#)]);
+        assert_eq!(asked(&split, Some(Scheduler::PEdf)).0, Verdict::Schedulable);
+        assert_eq!(asked(&split, Some(Scheduler::PFp)).0, Verdict::Unknown);
     }
 
     #[test]

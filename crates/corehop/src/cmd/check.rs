@@ -10,8 +10,8 @@ use corehop_core::sched::overhead::table::OverheadTable;
 use corehop_core::sched::question::Answered;
 use corehop_core::sched::sentence::called;
 use corehop_core::sched::{
-    Answer, Question, Suffers, TaskSet, Test, Verdict, all, answer_json, clusters, deployed,
-    sentence, test,
+    Answer, Question, Suffers, TaskError, TaskSet, Test, Verdict, all, answer_json, clusters,
+    deployed, sentence, test,
 };
 use corehop_core::shown;
 use corehop_core::units::{Cpu, CpuList, Nanos};
@@ -90,29 +90,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let output = output_file(args)?;
     let platform = args.platform.as_deref().map(input::platform).transpose()?;
-    let named = args.test.as_deref().map(|name| asked(name, platform.as_ref())).transpose()?;
-    let survey = args.test.as_deref() == Some("all");
-    let single = named.as_ref().is_some_and(|_| !survey);
-    if let (Some(name), Some(scheduler), true) = (&args.test, args.scheduler, single) {
-        let what = format!(
-            "--test {name} asks about its own scheduler: leave out --scheduler {scheduler}"
-        );
-        return Err(Failure::says(Exit::Usage, what));
-    }
-    if args.output.is_some() && survey {
-        let what = "-o: a survey has no answer to deploy: leave out --test all, or name a test that assigns CPUs, for example \
-                    --test p-edf-ffd";
-        return Err(Failure::says(Exit::Usage, what));
-    }
     let set = input::task_set(&args.file)?;
-    let question = Question::of(&set, args.scheduler);
-    let tests = question.tests(&set, platform.as_ref());
-    // A survey of a set that names no scheduler has no question; one test has its own.
-    let tests = match (&named, survey && question.assumed) {
-        (Some(_), true) => None,
-        (Some(_), false) if !survey => None,
-        _ => Some(tests.map_err(|error| Failure::new(Exit::Usage, error))?),
-    };
+    let asked = Asked::of(args, &set, platform.as_ref())?;
     let source = args.costs.source()?;
     let costs =
         source.as_ref().map(|source| source.for_a_verdict(&args.costs.selection())).transpose()?;
@@ -125,16 +104,12 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let overheads = overheads(args, &set)?;
     let charged = Charged::new(&set, platform.as_ref(), delay, overheads);
     let mut charged = charged.accepting_largest(args.accept_largest);
-    let damaged = |error| Failure::new(Exit::Damaged, error);
-    let answered = tests.map(|tests| question.ask(&set, &tests, &mut charged)).transpose();
-    let answered = answered.map_err(damaged)?;
-    if let Some(tests) = named.filter(|_| survey) {
-        return surveyed(args, &mut charged, &tests, answered.as_ref());
-    }
-    let (answered, question) = match (answered, args.test.as_deref()) {
-        (Some(answered), _) => (answered, Some(question)),
-        (None, name) => {
-            let test = asked(name.unwrap_or_default(), platform.as_ref())?[0];
+    let (answered, question) = match asked {
+        Asked::Survey(tests, named) => return surveyed(args, &set, &mut charged, &tests, named),
+        Asked::Question(question, tests) => {
+            (question.ask(&set, &tests, &mut charged).map_err(damaged)?, Some(question))
+        }
+        Asked::One(test) => {
             let asked = charged.ask(test).map_err(damaged)?;
             let sentence = sentence(&set, test.scheduler, test, &asked);
             (Answered { test, asked, sentence }, None)
@@ -145,6 +120,49 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     }
     print(&whole(args, &set, &answered, question))?;
     Ok(exit(answered.asked.answer.verdict))
+}
+
+fn damaged(error: TaskError) -> Failure {
+    Failure::new(Exit::Damaged, error)
+}
+
+type Tests = Vec<&'static Test>;
+
+/// What is asked of a set.
+enum Asked {
+    /// Its own question, and the tests that can answer it.
+    Question(Question, Tests),
+    /// One test.
+    One(&'static Test),
+    /// All tests, and the question if a scheduler is named.
+    Survey(Tests, Option<(Question, Tests)>),
+}
+
+impl Asked {
+    fn of(args: &Args, set: &TaskSet, platform: Option<&Platform>) -> Result<Self, Failure> {
+        let usage = |what: String| Err(Failure::says(Exit::Usage, what));
+        let question = Question::of(set, args.scheduler);
+        let tests = || {
+            let tests = question.tests(set, platform);
+            tests.map_err(|error| Failure::new(Exit::Usage, error))
+        };
+        match (args.test.as_deref(), args.scheduler) {
+            (None, _) => Ok(Self::Question(question, tests()?)),
+            (Some("all"), _) if args.output.is_some() => usage(
+                "-o: a survey has no answer to deploy: leave out --test all, or name a test that assigns CPUs, for \
+                 example --test p-edf-ffd"
+                    .to_owned(),
+            ),
+            (Some("all"), _) => {
+                let named = (!question.assumed).then(tests).transpose()?;
+                Ok(Self::Survey(requested("all", platform)?, named.map(|it| (question, it))))
+            }
+            (Some(name), Some(scheduler)) => usage(format!(
+                "--test {name} asks about its own scheduler: leave out --scheduler {scheduler}"
+            )),
+            (Some(name), None) => Ok(Self::One(requested(name, platform)?[0])),
+        }
+    }
 }
 
 /// Yes is 0; no and unknown are 1.
@@ -169,14 +187,16 @@ fn whole(args: &Args, set: &TaskSet, answered: &Answered, question: Option<Quest
 /// Every test; the exit code is that of the scheduler that was named, if one was.
 fn surveyed(
     args: &Args,
+    set: &TaskSet,
     charged: &mut Charged<'_>,
     tests: &[&'static Test],
-    answered: Option<&Answered>,
+    named: Option<(Question, Tests)>,
 ) -> Result<Exit, Failure> {
+    let answered = named.map(|(question, tests)| question.ask(set, &tests, charged)).transpose();
+    let answered = answered.map_err(damaged)?;
     let mut answers = Vec::new();
-    for test in tests {
-        let asked = charged.ask(test).map_err(|error| Failure::new(Exit::Damaged, error))?;
-        answers.push((*test, asked));
+    for &test in tests {
+        answers.push((test, charged.ask(test).map_err(damaged)?));
     }
     if args.json {
         let of = |(test, asked): &(&Test, ChargedAnswer)| doubts::with(answer_json(test, asked));
@@ -184,7 +204,7 @@ fn surveyed(
     } else {
         let answers: Vec<_> =
             answers.into_iter().map(|(test, asked)| (test, asked.answer)).collect();
-        print(&every(&answers, answered))?;
+        print(&every(&answers, answered.as_ref()))?;
     }
     Ok(answered.map_or(Exit::Done, |answered| exit(answered.asked.answer.verdict)))
 }
@@ -206,7 +226,7 @@ fn deploy(
     if !asked.answer.verdict.is_schedulable() {
         return Ok(());
     }
-    let placed = deployed(set, test, asked).map_err(|error| Failure::new(Exit::Damaged, error))?;
+    let placed = deployed(set, test, asked).map_err(damaged)?;
     let placed = placed.ok_or_else(|| {
         let what = format!(
             "-o: {} assigns no CPUs to tasks: use one that does, for example p-edf-ffd or sp-edf-c=d",
@@ -218,7 +238,7 @@ fn deploy(
 }
 
 /// The requested tests. The caches of a named machine define the clusters.
-fn asked(name: &str, platform: Option<&Platform>) -> Result<Vec<&'static Test>, Failure> {
+fn requested(name: &str, platform: Option<&Platform>) -> Result<Tests, Failure> {
     let usage = |what: String| Failure::says(Exit::Usage, what);
     if name == "all" {
         let sizes = platform.map(clusters::sizes);
@@ -274,14 +294,13 @@ fn uncharged(set: &TaskSet) -> Result<Delay<'static>, Failure> {
     Err(Failure::says(Exit::Usage, sentence))
 }
 
-/// The CPUs of a bin, as the place of one of its tasks has them.
-fn cpus_of(answer: &Answer, bin: usize, task: usize) -> String {
-    match answer.placement.as_ref().map(|places| &places[task]) {
-        Some(TaskPlacement::Cpus(cpus)) if cpus.len() > 1 => {
-            let cpus = CpuList::new(cpus.iter().map(|&cpu| Cpu(cpu as u32)));
-            format!("CPUs {cpus}")
+/// The CPUs of the cluster of a task; none where it has one CPU.
+fn cpus_of(answer: &Answer, task: usize) -> Option<CpuList> {
+    match &answer.placement.as_ref()?[task] {
+        TaskPlacement::Cpus(cpus) if cpus.len() > 1 => {
+            Some(CpuList::new(cpus.iter().map(|&cpu| Cpu(cpu as u32))))
         }
-        _ => format!("CPU {bin}"),
+        _ => None,
     }
 }
 
@@ -405,7 +424,10 @@ fn one(test: &Test, asked: &ChargedAnswer, set: &TaskSet) -> String {
     let bins = answer.partition.iter().flatten();
     for (cpu, tasks) in bins.enumerate().filter(|(_, tasks)| !tasks.is_empty()) {
         let names: Vec<_> = tasks.iter().map(|&at| name(at)).collect();
-        say(&cpus_of(answer, cpu, tasks[0]), &names.join(", "));
+        match cpus_of(answer, tasks[0]) {
+            Some(cpus) => say("cluster", &format!("CPUs {cpus}: {}", names.join(", "))),
+            None => say(&format!("CPU {cpu}"), &names.join(", ")),
+        }
     }
     for (at, delay) in delays.iter().flatten().enumerate().filter(|(_, delay)| **delay > 0) {
         say("charged", &format!("{}: {delay} us", name(at)));
