@@ -5,7 +5,7 @@ use corehop_core::experiment::{Draw, Experiment, Preset};
 use corehop_core::model::verdict::{CellView, MachineView, TestOutcome, Verdict, verdicts};
 use corehop_core::platform::{MemoryArchitecture, Platform};
 use corehop_core::units::Nanos;
-use corehop_core::workload::{Absence, Event};
+use corehop_core::workload::{Absence, Event, Page};
 
 /// Two packages with two level-3 caches each: every class of migration but the one within a core.
 fn every_class() -> Platform {
@@ -133,4 +133,28 @@ fn quick_has_written_sets_of_64_and_256_kib_and_takes_less_than_three_minutes() 
         [&quick, &Preset::Quick.access_time(&platform), &Preset::Quick.preemption_length()];
     let projected: u64 = parts.iter().map(|part| part.projected(&platform, 1).unwrap().get()).sum();
     assert!(Nanos::new(projected) < Nanos::from_secs(180), "{projected} ns");
+}
+
+#[test]
+fn quick_gives_the_90_percent_quantile_an_upper_end_in_the_cells_that_a_verdict_asks_for() {
+    let platform = every_class();
+    let quick = Preset::Quick.synthetic(&platform, None, None);
+    let sets = quick.sets();
+    let mut asked = 0;
+    for (cell, samples) in quick.cells(&platform).unwrap() {
+        let set = &sets[cell.set];
+        let small = set.wss.kib() <= 1024.0 && set.page == Page::Base;
+        let longest = cell.length.mean() >= Nanos::from_millis(4);
+        if !small || !longest || cell.event != Event::Preemption && !cell.event.is_migration() {
+            continue;
+        }
+        asked += 1;
+        // A model cuts lengths that were drawn into four.
+        let parts = if cell.length.shortest().get() == 0 { 4 } else { 1 };
+        // Twenty replicates of ten valid samples each, and two more that may be disturbed.
+        assert!(samples / parts >= 240 || cell.load.word() != "idle", "{cell:?} {samples}");
+        assert!(samples / parts >= 60, "{cell:?} {samples}");
+        assert!(cell.absence != Absence::Nothing || cell.event != Event::Preemption, "{cell:?}");
+    }
+    assert!(asked > 20, "{asked}");
 }
