@@ -216,8 +216,8 @@ fn tasks_are_charged_what_a_model_says_of_their_working_sets() {
     let table = folder.path().join("costs.csv");
     let csv = corehop(&["report", text(&file), "--table", "csv"]).stdout;
     std::fs::write(&table, csv).unwrap();
-    assumes(&ask("gfb", &table, &[]), "the median of at least 24 samples");
-    assert_eq!(ask("gfb", &table, &max)["schedulable"], "unknown");
+    assumes(&ask("p-edf-ffd", &table, &[]), "the median of at least 24 samples");
+    assert_eq!(ask("p-edf-ffd", &table, &max)["schedulable"], "unknown");
     // Too few samples for a statistic make no yes, and are no fault of the set's.
     let few = ask("gfb", &model, &["--statistic", "p99"]);
     assert_eq!(few["schedulable"], "unknown", "{few}");
