@@ -154,8 +154,8 @@ fn not_run(document: &str, block: &[String]) -> bool {
 /// Whether a command would write a file that an earlier block has written.
 fn repeats(folder: &Path, command: &str) -> bool {
     let words: Vec<&str> = command.split_whitespace().collect();
-    let written = words.windows(2).filter(|pair| ["-o", ">"].contains(&pair[0]));
-    written.into_iter().any(|pair| folder.join(pair[1]).exists())
+    let mut written = words.windows(2).filter(|pair| ["-o", ">"].contains(&pair[0]));
+    written.any(|pair| folder.join(pair[1]).exists())
 }
 
 /// Runs the recipes of the documents whose path begins so. A block goes on in the folder of the block before, unless one of

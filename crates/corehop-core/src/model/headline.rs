@@ -30,7 +30,7 @@ pub struct Headline {
 /// The costs of one company, which are comparable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// What ran during the absence.
+    /// The company during the absence.
     pub company: Company,
     /// Resuming in place, then the migrations from near to far.
     pub costs: Vec<Cost>,
@@ -130,7 +130,7 @@ fn most<K: PartialEq>(cells: &[&CellSummary], key: impl Fn(&CellKey) -> K) -> Ve
 }
 
 impl Group {
-    /// The costs of a company. While nothing ran, the control and a preemption by nobody are the same absence: only the
+    /// The costs of a company. While nothing ran, the control and a preemption without a preemptor are the same absence: only the
     /// control answers.
     fn of(alike: &Alike, all: &[CellSummary]) -> Self {
         let left = alike.cells.iter().any(|it| it.cell.event == Event::IdleLeave);

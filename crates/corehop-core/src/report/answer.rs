@@ -53,10 +53,12 @@ fn sentence(machine: &str, headline: &Headline, classes: &str) -> String {
 
 /// A company that is not compared with the first one.
 fn apart(group: &Group, headline: &Headline, differ: bool) -> String {
-    let missing = match group.costs.iter().any(|it| it.event.is_migration()) {
-        true if group.compares() => "",
-        true => ", and no preemption was measured in that company to compare with",
-        false => ", and no migration was measured in that company to compare with",
+    let missing = if group.compares() {
+        ""
+    } else if group.costs.iter().any(|it| it.event.is_migration()) {
+        ", and no preemption was measured in that company to compare with"
+    } else {
+        ", and no migration was measured in that company to compare with"
     };
     let beside = beside(group, headline.control.as_ref(), differ);
     format!(" If {}, {}{missing}.{beside}", group.company.brief(), listed(group, differ))

@@ -247,8 +247,8 @@ impl<'a> Charged<'a> {
         };
         let of = |costs: &dyn Costs| pairs_by(sizes, costs, unit);
         let ranked = costs.quantiles();
-        let sure = ranked.iter().filter_map(|(_, costs)| of(*costs).ok());
-        let sure = sure.into_iter().find(|(_, unsure)| unsure.is_none());
+        let mut known = ranked.iter().filter_map(|(_, costs)| of(*costs).ok());
+        let sure = known.find(|(_, unsure)| unsure.is_none());
         sure.map_or_else(|| of(costs.as_ref()), Ok)
     }
 
