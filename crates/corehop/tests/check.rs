@@ -278,7 +278,8 @@ fn a_table_without_scheduling_overheads_is_no_table_of_zeros() {
     assert!(error(&output).contains("no scheduling overheads in this table"), "{}", error(&output));
     // A column that is missing beside others is named.
     std::fs::write(&file, "TASK-COUNT,CXS,SCHEDULE,TICK\n4,0.1,0.1,0.1\n").unwrap();
-    let said = error(&check(FITS, &options));
+    let output = check(FITS, &options);
+    let said = String::from_utf8_lossy(&output.stderr);
     assert!(
         said.contains("nothing is charged for IPI-LATENCY, RELEASE, RELEASE-LATENCY"),
         "{said}"

@@ -51,13 +51,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     only: Vec<(String, String)>,
     /// Leave out polluters on the other CPUs, which take most of the time.
-    #[arg(long, requires = "on", help_heading = "Simulated machine (--on NAME or FILE)")]
+    #[arg(
+        long,
+        requires = "on",
+        conflicts_with = "file",
+        help_heading = "Simulated machine (--on NAME or FILE)"
+    )]
     idle: bool,
     /// Samples per cell.
     #[arg(
         long,
         value_name = "N",
         requires = "on",
+        conflicts_with = "file",
         default_value_t = 16,
         value_parser = clap::value_parser!(u32).range(2..),
         help_heading = "Simulated machine (--on NAME or FILE)"
@@ -68,6 +74,7 @@ pub(crate) struct Args {
         long,
         value_name = "N",
         requires = "on",
+        conflicts_with = "file",
         default_value_t = 1,
         help_heading = "Simulated machine (--on NAME or FILE)"
     )]
@@ -77,15 +84,15 @@ pub(crate) struct Args {
         long,
         value_name = "FILE",
         requires = "file",
-        conflicts_with_all = ["wss", "output"],
+        conflicts_with_all = ["wss", "margin", "output"],
         help_heading = SET
     )]
     costs: Option<PathBuf>,
     /// The background load of the costs.
-    #[arg(long, value_name = "LOAD", requires = "costs", help_heading = SET)]
+    #[arg(long, value_name = "LOAD", requires = "costs", conflicts_with = "on", help_heading = SET)]
     load: Option<String>,
     /// The statistic of the costs; default: the largest cost.
-    #[arg(long, value_name = "NAME", requires = "costs", help_heading = SET)]
+    #[arg(long, value_name = "NAME", requires = "costs", conflicts_with = "on", help_heading = SET)]
     statistic: Option<String>,
     /// Write a page: one HTML file with a map of the advice by size and preemption length.
     #[arg(short, long, value_name = "FILE.html")]

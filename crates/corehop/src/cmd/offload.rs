@@ -41,16 +41,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PLATFORM", conflicts_with_all = ["program", "threshold", "calls", "decide", "spin", "coverage"])]
     on: Option<String>,
     /// Simulated threads (default: 4)
-    #[arg(long, value_name = "N", requires = "on", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", requires = "on", conflicts_with = "program", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     threads: Option<u32>,
     /// The mean time that a simulated thread computes from call to call, on the fastest core (default: 10 us)
-    #[arg(long, value_name = "TIME", requires = "on")]
+    #[arg(long, value_name = "TIME", requires = "on", conflicts_with = "program")]
     compute: Option<Nanos>,
     /// The mean time of its calls, on the fastest core (default: 5 us)
-    #[arg(long, value_name = "TIME", requires = "on")]
+    #[arg(long, value_name = "TIME", requires = "on", conflicts_with = "program")]
     call_time: Option<Nanos>,
     /// Seed of the simulation (default: 1)
-    #[arg(long, value_name = "N", requires = "on")]
+    #[arg(long, value_name = "N", requires = "on", conflicts_with = "program")]
     seed: Option<u64>,
     /// The mechanism: v1, v2, v3, v4 or v5
     #[arg(long, value_name = "MECHANISM", default_value = "v5", value_parser = mechanism)]

@@ -78,13 +78,13 @@ pub(crate) struct Args {
     start: Option<Start>,
     /// Place pairs of threads on a simulated machine instead, and compare with leaving them alone: the id of a platform,
     /// or a platform file
-    #[arg(long, value_name = "PLATFORM", conflicts_with_all = ["pids", "cgroup", "program", "progress", "dry_run", "length", "output"])]
+    #[arg(long, value_name = "PLATFORM", conflicts_with_all = ["pids", "cgroup", "program", "progress", "dry_run", "model", "costs", "length", "window", "output"])]
     on: Option<String>,
     /// Play a log back instead: does the placer decide again as it did? Nothing is moved
     #[arg(long, value_name = "LOG.jsonl", conflicts_with_all = ["pids", "cgroup", "program", "progress", "evidence", "page_faults", "dry_run", "search", "start", "on", "costs", "length", "window", "output"])]
     replay: Option<PathBuf>,
     /// The number of pairs on a simulated machine [default: one for every two CPUs]
-    #[arg(long, value_name = "N", requires = "on", conflicts_with_all = ["pids", "cgroup", "program"], value_parser = clap::value_parser!(u32).range(1..=512))]
+    #[arg(long, value_name = "N", requires = "on", conflicts_with_all = ["pids", "cgroup", "program", "replay"], value_parser = clap::value_parser!(u32).range(1..=512))]
     pairs: Option<u32>,
     /// The gain of threads that are together on this machine: a model of `corehop fit` of files of `measure shared-data`
     #[arg(long, value_name = "MODEL.json")]

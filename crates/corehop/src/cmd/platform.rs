@@ -48,7 +48,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["platform", "sysfs_root"])]
     measure: bool,
     /// Seconds to watch, 0 to 3600. A hypervisor may move virtual CPUs every few seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 20, requires = "measure")]
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, requires = "measure", conflicts_with_all = ["platform", "sysfs_root", "calibrate"])]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=3600))]
     watch: u64,
     #[command(flatten)]
@@ -63,7 +63,7 @@ struct CalibrationArgs {
     #[arg(long, requires = "output", conflicts_with_all = ["platform", "sysfs_root", "measure", "svg", "gem5"])]
     calibrate: bool,
     /// Go on with an interrupted calibration: what its FILE.parquet has is not measured again
-    #[arg(long, requires = "calibrate")]
+    #[arg(long, requires = "calibrate", conflicts_with_all = ["platform", "sysfs_root", "measure", "svg", "gem5"])]
     resume: bool,
 }
 

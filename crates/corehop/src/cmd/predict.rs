@@ -58,16 +58,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PROGRAM", requires = "items", conflicts_with_all = ["wss", "smr"], help_heading = TOGETHER, value_parser = clap::builder::PossibleValuesParser::new(Program::WORDS))]
     program: Option<String>,
     /// The size of its data
-    #[arg(long, value_name = "N", requires = "program", value_parser = items, help_heading = TOGETHER)]
+    #[arg(long, value_name = "N", requires = "program", conflicts_with_all = ["wss", "smr"], value_parser = items, help_heading = TOGETHER)]
     items: Option<u64>,
     /// The way its threads share their data [default: write]
-    #[arg(long, requires = "program", help_heading = TOGETHER)]
+    #[arg(long, requires = "program", conflicts_with_all = ["wss", "smr"], help_heading = TOGETHER)]
     sharing: Option<Sharing>,
     /// The share of misses that another cache answers, counted while the threads are far apart
     #[arg(long, value_name = "SHARE", requires = "mpmi", conflicts_with = "wss", value_parser = share, help_heading = TOGETHER)]
     smr: Option<f64>,
     /// Misses per million instructions, counted likewise
-    #[arg(long, value_name = "N", requires = "smr", value_parser = misses, help_heading = TOGETHER)]
+    #[arg(long, value_name = "N", requires = "smr", conflicts_with_all = ["wss", "program"], value_parser = misses, help_heading = TOGETHER)]
     mpmi: Option<f64>,
     /// Print JSON.
     #[arg(long)]

@@ -12,7 +12,7 @@ use super::jobs::some_cpus;
 use super::on::LIVE;
 use super::plan::refused;
 use super::to::{Draws, Extent, Precise, To};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, refuse};
 use crate::output::say;
 
 /// The heading of these options in the help.
@@ -52,8 +52,8 @@ pub(super) struct Args {
     /// Calls: gettid, pread, pwrite; default: all, on a simulated machine gettid
     #[arg(long = "call", value_name = "CALLS", value_delimiter = ',', help_heading = HEADING)]
     calls: Vec<SwitchCall>,
-    /// Sizes of pread and pwrite
-    #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "64B,4KiB,64KiB", help_heading = HEADING)]
+    /// Sizes of pread and pwrite [default: 64B,4KiB,64KiB]
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', help_heading = HEADING)]
     bytes: Vec<Bytes>,
     /// Numbers of calls outstanding at a time; 1 waits for each call
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', help_heading = HEADING)]
@@ -66,6 +66,9 @@ pub(super) struct Args {
     sleeping_batch: Option<u32>,
 }
 
+/// The default sizes of the calls that have one.
+const BYTES: [u64; 3] = [64, 4 << 10, 64 << 10];
+
 impl Args {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         let platform = self.to.platform()?;
@@ -73,6 +76,9 @@ impl Args {
         let extent = Extent { goal, replicates: self.replicates, ..Extent::WHOLE };
         let options = Options { no_real_time: refused(self.no_real_time), ..Options::default() };
         let mut experiment = self.experiment();
+        let sized = experiment.calls.iter().any(|call| call.is_sized());
+        let what = "none of the calls has a size (--call pread,pwrite)";
+        refuse(what, &[("--bytes", !self.bytes.is_empty() && !sized)])?;
         let (_, to) = experiment.pairs(&platform).map_err(ExperimentError::from)?[0];
         if self.to.on == LIVE && self.mechanisms.is_empty() {
             leave_out(&mut experiment.mechanisms, &impossible_mechanisms(to));
@@ -90,7 +96,7 @@ impl Args {
         CoreSwitch {
             mechanisms: or(&self.mechanisms, self.usual_mechanisms()),
             calls: or(&self.calls, calls),
-            bytes: self.bytes.iter().map(|size| size.get()).collect(),
+            bytes: or(&self.bytes.iter().map(|size| size.get()).collect::<Vec<_>>(), &BYTES),
             outstanding: or(&self.outstanding, outstanding),
             pairs: self.pairs.clone(),
             cpus: self.cpus.clone().unwrap_or_default(),

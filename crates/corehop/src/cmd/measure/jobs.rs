@@ -205,6 +205,13 @@ impl Shared {
         self.precise.goal().unwrap_or(without)
     }
 
+    /// Refuses several CPUs for an experiment that measures on one.
+    fn one_cpu(&self, what: &str) -> Result<(), Failure> {
+        let Some(cpus) = self.cpus.as_ref().filter(|cpus| cpus.len() > 1) else { return Ok(()) };
+        let why = format!("--cpus is {cpus}: {what} measures on one CPU: name one, and run again");
+        Err(Failure::says(Exit::Usage, format!("{why} for each other one")))
+    }
+
     fn overrides(&self) -> Overrides {
         let (cpus, samples) = (self.cpus.clone().unwrap_or_default(), self.samples);
         Overrides { cpus, samples, ..Overrides::default() }
@@ -251,6 +258,7 @@ impl Synthetic {
 
 impl AccessTime {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
+        self.shared.one_cpu("access-time")?;
         let platform = self.shared.to.platform()?;
         let mut overrides = self.shared.overrides();
         self.sets.enter(&self.own, &mut overrides)?;
@@ -262,6 +270,7 @@ impl AccessTime {
 
 impl PreemptionLength {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
+        self.shared.one_cpu("preemption-length")?;
         let platform = self.shared.to.platform()?;
         let mut overrides = self.shared.overrides();
         overrides.length = self.length.map(Length::Fixed);

@@ -103,6 +103,22 @@ impl LoadArgs {
         )
     }
 
+    /// Refuses options of other loads where the usual loads are idle and constructed.
+    pub(super) fn refuse_without_load(&self) -> Result<(), Failure> {
+        if self.load.is_some() {
+            return self.refuse_unused();
+        }
+        refuse(
+            "without --load the loads are idle and constructed",
+            &[
+                ("--command", self.command.is_some()),
+                ("--changing", self.changing.is_some()),
+                ("--transfer", self.transfer.is_some()),
+                ("--split-locks", self.split_locks),
+            ],
+        )
+    }
+
     /// Warns if a load of the preset is not measured.
     pub(super) fn say_what_is_left_out(&self, preset: Preset) {
         let given = self.load.is_some() || self.command.is_some();

@@ -8,7 +8,7 @@ use corehop_core::platform::Platform;
 use corehop_core::shown;
 use corehop_core::units::{Bytes, CpuList, Nanos};
 use corehop_core::workload::placement::TaskPlacement;
-use corehop_core::workload::scheduler::{Order, Scheduler};
+use corehop_core::workload::scheduler::{Order, Reach, Scheduler};
 use corehop_core::workload::task::{Task, TaskSet};
 use corehop_core::workload::{Load, Page, Pattern, WorkingSet};
 use corehop_linux::live::Options;
@@ -19,7 +19,7 @@ use super::loads::LoadArgs;
 use super::on;
 use super::partitioning::Sampled;
 use super::to::{Draws, Extent, To};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, refuse};
 use crate::input;
 
 /// The heading of these options in the help.
@@ -60,6 +60,11 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
+        if self.preset == Preset::Waechtler {
+            let what = "--preset waechtler has no task sets: expected quick or bastoni";
+            return Err(Failure::says(Exit::Usage, what));
+        }
+        self.load.refuse_without_load()?;
         let platform = self.to.platform()?;
         let asked = TaskSetRequest {
             platform: &platform,
@@ -161,6 +166,9 @@ impl TaskArgs {
         };
         let usual = (stated.unwrap_or(Scheduler::GEdf), None);
         let (scheduler, sched_ext) = self.scheduler.clone().unwrap_or(usual);
+        let clusters = scheduler.reach() == Reach::Clustered;
+        let what = format!("{scheduler} has no clusters (--scheduler c-edf has)");
+        refuse(&what, &[("--cluster-level", self.cluster_level.is_some() && !clusters)])?;
         let usual = match scheduler.order() {
             Order::Fair => 1.0,
             _ if asked.live => LIVE_SHARE,

@@ -10,7 +10,7 @@ use corehop_linux::live::Options;
 use super::super::quantities::count;
 use super::jobs::some_cpus;
 use super::to::{Draws, Extent, Precise, To};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, refuse};
 
 /// The heading of these options in the help.
 const HEADING: &str = "Threads with common data";
@@ -36,16 +36,11 @@ pub(super) struct Args {
     /// Items, points, or handed-over lines, for example `100,4k,1M` (thousands, millions)
     #[arg(long, value_delimiter = ',', value_parser = items, help_heading = HEADING)]
     items: Vec<u64>,
-    /// The number of buckets of bucket-sort
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "8",
-        help_heading = HEADING
-    )]
+    /// The number of buckets of bucket-sort [default: 8]
+    #[arg(long, value_delimiter = ',', help_heading = HEADING)]
     buckets: Vec<u32>,
-    /// The Fibonacci numbers of fork-join, 2 to 20
-    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "8,12,16", help_heading = HEADING)]
+    /// The Fibonacci numbers of fork-join, 2 to 20 [default: 8,12,16]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', help_heading = HEADING)]
     fibonacci: Vec<u32>,
     /// Use random numbers in swap whose low bits never change in the first thread
     #[arg(long, help_heading = HEADING)]
@@ -79,8 +74,37 @@ const LIVE_REPLICATES: u32 = 24;
 const HANDED_OVER: u64 = 66;
 const HAND_OVER_INSTRUCTIONS: u32 = 10_000;
 
+/// The default numbers of buckets, and the default Fibonacci numbers.
+const BUCKETS: [u32; 1] = [8];
+const FIBONACCI: [u32; 3] = [8, 12, 16];
+
+/// `given`, or `usual` if nothing is given.
+fn or<'a, T>(given: &'a [T], usual: &'a [T]) -> &'a [T] {
+    if given.is_empty() { usual } else { given }
+}
+
 impl Args {
+    /// Refuses options of programs that are not run.
+    fn refuse_of_other_programs(&self) -> Result<(), Failure> {
+        let runs = |word: &str| {
+            self.programs.is_empty() || self.programs.iter().any(|program| program == word)
+        };
+        let others = self.programs.iter().any(|program| program != "fork-join");
+        let sized = self.programs.is_empty() || others;
+        refuse(
+            "this option belongs to a program that is not run",
+            &[
+                ("--items", !self.items.is_empty() && !sized),
+                ("--buckets", !self.buckets.is_empty() && !runs("bucket-sort")),
+                ("--fibonacci", !self.fibonacci.is_empty() && !runs("fork-join")),
+                ("--fixed-low-bits", self.fixed_low_bits && !runs("swap")),
+                ("--through", !self.through.is_empty() && !runs("exchange")),
+            ],
+        )
+    }
+
     pub(super) fn run(&self) -> Result<Exit, Failure> {
+        self.refuse_of_other_programs()?;
         let platform = self.to.platform()?;
         let goal = self.precise.goal().unwrap_or(Goal::Count);
         let (extent, options) = (Extent { goal, ..Extent::WHOLE }, Options::default());
@@ -123,17 +147,16 @@ impl Args {
         match word {
             "exchange" => return self.exchanges(),
             "fork-join" => {
-                let numbers = self.fibonacci.iter();
+                let numbers = or(&self.fibonacci, &FIBONACCI).iter();
                 return numbers.map(|&number| Program::ForkJoin { number }).collect();
             }
             _ => {}
         }
-        let usual: &[u64] = &ITEMS;
-        let sizes = if self.items.is_empty() { usual } else { &self.items };
+        let sizes = or(&self.items, &ITEMS);
         let of_size = |&items: &u64| match word {
             "swap" => vec![Program::Swap { items, fixed_low_bits: self.fixed_low_bits }],
             "bucket-sort" => {
-                let buckets = self.buckets.iter();
+                let buckets = or(&self.buckets, &BUCKETS).iter();
                 buckets.map(|&buckets| Program::BucketSort { items, buckets }).collect()
             }
             _ => vec![Program::LinearRegression { items }],

@@ -67,7 +67,7 @@ pub(super) struct To {
 #[derive(Debug, clap::Args)]
 pub(super) struct Resume {
     /// Resume an interrupted run from its FILE.part
-    #[arg(long, requires = "output")]
+    #[arg(long, requires = "output", conflicts_with = "stream")]
     pub(super) resume: bool,
 }
 

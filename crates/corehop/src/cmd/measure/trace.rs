@@ -10,6 +10,10 @@ use corehop_core::workload::trace::{MOST_ACCESSES, Read, ReadError, Window};
 use crate::exit::{Exit, Failure};
 use crate::{input, output};
 
+/// Options about jobs of other kinds. clap drops a `requires` whose option conflicts with a given option, so that every
+/// option of a trace states these conflicts.
+const INSTEAD_OF_TRACE: [&str; 5] = ["workload", "wss", "write_ratio", "pattern", "chains"];
+
 /// A trace in place of a working set.
 #[derive(Debug, clap::Args)]
 pub(super) struct TraceArgs {
@@ -18,7 +22,7 @@ pub(super) struct TraceArgs {
     #[arg(
         long = "from-trace",
         value_name = "FILE",
-        conflicts_with_all = ["workload", "wss", "write_ratio", "pattern", "chains"],
+        conflicts_with_all = INSTEAD_OF_TRACE,
         help_heading = "Instead of the preset's values"
     )]
     trace: Option<PathBuf>,
@@ -28,6 +32,7 @@ pub(super) struct TraceArgs {
         value_name = "N",
         default_value_t = 0,
         requires = "trace",
+        conflicts_with_all = INSTEAD_OF_TRACE,
         help_heading = "Instead of the preset's values"
     )]
     trace_skip: u64,
@@ -38,6 +43,7 @@ pub(super) struct TraceArgs {
         default_value_t = Window::default().take,
         value_parser = clap::value_parser!(u64).range(1..=MOST_ACCESSES),
         requires = "trace",
+        conflicts_with_all = INSTEAD_OF_TRACE,
         help_heading = "Instead of the preset's values"
     )]
     trace_take: u64,
@@ -46,6 +52,7 @@ pub(super) struct TraceArgs {
         long,
         value_name = "TID",
         requires = "trace",
+        conflicts_with_all = INSTEAD_OF_TRACE,
         help_heading = "Instead of the preset's values"
     )]
     trace_thread: Option<u64>,

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! No option is ignored: in each mode of each verb an option changes something, or is refused by its name.
+//!
+//! A mode is a command line. Each option of its verb is added to that line in turn, with a value that is not the default. The
+//! answer, the messages, the exit code or a file has to change; or the exit code is 2, and the message names the option. What
+//! may change nothing is listed below, with the reason.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The files that the command lines name.
+const FILES: [(&str, &str); 8] = [
+    (
+        "set.json",
+        r#"{"cpus": 2, "tasks": [{"wcet_us": 5000, "period_us": 100000, "wss_kib": 64},
+            {"wcet_us": 9000, "period_us": 200000, "wss_kib": 64}]}"#,
+    ),
+    (
+        "one.json",
+        r#"{"cpus": 1, "tasks": [{"wcet_us": 5000, "period_us": 100000, "wss_kib": 64},
+            {"wcet_us": 9000, "period_us": 200000, "wss_kib": 64}]}"#,
+    ),
+    (
+        "plain.json",
+        r#"{"cpus": 2, "tasks": [{"wcet_us": 5000, "period_us": 100000, "priority": 1},
+            {"wcet_us": 9000, "period_us": 200000, "priority": 2}]}"#,
+    ),
+    (
+        "workload.json",
+        r#"{"tasks": {"t": {"run": 3000, "timer": {"ref": "unique", "period": 10000}}}}"#,
+    ),
+    (
+        "costs.csv",
+        "load,event,statistic,wss_kib,cost_us\n\
+         idle,preemption,max,64,10\nidle,l2_migration,max,64,12\nidle,l3_migration,max,64,15\n\
+         idle,memory_migration,max,64,20\nidle,preemption,avg,64,5\nidle,l2_migration,avg,64,6\n\
+         idle,l3_migration,avg,64,7\nidle,memory_migration,avg,64,8\n\
+         constructed,preemption,max,64,30\nconstructed,l2_migration,max,64,32\n\
+         constructed,l3_migration,max,64,35\nconstructed,memory_migration,max,64,40\n",
+    ),
+    ("pmo.csv", "WSS,L1,L2,L3,MEM\n64,5,6,7,8\n"),
+    (
+        "overheads.csv",
+        "TASK-COUNT,CXS,SCHEDULE,TICK,RELEASE,RELEASE-LATENCY,IPI-LATENCY\n\
+         10,1.5,2,1,1,1,1\n20,2.5,3,1,1,1,1\n",
+    ),
+    ("trace.lackey", "I  0401ab70,3\n L 1000,8\n S 1008,8\nI  0401ab80,3\n L 2040,4\n"),
+];
+
+/// A mode: its verb, and its command lines, which differ only in what they print.
+type Mode = (&'static str, &'static [&'static str]);
+
+/// The modes: each looks at every option of its verb.
+const MODES: [Mode; 20] = [
+    ("convert", &["convert workload.json --to tasks"]),
+    ("convert", &["convert plain.json --to rt-app"]),
+    ("convert", &["convert costs.csv --to costs"]),
+    ("convert", &["convert pmo.csv --to costs"]),
+    ("convert", &["convert costs.csv --to schedcat"]),
+    ("convert", &["convert overheads.csv --to schedcat"]),
+    ("check", &["check plain.json --test p-edf-ffd --json"]),
+    ("check", &["check set.json --test p-edf-ffd --json --costs costs.csv --load idle"]),
+    ("check", &["check plain.json --test p-fp-ffd --json --overheads overheads.csv"]),
+    ("advise", &["advise one.json --costs costs.csv --load idle"]),
+    ("platform", &["platform xeon_x5650"]),
+    ("explain", &["explain slack"]),
+    ("measure access-time", &["measure access-time --on m5_cc --wss 4KiB --dry-run", "--json"]),
+    ("measure preemption-length", &["measure preemption-length --on m5_cc --dry-run", "--json"]),
+    (
+        "measure synthetic",
+        &["measure synthetic --on m5_cc --wss 4KiB --load idle --dry-run", "--json"],
+    ),
+    (
+        "measure schedule-sensitive",
+        &["measure schedule-sensitive --on m5_cc --tasks 2 --sets 1 --dry-run", "--json"],
+    ),
+    ("measure core-switch", &["measure core-switch --on m5_cc --dry-run", "--json"]),
+    ("measure shared-data", &["measure shared-data --on m5_cc --dry-run", "--json"]),
+    ("measure overheads", &["measure overheads --tasks 2 --dry-run", "--json"]),
+    ("measure program", &["measure program --dry-run -- true", "--json"]),
+];
+
+/// A value of each option that takes one, different from its default; `verb:option` is for one verb.
+const VALUES: &str = "bytes=128B budget=90s call=getppid chains=4 colours=4 command=true compute=3us \
+    confidence=80% cluster-level=2 costs=pmo.csv cpus=1 changing=4KiB delay=77us duration=4s convert:duration=7 event=none \
+    estimator=ratio fibonacci=10 from-trace=trace.lackey gem5=out.py items=64 job-colours=0 job-ways=1:0 \
+    length=3ms load=constructed load-cpus=1 margin=35% mechanism=v4 mover=handover node=0 on=epyc_7313 \
+    only=page=thp other-colours=1 other-ways=1:0 outstanding=2 output=out.file overheads=overheads.csv \
+    page=thp pair=0:1 passes=2 pattern=scan period=10..20ms placement=contiguous placing=same \
+    platform=xeon_x5650 polluter=128KiB precision=3% preemptor=128KiB preemptor-wss=64KiB preset=bastoni \
+    program=exchange quantum=2ms repeat=2 replicates=11 rounds=4 samples=9 scheduler=p-edf seed=7 sets=3 \
+    share=1% sharing=read sleeping-batch=7 sporadic=0.5 statistic=avg svg=out.svg sysfs-root=. \
+    task-set=plain.json tasks=3 test=p-fp-bfd threads=3 through=pipe timeline=out.html trace=out.json \
+    trace-skip=1 trace-take=2 trace-thread=5 transfer=loopback utilisation=0.1..0.2 watch=1 \
+    workload=lib.so:job write-ratio=0.25 wss=128KiB arm=x=true batch=7 buckets=16 cgroup=/sys/fs/cgroup \
+    pid=1 to=costs";
+
+/// Options that may change nothing, with the reason; a mode is the beginning of a command line.
+const QUIET: [(&str, &str, &str); 21] = [
+    ("", "force", "a permission: nothing is in the way (tested below)"),
+    ("", "no-real-time", "a promise: a plan has no policy, a simulated machine no SCHED_FIFO"),
+    ("", "allow-system", "a permission, which these plans do not need"),
+    ("measure", "quiet", "no progress is shown beside a plan"),
+    ("measure", "output", "a dry run writes no file"),
+    ("measure", "budget", "a dry run shows the whole plan"),
+    ("measure", "precision", "a dry run shows the first round"),
+    ("measure", "sampled", "the plan is the same, its simulation is not"),
+    ("measure", "exact", "the plan is the same, its simulation is not"),
+    ("measure", "placement", "the plan is the same, its simulation is not"),
+    ("measure", "colours", "the plan is the same, its simulation is not"),
+    ("measure", "job-colours", "the plan is the same, its simulation is not"),
+    ("measure", "other-colours", "the plan is the same, its simulation is not"),
+    ("measure", "job-ways", "the plan is the same, its simulation is not"),
+    ("measure", "other-ways", "the plan is the same, its simulation is not"),
+    ("measure program", "wss", "a recording without costs of this host prints no cost"),
+    ("measure program", "costs", "a dry run prices nothing"),
+    ("measure program", "timeline", "a dry run writes no file"),
+    ("measure program", "trace", "a dry run writes no file"),
+    ("check", "platform", "a partitioned test has no migrations and no clusters"),
+    ("convert workload.json", "cpus", "1 is what the workload names"),
+];
+
+/// What a command line gives: its exit code, what it prints, and the files that it makes.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    code: Option<i32>,
+    out: String,
+    err: String,
+    files: BTreeMap<String, Vec<u8>>,
+}
+
+fn corehop(words: &[String], folder: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_corehop"))
+        .args(words)
+        .current_dir(folder)
+        .env("HOME", folder)
+        .env("XDG_DATA_HOME", folder)
+        .output()
+        .unwrap()
+}
+
+/// Runs a command line in a folder of its own.
+fn seen(words: &[String]) -> Seen {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in FILES {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    let output = corehop(words, folder.path());
+    let made = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap());
+    let files = made.filter_map(|entry| {
+        let name = entry.file_name().into_string().unwrap();
+        let given = FILES.iter().any(|(given, _)| *given == name);
+        (!given && entry.path().is_file()).then(|| (name, fs::read(entry.path()).unwrap()))
+    });
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Seen {
+        code: output.status.code(),
+        out: text(&output.stdout),
+        err: text(&output.stderr),
+        files: files.collect(),
+    }
+}
+
+/// The options of a verb, from its help: the name, and whether an option takes a value.
+fn options(verb: &str) -> Vec<(String, bool)> {
+    let words: Vec<String> = verb.split(' ').chain(["--help"]).map(str::to_owned).collect();
+    let help = corehop(&words, Path::new("/"));
+    assert!(help.status.success(), "{verb}");
+    let mut all: Vec<(String, bool)> = Vec::new();
+    for line in String::from_utf8(help.stdout).unwrap().lines() {
+        let line = line.trim_start();
+        let short =
+            line.strip_prefix('-').is_some_and(|rest| rest.as_bytes().get(1) == Some(&b','));
+        let long = if short { line.get(4..).unwrap_or_default() } else { line };
+        let Some(long) = long.strip_prefix("--") else { continue };
+        let name: String =
+            long.chars().take_while(|&c| c == '-' || c.is_ascii_alphanumeric()).collect();
+        let rest = &long[name.len()..];
+        if !["help", "version"].contains(&name.as_str()) && !all.iter().any(|it| it.0 == name) {
+            all.push((name, rest.starts_with(" <")));
+        }
+    }
+    all
+}
+
+/// The words of a mode's lines, the second one with what the second adds.
+fn lines(lines: &[&str], add: &[String]) -> Vec<Vec<String>> {
+    let words =
+        |line: &str| -> Vec<String> { line.split_whitespace().map(str::to_owned).collect() };
+    let first = words(lines[0]);
+    let end = first.iter().position(|word| word == "--").unwrap_or(first.len());
+    let of = |more: &str| [&first[..end], &words(more), add, &first[end..]].concat();
+    let more = lines.get(1).map(|more| of(more));
+    [Some(of("")), more].into_iter().flatten().collect()
+}
+
+/// The options of a mode that are neither used nor refused by name.
+fn ignored(verb: &str, mode: &[&str]) -> Vec<String> {
+    let values: BTreeMap<&str, &str> =
+        VALUES.split_whitespace().filter_map(|it| it.split_once('=')).collect();
+    let base: Vec<Seen> = lines(mode, &[]).iter().map(|line| seen(line)).collect();
+    let mut ignored = Vec::new();
+    for (name, takes_value) in options(verb) {
+        let option = format!("--{name}");
+        let given = mode.iter().any(|line| line.split(' ').any(|word| word == option));
+        let quiet = QUIET.iter().any(|(of, it, _)| mode[0].starts_with(of) && *it == name);
+        if given || quiet {
+            continue;
+        }
+        let value = takes_value.then(|| {
+            let of_verb = values.get(format!("{verb}:{name}").as_str());
+            let value = of_verb.or_else(|| values.get(name.as_str()));
+            (*value.unwrap_or_else(|| panic!("{verb}: no value for {option}"))).to_owned()
+        });
+        let add: Vec<String> = [Some(option.clone()), value].into_iter().flatten().collect();
+        let with: Vec<Seen> = lines(mode, &add).iter().map(|line| seen(line)).collect();
+        let refused = with.iter().all(|it| it.code == Some(2));
+        // `-o` is how messages name `--output`.
+        let named =
+            |it: &Seen| it.err.contains(&option) || name == "output" && it.err.contains("-o");
+        if with == base {
+            ignored.push(format!("{}: {option} changes nothing", mode[0]));
+        } else if refused && !with.iter().all(named) {
+            ignored.push(format!(
+                "{}: {option} is refused without its name: {}",
+                mode[0], with[0].err
+            ));
+        }
+    }
+    ignored
+}
+
+/// Checks the modes of some verbs.
+fn none_is_ignored(of: impl Fn(&str) -> bool) {
+    let modes = MODES.iter().filter(|(verb, _)| of(verb));
+    let ignored: Vec<String> = modes.flat_map(|(verb, mode)| ignored(verb, mode)).collect();
+    assert!(ignored.is_empty(), "{}", ignored.join("\n"));
+}
+
+#[test]
+fn every_option_of_a_measurement_is_used_or_refused_by_name() {
+    none_is_ignored(|verb| verb.starts_with("measure"));
+}
+
+#[test]
+fn every_option_of_the_other_verbs_is_used_or_refused_by_name() {
+    none_is_ignored(|verb| !verb.starts_with("measure"));
+}
+
+/// Command lines with an option of another mode, and that option. These modes run for long, act on the host, or need a file of
+/// samples, so that the test above does not add every option to them.
+const REFUSED: [(&str, &str); 38] = [
+    ("place --on xeon_x5650 --costs /nonexistent", "--costs"),
+    ("place --on xeon_x5650 --model /nonexistent", "--model"),
+    ("place --on xeon_x5650 --window 20ms", "--window"),
+    ("place --on xeon_x5650 --evidence locks", "--evidence"),
+    ("place --on xeon_x5650 --page-faults 7", "--page-faults"),
+    ("place --on xeon_x5650 --progress syscalls:write", "--progress"),
+    ("place --on xeon_x5650 --for 1s", "--for"),
+    ("place --on xeon_x5650 --dry-run", "--dry-run"),
+    ("place --on xeon_x5650 -o log.jsonl", "--output"),
+    ("place --pairs 2 1", "--pairs"),
+    ("place --replay log.jsonl --pairs 2", "--pairs"),
+    ("place --replay log.jsonl --costs costs.csv", "--costs"),
+    ("place --replay log.jsonl --window 20ms", "--window"),
+    ("place --replay log.jsonl --search", "--search"),
+    ("advise samples.parquet --seed 3", "--seed"),
+    ("advise samples.parquet --samples 3", "--samples"),
+    ("advise samples.parquet --idle", "--idle"),
+    ("advise --on xeon_x5650 --load idle", "--load"),
+    ("advise --on xeon_x5650 --statistic max", "--statistic"),
+    ("advise one.json --costs costs.csv --margin 5%", "--margin"),
+    ("offload --os-cores 1 --threads 2 -- true", "--threads"),
+    ("offload --os-cores 1 --seed 2 -- true", "--seed"),
+    ("offload --os-cores 1 --compute 2us -- true", "--compute"),
+    ("offload --os-cores 1 --on xeon_x5650 --spin 2", "--spin"),
+    ("predict model.json --wss 64KiB --items 3", "--items"),
+    ("predict model.json --wss 64KiB --sharing read", "--sharing"),
+    ("predict model.json --wss 64KiB --mpmi 3", "--mpmi"),
+    ("measure access-time --on m5_cc --cpus 0,1 --dry-run", "--cpus"),
+    ("measure preemption-length --on m5_cc --cpus 0,1 --dry-run", "--cpus"),
+    ("measure schedule-sensitive --on m5_cc --preset waechtler --dry-run", "--preset"),
+    ("measure schedule-sensitive --on m5_cc --cluster-level 2 --dry-run", "--cluster-level"),
+    ("measure schedule-sensitive --on m5_cc --command true --dry-run", "--command"),
+    ("measure core-switch --on m5_cc --call gettid --bytes 64B --dry-run", "--bytes"),
+    ("measure shared-data --on m5_cc --program swap --buckets 4 --dry-run", "--buckets"),
+    ("measure shared-data --on m5_cc --program swap --fibonacci 4 --dry-run", "--fibonacci"),
+    ("measure shared-data --on m5_cc --program fork-join --items 4 --dry-run", "--items"),
+    ("measure synthetic --on m5_cc --wss 4KiB --trace-take 3 --dry-run", "--trace-take"),
+    ("measure synthetic --on m5_cc --stream --resume", "--resume"),
+];
+
+#[test]
+fn an_option_of_another_mode_is_refused_by_name() {
+    for (line, option) in REFUSED {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let seen = seen(&words);
+        assert!(seen.code == Some(2) && seen.err.contains(option), "{line}: {seen:?}");
+        assert!(seen.files.is_empty(), "{line}: {seen:?}");
+    }
+}
+
+#[test]
+fn force_overwrites_what_is_refused_without() {
+    let line = |more: &str| -> Vec<String> {
+        let line = format!("convert plain.json --to rt-app -o workload.json {more}");
+        line.split_whitespace().map(str::to_owned).collect()
+    };
+    assert_ne!(seen(&line("")).code, Some(0));
+    assert_eq!(seen(&line("--force")).code, Some(0));
+}
+
+#[test]
+fn the_options_of_a_verb_are_found_in_its_help() {
+    let all = options("convert");
+    let has = |name: &str, value: bool| all.contains(&(name.to_owned(), value));
+    assert!(has("to", true) && has("output", true) && has("salvage", false), "{all:?}");
+}
