@@ -96,7 +96,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
 /// Refuses options of other forms than the one that is asked for.
 fn only_for_this_form(args: &Args) -> Result<(), Failure> {
     let costs = [("--load", args.load.is_some()), ("--statistic", args.statistic.is_some())];
-    let all: [(&str, &[Form], &[(&str, bool)]); 4] = [
+    type Rule<'a> = (&'a str, &'a [Form], &'a [(&'a str, bool)]);
+    let all: [Rule<'_>; 4] = [
         ("--salvage is for --to rows", &[Form::Rows], &[("--salvage", args.salvage)]),
         ("--cpus is for --to tasks", &[Form::Tasks], &[("--cpus", args.cpus.is_some())]),
         (
@@ -106,14 +107,16 @@ fn only_for_this_form(args: &Args) -> Result<(), Failure> {
         ),
         ("they are for --to schedcat and --to costs", &[Form::Schedcat, Form::Costs], &costs),
     ];
-    let others = all.iter().filter(|(_, forms, _)| !forms.contains(&args.to));
-    others.map(|(what, _, options)| refuse(what, options)).collect()
+    let mut others = all.iter().filter(|(_, forms, _)| !forms.contains(&args.to));
+    others.try_for_each(|(what, _, options)| refuse(what, options))
 }
 
 /// Says each sentence on stderr, in lines that fit.
 fn say_all(notes: &[String]) {
     let page = Page::of_stdout();
-    notes.iter().for_each(|sentence| note(page.wrap(sentence, 6).trim_end()));
+    for sentence in notes {
+        note(page.wrap(sentence, 6).trim_end());
+    }
 }
 
 /// A file that notes whether a write failed: other errors come from the input.

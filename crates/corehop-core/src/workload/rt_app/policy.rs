@@ -92,16 +92,13 @@ impl Scheduling {
             let fields = phase.fields;
             let stated: Vec<&str> =
                 SCHEDULING.into_iter().filter(|name| find(fields, name).is_some()).collect();
-            let own = match stated.as_slice() {
-                [] => Self::in_fields(thread, policy, true)?,
-                _ => {
-                    let policy = Policy::in_field(fields, "policy")?;
-                    let Some(policy) = policy else {
-                        let what = "expected `policy` beside it, as a phase sets both or none";
-                        return Err(format!("a phase has `{}`: {what}", stated[0]));
-                    };
-                    Self::in_fields(fields, policy, false)?
-                }
+            let own = if stated.is_empty() {
+                Self::in_fields(thread, policy, true)?
+            } else if let Some(policy) = Policy::in_field(fields, "policy")? {
+                Self::in_fields(fields, policy, false)?
+            } else {
+                let what = "expected `policy` beside it, as a phase sets both or none";
+                return Err(format!("a phase has `{}`: {what}", stated[0]));
             };
             if before.as_ref().is_some_and(|before| *before != own) {
                 let name = stated.first().copied().unwrap_or("policy");

@@ -228,7 +228,7 @@ fn named_events_add_up_and_a_phase_is_the_body_of_its_thread() {
     let body = r#""loop": -1, "run_a": 1000, "runtime": 500, "runner": 1500, "sleep0": 0,
         "timer_0": {"ref": "unique", "period": 10000}"#;
     for (at, thread) in [
-        format!(r#"{{{body}}}"#),
+        format!("{{{body}}}"),
         format!(r#"{{"loop": -1, "instance": 2, "phases": {{"only": {{{body}}}}}}}"#),
         format!(r#"{{"phases": {{"only": {{"policy": "SCHED_FIFO", "priority": 30, {body}}}}}}}"#),
         format!(r#"{{"policy": "SCHED_IDLE", "priority": 3, "util_min": 9, "delay": 4, {body}}}"#),

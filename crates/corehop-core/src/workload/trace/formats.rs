@@ -232,7 +232,7 @@ mod tests {
         let thread = Some(Thread { workload: Some(1), id: 501 });
         let line = " 3 1: W1.T501 ifetch 3 byte(s) @ 0x401000 48 89 e7 mov %rsp, %rdi";
         assert_eq!(item(line), Some(Item::Instruction(thread)));
-        let access = Access { address: 0x601000, size: 8, reads: true, writes: false, thread };
+        let access = Access { address: 0x0060_1000, size: 8, reads: true, writes: false, thread };
         let line = " 4 1: W1.T501 read 8 byte(s) @ 0x601000 by PC 0x401000";
         assert_eq!(item(line), Some(Item::Data(access)));
         assert_eq!(item("------------------------------"), Some(Item::Other));
