@@ -18,7 +18,8 @@ use crate::experiment::Arm;
 use crate::model::ordered::{BadInput, Interval, Ordered};
 use crate::model::quantile::{median, median_interval};
 use crate::model::replicates::{FEWEST_REPLICATES, Nested, median_difference};
-use crate::samples::{RecordedRun, Recording};
+use crate::samples::{RecordedRun, Recording, Text};
+use crate::units::CpuList;
 use crate::words::words;
 
 words! {
@@ -73,6 +74,8 @@ pub struct RunFigures {
     arm: String,
     block: u64,
     values: BTreeMap<RunQuantity, f64>,
+    /// The CPUs that its words bind it to, and those that it ran on, where both are known.
+    bound: Option<[CpuList; 2]>,
 }
 
 impl RunFigures {
@@ -91,7 +94,9 @@ impl RunFigures {
             (RunQuantity::Migrations, Some(run.migrations as f64)),
         ];
         let values = known.into_iter().filter_map(|(quantity, value)| Some((quantity, value?)));
-        Self { arm: run.arm.to_string(), block: run.block, values: values.collect() }
+        let list = |cpus: &Option<Text>| cpus.as_deref()?.parse().ok();
+        let bound = list(&run.bound_to).zip(list(&run.ran_on)).map(Into::into);
+        Self { arm: run.arm.to_string(), block: run.block, values: values.collect(), bound }
     }
 
     /// Of the runs of a recording that did not fail, with the costs that are known by run.
@@ -167,6 +172,30 @@ pub struct ArmEffects {
     pub name: String,
     /// The quantities that are known of both.
     pub effects: Vec<Effect>,
+    /// Where its words did not bind the program; None if they did, or do not say where to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_bound: Option<NotBound>,
+}
+
+/// An arm that does not bind its program to the CPUs that it names: the program sets its own.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NotBound {
+    /// The CPUs that the words of the arm name.
+    pub named: CpuList,
+    /// The CPUs that threads of the program ran on, each for at least 5 % of the CPU time of a run.
+    pub ran_on: CpuList,
+    /// The runs in which they ran on other CPUs than those named.
+    pub runs: usize,
+}
+
+/// The binding of an arm, where it did not hold in most of its runs.
+fn not_bound(runs: &[RunFigures], arm: &str) -> Option<NotBound> {
+    let known = runs.iter().filter(|run| run.arm == arm).filter_map(|run| run.bound.as_ref());
+    let (bound, free): (Vec<_>, Vec<_>) =
+        known.partition(|[named, ran_on]| named.intersection(ran_on) == *ran_on);
+    let named = free.first()?[0].clone();
+    let ran_on = CpuList::new(free.iter().flat_map(|[_, ran_on]| ran_on.iter()));
+    (free.len() > bound.len()).then_some(NotBound { named, ran_on, runs: free.len() })
 }
 
 impl ArmEffects {
@@ -249,7 +278,7 @@ fn effects(
             effects.push(paired(quantity, &pairs, alpha, floor)?);
         }
     }
-    Ok(ArmEffects { name: arm.to_owned(), effects })
+    Ok(ArmEffects { name: arm.to_owned(), effects, not_bound: not_bound(runs, arm) })
 }
 
 /// The values of an arm by block. A block has several only if an interrupted recording was resumed: their
@@ -318,7 +347,7 @@ pub fn recordings(
     }
     Ok(RunComparison {
         baseline: name_a.to_owned(),
-        arms: vec![ArmEffects { name: name_b.to_owned(), effects }],
+        arms: vec![ArmEffects { name: name_b.to_owned(), effects, not_bound: None }],
         itself: None,
         paired: false,
         confidence: 1.0 - alpha,

@@ -19,6 +19,7 @@ mod polluter_sweep;
 mod preemption_length;
 mod preset;
 mod program;
+mod binding;
 mod program_arms;
 mod moving_window;
 mod shared_data;

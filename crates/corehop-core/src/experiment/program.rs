@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::plan::Plan;
-use super::{Experiment, ExperimentError, Turn, Unit};
+use super::{Experiment, ExperimentError, Turn, Unit, binding};
 use crate::platform::Platform;
 use crate::shown;
-use crate::units::Nanos;
+use crate::units::{CpuList, Nanos};
 
 /// The name of the experiment, with arms and without.
 pub(super) const NAME: &str = "program";
@@ -188,6 +188,11 @@ impl Program {
             }
             (target, _) => target.clone(),
         }
+    }
+
+    /// The CPUs that the words of the arm of a run bind its command to; None if they name none.
+    pub fn bound_to(&self, run: usize) -> Option<CpuList> {
+        binding::cpus_of(&self.arms.get(self.runs.get(run)?.arm)?.prefix)
     }
 
     /// Whether its arms and runs belong together.

@@ -2,6 +2,8 @@
 //! A recorded run: the waiting for CPUs, its preemptions and migrations, and their cost of cache affinity, as text
 //! and as a trace.
 
+mod bars;
+
 use std::collections::HashMap;
 use std::io::{self, Write};
 
@@ -36,6 +38,8 @@ pub fn text(recording: &Recording, cost: &RunCost) -> String {
 pub(super) fn firsts(recording: &Recording, cost: &RunCost) -> Vec<String> {
     let all = [
         Some(waited(recording, &cost.waits)),
+        bars::throttled(&cost.waits),
+        bars::halted(&cost.waits),
         had_the_cpu(&cost.waits),
         Some(counted(recording, cost)),
         answer(cost),
@@ -81,7 +85,8 @@ fn had_the_cpu(waits: &Waits) -> Option<String> {
     ];
     let rest = rest.into_iter().filter(|&(_, held)| held > 0);
     parts.extend(rest.map(|(name, held)| format!("{name} {}", ns(Some(held)))));
-    Some(format!("the CPU was meanwhile with: {}", parts.join(", ")))
+    let when = if waits.throttled_ns() > 0 { "for the rest" } else { "meanwhile" };
+    (!parts.is_empty()).then(|| format!("the CPU was {when} with: {}", parts.join(", ")))
 }
 
 fn counted(recording: &Recording, cost: &RunCost) -> String {
@@ -266,6 +271,7 @@ pub(super) fn occupants(cost: &RunCost) -> Table {
         [("(idle: had to wake up)", cost.waits.idle_ns), ("(unknown)", cost.waits.unknown_ns)];
     let rest = rest.into_iter().filter(|(_, held)| held.is_some_and(|ns| ns > 0));
     table.rows.extend(rest.map(|(name, held)| vec![name.to_owned(), ns(held), String::new()]));
+    table.rows.extend(bars::rows(&cost.waits));
     table
 }
 
@@ -327,6 +333,7 @@ pub(super) fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
         let why = class.why_not.as_deref().unwrap_or_default();
         notes.push(format!("unknown: some of {} × {} ({why})", class.count, class.event));
     }
+    notes.extend(bars::limits(recording));
     notes.extend(losses(recording));
     let brief: u64 = cost.classes.iter().map(|class| class.brief).sum();
     if brief > 0 {
@@ -402,6 +409,8 @@ pub fn json(recording: &Recording, cost: &RunCost) -> Value {
         "lost": recording.facts.lost,
         "unfollowed": recording.facts.unfollowed,
         "waited_ns": cost.waits.waited_ns,
+        "throttled_ns": cost.waits.barred.map(|it| it.waiting_ns()),
+        "limits": recording.facts.limits,
         "cpu_ns": cost.waits.cpu_ns,
         "took": recording.facts.took,
         "took_share_of_a_cpu": recording.facts.took.share(recording.facts.span_ns),

@@ -4,6 +4,7 @@
 use super::figure::{Section, Table};
 use super::table::{micros, plain};
 use crate::decision::program_runs::{ArmEffects, Effect, RunComparison, RunQuantity, Seen};
+use crate::units::CpuList;
 
 /// The comparison, as text.
 pub fn text(comparison: &RunComparison) -> String {
@@ -21,8 +22,9 @@ pub(super) fn section(comparison: &RunComparison) -> Section {
 
 /// The answers in sentences: about each arm, and about what could have been seen.
 pub fn answers(comparison: &RunComparison) -> Vec<String> {
-    let mut answers: Vec<String> =
-        comparison.arms.iter().filter_map(|arm| answer(arm, &comparison.baseline)).collect();
+    let mut answers: Vec<String> = comparison.arms.iter().filter_map(unbound).collect();
+    let of_arm = |arm: &ArmEffects| answer(arm, &comparison.baseline);
+    answers.extend(comparison.arms.iter().filter_map(of_arm));
     if answers.is_empty() {
         answers.push(
             "nothing to compare: no arm runs the program in another way (--arm NAME=COMMAND)"
@@ -35,6 +37,20 @@ pub fn answers(comparison: &RunComparison) -> Vec<String> {
         format!("an interval at {:.0} % needs {needed} {what}", 100.0 * comparison.confidence)
     }));
     answers
+}
+
+/// An arm that did not bind the program, and so says nothing about the CPUs that it names.
+fn unbound(arm: &ArmEffects) -> Option<String> {
+    let it = arm.not_bound.as_ref()?;
+    let cpus = |cpus: &CpuList| format!("{} {cpus}", if cpus.len() == 1 { "CPU" } else { "CPUs" });
+    Some(format!(
+        "{} did not bind the program to {}: in {} runs its threads ran on {},\n  because the program sets its own CPUs; \
+         what follows does not say what binding costs",
+        arm.name,
+        cpus(&it.named),
+        it.runs,
+        cpus(&it.ran_on)
+    ))
 }
 
 /// The effect of an arm on the wall time.
@@ -216,5 +232,30 @@ mod tests {
         let answers = answers(&compared(&[[1_000, 1_000, 500]; 2]));
         assert!(answers[0].starts_with("pinned: cannot tell from 2 runs"), "{answers:?}");
         assert!(answers.iter().any(|it| it.contains("needs 6 blocks")), "{answers:?}");
+    }
+
+    #[test]
+    fn an_arm_that_does_not_bind_is_said_first_with_the_cpus_that_it_ran_on() {
+        let empty = Recording::default().ended_runs().remove(0);
+        let answers_of = |ran_on: &str| {
+            let run = |arm: &str, block: u64| RecordedRun {
+                arm: arm.into(),
+                block,
+                wall_ns: 1_000_000 + block,
+                bound_to: (arm == "pinned").then(|| "1".into()),
+                ran_on: Some(if arm == "pinned" { ran_on } else { "0-1" }.into()),
+                ..empty.clone()
+            };
+            let runs =
+                (0..6).flat_map(|block| ["plain", "again", "pinned"].map(|arm| run(arm, block)));
+            let recording = Recording { runs: runs.collect(), ..Recording::default() };
+            answers(&arms(&RunFigures::of_recording(&recording, &BTreeMap::new()), 0.05).unwrap())
+        };
+        let said = answers_of("0-1");
+        let expected =
+            "pinned did not bind the program to CPU 1: in 6 runs its threads ran on CPUs 0-1";
+        assert!(said[0].starts_with(expected), "{said:?}");
+        assert!(said[1].starts_with("pinned: no difference"), "{said:?}");
+        assert!(!answers_of("1").iter().any(|it| it.contains("did not bind")));
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What keeps a thread off its CPU that could run, and is not another thread.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::words::words;
@@ -30,6 +32,7 @@ impl Bar {
 
 /// The time that each [`Bar`] kept a thread, or several, off their CPUs, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(from = "BTreeMap<Bar, u64>", into = "BTreeMap<Bar, u64>")]
 pub struct Bars([u64; Bar::ALL.len()]);
 
 impl Bars {
@@ -60,5 +63,19 @@ impl Bars {
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(std::array::from_fn(|at| self.0[at] + other.0[at]))
+    }
+}
+
+impl From<BTreeMap<Bar, u64>> for Bars {
+    fn from(by_name: BTreeMap<Bar, u64>) -> Self {
+        let mut bars = Self::default();
+        by_name.into_iter().for_each(|(bar, ns)| bars.0[bar as usize] = ns);
+        bars
+    }
+}
+
+impl From<Bars> for BTreeMap<Bar, u64> {
+    fn from(bars: Bars) -> Self {
+        Bar::ALL.iter().map(|&bar| (bar, bars.of(bar))).collect()
     }
 }

@@ -68,7 +68,9 @@ impl LiveMachine {
         })?;
         // An interrupted run is none that others can be compared with.
         if !(one.is_whole && interrupt::requested()) {
-            let ended = ProgramRecord::End(EndedRun::of(&facts, &threads));
+            let bound_to = program.bound_to(one.number);
+            let ended = EndedRun { bound_to, ..EndedRun::of(&facts, &threads) };
+            let ended = ProgramRecord::End(ended);
             one.take(&[ended]).map_err(MachineError::Sink)?;
         }
         Ok((facts, end))

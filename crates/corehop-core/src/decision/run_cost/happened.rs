@@ -129,7 +129,7 @@ impl CpuTimes {
     pub(super) fn within(&self, thread: ThreadKey, cost: Between) -> Between {
         let Some(ns) = self.of_thread(thread) else { return cost };
         let most_us = ns as f64 / 1e3;
-        Between { high_us: cost.high_us.map(|it| it.min(most_us)), ..cost }.in_order()
+        Between { high_us: Some(cost.most_us().min(most_us)), ..cost }.in_order()
     }
 }
 

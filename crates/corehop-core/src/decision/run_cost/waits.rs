@@ -87,6 +87,11 @@ impl Waits {
         }
     }
 
+    /// The part of the waiting in which the kernel did not let the threads run; 0 where that is unknown.
+    pub fn throttled_ns(&self) -> u64 {
+        self.barred.map_or(0, |it| it.waiting_ns())
+    }
+
     /// The part of the time in which threads could have run that they waited; None if unknown, or if they
     /// did neither.
     pub fn share(&self) -> Option<f64> {
