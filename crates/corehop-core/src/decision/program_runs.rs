@@ -74,8 +74,8 @@ pub struct RunFigures {
     arm: String,
     block: u64,
     values: BTreeMap<RunQuantity, f64>,
-    /// The CPUs that its words bind it to, and those that it ran on, where both are known.
-    bound: Option<[CpuList; 2]>,
+    /// The CPUs that its words bind it to, those that it ran on, and those that it was allowed to, where all are known.
+    bound: Option<[CpuList; 3]>,
 }
 
 impl RunFigures {
@@ -94,8 +94,11 @@ impl RunFigures {
             (RunQuantity::Migrations, Some(run.migrations as f64)),
         ];
         let values = known.into_iter().filter_map(|(quantity, value)| Some((quantity, value?)));
-        let list = |cpus: &Option<Text>| cpus.as_deref()?.parse().ok();
-        let bound = list(&run.bound_to).zip(list(&run.ran_on)).map(Into::into);
+        let list = |cpus: &Option<Text>| -> Option<CpuList> { cpus.as_deref()?.parse().ok() };
+        let bound = list(&run.bound_to).zip(list(&run.ran_on)).map(|(named, ran_on)| {
+            let allowed = list(&run.allowed).unwrap_or_else(|| ran_on.clone());
+            [named, ran_on, allowed]
+        });
         Self { arm: run.arm.to_string(), block: run.block, values: values.collect(), bound }
     }
 
@@ -184,17 +187,17 @@ pub struct NotBound {
     pub named: CpuList,
     /// The CPUs that threads of the program ran on, each for at least 5 % of the CPU time of a run.
     pub ran_on: CpuList,
-    /// The runs in which they ran on other CPUs than those named.
+    /// The runs in which they ran on other CPUs than those named, or had allowed themselves to.
     pub runs: usize,
 }
 
 /// The binding of an arm, where it did not hold in most of its runs.
 fn not_bound(runs: &[RunFigures], arm: &str) -> Option<NotBound> {
     let known = runs.iter().filter(|run| run.arm == arm).filter_map(|run| run.bound.as_ref());
-    let (bound, free): (Vec<_>, Vec<_>) =
-        known.partition(|[named, ran_on]| named.intersection(ran_on) == *ran_on);
+    let (bound, free): (Vec<_>, Vec<_>) = known
+        .partition(|[named, others @ ..]| others.iter().all(|it| named.intersection(it) == *it));
     let named = free.first()?[0].clone();
-    let ran_on = CpuList::new(free.iter().flat_map(|[_, ran_on]| ran_on.iter()));
+    let ran_on = CpuList::new(free.iter().flat_map(|[_, ran_on, _]| ran_on.iter()));
     (free.len() > bound.len()).then_some(NotBound { named, ran_on, runs: free.len() })
 }
 

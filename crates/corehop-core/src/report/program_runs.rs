@@ -44,8 +44,8 @@ fn unbound(arm: &ArmEffects) -> Option<String> {
     let it = arm.not_bound.as_ref()?;
     let cpus = |cpus: &CpuList| format!("{} {cpus}", if cpus.len() == 1 { "CPU" } else { "CPUs" });
     Some(format!(
-        "{} did not bind the program to {}: in {} runs its threads ran on {},\n  because the program sets its own CPUs; \
-         what follows does not say what binding costs",
+        "{} did not bind the program to {}: in {} runs its threads ran on {}\n  and could use others, \
+         because the program sets its own CPUs: the arm does not say what binding does",
         arm.name,
         cpus(&it.named),
         it.runs,

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::units::Cpu;
+use crate::units::{Cpu, CpuList};
 
 /// The facts of a recording, apart from its rows. They are part of the provenance, under
 /// [`RecordingFacts::KEY`].
@@ -45,6 +45,9 @@ pub struct RecordingFacts {
     /// The time that threads of the program had each CPU, in nanoseconds; empty if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ran: Vec<(Cpu, u64)>,
+    /// The CPUs that its threads were allowed to run on, together, when looked at; None if they were not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<CpuList>,
     /// The control groups of the program, and those above, that limit its CPU time; None if they were not looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Vec<GroupLimit>>,

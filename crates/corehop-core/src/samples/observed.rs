@@ -121,6 +121,8 @@ pub struct EndedRun {
     pub status: Option<i32>,
     /// The CPUs that its threads ran on for at least [`RAN_ON`] of their CPU time; None if unknown.
     pub ran_on: Option<CpuList>,
+    /// The CPUs that its threads were allowed to run on, together, when looked at; None if unknown.
+    pub allowed: Option<CpuList>,
     /// The CPUs that the words of its arm bind it to; None if they name none.
     pub bound_to: Option<CpuList>,
 }
@@ -149,6 +151,7 @@ impl EndedRun {
             migrations: sum(|thread| thread.migrations),
             status: facts.status,
             ran_on: ran_on(&facts.ran),
+            allowed: facts.allowed.clone(),
             bound_to: None,
         }
     }
@@ -352,6 +355,7 @@ impl RecordedRun {
             migrations: it.migrations,
             status: it.status.and_then(|status| u64::try_from(status).ok()),
             ran_on: it.ran_on.as_ref().map(|cpus| cpus.to_string().into()),
+            allowed: it.allowed.as_ref().map(|cpus| cpus.to_string().into()),
             bound_to: it.bound_to.as_ref().map(|cpus| cpus.to_string().into()),
         }
     }

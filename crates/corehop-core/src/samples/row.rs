@@ -470,6 +470,8 @@ row! {
         status: Option<u64>,
         /// The CPUs that its threads ran on for at least 5 % of their CPU time; None if unknown.
         ran_on: Option<Text>,
+        /// The CPUs that its threads were allowed to run on, together, when looked at; None if unknown.
+        allowed: Option<Text>,
         /// The CPUs that the words of its arm bind it to (`taskset`, `numactl`); None if they name none.
         bound_to: Option<Text>,
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use corehop_core::experiment::Target;
 use corehop_core::host::{Host, HostError, Move, Observation, Receipt};
 use corehop_core::samples::ObservedThread;
+use corehop_core::units::CpuList;
 
 use super::follower::Follower;
 use super::moves::Moves;
@@ -13,7 +14,9 @@ use super::target::Followed;
 use super::working_set::WorkingSets;
 use super::{How, ObserveError};
 use crate::limits::LimitsOver;
+use crate::proc::Task;
 use crate::supervisor::Guard;
+use crate::thread::affinity_of;
 
 /// The threads of a command, a process or a cgroup.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub struct LiveHost {
     /// The limits of the control groups, and the number of windows so far.
     pub(super) limits: LimitsOver,
     windows: u64,
+    /// The CPUs that the threads were allowed to run on, together, when looked at.
+    pub(super) allowed: Option<CpuList>,
     moves: Moves,
 }
 
@@ -49,13 +54,27 @@ impl LiveHost {
         let moves = Moves::new(Guard::new());
         let mut limits = LimitsOver::default();
         limits.look(follower.pids().into_iter().filter(|&pid| pid != std::process::id()));
-        Ok(Self { follower, why_not_bpf, followed, working_sets, limits, windows: 0, moves })
+        Ok(Self {
+            follower,
+            why_not_bpf,
+            followed,
+            working_sets,
+            limits,
+            windows: 0,
+            allowed: None,
+            moves,
+        })
     }
 
-    /// Looks at the control groups of the processes, where it is time to.
+    /// Looks at the control groups and the CPUs of the processes, where it is time to.
     fn look_at_groups(&mut self) {
         self.windows += 1;
         if self.windows <= FIRST_LOOKS || self.windows.is_multiple_of(LOOK_EVERY) {
+            let pids = self.follower.pids().into_iter().rev().take(MOST_GROUPED);
+            for cpus in pids.filter(|&pid| pid > 0).flat_map(allowed_in) {
+                let before = self.allowed.take().unwrap_or_default();
+                self.allowed = Some(CpuList::new(before.iter().chain(cpus.iter())));
+            }
             self.limits.look(self.follower.pids().into_iter().rev().take(MOST_GROUPED));
         }
     }
@@ -64,6 +83,12 @@ impl LiveHost {
     pub fn threads(&self) -> Vec<ObservedThread> {
         self.follower.threads()
     }
+}
+
+/// The CPUs that each thread of a process may run on, those of its first threads.
+fn allowed_in(pid: u32) -> impl Iterator<Item = CpuList> {
+    let tids = Task::process(pid).threads().into_iter().flatten().take(MOST_GROUPED);
+    tids.filter_map(|tid| affinity_of(tid.cast_signed()).ok())
 }
 
 impl Host for LiveHost {

@@ -146,6 +146,7 @@ pub fn record(
         others,
         idle_ns,
         ran: host.follower.ran(),
+        allowed: host.allowed,
         limits: host.limits.so_far(),
         took: Took { own_ns, switches: host.follower.end(switches), ..Took::default() },
     };

@@ -201,6 +201,7 @@ fn recorded(folder: &Path) {
         migrations: 10,
         status: Some(0),
         ran_on: Some("0-1".into()),
+        allowed: Some("0-1".into()),
         bound_to: None,
     };
     let time = |ns: f64| OverheadTime {

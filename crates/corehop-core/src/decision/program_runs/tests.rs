@@ -21,6 +21,7 @@ fn run(arm: &str, block: u64, wall_us: u64) -> RunFigures {
         migrations: 0,
         status: Some(0),
         ran_on: None,
+        allowed: None,
         bound_to: None,
     };
     RunFigures::of(&row, None)
