@@ -8,6 +8,7 @@ mod doubts;
 mod exit;
 mod run;
 mod input;
+mod answers;
 mod host_costs;
 
 use std::process::ExitCode;

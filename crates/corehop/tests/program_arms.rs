@@ -116,7 +116,12 @@ fn arms_run_in_blocks_and_are_compared_by_pairs() {
     assert!(wall["with"].as_f64() > wall["without"].as_f64(), "{wall}");
     assert!(wall["interval"].is_object() && wall["floor"].is_f64() && wall["smallest"].is_f64());
     let compared = user.corehop(&["compare", &file, "--json", "--margin", "5%"]);
-    let again: Value = serde_json::from_slice(&compared.stdout).unwrap();
+    let mut again: Value = serde_json::from_slice(&compared.stdout).unwrap();
+    // The answer of the gate is the verb's own.
+    let gate = again.as_object_mut().unwrap().remove("gate").unwrap();
+    assert_eq!((&gate["gate"], compared.status.code()), (&json!("fails"), Some(1)), "{gate}");
+    let said_first = again.as_object_mut().unwrap().remove("answer").unwrap();
+    assert!(said_first.as_str().unwrap().starts_with("The wall time is longer"), "{said_first}");
     assert_eq!(again, answer["comparison"], "{}", said(&compared));
     let reported = user.corehop(&["report", &file]);
     let text = String::from_utf8_lossy(&reported.stdout).into_owned();
@@ -218,6 +223,18 @@ fn two_recordings_are_compared_by_their_runs() {
     assert_eq!(few.status.code(), Some(1), "one run has no interval");
     let text = String::from_utf8_lossy(&few.stdout).into_owned();
     assert!(text.contains("cannot tell from 1 runs"), "{text}");
+    // One run could not have failed: its silence is no pass.
+    let few = user.corehop(&["compare", &one, &one, "--fail-on", "slower"]);
+    assert_eq!(few.status.code(), Some(0), "a recording is equal to itself");
+    let few = user.corehop(&["compare", &b, &one]);
+    assert_eq!(few.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&few.stdout).into_owned();
+    assert!(text.starts_with("Cannot tell whether the wall time is longer"), "{text}");
+    let slower = user.corehop(&["compare", &a, &b]);
+    assert_eq!(slower.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&slower.stdout).into_owned();
+    assert!(text.starts_with("The wall time is longer by more than 5.0 %"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
 }
 
 #[test]

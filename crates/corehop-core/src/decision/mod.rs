@@ -4,7 +4,9 @@
 pub mod run_cost;
 pub mod simulated;
 pub mod advice;
+pub mod gate;
 pub mod comparison;
+pub mod collected;
 pub mod program_runs;
 pub mod move_cost;
 pub mod placer;

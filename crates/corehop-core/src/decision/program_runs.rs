@@ -12,12 +12,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::comparison::{CostChange, FailOn};
+use super::gate::{Decided, Evidence, FailOn, Gate, PValues, decide, first_level};
 use super::run_cost::Between;
 use crate::experiment::Arm;
+use crate::model::compare::t_quantile;
 use crate::model::ordered::{BadInput, Interval, Ordered};
+use crate::model::paired::{POWER, exceeded, sign_test};
 use crate::model::quantile::{median, median_interval};
-use crate::model::replicates::{FEWEST_REPLICATES, Nested, median_difference};
+use crate::model::replicates::{
+    BeyondShift, FEWEST_REPLICATES, Nested, beyond, least_p_value, median_difference,
+    replicates_for,
+};
 use crate::samples::{RecordedRun, Recording, Text};
 use crate::units::CpuList;
 use crate::words::words;
@@ -120,6 +125,16 @@ impl RunFigures {
         self
     }
 
+    /// The arm.
+    pub fn arm(&self) -> &str {
+        &self.arm
+    }
+
+    /// The value of a quantity, if it is known.
+    pub fn value(&self, quantity: RunQuantity) -> Option<f64> {
+        self.values.get(&quantity).copied()
+    }
+
     /// Whether the command ran as it is.
     fn is_unchanged(&self) -> bool {
         [Arm::PLAIN, Arm::AGAIN].contains(&self.arm.as_str())
@@ -149,6 +164,17 @@ pub struct Effect {
     pub smallest: Option<f64>,
     /// The change as far as it was seen.
     pub seen: Seen,
+    #[serde(skip)]
+    runs: Runs,
+}
+
+/// The values behind an effect.
+#[derive(Debug, Clone, PartialEq)]
+enum Runs {
+    /// Without the change and with it, by block.
+    Paired(Vec<(f64, f64)>),
+    /// Without the change, and with it.
+    Apart([Nested; 2]),
 }
 
 impl Effect {
@@ -157,15 +183,49 @@ impl Effect {
         self.interval.map(|it| it.low.abs().max(it.high.abs()))
     }
 
-    /// The outcome for a gate with this margin, a share.
-    fn outcome(&self, margin: f64) -> CostChange {
-        match self.interval {
-            Some(it) if it.low > margin => CostChange::Slower,
-            Some(it) if it.high < -margin => CostChange::Faster,
-            Some(it) if it.within(margin) => CostChange::Equivalent,
-            _ => CostChange::CannotTell,
+    /// The evidence against differences of this share of the time without the change.
+    fn evidence(&self, margin: f64) -> Result<Evidence, BadInput> {
+        let (up, down) = (|us: f64| us + margin * us.abs(), |us: f64| us - margin * us.abs());
+        let (more, less) = match &self.runs {
+            Runs::Paired(pairs) => (Some(signs(pairs, up)), Some(signs(pairs, down))),
+            Runs::Apart([a, b]) => (beyond(a, b, up)?, beyond(a, b, down)?),
+        };
+        let of = |(more, less): (BeyondShift, BeyondShift)| PValues {
+            slower: more.above,
+            faster: less.below,
+            equivalent: more.below.max(less.above),
+        };
+        let (least, same) = match &self.runs {
+            Runs::Paired(pairs) => (Some(sign_test(pairs.len(), pairs.len())), false),
+            Runs::Apart([a, b]) => (least_p_value(a.replicates(), b.replicates()), a == b),
+        };
+        Ok(Evidence { p_values: more.zip(less).map(of), least, same })
+    }
+
+    /// The slowdown, a share, that a test at this one-sided level with this margin sees with a power of 80 %.
+    fn detectable(&self, margin: f64, level: f64) -> Option<f64> {
+        let it = self.interval.filter(|_| self.relative)?;
+        let error = it.width() / 2.0 / exceeded((1.0 - it.level) / 2.0);
+        let freedom = (self.pairs as f64 - 1.0).max(1.0);
+        Some(margin + error * (t_quantile(freedom, 2.0 * level) + exceeded(1.0 - POWER)))
+    }
+
+    /// The runs, or pairs of runs, whose least p-value is at most `level`.
+    fn runs_for(&self, level: f64) -> u64 {
+        match self.runs {
+            Runs::Paired(_) => (-level.log2()).ceil().max(FEWEST_REPLICATES as f64) as u64,
+            Runs::Apart(_) => replicates_for(level),
         }
     }
+}
+
+/// The signs of pairs whose first values are moved.
+fn signs(pairs: &[(f64, f64)], moved: impl Fn(f64) -> f64) -> BeyondShift {
+    let count = |is: fn(f64, f64) -> bool| {
+        pairs.iter().filter(|&&(without, with)| is(with, moved(without))).count()
+    };
+    let p_value = |hits| sign_test(pairs.len(), hits);
+    BeyondShift { above: p_value(count(|x, y| x > y)), below: p_value(count(|x, y| x < y)) }
 }
 
 /// An arm against the baseline.
@@ -224,12 +284,27 @@ pub struct RunComparison {
 }
 
 impl RunComparison {
-    /// Whether a gate lets it pass that fails on these outcomes of the wall time, where differences below
-    /// this share do not matter. Nothing compared never passes.
-    pub fn passes(&self, fail_on: &[FailOn], margin: f64) -> bool {
-        let fails = |effect: &Effect| fail_on.iter().any(|on| on.is(effect.outcome(margin)));
-        let times: Vec<&Effect> = self.arms.iter().filter_map(ArmEffects::wall_time).collect();
-        !times.is_empty() && !times.into_iter().any(fails)
+    /// What a gate says that fails on these outcomes of the wall time, where differences below this share do not matter.
+    ///
+    /// # Errors
+    /// [`BadInput`] for a margin that is no number.
+    pub fn judged(&self, fail_on: &[FailOn], margin: f64) -> Result<Judged, BadInput> {
+        let times: Vec<(&str, &Effect)> =
+            self.arms.iter().filter_map(|arm| Some((&*arm.name, arm.wall_time()?))).collect();
+        let evidence: Vec<Evidence> =
+            times.iter().map(|(_, it)| it.evidence(margin)).collect::<Result<_, _>>()?;
+        let alpha = 1.0 - self.confidence;
+        let level = first_level(alpha, times.len());
+        let decided = decide(&evidence, alpha)?;
+        let gate = Gate::over(&decided.iter().collect::<Vec<_>>(), false, fail_on);
+        let of = |(decided, &(name, it)): (Decided, &(&str, &Effect))| JudgedArm {
+            name: name.to_owned(),
+            detectable: it.detectable(margin, level).filter(|_| decided.could_have_failed),
+            decided,
+        };
+        let runs_to_fail = times.iter().map(|(_, it)| it.runs_for(level)).max().unwrap_or(0);
+        let arms = decided.into_iter().zip(&times).map(of).collect();
+        Ok(Judged { gate, margin, paired: self.paired, runs_to_fail, arms })
     }
 
     /// The number of pairs that have an interval at this confidence, if these have none: all of so few lie on
@@ -240,6 +315,34 @@ impl RunComparison {
         let fewest = (2.0 / each).log2().ceil().max(FEWEST_REPLICATES as f64) as u64;
         self.arms.iter().any(lacks).then_some(fewest)
     }
+}
+
+/// The answer of a gate over the wall times.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Judged {
+    /// The answer.
+    pub gate: Gate,
+    /// The difference that does not matter, as a share.
+    pub margin: f64,
+    /// Whether runs were compared by pairs.
+    #[serde(skip)]
+    pub paired: bool,
+    /// The runs of either recording, or the blocks, that would let every arm fail.
+    pub runs_to_fail: u64,
+    /// The arms.
+    pub arms: Vec<JudgedArm>,
+}
+
+/// An arm, judged by its wall time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct JudgedArm {
+    /// The name of the arm, or of the second recording.
+    pub name: String,
+    /// The slowdown, a share, that would have been found with a power of 80 %; None where none would have been.
+    pub detectable: Option<f64>,
+    /// The p-values and the outcome.
+    #[serde(flatten)]
+    pub decided: Decided,
 }
 
 /// Compares the arms of a recording with the command as it is, by pairs; the intervals of each quantity hold
@@ -324,6 +427,7 @@ fn paired(
         floor: floor_change,
         smallest: floor.and_then(|it| it.interval).map(|it| it.width() / 2.0),
         seen: seen(change, interval, floor_change),
+        runs: Runs::Paired(pairs.to_vec()),
     })
 }
 
@@ -385,7 +489,13 @@ fn unpaired(
         smallest: interval.map(|it| it.width() / 2.0),
         // The halves of a few runs differ by more than their medians vary: they do not decide.
         seen: seen(change, interval, None),
+        runs: Runs::Apart([as_they_are(without)?, as_they_are(with)?]),
     })
+}
+
+/// Each run is a replicate.
+fn as_they_are(values: &[f64]) -> Result<Nested, BadInput> {
+    Nested::new(values.iter().map(|&value| vec![value]).collect())
 }
 
 /// A change counts as seen if its interval leaves out 0, and it is larger than what nothing causes.

@@ -81,11 +81,11 @@ impl Drawn {
         }
     }
 
-    /// 10 and 20 tasks of 64 and 256 KiB.
+    /// 10 and 20 tasks of 64 and 256 KiB; six sets of each, since fewer replicates have no interval.
     fn quick() -> Self {
         let set = |kib| WorkingSet::list(Bytes::from_kib(kib), 0.5);
         let working_sets = vec![set(64), set(256)];
-        Self { task_counts: vec![10, 20], sets: 2, working_sets, ..Self::bastoni() }
+        Self { task_counts: vec![10, 20], sets: 6, working_sets, ..Self::bastoni() }
     }
 
     /// 25 to 250 tasks, utilisations U[0.001, 0.1], periods U[10, 100] ms, 4 to 2048 KiB, write ratios
@@ -142,7 +142,7 @@ impl TaskSets {
     pub const fn duration(preset: Preset) -> Nanos {
         match preset {
             Preset::Bastoni => Nanos::from_secs(60),
-            Preset::Quick | Preset::Waechtler => Nanos::from_secs(5),
+            Preset::Quick | Preset::Waechtler => Nanos::from_secs(2),
         }
     }
 

@@ -121,7 +121,7 @@ fn separated(theta: f64, n_x: usize, n_y: usize) -> f64 {
 }
 
 /// `t` with probability `alpha` beyond `±t`.
-pub(super) fn t_quantile(freedom: f64, alpha: f64) -> f64 {
+pub(crate) fn t_quantile(freedom: f64, alpha: f64) -> f64 {
     // Beyond some thousand degrees of freedom the law is normal to four digits, and the series of
     // the library slow.
     if freedom > 5_000.0 {

@@ -154,7 +154,17 @@ mod tests {
     fn time(overhead: Overhead, vantage: Vantage, task_count: u64, ns: f64) -> OverheadTime {
         let (from_cpu, to_cpu) = (Some(0), Some(1));
         let machine = "host".into();
-        OverheadTime { machine, seed: 1, overhead, vantage, task_count, from_cpu, to_cpu, ns }
+        OverheadTime {
+            machine,
+            seed: 1,
+            overhead,
+            vantage,
+            task_count,
+            from_cpu,
+            to_cpu,
+            ns,
+            replicate: None,
+        }
     }
 
     fn summaries(rows: &[OverheadTime]) -> Vec<OverheadSummary> {

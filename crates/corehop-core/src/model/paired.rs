@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use super::binomial;
 use super::moments::moments;
 use super::ordered::{BadInput, Interval};
 
@@ -26,6 +27,11 @@ pub struct Paired {
 /// The value that a standard normal variable exceeds with probability `p`.
 pub(crate) fn exceeded(p: f64) -> f64 {
     std::f64::consts::SQRT_2 * statrs::function::erf::erfc_inv(2.0 * p)
+}
+
+/// The sign test's p-value of `hits` or more of so many pairs, where each is as likely to be one as not.
+pub(crate) fn sign_test(pairs: usize, hits: usize) -> f64 {
+    if hits == 0 { 1.0 } else { binomial::at_least(pairs, 0.5, hits) }
 }
 
 /// By what half of an interval is multiplied to be what shows in four of five experiments, as a shift

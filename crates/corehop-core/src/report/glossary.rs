@@ -3,7 +3,7 @@
 
 use super::headings::{ANSWERS, HEADINGS};
 use crate::campaign::defects::Planted;
-use crate::decision::comparison::FailOn;
+use crate::decision::gate::FailOn;
 use crate::decision::move_cost::CostOrigin;
 use crate::decision::program_runs::{RunQuantity, Seen};
 use crate::decision::simulated::Division;

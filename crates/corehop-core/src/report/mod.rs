@@ -16,6 +16,7 @@ pub mod answer;
 pub mod costs;
 pub mod gains;
 pub mod decided;
+pub mod compared;
 pub mod limited;
 pub mod cost_study;
 pub mod observed;

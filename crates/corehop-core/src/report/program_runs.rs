@@ -2,8 +2,11 @@
 //! Runs of a program side by side, as text: the answer first, then each quantity.
 
 use super::figure::{Section, Table};
-use super::table::{micros, plain};
-use crate::decision::program_runs::{ArmEffects, Effect, RunComparison, RunQuantity, Seen};
+use super::table::{micros, plain, wrapped};
+use crate::decision::gate::{CostChange, Gate};
+use crate::decision::program_runs::{
+    ArmEffects, Effect, Judged, JudgedArm, RunComparison, RunQuantity, Seen,
+};
 use crate::units::CpuList;
 
 /// The comparison, as text.
@@ -11,6 +14,70 @@ pub fn text(comparison: &RunComparison) -> String {
     let answers = answers(comparison).join("\n");
     let tables: String = tables(comparison).iter().map(plain).collect();
     format!("{answers}\n\n{tables}")
+}
+
+/// The comparison as the text of a gate: its answer first, in lines of at most `width` columns.
+pub fn gated(comparison: &RunComparison, judged: &Judged, width: usize) -> String {
+    let sentences: String = answers(comparison).iter().map(|it| wrapped(it, width)).collect();
+    let tables: String = tables(comparison).iter().map(|it| within(it, width)).collect();
+    format!("{}{sentences}\n{tables}", wrapped(&verdict(judged), width))
+}
+
+/// The answer of a gate over wall times, in one sentence.
+pub fn verdict(judged: &Judged) -> String {
+    let all = judged.arms.len();
+    let of = |outcome: CostChange| {
+        judged.arms.iter().filter(move |it| it.decided.outcome == outcome).count()
+    };
+    let counts = CostChange::ALL.map(|it| format!("{} {}", of(it), it.words())).join(", ");
+    let seen = judged.arms.iter().filter_map(|it| it.detectable).reduce(f64::max);
+    let seen = seen.map_or_else(String::new, |it| {
+        format!("; a slowdown of {:.1} % would have been seen with 80 % power", 100.0 * it)
+    });
+    let by_more = format!("by more than {:.1} %", 100.0 * judged.margin);
+    match judged.gate {
+        Gate::Nothing | Gate::Incomplete => {
+            "Nothing was compared: no wall times of both.".to_owned()
+        }
+        Gate::Mute => {
+            let (needed, of) =
+                (judged.runs_to_fail, if judged.paired { "blocks" } else { "runs of each" });
+            format!(
+                "Cannot tell whether the wall time is longer: too few runs to show any slowdown ({counts}); {needed} {of} are \
+                 enough (--repeat {needed})."
+            )
+        }
+        _ if of(CostChange::Slower) > 0 => {
+            let slower = |it: &&JudgedArm| it.decided.outcome == CostChange::Slower;
+            let names = judged.arms.iter().filter(slower).map(|it| it.name.as_str());
+            format!(
+                "The wall time is longer {by_more}: {} ({counts}).",
+                names.collect::<Vec<_>>().join(", ")
+            )
+        }
+        Gate::Passes if all > 0 => {
+            format!("No sign that the wall time is longer {by_more}: {counts}{seen}.")
+        }
+        _ => format!(
+            "The wall time is not longer {by_more}, but the gate fails on other outcomes: {counts}."
+        ),
+    }
+}
+
+/// A table in lines of at most `width` columns: without its last but necessary columns where it is wider.
+fn within(table: &Table, width: usize) -> String {
+    let mut table = table.clone();
+    let fits = |table: &Table| plain(table).lines().all(|line| line.chars().count() <= width);
+    for column in ["smallest seen", "A/A floor", "n"] {
+        if fits(&table) {
+            break;
+        }
+        if let Some(at) = table.head.iter().position(|it| it == column) {
+            table.head.remove(at);
+            table.rows.iter_mut().for_each(|row| drop(row.remove(at)));
+        }
+    }
+    plain(&table)
 }
 
 /// The comparison as a part of a page.

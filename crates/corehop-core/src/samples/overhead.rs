@@ -20,6 +20,8 @@ pub struct OverheadRecord {
     pub tasks: u32,
     /// The CPUs of an interrupt: sender and receiver.
     pub between: Option<(Cpu, Cpu)>,
+    /// The replicate; None where nothing was begun anew.
+    pub replicate: Option<u32>,
     /// The times, in nanoseconds.
     pub ns: Vec<f64>,
 }
@@ -41,6 +43,7 @@ impl OverheadRecord {
             from_cpu: self.between.map(|(from, _)| u64::from(from.0)),
             to_cpu: self.between.map(|(_, to)| u64::from(to.0)),
             ns,
+            replicate: self.replicate.map(u64::from),
         })
     }
 }

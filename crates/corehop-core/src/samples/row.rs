@@ -496,6 +496,8 @@ row! {
         to_cpu: Option<u64>,
         /// The time in nanoseconds.
         ns: f64,
+        /// The replicate, counted from 0: times of one share their threads.
+        replicate: Option<u64>,
     }
 }
 

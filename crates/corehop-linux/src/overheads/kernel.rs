@@ -57,7 +57,7 @@ pub(super) fn measure(
         all.append(found.clone());
     }
     let observation = recorder.account(cpus, &all, lost);
-    let of_count = by_count.into_iter().flat_map(|(tasks, found)| records(found, tasks, cpus));
+    let of_count = by_count.into_iter().flat_map(|(of, found)| records(found, of, cpus));
     let records: Vec<OverheadRecord> = of_count.collect();
     let goes_on = take(&records).map_err(MachineError::Sink)?;
     if end == RunEnd::Stopped || !goes_on {
@@ -67,8 +67,9 @@ pub(super) fn measure(
     Ok((observation, RunEnd::Complete))
 }
 
-/// The times by the number of tasks, the number of lost events, and how the measurement ended.
-type Found = (BTreeMap<u32, Durations>, u64, RunEnd);
+/// The times by the number of tasks and the replicate, the number of lost events, and how the measurement ended. A replicate is a
+/// run of a set, whose threads it started anew.
+type Found = (BTreeMap<(u32, u32), Durations>, u64, RunEnd);
 
 /// The recorder of events, with other facts of the kernel.
 struct Recorder {
@@ -116,7 +117,7 @@ impl Recorder {
         let done = threads::exercise(cpus, &self.stop);
         let (found, lost) = self.end();
         done?;
-        Ok((BTreeMap::from([(threads::TASKS, found)]), lost, RunEnd::Complete))
+        Ok((BTreeMap::from([((threads::TASKS, 0), found)]), lost, RunEnd::Complete))
     }
 
     /// Pairs of CPUs interrupt each other first: few of them do in a set that is small, or in partitions.
@@ -131,7 +132,7 @@ impl Recorder {
         let (found, mut lost) = self.end();
         let interprocessor = found.interprocessor;
         let of_pairs = Durations { interprocessor, ..Durations::default() };
-        let mut by_count = BTreeMap::from([(threads::TASKS, of_pairs)]);
+        let mut by_count = BTreeMap::from([((threads::TASKS, 0), of_pairs)]);
         let Sets { tasks, run: run_sets } = sets;
         for run in 0..tasks.runs.len() {
             let tasks = tasks.of_run(run);
@@ -140,7 +141,9 @@ impl Recorder {
             let (found, more) = self.end();
             lost += more;
             let count = tasks.runs[0].tasks.len() as u32;
-            by_count.entry(count).or_default().append(found);
+            let before = by_count.range((count, 0)..=(count, u32::MAX)).next_back();
+            let replicate = before.map_or(0, |((_, last), _)| last + 1);
+            by_count.insert((count, replicate), found);
             if ran? == RunEnd::Stopped {
                 return Ok((by_count, lost, RunEnd::Stopped));
             }
@@ -190,8 +193,12 @@ impl Recorder {
     }
 }
 
-/// The records of the times with this number of tasks on `cpus`.
-fn records(found: Durations, tasks: u32, cpus: &CpuList) -> Vec<OverheadRecord> {
+/// The records of the times of a replicate with this number of tasks on `cpus`.
+fn records(
+    found: Durations,
+    (tasks, replicate): (u32, u32),
+    cpus: &CpuList,
+) -> Vec<OverheadRecord> {
     let single = [
         (Overhead::Decision, found.scheduling),
         (Overhead::Switch, found.switch),
@@ -205,7 +212,15 @@ fn records(found: Durations, tasks: u32, cpus: &CpuList) -> Vec<OverheadRecord> 
     let pairs = pairs.map(|(pair, ns)| (Overhead::OneWay, Some(pair), ns));
     let all = single.chain(pairs).filter(|(.., ns)| !ns.is_empty());
     let vantage = Vantage::Kernel;
-    let record = |(overhead, between, ns)| OverheadRecord { overhead, vantage, tasks, between, ns };
+    let replicate = Some(replicate);
+    let record = |(overhead, between, ns)| OverheadRecord {
+        overhead,
+        vantage,
+        tasks,
+        between,
+        replicate,
+        ns,
+    };
     all.map(record).collect()
 }
 

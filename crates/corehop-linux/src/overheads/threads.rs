@@ -27,6 +27,9 @@ const TICKS_FOR: Duration = Duration::from_millis(400);
 /// Two threads, as everywhere here.
 pub(super) const TASKS: u32 = 2;
 
+/// So many times all is measured anew, each time with threads of its own: what a thread draws when it starts is drawn again.
+const REPLICATES: u32 = 10;
+
 /// Measures all of it on `cpus`: below two seconds and a tenth for each pair, until `stop` is asked. What could not be
 /// measured is in `missing`, with the reason.
 pub(super) fn measure(
@@ -35,25 +38,49 @@ pub(super) fn measure(
     stop: &Stop,
 ) -> io::Result<Vec<OverheadRecord>> {
     let clock = Clock::calibrate(Duration::from_millis(20));
+    let counters = InterruptCounters::open(cpus);
+    let (mut found, mut lacking) = (Vec::new(), Vec::new());
+    for replicate in 0..REPLICATES {
+        let mut once = measure_once(cpus, (&clock, &counters), &mut lacking, stop)?;
+        once.iter_mut().for_each(|record| record.replicate = Some(replicate));
+        found.append(&mut once);
+        if stop.is_asked() {
+            break;
+        }
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    missing.extend(lacking.into_iter().filter(|it| seen.insert(it.clone())));
+    Ok(found)
+}
+
+/// Measures all of it once, with its share of the repetitions.
+fn measure_once<E: std::fmt::Display>(
+    cpus: &CpuList,
+    (clock, counters): (&Clock, &Result<InterruptCounters, E>),
+    missing: &mut Vec<String>,
+    stop: &Stop,
+) -> io::Result<Vec<OverheadRecord>> {
     let first = first(cpus)?;
     let record = |overhead, ns| OverheadRecord {
         overhead,
         vantage: Vantage::Threads,
         tasks: TASKS,
         between: None,
+        replicate: None,
         ns,
     };
-    let (scheduling, switch) = yields(first, &clock, GOES)?;
+    let (scheduling, switch) = yields(first, clock, GOES / REPLICATES)?;
     let mut found = vec![record(Overhead::Decision, scheduling), record(Overhead::Switch, switch)];
-    match InterruptCounters::open(cpus) {
+    match counters {
         Ok(counters) => {
-            found.push(record(Overhead::Tick, on(first, || ticks(first, &counters, &clock))?));
+            let times = on(first, || ticks(first, counters, clock, TICKS_FOR / REPLICATES))?;
+            found.push(record(Overhead::Tick, times));
         }
         Err(error) => missing.push(format!("ticks: {error}")),
     }
-    found.push(record(Overhead::WakeUp, on(first, || releases(SLEEPS))?));
+    found.push(record(Overhead::WakeUp, on(first, || releases(SLEEPS / REPLICATES))?));
     for (from, to) in pairs(cpus).take_while(|_| !stop.is_asked()) {
-        match ipis(from, to, &clock, IPIS) {
+        match ipis(from, to, clock, IPIS / REPLICATES) {
             Ok(times) => {
                 let between = Some((from, to));
                 found.push(OverheadRecord { between, ..record(Overhead::RoundTrip, times) });
@@ -173,8 +200,8 @@ fn releases(sleeps: u32) -> Vec<f64> {
 }
 
 /// Holes that one timer interrupt and nothing else made.
-fn ticks(cpu: Cpu, counters: &InterruptCounters, clock: &Clock) -> Vec<f64> {
-    let (threshold, end) = (clock.ticks(300.0), now() + clock.ticks(TICKS_FOR.as_nanos() as f64));
+fn ticks(cpu: Cpu, counters: &InterruptCounters, clock: &Clock, during: Duration) -> Vec<f64> {
+    let (threshold, end) = (clock.ticks(300.0), now() + clock.ticks(during.as_nanos() as f64));
     let mut found = Vec::new();
     let (mut last, mut before, mut switches) = (now(), counters.read(cpu), usage().switches);
     while last < end {

@@ -1,47 +1,51 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop compare`
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::comparison::{Delays, FailOn, Gate, Margin, compare};
+use corehop_core::decision::comparison::{Margin, Results, compare};
+use corehop_core::decision::gate::{FailOn, Gate};
 use corehop_core::decision::program_runs::{self, RunFigures};
 use corehop_core::model::estimator::Estimator;
-use corehop_core::report::{self, decided};
-use corehop_core::samples::Sample;
+use corehop_core::platform::Platform;
+use corehop_core::report::{self, compared};
+use corehop_core::samples::{FileError, RowKind, Rows};
 use corehop_core::shown;
 use corehop_core::units::Nanos;
+use serde_json::{Value, json};
 
+use crate::answers::Answer;
 use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::input;
 use crate::output::{Page, print};
 
-/// Compare two results cell by cell: two kernels, two hosts, before and after. Or compare recorded programs.
+/// Compare two results, or two folders of results: two kernels, two hosts, before and after.
 ///
-/// Two recordings of `corehop measure program` are compared run by run: wall time, CPU time, waiting,
-/// preemptions, migrations. One recording with arms (`--arm`) is compared by pairs of its runs, and needs no
-/// second file.
+/// A result is a file of any experiment of `corehop measure`, a log of `place -o`, or an answer of `offload -o`. Two folders are
+/// compared file by file, by name; files that differ only in a number at the end (`get-1.json`, `get-2.json`) are replicates
+/// of one result. One recording with arms (`--arm`) is compared by pairs of its runs, and needs no second file.
 ///
-/// Exit code 0: no cell has an outcome of --fail-on, and every cell could have had one. Exit code 1: a cell has one; or the
-/// results have no cell in common; or they have so few replicates that a slowdown could not have shown. The answer says which
-/// slowdown would have been seen with 80 % power, and how many replicates would tell the cells that remain open.
+/// Exit code 0: nothing has an outcome of --fail-on, and everything could have had one. Exit code 1: something has such an
+/// outcome; or B lacks what A has; or there are so few replicates that no slowdown could have shown. The answer says which
+/// slowdown would have been seen with 80 % power, and how many replicates would decide what remains open.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The baseline.
-    #[arg(value_name = "A.parquet")]
+    #[arg(value_name = "A")]
     a: PathBuf,
     /// The result to compare with the baseline.
-    #[arg(value_name = "B.parquet")]
+    #[arg(value_name = "B")]
     b: Option<PathBuf>,
     /// Differences below this share of A's median do not count.
     #[arg(long, value_name = "PERCENT%", default_value = "5%", value_parser = super::quantities::percent)]
     margin: f64,
-    /// Differences below this time do not count, however small A's median is.
-    #[arg(long, value_name = "TIME", default_value = "1us")]
-    least: Nanos,
-    /// Outcomes of a cell, or of the wall time of recordings, that end with exit code 1, separated by commas: slower; different (slower or faster);
-    /// unknown (undecided).
+    /// Differences below this time do not count, however small A's median is [default: 1us for delays, none for other times]
+    #[arg(long, value_name = "TIME")]
+    least: Option<Nanos>,
+    /// Outcomes that end with exit code 1, separated by commas: slower; different (slower or faster); unknown (undecided). Of two
+    /// recordings the wall time counts.
     #[arg(
         long,
         value_name = "slower|different|unknown",
@@ -49,7 +53,7 @@ pub(crate) struct Args {
         default_value = "slower"
     )]
     fail_on: Vec<FailOn>,
-    /// The probability that two equal results show no cell slower or faster; the confidence of each interval.
+    /// The probability that two equal results show nothing slower or faster; the confidence of each interval
     #[arg(long, value_name = "PERCENT%", default_value = "95%", value_parser = super::quantities::confidence)]
     confidence: f64,
     /// The estimator of the delay of a sample (see `corehop explain estimator`).
@@ -61,34 +65,58 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    if input::is_recording(&args.a)? {
-        return recordings(args);
+    let folders = args.b.as_ref().map(|b| (args.a.is_dir(), b.is_dir()));
+    match (&args.b, folders) {
+        (Some(b), Some((true, true))) => {
+            let [a, b] = [folder(&args.a, args.estimator)?, folder(b, args.estimator)?];
+            results(args, &a, &b)
+        }
+        (Some(_), Some((true, false) | (false, true))) => {
+            let what =
+                "a folder is compared with a folder, and a file with a file: name two of either";
+            Err(Failure::says(Exit::Usage, what))
+        }
+        (b, _) if recording(&args.a)? => recordings(args, b.as_deref()),
+        (Some(b), _) => results(args, &file(&args.a, args.estimator)?, &file(b, args.estimator)?),
+        (None, _) => {
+            let what = format!(
+                "missing second result: only a recording with arms is compared alone, and {} is none",
+                shown::path(&args.a)
+            );
+            Err(Failure::says(Exit::Usage, what))
+        }
     }
-    let Some(b) = &args.b else {
-        let what = format!(
-            "missing second result: only a recording with arms is compared alone, and {} is none",
-            shown::path(&args.a)
-        );
-        return Err(Failure::says(Exit::Usage, what));
-    };
-    let [a, b] = [delays(&args.a, args.estimator)?, delays(b, args.estimator)?];
-    let margin = Margin { share: args.margin, least_us: args.least.get() as f64 / 1e3 };
-    let comparison = compare(&a, &b, margin, 1.0 - args.confidence)
+}
+
+/// Compares the quantities of two results.
+fn results(args: &Args, a: &Results, b: &Results) -> Result<Exit, Failure> {
+    let least_us = args.least.map(|least| least.get() as f64 / 1e3);
+    let margin = Margin { share: args.margin, least_us };
+    let comparison = compare(a, b, margin, 1.0 - args.confidence)
         .map_err(|error| Failure::new(Exit::Usage, error))?;
+    let gate = comparison.gate(&args.fail_on);
     print(&if args.json {
-        format!("{:#}\n", doubts::with(serde_json::json!(comparison)))
+        let answer = compared::answer(&comparison, &args.fail_on);
+        as_json(json!(comparison), answer, json!(gate))
     } else {
-        decided::comparison(&comparison, &args.fail_on, Page::of_stdout().width)
+        compared::comparison(&comparison, &args.fail_on, Page::of_stdout().width)
     })?;
-    Ok(if comparison.gate(&args.fail_on) == Gate::Passes { Exit::Done } else { Exit::No })
+    Ok(if gate == Gate::Passes { Exit::Done } else { Exit::No })
+}
+
+/// The answer as JSON, with its sentence and the gate's word.
+fn as_json(mut comparison: Value, answer: String, gate: Value) -> String {
+    comparison["answer"] = answer.into();
+    comparison["gate"] = gate;
+    format!("{:#}\n", doubts::with(comparison))
 }
 
 /// Compares two recordings, or the arms of one.
-fn recordings(args: &Args) -> Result<Exit, Failure> {
+fn recordings(args: &Args, b: Option<&Path>) -> Result<Exit, Failure> {
     let alpha = 1.0 - args.confidence;
     let usage = |error| Failure::new(Exit::Usage, error);
     let a = runs(&args.a)?;
-    let comparison = match &args.b {
+    let comparison = match b {
         None => program_runs::arms(&a, alpha).map_err(usage)?,
         Some(b) => {
             let names = [&args.a, b].map(|path| shown::path(path));
@@ -101,12 +129,14 @@ fn recordings(args: &Args) -> Result<Exit, Failure> {
                     (`corehop measure program --arm`) whose runs succeeded";
         return Err(Failure::says(Exit::No, what));
     }
+    let judged = comparison.judged(&args.fail_on, args.margin).map_err(usage)?;
     print(&if args.json {
-        format!("{:#}\n", doubts::with(serde_json::json!(comparison)))
+        let answer = report::program_runs::verdict(&judged);
+        as_json(json!(comparison), answer, json!(judged))
     } else {
-        report::program_runs::text(&comparison)
+        report::program_runs::gated(&comparison, &judged, Page::of_stdout().width)
     })?;
-    Ok(if comparison.passes(&args.fail_on, args.margin) { Exit::Done } else { Exit::No })
+    Ok(if judged.gate == Gate::Passes { Exit::Done } else { Exit::No })
 }
 
 /// The runs of a recording, found from any of its files.
@@ -120,15 +150,107 @@ fn runs(path: &Path) -> Result<Vec<RunFigures>, Failure> {
     Ok(RunFigures::of_recording(&it.recording, &BTreeMap::new()))
 }
 
-/// The delays in a file of samples.
-fn delays(path: &Path, estimator: Estimator) -> Result<Delays, Failure> {
-    let named = || shown::path(path);
-    let mut reader = input::of_samples(path)?;
-    let mut delays = Delays::new(estimator);
-    while let Some(samples) =
-        reader.next_rows::<Sample>().map_err(|error| Failure::from(error).context(named()))?
-    {
-        delays.take(&samples);
+/// Whether a file has the rows of a recorded program. Answers are no files of rows.
+fn recording(path: &Path) -> Result<bool, Failure> {
+    Ok(Answer::read(path)?.is_none() && input::is_recording(path)?)
+}
+
+/// The quantities of a file.
+fn file(path: &Path, estimator: Estimator) -> Result<Results, Failure> {
+    let mut results = Results::new(estimator);
+    take(&mut results, path)?;
+    Ok(results)
+}
+
+/// Takes the quantities of a file.
+fn take(results: &mut Results, path: &Path) -> Result<(), Failure> {
+    let nothing = |what: &str| Failure::says(Exit::Usage, format!("{}: {what}", shown::path(path)));
+    match Answer::read(path)? {
+        Some(Answer::Placement(log)) if !results.take_placement(&log) => Err(nothing(
+            "the program's progress is known of no window, so that nothing can be compared: name a source of progress \
+             (`corehop place --progress`)",
+        )),
+        Some(Answer::Offload(answer)) if !results.take_offload(&answer) => {
+            Err(nothing("no call was timed, so that nothing can be compared"))
+        }
+        Some(_) => Ok(()),
+        None => take_rows(results, path),
     }
-    Ok(delays)
+}
+
+/// Takes the rows of a file.
+fn take_rows(results: &mut Results, path: &Path) -> Result<(), Failure> {
+    if input::is_recording(path)? {
+        results.take_runs(&runs(path)?);
+        return Ok(());
+    }
+    let named = |failure: Failure| failure.context(shown::path(path));
+    let mut reader = input::open(path)?;
+    let kind = reader.rows_kind().map_err(|error| named(error.into()))?;
+    if let Ok(platform) = Platform::from_toml(&reader.kind().provenance.platform) {
+        results.of_packages(&platform.packages.value);
+    }
+    while let Some(batch) = reader.next_batch().map_err(|error| named(error.into()))? {
+        results.take_rows(
+            &Rows::read(kind, &batch).map_err(|error| named(FileError::from(error).into()))?,
+        );
+    }
+    Ok(())
+}
+
+/// The quantities of the results in a folder. Other files are left alone.
+fn folder(path: &Path, estimator: Estimator) -> Result<Results, Failure> {
+    let failed = |error| Failure::new(Exit::Failed, error).context(shown::path(path));
+    let entries = std::fs::read_dir(path).map_err(failed)?;
+    let files: BTreeSet<PathBuf> =
+        entries.map(|entry| entry.map(|it| it.path())).collect::<Result<_, _>>().map_err(failed)?;
+    let mut results = Results::new(estimator);
+    for file in files.iter().filter(|it| is_result(it)) {
+        results.begin(&series(file));
+        take(&mut results, file)?;
+    }
+    if results.is_empty() {
+        let what =
+            format!("{} has no result: `corehop measure … -o` writes one", shown::path(path));
+        return Err(Failure::says(Exit::Usage, what));
+    }
+    Ok(results)
+}
+
+/// Whether a file of a folder is a result by its name, and not the second file of a recording, which its first one brings along.
+fn is_result(path: &Path) -> bool {
+    let of_recording = |kind: &RowKind| {
+        kind.first_of(path)
+            .is_some_and(|first| RowKind::OF_RECORDING.contains(kind) && first.exists())
+    };
+    let known = path
+        .extension()
+        .is_some_and(|it| ["parquet", "json", "jsonl", "log"].iter().any(|&is| it == is));
+    path.is_file() && known && !RowKind::ALL.iter().any(of_recording)
+}
+
+/// The name of a file without its number: `get` of `get-1.json`.
+fn series(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let name = stem.trim_end_matches(|c: char| c.is_ascii_digit());
+    match name.strip_suffix(['-', '_']) {
+        Some(name) if name.len() + 1 < stem.len() && !name.is_empty() => name.to_owned(),
+        _ if name.is_empty() => String::new(),
+        _ => stem.into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_differ_in_a_number_at_the_end_are_one_series() {
+        let of = |name: &str| series(Path::new(name));
+        assert_eq!(["get-1.json", "get_12.json", "7.json"].map(of), ["get", "get", ""]);
+        assert_eq!(
+            ["quick.parquet", "kernel-6.1.parquet", "l2.parquet", "x-.json"].map(of),
+            ["quick", "kernel-6.1", "l2", "x-"]
+        );
+    }
 }

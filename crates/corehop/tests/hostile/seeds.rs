@@ -213,6 +213,7 @@ fn recorded(folder: &Path) {
         from_cpu: None,
         to_cpu: None,
         ns,
+        replicate: None,
     };
     write(folder, "program.parquet", RowKind::Absences, (0..20).map(absence).collect::<Vec<_>>());
     write(folder, "program.threads.parquet", RowKind::Threads, vec![thread]);

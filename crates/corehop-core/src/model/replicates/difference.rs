@@ -55,7 +55,7 @@ struct Side {
 
 impl Side {
     fn new(of: &Nested, alpha: f64) -> Result<Self, BadInput> {
-        let replicates = Replicates::new(of.medians()).counting(of.in_a_row);
+        let replicates = Replicates::of(of, of.medians());
         let sorted = Ordered::new(&replicates.values)?;
         let interval = replicates.median_interval(&sorted, alpha);
         Ok(Self { median: median(&sorted), interval, replicates })
@@ -84,6 +84,25 @@ pub fn median_difference(
         samples: [x.samples(), y.samples()],
         effective_replicates: [left.replicates.worth, right.replicates.worth],
     })
+}
+
+/// The interval of the difference of the medians at confidence `1 - alpha`; where these replicates do not carry so much, at the
+/// greatest confidence that they carry, which the interval names.
+///
+/// # Errors
+/// [`BadInput`] for a bad `alpha`, or a side without a sample; the reason within where there is none at any confidence.
+pub fn widest_difference(
+    x: &Nested,
+    y: &Nested,
+    alpha: f64,
+) -> Result<Result<Interval, NoInterval>, BadInput> {
+    let found = median_difference(x, y, alpha)?;
+    match (found.interval, found.why_none) {
+        (None, Some(NoInterval::LevelOutOfReach { .. })) if alpha < 0.3 => {
+            widest_difference(x, y, 1.25 * alpha)
+        }
+        (interval, why) => Ok(interval.ok_or(why.unwrap_or(NoInterval::Alike))),
+    }
 }
 
 fn combined(x: &Side, y: &Side, alpha: f64) -> Result<Interval, NoInterval> {

@@ -4,7 +4,7 @@
 use super::super::binomial;
 use super::super::compare::t_quantile;
 use super::super::ordered::{Interval, Ordered};
-use super::{FEWEST_REPLICATES, NoInterval, mean, serial};
+use super::{FEWEST_REPLICATES, Nested, NoInterval, mean, serial};
 
 /// One number a replicate, in time order, with the number of independent ones they are worth.
 pub(super) struct Replicates {
@@ -16,6 +16,12 @@ impl Replicates {
     pub(super) fn new(values: Vec<f64>) -> Self {
         let worth = serial::worth(&values);
         Self { values, worth }
+    }
+
+    /// One number for each replicate of a cell.
+    pub(super) fn of(cell: &Nested, values: Vec<f64>) -> Self {
+        let worth = serial::worth_among(&values, cell.family);
+        Self { values, worth }.counting(cell.in_a_row)
     }
 
     /// The same where so many in a row count for one by what is known from elsewhere. That alone takes

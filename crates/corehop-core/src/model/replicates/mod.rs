@@ -66,12 +66,12 @@ pub(crate) mod designs;
 #[cfg(test)]
 mod tests;
 
-pub use difference::{BetweenDifference, median_difference};
+pub use difference::{BetweenDifference, median_difference, widest_difference};
 pub use drift::Drift;
 pub use order::{ReplicateOrder, replicate_order};
 pub use quantiles::quantile_difference;
 pub use shared::SharedDependence;
-pub use shift::{BeyondShift, beyond_shift, least_p_value, replicates_for};
+pub use shift::{BeyondShift, beyond, least_p_value, replicates_for};
 pub use spread::{ReplicateMaximum, Spread, bounds_quantile};
 
 use std::collections::BTreeMap;
@@ -99,6 +99,8 @@ pub struct Nested {
     groups: Vec<Vec<f64>>,
     /// The number of replicates in a row that count for one by the evidence of other cells; below 1 as 1.
     in_a_row: f64,
+    /// The number of cells that are judged together; 0 as 1.
+    family: usize,
 }
 
 /// The estimator of an interval.
@@ -195,7 +197,7 @@ impl Nested {
     pub fn new(mut groups: Vec<Vec<f64>>) -> Result<Self, BadInput> {
         groups.retain(|group| !group.is_empty());
         finite(&groups.concat())?;
-        Ok(Self { groups, in_a_row: 1.0 })
+        Ok(Self { groups, in_a_row: 1.0, family: 1 })
     }
 
     /// Of samples in time order with the replicate of each; replicates in ascending order.
@@ -216,13 +218,20 @@ impl Nested {
         for (&value, &label) in values.iter().zip(replicates) {
             groups.entry(label).or_default().push(value);
         }
-        Ok(Self { groups: groups.into_values().collect(), in_a_row: 1.0 })
+        Ok(Self { groups: groups.into_values().collect(), in_a_row: 1.0, family: 1 })
     }
 
     /// The same where so many replicates in a row count for one (see [`SharedDependence`]).
     #[must_use]
     pub fn depending(self, in_a_row: f64) -> Self {
         Self { in_a_row, ..self }
+    }
+
+    /// The same, judged together with others: of so many cells in all, some have neighbouring replicates that are alike by
+    /// chance. A cell's own dependence counts if it stands out among all of them.
+    #[must_use]
+    pub fn among(self, cells: usize) -> Self {
+        Self { family: cells, ..self }
     }
 
     /// The number of replicates in a row that count for one; at least 1.
@@ -285,8 +294,7 @@ impl Nested {
             let below = group.iter().filter(|&&value| value <= estimate).count();
             below as f64 - share * group.len() as f64
         };
-        let replicates = Replicates::new(self.groups.iter().map(excess).collect());
-        let replicates = replicates.counting(self.in_a_row);
+        let replicates = Replicates::of(self, self.groups.iter().map(excess).collect());
         let interval = if self.reach_beyond(estimate, p) < FEWEST_BEYOND {
             replicates.enough().and(Err(NoInterval::QuantileOutOfReach { p }))
         } else {
@@ -305,8 +313,8 @@ impl Nested {
         if self.groups.is_empty() {
             return Err(BadInput::Empty);
         }
-        let replicates = Replicates::new(self.groups.iter().map(|group| mean(group)).collect());
-        let replicates = replicates.counting(self.in_a_row);
+        let means = self.groups.iter().map(|group| mean(group)).collect();
+        let replicates = Replicates::of(self, means);
         let interval = replicates.mean_interval(alpha);
         Ok(self.between(
             mean(&replicates.values),
@@ -318,7 +326,7 @@ impl Nested {
 
     /// The median of the replicates' own quantiles `p`.
     fn by_own_quantiles(&self, p: f64, alpha: f64) -> Result<Between, BadInput> {
-        let replicates = Replicates::new(self.own_quantiles(p)?).counting(self.in_a_row);
+        let replicates = Replicates::of(self, self.own_quantiles(p)?);
         let sorted = Ordered::new(&replicates.values)?;
         let interval = replicates.median_interval(&sorted, alpha);
         let method = IntervalMethod::ReplicateQuantiles;

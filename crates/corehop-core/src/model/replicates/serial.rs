@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! For how many independent replicates a series of them counts.
 
+use super::super::paired::exceeded;
+
 /// From so many replicates on, dependence is corrected for as soon as it may be there.
 const ENOUGH_TO_CORRECT: usize = 20;
 
@@ -15,10 +17,17 @@ fn stands_out(replicates: usize) -> f64 {
 /// dependence stands out. The series is taken for an autoregression of its ranks, for which `(1 + ρ)/(1 - ρ)`
 /// replicates say as much as one.
 pub(super) fn worth(series: &[f64]) -> f64 {
+    worth_among(series, 1)
+}
+
+/// The same for one of `cells` series that are judged together: the correlation has to stand out among all of them, at 5 % for
+/// all together, since the largest of many is no evidence of anything.
+pub(super) fn worth_among(series: &[f64], cells: usize) -> f64 {
     let n = series.len() as f64;
     // Of independent values the estimate is -1/n on average.
     let rho = rank_correlation(series) + 1.0 / n;
-    if rho * n.sqrt() <= stands_out(series.len()) {
+    let among_all = if cells > 1 { exceeded(0.05 / cells as f64) } else { 0.0 };
+    if rho * n.sqrt() <= stands_out(series.len()).max(among_all) {
         return n;
     }
     let rho = rho.min(0.95);
@@ -52,6 +61,16 @@ mod tests {
         assert!(worth(&ramp) < 3.0, "{}", worth(&ramp));
         let alternating: Vec<f64> = (0..50).map(|i| f64::from(i % 2)).collect();
         assert!((worth(&alternating) - 50.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_correlation_that_is_one_of_many_has_to_stand_out_among_them() {
+        // Ten values whose corrected rank correlation times √10 is 2.26: alone it stands out (1.645), as one of sixty (3.14) not.
+        let series = [1.0, 2.0, 3.0, 5.0, 4.0, 7.0, 6.0, 8.0, 9.0, 10.0];
+        assert!(worth(&series) < 6.0, "{}", worth(&series));
+        assert!((worth_among(&series, 60) - 10.0).abs() < 1e-12);
+        let ramp: Vec<f64> = (0..50).map(f64::from).collect();
+        assert!(worth_among(&ramp, 1_000) < 3.0);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does one cell lie beyond another one by more than a given shift? One-sided tests, with the replicate as the unit.
+//! Does one cell lie beyond another one by more than a margin? One-sided tests, with the replicate as the unit.
 //!
-//! The second cell is moved back by the shift, and its replicate medians are ranked among those of the first. Up to some
+//! The replicate medians of the first cell are moved by the margin, and those of the second are ranked among them. Up to some
 //! thousands of exchanges the p-value is that of Brunner and Munzel's statistic over all of them (Neubert and Brunner 2007).
 //! Beyond that it is the larger of two: the exact one of the rank sum (Wilcoxon 1945, with mid-ranks for ties), which is
 //! right in the far tail, where a gate over many cells decides, and that of Brunner and Munzel by `t`, which allows for cells
@@ -18,38 +18,44 @@ use super::{FEWEST_REPLICATES, Nested};
 /// More replicates on both sides together are ranked by `t` alone: the count of all rank sums grows with their fourth power.
 const MOST_COUNTED: usize = 80;
 
-/// The evidence about `y - x` against a shift, in one-sided p-values.
+/// The evidence about `y` against `x` moved, in one-sided p-values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct BeyondShift {
-    /// The p-value of "`y` lies above `x` by no more than the shift".
+    /// The p-value of "`y` does not lie above the moved `x`".
     pub above: f64,
-    /// The p-value of "`y` lies above `x` by no less than the shift".
+    /// The p-value of "`y` does not lie below the moved `x`".
     pub below: f64,
 }
 
-/// The evidence about `y - x` against `shift`, in the unit of the samples; None below six effective replicates on a side.
+/// The evidence about `y` against `x`, whose replicate medians are `moved` one by one, so that a margin that is a share of `x`
+/// carries no error of its own; None below six replicates on a side.
 ///
 /// # Errors
-/// [`BadInput`] for a side without a sample, or a shift that is no number.
-pub fn beyond_shift(x: &Nested, y: &Nested, shift: f64) -> Result<Option<BeyondShift>, BadInput> {
-    let [x, y] = [x, y].map(|cell| Replicates::new(cell.medians()).counting(cell.in_a_row));
-    if x.enough().is_err() || y.enough().is_err() {
+/// [`BadInput`] for a side without a sample, or a move to what is no number.
+pub fn beyond(
+    x: &Nested,
+    y: &Nested,
+    moved: impl Fn(f64) -> f64,
+) -> Result<Option<BeyondShift>, BadInput> {
+    let [x, y] = [x, y].map(|cell| Replicates::of(cell, cell.medians()));
+    if !have_enough(&x, &y) {
         return Ok(None);
     }
-    let moved: Vec<f64> = y.values.iter().map(|value| value - shift).collect();
-    let [above, below] = tails(&x.values, &moved)?;
+    let from: Vec<f64> = x.values.iter().map(|&value| moved(value)).collect();
+    let [above, below] = tails(&from, &y.values)?;
     let in_a_row = x.in_a_row().max(y.in_a_row());
     let of = |p_value| as_fewer(p_value, in_a_row);
     Ok(Some(BeyondShift { above: of(above), below: of(below) }))
 }
 
-/// The least one-sided p-value that these replicates allow: all of one side lie beyond all of the other. None below six
-/// effective replicates on a side.
-pub fn least_p_value(x: &Nested, y: &Nested) -> Option<f64> {
-    let [x, y] = [x, y].map(|cell| Replicates::new(cell.medians()).counting(cell.in_a_row));
-    let enough = x.enough().is_ok() && y.enough().is_ok();
-    let least = 1.0 / exchanges(x.values.len(), y.values.len());
-    enough.then(|| as_fewer(least, x.in_a_row().max(y.in_a_row())))
+/// Dependence raises p-values, and takes none away.
+fn have_enough(x: &Replicates, y: &Replicates) -> bool {
+    x.values.len().min(y.values.len()) >= FEWEST_REPLICATES
+}
+
+/// The least one-sided p-value that so many replicates allow: all of one side lie beyond all of the other. None below six on a side.
+pub fn least_p_value(x: usize, y: usize) -> Option<f64> {
+    (x.min(y) >= FEWEST_REPLICATES).then(|| 1.0 / exchanges(x, y))
 }
 
 /// The number of replicates on either side whose least p-value is at most `level`.
@@ -110,6 +116,10 @@ mod tests {
     use super::super::designs::{Design, Draw, Law};
     use super::*;
 
+    fn by(shift: f64) -> impl Fn(f64) -> f64 {
+        move |value| value + shift
+    }
+
     fn cell(values: &[f64]) -> Nested {
         Nested::new(values.iter().map(|&value| vec![value]).collect()).unwrap()
     }
@@ -131,11 +141,11 @@ mod tests {
             let low = design.run(&mut Draw::new(1), n, 1).concat();
             let high: Vec<f64> = low.iter().map(|value| value + 100.0).collect();
             let (low, high) = (cell(&low), cell(&high));
-            let found = beyond_shift(&low, &high, 10.0).unwrap().unwrap();
-            let least = least_p_value(&low, &high).unwrap();
+            let found = beyond(&low, &high, by(10.0)).unwrap().unwrap();
+            let least = least_p_value(n, n).unwrap();
             assert!((found.above / least - 1.0).abs() < 1e-6, "{n}: {found:?} {least}");
             assert!(found.below > 0.99, "{n}: {found:?}");
-            let far = beyond_shift(&low, &high, 200.0).unwrap().unwrap();
+            let far = beyond(&low, &high, by(200.0)).unwrap().unwrap();
             assert!((far.below / least - 1.0).abs() < 1e-6 && far.above > 0.99, "{n}: {far:?}");
         }
     }
@@ -143,9 +153,9 @@ mod tests {
     #[test]
     fn the_least_p_value_says_how_many_replicates_a_level_takes() {
         // C(12, 6) = 924, C(14, 7) = 3,432, C(16, 8) = 12,870.
-        assert_eq!([1e-2, 1.0 / 924.0, 1e-3, 1e-4].map(replicates_for), [6, 6, 7, 9]);
+        assert_eq!([1e-2, 1.0 / 923.0, 1e-3, 1e-4].map(replicates_for), [6, 6, 7, 8]);
         let (five, six) = (cell(&[1.0; 5]), cell(&[1.0; 6]));
-        assert_eq!((least_p_value(&five, &six), beyond_shift(&five, &six, 0.0)), (None, Ok(None)));
+        assert_eq!((least_p_value(5, 6), beyond(&five, &six, by(0.0))), (None, Ok(None)));
     }
 
     /// At the edge of the margin a test errs as often as it says, in either tail.
@@ -163,7 +173,7 @@ mod tests {
                 let mut groups = design.run(&mut draw, sizes.1, 5);
                 groups.iter_mut().flatten().for_each(|value| *value += 3.0);
                 let y = Nested::new(groups).unwrap();
-                if let Some(found) = beyond_shift(&x, &y, 3.0).unwrap() {
+                if let Some(found) = beyond(&x, &y, by(3.0)).unwrap() {
                     small[0] += u32::from(found.above <= 0.025);
                     small[1] += u32::from(found.below <= 0.025);
                 }

@@ -28,9 +28,10 @@ const HEADING: &str = "Task sets (schedule-sensitive, overheads)";
 /// The share of each CPU that real-time tasks may use on this host.
 const LIVE_SHARE: f64 = 0.5;
 
-/// The numbers of tasks for overheads, and the duration of each.
+/// The numbers of tasks for overheads, the sets of each, which are its replicates, and the duration of each set.
 const OVERHEADS_COUNTS: [u32; 4] = [2, 10, 25, 50];
-const OVERHEADS_DURATION: Nanos = Nanos::from_secs(3);
+const OVERHEADS_SETS: u32 = 8;
+const OVERHEADS_DURATION: Nanos = Nanos::from_millis(400);
 
 /// Task sets, or an earlier name of `measure program`.
 #[derive(Debug, clap::Args)]
@@ -198,7 +199,7 @@ impl TaskArgs {
             own.counts = OVERHEADS_COUNTS.to_vec();
         }
         own.scheduler = own.scheduler.or(Some((Scheduler::Eevdf, None)));
-        own.sets = own.sets.or_else(|| self.task_set.is_none().then_some(1));
+        own.sets = own.sets.or_else(|| self.task_set.is_none().then_some(OVERHEADS_SETS));
         own.duration = own.duration.or(Some(OVERHEADS_DURATION));
         own.share = own.share.or(Some(LIVE_SHARE));
         let wss = Bytes::from_kib(64);
