@@ -220,8 +220,8 @@ fn folder(path: &Path, estimator: Estimator) -> Result<Results, Failure> {
 /// Whether a file of a folder is a result by its name, and not the second file of a recording, which its first one brings along.
 fn is_result(path: &Path) -> bool {
     let of_recording = |kind: &RowKind| {
-        kind.first_of(path)
-            .is_some_and(|first| RowKind::OF_RECORDING.contains(kind) && first.exists())
+        let second = kind.suffix().is_some() && RowKind::OF_RECORDING.contains(kind);
+        second && kind.first_of(path).is_some_and(|first| first.exists())
     };
     let known = path
         .extension()
