@@ -39,9 +39,11 @@ test:
 
 ## 50,000 random sets for each scheduler: none that a test accepts with delays and overheads charged misses where
 ## victims pay, or in a cache of blocks. `make test` asks some hundreds. Then 200 pairs of 40 equal simulated results: at most 17
-## raise a false alarm in `compare`.
+## raise a false alarm in `compare`. Then absences in some of the sets of the caches against all of them, by 20 seeds on three
+## machines.
 soundness:
 	COREHOP_SOUNDNESS_SETS=50000 cargo test --release --locked -p corehop-core --test sched --test alarms -- soundness pairs --nocapture
+	cargo test --release --locked -p corehop-core --test sampled -- --include-ignored --nocapture
 
 ## The hand-offs of core switching in every order of their steps (loom), and whether planted faults are found.
 models:

@@ -21,7 +21,8 @@ pub enum Role {
 /// The next step of an actor.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Turn {
-    Visit(Visit, Manner),
+    /// The first of a walk, or a later one.
+    Visit(Visit, Manner, bool),
     Transfer(Transfer),
     /// Stops everybody for the first time, and goes on after the second.
     Lock(Picos, Picos),
@@ -150,7 +151,10 @@ impl Actors {
         let actor = &mut self.all[place];
         actor.visits += 1;
         let turn = match &mut actor.role {
-            Role::Walks(walker) => Turn::Visit(walker.visit(), walker.manner()),
+            Role::Walks(walker) => {
+                let begins = walker.is_at_start();
+                Turn::Visit(walker.visit(), walker.manner(), begins)
+            }
             Role::Moves(device) => Turn::Transfer(device.next()),
             Role::Locks(locks) => {
                 let (stops, until) = locks.next();

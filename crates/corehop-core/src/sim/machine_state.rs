@@ -175,6 +175,12 @@ impl MachineState {
         self.package_clock.is_up();
     }
 
+    /// A walk of a user begins on a CPU.
+    #[inline]
+    pub(super) fn begin_walk(&mut self, (cpu, user): (usize, User)) {
+        self.timing.begin_walk(cpu, user);
+    }
+
     /// `cpu` is switched to the thread `to`.
     pub(super) fn switch(&mut self, cpu: usize, to: User) {
         self.timing.switch(cpu, to);
@@ -205,6 +211,7 @@ impl MachineState {
     /// The job walks over its working set once on `cpu`, from its beginning.
     pub fn walk(&mut self, cpu: usize, walker: &mut Walker) -> Pass {
         walker.restart();
+        self.begin_walk((cpu, User::Job));
         let begin = self.now;
         let before = self.misses(cpu);
         let mut pass = Pass::default();
@@ -394,8 +401,12 @@ impl MachineState {
             self.timing.run_elsewhere(at);
             let (cpu, turn) = self.actors.turn(place);
             let took = match turn {
-                Turn::Visit(visit, manner) => {
-                    self.visit((cpu, User::Actor(place)), visit, manner, at)
+                Turn::Visit(visit, manner, begins) => {
+                    let by = (cpu, User::Actor(place));
+                    if begins {
+                        self.begin_walk(by);
+                    }
+                    self.visit(by, visit, manner, at)
                 }
                 Turn::Transfer(transfer) => self.transfer(cpu, transfer, at),
                 Turn::Lock(stops, until) => {

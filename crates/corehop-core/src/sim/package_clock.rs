@@ -63,6 +63,11 @@ impl PackageClock {
         self.up = 0;
     }
 
+    /// The time between then and `now`, if that was before.
+    pub(super) fn after(&self, now: Picos) -> Picos {
+        now.saturating_sub(self.up)
+    }
+
     /// Whether it is not, yet.
     #[inline(always)]
     pub(super) fn still(&self, now: Picos) -> bool {

@@ -68,8 +68,12 @@ impl OnTheWay<'_> {
 
     #[inline(always)]
     fn end(&mut self) {
-        let rate = &self.rates[usize::from(self.ongoing.waking)];
-        self.now += self.course.end(&self.ongoing, rate);
+        let [usual, slow] = self.rates;
+        let rate = if self.ongoing.waking { slow } else { usual };
+        let took = self.course.end(&self.ongoing, rate);
+        let late = if self.ongoing.waking { self.package_clock.after(self.now + took) } else { 0 };
+        // A visit that stands for several may begin with the first of them at the slow clock, and end at the usual one.
+        self.now += took - late + usual.at_usual_clock(late, slow);
         self.next = None;
     }
 }

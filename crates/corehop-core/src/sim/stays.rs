@@ -2,9 +2,18 @@
 //! The time to find addresses where one set of the caches in so many is simulated, and a visit stands for as many.
 //!
 //! A page that was in a TLB and had to go for others of the same walk goes again and again: what its visits cost stands for
-//! all of them. A page that another user of the CPU drove out is walked for once, by its first visit. So the first visit
-//! since the CPU's TLBs changed hands costs what it costs, and those that it stands for cost what visits have cost on
-//! average since.
+//! all of them. A page that another user of the CPU drove out is walked for once, by its first visit. So a page's first visit
+//! in a walk costs what it costs, and those that it stands for cost what visits have cost on average since.
+//!
+//! That holds for every walk, whether the TLBs changed hands before it or not. The visits to a page lie irregularly, and the
+//! gap between two of them that spans the end of a walk is longer than the others, as any gap is that holds a given instant:
+//! the first visit is dearer even in a walk that nobody has disturbed. If that visit counted once after an absence and as
+//! often as there are sets in the warm touch, every absence would seem too cheap by the difference.
+//!
+//! Where a walk visits any page, as each has few of the simulated lines ([`Manner::any_page`]), a visit costs what visits
+//! have cost on average, and the first ones of the pages that a walk misses are added to those of the others.
+//!
+//! [`Manner::any_page`]: super::walker::Manner::any_page
 
 use super::times::Picos;
 
@@ -42,21 +51,24 @@ pub(super) struct Stays {
     cpus: Vec<Stay>,
     /// By [`User::place`].
     usual: Vec<Usual>,
-    /// The number of stays so far.
+    /// The number of walks so far.
     count: u32,
 }
 
-/// A time in which one user has the TLBs of a CPU.
+/// A time in which one user has the TLBs of a CPU, in walks.
 #[derive(Debug, Clone, Default)]
 struct Stay {
     user: Option<User>,
-    number: u32,
-    /// The stay in which each page was visited last, by its last bits: the pages of a walk follow each other. Empty before
+    /// The first walk of this time.
+    first: u32,
+    /// The walk under way.
+    walk: u32,
+    /// The walk in which each page was visited last, by its last bits: the pages of a walk follow each other. Empty before
     /// the first visit.
     pages: Vec<u32>,
 }
 
-/// The costs of a user's visits to pages that were visited in the same stay before.
+/// The costs of a user's visits to pages that were visited in the same walk before, or in the same stay.
 #[derive(Debug, Clone, Copy, Default)]
 struct Usual {
     picos: Picos,
@@ -84,13 +96,23 @@ impl Stays {
         self.cpus[cpu].user = None;
     }
 
+    /// A walk of `user` on `cpu` begins.
+    #[inline]
+    pub(super) fn begin_walk(&mut self, cpu: usize, user: User) {
+        let stay = &mut self.cpus[cpu];
+        if stay.user == Some(user) {
+            self.count += 1;
+            stay.walk = self.count;
+        }
+    }
+
     /// The stay of `user` on `cpu`: a new one if another user was there since.
     #[inline]
     pub(super) fn of(&mut self, cpu: usize, user: User) -> Ledger<'_> {
         let stay = &mut self.cpus[cpu];
         if stay.user != Some(user) {
             self.count += 1;
-            (stay.user, stay.number) = (Some(user), self.count);
+            (stay.user, stay.first, stay.walk) = (Some(user), self.count, self.count);
         }
         let place = user.place();
         if place >= self.usual.len() {
@@ -107,19 +129,50 @@ pub(super) struct Ledger<'a> {
 }
 
 impl Ledger<'_> {
-    /// The time that `weight` visits to a page take to find it, of which one takes `picos`.
+    /// The time that `weight` visits to a page take to find it, of which one takes `picos`. Where a walk visits `any_page`, a
+    /// page's first visit stands for so many thousandths of first visits.
     #[inline]
-    pub(super) fn of(&mut self, page: u32, picos: Picos, weight: Picos) -> Picos {
-        let Stay { number, pages, .. } = &mut *self.stay;
+    pub(super) fn of(
+        &mut self,
+        page: u32,
+        picos: Picos,
+        weight: Picos,
+        any_page: Option<Picos>,
+    ) -> Picos {
+        let Stay { first, walk, pages, .. } = &mut *self.stay;
         if pages.is_empty() {
             pages.resize(PAGES, 0);
         }
-        if std::mem::replace(&mut pages[page as usize % PAGES], *number) == *number {
-            self.usual.picos += picos;
-            self.usual.visits += 1;
-            return picos * weight;
+        let last = std::mem::replace(&mut pages[page as usize % PAGES], *walk);
+        let Some(firsts) = any_page else {
+            if last == *walk {
+                self.usual.add(picos);
+                return picos * weight;
+            }
+            return picos + self.usual.of(weight - 1);
+        };
+        // In the first walk of a stay only pages come again that come soon.
+        if last >= *first && walk > first {
+            self.usual.add(picos);
         }
-        picos + (weight - 1) * self.usual.picos / self.usual.visits.max(1)
+        if last == *walk {
+            return self.usual.of(weight);
+        }
+        (picos * firsts + self.usual.of(weight * 1_000 - firsts)) / 1_000
+    }
+}
+
+impl Usual {
+    #[inline]
+    fn add(&mut self, picos: Picos) {
+        self.picos += picos;
+        self.visits += 1;
+    }
+
+    /// The cost of so many visits.
+    #[inline]
+    fn of(&self, visits: Picos) -> Picos {
+        visits * self.picos / self.visits.max(1)
     }
 }
 
@@ -130,7 +183,7 @@ mod tests {
     #[test]
     fn a_page_s_first_visit_since_others_came_counts_once_and_those_it_stands_for_as_on_average() {
         let mut stays = Stays::new(2);
-        let mut of = |user, page, picos| stays.of(0, user).of(page, picos, 16);
+        let mut of = |user, page, picos| stays.of(0, user).of(page, picos, 16, None);
         // Two pages are walked for, once each; then one costs something again, which is the walk's own doing.
         assert_eq!([of(User::Job, 1, 50), of(User::Job, 2, 50)], [50, 50]);
         assert_eq!([of(User::Job, 1, 0), of(User::Job, 2, 40)], [0, 640]);
@@ -143,11 +196,36 @@ mod tests {
     #[test]
     fn cpus_and_jobs_have_accounts_of_their_own() {
         let mut stays = Stays::new(2);
-        assert_eq!(stays.of(0, User::Job).of(1, 50, 16), 50);
-        assert_eq!(stays.of(0, User::Job).of(1, 50, 16), 800);
+        assert_eq!(stays.of(0, User::Job).of(1, 50, 16, None), 50);
+        assert_eq!(stays.of(0, User::Job).of(1, 50, 16, None), 800);
         // The other CPU's TLBs have never seen the page.
-        assert_eq!(stays.of(1, User::Job).of(1, 50, 16), 50 + 15 * 50);
+        assert_eq!(stays.of(1, User::Job).of(1, 50, 16, None), 50 + 15 * 50);
         stays.begin_job();
-        assert_eq!(stays.of(0, User::Job).of(1, 50, 16), 50);
+        assert_eq!(stays.of(0, User::Job).of(1, 50, 16, None), 50);
+    }
+
+    #[test]
+    fn a_page_s_first_visit_in_each_walk_counts_once_whether_others_came_or_not() {
+        let mut stays = Stays::new(1);
+        let mut walk = |picos: [Picos; 2]| {
+            stays.begin_walk(0, User::Job);
+            picos.map(|picos| stays.of(0, User::Job).of(1, picos, 16, None))
+        };
+        assert_eq!(walk([50, 20]), [50, 320]);
+        // The dearer visit after the longer gap is one of 32; the others cost 20 on average.
+        assert_eq!(walk([50, 20]), [50 + 15 * 20, 320]);
+    }
+
+    #[test]
+    fn where_a_walk_visits_any_page_a_first_visit_stands_for_those_of_the_pages_that_it_misses() {
+        let mut stays = Stays::new(1);
+        let mut of = |page, picos| stays.of(0, User::Job).of(page, picos, 64, Some(1_500));
+        // Pages that come again in the walk in which they came first come sooner than usual, and tell nothing.
+        assert_eq!([of(1, 50), of(1, 0)], [75, 0]);
+        stays.begin_walk(0, User::Job);
+        let mut of = |page, picos| stays.of(0, User::Job).of(page, picos, 64, Some(1_500));
+        assert_eq!(of(1, 40), (1_500 * 40 + (64_000 - 1_500) * 40) / 1_000);
+        assert_eq!(of(1, 20), 64 * 30);
+        assert_eq!(of(2, 50), (1_500 * 50 + (64_000 - 1_500) * 30) / 1_000);
     }
 }

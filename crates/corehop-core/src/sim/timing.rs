@@ -54,6 +54,8 @@ pub(super) struct Course<'a> {
     lookup: Lookup<'a>,
     /// The account of look-ups that stand for several.
     ledger: Option<Ledger<'a>>,
+    /// See [`Manner::any_page`].
+    any_page: Option<Picos>,
     /// At the usual clock, and when it may not be up yet.
     core: [&'a CoreTimes; 2],
     servers: &'a mut Servers,
@@ -97,9 +99,16 @@ pub(super) struct Rate {
     by_page: bool,
     /// The time of the walk for a line besides.
     pause: Picos,
+    /// An access that hits in the innermost cache, which takes cycles of the core alone.
+    hit: Picos,
 }
 
 impl Rate {
+    /// The time that takes `waking`, a part of a visit at the clock of `slow`, at the usual clock.
+    pub(super) fn at_usual_clock(&self, waking: Picos, slow: &Self) -> Picos {
+        waking * self.hit / slow.hit.max(1)
+    }
+
     /// The part of a latency that keeps the thread.
     #[inline(always)]
     fn share(&self, time: Picos) -> Picos {
@@ -169,6 +178,14 @@ impl Timing {
         }
     }
 
+    /// A walk of `user` on `cpu` begins.
+    #[inline(always)]
+    pub(super) fn begin_walk(&mut self, cpu: usize, user: User) {
+        if let Some(stays) = &mut self.stays {
+            stays.begin_walk(cpu, user);
+        }
+    }
+
     /// Lets polluters that are not simulated come to the servers until `at`.
     #[inline(always)]
     pub(super) fn run_elsewhere(&mut self, at: Picos) {
@@ -190,6 +207,7 @@ impl Timing {
             lookup: self.translation.on(cpu, manner.huge, fetches),
             // A page that is left when it has been walked through is found once, by whichever of its lines.
             ledger: ledger.filter(|_| !manner.by_page),
+            any_page: manner.any_page,
             core: [self.times.on(cpu), self.times.waking_on(cpu)],
             servers: &mut self.servers,
             rows: self.rows.as_mut(),
@@ -215,6 +233,7 @@ impl Timing {
             under_way: under_way.clamp(1, times.outstanding * 1_000),
             by_page: manner.by_page,
             pause: manner.pause * self.weight,
+            hit: times.of(&AccessOutcome::HIT, Home::Local),
         }
     }
 }
@@ -234,7 +253,7 @@ impl Course<'_> {
         let Visit { line, words, reads, fetches, page, .. } = visit;
         let mut found = self.lookup.of(page);
         if let Some(ledger) = &mut self.ledger {
-            found = ledger.of(page, found, self.weight);
+            found = ledger.of(page, found, self.weight, self.any_page);
         }
         Ongoing { line, words, reads, fetches, waking, at: at + found, found, latency: 0 }
     }

@@ -42,6 +42,9 @@ pub struct Manner {
     pub by_page: bool,
     /// The time for a line besides its access, in picoseconds.
     pub pause: u64,
+    /// Where visits are to any page: the pages, in thousandths, whose first visit in a walk the first visit to one stands
+    /// for, as a walk misses some.
+    pub any_page: Option<u64>,
 }
 
 /// A walk over memory that begins again where it ended.
@@ -66,6 +69,9 @@ pub struct Walker {
 /// With fewer simulated lines in a page, a shuffled walk over them comes back to a page all but regularly, which a walk over all
 /// of its lines does not: a TLB that holds most of the pages would never hold the next one.
 const FEW_OF_PAGE: u32 = 4;
+/// The pages of a working set for each that a walk visits if it visits any page: by the lines in a page, in thousandths,
+/// 1/(1 − e^−lines).
+const PAGES_FOR_ONE_VISITED: [u64; FEW_OF_PAGE as usize] = [1_000, 1_582, 1_157, 1_052];
 
 /// Pages of a working set, at random.
 #[derive(Debug, Clone, Copy)]
@@ -172,6 +178,7 @@ impl Walker {
                 huge: page != Page::Base,
                 by_page: false,
                 pause: 0,
+                any_page: None,
             },
             at: 0,
             order_of_visits: VisitOrder::Trace(visits.into()),
@@ -223,6 +230,7 @@ impl Walker {
                 huge: page != Page::Base,
                 by_page: pattern == Pattern::Scan,
                 pause: 0,
+                any_page: few.then(|| PAGES_FOR_ONE_VISITED[of_page as usize]),
             },
             at: 0,
             order_of_visits: match pattern {
@@ -267,6 +275,12 @@ impl Walker {
     /// Goes on from a place drawn at random: polluters do not start in step.
     pub fn start_anywhere(&mut self, draw: &mut Draw) {
         self.at = draw.below(self.order.len() as u64) as usize;
+    }
+
+    /// Whether the next visit is the first of a walk; one that goes anywhere has no first one.
+    #[inline]
+    pub(super) fn is_at_start(&self) -> bool {
+        self.at == 0 && !matches!(self.order_of_visits, VisitOrder::Changing { .. })
     }
 
     /// The line of the next visit.

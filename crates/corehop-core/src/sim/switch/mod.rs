@@ -49,7 +49,7 @@ const SCRATCH: Line = 1 << 22;
 
 /// One access at a time: a thread of the kernel waits for each line.
 const ONE_BY_ONE: Manner =
-    Manner { parallelism: Some(1_000), huge: false, by_page: false, pause: 0 };
+    Manner { parallelism: Some(1_000), huge: false, by_page: false, pause: 0, any_page: None };
 
 /// The application core and the OS core, by their places below.
 const APPLICATION: usize = 0;

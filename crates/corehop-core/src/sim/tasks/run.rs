@@ -343,12 +343,13 @@ impl<'a> Run<'a> {
             return;
         };
         let passes = job.passes(now);
+        let by = (cpu, User::Task(task));
         if passes && job.is_at_start() {
             walker.restart();
+            self.state.begin_walk(by);
         }
         let before = self.state.misses(cpu);
-        let mut took =
-            self.state.act_as((cpu, User::Task(task)), walker.visit(), walker.manner(), now);
+        let mut took = self.state.act_as(by, walker.visit(), walker.manner(), now);
         if !passes {
             took = took.max(KEEP_WARM / walker.visits() as Picos).max(LEAST_PAUSE);
         }
