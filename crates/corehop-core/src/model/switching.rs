@@ -111,18 +111,46 @@ struct Batches {
     percentiles: [Vec<f64>; 4],
     exchanges: Vec<f64>,
     invalid: usize,
+    /// The reason for which the first batch that was not measured was not.
+    why: Option<String>,
+}
+
+/// A mechanism without a valid batch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NotMeasured {
+    /// The call.
+    #[serde(flatten)]
+    pub of: Switched,
+    /// The mechanism.
+    pub mechanism: SwitchMechanism,
+    /// The number of calls outstanding at a time.
+    pub outstanding: u64,
+    /// The number of batches.
+    pub batches: usize,
+    /// The reason.
+    pub why: String,
+}
+
+/// The mechanisms without a valid batch, with their reasons.
+pub fn not_measured(rows: &[SwitchBatch]) -> Vec<NotMeasured> {
+    let mut switchings = Switchings::default();
+    switchings.take(rows);
+    switchings.not_measured()
 }
 
 impl Batches {
     fn take(&mut self, row: &SwitchBatch) {
-        if !row.valid {
+        let Some(mean_ns) = row.mean_ns.filter(|_| row.valid) else {
             self.invalid += 1;
+            if let Some(why) = &row.not_measured {
+                self.why.get_or_insert_with(|| why.to_string());
+            }
             return;
-        }
+        };
         let replicate = (row.seed, row.replicate.unwrap_or_default());
-        self.means.entry(replicate).or_default().push(row.mean_ns);
+        self.means.entry(replicate).or_default().push(mean_ns);
         let values = [row.p10_ns, row.p50_ns, row.p90_ns, row.p99_ns];
-        self.percentiles.iter_mut().zip(values).for_each(|(all, value)| all.push(value));
+        self.percentiles.iter_mut().zip(values).for_each(|(all, value)| all.extend(value));
         self.exchanges.extend(row.exchange_ns);
     }
 
@@ -187,6 +215,29 @@ impl Switchings {
             ways.iter().filter_map(summary).collect::<Vec<_>>()
         };
         self.batches.iter().flat_map(of_call).collect()
+    }
+
+    /// The mechanisms without a valid batch. A pair of CPUs has several classes at most in its batches that were measured, so
+    /// that one measured in any class is measured.
+    pub fn not_measured(&self) -> Vec<NotMeasured> {
+        let measured = |of: &Switched, way: &Way| {
+            let same = |other: &Switched| Switched { pair_class: None, ..other.clone() };
+            let others = self.batches.iter().filter(|(other, _)| same(other) == same(of));
+            others.filter_map(|(_, ways)| ways.get(way)).any(|it| !it.means.is_empty())
+        };
+        let all = self.batches.iter().flat_map(|(of, ways)| ways.iter().map(move |it| (of, it)));
+        let lacking = all.filter(|(of, (way, _))| !measured(of, way));
+        lacking
+            .map(|(of, (&(mechanism, outstanding), batches))| NotMeasured {
+                of: of.clone(),
+                mechanism,
+                outstanding,
+                batches: batches.invalid,
+                why: batches.why.clone().unwrap_or_else(|| {
+                    "the other CPU did not take the calls, or changed its distance".to_owned()
+                }),
+            })
+            .collect()
     }
 
     /// An upper bound of the caller's part of a switch: an empty call by the same way.
@@ -257,7 +308,7 @@ mod tests {
             outstanding,
             call,
             bytes,
-            mean_ns: ns + replicate as f64,
+            mean_ns: Some(ns + replicate as f64),
             replicate: Some(replicate),
             ..switch_batch()
         };
@@ -320,5 +371,24 @@ mod tests {
         }
         let [near, far] = &summaries(&[rows])[..] else { unreachable!("two classes") };
         assert_eq!((near.batches, near.invalid, far.batches, far.invalid), (4, 0, 3, 1));
+    }
+    #[test]
+    fn a_mechanism_that_was_never_measured_says_why_and_one_that_failed_once_is_measured() {
+        let failed = |rows: &mut [SwitchBatch]| {
+            for row in rows {
+                (row.mean_ns, row.valid) = (None, false);
+                row.not_measured = Some("no answer".into());
+            }
+        };
+        let mut sqpoll = batches(SwitchMechanism::Sqpoll, 1, SwitchCall::Gettid, 400.0);
+        failed(&mut sqpoll[..1]);
+        let mut v3 = batches(SwitchMechanism::V3, 1, SwitchCall::Gettid, 400.0);
+        failed(&mut v3);
+        let mut all = Switchings::default();
+        all.take(&[sqpoll, v3].concat());
+        let [lacks] = &all.not_measured()[..] else { panic!("{:?}", all.not_measured()) };
+        assert_eq!((lacks.mechanism, &*lacks.why), (SwitchMechanism::V3, "no answer"));
+        let [sqpoll] = &all.finish()[..] else { panic!("{:?}", all.finish()) };
+        assert_eq!((sqpoll.batches, sqpoll.invalid), (7, 1));
     }
 }

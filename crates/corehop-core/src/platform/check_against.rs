@@ -44,6 +44,13 @@ impl Platform {
             let how = "half of a round trip of one line, first touched by the CPU that measures";
             self.exchange = Some(Fact::measured(observed.exchanges.clone(), how));
         }
+        if let Some(call) = observed.system_call {
+            self.core.system_call = Some(Fact::measured(call, "gettid, the median of batches"));
+        }
+        if let Some((wake, from, to)) = observed.futex_wake {
+            let how = format!("half of a round trip of two threads that sleep, {from} and {to}");
+            self.core.futex_wake = Some(Fact::measured(wake, how));
+        }
         if let Some(controller) = observed.controller.filter(|_| self.servers.is_empty()) {
             self.servers.push(memory_server(self, controller));
         }

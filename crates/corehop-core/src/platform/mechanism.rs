@@ -311,6 +311,13 @@ pub struct Core {
     /// The time from the wake-up of a sleeping core to its first instruction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wake_up: Option<Fact<Latency>>,
+    /// The time from a futex call that wakes a thread on another core, which sleeps, until that thread runs: the call, the
+    /// interrupt, the end of the idle state, and the switch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub futex_wake: Option<Fact<Latency>>,
+    /// The time of the shortest system call (`gettid`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_call: Option<Fact<Latency>>,
     /// The power of the core while it executes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_power: Option<Fact<Power>>,

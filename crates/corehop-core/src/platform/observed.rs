@@ -129,6 +129,10 @@ pub struct Observed {
     pub contentions: Vec<Contention>,
     /// The rate of the memory of a node.
     pub controller: Option<Controller>,
+    /// The shortest system call.
+    pub system_call: Option<Latency>,
+    /// A wake-up by futex, from one CPU to another, and the two CPUs.
+    pub futex_wake: Option<(Latency, Cpu, Cpu)>,
 }
 
 /// Up to this many usable CPUs every pair is measured.

@@ -26,7 +26,7 @@ use crate::model::saturation::{CountedMisses, Saturation, Target, saturations};
 use crate::model::scatter::{Cloud, Scatter};
 use crate::model::sharing::{SharingSummary, Sharings};
 use crate::model::summary::{CellSummary, Summaries};
-use crate::model::switching::{SwitchSummary, Switchings};
+use crate::model::switching::{NotMeasured, SwitchSummary, Switchings};
 use crate::model::tasks::{TaskReport, TaskRuns};
 use crate::model::verdict::{MachineFacts, MachineView, Verdict};
 use crate::platform::Platform;
@@ -64,6 +64,8 @@ pub struct ReportData {
     pub overheads: Vec<OverheadSummary>,
     /// The cost of core switches.
     pub switches: Vec<SwitchSummary>,
+    /// The mechanisms of core switches without a valid batch.
+    pub switches_not_measured: Vec<NotMeasured>,
     /// The facts of the measurements of overheads, one for each file.
     pub overhead_facts: Vec<OverheadFacts>,
     /// Recorded programs.
@@ -346,6 +348,7 @@ impl Gather {
             tasks,
             overheads: self.overheads.summaries(),
             switches: self.switches.finish(),
+            switches_not_measured: self.switches.not_measured(),
             overhead_facts: self.overhead_facts,
             missing: self.recordings.iter().flat_map(Gathered::missing).collect(),
             recorded: self.recordings.into_iter().filter_map(Recorded::of).collect(),

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Core switches as text and tables: the ladder of mechanisms, and the point from which a switch pays.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::figure::Table;
 use super::label::time;
 use super::table::plain;
 use crate::model::replicates::Between;
-use crate::model::switching::{Pays, SwitchSummary, Switched};
+use crate::model::switching::{NotMeasured, Pays, SwitchSummary, Switched};
 use crate::workload::switching::{SwitchCall, SwitchMechanism};
 
 /// The ladder and the least costly ways of each call as text, a sentence for each pair of CPUs below.
-pub fn text(summaries: &[SwitchSummary]) -> String {
-    let tables = some([narrow(ladder(summaries)), least_costly(summaries)]);
+pub fn text(summaries: &[SwitchSummary], not_measured: &[NotMeasured]) -> String {
+    let tables = some([narrow(ladder(summaries, not_measured)), least_costly(summaries)]);
     let tables: String = tables.iter().map(plain).collect();
-    tables + &notes(summaries).into_iter().map(|note| note + "\n").collect::<String>()
+    tables + &notes(summaries, not_measured).into_iter().map(|note| note + "\n").collect::<String>()
 }
 
 /// The ladder of the shortest call, and the break-even of all, as far as they were measured.
-pub fn tables(summaries: &[SwitchSummary]) -> Vec<Table> {
-    some([ladder(summaries), least_costly(summaries), break_even(summaries)])
+pub fn tables(summaries: &[SwitchSummary], not_measured: &[NotMeasured]) -> Vec<Table> {
+    some([ladder(summaries, not_measured), least_costly(summaries), break_even(summaries)])
 }
 
 fn some<const N: usize>(tables: [Table; N]) -> Vec<Table> {
@@ -85,7 +87,7 @@ fn or_dash(text: Option<String>) -> String {
 }
 
 /// Every mechanism on each pair of CPUs, waiting for each call.
-fn ladder(summaries: &[SwitchSummary]) -> Table {
+fn ladder(summaries: &[SwitchSummary], not_measured: &[NotMeasured]) -> Table {
     let columns = [
         "CPUs",
         "class",
@@ -103,7 +105,18 @@ fn ladder(summaries: &[SwitchSummary]) -> Table {
     let mut table = Table::new("The cost of a core switch (gettid, there and back)", &columns);
     let waits = |it: &&SwitchSummary| it.of.call == SwitchCall::Gettid && it.outstanding == 1;
     table.rows = summaries.iter().filter(waits).map(rung).collect();
+    let waits = |it: &&NotMeasured| it.of.call == SwitchCall::Gettid && it.outstanding == 1;
+    table.rows.extend(not_measured.iter().filter(waits).map(missing_rung));
     table
+}
+
+/// The row of a mechanism that was not measured; the reason is a sentence below the table.
+fn missing_rung(it: &NotMeasured) -> Vec<String> {
+    let mut row =
+        vec![pair(&it.of), class(&it.of), it.mechanism.to_string(), "not measured".to_owned()];
+    row.resize(10, "-".to_owned());
+    row.extend(["0".to_owned(), it.batches.to_string()]);
+    row
 }
 
 fn rung(it: &SwitchSummary) -> Vec<String> {
@@ -172,8 +185,9 @@ fn point(pays: &Pays) -> String {
     }
 }
 
-/// One sentence for each pair of CPUs: the cheapest and the dearest switch.
-pub fn notes(summaries: &[SwitchSummary]) -> Vec<String> {
+/// One sentence for each pair of CPUs: the cheapest and the dearest switch; and one for each reason for which mechanisms were
+/// not measured.
+pub fn notes(summaries: &[SwitchSummary], not_measured: &[NotMeasured]) -> Vec<String> {
     let mut pairs: Vec<Vec<&SwitchSummary>> = Vec::new();
     for it in summaries.iter().filter(|it| it.of.call == SwitchCall::Gettid) {
         match pairs.last_mut().filter(|pair| pair[0].of == it.of) {
@@ -181,7 +195,21 @@ pub fn notes(summaries: &[SwitchSummary]) -> Vec<String> {
             None => pairs.push(vec![it]),
         }
     }
-    pairs.iter().filter_map(|pair| sentence(pair)).collect()
+    let missing = reasons(not_measured).into_iter();
+    pairs.iter().filter_map(|pair| sentence(pair)).chain(missing).collect()
+}
+
+/// The mechanisms that were not measured, by reason.
+fn reasons(not_measured: &[NotMeasured]) -> Vec<String> {
+    let mut by_reason: BTreeMap<&str, BTreeSet<SwitchMechanism>> = BTreeMap::new();
+    for it in not_measured {
+        by_reason.entry(&it.why).or_default().insert(it.mechanism);
+    }
+    let sentence = |(why, mechanisms): (&str, BTreeSet<SwitchMechanism>)| {
+        let names: Vec<String> = mechanisms.iter().map(ToString::to_string).collect();
+        format!("Not measured: {}: {why}.", names.join(", "))
+    };
+    by_reason.into_iter().map(sentence).collect()
 }
 
 fn sentence(pair: &[&SwitchSummary]) -> Option<String> {
@@ -244,10 +272,11 @@ mod tests {
         let mut switchings = Switchings::default();
         let ways = [(None, 1, 70.0), (V1, 1, 60_070.0), (V4, 1, 470.0), (V4, 16, 60.0)];
         for (mechanism, outstanding, mean_ns) in ways {
+            let mean_ns = Some(mean_ns);
             let batch = SwitchBatch { mechanism, outstanding, mean_ns, ..switch_batch() };
             switchings.take(&[batch]);
         }
-        let text = text(&switchings.finish());
+        let text = text(&switchings.finish(), &[]);
         for part in [
             "v4",
             "200",
@@ -261,6 +290,24 @@ mod tests {
 
     #[test]
     fn nothing_measured_prints_nothing() {
-        assert_eq!(text(&[]), "");
+        assert_eq!(text(&[], &[]), "");
+    }
+    #[test]
+    fn a_mechanism_that_was_not_measured_has_a_row_and_its_reason_below() {
+        let mut switchings = Switchings::default();
+        switchings.take(&[
+            SwitchBatch { mechanism: SwitchMechanism::None, ..switch_batch() },
+            SwitchBatch {
+                mechanism: SwitchMechanism::Sqpoll,
+                mean_ns: None,
+                valid: false,
+                not_measured: Some("no answer in time".into()),
+                ..switch_batch()
+            },
+        ]);
+        let text = text(&switchings.finish(), &switchings.not_measured());
+        let row = text.lines().find(|line| line.contains("sqpoll")).unwrap();
+        assert!(row.contains("not measured"), "{text}");
+        assert!(text.contains("Not measured: sqpoll: no answer in time."), "{text}");
     }
 }

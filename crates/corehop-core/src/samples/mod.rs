@@ -52,7 +52,7 @@ pub use row::{
     SCHEMA_VERSION, Sample, SharedData, SwitchBatch, TaskJob,
 };
 pub use store::{FileKind, Part, Reader, copy_parquet, write_parquet};
-pub use switch::{CallTimes, SwitchRecord};
+pub use switch::{CallTimes, SwitchRecord, SwitchTimes};
 pub use table::{RowKind, Rows};
 pub use task_job::{AS_SCHEDULED, Away, TaskJobRecord};
 pub use terms::{JobOutcome, Overhead, Vantage};

@@ -530,21 +530,21 @@ row! {
         calls: u64,
         /// The calls among them that the caller's core carried out, since the other did not take them in time.
         stayed: u64,
-        /// The mean time of a call, in nanoseconds.
-        mean_ns: f64,
+        /// The mean time of a call, in nanoseconds; of a batch that was not measured none of the times.
+        mean_ns: Option<f64>,
         /// The shortest time of a call, in nanoseconds. Of several outstanding calls: from the begin of a call to
         /// its result.
-        least_ns: f64,
+        least_ns: Option<f64>,
         /// The 10th percentile of the times, in nanoseconds.
-        p10_ns: f64,
+        p10_ns: Option<f64>,
         /// The median of the times, in nanoseconds.
-        p50_ns: f64,
+        p50_ns: Option<f64>,
         /// The 90th percentile of the times, in nanoseconds.
-        p90_ns: f64,
+        p90_ns: Option<f64>,
         /// The 99th percentile of the times, in nanoseconds.
-        p99_ns: f64,
+        p99_ns: Option<f64>,
         /// The longest time of a call, in nanoseconds.
-        most_ns: f64,
+        most_ns: Option<f64>,
         /// The number of times that another thread took the caller's CPU meanwhile, where counted.
         preempted: Option<u64>,
         /// Whether every call was carried out where it was meant to be, and the two CPUs kept their distance.
@@ -557,5 +557,7 @@ row! {
         exchange_after_ns: Option<f64>,
         /// The measured class of a migration between the two CPUs at that time.
         pair_class: Option<Event>,
+        /// The reason for which the batch was not measured; none if it was.
+        not_measured: Option<Text>,
     }
 }

@@ -20,12 +20,15 @@ pub struct SwitchRecord {
     /// The calls that the caller's core carried out, since the other did not take them in time.
     pub stayed: u64,
     /// The times of the calls.
-    pub times: CallTimes,
+    pub times: SwitchTimes,
     /// The number of times that another thread took the caller's CPU, where counted.
     pub preempted: Option<u64>,
     /// Line exchanges of the two CPUs around the batch, where there were some.
     pub exchange: Option<BatchExchange>,
 }
+
+/// The times of a batch, or the reason for which it was not measured.
+pub type SwitchTimes = Result<CallTimes, String>;
 
 /// The times of the calls of a batch, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -73,7 +76,8 @@ impl SwitchBatch {
         record: &SwitchRecord,
     ) -> Option<Self> {
         let cell = switches.cells.get(record.cell)?;
-        let [p10_ns, p50_ns, p90_ns, p99_ns] = record.times.percentiles_ns;
+        let times = record.times.as_ref().ok();
+        let percentile = |at: usize| times.map(|times| times.percentiles_ns[at]);
         Some(Self {
             machine: context.machine.clone(),
             seed: context.seed,
@@ -86,21 +90,22 @@ impl SwitchBatch {
             bytes: cell.bytes,
             outstanding: u64::from(cell.outstanding),
             start_ns: record.start_ns,
-            calls: record.times.calls,
+            calls: times.map_or(0, |times| times.calls),
             stayed: record.stayed,
-            mean_ns: record.times.mean_ns,
-            least_ns: record.times.least_ns,
-            p10_ns,
-            p50_ns,
-            p90_ns,
-            p99_ns,
-            most_ns: record.times.most_ns,
+            mean_ns: times.map(|times| times.mean_ns),
+            least_ns: times.map(|times| times.least_ns),
+            p10_ns: percentile(0),
+            p50_ns: percentile(1),
+            p90_ns: percentile(2),
+            p99_ns: percentile(3),
+            most_ns: times.map(|times| times.most_ns),
             preempted: record.preempted,
-            valid: record.stayed == 0,
+            valid: record.stayed == 0 && times.is_some(),
             replicate: Some(u64::from(record.replicate)),
             exchange_ns: record.exchange.and_then(|exchange| exchange.before_ns),
             exchange_after_ns: record.exchange.and_then(|exchange| exchange.after_ns),
             pair_class: None,
+            not_measured: record.times.as_ref().err().map(|why| why.as_str().into()),
         })
     }
 
@@ -109,8 +114,8 @@ impl SwitchBatch {
         Observation {
             cell: self.cell,
             valid: self.valid,
-            value_ns: self.mean_ns,
-            scale_ns: self.mean_ns,
+            value_ns: self.mean_ns.unwrap_or_default(),
+            scale_ns: self.mean_ns.unwrap_or_default(),
             replicate: self.replicate,
         }
     }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Core switches: the ways to have one call carried out on another core, and the calls (Strong et al.,
 //! "Fast Switching of Threads Between Cores", 2009, sections 3 and 5).
+//!
+//! One name is one mechanism: `v1` to `v5` are those of the library `corehop-switch`, measured live and simulated; `strong-v1`
+//! to `strong-v5` are those of the kernel of 2009, which are simulated only.
 
 use crate::words::words;
 
@@ -22,6 +25,16 @@ words! {
         /// A kernel thread on the other core polls for requests (io_uring, SQPOLL); it carries out a request
         /// without effect.
         Sqpoll = "sqpoll",
+        /// V1 in the kernel of Strong et al. (2009), simulated: the migration thread moves the thread.
+        StrongV1 = "strong-v1",
+        /// V2 in the kernel of Strong et al. (2009), simulated: the thread is handed over by way of the scheduler.
+        StrongV2 = "strong-v2",
+        /// V3 in the kernel of Strong et al. (2009), simulated: the thread is handed over by a fast path.
+        StrongV3 = "strong-v3",
+        /// V4 in the kernel of Strong et al. (2009), simulated: the same to a core that polls.
+        StrongV4 = "strong-v4",
+        /// V5 in the kernel of Strong et al. (2009), simulated: the same to a core that is woken ahead of need.
+        StrongV5 = "strong-v5",
     }
 }
 
@@ -38,6 +51,17 @@ words! {
 }
 
 impl SwitchMechanism {
+    /// The mechanisms of the library, by their numbers less one.
+    pub const LIBRARY: [Self; 5] = [Self::V1, Self::V2, Self::V3, Self::V4, Self::V5];
+
+    /// Whether this is a mechanism of the kernel of Strong et al. (2009), which exists in simulation only.
+    pub const fn is_strong(self) -> bool {
+        matches!(
+            self,
+            Self::StrongV1 | Self::StrongV2 | Self::StrongV3 | Self::StrongV4 | Self::StrongV5
+        )
+    }
+
     /// Whether a thread of this process waits on the other core.
     pub const fn has_partner(self) -> bool {
         matches!(self, Self::V2 | Self::V3 | Self::V4 | Self::V5)
@@ -45,7 +69,7 @@ impl SwitchMechanism {
 
     /// Whether both sides poll, so that a call takes less than a microsecond.
     pub const fn polls(self) -> bool {
-        matches!(self, Self::V4 | Self::V5 | Self::Sqpoll)
+        matches!(self, Self::V4 | Self::V5 | Self::Sqpoll | Self::StrongV4 | Self::StrongV5)
     }
 }
 

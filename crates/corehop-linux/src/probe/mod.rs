@@ -11,6 +11,7 @@ mod controller;
 mod curve;
 pub(crate) mod exchange;
 pub(crate) mod partners;
+mod wake;
 mod watch;
 
 use std::io;
@@ -66,7 +67,11 @@ pub fn observe(
         curves.push(curve::on(platform, cpu, &clock, progress)?);
     }
     let controller = controller::of(platform, &clock, progress)?;
-    Ok(Observed { counter, curves, exchanges, contentions, controller })
+    progress("system calls and wake-ups");
+    let first = platform.usable().first();
+    let system_call = first.map(|cpu| wake::system_call(cpu, &clock)).transpose()?;
+    let futex_wake = wake::by_futex(platform, &clock)?;
+    Ok(Observed { counter, curves, exchanges, contentions, controller, system_call, futex_wake })
 }
 
 /// Puts the calling thread on `cpu`, ahead of other work as far as the user may.

@@ -7,7 +7,7 @@ mod simulated;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use corehop_core::sim::switch::off_load::OffLoad;
+use corehop_core::sim::switch::off_load::{self, OffLoad};
 use corehop_core::units::{Bytes, CpuList, Nanos};
 use corehop_core::workload::switching::SwitchMechanism;
 use corehop_linux::offload::{CALLS, Call, Decision, Offload, OffloadError, Wishes};
@@ -52,9 +52,9 @@ pub(crate) struct Args {
     /// Seed of the simulation (default: 1)
     #[arg(long, value_name = "N", requires = "on", conflicts_with = "program")]
     seed: Option<u64>,
-    /// The mechanism: v1, v2, v3, v4 or v5
+    /// The mechanism: v1, v2, v3, v4 or v5; with --on also strong-v1 to strong-v5, of the kernel of 2009
     #[arg(long, value_name = "MECHANISM", default_value = "v5", value_parser = mechanism)]
-    mechanism: u32,
+    mechanism: SwitchMechanism,
     /// The least size of a call that is off-loaded; calls without a size are, from any threshold on
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     threshold: Bytes,
@@ -118,7 +118,16 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(platform) = &args.on {
         return simulate(args, platform);
     }
-    if args.coverage && args.mechanism == 1 {
+    if args.mechanism.is_strong() {
+        return Err(Failure::says(
+            Exit::Usage,
+            format!(
+                "{} is a mechanism of the kernel of 2009, which is simulated only: name v1 to v5, or give --on",
+                args.mechanism
+            ),
+        ));
+    }
+    if args.coverage && args.mechanism == SwitchMechanism::V1 {
         return Err(Failure::says(
             Exit::Usage,
             "--coverage tells the program's calls from those of partner threads, and v1 has none: name another \
@@ -160,7 +169,7 @@ fn simulate(args: &Args, platform: &str) -> Result<Exit, Failure> {
     let platform = crate::input::platform(platform)?;
     let load = OffLoad {
         os_cores: args.os_cores.clone(),
-        mechanism: MECHANISMS[args.mechanism as usize - 1],
+        mechanism: args.mechanism,
         threads: args.threads.unwrap_or(4),
         compute: args.compute.unwrap_or(Nanos::from_micros(10)),
         call: args.call_time.unwrap_or(Nanos::from_micros(5)),
@@ -170,6 +179,14 @@ fn simulate(args: &Args, platform: &str) -> Result<Exit, Failure> {
     let words: Vec<String> =
         args.policy.iter().map(|it| format!("{it:?}").to_lowercase()).collect();
     let policy = (!words.is_empty()).then(|| (words.join(","), args.flags()));
+    if let Some(why) = off_load::unknown(&platform, load.mechanism)? {
+        let sentence = format!(
+            "unknown: what {} costs on {}. {why}. Otherwise name v4, which polls, or a mechanism of the kernel of 2009 \
+             (--mechanism strong-v5)",
+            load.mechanism, platform.id
+        );
+        return Err(Failure::says(Exit::No, sentence));
+    }
     let answer = simulated::simulated(&platform, &load, policy)?;
     let json =
         serde_json::to_string_pretty(&answer).map_err(|it| Failure::new(Exit::Failed, it))?;
@@ -185,6 +202,12 @@ fn simulate(args: &Args, platform: &str) -> Result<Exit, Failure> {
 }
 
 impl Args {
+    /// The number of the mechanism in the library.
+    fn number(&self) -> u32 {
+        let place = SwitchMechanism::LIBRARY.iter().position(|&it| it == self.mechanism);
+        place.map_or(0, |place| place as u32 + 1)
+    }
+
     fn flags(&self) -> u32 {
         self.policy.iter().fold(0, |all, &policy| all | policy as u32)
     }
@@ -198,7 +221,7 @@ impl Args {
             thresholds[call as usize] = threshold;
         }
         Wishes {
-            mechanism: self.mechanism,
+            mechanism: self.number(),
             flags: if self.policy.is_empty() { Policy::Af as u32 } else { self.flags() },
             // These three are set by `Offload`.
             os_cores: [0; 16],
@@ -227,20 +250,13 @@ fn os_cores(text: &str) -> Result<CpuList, String> {
     }
 }
 
-/// The mechanisms, by their number less one.
-const MECHANISMS: [SwitchMechanism; 5] = [
-    SwitchMechanism::V1,
-    SwitchMechanism::V2,
-    SwitchMechanism::V3,
-    SwitchMechanism::V4,
-    SwitchMechanism::V5,
-];
-
-fn mechanism(text: &str) -> Result<u32, String> {
-    let mechanism = text.parse::<SwitchMechanism>().ok();
-    let place = MECHANISMS.iter().position(|&it| Some(it) == mechanism);
-    let place = place.ok_or_else(|| format!("`{text}` is none of v1, v2, v3, v4, v5"))?;
-    Ok(place as u32 + 1)
+fn mechanism(text: &str) -> Result<SwitchMechanism, String> {
+    let of_kernel = |it: &SwitchMechanism| it.is_strong();
+    let known = |it: &SwitchMechanism| SwitchMechanism::LIBRARY.contains(it) || of_kernel(it);
+    let mechanism = text.parse::<SwitchMechanism>().ok().filter(known);
+    mechanism.ok_or_else(|| {
+        format!("`{text}` is none of v1, v2, v3, v4, v5, nor with --on of strong-v1 to strong-v5")
+    })
 }
 
 /// `read=64KiB`, `open=never`.

@@ -376,6 +376,6 @@ impl Run {
         {
             print(&text)?;
         }
-        Ok(ended.exit)
+        Ok(if ended.exit == Exit::Done && ended.tally.is_unknown() { Exit::No } else { ended.exit })
     }
 }

@@ -8,12 +8,13 @@ use corehop_core::decision::run_cost::{Between, uncosted};
 use corehop_core::experiment::{Body, Overheads, Plan};
 use corehop_core::model::classes::Classes;
 use corehop_core::model::overheads::{self, OverheadSummary};
-use corehop_core::model::switching::{SwitchSummary, Switchings};
+use corehop_core::model::switching::{SwitchSummary, Switchings, not_measured};
 use corehop_core::platform::Platform;
 use corehop_core::report::{observed, overheads as overhead_table, program_runs, switching};
 use corehop_core::samples::{
     OverheadFacts, Provenance, Recording, RecordingFacts, Rows, SwitchBatch,
 };
+use corehop_core::workload::switching::SwitchMechanism;
 use serde_json::{Value, json};
 
 use super::Ended;
@@ -96,6 +97,14 @@ impl Tally {
         }
     }
 
+    /// Whether nothing that was asked for has an answer: no mechanism of core switching could be measured.
+    pub(super) fn is_unknown(&self) -> bool {
+        let Self::Switches(batches) = self else { return false };
+        let asked = |it: &&SwitchBatch| it.mechanism != SwitchMechanism::None;
+        let mut asked = batches.iter().filter(asked).peekable();
+        asked.peek().is_some() && asked.all(|it| it.not_measured.is_some())
+    }
+
     /// Whether the rows are samples of jobs on working sets.
     pub(super) const fn of_jobs(&self) -> bool {
         matches!(self, Self::Cells { of_jobs: true })
@@ -120,7 +129,9 @@ impl Tally {
     pub(super) fn answer(&self, answer: &mut Value, ended: &Ended) -> Result<(), Failure> {
         match self {
             Self::Cells { .. } => {}
-            Self::Switches(it) => extend(answer, json!({"switches": summaries(it)})),
+            Self::Switches(it) => {
+                extend(answer, json!({"switches": summaries(it), "not_measured": not_measured(it)}))
+            }
             Self::Tasks(tally) => tally.answer(answer, ended.files.get(1))?,
             Self::Program(_) => {
                 let (recording, platform) = self.recording(&ended.provenance)?;
@@ -141,7 +152,7 @@ impl Tally {
     pub(super) fn text(&self, ended: &Ended) -> Result<Option<String>, Failure> {
         match self {
             Self::Cells { .. } => Ok(None),
-            Self::Switches(it) => Ok(Some(switching::text(&summaries(it)))),
+            Self::Switches(it) => Ok(Some(switching::text(&summaries(it), &not_measured(it)))),
             Self::Tasks(tally) => Ok(tally.effect()?.as_ref().map(sentences)),
             Self::Program(_) => {
                 let (recording, platform) = self.recording(&ended.provenance)?;

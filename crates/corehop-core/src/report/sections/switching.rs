@@ -26,11 +26,11 @@ pub(super) fn switching(data: &ReportData) -> Option<Section> {
 }
 
 pub(super) fn tables(data: &ReportData) -> Vec<Table> {
-    switching::tables(&data.switches)
+    switching::tables(&data.switches, &data.switches_not_measured)
 }
 
 pub(super) fn notes(data: &ReportData) -> impl Iterator<Item = String> {
-    switching::notes(&data.switches).into_iter()
+    switching::notes(&data.switches, &data.switches_not_measured).into_iter()
 }
 
 /// The time of calls with a size; None where none was measured.

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Core switches on the simulated machine: V1 to V5 of Strong et al. (2009) as sequences of events whose code and
-//! data go through the simulated caches.
+//! Core switches on the simulated machine: the library's own mechanisms (`library`), and V1 to V5 of the kernel of
+//! Strong et al. (2009), `strong-v1` to `strong-v5`, as sequences of events whose code and data go through the simulated
+//! caches.
 //!
-//! A switch is: the source core hands the thread over; the target core notices it, by an interrupt that ends its
+//! A switch of that kernel is: the source core hands the thread over; the target core notices it, by an interrupt that ends its
 //! sleep (V1 to V3), by polling (V4), or by a wake-up ahead of need (V5); the target core takes the thread over. A call
 //! switches there and back. The two cores never run at once, but for the wake-up, which overlaps the hand-over.
 //!
 //! Every batch begins on a machine that has done nothing, draws where the code of the kernel lies, and makes some
 //! calls before those that are timed.
 
+mod library;
 pub mod off_load;
 mod paths;
 #[cfg(test)]
@@ -17,7 +19,7 @@ mod tests;
 use crate::experiment::{Draw, SwitchCell, Switches};
 use crate::machine::{MachineError, RunEnd, Sink};
 use crate::platform::{Latency, Platform};
-use crate::samples::{Batch, CallTimes, SwitchRecord};
+use crate::samples::{Batch, CallTimes, SwitchRecord, SwitchTimes};
 use crate::units::Cpu;
 use crate::workload::switching::{SwitchCall, SwitchMechanism};
 
@@ -128,23 +130,23 @@ impl Pair {
     /// One switch.
     fn switch(&mut self, mechanism: SwitchMechanism, source: usize, target: usize) {
         let mut awake = Picos::MAX;
-        if mechanism == SwitchMechanism::V5 {
+        if mechanism == SwitchMechanism::StrongV5 {
             self.execute(source, WAKE);
             awake = self.now + self.cores[target].wake_up + self.meanwhile(target, FLAG);
         }
         self.execute(source, LEAVE);
         match mechanism {
-            SwitchMechanism::V1 => {
+            SwitchMechanism::StrongV1 => {
                 self.execute(source, SCHEDULE_SOURCE);
                 self.execute(source, MIGRATE);
             }
-            SwitchMechanism::V2 => self.execute(source, SCHEDULE_SOURCE),
+            SwitchMechanism::StrongV2 => self.execute(source, SCHEDULE_SOURCE),
             _ => {}
         }
         self.hand_over(source);
         match mechanism {
-            SwitchMechanism::V4 => {}
-            SwitchMechanism::V5 => {
+            SwitchMechanism::StrongV4 => {}
+            SwitchMechanism::StrongV5 => {
                 // A core that does not poll yet is sent an interrupt, which it serves once it is awake.
                 let interrupted = awake > self.now;
                 self.now = self.now.max(awake);
@@ -159,7 +161,7 @@ impl Pair {
         }
         self.hand_over(target);
         self.execute(target, ENTER);
-        if matches!(mechanism, SwitchMechanism::V1 | SwitchMechanism::V2) {
+        if matches!(mechanism, SwitchMechanism::StrongV1 | SwitchMechanism::StrongV2) {
             self.execute(target, SCHEDULE_TARGET);
         }
     }
@@ -228,10 +230,7 @@ fn cycle(platform: &Platform, cpu: Cpu) -> Result<Picos, MachineError> {
 
 /// The time from the wake-up of a CPU to its first instruction; none where the platform does not state it.
 fn wake_up(platform: &Platform, cpu: Cpu) -> Result<Picos, MachineError> {
-    let kind = platform.core_kinds.iter().find(|kind| kind.cpus.value.contains(cpu));
-    let stated =
-        kind.and_then(|kind| kind.core.wake_up.as_ref()).or(platform.core.wake_up.as_ref());
-    stated.map_or(Ok(0), |fact| time(platform, cpu, fact.value))
+    Ok(library::stated(platform, cpu, |core| core.wake_up.as_ref())?.unwrap_or(0))
 }
 
 fn time(platform: &Platform, cpu: Cpu, latency: Latency) -> Result<Picos, MachineError> {
@@ -252,19 +251,25 @@ fn check(cell: &SwitchCell) -> Result<(), MachineError> {
     }
     Err(MachineError::NotPossible {
         what: format!("`{}`", cell.name()),
-        why: "a simulated machine has gettid by none and v1 to v5, one call after the other"
+        why: "a simulated machine has gettid by none, v1 to v5 and strong-v1 to strong-v5, one call after the other"
             .to_owned(),
         remedy: "leave it out, or use --on live".to_owned(),
     })
 }
 
-/// One batch; none if the run had to end before the batch did.
+/// One batch: its times, or the reason for which they are not known; none if the run had to end before the batch did.
 fn run_of(
     recipe: &Recipe,
     cell: &SwitchCell,
     seed: u64,
     batch: u64,
-) -> Result<Option<CallTimes>, MachineError> {
+) -> Result<Option<SwitchTimes>, MachineError> {
+    let states_call =
+        || library::stated(&recipe.platform, cell.from, |core| core.system_call.as_ref());
+    let here = cell.mechanism == SwitchMechanism::None && states_call()?.is_none();
+    if !here && !cell.mechanism.is_strong() {
+        return by_library(recipe, cell).map(Some);
+    }
     let mut pair = Pair::new(recipe, [cell.from, cell.to], seed, STREAMS | batch)?;
     for _ in 0..WARM_UP {
         pair.call(cell.mechanism);
@@ -276,8 +281,22 @@ fn run_of(
         }
         each.push(pair.call(cell.mechanism) as f64 / 1e3);
     }
+    times_of(cell, each).map(Some)
+}
+
+/// The calls of a batch by a mechanism of the library: all of them take the same time.
+fn by_library(recipe: &Recipe, cell: &SwitchCell) -> Result<SwitchTimes, MachineError> {
+    let parts = library::Parts::new(recipe, [cell.from, cell.to])?;
+    let back = library::Parts::new(recipe, [cell.to, cell.from])?;
+    match parts.call(&back, cell.mechanism) {
+        None => Ok(Err(library::unknown(&recipe.platform))),
+        Some(picos) => times_of(cell, vec![picos as f64 / 1e3; cell.calls as usize]),
+    }
+}
+
+fn times_of(cell: &SwitchCell, mut each: Vec<f64>) -> Result<SwitchTimes, MachineError> {
     let whole = each.iter().sum();
-    CallTimes::of(whole, &mut each).map(Some).ok_or_else(|| MachineError::Failed {
+    CallTimes::of(whole, &mut each).map(Ok).ok_or_else(|| MachineError::Failed {
         what: format!("`{}`", cell.name()),
         why: "a batch has no calls".to_owned(),
     })

@@ -4,12 +4,14 @@
 //!
 //! Each thread computes on an application core, makes a call, and computes again; both parts are exponential draws. The
 //! library's own policy chooses the core of the call and the core of the return. A core serves its queue in order,
-//! a part to its end. The times of switches are simulated beforehand, with all code and data in the caches
-//! ([`Switches`]), for each pair of cores. The core that is switched to spends the time of the switch. What a thread's own
-//! data lose where it goes to another core than the last time is not in it.
+//! a part to its end. The times of switches are those of the library (see `library`), or of the kernel of 2009
+//! simulated beforehand with all code and data in the caches ([`Switches`]), for each pair of cores. The core that is
+//! switched to spends the time of the switch. What a thread's own data lose where it goes to another core than the last time
+//! is not in it.
 //!
 //! A core without work polls (V4), is powered down at once (V1 to V3), or polls for as long as a switch takes before it
-//! is powered down (V5, section 6.3: polling costs at most as much as the switch that it was to save).
+//! is powered down (V5, section 6.3: polling costs at most as much as the switch that it was to save). A switch by the
+//! library's V5 to a core that polls takes a line exchange, and to one that sleeps a wake-up.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -18,7 +20,7 @@ pub use corehop_switch::policy::Flags;
 use corehop_switch::policy::{Choice, CoreSet, Memory, View, select_app_core, select_os_core};
 use serde::Serialize;
 
-use super::{Pair, cycle};
+use super::{Pair, cycle, library};
 use crate::experiment::Draw;
 use crate::machine::MachineError;
 use crate::platform::{Core, Platform, Power};
@@ -38,7 +40,7 @@ const LOAD: u64 = 4 << 48;
 pub struct OffLoad {
     /// The cores that make calls; the others run the threads.
     pub os_cores: CpuList,
-    /// The mechanism: V1 to V5, or none: nothing is off-loaded.
+    /// The mechanism: one of the library or of the kernel of 2009, or none: nothing is off-loaded.
     pub mechanism: SwitchMechanism,
     /// The threads.
     pub threads: u32,
@@ -75,6 +77,8 @@ pub struct Switches {
     cycles: Vec<Picos>,
     /// By source and target.
     times: Vec<Vec<Picos>>,
+    /// The same to a core that has stopped polling.
+    woken: Vec<Vec<Picos>>,
 }
 
 impl Switches {
@@ -90,22 +94,66 @@ impl Switches {
         for &cpu in &cpus {
             cycles[cpu.0 as usize] = cycle(platform, cpu)?;
         }
-        let mut it = Self { cycles, times: vec![vec![0; count]; count] };
+        let none = vec![vec![0; count]; count];
+        let mut it = Self { cycles, times: none.clone(), woken: none };
         if load.mechanism == SwitchMechanism::None {
             return Ok(it);
         }
         let is_os = |cpu: &Cpu| load.os_cores.contains(*cpu);
         for &from in &cpus {
             for &to in cpus.iter().filter(|to| is_os(to) != is_os(&from)) {
-                it.times[from.0 as usize][to.0 as usize] = switch_time(&recipe, load, from, to)?;
+                let [polled, woken] = switch_times(&recipe, load, from, to)?;
+                it.times[from.0 as usize][to.0 as usize] = polled;
+                it.woken[from.0 as usize][to.0 as usize] = woken;
             }
         }
         Ok(it)
     }
 }
 
-/// The time of a switch from `from` to `to`, the mean over some layouts of the kernel's code.
-fn switch_time(recipe: &Recipe, load: &OffLoad, from: Cpu, to: Cpu) -> Result<Picos, MachineError> {
+/// The reason for which the switches by a mechanism between the cores of a platform are not known, if they are not.
+///
+/// # Errors
+/// [`MachineError::NotPossible`] names what the platform lacks otherwise.
+pub fn unknown(
+    platform: &Platform,
+    mechanism: SwitchMechanism,
+) -> Result<Option<String>, MachineError> {
+    if !SwitchMechanism::LIBRARY.contains(&mechanism) || mechanism == SwitchMechanism::V4 {
+        return Ok(None);
+    }
+    for cpu in platform.cpus.value.iter() {
+        if library::wake(platform, cpu)?.is_none() {
+            return Ok(Some(library::unknown(platform)));
+        }
+    }
+    Ok(None)
+}
+
+/// The times of a switch from `from` to `to`, if that polls and if it sleeps.
+fn switch_times(
+    recipe: &Recipe,
+    load: &OffLoad,
+    from: Cpu,
+    to: Cpu,
+) -> Result<[Picos; 2], MachineError> {
+    if load.mechanism.is_strong() {
+        return strong_time(recipe, load, from, to).map(|time| [time; 2]);
+    }
+    let parts = library::Parts::new(recipe, [from, to])?;
+    let polled = parts.switch(load.mechanism);
+    let woken = if load.mechanism == SwitchMechanism::V5 { parts.woken() } else { polled };
+    polled.zip(woken).map(|(polled, woken)| [polled, woken]).ok_or_else(|| {
+        MachineError::NotPossible {
+            what: format!("off-load by {} on {}", load.mechanism, recipe.platform.name),
+            why: library::unknown(&recipe.platform),
+            remedy: "name v4, which polls, or a mechanism of the kernel of 2009 (strong-v1 to strong-v5)".to_owned(),
+        }
+    })
+}
+
+/// The time of a switch of the kernel of 2009, the mean over some layouts of its code.
+fn strong_time(recipe: &Recipe, load: &OffLoad, from: Cpu, to: Cpu) -> Result<Picos, MachineError> {
     let mut sum = 0;
     for layout in 0..LAYOUTS {
         let mut pair = Pair::new(recipe, [from, to], load.seed, LOAD | layout)?;
@@ -278,7 +326,7 @@ impl<'a> Machine<'a> {
         let Some(thread) = self.cores[core].running.take() else { return };
         let next = match self.threads[thread].part {
             Part::Compute => self.call(thread, core, now),
-            Part::Call => self.compute(thread, core),
+            Part::Call => self.compute(thread, core, now),
         };
         // Others that wait for this core are first.
         if let Some(other) = self.cores[core].queue.pop_front() {
@@ -307,13 +355,13 @@ impl<'a> Machine<'a> {
         let Choice::Switch(to) = select_os_core(self.flags, &view, &mut it.memory) else {
             return Some(core);
         };
-        it.switch = self.switches.times[core][to];
+        self.threads[thread].switch = self.switch_time(core, to, now);
         self.there += 1;
         Some(to)
     }
 
     /// The thread computes again; the core where.
-    fn compute(&mut self, thread: usize, core: usize) -> Option<usize> {
+    fn compute(&mut self, thread: usize, core: usize, now: Picos) -> Option<usize> {
         let work = self.cycles(self.load.compute);
         let view = self.view(core);
         let it = &mut self.threads[thread];
@@ -322,8 +370,16 @@ impl<'a> Machine<'a> {
             return Some(core);
         }
         let to = select_app_core(self.flags, &view, &mut it.memory)?;
-        it.switch = self.switches.times[core][to];
+        self.threads[thread].switch = self.switch_time(core, to, now);
         Some(to)
+    }
+
+    /// The time of a switch to a core, which is longer if that has stopped polling.
+    fn switch_time(&self, from: usize, to: usize, now: Picos) -> Picos {
+        let core = &self.cores[to];
+        let sleeps = core.running.is_none() && now - core.idle_since > self.polls_for(to);
+        let times = if sleeps { &self.switches.woken } else { &self.switches.times };
+        times[from][to]
     }
 
     /// The machine as a thread on `source` sees it, which leaves it.
@@ -345,8 +401,8 @@ impl<'a> Machine<'a> {
         }
         let idle = now - self.cores[core].idle_since;
         let polls = match self.load.mechanism {
-            SwitchMechanism::V4 => idle,
-            SwitchMechanism::V5 => idle.min(self.shortest_switch(core)),
+            SwitchMechanism::V4 | SwitchMechanism::StrongV4 => idle,
+            SwitchMechanism::V5 | SwitchMechanism::StrongV5 => idle.min(self.polls_for(core)),
             _ => 0,
         };
         let it = &mut self.cores[core];
@@ -355,9 +411,9 @@ impl<'a> Machine<'a> {
         it.idle_since = now;
     }
 
-    /// The shortest switch to a core.
-    fn shortest_switch(&self, core: usize) -> Picos {
-        let to = self.switches.times.iter().map(|from| from[core]);
+    /// The time for which V5 polls on a core: the shortest switch to it once it sleeps.
+    fn polls_for(&self, core: usize) -> Picos {
+        let to = self.switches.woken.iter().map(|from| from[core]);
         to.filter(|&time| time > 0).min().unwrap_or(0)
     }
 
@@ -437,7 +493,7 @@ mod tests {
     #[test]
     fn one_thread_that_switches_pays_both_switches_and_frees_its_core_meanwhile() {
         let platform = named("m5_cccc");
-        let mut load = load("2-3", SwitchMechanism::V3, 1);
+        let mut load = load("2-3", SwitchMechanism::StrongV3, 1);
         let stays = run(
             &platform,
             &OffLoad { mechanism: SwitchMechanism::None, ..load.clone() },
@@ -450,14 +506,14 @@ mod tests {
         assert!((goes.mean_us - stays.mean_us - both).abs() < 0.01, "{goes:?} {stays:?} {both}");
         assert!(goes.there >= 1.0, "{goes:?}");
         assert!(goes.quiet > 0.6, "{goes:?}");
-        load.mechanism = SwitchMechanism::V4;
+        load.mechanism = SwitchMechanism::StrongV4;
         assert!(run(&platform, &load, Flags::AFFINITY).quiet <= 0.0, "it polls");
     }
 
     #[test]
     fn a_work_conserving_policy_does_not_queue_and_the_others_do() {
         let platform = named("m5_ccss");
-        let mut load = load("3", SwitchMechanism::V4, 2);
+        let mut load = load("3", SwitchMechanism::StrongV4, 2);
         load.os_cores = "2-3".parse().unwrap();
         load.threads = 2;
         load.compute = Nanos::new(100);
@@ -477,7 +533,7 @@ mod tests {
     fn time_is_neither_lost_nor_made() {
         for (name, threads) in [("m5_ccss_slow", 5), ("m5_cccc", 2)] {
             let platform = named(name);
-            let load = load("2-3", SwitchMechanism::V5, threads);
+            let load = load("2-3", SwitchMechanism::StrongV5, threads);
             let switches = Switches::simulate(&platform, &load).unwrap();
             for bits in 0..16 {
                 let flags = Flags::from_bits(bits).unwrap();
@@ -506,7 +562,7 @@ mod tests {
     #[test]
     fn the_same_seed_gives_the_same_outcome_and_what_is_not_possible_is_refused() {
         let platform = named("m5_ccss");
-        let mut load = load("2-3", SwitchMechanism::V2, 3);
+        let mut load = load("2-3", SwitchMechanism::StrongV2, 3);
         let flags = Flags::AFFINITY | Flags::WORK_CONSERVING;
         assert_eq!(run(&platform, &load, flags), run(&platform, &load, flags));
         let switches = Switches::simulate(&platform, &load).unwrap();
@@ -518,5 +574,23 @@ mod tests {
         assert!(refused("0-3", 1).contains("no core is left"));
         assert!(refused("7", 1).contains("its cores are 0-3"));
         assert!(refused("3", 0).contains("nothing to do"));
+    }
+    #[test]
+    fn the_library_s_v5_wakes_a_core_that_has_slept_and_is_not_known_without_a_wake_up() {
+        let mut platform = named("m5_cccc");
+        let mut load = load("2-3", SwitchMechanism::V5, 1);
+        let why = unknown(&platform, load.mechanism).unwrap().unwrap();
+        assert!(why.contains("core.futex_wake"), "{why}");
+        assert!(Switches::simulate(&platform, &load).unwrap_err().to_string().contains("futex"));
+        platform.core.futex_wake =
+            Some(crate::platform::Fact::assumed(crate::platform::Latency::Picos(8_000_000), ""));
+        assert_eq!(unknown(&platform, load.mechanism).unwrap(), None);
+        // Computing for 10 us on average, some calls find the OS core asleep and some do not.
+        let v5 = run(&platform, &load, Flags::AFFINITY).mean_us;
+        load.mechanism = SwitchMechanism::V4;
+        let v4 = run(&platform, &load, Flags::AFFINITY).mean_us;
+        load.mechanism = SwitchMechanism::V3;
+        let v3 = run(&platform, &load, Flags::AFFINITY).mean_us;
+        assert!(v4 + 1.0 < v5 && v5 + 1.0 < v3, "{v4} {v5} {v3}");
     }
 }

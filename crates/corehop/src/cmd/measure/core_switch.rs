@@ -46,7 +46,8 @@ pub(super) struct Args {
     /// to four CPUs, one of each class of more
     #[arg(long = "pair", value_name = "PAIRS", value_delimiter = ',', value_parser = pair, conflicts_with = "cpus", help_heading = HEADING)]
     pairs: Vec<(Cpu, Cpu)>,
-    /// v1, v2, v3, v4, v5, sqpoll; default: all. `none` is always measured
+    /// v1, v2, v3, v4, v5, sqpoll; simulated v1 to v5 and, if named, strong-v1 to strong-v5 of the kernel of 2009; default: all
+    /// but those. `none` is always measured
     #[arg(long = "mechanism", value_name = "MECHANISMS", value_delimiter = ',', help_heading = HEADING)]
     mechanisms: Vec<SwitchMechanism>,
     /// Calls: gettid, pread, pwrite; default: all, on a simulated machine gettid
@@ -80,8 +81,12 @@ impl Args {
         let what = "none of the calls has a size (--call pread,pwrite)";
         refuse(what, &[("--bytes", !self.bytes.is_empty() && !sized)])?;
         let (_, to) = experiment.pairs(&platform).map_err(ExperimentError::from)?[0];
-        if self.to.on == LIVE && self.mechanisms.is_empty() {
-            leave_out(&mut experiment.mechanisms, &impossible_mechanisms(to));
+        if self.to.on == LIVE {
+            let impossible = impossible_mechanisms(to);
+            refuse_if_all(&self.mechanisms, &impossible)?;
+            if self.mechanisms.is_empty() {
+                leave_out(&mut experiment.mechanisms, &impossible);
+            }
         }
         self.to.carry_out(platform, &experiment, &self.draws, extent, options)
     }
@@ -94,7 +99,7 @@ impl Args {
         // A simulated machine has no noise for more calls to average out.
         let usual = |live: u32| if is_live { live } else { SIMULATED };
         CoreSwitch {
-            mechanisms: or(&self.mechanisms, self.usual_mechanisms()),
+            mechanisms: or(&self.mechanisms, &self.usual_mechanisms()),
             calls: or(&self.calls, calls),
             bytes: or(&self.bytes.iter().map(|size| size.get()).collect::<Vec<_>>(), &BYTES),
             outstanding: or(&self.outstanding, outstanding),
@@ -106,11 +111,31 @@ impl Args {
         }
     }
 
-    /// A simulated machine has no kernel thread that polls.
-    fn usual_mechanisms(&self) -> &'static [SwitchMechanism] {
-        let all = SwitchMechanism::ALL;
-        if self.to.on == LIVE { all } else { &all[..all.len() - 1] }
+    /// A simulated machine has no kernel thread that polls; the mechanisms of the kernel of 2009 are measured if named.
+    fn usual_mechanisms(&self) -> Vec<SwitchMechanism> {
+        let is_live = self.to.on == LIVE;
+        let usual =
+            |it: &&SwitchMechanism| !it.is_strong() && (is_live || **it != SwitchMechanism::Sqpoll);
+        SwitchMechanism::ALL.iter().filter(usual).copied().collect()
     }
+}
+
+/// Refuses a run of which no named mechanism is possible on this host. One of several is a row that says why.
+fn refuse_if_all(
+    named: &[SwitchMechanism],
+    impossible: &[(SwitchMechanism, String)],
+) -> Result<(), Failure> {
+    let why = |named: &SwitchMechanism| impossible.iter().find(|(known, _)| known == named);
+    let reasons: Vec<String> =
+        named.iter().map_while(why).map(|(it, why)| format!("{it}: {why}")).collect();
+    if named.is_empty() || reasons.len() < named.len() {
+        return Ok(());
+    }
+    let sentence = format!(
+        "no named mechanism is possible on this host ({}): name others with --mechanism, or see `corehop doctor`",
+        reasons.join("; ")
+    );
+    Err(Failure::says(Exit::NotPossible, sentence))
 }
 
 /// Leaves out the mechanisms that this host does not have, and says why.
