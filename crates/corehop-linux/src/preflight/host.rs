@@ -43,10 +43,6 @@ impl<'a> Host<'a> {
     pub(super) fn new(root: &'a SysRoot, platform: &'a Platform, probes: &'a Probes) -> Self {
         Self { root, platform, probes, processes: OnceCell::new() }
     }
-    /// The host's files.
-    pub(super) const fn root(&self) -> &SysRoot {
-        self.root
-    }
     /// The content of a file, trimmed.
     pub(super) fn text(&self, path: impl AsRef<Path>) -> Option<String> {
         Some(self.root.read(path)?.trim().to_owned())

@@ -85,7 +85,6 @@ fn concerns() -> impl Iterator<Item = &'static Concern> {
     let groups = [
         rights::CONCERNS,
         realtime::CONCERNS,
-        cgroup::CONCERNS,
         processor::CONCERNS,
         neighbours::CONCERNS,
         isolation::CONCERNS,
