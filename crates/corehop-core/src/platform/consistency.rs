@@ -9,9 +9,9 @@ use crate::platform::CpuGroups;
 use crate::units::{Bytes, CpuList};
 
 /// The size of a cache for which the simulation allocates.
-const MOST_CACHE: Bytes = Bytes::new(4 << 30);
+pub const MOST_CACHE: Bytes = Bytes::new(4 << 30);
 /// The levels of caches or TLBs; machines of today have four at most.
-const MOST_LEVELS: u32 = 8;
+pub const MOST_LEVELS: u32 = 8;
 
 /// A fact that disagrees, by its place in the file, and the fact it disagrees with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,7 +141,7 @@ fn nodes(platform: &Platform) -> Verdict {
                 format!("CPUs {both} are in node {} and in node {}", earlier.id, node.id)
             })?;
         }
-        if let Some(distances) = &node.distances {
+        if let Some(distances) = node.distances.as_ref().filter(|it| !it.is_contradicted()) {
             let (has, wants) = (distances.value.len(), platform.nodes.len());
             require(has == wants, fact("distances.value"), || {
                 format!("{has} distances for {wants} nodes")

@@ -30,6 +30,7 @@ mod library;
 mod text;
 
 pub use affinity::{Affinity, MemoryArchitecture, MissingClass};
+pub use consistency::{MOST_CACHE, MOST_LEVELS};
 pub use fact::{Check, Fact, Source};
 pub use gaps::Gap;
 pub use groups::CpuGroups;

@@ -65,7 +65,12 @@ impl Platform {
         levels.dedup();
         let (outer, inner): (Vec<_>, Vec<_>) =
             levels.into_iter().partition(|&(level, _)| level > 1);
-        divisions.extend(outer.into_iter().map(|level| self.instances(level)));
+        for level in outer {
+            // A cache that spans packages or nodes is outside them, so that each instance is one box.
+            let caches = self.instances(level);
+            let torn = divisions.iter().position(|it| tears(it, &caches));
+            divisions.insert(torn.unwrap_or(divisions.len()), caches);
+        }
         divisions.push(numbered(&self.cores.value, Part::Core));
         divisions.extend(inner.into_iter().map(|level| self.instances(level)));
         divisions
@@ -81,6 +86,13 @@ impl Platform {
 
 fn numbered(groups: &CpuGroups, part: fn(usize) -> Part<'static>) -> Division<'_> {
     groups.iter().enumerate().map(|(place, cpus)| (part(place), cpus)).collect()
+}
+
+/// Whether a part of the machine that is no cache holds some CPUs of a cache and not the others.
+fn tears(division: &Division<'_>, caches: &Division<'_>) -> bool {
+    let is_cache = division.first().is_some_and(|(part, _)| matches!(part, Part::Cache(_)));
+    let groups = |it: &Division<'_>| CpuGroups::new(it.iter().map(|&(_, cpus)| cpus.clone()));
+    !is_cache && groups(caches).straddling(&groups(division)).is_some()
 }
 
 /// A division, and where each CPU is in it.

@@ -92,10 +92,19 @@ pub fn doubts(cache: &Cache) -> Vec<String> {
         .collect()
 }
 
-/// The stated facts that can be checked by measuring, with what became of them; none at all where
-/// nothing was checked.
+/// The stated facts that can be checked by measuring, and those that another fact contradicts, with what became of
+/// them; none at all where nothing was checked.
 pub fn checks(platform: &Platform) -> Vec<(String, &Check)> {
-    let mut checks = vec![("who shares a core".to_owned(), &platform.cores.check)];
+    let mut checks = vec![
+        ("the CPUs that are present".to_owned(), &platform.cpus.check),
+        ("packages".to_owned(), &platform.packages.check),
+        ("who shares a core".to_owned(), &platform.cores.check),
+    ];
+    for node in &platform.nodes {
+        checks.push((format!("node {}, its CPUs", node.id), &node.cpus.check));
+        let distances = node.distances.as_ref();
+        checks.extend(distances.map(|it| (format!("node {}, distances", node.id), &it.check)));
+    }
     let caches = platform.caches.iter().filter(|cache| cache.holds_data());
     checks.extend(caches.flat_map(cache_checks));
     let looked = platform.exchange.is_some();

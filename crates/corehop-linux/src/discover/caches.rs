@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Caches: level, kind, size, ways, line, and who shares them.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
-use corehop_core::platform::{Cache, CacheKind, Check, CpuGroups, Fact, Mechanism};
-use corehop_core::units::{Bytes, CpuList};
+use corehop_core::platform::{
+    Cache, CacheKind, Check, CpuGroups, Fact, MOST_CACHE, MOST_LEVELS, Mechanism,
+};
+use corehop_core::units::{Bytes, Cpu, CpuList};
 
-use super::root::Listed;
+use super::stated::Stated;
 use super::topology::{CPUS, mark_straddling as mark};
 use super::{DiscoverError, SysRoot};
 
@@ -21,12 +23,12 @@ struct Shape {
     sets: Option<u64>,
 }
 
-/// A file of the first CPU that has a cache of this shape, and its instances.
+/// The folder of the first CPU that has a cache of this shape, and who shares its instances.
 struct Seen {
     folder: String,
-    instances: Vec<CpuList>,
-    /// The texts of the instances.
-    known: HashSet<String>,
+    stated: Stated,
+    /// Why the description is doubted: a CPU also states another cache in this place.
+    doubt: Option<String>,
 }
 
 /// The caches of the CPUs that are online, innermost first. Empty where the kernel tells of none,
@@ -34,21 +36,46 @@ struct Seen {
 pub(super) fn caches(root: &SysRoot, online: &CpuList) -> Result<Vec<Cache>, DiscoverError> {
     let mut shapes: BTreeMap<Shape, Seen> = BTreeMap::new();
     for cpu in online.iter() {
-        let folder = format!("{CPUS}/cpu{}/cache", cpu.0);
-        for index in root.numbered(&folder, "index", "") {
-            let folder = format!("{folder}/index{index}");
+        let all = format!("{CPUS}/cpu{}/cache", cpu.0);
+        let mut own: Vec<Shape> = Vec::new();
+        for index in root.numbered(&all, "index", "") {
+            let folder = format!("{all}/index{index}");
             let Some(shape) = shape(root, &folder)? else { continue };
-            let shared = format!("{folder}/shared_cpu_list");
-            let fresh = || Seen { folder, instances: Vec::new(), known: HashSet::new() };
-            let seen = shapes.entry(shape).or_insert_with(fresh);
-            match root.new_list(&shared, &mut seen.known)? {
-                Listed::None => seen.instances.push(CpuList::new([cpu])),
-                Listed::Known => {}
-                Listed::New(shared) => seen.instances.push(shared.intersection(online)),
+            if let Some(kept) = own.iter().find(|it| it.excludes(&shape)) {
+                let why = format!("{cpu} states two level-{} caches of its data", shape.level);
+                shapes.entry(*kept).and_modify(|it| it.doubt = Some(why));
+                continue;
             }
+            own.push(shape);
+            let files = ["shared_cpu_list", "shared_cpu_map"].map(|it| format!("{folder}/{it}"));
+            let fresh = || Seen { folder, stated: Stated::default(), doubt: None };
+            let seen = shapes.entry(shape).or_insert_with(fresh);
+            share(root, cpu, &files, online, &mut seen.stated)?;
         }
     }
     Ok(shapes.into_iter().map(|(shape, seen)| cache(shape, seen)).collect())
+}
+
+/// Enters who shares a cache with `cpu`, as its files state.
+fn share(
+    root: &SysRoot,
+    cpu: Cpu,
+    files: &[String],
+    online: &CpuList,
+    stated: &mut Stated,
+) -> Result<(), DiscoverError> {
+    if !stated.read(root, cpu, files, online)? {
+        stated.alone(cpu);
+    }
+    Ok(())
+}
+
+impl Shape {
+    /// Whether no CPU has both: two caches of a level and a kind, or two of a level that hold data.
+    fn excludes(&self, other: &Self) -> bool {
+        let data = |it: &Self| it.kind != CacheKind::Instruction;
+        self.level == other.level && (self.kind == other.kind || (data(self) && data(other)))
+    }
 }
 
 /// The properties in a cache's folder; None if it lacks a level or a known kind.
@@ -59,10 +86,12 @@ fn shape(root: &SysRoot, folder: &str) -> Result<Option<Shape>, DiscoverError> {
         Some("Unified") => CacheKind::Unified,
         _ => return Ok(None),
     };
-    let Some(level) = root.parsed::<u32>(&format!("{folder}/level"))?.filter(|&level| level > 0)
-    else {
+    let Some(level) = root.parsed::<u32>(&format!("{folder}/level"))? else {
         return Ok(None);
     };
+    if !(1..=MOST_LEVELS).contains(&level) {
+        return Ok(None);
+    }
     let size = root.parsed::<Bytes>(&format!("{folder}/size"))?;
     let line = root.parsed::<u64>(&format!("{folder}/coherency_line_size"))?;
     Ok(Some(Shape {
@@ -78,6 +107,12 @@ fn shape(root: &SysRoot, folder: &str) -> Result<Option<Shape>, DiscoverError> {
 
 fn cache(shape: Shape, seen: Seen) -> Cache {
     let place = |file: &str| format!("/{}/{file}", seen.folder);
+    let settled = seen.stated.settled();
+    let mut instances = match settled.place {
+        Some(place) => Fact::cited(settled.groups, format!("/{place}")),
+        None => Fact::assumed(settled.groups, "the kernel does not tell who shares the cache"),
+    };
+    instances.check = seen.doubt.map_or(settled.check, |why| Check::Contradicted { why });
     let mut cache = Cache {
         level: shape.level,
         kind: shape.kind,
@@ -85,7 +120,7 @@ fn cache(shape: Shape, seen: Seen) -> Cache {
         ways: shape.ways.map(|ways| Fact::cited(ways, place("ways_of_associativity"))),
         line: shape.line.map(|line| Fact::cited(line, place("coherency_line_size"))),
         sets: shape.sets.map(|sets| Fact::cited(sets, place("number_of_sets"))),
-        instances: Fact::cited(CpuGroups::new(seen.instances), place("shared_cpu_list")),
+        instances,
         latency: None,
         effective: None,
         mechanism: Mechanism::default(),
@@ -95,19 +130,47 @@ fn cache(shape: Shape, seen: Seen) -> Cache {
 }
 
 /// Marks ways and sets as contradicted where they do not make up the size: the size is what
-/// experiments go by, and what a measurement can check.
+/// experiments go by, and what a measurement can check. A size that no cache has is left out.
 fn mark_geometry(cache: &mut Cache) {
-    let (Some(size), Some(ways), Some(line), Some(sets)) =
-        (&cache.size, &mut cache.ways, &cache.line, &mut cache.sets)
-    else {
-        return;
+    let Some(size) = cache.size.as_ref().map(|size| size.value) else { return };
+    let why = if size > MOST_CACHE {
+        cache.size = None;
+        Some(format!("the size is said to be {size}, and no cache has more than {MOST_CACHE}"))
+    } else {
+        misfit(cache, size)
     };
-    let product = u128::from(ways.value) * u128::from(line.value.get()) * u128::from(sets.value);
-    if product != u128::from(size.value.get()) {
-        let why =
-            format!("ways, line and sets make {product} bytes, and the size is {}", size.value);
-        ways.check = Check::Contradicted { why: why.clone() };
-        sets.check = Check::Contradicted { why };
+    let Some(why) = why else { return };
+    let contradicted = Check::Contradicted { why };
+    if let Some(ways) = &mut cache.ways {
+        ways.check = contradicted.clone();
+    }
+    if let Some(sets) = &mut cache.sets {
+        sets.check = contradicted;
+    }
+}
+
+/// Why ways, line and sets do not make up the size; None where they do, or too few are stated.
+fn misfit(cache: &Cache, size: Bytes) -> Option<String> {
+    let (ways, line) = (cache.ways.as_ref()?.value, cache.line.as_ref()?.value.get());
+    let set = u128::from(ways) * u128::from(line);
+    let Some(sets) = &cache.sets else {
+        let whole = u128::from(size.get()).is_multiple_of(set);
+        return (!whole).then(|| format!("{size} is no whole number of sets of {set} bytes"));
+    };
+    let product = set * u128::from(sets.value);
+    let fits = product == u128::from(size.get());
+    (!fits).then(|| format!("ways, line and sets make {product} bytes, and the size is {size}"))
+}
+
+/// Marks the instances of a cache that reach into two packages: a package has caches of its own, and hypervisors that
+/// make a package of every few CPUs still pass the host's list on.
+pub(super) fn mark_spanning(caches: &mut [Cache], packages: &CpuGroups) {
+    for cache in caches {
+        let spans = cache.instances.value.straddling(packages);
+        let Some(group) = spans.filter(|_| !cache.instances.is_contradicted()) else { continue };
+        let of = packages.iter().filter(|it| !it.intersection(group).is_empty()).count();
+        let why = format!("CPUs {group} are in {of} packages, and a package has caches of its own");
+        cache.instances.check = Check::Contradicted { why };
     }
 }
 

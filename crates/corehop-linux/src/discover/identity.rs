@@ -243,11 +243,19 @@ pub(super) fn core_kinds(
     let kind = |((capacity, part), cpus): ((Option<u32>, Option<&str>), Vec<Cpu>)| CoreKind {
         name: part.map_or_else(|| format!("capacity {}", capacity.unwrap_or(0)), part_name),
         capacity: capacity.map(|capacity| Fact::cited(capacity, place(cpus[0]))),
-        cpus: Fact::cited(CpuList::new(cpus), format!("/{CPUS}/cpu*/cpu_capacity, /{CPUINFO}")),
+        cpus: Fact::cited(CpuList::new(cpus), told_by(capacity.is_some(), part.is_some())),
         frequency: None,
         core: Core::default(),
     };
     Ok(kinds.into_iter().map(kind).collect())
+}
+
+/// The files that tell a kind of core apart.
+fn told_by(capacity: bool, part: bool) -> String {
+    let (capacities, parts) = (format!("/{CPUS}/cpu*/cpu_capacity"), format!("/{CPUINFO}"));
+    let files = [capacity.then_some(capacities), part.then_some(parts)];
+    let files: Vec<String> = files.into_iter().flatten().collect();
+    if files.is_empty() { format!("/{CPUS}, its folders") } else { files.join(", ") }
 }
 
 /// The two kinds that Intel's hybrid processors register as two sets of counters.

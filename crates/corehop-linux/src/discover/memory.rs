@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! NUMA nodes and page sizes.
 
-use corehop_core::platform::{Fact, Node, Pages};
+use corehop_core::platform::{Check, Fact, Node, Pages};
 use corehop_core::units::{Bytes, CpuList};
 
+use super::stated::mask;
 use super::{DiscoverError, SysRoot};
 
 const NODES: &str = "sys/devices/system/node";
@@ -19,26 +20,95 @@ pub(super) fn nodes(root: &SysRoot, present: &CpuList) -> Result<Vec<Node>, Disc
             distances: None,
         }]);
     }
-    ids.into_iter().map(|id| node(root, id, present)).collect()
+    let nodes = ids.into_iter().map(|id| node(root, id, present));
+    let mut nodes = nodes.collect::<Result<Vec<Node>, _>>()?;
+    mark_overlaps(&mut nodes);
+    mark_distances(&mut nodes);
+    Ok(nodes)
+}
+
+/// Leaves a CPU that two nodes name in the first of them, and marks the other.
+fn mark_overlaps(nodes: &mut [Node]) {
+    for place in 1..nodes.len() {
+        let (earlier, later) = nodes.split_at_mut(place);
+        let node = &mut later[0];
+        for other in earlier {
+            let both = other.cpus.value.intersection(&node.cpus.value);
+            if !both.is_empty() {
+                let left = node.cpus.value.iter().filter(|&cpu| !both.contains(cpu));
+                node.cpus.value = CpuList::new(left);
+                let why = format!("CPUs {both} are in node {} too, and were left there", other.id);
+                node.cpus.check = Check::Contradicted { why };
+            }
+        }
+    }
+}
+
+/// A node's distance to itself, and the largest that firmware can state (ACPI 6.5, section 5.2.17: a byte, of which 255
+/// says that a node cannot be reached).
+const OWN_DISTANCE: u32 = 10;
+const MOST_DISTANCE: u32 = 255;
+
+/// Marks distances that cannot be: too few or too many, or a node that is nearer than itself. A way may be longer back
+/// (the same section).
+fn mark_distances(nodes: &mut [Node]) {
+    let count = nodes.len();
+    for (place, node) in nodes.iter_mut().enumerate() {
+        let Some(fact) = &mut node.distances else { continue };
+        if let Some(why) = odd_distances(&fact.value, place, count) {
+            fact.check = Check::Contradicted { why };
+        }
+    }
+}
+
+/// Why the distances from the node in this place to `count` nodes are odd.
+fn odd_distances(row: &[u32], from: usize, count: usize) -> Option<String> {
+    if row.len() != count {
+        return Some(format!("{} distances for {count} nodes", row.len()));
+    }
+    let others = row.iter().enumerate().filter(|&(to, _)| to != from);
+    let mut odd = others.filter(|(_, there)| !(OWN_DISTANCE + 1..=MOST_DISTANCE).contains(there));
+    if row[from] != OWN_DISTANCE {
+        let own = row[from];
+        return Some(format!("a node's distance to itself is {OWN_DISTANCE}, not {own}"));
+    }
+    odd.next().map(|(_, there)| format!("no other node is at the distance {there}"))
 }
 
 fn node(root: &SysRoot, id: u32, present: &CpuList) -> Result<Node, DiscoverError> {
     let path = |file: &str| format!("{NODES}/node{id}/{file}");
-    let cpus = root.parsed::<CpuList>(&path("cpulist"))?.unwrap_or_default();
+    let cpus = cpus(root, &path("cpulist"), &path("cpumap"), present)?;
     let distances = match root.read(path("distance")) {
         None => None,
         Some(text) => {
-            let numbers: Result<Vec<u32>, _> = text.split_whitespace().map(str::parse).collect();
+            let number =
+                |text: &str| text.parse().map(|it: u64| u32::try_from(it).unwrap_or(u32::MAX));
+            let numbers: Result<Vec<u32>, _> = text.split_whitespace().map(number).collect();
             let numbers = numbers.map_err(|_| root.unreadable(path("distance"), &text))?;
             Some(Fact::cited(numbers, format!("/{}", path("distance"))))
         }
     };
-    Ok(Node {
-        id,
-        cpus: Fact::cited(cpus.intersection(present), format!("/{}", path("cpulist"))),
-        memory: total(root, &path("meminfo"))?,
-        distances,
-    })
+    Ok(Node { id, cpus, memory: total(root, &path("meminfo"))?, distances })
+}
+
+/// The CPUs of a node, from its list or its mask.
+fn cpus(
+    root: &SysRoot,
+    list: &str,
+    map: &str,
+    present: &CpuList,
+) -> Result<Fact<CpuList>, DiscoverError> {
+    let cited =
+        |cpus: CpuList, file: &str| Fact::cited(cpus.intersection(present), format!("/{file}"));
+    // The list of a node without CPUs is an empty file.
+    if let Some(text) = root.read(list) {
+        let cpus = text.trim().parse().map_err(|_| root.unreadable(list, &text))?;
+        return Ok(cited(cpus, list));
+    }
+    match root.read(map) {
+        Some(text) => Ok(cited(mask(&text).ok_or_else(|| root.unreadable(map, &text))?, map)),
+        None => Ok(Fact::assumed(CpuList::default(), "the kernel tells of no CPUs of the node")),
+    }
 }
 
 /// The line `MemTotal: N kB` of a file like `/proc/meminfo`.

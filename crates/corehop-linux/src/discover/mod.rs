@@ -16,6 +16,7 @@ mod identity;
 mod inclusion;
 mod memory;
 mod root;
+mod stated;
 mod tlbs;
 mod topology;
 
@@ -62,6 +63,7 @@ pub fn discover(root: &SysRoot) -> Result<Platform, DiscoverError> {
     let mut caches = caches::caches(root, &online.value)?;
     topology::mark_straddling(&mut cores, &packages.value);
     caches::mark_straddling(&mut caches);
+    caches::mark_spanning(&mut caches, &packages.value);
     let info = identity::CpuInfo::read(root);
     let hypervisor = identity::hypervisor(root, &info);
     let model = info.model();

@@ -1,28 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files of a running system, or of a copy of them.
 
-use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use corehop_core::units::CpuList;
-
 use super::DiscoverError;
 
 /// More than any file that is read here holds: `/proc/cpuinfo` of 1,024 CPUs has 1.6 MB.
 const LARGEST_FILE: u64 = 16 << 20;
-
-/// The result of [`SysRoot::new_list`].
-pub(super) enum Listed {
-    /// There is no such file, or it is empty.
-    None,
-    /// A text that was read before.
-    Known,
-    /// A text that was not.
-    New(CpuList),
-}
 
 /// The directory that `sys/` and `proc/` are in.
 #[derive(Debug, Clone)]
@@ -75,23 +62,6 @@ impl SysRoot {
         };
         let value = text.trim().parse().map_err(|_| self.unreadable(path, &text))?;
         Ok(Some(value))
-    }
-    /// The content of a file that lists CPUs, unless `known` has the same text: the CPUs of a group all list the group,
-    /// and 65,536 lists of 65,536 CPUs do not fit into memory. None where there is no such file, or it is empty.
-    pub(super) fn new_list(
-        &self,
-        path: &str,
-        known: &mut HashSet<String>,
-    ) -> Result<Listed, DiscoverError> {
-        let Some(text) = self.read(path).filter(|text| !text.trim().is_empty()) else {
-            return Ok(Listed::None);
-        };
-        if known.contains(&text) {
-            return Ok(Listed::Known);
-        }
-        let list = text.trim().parse().map_err(|_| self.unreadable(path, &text))?;
-        known.insert(text);
-        Ok(Listed::New(list))
     }
     /// The numbers N of the entries `PREFIX<N>SUFFIX` of a directory, ascending.
     pub(crate) fn numbered(&self, directory: &str, prefix: &str, suffix: &str) -> Vec<u32> {

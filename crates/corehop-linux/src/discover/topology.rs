@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CPUs, packages and cores.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use corehop_core::platform::{Check, CpuGroups, Fact};
 use corehop_core::units::{Cpu, CpuList};
 
-use super::root::Listed;
+use super::stated::Stated;
 use super::{DiscoverError, SysRoot};
 
 /// The folder in which Linux lists its CPUs.
@@ -19,23 +19,30 @@ pub(super) fn cpus(root: &SysRoot) -> Result<(Fact<CpuList>, Fact<CpuList>), Dis
         let list = root.parsed::<CpuList>(&format!("{CPUS}/{file}"))?;
         present = present.or(list.map(|cpus| Fact::cited(cpus, format!("/{CPUS}/{file}"))));
     }
-    let present = present.unwrap_or_else(|| {
+    let mut present = present.unwrap_or_else(|| {
         let folders = root.numbered(CPUS, "cpu", "").into_iter().map(Cpu);
         Fact::cited(CpuList::new(folders), format!("/{CPUS}, its folders"))
     });
     if present.value.is_empty() {
         return Err(DiscoverError::NoCpus { root: root.path().to_owned() });
     }
-    let online = match root.parsed::<CpuList>(&format!("{CPUS}/online"))? {
-        Some(online) => Fact::cited(online.intersection(&present.value), format!("/{CPUS}/online")),
-        None => Fact::assumed(present.value.clone(), "the kernel has no CPU hotplug"),
+    let Some(online) = root.parsed::<CpuList>(format!("{CPUS}/online"))? else {
+        let online = Fact::assumed(present.value.clone(), "the kernel has no CPU hotplug");
+        return Ok((present, online));
     };
-    Ok((present, online))
+    let absent = CpuList::new(online.iter().filter(|&cpu| !present.value.contains(cpu)));
+    if !absent.is_empty() {
+        // What runs is there.
+        present.value = CpuList::new(present.value.iter().chain(absent.iter()));
+        let why = format!("CPUs {absent} are online and not among the CPUs that are present");
+        present.check = Check::Contradicted { why };
+    }
+    Ok((present, Fact::cited(online, format!("/{CPUS}/online"))))
 }
 
 /// The packages; one, where the kernel does not tell them apart.
 pub(super) fn packages(root: &SysRoot, online: &CpuList) -> Result<Fact<CpuGroups>, DiscoverError> {
-    let files = ["package_cpus_list", "core_siblings_list"];
+    let files = ["package_cpus_list", "core_siblings_list", "package_cpus", "core_siblings"];
     if let Some(groups) = listed(root, online, &files)? {
         return Ok(groups);
     }
@@ -55,31 +62,31 @@ pub(super) fn packages(root: &SysRoot, online: &CpuList) -> Result<Fact<CpuGroup
 
 /// The cores; every CPU its own, where the kernel does not tell.
 pub(super) fn cores(root: &SysRoot, online: &CpuList) -> Result<Fact<CpuGroups>, DiscoverError> {
-    let files = ["core_cpus_list", "thread_siblings_list"];
+    let files = ["core_cpus_list", "thread_siblings_list", "core_cpus", "thread_siblings"];
     Ok(listed(root, online, &files)?.unwrap_or_else(|| {
         let alone = online.iter().map(|cpu| CpuList::new([cpu]));
         Fact::assumed(CpuGroups::new(alone), "the kernel tells of no cores")
     }))
 }
 
-/// The groups that every CPU's file states, from the first of `files` that all of them have.
+/// The groups that every CPU's file states, a list or a mask, from the first of `files` that all of them have.
 fn listed(
     root: &SysRoot,
     online: &CpuList,
     files: &[&str],
 ) -> Result<Option<Fact<CpuGroups>>, DiscoverError> {
     'files: for file in files {
-        let (mut groups, mut known) = (Vec::new(), HashSet::new());
+        let mut stated = Stated::default();
         for cpu in online.iter() {
             let path = format!("{CPUS}/cpu{}/topology/{file}", cpu.0);
-            match root.new_list(&path, &mut known)? {
-                Listed::None => continue 'files,
-                Listed::Known => {}
-                Listed::New(group) => groups.push(group.intersection(online)),
+            if !stated.read(root, cpu, &[path], online)? {
+                continue 'files;
             }
         }
-        let place = format!("/{CPUS}/cpu*/topology/{file}");
-        return Ok(Some(Fact::cited(CpuGroups::new(groups), place)));
+        let settled = stated.settled();
+        let mut groups = Fact::cited(settled.groups, format!("/{CPUS}/cpu*/topology/{file}"));
+        groups.check = settled.check;
+        return Ok(Some(groups));
     }
     Ok(None)
 }
@@ -87,7 +94,7 @@ fn listed(
 /// Marks `inner` as contradicted where one of its groups reaches into two of `outer`: guests are
 /// told such things, and the rest of the description is still of use.
 pub(super) fn mark_straddling(inner: &mut Fact<CpuGroups>, outer: &CpuGroups) {
-    if let Some(group) = inner.value.straddling(outer) {
+    if let Some(group) = inner.value.straddling(outer).filter(|_| !inner.is_contradicted()) {
         let why = format!("CPUs {group} belong to two groups of the level above");
         inner.check = Check::Contradicted { why };
     }

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who shares a cache, a core or a package, as every CPU states it for itself.
+//!
+//! Hypervisors tell some guests groups that exclude each other. Such a group is marked and bent to one in which every
+//! CPU keeps its own statement, so that the host can be used.
+
+use std::collections::HashMap;
+
+use corehop_core::platform::{Check, CpuGroups};
+use corehop_core::units::{Cpu, CpuList};
+
+use super::{DiscoverError, SysRoot};
+
+/// The statements of the CPUs about one thing.
+#[derive(Debug, Default)]
+pub(super) struct Stated {
+    /// The distinct groups.
+    groups: Vec<CpuList>,
+    numbers: HashMap<CpuList, usize>,
+    /// The group that a text names: 65,536 lists of 65,536 CPUs do not fit into memory.
+    texts: HashMap<String, usize>,
+    /// Each CPU with the number of the group that it states.
+    of: Vec<(Cpu, usize)>,
+    /// The file that the first CPU stated its group in; None where no CPU has one.
+    place: Option<String>,
+}
+
+/// The groups that statements give.
+pub(super) struct Settled {
+    pub(super) groups: CpuGroups,
+    /// Whether the statements exclude each other.
+    pub(super) check: Check,
+    /// The file that the first CPU stated its group in.
+    pub(super) place: Option<String>,
+}
+
+impl Stated {
+    /// Reads the statement of `cpu` from the first of `files` that there is: a list of CPUs, or a mask where the name
+    /// does not end in `list`. Returns whether there was one.
+    pub(super) fn read(
+        &mut self,
+        root: &SysRoot,
+        cpu: Cpu,
+        files: &[String],
+        online: &CpuList,
+    ) -> Result<bool, DiscoverError> {
+        for file in files {
+            let Some(text) = root.read(file).filter(|text| !text.trim().is_empty()) else {
+                continue;
+            };
+            let number = match self.texts.get(&text) {
+                Some(&number) => number,
+                None => {
+                    let is_list = file.ends_with("list");
+                    let group = if is_list { text.trim().parse().ok() } else { mask(&text) };
+                    let group = group.ok_or_else(|| root.unreadable(file, &text))?;
+                    let number = self.number(group.intersection(online));
+                    self.texts.insert(text, number);
+                    number
+                }
+            };
+            self.of.push((cpu, number));
+            self.place.get_or_insert_with(|| file.clone());
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Takes note that `cpu` states nothing: the CPU then has the thing for itself.
+    pub(super) fn alone(&mut self, cpu: Cpu) {
+        let number = self.number(CpuList::new([cpu]));
+        self.of.push((cpu, number));
+    }
+
+    fn number(&mut self, group: CpuList) -> usize {
+        let next = self.groups.len();
+        let number = *self.numbers.entry(group.clone()).or_insert(next);
+        if number == next {
+            self.groups.push(group);
+        }
+        number
+    }
+
+    /// The groups, each CPU in one of them.
+    pub(super) fn settled(self) -> Settled {
+        let stating: HashMap<Cpu, usize> = self.of.iter().copied().collect();
+        let contradiction = self.contradiction(&stating);
+        let groups = match contradiction {
+            None => CpuGroups::new(self.groups),
+            Some(_) => self.bent(),
+        };
+        let check = contradiction.map_or(Check::Unchecked, |why| Check::Contradicted { why });
+        Settled { groups, check, place: self.place }
+    }
+
+    /// A CPU whose group holds a CPU that states another group, or none.
+    fn contradiction(&self, stating: &HashMap<Cpu, usize>) -> Option<String> {
+        for (number, group) in self.groups.iter().enumerate() {
+            let by = self.of.iter().find(|&&(_, it)| it == number)?.0;
+            let other = group.iter().find(|cpu| stating.get(cpu) != Some(&number));
+            if let Some(other) = other {
+                let says = match stating.get(&other).map(|&of| &self.groups[of]) {
+                    Some(of) if of.is_empty() => "none that is online".to_owned(),
+                    Some(of) => format!("CPUs {of}"),
+                    None => "none".to_owned(),
+                };
+                return Some(format!("{by} states the group {group}, and {other} {says}"));
+            }
+            if !group.contains(by) {
+                return Some(format!("{by} states the group {group}, without itself"));
+            }
+        }
+        None
+    }
+
+    /// The CPUs that state the same group are together; a CPU that leaves itself out is alone.
+    fn bent(&self) -> CpuGroups {
+        let mut groups: Vec<Vec<Cpu>> = vec![Vec::new(); self.groups.len()];
+        let mut alone = Vec::new();
+        for &(cpu, number) in &self.of {
+            if self.groups[number].contains(cpu) {
+                groups[number].push(cpu);
+            } else {
+                alone.push(vec![cpu]);
+            }
+        }
+        CpuGroups::new(groups.into_iter().chain(alone).map(CpuList::new))
+    }
+}
+
+/// A set of CPUs as the kernel writes masks: words of 32 bits in hexadecimal digits, the highest CPUs first.
+pub(super) fn mask(text: &str) -> Option<CpuList> {
+    let mut cpus = Vec::new();
+    for (place, word) in text.trim().rsplit(',').enumerate() {
+        let is_word =
+            (1..=8).contains(&word.len()) && word.bytes().all(|it| it.is_ascii_hexdigit());
+        let bits = u32::from_str_radix(word, 16).ok().filter(|_| is_word && place < 2_048)?;
+        let first = 32 * place as u32;
+        cpus.extend((0..32).filter(|bit| bits >> bit & 1 == 1).map(|bit| Cpu(first + bit)));
+    }
+    Some(CpuList::new(cpus))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_names_the_highest_cpus_first() {
+        for (text, cpus) in
+            [("0000000f", "0-3"), ("3", "0-1"), ("80000001,00000000\n", "32,63"), ("0", "")]
+        {
+            assert_eq!(mask(text), Some(cpus.parse().unwrap()), "{text}");
+        }
+        for text in ["", "0-3", "000000001", "ff,,ff", "+f"] {
+            assert_eq!(mask(text), None, "{text}");
+        }
+    }
+}
