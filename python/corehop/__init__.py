@@ -23,6 +23,7 @@ from corehop._corehop import Table, __version__
 from corehop._errors import Damaged, Error, HostFailed, Interrupted, NotPossible, Unknown, Usage
 from corehop._measure import measure, plan
 from corehop._model import CostModel, advise, fit, predict
+from corehop._off_load import OffLoad
 from corehop._placement import Placement
 from corehop._platform import Platform, platform
 from corehop._result import Result, Summary, load
@@ -35,6 +36,7 @@ __all__ = [
     "HostFailed",
     "Interrupted",
     "NotPossible",
+    "OffLoad",
     "Placement",
     "Platform",
     "Result",

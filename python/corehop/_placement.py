@@ -28,6 +28,11 @@ class Placement:
         return facts
 
     @property
+    def sentence(self) -> str:
+        """What came of placing, in one sentence: the first of `corehop show`."""
+        return self._log.sentence()
+
+    @property
     def trials(self) -> list[dict[str, Any]]:
         """The verdicts, in turn: `verdict`, `kept`, and the `ratio` of progress with its interval `low`, `high`."""
         trials: list[dict[str, Any]] = self.answer["trials"]

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from corehop import _corehop, _html
+from corehop import _corehop, _errors, _html
+from corehop._off_load import OffLoad
 from corehop._placement import Placement
 from corehop._platform import Platform
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 def load(path: str | os.PathLike[str]) -> Result:
     """Reads a file that `corehop measure` wrote: Parquet, or the `.part` of a run that goes on or
-    was killed, as far as it goes. The log of `corehop place -o` is read too: it comes back as a `Placement`.
+    was killed, as far as it goes. Other files of corehop are read too: the log of `corehop place -o` comes back as a
+    `Placement`, the answer of `corehop offload -o` as an `OffLoad`, counts of `corehop study -o` as a `StudyResult`.
 
     Warns of a file without checksums (not verified: written by another program or before checksums), and of files
     that are missing beside the recording of a program.
@@ -38,7 +40,18 @@ def load(path: str | os.PathLike[str]) -> Result:
     if placement is not None:
         # A log is the exception; the type of all else is worth more to those who read samples.
         return cast("Result", Placement(placement))
-    file = _corehop.load(Path(path))
+    off_load = _corehop.load_off_load(Path(path))
+    if off_load is not None:
+        return cast("Result", OffLoad(off_load))
+    try:
+        file = _corehop.load(Path(path))
+    except _errors.Damaged:
+        from corehop import _study
+
+        counts = _study.counts(path)
+        if counts is None:
+            raise
+        return cast("Result", counts)
     for doubt in file.doubts:
         warnings.warn(doubt, stacklevel=2)
     return Result(file)
@@ -61,8 +74,17 @@ class Result:
         self._file = file
 
     @property
+    def sentence(self) -> str:
+        """What the file says, in one sentence: the first of `corehop report`."""
+        return self._file.sentence()
+
+    def __str__(self) -> str:
+        """The words of `corehop report`, for a terminal of 100 columns."""
+        return f"{self.sentence}\n\n{self._file.text(100)}"
+
+    @property
     def kind(self) -> str:
-        """The row type: `samples`, `access_time` or `preemption_length`."""
+        """The row type: `samples`, `access_time`, `switches`, `overheads`, …."""
         return self._file.kind
 
     @property
@@ -165,6 +187,8 @@ class Result:
 
         Args:
             estimator: As for `delays`; without meaning for other kinds of rows.
+
+        Core switches, overheads, task sets and recorded programs have a row for each result.
 
         Raises:
             Usage: an unknown estimator.

@@ -112,6 +112,13 @@ class StudyResult:
         return f"<corehop.StudyResult: {self.answer['id']}, {self.sets} sets per cap{part}>"
 
 
+def counts(path: str | os.PathLike[str]) -> StudyResult | None:
+    """The counts in a file; None where it has none."""
+    if b"corehop.study" not in Path(path).read_bytes():
+        return None
+    return load_study(path)
+
+
 def load_study(path: str | os.PathLike[str]) -> StudyResult:
     """Counts that `StudyResult.save` or `corehop study -o` wrote.
 

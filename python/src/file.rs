@@ -8,6 +8,8 @@ use arrow_array::{ArrayRef, Float64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use corehop_core::model::conditions::Spreads;
 use corehop_core::model::estimator::Estimator;
+use corehop_core::report::data::{Gather, ReportData};
+use corehop_core::report::{listing, screen};
 use corehop_core::samples::{
     FileError, FileKind, MissingFile, Reader, Row, RowKind, Sample, Verification,
 };
@@ -93,6 +95,17 @@ fn of_kind(fields: Fields, kind: &FileKind) -> SchemaRef {
 }
 
 impl File {
+    /// The contents of the file as a report has them.
+    pub(crate) fn gathered(&self, estimator: Estimator) -> PyResult<ReportData> {
+        let read = || -> Result<ReportData, FileError> {
+            let mut gather = Gather::new(estimator);
+            let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+            gather.file(&name, &mut Reader::open(std::fs::File::open(&self.path)?)?)?;
+            Ok(gather.finish())
+        };
+        read().map_err(|error| errors::file(&self.path, error))
+    }
+
     /// The rows of every batch, as structs of the core.
     pub(crate) fn rows<R: Row>(&self) -> PyResult<Vec<R>> {
         let mut rows = Vec::new();
@@ -168,6 +181,16 @@ impl File {
         let mut docs = known(&self.kind).docs();
         docs.retain(|(name, _)| self.table.get().schema().column_with_name(name).is_some());
         docs
+    }
+
+    /// What the file says, in one sentence: the first of `corehop report`.
+    fn sentence(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| Ok(listing::answer(&self.gathered(Estimator::Difference)?)))
+    }
+
+    /// What `corehop report` prints below its sentence, for a terminal of `width` columns.
+    fn text(&self, py: Python<'_>, width: usize) -> PyResult<String> {
+        py.detach(|| Ok(screen::screen(&self.gathered(Estimator::Difference)?, width, true)))
     }
 
     /// The summary of the file, cell by cell.

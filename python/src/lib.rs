@@ -12,6 +12,7 @@ mod summary;
 mod platform;
 mod model;
 mod placement;
+mod off_load;
 mod sched;
 mod arrow_in;
 
@@ -26,6 +27,8 @@ mod _corehop {
     use super::file::{File, load};
     #[pymodule_export]
     use super::model::{Costs, Model, advise_on};
+    #[pymodule_export]
+    use super::off_load::{OffLoad, load_off_load};
     #[pymodule_export]
     use super::placement::{Placement, load_placement};
     #[pymodule_export]

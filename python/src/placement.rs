@@ -44,6 +44,11 @@ impl Placement {
         placement::json(&self.log).to_string()
     }
 
+    /// What came of placing, in one sentence.
+    fn sentence(&self) -> String {
+        placement::sentence(&self.log.answer)
+    }
+
     /// Its answer, in words.
     fn text(&self) -> String {
         placement::log_text(&self.log)

@@ -10,10 +10,10 @@ use corehop_core::model::lengths::{LengthSummary, Lengths};
 use corehop_core::model::quantile::Quantile;
 use corehop_core::model::sharing::{SharingSummary, Sharings};
 use corehop_core::model::summary::{CellSummary, summarize};
-use corehop_core::report::table;
-use corehop_core::samples::{AccessTime, PreemptionLength, Row, SharedData};
+use corehop_core::report::{listing, table};
+use corehop_core::samples::{AccessTime, PreemptionLength, Row, Sample, SharedData};
 use pyo3::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::errors;
 use crate::file::File;
@@ -35,6 +35,8 @@ enum Cells {
     Lengths(Vec<LengthSummary>),
     /// Of gangs: runtime ratios.
     Sharings(Vec<SharingSummary>),
+    /// Of all other kinds: core switches, overheads, task sets, recorded programs.
+    Results(Vec<Value>),
 }
 
 impl Summary {
@@ -56,7 +58,8 @@ impl Summary {
                 lengths.take(&file.rows()?);
                 Ok(Self(Cells::Lengths(lengths.finish())))
             }
-            _ => Ok(Self(Cells::Delays(summarize(&file.rows()?, estimator)))),
+            Sample::KIND => Ok(Self(Cells::Delays(summarize(&file.rows()?, estimator)))),
+            _ => Ok(Self(Cells::Results(listing::results(&file.gathered(estimator)?)))),
         }
     }
 }
@@ -70,6 +73,7 @@ impl Summary {
             Cells::Curves(curves) => of_curves(curves),
             Cells::Lengths(lengths) => of_lengths(lengths),
             Cells::Sharings(sharings) => of_sharings(sharings),
+            Cells::Results(results) => return of_results(results),
         })
         .map_err(errors::broken)
     }
@@ -81,6 +85,7 @@ impl Summary {
             Cells::Curves(curves) => json!(curves),
             Cells::Lengths(lengths) => json!(lengths),
             Cells::Sharings(sharings) => json!(sharings),
+            Cells::Results(results) => json!(results),
         }
         .to_string()
     }
@@ -268,6 +273,46 @@ fn of_lengths(lengths: &[LengthSummary]) -> Columns {
         ("excess_p99_us", numbers(tail().map(|quantile| Some(quantile?.estimate)))),
         ("excess_max_us", numbers(all().map(|length| Some(length.excess_max_us.value)))),
     ]
+}
+
+/// One row a result, a column for each number and word in it; a list is in the JSON only.
+fn of_results(results: &[Value]) -> PyResult<Table> {
+    let rows: Vec<Vec<(String, Value)>> = results.iter().map(fields).collect();
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in rows.iter().flatten() {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    let value = |row: &[(String, Value)], name: &str| {
+        row.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone())
+    };
+    let column = |name: &str| {
+        let values = || rows.iter().map(|row| value(row, name));
+        let are_numbers = values().flatten().all(|it| it.is_number());
+        if are_numbers {
+            return numbers(values().map(|it| it?.as_f64()));
+        }
+        let word = |it: Value| it.as_str().map_or_else(|| it.to_string(), str::to_owned);
+        texts(values().map(|it| it.map(word)))
+    };
+    let columns = names.iter().map(|&name| (name, column(name))).collect();
+    Table::of(columns).map_err(errors::broken)
+}
+
+/// The numbers and words of an object, those of an object inside under both names.
+fn fields(result: &Value) -> Vec<(String, Value)> {
+    let mut all = Vec::new();
+    for (name, value) in result.as_object().into_iter().flatten() {
+        match value {
+            Value::Object(_) => all.extend(
+                fields(value).into_iter().map(|(inner, value)| (format!("{name}_{inner}"), value)),
+            ),
+            Value::Array(_) | Value::Null => {}
+            value => all.push((name.clone(), value.clone())),
+        }
+    }
+    all
 }
 
 fn of_sharings(sharings: &[SharingSummary]) -> Columns {

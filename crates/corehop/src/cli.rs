@@ -136,7 +136,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Verb::Show(args) => cmd::show::run(&args),
         Verb::Completions(args) => cmd::completions::completions(&args, Cli::command()),
         Verb::Manual(args) => cmd::completions::manual(&args, Cli::command()),
-        Verb::Explain(args) => cmd::explain::run(&args),
+        Verb::Explain(args) => cmd::explain::run(&args, &Cli::command()),
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn kept(platform: &Platform) -> Result<Option<(HostCosts, PathBuf)>, 
     if !path.exists() {
         return Ok(None);
     }
-    let costs = input::parsed(&path, HostCosts::from_json)?;
+    let costs = input::parsed(&path, "the costs of this host (JSON)", HostCosts::from_json)?;
     if let Some(difference) = here(platform.clone()).difference(&costs.host, "of the costs") {
         let what = format!(
             "{}: these costs are of another machine ({difference}): {REMEDY} (--force replaces these); \

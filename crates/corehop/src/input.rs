@@ -16,7 +16,10 @@ use corehop_core::model::machine_gain::MachineGain;
 use corehop_core::model::overheads::{Overheads, csv};
 use corehop_core::platform::Platform;
 use corehop_core::report::data::{FileNote, Gather, ReportData};
-use corehop_core::samples::{FileError, OverheadFacts, OverheadTime, Reader, Row, RowKind, Sample};
+use corehop_core::report::off_load::{NotAnAnswer, OffLoadAnswer};
+use corehop_core::samples::{
+    FileError, OverheadFacts, OverheadTime, Reader, Row, RowKind, Sample, seen,
+};
 use corehop_core::shown;
 use corehop_core::study::{StoreError, StudyCounts};
 use corehop_core::workload::set_file;
@@ -110,8 +113,23 @@ pub(crate) fn stream(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
 
 /// The text of a file, or of standard input (`-`); errors name it.
 pub(crate) fn text(path: &Path) -> Result<String, Failure> {
-    String::from_utf8(bytes(path)?)
-        .map_err(|error| Failure::new(Exit::Damaged, error).context(shown::path(path)))
+    String::from_utf8(bytes(path)?).map_err(|error| {
+        let bytes = error.as_bytes();
+        match seen(bytes) {
+            Some(seen) => Failure::says(Exit::Damaged, seen),
+            None => Failure::new(Exit::Damaged, error),
+        }
+        .context(shown::path(path))
+    })
+}
+
+/// The name of a text that cannot be read as expected: with its format, where that is another.
+fn named_with_format(path: &Path, text: &str, wanted: &str) -> String {
+    let name = shown::path(path);
+    match seen(text.as_bytes()).filter(|seen| !seen.is(wanted)) {
+        Some(seen) => format!("{name}: {seen}; wanted is {wanted}"),
+        None => name.to_string(),
+    }
 }
 
 /// The text of a table; for a file of `corehop measure overheads` the table of its times.
@@ -148,18 +166,22 @@ fn times(path: &Path) -> Result<String, Failure> {
     Ok(csv(&overheads.summaries(), facts.table_to()))
 }
 
-/// The text of a file as `parse` reads it; errors name the file.
+/// The text of a file as `parse` reads it; errors name the file, and its format where that is not the `wanted` one, such
+/// as `a task set (JSON)`.
 pub(crate) fn parsed<T, E: Error + Send + Sync + 'static>(
     path: &Path,
+    wanted: &str,
     parse: impl FnOnce(&str) -> Result<T, E>,
 ) -> Result<T, Failure> {
-    parse(&text(path)?)
-        .map_err(|error| Failure::new(Exit::Damaged, error).context(shown::path(path)))
+    let text = text(path)?;
+    parse(&text).map_err(|error| {
+        Failure::new(Exit::Damaged, error).context(named_with_format(path, &text, wanted))
+    })
 }
 
 /// The task set in a file.
 pub(crate) fn task_set(path: &Path) -> Result<TaskSet, Failure> {
-    parsed(path, set_file::parse)
+    parsed(path, "a task set (JSON)", set_file::parse)
 }
 
 /// The platform of this name, or in this file. A name with a slash or `.toml` at its end is a file.
@@ -182,7 +204,9 @@ pub(crate) fn platform(name: &str) -> Result<Platform, Failure> {
 /// The platform in this file.
 pub(crate) fn platform_in(path: &Path) -> Result<Platform, Failure> {
     let text = text(path).map_err(|error| error.context("reading the platform file"))?;
-    Platform::from_toml(&text).map_err(|error| Failure::from(error).context(shown::path(path)))
+    Platform::from_toml(&text).map_err(|error| {
+        Failure::from(error).context(named_with_format(path, &text, "a platform file (TOML)"))
+    })
 }
 
 /// The samples of delays in a file.
@@ -287,7 +311,7 @@ pub(crate) fn model(path: &Path) -> Result<Model, Failure> {
     if path.extension().is_none_or(|extension| extension != "json") {
         return fitted(&[path.to_owned()], Estimator::Difference);
     }
-    parsed(path, Model::from_json)
+    parsed(path, "a cost model (JSON)", Model::from_json)
 }
 
 /// The gain of sharing in a file: written by `fit`, or fitted to the runs now.
@@ -295,7 +319,7 @@ pub(crate) fn gain(path: &Path) -> Result<MachineGain, Failure> {
     if path.extension().is_none_or(|extension| extension != "json") {
         return gain_of(&gather(&[path.to_owned()], Estimator::Difference)?);
     }
-    parsed(path, MachineGain::from_json)
+    parsed(path, "a model of shared data (JSON)", MachineGain::from_json)
 }
 
 /// The gain of sharing, fitted to the runs that files have.
@@ -327,7 +351,7 @@ pub(crate) fn costs(path: &Path) -> Result<Source, Failure> {
     if path.extension().is_none_or(|extension| extension != "csv") {
         return model(path).map(Source::Model);
     }
-    parsed(path, CostTable::parse).map(Source::Table)
+    parsed(path, "a cost table (CSV)", CostTable::parse).map(Source::Table)
 }
 
 /// The counts of a study in a file.
@@ -348,6 +372,20 @@ pub(crate) fn placement(path: &Path) -> Result<Option<PlacementLog>, Failure> {
     match PlacementLog::read(std::io::BufReader::new(file)) {
         Ok(log) => Ok(Some(log)),
         Err(LogError::NotOurs | LogError::Io(_)) => Ok(None),
+        Err(error) => Err(Failure::new(Exit::Damaged, error).context(shown::path(path))),
+    }
+}
+
+/// The answer of off-load in a file, if it is one.
+pub(crate) fn off_load(path: &Path) -> Result<Option<OffLoadAnswer>, Failure> {
+    // The next open reports a missing or foreign file. Rows can be large, and are told by their first bytes.
+    if rows_begin(path) {
+        return Ok(None);
+    }
+    let Ok(text) = text(path) else { return Ok(None) };
+    match OffLoadAnswer::parse(&text) {
+        Ok(answer) => Ok(Some(answer)),
+        Err(NotAnAnswer::NotOurs) => Ok(None),
         Err(error) => Err(Failure::new(Exit::Damaged, error).context(shown::path(path))),
     }
 }

@@ -15,6 +15,7 @@ mod asking;
 mod company;
 mod preference;
 mod prices;
+mod sure;
 
 use serde::Serialize;
 

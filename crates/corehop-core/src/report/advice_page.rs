@@ -26,7 +26,7 @@ const KEY: f64 = 44.0;
 
 /// The page of the advice for what `title` names.
 pub fn page(advice: &Advice, title: &str) -> String {
-    let facts = [format!("{} rules", advice.rules.len())];
+    let facts = [advice.sentence(), format!("{} rules", advice.rules.len())];
     html::page_of(title, &facts, &sections(advice))
 }
 

@@ -55,6 +55,12 @@ const WORDS: &[(&str, &str)] = &[
     ("working set", "The data (or code) that a job touches again and again; its size is the WSS."),
     ("WSS", "Working-set size."),
     ("touch", "One timed pass over a working set, in a fixed order."),
+    (
+        "cold",
+        "Of a touch: before it, the lines are in the state that was prepared; see `cold touch`.",
+    ),
+    ("warm", "Of a touch: the caches hold as much of the working set as fits; see `warm touch`."),
+    ("resumed", "Of a touch: the first one after the event; see `resumed touch`."),
     ("cold touch", "The first touch, t0 to t1: lines are in the state that was prepared."),
     (
         "warm touch",
@@ -75,6 +81,43 @@ const WORDS: &[(&str, &str)] = &[
         "polluter",
         "A task that only walks its own working set, to evict the working sets of others.",
     ),
+    ("idle", "The load under which the experiment runs nothing on the other CPUs."),
+    (
+        "constructed",
+        "The load under which polluters walk their working sets on the other CPUs, or on those of --load-cpus, to evict \
+         the lines of the job.",
+    ),
+    (
+        "changing",
+        "The load under which a program on the other CPUs changes what it does in the course of the run.",
+    ),
+    (
+        "realistic",
+        "The load under which a command of yours runs on the other CPUs (--load-command).",
+    ),
+    (
+        "dma",
+        "The load under which devices read and write memory: direct I/O, or datagrams to oneself.",
+    ),
+    (
+        "buslock",
+        "The load of locked instructions on the other CPUs, which may stop all memory accesses.",
+    ),
+    (
+        "preemptor",
+        "The thread that runs on the job's CPU while the job is away; it walks memory of its own, and so evicts lines.",
+    ),
+    (
+        "sampled",
+        "Simulated in some of the sets of the caches only, which is faster; `--exact` simulates all sets. The \
+         medians of both agree, and the sampled ones scatter more.",
+    ),
+    (
+        "simulated",
+        "Run on the simulated machine of a platform file (--on); nothing was measured on this host.",
+    ),
+    ("live", "Measured on this host."),
+    ("xeon_x5650", "A built-in platform: `corehop platform xeon_x5650` describes it."),
     ("write ratio", "The share of word accesses that write."),
     (
         "chain",
@@ -203,7 +246,11 @@ const WORDS: &[(&str, &str)] = &[
                          the delay measured; what is left is the residual.",
     ),
     ("plateau", "Sizes at which an access takes the same time: a cache level."),
-    ("preemption_length", "In summary tables: `fixed_4ms`, `uniform_0_50ms`, or LOW..HIGHms."),
+    (
+        "preemption_length",
+        "The time a job was off the CPU, as tables name it: `fixed_4ms` is 4 ms each time, `uniform_0_50ms` is drawn evenly \
+         between 0 and 50 ms, LOW..HIGHms are the lengths that were seen.",
+    ),
     ("max", "Statistic: the greatest delay of the valid samples. It grows with their number."),
     ("avg", "Statistic: the mean; `avg_low` and `avg_high` are the ends of its 95 % interval."),
     ("std", "Statistic: the standard deviation, with divisor n - 1."),
@@ -304,14 +351,42 @@ fn columns() -> Vec<Entry> {
     entries
 }
 
-/// The entries for `word`: those of that name, or all of that kind (`event`, `causes`).
+/// The entries for `word`: those of that name, or all of that kind (`event`, `causes`). A label that joins several words
+/// (`preemption, constructed`) has the entries of each, if all are known.
 pub fn look_up<'a>(entries: &'a [Entry], word: &str) -> Vec<&'a Entry> {
+    let found = look_up_one(entries, word);
+    let parts: Vec<&str> =
+        word.split([',', '·']).map(str::trim).filter(|it| !it.is_empty()).collect();
+    if !found.is_empty() || parts.len() < 2 {
+        return found;
+    }
+    let each: Vec<Vec<&Entry>> = parts.iter().map(|part| look_up_one(entries, part)).collect();
+    if each.iter().any(Vec::is_empty) { Vec::new() } else { each.concat() }
+}
+
+/// Whether a word is a preemption length as tables write it: `fixed_4ms`, `uniform_0_20ms`, `0.5..2ms`.
+fn is_length(plain: &str) -> bool {
+    let has_digit = plain.contains(|c: char| c.is_ascii_digit());
+    let shapes =
+        plain.starts_with("fixed ") || plain.starts_with("uniform ") || plain.contains("..");
+    has_digit && shapes && ["ns", "us", "ms", "s"].iter().any(|unit| plain.ends_with(unit))
+}
+
+/// The entries for one word.
+fn look_up_one<'a>(entries: &'a [Entry], word: &str) -> Vec<&'a Entry> {
     let plain = plain(word);
     let of = |plain: &str| -> Vec<&'a Entry> {
         entries.iter().filter(|entry| self::plain(&entry.word) == plain).collect()
     };
     let named = match of(&plain) {
-        none if none.is_empty() => of(without_unit(&plain)),
+        none if none.is_empty() && is_length(&plain) => of("preemption length"),
+        none if none.is_empty() => match of(without_unit(&plain)) {
+            // A label such as `load idle` names the column before the value.
+            none if none.is_empty() => {
+                of(plain.strip_prefix("load ").or(plain.strip_suffix(" pages")).unwrap_or(&plain))
+            }
+            some => some,
+        },
         some => some,
     };
     let singular = plain.strip_suffix('s').unwrap_or(&plain);

@@ -8,6 +8,19 @@ use crate::sched::limited::NoRegions;
 use crate::sched::limited::remedy::{Limit, Remedies, Remedy, Treated};
 use crate::sched::{Task, TaskSet};
 
+/// The remedy that saves most of the CPU.
+pub fn sentence(all: &Remedies) -> String {
+    let found = all.0.iter().filter_map(|(_, it)| it.as_ref().ok());
+    let best = found.max_by(|a, b| a.saves_share.us.total_cmp(&b.saves_share.us));
+    best.map_or_else(
+        || "No limit on preemptions keeps the deadlines of this set.".to_owned(),
+        |it| {
+            let saved = 100.0 * it.saves_share.us;
+            format!("{} save at most {saved:.2} % of the CPU.", title(it.limit))
+        },
+    )
+}
+
 /// The remedies, or why there is none, each with a table of the tasks and what it says to do.
 pub fn remedies(set: &TaskSet, all: &Remedies) -> String {
     let one = |(limit, remedy): &(Limit, Result<Remedy, NoRegions>)| match remedy {

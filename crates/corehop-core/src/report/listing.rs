@@ -20,6 +20,37 @@ pub fn columns(rows: &str) -> Vec<(&'static str, &'static str)> {
     RowKind::named(rows).map_or_else(Vec::new, RowKind::docs)
 }
 
+/// The number of rows of the files, how many of them are valid, and where they come from.
+pub fn sentence(data: &ReportData) -> String {
+    let [file] = data.files.as_slice() else {
+        let rows: u64 = data.files.iter().map(|file| file.n_rows as u64).sum();
+        return format!("{} files hold {rows} rows.", data.files.len());
+    };
+    let of = &file.provenance;
+    let machine = crate::platform::Platform::from_toml(&of.platform);
+    let machine = machine.map_or_else(|_| String::new(), |it| format!(" on {}", it.name));
+    let total = &data.budget.total;
+    let valid = match total.n_all {
+        0 => String::new(),
+        _ => format!(", {} of them valid", total.n_valid),
+    };
+    let incomplete = file.incomplete.as_ref().map(|why| format!("; {why}"));
+    let text = format!(
+        "{} holds {} rows of `{}`{valid}, of {}{machine}{}.",
+        file.name,
+        file.n_rows,
+        file.rows,
+        of.experiment,
+        incomplete.unwrap_or_default()
+    );
+    shown::line(&text).into_owned()
+}
+
+/// The sentence of a report: the costs, or the contents where no cost was measured.
+pub fn answer(data: &ReportData) -> String {
+    super::answer::answer(data).unwrap_or_else(|| sentence(data))
+}
+
 /// The contents of the one file of `data`, for a terminal.
 pub fn text(data: &ReportData) -> String {
     let Some(file) = data.files.first() else { return String::new() };
@@ -106,6 +137,16 @@ pub fn json(data: &ReportData) -> Value {
         "budget": data.budget,
         "provenance": file.provenance,
     })
+}
+
+/// The results that are no cells of delays, curves or lengths, each as an object: overheads, core switches, task sets,
+/// recorded programs.
+pub fn results(data: &ReportData) -> Vec<Value> {
+    let overheads = data.overheads.iter().map(|it| json!(it));
+    let switches = data.switches.iter().map(|it| json!(it));
+    let tasks = data.tasks.iter().map(|it| json!(it));
+    let recorded = data.recorded.iter().map(|it| super::observed::json(&it.recording, &it.cost));
+    overheads.chain(switches).chain(tasks).chain(recorded).collect()
 }
 
 /// The rows of a batch, each as an object; a value that is not there is left out.

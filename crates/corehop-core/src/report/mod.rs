@@ -30,6 +30,7 @@ pub mod host_sheet;
 mod html;
 pub mod page;
 pub mod placement;
+pub mod off_load;
 pub mod advice_page;
 pub mod study_svg;
 pub mod study;

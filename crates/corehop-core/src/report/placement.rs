@@ -25,6 +25,23 @@ const NO_TIES: &str = "No threads of the program were seen to wake each other or
 /// Ties that the page draws.
 const DRAWN: usize = 60;
 
+/// What came of placing, in one sentence.
+pub fn sentence(answer: &Answer) -> String {
+    let tried = answer.trials.len();
+    let kept = answer.trials.iter().filter(|it| matches!(it.verdict, Verdict::Better(_))).count();
+    match (answer.windows, answer.proposals.last()) {
+        (0, _) => "Nothing was seen: the placer ended before its first window did.".to_owned(),
+        (_, None) => "No placement is worth its moves, as far as was seen.".to_owned(),
+        (_, Some(it)) if tried == 0 => {
+            format!("Placement ({}), not tried: {}.", why(it), groups(it, answer))
+        }
+        _ => format!(
+            "{} tried, and {kept} kept because the program made faster progress.",
+            plural(tried, "placement")
+        ),
+    }
+}
+
 /// The answer in words, a line each.
 pub fn text(answer: &Answer) -> String {
     let mut text = String::new();
@@ -151,6 +168,7 @@ pub fn json(log: &PlacementLog) -> Value {
 /// The page of a log.
 pub fn page(log: &PlacementLog) -> String {
     let facts = [
+        sentence(&log.answer),
         length(log),
         plural(log.answer.trials.len(), "trial"),
         format!("caches of CPUs {}", lists(log)),

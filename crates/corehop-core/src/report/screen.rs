@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A report on one screen of a terminal: the tables that fit, and at the end the answer.
+//! A report on one screen of a terminal: the tables that fit.
 
-use super::answer::answer;
 use super::data::ReportData;
 use super::sections;
 use super::table::{self, paragraph, plain};
@@ -9,8 +8,7 @@ use super::table::{self, paragraph, plain};
 /// The most lines of tables.
 const LINES: usize = 46;
 
-/// Tables of at most fifty lines of `width` columns, and the sentence that answers; `whole` adds tables of
-/// other contents than cells.
+/// Tables of at most fifty lines of `width` columns; `whole` adds tables of other contents than cells.
 pub fn screen(data: &ReportData, width: usize, whole: bool) -> String {
     let (first, later) =
         if whole { sections::tables_around_cells(data) } else { Default::default() };
@@ -30,12 +28,7 @@ pub fn screen(data: &ReportData, width: usize, whole: bool) -> String {
     if whole {
         text.extend(sections::notes(data).into_iter().flat_map(|note| [note, "\n".to_owned()]));
     }
-    text + &ending(data, width)
-}
-
-/// The answer as the last lines of a terminal's table.
-pub fn ending(data: &ReportData, width: usize) -> String {
-    answer(data).map_or_else(String::new, |sentence| paragraph(&sentence, width))
+    text
 }
 
 /// Whole blocks as far as they fit, and the number of those that do not; of a first block that is too long

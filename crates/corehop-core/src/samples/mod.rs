@@ -24,6 +24,7 @@ mod project;
 mod provenance;
 mod record;
 mod row;
+mod seen;
 pub(crate) mod store;
 mod stream;
 mod switch;
@@ -51,6 +52,7 @@ pub use row::{
     AccessTime, OverheadTime, PreemptionLength, RecordedAbsence, RecordedRun, RecordedThread,
     SCHEMA_VERSION, Sample, SharedData, SwitchBatch, TaskJob,
 };
+pub use seen::{ENOUGH, Seen, seen};
 pub use store::{FileKind, Part, Reader, copy_parquet, write_parquet};
 pub use switch::{CallTimes, SwitchRecord, SwitchTimes};
 pub use table::{RowKind, Rows};

@@ -24,6 +24,7 @@ use super::message;
 use super::parquet_sums::{self, GROUP_ROWS, SealedWriter, Verified};
 use super::provenance::Provenance;
 use super::row::SCHEMA_VERSION;
+use super::seen::{ENOUGH, seen};
 use super::stream::Scan;
 use super::table::{RowKind, Rows};
 use crate::bounds;
@@ -216,7 +217,7 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
         match &magic {
             b"PAR1" => Self::parquet(file),
             [0xff, 0xff, 0xff, 0xff] => Self::stream(file),
-            _ => Err(FileError::NotOurs("neither Parquet nor an Arrow stream".to_owned())),
+            _ => Err(FileError::NotOurs(unknown(&magic, file))),
         }
     }
 
@@ -385,4 +386,13 @@ where
     }
     writer.end()?;
     Ok(count)
+}
+
+/// The format of a file that is neither Parquet nor an Arrow stream, and what reads that format.
+fn unknown(begin: &[u8], file: impl Read) -> String {
+    let mut bytes = begin.to_vec();
+    // What cannot be read tells nothing.
+    let _partly = file.take(ENOUGH as u64).read_to_end(&mut bytes);
+    seen(&bytes)
+        .map_or_else(|| "neither Parquet nor an Arrow stream".to_owned(), |it| it.to_string())
 }

@@ -15,7 +15,7 @@ use super::quantities::pair;
 use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{Force, OutputFile, print};
+use crate::output::{Force, OutputFile, either};
 
 mod set;
 
@@ -133,11 +133,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         let title = format!("Advice from {}", of.unwrap_or_default());
         file.write(advice_page::page(&advice, &title))?;
     }
-    print(&if args.json {
-        format!("{:#}\n", doubts::with(serde_json::json!(advice)))
-    } else {
-        decided::advice(&advice)
-    })?;
+    let json = args.json.then(|| doubts::with(serde_json::json!(advice)));
+    either(&advice.sentence(), json.as_ref(), || decided::advice(&advice))?;
     Ok(if advice.rules.is_empty() { Exit::No } else { Exit::Done })
 }
 

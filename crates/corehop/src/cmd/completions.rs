@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
+use corehop_core::shown;
 
 use crate::exit::{Exit, Failure};
-use crate::output::{self, Force, OutputFile, print};
+use crate::output::{self, Force, OutputFile, Rest, answer, counted};
 
 /// Print the completions of a shell.
 ///
@@ -32,7 +33,11 @@ pub(crate) struct Manual {
 pub(crate) fn completions(args: &Completions, mut command: Command) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "corehop", &mut script);
-    print(&String::from_utf8_lossy(&script))?;
+    let sentence = format!(
+        "These are the completions of {}: write them to the folder from which the shell loads completions.",
+        args.shell
+    );
+    answer(&sentence, Rest::Data(&String::from_utf8_lossy(&script)))?;
     Ok(Exit::Done)
 }
 
@@ -48,7 +53,12 @@ pub(crate) fn manual(args: &Manual, command: Command) -> Result<Exit, Failure> {
         Ok((OutputFile::ordinary(&args.folder.join(name), &[], args.force)?, page))
     };
     let files = pages.into_iter().map(file).collect::<Result<Vec<_>, Failure>>()?;
+    let count = files.len() as u64;
     files.iter().try_for_each(|(file, page)| file.write(page))?;
+    let (folder, pages) = (shown::path(&args.folder), counted(count, "man page"));
+    let sentence =
+        format!("{pages} of corehop are in {folder}: `man -l {folder}/corehop.1` shows the first.");
+    answer(&sentence, Rest::Text(""))?;
     Ok(Exit::Done)
 }
 

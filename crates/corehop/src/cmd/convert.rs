@@ -13,7 +13,7 @@ use corehop_core::workload::{rt_app, set_file};
 
 use crate::exit::{Exit, Failure, refuse};
 use crate::input;
-use crate::output::{Force, OutputFile, Page, note, print, say};
+use crate::output::{Force, OutputFile, Page, Rest, answer, counted, note};
 
 /// Convert task sets and cost tables to and from the formats of other programs, and files of rows to Parquet.
 ///
@@ -86,11 +86,11 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Form::Costs | Form::Schedcat | Form::Rows => costs(&text, args),
     };
     let rewritten = rewritten.map_err(|failure| failure.context(named()))?;
-    match output {
+    match &output {
         Some(file) => file.write(&rewritten)?,
-        None => print(&rewritten)?,
+        None => {}
     }
-    Ok(Exit::Done)
+    ended(args, "", output.is_none().then_some(&*rewritten))
 }
 
 /// Refuses options of other forms than the one that is asked for.
@@ -159,8 +159,25 @@ fn rows(args: &Args, output: &OutputFile) -> Result<Exit, Failure> {
         })?;
         Ok(())
     })?;
-    if let Some(lost) = lost {
-        say(&format!("corehop: {}: {lost}; {kept} rows are kept\n", shown::path(&args.file)));
+    let lost = lost.map(|lost| format!("the input: {lost}; "));
+    let detail = format!(" ({}{} are kept)", lost.unwrap_or_default(), counted(kept, "row"));
+    ended(args, &detail, None)
+}
+
+/// Ends with a sentence: what was converted to what, and where that is.
+fn ended(args: &Args, detail: &str, data: Option<&str>) -> Result<Exit, Failure> {
+    let form = clap::ValueEnum::to_possible_value(&args.to);
+    let form = form.map_or_else(String::new, |it| it.get_name().to_owned());
+    let file = shown::path(&args.file);
+    match (&args.output, data) {
+        (_, Some(data)) => {
+            answer(&format!("{file} is converted to {form}{detail}."), Rest::Data(data))?;
+        }
+        (Some(output), None) => {
+            let output = shown::path(output);
+            answer(&format!("{output} has {file} converted to {form}{detail}."), Rest::Text(""))?;
+        }
+        (None, None) => {}
     }
     Ok(Exit::Done)
 }

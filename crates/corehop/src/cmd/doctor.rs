@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::platform::found;
 use crate::exit::{Exit, Failure};
-use crate::output::{Page, Paint, print};
+use crate::output::{Page, Paint, counted, either};
 
 /// Check what this host allows, what would spoil a measurement, and how to fix it.
 #[derive(Debug, clap::Args)]
@@ -44,16 +44,15 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     }
     let impossible = preflight::is_impossible(&findings);
-    if args.json {
-        let answer = json!({
+    let json = args.json.then(|| {
+        json!({
             "platform": platform.id,
             "possible": !impossible,
             "findings": findings,
-        });
-        print(&format!("{answer:#}\n"))?;
-    } else {
-        print(&text(&platform, &findings, Page::of_stdout()))?;
-    }
+        })
+    });
+    let text = || text(&platform, &findings, Page::of_stdout());
+    either(&sentence(&findings, impossible), json.as_ref(), text)?;
     Ok(if impossible { Exit::NotPossible } else { Exit::Done })
 }
 
@@ -93,7 +92,17 @@ fn text(platform: &Platform, findings: &[Finding], page: Page) -> String {
             |finding: &&Finding| if close { line(finding, page) } else { open(finding, page) };
         text.extend(group.iter().map(each));
     }
-    text + &format!("\n{}\n", counts(findings))
+    text
+}
+
+/// Whether measuring is possible here, and the number of findings.
+fn sentence(findings: &[Finding], impossible: bool) -> String {
+    let possible = if impossible {
+        "cannot measure here until the obstacles are gone"
+    } else {
+        "can measure here"
+    };
+    format!("corehop {possible}: {}.", counts(findings))
 }
 
 /// The number of findings of each severity: "4 warnings, 11 notes, 21 as it should be".
@@ -152,19 +161,22 @@ fn restore(as_json: bool) -> Result<Exit, Failure> {
             Err(error) => unusable = Some(error),
         }
     }
-    if as_json {
+    let json = as_json.then(|| {
         let each = |one: &Restored| {
             let (journal, settled) = (&one.journal, one.is_settled());
             json!({"journal": journal, "settled": settled, "what": one.to_string()})
         };
-        let answer = json!({"restored": restored.iter().map(each).collect::<Vec<_>>()});
-        print(&format!("{answer:#}\n"))?;
-    } else if restored.is_empty() {
-        print("nothing was left behind\n")?;
-    } else {
-        let lines = restored.iter().map(|one| format!("{one}\n"));
-        print(&lines.collect::<String>())?;
-    }
+        json!({"restored": restored.iter().map(each).collect::<Vec<_>>()})
+    });
+    let lines = || restored.iter().map(|one| format!("{one}\n")).collect();
+    let unsettled = restored.iter().filter(|one| !one.is_settled()).count() as u64;
+    let found = counted(restored.len() as u64, "journal");
+    let sentence = match (restored.len(), unsettled) {
+        (0, _) => "No run has left a change behind.".to_owned(),
+        (_, 0) => format!("The changes in {found} of dead runs are undone."),
+        _ => format!("Of {found} of dead runs, the changes of {unsettled} could not be undone."),
+    };
+    either(&sentence, json.as_ref(), lines)?;
     match unusable {
         Some(error) => Err(Failure::new(Exit::Failed, error)),
         None if restored.iter().all(Restored::is_settled) => Ok(Exit::Done),

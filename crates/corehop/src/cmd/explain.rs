@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop explain`
 
+use clap::Command;
 use corehop_core::report::glossary::{Entry, entries, look_up, nearest};
 use corehop_core::sched::{Test, all as all_tests};
 use corehop_linux::preflight;
 
 use crate::exit::{Exit, Failure};
-use crate::output::{Page, Paint, print};
+use crate::output::{Page, Paint, Rest, answer};
 
 /// Explain a term: a term of the field, a column, a value, a finding, an exit code.
 #[derive(Debug, clap::Args)]
@@ -33,9 +34,10 @@ const CODES: [(Exit, &str); 7] = [
     (Exit::Interrupted, "Interrupted (SIGINT, SIGTERM, SIGHUP); the recorded data is kept."),
 ];
 
-pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, command: &Command) -> Result<Exit, Failure> {
     let word = args.words.join(" ");
-    let known = all();
+    let mut known = all();
+    known.extend(commands(command));
     let found = look_up(&known, &word);
     if found.is_empty() {
         let near = nearest(&known, &word).join(", ");
@@ -47,8 +49,9 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         return Err(Failure::says(Exit::Usage, sentence));
     }
     let page = Page::of_stdout();
-    let text: String = found.into_iter().map(|entry| paragraph(entry, page)).collect();
-    print(&text)?;
+    let text: String = found.iter().map(|entry| paragraph(entry, page)).collect();
+    let kinds: Vec<&str> = found.iter().map(|entry| entry.kind.as_str()).collect();
+    answer(&format!("`{word}` is {}.", listed(&kinds)), Rest::Text(&text))?;
     Ok(Exit::Done)
 }
 
@@ -65,6 +68,59 @@ fn all() -> Vec<Entry> {
         CODES.map(|(code, meaning)| Entry::new(&code.code().to_string(), "an exit code", meaning)),
     );
     all
+}
+
+/// The verbs, the experiments of `measure`, and their options.
+fn commands(command: &Command) -> Vec<Entry> {
+    let mut all = Vec::new();
+    let mut options: Vec<Entry> = Vec::new();
+    let verbs = command.get_subcommands().filter(|it| !it.is_hide_set());
+    for verb in verbs.filter(|it| it.get_name() != "help") {
+        all.push(of_command(verb, "a verb", "corehop"));
+        options.extend(of_options(verb, "corehop"));
+        for inner in verb.get_subcommands().filter(|it| it.get_name() != "help") {
+            let above = format!("corehop {}", verb.get_name());
+            all.push(of_command(inner, &format!("an experiment of `{above}`"), &above));
+            options.extend(of_options(inner, &above));
+        }
+    }
+    for option in options {
+        let is_known = |it: &Entry| it.word == option.word && it.meaning == option.meaning;
+        if !all.iter().any(is_known) {
+            all.push(option);
+        }
+    }
+    all
+}
+
+fn of_command(command: &Command, kind: &str, above: &str) -> Entry {
+    let name = command.get_name();
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    let dot = if about.ends_with('.') { "" } else { "." };
+    Entry::new(name, kind, &format!("{about}{dot} `{above} {name} --help` lists its options."))
+}
+
+fn of_options(command: &Command, above: &str) -> Vec<Entry> {
+    let kind = format!("an option of `{above} {}`", command.get_name());
+    let option = |it: &clap::Arg| {
+        let help = it.get_long_help().or(it.get_help())?.to_string();
+        Some(Entry::new(it.get_long()?, &kind, &help))
+    };
+    command.get_arguments().filter_map(option).collect()
+}
+
+/// `a column and a heading`.
+fn listed(kinds: &[&str]) -> String {
+    let mut distinct: Vec<&str> = Vec::new();
+    kinds.iter().filter(|kind| !kind.is_empty()).for_each(|kind| {
+        if !distinct.contains(kind) {
+            distinct.push(kind);
+        }
+    });
+    match distinct.as_slice() {
+        [several @ .., last] if !several.is_empty() => format!("{} and {last}", several.join(", ")),
+        _ => distinct.concat(),
+    }
 }
 
 /// The question of a test, its kind, and its source.

@@ -12,7 +12,7 @@ use corehop_core::shown;
 use crate::exit::{Exit, Failure};
 use crate::host_costs::Keeping;
 use crate::input;
-use crate::output::{Force, OutputFile, print};
+use crate::output::{Force, OutputFile, Rest, answer};
 
 /// Fit a cost model of preemptions and migrations to samples.
 ///
@@ -57,9 +57,25 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         file.write(model.to_json())?;
     }
     let kept = keeping.map(|keeping| keeping.keep(model.clone())).transpose()?;
-    print(&if args.json { model.to_json() } else { costs::fitted(&model) })?;
-    if let Some(path) = kept.filter(|_| !args.json) {
-        print(&format!("kept as the costs of this host: {}\n", shown::path(&path)))?;
-    }
+    let kept = kept
+        .map(|path| format!(" It is kept as the costs of this host, in {}.", shown::path(&path)));
+    let series = model.curves.len();
+    let sentence = format!(
+        "The model has the costs of {}.{}{}",
+        if series == 1 { "1 series".to_owned() } else { format!("{series} series") },
+        next(args.output.as_deref()),
+        kept.unwrap_or_default()
+    );
+    let json = args.json.then(|| model.to_json());
+    let text = json.as_ref().map_or_else(|| costs::fitted(&model), |_| String::new());
+    answer(&sentence, json.as_deref().map_or(Rest::Text(&text), Rest::Data))?;
     Ok(Exit::Done)
+}
+
+/// What to do with the model.
+fn next(file: Option<&Path>) -> String {
+    match file.map(shown::path) {
+        Some(file) => format!(" `corehop predict {file} --wss SIZE` predicts with it."),
+        None => " -o MODEL.json keeps it.".to_owned(),
+    }
 }

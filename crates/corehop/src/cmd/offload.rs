@@ -13,7 +13,7 @@ use corehop_core::workload::switching::SwitchMechanism;
 use corehop_linux::offload::{CALLS, Call, Decision, Offload, OffloadError, Wishes};
 
 use crate::exit::{Exit, Failure};
-use crate::output::{Force, OutputFile, print, say};
+use crate::output::{self, Force, OutputFile, Rest};
 
 /// Run a program whose system calls are made on other cores, and say what that brought.
 ///
@@ -147,10 +147,12 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let text =
         serde_json::to_string_pretty(&answer).map_err(|it| Failure::new(Exit::Failed, it))?;
     let written = output.map_or(Ok(()), |output| output.write(format!("{text}\n")));
-    let printed = if args.json { print(&format!("{text}\n")) } else { Ok(()) };
-    if !args.json && !args.quiet {
-        say(&answer::text(&answer));
-    }
+    let (sentence, words) = answer::words(&answer);
+    let printed = match (args.json, args.quiet) {
+        (true, _) => output::answer(sentence, Rest::Data(&format!("{text}\n"))),
+        (false, false) => output::answer(sentence, Rest::Beside(&words)),
+        (false, true) => Ok(()),
+    };
     for failure in [written, printed].into_iter().filter_map(Result::err) {
         // A wrapper ends as the program did, even if the answer is lost.
         let _of_the_program = failure.report();
@@ -194,9 +196,9 @@ fn simulate(args: &Args, platform: &str) -> Result<Exit, Failure> {
         output.write(format!("{json}\n"))?;
     }
     if args.json {
-        print(&format!("{json}\n"))?;
+        output::answer(answer.sentence(), Rest::Data(&format!("{json}\n")))?;
     } else if !args.quiet {
-        print(&simulated::text(&answer))?;
+        output::answer(answer.sentence(), Rest::Text(&simulated::text(&answer)))?;
     }
     Ok(Exit::Done)
 }

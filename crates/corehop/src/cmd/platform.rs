@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use corehop_core::model::restless;
-use corehop_core::platform::{Affinity, Platform};
-use corehop_core::report::{gem5, platform_svg, platform_text};
+use corehop_core::platform::{Affinity, Check, Platform};
+use corehop_core::report::{gem5, label, platform_svg, platform_text};
 use corehop_linux::discover::{DiscoverError, SysRoot, discover};
 use corehop_linux::probe::{observe, watch};
 use indicatif::ProgressBar;
@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{Force, OutputFile, note, print};
+use crate::output::{Force, OutputFile, counted, either, note};
 
 /// Describe a machine: CPUs, caches, their sharing, and what cannot be measured on it.
 #[derive(Debug, clap::Args)]
@@ -96,12 +96,40 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         let script = gem5::script(&platform);
         file.write(script.map_err(|error| Failure::new(Exit::NotPossible, error))?)?;
     }
-    if args.json {
-        print(&format!("{:#}\n", json(&platform)))?;
-    } else {
-        print(&platform_text::text(&platform))?;
-    }
+    let json = args.json.then(|| json(&platform));
+    either(&sentence(&platform), json.as_ref(), || platform_text::text(&platform))?;
     Ok(Exit::Done)
+}
+
+/// The size of the machine, and whether its description can be trusted.
+fn sentence(platform: &Platform) -> String {
+    let of = |count: usize, noun| counted(count as u64, noun);
+    let doubted = label::checks(platform).iter().filter(|it| is_contradicted(it.1)).count();
+    let doubts = match doubted {
+        0 => String::new(),
+        _ => format!(
+            "; {} of its description contradicted",
+            match doubted {
+                1 => "1 fact is".to_owned(),
+                several => format!("{several} facts are"),
+            }
+        ),
+    };
+    let last = platform.llc_size().map_or_else(String::new, |size| {
+        format!(", with {} of last-level cache in one instance", label::size(size))
+    });
+    format!(
+        "{} ({}) has {} in {} and {}{last}{doubts}.",
+        platform.name,
+        platform.id,
+        of(platform.online().len(), "CPU"),
+        of(platform.cores.value.len(), "core"),
+        of(platform.packages.value.len(), "package"),
+    )
+}
+
+fn is_contradicted(check: &Check) -> bool {
+    matches!(check, Check::Contradicted { .. })
 }
 
 /// The files to write: the description, the drawing, and the configuration of gem5.

@@ -7,14 +7,15 @@ use corehop_core::decision::placer::log::PlacementLog;
 use corehop_core::model::estimator::Estimator;
 use corehop_core::model::summary::CellSummary;
 use corehop_core::report::data::ReportData;
+use corehop_core::report::off_load::OffLoadAnswer;
 use corehop_core::report::study::page as study_page;
-use corehop_core::report::{page, placement, screen, sections, table};
+use corehop_core::report::{listing, page, placement, screen, sections, table};
 use corehop_core::study::StudyCounts;
 
 use super::study;
 use crate::doubts;
 use crate::exit::{Exit, Failure};
-use crate::output::{Force, OutputFile};
+use crate::output::{Force, OutputFile, Rest, answer, either};
 use crate::{input, output};
 
 /// Summarise samples as a table, and as one page that needs no network.
@@ -25,7 +26,7 @@ use crate::{input, output};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Files of `corehop measure`, and platform files (`*.toml`) of their machines. Or one file of
-    /// `corehop study -o`, or one log of `corehop place -o`.
+    /// `corehop study -o`, one log of `corehop place -o`, or one answer of `corehop offload -o`.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Print a table: one screen for a terminal (the default without -o), text with all statistics of a
@@ -77,22 +78,29 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     {
         return placement_of(args, form, output, &log);
     }
+    if let [one] = args.files.as_slice()
+        && let Some(off_load) = input::off_load(one)?
+    {
+        return off_load_of(args, form, output, &off_load);
+    }
     let mut data = input::gather(&args.files, args.estimator)?;
     if let Some(file) = &output {
         file.write(page::page(&data))?;
     }
     data.summaries = table::only(&data.summaries, &args.only)
         .map_err(|why| Failure::says(Exit::Usage, format!("--only: {why}")))?;
+    let (sentence, whole) = (listing::answer(&data), args.only.is_empty());
     match form {
         Some(Form::Screen) => {
-            output::print(&screen::screen(&data, output::width(), args.only.is_empty()))?;
+            answer(&sentence, Rest::Text(&screen::screen(&data, output::width(), whole)))?;
         }
-        Some(Form::Text) => output::print(&text(&data, args.only.is_empty()))?,
-        Some(Form::Csv) => print_csv(&data.summaries)?,
+        Some(Form::Text) => answer(&sentence, Rest::Text(&text(&data, whole)))?,
+        Some(Form::Csv) => print_csv(&sentence, &data.summaries)?,
         Some(Form::Json) => {
-            output::print(&format!("{:#}\n", doubts::with(everything(&data))))?;
+            let json = doubts::with(everything(&data));
+            answer(&sentence, Rest::Data(&format!("{json:#}\n")))?;
         }
-        None => {}
+        None => answer(&sentence, Rest::Text(""))?,
     }
     Ok(Exit::Done)
 }
@@ -125,7 +133,8 @@ fn placement_of(
     if let Some(file) = output {
         file.write(placement::page(log))?;
     }
-    tell(form, || placement::json(log), || placement::log_text(log))
+    let sentence = placement::sentence(&log.answer);
+    tell(&sentence, form, || placement::json(log), || placement::log_text(log))
 }
 
 /// The counts of a study: its page, or its tables.
@@ -141,7 +150,7 @@ fn counts(
     if let Some(file) = output {
         file.write(study_page(outcome))?;
     }
-    tell(form, || outcome.json(), || study::text(outcome, &[]))
+    tell(&study::sentence(outcome), form, || outcome.json(), || study::text(outcome, &[]))
 }
 
 /// Refuses options that select cells, of a file that has none.
@@ -152,17 +161,31 @@ fn without_cells(args: &Args, form: Option<Form>, what: &str) -> Result<(), Fail
     Err(Failure::says(Exit::Usage, what))
 }
 
-/// Prints JSON or text, where a form is asked for.
+/// An answer of off-load: its page, or its words.
+fn off_load_of(
+    args: &Args,
+    form: Option<Form>,
+    output: Option<OutputFile>,
+    of: &OffLoadAnswer,
+) -> Result<Exit, Failure> {
+    let what = "an answer of `corehop offload` has no cells: leave out --only, and use --table text or json \
+                (`corehop show FILE --rows N` prints its calls)";
+    without_cells(args, form, what)?;
+    if let Some(file) = output {
+        file.write(of.page())?;
+    }
+    tell(&of.sentence(), form, || of.json().clone(), || of.text())
+}
+
+/// Ends with JSON or text, where a form is asked for.
 fn tell(
+    sentence: &str,
     form: Option<Form>,
     json: impl Fn() -> serde_json::Value,
     text: impl Fn() -> String,
 ) -> Result<Exit, Failure> {
-    match form {
-        Some(Form::Json) => output::print(&format!("{:#}\n", doubts::with(json())))?,
-        Some(_) => output::print(&text())?,
-        None => {}
-    }
+    let json = matches!(form, Some(Form::Json)).then(|| doubts::with(json()));
+    either(sentence, json.as_ref(), || form.map_or_else(String::new, |_| text()))?;
     Ok(Exit::Done)
 }
 
@@ -173,10 +196,9 @@ fn text(data: &ReportData, whole: bool) -> String {
     table::text(&data.summaries, output::width())
         + &others.iter().map(table::plain).collect::<String>()
         + &notes.into_iter().flat_map(|note| [note, "\n".to_owned()]).collect::<String>()
-        + &screen::ending(data, output::width())
 }
 
-fn print_csv(summaries: &[CellSummary]) -> Result<(), Failure> {
+fn print_csv(sentence: &str, summaries: &[CellSummary]) -> Result<(), Failure> {
     let joinable = table::joinable(summaries);
     let count: usize = joinable.shared.iter().map(|(_, count)| count).sum();
     if count > 0 {
@@ -187,5 +209,5 @@ fn print_csv(summaries: &[CellSummary]) -> Result<(), Failure> {
             shared.collect::<String>()
         ));
     }
-    output::print(&table::csv(&joinable))
+    answer(sentence, Rest::Data(&table::csv(&joinable)))
 }

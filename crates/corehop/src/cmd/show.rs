@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use corehop_core::decision::placer::log::PlacementLog;
 use corehop_core::model::estimator::Estimator;
+use corehop_core::report::off_load::OffLoadAnswer;
 use corehop_core::report::{listing, placement};
 use corehop_core::shown;
 use corehop_core::study::StudyCounts;
@@ -13,13 +14,13 @@ use super::study;
 use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::print;
+use crate::output::{Rest, answer, counted, either};
 
 /// Show what a corehop file contains: the kind of its rows, their provenance, how many are valid.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A file of `corehop measure`, complete or partial (`.part`), a file of `corehop study -o`, or the
-    /// log of `corehop place -o`.
+    /// A file of `corehop measure`, complete or partial (`.part`), a file of `corehop study -o`, the
+    /// log of `corehop place -o`, or the answer of `corehop offload -o`.
     file: PathBuf,
     /// Print JSON, with the meaning of every column and the whole provenance.
     #[arg(long, conflicts_with_all = ["plan", "rows"])]
@@ -39,6 +40,9 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(log) = input::placement(&args.file)? {
         return placement_of(args, &log);
     }
+    if let Some(off_load) = input::off_load(&args.file)? {
+        return off_load_of(args, &off_load);
+    }
     if args.plan {
         return plan(&args.file);
     }
@@ -46,11 +50,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         return rows(&args.file, count);
     }
     let data = input::gather(std::slice::from_ref(&args.file), Estimator::Difference)?;
-    if args.json {
-        print(&format!("{:#}\n", doubts::with(listing::json(&data))))?;
-    } else {
-        print(&listing::text(&data))?;
-    }
+    let json = args.json.then(|| doubts::with(listing::json(&data)));
+    either(&listing::sentence(&data), json.as_ref(), || listing::text(&data))?;
     Ok(Exit::Done)
 }
 
@@ -68,7 +69,10 @@ fn plan(path: &Path) -> Result<Exit, Failure> {
         );
         return Err(Failure::says(Exit::No, sentence));
     };
-    print(&format!("{plan:#}\n"))?;
+    let (file, seed) = (shown::path(path), provenance.seed);
+    let sentence =
+        format!("This is the plan of {file}, seed {seed}: `corehop measure --plan` runs it again.");
+    answer(&sentence, Rest::Data(&format!("{plan:#}\n")))?;
     Ok(Exit::Done)
 }
 
@@ -78,14 +82,38 @@ fn placement_of(args: &Args, log: &PlacementLog) -> Result<Exit, Failure> {
         return Err(Failure::says(Exit::No, "the log of a placer has no plan: leave out --plan"));
     }
     if let Some(count) = args.rows {
-        for rate in log.rates.iter().take(count) {
-            print(&format!("{}\n", serde_json::json!(rate)))?;
-        }
-    } else if args.json {
-        print(&format!("{:#}\n", placement::json(log)))?;
-    } else {
-        print(&placement::log_text(log))?;
+        let rates = log.rates.iter().take(count).map(|rate| serde_json::json!(rate));
+        return some_rows(&args.file, log.rates.len() as u64, rates);
     }
+    let json = args.json.then(|| placement::json(log));
+    either(&placement::sentence(&log.answer), json.as_ref(), || placement::log_text(log))?;
+    Ok(Exit::Done)
+}
+
+/// An answer of off-load. Its rows are its calls, or its policies.
+fn off_load_of(args: &Args, of: &OffLoadAnswer) -> Result<Exit, Failure> {
+    if args.plan {
+        return Err(Failure::says(Exit::No, "an answer of off-load has no plan: leave out --plan"));
+    }
+    if let Some(count) = args.rows {
+        let rows = of.rows();
+        return some_rows(&args.file, rows.len() as u64, rows.iter().take(count).cloned());
+    }
+    let json = args.json.then(|| of.json().clone());
+    either(&of.sentence(), json.as_ref(), || of.text())?;
+    Ok(Exit::Done)
+}
+
+/// Prints rows as lines of JSON, of a file that has `all`.
+fn some_rows(
+    path: &Path,
+    all: u64,
+    rows: impl Iterator<Item = serde_json::Value>,
+) -> Result<Exit, Failure> {
+    let lines: Vec<String> = rows.map(|row| format!("{row}\n")).collect();
+    let (file, shown) = (shown::path(path), lines.len());
+    let sentence = format!("{shown} of {} of {file}.", counted(all, "row"));
+    answer(&sentence, Rest::Data(&lines.concat()))?;
     Ok(Exit::Done)
 }
 
@@ -94,16 +122,14 @@ fn counts(args: &Args, outcome: &StudyCounts) -> Result<Exit, Failure> {
     let damaged = |error| Failure::new(Exit::Damaged, error);
     if args.plan {
         // The plan of a study is its description.
-        print(&outcome.study.text)?;
+        answer(&study::sentence(outcome), Rest::Data(&outcome.study.text))?;
     } else if let Some(count) = args.rows {
         let batch = outcome.batch().map_err(damaged)?;
-        for row in listing::rows(&batch.slice(0, count.min(batch.num_rows()))) {
-            print(&format!("{row}\n"))?;
-        }
-    } else if args.json {
-        print(&format!("{:#}\n", doubts::with(outcome.json())))?;
+        let (all, some) = (batch.num_rows(), batch.slice(0, count.min(batch.num_rows())));
+        return some_rows(&args.file, all as u64, listing::rows(&some).into_iter());
     } else {
-        print(&study::text(outcome, &[]))?;
+        let json = args.json.then(|| doubts::with(outcome.json()));
+        either(&study::sentence(outcome), json.as_ref(), || study::text(outcome, &[]))?;
     }
     Ok(Exit::Done)
 }
@@ -111,14 +137,17 @@ fn counts(args: &Args, outcome: &StudyCounts) -> Result<Exit, Failure> {
 fn rows(path: &Path, count: usize) -> Result<Exit, Failure> {
     let mut reader = input::open(path)?;
     let mut left = count;
+    let mut lines = Vec::new();
     while left > 0 {
         let named = |error| Failure::from(error).context(shown::path(path));
         let Some(batch) = reader.next_batch().map_err(named)? else { break };
         let some = batch.slice(0, left.min(batch.num_rows()));
         left -= some.num_rows();
-        for row in listing::rows(&some) {
-            print(&format!("{row}\n"))?;
-        }
+        lines.extend(listing::rows(&some));
     }
+    let sentence =
+        format!("The first {} of {}.", counted(lines.len() as u64, "row"), shown::path(path));
+    let lines: String = lines.into_iter().map(|row| format!("{row}\n")).collect();
+    answer(&sentence, Rest::Data(&lines))?;
     Ok(Exit::Done)
 }

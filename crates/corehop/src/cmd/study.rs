@@ -19,7 +19,7 @@ use super::costs::CostArgs;
 use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{Force, OutputFile, Page, Paint, print, say};
+use crate::output::{Force, OutputFile, Page, Paint, either, say};
 
 mod preemption;
 
@@ -87,12 +87,10 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let source = args.costs.source()?;
     let costs = source.as_ref().map(|source| source.selections(&args.costs.selection()));
     let costs = costs.transpose()?;
-    if args.json {
-        let answer = costs.map_or_else(|| outcome.json(), |costs| outcome.json_by_size(&costs));
-        print(&format!("{:#}\n", doubts::with(answer)))?;
-    } else {
-        print(&text(&outcome, &costs.unwrap_or_default()))?;
-    }
+    let costs = costs.unwrap_or_default();
+    let all = || if source.is_some() { outcome.json_by_size(&costs) } else { outcome.json() };
+    let json = args.json.then(|| doubts::with(all()));
+    either(&sentence(&outcome), json.as_ref(), || text(&outcome, &costs))?;
     Ok(Exit::Done)
 }
 
@@ -195,6 +193,18 @@ impl Progress for Bar {
         self.0.inc(sets);
         true
     }
+}
+
+/// Up to which delay one scheduler is preferable to another: the first such finding, or the number of sets.
+pub(super) fn sentence(outcome: &StudyCounts) -> String {
+    let counted = format!("{} task sets a cap, seed {}", outcome.sets(), outcome.study.seed);
+    let first = outcome.study.readings.iter().enumerate().find_map(|(at, reading)| {
+        let line = crossings(outcome, at).lines().next()?.trim().to_owned();
+        Some(format!("{line} ({}, {counted}).", reading.name))
+    });
+    let count = outcome.study.readings.len();
+    let s = if count == 1 { "" } else { "s" };
+    first.unwrap_or_else(|| format!("{counted}, were tested in {count} reading{s}."))
 }
 
 /// A table of each reading, and up to which delay a scheduler is preferable.

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{self, Force, OutputFile, print};
+use crate::output::{self, Force, OutputFile, either};
 
 /// Rerun published experiments on the simulated machine, and report its error.
 ///
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         return host::run(args, file);
     }
     let mut lab = Lab::new(args.seed, args.samples, args.exact).passing(args.passes);
-    let mut answers = Vec::new();
+    let (mut answers, mut studies, mut tables) = (Vec::new(), Vec::new(), String::new());
     let mut drawings = Vec::new();
     let mut missed = false;
     for study in chosen(args)? {
@@ -80,16 +80,16 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         let sheet = study.judge(&platform, &mut lab)?;
         drawings.extend(Dots::of(&sheet));
         missed |= sheet.is_missed();
+        studies.push((sheet.title.clone(), sheet.is_missed()));
         if args.json {
             answers.push(json(&sheet));
         } else {
-            print(&text::of(&sheet))?;
+            tables.push_str(&text::of(&sheet));
         }
     }
     draw(args, &drawings)?;
-    if args.json {
-        print(&format!("{:#}\n", json!({ "seed": args.seed, "studies": answers })))?;
-    }
+    let json = args.json.then(|| json!({ "seed": args.seed, "studies": answers }));
+    either(&text::sentence(&studies), json.as_ref(), || tables)?;
     Ok(if missed { Exit::No } else { Exit::Done })
 }
 

@@ -12,8 +12,10 @@ use std::sync::LazyLock;
 
 use corehop_core::shown;
 
+pub(crate) mod answer;
 pub(crate) mod file;
 
+pub(crate) use answer::{Rest, answer, counted, either};
 pub(crate) use file::{Force, OutputFile};
 
 use corehop_core::report::table::wrapped;

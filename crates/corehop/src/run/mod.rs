@@ -18,13 +18,14 @@ use corehop_core::machine::{Machine, MachineError, RunEnd, Sink, SinkError};
 use corehop_core::model::classes::{as_declared, switches_as_declared};
 use corehop_core::platform::Platform;
 use corehop_core::samples::{Batch, Counter, Observation, Projector, Provenance, Rows};
+use corehop_core::shown;
 use corehop_core::stop::Stop;
 use corehop_core::units::Nanos;
 use corehop_linux::supervisor::interrupt;
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};
-use crate::output::{Force, print};
+use crate::output::{Force, Rest, answer, counted};
 use outputs::{Kept, Outputs};
 use progress::Progress;
 use tally::Tally;
@@ -361,21 +362,46 @@ impl Run {
 
     /// Prints the answer of a run.
     pub(crate) fn answer(&self, ended: &Ended) -> Result<Exit, Failure> {
+        let sentence = self.sentence(ended);
         if self.json {
-            let mut answer = json!({
+            let mut json = json!({
                 "file": ended.files.first(),
                 "samples": ended.taken,
                 "valid": ended.valid,
                 "stopped_by": ended.provenance.stopped_by,
                 "cells_lacking_samples": ended.provenance.cells_lacking_samples,
             });
-            ended.tally.answer(&mut answer, ended)?;
-            print(&format!("{answer}\n"))?;
-        } else if let Some(text) = ended.tally.text(ended)?
-            && !matches!(self.destination, Some(Destination::Stdout(_)))
-        {
-            print(&text)?;
+            ended.tally.answer(&mut json, ended)?;
+            answer(&sentence, Rest::Data(&format!("{json}\n")))?;
+        } else if matches!(self.destination, Some(Destination::Stdout(_))) {
+            answer(&sentence, Rest::Beside(""))?;
+        } else {
+            let text = ended.tally.text(ended)?.unwrap_or_default();
+            answer(&sentence, Rest::Text(&text))?;
         }
         Ok(if ended.exit == Exit::Done && ended.tally.is_unknown() { Exit::No } else { ended.exit })
+    }
+
+    /// Where the rows are, how many of them are valid, and the next command.
+    fn sentence(&self, ended: &Ended) -> String {
+        let (taken, noun) = (ended.taken, ended.tally.noun());
+        let lacking = match ended.provenance.cells_lacking_samples {
+            0 => String::new(),
+            1 => "; 1 cell lacks samples".to_owned(),
+            several => format!("; {several} cells lack samples"),
+        };
+        let rows = format!("{} ({} valid{lacking})", counted(taken, noun), ended.valid);
+        match (ended.files.first(), &self.destination) {
+            (Some(file), _) => {
+                let file = shown::path(file);
+                let resumed = match ended.exit {
+                    Exit::Interrupted => ", and the same command with --resume goes on",
+                    _ => "",
+                };
+                format!("{file} has {rows}: `corehop report {file}` shows them{resumed}.")
+            }
+            (None, Some(_)) => format!("{rows} went to stdout."),
+            (None, None) => format!("{rows} were measured; -o FILE.parquet keeps them."),
+        }
     }
 }

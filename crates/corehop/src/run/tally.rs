@@ -105,6 +105,16 @@ impl Tally {
         asked.peek().is_some() && asked.all(|it| it.not_measured.is_some())
     }
 
+    /// The rows that count, as a noun.
+    pub(super) const fn noun(&self) -> &'static str {
+        match self {
+            Self::Cells { of_jobs: true } => "sample",
+            Self::Switches(_) => "batch of switches",
+            Self::Cells { of_jobs: false } | Self::Tasks(_) | Self::Program(_) => "run",
+            Self::Overheads { .. } => "observation",
+        }
+    }
+
     /// Whether the rows are samples of jobs on working sets.
     pub(super) const fn of_jobs(&self) -> bool {
         matches!(self, Self::Cells { of_jobs: true })

@@ -4,14 +4,14 @@
 use std::path::Path;
 
 use corehop_core::model::costs::Selection;
-use corehop_core::report::limited::remedies;
+use corehop_core::report::limited::{self, remedies};
 use corehop_core::sched::limited::remedy::Remedies;
 use corehop_core::shown;
 
 use super::Args;
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::print;
+use crate::output::either;
 
 /// Computes what limited preemption saves for the set in a file.
 pub(super) fn run(args: &Args, file: &Path, costs: &Path) -> Result<Exit, Failure> {
@@ -28,6 +28,7 @@ pub(super) fn run(args: &Args, file: &Path, costs: &Path) -> Result<Exit, Failur
         let exit = if error.field == "cpus" { Exit::Usage } else { Exit::Damaged };
         Failure::new(exit, error).context(shown::path(file))
     })?;
-    print(&if args.json { format!("{:#}\n", all.json()) } else { remedies(&set, &all) })?;
+    let json = args.json.then(|| all.json());
+    either(&limited::sentence(&all), json.as_ref(), || remedies(&set, &all))?;
     Ok(if all.is_some() { Exit::Done } else { Exit::No })
 }

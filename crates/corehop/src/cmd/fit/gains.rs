@@ -7,7 +7,7 @@ use corehop_core::report::gains;
 use super::Args;
 use crate::exit::{Exit, Failure, refuse};
 use crate::input;
-use crate::output::{OutputFile, print};
+use crate::output::{OutputFile, Rest, answer};
 
 /// Fits the forms, and writes or prints them.
 pub(super) fn run(
@@ -20,6 +20,12 @@ pub(super) fn run(
     if let Some(file) = output {
         file.write(gain.to_json())?;
     }
-    print(&if args.json { gain.to_json() } else { gains::fitted(&gain) })?;
+    let sentence = format!(
+        "The gain of threads that share data follows the form `{}`.{}",
+        gain.taken,
+        super::next(args.output.as_deref())
+    );
+    let text = if args.json { gain.to_json() } else { gains::fitted(&gain) };
+    answer(&sentence, if args.json { Rest::Data(&text) } else { Rest::Text(&text) })?;
     Ok(Exit::Done)
 }

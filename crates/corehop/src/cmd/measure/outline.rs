@@ -8,7 +8,7 @@ use corehop_core::platform::Platform;
 use corehop_core::units::Nanos;
 
 use crate::exit::{Exit, Failure};
-use crate::output::print;
+use crate::output::{Rest, answer};
 
 /// Prints the outline of an experiment, or its plan.
 pub(super) fn of_experiment(
@@ -19,26 +19,41 @@ pub(super) fn of_experiment(
     json: bool,
 ) -> Result<Exit, Failure> {
     if json {
-        let plan = experiment.replicated(platform, seed, replicates)?;
-        print(&format!("{}\n", plan.to_json()))?;
-        return Ok(Exit::Done);
+        return of_json(&experiment.replicated(platform, seed, replicates)?);
     }
     let units = experiment.units(platform, seed)?;
     let nothing = vec![0; units.len()];
     let empty = experiment.block(platform, seed, Turn::default(), &nothing)?;
-    print(&outline(&empty, &units, Some(replicates as usize), platform))?;
+    of_text(&outline(&empty, &units, Some(replicates as usize), platform), &units)
+}
+
+/// Ends with a plan as data.
+fn of_json(plan: &Plan) -> Result<Exit, Failure> {
+    let sentence = "This is a plan, and nothing was run: `corehop measure --plan FILE` runs it.";
+    answer(sentence, Rest::Data(&format!("{}\n", plan.to_json())))?;
+    Ok(Exit::Done)
+}
+
+/// Ends with an outline.
+fn of_text(text: &str, units: &[Unit]) -> Result<Exit, Failure> {
+    let projected = Unit::projected(units);
+    let time = if projected > Nanos::default() {
+        format!(", and takes {}", crate::run::rough(duration(projected)))
+    } else {
+        String::new()
+    };
+    let sentence = format!("Nothing was run: the same command without --dry-run runs this{time}.");
+    answer(&sentence, Rest::Text(text))?;
     Ok(Exit::Done)
 }
 
 /// Prints the outline of a plan from a file, or the plan.
 pub(super) fn of_plan(plan: &Plan, platform: &Platform, json: bool) -> Result<Exit, Failure> {
     if json {
-        print(&format!("{}\n", plan.to_json()))?;
-        return Ok(Exit::Done);
+        return of_json(plan);
     }
     let replicates = plan.jobs().and_then(corehop_core::experiment::Jobs::replicates);
-    print(&outline(plan, &plan.units(), replicates, platform))?;
-    Ok(Exit::Done)
+    of_text(&outline(plan, &plan.units(), replicates, platform), &plan.units())
 }
 
 /// The units of a plan with their sample counts, the projected time, and what cannot be measured.

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use corehop_core::report::figure::Table;
+use corehop_core::report::off_load;
 use corehop_core::report::table::plain;
 use corehop_core::shown;
 use corehop_core::units::CpuList;
@@ -14,7 +15,7 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 pub(super) struct Answer {
     schema: &'static str,
-    version: u32,
+    version: u64,
     program: Vec<String>,
     exit_code: u8,
     os_cores: CpuList,
@@ -25,6 +26,8 @@ pub(super) struct Answer {
     unknown: Option<String>,
     #[serde(flatten)]
     counted: Counted,
+    /// The answer in words, the main sentence first.
+    sentences: Vec<String>,
 }
 
 /// The counts. All of them are null if the program changed the file of its counts.
@@ -106,9 +109,9 @@ struct OfCall {
 pub(super) fn of(ended: &Ended, offload: &Offload) -> Answer {
     let coverage = ended.coverage.as_deref().map(Coverage::of);
     let counted = ended.tally.as_ref().map(|tally| counted(tally, ended.ticks_per_ns));
-    Answer {
-        schema: "corehop-offload",
-        version: 1,
+    let mut answer = Answer {
+        schema: off_load::SCHEMAS[0],
+        version: off_load::VERSION,
         program: offload.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         exit_code: ended.code,
         os_cores: offload.os_cores.clone(),
@@ -116,7 +119,10 @@ pub(super) fn of(ended: &Ended, offload: &Offload) -> Answer {
         mechanism: format!("v{}", offload.wishes.mechanism),
         unknown: counted.as_ref().err().map(|why| shown::line(&why.to_string()).into_owned()),
         counted: Counted { coverage, ..counted.unwrap_or_default() },
-    }
+        sentences: Vec::new(),
+    };
+    answer.sentences = sentences(&answer);
+    answer
 }
 
 fn counted(tally: &Tally, ticks_per_ns: f64) -> Counted {
@@ -210,14 +216,16 @@ fn of_call(tally: &Tally, call: Call, ticks_per_ns: f64) -> Option<OfCall> {
     (it.calls > 0).then_some(it)
 }
 
-/// The answer for a terminal: a table, and one sentence for each thing to know.
-pub(super) fn text(answer: &Answer) -> String {
+/// The answer for a terminal: the main sentence, and what it rests on: a table, and one sentence for each thing to know.
+pub(super) fn words(answer: &Answer) -> (&str, String) {
     let mut text =
         answer.counted.by_call.as_deref().map(table).as_ref().map(plain).unwrap_or_default();
-    for sentence in sentences(answer) {
+    let (first, rest) =
+        answer.sentences.split_first().map_or(("", &[][..]), |(a, b)| (a.as_str(), b));
+    for sentence in rest {
         writeln!(text, "{sentence}").ok();
     }
-    text
+    (first, text)
 }
 
 fn table(by_call: &[OfCall]) -> Table {

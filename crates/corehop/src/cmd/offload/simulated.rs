@@ -3,8 +3,11 @@
 
 use corehop_core::platform::Platform;
 use corehop_core::report::figure::Table;
+use corehop_core::report::off_load;
 use corehop_core::report::table::plain;
-use corehop_core::sim::switch::off_load::{Flags, OffLoad, OffLoaded, Switches, off_load};
+use corehop_core::sim::switch::off_load::{
+    self as simulation, Flags, OffLoad, OffLoaded, Switches,
+};
 use corehop_core::workload::switching::SwitchMechanism;
 
 use serde::Serialize;
@@ -19,10 +22,12 @@ const POLICIES: [(&str, u32); 7] =
 #[derive(Debug, Serialize)]
 pub(super) struct Simulated<'a> {
     schema: &'static str,
-    version: u32,
+    version: u64,
     platform: &'a str,
     load: &'a OffLoad,
     policies: Vec<OfPolicy>,
+    /// The answer in words, the main sentence first.
+    sentences: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -40,7 +45,12 @@ pub(super) fn simulated<'a>(
     policy: Option<(String, u32)>,
 ) -> Result<Simulated<'a>, Failure> {
     let alone = OffLoad { mechanism: SwitchMechanism::None, ..load.clone() };
-    let none = off_load(platform, &alone, &Switches::simulate(platform, &alone)?, Flags::NONE)?;
+    let none = simulation::off_load(
+        platform,
+        &alone,
+        &Switches::simulate(platform, &alone)?,
+        Flags::NONE,
+    )?;
     let mut policies = vec![OfPolicy { policy: None, outcome: none }];
     let switches = Switches::simulate(platform, load)?;
     let all = policy.map_or_else(
@@ -49,14 +59,49 @@ pub(super) fn simulated<'a>(
     );
     for (words, bits) in all {
         let flags = Flags::from_bits(bits).unwrap_or_default();
-        let outcome = off_load(platform, load, &switches, flags)?;
+        let outcome = simulation::off_load(platform, load, &switches, flags)?;
         policies.push(OfPolicy { policy: Some(words), outcome });
     }
-    let schema = "corehop-offload-simulated";
-    Ok(Simulated { schema, version: 1, platform: &platform.id, load, policies })
+    let sentences = vec![sentence(&platform.id, load, &policies)];
+    let [_, schema] = off_load::SCHEMAS;
+    let version = off_load::VERSION;
+    Ok(Simulated { schema, version, platform: &platform.id, load, policies, sentences })
 }
 
-/// The answer for a terminal.
+/// The best policy against no off-load, by the calls per second.
+fn sentence(platform: &str, load: &OffLoad, policies: &[OfPolicy]) -> String {
+    let rate = |it: &OfPolicy| it.outcome.calls_per_second;
+    let none = policies.iter().find(|it| it.policy.is_none()).map_or(f64::NAN, rate);
+    let tried = policies.iter().filter(|it| it.policy.is_some());
+    let best = tried.max_by(|a, b| rate(a).total_cmp(&rate(b)));
+    let Some(best) = best else { return "No policy was simulated.".to_owned() };
+    let gain = 100.0 * (rate(best) / none - 1.0);
+    let (name, more) = (name(best), if gain < 0.0 { "fewer" } else { "more" });
+    format!(
+        "On {platform}, simulated, off-load by {} with the policy `{name}` makes {:.1} % {more} calls per second than \
+         without off-load ({:.0} and {none:.0}).",
+        load.mechanism,
+        gain.abs(),
+        rate(best)
+    )
+}
+
+fn name(of: &OfPolicy) -> &str {
+    match of.policy.as_deref() {
+        None => "no off-load",
+        Some("") => "in turns",
+        Some(words) => words,
+    }
+}
+
+impl Simulated<'_> {
+    /// The main sentence.
+    pub(super) fn sentence(&self) -> &str {
+        self.sentences.first().map_or("", String::as_str)
+    }
+}
+
+/// The evidence of the answer for a terminal.
 pub(super) fn text(answer: &Simulated<'_>) -> String {
     let OffLoad { threads, compute, call, os_cores, mechanism, .. } = answer.load;
     let title = format!(
@@ -85,13 +130,8 @@ pub(super) fn text(answer: &Simulated<'_>) -> String {
 
 fn row(of: &OfPolicy) -> Vec<String> {
     let it = &of.outcome;
-    let name = match of.policy.as_deref() {
-        None => "no off-load",
-        Some("") => "in turns",
-        Some(words) => words,
-    };
     vec![
-        name.to_owned(),
+        name(of).to_owned(),
         format!("{:.0}", it.calls_per_second),
         format!("{:.2}", it.mean_us),
         format!("{:.2}", it.p99_us),

@@ -22,7 +22,7 @@ pub(super) fn of_machine(
     platform: &Platform,
 ) -> Result<Option<MachineGain>, Failure> {
     let Some(path) = path else { return Ok(None) };
-    let gain = input::parsed(path, MachineGain::from_json)?;
+    let gain = input::parsed(path, "a model of shared data (JSON)", MachineGain::from_json)?;
     let here = Host { platform: platform.clone(), identity: live::identity() };
     if let Some(difference) = here.difference(&gain.host, "of the model") {
         note(&format!(

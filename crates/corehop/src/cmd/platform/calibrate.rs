@@ -21,7 +21,7 @@ use serde_json::json;
 use super::{Args, found, measure};
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{Force, OutputFile, note, print};
+use crate::output::{Force, OutputFile, either, note};
 use crate::run::{Run, stream_of};
 
 /// The seed of all random draws.
@@ -168,24 +168,23 @@ impl Descriptions {
         };
         let sheet = host::beside(described, samples, false)?;
         let exit = if interrupt::requested() { Exit::Interrupted } else { Exit::Done };
-        if args.json {
+        let json = args.json.then(|| {
             let numbers = |it: &Calibrated| json!({"numbers": it.numbers, "notes": it.notes});
-            let answer = json!({
+            json!({
                 "file": path,
                 "declared": numbers(&self.declared),
                 "apart": self.apart.as_ref().map(numbers),
                 "share_apart": self.share_apart,
                 "beside": sheet,
-            });
-            print(&format!("{answer:#}\n"))?;
-            return Ok(exit);
-        }
-        print(&self.numbers(path))?;
-        print(&format!(
-            "\n{}{1}: simulate on it with `--on {1}`, compare again with `corehop validate {1}` (a second time: with --force)\n",
-            host_sheet::sheet(&sheet),
-            shown::path(path)
-        ))?;
+            })
+        });
+        let text = || format!("{}\n{}", self.numbers(path), host_sheet::sheet(&sheet));
+        let file = shown::path(path);
+        let sentence = format!(
+            "{file} describes this host for a simulation: `--on {file}` simulates on it, `corehop validate {file}` \
+             compares again (a second time: with --force)."
+        );
+        either(&sentence, json.as_ref(), text)?;
         Ok(exit)
     }
 

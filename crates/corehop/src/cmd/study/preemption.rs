@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::Args;
 use crate::exit::{Exit, Failure};
-use crate::output::print;
+use crate::output::either;
 
 /// Runs the study and prints the result.
 pub(super) fn run(args: &Args, study: CostStudy) -> Result<Exit, Failure> {
@@ -22,17 +22,21 @@ pub(super) fn run(args: &Args, study: CostStudy) -> Result<Exit, Failure> {
             if matches!(error, CostStudyError::NoCosts) { Exit::Usage } else { Exit::Damaged };
         Failure::new(exit, error)
     })?;
-    print(&if args.json {
-        let answer = json!({
+    let json = args.json.then(|| {
+        json!({
             "id": study.id,
             "seed": study.seed,
             "sets": study.sets,
             "readings": outcome.readings,
-        });
-        format!("{answer:#}\n")
-    } else {
-        cost_study::text(&study, &outcome)
-    })?;
+        })
+    });
+    let sentence = format!(
+        "{} task sets, seed {}, were charged for preemptions in {} ways.",
+        study.sets,
+        study.seed,
+        outcome.readings.len()
+    );
+    either(&sentence, json.as_ref(), || cost_study::text(&study, &outcome))?;
     Ok(Exit::Done)
 }
 

@@ -18,7 +18,7 @@ use super::Args;
 use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{OutputFile, note, print};
+use crate::output::{OutputFile, either, note};
 use crate::run::Run;
 
 /// The platform file among the names, if there is one.
@@ -60,11 +60,14 @@ pub(super) fn run(args: &Args, file: &str) -> Result<Exit, Failure> {
     let apart = apart.exists().then(|| input::platform_in(&apart)).transpose()?;
     let described = host::Described { declared: &platform, apart: apart.as_ref() };
     let sheet = host::beside(described, &samples, args.exact)?;
-    if args.json {
-        print(&format!("{:#}\n", doubts::with(json!(sheet))))?;
-    } else {
-        print(&host_sheet::sheet(&sheet))?;
-    }
+    let json = args.json.then(|| doubts::with(json!(sheet)));
+    let sentence = match sheet.missed().len() {
+        0 => format!("{file} describes this host well enough: every aim is met."),
+        missed => {
+            format!("{file} does not describe this host well enough: {missed} aims are missed.")
+        }
+    };
+    either(&sentence, json.as_ref(), || host_sheet::sheet(&sheet))?;
     Ok(if sheet.missed().is_empty() { Exit::Done } else { Exit::No })
 }
 

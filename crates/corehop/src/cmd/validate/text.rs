@@ -7,6 +7,23 @@ use corehop_core::model::verdict::TestOutcome;
 use corehop_core::validation::aim::{Aim, Errors, Reached};
 use corehop_core::validation::sheet::{Judged, Role, Row, Sheet, Tested, What};
 
+/// Whether the simulated machine comes near enough to what was printed, of studies with their titles.
+pub(super) fn sentence(studies: &[(String, bool)]) -> String {
+    let missed: Vec<&str> =
+        studies.iter().filter(|(_, missed)| *missed).map(|(title, _)| title.as_str()).collect();
+    let count = studies.len();
+    if missed.is_empty() {
+        let s = if count == 1 { "study" } else { "studies" };
+        format!("The simulated machine meets its aims in {count} {s}.")
+    } else {
+        format!(
+            "The simulated machine misses its aims, or too few samples judge them, in {} of {count}: {}.",
+            missed.len(),
+            missed.join("; ")
+        )
+    }
+}
+
 /// Every row of a study, and what it comes to.
 pub(super) fn of(sheet: &Sheet) -> String {
     let kind = sheet.rows.first().map(|row| &row.what);

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The format of a file that a verb cannot read, by its first bytes: what the file is, and what reads it.
+
+use std::fmt;
+
+/// The bytes that are enough to tell a format.
+pub const ENOUGH: usize = 4096;
+
+/// A format, and its readers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// The format, as in "this is ...".
+    pub what: &'static str,
+    /// The programs or verbs that read the format, as a clause; empty where the name says enough.
+    pub reader: &'static str,
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let colon = if self.reader.is_empty() { "" } else { ": " };
+        write!(f, "this is {}{colon}{}", self.what, self.reader)
+    }
+}
+
+/// A format that begins with these bytes.
+type Magic = (&'static [u8], &'static str, &'static str);
+
+const MAGICS: &[Magic] = &[
+    (b"PAR1", "Parquet", "`corehop show FILE` says whose rows the file holds"),
+    (b"\xff\xff\xff\xff", "an Arrow stream", "`corehop show FILE` says whose rows the file holds"),
+    (
+        b"ARROW1",
+        "an Arrow file (Feather)",
+        "pyarrow and polars read it; corehop reads Arrow streams and Parquet",
+    ),
+    (b"\x1f\x8b", "gzip", "unpack it with `gunzip` first"),
+    (b"\x28\xb5\x2f\xfd", "zstd", "unpack it with `unzstd` first"),
+    (b"\xfd7zXZ\x00", "xz", "unpack it with `unxz` first"),
+    (b"BZh", "bzip2", "unpack it with `bunzip2` first"),
+    (b"\x04\x22\x4d\x18", "lz4", "unpack it with `unlz4` first"),
+    (b"PK\x03\x04", "a ZIP archive", "unpack it with `unzip` first"),
+    (b"PERFILE2", "a recording of perf", "`perf script` reads it"),
+    (b"\x17\x08\x44tracing", "a recording of trace-cmd", "`trace-cmd report` reads it"),
+    (b"\xc1\x1f\xfc\xc1", "a trace in CTF (LTTng)", "`babeltrace2` reads it"),
+    (b"SQLite format 3\x00", "an SQLite database", "`sqlite3` reads it"),
+    (b"\x89HDF\r\n", "HDF5", "h5py and `h5dump` read it"),
+    (b"\x7fELF", "a program (ELF)", "`corehop measure program -- FILE` runs and records it"),
+    (b"%PDF", "PDF", "corehop does not read it"),
+    (b"\x89PNG", "a picture (PNG)", "corehop does not read it"),
+    (b"\x93NUMPY", "an array of NumPy", "numpy.load reads it"),
+    (b"\xff\xfe", "text in UTF-16", "convert it with `iconv -f UTF-16 -t UTF-8` first"),
+    (b"\xfe\xff", "text in UTF-16", "convert it with `iconv -f UTF-16 -t UTF-8` first"),
+    (b"# tracer:", "a trace of ftrace", "`trace-cmd` and KernelShark read it"),
+    (b"#!", "a script", "a shell runs it"),
+];
+
+impl Seen {
+    /// Whether the format is the one that was wanted, as far as it can be told: `a task set (JSON)` is, and so is `JSON`.
+    pub fn is(&self, wanted: &str) -> bool {
+        wanted == self.what || wanted.ends_with(&format!("({})", self.what))
+    }
+}
+
+/// What a text holds, by a mark within it; the first that fits.
+const JSON: &[Magic] = &[
+    (
+        b"\"corehop-offload",
+        "an answer of `corehop offload -o`",
+        "`corehop show` and `corehop report` read it",
+    ),
+    (
+        b"\"corehop_placement\"",
+        "a log of `corehop place -o`",
+        "`corehop show` and `corehop report` read it",
+    ),
+    (
+        b"\"corehop-model-",
+        "a cost model (JSON)",
+        "`corehop predict` and `corehop check --costs` read it",
+    ),
+    (
+        b"\"corehop-gain-",
+        "a model of shared data (JSON)",
+        "`corehop predict` and `corehop place --model` read it",
+    ),
+    (b"\"period_us\"", "a task set (JSON)", "`corehop check` and `corehop convert` read it"),
+    (b"\"timer\"", "an rt-app workload (JSON)", "`corehop convert FILE --to tasks` reads it"),
+    (b"\"global\"", "an rt-app workload (JSON)", "`corehop convert FILE --to tasks` reads it"),
+    (b"\"traceEvents\"", "a trace of Chrome (JSON)", "Perfetto reads it"),
+    (b"\"nbformat\"", "a notebook", "Jupyter reads it"),
+    (
+        b"",
+        "JSON",
+        "`corehop check` reads task sets, `corehop predict` models, `corehop measure --plan` plans",
+    ),
+];
+
+const MARKUP: &[Magic] = &[
+    (b"<!doctype html", "an HTML page", "a browser shows it"),
+    (b"<html", "an HTML page", "a browser shows it"),
+    (b"<svg", "a drawing (SVG)", "a browser shows it"),
+    (
+        b"",
+        "XML",
+        "corehop does not read XML; task sets are JSON (`corehop check`, `corehop convert`)",
+    ),
+];
+
+const TEXT: &[Magic] = &[
+    (
+        b"preemption_length",
+        "a cost table (CSV)",
+        "`corehop check --costs` and `corehop study --costs` read it",
+    ),
+    (
+        b"task-count",
+        "a table of overheads of SchedCAT (CSV)",
+        "`corehop check --overheads` reads it",
+    ),
+    (
+        b"schema = ",
+        "a platform file (TOML)",
+        "`corehop platform FILE.toml` and `--on FILE.toml` read it",
+    ),
+    (
+        b"[[cache]]",
+        "a platform file (TOML)",
+        "`corehop platform FILE.toml` and `--on FILE.toml` read it",
+    ),
+    (b"[study", "the description of a study (TOML)", "`corehop study` reads it"),
+];
+
+fn to_seen(&(_, what, reader): &Magic) -> Seen {
+    Seen { what, reader }
+}
+
+/// The format of a file that begins with `bytes`, as far as one is known.
+pub fn seen(bytes: &[u8]) -> Option<Seen> {
+    let bytes = &bytes[..bytes.len().min(ENOUGH)];
+    if let Some(magic) = MAGICS.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
+        return Some(to_seen(magic));
+    }
+    if bytes.get(257..262) == Some(b"ustar") {
+        return Some(Seen { what: "a tar archive", reader: "unpack it with `tar -x` first" });
+    }
+    // The last character may be cut off.
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&bytes[..error.valid_up_to()]).ok()?
+        }
+        Err(_) => return Some(Seen { what: "no text in UTF-8", reader: "" }),
+    };
+    of_text(text.trim_start_matches('\u{feff}').trim_start())
+}
+
+fn of_text(text: &str) -> Option<Seen> {
+    let lower = text.to_ascii_lowercase();
+    let marked = |list: &[Magic]| {
+        let holds = |mark: &[u8]| std::str::from_utf8(mark).is_ok_and(|mark| lower.contains(mark));
+        list.iter().find(|(mark, ..)| holds(&mark.to_ascii_lowercase())).map(to_seen)
+    };
+    match text.chars().next()? {
+        '{' => marked(JSON),
+        '[' if !lower.starts_with("[[") && lower[1..].trim_start().starts_with(['{', '[', '"', ']']) => {
+            marked(JSON)
+        }
+        '<' => marked(MARKUP),
+        _ => marked(TEXT).or_else(|| {
+            let commas = |line: &str| line.matches(',').count();
+            let mut lines = text.lines().filter(|line| !line.starts_with('#'));
+            let (head, next) = (lines.next().map(commas)?, lines.next().map(commas));
+            let is_csv = head > 0 && next.is_none_or(|next| next == head);
+            is_csv.then_some(Seen {
+                what: "CSV",
+                reader: "`corehop check --costs` reads cost tables, `corehop convert` tables of SchedCAT",
+            })
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_named_by_what_it_begins_with_and_its_reader_with_it() {
+        for (bytes, what, reader) in [
+            (&b"<?xml version=\"1.0\"?>\n<taskset/>"[..], "XML", "task sets are JSON"),
+            (b"\xef\xbb\xbf<!DOCTYPE html><html>", "HTML", "browser"),
+            (b"\x1f\x8b\x08\x00", "gzip", "gunzip"),
+            (b"PK\x03\x04rest", "ZIP", "unzip"),
+            (b"PERFILE2....", "perf", "perf script"),
+            (b"PAR1....", "Parquet", "corehop show"),
+            (b"{\"schema\": \"corehop-offload\", \"version\": 1}", "offload", "corehop report"),
+            (
+                b"{\"cpus\": 1, \"tasks\": [{\"wcet_us\": 1, \"period_us\": 4}]}",
+                "task set",
+                "corehop check",
+            ),
+            (b"{\"tasks\": {}, \"global\": {}}", "rt-app", "corehop convert"),
+            (b"{\"a\": 1}", "JSON", "corehop check"),
+            (b"schema = 1\nid = \"a\"\n", "platform file", "corehop platform"),
+            (b"a,b,c\n1,2,3\n", "CSV", "--costs"),
+            (b"TASK-COUNT,SCHEDULE\n1,2\n", "SchedCAT", "--overheads"),
+            (b"\x00\xff\xfe\x80", "no text", ""),
+            (b"MEASURED\xc3", "", ""),
+        ] {
+            let text = seen(bytes).map_or_else(String::new, |it| it.to_string());
+            assert!(text.contains(what) && text.contains(reader), "{bytes:?}: {text}");
+        }
+        assert_eq!(seen(b""), None);
+        assert_eq!(seen(b"Dear reader,\nhello\n"), None);
+    }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The answer of a verb: a sentence in plain words, and the evidence or the data that it sums up.
+//!
+//! Every verb ends through [`answer`], which alone decides where the sentence stands: first on a stdout that is read by
+//! a program or a pager, last on a terminal, where the last line is the one in view, and on stderr where stdout
+//! carries data.
+
+use std::io::IsTerminal;
+
+use super::{Page, print, say};
+use crate::exit::Failure;
+
+/// What a verb hands over beside its sentence.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Rest<'a> {
+    /// Text for people on stdout; may be empty.
+    Text(&'a str),
+    /// Data for programs on stdout.
+    Data(&'a str),
+    /// Text for people on stderr, because stdout belongs to a program that ran, or has carried data already.
+    Beside(&'a str),
+}
+
+/// Ends a verb.
+///
+/// # Errors
+/// Exit 6 where stdout cannot be written.
+pub(crate) fn answer(sentence: &str, rest: Rest<'_>) -> Result<(), Failure> {
+    let line = format!("{}\n", Page::of_stdout().wrap(sentence, 0));
+    match rest {
+        Rest::Text(text) => print(&ordered(&line, text, std::io::stdout().is_terminal())),
+        Rest::Data(data) => {
+            print(data)?;
+            say(&line);
+            Ok(())
+        }
+        Rest::Beside(text) => {
+            say(&ordered(&line, text, std::io::stderr().is_terminal()));
+            Ok(())
+        }
+    }
+}
+
+/// The sentence and the text in the order of the stream.
+fn ordered(line: &str, text: &str, is_terminal: bool) -> String {
+    let gap =
+        if text.is_empty() || text.ends_with("\n\n") || text.starts_with('\n') { "" } else { "\n" };
+    if is_terminal { format!("{text}{gap}{line}") } else { format!("{line}{gap}{text}") }
+}
+
+/// Ends a verb with JSON for programs, or with text for people.
+///
+/// # Errors
+/// As [`answer`].
+pub(crate) fn either(
+    sentence: &str,
+    json: Option<&serde_json::Value>,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    match json {
+        Some(json) => answer(sentence, Rest::Data(&format!("{json:#}\n"))),
+        None => answer(sentence, Rest::Text(&text())),
+    }
+}
+
+/// `1 row`, `2 rows`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sentence_stands_first_in_a_pipe_and_last_on_a_terminal() {
+        assert_eq!(ordered("Yes.\n", "a table\n", false), "Yes.\n\na table\n");
+        assert_eq!(ordered("Yes.\n", "a table\n", true), "a table\n\nYes.\n");
+        assert_eq!(ordered("Yes.\n", "", true), "Yes.\n");
+        assert_eq!(ordered("Yes.\n", "\na group\n", false), "Yes.\n\na group\n");
+    }
+}
