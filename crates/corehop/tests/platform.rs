@@ -14,10 +14,13 @@ fn corehop(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_corehop")).arg("platform").args(args).output().unwrap()
 }
 
-/// The printed text of a command that ends well and prints no error.
+/// The printed text of a command that ends well and prints no error; beside JSON stands the sentence.
 fn answer(args: &[&str]) -> String {
     let (text, notes) = answer_with_notes(args);
-    assert!(notes.lines().all(|it| it.starts_with("note: [[")), "{args:?}: {notes}");
+    let is_json = args.contains(&"--json");
+    let beside = notes.lines().filter(|it| !it.starts_with("note: [["));
+    assert_eq!(beside.count() > 0, is_json, "{args:?}: {notes}");
+    assert!(!notes.contains("corehop: "), "{args:?}: {notes}");
     text
 }
 

@@ -117,7 +117,6 @@ const WORDS: &[(&str, &str)] = &[
         "Run on the simulated machine of a platform file (--on); nothing was measured on this host.",
     ),
     ("live", "Measured on this host."),
-    ("xeon_x5650", "A built-in platform: `corehop platform xeon_x5650` describes it."),
     ("write ratio", "The share of word accesses that write."),
     (
         "chain",
@@ -378,17 +377,10 @@ fn look_up_one<'a>(entries: &'a [Entry], word: &str) -> Vec<&'a Entry> {
     let of = |plain: &str| -> Vec<&'a Entry> {
         entries.iter().filter(|entry| self::plain(&entry.word) == plain).collect()
     };
-    let named = match of(&plain) {
-        none if none.is_empty() && is_length(&plain) => of("preemption length"),
-        none if none.is_empty() => match of(without_unit(&plain)) {
-            // A label such as `load idle` names the column before the value.
-            none if none.is_empty() => {
-                of(plain.strip_prefix("load ").or(plain.strip_suffix(" pages")).unwrap_or(&plain))
-            }
-            some => some,
-        },
-        some => some,
-    };
+    let length = if is_length(&plain) { "preemption length" } else { "" };
+    let candidates = [&*plain, length, without_unit(&plain), without_column(&plain)];
+    let named =
+        candidates.iter().map(|it| of(it)).find(|found| !found.is_empty()).unwrap_or_default();
     let singular = plain.strip_suffix('s').unwrap_or(&plain);
     let of_kind = entries.iter().filter(|entry| {
         let kind = self::plain(entry.kind.split_once(' ').map_or("", |(_, kind)| kind));
@@ -406,6 +398,13 @@ fn without_unit(heading: &str) -> &str {
         .iter()
         .find_map(|unit| heading.strip_suffix(unit).or_else(|| heading.strip_prefix(unit)))
         .unwrap_or(heading)
+}
+
+/// A label that has a column beside a value: `load idle`, `4k pages`, `write ratio 0.5`.
+fn without_column(label: &str) -> &str {
+    let value = label.strip_prefix("load ").or_else(|| label.strip_suffix(" pages"));
+    let named = || label.rsplit_once(' ').filter(|(_, number)| number.parse::<f64>().is_ok());
+    value.or_else(|| named().map(|(name, _)| name)).unwrap_or(label)
 }
 
 /// Without case, and with one way to write a gap.

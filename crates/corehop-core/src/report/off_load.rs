@@ -134,7 +134,10 @@ impl OffLoadAnswer {
         let names: Vec<String> = keys.iter().map(|key| key.replace('_', " ")).collect();
         let heads: Vec<&str> = names.iter().map(String::as_str).collect();
         let mut table = Table::new(self.title(), &heads);
-        let cell = |row: &Value, key: &str| row.get(key).map_or_else(|| "-".to_owned(), word);
+        let cell = |row: &Value, key: &str| match row.get(key) {
+            Some(Value::Null) if key == "policy" => "no off-load".to_owned(),
+            value => value.map_or_else(|| "-".to_owned(), word),
+        };
         table.rows =
             self.rows().iter().map(|row| keys.iter().map(|key| cell(row, key)).collect()).collect();
         (!table.rows.is_empty()).then_some(table)

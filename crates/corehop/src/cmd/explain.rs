@@ -2,6 +2,7 @@
 //! `corehop explain`
 
 use clap::Command;
+use corehop_core::platform::Platform;
 use corehop_core::report::glossary::{Entry, entries, look_up, nearest};
 use corehop_core::sched::{Test, all as all_tests};
 use corehop_linux::preflight;
@@ -64,6 +65,12 @@ fn all() -> Vec<Entry> {
     all.extend(
         all_tests().map(|test| Entry::new(test.name, "a schedulability test", &meaning(test))),
     );
+    all.extend(Platform::names().map(|name| {
+        let meaning = format!(
+            "A machine: `corehop platform {name}` describes it, `--on {name}` simulates it."
+        );
+        Entry::new(name, "a built-in platform", &meaning)
+    }));
     all.extend(
         CODES.map(|(code, meaning)| Entry::new(&code.code().to_string(), "an exit code", meaning)),
     );

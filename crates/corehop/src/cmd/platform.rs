@@ -107,13 +107,8 @@ fn sentence(platform: &Platform) -> String {
     let doubted = label::checks(platform).iter().filter(|it| is_contradicted(it.1)).count();
     let doubts = match doubted {
         0 => String::new(),
-        _ => format!(
-            "; {} of its description contradicted",
-            match doubted {
-                1 => "1 fact is".to_owned(),
-                several => format!("{several} facts are"),
-            }
-        ),
+        1 => "; 1 fact of its description is contradicted".to_owned(),
+        several => format!("; {several} facts of its description are contradicted"),
     };
     let last = platform.llc_size().map_or_else(String::new, |size| {
         format!(", with {} of last-level cache in one instance", label::size(size))

@@ -43,9 +43,12 @@ pub(crate) fn answer(sentence: &str, rest: Rest<'_>) -> Result<(), Failure> {
 
 /// The sentence and the text in the order of the stream.
 fn ordered(line: &str, text: &str, is_terminal: bool) -> String {
-    let gap =
-        if text.is_empty() || text.ends_with("\n\n") || text.starts_with('\n') { "" } else { "\n" };
-    if is_terminal { format!("{text}{gap}{line}") } else { format!("{line}{gap}{text}") }
+    let gap = |joined: bool| if text.is_empty() || joined { "" } else { "\n" };
+    if is_terminal {
+        format!("{text}{}{line}", gap(text.ends_with("\n\n")))
+    } else {
+        format!("{line}{}{text}", gap(text.starts_with('\n')))
+    }
 }
 
 /// Ends a verb with JSON for programs, or with text for people.
