@@ -106,7 +106,7 @@ impl OffLoadAnswer {
         let program: Vec<&str> = words.filter_map(Value::as_str).collect();
         match self.0.get("platform").and_then(Value::as_str) {
             Some(platform) => format!("Off-load on {platform}, simulated"),
-            None => format!("Off-load of {}", program.join(" ")),
+            None => format!("Off-load of {}", shown::line(&program.join(" "))),
         }
     }
 
