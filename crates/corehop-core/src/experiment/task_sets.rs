@@ -314,7 +314,9 @@ fn ranked(
     order.sort_by_key(|&at| (priority(at).unwrap_or(0), tasks[at].deadline, at));
     let equal = |&a: &usize, &b: &usize| priority(a).is_some() && priority(a) == priority(b);
     for (rank, level) in order.chunk_by(equal).enumerate() {
-        level.iter().for_each(|&at| tasks[at].rank = rank as u32);
+        for &at in level {
+            tasks[at].rank = rank as u32;
+        }
     }
     tasks
 }

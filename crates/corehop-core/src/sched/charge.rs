@@ -37,7 +37,7 @@ pub struct Charged<'a> {
     /// Whether tests are asked about that one.
     slow: bool,
     /// The clusters that the machine's caches make of the set's CPUs, by size.
-    clusters: Vec<(u32, Result<Vec<Vec<usize>>, String>)>,
+    clusters: Vec<(u32, clusters::OfSet)>,
     platform: Option<&'a Platform>,
     delay: Delay<'a>,
     /// In nanoseconds.

@@ -35,13 +35,13 @@ pub fn sizes(platform: &Platform) -> Vec<(u32, u32)> {
     clusters.filter(|&(size, _)| 1 < size && size < all).collect()
 }
 
+/// The CPUs of each cluster, or why there are none.
+pub(crate) type OfSet = Result<Vec<Vec<usize>>, String>;
+
 /// The clusters of a set on so many CPUs of a machine, by size: its CPUs are the first ones of the machine, numbered from 0.
 ///
 /// An error where these do not make whole clusters.
-pub(crate) fn of_set(
-    platform: &Platform,
-    cpus: u32,
-) -> Vec<(u32, Result<Vec<Vec<usize>>, String>)> {
+pub(crate) fn of_set(platform: &Platform, cpus: u32) -> Vec<(u32, OfSet)> {
     let place = |cpu: Cpu| platform.cpus.value.iter().position(|it| it == cpu);
     let of_level = |(size, level): (u32, u32)| {
         let found = platform.caches.iter().filter(|it| it.level == level && it.holds_data());

@@ -164,11 +164,11 @@ fn words(names: &[&str]) -> Vec<String> {
 
 /// The tests of a partitioned scheduler.
 struct ByCpu {
-    /// Where the set gives each task its CPU.
+    /// For sets that give each task its CPU.
     given: &'static [&'static str],
-    /// Where it leaves a choice.
+    /// For sets that leave a choice.
     packed: &'static [&'static str],
-    /// Where it gives pieces or shares, which only EDF runs.
+    /// For sets with pieces or shares, which only EDF runs.
     in_parts: &'static [&'static str],
 }
 

@@ -103,7 +103,7 @@ fn charged_tasks(set: &TaskSet, asked: &ChargedAnswer) -> Vec<Task> {
     set.tasks().iter().zip(charged).map(of).collect()
 }
 
-/// Which task is late, or which CPUs are asked for more than there is: by the tasks themselves, otherwise with charges.
+/// The task that is late, or the CPUs that are asked for more than there is: by the tasks themselves, otherwise with charges.
 fn late(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> Option<String> {
     let bare = set.tasks().to_vec();
     let charged = asked.charged.as_ref().map(|_| charged_tasks(set, asked));

@@ -236,11 +236,13 @@ impl TaskSet {
     }
 
     /// The same, under this scheduler.
+    #[must_use]
     pub fn scheduled_by(self, scheduler: Scheduler) -> Self {
         Self { scheduler: Some(scheduler), ..self }
     }
 
     /// The same, with these ranks; the smaller is served first.
+    #[must_use]
     pub fn ranked(mut self, ranks: &[u32]) -> Self {
         for (task, &rank) in self.tasks.iter_mut().zip(ranks) {
             task.priority = Some(rank);

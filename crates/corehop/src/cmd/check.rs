@@ -128,7 +128,7 @@ fn damaged(error: TaskError) -> Failure {
 
 type Tests = Vec<&'static Test>;
 
-/// What is asked of a set.
+/// The question to a set.
 enum Asked {
     /// Its own question, and the tests that can answer it.
     Question(Question, Tests),
@@ -332,7 +332,7 @@ fn word(verdict: Verdict) -> (&'static str, Paint) {
     }
 }
 
-/// What a survey is, and the answer for the scheduler that was named; a line for each test that accepts; then the others, a
+/// The head of a survey, and the answer for the scheduler that was named; a line for each test that accepts; then the others, a
 /// line for each reason.
 fn every(answers: &[(&Test, Answer)], answered: Option<&Answered>) -> String {
     let page = Page::of_stdout();

@@ -72,7 +72,7 @@ pub struct Test {
     /// The interruptions of jobs under its scheduler that the test itself does not charge. (What is necessary
     /// for all schedulers holds for one under which nothing does.)
     pub suffers: Suffers,
-    /// What it does with tasks that share a priority.
+    /// Its treatment of tasks that share a priority.
     pub equals: Equals,
     /// The payer for that ([`bill`](super::bill)).
     pub payer: Payer,
@@ -109,7 +109,7 @@ pub enum Suffers {
     Everything,
 }
 
-/// What a test does with tasks that share a priority: SCHED_FIFO preempts no equal.
+/// A test's treatment of tasks that share a priority: SCHED_FIFO preempts no equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Equals {
     /// It asks for no priorities, or assigns its own.
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_takes_priorities_says_what_becomes_of_equals() {
+    fn a_test_that_takes_priorities_states_its_treatment_of_equals() {
         for test in all() {
             let takes = test.assumes.contains(&RANKS);
             assert_eq!(takes, test.equals != Equals::NotAsked, "{}", test.name);

@@ -39,7 +39,7 @@ pub fn check(system: System<'_>) -> Result<Vec<Piece>, String> {
 /// The tasks of each CPU, where the set gives each task one.
 ///
 /// # Errors
-/// Which task has none, or a choice.
+/// The task that has no CPU, or a choice.
 pub fn bins(system: System<'_>) -> Result<Vec<Vec<usize>>, String> {
     let mut bins = vec![Vec::new(); system.cpus as usize];
     for at in 0..system.tasks.len() {

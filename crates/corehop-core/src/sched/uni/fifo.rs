@@ -22,7 +22,7 @@ pub(crate) fn response(
     i: usize,
     steps: &mut u64,
 ) -> Found {
-    let level = Level { tasks, above, level, i, rest: 0, preemptive: true };
+    let level = Level { tasks, above, equals: level, i, rest: 0, preemptive: true };
     if level.is_fifo() {
         return level.worst(steps);
     }
@@ -40,7 +40,7 @@ pub(crate) fn response_without_preemption(
     steps: &mut u64,
 ) -> Found {
     let rest = below.iter().map(|&j| tasks[j].wcet - 1).max().unwrap_or(0);
-    let level = Level { tasks, above, level, i, rest, preemptive: false };
+    let level = Level { tasks, above, equals: level, i, rest, preemptive: false };
     if level.is_fifo() {
         return level.worst(steps);
     }
@@ -57,10 +57,10 @@ pub(crate) fn longest(
     i: usize,
     steps: &mut u64,
 ) -> Found {
-    let exact = Level { tasks, above, level, i, rest: 0, preemptive: true }.is_fifo();
+    let exact = Level { tasks, above, equals: level, i, rest: 0, preemptive: true }.is_fifo();
     let mut patient = tasks.to_vec();
     patient[i].deadline = LONGEST;
-    let level = Level { tasks: &patient, above, level, i, rest: 0, preemptive: true };
+    let level = Level { tasks: &patient, above, equals: level, i, rest: 0, preemptive: true };
     if exact {
         return level.worst(steps);
     }
@@ -72,7 +72,7 @@ struct Level<'a> {
     tasks: &'a [Task],
     above: &'a [usize],
     /// All tasks of the priority, `i` among them.
-    level: &'a [usize],
+    equals: &'a [usize],
     i: usize,
     /// The work of a job of lower priority that began before.
     rest: Time,
@@ -82,7 +82,7 @@ struct Level<'a> {
 impl Level<'_> {
     /// Whether each job queues up after its release.
     fn is_fifo(&self) -> bool {
-        self.level.iter().all(|&j| self.tasks[j].deadline <= self.tasks[j].period)
+        self.equals.iter().all(|&j| self.tasks[j].deadline <= self.tasks[j].period)
     }
 
     fn own(&self) -> &Task {
@@ -90,7 +90,7 @@ impl Level<'_> {
     }
 
     fn higher_and_equal(&self) -> Vec<usize> {
-        let equal = self.level.iter().copied().filter(|&j| j != self.i);
+        let equal = self.equals.iter().copied().filter(|&j| j != self.i);
         self.above.iter().copied().chain(equal).collect()
     }
 
@@ -125,7 +125,7 @@ impl Level<'_> {
     fn done(&self, t: Time, from: Time, steps: &mut u64) -> Result<Time, Found> {
         let own = self.own();
         let before =
-            self.blocking() + self.level.iter().map(|&j| self.released(j, t)).sum::<Time>();
+            self.blocking() + self.equals.iter().map(|&j| self.released(j, t)).sum::<Time>();
         let mut done = from.max(before);
         loop {
             let charge = self.above.len() as u64 + 1;
@@ -143,7 +143,7 @@ impl Level<'_> {
 
     /// The work of lower priority that may hold up the jobs of this one.
     fn blocking(&self) -> Time {
-        self.level.iter().map(|&j| self.tasks[j].blocking).fold(self.rest, Time::max)
+        self.equals.iter().map(|&j| self.tasks[j].blocking).fold(self.rest, Time::max)
     }
 
     /// By how much the first release of a task of this priority may be late: that of task `i` is the one looked at.
@@ -174,13 +174,13 @@ impl Level<'_> {
             let (period, jitter) = (self.tasks[j].period, self.jitter(j));
             ((t + jitter) / period + 1) * period - jitter
         };
-        self.level.iter().map(next).min().unwrap_or(Time::MAX)
+        self.equals.iter().map(next).min().unwrap_or(Time::MAX)
     }
 
     /// After which releases responses repeat: the longest busy period, or at full utilisation, where it may have no end, the
     /// least common multiple of the periods (as in [`fixed`]). None where it takes too long to find.
     fn end(&self) -> Option<Time> {
-        let all: Vec<Task> = self.above.iter().chain(self.level).map(|&j| self.tasks[j]).collect();
+        let all: Vec<Task> = self.above.iter().chain(self.equals).map(|&j| self.tasks[j]).collect();
         let utilisations: Vec<_> = all.iter().map(Task::u).collect();
         let load = compare_sum(utilisations.into_iter(), 1);
         let lcm = |a: u64, b: u64| (a / gcd(a, b)).checked_mul(b).filter(|&it| it < LONGEST);
@@ -376,7 +376,7 @@ mod tests {
         let level = Level {
             tasks: set.tasks(),
             above: &[],
-            level: &[0, 1],
+            equals: &[0, 1],
             i: 1,
             rest: 0,
             preemptive: true,
