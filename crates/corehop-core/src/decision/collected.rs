@@ -97,6 +97,8 @@ impl Results {
     }
 
     fn take_switches(&mut self, it: &SwitchBatch) {
+        // A batch that was not measured has no time to compare.
+        let Some(mean_ns) = it.mean_ns else { return };
         let size = if it.bytes > 0 { format!(" {}", Bytes::new(it.bytes)) } else { String::new() };
         let depth = if it.outstanding > 1 {
             format!(", {} at a time", it.outstanding)
@@ -106,7 +108,7 @@ impl Results {
         let group = format!("time of a call of {}{size}{depth}", it.call);
         let name = format!("{} {}:{}", it.mechanism, it.from_cpu, it.to_cpu);
         let of = quantity("core-switch", group, 0, name);
-        self.add(of, it.replicate.unwrap_or_default(), it.mean_ns / MICROS);
+        self.add(of, it.replicate.unwrap_or_default(), mean_ns / MICROS);
     }
 
     /// Takes the runs of a recorded program: wall time, CPU time and waiting of each arm.
