@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What each kind of result has that can be compared: its quantities, their replicates, and the replicate of every row.
+//! The quantities of each kind of result that can be compared: their values, their replicates, and the replicate of every row.
 //!
 //! Every value is a time in microseconds, so that more is slower. A rate of progress counts as the time that one unit of progress
 //! takes.

@@ -27,7 +27,7 @@ use crate::platform::CpuGroups;
 use crate::samples::Sample;
 use crate::units::Cpu;
 
-/// What a result has replicates of. Its values are times in microseconds: less is better.
+/// A quantity of a result. Its values are times in microseconds: less is better.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Quantity {
     /// The file in its folder; empty if two files are compared.
@@ -35,7 +35,7 @@ pub struct Quantity {
     pub file: String,
     /// The experiment.
     pub experiment: String,
-    /// What the quantities of one table have in common.
+    /// The common properties of the quantities of one table.
     pub group: String,
     /// The cell, of samples of delays, without the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -108,7 +108,7 @@ impl Results {
         Self { estimator, file, first: 0, next: 0, packages, all }
     }
 
-    /// What follows was measured on a machine with these packages.
+    /// Names the packages of the machine on which the values that follow were measured.
     pub fn of_packages(&mut self, packages: &CpuGroups) {
         self.packages = packages.clone();
     }
@@ -119,7 +119,7 @@ impl Results {
         self.packages.iter().position(|cpus| cpus.contains(cpu)).map(|place| place as u64)
     }
 
-    /// What follows is of a further file: its replicates are others than those before. Quantities of files of different names
+    /// Begins a further file: its replicates are others than those before. Quantities of files of different names
     /// are apart.
     pub fn begin(&mut self, file: &str) {
         file.clone_into(&mut self.file);
@@ -254,7 +254,7 @@ pub struct Comparison {
     pub only_a: usize,
     /// The number of quantities that only the second one has.
     pub only_b: usize,
-    /// What was planned in the first one and has no valid value in the second.
+    /// The quantities that were planned in the first one and have no valid value in the second.
     pub lacking: Vec<Quantity>,
     /// The probability that two equal results show nothing slower or faster, and the confidence of each interval by itself.
     pub confidence: f64,
@@ -426,7 +426,7 @@ impl Pair<'_> {
     }
 }
 
-/// How much the difference of two medians varies.
+/// The variation of the difference of two medians.
 struct Spread {
     error: f64,
     freedom: f64,

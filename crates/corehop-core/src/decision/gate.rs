@@ -126,7 +126,7 @@ pub(super) struct Evidence {
     pub(super) same: bool,
 }
 
-/// What follows for one comparison among all.
+/// The decision about one comparison among all.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Decided {
     /// The p-values, adjusted over all comparisons; None with fewer than six replicates on a side.

@@ -284,7 +284,7 @@ pub struct RunComparison {
 }
 
 impl RunComparison {
-    /// What a gate says that fails on these outcomes of the wall time, where differences below this share do not matter.
+    /// The answer of a gate that fails on these outcomes of the wall time; differences below this share do not matter.
     ///
     /// # Errors
     /// [`BadInput`] for a margin that is no number.

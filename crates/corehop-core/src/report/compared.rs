@@ -79,7 +79,7 @@ fn growth(it: &Compared) -> f64 {
     if it.a_us > 0.0 { it.difference_us / it.a_us } else { f64::INFINITY }
 }
 
-/// What would have been seen, what the intervals hold for, and what was left out.
+/// The sentences below the tables: the slowdown that would have been seen, the level of intervals, and the cells left out.
 fn sentences(comparison: &Comparison) -> Vec<String> {
     if comparison.cells.is_empty() {
         return left_out(comparison).into_iter().collect();
@@ -145,7 +145,7 @@ fn without_interval(comparison: &Comparison) -> Vec<String> {
     reasons.into_iter().map(told).collect()
 }
 
-/// What the quantities of one table have in common.
+/// The common properties of the quantities of one table.
 fn group_of(it: &Compared) -> (&str, &str, &str) {
     (&it.quantity.file, &it.quantity.experiment, &it.quantity.group)
 }
