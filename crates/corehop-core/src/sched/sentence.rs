@@ -22,7 +22,8 @@ pub fn sentence(set: &TaskSet, under: &str, test: &Test, asked: &ChargedAnswer) 
         }
         Verdict::Schedulable => {
             let tightest = tightest(set, test, asked).unwrap_or_default();
-            format!("yes: every deadline holds under {under}{tightest}")
+            let by = asked.charged_by.as_deref().map(|by| format!(", if no delay exceeds {by}"));
+            format!("yes: every deadline holds under {under}{tightest}{}", by.unwrap_or_default())
         }
         Verdict::Unschedulable => {
             let late = late(set, test, asked).or_else(|| asked.answer.why.clone());
