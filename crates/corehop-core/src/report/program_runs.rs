@@ -64,10 +64,17 @@ pub fn verdict(judged: &Judged) -> String {
     }
 }
 
-/// A table in lines of at most `width` columns: without its last but necessary columns where it is wider.
+/// A table in lines of at most `width` columns: without its last but necessary columns where it is wider, and with letters for
+/// names of recordings that are too long.
 fn within(table: &Table, width: usize) -> String {
-    let mut table = table.clone();
+    let caption = wrapped(&table.caption, width);
+    let mut table = Table { caption: String::new(), ..table.clone() };
     let fits = |table: &Table| plain(table).lines().all(|line| line.chars().count() <= width);
+    if !fits(&table) {
+        for (name, letter) in table.head.iter_mut().skip(1).zip(["A", "B"]) {
+            letter.clone_into(name);
+        }
+    }
     for column in ["smallest seen", "A/A floor", "n"] {
         if fits(&table) {
             break;
@@ -77,7 +84,7 @@ fn within(table: &Table, width: usize) -> String {
             table.rows.iter_mut().for_each(|row| drop(row.remove(at)));
         }
     }
-    plain(&table)
+    caption + plain(&table).trim_start_matches('\n')
 }
 
 /// The comparison as a part of a page.
