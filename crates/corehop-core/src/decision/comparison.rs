@@ -13,7 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::gate::{CostChange, Decided, Evidence, FailOn, Gate, PValues, decide, first_level};
+use super::gate::{
+    CostChange, Decided, Evidence, FailOn, Gate, PValues, decide, first_level, least,
+};
 use crate::model::cell::CellKey;
 use crate::model::compare::t_quantile;
 use crate::model::estimator::Estimator;
@@ -72,6 +74,16 @@ impl Quantity {
     /// walks, and is as small as the noise of a clock; the other times are not.
     const fn least_us(&self) -> f64 {
         if self.cell.is_some() { 1.0 } else { 0.0 }
+    }
+
+    /// The run that it belongs to.
+    fn run(&self) -> (String, String) {
+        (self.file.clone(), self.experiment.clone())
+    }
+
+    /// Whether nothing happened between the two touches of its samples.
+    fn is_control(&self) -> bool {
+        self.cell.as_ref().is_some_and(is_control)
     }
 
     /// Without what is only known once it was measured: the class of the pair of CPUs.
@@ -154,27 +166,38 @@ impl Results {
         self.all.is_empty()
     }
 
-    /// The quantities by replicate, of which so many in a row count for one as all quantities of a run show together.
+    /// The quantities by replicate.
     fn nested(&self) -> Result<BTreeMap<&Quantity, Nested>, BadInput> {
-        let run = |it: &Quantity| (it.file.clone(), it.experiment.clone());
-        let control = |it: &Quantity| it.cell.as_ref().is_some_and(is_control);
-        let mut runs: BTreeMap<_, BTreeMap<&Quantity, Nested>> = BTreeMap::new();
-        for (quantity, values) in &self.all {
-            let nested =
-                Nested::from_labelled(&values.us, &values.replicates)?.among(self.all.len());
-            runs.entry(run(quantity)).or_default().insert(quantity, nested);
+        let of = |(quantity, values): (_, &Values)| {
+            let nested = Nested::from_labelled(&values.us, &values.replicates)?;
+            Ok((quantity, nested.among(self.all.len())))
+        };
+        self.all.iter().map(of).collect()
+    }
+
+    /// The number of replicates in a row that count for one, as all quantities of a run show together.
+    fn dependence(&self) -> Result<Dependence, BadInput> {
+        let mut runs: BTreeMap<_, Vec<(bool, Nested)>> = BTreeMap::new();
+        for (quantity, nested) in self.nested()? {
+            runs.entry(quantity.run()).or_default().push((quantity.is_control(), nested));
         }
-        let mut all = BTreeMap::new();
-        for quantities in runs.into_values() {
-            let dependence =
-                SharedDependence::of(quantities.iter().map(|(it, nested)| (control(it), nested)));
-            all.extend(
-                quantities
-                    .into_iter()
-                    .map(|(it, nested)| (it, nested.depending(dependence.in_a_row(control(it))))),
-            );
-        }
-        Ok(all)
+        let shared = |all: Vec<(bool, Nested)>| {
+            SharedDependence::of(all.iter().map(|(control, nested)| (*control, nested)))
+        };
+        Ok(Dependence(runs.into_iter().map(|(run, all)| (run, shared(all))).collect()))
+    }
+}
+
+/// The dependence of replicates by run: file and experiment.
+struct Dependence(BTreeMap<(String, String), SharedDependence>);
+
+impl Dependence {
+    fn of(&self, quantity: &Quantity) -> f64 {
+        self.0.get(&quantity.run()).map_or(1.0, |it| it.in_a_row(quantity.is_control()))
+    }
+
+    fn in_all<'a>(&self, all: BTreeMap<&'a Quantity, Nested>) -> BTreeMap<&'a Quantity, Nested> {
+        all.into_iter().map(|(it, nested)| (it, nested.depending(self.of(it)))).collect()
     }
 }
 
@@ -202,22 +225,24 @@ impl Values {
 /// The packages by which a quantity is to be compared; empty for all together. Memory is nearer to one package than to another,
 /// so that replicates on two of them have two costs, of which a change may concern one: like is compared with like, where either
 /// package has replicates enough on either side to fail at this level.
-fn packages_apart(a: &Values, b: &Values, level: f64) -> Vec<u64> {
+fn packages_apart(a: &Values, b: &Values, (level, in_a_row): (f64, f64)) -> Vec<u64> {
     let (Some(of_a), Some(of_b)) = (a.by_package(), b.by_package()) else { return Vec::new() };
     let alike = of_a.len() > 1 && of_a.keys().eq(of_b.keys());
     let could_fail = |(package, &n): (&u64, &usize)| {
-        least_p_value(n, of_b[package]).is_some_and(|least| least <= level)
+        least_p_value(n, of_b[package], in_a_row).is_some_and(|least| least <= level)
     };
     if alike && of_a.iter().all(could_fail) { of_a.into_keys().collect() } else { Vec::new() }
 }
 
 /// Two results whose quantities are package by package where that is possible.
-fn by_packages(a: &Results, b: &Results, alpha: f64) -> [Results; 2] {
+fn by_packages([a, b]: [&Results; 2], dependence: [&Dependence; 2], alpha: f64) -> [Results; 2] {
     let (mut left, mut right) = (a.clone(), b.clone());
     let common: Vec<&Quantity> = a.all.keys().filter(|it| b.all.contains_key(it)).collect();
     let level = first_level(alpha, 2 * common.len());
     for quantity in common {
-        for package in packages_apart(&a.all[quantity], &b.all[quantity], level) {
+        let in_a_row = dependence.map(|it| it.of(quantity)).into_iter().fold(1.0, f64::max);
+        let limits = (level, in_a_row);
+        for package in packages_apart(&a.all[quantity], &b.all[quantity], limits) {
             let name = format!("{}, package {package}", quantity.name);
             let own = Quantity { package: Some(package), name, ..quantity.clone() };
             for (of, from) in [(&mut left, a), (&mut right, b)] {
@@ -316,7 +341,11 @@ impl Comparison {
 
     /// The replicates on either side that would let every one of so many fail.
     pub fn replicates_to_fail(&self) -> u64 {
-        replicates_for(self.first_level)
+        let fewest = replicates_for(self.first_level);
+        let mute = self.cells.iter().filter(|it| it.decided.is_mute());
+        // Where there are enough of them, they are too much alike.
+        let alike = mute.map(|it| it.replicates_a.min(it.replicates_b) as u64);
+        alike.filter(|&have| have >= fewest).map(|have| 2 * have).fold(fewest, u64::max)
     }
 
     /// The most replicates that one would take of which it cannot be told; None where all are told, or none of them says.
@@ -342,8 +371,10 @@ pub fn compare(
 ) -> Result<Comparison, BadInput> {
     let planned = |of: &Results| of.all.keys().map(Quantity::as_planned).collect::<BTreeSet<_>>();
     let lacking = planned(a).difference(&planned(b)).cloned().collect();
-    let [a, b] = by_packages(a, b, alpha);
-    let (of_a, of_b) = (a.nested()?, b.nested()?);
+    // All quantities of a run show what it did slowly; one package has half of its replicates.
+    let (slow_a, slow_b) = (a.dependence()?, b.dependence()?);
+    let [a, b] = by_packages([a, b], [&slow_a, &slow_b], alpha);
+    let (of_a, of_b) = (slow_a.in_all(a.nested()?), slow_b.in_all(b.nested()?));
     let pairs: Vec<Pair<'_>> = of_a
         .iter()
         .filter_map(|(&quantity, a)| Some(Pair { quantity, a, b: of_b.get(quantity)?, margin }))
@@ -389,7 +420,7 @@ impl Pair<'_> {
             faster: less.below,
             equivalent: more.below.max(less.above),
         };
-        let least = least_p_value(self.a.replicates(), self.b.replicates());
+        let least = least(self.a, self.b);
         Ok(Evidence { p_values: more.zip(less).map(of), least, same: self.a == self.b })
     }
 

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use crate::model::compare::holm;
 use crate::model::ordered::BadInput;
+use crate::model::replicates::{Nested, least_p_value};
 use crate::words::words;
 
 words! {
@@ -145,6 +146,12 @@ impl Decided {
     pub fn is_mute(&self) -> bool {
         self.outcome == CostChange::CannotTell && !self.could_have_failed
     }
+}
+
+/// The least p-value that the replicates of either side allow, as far as they are independent.
+pub(super) fn least(a: &Nested, b: &Nested) -> Option<f64> {
+    let in_a_row = a.in_a_row_of_medians().max(b.in_a_row_of_medians());
+    least_p_value(a.replicates(), b.replicates(), in_a_row)
 }
 
 /// The one-sided level at which the comparison with the least p-value is tested, of so many.

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::gate::{Decided, Evidence, FailOn, Gate, PValues, decide, first_level};
+use super::gate::{Decided, Evidence, FailOn, Gate, PValues, decide, first_level, least};
 use super::run_cost::Between;
 use crate::experiment::Arm;
 use crate::model::compare::t_quantile;
@@ -20,8 +20,7 @@ use crate::model::ordered::{BadInput, Interval, Ordered};
 use crate::model::paired::{POWER, exceeded, sign_test};
 use crate::model::quantile::{median, median_interval};
 use crate::model::replicates::{
-    BeyondShift, FEWEST_REPLICATES, Nested, beyond, least_p_value, median_difference,
-    replicates_for,
+    BeyondShift, FEWEST_REPLICATES, Nested, beyond, median_difference, replicates_for,
 };
 use crate::samples::{RecordedRun, Recording, Text};
 use crate::units::CpuList;
@@ -197,7 +196,7 @@ impl Effect {
         };
         let (least, same) = match &self.runs {
             Runs::Paired(pairs) => (Some(sign_test(pairs.len(), pairs.len())), false),
-            Runs::Apart([a, b]) => (least_p_value(a.replicates(), b.replicates()), a == b),
+            Runs::Apart([a, b]) => (least(a, b), a == b),
         };
         Ok(Evidence { p_values: more.zip(less).map(of), least, same })
     }

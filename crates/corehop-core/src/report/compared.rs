@@ -34,8 +34,8 @@ pub fn answer(comparison: &Comparison, fail_on: &[FailOn]) -> String {
         Gate::Mute => {
             let (mute, replicates) = (comparison.mute(), comparison.replicates_to_fail());
             format!(
-                "Cannot tell whether B is slower: {mute} of {all} cells have so few replicates that no slowdown could have \
-                 shown ({counts}); {replicates} replicates of either result are enough (--replicates {replicates})."
+                "Cannot tell whether B is slower: {mute} of {all} cells have too few independent replicates for any slowdown to \
+                 show ({counts}); measure {replicates} replicates of either result (--replicates {replicates})."
             )
         }
         Gate::Incomplete => {
@@ -181,7 +181,8 @@ fn folded(table: &Table, by: usize) -> String {
         if let Some(name) = name {
             folded += &wrapped(&name, WIDEST);
         }
-        folded += &format!("{line}\n");
+        folded += line;
+        folded.push('\n');
     }
     folded + "\n"
 }

@@ -42,7 +42,9 @@ pub(super) fn measure(
     let (mut found, mut lacking) = (Vec::new(), Vec::new());
     for replicate in 0..REPLICATES {
         let mut once = measure_once(cpus, (&clock, &counters), &mut lacking, stop)?;
-        once.iter_mut().for_each(|record| record.replicate = Some(replicate));
+        for record in &mut once {
+            record.replicate = Some(replicate);
+        }
         found.append(&mut once);
         if stop.is_asked() {
             break;

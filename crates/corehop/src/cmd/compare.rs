@@ -119,7 +119,7 @@ fn recordings(args: &Args, b: Option<&Path>) -> Result<Exit, Failure> {
     let comparison = match b {
         None => program_runs::arms(&a, alpha).map_err(usage)?,
         Some(b) => {
-            let names = [&args.a, b].map(|path| shown::path(path));
+            let names = [&args.a, b].map(shown::path);
             let names = [names[0].as_str(), names[1].as_str()];
             program_runs::recordings([&a, &runs(b)?], names, alpha).map_err(usage)?
         }

@@ -239,6 +239,11 @@ impl Nested {
         self.in_a_row.max(1.0)
     }
 
+    /// The same with what its own replicates show of it.
+    pub fn in_a_row_of_medians(&self) -> f64 {
+        Replicates::of(self, self.medians()).in_a_row()
+    }
+
     /// Its replicates dealt out in turn to two halves; None of a single one.
     pub fn in_turn(&self) -> Option<[Self; 2]> {
         let half = |first: usize| {

@@ -53,9 +53,10 @@ fn have_enough(x: &Replicates, y: &Replicates) -> bool {
     x.values.len().min(y.values.len()) >= FEWEST_REPLICATES
 }
 
-/// The least one-sided p-value that so many replicates allow: all of one side lie beyond all of the other. None below six on a side.
-pub fn least_p_value(x: usize, y: usize) -> Option<f64> {
-    (x.min(y) >= FEWEST_REPLICATES).then(|| 1.0 / exchanges(x, y))
+/// The least one-sided p-value that so many replicates allow, of which `in_a_row` count for one: all of one side lie beyond all of
+/// the other. None below six on a side.
+pub fn least_p_value(x: usize, y: usize, in_a_row: f64) -> Option<f64> {
+    (x.min(y) >= FEWEST_REPLICATES).then(|| as_fewer(1.0 / exchanges(x, y), in_a_row))
 }
 
 /// The number of replicates on either side whose least p-value is at most `level`.
@@ -142,7 +143,7 @@ mod tests {
             let high: Vec<f64> = low.iter().map(|value| value + 100.0).collect();
             let (low, high) = (cell(&low), cell(&high));
             let found = beyond(&low, &high, by(10.0)).unwrap().unwrap();
-            let least = least_p_value(n, n).unwrap();
+            let least = least_p_value(n, n, 1.0).unwrap();
             assert!((found.above / least - 1.0).abs() < 1e-6, "{n}: {found:?} {least}");
             assert!(found.below > 0.99, "{n}: {found:?}");
             let far = beyond(&low, &high, by(200.0)).unwrap().unwrap();
@@ -155,7 +156,7 @@ mod tests {
         // C(12, 6) = 924, C(14, 7) = 3,432, C(16, 8) = 12,870.
         assert_eq!([1e-2, 1.0 / 923.0, 1e-3, 1e-4].map(replicates_for), [6, 6, 7, 8]);
         let (five, six) = (cell(&[1.0; 5]), cell(&[1.0; 6]));
-        assert_eq!((least_p_value(5, 6), beyond(&five, &six, by(0.0))), (None, Ok(None)));
+        assert_eq!((least_p_value(5, 6, 1.0), beyond(&five, &six, by(0.0))), (None, Ok(None)));
     }
 
     /// At the edge of the margin a test errs as often as it says, in either tail.
