@@ -59,8 +59,10 @@ fn a_workload_is_read_as_rt_app_reads_it_and_what_is_a_bound_is_said() {
     for word in ["dl-runtime", "SCHED_OTHER", "2 runs", "--cpus"] {
         assert!(said.contains(word), "{word}: {said}");
     }
+    let (notes, sentence) = said.trim_end().rsplit_once('\n').unwrap();
+    assert!(sentence.ends_with(" is converted to tasks."), "{said}");
     assert!(
-        said.lines().all(|line| line.starts_with("note: ") || line.starts_with("      ")),
+        notes.lines().all(|line| line.starts_with("note: ") || line.starts_with("      ")),
         "{said}"
     );
     assert!(said.lines().all(|line| line.chars().count() <= 106), "{said}");

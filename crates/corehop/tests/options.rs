@@ -98,10 +98,15 @@ const VALUES: &str = "bytes=128B budget=90s call=getppid chains=4 colours=4 comm
     pid=1 to=costs";
 
 /// Options that may change nothing, with the reason; a mode is the beginning of a command line.
-const QUIET: [(&str, &str, &str); 21] = [
+const QUIET: [(&str, &str, &str); 22] = [
     ("", "force", "a permission: nothing is in the way (tested below)"),
     ("", "no-real-time", "a promise: a plan has no policy, a simulated machine no SCHED_FIFO"),
     ("", "allow-system", "a permission, which these plans do not need"),
+    (
+        "check",
+        "accept-largest",
+        "the table of costs has no largest of so many samples (tests/costs)",
+    ),
     ("measure", "quiet", "no progress is shown beside a plan"),
     ("measure", "output", "a dry run writes no file"),
     ("measure", "budget", "a dry run shows the whole plan"),

@@ -5,6 +5,7 @@
 use super::catalogue::Test;
 use super::charge::ChargedAnswer;
 use super::ranking::Ranking;
+use crate::workload::placement::TaskPlacement;
 use crate::workload::scheduler::Scheduler;
 use crate::workload::task::{TaskError, TaskSet, Time};
 
@@ -17,8 +18,8 @@ pub fn deployed(
     test: &Test,
     asked: &ChargedAnswer,
 ) -> Result<Option<TaskSet>, TaskError> {
-    let Some(places) = &asked.answer.placement else { return Ok(None) };
-    let set = set.clone().placed(places.clone())?;
+    let Some(places) = places(set, asked) else { return Ok(None) };
+    let set = set.clone().placed(places)?;
     let set = match test.scheduler() {
         Some(Scheduler::PFp | Scheduler::GFp) => {
             let ranks = ranks(&set, asked);
@@ -44,13 +45,48 @@ fn ranks(set: &TaskSet, asked: &ChargedAnswer) -> Vec<u32> {
     ranks
 }
 
-/// With what each job was charged as its budget: `SCHED_DEADLINE` stops a job at its budget, also while it reloads the cache.
-fn budgeted(set: TaskSet, asked: &ChargedAnswer) -> Result<TaskSet, TaskError> {
-    let Some(charged) = &asked.charged else { return Ok(set) };
-    let budget = |(task, charged): (&super::Task, &[f64; 3])| {
-        (charged[0].ceil() as Time).clamp(task.wcet, task.deadline.min(task.period).max(task.wcet))
+/// Where the answer has tasks run: on one CPU there is no choice.
+fn places(set: &TaskSet, asked: &ChargedAnswer) -> Option<Vec<TaskPlacement>> {
+    let alone = || vec![TaskPlacement::Cpus(vec![0]); set.tasks().len()];
+    asked.answer.placement.clone().or_else(|| (set.cpus() == 1).then(alone))
+}
+
+/// The longest that a job of each task occupies its CPU, where deadlines order jobs: its WCET with its own reloads, and not less
+/// than what it was charged.
+///
+/// A job is charged for the job that it preempts, so what was charged to `j` bounds what one preemption by `j` costs the
+/// preempted job, and a job is preempted at most once by each job of an earlier deadline that is released before its own.
+pub(super) fn needs(set: &TaskSet, asked: &ChargedAnswer) -> Vec<Time> {
+    let (tasks, places) = (set.tasks(), places(set, asked));
+    let places = places.as_deref().or_else(|| set.placement());
+    let meet = |i: usize, j: usize| {
+        places.is_none_or(|all| all[i].cpus().iter().any(|cpu| all[j].cpus().contains(cpu)))
     };
-    let budgets: Vec<Time> = set.tasks().iter().zip(charged).map(budget).collect();
+    let reloads = |i: usize, j: usize| -> Time {
+        let Some(delays) = &asked.delays else { return 0 };
+        let (own, other) = (&tasks[i], &tasks[j]);
+        if i == j || other.deadline >= own.deadline || !meet(i, j) {
+            return 0;
+        }
+        let window = own.deadline + own.jitter + other.jitter;
+        window.div_ceil(other.period).saturating_mul(delays[j])
+    };
+    let of = |i: usize| {
+        let (task, all) = (&tasks[i], 0..tasks.len());
+        let with_reloads = all.fold(task.wcet, |sum, j| sum.saturating_add(reloads(i, j)));
+        let charged = asked.charged.as_ref().map_or(0, |it| it[i][0].ceil() as Time);
+        with_reloads.max(charged).min(task.deadline.min(task.period)).max(task.wcet)
+    };
+    (0..tasks.len()).map(of).collect()
+}
+
+/// With the longest occupation of each job as its budget: `SCHED_DEADLINE` stops a job at its budget, also while it reloads the
+/// cache.
+fn budgeted(set: TaskSet, asked: &ChargedAnswer) -> Result<TaskSet, TaskError> {
+    if asked.charged.is_none() {
+        return Ok(set);
+    }
+    let budgets = needs(&set, asked);
     set.budgeted(&budgets)
 }
 
@@ -102,9 +138,26 @@ mod tests {
     }
 
     #[test]
+    fn a_budget_holds_the_reloads_of_the_job_that_is_preempted() {
+        // By hand: in 20 ms `short` is released four times, and each of its jobs may preempt `long` once.
+        let set = set_file::parse(
+            r#"{"cpus":1,"tasks":[{"name":"short","wcet_us":1000,"period_us":5000},
+            {"name":"long","wcet_us":8000,"period_us":20000}]}"#,
+        );
+        let set = set.unwrap();
+        let test = test("edf-rta").unwrap();
+        let asked = Charged::new(&set, None, Delay::Each(200), None).ask(test).unwrap();
+        let deployed = deployed(&set, test, &asked).unwrap().unwrap();
+        assert_eq!(deployed.budgets().unwrap(), [1_200, 8_800]);
+        assert_eq!(deployed.placement().unwrap()[1].cpus(), [0]);
+        let again = Charged::new(&deployed, None, Delay::Each(200), None).ask(test).unwrap();
+        assert!(again.answer.verdict.is_schedulable(), "{:?}", again.answer.why);
+    }
+
+    #[test]
     fn a_budget_holds_what_the_verdict_charged() {
         let set = deploy("p-edf-ffd");
-        assert_eq!(set.budgets().unwrap(), [5_200, 9_200, 6_200]);
+        assert_eq!(set.budgets().unwrap(), [5_200, 9_400, 6_200]);
         assert_eq!(set.scheduler(), Some(Scheduler::PEdf));
         // With a larger delay the budgets no longer hold the work.
         let asked =

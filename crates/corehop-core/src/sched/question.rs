@@ -123,7 +123,9 @@ impl Question {
             }
             // What a test that accepts is in doubt about tells more than what another one cannot do.
             let accepts = |asked: &ChargedAnswer| {
-                asked.answer.why.as_deref().is_some_and(|why| why.starts_with("it accepts"))
+                let why = asked.answer.why.as_deref();
+                asked.answer.is_conditional()
+                    || why.is_some_and(|why| why.starts_with("it accepts"))
             };
             if !doubt.as_ref().is_some_and(|(_, before)| accepts(before)) {
                 doubt = Some((test, asked));
@@ -259,7 +261,9 @@ mod tests {
             [(1_000, 3_000, r#", "priority": 2"#), (4_000, 9_000, r#", "priority": 1"#)];
         let (verdict, says) = asked(&set(1, "", &wrong_way), None);
         assert_eq!(verdict, Verdict::Unschedulable);
-        assert_eq!(says, "no: task 0 can take 5 ms and has 3 ms");
+        let expected = "no: task 0 can take 5 ms and has 3 ms under partitioned fixed priorities (assumed: the \
+                        set states priorities and no scheduler)";
+        assert_eq!(says, expected);
         assert_eq!(asked(&set(1, "", &wrong_way), Some(Scheduler::PEdf)).0, Verdict::Schedulable);
     }
 

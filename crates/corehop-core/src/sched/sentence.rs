@@ -28,8 +28,15 @@ pub fn sentence(set: &TaskSet, under: &str, test: &Test, asked: &ChargedAnswer) 
         Verdict::Unschedulable => {
             let late = late(set, test, asked).or_else(|| asked.answer.why.clone());
             let what = if soft { "tardiness is not bounded" } else { "a deadline is missed" };
-            format!("no: {}", late.unwrap_or_else(|| format!("{what} under {under}")))
+            let under = format!(" under {under}");
+            match late {
+                // What was assumed belongs to a no as well.
+                Some(late) if under.contains("assumed") => format!("no: {late}{under}"),
+                Some(late) => format!("no: {late}"),
+                None => format!("no: {what}{under}"),
+            }
         }
+        Verdict::Unknown if asked.answer.is_conditional() => doubt(test, under, asked),
         Verdict::Unknown => format!("unknown: {}", doubt(test, under, asked)),
     }
 }

@@ -7,6 +7,7 @@
 
 use crate::platform::Platform;
 use crate::units::Cpu;
+use crate::workload::placement::TaskPlacement;
 use crate::workload::task::{TaskSet, Time};
 
 /// The set on a machine whose CPUs differ: with longer execution times, or why the speeds are not known. None where they do not
@@ -30,6 +31,11 @@ pub(crate) fn stretched(set: &TaskSet, platform: &Platform) -> Option<Result<Tas
         wcet.div_ceil(u128::from(capacity)).min(u128::from(u64::MAX >> 8)) as Time
     };
     let wcets: Vec<Time> = (0..set.tasks().len()).map(of).collect();
+    let in_parts = |place: &TaskPlacement| !matches!(place, TaskPlacement::Cpus(_));
+    if set.placement().is_some_and(|places| places.iter().any(in_parts)) {
+        let why = "pieces and shares on CPUs of unequal capacity are not analysed";
+        return Some(Err(why.to_owned()));
+    }
     let longer = wcets.iter().zip(set.tasks()).any(|(&wcet, task)| wcet > task.wcet());
     longer.then(|| Ok(set.clone().stretched(&wcets)))
 }

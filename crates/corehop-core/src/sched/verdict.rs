@@ -53,7 +53,15 @@ pub struct Answer {
     pub charged: Option<Charges>,
 }
 
+/// The beginning of a reason for `unknown` that is a yes under a condition.
+pub(super) const CONDITIONAL: &str = "yes, if ";
+
 impl Answer {
+    /// Whether it is a yes under a condition that nothing proves.
+    pub fn is_conditional(&self) -> bool {
+        self.why.as_deref().is_some_and(|why| why.starts_with(CONDITIONAL))
+    }
+
     /// Only a verdict.
     pub(crate) fn plain(verdict: Verdict) -> Self {
         Self {

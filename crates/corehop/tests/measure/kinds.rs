@@ -10,7 +10,7 @@ const KINDS: [&str; 4] = [
     "synthetic --on xeon_x5650 --wss 4KiB --event none --load idle --samples 12",
     "shared-data --on xeon_e5520 --program swap --items 100 --rounds 200 --samples 20",
     "schedule-sensitive --on xeon_x5650 --tasks 2 --sets 3 --duration 50ms --wss 4KiB --load idle",
-    "core-switch --on m5_cs --samples 12 --replicates 6",
+    "core-switch --on m5_cs --mechanism strong-v3,strong-v4 --samples 12 --replicates 6",
 ];
 
 fn experiment(line: &str, more: &[&str]) -> Command {

@@ -44,8 +44,7 @@ fn a_program_s_accesses_are_preempted_and_moved_and_the_file_says_whose_they_are
     while let Some(rows) = reader.next_rows::<Sample>().unwrap() {
         samples.extend(rows);
     }
-    // Preempted by a preemptor, and with nothing on the CPU.
-    assert_eq!(samples.len(), 32);
+    assert_eq!(samples.len(), 24);
     for sample in &samples {
         let job = sample.workload.as_deref().unwrap();
         assert!(job.starts_with("trace:job.lackey#"), "{job}");

@@ -11,6 +11,7 @@
 //! where a cpuset with a root domain of its own has just these CPUs. What no thread can show (jitter, working sets, …) stands
 //! in a table that rt-app ignores, so that the way back loses nothing.
 
+use super::scheduler::Scheduler;
 use super::set_file::SetFileError;
 use super::task::{TaskError, TaskSet};
 
@@ -72,6 +73,14 @@ pub enum NotRunnable {
          test that splits no task)"
     )]
     InParts(usize),
+    /// The scheduler of the set needs what the set does not state, or is none of rt-app's.
+    #[error("the scheduler of the set is `{scheduler}`: {why}")]
+    Scheduler {
+        /// The scheduler.
+        scheduler: Scheduler,
+        /// What is missing.
+        why: &'static str,
+    },
     /// Linux or rt-app refuses threads: a sentence for each reason.
     #[error("{}\n(priorities make threads run under SCHED_FIFO, which takes any period)", .0.join("\n"))]
     Refused(Vec<String>),

@@ -2,6 +2,7 @@
 //! Workloads of rt-app read as task sets.
 
 use super::super::placement::TaskPlacement;
+use super::super::scheduler::Scheduler;
 use super::super::set_file::{self, Tree};
 use super::super::task::{MOST_TASKS, Parameters, TaskSet, Time};
 use super::fields::{Fields, find, number, numbers, object, once};
@@ -155,7 +156,21 @@ fn set(
     }
     let set = TaskSet::new(cpus, &tasks)?;
     let is_pinned = threads.iter().any(|thread| thread.cpus.is_some());
-    Ok(if is_pinned { set.placed(places)? } else { set })
+    let set = if is_pinned { set.placed(places)? } else { set };
+    Ok(set.scheduled_by(scheduler(threads, cpus)))
+}
+
+/// The scheduler that runs the threads, which all have one policy.
+fn scheduler(threads: &[Thread], cpus: u32) -> Scheduler {
+    let has_one = |thread: &Thread| thread.cpus.as_ref().is_some_and(|cpus| cpus.len() == 1);
+    let is_partitioned = cpus == 1 || threads.iter().all(has_one);
+    match threads.first().map(|thread| thread.scheduling.policy) {
+        Some(Policy::Fifo | Policy::RoundRobin) if is_partitioned => Scheduler::PFp,
+        Some(Policy::Fifo | Policy::RoundRobin) => Scheduler::GFp,
+        Some(Policy::Deadline) if is_partitioned => Scheduler::PEdf,
+        Some(Policy::Deadline) => Scheduler::GEdf,
+        _ => Scheduler::Eevdf,
+    }
 }
 
 /// Checks that all threads have one policy: no test analyses a mixture.

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::super::placement::TaskPlacement;
+use super::super::scheduler::Scheduler;
 use super::super::set_file::{self, Tree};
 use super::super::task::{Task, TaskSet, Time};
 use super::fields::MOST;
@@ -55,6 +56,30 @@ fn global(seconds: u32) -> Value {
     })
 }
 
+/// Whether the threads run under SCHED_FIFO; otherwise they run under SCHED_DEADLINE.
+///
+/// # Errors
+/// [`NotRunnable::Scheduler`] where the set lacks what its scheduler needs.
+fn is_fifo(set: &TaskSet) -> Result<bool, NotRunnable> {
+    let ranked = set.tasks().iter().all(|task| task.priority().is_some());
+    let Some(scheduler) = set.scheduler() else { return Ok(ranked) };
+    let refused = |why| Err(NotRunnable::Scheduler { scheduler, why });
+    let unplaced = set.cpus() > 1 && set.placement().is_none();
+    match scheduler {
+        Scheduler::Eevdf | Scheduler::SchedExt => {
+            refused("no deadline holds under it; expected g-edf, c-edf, p-edf, g-fp or p-fp")
+        }
+        Scheduler::PEdf | Scheduler::PFp | Scheduler::CEdf if unplaced => refused(
+            "its tasks have no `cpus`, which `corehop check SET.json -o PLACED.json` assigns",
+        ),
+        Scheduler::PFp | Scheduler::GFp if !ranked => refused(
+            "its tasks have no priorities, which `corehop check SET.json -o PLACED.json` assigns",
+        ),
+        Scheduler::PFp | Scheduler::GFp => Ok(true),
+        Scheduler::PEdf | Scheduler::CEdf | Scheduler::GEdf => Ok(false),
+    }
+}
+
 /// The threads, in the order of the tasks.
 pub(super) fn threads(set: &TaskSet) -> Result<Vec<(String, Tree)>, NotRunnable> {
     let mut ranks: Vec<u32> = set.tasks().iter().filter_map(Task::priority).collect();
@@ -63,18 +88,22 @@ pub(super) fn threads(set: &TaskSet) -> Result<Vec<(String, Tree)>, NotRunnable>
     if ranks.len() as u64 > HIGHEST {
         return Err(NotRunnable::Priorities);
     }
+    let fifo = is_fifo(set)?;
     let mut threads: Vec<(String, Tree)> = Vec::new();
     let mut refused = Vec::new();
     for ((at, task), name) in set.tasks().iter().enumerate().zip(names(set)) {
         let budget = set.budget(at);
-        refused.extend(refusals(task, budget, &name).map(|what| format!("`{name}`: {what}")));
+        refused.extend(
+            refusals(task, (!fifo).then_some(budget), &name)
+                .map(|what| format!("`{name}`: {what}")),
+        );
         let mut fields = vec![
             ("instance", json!(1)),
             ("loop", json!(-1)),
             ("run", json!(task.wcet())),
             ("timer", json!({ "ref": "unique", "period": task.period() })),
         ];
-        if let Some(rank) = task.priority() {
+        if let Some(rank) = task.priority().filter(|_| fifo) {
             let place = ranks.binary_search(&rank).unwrap_or(0) as u64;
             fields.push(("policy", json!("SCHED_FIFO")));
             fields.push(("priority", json!(HIGHEST - place)));
@@ -112,19 +141,19 @@ fn names(set: &TaskSet) -> Vec<String> {
 }
 
 /// What Linux and rt-app refuse of the thread of a task.
-fn refusals(task: &Task, budget: Time, name: &str) -> impl Iterator<Item = String> {
+fn refusals(task: &Task, budget: Option<Time>, name: &str) -> impl Iterator<Item = String> {
     let (period, deadline) = (task.period(), task.deadline());
     let mut refused = Vec::new();
     if name.contains('/') {
         refused.push("rt-app writes a log file of this name: expected a name without `/`".into());
     }
-    let longest = period.max(budget);
-    if task.priority().is_some() {
+    let Some(budget) = budget else {
+        let longest = period.max(task.wcet());
         if longest > MOST {
             refused.push(format!("{longest} us: rt-app holds at most {MOST} us"));
         }
         return refused.into_iter();
-    }
+    };
     let [least, most] = PERIODS;
     let with = "SCHED_DEADLINE takes";
     if budget < LEAST_RUNTIME {
@@ -148,7 +177,7 @@ fn refusals(task: &Task, budget: Time, name: &str) -> impl Iterator<Item = Strin
 fn notes(set: &TaskSet) -> Vec<String> {
     let mut notes = Vec::new();
     let tasks = set.tasks();
-    let ranked = tasks.iter().all(|task| task.priority().is_some());
+    let ranked = is_fifo(set).unwrap_or(false);
     let kept = [
         ("deadline_us", ranked && tasks.iter().any(|task| task.deadline() != task.period())),
         ("jitter_us", tasks.iter().any(|task| task.jitter() > 0)),
@@ -162,6 +191,7 @@ fn notes(set: &TaskSet) -> Vec<String> {
         let what = "the table `corehop` keeps what no thread shows";
         notes.push(format!("{what}: {}", kept.join(", ")));
     }
+    notes.extend(everywhere(set, ranked));
     if !ranked {
         notes.extend(admission(set));
         if set.placement().is_some() {
@@ -171,6 +201,18 @@ fn notes(set: &TaskSet) -> Vec<String> {
         }
     }
     notes
+}
+
+/// The sentence about threads that go to any CPU, where `check` assumes that they do not.
+fn everywhere(set: &TaskSet, fifo: bool) -> Option<String> {
+    let unstated = set.scheduler().is_none() && set.placement().is_none() && set.cpus() > 1;
+    let under = if fifo { "g-fp" } else { "g-edf" };
+    unstated.then(|| {
+        format!(
+            "the set states neither a scheduler nor `cpus`: its threads go to any CPU, as under {under}; \
+             `corehop check SET.json -o PLACED.json` assigns CPUs"
+        )
+    })
 }
 
 /// The sentence about budgets that together are more than Linux admits.
