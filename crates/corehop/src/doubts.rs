@@ -5,6 +5,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use corehop_core::decision::placer::log::PlacementLog;
 use corehop_core::report::data::incomplete;
 use corehop_core::samples::{MissingFile, Reader, Verification};
 use corehop_core::shown;
@@ -48,6 +49,17 @@ pub(crate) fn of_end(path: &Path, reader: &Reader<File>) {
     let name = shown::path(path);
     let Some(why) = incomplete(&name, reader) else { return };
     let sentence = format!("{name}: {why}");
+    if is_new(|doubts| &mut doubts.incomplete, &sentence) {
+        note(&sentence);
+    }
+}
+
+/// Says once that the log of a placer was cut off.
+pub(crate) fn of_log(path: &Path, log: &PlacementLog) {
+    if log.is_whole {
+        return;
+    }
+    let sentence = format!("{}: the log was torn off: the placer was killed", shown::path(path));
     if is_new(|doubts| &mut doubts.incomplete, &sentence) {
         note(&sentence);
     }

@@ -133,13 +133,16 @@ impl Results {
 
     /// Takes the windows of a placer's log in which the program's progress is known; false where it is known of none.
     pub fn take_placement(&mut self, log: &PlacementLog) -> bool {
-        let mut any = false;
+        let (mut any, mut before_s) = (false, 0.0);
         for (window, rate) in (0..).zip(&log.rates) {
-            let Some(per_second) = rate.per_second.filter(|&rate| rate > 0.0) else { continue };
+            let span_s = rate.end_s - std::mem::replace(&mut before_s, rate.end_s);
+            let Some(per_second) = rate.per_second else { continue };
             let name = if rate.placed { "threads placed" } else { "threads as they were" };
             let group = "time for one unit of progress, by windows".to_owned();
             let of = quantity("place", group, u64::from(rate.placed), name.to_owned());
-            self.add(of, window, 1e6 / per_second);
+            // In a window without progress a unit takes at least the window.
+            let unit_s = if per_second > 0.0 { 1.0 / per_second } else { span_s };
+            self.add(of, window, unit_s * 1e6);
             any = true;
         }
         any

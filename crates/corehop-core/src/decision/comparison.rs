@@ -28,6 +28,7 @@ use crate::model::summary::{is_control, replicate_of};
 use crate::platform::CpuGroups;
 use crate::samples::Sample;
 use crate::units::Cpu;
+use crate::workload::Event;
 
 /// A quantity of a result. Its values are times in microseconds: less is better.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -86,10 +87,18 @@ impl Quantity {
         self.cell.as_ref().is_some_and(is_control)
     }
 
-    /// Without what is only known once it was measured: the class of the pair of CPUs.
+    /// Without what is only known once it was measured: the class of the pair of CPUs, and with it the kind of the migration.
     fn as_planned(&self) -> Self {
-        let cell = self.cell.clone().map(|cell| CellKey { pair_class: None, ..cell });
-        Self { cell, ..self.clone() }
+        let planned = |cell: CellKey| {
+            let measured = cell.pair_class.is_some() && cell.event.is_migration();
+            let event = if measured { Event::MemoryMigration } else { cell.event };
+            CellKey { pair_class: None, event, ..cell }
+        };
+        let cell = self.cell.clone().map(planned);
+        let name = cell
+            .as_ref()
+            .map_or_else(|| self.name.clone(), |cell| Self::of_cell(cell.clone()).name);
+        Self { cell, name, ..self.clone() }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::answers::Answer;
 use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{Page, print};
+use crate::output::{Page, note, print};
 
 /// Compare two results, or two folders of results: two kernels, two hosts, before and after.
 ///
@@ -173,7 +173,11 @@ fn take(results: &mut Results, path: &Path) -> Result<(), Failure> {
         Some(Answer::Offload(answer)) if !results.take_offload(&answer) => {
             Err(nothing("no call was timed, so that nothing can be compared"))
         }
-        Some(_) => Ok(()),
+        Some(Answer::Placement(log)) => {
+            doubts::of_log(path, &log);
+            Ok(())
+        }
+        Some(Answer::Offload(_)) => Ok(()),
         None => take_rows(results, path),
     }
 }
@@ -206,6 +210,11 @@ fn folder(path: &Path, estimator: Estimator) -> Result<Results, Failure> {
         entries.map(|entry| entry.map(|it| it.path())).collect::<Result<_, _>>().map_err(failed)?;
     let mut results = Results::new(estimator);
     for file in files.iter().filter(|it| is_result(it)) {
+        let of_rows = file.extension().is_some_and(|it| it == "parquet");
+        if !of_rows && Answer::read(file)?.is_none() {
+            note(&format!("{} is no result, and is left out", shown::path(file)));
+            continue;
+        }
         results.begin(&series(file));
         take(&mut results, file)?;
     }
