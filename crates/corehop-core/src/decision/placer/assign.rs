@@ -10,8 +10,13 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::regions::{Region, Regions};
-use super::terrain::{SIBLING, Terrain};
+use super::terrain::{Ran, SIBLING, Terrain};
 use crate::units::{Cpu, CpuList};
+
+mod savings;
+
+pub use savings::saved;
+pub(super) use savings::{changes, gainful, savable};
 
 /// A thread that may be placed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -35,6 +40,8 @@ pub struct Bond {
     pub wakes: f64,
     /// The lines that one takes over from the other without a wake-up, per second.
     pub lines: f64,
+    /// The distances at which both ran; None where the host does not say: then they are taken to run anywhere they may.
+    pub ran: Option<Ran>,
 }
 
 impl Bond {
@@ -483,26 +490,6 @@ impl<'t> Load<'t> {
         let others = siblings.filter(|&it| it != cpu).filter_map(|it| self.own.get(it.0 as usize));
         self.own[cpu.0 as usize] + SIBLING * others.sum::<f64>()
     }
-}
-
-/// The CPU time that a placement saves per second, in CPUs: what its ties cost now, less what they cost then.
-pub fn saved(crowd: &Crowd, terrain: &Terrain, placed: &[Placed]) -> f64 {
-    let mut regions = Regions::new(terrain);
-    let lists: Vec<usize> = crowd.lists.iter().map(|it| regions.number(it)).collect();
-    let now: Vec<usize> = crowd.members.iter().map(|it| lists[it.list]).collect();
-    let mut then = now.clone();
-    for it in placed {
-        let region = regions.number(&it.cpus);
-        it.members.iter().for_each(|&member| then[member] = region);
-    }
-    let difference = |it: &Bond| {
-        let (now, then) = ((now[it.a], now[it.b]), (then[it.a], then[it.b]));
-        if now == then {
-            return 0.0;
-        }
-        it.cost(regions.expected(now.0, now.1)) - it.cost(regions.expected(then.0, then.1))
-    };
-    crowd.bonds.iter().map(difference).sum()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The predicted gain of groups of threads, before anything is tried: the model of a pair, asked for each.
 
+use super::looks::Looks;
 use super::search::Candidate;
 use super::terrain::Terrain;
 use crate::host::Activity;
@@ -10,9 +11,11 @@ use crate::model::pair_gain::{Around, Pair, WorkingSets, ratio};
 use crate::units::Bytes;
 use crate::workload::gang::Placing;
 
-/// A window, the host around it, and what was fitted on it.
+/// A window, the looks until its end, the host around it, and what was fitted on it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Forecast<'a> {
+    terrain: &'a Terrain,
+    looks: &'a Looks,
     activity: &'a Activity,
     around: Around,
     far: Placing,
@@ -21,14 +24,16 @@ pub(super) struct Forecast<'a> {
 
 impl<'a> Forecast<'a> {
     pub(super) fn new(
-        terrain: &Terrain,
+        terrain: &'a Terrain,
+        looks: &'a Looks,
         fitted: Option<&'a MachineGain>,
         activity: &'a Activity,
     ) -> Self {
         let several = terrain.caches().len() > 1;
         let far = if several { Placing::Separate } else { Placing::Shared };
         let capacity = terrain.size(0).map(Bytes::get);
-        Self { activity, around: Around { lines: terrain.line_times(), capacity }, far, fitted }
+        let around = Around { lines: terrain.line_times(), capacity };
+        Self { terrain, looks, activity, around, far, fitted }
     }
 
     /// The ratio of the pair that gains least, on one CPU or below a cache; None where a group is no pair, or nothing is
@@ -42,7 +47,11 @@ impl<'a> Forecast<'a> {
         let near = if on_one_cpu { Placing::Same } else { Placing::Shared };
         let of = |group: &Vec<Candidate<'_>>| {
             let [a, b] = group[..] else { return None };
-            ratio(&self.pair(a, b, ties), (near, self.far), &self.around, self.fitted)
+            let of_all =
+                ratio(&self.pair(a, b, ties), (near, self.far), &self.around, self.fitted)?;
+            // Where they ran together already, they gain nothing.
+            let ran = self.terrain.ran(self.looks.of(a.thread.tid, b.thread.tid));
+            Some(of_all.of_part(ran.map_or(1.0, |it| 1.0 - it.near(on_one_cpu))))
         };
         let all: Option<Vec<Predicted>> = groups.iter().map(of).collect();
         let most = |it: &Predicted| it.low.or(it.ratio).unwrap_or(0.0);

@@ -14,6 +14,7 @@ pub mod replay;
 pub mod terrain;
 pub mod trial;
 mod forecast;
+mod looks;
 mod phases;
 mod search;
 mod session;

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::terrain::Terrain;
+use super::terrain::{Ran, Terrain};
 use crate::units::{Cpu, CpuList};
 
 /// A list of CPUs, with the number of them in each cache.
@@ -33,7 +33,7 @@ pub(super) struct Regions<'t> {
     all: Vec<Region>,
     marked: HashMap<Mark, Vec<usize>>,
     common: HashMap<(usize, usize), usize>,
-    expected: HashMap<(usize, usize), (f64, f64)>,
+    anywhere: HashMap<(usize, usize), Ran>,
 }
 
 impl<'t> Regions<'t> {
@@ -43,7 +43,7 @@ impl<'t> Regions<'t> {
             all: Vec::new(),
             marked: HashMap::new(),
             common: HashMap::new(),
-            expected: HashMap::new(),
+            anywhere: HashMap::new(),
         }
     }
 
@@ -81,14 +81,14 @@ impl<'t> Regions<'t> {
         common
     }
 
-    /// The mean costs of a wake-up and of a line between threads of two regions, in nanoseconds.
-    pub(super) fn expected(&mut self, a: usize, b: usize) -> (f64, f64) {
+    /// The distances of two threads that run anywhere in their regions.
+    pub(super) fn anywhere(&mut self, a: usize, b: usize) -> Ran {
         if let (Some(x), Some(y)) = (self.single(a), self.single(b)) {
-            return self.terrain.between(x, y);
+            return self.terrain.at(x, y);
         }
         let (terrain, all) = (self.terrain, &self.all);
         let pair = (a.min(b), a.max(b));
-        *self.expected.entry(pair).or_insert_with(|| terrain.expected(&all[a], &all[b]))
+        *self.anywhere.entry(pair).or_insert_with(|| terrain.anywhere(&all[a], &all[b]))
     }
 
     fn single(&self, number: usize) -> Option<Cpu> {

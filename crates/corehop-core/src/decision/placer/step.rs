@@ -5,15 +5,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use super::assign::{Bond, Crowd, Member, Placed, assign, saved};
+use super::assign::{Bond, Crowd, Member, Placed, assign, changes, gainful, savable, saved};
 use super::forecast::Forecast;
+use super::looks::Looks;
 use super::phases::Phases;
 use super::regions::Regions;
 use super::terrain::Terrain;
 use super::trial::{Arm, Look, Next, Trial, Verdict, Why};
 use super::{Start, search};
 use crate::host::{Active, Activity, Move};
-use crate::model::contacts::ContactGraph;
+use crate::model::contacts::{ContactGraph, Tie};
 use crate::model::machine_gain::{MachineGain, Predicted};
 use crate::units::{Cpu, CpuList};
 
@@ -118,6 +119,8 @@ const REST: u32 = 600;
 const PHASE: u64 = 100;
 /// One window in so many is looked at closely, where nothing is tried.
 const CLOSELY: u64 = 10;
+/// The share of looks in which threads that run together were seen so: the kernel moves them for a moment.
+const NEARLY_ALL: f64 = 0.9;
 /// The windows of a trial that can tell early.
 const SHORTEST_TRIAL: f64 = 24.0;
 
@@ -129,6 +132,8 @@ pub struct Placer {
     /// The gain of sharing, fitted on this machine.
     gain: Option<MachineGain>,
     graph: ContactGraph,
+    /// The CPUs on which threads ran since they were placed last, or put back.
+    looks: Looks,
     phase: Phase,
     /// The threads that are placed now, and where.
     placed: BTreeMap<u32, CpuList>,
@@ -154,6 +159,7 @@ impl Placer {
     pub fn new(settings: Settings, terrain: Terrain) -> Self {
         Self {
             graph: ContactGraph::new(settings.half_life_s),
+            looks: Looks::default(),
             phase: Phase::Watching(0),
             placed: BTreeMap::new(),
             kept: Vec::new(),
@@ -198,6 +204,7 @@ impl Placer {
         self.window += 1;
         self.elapsed_s += activity.span_ns as f64 * 1e-9;
         self.graph.take(activity);
+        self.looks.take(activity);
         activity.lines.into_iter().for_each(|it| self.terrain.set_lines(it));
         self.look_at(activity);
         match std::mem::replace(&mut self.phase, Phase::Watching(0)) {
@@ -213,6 +220,7 @@ impl Placer {
         }
         self.placed.clear();
         self.kept.clear();
+        self.looks.forget();
     }
 
     /// Notices threads that ended, that chose their own CPUs, and that were started by placed ones.
@@ -414,6 +422,7 @@ impl Placer {
         let home = |it: &Active| (it.tid, self.home(it).clone());
         let homes: HashMap<u32, CpuList> = activity.threads.iter().map(home).collect();
         let mut actions = Vec::new();
+        self.looks.forget();
         if !self.placed.is_empty() {
             self.placed.clear();
             actions.push(Action::Restore);
@@ -431,14 +440,14 @@ impl Placer {
     /// The placement that the evidence speaks for, if it is worth the moves, and was not judged yet.
     fn propose(&self, activity: &Activity) -> Option<Proposal> {
         let (crowd, threads) = self.crowd(activity);
-        let placement = assign(&crowd, &self.terrain);
-        let moves = moves(&placement.placed, &threads);
+        let terrain = &self.terrain;
+        let stays = |member: usize| self.placed.contains_key(&threads[member]);
+        let placed = gainful(&crowd, terrain, assign(&crowd, terrain).placed, stays);
+        let moves = moves(&placed, &threads);
         let cost = self.cost(&moves);
         // Another placement that is as good gains nothing: without this, equal ones would follow each other.
-        let gain = placement.saved - saved(&crowd, &self.terrain, &self.in_force(&threads));
-        // Costs of wake-ups are those of idle CPUs: together they can come to more time than the threads use.
-        let members = placement.placed.iter().flat_map(|it| &it.members);
-        let gain = gain.min(members.map(|&it| crowd.members[it].busy).sum());
+        let gain = savable(&crowd, terrain, &changes(&crowd, terrain, &placed))
+            - saved(&crowd, terrain, &self.in_force(&threads));
         let worth = gain - cost >= self.settings.least_gain;
         let new = worth && self.is_new(&moves);
         new.then_some(Proposal { moves, saved: Some(gain), cost, seen: true, ratio: None })
@@ -480,7 +489,7 @@ impl Placer {
         if busy.len() < 2 || !(seen || self.settings.search) {
             return None;
         }
-        let forecast = Forecast::new(&self.terrain, self.gain.as_ref(), activity);
+        let forecast = Forecast::new(&self.terrain, &self.looks, self.gain.as_ref(), activity);
         let proposals = search::kinds(&self.terrain).into_iter().flat_map(|places| {
             // On one CPU threads take turns: as many as share.
             let each = places.first().map_or(0, |it| it.cpus.len());
@@ -495,8 +504,23 @@ impl Placer {
             groupings.filter_map(proposal).collect::<Vec<_>>()
         });
         let hurts = |it: &Proposal| it.ratio.is_some_and(|it| it.hurts());
-        let mut new = proposals.filter(|it| !hurts(it) && self.is_new(&it.moves));
+        let is_so = |it: &Proposal| self.is_so_already(&it.moves, &ties);
+        let mut new = proposals.filter(|it| !hurts(it) && self.is_new(&it.moves) && !is_so(it));
         new.next()
+    }
+
+    /// Whether threads that belong together ran as near to each other as these moves put them, in nearly all looks. Progress can
+    /// tell that threads on one CPU are better off on two; without it nothing speaks for taking them apart.
+    fn is_so_already(&self, moves: &[Move], ties: &[Tie]) -> bool {
+        let to = by_thread(moves);
+        let joined = |it: &&Tie| to.contains_key(&it.a) && to.get(&it.a) == to.get(&it.b);
+        let mut joined = ties.iter().filter(joined).peekable();
+        let is_so = |it: &Tie| {
+            let ran = self.terrain.ran(self.looks.of(it.a, it.b));
+            let near = |ran| self.terrain.share_as_near(ran, to[&it.a], !self.settings.may_move);
+            ran.is_some_and(|ran| near(ran) >= NEARLY_ALL)
+        };
+        joined.peek().is_some() && joined.all(is_so)
     }
 
     /// The threads that may be placed, with the lower ends of their ties; the number of each.
@@ -516,7 +540,8 @@ impl Placer {
         let mut crowd = Crowd { lists: regions.into_lists(), members, bonds: Vec::new() };
         for tie in self.graph.ties() {
             let (Some(&a), Some(&b)) = (places.get(&tie.a), places.get(&tie.b)) else { continue };
-            crowd.bonds.push(Bond { a, b, wakes: tie.at_least, lines: tie.lines_at_least });
+            let ran = self.terrain.ran(self.looks.of(tie.a, tie.b));
+            crowd.bonds.push(Bond { a, b, wakes: tie.at_least, lines: tie.lines_at_least, ran });
         }
         (crowd, threads)
     }

@@ -40,6 +40,30 @@ pub(super) const DISTANCES: usize = 5;
 /// A cost by distance, in nanoseconds.
 type Costs = [f64; DISTANCES];
 
+/// The shares of the looks in which two threads ran at each distance, nearest first. They come to 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ran([f64; DISTANCES]);
+
+impl Ran {
+    /// The shares.
+    pub(super) fn shares(self) -> impl Iterator<Item = f64> {
+        self.0.into_iter()
+    }
+
+    /// The distances from the nearest to the farthest, by their numbers.
+    pub(super) fn range(self) -> std::ops::RangeInclusive<usize> {
+        let is_some = |it: &f64| *it > 0.0;
+        let nearest = self.0.iter().position(is_some).unwrap_or(0);
+        nearest..=self.0.iter().rposition(is_some).unwrap_or(DISTANCES - 1)
+    }
+
+    /// The share of the looks on one CPU, or, if not `on_one_cpu`, with a last-level cache in common.
+    pub(super) fn near(self, on_one_cpu: bool) -> f64 {
+        let farthest = if on_one_cpu { Distance::Same } else { Distance::Cache };
+        self.0[..=farthest as usize].iter().sum()
+    }
+}
+
 /// The share of a CPU that its SMT sibling takes from it when both are busy: two of them do 1.25 times the work of one (the
 /// usual gain is 15 to 30 %; assumed).
 pub(super) const SIBLING: f64 = 0.375;
@@ -335,12 +359,43 @@ impl Terrain {
         }
     }
 
-    /// The mean costs of a wake-up and of a line, in nanoseconds, where each thread runs on some CPU of its region.
-    pub fn expected(&self, a: &Region, b: &Region) -> (f64, f64) {
+    /// The cost of a wake-up and of a line at each distance, in nanoseconds.
+    pub(super) fn by_distance(&self) -> impl Iterator<Item = (f64, f64)> {
+        self.wake_costs().into_iter().zip(self.lines)
+    }
+
+    /// Two threads that ran on these CPUs, and nowhere else.
+    pub(super) fn at(&self, a: Cpu, b: Cpu) -> Ran {
+        let mut ran = Ran([0.0; DISTANCES]);
+        ran.0[self.distance(a, b) as usize] = 1.0;
+        ran
+    }
+
+    /// The distances of the CPUs of two threads, look by look; None without a look.
+    pub(super) fn ran(&self, looks: impl Iterator<Item = (Cpu, Cpu)>) -> Option<Ran> {
+        let (mut counts, mut all) = ([0.0; DISTANCES], 0.0);
+        for (a, b) in looks {
+            counts[self.distance(a, b) as usize] += 1.0;
+            all += 1.0;
+        }
+        (all > 0.0).then(|| Ran(counts.map(|it| it / all)))
+    }
+
+    /// The share of looks in which two threads ran as far from each other as CPUs of a list lie; if `or_nearer`, those in which
+    /// they ran nearer count too.
+    pub(super) fn share_as_near(&self, ran: Ran, list: &CpuList, or_nearer: bool) -> f64 {
+        let farthest = self.farthest(list.iter()) as usize;
+        let nearest = if or_nearer { 0 } else { farthest };
+        ran.0[nearest..=farthest].iter().sum()
+    }
+
+    /// The distances of two threads each of which runs on some CPU of its region.
+    pub(super) fn anywhere(&self, a: &Region, b: &Region) -> Ran {
         let size = (a.cpus.len() * b.cpus.len()) as f64;
-        let remote = Distance::Remote as usize;
         if size == 0.0 {
-            return (self.wake_costs()[remote], self.lines[remote]);
+            let mut ran = Ran([0.0; DISTANCES]);
+            ran.0[Distance::Remote as usize] = 1.0;
+            return ran;
         }
         // Of the pairs, so many are one CPU, and so many lie in one group.
         let both = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(n, m)| n * m).sum::<f64>();
@@ -349,8 +404,7 @@ impl Terrain {
         let near = both(&a.within, &b.within).max(inner);
         let node = both(&a.within_nodes, &b.within_nodes).max(near);
         let pairs = [same, inner - same, near - inner, node - near, size - node];
-        let mean = |costs: &Costs| both(&pairs, costs) / size;
-        (mean(&self.wake_costs()), mean(&self.lines))
+        Ran(pairs.map(|it| it / size))
     }
 }
 
@@ -368,7 +422,13 @@ pub(super) mod tests {
     }
 
     fn expected(terrain: &Terrain, a: &str, b: &str) -> (f64, f64) {
-        terrain.expected(&terrain.region(list(a)), &terrain.region(list(b)))
+        mean(terrain, terrain.anywhere(&terrain.region(list(a)), &terrain.region(list(b))))
+    }
+
+    /// The mean costs of a wake-up and of a line.
+    fn mean(terrain: &Terrain, ran: Ran) -> (f64, f64) {
+        let all = ran.shares().zip(terrain.by_distance());
+        all.fold((0.0, 0.0), |(wake, line), (share, it)| (wake + share * it.0, line + share * it.1))
     }
 
     #[test]
@@ -398,7 +458,8 @@ pub(super) mod tests {
                     sum = (sum.0 + wake, sum.1 + line);
                 }
                 let pairs = (x.len() * y.len()) as f64;
-                let (wake, line) = terrain.expected(&terrain.region(x), &terrain.region(y));
+                let anywhere = terrain.anywhere(&terrain.region(x), &terrain.region(y));
+                let (wake, line) = mean(&terrain, anywhere);
                 assert!((wake - sum.0 / pairs).abs() < 1e-6, "{id}: {wake}");
                 assert!((line - sum.1 / pairs).abs() < 1e-6, "{id}: {line}");
             }

@@ -10,10 +10,11 @@ use super::assign::{Bond, Crowd, Member, Placed, assign, saved};
 use super::step::{Action, Placer, Settings};
 use super::terrain::Terrain;
 use super::terrain::tests::{COSTS, LINES, list};
-use super::trial::{Verdict, Why};
+use super::trial::Verdict;
 use crate::host::{Active, Activity, Contact, Evidence, Shared};
 use crate::units::{Cpu, CpuList};
 
+mod observed;
 mod replayed;
 
 fn two_caches(cpus_each: u32) -> Terrain {
@@ -22,8 +23,13 @@ fn two_caches(cpus_each: u32) -> Terrain {
 }
 
 fn free(busy: &[f64], bonds: &[(usize, usize, f64)], terrain: &Terrain) -> Crowd {
-    let bond =
-        |&(a, b, per_second): &(usize, usize, f64)| Bond { a, b, wakes: per_second, lines: 0.0 };
+    let bond = |&(a, b, per_second): &(usize, usize, f64)| Bond {
+        a,
+        b,
+        wakes: per_second,
+        lines: 0.0,
+        ran: None,
+    };
     Crowd {
         lists: vec![terrain.cpus().clone()],
         members: busy.iter().map(|&busy| Member { busy, bytes: 0.0, list: 0 }).collect(),
@@ -81,7 +87,7 @@ fn no_thread_is_placed_outside_of_what_it_may_use() {
         let members: Vec<Member> = members.collect();
         let bonds = (0..8).map(|_| {
             let (a, b) = (random.random_range(0..6), random.random_range(0..6));
-            Bond { a, b, wakes: random.random_range(0.0..1e5), lines: 0.0 }
+            Bond { a, b, wakes: random.random_range(0.0..1e5), lines: 0.0, ran: None }
         });
         let bonds = bonds.filter(|it| it.a != it.b).collect();
         let crowd = Crowd { lists, members, bonds };
@@ -518,28 +524,6 @@ fn a_placement_that_does_not_pay_any_more_is_tried_anew_and_taken_back() {
     let steps = host.run(&mut placer, 100);
     assert!(matches!(verdicts(&steps)[..], [(Verdict::Worse(_), false)]), "{:?}", verdicts(&steps));
     assert!(host.allowed.values().all(|it| *it == host.home));
-}
-
-#[test]
-fn a_trial_whose_control_is_none_is_called_so() {
-    // The kernel has each pair on one CPU by itself.
-    let terrain = two_caches(4);
-    let mut host = Pairs::new(2, 1.0, &terrain, 4);
-    let mut placer = Placer::new(may_move(), terrain);
-    let mut all = Vec::new();
-    for _ in 0..120 {
-        let mut window = host.window();
-        let pairs: Vec<(u32, u32)> = host.partners().collect();
-        for it in &mut window.threads {
-            let pair = pairs.iter().position(|(a, b)| [*a, *b].contains(&it.tid));
-            it.cpu = it.allowed.iter().nth(pair.unwrap() % it.allowed.len());
-        }
-        let actions = placer.step(&window);
-        host.obey(&actions);
-        all.push((window, actions));
-    }
-    let invalid = Verdict::Invalid { why: Why::NoControl };
-    assert_eq!(verdicts(&all)[0], (invalid, false));
 }
 
 #[test]

@@ -69,6 +69,12 @@ impl Predicted {
         Self { low: Some(low), high: Some(high), level: Some(judged.level), ..self }
     }
 
+    /// The ratio over threads that were apart for this share of the time only, and together for the rest.
+    pub(crate) fn of_part(self, apart: f64) -> Self {
+        let part = |it: Option<f64>| it.map(|it| 1.0 - apart * (1.0 - it));
+        Self { ratio: part(self.ratio), low: part(self.low), high: part(self.high), ..self }
+    }
+
     /// The gain that is certain, as a share of the run time: 0 where none is.
     pub fn gain(&self) -> f64 {
         self.high.map_or(0.0, |high| (1.0 - high).max(0.0))

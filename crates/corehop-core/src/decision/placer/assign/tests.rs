@@ -14,7 +14,7 @@ fn crowd(terrain: &Terrain, members: Vec<Member>, bonds: Vec<Bond>) -> Crowd {
 }
 
 fn lines(a: usize, b: usize, lines: f64) -> Bond {
-    Bond { a, b, wakes: 0.0, lines }
+    Bond { a, b, wakes: 0.0, lines, ran: None }
 }
 
 /// The CPUs of a member.
@@ -64,7 +64,7 @@ fn clusters_of_one_core_each_go_to_cores_of_their_own_where_cores_have_siblings(
     assert_eq!(siblings, list("0-1"));
     // Four CPUs of a cache do the work of two and a half.
     assert!((terrain.capacity(0) - 4.0 * (1.0 - SIBLING)).abs() < 1e-9);
-    let bonds = [(0, 1), (2, 3)].map(|(a, b)| Bond { a, b, wakes: 1e4, lines: 0.0 });
+    let bonds = [(0, 1), (2, 3)].map(|(a, b)| Bond { a, b, wakes: 1e4, lines: 0.0, ran: None });
     // Both pairs may use the first cache alone.
     let mut crowd = crowd(&terrain, vec![member(0.45, 0.0); 4], bonds.to_vec());
     crowd.lists = vec![terrain.caches()[0].clone()];

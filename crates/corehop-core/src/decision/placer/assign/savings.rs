@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The CPU time that a placement saves: the cost of ties where their threads ran, less their cost where it puts them.
+
+use super::super::regions::Regions;
+use super::super::terrain::{Ran, Terrain};
+use super::{Bond, Crowd, Placed};
+
+/// A tie whose threads may run on other CPUs under a placement, with its cost per second, in CPUs.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) struct Change {
+    bond: Bond,
+    before: f64,
+    after: f64,
+}
+
+impl Change {
+    const fn saved(&self) -> f64 {
+        self.before - self.after
+    }
+}
+
+impl Bond {
+    /// The cost where the threads run at these distances.
+    fn cost_at(&self, ran: Ran, terrain: &Terrain) -> f64 {
+        ran.shares().zip(terrain.by_distance()).map(|(share, costs)| share * self.cost(costs)).sum()
+    }
+
+    /// The cost after a placement that lets the threads run `anywhere` in their regions. A look in which they ran as its CPUs
+    /// lie to each other stays as it was: nothing says that they will run nearer. In two regions they may run farther.
+    fn cost_after(&self, anywhere: Ran, is_one_region: bool, terrain: &Terrain) -> f64 {
+        let expected = self.cost_at(anywhere, terrain);
+        let Some(ran) = self.ran else { return expected };
+        let range = anywhere.range();
+        let looks = ran.shares().zip(terrain.by_distance()).enumerate();
+        let cost = |(distance, (share, costs)): (usize, (f64, _))| {
+            let as_before = self.cost(costs);
+            let then = match range.contains(&distance) {
+                true if is_one_region => as_before,
+                true => as_before.max(expected),
+                false => expected,
+            };
+            share * then
+        };
+        looks.map(cost).sum()
+    }
+}
+
+/// The ties that a placement changes.
+pub(in super::super) fn changes(
+    crowd: &Crowd,
+    terrain: &Terrain,
+    placed: &[Placed],
+) -> Vec<Change> {
+    let mut regions = Regions::new(terrain);
+    let lists: Vec<usize> = crowd.lists.iter().map(|it| regions.number(it)).collect();
+    let now: Vec<usize> = crowd.members.iter().map(|it| lists[it.list]).collect();
+    let mut then = now.clone();
+    for it in placed {
+        let region = regions.number(&it.cpus);
+        it.members.iter().for_each(|&member| then[member] = region);
+    }
+    let change = |bond: &Bond| {
+        let (now, then) = ((now[bond.a], now[bond.b]), (then[bond.a], then[bond.b]));
+        if now == then {
+            return None;
+        }
+        let ran = bond.ran.unwrap_or_else(|| regions.anywhere(now.0, now.1));
+        let before = bond.cost_at(ran, terrain);
+        let anywhere = regions.anywhere(then.0, then.1);
+        let after = bond.cost_after(anywhere, then.0 == then.1, terrain);
+        Some(Change { bond: *bond, before, after })
+    };
+    crowd.bonds.iter().filter_map(change).collect()
+}
+
+/// The CPU time that a placement saves per second, in CPUs: what its ties cost now, less what they cost then.
+pub fn saved(crowd: &Crowd, terrain: &Terrain, placed: &[Placed]) -> f64 {
+    changes(crowd, terrain, placed).iter().map(Change::saved).sum()
+}
+
+/// The part of a saving that there is to be saved. Costs of wake-ups are those of idle CPUs and hold waiting: together they can
+/// come to more time than the threads use. A tie saves no more than its threads use beyond their best; all ties save no
+/// more than their threads use, and no more than the host has.
+pub(in super::super) fn savable(crowd: &Crowd, terrain: &Terrain, changes: &[Change]) -> f64 {
+    let busy = |member: usize| crowd.members[member].busy;
+    let least = |it: &Change| {
+        let beyond = (busy(it.bond.a) + busy(it.bond.b) - it.after).max(0.0);
+        it.saved().min(beyond)
+    };
+    let saving = changes.iter().filter(|it| it.saved() > 0.0);
+    let mut members: Vec<usize> = saving.flat_map(|it| [it.bond.a, it.bond.b]).collect();
+    members.sort_unstable();
+    members.dedup();
+    let used: f64 = members.into_iter().map(busy).sum();
+    let sum: f64 = changes.iter().map(least).sum();
+    sum.min(used).min(terrain.cpus().len() as f64)
+}
+
+/// The clusters of a placement without those that save nothing, as their threads run so already. One with a thread that
+/// `stays` placed is no new move.
+pub(in super::super) fn gainful(
+    crowd: &Crowd,
+    terrain: &Terrain,
+    placed: Vec<Placed>,
+    stays: impl Fn(usize) -> bool,
+) -> Vec<Placed> {
+    let mut cluster = vec![None; crowd.members.len()];
+    for (at, it) in placed.iter().enumerate() {
+        it.members.iter().for_each(|&member| cluster[member] = Some(at));
+    }
+    let mut saved = vec![0.0; placed.len()];
+    for it in changes(crowd, terrain, &placed) {
+        for at in [it.bond.a, it.bond.b].into_iter().filter_map(|member| cluster[member]) {
+            saved[at] += it.saved();
+        }
+    }
+    let gains = |at: usize, it: &Placed| saved[at] > 0.0 || it.members.iter().any(|&it| stays(it));
+    let all = placed.into_iter().enumerate();
+    all.filter(|(at, it)| gains(*at, it)).map(|(_, it)| it).collect()
+}

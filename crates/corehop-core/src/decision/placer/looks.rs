@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The CPUs on which threads ran, look by look: predictions start from them, and not from the CPUs that threads may use.
+
+use std::collections::HashMap;
+
+use crate::host::Activity;
+use crate::units::Cpu;
+
+/// The number of looks that are remembered: two seconds of windows of 100 ms.
+const KEPT: usize = 20;
+
+/// The last looks at each thread, one at the end of each window.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Looks {
+    /// The number of looks so far.
+    number: usize,
+    /// The CPU of each thread in each look; None in a look before which the thread did not run, or whose host does not say.
+    of: HashMap<u32, [Option<Cpu>; KEPT]>,
+}
+
+impl Looks {
+    /// Takes the look at the end of a window. Threads that have ended are forgotten.
+    pub(super) fn take(&mut self, activity: &Activity) {
+        let at = self.number % KEPT;
+        self.number += 1;
+        let mut of = HashMap::with_capacity(activity.threads.len());
+        for it in &activity.threads {
+            let mut looks = self.of.get(&it.tid).copied().unwrap_or_default();
+            looks[at] = it.cpu.filter(|_| it.busy_ns > 0);
+            of.insert(it.tid, looks);
+        }
+        self.of = of;
+    }
+
+    /// Forgets all looks: from now on threads may run elsewhere.
+    pub(super) fn forget(&mut self) {
+        self.of.clear();
+    }
+
+    /// The CPUs of two threads in the looks before which both ran.
+    pub(super) fn of(&self, a: u32, b: u32) -> impl Iterator<Item = (Cpu, Cpu)> {
+        let both = self.of.get(&a).zip(self.of.get(&b));
+        both.into_iter().flat_map(|(a, b)| a.iter().zip(b).filter_map(|(a, b)| a.zip(*b)))
+    }
+}
