@@ -31,7 +31,11 @@ pub fn sentence(answer: &Answer) -> String {
     let kept = answer.trials.iter().filter(|it| matches!(it.verdict, Verdict::Better(_))).count();
     match (answer.windows, answer.proposals.last()) {
         (0, _) => "Nothing was seen: the placer ended before its first window did.".to_owned(),
-        (_, None) => "No placement is worth its moves, as far as was seen.".to_owned(),
+        (seen, None) if seen < answer.least_windows => format!(
+            "The placer ended too early: a proposal takes {} windows of evidence, and {seen} were seen.",
+            answer.least_windows
+        ),
+        (_, None) => format!("No placement is worth its moves{}.", closest(answer)),
         (_, Some(it)) if tried == 0 => {
             format!("Placement ({}), not tried: {}.", why(it), groups(it, answer))
         }
@@ -42,16 +46,27 @@ pub fn sentence(answer: &Answer) -> String {
     }
 }
 
-/// The answer in words, a line each.
+/// What speaks against moving the two threads that have most to do with each other.
+fn closest(answer: &Answer) -> String {
+    let first = answer.ties.first();
+    let seen = first.and_then(|it| Some((it, answer.seen_together(it)?)));
+    seen.map_or_else(
+        || ", as far as was seen".to_owned(),
+        |(it, seen)| format!(": {} and {} ran {seen}", answer.name(it.a), answer.name(it.b)),
+    )
+}
+
+/// The answer in words, a line each; what [`sentence`] says is not repeated.
 pub fn text(answer: &Answer) -> String {
     let mut text = String::new();
     if answer.windows == 0 {
-        return "Nothing was seen: it ended before the first window did.\n".to_owned();
+        return text;
     }
     for tie in answer.ties.iter().take(SHOWN) {
         let (a, b) = (answer.name(tie.a), answer.name(tie.b));
         // Writing to a string does not fail, here and below.
-        let _ = writeln!(text, "{a} and {b}: {}", contact(tie));
+        let seen = answer.seen_together(tie).map_or_else(String::new, |it| format!(", {it}"));
+        let _ = writeln!(text, "{a} and {b}: {}{seen}", contact(tie));
     }
     if answer.ties.is_empty() {
         text.push_str(NO_TIES);
@@ -66,19 +81,11 @@ pub fn text(answer: &Answer) -> String {
     for why in &answer.refused {
         let _ = writeln!(text, "Refused: {why}");
     }
-    if answer.proposals.is_empty() && answer.windows < answer.least_windows {
-        let _ = writeln!(
-            text,
-            "It ended too early: a proposal takes {} windows of evidence, and {} were seen.",
-            answer.least_windows, answer.windows
-        );
-    } else if answer.proposals.is_empty() {
-        text.push_str("No placement is worth its moves: none was tried.\n");
-    } else if !answer.may_move {
+    if !answer.proposals.is_empty() && !answer.may_move {
         text.push_str(
             "Nothing was moved: this is advice. To try it takes --progress, and no --dry-run.\n",
         );
-    } else if answer.trials.is_empty() {
+    } else if !answer.proposals.is_empty() && answer.trials.is_empty() {
         text.push_str(
             "No trial came to its end: that takes some seconds, and progress that is told.\n",
         );

@@ -66,6 +66,7 @@ fn activity(draw: &mut Draw) -> Activity {
         pid: tid / TEAM,
         busy_ns: SPAN_NS / 20,
         allowed: all.clone(),
+        cpu: Some(Cpu(tid * 7 % (CACHES * CPUS_EACH))),
         ..Active::default()
     };
     let threads = (1..=THREADS).map(active).collect();

@@ -22,7 +22,8 @@ pub(crate) struct Placer {
 impl Placer {
     /// Starts one that only watches.
     pub(crate) fn watching(program: &Running) -> Fallible<Self> {
-        Self::begin(program, &[OsStr::new("--dry-run")])
+        // Without a time it would end with its advice.
+        Self::begin(program, &["--dry-run", "--for", "3600s"].map(OsStr::new))
     }
 
     /// Starts one that places, with more options.

@@ -6,6 +6,7 @@ mod gain;
 mod log;
 mod rehearse;
 mod replay;
+mod status;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -27,6 +28,7 @@ use corehop_linux::preflight;
 use corehop_linux::supervisor::interrupt;
 
 use self::log::Log;
+use self::status::Status;
 use crate::cmd::measure::on;
 use crate::exit::{Exit, Failure};
 use crate::output::{Force, OutputFile, note};
@@ -35,7 +37,8 @@ use crate::output::{Force, OutputFile, note};
 ///
 /// The kernel counts wake-ups by pair of threads. From the counts, the threads' loads and the measured costs of a wake-up follows a
 /// placement. It is tried in stretches, with and without in turns, and kept if the program's own progress was better beyond
-/// doubt (95 %). Without `--progress` nothing is moved: the placement is advice. Everything is put back at the end, even
+/// doubt (95 %). Without `--progress` nothing is moved: the placement is advice, which is printed after two seconds (5 to 20
+/// windows), or when the started program ends. Everything is put back at the end, even
 /// after SIGKILL. Threads are never moved to CPUs that they might not use before.
 ///
 /// Needs root, or CAP_BPF and CAP_PERFMON. Processes of other users need CAP_SYS_NICE. What a source of evidence lacks on this
@@ -92,7 +95,7 @@ pub(crate) struct Args {
     /// The cost of moving a thread: a model of `corehop fit`, samples, or a table of costs [default: 200 us are assumed]
     #[arg(long, value_name = "FILE")]
     costs: Option<PathBuf>,
-    /// End after so long (default: with the program, or at Ctrl-C)
+    /// End after so long [default: with the program, at Ctrl-C, or for processes that may not be moved with the advice]
     #[arg(long = "for", value_name = "TIME")]
     length: Option<Nanos>,
     /// The length of a window
@@ -110,6 +113,11 @@ pub(crate) struct Args {
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
+
+/// The time of evidence for advice.
+const ADVICE: Nanos = Nanos::from_millis(2_000);
+/// The windows of evidence for advice at most.
+const MOST_EVIDENCE: u32 = 20;
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(machine) = &args.on {
@@ -149,6 +157,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let terrain = Terrain::of(&platform, costs(&times));
     args.check_start(&terrain)?;
     let settings = args.settings(move_costs.on(terrain.caches().len()).ns);
+    let advises = args.advises(&settings);
     let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
     let wishes = Wishes {
         platform: &platform,
@@ -166,7 +175,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let head = Head::new(settings, &terrain, &names, host.sources(), args.start.clone());
     let placer = Placer::new(settings, terrain).with_gain(gain);
     let ended = Log::begin(head, file)
-        .and_then(|mut log| Ok((place(args, &mut host, placer, &mut log)?, log)));
+        .and_then(|mut log| Ok((place(args, &mut host, placer, &mut log, advises)?, log)));
     // A command goes on without being placed until it ends by itself.
     let (ended, mut log) = ended.inspect_err(|_| {
         host.end();
@@ -178,7 +187,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         status = Some(host.end());
     }
     log.end(from_interrupts)?;
-    log.say(args.json)?;
+    log.say(args.json, !args.program.is_empty())?;
     let status = status.unwrap_or_else(|| host.end());
     log.whole()?;
     Ok(match status {
@@ -198,9 +207,10 @@ fn place(
     host: &mut PlacingHost,
     mut placer: Placer,
     log: &mut Log,
+    advises: Option<u32>,
 ) -> Result<Option<Ended>, Failure> {
     let mut session = Session::new(host);
-    let ended = windows(args, &mut session, &mut placer, log);
+    let ended = windows(args, &mut session, &mut placer, log, advises);
     session.restore().map_err(failed)?;
     ended
 }
@@ -210,21 +220,26 @@ fn windows(
     session: &mut Session<'_>,
     placer: &mut Placer,
     log: &mut Log,
+    advises: Option<u32>,
 ) -> Result<Option<Ended>, Failure> {
+    let mut status = Status::new(advises);
     let (begin, window) = (Instant::now(), Duration::from_nanos(args.window.get()));
     let mut start = args.start.as_ref();
     let mut ended = None;
     let over = |begin: Instant| {
         args.length.is_some_and(|it| begin.elapsed() >= Duration::from_nanos(it.get()))
     };
-    while !interrupt::requested() && ended.is_none() && !over(begin) {
+    let advised = |log: &Log| advises.is_some_and(|it| log.windows() >= u64::from(it));
+    while !interrupt::requested() && ended.is_none() && !over(begin) && !advised(log) {
         session.host().look_closely(placer.looks_closely());
         let observation = session.host().observe(window).map_err(failed)?;
-        session.host().notes().iter().for_each(|it| note(it));
+        status.beside(|| session.host().notes().iter().for_each(|it| note(it)));
         ended = observation.ended;
         let Some(activity) = observation.activity.filter(|_| ended.is_none()) else { continue };
         let actions = actions_of(placer, start.take(), &activity);
-        log.window(activity, &actions)?;
+        status.window(&activity, &actions);
+        status.beside(|| log.window(activity, &actions))?;
+        status.advice(log.answer(), &actions);
         for action in actions {
             if let Some(refused) = session.act(&action, placer).map_err(failed)? {
                 log.refused(&refused)?;
@@ -249,12 +264,39 @@ fn costs(times: &WakeTimes) -> WakeCosts {
 impl Args {
     fn settings(&self, move_cost_ns: f64) -> Settings {
         Settings {
-            may_move: self.progress.is_some() && !self.dry_run,
+            may_move: self.may_move(),
+            evidence: self.evidence_windows(),
             search: self.search,
             move_cost_ns,
             ends_after_s: self.length.map(|it| it.get() as f64 * 1e-9),
             ..Settings::default()
         }
+    }
+
+    const fn may_move(&self) -> bool {
+        self.progress.is_some() && !self.dry_run
+    }
+
+    /// Whether nothing but advice comes of it: no thread is moved, and no program was started that needs a placer to its end.
+    const fn is_advice(&self) -> bool {
+        !self.may_move() && self.start.is_none() && self.program.is_empty()
+    }
+
+    /// The windows before a proposal. Advice has no trial that could correct it: it takes the evidence of two seconds, or of
+    /// a quarter of the time that there is: windows are longer than asked for where others have the CPUs.
+    fn evidence_windows(&self) -> u32 {
+        let least = Settings::default().evidence;
+        if !self.is_advice() {
+            return least;
+        }
+        let time = self.length.map_or(ADVICE, |it| Nanos::new(it.get() / 4).min(ADVICE));
+        let windows = time.get() / self.window.get();
+        u32::try_from(windows).unwrap_or(u32::MAX).clamp(least, MOST_EVIDENCE)
+    }
+
+    /// The windows after which it ends with its advice, unless a time was given.
+    fn advises(&self, settings: &Settings) -> Option<u32> {
+        (self.is_advice() && self.length.is_none()).then_some(settings.evidence)
     }
 
     /// Before the evidence is there, nothing can be said.

@@ -68,12 +68,17 @@ fn a_cpuset_that_shrinks_takes_its_cpu_and_nothing_stays_pinned() {
     let turns = Turns::write(&count, program);
     let before = turns.cpus();
     // In the middle of a trial or of a start, and with progress or without.
-    for more in
-        [&["--start", "1"][..], &["--progress", &count], &["--start", "1", "--progress", &count]]
-    {
+    for more in [
+        &["--start", "1"][..],
+        &["--start", "0,1", "--progress", &count],
+        &["--start", "1", "--progress", &count],
+    ] {
         let pid = turns.pid();
         let mut placer = Placer::begin(folder.path(), &[more, &[&pid]].concat());
         placer.until_it_writes("\"action\":\"place\"");
+        if more.contains(&"0,1") {
+            placer.until_it_writes("\"action\":\"try\"");
+        }
         set.write("cpuset.cpus", "0");
         placer.goes_on();
         assert!(turns.cpus().iter().all(|it| it.to_string() == "0"), "{:?}", turns.cpus());

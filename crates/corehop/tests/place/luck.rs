@@ -121,7 +121,7 @@ fn with_a_full_disk_placing_goes_on_and_says_at_once_and_at_the_end_that_the_log
 fn a_torn_log_is_shown_and_reported_as_far_as_it_goes_and_a_damaged_one_names_its_line() {
     let Some(scene) = scene() else { return };
     let Scene { turns, folder, .. } = &scene;
-    let mut placer = Placer::begin(folder.path(), &[&turns.pid()]);
+    let mut placer = Placer::begin(folder.path(), &["--for", "60s", &turns.pid()]);
     placer.until_it_writes("\"window\":{");
     placer.goes_on();
     let log = placer.log.clone();
@@ -242,7 +242,8 @@ fn of_more_than_ten_thousand_threads_the_rest_is_left_out_in_bounded_time_and_me
         return;
     }
     let log = folder.path().join("log.jsonl");
-    let mut command = place(&["-o", log.to_str().unwrap(), &sleepers.id().to_string()]);
+    let mut command =
+        place(&["--for", "300s", "-o", log.to_str().unwrap(), &sleepers.id().to_string()]);
     let limit = libc::rlimit { rlim_cur: 1 << 29, rlim_max: 1 << 29 };
     // SAFETY: setrlimit reads a copy of a local, and may be called between fork and exec.
     unsafe {

@@ -22,7 +22,7 @@ fn judged(scene: &Scene, source: &str, spoil: impl FnOnce()) -> Value {
 /// A placer whose trial is under way. It measures the costs of wake-ups when it begins: where others had the CPUs just then,
 /// no placement may seem worth a trial, and another placer measures again.
 fn trying(scene: &Scene, source: &str) -> Placer {
-    let words = ["--progress", source, &scene.turns.pid()];
+    let words = ["--start", "spread", "--progress", source, &scene.turns.pid()];
     for _ in 0..4 {
         let placer = Placer::begin(scene.folder.path(), &words);
         let begin = Instant::now();

@@ -8,6 +8,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Serialize};
 
 use super::Start;
+use super::looks::Looks;
 use super::step::{Action, Proposal, Settings};
 use super::terrain::{Terrain, WakeCosts};
 use super::trial::Verdict;
@@ -98,6 +99,19 @@ pub struct Judged {
     pub kept: bool,
 }
 
+/// Two threads in the last looks before which both ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Together {
+    /// The thread with the lower number.
+    pub a: u32,
+    /// The other.
+    pub b: u32,
+    /// The looks.
+    pub looks: usize,
+    /// The looks in which both ran on one CPU.
+    pub on_one_cpu: usize,
+}
+
 /// The findings and the actions of a placer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Answer {
@@ -119,6 +133,8 @@ pub struct Answer {
     pub refused: Vec<String>,
     /// The threads that wake each other, at the end; the closest first.
     pub ties: Vec<Tie>,
+    /// The looks at the threads of each tie, in turn.
+    pub together: Vec<Together>,
     /// Wake-ups by devices and timers.
     pub wakes_by_interrupts: u64,
     /// The misses of the program, where hardware counters count them.
@@ -132,6 +148,8 @@ pub struct Answer {
     pub least_windows: u64,
     #[serde(skip)]
     counted: Option<Counted>,
+    #[serde(skip)]
+    looks: Looks,
     #[serde(skip)]
     graph: ContactGraph,
 }
@@ -171,6 +189,8 @@ impl Answer {
             trials: Vec::new(),
             refused: Vec::new(),
             ties: Vec::new(),
+            together: Vec::new(),
+            looks: Looks::default(),
             wakes_by_interrupts: 0,
             misses: None,
             least_windows: u64::from(head.settings.evidence),
@@ -197,6 +217,7 @@ impl Answer {
         self.windows += 1;
         self.names.extend(window.threads.iter().map(|it| (it.tid, it.name.clone())));
         self.graph.take(window);
+        self.looks.take(window);
         let counted = window.threads.iter().map(|it| it.counted);
         self.counted = misses::sum(counted.chain([self.counted]));
         for action in actions {
@@ -215,6 +236,19 @@ impl Answer {
         self.misses = self.counted.as_ref().and_then(Misses::of);
         self.ties = self.graph.ties();
         self.ties.sort_by(|x, y| y.rate().total_cmp(&x.rate()));
+        let looks = |it: &Tie| {
+            let cpus: Vec<_> = self.looks.of(it.a, it.b).collect();
+            let on_one_cpu = cpus.iter().filter(|(a, b)| a == b).count();
+            Together { a: it.a, b: it.b, looks: cpus.len(), on_one_cpu }
+        };
+        self.together = self.ties.iter().map(looks).collect();
+    }
+
+    /// Where the threads of a tie were seen to run, in words; None where no look told.
+    pub fn seen_together(&self, tie: &Tie) -> Option<String> {
+        let of = self.together.iter().find(|it| (it.a, it.b) == (tie.a, tie.b));
+        let Together { looks, on_one_cpu, .. } = of.filter(|it| it.looks > 0)?;
+        Some(format!("on one CPU in {on_one_cpu} of {looks} looks"))
     }
 
     /// The name of a thread, with its number.

@@ -10,7 +10,7 @@ use corehop_core::report::placement;
 
 use crate::exit::{Exit, Failure};
 use crate::output::file::Growing;
-use crate::output::{note, print, say};
+use crate::output::{Page, Rest, answer, note};
 
 /// The log of a run.
 #[derive(Debug)]
@@ -67,13 +67,28 @@ impl Log {
         self.take(&Line::End { end: End { windows, wakes_by_interrupts } })
     }
 
-    pub(super) fn say(&self, as_json: bool) -> Result<(), Failure> {
+    /// The windows so far.
+    pub(super) const fn windows(&self) -> u64 {
+        self.answer.windows
+    }
+
+    /// The answer so far.
+    pub(super) const fn answer(&self) -> &Answer {
+        &self.answer
+    }
+
+    /// Says the answer. Standard output belongs to a program that was started.
+    pub(super) fn say(&self, as_json: bool, beside_program: bool) -> Result<(), Failure> {
+        let sentence = placement::sentence(&self.answer);
         if as_json {
             let text = serde_json::to_string_pretty(&self.answer);
-            return print(&format!("{}\n", text.map_err(|it| Failure::new(Exit::Failed, it))?));
+            let text = text.map_err(|it| Failure::new(Exit::Failed, it))?;
+            return answer(&sentence, Rest::Data(&format!("{text}\n")));
         }
-        say(&placement::text(&self.answer));
-        Ok(())
+        let page = Page::of_stdout();
+        let lines = placement::text(&self.answer);
+        let text: String = lines.lines().map(|it| page.wrap(it, 0) + "\n").collect();
+        answer(&sentence, if beside_program { Rest::Beside(&text) } else { Rest::Text(&text) })
     }
 }
 

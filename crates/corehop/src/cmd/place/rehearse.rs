@@ -13,7 +13,7 @@ use serde_json::json;
 use super::Args;
 use crate::cmd::measure::on;
 use crate::exit::{Exit, Failure};
-use crate::output::print;
+use crate::output::either;
 
 /// Places pairs of threads on the machine that is named, and says what came of it.
 pub(super) fn run(args: &Args, machine: &str) -> Result<Exit, Failure> {
@@ -36,14 +36,23 @@ pub(super) fn run(args: &Args, machine: &str) -> Result<Exit, Failure> {
     let pairs_of = Pairs { program, sharing: Sharing::Write, cpus };
     let done =
         rehearse(&platform, &pairs_of, costs, args.search, 1).map_err(|error| failed(&error))?;
-    if args.json {
-        let answer = json!({
+    let json = args.json.then(|| {
+        json!({
             "machine": platform.id, "pairs": pairs, "start": start, "wake_costs": costs,
             "rounds_per_s": done, "simulated": true,
-        });
-        return print(&format!("{answer:#}\n")).map(|()| Exit::Done);
-    }
-    print(&text(&platform.name, pairs, &start, &done)).map(|()| Exit::Done)
+        })
+    });
+    either(&sentence(&done), json.as_ref(), || text(&platform.name, pairs, &start, &done))?;
+    Ok(Exit::Done)
+}
+
+fn sentence(done: &Rehearsed) -> String {
+    let of_best = |rate: f64| 100.0 * rate / done.best();
+    format!(
+        "Placed, the pairs reach {:.1} % of the best placement; left alone they reach {:.1} %.",
+        of_best(done.placed),
+        of_best(done.alone)
+    )
 }
 
 fn text(machine: &str, pairs: usize, start: &Start, done: &Rehearsed) -> String {

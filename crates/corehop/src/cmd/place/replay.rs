@@ -13,7 +13,7 @@ use super::{Args, gain};
 use crate::cmd::measure::on;
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::print;
+use crate::output::either;
 
 /// Plays a log back, and says whether the placer decides as it did.
 pub(super) fn run(args: &Args, log: &Path) -> Result<Exit, Failure> {
@@ -27,26 +27,24 @@ pub(super) fn run(args: &Args, log: &Path) -> Result<Exit, Failure> {
         let exit = if unread { Exit::Failed } else { Exit::Damaged };
         Failure::new(exit, error).context(name.to_string())
     })?;
-    if args.json {
-        let json =
-            serde_json::to_string_pretty(&done).map_err(|it| Failure::new(Exit::Failed, it))?;
-        print(&format!("{json}\n"))?;
-    } else {
-        print(&format!("{name}: {}\n", text(&done)))?;
-    }
+    let json = args.json.then(|| serde_json::to_value(&done)).transpose();
+    let json = json.map_err(|it| Failure::new(Exit::Failed, it))?;
+    let sentence = format!("{name}: {}", sentence(&done));
+    either(&sentence, json.as_ref(), || done.difference.as_ref().map_or_else(String::new, text))?;
     Ok(if done.difference.is_none() { Exit::Done } else { Exit::No })
 }
 
-fn text(done: &Replay) -> String {
+fn sentence(done: &Replay) -> String {
     let Replay { windows, actions, difference } = done;
-    let Some(Difference { window, recorded, now }) = difference else {
-        return format!("{windows} windows, {actions} actions, the same again");
-    };
-    format!(
-        "window {window} of the log has other actions now\n  recorded: {}\n  now:      {}",
-        words(recorded),
-        words(now)
-    )
+    match difference {
+        None => format!("{windows} windows, {actions} actions, the same again."),
+        Some(it) => format!("window {} of the log has other actions now.", it.window),
+    }
+}
+
+fn text(difference: &Difference) -> String {
+    let Difference { recorded, now, .. } = difference;
+    format!("  recorded: {}\n  now:      {}\n", words(recorded), words(now))
 }
 
 fn words(actions: &[Action]) -> String {

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The line of a placer under way: on a terminal, on stderr, renewed with every window.
+
+use corehop_core::decision::placer::Action;
+use corehop_core::decision::placer::log::Answer;
+use corehop_core::host::Activity;
+use corehop_core::report::placement;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// What a placer is at, on a terminal; nothing elsewhere.
+#[derive(Debug)]
+pub(super) struct Status {
+    /// Draws on stderr, and hides where that is no terminal.
+    line: ProgressBar,
+    windows: u64,
+    /// The windows after which the placer ends with its advice.
+    last: Option<u32>,
+    state: &'static str,
+}
+
+impl Status {
+    pub(super) fn new(last: Option<u32>) -> Self {
+        let line = ProgressBar::new_spinner();
+        // The template is a constant; where it could not be parsed the default would be shown.
+        if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+            line.set_style(style);
+        }
+        Self { line, windows: 0, last, state: "watching" }
+    }
+
+    /// Renews the line after a window.
+    pub(super) fn window(&mut self, activity: &Activity, actions: &[Action]) {
+        self.windows += 1;
+        self.state = actions.iter().filter_map(state).next_back().unwrap_or(self.state);
+        self.line.set_message(text(self.windows, self.last, activity, self.state));
+        // A steady tick is a thread, and indicatif panics if the system starts none.
+        self.line.tick();
+    }
+
+    /// Says advice at once, above the line: the program that is placed may go on for long.
+    pub(super) fn advice(&self, answer: &Answer, actions: &[Action]) {
+        let advises = actions.iter().any(|it| matches!(it, Action::Advise(_)));
+        if advises && self.last.is_none() {
+            self.line.println(placement::sentence(answer));
+        }
+    }
+
+    /// Lets others write to stderr.
+    pub(super) fn beside<T>(&self, write: impl FnOnce() -> T) -> T {
+        self.line.suspend(write)
+    }
+}
+
+impl Drop for Status {
+    fn drop(&mut self) {
+        self.line.finish_and_clear();
+    }
+}
+
+/// What a placer is at after an action.
+fn state(action: &Action) -> Option<&'static str> {
+    match action {
+        Action::Advise(_) => Some("watching, advice is there"),
+        Action::Try(_) => Some("trying a placement"),
+        Action::Judge { kept: true, .. } => Some("watching, a placement is kept"),
+        Action::Judge { kept: false, .. } => Some("watching, a placement was taken back"),
+        Action::Place { .. } | Action::Restore => None,
+    }
+}
+
+/// `window 7 of 20: 2 threads use 83 % of a CPU, 20512 wake-ups/s between them; watching`
+fn text(windows: u64, last: Option<u32>, activity: &Activity, state: &str) -> String {
+    let of = last.map_or_else(String::new, |it| format!(" of {it}"));
+    let threads = activity.threads.len();
+    let (s, ends) = if threads == 1 { ("", "s") } else { ("s", "") };
+    let span = activity.span_ns.max(1) as f64;
+    let busy: u64 = activity.threads.iter().map(|it| it.busy_ns).sum();
+    let wakes: u64 = activity.contacts.iter().map(|it| it.count).sum();
+    format!(
+        "window {windows}{of}: {threads} thread{s} use{ends} {:.0} % of a CPU, {:.0} wake-ups/s between them; {state}",
+        100.0 * busy as f64 / span,
+        wakes as f64 / (span * 1e-9)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use corehop_core::host::{Active, Contact};
+
+    use super::*;
+
+    #[test]
+    fn the_line_says_the_window_the_load_the_wake_ups_and_what_the_placer_is_at() {
+        let thread = Active { busy_ns: 40_000_000, ..Active::default() };
+        let mut activity = Activity {
+            span_ns: 100_000_000,
+            threads: vec![thread.clone(), thread],
+            contacts: vec![Contact { waker: 1, woken: 2, count: 2_000 }],
+            ..Activity::default()
+        };
+        assert_eq!(
+            text(7, Some(20), &activity, "watching"),
+            "window 7 of 20: 2 threads use 80 % of a CPU, 20000 wake-ups/s between them; watching"
+        );
+        activity.threads.truncate(1);
+        activity.contacts.clear();
+        let restore = [Action::Restore];
+        assert_eq!(restore.iter().filter_map(state).next(), None);
+        let line = text(
+            1,
+            None,
+            &activity,
+            state(&Action::Judge {
+                verdict: corehop_core::decision::placer::trial::Verdict::Invalid {
+                    why: corehop_core::decision::placer::trial::Why::Unknown,
+                },
+                kept: false,
+            })
+            .unwrap(),
+        );
+        assert!(line.starts_with("window 1: 1 thread uses 40 %") && line.ends_with("taken back"));
+    }
+}
