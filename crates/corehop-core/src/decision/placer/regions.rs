@@ -86,9 +86,9 @@ impl<'t> Regions<'t> {
         if let (Some(x), Some(y)) = (self.single(a), self.single(b)) {
             return self.terrain.at(x, y);
         }
-        let (terrain, all) = (self.terrain, &self.all);
+        let all = &self.all;
         let pair = (a.min(b), a.max(b));
-        *self.anywhere.entry(pair).or_insert_with(|| terrain.anywhere(&all[a], &all[b]))
+        *self.anywhere.entry(pair).or_insert_with(|| Ran::anywhere(&all[a], &all[b]))
     }
 
     fn single(&self, number: usize) -> Option<Cpu> {

@@ -45,6 +45,24 @@ type Costs = [f64; DISTANCES];
 pub struct Ran([f64; DISTANCES]);
 
 impl Ran {
+    /// The distances of two threads each of which runs on some CPU of its region.
+    pub(super) fn anywhere(a: &Region, b: &Region) -> Self {
+        let size = (a.cpus.len() * b.cpus.len()) as f64;
+        if size == 0.0 {
+            let mut ran = Self([0.0; DISTANCES]);
+            ran.0[Distance::Remote as usize] = 1.0;
+            return ran;
+        }
+        // Of the pairs, so many are one CPU, and so many lie in one group.
+        let both = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(n, m)| n * m).sum::<f64>();
+        let same = a.cpus.intersection(&b.cpus).len() as f64;
+        let inner = both(&a.within_inner, &b.within_inner).max(same);
+        let near = both(&a.within, &b.within).max(inner);
+        let node = both(&a.within_nodes, &b.within_nodes).max(near);
+        let pairs = [same, inner - same, near - inner, node - near, size - node];
+        Self(pairs.map(|it| it / size))
+    }
+
     /// The shares.
     pub(super) fn shares(self) -> impl Iterator<Item = f64> {
         self.0.into_iter()
@@ -388,24 +406,6 @@ impl Terrain {
         let nearest = if or_nearer { 0 } else { farthest };
         ran.0[nearest..=farthest].iter().sum()
     }
-
-    /// The distances of two threads each of which runs on some CPU of its region.
-    pub(super) fn anywhere(&self, a: &Region, b: &Region) -> Ran {
-        let size = (a.cpus.len() * b.cpus.len()) as f64;
-        if size == 0.0 {
-            let mut ran = Ran([0.0; DISTANCES]);
-            ran.0[Distance::Remote as usize] = 1.0;
-            return ran;
-        }
-        // Of the pairs, so many are one CPU, and so many lie in one group.
-        let both = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(n, m)| n * m).sum::<f64>();
-        let same = a.cpus.intersection(&b.cpus).len() as f64;
-        let inner = both(&a.within_inner, &b.within_inner).max(same);
-        let near = both(&a.within, &b.within).max(inner);
-        let node = both(&a.within_nodes, &b.within_nodes).max(near);
-        let pairs = [same, inner - same, near - inner, node - near, size - node];
-        Ran(pairs.map(|it| it / size))
-    }
 }
 
 #[cfg(test)]
@@ -422,7 +422,7 @@ pub(super) mod tests {
     }
 
     fn expected(terrain: &Terrain, a: &str, b: &str) -> (f64, f64) {
-        mean(terrain, terrain.anywhere(&terrain.region(list(a)), &terrain.region(list(b))))
+        mean(terrain, Ran::anywhere(&terrain.region(list(a)), &terrain.region(list(b))))
     }
 
     /// The mean costs of a wake-up and of a line.
@@ -458,7 +458,7 @@ pub(super) mod tests {
                     sum = (sum.0 + wake, sum.1 + line);
                 }
                 let pairs = (x.len() * y.len()) as f64;
-                let anywhere = terrain.anywhere(&terrain.region(x), &terrain.region(y));
+                let anywhere = Ran::anywhere(&terrain.region(x), &terrain.region(y));
                 let (wake, line) = mean(&terrain, anywhere);
                 assert!((wake - sum.0 / pairs).abs() < 1e-6, "{id}: {wake}");
                 assert!((line - sum.1 / pairs).abs() < 1e-6, "{id}: {line}");

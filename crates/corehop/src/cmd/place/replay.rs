@@ -25,7 +25,7 @@ pub(super) fn run(args: &Args, log: &Path) -> Result<Exit, Failure> {
     let done = replay(BufReader::new(input::file(log)?), gain).map_err(|error| {
         let unread = matches!(error, ReplayError::Log(LogError::Io(_)));
         let exit = if unread { Exit::Failed } else { Exit::Damaged };
-        Failure::new(exit, error).context(name.to_string())
+        Failure::new(exit, error).context(name.clone())
     })?;
     let json = args.json.then(|| serde_json::to_value(&done)).transpose();
     let json = json.map_err(|it| Failure::new(Exit::Failed, it))?;

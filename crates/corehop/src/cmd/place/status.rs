@@ -105,7 +105,7 @@ mod tests {
         activity.threads.truncate(1);
         activity.contacts.clear();
         let restore = [Action::Restore];
-        assert_eq!(restore.iter().filter_map(state).next(), None);
+        assert_eq!(restore.iter().find_map(state), None);
         let line = text(
             1,
             None,
