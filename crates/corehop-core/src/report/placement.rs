@@ -50,9 +50,12 @@ pub fn sentence(answer: &Answer) -> String {
 fn closest(answer: &Answer) -> String {
     let first = answer.ties.first();
     let seen = first.and_then(|it| Some((it, answer.seen_together(it)?)));
+    let seen = seen.filter(|(it, _)| answer.ran_together(it));
     seen.map_or_else(
         || ", as far as was seen".to_owned(),
-        |(it, seen)| format!(": {} and {} ran {seen}", answer.name(it.a), answer.name(it.b)),
+        |(it, seen)| {
+            format!(": {} and {} already ran {seen}", answer.name(it.a), answer.name(it.b))
+        },
     )
 }
 

@@ -238,7 +238,7 @@ impl Answer {
         self.ties.sort_by(|x, y| y.rate().total_cmp(&x.rate()));
         let looks = |it: &Tie| {
             let cpus: Vec<_> = self.looks.of(it.a, it.b).collect();
-            let on_one_cpu = cpus.iter().filter(|(a, b)| a == b).count();
+            let on_one_cpu = cpus.iter().filter(|([a, b], _)| a == b).count();
             Together { a: it.a, b: it.b, looks: cpus.len(), on_one_cpu }
         };
         self.together = self.ties.iter().map(looks).collect();
@@ -249,6 +249,12 @@ impl Answer {
         let of = self.together.iter().find(|it| (it.a, it.b) == (tie.a, tie.b));
         let Together { looks, on_one_cpu, .. } = of.filter(|it| it.looks > 0)?;
         Some(format!("on one CPU in {on_one_cpu} of {looks} looks"))
+    }
+
+    /// Whether the threads of a tie ran on one CPU in nine of ten looks or more.
+    pub fn ran_together(&self, tie: &Tie) -> bool {
+        let of = self.together.iter().find(|it| (it.a, it.b) == (tie.a, tie.b));
+        of.is_some_and(|it| it.looks > 0 && 10 * it.on_one_cpu >= 9 * it.looks)
     }
 
     /// The name of a thread, with its number.

@@ -9,13 +9,21 @@ use crate::units::Cpu;
 /// The number of looks that are remembered: two seconds of windows of 100 ms.
 const KEPT: usize = 20;
 
+/// A thread at the end of a window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Look {
+    cpu: Cpu,
+    /// The wake-ups of the thread in the window, of it and by it.
+    wakes: u64,
+}
+
 /// The last looks at each thread, one at the end of each window.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Looks {
     /// The number of looks so far.
     number: usize,
     /// The CPU of each thread in each look; None in a look before which the thread did not run, or whose host does not say.
-    of: HashMap<u32, [Option<Cpu>; KEPT]>,
+    of: HashMap<u32, [Option<Look>; KEPT]>,
 }
 
 impl Looks {
@@ -23,10 +31,16 @@ impl Looks {
     pub(super) fn take(&mut self, activity: &Activity) {
         let at = self.number % KEPT;
         self.number += 1;
+        let mut wakes: HashMap<u32, u64> = HashMap::new();
+        for it in &activity.contacts {
+            *wakes.entry(it.waker).or_default() += it.count;
+            *wakes.entry(it.woken).or_default() += it.count;
+        }
         let mut of = HashMap::with_capacity(activity.threads.len());
         for it in &activity.threads {
             let mut looks = self.of.get(&it.tid).copied().unwrap_or_default();
-            looks[at] = it.cpu.filter(|_| it.busy_ns > 0);
+            let wakes = wakes.get(&it.tid).copied().unwrap_or(0);
+            looks[at] = it.cpu.filter(|_| it.busy_ns > 0).map(|cpu| Look { cpu, wakes });
             of.insert(it.tid, looks);
         }
         self.of = of;
@@ -37,9 +51,14 @@ impl Looks {
         self.of.clear();
     }
 
-    /// The CPUs of two threads in the looks before which both ran.
-    pub(super) fn of(&self, a: u32, b: u32) -> impl Iterator<Item = (Cpu, Cpu)> {
+    /// The CPUs of two threads in the looks before which both ran, with the weight of each look: the most wake-ups that both
+    /// can have had in common in its window. On two CPUs threads wake each other more rarely than on one, so that looks
+    /// of one weight would charge the dear distance for the wake-ups of the cheap one.
+    pub(super) fn of(&self, a: u32, b: u32) -> impl Iterator<Item = ([Cpu; 2], f64)> {
         let both = self.of.get(&a).zip(self.of.get(&b));
-        both.into_iter().flat_map(|(a, b)| a.iter().zip(b).filter_map(|(a, b)| a.zip(*b)))
+        let weighed = |(a, b): (Look, Look)| ([a.cpu, b.cpu], a.wakes.min(b.wakes).max(1) as f64);
+        both.into_iter().flat_map(move |(a, b)| {
+            a.iter().zip(b).filter_map(move |(a, b)| a.zip(*b).map(weighed))
+        })
     }
 }

@@ -40,7 +40,7 @@ pub(super) const DISTANCES: usize = 5;
 /// A cost by distance, in nanoseconds.
 type Costs = [f64; DISTANCES];
 
-/// The shares of the looks in which two threads ran at each distance, nearest first. They come to 1.
+/// The shares of the wake-ups (or of the looks) of two threads while they ran at each distance, nearest first. They come to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ran([f64; DISTANCES]);
 
@@ -389,12 +389,12 @@ impl Terrain {
         ran
     }
 
-    /// The distances of the CPUs of two threads, look by look; None without a look.
-    pub(super) fn ran(&self, looks: impl Iterator<Item = (Cpu, Cpu)>) -> Option<Ran> {
+    /// The distances of the CPUs of two threads, look by look with its weight; None without a look.
+    pub(super) fn ran(&self, looks: impl Iterator<Item = ([Cpu; 2], f64)>) -> Option<Ran> {
         let (mut counts, mut all) = ([0.0; DISTANCES], 0.0);
-        for (a, b) in looks {
-            counts[self.distance(a, b) as usize] += 1.0;
-            all += 1.0;
+        for ([a, b], weight) in looks {
+            counts[self.distance(a, b) as usize] += weight;
+            all += weight;
         }
         (all > 0.0).then(|| Ran(counts.map(|it| it / all)))
     }

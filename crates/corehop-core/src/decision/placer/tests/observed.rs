@@ -68,6 +68,21 @@ fn a_pair_that_ran_on_two_cpus_in_half_of_the_looks_gains_half() {
 }
 
 #[test]
+fn wake_ups_are_charged_with_the_distance_at_which_they_were_counted() {
+    // On two CPUs a pair wakes a quarter as often: a fifth of all wake-ups, in half of the looks.
+    let mut mixed = windows(1, 20, |_, at| [0, at as u32 % 2]);
+    for (at, it) in mixed.iter_mut().enumerate() {
+        it.contacts.iter_mut().for_each(|it| it.count *= if at % 2 == 0 { 8 } else { 2 });
+    }
+    let mut even = windows(1, 20, |_, at| [0, at as u32 % 2]);
+    let count = mixed.iter().flat_map(|it| &it.contacts).map(|it| it.count).sum::<u64>();
+    even.iter_mut().for_each(|it| it.contacts.iter_mut().for_each(|it| it.count = count / 40));
+    let saved = |windows: &[Activity]| advised(one_cache(), windows).unwrap().saved.unwrap();
+    let (mixed, even) = (saved(&mixed), saved(&even));
+    assert!((mixed / even - 0.4).abs() < 0.05, "{mixed} of {even}");
+}
+
+#[test]
 fn advice_leaves_out_a_pair_that_runs_together_already() {
     let windows = windows(2, 20, |pair, _| [0, u32::from(pair == 1)]);
     let apart: Vec<u32> = {
@@ -103,7 +118,7 @@ fn no_prediction_exceeds_the_wake_ups_of_where_threads_ran_the_threads_time_or_t
             list: 0,
         };
         let bond = |random: &mut Pcg64Mcg| {
-            let looks: Vec<_> = (0..5).map(|_| (cpu(random), cpu(random))).collect();
+            let looks: Vec<_> = (0..5).map(|_| ([cpu(random), cpu(random)], 1.0)).collect();
             let (a, b) = (random.random_range(0..6), random.random_range(0..6));
             let wakes = random.random_range(0.0..1e5);
             Bond { a, b, wakes, lines: 0.0, ran: terrain.ran(looks.into_iter()) }
