@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests of charges: what a verdict says once delays and overheads are in it.
+
+use super::*;
+use crate::model::costs::{Cost, NoCost};
+use crate::sched::Parameters;
+use crate::sched::catalogue::{all, test};
+use crate::sched::verdict::Verdict;
+use crate::workload::task::testing::implicit;
+
+fn overheads() -> Overheads {
+    Overheads { scheduling: 1_000, context_switch: 1_000, release: 1_000, ..Overheads::default() }
+}
+
+#[test]
+fn each_scheduler_pays_in_its_own_way_and_what_cannot_be_charged_is_not_told() {
+    let set = implicit(1, &[(10, 100), (20, 200)]);
+    let mut charged = Charged::new(&set, None, Delay::Each(5), Some(overheads()));
+    // By hand: 20 + 2 (1 + 1) + 5, and above it the other task, 10 + 4 + 5, and two releases.
+    let asked = charged.ask(test("p-fp-rta").unwrap()).unwrap();
+    assert_eq!(asked.answer.bounds.as_ref().map(Vec::len), Some(2));
+    // 19 + 29 + 2 releases, and the jitter of its own release: 51.
+    assert_eq!(asked.answer.bounds.unwrap()[1], 51);
+    let asked = charged.ask(test("qpa").unwrap()).unwrap();
+    assert_eq!(asked.delays, Some(vec![5, 5]));
+    assert!((asked.charged.unwrap()[0][1] - 100.0).abs() < 1e-9);
+    let asked = charged.ask(test("g-fp-guan").unwrap()).unwrap();
+    assert_eq!(asked.answer.verdict, Verdict::Unknown);
+    assert!(asked.answer.why.unwrap().contains("overheads"));
+}
+
+#[test]
+fn overheads_never_make_a_set_schedulable() {
+    let set = implicit(1, &[(30, 60), (30, 60)]);
+    let mut bare = Charged::new(&set, None, Delay::Nothing, None);
+    let mut charged = Charged::new(&set, None, Delay::Nothing, Some(overheads()));
+    let yes = |asked: ChargedAnswer| asked.answer.verdict == Verdict::Schedulable;
+    let mut accepted = 0;
+    for test in all() {
+        accepted += usize::from(yes(bare.ask(test).unwrap()));
+        assert!(!yes(charged.ask(test).unwrap()), "{}", test.name);
+    }
+    assert!(accepted > 10, "{accepted}");
+}
+
+/// The same cost for all, with these ends.
+struct Same(f64, Option<f64>, Option<f64>);
+
+impl Costs for Same {
+    fn cost(&self, _: Event, _: f64) -> Result<Cost, NoCost> {
+        Ok(Cost { us: self.0, low_us: self.1, high_us: self.2 })
+    }
+    fn happens(&self, _: Event) -> bool {
+        true
+    }
+    fn measured(&self, _: Event) -> Vec<f64> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn a_delay_is_the_upper_end_of_its_interval_and_without_one_there_is_no_yes() {
+    let task =
+        |wcet, period| Parameters { wcet, period, wss_kib: Some(64), ..Parameters::default() };
+    let set = TaskSet::new(1, &[task(10, 100), task(20, 200)]).unwrap();
+    let ask = |costs: Same| {
+        let delay = Delay::Costs(Box::new(costs));
+        Charged::new(&set, None, delay, None).ask(test("qpa").unwrap()).unwrap()
+    };
+    let known = ask(Same(5.0, Some(4.5), Some(6.1)));
+    assert_eq!((known.delays.unwrap(), known.note.clone()), (vec![7, 0], None));
+    // An interval of no width charges what it says.
+    assert_eq!(ask(Same(0.0, Some(0.0), Some(0.0))).answer.verdict, Verdict::Schedulable);
+    let largest = ask(Same(5.0, Some(5.0), None));
+    assert_eq!(largest.answer.verdict, Verdict::Unknown);
+    assert!(largest.answer.why.unwrap().starts_with("yes, if no event costs more than"));
+    assert_eq!((largest.delays.unwrap(), largest.note), (vec![5, 0], Some(largest_seen(None))));
+    let delay = Delay::Costs(Box::new(Same(5.0, Some(5.0), None)));
+    let accepted = Charged::new(&set, None, delay, None).accepting_largest(true);
+    let accepted = { accepted }.ask(test("qpa").unwrap()).unwrap();
+    assert_eq!(accepted.answer.verdict, Verdict::Schedulable);
+    let unsure = ask(Same(5.0, None, None)).answer;
+    assert_eq!(unsure.verdict, Verdict::Unknown);
+    assert!(unsure.why.unwrap().contains("64 KiB (task 0) has no interval"));
+}
+
+#[test]
+fn a_delay_below_zero_is_refused_with_the_task() {
+    let task = |wss_kib| Parameters { wcet: 10, period: 100, wss_kib, ..Parameters::default() };
+    let set = TaskSet::new(1, &[task(Some(64)), task(Some(64))]).unwrap();
+    let delay = Delay::Costs(Box::new(Same(-2.0, Some(-3.0), Some(-1.0))));
+    let error = Charged::new(&set, None, delay, None).ask(test("qpa").unwrap()).unwrap_err();
+    let said = error.to_string();
+    assert!(said.contains("task 0") && said.contains("below zero"), "{said}");
+}
+
+#[test]
+fn a_largest_delay_says_among_how_many_samples_replicates_and_classes() {
+    struct Seen;
+    impl Costs for Seen {
+        fn cost(&self, _: Event, us: f64) -> Result<Cost, NoCost> {
+            Ok(Cost { us, low_us: Some(us), high_us: None })
+        }
+        fn basis(&self, _: Event, wss_kib: f64) -> Option<Basis> {
+            let few = wss_kib < 64.0;
+            let (samples, classes) = if few { (30, 1) } else { (900, 2) };
+            Some(Basis { samples, replicates: Some(if few { 20 } else { 12 }), classes })
+        }
+        fn happens(&self, _: Event) -> bool {
+            true
+        }
+        fn measured(&self, _: Event) -> Vec<f64> {
+            Vec::new()
+        }
+    }
+    let note = |sizes: [u64; 2]| {
+        let task = |kib: u64| Parameters {
+            wcet: 1,
+            period: 9_000,
+            wss_kib: Some(kib),
+            ..Parameters::default()
+        };
+        let set = TaskSet::new(1, &sizes.map(task)).unwrap();
+        let delay = Delay::Costs(Box::new(Seen));
+        Charged::new(&set, None, delay, None).ask(test("qpa").unwrap()).unwrap().note.unwrap()
+    };
+    let same = note([64, 128]);
+    assert!(same.contains("900 samples") && same.contains("2 classes"), "{same}");
+    // The least of each, whichever size has it.
+    let least = note([64, 4]);
+    assert!(least.contains("30 samples") && least.contains("12 replicates"), "{least}");
+    assert!(least.contains("one class"), "{least}");
+}
+
+#[test]
+fn a_no_that_rests_on_a_charge_is_not_certain() {
+    let task = |wcet| Parameters { wcet, period: 100, wss_kib: Some(64), ..Parameters::default() };
+    let ask = |wcet, test_name: &str| {
+        let given = [task(wcet), Parameters { deadline: Some(90), ..task(20) }];
+        let set = TaskSet::new(1, &given).unwrap();
+        let delay = Delay::Costs(Box::new(Same(5.0, Some(5.0), Some(5.0))));
+        let answer = Charged::new(&set, None, delay, None).ask(test(test_name).unwrap());
+        answer.unwrap().answer.verdict
+    };
+    for name in ["qpa", "edf-rta", "p-fp-rta"] {
+        assert_eq!(ask(75, name), Verdict::Schedulable, "{name}");
+        assert_eq!(ask(76, name), Verdict::Unknown, "{name}");
+        assert_eq!(ask(81, name), Verdict::Unschedulable, "{name}");
+    }
+}
