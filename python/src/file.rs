@@ -183,12 +183,12 @@ impl File {
         docs
     }
 
-    /// What the file says, in one sentence: the first of `corehop report`.
+    /// The answer of the file, in one sentence: the first of `corehop report`.
     fn sentence(&self, py: Python<'_>) -> PyResult<String> {
         py.detach(|| Ok(listing::answer(&self.gathered(Estimator::Difference)?)))
     }
 
-    /// What `corehop report` prints below its sentence, for a terminal of `width` columns.
+    /// The text that `corehop report` prints below its sentence, for a terminal of `width` columns.
     fn text(&self, py: Python<'_>, width: usize) -> PyResult<String> {
         py.detach(|| Ok(screen::screen(&self.gathered(Estimator::Difference)?, width, true)))
     }

@@ -44,7 +44,7 @@ impl Placement {
         placement::json(&self.log).to_string()
     }
 
-    /// What came of placing, in one sentence.
+    /// The result of placing, in one sentence.
     fn sentence(&self) -> String {
         placement::sentence(&self.log.answer)
     }

@@ -127,7 +127,7 @@ const QUIET: [(&str, &str, &str); 22] = [
     ("convert workload.json", "cpus", "1 is what the workload names"),
 ];
 
-/// What a command line gives: its exit code, what it prints, and the files that it makes.
+/// The effect of a command line: its exit code, what it prints, and the files that it makes.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     code: Option<i32>,

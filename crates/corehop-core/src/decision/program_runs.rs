@@ -234,7 +234,7 @@ pub struct ArmEffects {
     pub name: String,
     /// The quantities that are known of both.
     pub effects: Vec<Effect>,
-    /// Where its words did not bind the program; None if they did, or do not say where to.
+    /// The CPUs to which its words did not bind the program; None if they did, or do not say where to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_bound: Option<NotBound>,
 }

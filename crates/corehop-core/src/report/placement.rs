@@ -25,7 +25,7 @@ const NO_TIES: &str = "No threads of the program were seen to wake each other or
 /// Ties that the page draws.
 const DRAWN: usize = 60;
 
-/// What came of placing, in one sentence.
+/// The result of placing, in one sentence.
 pub fn sentence(answer: &Answer) -> String {
     let tried = answer.trials.len();
     let kept = answer.trials.iter().filter(|it| matches!(it.verdict, Verdict::Better(_))).count();
@@ -46,7 +46,7 @@ pub fn sentence(answer: &Answer) -> String {
     }
 }
 
-/// What speaks against moving the two threads that have most to do with each other.
+/// The reasons against moving the two threads that have most to do with each other.
 fn closest(answer: &Answer) -> String {
     let first = answer.ties.first();
     let seen = first.and_then(|it| Some((it, answer.seen_together(it)?)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What keeps a thread off its CPU that could run, and is not another thread.
+//! The causes other than a thread that keep a thread off its CPU though it could run.
 
 use std::collections::BTreeMap;
 

@@ -61,7 +61,7 @@ impl Seen {
     }
 }
 
-/// What a text holds, by a mark within it; the first that fits.
+/// The format of a text, by a mark within it; the first that fits.
 const JSON: &[Magic] = &[
     (
         b"\"corehop-offload",

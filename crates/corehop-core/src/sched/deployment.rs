@@ -45,7 +45,7 @@ fn ranks(set: &TaskSet, asked: &ChargedAnswer) -> Vec<u32> {
     ranks
 }
 
-/// Where the answer has tasks run: on one CPU there is no choice.
+/// The place of each task in the answer: on one CPU there is no choice.
 fn places(set: &TaskSet, asked: &ChargedAnswer) -> Option<Vec<TaskPlacement>> {
     let alone = || vec![TaskPlacement::Cpus(vec![0]); set.tasks().len()];
     asked.answer.placement.clone().or_else(|| (set.cpus() == 1).then(alone))

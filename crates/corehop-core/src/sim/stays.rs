@@ -7,10 +7,10 @@
 //!
 //! That holds for every walk, whether the TLBs changed hands before it or not. The visits to a page lie irregularly, and the
 //! gap between two of them that spans the end of a walk is longer than the others, as any gap is that holds a given instant:
-//! the first visit is dearer even in a walk that nobody has disturbed. If that visit counted once after an absence and as
+//! the first visit is dearer even in an undisturbed walk. If that visit counted once after an absence and as
 //! often as there are sets in the warm touch, every absence would seem too cheap by the difference.
 //!
-//! Where a walk visits any page, as each has few of the simulated lines ([`Manner::any_page`]), a visit costs what visits
+//! If a walk visits any page, as each has few of the simulated lines ([`Manner::any_page`]), a visit costs what visits
 //! have cost on average, and the first ones of the pages that a walk misses are added to those of the others.
 //!
 //! [`Manner::any_page`]: super::walker::Manner::any_page

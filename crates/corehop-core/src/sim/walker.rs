@@ -42,9 +42,15 @@ pub struct Manner {
     pub by_page: bool,
     /// The time for a line besides its access, in picoseconds.
     pub pause: u64,
-    /// Where visits are to any page: the pages, in thousandths, whose first visit in a walk the first visit to one stands
+    /// For visits to any page: the pages, in thousandths, whose first visit in a walk the first visit to one stands
     /// for, as a walk misses some.
     pub any_page: Option<u64>,
+}
+
+impl Manner {
+    /// Accesses to lines of small pages in any order, with nothing between them.
+    pub(super) const LINES: Self =
+        Self { parallelism: None, huge: false, by_page: false, pause: 0, any_page: None };
 }
 
 /// A walk over memory that begins again where it ended.

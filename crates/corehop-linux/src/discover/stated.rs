@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who shares a cache, a core or a package, as every CPU states it for itself.
+//! The sharers of a cache, a core or a package, as every CPU states it for itself.
 //!
 //! Hypervisors tell some guests groups that exclude each other. Such a group is marked and bent to one in which every
 //! CPU keeps its own statement, so that the host can be used.

@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What to do with the model.
+/// The next step with the model.
 fn next(file: Option<&Path>) -> String {
     match file.map(shown::path) {
         Some(file) => format!(" `corehop predict {file} --wss SIZE` predicts with it."),

@@ -5,12 +5,10 @@
 //! a program or a pager, last on a terminal, where the last line is the one in view, and on stderr where stdout
 //! carries data.
 
-use std::io::IsTerminal;
-
-use super::{Page, print, say};
+use super::{Page, print, say, stderr_is_terminal, stdout_is_terminal};
 use crate::exit::Failure;
 
-/// What a verb hands over beside its sentence.
+/// The other part of an answer, beside its sentence.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Rest<'a> {
     /// Text for people on stdout; may be empty.
@@ -28,14 +26,14 @@ pub(crate) enum Rest<'a> {
 pub(crate) fn answer(sentence: &str, rest: Rest<'_>) -> Result<(), Failure> {
     let line = format!("{}\n", Page::of_stdout().wrap(sentence, 0));
     match rest {
-        Rest::Text(text) => print(&ordered(&line, text, std::io::stdout().is_terminal())),
+        Rest::Text(text) => print(&ordered(&line, text, stdout_is_terminal())),
         Rest::Data(data) => {
             print(data)?;
             say(&line);
             Ok(())
         }
         Rest::Beside(text) => {
-            say(&ordered(&line, text, std::io::stderr().is_terminal()));
+            say(&ordered(&line, text, stderr_is_terminal()));
             Ok(())
         }
     }

@@ -22,6 +22,16 @@ use corehop_core::report::table::wrapped;
 
 use crate::exit::{Exit, Failure};
 
+/// Whether a person reads standard output.
+fn stdout_is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
+
+/// Whether a person reads standard error.
+fn stderr_is_terminal() -> bool {
+    std::io::stderr().is_terminal()
+}
+
 /// Says `text` on stderr. Where stderr takes no text, the text is lost.
 pub(crate) fn say(text: &str) {
     let _lost = std::io::stderr().write_all(visible(text).as_bytes());
@@ -62,11 +72,7 @@ fn visible(text: &str) -> Cow<'_, str> {
 /// these could be taken for some.
 pub(crate) fn of_clap(error: &clap::Error, words: &[std::ffi::OsString]) -> Result<Exit, Failure> {
     let plain = words.iter().any(|word| word.as_encoded_bytes().contains(&0x1b));
-    let is_terminal = if error.use_stderr() {
-        std::io::stderr().is_terminal()
-    } else {
-        std::io::stdout().is_terminal()
-    };
+    let is_terminal = if error.use_stderr() { stderr_is_terminal() } else { stdout_is_terminal() };
     let text = if plain || !(is_terminal && wants_colours()) {
         error.render().to_string()
     } else {
@@ -142,7 +148,7 @@ impl Page {
     /// The page that stdout is. No colours where it is not a terminal, where `NO_COLOR` is set
     /// (no-color.org), and on a terminal that calls itself dumb.
     pub(crate) fn of_stdout() -> Self {
-        let colours = std::io::stdout().is_terminal() && wants_colours();
+        let colours = stdout_is_terminal() && wants_colours();
         Self { width: width().clamp(WIDTHS.0, WIDTHS.1), colours }
     }
 

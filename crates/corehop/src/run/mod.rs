@@ -382,7 +382,7 @@ impl Run {
         Ok(if ended.exit == Exit::Done && ended.tally.is_unknown() { Exit::No } else { ended.exit })
     }
 
-    /// Where the rows are, how many of them are valid, and the next command.
+    /// The place of the rows, the number of valid ones, and the next command.
     fn sentence(&self, ended: &Ended) -> String {
         let (taken, noun) = (ended.taken, ended.tally.noun());
         let lacking = match ended.provenance.cells_lacking_samples {

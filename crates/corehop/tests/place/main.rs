@@ -205,7 +205,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// What is advised for two threads that take turns goes by where they ran, and exceeds neither their CPU time nor the host.
+/// The advice for two threads that take turns goes by where they ran, and exceeds neither their CPU time nor the host.
 fn check_advice(answer: &Value) {
     let looks = &answer["together"][0];
     let (all, on_one) = (looks["looks"].as_u64().unwrap(), looks["on_one_cpu"].as_u64().unwrap());

@@ -51,7 +51,7 @@ fn clauses(cells: &[&MapCell], all: &[u64]) -> Vec<String> {
     words.iter().map(clause).collect()
 }
 
-/// What to do, in words.
+/// The advice, in words.
 fn word(cell: &MapCell) -> String {
     match cell.verdict {
         Preference::Prefer(Event::Preemption | Event::IdleLeave) => "stay".to_owned(),
@@ -61,7 +61,7 @@ fn word(cell: &MapCell) -> String {
     }
 }
 
-/// What is not decidable, and the replicates that would decide.
+/// The undecidable part, and the replicates that would decide.
 fn undecided(cells: &[&MapCell], all: &[u64]) -> Option<String> {
     (!cells.is_empty()).then(|| {
         let more: Vec<Option<usize>> = cells.iter().map(|it| more(it)).collect();

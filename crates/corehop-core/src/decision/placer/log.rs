@@ -244,7 +244,7 @@ impl Answer {
         self.together = self.ties.iter().map(looks).collect();
     }
 
-    /// Where the threads of a tie were seen to run, in words; None where no look told.
+    /// The CPUs on which the threads of a tie were seen, in words; None if no look told.
     pub fn seen_together(&self, tie: &Tie) -> Option<String> {
         let of = self.together.iter().find(|it| (it.a, it.b) == (tie.a, tie.b));
         let Together { looks, on_one_cpu, .. } = of.filter(|it| it.looks > 0)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What kept threads off their CPUs that is not another thread, in words: quotas, budgets, limits, freezing.
+//! The causes other than threads that kept threads off their CPUs, in words: quotas, budgets, limits, freezing.
 
 use super::ns;
 use crate::decision::run_cost::Waits;

@@ -580,13 +580,7 @@ fn trees_of(gang: &Gang) -> Vec<Tree> {
 
 /// One access at a time, or more, to small pages.
 pub(super) const fn manner(parallelism: u64) -> Manner {
-    Manner {
-        parallelism: Some(parallelism * 1_000),
-        huge: false,
-        by_page: false,
-        pause: 0,
-        any_page: None,
-    }
+    Manner { parallelism: Some(parallelism * 1_000), ..Manner::LINES }
 }
 
 /// A load of a line, or a store.

@@ -50,8 +50,7 @@ const CODE: Line = 1 << 21;
 const SCRATCH: Line = 1 << 22;
 
 /// One access at a time: a thread of the kernel waits for each line.
-const ONE_BY_ONE: Manner =
-    Manner { parallelism: Some(1_000), huge: false, by_page: false, pause: 0, any_page: None };
+const ONE_BY_ONE: Manner = Manner { parallelism: Some(1_000), ..Manner::LINES };
 
 /// The application core and the OS core, by their places below.
 const APPLICATION: usize = 0;

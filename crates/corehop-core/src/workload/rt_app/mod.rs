@@ -7,7 +7,7 @@
 //!
 //! Written, a task is a thread that runs for its WCET once in a period. With priorities the thread runs under SCHED_FIFO,
 //! without under SCHED_DEADLINE, whose parameters are those of a sporadic task, and whose budget is `budget_us` of the task.
-//! Where the set says which CPUs a task has, so does the thread; Linux takes that from a thread under SCHED_DEADLINE only
+//! If the set says which CPUs a task has, so does the thread; Linux takes that from a thread under SCHED_DEADLINE only
 //! where a cpuset with a root domain of its own has just these CPUs. What no thread can show (jitter, working sets, …) stands
 //! in a table that rt-app ignores, so that the way back loses nothing.
 
@@ -78,7 +78,7 @@ pub enum NotRunnable {
     Scheduler {
         /// The scheduler.
         scheduler: Scheduler,
-        /// What is missing.
+        /// The missing part.
         why: &'static str,
     },
     /// Linux or rt-app refuses threads: a sentence for each reason.

@@ -57,7 +57,7 @@ impl fmt::Display for Policy {
     }
 }
 
-/// What SCHED_DEADLINE reserves: so much in each period, due so long after the period begins.
+/// A reservation of SCHED_DEADLINE: so much in each period, due so long after the period begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reservation {
     pub(super) runtime: Time,

@@ -63,7 +63,7 @@ pub(super) struct Jobs {
     pub(super) work: Time,
     /// The timer with the shortest period.
     pub(super) timer: Option<Timer>,
-    /// How the jobs differ from jobs of this work and this period, or what their work is the sum of.
+    /// The differences from jobs of this work and this period, or the parts of which their work is the sum.
     pub(super) note: Option<String>,
 }
 

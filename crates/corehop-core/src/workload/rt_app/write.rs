@@ -140,7 +140,7 @@ fn names(set: &TaskSet) -> Vec<String> {
     names.map(|(at, name)| name.clone().unwrap_or_else(|| own(at))).collect()
 }
 
-/// What Linux and rt-app refuse of the thread of a task.
+/// The parts of a thread that Linux and rt-app refuse.
 fn refusals(task: &Task, budget: Option<Time>, name: &str) -> impl Iterator<Item = String> {
     let (period, deadline) = (task.period(), task.deadline());
     let mut refused = Vec::new();

@@ -7,7 +7,7 @@ use corehop_core::host::Activity;
 use corehop_core::report::placement;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// What a placer is at, on a terminal; nothing elsewhere.
+/// The present step of a placer, on a terminal; nothing elsewhere.
 #[derive(Debug)]
 pub(super) struct Status {
     /// Draws on stderr, and hides where that is no terminal.
@@ -57,7 +57,7 @@ impl Drop for Status {
     }
 }
 
-/// What a placer is at after an action.
+/// The step of a placer after an action.
 fn state(action: &Action) -> Option<&'static str> {
     match action {
         Action::Advise(_) => Some("watching, advice is there"),

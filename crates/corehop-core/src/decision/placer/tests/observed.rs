@@ -33,7 +33,7 @@ fn windows(pairs: usize, count: usize, cpus: impl Fn(usize, usize) -> [u32; 2]) 
     (0..count).map(window).collect()
 }
 
-/// What is advised after these windows.
+/// The advice after these windows.
 fn advised(terrain: Terrain, windows: &[Activity]) -> Option<Proposal> {
     let evidence = windows.len() as u32;
     let mut placer = Placer::new(Settings { evidence, ..Settings::default() }, terrain);
