@@ -487,13 +487,16 @@ fn the_question_is_that_of_the_set() {
     // On CPU 0 as pinned, 118 %; any test that moves the tasks would accept.
     let expected = "no: CPU 0 is asked for 118.4 % of the time, by task 0, task 1";
     for options in [&[][..], &["--scheduler", "p-edf"], &["--scheduler", "g-edf"]] {
-        assert_eq!(said(PINNED, options), (expected.to_owned(), Some(1)), "{options:?}");
+        let (first, code) = said(PINNED, options);
+        assert!(first.starts_with(expected) && code == Some(1), "{options:?}: {first}");
     }
     let equals = r#"{"cpus": 1, "tasks": [
         {"name": "fast", "wcet_us": 1000, "period_us": 5000, "priority": 10},
         {"name": "slow", "wcet_us": 20000, "period_us": 100000, "priority": 10}]}"#;
     let late = "no: `fast` can take 21 ms and has 5 ms";
-    assert_eq!(said(equals, &[]), (late.to_owned(), Some(1)));
+    let (first, code) = said(equals, &[]);
+    assert!(first.starts_with(&format!("{late} under partitioned fixed priorities")), "{first}");
+    assert_eq!(code, Some(1));
     assert_eq!(said(equals, &["--test", "p-fp-rta"]), (late.to_owned(), Some(1)));
     assert_eq!(said(equals, &["--scheduler", "p-edf"]).1, Some(0));
     let stated = equals.replacen("{\"cpus\"", "{\"scheduler\": \"p-edf\", \"cpus\"", 1);
@@ -505,7 +508,8 @@ fn the_question_is_that_of_the_set() {
     );
     let answer = json(&check(equals, &["--json"]));
     assert_eq!(answer["question"], serde_json::json!({"scheduler": "p-fp", "assumed": true}));
-    assert_eq!(answer["sentence"], late);
+    let sentence = answer["sentence"].as_str().unwrap();
+    assert!(sentence.starts_with(late) && sentence.contains("assumed"), "{sentence}");
 }
 
 #[test]

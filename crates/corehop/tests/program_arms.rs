@@ -233,8 +233,9 @@ fn two_recordings_are_compared_by_their_runs() {
     assert!(text.starts_with("Cannot tell whether the wall time is longer"), "{text}");
     let slower = user.corehop(&["compare", &a, &b]);
     let text = String::from_utf8_lossy(&slower.stdout).into_owned();
-    let is_longer = text.starts_with("The wall time is longer by more than 5.0 %");
-    assert_eq!(slower.status.code(), Some(i32::from(is_longer)), "{text}");
+    // On a busy host the runs may be too alike, one after the other, to tell.
+    let passes = text.starts_with("No sign");
+    assert_eq!(slower.status.code(), Some(i32::from(!passes)), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
 }
 

@@ -44,8 +44,11 @@ const WALK: &[(&str, On)] = &[
         On::Stderr,
     ),
     ("measure synthetic --on xeon_l7455 --wss 4KiB --load idle --samples 4 --stream", On::Stderr),
-    ("offload --on epyc_7313 --os-cores 1 --policy af --threads 2", On::Stdout),
-    ("offload --on epyc_7313 --os-cores 1 --policy af --threads 2 --json", On::Stderr),
+    ("offload --on epyc_7313 --os-cores 1 --policy af --threads 2 --mechanism v4", On::Stdout),
+    (
+        "offload --on epyc_7313 --os-cores 1 --policy af --threads 2 --mechanism v4 --json",
+        On::Stderr,
+    ),
     ("platform xeon_l7455", On::Stdout),
     ("platform xeon_l7455 --json", On::Stderr),
     ("report Q", On::Stdout),

@@ -440,7 +440,16 @@ fn without_privileges_it_measures_under_the_ordinary_policy_and_says_why() {
     command
         .args(words("measure synthetic --load idle -q --wss 4KiB --event none --samples 5 -o"))
         .arg(&file);
-    let output = command.uid(65534).gid(65534).output().unwrap();
+    command.uid(65534).gid(65534);
+    // Another test may just now start a program, which has the copy open for writing until then.
+    let output = loop {
+        match command.output() {
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            done => break done.unwrap(),
+        }
+    };
     assert!(output.status.success(), "{}", said(&output));
     let (rows, provenance) = rows(&file);
     assert!(rows.iter().all(|row| row.policy.starts_with("other:")));
