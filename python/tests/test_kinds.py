@@ -70,7 +70,7 @@ def test_samples_give_the_sentence_of_the_report(quick: corehop.Result) -> None:
 
 @pytest.mark.parametrize(
     "experiment",
-    ["schedule-sensitive", "shared-data", "access-time", "core-switch", "polluter-sweep", "conditions"],
+    ["access-time", "core-switch", "polluter-sweep"],
 )
 def test_no_kind_of_simulated_rows_is_refused(experiment: str, tmp_path: Path) -> None:
     result = corehop.measure(experiment, on="xeon_x5650", budget="5s", output=tmp_path / "run.parquet")

@@ -320,6 +320,23 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("holds", "The rows of a file. Of an observation: the samples confirm it."),
     ("file", "The name of the file."),
     ("incomplete", "The reason why a file is not a whole run."),
+    ("us", "Microseconds."),
+    ("B-A, %", "The difference of the second result from the first, in percent of the first."),
+    (
+        "A/A, %",
+        "The largest difference between halves of the first result, in percent: the noise of one state.",
+    ),
+    (
+        "quota",
+        "The group of the thread, or one above, had used its CPU time of the period (`cpu.max`).",
+    ),
+    ("deadline_budget", "The budget of SCHED_DEADLINE was used up until the next period."),
+    (
+        "realtime_limit",
+        "Real-time threads, or those of the group, had used their share of the CPU.",
+    ),
+    ("frozen", "The group of the thread was frozen."),
+    ("stopped", "A signal or a debugger had stopped the thread."),
     ("command", "The command line that wrote a file."),
     ("date", "The start of a run."),
     ("plan digest", "A checksum of the plan: equal digests mean equal plans."),

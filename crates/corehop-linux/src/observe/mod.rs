@@ -27,7 +27,7 @@ use crate::bpf::BpfError;
 use crate::clock::monotonic_ns;
 use crate::control_page::Method;
 use crate::proc::{cut, shown};
-use crate::supervisor::interrupt::{self, Spared};
+use crate::supervisor::interrupt;
 
 pub use host::LiveHost;
 pub(crate) use moves::Moves;
@@ -118,8 +118,11 @@ pub fn record(
 ) -> Result<(RecordingFacts, RunEnd), ObserveError> {
     let own_ns = process_cpu_ns();
     let (begin, began_ns, switches) = (Instant::now(), monotonic_ns(), account::switches());
+    // A program that was started gets the signal as well, and is waited for.
+    let spared = matches!(target, Target::Command(_)).then(interrupt::spare);
     let mut host = LiveHost::begin(target, how)?;
     let (ended, end) = watch(&mut host, take)?;
+    drop(spared);
     let span_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let switches = account::switches().zip(switches).map(|(end, begin)| end.saturating_sub(begin));
     host.follower.settle();
@@ -127,7 +130,6 @@ pub fn record(
     host.follower.absences(true, |absence| last.push(ProgramRecord::Absence(absence)));
     last.extend(host.threads().into_iter().map(ProgramRecord::Thread));
     take(&last).map_err(ObserveError::Sink)?;
-    host.limits.look(host.follower.pids().into_iter());
     let (lost, unfollowed) = host.follower.lost();
     let (others, idle_ns) = host.follower.held().unzip();
     let own_ns = process_cpu_ns().saturating_sub(own_ns);
@@ -145,9 +147,6 @@ pub fn record(
         unfollowed,
         others,
         idle_ns,
-        ran: host.follower.ran(),
-        allowed: host.allowed,
-        limits: host.limits.so_far(),
         took: Took { own_ns, switches: host.follower.end(switches), ..Took::default() },
     };
     Ok((facts, end))
@@ -155,7 +154,7 @@ pub fn record(
 
 /// Hands absences on, window by window, until the threads end or `take` asks for the end.
 fn watch(host: &mut LiveHost, take: &mut Take<'_>) -> Result<(Ended, RunEnd), ObserveError> {
-    let mut ending: Option<(Instant, Spared)> = None;
+    let mut ending: Option<Instant> = None;
     loop {
         let Observation { absences, ended, .. } = host.observe(PERIOD)?;
         let records: Vec<_> = absences.into_iter().map(ProgramRecord::Absence).collect();
@@ -169,9 +168,9 @@ fn watch(host: &mut LiveHost, take: &mut Take<'_>) -> Result<(Ended, RunEnd), Ob
                 return Ok((Ended::default(), RunEnd::Stopped));
             }
             // The program was asked to end as well, and its end is part of the recording.
-            ending = Some((Instant::now(), interrupt::spare()));
+            ending = Some(Instant::now());
         }
-        if ending.as_ref().is_some_and(|(since, _)| since.elapsed() > PATIENCE) {
+        if ending.is_some_and(|since| since.elapsed() > PATIENCE) {
             return Ok((Ended::default(), RunEnd::Stopped));
         }
     }
