@@ -114,9 +114,10 @@ class StudyResult:
 
 def counts(path: str | os.PathLike[str]) -> StudyResult | None:
     """The counts in a file; None where it has none."""
-    if b"corehop.study" not in Path(path).read_bytes():
+    try:
+        return load_study(path)
+    except _errors.Damaged:
         return None
-    return load_study(path)
 
 
 def load_study(path: str | os.PathLike[str]) -> StudyResult:

@@ -130,6 +130,7 @@ pub fn record(
     host.follower.absences(true, |absence| last.push(ProgramRecord::Absence(absence)));
     last.extend(host.threads().into_iter().map(ProgramRecord::Thread));
     take(&last).map_err(ObserveError::Sink)?;
+    host.limits.look(host.follower.pids().into_iter());
     let (lost, unfollowed) = host.follower.lost();
     let (others, idle_ns) = host.follower.held().unzip();
     let own_ns = process_cpu_ns().saturating_sub(own_ns);
@@ -147,6 +148,9 @@ pub fn record(
         unfollowed,
         others,
         idle_ns,
+        ran: host.follower.ran(),
+        allowed: host.allowed,
+        limits: host.limits.so_far(),
         took: Took { own_ns, switches: host.follower.end(switches), ..Took::default() },
     };
     Ok((facts, end))
