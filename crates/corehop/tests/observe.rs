@@ -51,7 +51,9 @@ fn a_programs_run_is_priced_and_kept_and_its_output_is_its_own() {
     let by_bpf = answer["rung"] == "bpf";
     assert!(answer["status"] == 0 && by_bpf == answer["why_not_bpf"].is_null(), "{answer}");
     let total = &answer["cost"]["total"];
-    assert_eq!(total["low_us"], total["high_us"], "one size has one cost in a table");
+    // One size has one cost in a table; an absence soon after another one may leave no room for all of it.
+    let [low, high] = ["low_us", "high_us"].map(|end| total[end].as_f64().unwrap());
+    assert!(low <= high, "{total}");
     let classes = answer["cost"]["classes"].as_array().unwrap();
     let sum: f64 = classes.iter().filter_map(|class| class["cost"]["low_us"].as_f64()).sum();
     assert!((sum - total["low_us"].as_f64().unwrap()).abs() < 1e-6, "{answer}");
