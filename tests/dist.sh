@@ -8,7 +8,7 @@ make --no-print-directory dist
 simulated() {
     rm -f "$2" "$2.part"
     "$1" measure synthetic --on xeon_x5650 --load constructed --wss 4KiB,256KiB --length 1ms --samples 4 \
-        --seed 3 --quiet -o "$2"
+        --seed 3 --quiet -o "$2" >/dev/null
     "$1" report --table csv "$2"
 }
 runs=$(mktemp -d)
