@@ -170,7 +170,7 @@ fn take(results: &mut Results, path: &Path) -> Result<(), Failure> {
             "the program's progress is known of no window, so that nothing can be compared: name a source of progress \
              (`corehop place --progress`)",
         )),
-        Some(Answer::Offload(answer)) if !results.take_offload(&answer) => {
+        Some(Answer::Offload(answer)) if !results.take_offload(answer.json()) => {
             Err(nothing("no call was timed, so that nothing can be compared"))
         }
         Some(Answer::Placement(log)) => {
