@@ -48,12 +48,13 @@ struct Cores {
     there: usize,
 }
 
-const SUBJECTS: [Subject; 11] = [
+const SUBJECTS: [Subject; 12] = [
     Subject { name: "none", batch: |_| Ok(none()) },
     Subject { name: "v1", batch: |cores| called(cores, Mechanism::Affinity, 20) },
     Subject { name: "v2", batch: |cores| called(cores, Mechanism::HandOff, 20) },
     Subject { name: "v3", batch: |cores| called(cores, Mechanism::Linked, 20) },
     Subject { name: "v4", batch: |cores| called(cores, Mechanism::Polling, 5_000) },
+    Subject { name: "run", batch: closure },
     Subject { name: "v5", batch: |cores| called(cores, Mechanism::Adaptive, 5_000) },
     Subject { name: "line-exchange", batch: exchange },
     Subject { name: "sqpoll", batch: sqpoll },
@@ -63,9 +64,10 @@ const SUBJECTS: [Subject; 11] = [
 ];
 
 /// Dividend, divisor, and their name.
-const RATIOS: [(&str, &str, &str); 6] = [
+const RATIOS: [(&str, &str, &str); 7] = [
     ("v1", "v4", "v1-over-v4"),
     ("v4", "line-exchange", "v4-over-line-exchange"),
+    ("run", "v4", "run-over-call"),
     ("sqpoll", "v4", "sqpoll-over-v4"),
     ("v5", "v4", "v5-over-v4"),
     ("v5-asleep", "futex", "v5-asleep-over-futex"),
@@ -107,6 +109,9 @@ fn figures(only: &[String]) -> Fallible<Vec<Value>> {
         let name = format!("switch/{name}");
         Some(json!({"name": name, "value": round(low), "unit": "1", "median": round(median)}))
     }));
+    if only.is_empty() {
+        figures.push(elsewhere());
+    }
     Ok(figures)
 }
 
@@ -184,6 +189,34 @@ fn call(switch: &mut Switch) {
 fn called(cores: Cores, mechanism: Mechanism, calls: u32) -> Fallible<f64> {
     let mut switch = open(cores, mechanism)?;
     Ok(timed(calls, || call(&mut switch)))
+}
+
+/// A closure in place of a function.
+fn closure(cores: Cores) -> Fallible<f64> {
+    let mut switch = open(cores, Mechanism::Polling)?;
+    let value = black_box(7_u64);
+    Ok(timed(5_000, || {
+        black_box(switch.run(|| value + 1));
+    }))
+}
+
+unsafe extern "C" fn core_of(_: *mut c_void) -> u64 {
+    // SAFETY: no arguments.
+    unsafe { libc::sched_getcpu() as u64 }
+}
+
+/// Of 100,000 calls by a switch with the usual options those whose function ran on an OS core.
+fn elsewhere() -> Value {
+    let calls = 100_000;
+    let mut switch = Switch::open(&Options::default());
+    let os = switch.os_cores();
+    // SAFETY: the function takes no argument.
+    let there = |switch: &mut Switch| unsafe { switch.call(core_of, ptr::null_mut()) } as usize;
+    let found = (0..calls).filter(|_| os.contains(there(&mut switch))).count();
+    let (counts, mechanism) = (switch.counts(), switch.mechanism().to_string());
+    let (local, taken_back) = (counts.local, counts.taken_back);
+    json!({"name": "switch/default-runs-elsewhere", "value": found, "unit": "calls", "of": calls,
+           "mechanism": mechanism, "local": local, "taken_back": taken_back})
 }
 
 fn asynchronous(cores: Cores) -> Fallible<f64> {

@@ -3,8 +3,10 @@
  *
  * A switch belongs to one thread at a time. A function runs on a partner thread, so that thread locals, errno, the
  * thread's number, its signal mask and its credentials are the partner's. It returns: no longjmp out of it, no
- * pthread_exit. Every wait has a bound: a call that the other core has not taken within `patience_ns` runs on the
- * caller's thread; one that has been taken runs there to its end. Each call runs once.
+ * pthread_exit. If it forks, it may exec or _exit in the child; a child in which it returns ends with status 127. Partners
+ * have the usual policy, also where the caller is real-time. pthread_cancel takes effect before or after a call. Every
+ * wait has a bound: a call that the other core has not taken within `patience_ns` runs on the caller's thread; one that
+ * has been taken runs there to its end. Each call runs once.
  */
 #ifndef COREHOP_SWITCH_H
 #define COREHOP_SWITCH_H
@@ -38,7 +40,7 @@ enum corehop_switch_mechanism {
     COREHOP_SWITCH_ADAPTIVE = 5, /**< V5: a partner that polls as long as it paid lately, then sleeps */
 };
 
-/** Chosen by the cost of some empty calls; never V4. */
+/** V5 or V2, by the cost of some empty calls. */
 #define COREHOP_SWITCH_CHOOSE UINT32_MAX
 
 /** Settings of the policy among several cores (Strong et al. 2009, section 9.2). */

@@ -37,6 +37,7 @@ mod library {
     pub use crate::mechanism::Mechanism;
     pub use crate::options::{Fallback, Options};
     pub use crate::partner::Function;
+    pub use crate::scope::{Pending, Scope};
     pub use crate::switch::{Counts, Full, Switch, Ticket, WaitError};
     pub use crate::uring::KernelPoller;
 }
@@ -59,6 +60,8 @@ mod mechanism;
 mod options;
 #[cfg(all(feature = "library", not(loom)))]
 mod partner;
+#[cfg(all(feature = "library", not(loom)))]
+mod scope;
 #[cfg(all(feature = "library", not(loom)))]
 mod switch;
 #[cfg(all(feature = "library", not(loom)))]

@@ -18,8 +18,10 @@ use crate::uring::Exchanger;
 
 /// A caller yields for so long before it sleeps, in nanoseconds: a wake-up of its own would cost as much.
 const YIELDS_FOR: u64 = 100_000;
-/// A nap of a polling caller whose function takes longer than its patience, in nanoseconds.
-const NAP: u64 = 50_000;
+/// The naps of a polling caller whose function takes longer than its patience, in nanoseconds: a share of the time that it
+/// has waited, so that it neither comes late nor takes a core while it waits.
+const NAPS: [u64; 2] = [50_000, 2_000_000];
+const NAP_SHARE: u64 = 32;
 /// The longest sleep of a caller whose call has been taken, in nanoseconds.
 const LONGEST_SLEEP: u64 = 1_000_000_000;
 
@@ -79,6 +81,7 @@ struct Origin {
     mechanism: Mechanism,
     limit: u64,
     leash: Option<&'static Leash>,
+    witness: Arc<Witness>,
     /// The partner's thread, once it runs.
     thread: AtomicI32,
     start: Start,
@@ -101,9 +104,9 @@ impl Origin {
         let outcome = moved.and_then(|()| self.exchanger());
         self.start.report(&outcome);
         let Ok(exchanger) = outcome else { return };
-        let Self { ref lane, mechanism, limit, leash, .. } = *self;
+        let Self { ref lane, ref witness, mechanism, limit, leash, .. } = *self;
         let (budget, calls) = (Budget::new(limit), Follower::new(lane));
-        Partner { lane, calls, mechanism, budget, limit, exchanger, leash }.serve();
+        Partner { lane, calls, mechanism, budget, limit, exchanger, leash, witness }.serve();
     }
 }
 
@@ -144,14 +147,16 @@ impl Line {
         mechanism: Mechanism,
         limit: u64,
         options: &Options,
+        witness: &Arc<Witness>,
     ) -> io::Result<Self> {
         // The kernel's steps take the place of a spin in V2 and V3.
         let spins = matches!(mechanism, Mechanism::Polling | Mechanism::Adaptive);
         let limit = if spins { limit } else { 0 };
         let (start, thread, lane) = (Start::new(), AtomicI32::new(0), Lane::new());
         let name = CString::new(format!("corehop-{core}"))?;
+        let (witness, leash) = (Arc::clone(witness), None);
         let mut origin =
-            Arc::new(Origin { core, name, lane, mechanism, limit, leash: None, thread, start });
+            Arc::new(Origin { core, name, lane, mechanism, limit, leash, witness, thread, start });
         let exchanger = origin.exchanger()?;
         let bell = origin.lane.partner.0.word().as_ptr() as usize;
         if let (false, Some(origin)) = (options.leashes.is_empty(), Arc::get_mut(&mut origin)) {
@@ -279,8 +284,8 @@ impl Line {
         let late = asleep || others || sys::current_core() == Some(self.core);
         let settled = self
             .spin(place, begun, late)
-            .or_else(|| self.wait_to(place, deadline, asleep))
-            .unwrap_or_else(|| self.take_back(place));
+            .or_else(|| self.wait_to(place, (begun, deadline), asleep))
+            .unwrap_or_else(|| self.take_back(place, begun));
         if !late {
             self.budget.learn(sys::now() - begun);
         }
@@ -312,13 +317,19 @@ impl Line {
     }
 
     /// Sleeps until the result is there or the time has come.
-    fn wait_to(&mut self, place: Place, deadline: u64, asleep: bool) -> Option<Settled> {
+    fn wait_to(
+        &mut self,
+        place: Place,
+        (begun, deadline): (u64, u64),
+        asleep: bool,
+    ) -> Option<Settled> {
         // Without an exchanger the partner has been woken already.
         let mut wake = asleep && self.exchanger.is_some();
         loop {
-            let left = deadline.saturating_sub(sys::now());
+            let now = sys::now();
+            let left = deadline.saturating_sub(now);
             if left > 0 {
-                self.sleep(place, left, &mut wake);
+                self.sleep(place, left, now.saturating_sub(begun), &mut wake);
             }
             if wake {
                 sys::futex_wake(self.origin.lane.partner.0.word());
@@ -333,10 +344,10 @@ impl Line {
         }
     }
 
-    /// Sleeps for at most so many nanoseconds, unless the result is there.
-    fn sleep(&mut self, place: Place, nanoseconds: u64, wake: &mut bool) {
+    /// Sleeps for at most so many nanoseconds, unless the result is there, after it has waited for so long.
+    fn sleep(&mut self, place: Place, nanoseconds: u64, waited: u64, wake: &mut bool) {
         if self.mechanism == Mechanism::Polling {
-            return sys::nap(nanoseconds.min(NAP));
+            return sys::pause(nanoseconds.min(nap(waited)));
         }
         let bell = &self.origin.lane.caller.0;
         if !bell.lie_down(|| self.origin.lane.slot(place).result().is_some()) {
@@ -353,13 +364,13 @@ impl Line {
     }
 
     /// Takes a call back that has not been taken; otherwise its function is running, and its result will come.
-    fn take_back(&mut self, place: Place) -> Settled {
+    fn take_back(&mut self, place: Place, begun: u64) -> Settled {
         if self.origin.lane.slot(place).take_back() {
             return Settled::TakenBack(self.origin.lane.slot(place).call());
         }
         loop {
             let deadline = sys::now().saturating_add(LONGEST_SLEEP);
-            if let Some(settled) = self.wait_to(place, deadline, false) {
+            if let Some(settled) = self.wait_to(place, (begun, deadline), false) {
                 return settled;
             }
         }
@@ -400,6 +411,11 @@ impl Line {
         }
         self.end();
     }
+}
+
+/// The length of a nap after so long a wait.
+fn nap(waited: u64) -> u64 {
+    (waited / NAP_SHARE).clamp(NAPS[0], NAPS[1])
 }
 
 fn bit(seq: u64) -> u64 {

@@ -12,7 +12,7 @@ use crate::policy::{CoreSet, Flags};
 pub struct Options {
     /// The cores to switch to, at most 64. None: the last usable core that the caller is not on.
     pub os_cores: CoreSet,
-    /// The mechanism. `None`: the cheapest one that this host has, by a measurement at the start; not V4.
+    /// The mechanism. `None`: V5 or V2, whichever makes an empty call cheaper at the start.
     pub mechanism: Option<Mechanism>,
     /// The choice among several cores.
     pub flags: Flags,

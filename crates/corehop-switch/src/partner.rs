@@ -7,7 +7,7 @@ use crate::budget::Budget;
 use crate::lane::{ASLEEP, Call, Follower, Lane};
 use crate::leash::Leash;
 use crate::mechanism::Mechanism;
-use crate::sys;
+use crate::sys::{self, Witness};
 use crate::uring::Exchanger;
 
 /// The calls that may be outstanding at once.
@@ -32,6 +32,7 @@ pub(crate) struct Partner<'a> {
     pub(crate) limit: u64,
     pub(crate) exchanger: Option<Exchanger>,
     pub(crate) leash: Option<&'static Leash>,
+    pub(crate) witness: &'a Witness,
 }
 
 impl Partner<'_> {
@@ -40,7 +41,11 @@ impl Partner<'_> {
         loop {
             if let Some((slot, call)) = self.calls.take() {
                 // SAFETY: the caller posted a function and its argument, and they live until the reply.
-                slot.reply(unsafe { run(call) });
+                let value = unsafe { run(call) };
+                if self.witness.forked() {
+                    sys::end_child();
+                }
+                slot.reply(value);
                 self.wake_caller();
             } else if self.ends() && !self.calls.posted() {
                 return;

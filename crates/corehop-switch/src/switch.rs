@@ -3,6 +3,7 @@
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use std::{io, thread};
 
 use crate::budget::usual_limit;
@@ -27,7 +28,7 @@ pub struct Switch {
     flags: Flags,
     os: CoreSet,
     memory: Memory,
-    witness: Option<Witness>,
+    witness: Option<Arc<Witness>>,
     /// Results of calls that ran on the caller's thread when they were submitted, by slot.
     kept: [Option<u64>; SLOTS],
     last_kept: u64,
@@ -57,6 +58,22 @@ pub struct Ticket {
 
 /// The line of calls that ran when they were submitted.
 const KEPT: u8 = u8::MAX;
+
+impl Ticket {
+    /// Of a call that has run, and whose result is not kept here.
+    pub(crate) fn ran() -> Self {
+        Self { line: KEPT, number: 0 }
+    }
+
+    /// Waits until the call has run.
+    ///
+    /// # Errors
+    ///
+    /// As [`Switch::wait`].
+    pub(crate) fn settled(self, switch: &mut Switch) -> Result<(), WaitError> {
+        if self == Self::ran() { Ok(()) } else { switch.wait(self).map(drop) }
+    }
+}
 
 /// A result that will not come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +110,10 @@ impl std::error::Error for Full {}
 impl Switch {
     /// Starts partners as wished, or as well as this host allows: [`Self::fallbacks`] says what is missing.
     pub fn open(options: &Options) -> Self {
+        sys::uncancelled(|| Self::begin(options))
+    }
+
+    fn begin(options: &Options) -> Self {
         let mut switch = Self::local(options);
         let (cores, usable) = switch.cores(options);
         let limit = options.spin_limit_ns.unwrap_or(usual_limit(usable.len()));
@@ -188,9 +209,9 @@ impl Switch {
     ) -> io::Result<()> {
         self.stop();
         if mechanism.has_partner() {
-            self.witness = Some(Witness::new()?);
+            let witness = self.witness.insert(Arc::new(Witness::new()?));
             for core in self.os.iter() {
-                self.lines.push(Line::open(core, mechanism, limit, options)?);
+                self.lines.push(Line::open(core, mechanism, limit, options, witness)?);
             }
         }
         self.mechanism = mechanism;
@@ -331,10 +352,10 @@ impl Switch {
     unsafe fn without_partner(&mut self, cores: &CoreSet, flags: Flags, call: Call) -> u64 {
         if self.mechanism == Mechanism::Affinity
             && let Choice::Switch(core) = self.choose(cores, flags)
-            && let Ok(before) = sys::affinity()
+            && let (Some(core_before), Ok(before)) = (sys::current_core(), sys::affinity())
             && sys::set_affinity(&CoreSet::of(&[core])).is_ok()
         {
-            let _return = Return(before);
+            let _return = Return { core: core_before, cores: before };
             self.counts.switched += 1;
             // SAFETY: by the caller.
             return unsafe { run_here(call) };
@@ -414,7 +435,7 @@ impl Switch {
 
     /// Wakes the partners ahead of need: the next call, if it comes soon, finds them polling (V5).
     pub fn prepare(&self) {
-        let forked = self.witness.as_ref().is_none_or(Witness::forked);
+        let forked = self.witness.as_ref().is_none_or(|it| it.forked());
         self.lines.iter().filter(|_| !forked).for_each(Line::wake);
     }
 
@@ -455,7 +476,7 @@ impl Switch {
 
 impl Drop for Switch {
     fn drop(&mut self) {
-        self.stop();
+        sys::uncancelled(|| self.stop());
     }
 }
 
@@ -463,13 +484,18 @@ fn slot(number: u64) -> usize {
     (number % SLOTS as u64) as usize
 }
 
-/// Returns the thread to its cores, however the call ends.
-struct Return(CoreSet);
+/// Returns the thread to its core, and gives it its cores back, however the call ends. A mask alone would leave the thread
+/// on the other core, and later calls would find themselves there already.
+struct Return {
+    core: usize,
+    cores: CoreSet,
+}
 
 impl Drop for Return {
     fn drop(&mut self) {
         // Where none of them is left, the kernel keeps the thread where it is.
-        drop(sys::set_affinity(&self.0));
+        drop(sys::set_affinity(&CoreSet::of(&[self.core])));
+        drop(sys::set_affinity(&self.cores));
     }
 }
 
@@ -483,9 +509,9 @@ fn allowed(core: usize) -> io::Result<()> {
 }
 
 /// A closure, and the place for its outcome.
-struct Frame<F, R> {
-    work: Option<F>,
-    outcome: Option<thread::Result<R>>,
+pub(crate) struct Frame<F, R> {
+    pub(crate) work: Option<F>,
+    pub(crate) outcome: Option<thread::Result<R>>,
 }
 
 /// The function that runs the closure of such a frame.
@@ -494,8 +520,8 @@ fn performer<F: FnOnce() -> R, R>(_: &Frame<F, R>) -> Function {
 }
 
 /// Runs the closure of a frame. A panic is kept for the caller.
-unsafe extern "C" fn perform<F: FnOnce() -> R, R>(frame: *mut c_void) -> u64 {
-    // SAFETY: `run` passes its frame, and does not use it before the call has returned.
+pub(crate) unsafe extern "C" fn perform<F: FnOnce() -> R, R>(frame: *mut c_void) -> u64 {
+    // SAFETY: the caller passes its frame, and does not use it before the call has returned.
     let frame = unsafe { &mut *frame.cast::<Frame<F, R>>() };
     if let Some(work) = frame.work.take() {
         frame.outcome = Some(catch_unwind(AssertUnwindSafe(work)));

@@ -49,12 +49,6 @@ pub(crate) fn yield_now() {
     unsafe { libc::sched_yield() };
 }
 
-/// Sleeps for so many nanoseconds, or until a signal.
-pub(crate) fn nap(nanoseconds: u64) {
-    // SAFETY: reads one timespec.
-    unsafe { libc::nanosleep(&timespec(nanoseconds), ptr::null_mut()) };
-}
-
 /// Sleeps for so many nanoseconds, or until a signal; no cancellation ends it.
 pub(crate) fn pause(nanoseconds: u64) {
     futex_wait(&AtomicU32::new(0), 0, nanoseconds);
@@ -112,7 +106,8 @@ pub(crate) type Run = extern "C" fn(*mut libc::c_void) -> *mut libc::c_void;
 const STACK: usize = 2 << 20;
 
 impl Thread {
-    /// Starts a thread that takes no signals.
+    /// Starts a thread that takes no signals. Under a real-time policy of the caller the thread has the usual one all the
+    /// same: polling ahead of everything else can stop a machine.
     ///
     /// # Errors
     ///
@@ -128,6 +123,12 @@ impl Thread {
             let mut thread = 0;
             libc::pthread_attr_init(&raw mut attributes);
             libc::pthread_attr_setstacksize(&raw mut attributes, STACK);
+            if is_real_time() {
+                libc::pthread_attr_setinheritsched(
+                    &raw mut attributes,
+                    libc::PTHREAD_EXPLICIT_SCHED,
+                );
+            }
             let outcome =
                 libc::pthread_create(&raw mut thread, &raw const attributes, function, argument);
             libc::pthread_attr_destroy(&raw mut attributes);
@@ -141,6 +142,38 @@ impl Thread {
         // SAFETY: a thread that was started, and is joined once.
         unsafe { libc::pthread_join(self.0, ptr::null_mut()) };
     }
+}
+
+/// Whether the calling thread runs under a real-time policy.
+fn is_real_time() -> bool {
+    // SAFETY: no memory.
+    let policy = unsafe { libc::sched_getscheduler(0) } & !libc::SCHED_RESET_ON_FORK;
+    matches!(policy, libc::SCHED_FIFO | libc::SCHED_RR | libc::SCHED_DEADLINE)
+}
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
+}
+
+const PTHREAD_CANCEL_DISABLE: libc::c_int = 1;
+
+/// Does something that waits. A `pthread_cancel` meanwhile takes effect later: a thread that goes away in the middle of it
+/// leaves others with memory that is gone.
+pub(crate) fn uncancelled<T>(work: impl FnOnce() -> T) -> T {
+    let mut before = 0;
+    // SAFETY: writes one word.
+    unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut before) };
+    let outcome = work();
+    // SAFETY: the state as it was.
+    unsafe { pthread_setcancelstate(before, ptr::null_mut()) };
+    outcome
+}
+
+/// Ends a child in which the function of a partner has returned: no caller is there to take its result. 127 is what a shell
+/// says of a child that could not begin.
+pub(crate) fn end_child() -> ! {
+    // SAFETY: no memory; nothing of the parent's is flushed or destroyed.
+    unsafe { libc::_exit(127) }
 }
 
 /// Gives the calling thread a name of at most 15 bytes.
@@ -229,6 +262,8 @@ pub(crate) struct Witness {
 
 // SAFETY: the page is written once, before it is shared.
 unsafe impl Send for Witness {}
+// SAFETY: as above.
+unsafe impl Sync for Witness {}
 
 const PAGE: usize = 4096;
 

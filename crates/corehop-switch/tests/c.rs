@@ -50,12 +50,16 @@ fn the_c_test_passes_with_the_shared_library_of_an_installation() {
         .output()
         .unwrap();
     let flags = String::from_utf8(flags.stdout).unwrap();
-    for (source, arguments) in
-        [("tests/c/calls.c", &["2000", "200000"][..]), ("examples/elsewhere.c", &[])]
-    {
+    for (source, arguments) in [
+        ("tests/c/calls.c", &["2000", "200000"][..]),
+        ("tests/c/cancelled.c", &[]),
+        ("examples/elsewhere.c", &[]),
+    ] {
         let program = prefix.join(Path::new(source).file_stem().unwrap());
         let mut compiler = Command::new("cc");
-        compiler.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-O2", "-o"]).arg(&program);
+        compiler
+            .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-O2", "-pthread", "-o"])
+            .arg(&program);
         run(compiler.arg(package().join(source)).args(flags.split_whitespace()));
         let output =
             run(Command::new(&program).args(arguments).env("LD_LIBRARY_PATH", prefix.join("lib")));

@@ -105,6 +105,38 @@ fn a_ticket_of_another_switch_is_refused() {
 }
 
 #[test]
+fn closures_of_a_scope_borrow_and_their_results_come_in_any_order() {
+    each(|mechanism, switch| {
+        let words: Vec<u64> = (0..200).collect();
+        let sums = switch.scope(|scope| {
+            let begun: Vec<_> =
+                words.chunks(2).map(|pair| scope.submit(|| pair.iter().sum::<u64>())).collect();
+            let taken = begun.into_iter().rev().map(|it| scope.wait(it).unwrap());
+            taken.collect::<Vec<u64>>()
+        });
+        let expected: Vec<u64> = (0..100).rev().map(|n| 4 * n + 1).collect();
+        assert_eq!(sums, expected, "{mechanism}");
+    });
+}
+
+#[test]
+fn a_scope_waits_for_what_nothing_waited_for_and_passes_a_panic_on() {
+    each(|mechanism, switch| {
+        let word = AtomicU64::new(0);
+        switch.scope(|scope| {
+            for _ in 0..30 {
+                drop(scope.submit(|| word.fetch_add(1, Ordering::Relaxed)));
+            }
+        });
+        assert_eq!(word.load(Ordering::Relaxed), 30, "{mechanism}");
+        let work = || switch.scope(|scope| drop(scope.submit(|| std::panic::panic_any("there"))));
+        let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_err();
+        assert_eq!(panic.downcast_ref(), Some(&"there"), "{mechanism}");
+        assert_eq!(switch.run(|| 7), 7, "{mechanism}");
+    });
+}
+
+#[test]
 fn a_panic_comes_back_to_the_caller_and_the_switch_goes_on() {
     each(|mechanism, switch| {
         let work = || switch.run(|| -> u32 { std::panic::panic_any("there") });
@@ -219,6 +251,50 @@ fn a_conserving_call_does_not_queue_behind_its_own() {
     assert_eq!(switch.counts().local, 1);
     switch.wait(ticket).unwrap();
     assert_eq!(word.load(Ordering::Relaxed), 2);
+}
+
+/// The core on which a function runs.
+unsafe extern "C" fn core_of(_: *mut c_void) -> u64 {
+    // SAFETY: no arguments.
+    unsafe { libc::sched_getcpu() as u64 }
+}
+
+/// Of so many calls those that ran on an OS core. (The kernel may move the caller there, and a call may be taken back.)
+fn ran_elsewhere(switch: &mut Switch, calls: u64) -> u64 {
+    let os = switch.os_cores();
+    // SAFETY: the function takes no argument.
+    let core = |switch: &mut Switch| unsafe { switch.call(core_of, std::ptr::null_mut()) };
+    (0..calls).filter(|_| os.contains(core(switch) as usize)).count() as u64
+}
+
+#[test]
+fn a_thread_that_moves_itself_moves_for_every_call() {
+    let mut switch = Switch::open(&options(Mechanism::Affinity));
+    if switch.mechanism() == Mechanism::Local {
+        return println!("skipped: {:?}", switch.fallbacks());
+    }
+    assert!(ran_elsewhere(&mut switch, 100) >= 60);
+    assert!(switch.counts().switched >= 60, "{:?}", switch.counts());
+}
+
+#[test]
+fn the_default_runs_functions_on_the_other_core() {
+    let mut switch = Switch::open(&Options::default());
+    if switch.mechanism() == Mechanism::Local {
+        return println!("skipped: {:?}", switch.fallbacks());
+    }
+    let elsewhere = ran_elsewhere(&mut switch, 1_000);
+    let Counts { switched, local, taken_back } = switch.counts();
+    assert_eq!((local, switched + taken_back), (0, 1_000));
+    assert!(elsewhere >= switched, "{elsewhere} of {switched}");
+}
+
+#[test]
+fn the_default_asks_neither_for_v1_nor_for_v3_nor_for_v4() {
+    let switch = Switch::open(&Options::default());
+    let usual = [Mechanism::Local, Mechanism::HandOff, Mechanism::Adaptive];
+    assert!(usual.contains(&switch.mechanism()));
+    assert!(switch.costs().iter().all(|(mechanism, _)| usual.contains(mechanism)));
 }
 
 #[test]

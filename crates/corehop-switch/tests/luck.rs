@@ -104,7 +104,11 @@ fn without_io_uring_v2_takes_the_place_of_v3_and_it_is_said() {
         assert!(said.starts_with("v2 instead of v3") && said.contains("not permitted"), "{said}");
         assert_eq!(switch.run(|| 5), 5);
         let mut chosen = Switch::open(&Options::default());
-        assert!(matches!(chosen.fallbacks(), [Fallback::Ring(_)]));
+        assert!(
+            chosen.fallbacks().is_empty(),
+            "the default asks for no ring: {:?}",
+            chosen.fallbacks()
+        );
         assert_eq!(chosen.run(|| 6), 6);
     });
 }
@@ -177,6 +181,106 @@ fn a_fork_loses_no_call_and_ends_no_wait_without_an_answer() {
         assert_eq!(switch.wait(running), Ok(7), "{mechanism}");
         assert_eq!(switch.wait(waiting), Ok(1), "{mechanism}");
     }
+}
+
+/// Forks, and returns on both sides: the number of the child, or 0 in it.
+unsafe extern "C" fn forks(_: *mut c_void) -> u64 {
+    // SAFETY: the child returns to the partner, which ends it.
+    unsafe { libc::fork() as u64 }
+}
+
+#[test]
+fn a_child_in_which_a_function_of_a_partner_returns_ends_with_127() {
+    for mechanism in
+        [Mechanism::HandOff, Mechanism::Linked, Mechanism::Polling, Mechanism::Adaptive]
+    {
+        let wish = Options {
+            mechanism: Some(mechanism),
+            patience_ns: 5_000_000_000,
+            ..Options::default()
+        };
+        let mut switch = Switch::open(&wish);
+        if !matches!(switch.mechanism(), it if it == mechanism) {
+            println!("{mechanism}: skipped: {:?}", switch.fallbacks());
+            continue;
+        }
+        // SAFETY: no argument is used.
+        let child = unsafe { switch.call(forks, std::ptr::null_mut()) } as i32;
+        assert!(child > 0, "{mechanism}");
+        let mut status = 0;
+        // SAFETY: a child of this process.
+        unsafe {
+            let begun = Instant::now();
+            while libc::waitpid(child, &raw mut status, libc::WNOHANG) == 0 {
+                if begun.elapsed() > Duration::from_secs(10) {
+                    libc::kill(child, libc::SIGKILL);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        assert!(libc::WIFEXITED(status), "{mechanism}: {status}");
+        assert_eq!(libc::WEXITSTATUS(status), 127, "{mechanism}");
+        assert_eq!(switch.run(|| 5), 5, "{mechanism}");
+    }
+}
+
+#[test]
+fn the_partner_of_a_real_time_caller_has_the_usual_policy() {
+    if usable().len() < 2 {
+        return println!("skipped: one usable core");
+    }
+    apart(|| {
+        let parameters = libc::sched_param { sched_priority: 1 };
+        // SAFETY: reads the parameters; this thread ends after some calls, which wait for a millisecond at most.
+        if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) } != 0 {
+            return println!("skipped: SCHED_FIFO is not allowed");
+        }
+        for mechanism in [Mechanism::HandOff, Mechanism::Polling, Mechanism::Adaptive] {
+            let wish = Options {
+                mechanism: Some(mechanism),
+                patience_ns: 1_000_000,
+                ..Options::default()
+            };
+            let mut switch = Switch::open(&wish);
+            let here = std::thread::current().id();
+            // SAFETY: no memory.
+            let policy =
+                || unsafe { (std::thread::current().id() != here, libc::sched_getscheduler(0)) };
+            let there: Vec<i32> = (0..20)
+                .map(|_| switch.run(policy))
+                .filter_map(|(there, policy)| there.then_some(policy))
+                .collect();
+            assert!(there.iter().all(|&it| it == libc::SCHED_OTHER), "{mechanism}: {there:?}");
+            println!("{mechanism}: {} of 20 calls ran on the partner", there.len());
+        }
+    });
+}
+
+/// How often the calling thread has given its core up so far.
+fn sleeps() -> i64 {
+    // SAFETY: all zeroes are a valid record; the kernel writes it.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage), 0);
+        usage.ru_nvcsw
+    }
+}
+
+#[test]
+fn a_caller_that_waits_for_a_long_function_wakes_seldom() {
+    let wish = Options {
+        mechanism: Some(Mechanism::Polling),
+        patience_ns: 5_000_000,
+        ..Options::default()
+    };
+    let mut switch = Switch::open(&wish);
+    if switch.mechanism() == Mechanism::Local {
+        return println!("skipped: {:?}", switch.fallbacks());
+    }
+    let before = sleeps();
+    switch.run(|| std::thread::sleep(Duration::from_millis(300)));
+    let slept = sleeps() - before;
+    assert!(slept < 600, "{slept} sleeps in 300 ms");
 }
 
 /// A thread of the usual policy uses the partner's core, for at most a second: calls are slower, and all come back.

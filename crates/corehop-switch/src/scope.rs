@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Closures that run on other cores while the caller goes on: safe, as their scope waits for all of them.
+
+use std::marker::PhantomData;
+use std::panic::resume_unwind;
+use std::thread;
+
+use crate::switch::{Frame, Full, Switch, Ticket, WaitError, perform};
+
+type Work<'env, R> = Box<dyn FnOnce() -> R + Send + 'env>;
+
+/// The closures that were begun within [`Switch::scope`].
+#[derive(Debug)]
+pub struct Scope<'scope, 'env> {
+    switch: &'scope mut Switch,
+    begun: Vec<Option<Begun>>,
+    /// Invariant: a [`Pending`] of another scope does not fit.
+    lifetimes: PhantomData<(fn(&'scope ()) -> &'scope (), fn(&'env ()) -> &'env ())>,
+}
+
+/// A closure of a scope whose result has not been taken.
+#[derive(Debug)]
+#[must_use = "the result waits for `Scope::wait`"]
+pub struct Pending<'scope, R> {
+    at: usize,
+    of: PhantomData<(fn(&'scope ()) -> &'scope (), fn() -> R)>,
+}
+
+/// A call that is outstanding, its frame, and the function that ends the frame's life.
+#[derive(Debug)]
+struct Begun {
+    ticket: Ticket,
+    frame: *mut (),
+    end: unsafe fn(*mut ()) -> Option<Box<dyn std::any::Any + Send>>,
+}
+
+impl Switch {
+    /// Runs `work`, which may begin closures on other cores, with borrows of what lives outside of it. All of them have ended
+    /// when this returns. A panic of a closure whose result was not taken goes on here.
+    pub fn scope<'env, T>(
+        &mut self,
+        work: impl for<'scope> FnOnce(&mut Scope<'scope, 'env>) -> T,
+    ) -> T {
+        let mut scope = Scope { switch: self, begun: Vec::new(), lifetimes: PhantomData };
+        let value = work(&mut scope);
+        if let Some(panic) = scope.settle() {
+            resume_unwind(panic);
+        }
+        value
+    }
+}
+
+impl<'scope, 'env> Scope<'scope, 'env> {
+    /// Begins a closure on another core. It runs here, at once, where there is no partner or 64 calls are outstanding.
+    pub fn submit<R: Send + 'env>(
+        &mut self,
+        work: impl FnOnce() -> R + Send + 'env,
+    ) -> Pending<'scope, R> {
+        let work: Work<'env, R> = Box::new(work);
+        let frame = Frame::<Work<'env, R>, R> { work: Some(work), outcome: None };
+        let frame = Box::into_raw(Box::new(frame));
+        // SAFETY: the function takes this frame, which lives until the call has ended: `settle` waits for that.
+        let submitted = unsafe { self.switch.submit(perform::<Work<'env, R>, R>, frame.cast()) };
+        let ticket = submitted.unwrap_or_else(|Full| {
+            // SAFETY: as above; the call was not submitted.
+            unsafe { perform::<Work<'env, R>, R>(frame.cast()) };
+            Ticket::ran()
+        });
+        self.begun.push(Some(Begun { ticket, frame: frame.cast(), end: end::<Work<'env, R>, R> }));
+        Pending { at: self.begun.len() - 1, of: PhantomData }
+    }
+
+    /// Waits for a closure and returns its result. The order is free. A panic of the closure goes on here.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError::Forked`]: the process was forked while the closure ran; its result is the parent's.
+    #[expect(clippy::needless_pass_by_value, reason = "a result is taken once")]
+    pub fn wait<R: Send + 'env>(&mut self, pending: Pending<'scope, R>) -> Result<R, WaitError> {
+        let begun = self.begun[pending.at].take().ok_or(WaitError::UnknownTicket)?;
+        begun.ticket.settled(self.switch)?;
+        // SAFETY: the lifetimes say that it is of this scope, so that its frame has this type; the call has ended.
+        let frame = unsafe { Box::from_raw(begun.frame.cast::<Frame<Work<'env, R>, R>>()) };
+        match frame.outcome {
+            Some(Ok(value)) => Ok(value),
+            Some(Err(panic)) => resume_unwind(panic),
+            None => unreachable!("a call ends only after it has run"),
+        }
+    }
+
+    /// Waits for all that is outstanding; the first panic.
+    fn settle(&mut self) -> Option<Box<dyn std::any::Any + Send>> {
+        let mut first = None;
+        for begun in std::mem::take(&mut self.begun).into_iter().flatten() {
+            // A frame that the parent's partner has is the parent's: this copy of it stays as it is.
+            if begun.ticket.settled(self.switch).is_ok() {
+                // SAFETY: the frame is of the type for which `end` was made, and its call has ended.
+                let panic = unsafe { (begun.end)(begun.frame) };
+                first = first.or(panic);
+            }
+        }
+        first
+    }
+}
+
+impl Drop for Scope<'_, '_> {
+    fn drop(&mut self) {
+        // While a panic of `work` unwinds: it goes on, and those of closures do not.
+        drop(self.settle());
+    }
+}
+
+/// Frees a frame; the panic of its closure.
+///
+/// # Safety
+///
+/// `frame` is such a frame, from a box, and its call has ended.
+unsafe fn end<F, R>(frame: *mut ()) -> Option<Box<dyn std::any::Any + Send>> {
+    // SAFETY: by the caller.
+    let frame = unsafe { Box::from_raw(frame.cast::<Frame<F, R>>()) };
+    let outcome: Option<thread::Result<R>> = frame.outcome;
+    outcome?.err()
+}
