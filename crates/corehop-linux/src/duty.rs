@@ -125,6 +125,11 @@ pub(crate) fn enter(cpu: Cpu, length_ns: f64, ago_ns: f64) {
     charge(cpu, length_ns, monotonic() - ago_ns);
 }
 
+/// Enters that a thread of another process kept `cpu` busy until now.
+pub(crate) fn enter_other(cpu: Cpu, length_ns: f64) {
+    charge(cpu, length_ns, monotonic());
+}
+
 /// Enters that a preemptor kept `cpu` busy.
 pub(crate) fn enter_preemptor(cpu: Cpu, length_ns: f64, ago_ns: f64) {
     let to = monotonic() - ago_ns;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The distance between the CPUs of a batch of jobs: lines exchanged before and after it, while no job
-//! runs, by threads that are parked on them (`probe::partners`).
+//! runs, by threads of another process that are parked on them (`probe::partners`).
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,6 @@ use corehop_core::experiment::{Job, Step};
 use corehop_core::samples::BatchExchange;
 use corehop_core::units::{Cpu, CpuList};
 
-use crate::memory::MemoryError;
 pub(super) use crate::probe::partners::{Pair, Partners};
 
 /// The most pairs of CPUs that are measured around one batch of jobs.
@@ -16,12 +15,8 @@ const MOST_PAIRS: usize = 4;
 
 impl Partners {
     /// The exchanges of these pairs.
-    ///
-    /// # Errors
-    /// As [`Partners::exchange`].
-    pub(super) fn all(&self, pairs: &[Pair]) -> Result<Exchanges, MemoryError> {
-        let of = |&pair: &Pair| Ok((pair, self.exchange(pair)?));
-        pairs.iter().map(of).collect::<Result<_, _>>().map(Exchanges)
+    pub(super) fn all(&self, pairs: &[Pair]) -> Exchanges {
+        Exchanges(pairs.iter().map(|&pair| (pair, self.exchange(pair))).collect())
     }
 }
 

@@ -343,15 +343,14 @@ impl LiveMachine {
         if self.partners.is_none() && usable.len() > 1 {
             let parked = Partners::park(&usable, self.clock, self.real_time().is_ok());
             self.partners =
-                Some(parked.map_err(|error| failed("parking the threads of exchanges", error))?);
+                Some(parked.map_err(|error| failed("starting the process of exchanges", error))?);
         }
         Ok(())
     }
 
     /// The exchanges of these pairs; none where there is but one CPU.
-    fn exchanges(&self, pairs: &[Pair]) -> Result<Exchanges, MachineError> {
-        let Some(partners) = &self.partners else { return Ok(Exchanges::default()) };
-        partners.all(pairs).map_err(|error| not_possible(&error))
+    fn exchanges(&self, pairs: &[Pair]) -> Exchanges {
+        self.partners.as_ref().map_or_else(Exchanges::default, |it| it.all(pairs))
     }
 
     fn run_batches(
@@ -368,11 +367,11 @@ impl LiveMachine {
             let end = batch_end(&phase.jobs, next, runner);
             let pairs = distance::pairs(&phase.jobs[next..end], &usable);
             if pairs != measured {
-                (before, measured) = (self.exchanges(&pairs)?, pairs);
+                (before, measured) = (self.exchanges(&pairs), pairs);
             }
             runner.order(next..end);
             crew.run(runner, phase.jobs[next].start);
-            let after = self.exchanges(&measured)?;
+            let after = self.exchanges(&measured);
             let mut records = runner.take_records();
             for record in &mut records {
                 record.exchange = Exchanges::around(&before, &after, &phase.jobs[record.job]);

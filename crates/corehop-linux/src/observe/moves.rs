@@ -30,11 +30,15 @@ impl Moves {
     /// # Errors
     /// If it is stopped: nothing would take the moves back if this process died.
     pub(crate) fn check(&self) -> Result<(), HostError> {
-        let failed = |error| HostError::Observe {
-            what: "the supervisor of the moves",
-            source: io::Error::other(error),
-        };
-        self.guard.check().map_err(failed)
+        self.guard.check().map_err(unwatched)
+    }
+
+    /// The same, and tells the supervisor that this process does its own work. To be called every second from then on.
+    ///
+    /// # Errors
+    /// As [`Self::check`], and if this process was silent for so long that its moves are taken back.
+    pub(crate) fn beat(&self) -> Result<(), HostError> {
+        self.guard.beat().map_err(unwatched)
     }
 
     /// Makes one move. It is written down first how to take it back.
@@ -123,6 +127,10 @@ impl Moves {
         let its: Vec<(UndoId, Move)> = made.extract_if(.., |(_, it)| it.tid == tid).collect();
         self.take_back(&its)
     }
+}
+
+fn unwatched(error: SupervisorError) -> HostError {
+    HostError::Observe { what: "the supervisor of the moves", source: io::Error::other(error) }
 }
 
 /// Whether the kernel gave a thread some of the CPUs that it was to have, and not all. Others it has chosen itself in the

@@ -214,14 +214,20 @@ impl PlacingHost {
     }
 
     /// Waits until then, or until the command ends or this is to end.
-    fn wait(&mut self, end: Instant) {
+    ///
+    /// # Errors
+    /// As [`Moves::beat`].
+    fn wait(&mut self, end: Instant) -> Result<(), HostError> {
+        self.moves.beat()?;
         while !interrupt::requested() && !self.command_ended() {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
             std::thread::sleep(left.min(Duration::from_millis(50)));
+            self.moves.beat()?;
         }
+        Ok(())
     }
 
     /// Whether the command has ended.
@@ -238,12 +244,11 @@ impl Host for PlacingHost {
         let share = if self.closely { LOOK_SHARE / 3 } else { LOOK_SHARE };
         let window = window.max(share * usual);
         let after = self.progress.as_ref().map_or(Duration::ZERO, |it| it.begins_after(window));
-        self.wait(self.looked + after);
+        self.wait(self.looked + after)?;
         if let Some(it) = &mut self.progress {
             it.begin();
         }
-        self.wait(self.looked + window);
-        self.moves.check()?;
+        self.wait(self.looked + window)?;
         let activity = self.look();
         if !self.search && self.sources.words().is_empty() {
             let what = "nothing tells any more which threads share data";

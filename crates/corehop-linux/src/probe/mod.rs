@@ -10,6 +10,7 @@ mod contention;
 mod controller;
 mod curve;
 pub(crate) mod exchange;
+mod parked;
 pub(crate) mod partners;
 mod wake;
 mod watch;

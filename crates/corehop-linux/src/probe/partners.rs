@@ -1,178 +1,193 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The current distance between two CPUs: lines exchanged by threads parked on them.
+//! The current distance between two CPUs: lines exchanged by threads parked on them, in a process of their own.
 //!
 //! A host moves the virtual CPUs of its guests, and no topology says so. Some hundred exchanges take
 //! tens of microseconds and tell one cache from two.
 //!
-//! The thread that measures runs under the ordinary policy: it waits for its CPU as any other thread
-//! does. Only when it has it, the other one is woken, which is real-time where that is allowed, so
-//! that the two meet whatever else runs; it plays for a bounded time and never alone.
+//! A thread may not get its CPU for seconds, and does not end before it has had the CPU once more. It would keep this
+//! process alive, and all that waits for its end. So the threads are in a helper process that nothing waits for: an
+//! answer that is late is none.
 
-use std::collections::BTreeMap;
-use std::io;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::ffi::OsStr;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use corehop_core::units::{Cpu, CpuList};
 
-use super::exchange::{Game, Lines, ROUNDS};
-use super::pin;
-use crate::clock::{Clock, Ticks, now};
+pub(crate) use super::parked::Pair;
+use super::parked::{Met, PATIENCE_NS, Parked};
+use crate::clock::Clock;
 use crate::duty;
-use crate::memory::MemoryError;
-use crate::supervisor::interrupt;
-use crate::thread::{FIFO_PRIORITY, Policy, set_policy};
+use crate::supervisor::{READY, enter_helper, start_helper, wait_readable};
 
-/// The batches of an exchange, of which the shortest counts: what is disturbed takes longer.
-const BATCHES: u64 = 8;
-/// The time that one thread waits for the other, in nanoseconds.
-const PATIENCE_NS: f64 = 3e6;
-/// The order to a thread that measures: begin a game with the one that answers, and report the duration of
-/// its batches.
-struct Order {
-    game: Lines,
-    answers: Sender<Arc<Game>>,
-    tell: Sender<Vec<Ticks>>,
-}
+/// The argument that makes the program the process of the partners.
+pub(crate) const ROLE: &str = "__partners";
+/// The longest wait for an answer.
+const LATE: Duration = Duration::from_millis(300);
+/// A process that has not answered for so long is given up.
+const LOST: Duration = Duration::from_secs(5);
+/// The time that a process has to end by itself.
+const END: Duration = Duration::from_millis(20);
+/// The bytes of an order and of an answer.
+const WORDS: usize = 24;
 
-/// Two CPUs, the smaller number first.
-pub(crate) type Pair = (Cpu, Cpu);
-
-/// The threads, two parked on each CPU.
+/// The partners on some CPUs.
 #[derive(Debug)]
 pub(crate) struct Partners {
-    orders: BTreeMap<Cpu, (Sender<Order>, Sender<Arc<Game>>)>,
-    threads: Vec<JoinHandle<()>>,
-    clock: Clock,
+    there: Mutex<There>,
     /// Whether the threads that answer may be real-time.
     real_time: bool,
 }
 
+/// The process.
+#[derive(Debug)]
+struct There {
+    child: Child,
+    socket: UnixStream,
+    /// The number of the last order.
+    asked: u32,
+    /// The number of the last answer.
+    answered: u32,
+    /// Since when an answer is late.
+    late: Option<Instant>,
+    lost: bool,
+}
+
 impl Partners {
-    /// Parks threads on each of `cpus`.
+    /// Starts the process, with threads on each of `cpus`.
     ///
     /// # Errors
-    /// If the system starts no more threads.
+    /// If the system starts no more processes or threads; `NotConnected` where this program is not prepared
+    /// ([`crate::supervisor::main_if_asked`]).
     pub(crate) fn park(cpus: &CpuList, clock: Clock, real_time: bool) -> io::Result<Self> {
-        // Where one cannot be started, dropping `all` ends the others.
-        let orders = BTreeMap::new();
-        let mut all = Self { orders, threads: Vec::new(), clock, real_time };
-        for cpu in cpus.iter() {
-            let (order, orders) = channel();
-            let (play, games) = channel();
-            all.start("line", cpu, move || measure(cpu, &clock, &orders))?;
-            all.start("echo", cpu, move || answer(cpu, &clock, real_time, &games))?;
-            all.orders.insert(cpu, (order, play));
-        }
-        Ok(all)
+        let (cpus, rate) = (cpus.to_string(), (clock.hertz() * 1e-9).to_string());
+        let policy = if real_time { "fifo" } else { "other" };
+        let words = [cpus.as_str(), &rate, policy].map(OsStr::new);
+        let (child, socket) = start_helper(ROLE, &words, Stdio::null(), Stdio::null())?;
+        let there = There { child, socket, asked: 0, answered: 0, late: None, lost: false };
+        Ok(Self { there: Mutex::new(there), real_time })
     }
 
-    fn start(
-        &mut self,
-        name: &str,
-        cpu: Cpu,
-        work: impl FnOnce() + Send + 'static,
-    ) -> io::Result<()> {
-        let thread = std::thread::Builder::new().name(format!("{name}-{}", cpu.0));
-        self.threads.push(thread.spawn(work)?);
-        Ok(())
-    }
-
-    /// The time of a line from one CPU to the other, in nanoseconds for one way. None where the two
-    /// threads did not meet, or one of them could not be put on its CPU.
-    ///
-    /// # Errors
-    /// If there is no memory for the lines.
-    pub(crate) fn exchange(&self, pair: Pair) -> Result<Option<f64>, MemoryError> {
-        let [Some(first), Some(second)] = [pair.0, pair.1].map(|cpu| self.orders.get(&cpu)) else {
-            return Ok(None);
-        };
-        if self.real_time {
-            let wait = duty::wait_for_exchange_ns(pair.1, PATIENCE_NS);
-            std::thread::sleep(Duration::from_nanos(wait as u64));
+    /// The time of a line from one CPU to the other, in nanoseconds for one way. None where the two threads did not meet,
+    /// one of them could not be put on its CPU, or nothing is known within some hundred milliseconds.
+    pub(crate) fn exchange(&self, pair: Pair) -> Option<f64> {
+        let mut there = self.there.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.real_time {
+            return there.exchange(pair, PATIENCE_NS)?.time_ns;
         }
-        let (tell, told) = channel();
-        let order = Order { game: Lines::new()?, answers: second.1.clone(), tell };
-        let asked = first.0.send(order).is_ok();
-        let batches = if asked { told.recv().unwrap_or_default() } else { Vec::new() };
-        let shortest = batches.into_iter().min();
-        Ok(shortest.map(|ticks| self.clock.nanos(ticks) / (2 * ROUNDS) as f64))
+        let wait = duty::wait_for_exchange_ns(pair.1, PATIENCE_NS);
+        std::thread::sleep(Duration::from_nanos(wait as u64));
+        let allowance = duty::allowance_together_ns(pair.1).min(PATIENCE_NS);
+        let met = there.exchange(pair, allowance).unwrap_or_default();
+        // The budget of the CPU counts what spins for a line as it counts a job; what is not known, as the most.
+        duty::enter_other(pair.1, met.spent_ns.unwrap_or(allowance));
+        met.time_ns
     }
 }
 
-fn measure(cpu: Cpu, clock: &Clock, orders: &Receiver<Order>) {
-    interrupt::keep_off_this_thread();
-    let pinned = pin(cpu).is_ok();
-    while let Ok(Order { game, answers, tell }) = orders.recv() {
-        let game = Arc::new(Game::new(game, BATCHES, now() + clock.ticks(PATIENCE_NS)));
-        let both = pinned && answers.send(game.clone()).is_ok();
-        let batches = if both { game.serve(Ticks::MAX / 4) } else { Vec::new() };
-        game.leave();
-        // The one who asked waits for this.
-        let _ = tell.send(batches);
-    }
-}
-
-fn answer(cpu: Cpu, clock: &Clock, real_time: bool, games: &Receiver<Arc<Game>>) {
-    interrupt::keep_off_this_thread();
-    let pinned = pin(cpu).is_ok();
-    // Where this is refused, the thread is served as all others are.
-    let urgent = real_time && set_policy(Policy::Fifo(FIFO_PRIORITY - 1)).is_ok();
-    while let Ok(game) = games.recv() {
-        let begun = now();
-        if pinned && urgent {
-            game.answer(begun + clock.ticks(duty::allowance_together_ns(cpu)));
-            // The budget of the CPU counts what spins for a line as it counts a job.
-            duty::enter(cpu, clock.between(begun, now()), 0.0);
-            duty::settle(cpu);
-        } else if pinned {
-            game.answer(Ticks::MAX);
+impl There {
+    /// Asks, and waits for the answer. None where there is none in time.
+    fn exchange(&mut self, (a, b): Pair, allowance_ns: f64) -> Option<Met> {
+        if self.lost || !self.is_free() {
+            return None;
         }
-        game.leave();
+        self.asked = self.asked.wrapping_add(1);
+        let mut order = [0; WORDS];
+        put(&mut order, self.asked, [a.0, b.0], allowance_ns);
+        if self.socket.write_all(&order).is_err() {
+            self.lost = true;
+            return None;
+        }
+        let answer = self.answer(LATE);
+        if answer.is_none() {
+            self.late = Some(Instant::now());
+        }
+        answer
+    }
+
+    /// Whether the last order is answered, now at the latest.
+    fn is_free(&mut self) -> bool {
+        if self.answered != self.asked && self.answer(Duration::ZERO).is_none() {
+            self.lost |= self.late.is_some_and(|since| since.elapsed() > LOST);
+            return false;
+        }
+        self.late = None;
+        true
+    }
+
+    /// The answer to the last order, if it comes within this time.
+    fn answer(&mut self, limit: Duration) -> Option<Met> {
+        let [there] = wait_readable([Some(&self.socket)], Some(limit)).ok()?;
+        if !there {
+            return None;
+        }
+        let mut words = [0; WORDS];
+        if self.socket.read_exact(&mut words).is_err() {
+            self.lost = true;
+            return None;
+        }
+        self.answered = u32::from_ne_bytes(four(&words, 0));
+        let float =
+            |at: usize| Some(f64::from_ne_bytes(eight(&words, at))).filter(|it| !it.is_nan());
+        Some(Met { time_ns: float(8), spent_ns: float(16) })
     }
 }
 
-impl Drop for Partners {
+impl Drop for There {
     fn drop(&mut self) {
-        self.orders.clear();
-        for thread in self.threads.drain(..) {
-            // One that panicked has nothing more to say.
-            let _ = thread.join();
+        // Its threads end with it, or are the business of a process that nothing waits for.
+        let _closed = self.socket.shutdown(std::net::Shutdown::Both);
+        let begun = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if begun.elapsed() > END {
+                let _ends = self.child.kill();
+                let _status = self.child.try_wait();
+                return;
+            }
+            std::thread::sleep(Duration::from_micros(200));
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parked_threads_exchange_lines_again_and_again_and_end() {
-        let cpus = crate::thread::affinity().unwrap();
-        let [Some(first), Some(second)] = [cpus.first(), cpus.iter().nth(1)] else {
-            #[expect(clippy::print_stderr, reason = "a skip that is not told is none")]
-            {
-                eprintln!("skipped: only one CPU is usable");
-            }
-            return;
-        };
-        let clock = Clock::calibrate(Duration::from_millis(20));
-        let partners = Partners::park(&cpus, clock, true).unwrap();
-        let got = (0..40).filter_map(|_| partners.exchange((first, second)).unwrap());
-        let got: Vec<f64> = got.collect();
-        // On a busy machine some do not meet in time.
-        assert!(!got.is_empty() && got.iter().all(|&ns| ns > 1.0), "{got:?}");
-        assert_eq!(partners.exchange((first, Cpu(60_000))).unwrap(), None, "no such CPU");
+/// The process's `main`: exchanges lines as it is asked, until the socket is closed.
+pub(crate) fn serve(cpus: &OsStr, rate: &OsStr, policy: &OsStr) -> io::Result<()> {
+    let mut socket = enter_helper(c"corehop-lines")?;
+    let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
+    let cpus: CpuList = cpus.to_str().and_then(|it| it.parse().ok()).ok_or_else(invalid)?;
+    let rate: f64 = rate.to_str().and_then(|it| it.parse().ok()).ok_or_else(invalid)?;
+    let parked = Parked::park(&cpus, Clock::of_rate(rate), policy == "fifo")?;
+    socket.write_all(READY)?;
+    let mut order = [0; WORDS];
+    while socket.read_exact(&mut order).is_ok() {
+        let pair =
+            (Cpu(u32::from_ne_bytes(four(&order, 8))), Cpu(u32::from_ne_bytes(four(&order, 12))));
+        // Never longer than the one who asks may have counted.
+        let allowance = f64::from_ne_bytes(eight(&order, 16)).min(PATIENCE_NS);
+        let met = parked.exchange(pair, allowance);
+        let mut answer = [0; WORDS];
+        answer[..4].copy_from_slice(&order[..4]);
+        answer[8..16].copy_from_slice(&met.time_ns.unwrap_or(f64::NAN).to_ne_bytes());
+        answer[16..].copy_from_slice(&met.spent_ns.unwrap_or(f64::NAN).to_ne_bytes());
+        socket.write_all(&answer)?;
     }
+    Ok(())
+}
 
-    #[test]
-    fn a_cpu_that_cannot_be_had_gives_no_exchange_and_no_endless_wait() {
-        let cpu = crate::thread::affinity().unwrap().first().unwrap();
-        let both = CpuList::new([cpu, Cpu(1_000)]);
-        let clock = Clock::calibrate(Duration::from_millis(20));
-        let partners = Partners::park(&both, clock, false).unwrap();
-        assert_eq!(partners.exchange((cpu, Cpu(1_000))).unwrap(), None);
-    }
+/// Writes an order: its number, two CPUs, and the allowance in nanoseconds.
+fn put(order: &mut [u8; WORDS], number: u32, cpus: [u32; 2], allowance_ns: f64) {
+    order[..4].copy_from_slice(&number.to_ne_bytes());
+    order[8..12].copy_from_slice(&cpus[0].to_ne_bytes());
+    order[12..16].copy_from_slice(&cpus[1].to_ne_bytes());
+    order[16..].copy_from_slice(&allowance_ns.to_ne_bytes());
+}
+
+fn four(words: &[u8; WORDS], at: usize) -> [u8; 4] {
+    std::array::from_fn(|n| words[at + n])
+}
+
+fn eight(words: &[u8; WORDS], at: usize) -> [u8; 8] {
+    std::array::from_fn(|n| words[at + n])
 }

@@ -59,6 +59,12 @@ pub enum SupervisorError {
         /// The intended change, as the step that would take it back.
         change: String,
     },
+    /// The supervisor has taken everything back, as this process was silent.
+    #[error(
+        "this program was stopped, or waited, for more than five seconds, and the supervisor took its changes back: \
+         start it again"
+    )]
+    Lapsed,
     /// The program is not prepared to be a supervisor.
     #[error("this program does not call corehop_linux::supervisor::main_if_asked first in main")]
     NotPrepared,

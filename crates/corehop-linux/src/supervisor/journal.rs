@@ -12,6 +12,8 @@ use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -273,9 +275,12 @@ impl Journal {
         !self.entries.iter().any(|entry| entry.live)
     }
 
-    /// Takes the lock, as soon as no other process holds it. Where locks are refused there is none to wait for.
-    pub(super) fn lock(&self) {
-        flock::wait(&self.file);
+    /// Takes the lock, if no other process holds it by then. Where locks are refused there is none to wait for.
+    pub(super) fn lock_within(&self, limit: Duration) {
+        let begun = Instant::now();
+        while flock::try_lock(&self.file).is_busy() && begun.elapsed() < limit {
+            sleep(Duration::from_millis(1));
+        }
     }
 
     /// Removes the file, unless somebody has: its name may then be that of another journal.

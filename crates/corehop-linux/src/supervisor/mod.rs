@@ -33,16 +33,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use journal::Journal;
+use watch::Heard;
 use whole::{Lock, Waited};
 
 use crate::pages;
+use crate::probe::partners;
 use crate::proc;
 
 pub use error::SupervisorError;
 pub use journal::journal_directories;
 pub use load::{LoadChild, spawn_load};
 pub use process::ProcessId;
-pub(crate) use process::{READY, enter_helper, pidfd, start_helper};
+pub(crate) use process::{READY, enter_helper, pidfd, start_helper, wait_readable};
 pub(crate) use restore::REMEDY;
 pub use restore::{
     Leftover, Restored, Verdict, all_leftovers, leftovers, refuse_leftovers, restore,
@@ -189,6 +191,17 @@ impl Guard {
         self.shared.lock().as_mut().map_or(Ok(()), |active| active.attend(change, NOW_AND_THEN))
     }
 
+    /// As [`Guard::check`], and promises to call again within some seconds: a process that is stopped, or waits for ever,
+    /// does not, and the supervisor takes its changes back.
+    ///
+    /// # Errors
+    /// [`SupervisorError::Lapsed`] when this was not called for too long, and as [`Guard::check`].
+    pub fn beat(&self) -> Result<(), SupervisorError> {
+        let mut slot = self.shared.lock();
+        let Some(active) = slot.as_mut() else { return Ok(()) };
+        active.ask("none; the changes so far are taken back", NOW_AND_THEN, watch::BEAT)
+    }
+
     /// Takes one change back before the end of the run. Does nothing the second time, and for a
     /// change of another guard.
     ///
@@ -332,15 +345,24 @@ impl Active {
 
     /// Replaces a supervisor that was killed, and asks one that was not for an answer unless its last is `recent`.
     fn attend(&mut self, change: &str, recent: Duration) -> Result<(), SupervisorError> {
+        self.ask(change, recent, watch::ALIVE)
+    }
+
+    /// The same, with this question.
+    fn ask(&mut self, change: &str, recent: Duration, word: u8) -> Result<(), SupervisorError> {
         if matches!(self.supervisor.try_wait(), Ok(None)) {
             if self.answered.elapsed() < recent {
                 return Ok(());
             }
             let pid = self.supervisor.id();
             let silent = |state| SupervisorError::Silent { pid, state, change: change.to_owned() };
-            if watch::ask(&self.lifeline, pid).map_err(silent)? {
-                self.answered = Instant::now();
-                return Ok(());
+            match watch::ask(&self.lifeline, pid, word).map_err(silent)? {
+                Heard::Watches => {
+                    self.answered = Instant::now();
+                    return Ok(());
+                }
+                Heard::TookBack => return Err(SupervisorError::Lapsed),
+                Heard::Nothing => {}
             }
             // It is dying: its number stays its own until it is waited for.
             let _dead = self.supervisor.kill().and_then(|()| self.supervisor.wait());
@@ -449,6 +471,7 @@ pub fn main_if_asked() -> Option<ExitCode> {
         (watch::ROLE, [journal]) => watch::supervise(journal),
         (load::ROLE, [cpus, command]) => load::keep(cpus, command),
         (pages::ROLE, [pid, faults]) => pages::handle(pid, faults),
+        (partners::ROLE, [cpus, rate, policy]) => partners::serve(cpus, rate, policy),
         _ => return None,
     };
     Some(if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -242,7 +242,7 @@ fn leave_the_parent() -> io::Result<()> {
 ///
 /// # Errors
 /// Those of poll(2) but `EINTR`, after which it waits on.
-pub(super) fn wait_readable<const N: usize>(
+pub(crate) fn wait_readable<const N: usize>(
     fds: [Option<&dyn AsRawFd>; N],
     limit: Option<Duration>,
 ) -> io::Result<[bool; N]> {

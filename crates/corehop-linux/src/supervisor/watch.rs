@@ -20,6 +20,10 @@ pub(super) const ROLE: &str = "__supervise";
 pub(super) const DONE: u8 = b'D';
 /// Sent to the supervisor: answer with this byte, to show that it hears.
 pub(super) const ALIVE: u8 = b'A';
+/// Sent to the supervisor: the same, and the next one of these follows within [`LAPSE`].
+pub(super) const BEAT: u8 = b'B';
+/// The answer to [`BEAT`] after one that did not come: what was changed is taken back.
+const LAPSED: u8 = b'L';
 /// Sent to the supervisor: take everything back at once, and answer with one byte.
 pub(super) const UNDO_NOW: u8 = b'U';
 
@@ -34,12 +38,10 @@ pub(super) fn supervise(journal: &OsStr) -> io::Result<()> {
     if owner_said_done(&mut lifeline, death.as_ref(), &mut journal)? {
         return Ok(());
     }
-    // The lifeline breaks while the owner is still dying.
-    if let Some(death) = &death {
-        wait_readable([Some(death)], None)?;
-    }
+    // The lifeline breaks while the owner is still dying. A thread of the owner that does not get a CPU keeps its files
+    // open, and so the lock on its journal; the main thread is dead.
     while !owner.wait_gone(Duration::from_mins(1)) {}
-    journal.lock();
+    journal.lock_within(RELEASED);
     journal.reload()?;
     journal.undo_all();
     // What could not be taken back stays listed for `corehop doctor --restore`.
@@ -57,14 +59,32 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The time after which a supervisor that has not answered is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Asks the supervisor `pid`, a child of this process, for an answer by its lifeline. Whether it gives one; it does not if
-/// it is dying.
+/// The supervisor looks so often whether the owner's main thread lives: another thread that cannot end would keep the owner's
+/// notice of death back.
+const GLANCE: Duration = Duration::from_millis(400);
+/// The wait for the lock on the journal of an owner that is dead.
+const RELEASED: Duration = Duration::from_millis(200);
+/// An owner that has said [`BEAT`] says so again within this time, or what it has changed is taken back.
+const LAPSE: Duration = Duration::from_secs(5);
+
+/// A supervisor's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// It watches.
+    Watches,
+    /// It has taken everything back, as this process was silent for too long.
+    TookBack,
+    /// None: it is dying.
+    Nothing,
+}
+
+/// Asks the supervisor `pid`, a child of this process, by its lifeline: with [`ALIVE`] or [`BEAT`].
 ///
 /// # Errors
 /// With its state in words, if it lives and is silent.
-pub(super) fn ask(mut lifeline: &UnixStream, pid: u32) -> Result<bool, String> {
-    if lifeline.write_all(&[ALIVE]).is_err() {
-        return Ok(false);
+pub(super) fn ask(mut lifeline: &UnixStream, pid: u32, word: u8) -> Result<Heard, String> {
+    if lifeline.write_all(&[word]).is_err() {
+        return Ok(Heard::Nothing);
     }
     let begun = Instant::now();
     loop {
@@ -74,9 +94,11 @@ pub(super) fn ask(mut lifeline: &UnixStream, pid: u32) -> Result<bool, String> {
             let mut words = [0; 16];
             match lifeline.read(&mut words) {
                 // An answer to `UNDO_NOW` for which no wait was left may come first.
-                Ok(count) if count > 0 && !words[..count].contains(&ALIVE) => continue,
+                Ok(count) if words[..count].contains(&LAPSED) => return Ok(Heard::TookBack),
+                Ok(count) if words[..count].contains(&word) => return Ok(Heard::Watches),
+                Ok(count) if count > 0 => continue,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                heard => return Ok(heard.is_ok_and(|count| count > 0)),
+                _ => return Ok(Heard::Nothing),
             }
         }
         if Task::process(pid).stat().is_ok_and(|stat| stat.is_stopped()) {
@@ -96,21 +118,35 @@ fn tell(lifeline: &mut UnixStream, word: [u8; 1]) {
 /// Whether the owner took everything back itself; false when it died.
 ///
 /// A child that the owner has forked may keep the lifeline open, so the notice of its death
-/// counts as well.
+/// counts as well. An owner that beats is looked at, too: at its main thread, and at how long it has been silent.
 fn owner_said_done(
     lifeline: &mut UnixStream,
     death: Option<&OwnedFd>,
     journal: &mut Journal,
 ) -> io::Result<bool> {
+    let (mut beat, mut lapsed) = (None::<Instant>, false);
     loop {
-        let [spoke, _died] = wait_readable([Some(&*lifeline), death.map(|fd| fd as _)], None)?;
-        if !spoke {
+        let limit = beat.map(|_| GLANCE);
+        let [spoke, died] = wait_readable([Some(&*lifeline), death.map(|fd| fd as _)], limit)?;
+        if !spoke && (died || limit.is_none() || !journal.header.owner.is_alive()) {
             return Ok(false);
+        }
+        if !spoke {
+            if !lapsed && beat.is_some_and(|it| it.elapsed() > LAPSE) {
+                lapsed = true;
+                journal.reload()?;
+                journal.undo_all_under_owner();
+            }
+            continue;
         }
         let mut word = [0];
         match lifeline.read(&mut word) {
             Ok(1) if word == [DONE] => return Ok(true),
             Ok(1) if word == [ALIVE] => tell(lifeline, word),
+            Ok(1) if word == [BEAT] => {
+                beat = Some(Instant::now());
+                tell(lifeline, [if lapsed { LAPSED } else { BEAT }]);
+            }
             Ok(1) if word == [UNDO_NOW] => {
                 journal.reload()?;
                 journal.undo_all_under_owner();

@@ -16,6 +16,7 @@ use corehop_core::units::{Cpu, CpuList};
 use corehop_linux::discover::{SysRoot, discover};
 use corehop_linux::observe::{How, LiveHost};
 use corehop_linux::placing::{PlacingHost, Wishes};
+use corehop_linux::probe::watch;
 use corehop_linux::thread::{affinity, affinity_of};
 
 use harness::{Test, report, skipped, tests};
@@ -26,6 +27,8 @@ const TESTS: &[Test] = tests![
     moves_are_taken_back_when_the_host_goes,
     a_move_of_a_thread_that_has_ended_names_it,
     of_threads_of_which_one_has_ended_the_others_are_placed_and_put_back,
+    the_distance_of_cpus_is_unknown_where_its_process_is_silent_and_nothing_waits_for_it,
+    every_pair_of_cpus_is_watched_in_the_order_of_time_and_the_watch_ends,
 ];
 
 fn main() -> ExitCode {
@@ -57,6 +60,64 @@ fn sleeping() -> Option<(LiveHost, u32)> {
         }
     }
     panic!("the thread is not noticed within five seconds: {:?}", host.threads());
+}
+
+/// The child of this process that has this name.
+fn child_called(name: &str) -> Option<u32> {
+    let children = format!("/proc/self/task/{}/children", std::process::id());
+    let children = std::fs::read_to_string(children).unwrap();
+    let called = |pid: &&str| {
+        let comm = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+        comm.is_ok_and(|it| it.trim_end() == name)
+    };
+    children.split_whitespace().find(called).and_then(|pid| pid.parse().ok())
+}
+
+fn the_distance_of_cpus_is_unknown_where_its_process_is_silent_and_nothing_waits_for_it() {
+    let mut sleeper = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let platform = discover(&SysRoot::live()).unwrap();
+    let wishes = Wishes {
+        platform: &platform,
+        progress: None,
+        evidence: &[Evidence::Wakes],
+        page_faults: 100,
+        search: true,
+        moves: false,
+        to_stderr: false,
+    };
+    let mut host = PlacingHost::begin(&[Target::Process(sleeper.id())], wishes).unwrap();
+    host.look_closely(true);
+    let mut lines = || host.observe(WINDOW).unwrap().activity.unwrap().lines;
+    let Some(process) = child_called("corehop-lines") else {
+        return skipped("one CPU has no distance");
+    };
+    // On a busy machine not every exchange meets.
+    let known = (0..50).filter_map(|_| lines()).next().expect("an exchange");
+    let ns = [known.shared_cache_ns, known.separate_ns];
+    assert!(ns.into_iter().flatten().all(|it| (1.0..100_000.0).contains(&it)), "{known:?}");
+    let begun = std::time::Instant::now();
+    // SAFETY: takes two integers; a child of this process.
+    unsafe { libc::kill(process.cast_signed(), libc::SIGSTOP) };
+    // An answer may have been under way.
+    let later: Vec<_> = (0..4).map(|_| lines()).collect();
+    assert_eq!(later[1..], [None, None, None]);
+    drop(host);
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    end(sleeper.id());
+    sleeper.wait().unwrap();
+}
+
+fn every_pair_of_cpus_is_watched_in_the_order_of_time_and_the_watch_ends() {
+    let platform = discover(&SysRoot::live()).unwrap();
+    let (long, every) = (Duration::from_millis(200), Duration::from_millis(10));
+    let watched = watch(&platform, long, every, &mut |_| {}).unwrap();
+    assert_eq!(watched.len(), platform.watched_pairs().len(), "one CPU has no pair");
+    for pair in &watched {
+        // On a busy machine not every look meets; none is made up.
+        assert!(pair.exchanges.len() <= 20 && pair.from != pair.to);
+        assert!(pair.exchanges.is_sorted_by_key(|&(at, _)| at));
+        assert!(pair.exchanges.iter().all(|&(_, ns)| ns > 1.0));
+    }
 }
 
 fn end(tid: u32) {

@@ -77,6 +77,8 @@ fn obey(order: &str, guard: &Guard, loads: &mut Vec<LoadChild>) -> Result<String
         // Held until the process ends.
         "whole" => guard.lock_whole_host()?.keep(),
         "whole-once" => drop(guard.lock_whole_host()?),
+        "beat" => guard.beat()?,
+        "lose-main" => lose_main_thread(),
         "back" => guard.take_all_back()?,
         "check" => load()?.check()?,
         "leader" => return Ok(load()?.leader().pid.to_string()),
@@ -161,6 +163,18 @@ fn limit_file_size(bytes: u64) -> Result<(), Box<dyn Error>> {
     } {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error().into()),
+    }
+}
+
+/// Ends the main thread while another one keeps the process alive for some seconds.
+fn lose_main_thread() -> ! {
+    thread::spawn(|| {
+        thread::sleep(Duration::from_secs(20));
+        std::process::abort();
+    });
+    loop {
+        // SAFETY: ends this thread; what it has borrowed stays where it is.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
     }
 }
 

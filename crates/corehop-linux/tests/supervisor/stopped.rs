@@ -43,6 +43,32 @@ pub(crate) fn between_changes_a_stopped_supervisor_is_told_within_seconds() {
     run.must("check");
 }
 
+pub(crate) fn an_owner_that_beats_and_is_stopped_finds_its_changes_taken_back() {
+    let mut run = Run::begin_with_a_change();
+    // A beat within a second of an answer is not sent.
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    run.must("beat");
+    kill(run.own(), libc::SIGSTOP);
+    eventually("the changes are taken back", || run.setting() == "before");
+    kill(run.own(), libc::SIGCONT);
+    let mut answer = String::new();
+    eventually("it is told", || {
+        answer = run.ask("beat");
+        answer != "done"
+    });
+    assert!(answer.contains("took its changes back"), "{answer}");
+}
+
+pub(crate) fn an_owner_whose_main_thread_ends_before_another_one_is_restored() {
+    let mut run = Run::begin_with_a_change();
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    run.must("beat");
+    run.tell("lose-main");
+    eventually("the changes are taken back", || run.setting() == "before");
+    assert!(matches!(run.process.try_wait(), Ok(None)), "another thread lives");
+    run.process.kill().unwrap();
+}
+
 pub(crate) fn the_rest_of_a_dead_run_with_a_stopped_supervisor_is_told_and_restored() {
     let mut first = Run::begin();
     first.must("whole");

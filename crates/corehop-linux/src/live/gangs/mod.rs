@@ -76,7 +76,7 @@ impl LiveMachine {
                     return Ok(RunEnd::Stopped);
                 }
                 if pairs != measured {
-                    (before, measured) = (self.exchanges(&pairs)?, pairs.clone());
+                    (before, measured) = (self.exchanges(&pairs), pairs.clone());
                 }
                 let some = MOST_AT_ONCE.min(gang.samples - first);
                 let runs = match burst(gang, some, seed, (self.clock, &stop)) {
@@ -85,7 +85,7 @@ impl LiveMachine {
                     Err(_) if stop.is_asked() => return Ok(RunEnd::Stopped),
                     Err(error) => return Err(failed(&gang.name(), error)),
                 };
-                let after = self.exchanges(&measured)?;
+                let after = self.exchanges(&measured);
                 let exchange =
                     pairs.first().map(|&(a, b)| Exchanges::between(&before, &after, a, b));
                 let record = |(run, members): (u32, Vec<MemberRecord>)| GangRecord {
