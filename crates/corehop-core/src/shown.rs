@@ -67,6 +67,26 @@ fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// The words of a text; a command in backticks is one word, so that no line cuts it.
+pub(crate) fn unbroken(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut is_within = false;
+    for word in text.split_whitespace() {
+        match words.last_mut() {
+            Some(last) if is_within => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+        if word.matches('`').count() % 2 == 1 {
+            is_within = !is_within;
+        }
+    }
+    // A backtick without its pair quotes nothing.
+    if is_within { text.split_whitespace().map(str::to_owned).collect() } else { words }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -29,6 +29,7 @@ fn task(wcet: u64, period: u64, kib: u64) -> GivenTask {
         deadline: Nanos::from_micros(period),
         priority: None,
         cpu: None,
+        cpus: Vec::new(),
         set: WorkingSet::list(Bytes::from_kib(kib), 0.5),
     }
 }

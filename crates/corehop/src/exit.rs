@@ -11,7 +11,7 @@ use corehop_core::samples::FileError;
 
 use corehop_linux::supervisor::interrupt;
 
-use crate::output::say;
+use crate::output::{folded, say};
 
 /// The end of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +79,12 @@ impl Failure {
         Self { exit: self.exit, error: self.error.context(doing) }
     }
 
-    /// Prints the error with its causes on one line, and gives its code.
+    /// The exit code that was meant.
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// Prints the error with its causes, in lines that fit, and gives its code.
     pub(crate) fn report(&self) -> ExitCode {
         let mut line = String::new();
         for cause in self.error.chain().map(ToString::to_string) {
@@ -89,7 +94,7 @@ impl Failure {
                 line.push_str(&cause);
             }
         }
-        say(&format!("corehop: {line}\n"));
+        say(&folded(&format!("corehop: {line}")));
         self.code().into()
     }
 

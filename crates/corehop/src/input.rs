@@ -124,7 +124,7 @@ pub(crate) fn text(path: &Path) -> Result<String, Failure> {
 }
 
 /// The name of a text that cannot be read as expected: with its format, where that is another.
-fn named_with_format(path: &Path, text: &str, wanted: &str) -> String {
+pub(crate) fn named_with_format(path: &Path, text: &str, wanted: &str) -> String {
     let name = shown::path(path);
     match seen(text.as_bytes()).filter(|seen| !seen.is(wanted)) {
         Some(seen) => format!("{name}: {seen}; wanted is {wanted}"),

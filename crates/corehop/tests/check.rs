@@ -24,7 +24,12 @@ fn json(output: &Output) -> Value {
 
 fn error(output: &Output) -> String {
     assert!(output.stdout.is_empty(), "a verdict beside an error");
-    String::from_utf8(output.stderr.clone()).unwrap()
+    error_of(output)
+}
+
+/// The text on stderr, unfolded.
+fn error_of(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).replace("\n         ", " ")
 }
 
 const FITS: &str = r#"{"cpus": 1, "tasks": [
@@ -397,7 +402,7 @@ fn a_yes_can_be_deployed() {
     let charged = run(&out, &["--test", "sp-edf-given", "--json", "--delay", "1us"]);
     assert_eq!(json(&charged)["schedulable"], "unknown");
     let output = convert(&out);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(3));
     assert!(error(&output).contains("task 2") && error(&output).contains("pieces"));
     // EDF-os has shares.
     let answer = json(&check(&split, &["--test", "sp-edf-os", "--json"]));
@@ -412,7 +417,7 @@ fn a_yes_can_be_deployed() {
     ] {
         let output = check(set, &[&options[..], &written].concat());
         assert_eq!(output.status.code(), Some(code), "{options:?}");
-        assert!(String::from_utf8_lossy(&output.stderr).contains(words), "{options:?}");
+        assert!(error_of(&output).contains(words), "{options:?}");
         assert!(!never.exists());
     }
 }
@@ -565,4 +570,53 @@ fn a_scheduler_that_is_no_question_is_refused_or_unknown() {
     assert!(first.starts_with("unknown: no analysis") && code == Some(1), "{first}");
     let output = check(HALVES, &["--scheduler", "c-edf"]);
     assert!(output.status.code() == Some(2) && error(&output).contains("--platform"));
+}
+
+#[test]
+fn a_global_yes_is_written_with_its_scheduler_priorities_and_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = r#"{"cpus": 2, "tasks": [{"wcet_us": 2000, "period_us": 10000}, {"wcet_us": 3000, "period_us": 20000},
+        {"wcet_us": 1000, "period_us": 40000}]}"#;
+    for (scheduler, ranked) in [("g-edf", false), ("g-fp", true)] {
+        let out = folder.path().join(format!("{scheduler}.json"));
+        let options = ["--scheduler", scheduler, "--json", "-o", out.to_str().unwrap()];
+        let answer = check(set, &options);
+        assert_eq!(answer.status.code(), Some(0), "{}", error_of(&answer));
+        let written: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+        assert_eq!(written["scheduler"], scheduler);
+        assert_eq!(written["verdict"], json(&answer)["sentence"]);
+        let task = &written["tasks"][0];
+        assert!(task["cpus"].is_null() && task["priority"].is_u64() == ranked, "{written}");
+        // The file asks its own question, and is answered alike.
+        let again = run(&out, &["--json"]);
+        assert_eq!(
+            json(&again)["question"],
+            serde_json::json!({"scheduler": scheduler, "assumed": false})
+        );
+        assert_eq!(again.status.code(), Some(0));
+    }
+    // What is not accepted is not written, and said.
+    let never = folder.path().join("never.json");
+    let over = set.replace("2000, \"period_us\": 10000", "9000, \"period_us\": 9000");
+    let over = over.replace("3000, \"period_us\": 20000", "9000, \"period_us\": 9000");
+    let output = check(&over, &["--scheduler", "g-edf", "-o", never.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = error_of(&output);
+    assert!(said.contains("never.json is not written") && !never.exists(), "{said}");
+}
+
+#[test]
+fn a_yes_for_threads_that_linux_throttles_says_so() {
+    let set = r#"{"cpus": 1, "tasks": [{"wcet_us": 9700, "period_us": 10000, "priority": 1}]}"#;
+    let output = check(set, &[]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("on Linux threads under SCHED_FIFO use 97.0 % of CPU 0"), "{text}");
+    let limits = |set: &str| json(&check(set, &["--json"]))["deployment"].clone();
+    assert!(limits(set)[0].as_str().unwrap().contains("kernel.sched_rt_runtime_us"));
+    assert!(
+        limits(&set.replace(", \"priority\": 1", ""))[0].as_str().unwrap().contains("admits 0.95")
+    );
+    assert!(limits(&set.replace("9700", "9400")).is_null());
 }

@@ -9,8 +9,8 @@ use super::Preset;
 use super::plan::Plan;
 use super::tasks::{MOST_TASKS, PlannedTask, TaskRun, Tasks, TasksError};
 use super::{Experiment, ExperimentError, Turn, Unit};
-use crate::platform::Platform;
-use crate::units::{Bytes, CpuList, Nanos};
+use crate::platform::{Platform, clusters};
+use crate::units::{Bytes, Cpu, CpuList, Nanos};
 use crate::workload::generate::{Period, Utilisation};
 use crate::workload::scheduler::{Reach, Scheduler};
 use crate::workload::{Load, WorkingSet};
@@ -123,17 +123,23 @@ pub struct GivenTask {
     /// is free if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<usize>,
+    /// The several CPUs that it was assigned, by their places among those of the set: those of a cluster.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<usize>,
     /// The working set of its jobs.
     pub set: WorkingSet,
 }
 
-impl Source {
-    /// The CPUs that the tasks were assigned, where each was.
-    fn places(&self) -> Option<Vec<usize>> {
-        match self {
-            Self::Given(tasks) => tasks.iter().map(|task| task.cpu).collect(),
-            Self::Drawn(_) => None,
-        }
+impl GivenTask {
+    /// The CPUs that it was assigned, by their places among those of the set; none where it has no CPU of its own.
+    fn places(&self) -> Vec<usize> {
+        if self.cpus.is_empty() { self.cpu.into_iter().collect() } else { self.cpus.clone() }
+    }
+
+    /// `task 3 (`video`)`.
+    fn called(&self, at: usize) -> String {
+        let name = self.name.as_ref().map(|name| format!(" (`{name}`)"));
+        format!("task {at}{}", name.unwrap_or_default())
     }
 }
 
@@ -159,8 +165,8 @@ impl TaskSets {
         let clusters = self.clusters(platform).map_err(wrong)?;
         let mut runs = Vec::new();
         for (index, tasks) in self.sets(seed).map_err(wrong)? {
-            let tasks = match self.source.places() {
-                Some(places) => assigned(tasks, &clusters, &places).map_err(wrong)?,
+            let tasks = match self.assigned(platform, &clusters).map_err(wrong)? {
+                Some(places) => in_clusters(tasks, &places),
                 None => placed(tasks, &clusters),
             };
             let (tasks, scale) = scaled(tasks, &clusters, self.share);
@@ -201,13 +207,59 @@ impl TaskSets {
 
     /// The groups of CPUs among which tasks migrate.
     fn clusters(&self, platform: &Platform) -> Result<Vec<CpuList>, String> {
-        let usable = platform.usable();
-        let cpus = if self.cpus.is_empty() { usable } else { self.cpus.clone() };
+        let cpus = self.used(platform);
         Ok(match self.scheduler.reach() {
             Reach::Global => vec![cpus],
             Reach::Partitioned => cpus.iter().map(|cpu| CpuList::new([cpu])).collect(),
-            Reach::Clustered => by_cache(platform, &cpus, self.cluster_level)?,
+            Reach::Clustered => clusters::of_cpus(platform, &cpus, self.cluster_level)?,
         })
+    }
+
+    /// The cluster that each task was assigned by its CPUs, where any was.
+    ///
+    /// # Errors
+    /// The first task whose CPUs are no cluster of the scheduler.
+    fn assigned(
+        &self,
+        platform: &Platform,
+        clusters: &[CpuList],
+    ) -> Result<Option<Vec<usize>>, String> {
+        let Source::Given(tasks) = &self.source else { return Ok(None) };
+        if tasks.iter().all(|task| task.places().is_empty()) {
+            return Ok(None);
+        }
+        let cpus: Vec<Cpu> = self.used(platform).iter().collect();
+        let cluster_of = |(at, task): (usize, &GivenTask)| {
+            let places = task.places();
+            if let Some(place) = places.iter().find(|&&place| place >= cpus.len()) {
+                let (task, count) = (task.called(at), cpus.len());
+                return Err(format!("{task} was given CPU {place} of {count}: they count from 0"));
+            }
+            let own = CpuList::new(places.iter().map(|&place| cpus[place]));
+            if places.is_empty() && clusters.len() == 1 {
+                return Ok(0);
+            }
+            let found = clusters.iter().position(|cluster| *cluster == own);
+            found.ok_or_else(|| {
+                let there: Vec<String> = clusters.iter().map(ToString::to_string).collect();
+                let has = match places.as_slice() {
+                    [] => "all CPUs".to_owned(),
+                    _ => format!("CPUs {own}"),
+                };
+                let (task, scheduler, there) = (task.called(at), self.scheduler, there.join(" | "));
+                format!(
+                    "{task} may run on {has}, and {scheduler} serves the CPUs {there}: give each task those of one \
+                     group, take another scheduler (p-edf or p-fp for one CPU each), or leave \
+                     `cpus` out"
+                )
+            })
+        };
+        tasks.iter().enumerate().map(cluster_of).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// The CPUs of the runs.
+    fn used(&self, platform: &Platform) -> CpuList {
+        if self.cpus.is_empty() { platform.usable() } else { self.cpus.clone() }
     }
 
     /// The tasks of every set with its number, not placed yet. Neither scheduler, load nor working set
@@ -337,24 +389,10 @@ fn placed(mut tasks: Vec<PlannedTask>, clusters: &[CpuList]) -> Vec<PlannedTask>
     tasks
 }
 
-/// The tasks on the CPUs that they were given, each by its place among those of the set.
-fn assigned(
-    mut tasks: Vec<PlannedTask>,
-    clusters: &[CpuList],
-    places: &[usize],
-) -> Result<Vec<PlannedTask>, String> {
-    if clusters.iter().any(|cluster| cluster.len() != 1) {
-        let what = "the tasks were given a CPU each, and this scheduler lets them migrate";
-        return Err(format!("{what}: take p-edf or p-fp, or leave their CPUs out"));
-    }
-    for (at, (task, &place)) in tasks.iter_mut().zip(places).enumerate() {
-        if place >= clusters.len() {
-            let count = clusters.len();
-            return Err(format!("task {at} was given CPU {place} of {count}: they count from 0"));
-        }
-        task.cluster = place;
-    }
-    Ok(tasks)
+/// The tasks in these clusters.
+fn in_clusters(mut tasks: Vec<PlannedTask>, places: &[usize]) -> Vec<PlannedTask> {
+    tasks.iter_mut().zip(places).for_each(|(task, &place)| task.cluster = place);
+    tasks
 }
 
 /// The tasks with all execution times scaled by one factor, so that no cluster, and no task, uses more
@@ -376,44 +414,6 @@ fn scaled(
         task.wcet = Nanos::new(((task.wcet.get() as f64 * scale) as u64).max(1));
     }
     (tasks, scale)
-}
-
-/// The clusters that a cache makes of these CPUs.
-fn by_cache(
-    platform: &Platform,
-    cpus: &CpuList,
-    level: Option<u32>,
-) -> Result<Vec<CpuList>, String> {
-    let of_level = |level: u32| -> Vec<CpuList> {
-        let caches = platform.caches.iter().filter(|it| it.level == level && it.holds_data());
-        let groups = caches.flat_map(|it| it.instances.value.iter());
-        groups.map(|group| group.intersection(cpus)).filter(|group| !group.is_empty()).collect()
-    };
-    let whole = |groups: &[CpuList]| groups.iter().map(CpuList::len).sum::<usize>() == cpus.len();
-    let mut levels: Vec<u32> = platform.caches.iter().map(|cache| cache.level).collect();
-    levels.sort_unstable_by(|a, b| b.cmp(a));
-    levels.dedup();
-    if let Some(level) = level {
-        let groups = of_level(level);
-        let none = || {
-            let all: Vec<String> = levels
-                .iter()
-                .rev()
-                .filter(|&&it| whole(&of_level(it)))
-                .map(u32::to_string)
-                .collect();
-            let here =
-                format!("{} has no level-{level} cache for all of the CPUs {cpus}", platform.id);
-            format!("{here}: name one of {}", all.join(", "))
-        };
-        return if whole(&groups) { Ok(groups) } else { Err(none()) };
-    }
-    let several = |groups: &Vec<CpuList>| whole(groups) && groups.len() > 1;
-    let clusters = levels.into_iter().map(of_level).find(several);
-    clusters.ok_or_else(|| {
-        let all = format!("the CPUs {cpus} of {} share all caches", platform.id);
-        format!("{all}, so there is one cluster: use g-edf, or name more CPUs")
-    })
 }
 
 impl Experiment for TaskSets {

@@ -20,6 +20,7 @@ pub mod tree;
 pub mod observed;
 pub mod hash;
 pub mod mechanism;
+pub(crate) mod clusters;
 mod check_against;
 mod consistency;
 mod difference;

@@ -106,6 +106,29 @@ fn names(keys: &[&SeriesKey]) -> Vec<String> {
     all.iter().map(name).collect()
 }
 
+/// Predicted costs as a sentence: those of the first three sizes.
+pub fn predicted_in_words(answers: &[Prediction]) -> String {
+    let Some(first) = answers.first() else { return "No size was asked for.".to_owned() };
+    let one = |it: &Prediction| {
+        let (cost, range) =
+            (micros(it.cost.estimate_us), interval(it.cost.low_us, it.cost.high_us));
+        let range = if range.is_empty() { range } else { format!(" {range}") };
+        format!("{cost} us{range} at {}", size(Bytes::new(it.wss_bytes)))
+    };
+    let shown: Vec<String> = answers.iter().take(3).map(one).collect();
+    let more = answers.len() - shown.len();
+    let more = if more == 0 { String::new() } else { format!(", and {more} sizes more") };
+    let series = &first.series;
+    format!(
+        "The {} cost of {} under {} on {} is {}{more}.",
+        first.statistic,
+        series.event,
+        series.load,
+        series.machine,
+        shown.join(", ")
+    )
+}
+
 /// Predictions of one series.
 pub fn predicted(answers: &[Prediction]) -> String {
     let Some(first) = answers.first() else { return String::new() };

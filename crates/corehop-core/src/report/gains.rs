@@ -63,18 +63,34 @@ fn limits(gain: &MachineGain) -> String {
     text
 }
 
+/// The prediction for these threads as a sentence.
+pub fn predicted_in_words(gain: &MachineGain, asked: &Asked, it: &Predicted) -> String {
+    let (what, says) = (words(asked), says(it));
+    format!("{what}: the run time {} over {} is {says}.", gain.near, gain.far)
+}
+
 /// The prediction for these threads.
 pub fn predicted(gain: &MachineGain, asked: &Asked, it: &Predicted) -> String {
-    let what = match asked {
+    let by = it.by.map_or_else(|| "measured".to_owned(), |form| format!("by `{form}`"));
+    let (what, says) = (words(asked), says(it));
+    format!("{what}: run time {} over {} {says}, {by}\n{}\n", gain.near, gain.far, gain.source())
+}
+
+/// The threads of a question.
+fn words(asked: &Asked) -> String {
+    match asked {
         Asked::Program { program, items, sharing } => {
             format!("{program}, {items} items, {sharing}")
         }
         Asked::Counts { smr, mpmi } => format!("SMR {smr}, MPmI {mpmi}"),
-    };
-    let by = it.by.map_or_else(|| "measured".to_owned(), |form| format!("by `{form}`"));
+    }
+}
+
+/// A ratio with its interval or its bound.
+fn says(it: &Predicted) -> String {
     let number =
         |value: Option<f64>| value.map_or_else(|| "unknown".to_owned(), |it| format!("{it:.3}"));
-    let says = match (it.ratio, it.low, it.high) {
+    match (it.ratio, it.low, it.high) {
         (Some(ratio), Some(low), Some(high)) => {
             let level =
                 it.level.map_or_else(String::new, |it| format!(" with a probability of {it:.2}"));
@@ -83,6 +99,5 @@ pub fn predicted(gain: &MachineGain, asked: &Asked, it: &Predicted) -> String {
         (None, Some(low), None) => format!("at least {low:.3}"),
         (None, None, Some(high)) => format!("at most {high:.3}"),
         _ => number(it.ratio),
-    };
-    format!("{what}: run time {} over {} {says}, {by}\n{}\n", gain.near, gain.far, gain.source())
+    }
 }

@@ -534,7 +534,7 @@ pub fn plain(table: &Table) -> String {
 /// A paragraph in lines of at most `width` columns, with a line break at its end. A word that is longer stays whole.
 pub fn wrapped(text: &str, width: usize) -> String {
     let (mut lines, mut line) = (String::new(), String::new());
-    for word in text.split_whitespace() {
+    for word in &shown::unbroken(text) {
         if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
             lines.push_str(&line);
             lines.push('\n');

@@ -160,7 +160,12 @@ impl<'a> Charged<'a> {
         let system = self.asked_about().system();
         let Suffers::Within(size) = test.suffers else { return Ok(system) };
         match self.clusters.iter().find(|it| it.0 == size) {
-            None => Ok(system),
+            None => match self.platform {
+                Some(platform) if size != self.set.cpus() => {
+                    Err(format!("no cache of {} makes clusters of {size} CPUs", platform.id))
+                }
+                _ => Ok(system),
+            },
             Some((_, Ok(clusters))) => Ok(System { clusters: Some(clusters), ..system }),
             Some((_, Err(why))) => Err(why.clone()),
         }

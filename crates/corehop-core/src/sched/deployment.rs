@@ -2,28 +2,36 @@
 //! A set as an answer deploys it: where each task runs, under which scheduler, with the priorities that were analysed, or with
 //! the budgets that the verdict allows.
 
-use super::catalogue::Test;
+use super::catalogue::{Suffers, Test};
 use super::charge::ChargedAnswer;
 use super::ranking::Ranking;
 use crate::workload::placement::TaskPlacement;
-use crate::workload::scheduler::Scheduler;
+use crate::workload::scheduler::{Order, Reach, Scheduler};
 use crate::workload::task::{TaskError, TaskSet, Time};
 
-/// The set with the assignment of an answer that accepts it; none where the test assigns no CPUs.
+/// The set with the assignment of an answer that accepts it; none where the test neither assigns CPUs nor is about a global
+/// scheduler. `scheduler` is the one that was asked about, where the test is about several.
 ///
 /// # Errors
 /// [`TaskError`] for a place that makes no sense.
 pub fn deployed(
     set: &TaskSet,
     test: &Test,
+    scheduler: Option<Scheduler>,
     asked: &ChargedAnswer,
 ) -> Result<Option<TaskSet>, TaskError> {
-    let Some(places) = places(set, asked) else { return Ok(None) };
-    let set = set.clone().placed(places)?;
-    let set = match test.scheduler() {
-        Some(Scheduler::PFp | Scheduler::GFp) => {
+    let scheduler = test.scheduler().or(scheduler.filter(|_| !test.is_soft()));
+    let is_global = scheduler.is_some_and(|it| it.reach() == Reach::Global);
+    let set = match places(set, asked) {
+        Some(places) => set.clone().placed(places)?,
+        None if is_global => set.clone(),
+        None => return Ok(None),
+    };
+    let one_cpu = set.cpus() == 1;
+    let set = match scheduler {
+        Some(scheduler) if scheduler.order() == Order::Rank => {
             let ranks = ranks(&set, asked);
-            set.ranked(&ranks).scheduled_by(Scheduler::PFp)
+            set.ranked(&ranks).scheduled_by(if one_cpu { Scheduler::PFp } else { scheduler })
         }
         Some(scheduler) => budgeted(set.unranked(), asked)?.scheduled_by(scheduler),
         None => set,
@@ -91,6 +99,12 @@ fn budgeted(set: TaskSet, asked: &ChargedAnswer) -> Result<TaskSet, TaskError> {
 }
 
 impl Test {
+    /// Whether an answer of the test says how tasks are to run: on which CPUs, or under a global scheduler.
+    pub fn deploys(&self) -> bool {
+        let in_clusters = matches!(self.suffers, Suffers::Within(_));
+        self.scheduler().is_some() || in_clusters || self.scheduler.starts_with("semi-partitioned")
+    }
+
     /// The scheduler that it is about, if it is one that sets can state.
     pub fn scheduler(&self) -> Option<Scheduler> {
         let begins = |with: &str| self.scheduler.starts_with(with);
@@ -126,7 +140,17 @@ mod tests {
         let test = test(name).unwrap();
         let asked = Charged::new(&set, None, Delay::Each(200), None).ask(test).unwrap();
         assert!(asked.answer.verdict.is_schedulable());
-        deployed(&set, test, &asked).unwrap().unwrap()
+        deployed(&set, test, None, &asked).unwrap().unwrap()
+    }
+
+    #[test]
+    fn under_a_global_scheduler_the_set_keeps_the_scheduler_and_priorities_and_gets_no_cpus() {
+        let set = deploy("g-edf");
+        assert_eq!((set.scheduler(), set.placement()), (Some(Scheduler::GEdf), None));
+        assert!(set.budgets().is_some() && set.tasks()[0].priority().is_none());
+        let set = deploy("g-fp-bertogna");
+        assert_eq!((set.scheduler(), set.placement()), (Some(Scheduler::GFp), None));
+        assert_eq!(set.tasks().iter().filter_map(crate::sched::Task::priority).count(), 3);
     }
 
     #[test]
@@ -147,7 +171,7 @@ mod tests {
         let set = set.unwrap();
         let test = test("edf-rta").unwrap();
         let asked = Charged::new(&set, None, Delay::Each(200), None).ask(test).unwrap();
-        let deployed = deployed(&set, test, &asked).unwrap().unwrap();
+        let deployed = deployed(&set, test, None, &asked).unwrap().unwrap();
         assert_eq!(deployed.budgets().unwrap(), [1_200, 8_800]);
         assert_eq!(deployed.placement().unwrap()[1].cpus(), [0]);
         let again = Charged::new(&deployed, None, Delay::Each(200), None).ask(test).unwrap();

@@ -7,13 +7,17 @@
 use super::answer_json::answer_json;
 use super::catalogue::{Suffers, Test, all, test};
 use super::charge::{Charged, ChargedAnswer};
-use super::clusters;
-use super::sentence::sentence;
+use super::sentence::{called, sentence};
 use super::verdict::{Answer, Verdict};
-use crate::platform::Platform;
+use crate::platform::{self, Platform};
+use crate::units::CpuList;
 use crate::workload::placement::TaskPlacement;
 use crate::workload::scheduler::Scheduler;
-use crate::workload::task::{TaskError, TaskSet};
+use crate::workload::task::{Task, TaskError, TaskSet};
+
+/// Why a no of the priorities by deadline is none where the set states no priorities.
+const OTHER_ORDERS: &str = "it refuses the priorities by deadline, and with deadlines beyond periods, jitter or blocking \
+                            another order can be better: state `priority` of each task";
 
 /// The question of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,8 +57,9 @@ impl Question {
         Self { scheduler: stated.unwrap_or(assumed), assumed: stated.is_none() }
     }
 
-    /// The scheduler in words, and how it came to be asked about.
-    pub fn under(self, set: &TaskSet) -> String {
+    /// The scheduler in words, and the assumptions of the question: the scheduler or the priorities that the set does not
+    /// state. `order` is an order of priorities that the answer found.
+    pub fn under(self, set: &TaskSet, order: Option<&[usize]>) -> String {
         let words = match self.scheduler {
             Scheduler::PEdf => "partitioned EDF",
             Scheduler::PFp => "partitioned fixed priorities",
@@ -65,12 +70,17 @@ impl Question {
             Scheduler::SchedExt => "a scheduler of sched_ext",
         };
         let ranked = has_priorities(set);
-        let by_us = matches!(self.scheduler, Scheduler::PFp | Scheduler::GFp) && !ranked;
+        let by_us = self.assigns_priorities(set).then(|| match order {
+            None => "priorities by deadline: the set states none".to_owned(),
+            Some(order) => {
+                format!("priorities in the order {}: the set states none", listed(set, order))
+            }
+        });
         let notes = [
             (self.assumed && ranked)
                 .then_some("assumed: the set states priorities and no scheduler"),
             (self.assumed && !ranked).then_some("assumed: the set states no scheduler"),
-            by_us.then_some("priorities by deadline: the set states none"),
+            by_us.as_deref(),
         ];
         let notes: Vec<&str> = notes.into_iter().flatten().collect();
         if notes.is_empty() { words.to_owned() } else { format!("{words} ({})", notes.join("; ")) }
@@ -91,6 +101,9 @@ impl Question {
             Scheduler::PEdf | Scheduler::GEdf | Scheduler::CEdf if one_cpu => {
                 words(&["edf-rta", "qpa", "edf-multiset-combined", "edf-pairs", "sp-edf-given"])
             }
+            Scheduler::PFp | Scheduler::GFp if one_cpu && self.assigns_priorities(set) => {
+                words(&["p-fp-rta", "p-fp-audsley", "p-fp-multiset-combined", "p-fp-pairs"])
+            }
             Scheduler::PFp | Scheduler::GFp if one_cpu => {
                 words(&["p-fp-rta", "p-fp-multiset-combined", "p-fp-pairs"])
             }
@@ -100,7 +113,7 @@ impl Question {
             Scheduler::GFp => {
                 words(&["necessary", "own-cpu", "g-fp-guan", "g-fp-bertogna", "g-fp-da-lc"])
             }
-            Scheduler::CEdf => vec!["necessary".to_owned(), clustered(platform)?],
+            Scheduler::CEdf => vec!["necessary".to_owned(), clustered(set, platform)?],
         };
         names.iter().map(|name| test(name).map_err(|error| NoQuestion(error.to_string()))).collect()
     }
@@ -117,7 +130,10 @@ impl Question {
     ) -> Result<Answered, TaskError> {
         let mut doubt: Option<(&'static Test, ChargedAnswer)> = None;
         for &test in tests {
-            let asked = charged.ask(test)?;
+            let mut asked = charged.ask(test)?;
+            if let Some(why) = self.leaves_orders(set, test, &asked.answer) {
+                asked.answer = Answer::unknown(why);
+            }
             if asked.answer.verdict != Verdict::Unknown {
                 return Ok(self.answered(set, test, asked));
             }
@@ -125,7 +141,7 @@ impl Question {
             let accepts = |asked: &ChargedAnswer| {
                 let why = asked.answer.why.as_deref();
                 asked.answer.is_conditional()
-                    || why.is_some_and(|why| why.starts_with("it accepts"))
+                    || why.is_some_and(|why| why.starts_with("it accepts") || why == OTHER_ORDERS)
             };
             if !doubt.as_ref().is_some_and(|(_, before)| accepts(before)) {
                 doubt = Some((test, asked));
@@ -137,15 +153,35 @@ impl Question {
             None => (necessary, charged.ask(necessary)?),
         };
         if matches!(self.scheduler, Scheduler::Eevdf | Scheduler::SchedExt) {
-            let why = format!("no analysis is known for {}", self.under(set));
+            let why = format!("no analysis is known for {}", self.under(set, None));
             asked.answer = Answer::unknown(why);
         }
         Ok(self.answered(set, test, asked))
     }
 
     fn answered(self, set: &TaskSet, test: &'static Test, asked: ChargedAnswer) -> Answered {
-        let sentence = sentence(set, &self.under(set), test, &asked);
+        let under = self.under(set, asked.answer.priorities.as_deref());
+        let sentence = sentence(set, &under, test, &asked);
         Answered { test, asked, sentence }
+    }
+
+    /// Whether the analysis assigns the priorities, because the set states none.
+    fn assigns_priorities(self, set: &TaskSet) -> bool {
+        matches!(self.scheduler, Scheduler::PFp | Scheduler::GFp) && !has_priorities(set)
+    }
+
+    /// Why the no of a test leaves other orders of priorities open: the test tried the order by deadline alone, which is
+    /// the best order for deadlines within periods, without jitter and blocking (Leung and Whitehead 1982).
+    fn leaves_orders(self, set: &TaskSet, test: &Test, answer: &Answer) -> Option<String> {
+        let is_best = |task: &Task| {
+            task.deadline() <= task.period() && task.jitter() == 0 && task.blocking() == 0
+        };
+        let by_deadline = !["necessary", "p-fp-audsley"].contains(&test.name);
+        let leaves = answer.verdict == Verdict::Unschedulable
+            && by_deadline
+            && self.assigns_priorities(set)
+            && !set.tasks().iter().all(is_best);
+        leaves.then(|| OTHER_ORDERS.to_owned())
     }
 }
 
@@ -158,6 +194,13 @@ impl Answered {
         value["sentence"] = serde_json::json!(self.sentence);
         value
     }
+}
+
+/// The first tasks of an order, by name.
+fn listed(set: &TaskSet, order: &[usize]) -> String {
+    let names: Vec<String> = order.iter().take(4).map(|&at| called(set, at)).collect();
+    let more = if order.len() > 4 { ", …" } else { "" };
+    format!("{}{more}", names.join(", "))
 }
 
 fn words(names: &[&str]) -> Vec<String> {
@@ -205,15 +248,27 @@ fn by_cpu(set: &TaskSet, tests: &ByCpu) -> Vec<String> {
     words(if !places.is_empty() && places.iter().all(one) { tests.given } else { tests.packed })
 }
 
-/// The test for the clusters that a machine's caches make: of the outermost level with more than one.
-fn clustered(platform: Option<&Platform>) -> Result<String, NoQuestion> {
+/// The test for the clusters that a machine's caches make of the CPUs of a set.
+fn clustered(set: &TaskSet, platform: Option<&Platform>) -> Result<String, NoQuestion> {
     let none = |what: String| NoQuestion(format!("c-edf: {what}"));
     let platform = platform.ok_or_else(|| {
         none("clusters are those of a machine's caches: name it with --platform".to_owned())
     })?;
-    let &(size, _) = clusters::sizes(platform).last().ok_or_else(|| {
-        none(format!("no cache level of {} makes clusters: ask about g-edf or p-edf", platform.id))
-    })?;
+    let cpus = CpuList::new(platform.cpus.value.iter().take(set.cpus() as usize));
+    if cpus.len() < set.cpus() as usize {
+        let (has, wants) = (cpus.len(), set.cpus());
+        return Err(none(format!("{} has {has} CPUs, and the set is for {wants}", platform.id)));
+    }
+    let clusters = platform::clusters::of_cpus(platform, &cpus, None).map_err(none)?;
+    let size = clusters[0].len();
+    if clusters.iter().any(|cluster| cluster.len() != size) {
+        let sizes: Vec<String> = clusters.iter().map(|cluster| cluster.len().to_string()).collect();
+        let sizes = sizes.join(", ");
+        return Err(none(format!(
+            "clusters of {sizes} CPUs differ, and no test takes such clusters"
+        )));
+    }
+    let size = size as u32;
     let known = all().find(|it| it.suffers == Suffers::Within(size) && !it.is_soft());
     let known =
         known.ok_or_else(|| none(format!("there is no test for clusters of {size} CPUs")))?;
@@ -308,6 +363,52 @@ mod tests {
         let (verdict, says) = asked(&light, Some(Scheduler::Eevdf));
         assert_eq!(verdict, Verdict::Unknown);
         assert!(says.contains("no analysis"), "{says}");
+    }
+
+    #[test]
+    fn without_stated_priorities_another_order_than_by_deadline_can_answer() {
+        // Lehoczky 1990: with deadlines beyond periods the order by deadline is not the best one.
+        let tasks = [
+            (52, 100, r#", "deadline_us": 110, "name": "a""#),
+            (52, 140, r#", "deadline_us": 154, "name": "b""#),
+        ];
+        let unranked = set(1, "", &tasks);
+        let by_deadline = set(
+            1,
+            "",
+            &[
+                (52, 100, r#", "deadline_us": 110, "priority": 1"#),
+                (52, 140, r#", "deadline_us": 154, "priority": 2"#),
+            ],
+        );
+        assert_eq!(asked(&by_deadline, None).0, Verdict::Unschedulable);
+        let (verdict, says) = asked(&unranked, Some(Scheduler::PFp));
+        assert_eq!(verdict, Verdict::Schedulable, "{says}");
+        assert!(says.contains("priorities in the order `b`, `a`: the set states none"), "{says}");
+        // Nobody tries other orders on several CPUs, so that the answer is not known there.
+        let pinned = set(2, "", &tasks.map(|(c, t, more)| (c, t, more)))
+            .replace("\"name\"", "\"cpus\": [0], \"name\"");
+        let (verdict, says) = asked(&pinned, Some(Scheduler::PFp));
+        assert_eq!(verdict, Verdict::Unknown, "{says}");
+        assert!(says.contains("another order"), "{says}");
+        // Within periods the order by deadline is the best one, and its no is one.
+        let within =
+            set(1, "", &[(3, 6, r#", "deadline_us": 4"#), (3, 6, r#", "deadline_us": 5"#)]);
+        assert_eq!(asked(&within, Some(Scheduler::PFp)).0, Verdict::Unschedulable);
+    }
+
+    #[test]
+    fn the_clusters_that_are_asked_about_are_those_that_are_measured() {
+        let platform = Platform::named("xeon_l7455").unwrap().unwrap();
+        let of = |cpus: u32| {
+            let text = set(cpus, r#", "scheduler": "c-edf""#, &[(1, 10, "")]);
+            let set = set_file::parse(&text).unwrap();
+            let tests = Question::of(&set, None).tests(&set, Some(&platform));
+            tests.map(|tests| tests.last().unwrap().name).map_err(|error| error.to_string())
+        };
+        assert_eq!((of(24), of(12), of(6)), (Ok("c-edf-6"), Ok("c-edf-6"), Ok("c-edf-2")));
+        assert!(of(9).unwrap_err().contains("clusters of 6, 3 CPUs"));
+        assert!(of(48).unwrap_err().contains("has 24 CPUs, and the set is for 48"));
     }
 
     #[test]

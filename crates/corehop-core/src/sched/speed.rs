@@ -107,7 +107,7 @@ mod tests {
         // 0.69 of a CPU of capacity 0.27 is more than there is; 0.2 is not.
         let task =
             |wcet: u32, more: &str| format!(r#"{{"wcet_us": {wcet}, "period_us": 100{more}}}"#);
-        for name in ["p-edf-wfd", "g-edf", "p-fp-wfd", "c-edf-2"] {
+        for name in ["p-edf-wfd", "g-edf", "p-fp-wfd", "c-edf-4"] {
             let (found, why) = verdict(4, &task(69, ""), name, Some(276));
             assert_eq!(found, Verdict::Unknown, "{name}");
             assert!(why.contains("276 of 1024"), "{name}: {why}");

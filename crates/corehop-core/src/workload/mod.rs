@@ -21,6 +21,7 @@ pub mod task;
 pub mod blocks;
 pub mod placement;
 pub mod set_file;
+pub mod linux;
 pub mod rt_app;
 pub mod generate;
 

@@ -39,7 +39,7 @@ pub enum SetFileError {
 }
 
 /// The fields of a task set.
-const SET_FIELDS: [&str; 4] = ["cpus", "tasks", "scheduler", "block_reload_ns"];
+const SET_FIELDS: [&str; 5] = ["cpus", "tasks", "scheduler", "verdict", "block_reload_ns"];
 
 /// The longest that reloading a block may take: a second.
 const LONGEST_RELOAD_NS: u64 = 1_000_000_000;
@@ -97,6 +97,10 @@ pub(super) fn of_fields(fields: &[(String, Tree)]) -> Result<TaskSet, SetFileErr
         Some(scheduler) => set.scheduled_by(scheduler),
         None => set,
     };
+    let set = match verdict(fields)? {
+        Some(sentence) => set.judged(sentence),
+        None => set,
+    };
     match of_set.number("block_reload_ns", 0, LONGEST_RELOAD_NS)? {
         Some(each) => Ok(set.sharing(&tasks, Reload::nanos(each))?),
         None if tasks.iter().all(|task| task.footprint.is_none()) => Ok(set),
@@ -114,6 +118,15 @@ fn scheduler(fields: &[(String, Tree)]) -> Result<Option<Scheduler>, SetFileErro
             scheduler.map(Some).map_err(|error| refused(value, error.to_string()))
         }
         Some(other) => Err(refused(other, "expected a text, for instance \"p-edf\"".to_owned())),
+    }
+}
+
+/// The sentence of the verdict with which a set was written.
+fn verdict(fields: &[(String, Tree)]) -> Result<Option<&str>, SetFileError> {
+    match find(fields, "verdict") {
+        None => Ok(None),
+        Some(Tree::Leaf(Value::String(sentence))) => Ok(Some(sentence)),
+        Some(other) => Err(wrong("", format!("verdict is {other}: expected a text"))),
     }
 }
 
@@ -145,6 +158,9 @@ pub fn write(set: &TaskSet) -> Value {
     let mut written = json!({ "cpus": set.cpus(), "tasks": tasks.collect::<Value>() });
     if let Some(scheduler) = set.scheduler() {
         written["scheduler"] = json!(scheduler);
+    }
+    if let Some(sentence) = set.verdict() {
+        written["verdict"] = json!(sentence);
     }
     if let Some(cache) = set.cache() {
         written["block_reload_ns"] = json!(cache.reload.of(1_000));

@@ -139,6 +139,7 @@ pub struct TaskSet {
     cache: Option<CacheUse>,
     placement: Option<Vec<TaskPlacement>>,
     scheduler: Option<Scheduler>,
+    verdict: Option<String>,
 }
 
 impl TaskSet {
@@ -188,6 +189,7 @@ impl TaskSet {
             cache: None,
             placement: None,
             scheduler: None,
+            verdict: None,
         })
     }
 
@@ -239,6 +241,12 @@ impl TaskSet {
     #[must_use]
     pub fn scheduled_by(self, scheduler: Scheduler) -> Self {
         Self { scheduler: Some(scheduler), ..self }
+    }
+
+    /// The same, with the sentence of a verdict about it. No test asks for the sentence.
+    #[must_use]
+    pub fn judged(self, verdict: impl Into<String>) -> Self {
+        Self { verdict: Some(verdict.into()), ..self }
     }
 
     /// The same, with these ranks; the smaller is served first.
@@ -293,6 +301,11 @@ impl TaskSet {
     /// The scheduler that the set states.
     pub fn scheduler(&self) -> Option<Scheduler> {
         self.scheduler
+    }
+
+    /// The sentence of the verdict with which the set was written, if the set states one.
+    pub fn verdict(&self) -> Option<&str> {
+        self.verdict.as_deref()
     }
 
     /// The CPUs of each task, if given.

@@ -15,6 +15,7 @@ use corehop_core::sched::{
 };
 use corehop_core::shown;
 use corehop_core::units::{Cpu, CpuList, Nanos};
+use corehop_core::workload::linux;
 use corehop_core::workload::placement::{PlacedPiece, TaskPlacement};
 use corehop_core::workload::scheduler::Scheduler;
 use corehop_core::workload::set_file;
@@ -24,7 +25,7 @@ use super::costs::CostArgs;
 use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{Force, OutputFile, Page, Paint, note, print};
+use crate::output::{Force, OutputFile, Page, Paint, either, note};
 
 /// Test whether a task set meets its deadlines: under its own scheduler, or by one test, or by all.
 ///
@@ -75,9 +76,9 @@ pub(crate) struct Args {
     /// cluster. A platform's name, or a file.
     #[arg(long, value_name = "NAME|FILE.toml")]
     platform: Option<String>,
-    /// If the answer is yes, write the set with the assignment of each task: its CPUs, its pieces or its shares; its
-    /// priority, under fixed priorities; and `budget_us`, its WCET with all that was charged, under EDF. Needs a
-    /// partitioned scheduler, or one test that assigns CPUs. `corehop convert --to rt-app` converts the file.
+    /// If the answer is yes, write the set with its scheduler, the verdict, and the assignment of each task: its CPUs, its
+    /// pieces or its shares (none under a global scheduler); its priority, under fixed priorities; and `budget_us`, its
+    /// WCET with all that was charged, under EDF. `corehop convert --to rt-app` converts the file.
     #[arg(short, long, value_name = "FILE.json")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -110,16 +111,38 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
             (question.ask(&set, &tests, &mut charged).map_err(damaged)?, Some(question))
         }
         Asked::One(test) => {
+            refuse_undeployable(args, &set, test)?;
             let asked = charged.ask(test).map_err(damaged)?;
             let sentence = sentence(&set, test.scheduler, test, &asked);
             (Answered { test, asked, sentence }, None)
         }
     };
+    let scheduler = question.map(|question| question.scheduler);
+    let accepts = answered.asked.answer.verdict.is_schedulable();
+    let placed = deployed(&set, answered.test, scheduler, &answered.asked);
+    let placed = placed.map(|placed| placed.filter(|_| accepts));
+    let limits = placed
+        .as_ref()
+        .map_or_else(|_| Vec::new(), |it| it.iter().flat_map(linux::limits).collect());
     if let Some(file) = &output {
-        deploy(file, &set, answered.test, &answered.asked)?;
+        deploy(file, placed.map_err(damaged)?, &answered)?;
     }
-    print(&whole(args, &set, &answered, question))?;
+    let json = args.json.then(|| whole(&answered, question, &limits));
+    let text = || one(answered.test, &answered.asked, &set, &limits);
+    either(&answered.sentence, json.as_ref(), text)?;
     Ok(exit(answered.asked.answer.verdict))
+}
+
+/// Refuses -o for a test that says nothing about where and how tasks run.
+fn refuse_undeployable(args: &Args, set: &TaskSet, test: &Test) -> Result<(), Failure> {
+    if args.output.is_none() || test.deploys() || set.cpus() == 1 {
+        return Ok(());
+    }
+    let what = format!(
+        "-o: {} assigns no CPUs to tasks: use one that does, for example p-edf-ffd or sp-edf-c=d",
+        test.name
+    );
+    Err(Failure::says(Exit::Usage, what))
 }
 
 fn damaged(error: TaskError) -> Failure {
@@ -170,18 +193,17 @@ fn exit(verdict: Verdict) -> Exit {
     if verdict.is_schedulable() { Exit::Done } else { Exit::No }
 }
 
-/// The output of one answer, to the set's question or by the test that was named.
-fn whole(args: &Args, set: &TaskSet, answered: &Answered, question: Option<Question>) -> String {
-    if !args.json {
-        let sentence = Page::of_stdout().wrap(&answered.sentence, 0);
-        return format!("{sentence}\n{}", one(answered.test, &answered.asked, set));
-    }
+/// One answer as JSON, to the set's question or by the test that was named.
+fn whole(answered: &Answered, question: Option<Question>, limits: &[String]) -> Value {
     let mut value = question.map_or_else(
         || answer_json(answered.test, &answered.asked),
         |question| answered.json(question),
     );
     value["sentence"] = json!(answered.sentence);
-    pretty(&doubts::with(value))
+    if !limits.is_empty() {
+        value["deployment"] = json!(limits);
+    }
+    doubts::with(value)
 }
 
 /// Every test; the exit code is that of the scheduler that was named, if one was.
@@ -198,13 +220,15 @@ fn surveyed(
     for &test in tests {
         answers.push((test, charged.ask(test).map_err(damaged)?));
     }
-    if args.json {
-        let of = |(test, asked): &(&Test, ChargedAnswer)| doubts::with(answer_json(test, asked));
-        print(&pretty(&answers.iter().map(of).collect::<Value>()))?;
-    } else {
-        let answers: Vec<_> =
-            answers.into_iter().map(|(test, asked)| (test, asked.answer)).collect();
-        print(&every(&answers, answered.as_ref()))?;
+    let of = |(test, asked): &(&Test, ChargedAnswer)| doubts::with(answer_json(test, asked));
+    let json = args.json.then(|| answers.iter().map(of).collect::<Value>());
+    let answers: Vec<_> = answers.into_iter().map(|(test, asked)| (test, asked.answer)).collect();
+    let survey = survey(&answers);
+    match &answered {
+        Some(answered) => either(&answered.sentence, json.as_ref(), || {
+            format!("{}\n{}", Page::of_stdout().wrap(&survey, 0), every(&answers))
+        })?,
+        None => either(&survey, json.as_ref(), || every(&answers))?,
     }
     Ok(answered.map_or(Exit::Done, |answered| exit(answered.asked.answer.verdict)))
 }
@@ -216,24 +240,13 @@ fn output_file(args: &Args) -> Result<Option<OutputFile>, Failure> {
     OutputFile::if_asked(args.output.as_ref(), &others, args.force)
 }
 
-/// Writes the set with its assignment, if the test accepts.
-fn deploy(
-    file: &OutputFile,
-    set: &TaskSet,
-    test: &Test,
-    asked: &ChargedAnswer,
-) -> Result<(), Failure> {
-    if !asked.answer.verdict.is_schedulable() {
+/// Writes the set with its scheduler, its assignment and the verdict, if the answer is yes.
+fn deploy(file: &OutputFile, placed: Option<TaskSet>, answered: &Answered) -> Result<(), Failure> {
+    let Some(placed) = placed else {
+        note(&format!("{} is not written: the answer is not yes", shown::path(file.path())));
         return Ok(());
-    }
-    let placed = deployed(set, test, asked).map_err(damaged)?;
-    let placed = placed.ok_or_else(|| {
-        let what = format!(
-            "-o: {} assigns no CPUs to tasks: use one that does, for example p-edf-ffd or sp-edf-c=d",
-            test.name
-        );
-        Failure::says(Exit::Usage, what)
-    })?;
+    };
+    let placed = placed.judged(&answered.sentence);
     file.write(format!("{:#}\n", set_file::write(&placed)))
 }
 
@@ -258,10 +271,6 @@ fn requested(name: &str, platform: Option<&Platform>) -> Result<Tests, Failure> 
     let (size, _) = clusters::by_cache(platform, cache).map_err(usage)?;
     let name = format!("{soft}c-edf-{size}");
     Ok(vec![test(&name).map_err(|error| Failure::new(Exit::Usage, error))?])
-}
-
-fn pretty(value: &Value) -> String {
-    format!("{value:#}\n")
 }
 
 /// The overheads of the operating system, if charged.
@@ -332,23 +341,21 @@ fn word(verdict: Verdict) -> (&'static str, Paint) {
     }
 }
 
-/// The head of a survey, and the answer for the scheduler that was named; a line for each test that accepts; then the others, a
-/// line for each reason.
-fn every(answers: &[(&Test, Answer)], answered: Option<&Answered>) -> String {
+/// The head of a survey.
+fn survey(answers: &[(&Test, Answer)]) -> String {
+    let accepted_by = answers.iter().filter(|(_, answer)| answer.verdict.is_schedulable()).count();
+    format!(
+        "survey: {accepted_by} of {} tests accept; each is about its own scheduler, and some about bounded tardiness only",
+        answers.len()
+    )
+}
+
+/// A line for each test that accepts; then the others, a line for each reason.
+fn every(answers: &[(&Test, Answer)]) -> String {
     let page = Page::of_stdout();
     let accepts = |answer: &Answer| answer.verdict == Verdict::Schedulable;
     let names = answers.iter().filter(|(_, answer)| accepts(answer));
     let names = names.map(|(test, _)| test.name.len()).max().unwrap_or(0);
-    let accepted_by = answers.iter().filter(|(_, answer)| accepts(answer)).count();
-    let mut head = answered.map(|it| page.wrap(&it.sentence, 0) + "\n").unwrap_or_default();
-    head.push_str(&page.wrap(
-        &format!(
-            "survey: {accepted_by} of {} tests accept; each is about its own scheduler, and some about bounded tardiness only",
-            answers.len()
-        ),
-        0,
-    ));
-    head.push('\n');
     let mut text = String::new();
     let mut others: Vec<(Verdict, &str, Vec<&str>)> = Vec::new();
     for (test, answer) in answers {
@@ -376,7 +383,7 @@ fn every(answers: &[(&Test, Answer)], answered: Option<&Answered>) -> String {
         let verdict = page.paint(&format!("{verdict:<7}"), paint);
         text.extend([verdict.as_str(), "  ", &rest, "\n"]);
     }
-    head + &text
+    text
 }
 
 /// The line of a test that accepts; names are that long.
@@ -389,7 +396,7 @@ fn accepted(page: &Page, test: &Test, answer: &Answer, names: usize) -> String {
 }
 
 /// One test at length.
-fn one(test: &Test, asked: &ChargedAnswer, set: &TaskSet) -> String {
+fn one(test: &Test, asked: &ChargedAnswer, set: &TaskSet, limits: &[String]) -> String {
     let ChargedAnswer { answer, delays, .. } = asked;
     let page = Page::of_stdout();
     let (verdict, paint) = word(answer.verdict);
@@ -435,6 +442,9 @@ fn one(test: &Test, asked: &ChargedAnswer, set: &TaskSet) -> String {
     for (at, bound) in answer.bounds.iter().flatten().enumerate() {
         let deadline = set.tasks()[at].deadline();
         say("responds", &format!("{}: within {bound} us, deadline {deadline} us", name(at)));
+    }
+    for limit in limits {
+        say("on Linux", limit);
     }
     for (at, assumption) in test.assumptions().into_iter().chain(asked.note.as_deref()).enumerate()
     {

@@ -9,6 +9,8 @@ use corehop_core::model::costs::CostTable;
 use corehop_core::samples::{FileError, copy_parquet};
 use corehop_core::sched::overhead::table::OverheadTable;
 use corehop_core::shown;
+use corehop_core::workload::rt_app::RtAppError;
+use corehop_core::workload::task::MOST_CPUS;
 use corehop_core::workload::{rt_app, set_file};
 
 use crate::exit::{Exit, Failure, refuse};
@@ -40,7 +42,7 @@ pub(crate) struct Args {
     #[arg(long)]
     salvage: bool,
     /// For `tasks`: the number of CPUs; default: the CPUs that the workload names, at least one.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_CPUS)))]
     cpus: Option<u32>,
     /// For `rt-app`: the duration of the run; default: 10.
     #[arg(
@@ -72,7 +74,6 @@ enum Form {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    let named = || shown::path(&args.file);
     only_for_this_form(args)?;
     let output = OutputFile::if_asked(args.output.as_ref(), &[&args.file], args.force)?;
     if args.to == Form::Rows {
@@ -80,12 +81,15 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         return rows(args, &output.ok_or_else(lacks)?);
     }
     let text = input::table(&args.file)?;
-    let rewritten = match args.to {
-        Form::Tasks => tasks(&text, args),
-        Form::RtApp => workload(&text, args),
-        Form::Costs | Form::Schedcat | Form::Rows => costs(&text, args),
+    let (rewritten, wanted) = match args.to {
+        Form::Tasks => (tasks(&text, args), "an rt-app workload (JSON)"),
+        Form::RtApp => (workload(&text, args), "a task set (JSON)"),
+        Form::Costs | Form::Schedcat | Form::Rows => (costs(&text, args), "a cost table (CSV)"),
     };
-    let rewritten = rewritten.map_err(|failure| failure.context(named()))?;
+    let rewritten = rewritten.map_err(|failure| match failure.exit() {
+        Exit::Damaged => failure.context(input::named_with_format(&args.file, &text, wanted)),
+        _ => failure.context(shown::path(&args.file)),
+    })?;
     match &output {
         Some(file) => file.write(&rewritten)?,
         None => {}
@@ -183,7 +187,10 @@ fn ended(args: &Args, detail: &str, data: Option<&str>) -> Result<Exit, Failure>
 }
 
 fn tasks(text: &str, args: &Args) -> Result<String, Failure> {
-    let read = rt_app::read(text, args.cpus).map_err(|error| Failure::new(Exit::Damaged, error))?;
+    let read = rt_app::read(text, args.cpus).map_err(|error| match error {
+        RtAppError::Cpus(_) => Failure::new(Exit::Usage, error),
+        error => Failure::new(Exit::Damaged, error),
+    })?;
     say_all(&read.notes);
     Ok(format!("{:#}\n", set_file::write(&read.set)))
 }
@@ -191,7 +198,8 @@ fn tasks(text: &str, args: &Args) -> Result<String, Failure> {
 fn workload(text: &str, args: &Args) -> Result<String, Failure> {
     let set = set_file::parse(text).map_err(|error| Failure::new(Exit::Damaged, error))?;
     let seconds = args.duration.unwrap_or(10);
-    let written = rt_app::write(&set, seconds).map_err(|error| Failure::new(Exit::No, error))?;
+    let written = rt_app::write(&set, seconds);
+    let written = written.map_err(|error| Failure::new(Exit::NotPossible, error))?;
     say_all(&written.notes);
     Ok(written.text)
 }

@@ -17,7 +17,7 @@ use super::quantities::pair;
 use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::print;
+use crate::output::either;
 
 /// The heading of the options for threads that share data.
 const TOGETHER: &str = "Threads that share data";
@@ -96,13 +96,10 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         }
         other => Failure::new(Exit::Usage, other),
     })?;
-    print(&if args.json {
-        let all: Value =
-            answers.iter().map(|answer| doubts::with(serde_json::json!(answer))).collect();
-        format!("{all:#}\n")
-    } else {
-        costs::predicted(&answers)
-    })?;
+    let all = || answers.iter().map(|answer| doubts::with(serde_json::json!(answer)));
+    let json = args.json.then(|| all().collect::<Value>());
+    let sentence = costs::predicted_in_words(&answers);
+    either(&sentence, json.as_ref(), || costs::predicted(&answers))?;
     Ok(Exit::Done)
 }
 

@@ -42,6 +42,17 @@ pub(crate) fn note(text: &str) {
     say(&format!("note: {text}\n"));
 }
 
+/// `head: text` in lines that fit; the lines after the first of each paragraph begin below the text.
+pub(crate) fn folded(text: &str) -> String {
+    let head = text.split_once(": ").map_or(0, |(head, _)| head.chars().count() + 2);
+    let page = Page { width: width().clamp(WIDTHS.0, WIDTHS.1), colours: false };
+    let paragraph = |(number, line): (usize, &str)| {
+        let indent = " ".repeat(if number > 0 { head } else { 0 });
+        format!("{indent}{}\n", page.wrap(line, head))
+    };
+    text.lines().enumerate().map(paragraph).collect()
+}
+
 /// Shows the messages of panics like all text: a message can hold a name.
 pub(crate) fn show_panics() {
     let usual = std::panic::take_hook();
@@ -181,6 +192,19 @@ mod tests {
         assert_eq!(page.wrap("a unbreakable-command b", 2), "a\n  unbreakable-command\n  b");
         assert_eq!(page.wrap("", 2), "");
         assert_eq!(page.wrap("ten µs now", 2), "ten µs now");
+    }
+
+    #[test]
+    fn an_error_is_folded_below_its_text_and_a_command_stays_whole() {
+        let long = format!(
+            "corehop: {}`corehop check SET.json -o PLACED.json` assigns\nthe rest",
+            "many words ".repeat(8)
+        );
+        let folded = folded(&long);
+        let lines: Vec<&str> = folded.lines().collect();
+        assert_eq!(lines[0], format!("corehop: {}", "many words ".repeat(8)).trim_end());
+        assert_eq!(lines[1], "         `corehop check SET.json -o PLACED.json` assigns");
+        assert_eq!(lines[2..], ["         the rest"]);
     }
 
     #[test]

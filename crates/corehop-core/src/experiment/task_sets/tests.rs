@@ -105,6 +105,7 @@ fn parameters_that_make_no_sense_are_named() {
         deadline: Nanos::from_millis(4),
         priority: None,
         cpu: None,
+        cpus: Vec::new(),
         set: WorkingSet::list(Bytes::from_kib(4), 0.5),
     };
     let source = Source::Given(vec![task]);
@@ -120,6 +121,7 @@ fn given_tasks_are_ranked_by_their_priorities_or_by_deadline() {
         deadline: Nanos::from_millis(deadline),
         priority,
         cpu: None,
+        cpus: Vec::new(),
         set: WorkingSet::list(Bytes::from_kib(4), 0.5),
     };
     let ranks = |tasks: &[GivenTask]| -> Vec<u32> {
@@ -191,6 +193,7 @@ fn no_task_alone_uses_more_than_the_share_of_a_cpu_and_an_early_deadline_is_no_m
         deadline: Nanos::from_millis(3),
         priority: None,
         cpu: None,
+        cpus: Vec::new(),
         set: WorkingSet::list(Bytes::from_kib(4), 0.5),
     };
     let given = TaskSets { source: Source::Given(vec![early]), ..large };
@@ -207,6 +210,7 @@ fn tasks_go_where_most_is_free_for_each_cpu() {
             deadline: Nanos::from_millis(10),
             priority: None,
             cpu: None,
+            cpus: Vec::new(),
             set: WorkingSet::list(Bytes::from_kib(4), 0.5),
         };
         8
@@ -225,6 +229,7 @@ fn tasks_that_were_assigned_a_cpu_run_there_and_nowhere_else() {
         deadline: Nanos::from_millis(10),
         priority: None,
         cpu: Some(cpu),
+        cpus: Vec::new(),
         set: WorkingSet::list(Bytes::from_kib(4), 0.5),
     };
     let on = |scheduler, cpus: &[usize]| {
@@ -241,6 +246,40 @@ fn tasks_that_were_assigned_a_cpu_run_there_and_nowhere_else() {
     assert!(refused.contains("task 1") && refused.contains("CPU 2 of 2"), "{refused}");
     let migrating = on(Scheduler::GEdf, &[0, 1]).unwrap_err().to_string();
     assert!(migrating.contains("p-edf or p-fp"), "{migrating}");
+}
+
+#[test]
+fn tasks_that_were_assigned_several_cpus_run_in_that_cluster_or_are_refused_by_name() {
+    let task = |name: &str, cpus: &[usize]| GivenTask {
+        name: Some(name.to_owned()),
+        wcet: Nanos::from_millis(1),
+        period: Nanos::from_millis(10),
+        deadline: Nanos::from_millis(10),
+        priority: None,
+        cpu: cpus.first().copied().filter(|_| cpus.len() == 1),
+        cpus: if cpus.len() > 1 { cpus.to_vec() } else { Vec::new() },
+        set: WorkingSet::list(Bytes::from_kib(4), 0.5),
+    };
+    let on = |scheduler, all: &[&[usize]]| {
+        let named = |(at, cpus): (usize, &&[usize])| task(&format!("t{at}"), cpus);
+        let source = Source::Given(all.iter().enumerate().map(named).collect());
+        let cpus = "0-3".parse().unwrap();
+        TaskSets { source, cpus, ..sets(scheduler, 1) }.tasks(&l7455(), 1)
+    };
+    // The level-2 caches of this machine serve pairs: the first fit would be another one.
+    let run = on(Scheduler::CEdf, &[&[2, 3], &[2, 3], &[0, 1]]).unwrap().runs.remove(0);
+    let clusters = run.tasks.iter().map(|task| run.clusters[task.cluster].to_string());
+    assert_eq!(clusters.collect::<Vec<_>>(), ["2-3", "2-3", "0-1"]);
+    for (scheduler, cpus, words) in [
+        (Scheduler::CEdf, [&[0, 1][..], &[1, 2]], "`t1`) may run on CPUs 1-2"),
+        (Scheduler::PFp, [&[0][..], &[1, 2]], "`t1`) may run on CPUs 1-2"),
+        (Scheduler::PEdf, [&[0][..], &[]], "`t1`) may run on all CPUs"),
+        (Scheduler::GEdf, [&[][..], &[0, 1]], "`t1`) may run on CPUs 0-1"),
+        (Scheduler::GEdf, [&[0, 1][..], &[]], "`t0`) may run on CPUs 0-1"),
+    ] {
+        let error = on(scheduler, &cpus).unwrap_err().to_string();
+        assert!(error.contains(words), "{scheduler} {cpus:?}: {error}");
+    }
 }
 
 #[test]

@@ -50,6 +50,9 @@ pub enum RtAppError {
     /// There are no threads.
     #[error("the table `tasks` of threads is missing or empty")]
     NoTasks,
+    /// The number of CPUs that was asked for is not that of the workload.
+    #[error("{0}")]
+    Cpus(String),
     /// Something is wrong beside the threads.
     #[error("{0}")]
     Global(String),
@@ -65,7 +68,10 @@ pub enum RtAppError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotRunnable {
     /// There are too few priorities.
-    #[error("the tasks have more than the {HIGHEST} priorities of SCHED_FIFO")]
+    #[error(
+        "tasks that can meet on a CPU have more than the {HIGHEST} priorities of SCHED_FIFO: expected fewer \
+         distinct values of `priority`, or `cpus` of each task"
+    )]
     Priorities,
     /// A thread has no pieces.
     #[error(

@@ -82,7 +82,7 @@ fn own_set(own: &Fields, cpus: Option<u32>) -> Result<TaskSet, RtAppError> {
             let there = set.cpus();
             let what = "remove that table to read the threads for other CPUs";
             let why = format!("--cpus is {cpus}, and the table `{OWN}` has {there}: {what}");
-            Err(RtAppError::Global(why))
+            Err(RtAppError::Cpus(why))
         }
     }
 }
@@ -130,6 +130,14 @@ fn set(
 ) -> Result<TaskSet, RtAppError> {
     let pinned = threads.iter().filter_map(|thread| thread.cpus.as_deref());
     let last = pinned.flatten().max().map(|&cpu| cpu as u32);
+    if let (Some(cpus), Some(last)) = (cpus, last.filter(|&last| cpus.is_some_and(|it| it <= last)))
+    {
+        let what = format!("--cpus is {cpus}, and a thread names CPU {last}");
+        return Err(RtAppError::Cpus(format!(
+            "{what}: expected {} or more",
+            last.saturating_add(1)
+        )));
+    }
     let cpus = cpus.unwrap_or(last.map_or(1, |last| last.saturating_add(1)));
     if let Some(last) = last.filter(|_| threads.iter().any(|thread| thread.cpus.is_none())) {
         let what = format!("threads without `cpus` get CPUs 0 to {}", cpus.saturating_sub(1));

@@ -186,7 +186,8 @@ fn what_is_no_sporadic_task_is_refused_by_thread() {
         assert!(error.contains("`x`") && error.contains(words), "{words}: {error}");
     }
     assert!(
-        refused(r#""x": {"run": 5, "cpus": [7], "timer": {"period": 7}}"#).contains("CPUs [7]")
+        refused(r#""x": {"run": 5, "cpus": [7], "timer": {"period": 7}}"#)
+            .contains("a thread names CPU 7: expected 8 or more")
     );
     let twice = r#""x": {"run": 5, "timer": {"period": 7}}"#;
     assert!(refused(&format!("{twice}, {twice}")).contains("thread `x` is there twice"));
@@ -334,4 +335,32 @@ fn comments_end_where_they_end_in_c() {
     let text = r#"{/*/ "tasks": {} */"tasks": {"a": {"run": 1, // "run": 2,
         "timer": {"ref": "unique", "period": 9,},}, /* no more */ }}"#;
     assert_eq!(read(text, None).unwrap().set.tasks().len(), 1);
+}
+
+#[test]
+fn more_ranks_than_priorities_are_ranked_anew_on_each_cpu() {
+    let tasks = |cpu: &dyn Fn(u32) -> String| {
+        let task = |at: u32| {
+            format!(r#"{{"wcet_us": 1, "period_us": 1000, "priority": {at}{}}}"#, cpu(at))
+        };
+        (0..150).map(task).collect::<Vec<_>>().join(", ")
+    };
+    let set = |tasks: &str| {
+        set_file::parse(&format!(r#"{{"cpus": 3, "scheduler": "p-fp", "tasks": [{tasks}]}}"#))
+            .unwrap()
+    };
+    let pinned = set(&tasks(&|at| format!(r#", "cpus": [{}]"#, at % 3)));
+    let text = write(&pinned, 1).unwrap().text;
+    let written: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let priority = |at: u32| written["tasks"][format!("task{at}")]["priority"].as_u64().unwrap();
+    assert_eq!([priority(0), priority(1), priority(3), priority(147)], [98, 98, 97, 49]);
+    assert_eq!(read(&text, None).unwrap().set, pinned);
+    // Tasks that share a CPU are ranked together.
+    let joined = set(&tasks(&|at| {
+        format!(
+            r#", "cpus": [{}]"#,
+            if at == 9 { "0, 1, 2".to_owned() } else { (at % 3).to_string() }
+        )
+    }));
+    assert_eq!(write(&joined, 1).unwrap_err(), NotRunnable::Priorities);
 }

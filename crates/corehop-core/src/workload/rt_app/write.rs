@@ -5,20 +5,13 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
+use super::super::linux::{self, LEAST_RUNTIME, PERIODS};
 use super::super::placement::TaskPlacement;
 use super::super::scheduler::Scheduler;
 use super::super::set_file::{self, Tree};
 use super::super::task::{Task, TaskSet, Time};
 use super::fields::MOST;
 use super::{HIGHEST, NotRunnable, OWN};
-
-/// The shortest budget under SCHED_DEADLINE in microseconds: Linux refuses less than 1,024 ns.
-const LEAST_RUNTIME: Time = 2;
-/// The periods that Linux takes under SCHED_DEADLINE, in microseconds (`kernel.sched_deadline_period_min_us` and
-/// `…_max_us`, unless these are changed).
-const PERIODS: [Time; 2] = [100, 1 << 22];
-/// The part of a CPU that Linux admits under SCHED_DEADLINE (`kernel.sched_rt_runtime_us`, unless that is changed).
-const ADMITTED: f64 = 0.95;
 
 /// A workload, written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,13 +75,8 @@ fn is_fifo(set: &TaskSet) -> Result<bool, NotRunnable> {
 
 /// The threads, in the order of the tasks.
 pub(super) fn threads(set: &TaskSet) -> Result<Vec<(String, Tree)>, NotRunnable> {
-    let mut ranks: Vec<u32> = set.tasks().iter().filter_map(Task::priority).collect();
-    ranks.sort_unstable();
-    ranks.dedup();
-    if ranks.len() as u64 > HIGHEST {
-        return Err(NotRunnable::Priorities);
-    }
     let fifo = is_fifo(set)?;
+    let priorities = if fifo { priorities(set)? } else { Vec::new() };
     let mut threads: Vec<(String, Tree)> = Vec::new();
     let mut refused = Vec::new();
     for ((at, task), name) in set.tasks().iter().enumerate().zip(names(set)) {
@@ -103,10 +91,9 @@ pub(super) fn threads(set: &TaskSet) -> Result<Vec<(String, Tree)>, NotRunnable>
             ("run", json!(task.wcet())),
             ("timer", json!({ "ref": "unique", "period": task.period() })),
         ];
-        if let Some(rank) = task.priority().filter(|_| fifo) {
-            let place = ranks.binary_search(&rank).unwrap_or(0) as u64;
+        if let Some(priority) = priorities.get(at) {
             fields.push(("policy", json!("SCHED_FIFO")));
-            fields.push(("priority", json!(HIGHEST - place)));
+            fields.push(("priority", json!(priority)));
         } else {
             fields.push(("policy", json!("SCHED_DEADLINE")));
             fields.push(("dl-runtime", json!(budget)));
@@ -124,6 +111,56 @@ pub(super) fn threads(set: &TaskSet) -> Result<Vec<(String, Tree)>, NotRunnable>
         threads.push((name, Tree::Object(fields.collect())));
     }
     if refused.is_empty() { Ok(threads) } else { Err(NotRunnable::Refused(refused)) }
+}
+
+/// The priority of each thread under SCHED_FIFO: the order of all ranks where the priorities suffice, otherwise the order
+/// among the tasks that can meet on a CPU.
+///
+/// # Errors
+/// [`NotRunnable::Priorities`] where tasks that can meet have too many ranks.
+fn priorities(set: &TaskSet) -> Result<Vec<u64>, NotRunnable> {
+    let all: Vec<usize> = (0..set.tasks().len()).collect();
+    let mut priorities = vec![0; all.len()];
+    let is_one = distinct(set, &all).len() as u64 <= HIGHEST;
+    for group in if is_one { vec![all] } else { meeting(set) } {
+        let ranks = distinct(set, &group);
+        if ranks.len() as u64 > HIGHEST {
+            return Err(NotRunnable::Priorities);
+        }
+        for at in group {
+            let rank = set.tasks()[at].priority().unwrap_or(0);
+            priorities[at] = HIGHEST - ranks.binary_search(&rank).unwrap_or(0) as u64;
+        }
+    }
+    Ok(priorities)
+}
+
+/// The ranks of some tasks, ascending, each once.
+fn distinct(set: &TaskSet, tasks: &[usize]) -> Vec<u32> {
+    let mut ranks: Vec<u32> = tasks.iter().filter_map(|&at| set.tasks()[at].priority()).collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    ranks
+}
+
+/// The tasks in groups that have no CPU in common.
+fn meeting(set: &TaskSet) -> Vec<Vec<usize>> {
+    let mut groups: Vec<(HashSet<usize>, Vec<usize>)> = Vec::new();
+    for at in 0..set.tasks().len() {
+        let all = || (0..set.cpus() as usize).collect();
+        let cpus = set.placement().map_or_else(all, |places| places[at].cpus());
+        let mut joined = (cpus.into_iter().collect::<HashSet<_>>(), vec![at]);
+        groups.retain_mut(|(there, tasks)| {
+            let is_apart = there.is_disjoint(&joined.0);
+            if !is_apart {
+                joined.0.extend(there.drain());
+                joined.1.append(tasks);
+            }
+            is_apart
+        });
+        groups.push(joined);
+    }
+    groups.into_iter().map(|(_, tasks)| tasks).collect()
 }
 
 /// The name of each thread: the name of its task, or one that no task has. Threads of one name would be one thread.
@@ -192,8 +229,10 @@ fn notes(set: &TaskSet) -> Vec<String> {
         notes.push(format!("{what}: {}", kept.join(", ")));
     }
     notes.extend(everywhere(set, ranked));
-    if !ranked {
-        notes.extend(admission(set));
+    if ranked {
+        notes.extend(linux::throttled(set));
+    } else {
+        notes.extend(linux::admission(set));
         if set.placement().is_some() {
             let what = "Linux takes `cpus` of a thread under SCHED_DEADLINE only in a cpuset whose \
                         root domain has just these CPUs";
@@ -213,23 +252,4 @@ fn everywhere(set: &TaskSet, fifo: bool) -> Option<String> {
              `corehop check SET.json -o PLACED.json` assigns CPUs"
         )
     })
-}
-
-/// The sentence about budgets that together are more than Linux admits.
-fn admission(set: &TaskSet) -> Option<String> {
-    let share = |at: usize| set.budget(at) as f64 / set.tasks()[at].period() as f64;
-    let mut groups: Vec<(Vec<usize>, f64)> = Vec::new();
-    let all: Vec<usize> = (0..set.cpus() as usize).collect();
-    for at in 0..set.tasks().len() {
-        let cpus = set.placement().map_or_else(|| all.clone(), |places| places[at].cpus());
-        match groups.iter_mut().find(|(there, _)| *there == cpus) {
-            Some((_, sum)) => *sum += share(at),
-            None => groups.push((cpus, share(at))),
-        }
-    }
-    let (cpus, sum) =
-        groups.into_iter().find(|(cpus, sum)| *sum > ADMITTED * cpus.len() as f64 + 1e-9)?;
-    let what = format!("the budgets use {sum:.2} of CPUs {cpus:?}");
-    let most = ADMITTED * cpus.len() as f64;
-    Some(format!("{what}: Linux admits {most:.2}, unless kernel.sched_rt_runtime_us is raised"))
 }

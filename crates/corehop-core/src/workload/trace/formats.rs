@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The meaning of a line of a trace, in each of the formats.
 
+use std::fmt;
+use std::str::FromStr;
+
 use super::Source;
 
 /// The meaning of a line.
@@ -18,13 +21,19 @@ pub(super) enum Item {
 
 /// A thread of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Thread {
+pub struct Thread {
     /// The program, where several were recorded together: threads of two programs can have one number.
-    pub(super) workload: Option<u64>,
-    pub(super) id: u64,
+    pub workload: Option<u64>,
+    /// The number of the thread.
+    pub id: u64,
 }
 
 impl Thread {
+    /// Whether this is the thread that was asked for. A thread that was asked for without its program is any of that number.
+    pub(super) fn is(self, asked: Self) -> bool {
+        self.id == asked.id && (asked.workload.is_none() || asked.workload == self.workload)
+    }
+
     /// The thread that DynamoRIO's view writes as `42`, `T42`, or (since 2025) `W0.T42`.
     fn of_view(text: &str) -> Option<Self> {
         let (workload, id) = match text.split_once('.') {
@@ -32,6 +41,28 @@ impl Thread {
             None => (None, text),
         };
         Some(Self { workload, id: id.strip_prefix('T').unwrap_or(id).parse().ok()? })
+    }
+}
+
+impl fmt::Display for Thread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.workload {
+            Some(workload) => write!(f, "W{workload}.T{}", self.id),
+            None => write!(f, "{}", self.id),
+        }
+    }
+}
+
+/// Why a text names no thread of a trace.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` names no thread: write a number such as 501, or W0.T501 as the trace does")]
+pub struct NoThread(String);
+
+impl FromStr for Thread {
+    type Err = NoThread;
+
+    fn from_str(text: &str) -> Result<Self, NoThread> {
+        Self::of_view(text).ok_or_else(|| NoThread(text.to_owned()))
     }
 }
 

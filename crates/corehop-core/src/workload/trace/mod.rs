@@ -20,6 +20,7 @@ mod formats;
 mod read;
 mod vlq;
 
+pub use formats::{NoThread, Thread};
 pub use read::{MOST_ACCESSES, Read, ReadError, Window};
 
 /// A trace in a plan, which all that use it share.

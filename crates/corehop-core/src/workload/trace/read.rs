@@ -28,7 +28,7 @@ pub struct Window {
     /// Its accesses to data, at most [`MOST_ACCESSES`].
     pub take: u64,
     /// The thread; the first one that accesses data unless stated.
-    pub thread: Option<u64>,
+    pub thread: Option<Thread>,
 }
 
 impl Default for Window {
@@ -85,7 +85,7 @@ pub enum ReadError {
         /// The name of the file.
         name: String,
         /// The thread.
-        thread: u64,
+        thread: Thread,
         /// The threads that are there, as a clause.
         there: String,
     },
@@ -114,7 +114,7 @@ struct Tally {
     writes: u64,
     instructions: u64,
     /// The thread that was asked for, and the thread whose accesses count.
-    asked: Option<u64>,
+    asked: Option<Thread>,
     thread: Option<Thread>,
     /// Accesses of other threads, or of no stated thread where one was asked for.
     others: u64,
@@ -174,7 +174,7 @@ impl Read {
         }
         if tally.visits.is_empty() {
             let of_thread =
-                tally.thread.map_or_else(String::new, |thread| format!(" of thread {}", thread.id));
+                tally.thread.map_or_else(String::new, |thread| format!(" of thread {thread}"));
             let (accesses, skip) = (tally.seen, window.skip);
             return Err(ReadError::Short { name: name.to_owned(), accesses, of_thread, skip });
         }
@@ -190,7 +190,7 @@ impl Tally {
         if self.there.len() <= MOST_SHOWN {
             self.there.insert(of);
         }
-        let is_asked = self.asked.is_none_or(|asked| asked == of.id);
+        let is_asked = self.asked.is_none_or(|asked| of.is(asked));
         if self.thread.is_none() && is_asked {
             self.thread = Some(of);
         }
@@ -215,7 +215,7 @@ impl Tally {
             return "its lines name no threads; leave out --trace-thread".to_owned();
         }
         let shown: Vec<String> =
-            self.there.iter().take(MOST_SHOWN).map(|thread| thread.id.to_string()).collect();
+            self.there.iter().take(MOST_SHOWN).map(ToString::to_string).collect();
         let more = if self.there.len() > MOST_SHOWN { ", …" } else { "" };
         format!("it has threads {}{more}", shown.join(", "))
     }
@@ -290,7 +290,7 @@ impl Tally {
         if let (Some(thread), 1..) = (self.thread, self.others) {
             notes.push(format!(
                 "{name}: {} accesses of other threads than {} are left out (--trace-thread takes another one)",
-                self.others, thread.id
+                self.others, thread
             ));
         }
         if self.unknown > 0 {
@@ -398,7 +398,7 @@ mod tests {
         let notes = first.notes.join("\n");
         assert!(notes.contains("1 accesses of other threads than 1"), "{notes}");
         assert!(notes.contains("recorded on AArch64"), "{notes}");
-        let second = read(text, Window { thread: Some(2), ..Window::default() }).unwrap();
+        let second = read(text, Window { thread: "2".parse().ok(), ..Window::default() }).unwrap();
         assert_eq!(second.trace.visits().unwrap(), [visit(2, "w", 1)]);
     }
 
@@ -421,20 +421,34 @@ mod tests {
             of("W0.T501", "read", "c0"),
         ]
         .concat();
-        let asked = |thread| read(&text, Window { thread, ..Window::default() });
-        for thread in [None, Some(501)] {
+        let asked =
+            |thread: &str| read(&text, Window { thread: thread.parse().ok(), ..Window::default() });
+        for thread in ["", "501", "T501", "W0.T501"] {
             let read = asked(thread).unwrap();
             // An instruction before each access, and none of other threads.
             assert_eq!(read.trace.visits().unwrap(), [visit(1, "r", 2), visit(3, "r", 2)]);
             let notes = read.notes.join("\n");
-            assert!(notes.contains("2 accesses of other threads than 501"), "{notes}");
+            assert!(notes.contains("2 accesses of other threads than W0.T501"), "{notes}");
             assert!(!notes.contains("not of the format"), "{notes}");
         }
-        assert_eq!(asked(Some(777)).unwrap().trace.visits().unwrap(), [visit(2, "w", 3)]);
-        let error = asked(Some(12_345)).unwrap_err().to_string();
-        assert!(error.contains("thread 12345") && error.contains("501, 777, 501"), "{error}");
+        assert_eq!(asked("777").unwrap().trace.visits().unwrap(), [visit(2, "w", 3)]);
+        assert_eq!(asked("W1.T501").unwrap().trace.visits().unwrap(), [visit(2, "w", 1)]);
+        for absent in ["12345", "W2.T501"] {
+            let error = asked(absent).unwrap_err().to_string();
+            let there = "W0.T501, W0.T777, W1.T501";
+            assert!(
+                error.contains(&format!("thread {absent}")) && error.contains(there),
+                "{error}"
+            );
+        }
+        let error = "W0-T501".parse::<super::super::Thread>().unwrap_err().to_string();
+        assert!(
+            error.contains("`W0-T501`") && error.contains("W0.T501 as the trace does"),
+            "{error}"
+        );
         // Lackey names no threads, so that none can be chosen.
-        let error = read(LACKEY, Window { thread: Some(1), ..Window::default() }).unwrap_err();
+        let error =
+            read(LACKEY, Window { thread: "1".parse().ok(), ..Window::default() }).unwrap_err();
         assert!(error.to_string().contains("name no threads"), "{error}");
     }
 

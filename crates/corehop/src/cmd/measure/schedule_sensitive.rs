@@ -21,6 +21,7 @@ use super::partitioning::Sampled;
 use super::to::{Draws, Extent, To};
 use crate::exit::{Exit, Failure, refuse};
 use crate::input;
+use crate::output::note;
 
 /// The heading of these options in the help.
 const HEADING: &str = "Task sets (schedule-sensitive, overheads)";
@@ -250,13 +251,34 @@ fn of_file(
         );
         return Err(Failure::says(Exit::Usage, what));
     }
+    let unused = not_produced(&set);
+    if !unused.is_empty() {
+        let unused = unused.join(", ");
+        note(&format!("{}: the runs do not produce {unused}", shown::path(path)));
+    }
     Ok((Source::Given(given(&set, asked)?), cpus, set.scheduler()))
+}
+
+/// The fields of a set that no run of it shows.
+fn not_produced(set: &TaskSet) -> Vec<&'static str> {
+    let tasks = set.tasks();
+    let fields = [
+        ("jitter_us", tasks.iter().any(|task| task.jitter() > 0)),
+        ("blocking_us", tasks.iter().any(|task| task.blocking() > 0)),
+        ("budget_us", set.budgets().is_some()),
+        ("ucb, ecb", set.cache().is_some()),
+    ];
+    fields.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect()
 }
 
 /// The tasks of a set, each with a working set of its own size.
 fn given(set: &TaskSet, asked: &TaskSetRequest<'_>) -> Result<Vec<GivenTask>, Failure> {
-    let places = set.placement().map(|all| all.iter().map(cpu_of).collect::<Result<Vec<_>, _>>());
-    let places = places.transpose()?;
+    let places: Vec<Vec<usize>> = match set.placement() {
+        None => vec![Vec::new(); set.tasks().len()],
+        Some(all) => {
+            all.iter().map(|place| cpus_of(place, set.cpus())).collect::<Result<_, _>>()?
+        }
+    };
     let usual = asked.sizes.first().copied().unwrap_or(Bytes::from_kib(64));
     let ratio = asked.ratios.first().copied().unwrap_or(asked.like.write_ratio);
     let task = |(at, task): (usize, &Task)| GivenTask {
@@ -265,7 +287,8 @@ fn given(set: &TaskSet, asked: &TaskSetRequest<'_>) -> Result<Vec<GivenTask>, Fa
         period: Nanos::from_micros(task.period()),
         deadline: Nanos::from_micros(task.deadline()),
         priority: task.priority(),
-        cpu: places.as_ref().and_then(|places| places[at]),
+        cpu: places[at].first().copied().filter(|_| places[at].len() == 1),
+        cpus: if places[at].len() > 1 { places[at].clone() } else { Vec::new() },
         set: WorkingSet {
             wss: set.wss_kib()[at].map_or(usual, Bytes::from_kib),
             write_ratio: ratio,
@@ -275,10 +298,11 @@ fn given(set: &TaskSet, asked: &TaskSetRequest<'_>) -> Result<Vec<GivenTask>, Fa
     Ok(set.tasks().iter().enumerate().map(task).collect())
 }
 
-/// The one CPU that a task was assigned; none where it may migrate.
-fn cpu_of(place: &TaskPlacement) -> Result<Option<usize>, Failure> {
+/// The CPUs that a task was assigned; none where it may run on all of several.
+fn cpus_of(place: &TaskPlacement, all: u32) -> Result<Vec<usize>, Failure> {
     match place {
-        TaskPlacement::Cpus(cpus) => Ok(cpus.first().copied().filter(|_| cpus.len() == 1)),
+        TaskPlacement::Cpus(cpus) if cpus.len() > 1 && cpus.len() == all as usize => Ok(Vec::new()),
+        TaskPlacement::Cpus(cpus) => Ok(cpus.clone()),
         TaskPlacement::Pieces(_) | TaskPlacement::Shares(_) => Err(Failure::says(
             Exit::NotPossible,
             "Linux moves no job at a given point of its work, so pieces and shares cannot run: assign each \

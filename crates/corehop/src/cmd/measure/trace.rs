@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use corehop_core::workload::WorkingSet;
-use corehop_core::workload::trace::{MOST_ACCESSES, Read, ReadError, Window};
+use corehop_core::workload::trace::{MOST_ACCESSES, Read, ReadError, Thread, Window};
 
 use crate::exit::{Exit, Failure};
 use crate::{input, output};
@@ -47,7 +47,7 @@ pub(super) struct TraceArgs {
         help_heading = "Instead of the preset's values"
     )]
     trace_take: u64,
-    /// The thread of the trace; default: the first one in it
+    /// The thread of the trace, as 501 or as the trace writes the thread (W0.T501); default: the first one in it
     #[arg(
         long,
         value_name = "TID",
@@ -55,7 +55,7 @@ pub(super) struct TraceArgs {
         conflicts_with_all = INSTEAD_OF_TRACE,
         help_heading = "Instead of the preset's values"
     )]
-    trace_thread: Option<u64>,
+    trace_thread: Option<Thread>,
 }
 
 impl TraceArgs {

@@ -10,7 +10,7 @@ use super::Args;
 use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::print;
+use crate::output::either;
 
 /// Predicts and prints, if the options ask for a ratio; None if they ask for a cost.
 pub(super) fn run(args: &Args) -> Option<Result<Exit, Failure>> {
@@ -38,13 +38,18 @@ fn answer(args: &Args, gain: &MachineGain, asked: &Asked) -> Result<Exit, Failur
                 json!({ "near": gain.near, "far": gain.far, "source": source, "predicted": null, "why": why.to_string() })
             }
         };
-        print(&format!("{:#}\n", doubts::with(answer)))?;
+        let sentence = match &known {
+            Ok(it) => gains::predicted_in_words(gain, asked, it),
+            Err(why) => format!("unknown: {why}."),
+        };
+        either(&sentence, Some(&doubts::with(answer)), String::new)?;
         return Ok(if known.is_ok() { Exit::Done } else { Exit::No });
     }
     let it = known.map_err(|why| {
         let exit = if matches!(why, NoGain::Several { .. }) { Exit::Usage } else { Exit::No };
         Failure::new(exit, why)
     })?;
-    print(&gains::predicted(gain, asked, &it))?;
+    let sentence = gains::predicted_in_words(gain, asked, &it);
+    either(&sentence, None, || gains::predicted(gain, asked, &it))?;
     Ok(Exit::Done)
 }

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The limits of Linux's real-time policies: what the kernel refuses, and when the kernel stops threads that it took.
+//!
+//! Each limit is the kernel's default. `kernel.sched_rt_runtime_us`, `kernel.sched_deadline_period_min_us` and
+//! `…_max_us` change them on a host.
+
+use super::scheduler::{Order, Scheduler};
+use super::task::{Task, TaskSet, Time};
+
+/// The shortest budget under SCHED_DEADLINE in microseconds: Linux refuses less than 1,024 ns.
+pub(super) const LEAST_RUNTIME: Time = 2;
+/// The periods that Linux takes under SCHED_DEADLINE, in microseconds.
+pub(super) const PERIODS: [Time; 2] = [100, 1 << 22];
+/// The part of a CPU that Linux admits under SCHED_DEADLINE, and leaves to threads under SCHED_FIFO.
+const ADMITTED: f64 = 0.95;
+/// The time in microseconds after which Linux stops the threads under SCHED_FIFO of a CPU, in each second.
+const THROTTLED_AFTER: Time = 950_000;
+/// The steps after which the search for the longest busy span of a CPU gives up.
+const MOST_STEPS: usize = 10_000;
+
+/// Sentences about the threads of a set that Linux does not run as analysed, by the scheduler that the set states.
+pub fn limits(set: &TaskSet) -> Vec<String> {
+    match set.scheduler().map(Scheduler::order) {
+        Some(Order::Rank) => throttled(set),
+        Some(Order::Deadline) => admission(set).into_iter().collect(),
+        Some(Order::Fair) | None => Vec::new(),
+    }
+}
+
+/// The sentences about CPUs that threads under SCHED_FIFO keep busy for longer than Linux allows.
+pub(super) fn throttled(set: &TaskSet) -> Vec<String> {
+    let stops = "Linux stops them after 950 ms of each second (kernel.sched_rt_runtime_us; from Linux 6.12 on only \
+                 while ordinary threads wait), so that deadlines can be missed";
+    let of = |(cpus, tasks): (Vec<usize>, Vec<usize>)| {
+        let share = |&at: &usize| set.tasks()[at].wcet as f64 / set.tasks()[at].period as f64;
+        let used: f64 = tasks.iter().map(share).sum::<f64>() / cpus.len() as f64;
+        let on = named(&cpus);
+        if used > ADMITTED + 1e-9 {
+            return Some(format!(
+                "threads under SCHED_FIFO use {:.1} % of {on}: {stops}",
+                100.0 * used
+            ));
+        }
+        let own: Vec<Task> = tasks.iter().map(|&at| set.tasks()[at]).collect();
+        let is_busy = cpus.len() == 1 && busy_beyond(&own, THROTTLED_AFTER);
+        is_busy.then(|| {
+            format!(
+                "threads under SCHED_FIFO can keep {on} busy for more than 950 ms in a row: {stops}"
+            )
+        })
+    };
+    groups(set).into_iter().filter_map(of).collect()
+}
+
+/// The sentence about budgets that together are more than Linux admits under SCHED_DEADLINE.
+pub(super) fn admission(set: &TaskSet) -> Option<String> {
+    let share = |&at: &usize| set.budget(at) as f64 / set.tasks()[at].period as f64;
+    groups(set).into_iter().find_map(|(cpus, tasks)| {
+        let sum: f64 = tasks.iter().map(share).sum();
+        let most = ADMITTED * cpus.len() as f64;
+        let what = format!("the budgets use {sum:.2} of {}", named(&cpus));
+        (sum > most + 1e-9).then(|| {
+            format!("{what}: Linux admits {most:.2}, unless kernel.sched_rt_runtime_us is raised")
+        })
+    })
+}
+
+/// `CPU 0`, `CPUs 0, 2`.
+fn named(cpus: &[usize]) -> String {
+    let all: Vec<String> = cpus.iter().map(ToString::to_string).collect();
+    format!("CPU{} {}", if all.len() == 1 { "" } else { "s" }, all.join(", "))
+}
+
+/// The CPUs that tasks share, with the tasks that run nowhere else; all CPUs last.
+fn groups(set: &TaskSet) -> Vec<(Vec<usize>, Vec<usize>)> {
+    let all: Vec<usize> = (0..set.cpus() as usize).collect();
+    let of = |at: usize| set.placement().map_or_else(|| all.clone(), |places| places[at].cpus());
+    let of: Vec<Vec<usize>> = (0..set.tasks().len()).map(of).collect();
+    let mut lists = of.clone();
+    lists.sort();
+    lists.dedup();
+    lists.retain(|list| *list != all);
+    lists.push(all);
+    let within = |list: &[usize]| {
+        let is_within = |at: &usize| of[*at].iter().all(|cpu| list.contains(cpu));
+        (0..of.len()).filter(is_within).collect::<Vec<_>>()
+    };
+    lists.into_iter().map(|list| (list.clone(), within(&list))).collect()
+}
+
+/// Whether the tasks of one CPU, released together, keep the CPU busy for longer than `span`.
+fn busy_beyond(tasks: &[Task], span: Time) -> bool {
+    let demand = |until: Time| {
+        let of =
+            |task: &Task| (until + task.jitter).div_ceil(task.period).saturating_mul(task.wcet);
+        tasks.iter().map(of).fold(0, Time::saturating_add)
+    };
+    let mut busy = tasks.iter().map(|task| task.wcet).fold(0, Time::saturating_add);
+    for _ in 0..MOST_STEPS {
+        let next = demand(busy);
+        if busy > span || next == busy {
+            break;
+        }
+        busy = next;
+    }
+    busy > span
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::set_file;
+
+    fn said(tasks: &str, scheduler: &str) -> String {
+        let text = format!(r#"{{"cpus": 2, "scheduler": "{scheduler}", "tasks": [{tasks}]}}"#);
+        limits(&set_file::parse(&text).unwrap()).join("\n")
+    }
+
+    #[test]
+    fn a_cpu_that_fifo_threads_use_beyond_95_percent_is_named() {
+        let full = r#"{"wcet_us": 970, "period_us": 1000, "priority": 1, "cpus": [0]},
+            {"wcet_us": 900, "period_us": 1000, "priority": 1, "cpus": [1]}"#;
+        let says = said(full, "p-fp");
+        assert!(says.contains("use 97.0 % of CPU 0") && !says.contains("CPU 1"), "{says}");
+        assert!(says.contains("kernel.sched_rt_runtime_us"), "{says}");
+        // The same work under SCHED_DEADLINE is not admitted.
+        let deadline = full.replace(r#""priority": 1, "#, "");
+        assert!(said(&deadline, "p-edf").contains("Linux admits 0.95"));
+        // Both CPUs together have room, and each CPU has enough.
+        let both = r#"{"wcet_us": 900, "period_us": 1000, "priority": 1},
+            {"wcet_us": 900, "period_us": 1000, "priority": 2}"#;
+        assert_eq!(said(both, "g-fp"), "");
+        assert!(said(&both.replace("900", "960"), "g-fp").contains("96.0 % of CPUs 0, 1"));
+    }
+
+    #[test]
+    fn a_job_of_a_second_is_stopped_although_its_cpu_is_half_idle() {
+        let long = |wcet: u32| {
+            format!(
+                r#"{{"wcet_us": {wcet}, "period_us": 2000000, "priority": 1, "cpus": [0]}},
+                {{"wcet_us": 1, "period_us": 1000, "priority": 2, "cpus": [1]}}"#
+            )
+        };
+        assert!(said(&long(960_000), "p-fp").contains("CPU 0 busy for more than 950 ms"));
+        assert_eq!(said(&long(940_000), "p-fp"), "");
+    }
+}
