@@ -61,6 +61,20 @@ pub fn digest(text: &str) -> String {
     format!("{hash:016x}")
 }
 
+/// The known word that is nearest to one that is not known, as the clause ` (the nearest is `deadline_us`)`; empty where
+/// none is near.
+pub(crate) fn nearest_of<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let plain = word.to_lowercase();
+    let near = known.into_iter().map(|it| {
+        let lower = it.to_lowercase();
+        let is_part = plain.len() >= 3 && (lower.contains(&plain) || plain.contains(&lower));
+        (if is_part { 1 } else { edit_distance(&plain, &lower) }, it)
+    });
+    let best = near.min_by_key(|&(distance, _)| distance);
+    let best = best.filter(|&(distance, it)| distance <= it.chars().count().max(3) / 2);
+    best.map_or_else(String::new, |(_, it)| format!(" (the nearest is `{it}`)"))
+}
+
 /// The least number of letters to insert, drop or replace to make one word the other.
 pub fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();

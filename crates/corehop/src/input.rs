@@ -308,6 +308,10 @@ pub(crate) fn fitted_to(data: ReportData) -> Result<Model, Failure> {
 
 /// The model in a file: written by `fit`, or fitted to the samples now.
 pub(crate) fn model(path: &Path) -> Result<Model, Failure> {
+    if path.extension().is_some_and(|extension| extension == "toml") {
+        let what = named_with_format(path, &text(path)?, "samples or a cost model (JSON)");
+        return Err(Failure::says(Exit::Damaged, what));
+    }
     if path.extension().is_none_or(|extension| extension != "json") {
         return fitted(&[path.to_owned()], Estimator::Difference);
     }

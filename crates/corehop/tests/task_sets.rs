@@ -177,6 +177,43 @@ fn a_file_gives_times_in_microseconds_and_deadlines_of_its_own() {
 }
 
 #[test]
+fn the_cpus_of_a_file_are_kept_or_refused_by_name_and_what_no_run_shows_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("set.json");
+    let planned = |scheduler: &str, places: [&str; 2]| {
+        let [a, b] = places;
+        let text = format!(
+            r#"{{"cpus": 4, "tasks": [
+            {{"name": "a", "wcet_us": 100, "period_us": 10000, "cpus": {a}, "jitter_us": 10}},
+            {{"name": "b", "wcet_us": 100, "period_us": 10000, "cpus": {b}, "blocking_us": 10}}]}}"#
+        );
+        std::fs::write(&file, text).unwrap();
+        let file = file.to_str().unwrap();
+        let on = ["--on", "xeon_l7455", "--dry-run", "--load", "idle"];
+        corehop(&[&on[..], &["--task-set", file, "--scheduler", scheduler]].concat())
+    };
+    let said =
+        |output: &Output| String::from_utf8_lossy(&output.stderr).replace("\n         ", " ");
+    let kept = planned("c-edf", ["[2, 3]", "[0, 1]"]);
+    assert_eq!(kept.status.code(), Some(0), "{}", said(&kept));
+    assert!(
+        said(&kept).contains("the runs do not produce jitter_us, blocking_us"),
+        "{}",
+        said(&kept)
+    );
+    for (scheduler, places, words) in [
+        ("g-edf", ["[0, 1]", "[0, 1]"], "task 0 (`a`) may run on CPUs 0-1"),
+        ("p-fp", ["[0]", "[1, 2]"], "task 1 (`b`) may run on CPUs 1-2"),
+        ("p-edf", ["[0]", "[0, 1, 2, 3]"], "task 1 (`b`) may run on all CPUs"),
+        ("c-edf", ["[0, 1]", "[1, 2]"], "task 1 (`b`) may run on CPUs 1-2"),
+    ] {
+        let output = planned(scheduler, places);
+        let said = said(&output);
+        assert!(output.status.code() != Some(0) && said.contains(words), "{scheduler}: {said}");
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_before_anything_runs() {
     for (words, code, part) in [
         (&["--scheduler", "edf", "--dry-run"][..], 2, "g-edf"),

@@ -83,6 +83,7 @@ const JSON: &[Magic] = &[
         "a model of shared data (JSON)",
         "`corehop predict` and `corehop place --model` read it",
     ),
+    (b"\"curves\"", "a cost model (JSON)", "`corehop predict` and `corehop check --costs` read it"),
     (b"\"period_us\"", "a task set (JSON)", "`corehop check` and `corehop convert` read it"),
     (b"\"timer\"", "an rt-app workload (JSON)", "`corehop convert FILE --to tasks` reads it"),
     (b"\"global\"", "an rt-app workload (JSON)", "`corehop convert FILE --to tasks` reads it"),
@@ -130,12 +131,24 @@ const TEXT: &[Magic] = &[
     (b"[study", "the description of a study (TOML)", "`corehop study` reads it"),
 ];
 
+const TOML: Seen = Seen {
+    what: "TOML",
+    reader: "`corehop platform` reads platform files, `corehop study` studies",
+};
+const YAML: Seen = Seen {
+    what: "YAML",
+    reader: "corehop does not read YAML; task sets are JSON (`corehop check`)",
+};
+
 fn to_seen(&(_, what, reader): &Magic) -> Seen {
     Seen { what, reader }
 }
 
 /// The format of a file that begins with `bytes`, as far as one is known.
 pub fn seen(bytes: &[u8]) -> Option<Seen> {
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Some(Seen { what: "an empty file", reader: "" });
+    }
     let bytes = &bytes[..bytes.len().min(ENOUGH)];
     if let Some(magic) = MAGICS.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
         return Some(to_seen(magic));
@@ -151,7 +164,40 @@ pub fn seen(bytes: &[u8]) -> Option<Seen> {
         }
         Err(_) => return Some(Seen { what: "no text in UTF-8", reader: "" }),
     };
-    of_text(text.trim_start_matches('\u{feff}').trim_start())
+    of_text(uncommented(text.trim_start_matches('\u{feff}')))
+}
+
+/// The text after the comments that it begins with, as rt-app allows them.
+fn uncommented(text: &str) -> &str {
+    let text = text.trim_start();
+    let rest = match text.strip_prefix("/*") {
+        Some(rest) => rest.split_once("*/").map(|(_, rest)| rest),
+        None => {
+            text.strip_prefix("//").and_then(|rest| rest.split_once('\n')).map(|(_, rest)| rest)
+        }
+    };
+    rest.map_or(text, uncommented)
+}
+
+/// Whether every line is one of YAML: a key with a colon, an item, or part of what is above.
+fn is_yaml(text: &str) -> bool {
+    let lines = || text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    let is_key = |line: &str| {
+        let key = line.split_once(':').filter(|(_, rest)| rest.is_empty() || rest.starts_with(' '));
+        key.is_some_and(|(key, _)| !key.is_empty() && !key.contains(' '))
+    };
+    let fits = |line: &str| is_key(line) || line.starts_with([' ', '-']);
+    lines().count() > 1
+        && lines().next().is_some_and(|line| is_key(line) || line == "---")
+        && lines().all(fits)
+}
+
+/// Whether the first line is one of TOML: a table, or a key with a value.
+fn is_toml(text: &str) -> bool {
+    let first = text.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    let is_table = |line: &str| line.starts_with('[') && line.trim_end().ends_with(']');
+    let is_key = |line: &str| line.split_once(" = ").is_some_and(|(key, _)| !key.contains(' '));
+    first.is_some_and(|line| is_table(line) || is_key(line))
 }
 
 fn of_text(text: &str) -> Option<Seen> {
@@ -166,7 +212,7 @@ fn of_text(text: &str) -> Option<Seen> {
             marked(JSON)
         }
         '<' => marked(MARKUP),
-        _ => marked(TEXT).or_else(|| {
+        _ => marked(TEXT).or_else(|| is_toml(text).then_some(TOML)).or_else(|| is_yaml(text).then_some(YAML)).or_else(|| {
             let commas = |line: &str| line.matches(',').count();
             let mut lines = text.lines().filter(|line| !line.starts_with('#'));
             let (head, next) = (lines.next().map(commas)?, lines.next().map(commas));
@@ -203,13 +249,21 @@ mod tests {
             (b"schema = 1\nid = \"a\"\n", "platform file", "corehop platform"),
             (b"a,b,c\n1,2,3\n", "CSV", "--costs"),
             (b"TASK-COUNT,SCHEDULE\n1,2\n", "SchedCAT", "--overheads"),
+            (
+                b"/* a comment */ // and one\n{\"tasks\": {}, \"global\": {}}",
+                "rt-app",
+                "corehop convert",
+            ),
+            (b"{\"curves\": [{}]", "cost model", "corehop predict"),
+            (b"cpus: 2\ntasks:\n  - wcet_us: 3\n", "YAML", "does not read YAML"),
+            (b"# mine\n[tool]\nname = 1\n", "TOML", "corehop study"),
             (b"\x00\xff\xfe\x80", "no text", ""),
             (b"MEASURED\xc3", "", ""),
         ] {
             let text = seen(bytes).map_or_else(String::new, |it| it.to_string());
             assert!(text.contains(what) && text.contains(reader), "{bytes:?}: {text}");
         }
-        assert_eq!(seen(b""), None);
+        assert_eq!(seen(b"").unwrap().what, "an empty file");
         assert_eq!(seen(b"Dear reader,\nhello\n"), None);
     }
 }

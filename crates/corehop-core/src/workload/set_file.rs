@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::blocks::{Blocks, Footprint, LAST_BLOCK, Reload};
 use super::scheduler::Scheduler;
 use super::task::{LONGEST, MOST_CPUS, Parameters, TaskError, TaskSet, Time};
+use crate::words::nearest_of;
 
 mod placement_file;
 mod tree;
@@ -60,6 +61,55 @@ pub const TASK_FIELDS: [&str; 14] = [
     "cpus",
     "pieces",
     "shares",
+];
+
+/// The meaning of each field of a set and of a task.
+pub const FIELDS: [(&str, &str); 18] = [
+    (
+        "cpus",
+        "Beside `tasks`: how many CPUs serve the set. Of a task: the CPUs on which it may run, as [0, 2].",
+    ),
+    ("tasks", "The tasks of the set."),
+    (
+        "scheduler",
+        "The scheduler of the set: p-edf, p-fp, g-edf, g-fp, c-edf, eevdf or sched_ext; the last two have no analysis.",
+    ),
+    (
+        "verdict",
+        "The sentence of the verdict with which `check -o` wrote the set. No verb asks for the sentence: `check` answers anew.",
+    ),
+    (
+        "block_reload_ns",
+        "How long a cache block takes to reload, in nanoseconds, where tasks have `ucb` and `ecb`.",
+    ),
+    ("name", "The name of a task, in messages and tables. No two tasks have one name."),
+    ("wcet_us", "The worst-case execution time of each job, in microseconds."),
+    (
+        "budget_us",
+        "The longest time that a job may run where the kernel stops the job there (SCHED_DEADLINE): from `wcet_us` to the deadline. `check -o` writes the WCET with all that was charged, `convert` makes the budget `dl-runtime`, and `check` accepts no set whose tasks need more with what is charged.",
+    ),
+    ("period_us", "The least time between two releases of a task, in microseconds."),
+    (
+        "deadline_us",
+        "The time from the release of a job to its deadline, in microseconds; the period if left out.",
+    ),
+    (
+        "priority",
+        "The rank of a task under fixed priorities: the smaller is served first. For all tasks or for none.",
+    ),
+    (
+        "wss_kib",
+        "The size of the working set of a task in KiB, for which `--costs` charges delays.",
+    ),
+    ("jitter_us", "The longest time from the arrival of a job to its release, in microseconds."),
+    (
+        "blocking_us",
+        "The longest time for which jobs of lower priority hold up a job, in microseconds.",
+    ),
+    ("ucb", "The cache blocks that a task may use again after a preemption, as numbers or ranges."),
+    ("ecb", "All cache blocks that a task touches, as numbers or ranges."),
+    ("pieces", "The parts of a task that run one after the other on CPUs of their own."),
+    ("shares", "The shares of CPUs that a task has from job to job."),
 ];
 
 /// Reads a task set.
@@ -206,8 +256,12 @@ fn find<'a>(fields: &'a [(String, Tree)], name: &str) -> Option<&'a Tree> {
 fn check_names(place: &str, fields: &[(String, Tree)], known: &[&str]) -> Result<(), SetFileError> {
     for (at, (name, _)) in fields.iter().enumerate() {
         if !known.contains(&name.as_str()) {
+            let near = nearest_of(name, known.iter().copied());
             let known = known.join(", ");
-            return Err(wrong(place, format!("there is no field `{name}`: known are {known}")));
+            return Err(wrong(
+                place,
+                format!("there is no field `{name}`{near}: known are {known}"),
+            ));
         }
         if fields[..at].iter().any(|(other, _)| other == name) {
             return Err(wrong(place, format!("{name} is there twice")));
@@ -346,7 +400,10 @@ mod tests {
             (r#""wcet_us": 1.5, "period_us": 5"#, ["wcet_us is 1.5", "whole number"]),
             (r#""wcet_us": 6, "period_us": 5"#, ["task 1 (`x`)", "wcet_us is 6"]),
             (r#""wcet_us": 1, "period_us": 5, "deadline_us": 0"#, ["task 1", "deadline_us is 0"]),
-            (r#""wcet_us": 1, "period_us": 5, "deadline": 3"#, ["task 1", "no field `deadline`"]),
+            (
+                r#""wcet_us": 1, "period_us": 5, "deadline": 3"#,
+                ["task 1", "no field `deadline` (the nearest is `deadline_us`)"],
+            ),
             (r#""wcet_us": 1, "wcet_us": 2, "period_us": 5"#, ["task 1", "wcet_us is there twice"]),
             (r#""period_us": 5"#, ["task 1", "wcet_us is missing"]),
             (r#""wcet_us": "1", "period_us": 5"#, ["task 1", "wcet_us is \"1\""]),
@@ -368,6 +425,29 @@ mod tests {
         assert_eq!(parse(&write(&set).to_string()).unwrap(), set);
         refused(&of("3"), &["task 0", "budget_us is 3", "4 to 9"]);
         refused(&of("10"), &["task 0", "budget_us is 10"]);
+    }
+
+    #[test]
+    fn every_field_has_its_meaning_once() {
+        let mut known: Vec<&str> = SET_FIELDS.into_iter().chain(TASK_FIELDS).collect();
+        let mut explained: Vec<&str> = FIELDS.iter().map(|&(name, _)| name).collect();
+        known.sort_unstable();
+        known.dedup();
+        explained.sort_unstable();
+        assert_eq!(known, explained);
+    }
+
+    #[test]
+    fn a_verdict_comes_back_and_is_a_text() {
+        let of = |verdict: &str| {
+            format!(
+                r#"{{"cpus": 1, "tasks": [{{"wcet_us": 1, "period_us": 2}}], "verdict": {verdict}}}"#
+            )
+        };
+        let set = parse(&of(r#""yes: every deadline holds""#)).unwrap();
+        assert_eq!(set.verdict(), Some("yes: every deadline holds"));
+        assert_eq!(parse(&write(&set).to_string()).unwrap(), set);
+        refused(&of("true"), &["verdict is true"]);
     }
 
     #[test]

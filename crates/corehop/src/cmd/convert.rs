@@ -80,7 +80,10 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         let lacks = || Failure::says(Exit::Usage, "--to rows writes Parquet: name a file with -o");
         return rows(args, &output.ok_or_else(lacks)?);
     }
-    let text = input::table(&args.file)?;
+    let text = match args.to {
+        Form::Tasks | Form::RtApp => input::text(&args.file)?,
+        Form::Costs | Form::Schedcat | Form::Rows => input::table(&args.file)?,
+    };
     let (rewritten, wanted) = match args.to {
         Form::Tasks => (tasks(&text, args), "an rt-app workload (JSON)"),
         Form::RtApp => (workload(&text, args), "a task set (JSON)"),

@@ -5,6 +5,7 @@ use clap::Command;
 use corehop_core::platform::Platform;
 use corehop_core::report::glossary::{Entry, entries, look_up, nearest};
 use corehop_core::sched::{Test, all as all_tests};
+use corehop_core::workload::set_file::FIELDS;
 use corehop_linux::preflight;
 
 use crate::exit::{Exit, Failure};
@@ -71,6 +72,7 @@ fn all() -> Vec<Entry> {
         );
         Entry::new(name, "a built-in platform", &meaning)
     }));
+    all.extend(FIELDS.map(|(name, meaning)| Entry::new(name, "a field of a task set", meaning)));
     all.extend(
         CODES.map(|(code, meaning)| Entry::new(&code.code().to_string(), "an exit code", meaning)),
     );

@@ -134,3 +134,22 @@ fn a_trace_cut_in_two_and_one_of_another_architecture_are_used_and_named() {
     let output = measured(&file, "xeon_x5650", &out, &[]);
     assert!(output.status.success() && stderr(&output).contains("AArch64"), "{}", stderr(&output));
 }
+
+#[test]
+fn a_thread_is_named_as_the_trace_names_it() {
+    let folder = TempDir::new().unwrap();
+    let (trace, out) = (folder.path().join("view.txt"), folder.path().join("out.parquet"));
+    let line = |thread: &str, address: u32| {
+        format!("1 1: {thread} read 8 byte(s) @ 0x{address:x} by PC 0x1\n")
+    };
+    let text: String =
+        (0..64).map(|at| line("W0.T501", 0x5000 + 64 * at) + &line("W0.T777", 0x9000)).collect();
+    std::fs::write(&trace, text).unwrap();
+    for (thread, code) in [("501", 0), ("W0.T501", 0), ("W1.T501", 2), ("12345", 2), ("W0-T501", 2)]
+    {
+        let output = measured(&trace, "xeon_x5650", &out, &["--trace-thread", thread]);
+        assert_eq!(output.status.code(), Some(code), "{thread}: {}", stderr(&output));
+        let words = if code == 0 { "64 accesses of other threads than W0.T501" } else { thread };
+        assert!(stderr(&output).contains(words), "{thread}: {}", stderr(&output));
+    }
+}

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use super::{Cost, Costs, NoCost};
 use crate::bounds;
+use crate::words::nearest_of;
 use crate::workload::Event;
 
 /// A summary table: costs by load, statistic, event and size.
@@ -25,6 +26,24 @@ pub enum CostError {
              `corehop report --table csv` writes them"
     )]
     Column(&'static str),
+    /// A column is not known, or there twice.
+    #[error("the table of costs has a column `{column}`{what}: known are {}", KNOWN.join(", "))]
+    Unknown {
+        /// The column.
+        column: String,
+        /// The problem, or the nearest known column, as a clause.
+        what: String,
+    },
+    /// A column of SchedCAT's table is not known, or there twice.
+    #[error(
+        "SchedCAT's table of delays has a column `{column}`{what}: known are WSS, L1, L2, L3, MEM"
+    )]
+    SchedCat {
+        /// The column.
+        column: String,
+        /// The problem, or the nearest known column, as a clause.
+        what: String,
+    },
     /// A field is no number, or no word that is known.
     #[error("the table of costs, line {line}: {what}")]
     Field {
@@ -72,13 +91,21 @@ impl CostTable {
         let place = |name: &'static str| {
             head.iter().position(|it| it.trim() == name).ok_or(CostError::Column(name))
         };
+        let head: Vec<&str> = head.iter().map(|it| it.trim()).collect();
         let (load, event, statistic) = (place("load")?, place("event")?, place("statistic")?);
         let (wss, cost) = (place("wss_kib")?, place("cost_us")?);
+        checked(&head, &KNOWN)?;
         let mut table = Self::default();
         for (at, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
             let fields: Vec<&str> = line.split(',').map(str::trim).collect();
             let field = |place: usize| fields.get(place).copied().unwrap_or_default();
             let wrong = |what: String| CostError::Field { line: at + 1, what };
+            if fields.len() != head.len() {
+                let (has, columns) = (fields.len(), head.len());
+                return Err(wrong(format!(
+                    "{has} fields, and the first line names {columns} columns"
+                )));
+            }
             if field(cost).is_empty() || field(statistic) == "std" {
                 continue;
             }
@@ -114,6 +141,37 @@ impl CostTable {
     }
 }
 
+/// The columns of a table of `corehop report --table csv`, and those that tables of studies have beside them.
+const KNOWN: [&str; 13] = [
+    "platform",
+    "memory_architecture",
+    "load",
+    "event",
+    "preemption_length",
+    "write_ratio",
+    "statistic",
+    "wss_kib",
+    "cost_us",
+    "seed",
+    "table",
+    "figure",
+    "printed",
+];
+
+/// Checks the first line of a table: every column is known, and there once.
+fn checked(head: &[&str], known: &[&str]) -> Result<(), CostError> {
+    for (at, column) in head.iter().enumerate() {
+        let refused = |what| CostError::Unknown { column: (*column).to_owned(), what };
+        if !known.contains(column) {
+            return Err(refused(nearest_of(column, known.iter().copied())));
+        }
+        if head[..at].contains(column) {
+            return Err(refused(" twice".to_owned()));
+        }
+    }
+    Ok(())
+}
+
 /// SchedCAT's columns: by the memory that a job shares with where it was preempted. It shares its level-1
 /// cache with itself alone.
 const LEVELS: [(&str, Event); 4] = [
@@ -128,6 +186,10 @@ fn schedcat(text: &str) -> Result<CostCurves, CostError> {
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let head: Vec<&str> =
         lines.next().map(|(_, line)| line.split(',').map(str::trim).collect()).unwrap_or_default();
+    let columns: Vec<&str> = LEVELS.iter().map(|&(name, _)| name).chain(["WSS"]).collect();
+    if let Err(CostError::Unknown { column, what }) = checked(&head, &columns) {
+        return Err(CostError::SchedCat { column, what });
+    }
     let mut costs = CostCurves::default();
     for (at, line) in lines {
         let fields: Vec<&str> = line.split(',').map(str::trim).collect();

@@ -11,6 +11,7 @@ use super::policy::{Policy, Reservation, Scheduling};
 use super::thread::{BESIDE, Jobs, Phase, phases};
 use super::{OWN, RtAppError, Workload, write};
 use crate::bounds;
+use crate::words::nearest_of;
 
 /// The keys of `global` that say how rt-app is run and logs.
 const GLOBAL: [&str; 14] = [
@@ -55,7 +56,8 @@ pub fn read(text: &str, cpus: Option<u32>) -> Result<Workload, RtAppError> {
     once(&top, "").map_err(wrong)?;
     let known = ["tasks", "global", "resources", OWN];
     if let Some((name, _)) = top.iter().find(|(name, _)| !known.contains(&name.as_str())) {
-        return Err(wrong(format!("`{name}` is not known: known are {}", known.join(", "))));
+        let near = nearest_of(name, known);
+        return Err(wrong(format!("`{name}` is not known{near}: known are {}", known.join(", "))));
     }
     let Some(listed) = object(&top, "tasks").map_err(wrong)? else {
         return Err(RtAppError::NoTasks);
@@ -115,7 +117,9 @@ fn of_threads(top: &Fields, listed: &Fields, cpus: Option<u32>) -> Result<Worklo
         notes.extend(shared_timer(thread, &threads)?);
     }
     let unknown = global.iter().filter(|(name, _)| !GLOBAL.contains(&name.as_str()));
-    notes.extend(unknown.map(|(name, _)| format!("`global`: `{name}` is not known and left out")));
+    notes.extend(unknown.map(|(name, _)| {
+        format!("`global`: `{name}` is not known{} and left out", nearest_of(name, GLOBAL))
+    }));
     let set = set(&threads, cpus, &mut notes)?;
     notes.extend(threads.iter().flat_map(Thread::said));
     notes.extend(fair(&threads));

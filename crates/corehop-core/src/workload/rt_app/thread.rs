@@ -7,6 +7,7 @@
 use super::super::set_file::Tree;
 use super::super::task::Time;
 use super::fields::{Fields, find, number, object, once, text, whole};
+use crate::words::nearest_of;
 
 /// The kinds of events. A key of the file is an event of the first kind with whose name the key begins.
 const EVENTS: [&str; 20] = [
@@ -113,7 +114,9 @@ fn known(fields: &Fields, beside: &[&str]) -> Result<(), String> {
             // An empty name is no group.
             || key == "taskgroup" && text(fields, key)?.is_none_or(str::is_empty);
         if !is_known {
-            return Err(format!("`{key}` is {value}, which a task set cannot express"));
+            let all = SCHEDULING.iter().chain(&EVENTS).chain(beside).chain(&["loop", "cpus"]);
+            let near = nearest_of(key, all.copied());
+            return Err(format!("`{key}` is {value}, which a task set cannot express{near}"));
         }
     }
     Ok(())
