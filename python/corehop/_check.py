@@ -124,7 +124,8 @@ def check(
 
     Returns:
         The answer of `corehop check --json`: a dictionary with `sentence`, `schedulable` (a `Schedulable`, whose truth
-        raises `Unknown` where the test does not know), `bounds_us`, `assumptions`, …; a list of them for `all`.
+        raises `Unknown` where the test does not know), `bounds_us`, `assumptions`, `deployment` (what Linux does not run
+        as analysed), …; a list of them for `all`.
 
     Raises:
         Usage: there is no such test, `cpus` is said twice or not at all, or nothing says what working sets cost.

@@ -37,7 +37,7 @@ class Options(TypedDict, total=False):
     from_trace: str | os.PathLike[str] | None
     trace_skip: int | None
     trace_take: int | None
-    trace_thread: int | None
+    trace_thread: int | str | None
     event: str | Sequence[str] | None
     length: str | None
     preemptor: str | None

@@ -3,6 +3,7 @@
 
 use corehop_core::report::study::page;
 use corehop_core::sched::charge::{Charged, Delay};
+use corehop_core::sched::deployment;
 use corehop_core::sched::limited::remedy::Remedies;
 use corehop_core::sched::{Question, TaskError, Test, all, answer_json, sentence, test};
 use corehop_core::study::{Progress, Shard, Stopped, Study as Described, StudyCounts, run};
@@ -58,18 +59,29 @@ pub(crate) fn check(
     let mut charged = Charged::new(&set, platform, delay, None);
     if name.is_none() {
         let answered = py.detach(|| question.ask(&set, &tests, &mut charged));
-        let answer = answered.map_err(errors::damaged)?.json(question);
+        let answered = answered.map_err(errors::damaged)?;
+        let scheduler = Some(question.scheduler);
+        let limits = deployment::limits(&set, answered.test, scheduler, &answered.asked);
+        let answer = with_limits(answered.json(question), limits);
         return Ok(Value::Array(vec![answer]).to_string());
     }
     let mut each = |test: &&'static Test| {
         let asked = charged.ask(test)?;
         let mut answer = answer_json(test, &asked);
         answer["sentence"] = Value::String(sentence(&set, test.scheduler, test, &asked));
-        Ok(answer)
+        Ok(with_limits(answer, deployment::limits(&set, test, None, &asked)))
     };
     let answers: Result<Value, TaskError> =
         py.detach(|| tests.iter().map(&mut each).collect::<Result<Vec<_>, _>>()).map(Value::Array);
     Ok(answers.map_err(errors::damaged)?.to_string())
+}
+
+/// An answer with what Linux does not run as analysed.
+fn with_limits(mut answer: Value, limits: Vec<String>) -> Value {
+    if !limits.is_empty() {
+        answer["deployment"] = limits.into();
+    }
+    answer
 }
 
 /// The effect of limiting preemptions for a task set on one CPU, both as JSON.

@@ -5,6 +5,7 @@
 use super::catalogue::{Suffers, Test};
 use super::charge::ChargedAnswer;
 use super::ranking::Ranking;
+use crate::workload::linux;
 use crate::workload::placement::TaskPlacement;
 use crate::workload::scheduler::{Order, Reach, Scheduler};
 use crate::workload::task::{TaskError, TaskSet, Time};
@@ -37,6 +38,20 @@ pub fn deployed(
         None => set,
     };
     Ok(Some(set))
+}
+
+/// Sentences about what Linux does not run as an answer that accepts analysed it; none for other answers.
+pub fn limits(
+    set: &TaskSet,
+    test: &Test,
+    scheduler: Option<Scheduler>,
+    asked: &ChargedAnswer,
+) -> Vec<String> {
+    if !asked.answer.verdict.is_schedulable() {
+        return Vec::new();
+    }
+    let placed = deployed(set, test, scheduler, asked).ok().flatten();
+    placed.as_ref().map_or_else(Vec::new, linux::limits)
 }
 
 /// The ranks that were analysed: those stated, otherwise distinct ones.

@@ -206,6 +206,31 @@ fn a_split_task_pays_for_all_that_its_pieces_preempt() {
 }
 
 #[test]
+fn a_cluster_whose_cpus_share_a_cache_holds_and_with_the_price_of_memory_it_does_not() {
+    // On a machine whose level-2 caches serve CPUs 0,2 and 1,3 a migration within a cluster costs 1; between neighbours by
+    // number a migration costs 9.
+    let tasks = [
+        (12, 60, 60),
+        (10, 20, 20),
+        (17, 50, 50),
+        (16, 40, 40),
+        (7, 24, 24),
+        (16, 60, 60),
+        (31, 60, 60),
+    ];
+    let (near, far) = (case(4, &tasks, &[1; 7]), case(4, &tasks, &[9; 7]));
+    let answer = near.ask("c-edf-2", None);
+    assert_eq!(answer.verdict, Verdict::Schedulable);
+    assert_eq!(far.ask("c-edf-2", None).verdict, Verdict::Unknown);
+    let mut dice = Dice::new(1, 1);
+    let broken = |case: &Case, dice: &mut Dice| {
+        (0..100).any(|_| case.broken(kind("C-EDF"), &answer, Taken::default(), dice).is_some())
+    };
+    assert!(!broken(&near, &mut dice));
+    assert!(broken(&far, &mut dice));
+}
+
+#[test]
 fn on_several_cpus_a_task_with_a_longer_deadline_pays_too() {
     // The second task cannot preempt the third, whose deadline is shorter. Released 11 before it, it keeps the other CPU
     // until 9, when the first preempts the third at 1: the third resumes at 9, reloads 45, and ends at 103.

@@ -11,11 +11,10 @@ use corehop_core::sched::question::Answered;
 use corehop_core::sched::sentence::called;
 use corehop_core::sched::{
     Answer, Question, Suffers, TaskError, TaskSet, Test, Verdict, all, answer_json, clusters,
-    deployed, sentence, test,
+    deployed, deployment, sentence, test,
 };
 use corehop_core::shown;
 use corehop_core::units::{Cpu, CpuList, Nanos};
-use corehop_core::workload::linux;
 use corehop_core::workload::placement::{PlacedPiece, TaskPlacement};
 use corehop_core::workload::scheduler::Scheduler;
 use corehop_core::workload::set_file;
@@ -118,14 +117,9 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         }
     };
     let scheduler = question.map(|question| question.scheduler);
-    let accepts = answered.asked.answer.verdict.is_schedulable();
-    let placed = deployed(&set, answered.test, scheduler, &answered.asked);
-    let placed = placed.map(|placed| placed.filter(|_| accepts));
-    let limits = placed
-        .as_ref()
-        .map_or_else(|_| Vec::new(), |it| it.iter().flat_map(linux::limits).collect());
+    let limits = deployment::limits(&set, answered.test, scheduler, &answered.asked);
     if let Some(file) = &output {
-        deploy(file, placed.map_err(damaged)?, &answered)?;
+        deploy(file, &set, &answered, scheduler)?;
     }
     let json = args.json.then(|| whole(&answered, question, &limits));
     let text = || one(answered.test, &answered.asked, &set, &limits);
@@ -241,8 +235,15 @@ fn output_file(args: &Args) -> Result<Option<OutputFile>, Failure> {
 }
 
 /// Writes the set with its scheduler, its assignment and the verdict, if the answer is yes.
-fn deploy(file: &OutputFile, placed: Option<TaskSet>, answered: &Answered) -> Result<(), Failure> {
-    let Some(placed) = placed else {
+fn deploy(
+    file: &OutputFile,
+    set: &TaskSet,
+    answered: &Answered,
+    scheduler: Option<Scheduler>,
+) -> Result<(), Failure> {
+    let accepts = answered.asked.answer.verdict.is_schedulable();
+    let placed = deployed(set, answered.test, scheduler, &answered.asked).map_err(damaged)?;
+    let Some(placed) = placed.filter(|_| accepts) else {
         note(&format!("{} is not written: the answer is not yes", shown::path(file.path())));
         return Ok(());
     };
