@@ -12,7 +12,7 @@ fn corehop(folder: &Path, words: &[&str]) -> Output {
 /// Its exit code, and its words on stderr.
 fn refused(folder: &Path, words: &[&str]) -> (Option<i32>, String) {
     let output = corehop(folder, words);
-    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).replace("\n         ", " "))
 }
 
 /// A folder with a description, and samples of some cells that were simulated on it.
@@ -119,7 +119,7 @@ fn interrupted(folder: &Path, words: &[&str]) -> (Option<i32>, String) {
     // SAFETY: takes two integers; the process is a child of this one.
     unsafe { libc::kill(pid, libc::SIGINT) };
     let output = child.wait_with_output().unwrap();
-    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).replace("\n         ", " "))
 }
 
 /// The number of rows in a file.

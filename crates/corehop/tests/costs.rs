@@ -12,7 +12,8 @@ fn corehop(arguments: &[&str]) -> Output {
 }
 
 fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+    let errors = String::from_utf8_lossy(&output.stderr).replace("\n         ", " ");
+    String::from_utf8_lossy(&output.stdout).into_owned() + &errors
 }
 
 /// Runs it, and demands an exit code and words in what it says.

@@ -19,7 +19,7 @@ fn corehop(words: &[&str]) -> Output {
 }
 
 fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+    String::from_utf8_lossy(&output.stderr).replace("\n         ", " ")
 }
 
 fn printed(output: &Output) -> String {

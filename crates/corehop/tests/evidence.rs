@@ -15,7 +15,7 @@ fn place(more: &[&str]) -> Output {
 }
 
 fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+    String::from_utf8_lossy(&output.stderr).replace("\n         ", " ")
 }
 
 fn has_bpf() -> bool {

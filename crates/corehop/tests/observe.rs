@@ -25,7 +25,7 @@ fn corehop(words: &[&str]) -> Output {
 fn answered(words: &[&str]) -> Option<Output> {
     let output = corehop(words);
     if output.status.code() == Some(3) {
-        let why = String::from_utf8_lossy(&output.stderr);
+        let why = String::from_utf8_lossy(&output.stderr).replace("\n         ", " ");
         assert!(why.contains("BPF") && why.contains("setcap"), "{why}");
         assert!(why.contains("perf_event_open") && why.contains("sysctl"), "{why}");
         eprintln!("skipped: {why}");
@@ -47,7 +47,10 @@ fn a_programs_run_is_priced_and_kept_and_its_output_is_its_own() {
     let words = [&words[..], &["--", "sh", "-c", TURNS]].concat();
     let Some(output) = answered(&words) else { return };
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(String::from_utf8_lossy(&output.stderr).contains("said"), "the program's own output");
+    assert!(
+        String::from_utf8_lossy(&output.stderr).replace("\n         ", " ").contains("said"),
+        "the program's own output"
+    );
     let by_bpf = answer["rung"] == "bpf";
     assert!(answer["status"] == 0 && by_bpf == answer["why_not_bpf"].is_null(), "{answer}");
     let total = &answer["cost"]["total"];
@@ -82,7 +85,7 @@ fn a_recording_is_a_result_that_the_other_verbs_read() {
         (path("run.parquet"), path("run.threads.parquet"), path("run.html"));
     let Some(output) = answered(&["-o", &kept, "--", "sh", "-c", TURNS]) else { return };
     assert_eq!(String::from_utf8_lossy(&output.stdout), "said\n", "stdout is the program's alone");
-    let answer = String::from_utf8_lossy(&output.stderr).into_owned();
+    let answer = String::from_utf8_lossy(&output.stderr).replace("\n         ", " ");
     let shown = program(&["show", &kept]);
     let said = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(
@@ -138,7 +141,7 @@ fn the_plan_of_a_recording_runs_like_any_other() {
     assert_eq!(printed.status.code(), Some(0), "{}", String::from_utf8_lossy(&printed.stderr));
     std::fs::write(&plan, &printed.stdout).unwrap();
     let ran = program(&["measure", "--plan", &plan, "-o", &kept]);
-    let why = String::from_utf8_lossy(&ran.stderr).into_owned();
+    let why = String::from_utf8_lossy(&ran.stderr).replace("\n         ", " ");
     if ran.status.code() == Some(3) {
         return eprintln!("skipped: {why}");
     }
@@ -147,7 +150,7 @@ fn the_plan_of_a_recording_runs_like_any_other() {
     assert!(std::fs::exists(path("run.threads.parquet")).unwrap());
     let simulated =
         program(&["measure", "--plan", &plan, "--on", "xeon_l7455", "-o", &path("sim.parquet")]);
-    let said = String::from_utf8_lossy(&simulated.stderr).into_owned();
+    let said = String::from_utf8_lossy(&simulated.stderr).replace("\n         ", " ");
     assert!(simulated.status.code() == Some(3) && said.contains("--on live"), "{said}");
 }
 
@@ -158,7 +161,7 @@ fn without_a_size_the_answer_is_a_range_that_begins_with_nothing() {
     std::fs::write(&table, TABLE).unwrap();
     let table = table.to_string_lossy().into_owned();
     let Some(output) = answered(&["--costs", &table, "--", "sh", "-c", TURNS]) else { return };
-    let text = String::from_utf8(output.stderr).unwrap();
+    let text = String::from_utf8(output.stderr).unwrap().replace("\n         ", " ");
     for part in ["recorded by ", "working set: between 0", "recording took"] {
         assert!(text.contains(part), "{part}\n{text}");
     }
@@ -203,7 +206,7 @@ fn without_bpf_a_run_is_recorded_by_switch_records_and_priced_alike() {
         Ok(output) => output,
         Err(error) => return eprintln!("skipped: setpriv: {error}"),
     };
-    let why = String::from_utf8_lossy(&output.stderr);
+    let why = String::from_utf8_lossy(&output.stderr).replace("\n         ", " ");
     if output.status.code() == Some(3) {
         assert!(why.contains("perf_event_paranoid"), "{why}");
         return eprintln!("skipped: {why}");
@@ -230,7 +233,7 @@ fn what_makes_no_sense_is_refused_with_its_reason() {
         (&["--costs", "/no/such.csv", "--", "true"], 2, "no/such.csv"),
     ] {
         let output = corehop(words);
-        let said = String::from_utf8_lossy(&output.stderr);
+        let said = String::from_utf8_lossy(&output.stderr).replace("\n         ", " ");
         assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
         assert!(said.contains(part), "{words:?}: {said}");
     }
@@ -244,5 +247,5 @@ fn options_of_it_are_refused_elsewhere() {
     let output =
         command.args(["measure", "synthetic", "--dry-run", "--pid", "1"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("--pid"));
+    assert!(String::from_utf8_lossy(&output.stderr).replace("\n         ", " ").contains("--pid"));
 }

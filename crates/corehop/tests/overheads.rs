@@ -45,10 +45,10 @@ fn what_the_kernel_takes_is_measured_and_check_reads_it() {
         corehop(&["check", &set, "--test", "g-edf", "--overheads", &table, "--json"])
     };
     let checked = of(3);
-    let said = String::from_utf8_lossy(&checked.stderr);
+    let said = String::from_utf8_lossy(&checked.stderr).replace("\n         ", " ");
     assert!(matches!(checked.status.code(), Some(0 | 1)), "{said}");
     if !answer["recording"].is_null() {
-        let said = String::from_utf8_lossy(&of(6).stderr).into_owned();
+        let said = String::from_utf8_lossy(&of(6).stderr).replace("\n         ", " ");
         assert!(said.contains("up to 5 tasks"), "{said}");
     }
 }
@@ -72,7 +72,7 @@ fn the_times_are_kept_and_the_table_follows_from_them() {
     std::fs::write(&set, r#"{"cpus": 1, "tasks": [{"wcet_us": 1000, "period_us": 1000000}]}"#)
         .unwrap();
     let checked = corehop(&["check", &set, "--test", "g-edf", "--overheads", &times, "--json"]);
-    let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+    let said = String::from_utf8_lossy(&checked.stderr).replace("\n         ", " ");
     assert!(matches!(checked.status.code(), Some(0 | 1)), "{said}");
     let simulated = corehop(&["measure", "overheads", "--dry-run", "--json"]);
     std::fs::write(path("plan.json"), &simulated.stdout).unwrap();
@@ -86,7 +86,7 @@ fn real_time_sets_run_where_they_may() {
     for scheduler in ["g-edf", "g-fp"] {
         let sets = ["--scheduler", scheduler, "--tasks", "4", "--duration", "300ms", "--json"];
         let output = corehop(&[&["measure", "overheads"][..], &sets].concat());
-        let said = String::from_utf8_lossy(&output.stderr);
+        let said = String::from_utf8_lossy(&output.stderr).replace("\n         ", " ");
         match output.status.code() {
             Some(0) => {
                 let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -119,7 +119,7 @@ fn without_bpf_threads_say_what_they_can() {
 #[test]
 fn what_is_an_option_of_overheads_is_one_of_nothing_else() {
     let output = corehop(&["measure", "synthetic", "--no-bpf", "--dry-run"]);
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = String::from_utf8_lossy(&output.stderr).replace("\n         ", " ");
     assert_eq!((output.status.code(), said.contains("--no-bpf")), (Some(2), true), "{said}");
 }
 
@@ -134,7 +134,7 @@ fn what_has_no_meaning_for_it_is_refused() {
         (["--seed=2", "--paired"], "--paired"),
     ] {
         let output = corehop(&[&["measure", "overheads"][..], &words].concat());
-        let said = String::from_utf8_lossy(&output.stderr);
+        let said = String::from_utf8_lossy(&output.stderr).replace("\n         ", " ");
         assert_eq!((output.status.code(), said.contains(part)), (Some(2), true), "{said}");
     }
 }

@@ -49,7 +49,10 @@ fn a_platform_that_lacks_what_several_cores_share_is_told_what_a_simulation_take
 fn complaint(args: &[&str]) -> (i32, String) {
     let output = corehop(args);
     assert!(output.stdout.is_empty());
-    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    (
+        output.status.code().unwrap(),
+        String::from_utf8(output.stderr).unwrap().replace("\n         ", " "),
+    )
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn text_of(path: &Path) -> String {
 }
 
 fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+    String::from_utf8_lossy(&output.stderr).replace("\n         ", " ")
 }
 
 /// An arm that sleeps before the program.

@@ -15,7 +15,8 @@ fn code(output: &Output) -> Option<i32> {
 }
 
 fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+    let errors = String::from_utf8_lossy(&output.stderr).replace("\n         ", " ");
+    String::from_utf8_lossy(&output.stdout).into_owned() + &errors
 }
 
 /// A platform of two CPUs, one core each, with an L2 cache of this size.
@@ -187,11 +188,11 @@ fn what_the_csv_columns_cannot_tell_apart_is_named_and_can_be_picked() {
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/2026-11-21-guest-2cpu/quick.parquet");
     let csv = |only: &[&str]| corehop(&[&["report", data, "--table", "csv"][..], only].concat());
     let whole = csv(&[]);
-    let said_of_it = String::from_utf8_lossy(&whole.stderr);
+    let said_of_it = String::from_utf8_lossy(&whole.stderr).replace("\n         ", " ");
     assert!(said_of_it.contains("10 with page=thp"), "{said_of_it}");
     let huge = csv(&["--only", "page=thp"]);
     // Beside the data there is the sentence, and nothing is left out.
-    let beside = String::from_utf8_lossy(&huge.stderr).into_owned();
+    let beside = String::from_utf8_lossy(&huge.stderr).replace("\n         ", " ");
     assert_eq!(code(&huge), Some(0), "{beside}");
     assert!(beside.starts_with("On intel_xeon") && !beside.contains("left out"), "{beside}");
     // Two sizes, five events: a line each for its number of samples.

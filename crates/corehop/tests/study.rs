@@ -22,7 +22,10 @@ fn json(output: &Output) -> Value {
 
 fn error(output: &Output) -> (Option<i32>, String) {
     assert!(output.stdout.is_empty());
-    (output.status.code(), String::from_utf8(output.stderr.clone()).unwrap())
+    (
+        output.status.code(),
+        String::from_utf8(output.stderr.clone()).unwrap().replace("\n         ", " "),
+    )
 }
 
 #[test]

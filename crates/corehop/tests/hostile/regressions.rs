@@ -184,7 +184,7 @@ fn an_answer_that_cannot_be_written_is_found_before_the_program_runs_and_keeps_i
     let mut late = std::process::Command::new(env!("CARGO_BIN_EXE_corehop"));
     late.args("offload --os-cores 0 --decide never -q -o /dev/full -- sh -c".split(' '));
     let late = late.arg("touch ran; exit 7").current_dir(&folder).output().unwrap();
-    let said = String::from_utf8_lossy(&late.stderr);
+    let said = String::from_utf8_lossy(&late.stderr).replace("\n         ", " ");
     if late.status.code() == Some(3) {
         return crate::say(&format!("skipped: off-load here: {said}"));
     }

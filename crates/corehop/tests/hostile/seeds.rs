@@ -135,7 +135,7 @@ fn by_program(program: &Path, folder: &Path, name: &str, command: &str) {
         words.extend(["-o", name]);
     }
     let output = run.args(words).current_dir(folder).stdin(Stdio::null()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = String::from_utf8_lossy(&output.stderr).replace("\n         ", " ");
     assert!(matches!(output.status.code(), Some(0 | 1)), "{command}: {said}");
     assert!(folder.join(name).exists(), "{command}: {said}");
 }

@@ -54,7 +54,7 @@ fn small(file: &Path, more: &[&str]) -> Command {
 }
 
 fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+    String::from_utf8_lossy(&output.stderr).replace("\n         ", " ")
 }
 
 /// Runs it and demands an exit code and words in what it says.
@@ -181,7 +181,10 @@ fn a_preset_without_its_command_leaves_the_load_out_and_says_so() {
         let asked = [&["measure"][..], more, &["--preset", "waechtler", "--dry-run"]].concat();
         let output = corehop(&asked).output().unwrap();
         assert!(output.status.success(), "{}", said(&output));
-        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+        (
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap().replace("\n         ", " "),
+        )
     };
     for experiment in ["synthetic", "polluter-sweep"] {
         let (without, said) = outline(&[experiment]);

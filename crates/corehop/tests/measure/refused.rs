@@ -177,7 +177,7 @@ fn a_working_set_beyond_the_limit_of_the_cgroup_is_refused_and_not_killed() {
         .args(run.split(' '))
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = String::from_utf8_lossy(&output.stderr).replace("\n         ", " ");
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("a working set of 256 MiB does not fit into memory"), "{said}");
 }

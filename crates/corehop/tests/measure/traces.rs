@@ -23,7 +23,7 @@ fn measured(trace: &Path, on: &str, out: &Path, more: &[&str]) -> Output {
 }
 
 fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+    String::from_utf8_lossy(&output.stderr).replace("\n         ", " ")
 }
 
 #[test]

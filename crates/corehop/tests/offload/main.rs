@@ -29,7 +29,7 @@ fn two_cpus() -> bool {
 }
 
 fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+    String::from_utf8_lossy(&output.stderr).replace("\n         ", " ")
 }
 
 /// A C program, compiled.

@@ -63,7 +63,7 @@ fn an_energy_that_is_not_known_is_not_zero() {
 fn what_cannot_be_simulated_is_refused_by_name() {
     let refused = |more: &[&str], code: i32, part: &str| {
         let output = simulate(more);
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let text = String::from_utf8_lossy(&output.stderr).replace("\n         ", " ");
         assert_eq!(output.status.code(), Some(code), "{more:?}: {text}");
         assert!(text.contains(part), "{more:?}: {text}");
     };

@@ -66,7 +66,7 @@ fn counter(folder: &Path) -> String {
 }
 
 fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+    String::from_utf8_lossy(&output.stderr).replace("\n         ", " ")
 }
 
 /// Both processes, under way. They end with this.
