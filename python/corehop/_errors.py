@@ -87,5 +87,9 @@ def _sentence(said: str) -> str:
     'FIFO is refused: CAP_SYS_NICE is missing'
     >>> _sentence("stopped by interrupt: 2 cells lack samples\\n")
     'stopped by interrupt: 2 cells lack samples'
+    >>> _sentence("corehop: the first line\\n         and the rest of it\\n")
+    'the first line and the rest of it'
     """
-    return re.split(r"^(?:corehop|error): ", said, flags=re.MULTILINE)[-1].strip()
+    # The program folds an error below the beginning of its text.
+    unfolded = said.replace("\n" + " " * len("corehop: "), " ")
+    return re.split(r"^(?:corehop|error): ", unfolded, flags=re.MULTILINE)[-1].strip()
