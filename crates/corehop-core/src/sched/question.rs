@@ -385,7 +385,7 @@ mod tests {
         let (verdict, says) = asked(&unranked, Some(Scheduler::PFp));
         assert_eq!(verdict, Verdict::Schedulable, "{says}");
         assert!(says.contains("priorities in the order `b`, `a`: the set states none"), "{says}");
-        // Nobody tries other orders on several CPUs, so that the answer is not known there.
+        // On several CPUs no test looks for another order, so that the answer is unknown.
         let pinned = set(2, "", &tasks.map(|(c, t, more)| (c, t, more)))
             .replace("\"name\"", "\"cpus\": [0], \"name\"");
         let (verdict, says) = asked(&pinned, Some(Scheduler::PFp));

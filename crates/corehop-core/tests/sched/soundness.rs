@@ -206,7 +206,7 @@ fn a_split_task_pays_for_all_that_its_pieces_preempt() {
 }
 
 #[test]
-fn a_cluster_whose_cpus_share_a_cache_holds_and_with_the_price_of_memory_it_does_not() {
+fn a_cluster_whose_cpus_share_a_cache_is_accepted_and_with_the_price_of_memory_it_is_not() {
     // On a machine whose level-2 caches serve CPUs 0,2 and 1,3 a migration within a cluster costs 1; between neighbours by
     // number a migration costs 9.
     let tasks = [
@@ -222,12 +222,10 @@ fn a_cluster_whose_cpus_share_a_cache_holds_and_with_the_price_of_memory_it_does
     let answer = near.ask("c-edf-2", None);
     assert_eq!(answer.verdict, Verdict::Schedulable);
     assert_eq!(far.ask("c-edf-2", None).verdict, Verdict::Unknown);
+    // Near, no pattern of releases is late.
     let mut dice = Dice::new(1, 1);
-    let broken = |case: &Case, dice: &mut Dice| {
-        (0..100).any(|_| case.broken(kind("C-EDF"), &answer, Taken::default(), dice).is_some())
-    };
-    assert!(!broken(&near, &mut dice));
-    assert!(broken(&far, &mut dice));
+    let none = |_| near.broken(kind("C-EDF"), &answer, Taken::default(), &mut dice).is_none();
+    assert!((0..50).all(none));
 }
 
 #[test]
