@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use super::comparison::{Quantity, Results};
 use super::placer::log::PlacementLog;
 use super::program_runs::{RunFigures, RunQuantity};
-use crate::experiment::Arm;
 use crate::samples::{OverheadTime, Rows, SharedData, SwitchBatch, TaskJob, Vantage};
 use crate::units::Bytes;
 
@@ -19,7 +18,7 @@ const MICROS: f64 = 1e3;
 /// A quantity of this experiment.
 fn quantity(experiment: &str, group: String, place: u64, name: String) -> Quantity {
     let (file, experiment) = (String::new(), experiment.to_owned());
-    Quantity { file, experiment, group, cell: None, package: None, place, name }
+    Quantity { file, experiment, group, cell: None, package: None, place, name, aside: None }
 }
 
 impl Results {
@@ -89,7 +88,8 @@ impl Results {
     fn take_overhead(&mut self, it: &OverheadTime) {
         let from = if it.vantage == Vantage::Kernel { "in the kernel" } else { "from threads" };
         let group = format!("overheads {from}, {} tasks", it.task_count);
-        let cpus = it.from_cpu.zip(it.to_cpu);
+        // The kernel interrupts whichever CPU a task set makes it interrupt: a pair is seen in some of the sets.
+        let cpus = it.from_cpu.zip(it.to_cpu).filter(|_| it.vantage != Vantage::Kernel);
         let cpus = cpus.map_or_else(String::new, |(from, to)| format!(" {from}:{to}"));
         let name = format!("{}{cpus}", it.overhead.word().replace('_', " "));
         let of = quantity("overheads", group, 0, name);
@@ -114,10 +114,7 @@ impl Results {
     /// Takes the runs of a recorded program: wall time, CPU time and waiting of each arm.
     pub fn take_runs(&mut self, runs: &[RunFigures]) {
         for (number, run) in (0..).zip(runs) {
-            let arm = match run.arm() {
-                Arm::PLAIN | Arm::AGAIN => String::new(),
-                arm => format!(", {arm}"),
-            };
+            let arm = run.changed().map_or_else(String::new, |arm| format!(", {arm}"));
             for (place, of, name) in [
                 (0, RunQuantity::WallTime, "wall time"),
                 (1, RunQuantity::CpuTime, "CPU time"),
@@ -125,7 +122,8 @@ impl Results {
             ] {
                 if let Some(us) = run.value(of) {
                     let group = format!("runs of the program{arm}");
-                    self.add(quantity("program", group, place, name.to_owned()), number, us);
+                    let quantity = quantity("program", group, place, name.to_owned());
+                    self.add(Quantity { aside: of.aside(), ..quantity }, number, us);
                 }
             }
         }

@@ -16,13 +16,15 @@ use serde::Serialize;
 use super::gate::{
     CostChange, Decided, Evidence, FailOn, Gate, PValues, decide, first_level, least,
 };
+use crate::experiment::Renewed;
 use crate::model::cell::CellKey;
 use crate::model::compare::t_quantile;
 use crate::model::estimator::Estimator;
 use crate::model::ordered::{BadInput, Interval};
 use crate::model::paired::{POWER, exceeded};
 use crate::model::replicates::{
-    BeyondShift, Nested, SharedDependence, beyond, least_p_value, replicates_for, widest_difference,
+    BeyondShift, FEWEST_REPLICATES, Nested, SharedDependence, beyond, least_p_value,
+    replicates_for, widest_difference,
 };
 use crate::model::summary::{is_control, replicate_of};
 use crate::platform::CpuGroups;
@@ -51,6 +53,9 @@ pub struct Quantity {
     pub place: u64,
     /// The name in its group.
     pub name: String,
+    /// Why its outcome is shown and fails no gate; None for a quantity that a gate judges.
+    #[serde(skip)]
+    pub aside: Option<&'static str>,
 }
 
 impl Quantity {
@@ -67,6 +72,7 @@ impl Quantity {
             name: format!("{} {size}", cell.event),
             package: None,
             place: 0,
+            aside: None,
             cell: Some(cell),
         }
     }
@@ -111,7 +117,27 @@ pub struct Results {
     first: u64,
     next: u64,
     packages: CpuGroups,
+    renewals: Renewals,
     all: BTreeMap<Quantity, Values>,
+}
+
+/// The complete renewals of a run of `conditions`, whose steps in between keep most of what the step before drew: the steps from
+/// one complete renewal to the next are one replicate.
+#[derive(Debug, Clone, Default)]
+struct Renewals {
+    step: Option<u64>,
+    complete: u64,
+}
+
+impl Renewals {
+    /// The replicate of a sample whose step renewed `renewed`; steps come in their order.
+    fn replicate(&mut self, step: Option<u64>, renewed: Renewed) -> u64 {
+        if renewed == Renewed::Everything && self.step != step {
+            self.complete += 1;
+        }
+        self.step = step;
+        self.complete.saturating_sub(1)
+    }
 }
 
 /// The values of a quantity, each with its replicate and the package of its CPU.
@@ -126,7 +152,8 @@ impl Results {
     /// None yet.
     pub fn new(estimator: Estimator) -> Self {
         let (file, packages, all) = (String::new(), CpuGroups::default(), BTreeMap::new());
-        Self { estimator, file, first: 0, next: 0, packages, all }
+        let renewals = Renewals::default();
+        Self { estimator, file, first: 0, next: 0, packages, renewals, all }
     }
 
     /// Names the packages of the machine on which the values that follow were measured.
@@ -145,13 +172,18 @@ impl Results {
     pub fn begin(&mut self, file: &str) {
         file.clone_into(&mut self.file);
         self.first = self.next;
+        self.renewals = Renewals::default();
     }
 
     /// Takes some more samples; those that are not valid are left out.
     pub fn take(&mut self, samples: &[Sample]) {
         for (sample, delay) in self.estimator.delays_us(samples) {
             let package = self.package_of(sample.from_cpu);
-            self.put(Quantity::of_cell(CellKey::of(sample)), replicate_of(sample), delay, package);
+            let replicate = match sample.renewed {
+                Some(renewed) => self.renewals.replicate(sample.replicate, renewed),
+                None => replicate_of(sample),
+            };
+            self.put(Quantity::of_cell(CellKey::of(sample)), replicate, delay, package);
         }
     }
 
@@ -168,6 +200,11 @@ impl Results {
         values.us.push(us);
         values.replicates.push(replicate);
         values.packages.push(package);
+    }
+
+    /// Whether there are delays, of which an estimator decides how they are computed.
+    pub fn has_delays(&self) -> bool {
+        self.all.keys().any(|it| it.cell.is_some())
     }
 
     /// Whether there is no value.
@@ -275,7 +312,12 @@ pub struct Margin {
 impl Margin {
     /// At this value of the first result, in microseconds.
     fn at(self, us: f64, quantity: &Quantity) -> f64 {
-        (self.share * us.abs()).max(self.least_us.unwrap_or_else(|| quantity.least_us()))
+        self.of(us, quantity.least_us())
+    }
+
+    /// At this value of the first result, where differences below `usual_us` do not count unless the user says otherwise.
+    pub(super) fn of(self, us: f64, usual_us: f64) -> f64 {
+        (self.share * us.abs()).max(self.least_us.unwrap_or(usual_us))
     }
 }
 
@@ -313,6 +355,9 @@ pub struct Compared {
     pub replicates_b: usize,
     /// Why there is no interval, where there is none.
     pub no_interval: Option<String>,
+    /// Why the outcome fails no gate; None where a gate judges it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_gated: Option<&'static str>,
     /// The first one's median, in microseconds.
     pub a_us: f64,
     /// The second one's.
@@ -337,34 +382,39 @@ pub struct Compared {
 }
 
 impl Comparison {
+    /// The quantities that a gate judges.
+    pub fn gated(&self) -> impl Iterator<Item = &Compared> {
+        self.cells.iter().filter(|it| it.not_gated.is_none())
+    }
+
     /// The answer of a gate that fails on these outcomes.
     pub fn gate(&self, fail_on: &[FailOn]) -> Gate {
-        let decided: Vec<&Decided> = self.cells.iter().map(|it| &it.decided).collect();
+        let decided: Vec<&Decided> = self.gated().map(|it| &it.decided).collect();
         Gate::over(&decided, !self.lacking.is_empty(), fail_on)
     }
 
-    /// The number of those whose silence says nothing: they are not told, and could not have failed.
-    pub fn mute(&self) -> usize {
-        self.cells.iter().filter(|it| it.decided.is_mute()).count()
+    /// Those whose silence says nothing: they are not told, and could not have failed.
+    pub fn mute(&self) -> impl Iterator<Item = &Compared> {
+        self.gated().filter(|it| it.decided.is_mute())
     }
 
-    /// The replicates on either side that would let every one of so many fail.
+    /// The replicates of either result that would let every one of these fail.
     pub fn replicates_to_fail(&self) -> u64 {
         let fewest = replicates_for(self.first_level);
-        let mute = self.cells.iter().filter(|it| it.decided.is_mute());
         // Where there are enough of them, they are too much alike.
-        let alike = mute.map(|it| it.replicates_a.min(it.replicates_b) as u64);
+        let alike = self.mute().map(|it| it.replicates_a.min(it.replicates_b) as u64);
         alike.filter(|&have| have >= fewest).map(|have| 2 * have).fold(fewest, u64::max)
     }
 
-    /// The most replicates that one would take of which it cannot be told; None where all are told, or none of them says.
-    pub fn replicates_needed(&self) -> Option<u64> {
-        self.cells.iter().filter_map(|it| it.replicates_needed).max()
+    /// The one that takes the most replicates to be told; None where all are told, or none says how it varies.
+    pub fn least_certain(&self) -> Option<(&Compared, u64)> {
+        let open = self.gated().filter_map(|it| Some((it, it.replicates_needed?)));
+        open.max_by_key(|(_, needed)| *needed)
     }
 
-    /// The number with this outcome.
+    /// The number of judged ones with this outcome.
     pub fn count(&self, outcome: CostChange) -> usize {
-        self.cells.iter().filter(|it| it.decided.outcome == outcome).count()
+        self.gated().filter(|it| it.decided.outcome == outcome).count()
     }
 }
 
@@ -378,19 +428,20 @@ pub fn compare(
     margin: Margin,
     alpha: f64,
 ) -> Result<Comparison, BadInput> {
-    let planned = |of: &Results| of.all.keys().map(Quantity::as_planned).collect::<BTreeSet<_>>();
+    let planned = |of: &Results| -> BTreeSet<Quantity> {
+        of.all.keys().filter(|it| it.aside.is_none()).map(Quantity::as_planned).collect()
+    };
     let lacking = planned(a).difference(&planned(b)).cloned().collect();
     // All quantities of a run show what it did slowly; one package has half of its replicates.
     let (slow_a, slow_b) = (a.dependence()?, b.dependence()?);
     let [a, b] = by_packages([a, b], [&slow_a, &slow_b], alpha);
     let (of_a, of_b) = (slow_a.in_all(a.nested()?), slow_b.in_all(b.nested()?));
-    let pairs: Vec<Pair<'_>> = of_a
-        .iter()
-        .filter_map(|(&quantity, a)| Some(Pair { quantity, a, b: of_b.get(quantity)?, margin }))
-        .collect();
-    let levels = Levels { alpha, first: first_level(alpha, pairs.len()) };
+    let pairs = pairs_of(&of_a, &of_b, margin);
+    let gated = pairs.iter().filter(|it| it.aside.is_none()).count();
+    let levels = Levels { alpha, first: first_level(alpha, gated) };
     let evidence = pairs.iter().map(Pair::evidence).collect::<Result<Vec<_>, _>>()?;
-    let decided = decide(&evidence, alpha)?;
+    let aside: Vec<bool> = pairs.iter().map(|it| it.aside.is_some()).collect();
+    let decided = apart(&evidence, &aside, alpha)?;
     let cells = pairs.iter().zip(decided).map(|(pair, decided)| pair.compared(decided, levels));
     Ok(Comparison {
         only_a: of_a.len() - pairs.len(),
@@ -400,6 +451,45 @@ pub fn compare(
         confidence: 1.0 - alpha,
         first_level: levels.first,
     })
+}
+
+/// The decisions about the judged ones, and about those that are only shown: two families, for what is shown makes no judgement
+/// less sharp.
+fn apart(evidence: &[Evidence], aside: &[bool], alpha: f64) -> Result<Vec<Decided>, BadInput> {
+    let of = |shown: bool| {
+        let family = evidence.iter().zip(aside).filter(|it| *it.1 == shown);
+        decide(&family.map(|it| *it.0).collect::<Vec<_>>(), alpha)
+    };
+    let [mut judged, mut shown] = [of(false)?.into_iter(), of(true)?.into_iter()];
+    Ok(aside.iter().filter_map(|&it| if it { shown.next() } else { judged.next() }).collect())
+}
+
+/// Why a quantity that its run measures once cannot be judged.
+const ONCE: &str = "measured once in a run whose other cells have replicates, so that nothing says \
+                    how much it varies";
+
+/// The quantities of both.
+fn pairs_of<'a>(
+    of_a: &'a BTreeMap<&Quantity, Nested>,
+    of_b: &'a BTreeMap<&Quantity, Nested>,
+    margin: Margin,
+) -> Vec<Pair<'a>> {
+    let pair = |(&quantity, a): (&&'a Quantity, &'a Nested)| {
+        Some(Pair { quantity, a, b: of_b.get(quantity)?, margin, aside: quantity.aside })
+    };
+    let mut pairs: Vec<Pair<'_>> = of_a.iter().filter_map(pair).collect();
+    let replicated: BTreeSet<_> = pairs
+        .iter()
+        .filter(|it| it.a.replicates().min(it.b.replicates()) >= FEWEST_REPLICATES)
+        .map(|it| it.quantity.run())
+        .collect();
+    for it in &mut pairs {
+        let once = it.a.replicates().max(it.b.replicates()) == 1;
+        if it.aside.is_none() && once && replicated.contains(&it.quantity.run()) {
+            it.aside = Some(ONCE);
+        }
+    }
+    pairs
 }
 
 /// The levels of a comparison.
@@ -417,6 +507,8 @@ struct Pair<'a> {
     a: &'a Nested,
     b: &'a Nested,
     margin: Margin,
+    /// Why a gate does not judge it.
+    aside: Option<&'static str>,
 }
 
 impl Pair<'_> {
@@ -433,14 +525,16 @@ impl Pair<'_> {
         Ok(Evidence { p_values: more.zip(less).map(of), least, same: self.a == self.b })
     }
 
-    fn compared(&self, decided: Decided, levels: Levels) -> Result<Compared, BadInput> {
-        let Self { quantity, a, b, margin } = *self;
+    fn compared(&self, mut decided: Decided, levels: Levels) -> Result<Compared, BadInput> {
+        let Self { quantity, a, b, margin, aside } = *self;
         let median = |of: &Nested| of.median(levels.alpha).map(|it| it.estimate);
         let (a_us, b_us) = (median(a)?, median(b)?);
         let margin_us = margin.at(a_us, quantity);
         let interval = widest_difference(a, b, levels.alpha)?;
         let spread = interval.ok().map(|it| Spread::of(it, a, b));
         let floor_us = a.in_turn().map(|[even, odd]| Ok((median(&odd)? - median(&even)?).abs()));
+        // Without an interval nothing says which slowdown would have been seen.
+        decided.could_have_failed &= spread.is_some();
         let replicates = a.replicates().min(b.replicates());
         let open = decided.outcome == CostChange::CannotTell;
         let detectable = |it: &Spread| margin_us + it.beyond(levels.first);
@@ -451,6 +545,7 @@ impl Pair<'_> {
             replicates_a: a.replicates(),
             replicates_b: b.replicates(),
             no_interval: interval.err().map(|why| why.to_string()),
+            not_gated: aside,
             a_us,
             b_us,
             difference_us: b_us - a_us,

@@ -137,6 +137,9 @@ pub struct Decided {
     /// Whether the least p-value lies at or below the level at which the first comparison is tested: a comparison that could
     /// not have failed says nothing by its silence.
     pub could_have_failed: bool,
+    /// Whether both sides are the same measurement.
+    #[serde(skip)]
+    pub same: bool,
     /// The outcome.
     pub outcome: CostChange,
 }
@@ -176,6 +179,7 @@ pub(super) fn decide(all: &[Evidence], alpha: f64) -> Result<Vec<Decided>, BadIn
         Decided {
             p_values,
             least_p_value: it.least,
+            same: it.same,
             could_have_failed: it.least.is_some_and(|least| least <= first),
             outcome: if it.same { CostChange::Equivalent } else { outcome },
         }

@@ -12,16 +12,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::gate::{Decided, Evidence, FailOn, Gate, PValues, decide, first_level, least};
+use super::comparison::Margin;
+use super::gate::{Decided, Evidence, FailOn, Gate, PValues, decide, first_level};
 use super::run_cost::Between;
 use crate::experiment::Arm;
 use crate::model::compare::t_quantile;
 use crate::model::ordered::{BadInput, Interval, Ordered};
 use crate::model::paired::{POWER, exceeded, sign_test};
 use crate::model::quantile::{median, median_interval};
-use crate::model::replicates::{
-    BeyondShift, FEWEST_REPLICATES, Nested, beyond, median_difference, replicates_for,
-};
+use crate::model::replicates::{BeyondShift, FEWEST_REPLICATES, Nested, median_difference};
 use crate::samples::{RecordedRun, Recording, Text};
 use crate::units::CpuList;
 use crate::words::words;
@@ -50,6 +49,19 @@ impl RunQuantity {
     /// Whether it is a time, in microseconds; otherwise a count.
     pub const fn is_time(self) -> bool {
         !matches!(self, Self::Preemptions | Self::Migrations)
+    }
+
+    /// Whether it is a time that two recordings are tested for.
+    pub const fn is_tested(self) -> bool {
+        matches!(self, Self::WallTime | Self::CpuTime | Self::Waited)
+    }
+
+    /// Why a gate does not judge it; None of the wall time, which is what a user waits for.
+    pub const fn aside(self) -> Option<&'static str> {
+        match self {
+            Self::WallTime => None,
+            _ => Some("shown beside the wall time of the program, which decides"),
+        }
     }
 
     /// Whether its ratio is meant, and not its difference. The others may be 0.
@@ -124,11 +136,6 @@ impl RunFigures {
         self
     }
 
-    /// The arm.
-    pub fn arm(&self) -> &str {
-        &self.arm
-    }
-
     /// The value of a quantity, if it is known.
     pub fn value(&self, quantity: RunQuantity) -> Option<f64> {
         self.values.get(&quantity).copied()
@@ -137,6 +144,11 @@ impl RunFigures {
     /// Whether the command ran as it is.
     fn is_unchanged(&self) -> bool {
         [Arm::PLAIN, Arm::AGAIN].contains(&self.arm.as_str())
+    }
+
+    /// The arm, if the command did not run as it is.
+    pub(super) fn changed(&self) -> Option<&str> {
+        Some(&*self.arm).filter(|_| !self.is_unchanged())
     }
 }
 
@@ -163,17 +175,9 @@ pub struct Effect {
     pub smallest: Option<f64>,
     /// The change as far as it was seen.
     pub seen: Seen,
+    /// The values without the change and with it, by block; empty of two recordings.
     #[serde(skip)]
-    runs: Runs,
-}
-
-/// The values behind an effect.
-#[derive(Debug, Clone, PartialEq)]
-enum Runs {
-    /// Without the change and with it, by block.
-    Paired(Vec<(f64, f64)>),
-    /// Without the change, and with it.
-    Apart([Nested; 2]),
+    pairs_us: Vec<(f64, f64)>,
 }
 
 impl Effect {
@@ -182,40 +186,32 @@ impl Effect {
         self.interval.map(|it| it.low.abs().max(it.high.abs()))
     }
 
-    /// The evidence against differences of this share of the time without the change.
-    fn evidence(&self, margin: f64) -> Result<Evidence, BadInput> {
-        let (up, down) = (|us: f64| us + margin * us.abs(), |us: f64| us - margin * us.abs());
-        let (more, less) = match &self.runs {
-            Runs::Paired(pairs) => (Some(signs(pairs, up)), Some(signs(pairs, down))),
-            Runs::Apart([a, b]) => (beyond(a, b, up)?, beyond(a, b, down)?),
-        };
-        let of = |(more, less): (BeyondShift, BeyondShift)| PValues {
+    /// The evidence against differences of this margin of the time without the change.
+    fn evidence(&self, margin: Margin) -> Evidence {
+        let (up, down) = (|us: f64| us + margin.of(us, 0.0), |us: f64| us - margin.of(us, 0.0));
+        let (more, less) = (signs(&self.pairs_us, up), signs(&self.pairs_us, down));
+        let p_values = PValues {
             slower: more.above,
             faster: less.below,
             equivalent: more.below.max(less.above),
         };
-        let (least, same) = match &self.runs {
-            Runs::Paired(pairs) => (Some(sign_test(pairs.len(), pairs.len())), false),
-            Runs::Apart([a, b]) => (least(a, b), a == b),
-        };
-        Ok(Evidence { p_values: more.zip(less).map(of), least, same })
+        let least = Some(sign_test(self.pairs_us.len(), self.pairs_us.len()));
+        Evidence { p_values: Some(p_values), least, same: false }
     }
 
     /// The slowdown, a share, that a test at this one-sided level with this margin sees with a power of 80 %.
-    fn detectable(&self, margin: f64, level: f64) -> Option<f64> {
+    fn detectable(&self, margin: Margin, level: f64) -> Option<f64> {
         let it = self.interval.filter(|_| self.relative)?;
         let error = it.width() / 2.0 / exceeded((1.0 - it.level) / 2.0);
         let freedom = (self.pairs as f64 - 1.0).max(1.0);
+        let margin = margin.of(self.without, 0.0) / self.without;
         Some(margin + error * (t_quantile(freedom, 2.0 * level) + exceeded(1.0 - POWER)))
     }
+}
 
-    /// The runs, or pairs of runs, whose least p-value is at most `level`.
-    fn runs_for(&self, level: f64) -> u64 {
-        match self.runs {
-            Runs::Paired(_) => (-level.log2()).ceil().max(FEWEST_REPLICATES as f64) as u64,
-            Runs::Apart(_) => replicates_for(level),
-        }
-    }
+/// The blocks whose least p-value is at most `level`.
+fn blocks_for(level: f64) -> u64 {
+    (-level.log2()).ceil().max(FEWEST_REPLICATES as f64) as u64
 }
 
 /// The signs of pairs whose first values are moved.
@@ -261,6 +257,11 @@ fn not_bound(runs: &[RunFigures], arm: &str) -> Option<NotBound> {
 }
 
 impl ArmEffects {
+    /// The effects that a gate judges.
+    fn judged(&self) -> impl Iterator<Item = &Effect> {
+        self.effects.iter().filter(|it| it.quantity.aside().is_none())
+    }
+
     /// The effect on the wall time, which every run has.
     pub fn wall_time(&self) -> Option<&Effect> {
         self.effects.iter().find(|it| it.quantity == RunQuantity::WallTime)
@@ -283,15 +284,15 @@ pub struct RunComparison {
 }
 
 impl RunComparison {
-    /// The answer of a gate that fails on these outcomes of the wall time; differences below this share do not matter.
+    /// The answer of a gate that fails on these outcomes of the quantities that a gate judges; differences within the margin do not
+    /// matter.
     ///
     /// # Errors
     /// [`BadInput`] for a margin that is no number.
-    pub fn judged(&self, fail_on: &[FailOn], margin: f64) -> Result<Judged, BadInput> {
+    pub fn judged(&self, fail_on: &[FailOn], margin: Margin) -> Result<Judged, BadInput> {
         let times: Vec<(&str, &Effect)> =
-            self.arms.iter().filter_map(|arm| Some((&*arm.name, arm.wall_time()?))).collect();
-        let evidence: Vec<Evidence> =
-            times.iter().map(|(_, it)| it.evidence(margin)).collect::<Result<_, _>>()?;
+            self.arms.iter().flat_map(|arm| arm.judged().map(|it| (&*arm.name, it))).collect();
+        let evidence: Vec<Evidence> = times.iter().map(|(_, it)| it.evidence(margin)).collect();
         let alpha = 1.0 - self.confidence;
         let level = first_level(alpha, times.len());
         let decided = decide(&evidence, alpha)?;
@@ -301,9 +302,10 @@ impl RunComparison {
             detectable: it.detectable(margin, level).filter(|_| decided.could_have_failed),
             decided,
         };
-        let runs_to_fail = times.iter().map(|(_, it)| it.runs_for(level)).max().unwrap_or(0);
+        let runs_to_fail = blocks_for(level);
         let arms = decided.into_iter().zip(&times).map(of).collect();
-        Ok(Judged { gate, margin, paired: self.paired, runs_to_fail, arms })
+        let (margin, least_us) = (margin.share, margin.least_us);
+        Ok(Judged { gate, margin, least_us, runs_to_fail, arms })
     }
 
     /// The number of pairs that have an interval at this confidence, if these have none: all of so few lie on
@@ -312,7 +314,7 @@ impl RunComparison {
         let lacks = |arm: &ArmEffects| arm.wall_time().is_some_and(|it| it.interval.is_none());
         let each = (1.0 - self.confidence) / self.arms.len().max(1) as f64;
         let fewest = (2.0 / each).log2().ceil().max(FEWEST_REPLICATES as f64) as u64;
-        self.arms.iter().any(lacks).then_some(fewest)
+        (self.paired && self.arms.iter().any(lacks)).then_some(fewest)
     }
 }
 
@@ -323,10 +325,10 @@ pub struct Judged {
     pub gate: Gate,
     /// The difference that does not matter, as a share.
     pub margin: f64,
-    /// Whether runs were compared by pairs.
-    #[serde(skip)]
-    pub paired: bool,
-    /// The runs of either recording, or the blocks, that would let every arm fail.
+    /// The difference that does not matter, in microseconds, where it is larger.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least_us: Option<f64>,
+    /// The blocks that would let every arm fail.
     pub runs_to_fail: u64,
     /// The arms.
     pub arms: Vec<JudgedArm>,
@@ -426,12 +428,11 @@ fn paired(
         floor: floor_change,
         smallest: floor.and_then(|it| it.interval).map(|it| it.width() / 2.0),
         seen: seen(change, interval, floor_change),
-        runs: Runs::Paired(pairs.to_vec()),
+        pairs_us: pairs.to_vec(),
     })
 }
 
-/// Compares the runs of two recordings, their commands as they are; of each quantity the interval holds at
-/// confidence `1 - alpha`.
+/// Compares the runs of two recordings, arm by arm; of each quantity the interval holds at confidence `1 - alpha`.
 ///
 /// # Errors
 /// [`BadInput`] where `alpha` is no probability.
@@ -440,24 +441,27 @@ pub fn recordings(
     [name_a, name_b]: [&str; 2],
     alpha: f64,
 ) -> Result<RunComparison, BadInput> {
-    let mut effects = Vec::new();
-    for &quantity in RunQuantity::ALL {
-        let values = |runs: &[RunFigures]| -> Vec<f64> {
-            let plain = runs.iter().filter(|run| run.is_unchanged());
-            plain.filter_map(|run| run.values.get(&quantity).copied()).collect()
-        };
-        let (without, with) = (values(a), values(b));
-        if !without.is_empty() && !with.is_empty() {
-            effects.push(unpaired(quantity, &without, &with, alpha)?);
+    let mut arms = Vec::new();
+    let of_arms: BTreeSet<Option<&str>> = a.iter().map(RunFigures::changed).collect();
+    for arm in of_arms {
+        let mut effects = Vec::new();
+        for &quantity in RunQuantity::ALL {
+            let values = |runs: &[RunFigures]| -> Vec<f64> {
+                let own = runs.iter().filter(|run| run.changed() == arm);
+                own.filter_map(|run| run.values.get(&quantity).copied()).collect()
+            };
+            let (without, with) = (values(a), values(b));
+            if !without.is_empty() && !with.is_empty() {
+                effects.push(unpaired(quantity, &without, &with, alpha)?);
+            }
+        }
+        let name = arm.map_or_else(|| name_b.to_owned(), |arm| format!("{name_b}, {arm}"));
+        if !effects.is_empty() {
+            arms.push(ArmEffects { name, effects, not_bound: None });
         }
     }
-    Ok(RunComparison {
-        baseline: name_a.to_owned(),
-        arms: vec![ArmEffects { name: name_b.to_owned(), effects, not_bound: None }],
-        itself: None,
-        paired: false,
-        confidence: 1.0 - alpha,
-    })
+    let (baseline, confidence) = (name_a.to_owned(), 1.0 - alpha);
+    Ok(RunComparison { baseline, arms, itself: None, paired: false, confidence })
 }
 
 /// The effect that runs without pairs show. Each run is a replicate.
@@ -488,13 +492,8 @@ fn unpaired(
         smallest: interval.map(|it| it.width() / 2.0),
         // The halves of a few runs differ by more than their medians vary: they do not decide.
         seen: seen(change, interval, None),
-        runs: Runs::Apart([as_they_are(without)?, as_they_are(with)?]),
+        pairs_us: Vec::new(),
     })
-}
-
-/// Each run is a replicate.
-fn as_they_are(values: &[f64]) -> Result<Nested, BadInput> {
-    Nested::new(values.iter().map(|&value| vec![value]).collect())
 }
 
 /// A change counts as seen if its interval leaves out 0, and it is larger than what nothing causes.

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two results side by side, as text: the answer first, then tables that fit into a mail, then what would have been seen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::figure::Table;
 use super::table::{micros, plain, wrapped};
 use crate::decision::comparison::{Compared, Comparison};
 use crate::decision::gate::{CostChange, FailOn, Gate};
+use crate::experiment::Renewed;
 use crate::units::three_digits;
 
 /// The widest line of a table: mailing lists of kernels take no wider ones.
 const WIDEST: usize = 75;
 
-/// The answer to "did it get slower?", then each quantity by what it has in common with others, then what would have been seen;
+/// The evidence below the [`answer`]: each quantity by what it has in common with others, then what would have been seen;
 /// sentences in lines of at most `width` columns.
-pub fn comparison(comparison: &Comparison, fail_on: &[FailOn], width: usize) -> String {
-    let mut text = wrapped(&answer(comparison, fail_on), width) + "\n";
+pub fn comparison(comparison: &Comparison, width: usize) -> String {
+    let mut text = String::new();
     for cells in comparison.cells.chunk_by(|a, b| group_of(a) == group_of(b)) {
         text.push_str(&table_of(cells));
     }
@@ -27,36 +28,87 @@ pub fn comparison(comparison: &Comparison, fail_on: &[FailOn], width: usize) -> 
 
 /// The answer of the gate, in one sentence.
 pub fn answer(comparison: &Comparison, fail_on: &[FailOn]) -> String {
-    let all = comparison.cells.len();
+    let all = counted(comparison.gated().count());
     let counts = counts(comparison);
     match comparison.gate(fail_on) {
         Gate::Nothing => "Nothing was compared: the results have no cell in common.".to_owned(),
-        Gate::Mute => {
-            let (mute, replicates) = (comparison.mute(), comparison.replicates_to_fail());
-            format!(
-                "Cannot tell whether B is slower: {mute} of {all} cells have too few independent replicates for any slowdown to \
-                 show ({counts}); measure {replicates} replicates of either result (--replicates {replicates})."
-            )
-        }
+        Gate::Mute => format!(
+            "Cannot tell whether B is slower: {} of {all} could show no slowdown, because independent replicates are too few \
+             ({counts}); {}.",
+            comparison.mute().count(),
+            remedies(comparison)
+        ),
         Gate::Incomplete => {
             let (lacking, first) = (comparison.lacking.len(), &comparison.lacking[0]);
             format!(
-                "Cannot tell whether B is slower: B has no valid sample of {lacking} cells of A, such as {} ({}); of the {all} \
-                 others: {counts}.",
-                first.name, first.group
+                "Cannot tell whether B is slower: B has no valid sample of {} of A, such as {} ({}); of the {all} that both have: \
+                 {counts}.",
+                counted(lacking),
+                first.name,
+                first.group
             )
         }
         Gate::Passes if comparison.count(CostChange::Slower) == 0 => {
-            format!("No sign that B is slower than A, in {all} cells: {counts}.")
+            format!("No sign that B is slower than A, in {all}: {counts}.")
         }
         Gate::Passes | Gate::Fails if comparison.count(CostChange::Slower) > 0 => {
             let (slower, worst) = (comparison.count(CostChange::Slower), worst(comparison));
-            format!("B is slower than A in {slower} of {all} cells{worst} ({counts}).")
+            format!("B is slower than A in {slower} of {all}{worst} ({counts}).")
         }
         Gate::Passes | Gate::Fails => {
             format!("B is not slower than A, but the gate fails on other outcomes: {counts}.")
         }
     }
+}
+
+/// `1 cell`, `2 cells`.
+fn counted(cells: usize) -> String {
+    format!("{cells} {}", if cells == 1 { "cell" } else { "cells" })
+}
+
+/// The most replicates that a run is advised to have.
+const MOST: u64 = 2_000;
+
+/// How to measure so many replicates of an experiment: with the option of that experiment.
+fn remedy(experiment: &str, replicates: u64) -> String {
+    if replicates > MOST {
+        return format!("no {MOST} replicates of {experiment} are enough: choose a wider --margin");
+    }
+    let n = replicates;
+    match experiment {
+        "program" => format!("record {n} runs for either result (`measure program --repeat {n}`)"),
+        "schedule-sensitive" | "overheads" => {
+            format!("measure {n} task sets for either result (`measure {experiment} --sets {n}`)")
+        }
+        "shared-data" => {
+            format!("measure {n} runs for either result (`measure shared-data --samples {n}`)")
+        }
+        "conditions" => format!(
+            "measure {n} complete renewals for either result (`measure conditions --replicates {0} --samples {0}`)",
+            STEPS_OF_A_RENEWAL * n
+        ),
+        "place" => format!("place for {n} windows of either result (`place --for`)"),
+        "offload" => {
+            format!(
+                "write {n} answers of either result into a folder each (`answer-1.json`, `answer-2.json`, …)"
+            )
+        }
+        _ => format!(
+            "measure {n} replicates of either result (`measure {experiment} --replicates {n}`)"
+        ),
+    }
+}
+
+/// The steps of a run of `conditions` between two complete renewals, on average.
+const STEPS_OF_A_RENEWAL: u64 = Renewed::ALL.len() as u64;
+
+/// The remedies for what could show no slowdown, one for each experiment.
+fn remedies(comparison: &Comparison) -> String {
+    let replicates = comparison.replicates_to_fail();
+    let experiments: BTreeSet<&str> =
+        comparison.mute().map(|it| it.quantity.experiment.as_str()).collect();
+    let all: Vec<String> = experiments.into_iter().map(|it| remedy(it, replicates)).collect();
+    all.join("; ")
 }
 
 /// `1 slower, 0 faster, 3 equivalent, 2 cannot tell`.
@@ -66,7 +118,7 @@ fn counts(comparison: &Comparison) -> String {
 
 /// The slower one whose cost grew by the largest share.
 fn worst(comparison: &Comparison) -> String {
-    let slower = comparison.cells.iter().filter(|it| it.decided.outcome == CostChange::Slower);
+    let slower = comparison.gated().filter(|it| it.decided.outcome == CostChange::Slower);
     let Some(worst) = slower.max_by(|a, b| growth(a).total_cmp(&growth(b))) else {
         return String::new();
     };
@@ -87,31 +139,43 @@ fn sentences(comparison: &Comparison) -> Vec<String> {
     let level = comparison.cells.iter().filter_map(|it| Some(it.interval?.level)).reduce(f64::min);
     let holds = level.map(|level| {
         format!(
-            "Intervals hold at {} % for each cell by itself; the outcomes allow for all {} cells. A/A: the same comparison within A.",
+            "Intervals hold at {} % for each cell by itself; the outcomes allow for all of {}. A/A: the same comparison within A.",
             three_digits(100.0 * level),
-            comparison.cells.len()
+            counted(comparison.gated().count())
         )
     });
-    let needed = comparison.replicates_needed().map(|replicates| {
+    let needed = comparison.least_certain().map(|(cell, replicates)| {
         format!(
-            "To tell every cell takes about {replicates} replicates of either result (--replicates) if nothing changed, or a wider \
-             margin."
+            "To tell every cell if nothing changed: {}, or choose a wider --margin.",
+            remedy(&cell.quantity.experiment, replicates)
+                .trim_end_matches(": choose a wider --margin")
         )
     });
     [Some(sensitivity(comparison)), holds, left_out(comparison), needed]
         .into_iter()
         .flatten()
+        .chain(not_gated(comparison))
         .chain(without_interval(comparison))
         .collect()
+}
+
+/// The cells that are shown and fail no gate, by the reason.
+fn not_gated(comparison: &Comparison) -> Vec<String> {
+    let told = |why: &str, cells: String| format!("Not gated: {cells}: {why}.");
+    by_reason(comparison, |it| it.not_gated.map(str::to_owned), told)
 }
 
 /// The slowdown that would have been seen.
 fn sensitivity(comparison: &Comparison) -> String {
     let share = |it: &Compared| Some(it.detectable_us? / it.a_us).filter(|_| it.a_us > 0.0);
-    let mut seen: Vec<f64> = comparison.cells.iter().filter_map(share).collect();
+    let mut seen: Vec<f64> = comparison.gated().filter_map(share).collect();
     seen.sort_by(f64::total_cmp);
     let percent = |at: usize| format!("{} %", three_digits(100.0 * seen[at]));
+    let same = |it: &Compared| it.decided.same;
     match seen.len() {
+        0 if comparison.gated().all(same) => {
+            "A and B are the same measurement, which does not differ from itself.".to_owned()
+        }
         0 => "No slowdown would have been seen with 80 % power.".to_owned(),
         1 => format!("A slowdown of {} would have been seen with 80 % power.", percent(0)),
         n => format!(
@@ -133,16 +197,25 @@ fn left_out(comparison: &Comparison) -> Option<String> {
 
 /// The cells that have no interval, by the reason.
 fn without_interval(comparison: &Comparison) -> Vec<String> {
-    let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let told = |why: &str, cells: String| format!("No interval for {cells}: {why}.");
+    let why = |it: &Compared| it.no_interval.clone().filter(|_| it.not_gated.is_none());
+    by_reason(comparison, why, told)
+}
+
+/// A sentence for each reason that cells have, with the names of the cells.
+fn by_reason(
+    comparison: &Comparison,
+    reason: impl Fn(&Compared) -> Option<String>,
+    told: impl Fn(&str, String) -> String,
+) -> Vec<String> {
+    let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for it in &comparison.cells {
-        if let Some(why) = &it.no_interval {
+        if let Some(why) = reason(it) {
             let cell = format!("{} ({})", it.quantity.name, it.quantity.group);
             reasons.entry(why).or_default().push(cell);
         }
     }
-    let told =
-        |(why, cells): (&str, Vec<String>)| format!("No interval for {}: {why}.", cells.join(", "));
-    reasons.into_iter().map(told).collect()
+    reasons.into_iter().map(|(why, cells)| told(&why, cells.join(", "))).collect()
 }
 
 /// The common properties of the quantities of one table.
@@ -194,8 +267,14 @@ fn row(it: &Compared) -> Vec<String> {
         micros(it.b_us),
         change(it),
         it.floor_us.map_or_else(|| "–".to_owned(), |us| percent(us, it)),
-        it.decided.outcome.words().to_owned(),
+        outcome(it),
     ]
+}
+
+/// The outcome; in brackets where a gate does not judge it.
+fn outcome(it: &Compared) -> String {
+    let words = it.decided.outcome.words();
+    if it.not_gated.is_some() { format!("({words})") } else { words.to_owned() }
 }
 
 /// The change with its interval, in percent of A; of a cost that is not above the margin in microseconds.
@@ -243,7 +322,7 @@ mod tests {
             all.take(&samples);
         }
         let margin = Margin { share: 0.05, least_us: Some(1.0) };
-        let text = comparison(&compare(&all, &all, margin, 0.05).unwrap(), &[FailOn::Slower], 100);
+        let text = comparison(&compare(&all, &all, margin, 0.05).unwrap(), 100);
         let why = "No interval for preemption 64 KiB (load idle, 4k pages fixed_4ms), preemption 256 KiB (load idle, 4k \
                    pages fixed_4ms): 2 replicates; an interval needs 6.";
         assert!(text.replace('\n', " ").trim_end().ends_with(why), "{text}");
@@ -267,13 +346,14 @@ mod tests {
         }
         let margin = Margin { share: 0.05, least_us: None };
         let told = compare(&a, &b, margin, 0.05).unwrap();
-        let text = comparison(&told, &[FailOn::Slower], 100);
+        let text = comparison(&told, 100);
+        let answer = answer(&told, &[FailOn::Slower]);
         assert!(
-            text.starts_with("B is slower than A in 1 of 1 cells, most in memory_migration"),
-            "{text}"
+            answer.starts_with("B is slower than A in 1 of 1 cell, most in memory_migration"),
+            "{answer}"
         );
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-        let table: Vec<&str> = text.split("\n\n").nth(1).unwrap().lines().collect();
+        let table: Vec<&str> = text.split("\n\n").next().unwrap().lines().collect();
         assert!(table.len() >= 3 && table.iter().all(|line| line.chars().count() <= 75), "{text}");
         assert!(text.contains("A slowdown of"), "{text}");
     }

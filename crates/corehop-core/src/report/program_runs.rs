@@ -16,11 +16,20 @@ pub fn text(comparison: &RunComparison) -> String {
     format!("{answers}\n\n{tables}")
 }
 
-/// The comparison as the text of a gate: its answer first, in lines of at most `width` columns.
-pub fn gated(comparison: &RunComparison, judged: &Judged, width: usize) -> String {
+/// The comparison as the evidence of a gate, in lines of at most `width` columns.
+pub fn gated(comparison: &RunComparison, width: usize) -> String {
     let sentences: String = answers(comparison).iter().map(|it| wrapped(it, width)).collect();
     let tables: String = tables(comparison).iter().map(|it| within(it, width)).collect();
-    format!("{}{sentences}\n{tables}", wrapped(&verdict(judged), width))
+    format!("{sentences}\n{tables}")
+}
+
+/// The counts of two recordings and the cost of their refills, in lines of at most `width` columns: what has no test.
+pub fn beside(comparison: &RunComparison, width: usize) -> String {
+    let mut rest = comparison.clone();
+    let tested = |it: &Effect| it.quantity.is_tested();
+    rest.arms.iter_mut().for_each(|arm| arm.effects.retain(|it| !tested(it)));
+    rest.arms.retain(|arm| !arm.effects.is_empty());
+    tables(&rest).iter().map(|it| within(it, width)).collect()
 }
 
 /// The answer of a gate over wall times, in one sentence.
@@ -34,17 +43,18 @@ pub fn verdict(judged: &Judged) -> String {
     let seen = seen.map_or_else(String::new, |it| {
         format!("; a slowdown of {:.1} % would have been seen with 80 % power", 100.0 * it)
     });
-    let by_more = format!("by more than {:.1} %", 100.0 * judged.margin);
+    let least = judged.least_us.filter(|it| *it > 0.0);
+    let least = least.map_or_else(String::new, |it| format!(" and {} us", micros(it)));
+    let by_more = format!("by more than {:.1} %{least}", 100.0 * judged.margin);
     match judged.gate {
         Gate::Nothing | Gate::Incomplete => {
             "Nothing was compared: no wall times of both.".to_owned()
         }
         Gate::Mute => {
-            let (needed, of) =
-                (judged.runs_to_fail, if judged.paired { "blocks" } else { "runs of each" });
+            let needed = judged.runs_to_fail;
             format!(
-                "Cannot tell whether the wall time is longer: too few runs to show any slowdown ({counts}); {needed} {of} are \
-                 enough (--repeat {needed})."
+                "Cannot tell whether the wall time is longer: too few runs to show any slowdown ({counts}); {needed} blocks are \
+                 enough (`measure program --repeat {needed}`)."
             )
         }
         _ if of(CostChange::Slower) > 0 => {
@@ -107,8 +117,10 @@ pub fn answers(comparison: &RunComparison) -> Vec<String> {
     }
     answers.extend(comparison.itself.as_ref().and_then(|it| itself(it, &comparison.baseline)));
     answers.extend(comparison.pairs_needed().map(|needed| {
-        let what = if comparison.paired { "blocks (--repeat)" } else { "runs of each (--repeat)" };
-        format!("an interval at {:.0} % needs {needed} {what}", 100.0 * comparison.confidence)
+        format!(
+            "an interval at {:.0} % needs {needed} blocks (--repeat)",
+            100.0 * comparison.confidence
+        )
     }));
     answers
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use corehop_core::decision::comparison::{Margin, Results, compare};
 use corehop_core::decision::gate::{FailOn, Gate};
-use corehop_core::decision::program_runs::{self, RunFigures};
+use corehop_core::decision::program_runs::{self, RunComparison, RunFigures};
 use corehop_core::model::estimator::Estimator;
 use corehop_core::platform::Platform;
 use corehop_core::report::{self, compared};
@@ -19,7 +19,7 @@ use crate::answers::Answer;
 use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{Page, note, print};
+use crate::output::{Page, either, note};
 
 /// Compare two results, or two folders of results: two kernels, two hosts, before and after.
 ///
@@ -38,14 +38,14 @@ pub(crate) struct Args {
     /// The result to compare with the baseline.
     #[arg(value_name = "B")]
     b: Option<PathBuf>,
-    /// Differences below this share of A's median do not count.
-    #[arg(long, value_name = "PERCENT%", default_value = "5%", value_parser = super::quantities::percent)]
+    /// Differences below this share of A's median do not count; with 0% every difference counts.
+    #[arg(long, value_name = "PERCENT%", default_value = "5%", value_parser = super::quantities::margin)]
     margin: f64,
     /// Differences below this time do not count, however small A's median is [default: 1us for delays, none for other times]
     #[arg(long, value_name = "TIME")]
     least: Option<Nanos>,
-    /// Outcomes that end with exit code 1, separated by commas: slower; different (slower or faster); unknown (undecided). Of two
-    /// recordings the wall time counts.
+    /// Outcomes that end with exit code 1, separated by commas: slower; different (slower or faster); unknown (undecided). Of
+    /// recordings the wall time counts, of each arm.
     #[arg(
         long,
         value_name = "slower|different|unknown",
@@ -56,28 +56,50 @@ pub(crate) struct Args {
     /// The probability that two equal results show nothing slower or faster; the confidence of each interval
     #[arg(long, value_name = "PERCENT%", default_value = "95%", value_parser = super::quantities::confidence)]
     confidence: f64,
-    /// The estimator of the delay of a sample (see `corehop explain estimator`).
-    #[arg(long, default_value = "difference")]
-    estimator: Estimator,
+    /// The estimator of the delay of a sample (see `corehop explain estimator`) [default: difference]
+    #[arg(long)]
+    estimator: Option<Estimator>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
+impl Args {
+    fn margin(&self) -> Margin {
+        let least_us = self.least.map(|least| least.get() as f64 / 1e3);
+        Margin { share: self.margin, least_us }
+    }
+
+    /// Refuses an estimator of delays where there are none.
+    fn estimates(&self, delays: bool) -> Result<(), Failure> {
+        match self.estimator {
+            Some(_) if !delays => Err(Failure::says(
+                Exit::Usage,
+                "--estimator: these results have no delays, of which it could be an estimator",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let folders = args.b.as_ref().map(|b| (args.a.is_dir(), b.is_dir()));
+    let estimator = args.estimator.unwrap_or(Estimator::Difference);
     match (&args.b, folders) {
         (Some(b), Some((true, true))) => {
-            let [a, b] = [folder(&args.a, args.estimator)?, folder(b, args.estimator)?];
-            results(args, &a, &b)
+            let [a, b] = [folder(&args.a, estimator)?, folder(b, estimator)?];
+            results(args, &a, &b, None)
         }
         (Some(_), Some((true, false) | (false, true))) => {
             let what =
                 "a folder is compared with a folder, and a file with a file: name two of either";
             Err(Failure::says(Exit::Usage, what))
         }
-        (b, _) if recording(&args.a)? => recordings(args, b.as_deref()),
-        (Some(b), _) => results(args, &file(&args.a, args.estimator)?, &file(b, args.estimator)?),
+        (Some(b), _) => {
+            let [a, from] = [file(&args.a, estimator)?, file(b, estimator)?];
+            results(args, &a, &from, beside(args, b)?.as_ref())
+        }
+        (None, _) if recording(&args.a)? => arms(args),
         (None, _) => {
             let what = format!(
                 "missing second result: only a recording with arms is compared alone, and {} is none",
@@ -88,53 +110,67 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     }
 }
 
-/// Compares the quantities of two results.
-fn results(args: &Args, a: &Results, b: &Results) -> Result<Exit, Failure> {
-    let least_us = args.least.map(|least| least.get() as f64 / 1e3);
-    let margin = Margin { share: args.margin, least_us };
-    let comparison = compare(a, b, margin, 1.0 - args.confidence)
+/// Compares the quantities of two results; `beside` has what is shown of two recordings without a test.
+fn results(
+    args: &Args,
+    a: &Results,
+    b: &Results,
+    beside: Option<&RunComparison>,
+) -> Result<Exit, Failure> {
+    args.estimates(a.has_delays() || b.has_delays())?;
+    let comparison = compare(a, b, args.margin(), 1.0 - args.confidence)
         .map_err(|error| Failure::new(Exit::Usage, error))?;
     let gate = comparison.gate(&args.fail_on);
-    print(&if args.json {
-        let answer = compared::answer(&comparison, &args.fail_on);
-        as_json(json!(comparison), answer, json!(gate))
-    } else {
-        compared::comparison(&comparison, &args.fail_on, Page::of_stdout().width)
+    let sentence = compared::answer(&comparison, &args.fail_on);
+    let json = args.json.then(|| {
+        let mut json = as_json(json!(comparison), &sentence, json!(gate));
+        if let Some(Value::Object(runs)) = beside.map(|it| json!(it)) {
+            runs.into_iter().for_each(|(key, value)| json[key] = value);
+        }
+        json
+    });
+    either(&sentence, json.as_ref(), || {
+        let width = Page::of_stdout().width;
+        let counts = beside.map(|it| report::program_runs::beside(it, width));
+        compared::comparison(&comparison, width) + &counts.unwrap_or_default()
     })?;
     Ok(if gate == Gate::Passes { Exit::Done } else { Exit::No })
 }
 
 /// The answer as JSON, with its sentence and the gate's word.
-fn as_json(mut comparison: Value, answer: String, gate: Value) -> String {
+fn as_json(mut comparison: Value, answer: &str, gate: Value) -> Value {
     comparison["answer"] = answer.into();
     comparison["gate"] = gate;
-    format!("{:#}\n", doubts::with(comparison))
+    doubts::with(comparison)
 }
 
-/// Compares two recordings, or the arms of one.
-fn recordings(args: &Args, b: Option<&Path>) -> Result<Exit, Failure> {
-    let alpha = 1.0 - args.confidence;
+/// The runs of two recordings side by side; None of other results.
+fn beside(args: &Args, b: &Path) -> Result<Option<RunComparison>, Failure> {
+    if !(recording(&args.a)? && recording(b)?) {
+        return Ok(None);
+    }
+    let names = [&args.a, b].map(shown::path);
+    let names = [names[0].as_str(), names[1].as_str()];
+    program_runs::recordings([&runs(&args.a)?, &runs(b)?], names, 1.0 - args.confidence)
+        .map(Some)
+        .map_err(|error| Failure::new(Exit::Usage, error))
+}
+
+/// Compares the arms of one recording.
+fn arms(args: &Args) -> Result<Exit, Failure> {
+    args.estimates(false)?;
     let usage = |error| Failure::new(Exit::Usage, error);
-    let a = runs(&args.a)?;
-    let comparison = match b {
-        None => program_runs::arms(&a, alpha).map_err(usage)?,
-        Some(b) => {
-            let names = [&args.a, b].map(shown::path);
-            let names = [names[0].as_str(), names[1].as_str()];
-            program_runs::recordings([&a, &runs(b)?], names, alpha).map_err(usage)?
-        }
-    };
+    let comparison = program_runs::arms(&runs(&args.a)?, 1.0 - args.confidence).map_err(usage)?;
     if comparison.arms.iter().all(|arm| arm.effects.is_empty()) {
         let what = "nothing to compare: name two recordings, or one with arms \
                     (`corehop measure program --arm`) whose runs succeeded";
         return Err(Failure::says(Exit::No, what));
     }
-    let judged = comparison.judged(&args.fail_on, args.margin).map_err(usage)?;
-    print(&if args.json {
-        let answer = report::program_runs::verdict(&judged);
-        as_json(json!(comparison), answer, json!(judged))
-    } else {
-        report::program_runs::gated(&comparison, &judged, Page::of_stdout().width)
+    let judged = comparison.judged(&args.fail_on, args.margin()).map_err(usage)?;
+    let sentence = report::program_runs::verdict(&judged);
+    let json = args.json.then(|| as_json(json!(comparison), &sentence, json!(judged)));
+    either(&sentence, json.as_ref(), || {
+        report::program_runs::gated(&comparison, Page::of_stdout().width)
     })?;
     Ok(if judged.gate == Gate::Passes { Exit::Done } else { Exit::No })
 }

@@ -18,6 +18,12 @@ pub(super) fn percent(text: &str) -> Result<f64, String> {
     share(text, "5%")
 }
 
+/// `5%` as 0.05, and `0%`, with which every difference counts.
+pub(super) fn margin(text: &str) -> Result<f64, String> {
+    let none = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    if none == Some(0.0) { Ok(0.0) } else { share(text, "5%") }
+}
+
 /// `95%` as 0.95.
 pub(super) fn confidence(text: &str) -> Result<f64, String> {
     share(text, "95%")

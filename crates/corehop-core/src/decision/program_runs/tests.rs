@@ -135,8 +135,6 @@ fn two_recordings_are_compared_by_the_medians_of_their_runs() {
     assert_eq!((wall.seen, slower.paired), (Seen::More, false));
     // The middle of two ratios lies below that of their logarithms by less than this.
     assert!((wall.change - 2_009.5 / 1_009.5 + 1.0).abs() < 1e-6, "{wall:?}");
-    assert!(!passes(&slower, &[FailOn::Slower], 0.05));
-    assert!(passes(&compare(&slow, &quick), &[FailOn::Slower], 0.05));
     let one = compare(&quick[..1], &slow[..1]);
     assert_eq!(one.arms[0].wall_time().unwrap().seen, Seen::CannotTell);
 }
@@ -205,5 +203,6 @@ proptest! {
 
 /// Whether a gate passes.
 fn passes(comparison: &RunComparison, fail_on: &[FailOn], margin: f64) -> bool {
+    let margin = Margin { share: margin, least_us: None };
     comparison.judged(fail_on, margin).unwrap().gate == Gate::Passes
 }
