@@ -18,7 +18,7 @@ use corehop_core::platform::Platform;
 use corehop_core::report::data::{FileNote, Gather, ReportData};
 use corehop_core::report::off_load::{NotAnAnswer, OffLoadAnswer};
 use corehop_core::samples::{
-    FileError, OverheadFacts, OverheadTime, Reader, Row, RowKind, Sample, seen,
+    FileError, MissingFile, OverheadFacts, OverheadTime, Reader, Row, RowKind, Sample, seen,
 };
 use corehop_core::shown;
 use corehop_core::study::{StoreError, StudyCounts};
@@ -231,7 +231,15 @@ pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<ReportDa
     let is_platform = |path: &&PathBuf| path.extension().is_some_and(|it| it == "toml");
     let (platforms, samples): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().partition(is_platform);
     refuse_twice(&samples)?;
-    let others = of_recordings(&samples)?;
+    let mut others = of_recordings(&samples)?;
+    let mut without_jobs = Vec::new();
+    for path in &samples {
+        match jobs_of(path)? {
+            Some(Ok(jobs)) if !samples.contains(&&jobs) => others.push(jobs),
+            Some(Err(missing)) => without_jobs.push(missing),
+            _ => {}
+        }
+    }
     for path in samples.into_iter().chain(&others) {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
         let mut reader = open(path)?;
@@ -245,7 +253,8 @@ pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<ReportDa
             .platform(platform)
             .map_err(|error| Failure::new(Exit::Usage, error).context(shown::path(path)))?;
     }
-    let data = gather.finish();
+    let mut data = gather.finish();
+    data.missing.extend(without_jobs);
     data.missing.iter().for_each(doubts::of_missing);
     Ok(data)
 }
@@ -269,6 +278,19 @@ fn of_recordings(files: &[&PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     }
     Ok(others)
 }
+
+/// The file with the jobs of the task sets, whose samples are in `path`; None where `path` has other rows.
+pub(crate) fn jobs_of(path: &Path) -> Result<Option<Result<PathBuf, MissingFile>>, Failure> {
+    let reader = open(path)?;
+    let of_tasks = reader.rows_kind().is_ok_and(|it| it == RowKind::Samples)
+        && reader.kind().provenance.experiment == TASK_SETS;
+    let jobs = RowKind::TaskJobs.beside(path);
+    let found = || MissingFile::jobs_beside(path, Path::exists).map_or(Ok(jobs), Err);
+    Ok(of_tasks.then(found))
+}
+
+/// The experiment that writes samples and jobs in two files.
+const TASK_SETS: &str = "schedule-sensitive";
 
 /// Whether a file has rows of a recorded program.
 pub(crate) fn is_recording(path: &Path) -> Result<bool, Failure> {

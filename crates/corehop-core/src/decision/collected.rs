@@ -36,7 +36,7 @@ impl Results {
         self.take_gangs(&rows.shared_data);
         self.take_jobs(&rows.task_jobs);
         rows.overheads.iter().for_each(|it| self.take_overhead(it));
-        rows.switches.iter().filter(|it| it.valid).for_each(|it| self.take_switches(it));
+        rows.switches.iter().for_each(|it| self.take_switches(it));
     }
 
     fn take_access_times(&mut self, rows: &Rows) {
@@ -97,8 +97,10 @@ impl Results {
     }
 
     fn take_switches(&mut self, it: &SwitchBatch) {
-        // A batch that was not measured has no time to compare.
-        let Some(mean_ns) = it.mean_ns else { return };
+        if let Some(why) = &it.not_measured {
+            self.lacks(format!("{} {}:{}", it.mechanism, it.from_cpu, it.to_cpu), why);
+        }
+        let Some(mean_ns) = it.mean_ns.filter(|_| it.valid) else { return };
         let size = if it.bytes > 0 { format!(" {}", Bytes::new(it.bytes)) } else { String::new() };
         let depth = if it.outstanding > 1 {
             format!(", {} at a time", it.outstanding)

@@ -118,6 +118,8 @@ pub struct Results {
     next: u64,
     packages: CpuGroups,
     renewals: Renewals,
+    /// What could not be measured, by the reason.
+    not_measured: BTreeMap<String, BTreeSet<String>>,
     all: BTreeMap<Quantity, Values>,
 }
 
@@ -152,8 +154,8 @@ impl Results {
     /// None yet.
     pub fn new(estimator: Estimator) -> Self {
         let (file, packages, all) = (String::new(), CpuGroups::default(), BTreeMap::new());
-        let renewals = Renewals::default();
-        Self { estimator, file, first: 0, next: 0, packages, renewals, all }
+        let (renewals, not_measured) = (Renewals::default(), BTreeMap::new());
+        Self { estimator, file, first: 0, next: 0, packages, renewals, not_measured, all }
     }
 
     /// Names the packages of the machine on which the values that follow were measured.
@@ -185,6 +187,11 @@ impl Results {
             };
             self.put(Quantity::of_cell(CellKey::of(sample)), replicate, delay, package);
         }
+    }
+
+    /// Takes the name of what could not be measured, with the reason.
+    pub(super) fn lacks(&mut self, name: String, why: &str) {
+        self.not_measured.entry(why.to_owned()).or_default().insert(name);
     }
 
     /// Takes a value of a replicate.
@@ -332,6 +339,8 @@ pub struct Comparison {
     pub only_b: usize,
     /// The quantities that were planned in the first one and have no valid value in the second.
     pub lacking: Vec<Quantity>,
+    /// What the first result and what the second could not measure, with the reasons.
+    pub not_measured: [BTreeMap<String, BTreeSet<String>>; 2],
     /// The probability that two equal results show nothing slower or faster, and the confidence of each interval by itself.
     pub confidence: f64,
     /// The one-sided level at which the quantity with the least p-value is tested: half of what `confidence` leaves, shared by
@@ -434,6 +443,7 @@ pub fn compare(
     let lacking = planned(a).difference(&planned(b)).cloned().collect();
     // All quantities of a run show what it did slowly; one package has half of its replicates.
     let (slow_a, slow_b) = (a.dependence()?, b.dependence()?);
+    let not_measured = [&a.not_measured, &b.not_measured].map(Clone::clone);
     let [a, b] = by_packages([a, b], [&slow_a, &slow_b], alpha);
     let (of_a, of_b) = (slow_a.in_all(a.nested()?), slow_b.in_all(b.nested()?));
     let pairs = pairs_of(&of_a, &of_b, margin);
@@ -447,6 +457,7 @@ pub fn compare(
         only_a: of_a.len() - pairs.len(),
         only_b: of_b.len() - pairs.len(),
         lacking,
+        not_measured,
         cells: cells.collect::<Result<_, _>>()?,
         confidence: 1.0 - alpha,
         first_level: levels.first,

@@ -134,12 +134,12 @@ fn growth(it: &Compared) -> f64 {
 /// The sentences below the tables: the slowdown that would have been seen, the level of intervals, and the cells left out.
 fn sentences(comparison: &Comparison) -> Vec<String> {
     if comparison.cells.is_empty() {
-        return left_out(comparison).into_iter().collect();
+        return left_out(comparison).into_iter().chain(not_measured(comparison)).collect();
     }
     let level = comparison.cells.iter().filter_map(|it| Some(it.interval?.level)).reduce(f64::min);
     let holds = level.map(|level| {
         format!(
-            "Intervals hold at {} % for each cell by itself; the outcomes allow for all of {}. A/A: the same comparison within A.",
+            "Intervals hold at {} % for each cell by itself; the outcomes allow for all {}. A/A: the same comparison within A.",
             three_digits(100.0 * level),
             counted(comparison.gated().count())
         )
@@ -154,9 +154,26 @@ fn sentences(comparison: &Comparison) -> Vec<String> {
     [Some(sensitivity(comparison)), holds, left_out(comparison), needed]
         .into_iter()
         .flatten()
+        .chain(not_measured(comparison))
         .chain(not_gated(comparison))
         .chain(without_interval(comparison))
         .collect()
+}
+
+/// What either result could not measure, with the reason.
+fn not_measured(comparison: &Comparison) -> Vec<String> {
+    let of = |(result, reasons): (&str, &BTreeMap<String, BTreeSet<String>>)| -> Vec<String> {
+        let told = |(why, names): (&String, &BTreeSet<String>)| {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            format!(
+                "Not measured in {result}: {}: {}.",
+                names.join(", "),
+                why.trim_end_matches('.')
+            )
+        };
+        reasons.iter().map(told).collect()
+    };
+    ["A", "B"].into_iter().zip(&comparison.not_measured).flat_map(of).collect()
 }
 
 /// The cells that are shown and fail no gate, by the reason.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::data::{FileNote, ReportData};
 use super::figure::Table;
 use super::table::plain;
+use crate::model::tasks::Under;
 use crate::samples::RowKind;
 use crate::shown;
 
@@ -22,6 +23,10 @@ pub fn columns(rows: &str) -> Vec<(&'static str, &'static str)> {
 
 /// The number of rows of the files, how many of them are valid, and where they come from.
 pub fn sentence(data: &ReportData) -> String {
+    let of_one_run = deadlines(data).filter(|_| data.files.len() == 2);
+    if let Some(deadlines) = of_one_run {
+        return deadlines;
+    }
     let [file] = data.files.as_slice() else {
         let rows: u64 = data.files.iter().map(|file| file.n_rows as u64).sum();
         return format!("{} files hold {rows} rows.", data.files.len());
@@ -48,7 +53,22 @@ pub fn sentence(data: &ReportData) -> String {
 
 /// The sentence of a report: the costs, or the contents where no cost was measured.
 pub fn answer(data: &ReportData) -> String {
-    super::answer::answer(data).unwrap_or_else(|| sentence(data))
+    super::answer::answer(data).or_else(|| deadlines(data)).unwrap_or_else(|| sentence(data))
+}
+
+/// The deadlines of task sets, which are in the file of their jobs.
+fn deadlines(data: &ReportData) -> Option<String> {
+    if let Some(missing) = data.missing.iter().find(|it| it.kind == RowKind::TaskJobs) {
+        return Some(format!("Nothing is known of deadlines: {missing}."));
+    }
+    let tasks = data.tasks.as_ref()?;
+    let jobs: u64 = tasks.schedulers.iter().map(|it| it.misses.jobs).sum();
+    let told = tasks.schedulers.iter().map(|it| {
+        let Under { scheduler, load, .. } = &it.under;
+        format!("{} of {} under {scheduler}, load {load}", it.misses.missed, it.misses.jobs)
+    });
+    let told = told.collect::<Vec<_>>().join("; ");
+    (jobs > 0).then(|| format!("Deadlines missed by jobs: {told}."))
 }
 
 /// The contents of the one file of `data`, for a terminal.

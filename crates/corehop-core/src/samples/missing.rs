@@ -37,6 +37,13 @@ impl MissingFile {
         lacks.map(missing).collect()
     }
 
+    /// The file with the jobs of the task sets whose samples are in `path`, if it is not there.
+    pub fn jobs_beside(path: &Path, is_there: impl Fn(&Path) -> bool) -> Option<Self> {
+        let jobs = RowKind::TaskJobs.beside(path);
+        let (beside, name) = (shown::path(path), shown::path(&jobs));
+        (!is_there(&jobs)).then_some(Self { beside, name, kind: RowKind::TaskJobs })
+    }
+
     /// The unknown facts.
     const fn unknown(&self) -> &'static str {
         match self.kind {

@@ -224,6 +224,15 @@ fn take_rows(results: &mut Results, path: &Path) -> Result<(), Failure> {
         results.take_runs(&runs(path)?);
         return Ok(());
     }
+    match input::jobs_of(path)? {
+        Some(Ok(jobs)) => rows_of(results, &jobs)?,
+        Some(Err(missing)) => doubts::of_missing(&missing),
+        None => {}
+    }
+    rows_of(results, path)
+}
+
+fn rows_of(results: &mut Results, path: &Path) -> Result<(), Failure> {
     let named = |failure: Failure| failure.context(shown::path(path));
     let mut reader = input::open(path)?;
     let kind = reader.rows_kind().map_err(|error| named(error.into()))?;
@@ -262,16 +271,15 @@ fn folder(path: &Path, estimator: Estimator) -> Result<Results, Failure> {
     Ok(results)
 }
 
-/// Whether a file of a folder is a result by its name, and not the second file of a recording, which its first one brings along.
+/// Whether a file of a folder is a result by its name, and not the second file of a run, which its first one brings along.
 fn is_result(path: &Path) -> bool {
-    let of_recording = |kind: &RowKind| {
-        let second = kind.suffix().is_some() && RowKind::OF_RECORDING.contains(kind);
-        second && kind.first_of(path).is_some_and(|first| first.exists())
+    let is_second = |kind: &RowKind| {
+        kind.suffix().is_some() && kind.first_of(path).is_some_and(|first| first.exists())
     };
     let known = path
         .extension()
         .is_some_and(|it| ["parquet", "json", "jsonl", "log"].iter().any(|&is| it == is));
-    path.is_file() && known && !RowKind::ALL.iter().any(of_recording)
+    path.is_file() && known && !RowKind::ALL.iter().any(is_second)
 }
 
 /// The name of a file without its number: `get` of `get-1.json`.

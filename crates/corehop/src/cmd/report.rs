@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop report`
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use corehop_core::decision::placer::log::PlacementLog;
 use corehop_core::model::estimator::Estimator;
 use corehop_core::model::summary::CellSummary;
 use corehop_core::report::data::ReportData;
+use corehop_core::report::figure::Table;
 use corehop_core::report::off_load::OffLoadAnswer;
 use corehop_core::report::study::page as study_page;
 use corehop_core::report::{listing, page, placement, screen, sections, table};
 use corehop_core::study::StudyCounts;
+use serde_json::{Value, json};
 
 use super::study;
 use crate::doubts;
@@ -84,6 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         return off_load_of(args, form, output, &off_load);
     }
     let mut data = input::gather(&args.files, args.estimator)?;
+    of_cells(args, form, &data)?;
     if let Some(file) = &output {
         file.write(page::page(&data))?;
     }
@@ -105,19 +109,52 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The cells; beside them the outcomes of task sets and the causes of the spread, if present.
-fn everything(data: &ReportData) -> serde_json::Value {
-    let cells = serde_json::json!(data.summaries);
+/// The cells; beside them the outcomes of task sets and the causes of the spread, if present. Other kinds of rows have
+/// their tables.
+fn everything(data: &ReportData) -> Value {
+    let cells = json!(data.summaries);
     let mut all = serde_json::Map::new();
-    all.extend(data.tasks.as_ref().map(|it| ("task_sets".to_owned(), serde_json::json!(it))));
+    all.extend(data.tasks.as_ref().map(|it| ("task_sets".to_owned(), json!(it))));
     if !data.spreads.is_empty() {
-        all.insert("conditions".to_owned(), serde_json::json!(data.spreads));
+        all.insert("conditions".to_owned(), json!(data.spreads));
+    }
+    let others = sections::other_tables(data);
+    if data.summaries.is_empty() && !others.is_empty() {
+        all.insert("tables".to_owned(), others.iter().map(as_rows).collect());
     }
     if all.is_empty() {
         return cells;
     }
     all.insert("cells".to_owned(), cells);
     all.into()
+}
+
+/// A table as a list of objects by column.
+fn as_rows(table: &Table) -> Value {
+    let row = |row: &Vec<String>| -> Value {
+        let fields = table.head.iter().cloned().zip(row.iter().map(|it| json!(it)));
+        Value::Object(fields.collect())
+    };
+    json!({"caption": table.caption, "rows": table.rows.iter().map(row).collect::<Vec<_>>()})
+}
+
+/// Refuses a table of cells, or a choice among them, where the files have none.
+fn of_cells(args: &Args, form: Option<Form>, data: &ReportData) -> Result<(), Failure> {
+    if !data.summaries.is_empty() {
+        return Ok(());
+    }
+    let kinds: BTreeSet<&str> = data.files.iter().map(|it| it.rows.as_str()).collect();
+    let kinds = kinds.into_iter().collect::<Vec<_>>().join(", ");
+    let asked = match form {
+        Some(Form::Csv) => "--table csv prints costs of cells",
+        _ if !args.only.is_empty() => "--only selects cells",
+        _ => return Ok(()),
+    };
+    let what = format!(
+        "{asked}, and these files have no valid sample of a cell (rows: {kinds}): use --table json or text, or print rows with \
+         `corehop show FILE --rows N`"
+    );
+    Err(Failure::says(Exit::Usage, what))
 }
 
 /// The log of a placer: its page, or its answer.
@@ -181,7 +218,7 @@ fn off_load_of(
 fn tell(
     sentence: &str,
     form: Option<Form>,
-    json: impl Fn() -> serde_json::Value,
+    json: impl Fn() -> Value,
     text: impl Fn() -> String,
 ) -> Result<Exit, Failure> {
     let json = matches!(form, Some(Form::Json)).then(|| doubts::with(json()));

@@ -24,16 +24,17 @@ pub(crate) enum Rest<'a> {
 /// # Errors
 /// Exit 6 where stdout cannot be written.
 pub(crate) fn answer(sentence: &str, rest: Rest<'_>) -> Result<(), Failure> {
-    let line = format!("{}\n", Page::of_stdout().wrap(sentence, 0));
+    let page = Page::of_stdout();
+    let line = format!("{}\n", page.wrap(sentence, 0));
     match rest {
-        Rest::Text(text) => print(&ordered(&line, text, stdout_is_terminal())),
+        Rest::Text(text) => print(&ordered(&line, &page.fold(text), stdout_is_terminal())),
         Rest::Data(data) => {
             print(data)?;
             say(&line);
             Ok(())
         }
         Rest::Beside(text) => {
-            say(&ordered(&line, text, stderr_is_terminal()));
+            say(&ordered(&line, &page.fold(text), stderr_is_terminal()));
             Ok(())
         }
     }

@@ -172,6 +172,37 @@ impl Page {
         format!("{own}{}m{text}{own}0m", paint.code())
     }
 
+    /// `text` in lines of at most the width, where no colours are: a line that is too long goes on below, further in. A line
+    /// with a command to copy stays whole.
+    pub(crate) fn fold(self, text: &str) -> String {
+        let fits = |line: &str| line.chars().count() <= self.width;
+        if self.colours || text.lines().all(fits) {
+            return text.to_owned();
+        }
+        let folded = |line: &str| {
+            let whole = fits(line) || line.trim_start().starts_with("corehop ");
+            if whole { line.to_owned() } else { self.folded(line) }
+        };
+        text.split('\n').map(folded).collect::<Vec<_>>().join("\n")
+    }
+
+    /// A line broken at spaces, with the columns of a table as they are.
+    fn folded(self, line: &str) -> String {
+        let indent = line.chars().take_while(|it| *it == ' ').count() + 2;
+        let (mut lines, mut rest) = (Vec::new(), line.to_owned());
+        while rest.chars().count() > self.width {
+            let end = rest.char_indices().nth(self.width + 1).map_or(rest.len(), |(at, _)| at);
+            let begin = rest.len() - rest.trim_start().len();
+            let line = rest.get(begin..end).unwrap_or_default();
+            let Some(space) = line.rfind(' ').map(|at| begin + at) else { break };
+            let next = format!("{}{}", " ".repeat(indent), rest[space..].trim_start());
+            lines.push(rest[..space].trim_end().to_owned());
+            rest = next;
+        }
+        lines.push(rest);
+        lines.join("\n")
+    }
+
     /// `text` broken into lines that fit beside `indent` columns; lines after the first begin with
     /// so many spaces. A word that is longer than a line stays whole.
     pub(crate) fn wrap(self, text: &str, indent: usize) -> String {
@@ -205,6 +236,16 @@ mod tests {
         assert_eq!(lines[0], format!("corehop: {}", "many words ".repeat(8)).trim_end());
         assert_eq!(lines[1], "         `corehop check SET.json -o PLACED.json` assigns");
         assert_eq!(lines[2..], ["         the rest"]);
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_goes_on_further_in_and_commands_stay_whole() {
+        let page = Page { width: 12, colours: false };
+        assert_eq!(page.fold("name     1   22\nshort\n"), "name     1\n  22\nshort\n");
+        assert_eq!(page.fold("  abcdef abcdef"), "  abcdef\n    abcdef");
+        assert_eq!(page.fold("  corehop report a file"), "  corehop report a file");
+        assert_eq!(page.fold("an-unbreakable-word"), "an-unbreakable-word");
+        assert_eq!(page.fold("abcdefghijkl mn"), "abcdefghijkl\n  mn");
     }
 
     #[test]

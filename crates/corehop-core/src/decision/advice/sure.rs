@@ -24,31 +24,91 @@ impl Advice {
         };
         let is_first = |it: &&MapCell| it.load == first.load && it.company == first.company;
         let cells: Vec<&MapCell> = self.map.iter().filter(is_first).collect();
-        let mut sizes: Vec<u64> = cells.iter().map(|it| it.wss_bytes).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
+        let all = Grid::of(&cells);
         let (sure, open): (Vec<&MapCell>, Vec<&MapCell>) =
             cells.iter().partition(|it| it.verdict != Preference::NotEnoughEvidence);
-        let mut clauses = clauses(&sure, &sizes);
+        let mut clauses = clauses(&sure, &all);
         if clauses.is_empty() {
             clauses.push("nothing is sure yet".to_owned());
         }
-        clauses.extend(undecided(&open, &sizes));
+        clauses.extend(undecided(&open, &all));
         let (load, company) = (&first.load, &first.company);
         format!("Load {load}, {company}: {}.", clauses.join("; "))
     }
 }
 
-/// `after 1 ms stay`, a clause for each thing to do at the same lengths and sizes.
-fn clauses(cells: &[&MapCell], all: &[u64]) -> Vec<String> {
-    let mut words: Vec<String> = cells.iter().map(|it| word(it)).collect();
-    words.sort_unstable();
-    words.dedup();
-    let clause = |what: &String| {
-        let of: Vec<&MapCell> = cells.iter().copied().filter(|it| word(it) == *what).collect();
-        format!("{} {what}{}", lengths(&of), sizes(&of, all))
-    };
-    words.iter().map(clause).collect()
+/// `after 1 ms stay`, a clause for each thing to do with the same sizes at neighbouring lengths: a clause says nothing of a
+/// length or a size that is not in its cells.
+fn clauses(cells: &[&MapCell], all: &Grid) -> Vec<String> {
+    let mut parts: Vec<(String, Vec<&MapCell>)> = Vec::new();
+    for &length in &all.lengths {
+        let here: Vec<&MapCell> =
+            cells.iter().copied().filter(|it| it.length_us.to_bits() == length).collect();
+        let mut words: Vec<String> = here.iter().map(|it| word(it)).collect();
+        words.sort_unstable();
+        words.dedup();
+        for what in words {
+            let own: Vec<&MapCell> = here.iter().copied().filter(|it| word(it) == what).collect();
+            let goes_on = |(known, before): &&mut (String, Vec<&MapCell>)| {
+                *known == what && all.adjoins(before, length) && same_sizes(before, &own)
+            };
+            match parts.iter_mut().find(goes_on) {
+                Some((_, before)) => before.extend(own),
+                None => parts.push((what, own)),
+            }
+        }
+    }
+    let clause =
+        |(what, of): (String, Vec<&MapCell>)| format!("{} {what}{}", lengths(&of), all.only(&of));
+    parts.into_iter().map(clause).collect()
+}
+
+/// The lengths and the sizes that were asked for, in order.
+struct Grid {
+    /// As bits: lengths are not negative, so that their bits have the order of the lengths.
+    lengths: Vec<u64>,
+    sizes: Vec<u64>,
+}
+
+impl Grid {
+    fn of(cells: &[&MapCell]) -> Self {
+        let mut lengths: Vec<u64> = cells.iter().map(|it| it.length_us.to_bits()).collect();
+        lengths.sort_unstable();
+        lengths.dedup();
+        Self { lengths, sizes: sizes_of(cells) }
+    }
+
+    /// Whether the last length of `cells` is the one before `length`.
+    fn adjoins(&self, cells: &[&MapCell], length: u64) -> bool {
+        let last = cells.last().map(|it| it.length_us.to_bits());
+        let place = self.lengths.iter().position(|it| *it == length);
+        place.and_then(|it| it.checked_sub(1)).is_some_and(|it| Some(self.lengths[it]) == last)
+    }
+
+    /// ` with 64 KiB, 1 MiB`; nothing where all of several sizes are meant.
+    fn only(&self, cells: &[&MapCell]) -> String {
+        let of = sizes_of(cells);
+        if of == self.sizes && of.len() > 1 {
+            return String::new();
+        }
+        let names: Vec<String> = of.iter().map(|&it| Bytes::new(it).to_string()).collect();
+        format!(" with {}", names.join(", "))
+    }
+}
+
+fn sizes_of(cells: &[&MapCell]) -> Vec<u64> {
+    let mut sizes: Vec<u64> = cells.iter().map(|it| it.wss_bytes).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+/// Whether `own` has the sizes of the last length of `before`.
+fn same_sizes(before: &[&MapCell], own: &[&MapCell]) -> bool {
+    let last = before.last().map(|it| it.length_us.to_bits());
+    let there: Vec<&MapCell> =
+        before.iter().copied().filter(|it| Some(it.length_us.to_bits()) == last).collect();
+    sizes_of(&there) == sizes_of(own)
 }
 
 /// The advice, in words.
@@ -62,17 +122,32 @@ fn word(cell: &MapCell) -> String {
 }
 
 /// The undecidable part, and the replicates that would decide.
-fn undecided(cells: &[&MapCell], all: &[u64]) -> Option<String> {
+fn undecided(cells: &[&MapCell], all: &Grid) -> Option<String> {
     (!cells.is_empty()).then(|| {
         let more: Vec<Option<usize>> = cells.iter().map(|it| more(it)).collect();
+        let hopeless = more.iter().filter(|it| it.is_none()).count();
         let least = more.iter().flatten().max();
+        let alike = "the costs differ by less than replicates can tell";
         let remedy = match least {
-            Some(1) => "1 replicate more".to_owned(),
-            Some(count) => format!("{count} replicates more"),
-            None => "the costs differ by less than replicates can tell".to_owned(),
+            Some(_) if hopeless > 0 => {
+                format!(
+                    "{} more decide {} of {}, in the others {alike}",
+                    replicates(least),
+                    more.len() - hopeless,
+                    more.len()
+                )
+            }
+            Some(_) => format!("{} more", replicates(least)),
+            None => alike.to_owned(),
         };
-        format!("{} not decidable here{}: {remedy}", lengths(cells), sizes(cells, all))
+        format!("{}: {remedy}", clauses(cells, all).join("; "))
     })
+}
+
+/// `1 replicate`, `20 replicates`.
+fn replicates(count: Option<&usize>) -> String {
+    let count = count.copied().unwrap_or_default();
+    format!("{count} {}", if count == 1 { "replicate" } else { "replicates" })
 }
 
 /// `after 1 ms`, or `after 1 ms to 4 ms`.
@@ -85,18 +160,6 @@ fn lengths(cells: &[&MapCell]) -> String {
     } else {
         format!("after {} to {}", ms(low), ms(high))
     }
-}
-
-/// ` with 64 KiB and 1 MiB`; nothing where all sizes are meant.
-fn sizes(cells: &[&MapCell], all: &[u64]) -> String {
-    let mut of: Vec<u64> = cells.iter().map(|it| it.wss_bytes).collect();
-    of.sort_unstable();
-    of.dedup();
-    if of == all && all.len() > 1 {
-        return String::new();
-    }
-    let names: Vec<String> = of.iter().map(|&it| Bytes::new(it).to_string()).collect();
-    format!(" with {}", names.join(", "))
 }
 
 /// The replicates that are missing for the two intervals to come apart: their widths go with the root of the number.
@@ -181,6 +244,27 @@ mod tests {
             ),
             "{one}"
         );
+    }
+
+    #[test]
+    fn a_clause_says_nothing_of_lengths_and_sizes_that_are_not_in_its_cells() {
+        let (a, b) = ((10.0, 2.0), (20.0, 2.0));
+        let stay = |kib, ms| cell(kib, ms, a, b, STAY);
+        let moves = |kib, ms| cell(kib, ms, b, a, Preference::Prefer(Event::L3Migration));
+        let between = said(vec![stay(64, 1.0), moves(64, 4.0), stay(64, 16.0)]);
+        assert!(
+            between.contains("after 1.00 ms stay with 64 KiB; after 4.00 ms move (l3_migration)")
+                && between.contains("after 16.0 ms stay with 64 KiB"),
+            "{between}"
+        );
+        let crossed = said(vec![stay(64, 1.0), moves(256, 1.0), moves(64, 4.0), stay(256, 4.0)]);
+        assert!(
+            crossed.contains("after 1.00 ms stay with 64 KiB")
+                && crossed.contains("after 4.00 ms stay with 256 KiB"),
+            "{crossed}"
+        );
+        let joined = said(vec![stay(64, 1.0), stay(64, 4.0)]);
+        assert!(joined.contains("after 1.00 ms to 4.00 ms stay with 64 KiB"), "{joined}");
     }
 
     #[test]
