@@ -223,14 +223,20 @@ fn two_recordings_are_compared_by_their_runs() {
     let few = user.corehop(&["compare", &one, &b, "--fail-on", "unknown"]);
     assert_eq!(few.status.code(), Some(1), "one run has no interval");
     let text = String::from_utf8_lossy(&few.stdout).into_owned();
-    assert!(text.contains("cannot tell from 1 runs"), "{text}");
+    assert!(text.contains("1 replicates; an interval needs 6"), "{text}");
     // One run could not have failed: its silence is no pass.
     let few = user.corehop(&["compare", &one, &one, "--fail-on", "slower"]);
     assert_eq!(few.status.code(), Some(0), "a recording is equal to itself");
     let few = user.corehop(&["compare", &b, &one]);
     assert_eq!(few.status.code(), Some(1));
     let text = String::from_utf8_lossy(&few.stdout).into_owned();
-    assert!(text.starts_with("Cannot tell whether the wall time is longer"), "{text}");
+    assert!(text.starts_with("Cannot tell whether B is slower"), "{text}");
+    assert!(text.replace('\n', " ").contains("measure program --repeat 6"), "{text}");
+    let estimator = user.corehop(&["compare", &a, &b, "--estimator", "with_switch"]);
+    assert!(estimator.status.code() == Some(2) && said(&estimator).contains("--estimator"));
+    // The second recording sleeps 0.2 s longer: less than what counts.
+    let least = user.corehop(&["compare", &a, &b, "--least", "30s"]);
+    assert_eq!(least.status.code(), Some(0), "{}", String::from_utf8_lossy(&least.stdout));
     let slower = user.corehop(&["compare", &a, &b]);
     let text = String::from_utf8_lossy(&slower.stdout).into_owned();
     // On a busy host the runs may be too alike, one after the other, to tell.

@@ -102,10 +102,21 @@ fn facts(file: &FileNote) -> Vec<(&'static str, String)> {
         ("date", of.date.clone()),
         ("seed", of.seed.to_string()),
         ("corehop", of.corehop.clone()),
-        ("plan digest", of.plan_digest.clone()),
+        ("plan digest", brief(&of.plan_digest)),
     ];
     facts.retain(|(_, value)| !value.is_empty());
     facts
+}
+
+/// The digests of a run's plans, joined by `+`: the first of them, and the number of others.
+fn brief(digests: &str) -> String {
+    match digests.split_once('+') {
+        Some((first, others)) => {
+            let others = 1 + others.matches('+').count();
+            format!("{first}, and those of {others} further plans (--json has all)")
+        }
+        None => digests.to_owned(),
+    }
 }
 
 /// The number of valid rows, by class, and the causes that disturbed the others.

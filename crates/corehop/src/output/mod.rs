@@ -39,7 +39,8 @@ pub(crate) fn say(text: &str) {
 
 /// Says on stderr a line that is no error.
 pub(crate) fn note(text: &str) {
-    say(&format!("note: {text}\n"));
+    let page = Page { colours: false, width: width().clamp(WIDTHS.0, WIDTHS.1) };
+    say(&format!("{}\n", page.fold(&format!("note: {text}"))));
 }
 
 /// `head: text` in lines that fit; the lines after the first of each paragraph begin below the text.
