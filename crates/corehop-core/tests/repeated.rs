@@ -2,16 +2,22 @@
 //! The judge of whether the next run lands, on two measured runs and on the same with planted defects.
 #![expect(clippy::print_stdout, reason = "figures are printed")]
 
+mod common;
+
 use std::fs::File;
 use std::path::Path;
 
 use corehop_core::campaign::defects::{Planted, Run, defects};
 use corehop_core::campaign::landing::{Landings, landings, lands, together};
+use corehop_core::experiment::Experiment;
+use corehop_core::machine::samples_of;
 use corehop_core::model::cpmd::{Cost, Fit, Model, Question, SeriesKey, Statistic};
 use corehop_core::model::estimator::Estimator;
 use corehop_core::model::summary::{CellSummary, summarize};
-use corehop_core::samples::Reader;
+use corehop_core::samples::{Reader, Sample};
+use corehop_core::sim::SimMachine;
 use corehop_core::units::{Bytes, Nanos};
+use corehop_core::workload::{Event, WorkingSet};
 
 /// Two runs, one after the other, of which the first saw its CPUs at two distances.
 fn measured() -> [Run; 2] {
@@ -66,6 +72,39 @@ fn predicted(model: &Model, of: &CellSummary, statistic: Statistic) -> Option<Co
     let wss = Bytes::new(of.cell.wss_bytes);
     let asked = Question { event, load, wss, length, statistic, method: None, only };
     Some(model.predict(&asked).ok()?.cost)
+}
+
+/// A simulated run of absences of two sizes, each an experiment of its own.
+fn simulated(seed: u64) -> Vec<Sample> {
+    const REPLICATES: u32 = 20;
+    let events = [Event::Preemption, Event::L3Migration, Event::MemoryMigration, Event::Flush];
+    let mut all = common::idle(16, &events, Nanos::from_micros(200), 2 * REPLICATES, "0-11");
+    all.groups[0].sets.push(WorkingSet::list(Bytes::from_kib(64), 0.5));
+    let plan = all.replicated(&common::x5650(), seed, REPLICATES).unwrap();
+    samples_of(&mut SimMachine::new(common::x5650()).unwrap(), &plan).unwrap()
+}
+
+/// The figure of the model: of the medians of the next run at least 78 % lie inside. `make soundness` asks ten pairs of runs.
+#[test]
+fn a_model_of_one_simulated_run_holds_most_medians_of_the_next_for_soundness() {
+    let thorough = std::env::var_os("COREHOP_SOUNDNESS_SETS").is_some();
+    let pairs = if thorough { 10 } else { 2 };
+    let (mut cells, mut inside) = (0, 0);
+    for seed in 0..pairs {
+        let mut fit = Fit::new(Estimator::Difference);
+        fit.take(&simulated(2 * seed + 1));
+        let model = fit.finish();
+        for of in summarize(&simulated(2 * seed + 2), Estimator::Difference) {
+            let Some(seen) = of.delay.as_ref().map(|it| it.median().estimate) else { continue };
+            let Some(answer) = predicted(&model, &of, Statistic::Median) else { continue };
+            let Some((low, high)) = answer.low_us.zip(answer.high_us) else { continue };
+            cells += 1;
+            inside += usize::from((low..=high).contains(&seen));
+        }
+    }
+    println!("of {cells} medians of the next simulated run {inside} lie inside");
+    assert!(cells >= 4 * pairs as usize, "{cells}");
+    assert!(100 * inside >= 78 * cells, "{inside} of {cells}");
 }
 
 #[test]

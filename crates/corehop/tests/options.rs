@@ -9,9 +9,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 
 /// The files that the command lines name.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
+    ("sys/devices/system/cpu/present", "0-1\n"),
     (
         "set.json",
         r#"{"cpus": 2, "tasks": [{"wcet_us": 5000, "period_us": 100000, "wss_kib": 64},
@@ -49,11 +51,41 @@ const FILES: [(&str, &str); 8] = [
     ("trace.lackey", "I  0401ab70,3\n L 1000,8\n S 1008,8\nI  0401ab80,3\n L 2040,4\n"),
 ];
 
+/// Files of rows and answers that modes name, and the words that make each.
+const MADE: [(&str, &str); 4] = [
+    (
+        "a.parquet",
+        "measure synthetic --on m5_cc --wss 4KiB,64KiB --load idle --samples 20 --replicates 10 -o",
+    ),
+    (
+        "b.parquet",
+        "measure synthetic --on m5_cc --wss 4KiB,64KiB --load idle --samples 20 --replicates 10 --seed 9 -o",
+    ),
+    ("switches.parquet", "measure core-switch --on m5_cc --samples 10 -o"),
+    ("model.json", "fit a.parquet -o"),
+];
+
+/// The folder with [`MADE`], made once for all tests.
+fn made() -> &'static Path {
+    static MADE_ONCE: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, words) in MADE {
+            let words: Vec<String> =
+                words.split(' ').chain([name, "--quiet"]).map(str::to_owned).collect();
+            let words = if words[0] == "fit" { &words[..words.len() - 1] } else { &words[..] };
+            let output = corehop(words, folder.path());
+            assert!(output.status.success(), "{name}: {output:?}");
+        }
+        folder
+    });
+    MADE_ONCE.path()
+}
+
 /// A mode: its verb, and its command lines, which differ only in what they print.
 type Mode = (&'static str, &'static [&'static str]);
 
 /// The modes: each looks at every option of its verb.
-const MODES: [Mode; 20] = [
+const MODES: [Mode; 30] = [
     ("convert", &["convert workload.json --to tasks"]),
     ("convert", &["convert plain.json --to rt-app"]),
     ("convert", &["convert costs.csv --to costs"]),
@@ -65,6 +97,16 @@ const MODES: [Mode; 20] = [
     ("check", &["check plain.json --test p-fp-ffd --json --overheads overheads.csv"]),
     ("advise", &["advise one.json --costs costs.csv --load idle"]),
     ("platform", &["platform xeon_x5650"]),
+    ("compare", &["compare a.parquet b.parquet"]),
+    ("compare", &["compare switches.parquet switches.parquet"]),
+    ("report", &["report a.parquet", "--table json"]),
+    ("report", &["report switches.parquet", "--table text"]),
+    ("show", &["show a.parquet"]),
+    ("fit", &["fit a.parquet"]),
+    ("predict", &["predict model.json --wss 4KiB"]),
+    ("advise", &["advise a.parquet"]),
+    ("validate", &["validate waechtler-a4 --wss 4KiB --samples 2"]),
+    ("doctor", &["doctor --sysfs-root ."]),
     ("explain", &["explain slack"]),
     ("measure access-time", &["measure access-time --on m5_cc --wss 4KiB --dry-run", "--json"]),
     ("measure preemption-length", &["measure preemption-length --on m5_cc --dry-run", "--json"]),
@@ -95,10 +137,11 @@ const VALUES: &str = "bytes=128B budget=90s call=getppid chains=4 colours=4 comm
     task-set=plain.json tasks=3 test=p-fp-bfd threads=3 through=pipe timeline=out.html trace=out.json \
     trace-skip=1 trace-take=2 trace-thread=5 transfer=loopback utilisation=0.1..0.2 watch=1 \
     workload=lib.so:job write-ratio=0.25 wss=128KiB arm=x=true batch=7 buckets=16 cgroup=/sys/fs/cgroup \
-    pid=1 to=costs";
+    pid=1 to=costs least=50us fail-on=unknown rows=2 live=a.parquet method=curve smr=0.5 mpmi=3 \
+    report:output=out.html fit:output=out.json validate:output=out.html validate:svg=.";
 
 /// Options that may change nothing, with the reason; a mode is the beginning of a command line.
-const QUIET: [(&str, &str, &str); 22] = [
+const QUIET: [(&str, &str, &str); 26] = [
     ("", "force", "a permission: nothing is in the way (tested below)"),
     ("", "no-real-time", "a promise: a plan has no policy, a simulated machine no SCHED_FIFO"),
     ("", "allow-system", "a permission, which these plans do not need"),
@@ -123,6 +166,10 @@ const QUIET: [(&str, &str, &str); 22] = [
     ("measure program", "costs", "a dry run prices nothing"),
     ("measure program", "timeline", "a dry run writes no file"),
     ("measure program", "trace", "a dry run writes no file"),
+    ("compare switches", "fail-on", "equal results have no outcome to fail on"),
+    ("advise a.parquet", "margin", "the costs differ by more (the library's tests of advice)"),
+    ("validate", "exact", "a working set of 4 KiB is simulated in every set"),
+    ("validate", "passes", "4 KiB are warm after any number of passes"),
     ("check", "platform", "a partitioned test has no migrations and no clusters"),
     ("convert workload.json", "cpus", "1 is what the workload names"),
 ];
@@ -150,13 +197,19 @@ fn corehop(words: &[String], folder: &Path) -> Output {
 fn seen(words: &[String]) -> Seen {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in FILES {
-        fs::write(folder.path().join(name), text).unwrap();
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let named = MADE.iter().filter(|(name, _)| words.iter().any(|word| word == name));
+    for (name, _) in named {
+        fs::copy(made().join(name), folder.path().join(name)).unwrap();
     }
     let output = corehop(words, folder.path());
     let made = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap());
     let files = made.filter_map(|entry| {
         let name = entry.file_name().into_string().unwrap();
-        let given = FILES.iter().any(|(given, _)| *given == name);
+        let given = FILES.iter().chain(&MADE).any(|(given, _)| *given == name);
         (!given && entry.path().is_file()).then(|| (name, fs::read(entry.path()).unwrap()))
     });
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -251,7 +304,15 @@ fn every_option_of_a_measurement_is_used_or_refused_by_name() {
 
 #[test]
 fn every_option_of_the_other_verbs_is_used_or_refused_by_name() {
-    none_is_ignored(|verb| !verb.starts_with("measure"));
+    none_is_ignored(|verb| !verb.starts_with("measure") && !OF_RESULTS.contains(&verb));
+}
+
+/// The verbs that read results.
+const OF_RESULTS: [&str; 7] = ["compare", "report", "show", "fit", "predict", "validate", "doctor"];
+
+#[test]
+fn every_option_of_verbs_about_results_is_used_or_refused_by_name() {
+    none_is_ignored(|verb| OF_RESULTS.contains(&verb));
 }
 
 /// Command lines with an option of another mode, and that option. These modes run for long, act on the host, or need a file of

@@ -94,13 +94,27 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         NoAnswer::Beyond { .. } | NoAnswer::TooFew { .. } | NoAnswer::NotComputed { .. } => {
             Failure::new(Exit::No, error)
         }
-        other => Failure::new(Exit::Usage, other),
+        other => {
+            let option = option_of(&other);
+            let failure = Failure::new(Exit::Usage, other);
+            if let Some(option) = option { failure.context(option) } else { failure }
+        }
     })?;
     let all = || answers.iter().map(|answer| doubts::with(serde_json::json!(answer)));
     let json = args.json.then(|| all().collect::<Value>());
     let sentence = costs::predicted_in_words(&answers);
     either(&sentence, json.as_ref(), || costs::predicted(&answers))?;
     Ok(Exit::Done)
+}
+
+/// The option whose value has no answer, where the error is about one.
+fn option_of(error: &NoAnswer) -> Option<&'static str> {
+    match error {
+        NoAnswer::Unknown { field, .. } if field == "load" => Some("--load"),
+        NoAnswer::Unknown { field, .. } if field == "event" => Some("--event"),
+        NoAnswer::Unknown { .. } | NoAnswer::NoField { .. } => Some("--only"),
+        _ => None,
+    }
 }
 
 /// A number from 0 to 1.

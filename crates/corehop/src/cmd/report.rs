@@ -45,9 +45,9 @@ pub(crate) struct Args {
     output: Option<PathBuf>,
     #[command(flatten)]
     force: Force,
-    /// The estimator of the delay of a sample (see `corehop explain estimator`).
-    #[arg(long, default_value = "difference")]
-    estimator: Estimator,
+    /// The estimator of the delay of a sample (see `corehop explain estimator`) [default: difference]
+    #[arg(long)]
+    estimator: Option<Estimator>,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     {
         return off_load_of(args, form, output, &off_load);
     }
-    let mut data = input::gather(&args.files, args.estimator)?;
+    let mut data = input::gather(&args.files, args.estimator.unwrap_or(Estimator::Difference))?;
     of_cells(args, form, &data)?;
     if let Some(file) = &output {
         file.write(page::page(&data))?;
@@ -148,6 +148,7 @@ fn of_cells(args: &Args, form: Option<Form>, data: &ReportData) -> Result<(), Fa
     let asked = match form {
         Some(Form::Csv) => "--table csv prints costs of cells",
         _ if !args.only.is_empty() => "--only selects cells",
+        _ if args.estimator.is_some() => "--estimator computes delays of cells",
         _ => return Ok(()),
     };
     let what = format!(
@@ -192,6 +193,10 @@ fn counts(
 
 /// Refuses options that select cells, of a file that has none.
 fn without_cells(args: &Args, form: Option<Form>, what: &str) -> Result<(), Failure> {
+    if args.estimator.is_some() {
+        let what = "--estimator computes delays of cells, and this file has none: leave it out";
+        return Err(Failure::says(Exit::Usage, what));
+    }
     if args.only.is_empty() && !matches!(form, Some(Form::Csv)) {
         return Ok(());
     }
