@@ -28,7 +28,7 @@ use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::host_costs;
 use crate::input;
-use crate::output::{OutputFile, print, say};
+use crate::output::{OutputFile, Page, print, say};
 use crate::run::{Ended, Run, of_arms};
 
 /// The background load of costs that were kept.
@@ -156,7 +156,8 @@ impl Args {
             printed = print(&format!("{}\n", doubts::with(answer)));
         } else if self.out.stream.is_none() {
             let compared = comparison.as_ref().map_or_else(String::new, program_runs::text);
-            say(&format!("{compared}{origin}\n{}", observed::text(recording, &cost)));
+            let text = format!("{compared}{origin}\n{}", observed::text(recording, &cost));
+            say(&Page::of_stdout().fold(&text));
         }
         // A wrapper ends as the program did. Of several runs all have succeeded, or none was compared.
         let status = recording.facts.status.filter(|_| !self.arms.is_repeated());
