@@ -9,14 +9,17 @@
 //! finds within the first result, its replicates dealt out in turn. A result compared with itself is equal: the same samples do
 //! not differ.
 
+mod renewals;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use renewals::Renewals;
+
 use super::gate::{
-    CostChange, Decided, Evidence, FailOn, Gate, PValues, decide, first_level, least,
+    CostChange, Decided, Evidence, FailOn, Gate, ONCE, PValues, decide, first_level, least,
 };
-use crate::experiment::Renewed;
 use crate::model::cell::CellKey;
 use crate::model::compare::t_quantile;
 use crate::model::estimator::Estimator;
@@ -121,25 +124,6 @@ pub struct Results {
     /// What could not be measured, by the reason.
     not_measured: BTreeMap<String, BTreeSet<String>>,
     all: BTreeMap<Quantity, Values>,
-}
-
-/// The complete renewals of a run of `conditions`, whose steps in between keep most of what the step before drew: the steps from
-/// one complete renewal to the next are one replicate.
-#[derive(Debug, Clone, Default)]
-struct Renewals {
-    step: Option<u64>,
-    complete: u64,
-}
-
-impl Renewals {
-    /// The replicate of a sample whose step renewed `renewed`; steps come in their order.
-    fn replicate(&mut self, step: Option<u64>, renewed: Renewed) -> u64 {
-        if renewed == Renewed::Everything && self.step != step {
-            self.complete += 1;
-        }
-        self.step = step;
-        self.complete.saturating_sub(1)
-    }
 }
 
 /// The values of a quantity, each with its replicate and the package of its CPU.
@@ -474,10 +458,6 @@ fn apart(evidence: &[Evidence], aside: &[bool], alpha: f64) -> Result<Vec<Decide
     let [mut judged, mut shown] = [of(false)?.into_iter(), of(true)?.into_iter()];
     Ok(aside.iter().filter_map(|&it| if it { shown.next() } else { judged.next() }).collect())
 }
-
-/// Why a quantity that its run measures once cannot be judged.
-const ONCE: &str = "measured once in a run whose other cells have replicates, so that nothing says \
-                    how much it varies";
 
 /// The quantities of both.
 fn pairs_of<'a>(
