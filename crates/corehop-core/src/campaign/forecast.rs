@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     fn cell(valid: u32, given_up: bool) -> CellProgress {
-        CellProgress { valid, attempts: valid, asked: 100, given_up }
+        CellProgress { valid, attempts: valid, asked: 100, given_up, impossible: false }
     }
 
     fn second(seconds: u64) -> Nanos {

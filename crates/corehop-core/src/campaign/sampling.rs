@@ -33,6 +33,9 @@ const FIRST_LOOK: u32 = 40;
 /// The number of attempts per requested valid sample after which a cell is given up.
 const MOST_ATTEMPTS: u32 = 4;
 
+/// The number of attempts after which a cell is given up of which none could be measured.
+const MOST_UNMEASURED: u32 = 5;
+
 /// The cost of beginning a replicate, in samples of a cell: threads, memory, a load that settles.
 const REPLICATE_COST: f64 = 8.0;
 
@@ -52,6 +55,8 @@ pub struct Round {
 struct CellState {
     asked: u32,
     attempts: u32,
+    /// The attempts that gave a value, valid or not.
+    measured: u32,
     /// The valid samples of each replicate that has some, by its number.
     replicates: Vec<(u64, Vec<f64>)>,
     scales: f64,
@@ -64,6 +69,7 @@ impl CellState {
 
     fn note(&mut self, observation: Observation) {
         self.attempts += 1;
+        self.measured += u32::from(observation.measured);
         if !observation.valid {
             return;
         }
@@ -76,7 +82,12 @@ impl CellState {
     }
 
     fn given_up(&self) -> bool {
-        self.attempts >= MOST_ATTEMPTS * self.asked.max(FIRST_LOOK)
+        self.is_impossible() || self.attempts >= MOST_ATTEMPTS * self.asked.max(FIRST_LOOK)
+    }
+
+    /// Whether it was tried a few times and never gave a value.
+    const fn is_impossible(&self) -> bool {
+        self.measured == 0 && self.attempts >= MOST_UNMEASURED
     }
 
     /// The number of further valid samples that it takes to have so many.
@@ -118,7 +129,8 @@ impl CellState {
 
     /// Whether hardly any of its samples is valid.
     fn hopeless(&self) -> bool {
-        self.attempts > FIRST_LOOK && self.valid() * MOST_ATTEMPTS < self.attempts
+        self.is_impossible()
+            || self.attempts > FIRST_LOOK && self.valid() * MOST_ATTEMPTS < self.attempts
     }
 }
 
@@ -147,6 +159,8 @@ pub struct CellProgress {
     pub asked: u32,
     /// Whether it gets no more although it lacks some.
     pub given_up: bool,
+    /// Whether it is given up since no attempt gave a value.
+    pub impossible: bool,
 }
 
 impl Campaign {
@@ -287,6 +301,7 @@ impl Campaign {
             attempts: cell.attempts,
             asked: cell.asked,
             given_up: cell.given_up() && cell.valid() < cell.asked,
+            impossible: cell.is_impossible(),
         };
         self.cells.iter().map(of).collect()
     }
@@ -304,7 +319,7 @@ mod tests {
 
     fn of(cell: u64, valid: bool, value_ns: f64, replicate: u32) -> Observation {
         let replicate = Some(u64::from(replicate));
-        Observation { cell, valid, value_ns, scale_ns: 100.0, replicate }
+        Observation { cell, valid, measured: true, value_ns, scale_ns: 100.0, replicate }
     }
 
     /// Runs a campaign whose samples come out as `value` says; the rounds.
@@ -379,6 +394,30 @@ mod tests {
         let mut campaign = Campaign::new(&[100], 10, Goal::Count);
         let rounds = carry_out(&mut campaign, 999, |_, _| None);
         assert!(rounds.len() < 99 && campaign.progress()[0].given_up);
+    }
+
+    #[test]
+    fn a_cell_that_cannot_be_measured_is_tried_a_few_times_whatever_the_goal() {
+        let precision = Goal::Precision(Precision { relative: 0.05, alpha: 0.05 });
+        for goal in [Goal::Count, Goal::Time, precision] {
+            let mut campaign = Campaign::new(&[30, 30], 10, goal);
+            for _ in 0..40 {
+                let Some(round) = campaign.next_round() else { break };
+                for (cell, &quota) in (0..).zip(&round.quota) {
+                    for _ in 0..quota {
+                        let observation = of(cell, cell == 0, 1.0, round.replicate);
+                        campaign.note(Observation { measured: cell == 0, ..observation });
+                    }
+                }
+            }
+            let [measured, lost] = &campaign.progress()[..] else { panic!() };
+            assert!(lost.impossible && lost.given_up && !measured.given_up, "{goal:?}");
+            // What the first replicates had planned when the fifth attempt failed is carried out.
+            assert!(
+                lost.attempts < 3 * MOST_UNMEASURED && measured.valid >= 30,
+                "{goal:?} {lost:?}"
+            );
+        }
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl Counter {
 /// A run counts for its place in the plan, whatever its number: see [`crate::experiment::TaskRun::number`].
 fn of_run(number: u64, planned: u64) -> Observation {
     let cell = number % planned.max(1);
-    Observation { cell, valid: true, value_ns: 0.0, scale_ns: 0.0, replicate: None }
+    Observation { cell, valid: true, measured: true, value_ns: 0.0, scale_ns: 0.0, replicate: None }
 }
 
 impl RecordedRun {
@@ -94,7 +94,7 @@ impl RecordedRun {
         let value_ns = self.wall_ns as f64;
         let valid = self.status == Some(0);
         let replicate = Some(self.block);
-        Some(Observation { cell, valid, value_ns, scale_ns: value_ns, replicate })
+        Some(Observation { cell, valid, measured: valid, value_ns, scale_ns: value_ns, replicate })
     }
 }
 
@@ -103,6 +103,7 @@ impl SharedData {
         Observation {
             cell: self.gang,
             valid: true,
+            measured: true,
             value_ns: self.time_ns,
             scale_ns: self.time_ns,
             // Every run of a simulated machine starts anew.

@@ -84,6 +84,8 @@ pub struct Observation {
     pub cell: u64,
     /// Whether it is valid.
     pub valid: bool,
+    /// Whether it has a value at all, valid or disturbed. What cannot be measured is not tried for long.
+    pub measured: bool,
     /// The quantity to be known precisely, in nanoseconds: a delay, or a time.
     pub value_ns: f64,
     /// The reference of the precision, in nanoseconds.

@@ -186,6 +186,7 @@ impl Sample {
         Observation {
             cell: self.cell,
             valid: self.valid,
+            measured: true,
             value_ns,
             scale_ns: self.warm_ns,
             replicate: self.replicate,
@@ -330,6 +331,7 @@ impl AccessTime {
         Observation {
             cell: self.cell,
             valid: self.valid,
+            measured: true,
             value_ns: self.walk_ns,
             scale_ns: self.walk_ns,
             replicate: self.replicate,
@@ -376,6 +378,7 @@ impl PreemptionLength {
         Observation {
             cell: self.cell,
             valid: true,
+            measured: true,
             value_ns: self.length_ns,
             scale_ns: self.length_ns,
             replicate: self.replicate,

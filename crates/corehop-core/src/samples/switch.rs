@@ -114,6 +114,7 @@ impl SwitchBatch {
         Observation {
             cell: self.cell,
             valid: self.valid,
+            measured: self.mean_ns.is_some(),
             value_ns: self.mean_ns.unwrap_or_default(),
             scale_ns: self.mean_ns.unwrap_or_default(),
             replicate: self.replicate,

@@ -6,7 +6,7 @@
 //! mean, without time stamps between them, and once with a time stamp for each, for the percentiles.
 
 use std::cell::UnsafeCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
 use std::fs::File;
 use std::io;
@@ -54,7 +54,7 @@ impl LiveMachine {
         check(plan)?;
         self.park_partners()?;
         let (mut number, mut measured, mut before) = (0, Vec::new(), Exchanges::default());
-        let stop = sink.stop();
+        let (stop, mut lost) = (sink.stop(), BTreeMap::<usize, Tried>::new());
         for round in &plan.rounds {
             let mut rest = &round.order[..];
             while !rest.is_empty() {
@@ -66,7 +66,12 @@ impl LiveMachine {
                 }
                 let mut records = Vec::new();
                 for &cell in some {
-                    let Some(record) = self.run_cell(&plan.cells[cell], &stop)? else { break };
+                    let record = match lost.get(&cell).filter(|tried| tried.is_lost()) {
+                        Some(tried) => Some(self.unmeasured(tried.why.clone())),
+                        None => self.run_cell(&plan.cells[cell], &stop)?,
+                    };
+                    let Some(record) = record else { break };
+                    lost.entry(cell).or_default().take(&record.times);
                     let replicate = round.replicate;
                     records.push(SwitchRecord { cell, batch: number, replicate, ..record });
                     number += 1;
@@ -93,8 +98,7 @@ impl LiveMachine {
         cell: &SwitchCell,
         stop: &Stop,
     ) -> Result<Option<SwitchRecord>, MachineError> {
-        let start_ns = self.started.elapsed().as_nanos() as u64;
-        let clock = self.clock;
+        let (start_ns, clock) = (self.started.elapsed().as_nanos() as u64, self.clock);
         let measured = std::thread::scope(|scope| {
             let caller = std::thread::Builder::new().name(format!("switch-{}", cell.from.0));
             let thread = caller.spawn_scoped(scope, || measure(cell, (&clock, stop)))?;
@@ -103,17 +107,61 @@ impl LiveMachine {
         if matches!(measured, Err(CallError::Stopped)) {
             return Ok(None);
         }
-        let Measured { times, stayed, preempted } = match measured {
-            Ok(measured) => measured,
+        let record = match measured {
+            Ok(Measured { times, stayed, preempted }) => SwitchRecord {
+                start_ns,
+                stayed,
+                times,
+                preempted,
+                ..self.unmeasured(String::new())
+            },
             Err(CallError::Panicked) => {
                 return Err(failed(&format!("`{}`", cell.name()), CallError::Panicked));
             }
-            Err(error) => Measured { times: Err(error.to_string()), stayed: 0, preempted: None },
+            Err(error) => SwitchRecord { start_ns, ..self.unmeasured(error.to_string()) },
         };
-        let (cell, batch, replicate, exchange) = (0, 0, 0, None);
-        let record =
-            SwitchRecord { cell, batch, replicate, start_ns, stayed, times, preempted, exchange };
         Ok(Some(record))
+    }
+
+    /// A batch that was not measured now, for this reason.
+    fn unmeasured(&self, why: String) -> SwitchRecord {
+        SwitchRecord {
+            cell: 0,
+            batch: 0,
+            replicate: 0,
+            start_ns: self.started.elapsed().as_nanos() as u64,
+            stayed: 0,
+            times: Err(why),
+            preempted: None,
+            exchange: None,
+        }
+    }
+}
+
+/// What the batches of a cell have come to in a plan.
+#[derive(Default)]
+struct Tried {
+    measured: u32,
+    unmeasured: u32,
+    why: String,
+}
+
+impl Tried {
+    /// The batches after which a cell is not tried again if none of them could be measured.
+    const MOST: u32 = 5;
+
+    fn take(&mut self, times: &SwitchTimes) {
+        match times {
+            Ok(_) => self.measured += 1,
+            Err(why) => {
+                self.unmeasured += 1;
+                self.why.clone_from(why);
+            }
+        }
+    }
+
+    const fn is_lost(&self) -> bool {
+        self.measured == 0 && self.unmeasured >= Self::MOST
     }
 }
 
@@ -429,6 +477,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_cell_that_always_fails_is_not_tried_for_ever_and_a_single_success_keeps_it() {
+        let times = CallTimes::of(1.0, &mut [1.0]).unwrap();
+        let failed = || Err("late".to_owned());
+        let after = |all: Vec<SwitchTimes>| {
+            let mut tried = Tried::default();
+            all.iter().for_each(|times| tried.take(times));
+            tried.is_lost()
+        };
+        assert!(!after(vec![failed(); 4]) && after(vec![failed(); 5]));
+        assert!(!after([vec![Ok(times)], vec![failed(); 9]].concat()));
     }
 
     #[test]

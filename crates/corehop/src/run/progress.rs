@@ -13,7 +13,7 @@ use corehop_core::units::Nanos;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use terminal_size::terminal_size_of;
 
-use crate::output::say;
+use crate::output::{counted, say};
 
 /// The interval at which the terminal is written to.
 const EVERY: Duration = Duration::from_millis(250);
@@ -107,11 +107,15 @@ impl Progress {
         if let Some(why) = stopped_by {
             say(&format!("stopped by {why}: {} cells lack requested samples\n", lacking.len()));
         }
-        let given_up = lacking.iter().filter(|cell| cell.given_up).count();
-        if given_up > 0 {
-            say(&format!(
-                "{given_up} cells were abandoned: too many disturbed samples; `corehop show` lists the causes\n"
-            ));
+        let given_up = lacking.iter().filter(|cell| cell.given_up);
+        let (impossible, disturbed) = given_up.partition::<Vec<_>, _>(|cell| cell.impossible);
+        for (cells, why) in
+            [(impossible, "no attempt gave a value"), (disturbed, "too many disturbed samples")]
+        {
+            if !cells.is_empty() {
+                let cells = counted(cells.len() as u64, "cell");
+                say(&format!("{cells} given up: {why}; `corehop show` lists the causes\n"));
+            }
         }
     }
 }
