@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CacheKind, CpuGroups, Platform};
+use super::{Cache, CpuGroups, Platform};
 use crate::units::{Cpu, CpuList};
 use crate::words::words;
 
@@ -84,9 +84,8 @@ impl Platform {
         if self.cores.value.share(from, to) {
             return Affinity::Smt;
         }
-        let shared = self.caches.iter().filter(|cache| {
-            cache.kind != CacheKind::Instruction && cache.instances.value.share(from, to)
-        });
+        let shared =
+            self.caches.iter().filter(|cache| cache.sharers().is_some_and(|it| it.share(from, to)));
         match shared.map(|cache| cache.level).min() {
             Some(..=2) => Affinity::L2,
             Some(_) => Affinity::L3,
@@ -117,8 +116,8 @@ impl Platform {
     /// The first pair of `cpus` in this class, if there is one.
     pub fn pair(&self, cpus: &CpuList, affinity: Affinity) -> Option<(Cpu, Cpu)> {
         let caches = |is_near: bool| -> Vec<&CpuGroups> {
-            let data = self.caches.iter().filter(|it| it.kind != CacheKind::Instruction);
-            data.filter(|it| (it.level <= 2) == is_near).map(|it| &it.instances.value).collect()
+            let level = self.caches.iter().filter(|it| (it.level <= 2) == is_near);
+            level.filter_map(Cache::sharers).collect()
         };
         let cores = vec![&self.cores.value];
         match affinity {
@@ -143,7 +142,22 @@ impl Platform {
         if usable.len() < 2 {
             return format!("only {} CPU is usable", usable.len());
         }
+        if let Some(level) = self.doubted(affinity) {
+            return format!("who shares the L{level} is contradicted");
+        }
         affinity.absence("two CPUs")
+    }
+
+    /// The level of a cache that would make pairs of this class if the statement of its sharers were not contradicted.
+    fn doubted(&self, affinity: Affinity) -> Option<u32> {
+        let of_class = |cache: &&Cache| match affinity {
+            Affinity::L2 => cache.level <= 2,
+            Affinity::L3 => cache.level > 2,
+            _ => false,
+        };
+        let doubted =
+            self.caches.iter().filter(|it| it.holds_data() && it.instances.is_contradicted());
+        doubted.filter(of_class).map(|cache| cache.level).max()
     }
 }
 

@@ -2,7 +2,7 @@
 //! The clusters of CPUs under clustered schedulers: the CPUs that share a cache. Analysis and measurement both ask here, so
 //! that both are about the same clusters.
 
-use super::Platform;
+use super::{Cache, Platform};
 use crate::units::CpuList;
 
 /// The clusters that the caches of a level make of these CPUs. Without a level the caches are those of the outermost level
@@ -17,7 +17,7 @@ pub(crate) fn of_cpus(
 ) -> Result<Vec<CpuList>, String> {
     let of_level = |level: u32| -> Vec<CpuList> {
         let caches = platform.caches.iter().filter(|it| it.level == level && it.holds_data());
-        let groups = caches.flat_map(|it| it.instances.value.iter());
+        let groups = caches.filter_map(Cache::sharers).flat_map(|it| it.iter());
         groups.map(|group| group.intersection(cpus)).filter(|group| !group.is_empty()).collect()
     };
     let whole = |groups: &[CpuList]| groups.iter().map(CpuList::len).sum::<usize>() == cpus.len();

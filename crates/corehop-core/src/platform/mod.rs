@@ -303,6 +303,11 @@ impl Cache {
     pub fn holds_data(&self) -> bool {
         self.kind != CacheKind::Instruction
     }
+    /// The CPUs that share each instance, where it holds data and the statement is not contradicted: what pairs and clusters
+    /// of CPUs may rest on.
+    pub fn sharers(&self) -> Option<&CpuGroups> {
+        (self.holds_data() && !self.instances.is_contradicted()).then_some(&self.instances.value)
+    }
     /// Whether it can hold data of `cpu`.
     pub fn holds_data_of(&self, cpu: Cpu) -> bool {
         self.holds_data() && self.instances.value.containing(cpu).is_some()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Clusters of CPUs as a machine's caches make them.
 
-use crate::platform::Platform;
+use crate::platform::{Cache, Platform};
 use crate::units::{Cpu, CpuList};
 
 /// The number of CPUs that share one cache of this level (`l2`, `L3`, …), and the level.
@@ -11,10 +11,17 @@ use crate::units::{Cpu, CpuList};
 pub fn by_cache(platform: &Platform, cache: &str) -> Result<(u32, u32), String> {
     let level: Option<u32> = cache.strip_prefix(['l', 'L']).and_then(|digits| digits.parse().ok());
     let level = level.ok_or_else(|| format!("`{cache}` is no cache level: expected l2, l3, …"))?;
-    let found = platform.caches.iter().filter(|it| it.level == level && it.holds_data());
-    let sizes: Vec<usize> =
-        found.flat_map(|it| it.instances.value.iter().map(CpuList::len)).collect();
+    let mut found = platform.caches.iter().filter(|it| it.level == level && it.holds_data());
+    let sizes: Vec<usize> = found
+        .clone()
+        .filter_map(Cache::sharers)
+        .flat_map(|groups| groups.iter().map(CpuList::len))
+        .collect();
     match sizes.as_slice() {
+        [] if found.next().is_some() => Err(format!(
+            "who shares the level-{level} caches of {} is contradicted: name the size of the clusters",
+            platform.id
+        )),
         [] => Err(format!("{} has no level-{level} cache for data", platform.id)),
         [first, rest @ ..] if rest.iter().all(|size| size == first) => Ok((*first as u32, level)),
         _ => Err(format!(
@@ -44,8 +51,8 @@ pub(crate) type OfSet = Result<Vec<Vec<usize>>, String>;
 pub(crate) fn of_set(platform: &Platform, cpus: u32) -> Vec<(u32, OfSet)> {
     let place = |cpu: Cpu| platform.cpus.value.iter().position(|it| it == cpu);
     let of_level = |(size, level): (u32, u32)| {
-        let found = platform.caches.iter().filter(|it| it.level == level && it.holds_data());
-        let groups = found.flat_map(|it| it.instances.value.iter());
+        let found = platform.caches.iter().filter(|it| it.level == level);
+        let groups = found.filter_map(Cache::sharers).flat_map(|it| it.iter());
         let groups = groups.map(|group| group.iter().filter_map(place).collect::<Vec<_>>());
         let mut own: Vec<Vec<usize>> =
             groups.filter(|group| group.iter().all(|&at| at < cpus as usize)).collect();
