@@ -138,7 +138,7 @@ impl LiveMachine {
     }
 }
 
-/// What the batches of a cell have come to in a plan.
+/// The outcomes of a cell's batches in a plan.
 #[derive(Default)]
 struct Tried {
     measured: u32,

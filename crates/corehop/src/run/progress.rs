@@ -108,7 +108,8 @@ impl Progress {
             say(&format!("stopped by {why}: {} cells lack requested samples\n", lacking.len()));
         }
         let given_up = lacking.iter().filter(|cell| cell.given_up);
-        let (impossible, disturbed) = given_up.partition::<Vec<_>, _>(|cell| cell.impossible);
+        let (impossible, disturbed): (Vec<&CellProgress>, Vec<&CellProgress>) =
+            given_up.partition(|cell| cell.impossible);
         for (cells, why) in
             [(impossible, "no attempt gave a value"), (disturbed, "too many disturbed samples")]
         {
