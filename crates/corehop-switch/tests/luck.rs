@@ -256,7 +256,7 @@ fn the_partner_of_a_real_time_caller_has_the_usual_policy() {
     });
 }
 
-/// How often the calling thread has given its core up so far.
+/// The number of times that the calling thread has given its core up so far.
 fn sleeps() -> i64 {
     // SAFETY: all zeroes are a valid record; the kernel writes it.
     unsafe {

@@ -11,6 +11,7 @@ use corehop_core::samples::{MissingFile, Reader, Verification};
 use corehop_core::shown;
 use serde_json::{Value, json};
 
+use crate::exit::Failure;
 use crate::output::note;
 
 /// The doubts of this command so far.
@@ -20,7 +21,7 @@ static DOUBTS: Mutex<Doubts> =
 struct Doubts {
     /// Files without checksums.
     not_verified: Vec<String>,
-    /// Files that belong beside others and are not there, as sentences.
+    /// Files that belong beside others and are not there, or cannot be read, as sentences.
     missing: Vec<String>,
     /// Files that are not whole runs, as sentences.
     incomplete: Vec<String>,
@@ -39,6 +40,14 @@ pub(crate) fn of_checksums(path: &Path, verification: Verification) {
 /// Says once that a file which belongs beside another one is missing.
 pub(crate) fn of_missing(file: &MissingFile) {
     let sentence = file.to_string();
+    if is_new(|doubts| &mut doubts.missing, &sentence) {
+        note(&sentence);
+    }
+}
+
+/// Says once that a file which belongs beside another one cannot be read.
+pub(crate) fn of_unreadable(failure: &Failure) {
+    let sentence = format!("{}; its rows are left out", failure.sentence());
     if is_new(|doubts| &mut doubts.missing, &sentence) {
         note(&sentence);
     }

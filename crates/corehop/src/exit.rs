@@ -84,8 +84,8 @@ impl Failure {
         self.exit
     }
 
-    /// Prints the error with its causes, in lines that fit, and gives its code.
-    pub(crate) fn report(&self) -> ExitCode {
+    /// The error with its causes.
+    pub(crate) fn sentence(&self) -> String {
         let mut line = String::new();
         for cause in self.error.chain().map(ToString::to_string) {
             // Some errors already say what caused them.
@@ -94,7 +94,12 @@ impl Failure {
                 line.push_str(&cause);
             }
         }
-        say(&folded(&format!("corehop: {line}")));
+        line
+    }
+
+    /// Prints the error with its causes, in lines that fit, and gives its code.
+    pub(crate) fn report(&self) -> ExitCode {
+        say(&folded(&format!("corehop: {}", self.sentence())));
         self.code().into()
     }
 

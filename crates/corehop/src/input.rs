@@ -235,7 +235,11 @@ pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<ReportDa
     let mut without_jobs = Vec::new();
     for path in &samples {
         match jobs_of(path)? {
-            Some(Ok(jobs)) if !samples.contains(&&jobs) => others.push(jobs),
+            // A file that was not named keeps the one that was from no answer.
+            Some(Ok(jobs)) if !samples.contains(&&jobs) => match open(&jobs) {
+                Ok(_) => others.push(jobs),
+                Err(failure) => doubts::of_unreadable(&failure),
+            },
             Some(Err(missing)) => without_jobs.push(missing),
             _ => {}
         }

@@ -262,19 +262,22 @@ EDF with non-preemptive regions: cost of preemptions per job, in us
 task   WCET              do  a preemption costs  preemptions  remain      saves at most
 quick    10  non-preemptive            0 [0, 0]            0       0           0 [0, 0]
 slow     30  non-preemptive   35.0 [35.0, 35.0]            2       0  70.0 [70.0, 70.0]
-Fully preemptive the set is not schedulable; so limited it is schedulable, and saves at most 58.33 % [58.33, 58.33] of the CPU.
+Fully preemptive the set is not schedulable; so limited it is schedulable, and saves at most 58.33 %
+  [58.33, 58.33] of the CPU.
 
 Fixed priorities with non-preemptive regions: cost of preemptions per job, in us
 task   WCET              do  a preemption costs  preemptions  remain   saves at most
 quick    10  non-preemptive            0 [0, 0]            0       0        0 [0, 0]
 slow     30  non-preemptive   35.0 [35.0, 35.0]            3       0  105 [105, 105]
-Fully preemptive the set is not schedulable; so limited it is schedulable, and saves at most 87.50 % [87.50, 87.50] of the CPU.
+Fully preemptive the set is not schedulable; so limited it is schedulable, and saves at most 87.50 %
+  [87.50, 87.50] of the CPU.
 
 Fixed priorities with preemption thresholds: cost of preemptions per job, in us
 task   WCET              do  a preemption costs  preemptions  remain   saves at most
 quick    10  non-preemptive            0 [0, 0]            0       0        0 [0, 0]
 slow     30  non-preemptive   35.0 [35.0, 35.0]            3       0  105 [105, 105]
-Fully preemptive the set is not schedulable; so limited it is schedulable, and saves at most 87.50 % [87.50, 87.50] of the CPU.
+Fully preemptive the set is not schedulable; so limited it is schedulable, and saves at most 87.50 %
+  [87.50, 87.50] of the CPU.
 
 ";
 

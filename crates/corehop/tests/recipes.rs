@@ -184,7 +184,7 @@ while [ $i -lt 200 ]; do i=$((i+1)); echo $i; sleep 0.01; done |
 while read -r n; do echo \"$n\" > count.$$; mv count.$$ count.txt; done
 ";
 
-/// What the reader has before the recipes of a document: a program, its trace, a study as printed, and a description of a host.
+/// Puts there the things that the reader has before the recipes of a document: a program, its trace, a study as printed, and a description of a host.
 fn bring(folder: &Path, text: &str) {
     let program = folder.join("program");
     fs::write(&program, PROGRAM).unwrap();

@@ -56,7 +56,7 @@ pub struct Quantity {
     pub place: u64,
     /// The name in its group.
     pub name: String,
-    /// Why its outcome is shown and fails no gate; None for a quantity that a gate judges.
+    /// The reason for which its outcome is shown and fails no gate; None for a quantity that a gate judges.
     #[serde(skip)]
     pub aside: Option<&'static str>,
 }
@@ -121,7 +121,7 @@ pub struct Results {
     next: u64,
     packages: CpuGroups,
     renewals: Renewals,
-    /// What could not be measured, by the reason.
+    /// The cells that could not be measured, by the reason.
     not_measured: BTreeMap<String, BTreeSet<String>>,
     all: BTreeMap<Quantity, Values>,
 }
@@ -323,7 +323,7 @@ pub struct Comparison {
     pub only_b: usize,
     /// The quantities that were planned in the first one and have no valid value in the second.
     pub lacking: Vec<Quantity>,
-    /// What the first result and what the second could not measure, with the reasons.
+    /// The cells that the first and the second result could not measure, with the reasons.
     pub not_measured: [BTreeMap<String, BTreeSet<String>>; 2],
     /// The probability that two equal results show nothing slower or faster, and the confidence of each interval by itself.
     pub confidence: f64,
@@ -346,9 +346,9 @@ pub struct Compared {
     pub replicates_a: usize,
     /// Replicates of the second.
     pub replicates_b: usize,
-    /// Why there is no interval, where there is none.
+    /// The reason for which there is no interval, where there is none.
     pub no_interval: Option<String>,
-    /// Why the outcome fails no gate; None where a gate judges it.
+    /// The reason for which the outcome fails no gate; None where a gate judges it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_gated: Option<&'static str>,
     /// The first one's median, in microseconds.
@@ -498,7 +498,7 @@ struct Pair<'a> {
     a: &'a Nested,
     b: &'a Nested,
     margin: Margin,
-    /// Why a gate does not judge it.
+    /// The reason for which a gate does not judge it.
     aside: Option<&'static str>,
 }
 

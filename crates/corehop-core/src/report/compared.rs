@@ -69,7 +69,7 @@ fn counted(cells: usize) -> String {
 /// The most replicates that a run is advised to have.
 const MOST: u64 = 2_000;
 
-/// How to measure so many replicates of an experiment: with the option of that experiment.
+/// The way to so many replicates of an experiment: the option of that experiment.
 fn remedy(experiment: &str, replicates: u64) -> String {
     if replicates > MOST {
         return format!("no {MOST} replicates of {experiment} are enough: choose a wider --margin");
@@ -160,7 +160,7 @@ fn sentences(comparison: &Comparison) -> Vec<String> {
         .collect()
 }
 
-/// What either result could not measure, with the reason.
+/// The cells that either result could not measure, with the reason.
 fn not_measured(comparison: &Comparison) -> Vec<String> {
     let of = |(result, reasons): (&str, &BTreeMap<String, BTreeSet<String>>)| -> Vec<String> {
         let told = |(why, names): (&String, &BTreeSet<String>)| {

@@ -18,12 +18,8 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ),
     ("live", "The median measured on this host."),
     ("error", "The difference of the simulated median from the live one, over the live one."),
-    (
-        "halves",
-        "The difference of the medians of the first and the second half of the live run, over the median of both.",
-    ),
     ("warm", "The median warm touch."),
-    ("simulated warm", "The median warm touch on the simulated machine."),
+    ("warm: live, simulated", "The median warm touch on this host, and on the simulated machine."),
     ("judged", "Whether the cell counts among the errors, or why it does not."),
     ("median per KiB", "The median delay divided by the working-set size in KiB."),
     ("over warm", "The median delay as a multiple of the median warm touch."),

@@ -34,9 +34,7 @@ pub fn sheet(sheet: &HostSheet) -> String {
         "n",
         "simulated",
         "error",
-        "halves",
-        "warm",
-        "simulated warm",
+        "warm: live, simulated",
         "judged",
     ];
     let mut table = Table::new(title, &columns);
@@ -63,9 +61,7 @@ fn row(it: &Beside) -> Vec<String> {
         it.n.to_string(),
         optional(it.simulated_us),
         percent(it.error),
-        percent(it.halves),
-        micros(it.warm_live_us),
-        optional(it.warm_simulated_us),
+        format!("{}, {}", micros(it.warm_live_us), optional(it.warm_simulated_us)),
         note.to_owned(),
     ]
 }

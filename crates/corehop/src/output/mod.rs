@@ -194,8 +194,7 @@ impl Page {
         while rest.chars().count() > self.width {
             let end = rest.char_indices().nth(self.width + 1).map_or(rest.len(), |(at, _)| at);
             let begin = rest.len() - rest.trim_start().len();
-            let line = rest.get(begin..end).unwrap_or_default();
-            let Some(space) = line.rfind(' ').map(|at| begin + at) else { break };
+            let Some(space) = last_break(&rest, begin, end) else { break };
             let next = format!("{}{}", " ".repeat(indent), rest[space..].trim_start());
             lines.push(rest[..space].trim_end().to_owned());
             rest = next;
@@ -211,6 +210,16 @@ impl Page {
         let lines = wrapped(text, room);
         lines.trim_end().replace('\n', &format!("\n{}", " ".repeat(indent)))
     }
+}
+
+/// The last space in this part of a line that is not within backticks: a command to copy stays whole.
+fn last_break(line: &str, begin: usize, end: usize) -> Option<usize> {
+    let mut in_code = false;
+    let spaces = line.char_indices().filter(|&(_, it)| {
+        in_code ^= it == '`';
+        it == ' ' && !in_code
+    });
+    spaces.map(|(at, _)| at).filter(|at| (begin..end).contains(at)).last()
 }
 
 #[cfg(test)]
@@ -230,11 +239,11 @@ mod tests {
     fn an_error_is_folded_below_its_text_and_a_command_stays_whole() {
         let long = format!(
             "corehop: {}`corehop check SET.json -o PLACED.json` assigns\nthe rest",
-            "many words ".repeat(8)
+            "many words ".repeat(7)
         );
         let folded = folded(&long);
         let lines: Vec<&str> = folded.lines().collect();
-        assert_eq!(lines[0], format!("corehop: {}", "many words ".repeat(8)).trim_end());
+        assert_eq!(lines[0], format!("corehop: {}", "many words ".repeat(7)).trim_end());
         assert_eq!(lines[1], "         `corehop check SET.json -o PLACED.json` assigns");
         assert_eq!(lines[2..], ["         the rest"]);
     }
@@ -247,6 +256,7 @@ mod tests {
         assert_eq!(page.fold("  corehop report a file"), "  corehop report a file");
         assert_eq!(page.fold("an-unbreakable-word"), "an-unbreakable-word");
         assert_eq!(page.fold("abcdefghijkl mn"), "abcdefghijkl\n  mn");
+        assert_eq!(page.fold("try `a b c d` then"), "try\n  `a b c d`\n  then");
     }
 
     #[test]
