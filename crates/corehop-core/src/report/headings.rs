@@ -19,7 +19,6 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("live", "The median measured on this host."),
     ("error", "The difference of the simulated median from the live one, over the live one."),
     ("warm", "The median warm touch."),
-    ("warm: live, simulated", "The median warm touch on this host, and on the simulated machine."),
     ("judged", "Whether the cell counts among the errors, or why it does not."),
     ("median per KiB", "The median delay divided by the working-set size in KiB."),
     ("over warm", "The median delay as a multiple of the median warm touch."),

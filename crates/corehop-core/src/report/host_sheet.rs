@@ -26,17 +26,7 @@ pub fn numbers(numbers: &[Number]) -> String {
 /// Live beside simulated, cell by cell, and the errors.
 pub fn sheet(sheet: &HostSheet) -> String {
     let title = format!("{}: median delays in us, live beside simulated", sheet.platform);
-    let columns = [
-        "cell",
-        "WSS",
-        "live",
-        "95 %",
-        "n",
-        "simulated",
-        "error",
-        "warm: live, simulated",
-        "judged",
-    ];
+    let columns = ["cell", "WSS", "live", "95 %", "n", "simulated", "error", "judged"];
     let mut table = Table::new(title, &columns);
     table.rows = sheet.cells.iter().map(row).collect();
     format!("{}{}", plain(&table), summary(sheet))
@@ -61,7 +51,6 @@ fn row(it: &Beside) -> Vec<String> {
         it.n.to_string(),
         optional(it.simulated_us),
         percent(it.error),
-        format!("{}, {}", micros(it.warm_live_us), optional(it.warm_simulated_us)),
         note.to_owned(),
     ]
 }
