@@ -38,6 +38,9 @@ _COLOURS = {
     "modified": "C1",
 }
 
+#: What an absence was like: costs are comparable only where all of it is the same.
+_ABSENCE = ("preemption_length", "preempted_by")
+
 #: What tells series of one colour apart.
 _MARKERS = "os^Dv<>Ph*"
 _LINES = ("-", "--", ":", "-.")
@@ -171,11 +174,14 @@ def _series(
     """The rows of each series, with its label and its style.
 
     The value in the column `by` gives the colour. What else tells series apart is in the columns
-    `names`; a label says only what differs within its colour.
+    `names`; a label says only what differs within its colour, and of an absence also what differs from
+    the absences of other colours.
     """
+    unlike = {name for name in _ABSENCE if _differs(filter(_is_away, rows), name)}
     for lead in dict.fromkeys(row[by] for row in rows):
         group = [row for row in rows if row[by] == lead]
-        telling = [name for name in names if len({row.get(name) for row in group}) > 1]
+        here = unlike if any(map(_is_away, group)) else set()
+        telling = [name for name in names if name in here or _differs(group, name)]
         series: dict[tuple[Any, ...], list[Row]] = {}
         for row in group:
             series.setdefault(tuple(row[name] for name in telling), []).append(row)
@@ -189,7 +195,18 @@ def _series(
             yield ", ".join([lead, *words]), style, mine
 
 
+def _is_away(row: Row) -> bool:
+    """Whether the job left its CPU."""
+    return row.get("preemption_length", "none") != "none"
+
+
+def _differs(rows: Iterable[Row], name: str) -> bool:
+    return len({row.get(name) for row in rows}) > 1
+
+
 def _word(name: str, value: object) -> str:
+    if name == "preempted_by":
+        return {"nothing": "nothing ran", "preemptor": "a preemptor ran"}.get(str(value), str(value))
     return size(value) if name == "wss_bytes" and isinstance(value, int) else short(value)
 
 

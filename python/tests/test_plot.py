@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Drawings: what is on the axes, as data."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from matplotlib.axes import Axes
 
 import corehop
 from corehop import _plot
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -79,6 +82,41 @@ def test_curves_of_one_event_have_one_colour_and_a_label_says_what_differs() -> 
     first, second, other = (style for _, style, _ in drawn)
     assert first["color"] == second["color"] != other["color"]
     assert first["marker"] != second["marker"]
+
+
+def test_the_label_of_an_absence_says_its_length_and_company_where_others_differ() -> None:
+    away = {"preemption_length": "fixed_4ms", "wss_bytes": 4096}
+    rows: list[dict[str, Any]] = [
+        {"event": "none", "preemption_length": "none", "preempted_by": "nothing", "wss_bytes": 4096},
+        {"event": "preemption", **away, "preempted_by": "preemptor"},
+        {"event": "l3_migration", **away, "preempted_by": "nothing"},
+    ]
+    drawn = [label for label, _, _ in _plot._series(rows, "event", _plot._CELL)]
+    assert drawn == ["none", "preemption, a preemptor ran", "l3_migration, nothing ran"]
+    alike = [label for label, _, _ in _plot._series([rows[0], rows[2]], "event", _plot._CELL)]
+    assert alike == ["none", "l3_migration"]
+
+
+def test_the_picture_of_the_readme_is_drawn_as_documented_and_compares_one_company(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").symlink_to(ROOT / "data")
+    (tmp_path / "docs/images").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    about = (ROOT / "data/2026-11-22-guest-2cpu/README.md").read_text(encoding="utf-8")
+    code = "\n".join(line[4:] for line in about.partition("The README's picture")[2].splitlines() if line.startswith("    "))
+    with plt.rc_context():
+        exec(code, known := {})
+    texts = [
+        re.findall(r"<text[^>]*>([^<]*)", (folder / "docs/images/delay-by-wss.svg").read_text(encoding="utf-8"))
+        for folder in (ROOT, tmp_path)
+    ]
+    assert texts[0] == texts[1] and "l3_migration" in texts[0]
+    where = known["where"]
+    cells = _plot._chosen(list(known["result"].summary()), where)
+    company = {(row["preempted_by"], row["preemption_length"], row["load"], row["page"]) for row in cells}
+    assert company == {("nothing", "fixed_4ms", "idle", "4k")}
+    assert set(where["event"]) == {"idle_leave", "l3_migration"}
 
 
 def test_it_draws_where_it_is_told_to_and_as_vectors(quick: corehop.Result, tmp_path: Path) -> None:
