@@ -103,6 +103,7 @@ def check(
     only: Mapping[str, object] | None = None,
     platform: Platform | None = None,
     block_reload_ns: int | None = None,
+    accept_largest: bool = False,
 ) -> Any:
     """Test whether a task set meets its deadlines: under its own scheduler, or by one test, or by all.
 
@@ -118,9 +119,12 @@ def check(
         delay_us: Charged to each job: `e' = e + D_c`.
         costs: In its place: each job is charged what the dearest event that it may suffer costs a working set of its
             size, by a model, by samples, or by a table of costs (the path of a CSV file).
-        load, statistic, length, only: Which of these costs; the largest ones under the only load if left out.
+        load, statistic, length, only: Which of these costs; if left out, those under the only load, by the highest
+            quantile whose upper end the samples give for every task, otherwise the largest.
         platform: The machine: which migrations there are, and which stay within a cluster.
         block_reload_ns: How long a cache block takes to reload, where tasks say which they use (`ucb`, `ecb`).
+        accept_largest: Take the largest cost seen for a bound. Without it a yes that rests on the largest of n samples is
+            `UNKNOWN`, with the condition in `why` and in `sentence`.
 
     Returns:
         The answer of `corehop check --json`: a dictionary with `sentence`, `schedulable` (a `Schedulable`, whose truth
@@ -145,9 +149,11 @@ def check(
     charged = None if costs is None else _model.costs(costs, load, statistic, length, only)
     machine = None if platform is None else platform._platform
     given = _set(tasks, cpus, block_reload_ns)
+    if accept_largest and costs is None:
+        raise _errors.Usage("accept_largest says how to take costs: give costs")
     if scheduler is not None and test is not None:
         raise _errors.Usage("test and scheduler exclude each other: leave one out")
-    answers = json.loads(_corehop.check(given, test, scheduler, delay_us, charged, machine))
+    answers = json.loads(_corehop.check(given, test, scheduler, delay_us, charged, machine, accept_largest))
     for answer in answers:
         answer["schedulable"] = Schedulable(answer["schedulable"])
     return answers if test == "all" else answers[0]
@@ -167,12 +173,13 @@ def limit_preemptions(
     Args:
         tasks: The tasks of one CPU with the sizes of their working sets (`wss_kib`), as `check` takes them.
         costs: What preemptions cost: a model, samples, or a table of costs (the path of a CSV file).
-        load, statistic, length, only: Which of these costs; the largest ones under the only load if left out.
+        load, statistic, length, only: Which of these costs; as for `check` if left out.
 
     Returns:
         The answer of `corehop advise SET.json --costs FILE --json`: for each `limit` (`edf_regions`, `fp_regions`,
         `fp_thresholds`) the `tasks`, each with `region_us`, `preemptions` that a job may suffer, those `remaining`,
-        and what it `saves`; whether the set is schedulable `preemptive`; and `saves_share`, of the CPU. Or `why_none`.
+        and what it `saves`; whether the set is schedulable `preemptive`; `saves_share`, of the CPU; and the quantile
+        that was `charged_by`, with its number of samples. Or `why_none`.
 
     Raises:
         Usage: the set is for several CPUs, or no costs are meant.

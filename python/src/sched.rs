@@ -23,7 +23,8 @@ use crate::table::Table;
 
 /// The answer to a task set's own question, of a test, or of every one (`all`), both as JSON.
 #[pyfunction]
-#[pyo3(signature = (set, name=None, scheduler=None, delay_us=None, costs=None, platform=None))]
+#[pyo3(signature = (set, name=None, scheduler=None, delay_us=None, costs=None, platform=None, accept_largest=false))]
+#[expect(clippy::too_many_arguments, reason = "one for each of the keywords in Python")]
 pub(crate) fn check(
     py: Python<'_>,
     set: &str,
@@ -32,6 +33,7 @@ pub(crate) fn check(
     delay_us: Option<u64>,
     costs: Option<&Costs>,
     platform: Option<&Platform>,
+    accept_largest: bool,
 ) -> PyResult<String> {
     let set = set_file::parse(set).map_err(errors::damaged)?;
     let scheduler: Option<Scheduler> =
@@ -43,7 +45,7 @@ pub(crate) fn check(
         Some("all") => all().collect(),
         Some(name) => vec![test(name).map_err(errors::usage)?],
     };
-    let selected = costs.map(|costs| costs.source.selected(&costs.selection));
+    let selected = costs.map(|costs| costs.source.for_a_verdict(&costs.selection));
     let selected = selected.transpose().map_err(errors::usage)?;
     let delay = match (delay_us, selected) {
         (Some(delay), _) => Delay::Each(delay),
@@ -56,7 +58,8 @@ pub(crate) fn check(
         }
         (None, None) => Delay::Nothing,
     };
-    let mut charged = Charged::new(&set, platform, delay, None);
+    let charged = Charged::new(&set, platform, delay, None);
+    let mut charged = charged.accepting_largest(accept_largest);
     if name.is_none() {
         let answered = py.detach(|| question.ask(&set, &tests, &mut charged));
         let answered = answered.map_err(errors::damaged)?;
@@ -88,7 +91,7 @@ fn with_limits(mut answer: Value, limits: Vec<String>) -> Value {
 #[pyfunction]
 pub(crate) fn limit_preemptions(set: &str, costs: &Costs) -> PyResult<String> {
     let set = set_file::parse(set).map_err(errors::damaged)?;
-    let selected = costs.source.selected(&costs.selection).map_err(errors::usage)?;
+    let selected = costs.source.for_a_verdict(&costs.selection).map_err(errors::usage)?;
     let all = Remedies::of(&set, selected.costs.as_ref()).map_err(|error| {
         if error.field == "cpus" { errors::usage(error) } else { errors::damaged(error) }
     })?;

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,3 +124,40 @@ def test_preemptions_are_limited_where_deadlines_leave_room(tmp_path: Path) -> N
         corehop.limit_preemptions([Task(wcet_us=1, period_us=9, wss_kib=65)], costs)
     with pytest.raises(corehop.Damaged, match="wss_kib is absent"):
         corehop.limit_preemptions([Task(wcet_us=1, period_us=9)], costs)
+
+
+#: Of p90 there is an upper end at 4 KiB only, of the median at both sizes.
+SAMPLED = COSTS + """idle,preemption,n,4,200
+idle,preemption,n,64,60
+idle,preemption,p90,4,5
+idle,preemption,p90_high,4,6
+idle,preemption,p90,64,20
+idle,preemption,p50,4,2
+idle,preemption,p50_high,4,3
+idle,preemption,p50,64,10
+idle,preemption,p50_high,64,12
+"""
+
+
+def test_costs_are_charged_by_the_statistic_that_the_program_takes(tmp_path: Path) -> None:
+    costs, given = tmp_path / "costs.csv", tmp_path / "set.json"
+    costs.write_text(SAMPLED)
+    tasks = [{"wcet_us": 10, "period_us": 100, "wss_kib": 4}, {"wcet_us": 30, "period_us": 400, "wss_kib": 64}]
+    given.write_text(json.dumps({"cpus": 1, "tasks": tasks}))
+
+    def program(verb: str, *more: str) -> Any:
+        words = [corehop.binary(), verb, given, "--costs", costs, "--json", *more]
+        return json.loads(subprocess.run(words, capture_output=True, text=True).stdout)
+
+    by = "the median of at least 60 samples"
+    assert corehop.limit_preemptions(given, costs) == program("advise")
+    assert corehop.limit_preemptions(given, costs)[0]["charged_by"] == by
+    answer = corehop.check(given, costs=costs)
+    assert by in answer["sentence"] and answer == program("check")
+    # The largest of n samples is a bound only for those who say so.
+    largest = corehop.check(given, costs=costs, statistic="max")
+    assert largest["schedulable"] is corehop.Schedulable.UNKNOWN and "largest of 60 seen" in largest["sentence"]
+    assert largest == program("check", "--statistic", "max")
+    assert bool(corehop.check(given, costs=costs, statistic="max", accept_largest=True)["schedulable"])
+    with pytest.raises(corehop.Usage, match="accept_largest"):
+        corehop.check(given, accept_largest=True)

@@ -324,3 +324,49 @@ fn a_set_is_told_which_task_to_make_non_preemptive_for_how_long_and_what_that_sa
     says(&asked, 4, &["task 1 (`slow`)", "wss_kib is 65"]);
     says(&["advise", "--on", "xeon_x5650", "--costs", text(&costs)], 2, &["--costs"]);
 }
+
+/// Costs with their numbers of samples: p90 has an upper end at 4 KiB only, the median at both sizes.
+const SAMPLED: &str = "load,event,statistic,wss_kib,cost_us\n\
+    idle,preemption,max,4,9\nidle,preemption,max,64,35\n\
+    idle,preemption,n,4,200\nidle,preemption,n,64,60\n\
+    idle,preemption,p90,4,5\nidle,preemption,p90_high,4,6\nidle,preemption,p90,64,20\n\
+    idle,preemption,p50,4,2\nidle,preemption,p50_high,4,3\n\
+    idle,preemption,p50,64,10\nidle,preemption,p50_high,64,12\n";
+
+#[test]
+fn a_set_is_advised_and_judged_by_the_same_statistic_where_none_is_named() {
+    let folder = TempDir::new().unwrap();
+    let (set, costs) = (folder.path().join("set.json"), folder.path().join("costs.csv"));
+    let tasks = r#"{"cpus": 1, "tasks": [{"wcet_us": 10, "period_us": 100, "wss_kib": 4},
+        {"wcet_us": 30, "period_us": 400, "wss_kib": 64}]}"#;
+    std::fs::write(&set, tasks).unwrap();
+    std::fs::write(&costs, SAMPLED).unwrap();
+    let by = "the median of at least 60 samples";
+    let advise = ["advise", text(&set), "--costs", text(&costs)];
+    let check = ["check", text(&set), "--costs", text(&costs), "--test", "edf-rta"];
+    let flat = |said: String| said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = flat(says(&advise, 0, &[]));
+    assert!(
+        said.contains(&format!("of the CPU, if no preemption costs more than {by}.")),
+        "{said}"
+    );
+    let said = flat(says(&check, 0, &[]));
+    assert!(said.contains(&format!("if no delay exceeds {by}")), "{said}");
+    let told = answer(&advise);
+    assert_eq!((&told[0]["charged_by"], &told[2]["charged_by"]), (&by.into(), &by.into()));
+    assert_eq!(told[0]["tasks"][1]["delay"]["high_us"], 12.0);
+    // The largest is asked for, and bounds nothing.
+    let largest = [&advise[..], &["--statistic", "max"]].concat();
+    let said = flat(says(&largest, 0, &[]));
+    assert!(
+        said.contains("if no preemption costs more than was seen, which nothing bounds"),
+        "{said}"
+    );
+    let told = answer(&largest);
+    assert_eq!(told[0]["tasks"][1]["delay"]["us"], 35.0);
+    // A condition is an answer, although the costs say nothing of migrations, which some other tests let happen.
+    let own = ["check", text(&set), "--costs", text(&costs), "--statistic", "max"];
+    let said = flat(says(&own, 1, &[]));
+    assert!(said.contains("no event costs more than the largest of 60 seen"), "{said}");
+    assert!(told[0].get("charged_by").is_none(), "{told}");
+}

@@ -10,13 +10,17 @@ use crate::sched::{Task, TaskSet};
 
 /// The remedy that saves most of the CPU.
 pub fn sentence(all: &Remedies) -> String {
-    let found = all.0.iter().filter_map(|(_, it)| it.as_ref().ok());
+    let found = all.ways.iter().filter_map(|(_, it)| it.as_ref().ok());
     let best = found.max_by(|a, b| a.saves_share.us.total_cmp(&b.saves_share.us));
     best.map_or_else(
         || "No limit on preemptions keeps the deadlines of this set.".to_owned(),
         |it| {
             let saved = 100.0 * it.saves_share.us;
-            format!("{} save at most {saved:.2} % of the CPU.", title(it.limit))
+            format!(
+                "{} save at most {saved:.2} % of the CPU{}.",
+                title(it.limit),
+                condition(all, it)
+            )
         },
     )
 }
@@ -24,10 +28,27 @@ pub fn sentence(all: &Remedies) -> String {
 /// The remedies, or why there is none, each with a table of the tasks and what it says to do.
 pub fn remedies(set: &TaskSet, all: &Remedies) -> String {
     let one = |(limit, remedy): &(Limit, Result<Remedy, NoRegions>)| match remedy {
-        Ok(remedy) => treated(set, remedy),
+        Ok(remedy) => treated(set, remedy, &condition(all, remedy)),
         Err(why) => format!("{}: {why}.\n\n", title(*limit)),
     };
-    all.0.iter().map(one).collect()
+    all.ways.iter().map(one).collect()
+}
+
+/// The condition under which this holds, as a clause after a comma; nothing where costs are bounds.
+fn condition(all: &Remedies, remedy: &Remedy) -> String {
+    if let Some(by) = &all.charged_by {
+        return format!(", if no preemption costs more than {by}");
+    }
+    let unbounded = remedy.tasks.iter().find(|it| it.delay.high_us.is_none());
+    match unbounded.map(|it| it.delay.low_us) {
+        None => String::new(),
+        Some(Some(_)) => ", if no preemption costs more than was seen, which nothing bounds from \
+                         above; more replicates give a quantile"
+            .to_owned(),
+        Some(None) => ", if delays are no larger than estimated: they have no interval; more \
+                       replicates give one"
+            .to_owned(),
+    }
 }
 
 const fn title(limit: Limit) -> &'static str {
@@ -42,7 +63,7 @@ fn name(set: &TaskSet, at: usize) -> String {
     set.names()[at].clone().unwrap_or_else(|| format!("task {at}"))
 }
 
-fn treated(set: &TaskSet, remedy: &Remedy) -> String {
+fn treated(set: &TaskSet, remedy: &Remedy, condition: &str) -> String {
     let mut table = Table::new(
         format!("{}: cost of preemptions per job, in us", title(remedy.limit)),
         &["task", "WCET", "do", "a preemption costs", "preemptions", "remain", "saves at most"],
@@ -64,20 +85,15 @@ fn treated(set: &TaskSet, remedy: &Remedy) -> String {
         Some(false) => "not schedulable",
         None => "not known to be schedulable",
     };
-    let unbounded = remedy.tasks.iter().any(|it| it.delay.high_us.is_none());
-    let doubt = unbounded.then_some(
-        ", if delays are no larger than estimated: they have no interval; more replicates give one",
-    );
     let percent = |share: f64| format!("{:.2}", 100.0 * share);
     let share = &remedy.saves_share;
     format!(
         "{}Fully preemptive the set is {before}; so limited it is schedulable, and saves at most {} % \
-         [{}, {}] of the CPU{}.\n\n",
+         [{}, {}] of the CPU{condition}.\n\n",
         plain(&table).trim_end_matches('\n').to_owned() + "\n",
         percent(share.us),
         share.low_us.map_or_else(|| "…".to_owned(), percent),
-        share.high_us.map_or_else(|| "…".to_owned(), percent),
-        doubt.unwrap_or_default()
+        share.high_us.map_or_else(|| "…".to_owned(), percent)
     )
 }
 

@@ -11,7 +11,7 @@ use super::overhead::system::Overheads;
 use super::speed;
 use super::verdict::{Answer, CONDITIONAL, Charges, Verdict};
 use super::{clusters, deployment};
-use crate::model::costs::{Basis, Cost, Costs};
+use crate::model::costs::{Basis, Cost, Costs, Highest, among, least};
 use crate::platform::Platform;
 use crate::sched::system::System;
 use crate::workload::Event;
@@ -402,15 +402,9 @@ fn by_the_highest(
     costs: &dyn Costs,
     largest_bounds: bool,
 ) -> Result<Delays, TaskError> {
-    for (name, costs) in costs.quantiles() {
-        let Ok(found) = by_working_set(set, events, costs, largest_bounds) else { continue };
-        if found.doubt.is_some() {
-            continue;
-        }
-        let sizes = set.wss_kib().iter().flatten();
-        let basis = sizes.map(|&wss| among(events, wss as f64, costs)).reduce(least).flatten();
-        let name = if name == "p50" { "median" } else { name };
-        let by = format!("the {name} of {}", basis.map_or_else(|| "samples".to_owned(), counted));
+    let sizes: Vec<f64> = set.wss_kib().iter().flatten().map(|&wss| wss as f64).collect();
+    if let Some(Highest { costs, by }) = Highest::of(costs, events, &sizes) {
+        let found = by_working_set(set, events, costs, largest_bounds)?;
         let note = format!(
             "A delay is the upper end of {by}, the highest quantile that has one here; an event can cost more."
         );
@@ -481,22 +475,6 @@ fn if_no_more_than(among: Option<Basis>) -> String {
         "{CONDITIONAL}no event costs more than the largest of {among} seen, which nothing bounds from above; \
          --accept-largest takes that for a bound, and more samples give a quantile"
     )
-}
-
-/// `at least 200 samples in 20 replicates`.
-fn counted(basis: Basis) -> String {
-    let replicates = basis.replicates.map(|count| format!(" in {count} replicates"));
-    format!("at least {} samples{}", basis.samples, replicates.unwrap_or_default())
-}
-
-/// The cells, at the least, among which the largest cost at a size was found.
-fn among(events: &[Event], wss_kib: f64, costs: &dyn Costs) -> Option<Basis> {
-    let there = events.iter().filter(|&&event| costs.happens(event));
-    there.map(|&event| costs.basis(event, wss_kib)).reduce(least).flatten()
-}
-
-fn least(a: Option<Basis>, b: Option<Basis>) -> Option<Basis> {
-    a.zip(b).map(|(a, b)| a.least(b))
 }
 
 /// Of the statistic `max`.

@@ -84,6 +84,39 @@ fn a_delay_is_the_upper_end_of_its_interval_and_without_one_there_is_no_yes() {
     assert!(unsure.why.unwrap().contains("64 KiB (task 0) has no interval"));
 }
 
+/// A largest cost of 9, and a quantile of 5 without an upper end.
+struct Open;
+
+impl Costs for Open {
+    fn cost(&self, event: Event, wss_kib: f64) -> Result<Cost, NoCost> {
+        Same(9.0, Some(9.0), None).cost(event, wss_kib)
+    }
+    fn quantiles(&self) -> Vec<(&str, &dyn Costs)> {
+        const P99: &dyn Costs = &Same(5.0, Some(4.0), None);
+        vec![("p99", P99)]
+    }
+    fn happens(&self, _: Event) -> bool {
+        true
+    }
+    fn measured(&self, _: Event) -> Vec<f64> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn accepting_the_largest_charges_the_largest_and_no_quantile_without_an_upper_end() {
+    let task =
+        |wcet, period| Parameters { wcet, period, wss_kib: Some(64), ..Parameters::default() };
+    let set = TaskSet::new(1, &[task(10, 100), task(20, 200)]).unwrap();
+    for accepted in [false, true] {
+        let charged = Charged::new(&set, None, Delay::Costs(Box::new(Open)), None);
+        let mut charged = charged.accepting_largest(accepted);
+        let asked = charged.ask(test("qpa").unwrap()).unwrap();
+        assert_eq!((asked.delays, asked.charged_by), (Some(vec![9, 0]), None));
+        assert_eq!(asked.answer.verdict.is_schedulable(), accepted);
+    }
+}
+
 #[test]
 fn a_delay_below_zero_is_refused_with_the_task() {
     let task = |wss_kib| Parameters { wcet: 10, period: 100, wss_kib, ..Parameters::default() };

@@ -91,7 +91,8 @@ pub(crate) struct Args {
     /// The background load of the costs.
     #[arg(long, value_name = "LOAD", requires = "costs", conflicts_with = "on", help_heading = SET)]
     load: Option<String>,
-    /// The statistic of the costs; default: the largest cost.
+    /// The statistic of the costs; default: as for `check`, the highest quantile whose upper end the samples give, otherwise
+    /// the largest cost.
     #[arg(long, value_name = "NAME", requires = "costs", conflicts_with = "on", help_heading = SET)]
     statistic: Option<String>,
     /// Write a page: one HTML file with a map of the advice by size and preemption length.

@@ -13,6 +13,8 @@ mod table;
 
 pub use fitted::ModelCosts;
 pub use host::{Host, HostCosts, NotHostCosts};
+pub use ranked::Highest;
+pub(crate) use ranked::{among, least};
 pub use source::{SelectError, Selected, Selection, Source};
 pub use table::{CostCurves, CostError, CostTable};
 

@@ -48,6 +48,48 @@ impl Costs for RankedCosts<'_> {
     }
 }
 
+/// The quantile that bounds costs, by the samples.
+#[expect(missing_debug_implementations, reason = "costs need not be printed")]
+pub struct Highest<'a> {
+    /// The costs by that quantile.
+    pub costs: &'a dyn Costs,
+    /// Its name, with the number of samples: "the p90 of at least 200 samples in 20 replicates".
+    pub by: String,
+}
+
+impl<'a> Highest<'a> {
+    /// The highest quantile whose upper end the samples give at all of these sizes in KiB, of the dearest of `events`. This
+    /// is the statistic of every answer about deadlines for which a user names none.
+    pub fn of(costs: &'a dyn Costs, events: &[Event], sizes: &[f64]) -> Option<Self> {
+        let bounds = |it: &dyn Costs, size: f64| {
+            it.largest(events, size).is_ok_and(|cost| cost.high_us.is_some_and(|high| high >= 0.0))
+        };
+        let mut ranked = costs.quantiles().into_iter();
+        let (name, costs) = ranked.find(|(_, it)| sizes.iter().all(|&size| bounds(*it, size)))?;
+        let basis = sizes.iter().map(|&size| among(events, size, costs)).reduce(least).flatten();
+        let samples = basis.map_or_else(|| "samples".to_owned(), counted);
+        let name = if name == "p50" { "median" } else { name };
+        Some(Self { costs, by: format!("the {name} of {samples}") })
+    }
+}
+
+/// The cells, at the least, among which the cost of the dearest of `events` was found.
+pub(crate) fn among(events: &[Event], wss_kib: f64, costs: &dyn Costs) -> Option<Basis> {
+    let there = events.iter().filter(|&&event| costs.happens(event));
+    there.map(|&event| costs.basis(event, wss_kib)).reduce(least).flatten()
+}
+
+/// The less of each of two, if both are known.
+pub(crate) fn least(a: Option<Basis>, b: Option<Basis>) -> Option<Basis> {
+    a.zip(b).map(|(a, b)| a.least(b))
+}
+
+/// `at least 200 samples in 20 replicates`.
+fn counted(basis: Basis) -> String {
+    let replicates = basis.replicates.map(|count| format!(" in {count} replicates"));
+    format!("at least {} samples{}", basis.samples, replicates.unwrap_or_default())
+}
+
 /// A statistic of a table that says of how many samples it is: such a cost is an estimate, with an upper end only if
 /// the table has one.
 pub(super) struct SampledCosts<'a> {
@@ -149,6 +191,20 @@ mod tests {
             costs(&source, Some("p90")).cost(Event::Preemption, 256.0).unwrap().high_us,
             None
         );
+    }
+
+    #[test]
+    fn the_highest_quantile_is_the_one_that_has_an_upper_end_at_all_sizes_asked_for() {
+        let source = source(SAMPLED);
+        let ranked = costs(&source, None);
+        let by = |sizes: &[f64]| {
+            Highest::of(ranked.as_ref(), &[Event::Preemption], sizes).map(|it| it.by)
+        };
+        assert_eq!(by(&[64.0]).as_deref(), Some("the p90 of at least 200 samples"));
+        assert_eq!(by(&[64.0, 256.0]).as_deref(), Some("the median of at least 60 samples"));
+        assert_eq!(by(&[64.0, 512.0]), None);
+        let named = costs(&source, Some("p90"));
+        assert!(Highest::of(named.as_ref(), &[Event::Preemption], &[64.0]).is_none());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::threshold::{Thresholds, largest};
 use super::{NoRegions, edf, fixed};
-use crate::model::costs::{Cost, Costs};
+use crate::model::costs::{Cost, Costs, Highest};
 use crate::sched::ranking::Ranking;
 use crate::sched::uni::fixed::response_time_analysis;
 use crate::sched::verdict::Verdict;
@@ -65,10 +65,17 @@ pub struct Treated {
 
 /// The effect of each way to limit preemptions for a set on one CPU, or the reason why it is unknown.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Remedies(pub Vec<(Limit, Result<Remedy, NoRegions>)>);
+pub struct Remedies {
+    /// Each way with its effect.
+    pub ways: Vec<(Limit, Result<Remedy, NoRegions>)>,
+    /// The quantile whose upper end a preemption is taken to cost, with its number of samples; None where the statistic was
+    /// named, or no quantile has an upper end for all tasks.
+    pub charged_by: Option<String>,
+}
 
 impl Remedies {
-    /// Of a set whose tasks say the sizes of their working sets.
+    /// Of a set whose tasks say the sizes of their working sets, by the highest quantile whose upper end the samples give
+    /// for every task (as a verdict on deadlines charges them), or else by the costs as they stand.
     ///
     /// # Errors
     /// [`TaskError`] where the set is not for one CPU, or a task has no size, or one whose cost is not known.
@@ -82,23 +89,32 @@ impl Remedies {
                 expected: "1: preemptions are limited on one CPU; give the tasks of one".to_owned(),
             });
         }
-        let delays = delays(set, costs)?;
+        let sizes: Vec<f64> = set.wss_kib().iter().flatten().map(|&wss| wss as f64).collect();
+        let highest = Highest::of(costs, &[Event::Preemption], &sizes);
+        let delays = delays(set, highest.as_ref().map_or(costs, |it| it.costs))?;
         let of = |&limit: &Limit| (limit, remedy(set.tasks(), limit, &delays));
-        Ok(Self(Limit::ALL.iter().map(of).collect()))
+        let ways = Limit::ALL.iter().map(of).collect();
+        Ok(Self { ways, charged_by: highest.map(|it| it.by) })
     }
 
     /// Whether some way meets all deadlines.
     pub fn is_some(&self) -> bool {
-        self.0.iter().any(|(_, remedy)| remedy.is_ok())
+        self.ways.iter().any(|(_, remedy)| remedy.is_ok())
     }
 
     /// A list, with `why_none` where nothing is known.
     pub fn json(&self) -> Value {
-        let one = |(limit, remedy): &(Limit, Result<_, NoRegions>)| match remedy {
-            Ok(remedy) => json!(remedy),
-            Err(why) => json!({ "limit": limit, "why_none": format!("{why}") }),
+        let one = |(limit, remedy): &(Limit, Result<_, NoRegions>)| {
+            let mut one = match remedy {
+                Ok(remedy) => json!(remedy),
+                Err(why) => json!({ "limit": limit, "why_none": format!("{why}") }),
+            };
+            if let Some(by) = &self.charged_by {
+                one["charged_by"] = json!(by);
+            }
+            one
         };
-        self.0.iter().map(one).collect()
+        self.ways.iter().map(one).collect()
     }
 }
 

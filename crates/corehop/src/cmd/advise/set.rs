@@ -23,7 +23,7 @@ pub(super) fn run(args: &Args, file: &Path, costs: &Path) -> Result<Exit, Failur
         length: args.length,
         only: args.only.clone(),
     };
-    let selected = source.selected(&wanted)?;
+    let selected = source.for_a_verdict(&wanted)?;
     let all = Remedies::of(&set, selected.costs.as_ref()).map_err(|error| {
         let exit = if error.field == "cpus" { Exit::Usage } else { Exit::Damaged };
         Failure::new(exit, error).context(shown::path(file))
