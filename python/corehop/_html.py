@@ -16,7 +16,7 @@ _PANEL = ("machine", "load", "pattern", "page", "write_ratio", "chains", "cache_
 
 
 def result(result: Result) -> str:
-    """A line on the run, then its summary."""
+    """Its sentence and a line on the run, then its summary."""
     facts = result.provenance
     words = [
         f"<b>{escape(result.experiment)}</b>",
@@ -30,12 +30,15 @@ def result(result: Result) -> str:
     if result.truncated:
         words.append("<b>torn off</b>")
     words.extend(f"<b>{escape(doubt)}</b>" for doubt in result.doubts)
-    return f"<p>{' · '.join(words)}</p>" + summary(result.summary())
+    said = f"<p>{escape(result.sentence)}</p>"
+    return f"{said}<p>{' · '.join(words)}</p>" + summary(result.summary())
 
 
 def summary(summary: Summary) -> str:
     """Tables of delays by size and event; of other kinds, the table as it is."""
     rows = list(summary)
+    if not rows:
+        return ""
     if "event" not in summary.columns:
         return _table(summary.columns, [[short(value) for value in row.values()] for row in rows])
     caption = "<p>delay in µs: median [95 % interval], greatest (n valid of all)</p>"

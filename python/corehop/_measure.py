@@ -6,8 +6,9 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Unpack
@@ -64,15 +65,18 @@ def measure(
     arguments = [*_drawn(preset, seed), *_arguments(experiment, options)]
     # A file even where none was asked for: a stream's head is written before the run, and lacks what
     # only its end knows (the policy it got, the calibration, what stopped it).
-    with _named(on) as machine, TemporaryDirectory(prefix="corehop-") as scratch:
-        file = Path(scratch, "measured.parquet") if output is None else Path(output)
+    with _named(on) as machine, ExitStack() as scratch:
+        folder = scratch.enter_context(TemporaryDirectory(prefix="corehop-"))
+        file = Path(folder, "measured.parquet") if output is None else Path(output)
         try:
             said = _binary.run(["measure", what, *_on(what, machine), f"--output={file}", *arguments], text)
         except _errors.Error as error:
             error.result = _recorded(file)
+            if error.result is not None:
+                _keep(scratch, error.result)
             raise
         _files.say(said.remarks)
-        return load(file)
+        return _keep(scratch, load(file))
 
 
 def plan(
@@ -153,6 +157,12 @@ def _named(on: str | os.PathLike[str] | Platform) -> Iterator[str]:
         return
     with TemporaryDirectory(prefix="corehop-") as scratch:
         yield str(on.save(Path(scratch, "platform.toml")))
+
+
+def _keep(scratch: ExitStack, result: Result) -> Result:
+    """The result; its folder stays as long, because a sentence is computed from the files of the run."""
+    weakref.finalize(result, scratch.pop_all().close)
+    return result
 
 
 def _recorded(file: Path) -> Result | None:

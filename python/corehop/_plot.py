@@ -197,7 +197,7 @@ def _series(
 
 def _is_away(row: Row) -> bool:
     """Whether the job left its CPU."""
-    return row.get("preemption_length", "none") != "none"
+    return bool(row.get("preemption_length", "none") != "none")
 
 
 def _differs(rows: Iterable[Row], name: str) -> bool:

@@ -81,6 +81,9 @@ fn all(path: &Path, file: std::fs::File) -> Result<Loaded, FileError> {
     // Early files know of no runs.
     let knows_runs = schema.column_with_name("run").is_some();
     missing.retain(|it| it.kind != RowKind::Runs || knows_runs);
+    if known(&kind).written_with(&kind.provenance.experiment).contains(&RowKind::TaskJobs) {
+        missing.extend(MissingFile::jobs_beside(path, Path::exists));
+    }
     let doubts = Doubts { verification: reader.verification(), missing };
     Ok(Loaded { kind, truncated: reader.truncated(), doubts, table: Table::new(schema, batches) })
 }
@@ -95,12 +98,28 @@ fn of_kind(fields: Fields, kind: &FileKind) -> SchemaRef {
 }
 
 impl File {
-    /// The contents of the file as a report has them.
+    /// The other files of its run that are there: jobs of task sets, threads and runs of a recording.
+    fn beside(&self) -> Vec<PathBuf> {
+        let kind = known(&self.kind);
+        let Some(first) = kind.first_of(&self.path) else { return Vec::new() };
+        let others = kind.written_with(&self.kind.provenance.experiment).into_iter();
+        let is = |kind: RowKind, path: &Path| {
+            let reader = std::fs::File::open(path).ok().and_then(|file| Reader::open(file).ok());
+            reader.is_some_and(|it| it.rows_kind().is_ok_and(|it| it == kind))
+        };
+        let there =
+            others.map(|kind| (kind, kind.beside(&first))).filter(|(kind, it)| is(*kind, it));
+        there.map(|(_, path)| path).collect()
+    }
+
+    /// The contents of the file, and of the others of its run, as a report has them.
     pub(crate) fn gathered(&self, estimator: Estimator) -> PyResult<ReportData> {
         let read = || -> Result<ReportData, FileError> {
             let mut gather = Gather::new(estimator);
-            let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-            gather.file(&name, &mut Reader::open(std::fs::File::open(&self.path)?)?)?;
+            for path in std::iter::once(&self.path).chain(&self.beside()) {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                gather.file(&name, &mut Reader::open(std::fs::File::open(path)?)?)?;
+            }
             Ok(gather.finish())
         };
         read().map_err(|error| errors::file(&self.path, error))

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tables on their way to Python, as Arrow streams in capsules: nothing is copied.
 
+use std::sync::Arc;
+
 use arrow_array::cast::AsArray;
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator};
-use arrow_schema::{ArrowError, DataType, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList};
@@ -28,6 +30,11 @@ impl Table {
 
     /// A table of named columns of equal length; what is absent is null.
     pub(crate) fn of(columns: Vec<(&str, ArrayRef)>) -> Result<Self, ArrowError> {
+        // A run that recorded nothing has no results either, and a batch without columns has to say its length.
+        if columns.is_empty() {
+            let schema = Arc::new(Schema::empty());
+            return Ok(Self { batches: vec![RecordBatch::new_empty(schema.clone())], schema });
+        }
         let named = columns.into_iter().map(|(name, array)| (name, array, true));
         let batch = RecordBatch::try_from_iter_with_nullable(named)?;
         Ok(Self { schema: batch.schema(), batches: vec![batch] })

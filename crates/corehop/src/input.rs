@@ -18,7 +18,8 @@ use corehop_core::platform::Platform;
 use corehop_core::report::data::{FileNote, Gather, ReportData};
 use corehop_core::report::off_load::{NotAnAnswer, OffLoadAnswer};
 use corehop_core::samples::{
-    FileError, MissingFile, OverheadFacts, OverheadTime, Reader, Row, RowKind, Sample, seen,
+    FileError, MissingFile, OverheadFacts, OverheadTime, Reader, Row, RowKind, Sample, TASK_SETS,
+    seen,
 };
 use corehop_core::shown;
 use corehop_core::study::{StoreError, StudyCounts};
@@ -292,9 +293,6 @@ pub(crate) fn jobs_of(path: &Path) -> Result<Option<Result<PathBuf, MissingFile>
     let found = || MissingFile::jobs_beside(path, Path::exists).map_or(Ok(jobs), Err);
     Ok(of_tasks.then(found))
 }
-
-/// The experiment that writes samples and jobs in two files.
-const TASK_SETS: &str = "schedule-sensitive";
 
 /// Whether a file has rows of a recorded program.
 pub(crate) fn is_recording(path: &Path) -> Result<bool, Failure> {

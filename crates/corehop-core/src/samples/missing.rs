@@ -22,6 +22,9 @@ pub struct MissingFile {
     pub kind: RowKind,
 }
 
+/// The experiment that writes samples and jobs in two files.
+pub const TASK_SETS: &str = "schedule-sensitive";
+
 impl MissingFile {
     /// The files of a recorded program that belong beside `path`, which has rows of this kind, and are not there.
     pub fn beside(kind: RowKind, path: &Path, is_there: impl Fn(&Path) -> bool) -> Vec<Self> {
@@ -74,6 +77,15 @@ impl RowKind {
     /// The kinds of rows that a recording of a program has, each in a file of its own; the first is what
     /// `-o FILE` names.
     pub const OF_RECORDING: [Self; 3] = [Self::Absences, Self::Threads, Self::Runs];
+
+    /// The kinds of rows that a run of `experiment` writes into files of their own beside a file of these rows.
+    pub fn written_with(self, experiment: &str) -> Vec<Self> {
+        if Self::OF_RECORDING.contains(&self) {
+            return Self::OF_RECORDING.into_iter().filter(|&kind| kind != self).collect();
+        }
+        let of_task_sets = self == Self::Samples && experiment == TASK_SETS;
+        of_task_sets.then_some(Self::TaskJobs).into_iter().collect()
+    }
 
     /// The file of these rows that belongs to `first`, the first file of a run: `x.jobs.parquet` for `x.parquet`,
     /// and `x.jobs.parquet.part` for `x.parquet.part`.

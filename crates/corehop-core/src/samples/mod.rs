@@ -40,7 +40,7 @@ pub use damage::{Damage, Verification};
 pub use error::FileError;
 pub use facts::{GroupLimit, Held, RecordingFacts, SwitchesTook, Took};
 pub use gang::{GangRecord, MemberCounts, MemberRecord};
-pub use missing::MissingFile;
+pub use missing::{MissingFile, TASK_SETS};
 pub use observed::{Absence, EndedRun, ObservedThread, ProgramRecord, Recording};
 pub use origin::Observation;
 pub use overhead::{ControlPageCost, KernelObservation, OverheadFacts, OverheadRecord};
