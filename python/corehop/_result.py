@@ -188,7 +188,8 @@ class Result:
         Args:
             estimator: As for `delays`; without meaning for other kinds of rows.
 
-        Core switches, overheads, task sets and recorded programs have a row for each result.
+        Core switches, overheads, task sets and recorded programs have a row for each result. A mechanism of core
+        switching without a valid batch has a row with the reason in the column `why`.
 
         Raises:
             Usage: an unknown estimator.
@@ -278,7 +279,8 @@ class Summary:
 
     @property
     def cells(self) -> list[dict[str, Any]]:
-        """Every cell with all that is known of it, as `corehop report --table json` prints it."""
+        """Every cell with all that is known of it. For samples these are the cells that `corehop report --table json`
+        prints: its list, or its field `cells`."""
         cells: list[dict[str, Any]] = json.loads(self._summary.json())
         return cells
 

@@ -110,7 +110,7 @@ def test_no_kind_of_simulated_rows_is_refused(experiment: str, kind: str, tmp_pa
     assert len(read(tmp_path / "run.parquet", kind)) == len(result)
 
 
-def test_a_result_that_nobody_keeps_in_a_file_has_its_sentence_and_leaves_nothing_behind() -> None:
+def test_a_result_without_an_output_has_its_sentence_and_leaves_nothing_behind() -> None:
     result = corehop.measure("core-switch", on="xeon_x5650", mechanism="v4", budget="5s")
     assert result.sentence.endswith(".") and len(result.summary()) > 0
     [output] = [word for word in result.provenance["command"] if word.startswith("--output=")]

@@ -170,14 +170,15 @@ pub fn json(data: &ReportData) -> Value {
     })
 }
 
-/// The results that are no cells of delays, curves or lengths, each as an object: overheads, core switches, task sets,
-/// recorded programs.
+/// The results that are no cells of delays, curves or lengths, each as an object: overheads, core switches (and the
+/// mechanisms that gave none, with the reason), task sets, recorded programs.
 pub fn results(data: &ReportData) -> Vec<Value> {
     let overheads = data.overheads.iter().map(|it| json!(it));
     let switches = data.switches.iter().map(|it| json!(it));
+    let not_measured = data.switches_not_measured.iter().map(|it| json!(it));
     let tasks = data.tasks.iter().map(|it| json!(it));
     let recorded = data.recorded.iter().map(|it| super::observed::json(&it.recording, &it.cost));
-    overheads.chain(switches).chain(tasks).chain(recorded).collect()
+    overheads.chain(switches).chain(not_measured).chain(tasks).chain(recorded).collect()
 }
 
 /// The rows of a batch, each as an object; a value that is not there is left out.
@@ -211,8 +212,12 @@ fn value(column: &dyn Array, row: usize) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::estimator::Estimator;
     use crate::model::example::sample;
-    use crate::samples::{Cause, Row as _, Sample};
+    use crate::model::switching::not_measured;
+    use crate::report::data::Gather;
+    use crate::samples::example::switch_batch;
+    use crate::samples::{Cause, Row as _, Sample, SwitchBatch};
     use std::sync::Arc;
 
     #[test]
@@ -227,5 +232,19 @@ mod tests {
         );
         assert_eq!((&rows[1]["valid"], &rows[1]["disturbed_by"]), (&json!(false), &json!(["gap"])));
         assert!(rows[0].get("task").is_none());
+    }
+    #[test]
+    fn a_mechanism_that_was_not_measured_is_a_result_with_its_reason() {
+        let failed = SwitchBatch {
+            mean_ns: None,
+            valid: false,
+            not_measured: Some("no answer".into()),
+            ..switch_batch()
+        };
+        let mut data = Gather::new(Estimator::Difference).finish();
+        data.switches_not_measured = not_measured(&[failed]);
+        let [result] = &results(&data)[..] else { panic!("{:?}", results(&data)) };
+        assert_eq!(result["why"], "no answer");
+        assert!(result["mechanism"].is_string(), "{result}");
     }
 }
