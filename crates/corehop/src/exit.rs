@@ -11,7 +11,7 @@ use corehop_core::samples::FileError;
 
 use corehop_linux::supervisor::interrupt;
 
-use crate::output::{folded, say};
+use crate::output::say_headed;
 
 /// The end of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Failure {
 
     /// Prints the error with its causes, in lines that fit, and gives its code.
     pub(crate) fn report(&self) -> ExitCode {
-        say(&folded(&format!("corehop: {}", self.sentence())));
+        say_headed(&format!("corehop: {}", self.sentence()));
         self.code().into()
     }
 

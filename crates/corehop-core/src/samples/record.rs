@@ -150,7 +150,10 @@ impl Touch {
             return Some(self.ns);
         }
         let share = self.lines_certified as f64 / self.lines as f64;
-        (share >= REPAIRABLE).then(|| (self.ns - self.uncertified_ns) / share)
+        // The stamps' own time is out of the whole, and still in the segments: of a touch that was nearly all disturbed less
+        // than nothing would be left.
+        let left = self.ns - self.uncertified_ns;
+        (share >= REPAIRABLE && left > 0.0).then(|| left / share)
     }
 
     /// The cause of its uncertified segments: the most specific one with evidence.
@@ -258,6 +261,12 @@ mod tests {
         let hole = Touch { ns: 6_000.0, lines_certified: 95, uncertified_ns: 5_050.0, ..touch() };
         assert_eq!(hole.certified_ns(), Some(1_000.0));
         assert_eq!((hole.disturbances(), hole.gap_cause()), (vec![], Some(Cause::Gap)));
+    }
+
+    #[test]
+    fn a_touch_of_which_the_disturbed_segments_took_all_the_time_is_useless_and_not_negative() {
+        let lost = Touch { ns: 5_050.0, lines_certified: 95, uncertified_ns: 5_076.0, ..touch() };
+        assert_eq!((lost.certified_ns(), lost.disturbances()), (None, vec![Cause::Gap]));
     }
 
     #[test]

@@ -39,12 +39,16 @@ pub(crate) fn say(text: &str) {
 
 /// Says on stderr a line that is no error.
 pub(crate) fn note(text: &str) {
-    let page = Page { colours: false, width: width().clamp(WIDTHS.0, WIDTHS.1) };
-    say(&format!("{}\n", page.fold(&format!("note: {text}"))));
+    say_headed(&format!("note: {text}"));
+}
+
+/// Says `head: text` on stderr: in lines that fit for a person, in one line for a log, where it can be searched.
+pub(crate) fn say_headed(text: &str) {
+    if stderr_is_terminal() { say(&folded(text)) } else { say(&format!("{text}\n")) }
 }
 
 /// `head: text` in lines that fit; the lines after the first of each paragraph begin below the text.
-pub(crate) fn folded(text: &str) -> String {
+fn folded(text: &str) -> String {
     let head = text.split_once(": ").map_or(0, |(head, _)| head.chars().count() + 2);
     let page = Page { width: width().clamp(WIDTHS.0, WIDTHS.1), colours: false };
     let paragraph = |(number, line): (usize, &str)| {

@@ -4,7 +4,7 @@
 
 use super::{Advice, Choice, MapCell, Preference};
 use crate::model::replicates::FEWEST_REPLICATES;
-use crate::units::{Bytes, three_digits};
+use crate::units::Bytes;
 use crate::workload::Event;
 
 /// The replicates of a usual run: without an interval, nothing tells how many more are needed.
@@ -43,7 +43,7 @@ fn clauses(cells: &[&MapCell], all: &Grid) -> Vec<String> {
     let mut parts: Vec<(String, Vec<&MapCell>)> = Vec::new();
     for &length in &all.lengths {
         let here: Vec<&MapCell> =
-            cells.iter().copied().filter(|it| it.length_us.to_bits() == length).collect();
+            cells.iter().copied().filter(|it| length_of(it) == length).collect();
         let mut words: Vec<String> = here.iter().map(|it| word(it)).collect();
         words.sort_unstable();
         words.dedup();
@@ -65,14 +65,14 @@ fn clauses(cells: &[&MapCell], all: &Grid) -> Vec<String> {
 
 /// The lengths and the sizes that were asked for, in order.
 struct Grid {
-    /// As bits: lengths are not negative, so that their bits have the order of the lengths.
+    /// Of [`length_of`].
     lengths: Vec<u64>,
     sizes: Vec<u64>,
 }
 
 impl Grid {
     fn of(cells: &[&MapCell]) -> Self {
-        let mut lengths: Vec<u64> = cells.iter().map(|it| it.length_us.to_bits()).collect();
+        let mut lengths: Vec<u64> = cells.iter().map(|it| length_of(it)).collect();
         lengths.sort_unstable();
         lengths.dedup();
         Self { lengths, sizes: sizes_of(cells) }
@@ -80,7 +80,7 @@ impl Grid {
 
     /// Whether the last length of `cells` is the one before `length`.
     fn adjoins(&self, cells: &[&MapCell], length: u64) -> bool {
-        let last = cells.last().map(|it| it.length_us.to_bits());
+        let last = cells.last().map(|it| length_of(it));
         let place = self.lengths.iter().position(|it| *it == length);
         place.and_then(|it| it.checked_sub(1)).is_some_and(|it| Some(self.lengths[it]) == last)
     }
@@ -96,6 +96,17 @@ impl Grid {
     }
 }
 
+/// The length of an absence in microseconds, in two digits: a measured one is 1.03 ms in one cell and 1.02 in the next, and
+/// both were to be 1 ms. As bits: lengths are not negative, so that their bits have the order of the lengths.
+fn length_of(cell: &MapCell) -> u64 {
+    two_digits(cell.length_us).to_bits()
+}
+
+fn two_digits(value: f64) -> f64 {
+    let unit = 10_f64.powi(value.max(f64::MIN_POSITIVE).log10().floor() as i32 - 1);
+    (value / unit).round() * unit
+}
+
 fn sizes_of(cells: &[&MapCell]) -> Vec<u64> {
     let mut sizes: Vec<u64> = cells.iter().map(|it| it.wss_bytes).collect();
     sizes.sort_unstable();
@@ -105,9 +116,9 @@ fn sizes_of(cells: &[&MapCell]) -> Vec<u64> {
 
 /// Whether `own` has the sizes of the last length of `before`.
 fn same_sizes(before: &[&MapCell], own: &[&MapCell]) -> bool {
-    let last = before.last().map(|it| it.length_us.to_bits());
+    let last = before.last().map(|it| length_of(it));
     let there: Vec<&MapCell> =
-        before.iter().copied().filter(|it| Some(it.length_us.to_bits()) == last).collect();
+        before.iter().copied().filter(|it| Some(length_of(it)) == last).collect();
     sizes_of(&there) == sizes_of(own)
 }
 
@@ -152,9 +163,10 @@ fn replicates(count: Option<&usize>) -> String {
 
 /// `after 1 ms`, or `after 1 ms to 4 ms`.
 fn lengths(cells: &[&MapCell]) -> String {
-    let of = cells.iter().map(|it| it.length_us);
+    let of = cells.iter().map(|it| two_digits(it.length_us));
     let (low, high) = (of.clone().fold(f64::INFINITY, f64::min), of.fold(0.0, f64::max));
-    let ms = |us: f64| format!("{} ms", three_digits(us / 1e3));
+    // Not 1.00: two digits are all that is told.
+    let ms = |us: f64| format!("{} ms", (us * 10.0).round() / 1e4);
     if ms(low) == ms(high) {
         format!("after {}", ms(low))
     } else {
@@ -224,6 +236,19 @@ mod tests {
 
     fn said(map: Vec<MapCell>) -> String {
         Advice { map, ..Advice::default() }.sentence()
+    }
+
+    #[test]
+    fn lengths_that_were_to_be_the_same_are_one() {
+        let open = Preference::NotEnoughEvidence;
+        let cells = [
+            cell(16, 1.031, (20.0, 6.0), (24.0, 6.0), open),
+            cell(64, 1.034, (20.0, 6.0), (24.0, 6.0), open),
+            cell(16, 4.029, (20.0, 6.0), (24.0, 6.0), open),
+            cell(64, 4.041, (20.0, 6.0), (24.0, 6.0), open),
+        ];
+        let cells: Vec<&MapCell> = cells.iter().collect();
+        assert_eq!(clauses(&cells, &Grid::of(&cells)), ["after 1 ms to 4 ms not decidable here"]);
     }
 
     #[test]
