@@ -76,15 +76,9 @@ fn a_program_of_any_name_is_recorded() {
     for (name, shown) in NAMES {
         let folder = tempfile::tempdir().unwrap();
         let (turns, _count) = Turns::named(name, folder.path());
-        let recorder = Command::new(env!("CARGO_BIN_EXE_corehop"))
-            .args(["measure", "program", "--json", "--costs", "none", "--pid", &turns.pid()])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(Duration::from_millis(1_500));
-        signal(recorder.id(), libc::SIGINT);
-        let output = recorder.wait_with_output().unwrap();
+        let words = ["--json", "--costs", "none", "--budget", "1500ms", "--pid", &turns.pid()];
+        let mut recorder = Command::new(env!("CARGO_BIN_EXE_corehop"));
+        let output = recorder.args(["measure", "program"]).args(words).output().unwrap();
         if output.status.code() == Some(3) {
             println!("skipped: {}", said(&output));
             return;
