@@ -9,13 +9,16 @@ use crate::switch::{Frame, Full, Switch, Ticket, WaitError, perform};
 
 type Work<'env, R> = Box<dyn FnOnce() -> R + Send + 'env>;
 
+/// In a type, keeps this lifetime from being taken for a shorter or a longer one.
+type Invariant<'a> = fn(&'a ()) -> &'a ();
+
 /// The closures that were begun within [`Switch::scope`].
 #[derive(Debug)]
 pub struct Scope<'scope, 'env> {
     switch: &'scope mut Switch,
     begun: Vec<Option<Begun>>,
     /// Invariant: a [`Pending`] of another scope does not fit.
-    lifetimes: PhantomData<(fn(&'scope ()) -> &'scope (), fn(&'env ()) -> &'env ())>,
+    lifetimes: PhantomData<(Invariant<'scope>, Invariant<'env>)>,
 }
 
 /// A closure of a scope whose result has not been taken.
@@ -23,7 +26,7 @@ pub struct Scope<'scope, 'env> {
 #[must_use = "the result waits for `Scope::wait`"]
 pub struct Pending<'scope, R> {
     at: usize,
-    of: PhantomData<(fn(&'scope ()) -> &'scope (), fn() -> R)>,
+    of: PhantomData<(Invariant<'scope>, fn() -> R)>,
 }
 
 /// A call that is outstanding, its frame, and the function that ends the frame's life.
