@@ -11,7 +11,7 @@
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ pub(crate) use super::parked::Pair;
 use super::parked::{Met, PATIENCE_NS, Parked};
 use crate::clock::Clock;
 use crate::duty;
-use crate::supervisor::{READY, enter_helper, start_helper, wait_readable};
+use crate::supervisor::{READY, enter_helper, nowhere, start_helper, wait_readable};
 
 /// The argument that makes the program the process of the partners.
 pub(crate) const ROLE: &str = "__partners";
@@ -66,7 +66,7 @@ impl Partners {
         let (cpus, rate) = (cpus.to_string(), (clock.hertz() * 1e-9).to_string());
         let policy = if real_time { "fifo" } else { "other" };
         let words = [cpus.as_str(), &rate, policy].map(OsStr::new);
-        let (child, socket) = start_helper(ROLE, &words, Stdio::null(), Stdio::null())?;
+        let (child, socket) = start_helper(ROLE, &words, nowhere()?, nowhere()?)?;
         let there = There { child, socket, asked: 0, answered: 0, late: None, lost: false };
         Ok(Self { there: Mutex::new(there), real_time })
     }

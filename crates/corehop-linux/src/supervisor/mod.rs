@@ -44,7 +44,7 @@ pub use error::SupervisorError;
 pub use journal::journal_directories;
 pub use load::{LoadChild, spawn_load};
 pub use process::ProcessId;
-pub(crate) use process::{READY, enter_helper, pidfd, start_helper, wait_readable};
+pub(crate) use process::{READY, enter_helper, nowhere, pidfd, start_helper, wait_readable};
 pub(crate) use restore::REMEDY;
 pub use restore::{
     Leftover, Restored, Verdict, all_leftovers, leftovers, refuse_leftovers, restore,

@@ -161,6 +161,11 @@ pub(super) fn dispose(signals: &[libc::c_int], disposition: libc::sighandler_t) 
     }
 }
 
+/// The output of a helper that has nothing to say: a pipe that is not read. An initramfs may have no `/dev/null`.
+pub(crate) fn nowhere() -> io::Result<Stdio> {
+    io::pipe().map(|(_reader, writer)| Stdio::from(writer))
+}
+
 /// Starts this program anew as a helper that does `role`, tied to the caller by its standard input, a
 /// socket of which the other end is returned.
 ///
