@@ -108,7 +108,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
 impl Drop for Scope<'_, '_> {
     fn drop(&mut self) {
-        // While a panic of `work` unwinds: it goes on, and those of closures do not.
+        // Reached with open calls only while a panic of `work` unwinds. That panic goes on; panics of closures are dropped.
         drop(self.settle());
     }
 }

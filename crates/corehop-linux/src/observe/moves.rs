@@ -33,7 +33,8 @@ impl Moves {
         self.guard.check().map_err(unwatched)
     }
 
-    /// The same, and tells the supervisor that this process does its own work. To be called every second from then on.
+    /// Makes sure of the supervisor as [`Self::check`] does, and tells it that this process is at work. After the first call
+    /// the supervisor expects one every few seconds.
     ///
     /// # Errors
     /// As [`Self::check`], and if this process was silent for so long that its moves are taken back.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use corehop_core::experiment::{Argument, Target};
 use corehop_core::host::{Evidence, Host, HostError, Move};
+use corehop_core::platform::Platform;
 use corehop_core::units::{Cpu, CpuList};
 use corehop_linux::discover::{SysRoot, discover};
 use corehop_linux::observe::{How, LiveHost};
@@ -62,6 +63,20 @@ fn sleeping() -> Option<(LiveHost, u32)> {
     panic!("the thread is not noticed within five seconds: {:?}", host.threads());
 }
 
+/// A host that places these targets by wake-ups, and moves nothing by itself.
+fn placing(platform: &Platform, targets: &[Target]) -> PlacingHost {
+    let wishes = Wishes {
+        platform,
+        progress: None,
+        evidence: &[Evidence::Wakes],
+        page_faults: 100,
+        search: true,
+        moves: false,
+        to_stderr: false,
+    };
+    PlacingHost::begin(targets, wishes).unwrap()
+}
+
 /// The child of this process that has this name.
 fn child_called(name: &str) -> Option<u32> {
     let children = format!("/proc/self/task/{}/children", std::process::id());
@@ -76,16 +91,7 @@ fn child_called(name: &str) -> Option<u32> {
 fn the_distance_of_cpus_is_unknown_where_its_process_is_silent_and_nothing_waits_for_it() {
     let mut sleeper = std::process::Command::new("sleep").arg("60").spawn().unwrap();
     let platform = discover(&SysRoot::live()).unwrap();
-    let wishes = Wishes {
-        platform: &platform,
-        progress: None,
-        evidence: &[Evidence::Wakes],
-        page_faults: 100,
-        search: true,
-        moves: false,
-        to_stderr: false,
-    };
-    let mut host = PlacingHost::begin(&[Target::Process(sleeper.id())], wishes).unwrap();
+    let mut host = placing(&platform, &[Target::Process(sleeper.id())]);
     host.look_closely(true);
     let mut lines = || host.observe(WINDOW).unwrap().activity.unwrap().lines;
     let Some(process) = child_called("corehop-lines") else {
@@ -182,16 +188,7 @@ fn of_threads_of_which_one_has_ended_the_others_are_placed_and_put_back() {
     let (mut ends, mut stays) = (sleep(), sleep());
     let tids = [ends.id(), stays.id()];
     let platform = discover(&SysRoot::live()).unwrap();
-    let wishes = Wishes {
-        platform: &platform,
-        progress: None,
-        evidence: &[Evidence::Wakes],
-        page_faults: 100,
-        search: true,
-        moves: false,
-        to_stderr: false,
-    };
-    let mut host = PlacingHost::begin(&tids.map(Target::Process), wishes).unwrap();
+    let mut host = placing(&platform, &tids.map(Target::Process));
     host.observe(WINDOW).unwrap();
     end(tids[0]);
     ends.wait().unwrap();
