@@ -9,31 +9,30 @@
 //! finds within the first result, its replicates dealt out in turn. A result compared with itself is equal: the same samples do
 //! not differ.
 
+mod aside;
 mod renewals;
+mod spread;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use renewals::Renewals;
+use spread::{Spread, needed};
 
 use super::gate::{
-    CostChange, Decided, Evidence, FailOn, Gate, ONCE, PValues, decide, first_level, least,
+    CostChange, Decided, Evidence, FailOn, Gate, PValues, decide, first_level, least,
 };
 use crate::model::cell::CellKey;
-use crate::model::compare::t_quantile;
 use crate::model::estimator::Estimator;
 use crate::model::ordered::{BadInput, Interval};
-use crate::model::paired::{POWER, exceeded};
 use crate::model::replicates::{
-    BeyondShift, FEWEST_REPLICATES, Nested, SharedDependence, beyond, least_p_value,
-    replicates_for, widest_difference,
+    BeyondShift, Nested, SharedDependence, beyond, least_p_value, replicates_for, widest_difference,
 };
 use crate::model::summary::{is_control, replicate_of};
 use crate::platform::CpuGroups;
 use crate::samples::Sample;
 use crate::units::Cpu;
-use crate::workload::Event;
 
 /// A quantity of a result. Its values are times in microseconds: less is better.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -95,20 +94,6 @@ impl Quantity {
     fn is_control(&self) -> bool {
         self.cell.as_ref().is_some_and(is_control)
     }
-
-    /// Without what is only known once it was measured: the class of the pair of CPUs, and with it the kind of the migration.
-    fn as_planned(&self) -> Self {
-        let planned = |cell: CellKey| {
-            let measured = cell.pair_class.is_some() && cell.event.is_migration();
-            let event = if measured { Event::MemoryMigration } else { cell.event };
-            CellKey { pair_class: None, event, ..cell }
-        };
-        let cell = self.cell.clone().map(planned);
-        let name = cell
-            .as_ref()
-            .map_or_else(|| self.name.clone(), |cell| Self::of_cell(cell.clone()).name);
-        Self { cell, name, ..self.clone() }
-    }
 }
 
 /// The replicates of a result by quantity, in microseconds.
@@ -126,9 +111,17 @@ pub struct Results {
     all: BTreeMap<Quantity, Values>,
 }
 
+/// The cell of a sample before anything was measured: a run can choose the CPUs and not how far apart they are.
+fn planned(sample: &Sample) -> CellKey {
+    let event = sample.declared_event.unwrap_or(sample.event);
+    CellKey { event, pair_class: None, ..CellKey::of(sample) }
+}
+
 /// The values of a quantity, each with its replicate and the package of its CPU.
 #[derive(Debug, Clone, Default)]
 struct Values {
+    /// What was planned where these values came out.
+    planned: BTreeSet<Quantity>,
     us: Vec<f64>,
     replicates: Vec<u64>,
     packages: Vec<Option<u64>>,
@@ -169,7 +162,9 @@ impl Results {
                 Some(renewed) => self.renewals.replicate(sample.replicate, renewed),
                 None => replicate_of(sample),
             };
-            self.put(Quantity::of_cell(CellKey::of(sample)), replicate, delay, package);
+            let quantity = Quantity::of_cell(CellKey::of(sample));
+            let planned = Quantity::of_cell(planned(sample));
+            self.put([quantity, planned], replicate, delay, package);
         }
     }
 
@@ -180,14 +175,16 @@ impl Results {
 
     /// Takes a value of a replicate.
     pub(super) fn add(&mut self, quantity: Quantity, replicate: u64, us: f64) {
-        self.put(quantity, replicate, us, None);
+        self.put([quantity.clone(), quantity], replicate, us, None);
     }
 
-    fn put(&mut self, quantity: Quantity, replicate: u64, us: f64, package: Option<u64>) {
-        let quantity = Quantity { file: self.file.clone(), ..quantity };
+    /// Takes a value of a quantity where another, or the same, was planned.
+    fn put(&mut self, of: [Quantity; 2], replicate: u64, us: f64, package: Option<u64>) {
+        let [quantity, planned] = of.map(|it| Quantity { file: self.file.clone(), ..it });
         let replicate = self.first + replicate;
         self.next = self.next.max(replicate + 1);
         let values = self.all.entry(quantity).or_default();
+        values.planned.insert(planned);
         values.us.push(us);
         values.replicates.push(replicate);
         values.packages.push(package);
@@ -201,6 +198,12 @@ impl Results {
     /// Whether there is no value.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
+    }
+
+    /// What was planned, of all that a gate judges.
+    fn planned(&self) -> BTreeSet<Quantity> {
+        let judged = self.all.iter().filter(|(it, _)| it.aside.is_none());
+        judged.flat_map(|(_, values)| values.planned.iter().cloned()).collect()
     }
 
     /// The quantities by replicate.
@@ -249,7 +252,7 @@ impl Values {
     }
 
     fn on(&self, package: u64) -> Self {
-        let mut own = Self::default();
+        let mut own = Self { planned: self.planned.clone(), ..Self::default() };
         for at in (0..self.us.len()).filter(|&at| self.packages[at] == Some(package)) {
             own.us.push(self.us[at]);
             own.replicates.push(self.replicates[at]);
@@ -374,6 +377,13 @@ pub struct Compared {
     pub decided: Decided,
 }
 
+impl Compared {
+    /// The replicates of the side that has fewer.
+    fn replicates(&self) -> u64 {
+        self.replicates_a.min(self.replicates_b) as u64
+    }
+}
+
 impl Comparison {
     /// The quantities that a gate judges.
     pub fn gated(&self) -> impl Iterator<Item = &Compared> {
@@ -391,12 +401,23 @@ impl Comparison {
         self.gated().filter(|it| it.decided.is_mute())
     }
 
-    /// The replicates of either result that would let every one of these fail.
+    /// The replicates of a run that would let every one of these fail.
     pub fn replicates_to_fail(&self) -> u64 {
         let fewest = replicates_for(self.first_level);
-        // Where there are enough of them, they are too much alike.
-        let alike = self.mute().map(|it| it.replicates_a.min(it.replicates_b) as u64);
-        alike.filter(|&have| have >= fewest).map(|have| 2 * have).fold(fewest, u64::max)
+        let needed = |it: &Compared| {
+            let have = it.replicates().max(1);
+            // Where there are enough of them, they are too much alike.
+            let wanted = if have >= fewest { 2 * have } else { fewest };
+            // A cell that part of a run's replicates reached grows with the run.
+            (wanted * self.replicates_of(&it.quantity.run())).div_ceil(have)
+        };
+        self.mute().map(needed).fold(fewest, u64::max)
+    }
+
+    /// The replicates of the quantity of a run that has most.
+    fn replicates_of(&self, run: &(String, String)) -> u64 {
+        let of_run = self.cells.iter().filter(|it| it.quantity.run() == *run);
+        of_run.map(Compared::replicates).max().unwrap_or(0).max(1)
     }
 
     /// The one that takes the most replicates to be told; None where all are told, or none says how it varies.
@@ -421,16 +442,14 @@ pub fn compare(
     margin: Margin,
     alpha: f64,
 ) -> Result<Comparison, BadInput> {
-    let planned = |of: &Results| -> BTreeSet<Quantity> {
-        of.all.keys().filter(|it| it.aside.is_none()).map(Quantity::as_planned).collect()
-    };
-    let lacking = planned(a).difference(&planned(b)).cloned().collect();
+    let lacking = a.planned().difference(&b.planned()).cloned().collect();
     // All quantities of a run show what it did slowly; one package has half of its replicates.
     let (slow_a, slow_b) = (a.dependence()?, b.dependence()?);
     let not_measured = [&a.not_measured, &b.not_measured].map(Clone::clone);
     let [a, b] = by_packages([a, b], [&slow_a, &slow_b], alpha);
     let (of_a, of_b) = (slow_a.in_all(a.nested()?), slow_b.in_all(b.nested()?));
-    let pairs = pairs_of(&of_a, &of_b, margin);
+    let mut pairs = pairs_of([(&a, &of_a), (&b, &of_b)], margin);
+    aside::set_aside(&mut pairs, alpha);
     let gated = pairs.iter().filter(|it| it.aside.is_none()).count();
     let levels = Levels { alpha, first: first_level(alpha, gated) };
     let evidence = pairs.iter().map(Pair::evidence).collect::<Result<Vec<_>, _>>()?;
@@ -459,28 +478,17 @@ fn apart(evidence: &[Evidence], aside: &[bool], alpha: f64) -> Result<Vec<Decide
     Ok(aside.iter().filter_map(|&it| if it { shown.next() } else { judged.next() }).collect())
 }
 
-/// The quantities of both.
+/// The quantities of both results, each a result with its replicates.
 fn pairs_of<'a>(
-    of_a: &'a BTreeMap<&Quantity, Nested>,
-    of_b: &'a BTreeMap<&Quantity, Nested>,
+    [(all_a, of_a), (all_b, of_b)]: [(&'a Results, &'a BTreeMap<&Quantity, Nested>); 2],
     margin: Margin,
 ) -> Vec<Pair<'a>> {
     let pair = |(&quantity, a): (&&'a Quantity, &'a Nested)| {
-        Some(Pair { quantity, a, b: of_b.get(quantity)?, margin, aside: quantity.aside })
+        let b = of_b.get(quantity)?;
+        let planned = [all_a, all_b].map(|it| &it.all[quantity].planned);
+        Some(Pair { quantity, planned, a, b, margin, aside: quantity.aside })
     };
-    let mut pairs: Vec<Pair<'_>> = of_a.iter().filter_map(pair).collect();
-    let replicated: BTreeSet<_> = pairs
-        .iter()
-        .filter(|it| it.a.replicates().min(it.b.replicates()) >= FEWEST_REPLICATES)
-        .map(|it| it.quantity.run())
-        .collect();
-    for it in &mut pairs {
-        let once = it.a.replicates().max(it.b.replicates()) == 1;
-        if it.aside.is_none() && once && replicated.contains(&it.quantity.run()) {
-            it.aside = Some(ONCE);
-        }
-    }
-    pairs
+    of_a.iter().filter_map(pair).collect()
 }
 
 /// The levels of a comparison.
@@ -495,6 +503,8 @@ struct Levels {
 /// A quantity of both results, before it is judged.
 struct Pair<'a> {
     quantity: &'a Quantity,
+    /// What was planned where the values of either side came out.
+    planned: [&'a BTreeSet<Quantity>; 2],
     a: &'a Nested,
     b: &'a Nested,
     margin: Margin,
@@ -503,6 +513,11 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
+    /// The replicates of the side that has fewer.
+    fn replicates(&self) -> usize {
+        self.a.replicates().min(self.b.replicates())
+    }
+
     fn evidence(&self) -> Result<Evidence, BadInput> {
         let margin = |us: f64| self.margin.at(us, self.quantity);
         let more = beyond(self.a, self.b, |us| us + margin(us))?;
@@ -517,7 +532,7 @@ impl Pair<'_> {
     }
 
     fn compared(&self, mut decided: Decided, levels: Levels) -> Result<Compared, BadInput> {
-        let Self { quantity, a, b, margin, aside } = *self;
+        let Self { quantity, a, b, margin, aside, .. } = *self;
         let median = |of: &Nested| of.median(levels.alpha).map(|it| it.estimate);
         let (a_us, b_us) = (median(a)?, median(b)?);
         let margin_us = margin.at(a_us, quantity);
@@ -550,49 +565,6 @@ impl Pair<'_> {
             decided,
         })
     }
-}
-
-/// The variation of the difference of two medians.
-struct Spread {
-    error: f64,
-    freedom: f64,
-}
-
-impl Spread {
-    /// The standard error for which a normal law would have this interval, by so many replicates.
-    fn of(interval: Interval, a: &Nested, b: &Nested) -> Self {
-        let error = interval.width() / 2.0 / exceeded((1.0 - interval.level) / 2.0);
-        let worth = |of: &Nested| of.replicates() as f64 / of.in_a_row();
-        Self { error, freedom: (worth(a) + worth(b) - 2.0).max(1.0) }
-    }
-
-    /// The distance that a test at this one-sided level sees with a power of 80 %.
-    fn beyond(&self, level: f64) -> f64 {
-        self.error * (t_quantile(self.freedom, 2.0 * level) + exceeded(1.0 - POWER))
-    }
-}
-
-/// The number of replicates a side that would tell two equal quantities apart from different ones, where so many vary so much: the
-/// standard error shrinks as the root of their number, and is to leave the margin as far away as the first test of equivalence
-/// and its power ask for. Without an interval, as many as let the first comparison fail.
-fn needed(
-    replicates: usize,
-    spread: Option<&Spread>,
-    margin_us: f64,
-    levels: Levels,
-) -> Option<u64> {
-    let fewest = replicates_for(levels.first);
-    let Some(spread) = spread else {
-        return (fewest > replicates as u64).then_some(fewest);
-    };
-    if margin_us <= 0.0 {
-        return None;
-    }
-    // Two equal ones lie in the middle of the margin: either side of the test may fail.
-    let reach = exceeded(2.0 * levels.first) + exceeded((1.0 - POWER) / 2.0);
-    let times = (spread.error * reach / margin_us).powi(2);
-    let more = (replicates as f64 * times).ceil().max(1.0 + replicates as f64) as u64;
-    Some(more.max(fewest))
 }
 
 #[cfg(test)]

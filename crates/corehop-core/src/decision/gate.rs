@@ -151,10 +151,6 @@ impl Decided {
     }
 }
 
-/// Why a quantity that its run measures once cannot be judged.
-pub(super) const ONCE: &str = "measured once in a run whose other cells have replicates, so that nothing says \
-                    how much it varies";
-
 /// The least p-value that the replicates of either side allow, as far as they are independent.
 pub(super) fn least(a: &Nested, b: &Nested) -> Option<f64> {
     let in_a_row = a.in_a_row_of_medians().max(b.in_a_row_of_medians());

@@ -295,3 +295,56 @@ fn planted_changes_are_found_and_equal_results_raise_few_alarms() {
     let alarms = alarms.count();
     assert!(alarms <= 4, "{alarms} of 20");
 }
+
+/// Twenty replicates of a planned migration below one cache, of which these came out in memory; the latter cost `us`.
+fn with_chance(in_memory: &[u64], us: f64) -> Results {
+    use crate::workload::Event;
+    let mut draw = crate::model::replicates::designs::Draw::new(23);
+    let of = |at: u64| {
+        let far = in_memory.contains(&at);
+        let event = if far { Event::MemoryMigration } else { Event::L3Migration };
+        let resumed_ns = 1e3 * (if far { us } else { 20.0 } + 0.3 * draw.normal());
+        let declared_event = Some(Event::L3Migration);
+        Sample { warm_ns: 0.0, resumed_ns, event, declared_event, replicate: Some(at), ..sample() }
+    };
+    let mut results = Results::new(Estimator::Difference);
+    results.take(&(0..20).map(of).collect::<Vec<_>>());
+    results
+}
+
+#[test]
+fn a_class_that_a_run_reached_by_chance_is_shown_and_silences_no_gate() {
+    let (a, b) = (with_chance(&[3], 90.0), with_chance(&[5, 9], 95.0));
+    let told = compare(&a, &b, MARGIN, 0.05).unwrap();
+    let gated: Vec<_> = told.cells.iter().map(|it| it.not_gated.is_none()).collect();
+    assert_eq!((gated, told.gate(&GATE)), (vec![true, false], Gate::Passes));
+    // Present on one side alone, by chance, the class was planned by neither.
+    let told = compare(&a, &with_chance(&[], 0.0), MARGIN, 0.05).unwrap();
+    assert_eq!((told.lacking.len(), told.only_a, told.gate(&GATE)), (0, 1, Gate::Passes));
+}
+
+#[test]
+fn a_class_that_came_out_as_often_as_the_other_is_judged_and_so_is_a_planned_one() {
+    let often: Vec<u64> = (0..10).collect();
+    let (a, b) = (with_chance(&often, 90.0), with_chance(&often, 140.0));
+    let told = compare(&a, &b, MARGIN, 0.05).unwrap();
+    assert_eq!((told.gated().count(), told.count(CostChange::Slower)), (2, 1));
+    assert_eq!(told.gate(&GATE), Gate::Fails);
+    // Planned and measured three times, a cell is mute, and no other stands for it.
+    let mut few = [with_chance(&[3], 90.0), with_chance(&[5], 90.0)];
+    for of in &mut few {
+        let planned = |at| Sample {
+            event: crate::workload::Event::MemoryMigration,
+            declared_event: Some(crate::workload::Event::MemoryMigration),
+            warm_ns: 0.0,
+            resumed_ns: 9e4,
+            replicate: Some(at),
+            ..sample()
+        };
+        of.take(&[0, 1].map(planned));
+    }
+    let told = compare(&few[0], &few[1], MARGIN, 0.05).unwrap();
+    assert_eq!((told.gate(&GATE), told.mute().count()), (Gate::Mute, 1));
+    // Three replicates had the cell where 19 had the other, and six are needed.
+    assert_eq!((replicates_for(told.first_level), told.replicates_to_fail()), (6, 38));
+}
