@@ -76,6 +76,9 @@ pub struct Activity {
     pub threads: Vec<Active>,
     /// The wake-ups between them.
     pub contacts: Vec<Contact>,
+    /// The part of the window in which wake-ups were counted, in nanoseconds; None for all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted_ns: Option<u64>,
     /// The data that they share, from other sources than wake-ups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shared: Vec<Shared>,
@@ -84,6 +87,13 @@ pub struct Activity {
     pub lines: Option<LineTimes>,
     /// The progress of the program since it was first looked at, in units of its own; None where it says nothing.
     pub progress: Option<f64>,
+}
+
+impl Activity {
+    /// The part of the window in which wake-ups were counted, in nanoseconds.
+    pub fn counted_ns(&self) -> u64 {
+        self.counted_ns.unwrap_or(self.span_ns)
+    }
 }
 
 /// The transfer time of a modified line between two CPUs, in nanoseconds; None where there is no such pair, or it was not

@@ -2,7 +2,7 @@
 //! The graph of threads that belong together, fused from all sources of evidence: rates that decay with time, and how sure
 //! they are.
 //!
-//! A wake-up is counted whenever it happens. Other sources take samples or look from time to time, so that the time of each
+//! Wake-ups are counted in some windows, and each that happens in them. Other sources take samples or look from time to time, so that the time of each
 //! source is that of the windows in which it said something.
 
 use std::collections::BTreeMap;
@@ -77,7 +77,7 @@ impl ContactGraph {
         let fade = (-std::f64::consts::LN_2 * span / self.half_life_s).exp();
         let alive = Tids::of(activity);
         self.take_wakes(activity, fade, &alive);
-        self.seconds = self.seconds * fade + span;
+        self.seconds = self.seconds * fade + activity.counted_ns() as f64 * 1e-9;
         for it in self.others.values_mut() {
             it.fade(fade, &alive);
         }
@@ -247,6 +247,20 @@ mod tests {
         (0..2).for_each(|_| graph.take(&busy));
         graph.take(&activity(&[1], &[]));
         assert!(graph.ties().is_empty());
+    }
+
+    #[test]
+    fn a_window_in_which_nothing_was_counted_changes_no_rate() {
+        let mut graph = ContactGraph::new(2.0);
+        (0..5).for_each(|_| graph.take(&activity(&[1, 2], &[(1, 2, 1000)])));
+        let before = graph.ties()[0];
+        for _ in 0..5 {
+            graph.take(&Activity { counted_ns: Some(0), ..activity(&[1, 2], &[]) });
+        }
+        let after = graph.ties()[0];
+        assert!((after.per_second - before.per_second).abs() < 1e-6, "{after:?}");
+        // What is longer ago is less sure.
+        assert!(after.at_least < before.at_least && after.at_least > 0.9 * before.at_least);
     }
 
     #[test]

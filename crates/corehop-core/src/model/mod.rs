@@ -14,6 +14,7 @@ pub mod moments;
 pub mod tail;
 pub mod sequential;
 pub mod paired;
+pub(crate) mod ratio;
 pub mod replicates;
 pub mod recording;
 pub mod compare;

@@ -4,7 +4,8 @@
 //! A program stands at `sched_waking`. Where both sides belong to followed processes it counts the pair; a thread that
 //! is woken in an interrupt (a device, a timer) is counted under waker 0, for the interrupted thread has nothing to do
 //! with it. Network packets of this host are delivered by the thread that sends them: they name the right waker, as a
-//! rule. The costs are one look-up for each wake-up of the machine, and two more for one that is counted.
+//! rule. The costs are one look-up for each wake-up of the machine, and two more for one that is counted: so wake-ups are counted
+//! for as long as it takes to know the graph, and from time to time after that ([`count_wakes`](WakeGraph::count_wakes)).
 //!
 //! Not seen is sharing without wake-ups: spin locks, locks without a waiter, data that threads read and write without waiting.
 //!
@@ -42,9 +43,27 @@ pub struct WakeGraph {
     /// Waits and wakes by address, and by thread in the upper and process in the lower half.
     words: Table<[u64; 2], [u64; 2]>,
     lost: Shown,
+    handlers: Shown,
     wishes: Shown,
     calls: Shown,
     cpus: usize,
+}
+
+/// The programs that count wake-ups. The ends of handlers come first, so that none is missed whose begin was seen.
+const WAKES: [(&str, &str); 7] = [
+    ("hop_device_end", "irq_handler_exit"),
+    ("hop_timer_end", "hrtimer_expire_exit"),
+    ("hop_wheel_end", "timer_expire_exit"),
+    ("hop_device", "irq_handler_entry"),
+    ("hop_timer", "hrtimer_expire_entry"),
+    ("hop_wheel", "timer_expire_entry"),
+    ("hop_waking", "sched_waking"),
+];
+
+/// Wake-ups are counted for as long as this is kept.
+#[derive(Debug)]
+pub struct Counted {
+    _programs: Vec<Attachment>,
 }
 
 /// System calls while they were counted.
@@ -69,24 +88,29 @@ impl WakeGraph {
         let processes = object.take_table("corehop_processes")?;
         let pairs = object.take_table("corehop_wakes")?;
         let words = object.take_table("corehop_words")?;
-        let programs = [
-            ("hop_process", "sched_process_fork"),
-            ("hop_exit", "sched_process_exit"),
-            // The ends first, so that none is missed whose begin was seen.
-            ("hop_device_end", "irq_handler_exit"),
-            ("hop_timer_end", "hrtimer_expire_exit"),
-            ("hop_wheel_end", "timer_expire_exit"),
-            ("hop_device", "irq_handler_entry"),
-            ("hop_timer", "hrtimer_expire_entry"),
-            ("hop_wheel", "timer_expire_entry"),
-            ("hop_waking", "sched_waking"),
-        ];
-        for (program, tracepoint) in programs {
+        for (program, tracepoint) in
+            [("hop_process", "sched_process_fork"), ("hop_exit", "sched_process_exit")]
+        {
             object.attach(program, tracepoint, types)?;
         }
+        let handlers = object.show("corehop_handlers")?;
         let cpus = configured_cpus().min(calls.len() / LINE);
         let object = Mutex::new(object);
-        Ok(Self { object, processes, pairs, words, lost, wishes, calls, cpus })
+        Ok(Self { object, processes, pairs, words, lost, handlers, wishes, calls, cpus })
+    }
+
+    /// Counts wake-ups between the threads of followed processes, for as long as this is kept.
+    ///
+    /// # Errors
+    /// If the kernel lacks a tracepoint.
+    pub fn count_wakes(&self) -> Result<Counted, BpfError> {
+        let (types, mut object) = (kernel_types()?, self.object());
+        // A handler that ran when counting ended last has ended since.
+        for cpu in 0..configured_cpus().min(self.handlers.len()) {
+            self.handlers.word(cpu).store(0, Ordering::Relaxed);
+        }
+        let attach = |(program, tracepoint)| object.attach_for_now(program, tracepoint, types);
+        Ok(Counted { _programs: WAKES.into_iter().map(attach).collect::<Result<_, _>>()? })
     }
 
     /// Follows a process, and those that it starts from now on.
@@ -172,7 +196,7 @@ impl WakeGraph {
         all
     }
 
-    /// Wake-ups so far, by pair. Those in interrupts are not among them.
+    /// Wake-ups so far, of the times in which they were counted, by pair. Those in interrupts are not among them.
     ///
     /// # Errors
     /// The kernel's error, where it does not show its counts any more.
@@ -181,7 +205,7 @@ impl WakeGraph {
         Ok(all.map(|([waker, woken], count)| Contact { waker, woken, count }).collect())
     }
 
-    /// Wake-ups in interrupts so far, as far as the kernel shows them.
+    /// Wake-ups in interrupts so far, of the times in which wake-ups were counted, as far as the kernel shows them.
     pub fn from_interrupts(&self) -> u64 {
         let all = self.pairs.all().unwrap_or_default().into_iter();
         all.filter(|([waker, _], _)| *waker == 0).map(|(_, count)| count).sum()
@@ -254,7 +278,7 @@ mod tests {
     fn two_processes_that_wake_each_other_are_counted_both_ways_and_others_are_not() {
         let Some(graph) = open() else { return };
         graph.wish_calls(&[libc::SYS_write as u32]);
-        let _counting = graph.count_calls().unwrap();
+        let _counting = (graph.count_calls().unwrap(), graph.count_wakes().unwrap());
         let (mut followed, mut other) = (pair(), pair());
         graph.follow(followed.id()).unwrap();
         assert_eq!((line_from(&mut followed), line_from(&mut other)), (0, 0));
@@ -297,9 +321,16 @@ mod tests {
             .spawn()
             .unwrap();
         graph.follow(child.id()).unwrap();
+        let counted = graph.count_wakes().unwrap();
         line_to(&mut child);
         let before = graph.from_interrupts();
         child.wait().unwrap();
         assert!(graph.from_interrupts() >= before + 8);
+        drop(counted);
+        // Not counted, wake-ups cost nothing and leave the counts as they are.
+        let counts = (graph.from_interrupts(), graph.wakes().unwrap());
+        graph.follow(std::process::id()).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert_eq!((graph.from_interrupts(), graph.wakes().unwrap()), counts);
     }
 }

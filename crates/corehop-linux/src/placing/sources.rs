@@ -157,7 +157,10 @@ impl Sources {
 fn open(evidence: Evidence, page_faults: u32, kernel: &Kernel) -> Result<Box<dyn Source>, Off> {
     let graph = || kernel.clone().map_err(Off::Kernel);
     Ok(match evidence {
-        Evidence::Wakes => Box::new(Wakes::new(graph()?)),
+        Evidence::Wakes => {
+            let begun = Wakes::begin(graph()?);
+            Box::new(begun.map_err(|error| Off::Kernel(Arc::new(error)))?)
+        }
         Evidence::Locks => {
             let begun = Locks::begin(graph()?);
             Box::new(begun.map_err(|error| Off::Kernel(Arc::new(error)))?)

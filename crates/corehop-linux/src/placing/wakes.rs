@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Wake-ups, the evidence that is always there where BPF is.
+//!
+//! Each wake-up of the host costs some tens of nanoseconds while wake-ups are counted. Who wakes whom changes rarely, so that after
+//! the first two seconds one window in twenty is counted, and a few in a row where a new thread is at work. In the other windows
+//! the kernel's programs are not attached, and cost nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -7,27 +11,60 @@ use std::sync::Arc;
 use corehop_core::host::{Activity, Contact, Evidence};
 
 use super::sources::{Off, Source};
-use crate::bpf::sharing::WakeGraph;
+use crate::bpf::BpfError;
+use crate::bpf::sharing::{Counted, WakeGraph};
+
+/// The first windows, of which all are counted.
+const FIRST: u64 = 20;
+/// Of the later windows one in so many is counted.
+const EVERY: u64 = 20;
+/// Windows that are counted where a new thread is at work, at most once in [`EVERY`].
+const FRESH: u64 = 5;
 
 /// The kernel's counts of wake-ups, and what they were at the last look.
 #[derive(Debug)]
 pub(super) struct Wakes {
     graph: Arc<WakeGraph>,
     counts: HashMap<(u32, u32), u64>,
+    /// None in a window that is not counted.
+    counted: Option<Counted>,
+    turns: Turns,
+}
+
+/// The windows that are counted.
+#[derive(Debug, Default)]
+struct Turns {
+    window: u64,
+    /// The windows before this one are counted.
+    fresh: u64,
+    known: HashSet<u32>,
+}
+
+impl Turns {
+    /// Whether the next window is counted, after one with these threads.
+    fn next(&mut self, window: &Activity) -> bool {
+        self.window += 1;
+        let busy = window.threads.iter().filter(|it| it.busy_ns > 0).map(|it| it.tid);
+        let busy: HashSet<u32> = busy.collect();
+        if !busy.is_subset(&self.known) && self.window >= self.fresh + EVERY {
+            self.fresh = self.window + FRESH;
+        }
+        let alive: HashSet<u32> = window.threads.iter().map(|it| it.tid).collect();
+        self.known.retain(|tid| alive.contains(tid));
+        self.known.extend(busy);
+        self.window < FIRST || self.window < self.fresh || self.window.is_multiple_of(EVERY)
+    }
 }
 
 impl Wakes {
-    pub(super) fn new(graph: Arc<WakeGraph>) -> Self {
-        Self { graph, counts: HashMap::new() }
-    }
-}
-
-impl Source for Wakes {
-    fn evidence(&self) -> Evidence {
-        Evidence::Wakes
+    /// Counts from now on.
+    pub(super) fn begin(graph: Arc<WakeGraph>) -> Result<Self, BpfError> {
+        let counted = Some(graph.count_wakes()?);
+        Ok(Self { graph, counts: HashMap::new(), counted, turns: Turns::default() })
     }
 
-    fn take(&mut self, window: &mut Activity) -> Result<(), Off> {
+    /// The wake-ups since the counts were read last.
+    fn read(&mut self, window: &mut Activity) -> Result<(), Off> {
         let alive: HashSet<u32> = window.threads.iter().map(|it| it.tid).collect();
         let mut ended = HashSet::new();
         for it in self.graph.wakes()? {
@@ -45,5 +82,65 @@ impl Source for Wakes {
             self.counts.retain(|(a, b), _| !ended.contains(a) && !ended.contains(b));
         }
         Ok(())
+    }
+}
+
+impl Source for Wakes {
+    fn evidence(&self) -> Evidence {
+        Evidence::Wakes
+    }
+
+    fn take(&mut self, window: &mut Activity) -> Result<(), Off> {
+        if self.counted.is_some() {
+            self.read(window)?;
+        } else {
+            window.counted_ns = Some(0);
+        }
+        match (self.turns.next(window), self.counted.is_some()) {
+            (true, false) => {
+                let begun = self.graph.count_wakes();
+                self.counted = Some(begun.map_err(|error| Off::Kernel(Arc::new(error)))?);
+            }
+            (false, true) => self.counted = None,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use corehop_core::host::Active;
+
+    use super::*;
+
+    /// The windows that are counted of so many, where a new thread is at work from the window `begun` on.
+    fn counted(windows: u64, begun: u64) -> Vec<u64> {
+        let mut turns = Turns::default();
+        let of = |at: u64| {
+            let tids = if at < begun { 1..=2 } else { 1..=3 };
+            let thread = |tid| Active { tid, busy_ns: 1, ..Active::default() };
+            Activity { threads: tids.map(thread).collect(), ..Activity::default() }
+        };
+        (0..windows).filter(|&at| turns.next(&of(at))).map(|at| at + 1).collect()
+    }
+
+    #[test]
+    fn after_two_seconds_one_window_in_twenty_is_counted() {
+        let first: Vec<u64> = (1..20).collect();
+        assert_eq!(counted(100, 1000), [first, vec![20, 40, 60, 80, 100]].concat());
+    }
+
+    #[test]
+    fn a_new_thread_that_is_at_work_is_counted_for_some_windows_and_not_for_ever() {
+        let windows = counted(100, 50);
+        assert!((51..56).all(|at| windows.contains(&at)), "{windows:?}");
+        let mut turns = Turns::default();
+        let always_new = |at: u32| Activity {
+            threads: vec![Active { tid: at, busy_ns: 1, ..Active::default() }],
+            ..Activity::default()
+        };
+        let counted = (0..1000).filter(|&at| turns.next(&always_new(at))).count();
+        assert!((150..300).contains(&counted), "{counted}");
     }
 }

@@ -57,8 +57,9 @@ pub(crate) fn figures(cpu: Cpu) -> Fallible<Vec<Value>> {
         if block % 2 == 0 {
             graph.follow(std::process::id())?;
         }
+        let counting = graph.count_wakes()?;
         let counted = partner.wake_ns()?;
-        drop(graph);
+        drop((counting, graph));
         let again = partner.wake_ns()?;
         let difference = counted - f64::midpoint(alone, again);
         if block % 2 == 0 {

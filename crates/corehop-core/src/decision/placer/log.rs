@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Start;
 use super::looks::Looks;
-use super::step::{Action, Proposal, Settings};
+use super::settings::Settings;
+use super::step::{Action, Proposal};
 use super::terrain::{Terrain, WakeCosts};
 use super::trial::Verdict;
 use crate::bounds;

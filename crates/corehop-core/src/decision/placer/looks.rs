@@ -37,9 +37,13 @@ impl Looks {
             *wakes.entry(it.woken).or_default() += it.count;
         }
         let mut of = HashMap::with_capacity(activity.threads.len());
+        // Where wake-ups were not counted, they are taken to be as many as before.
+        let last = self.number.wrapping_sub(2) % KEPT;
+        let counted = activity.counted_ns() > 0;
         for it in &activity.threads {
             let mut looks = self.of.get(&it.tid).copied().unwrap_or_default();
-            let wakes = wakes.get(&it.tid).copied().unwrap_or(0);
+            let before = looks[last].map_or(0, |it| it.wakes);
+            let wakes = if counted { wakes.get(&it.tid).copied().unwrap_or(0) } else { before };
             looks[at] = it.cpu.filter(|_| it.busy_ns > 0).map(|cpu| Look { cpu, wakes });
             of.insert(it.tid, looks);
         }
@@ -49,6 +53,14 @@ impl Looks {
     /// Forgets all looks: from now on threads may run elsewhere.
     pub(super) fn forget(&mut self) {
         self.of.clear();
+    }
+
+    /// The CPUs of these threads in each look before which all of them ran.
+    pub(super) fn together(&self, threads: &[u32]) -> Vec<Vec<Cpu>> {
+        let looks: Option<Vec<_>> = threads.iter().map(|tid| self.of.get(tid)).collect();
+        let Some(looks) = looks else { return Vec::new() };
+        let at = |at: usize| looks.iter().map(|it| Some(it[at]?.cpu)).collect();
+        (0..KEPT).filter_map(at).collect()
     }
 
     /// The CPUs of two threads in the looks before which both ran, with the weight of each look: the most wake-ups that both

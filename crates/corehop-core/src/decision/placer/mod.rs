@@ -13,16 +13,19 @@ pub mod rehearsal;
 pub mod replay;
 pub mod terrain;
 pub mod trial;
+mod controls;
 mod forecast;
 mod looks;
 mod phases;
 mod search;
 mod session;
+mod settings;
 mod start;
 mod step;
 #[cfg(test)]
 mod tests;
 
 pub use session::Session;
+pub use settings::Settings;
 pub use start::Start;
-pub use step::{Action, Placer, Proposal, Settings};
+pub use step::{Action, Placer, Proposal};

@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::session::Session;
-use super::step::{Action, Placer, Settings};
+use super::settings::Settings;
+use super::step::{Action, Placer};
 use super::terrain::{Terrain, WakeCosts};
 use crate::experiment::{Experiment, Gang, Gangs, SharedData};
 use crate::host::{Host, HostError, Move};

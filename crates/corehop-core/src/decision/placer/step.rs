@@ -6,54 +6,19 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 
 use super::assign::{Bond, Crowd, Member, Placed, assign, changes, gainful, savable, saved};
+use super::controls::Controls;
 use super::forecast::Forecast;
 use super::looks::Looks;
 use super::phases::Phases;
 use super::regions::Regions;
+use super::settings::Settings;
 use super::terrain::Terrain;
-use super::trial::{Arm, Look, Next, Trial, Verdict, Why};
+use super::trial::{Arm, Look, Next, Trial, Verdict};
 use super::{Start, search};
 use crate::host::{Active, Activity, Move};
 use crate::model::contacts::{ContactGraph, Tie};
 use crate::model::machine_gain::{MachineGain, Predicted};
 use crate::units::{Cpu, CpuList};
-
-/// The settings of a placer.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Settings {
-    /// Windows of evidence before a proposal.
-    pub evidence: u32,
-    /// The half-life of evidence, in seconds.
-    pub half_life_s: f64,
-    /// The least gain that is proposed: CPU time per second, in CPUs.
-    pub least_gain: f64,
-    /// The cost of moving a thread, in nanoseconds.
-    pub move_cost_ns: f64,
-    /// The time in which a move has to pay for itself, in seconds.
-    pub horizon_s: f64,
-    /// Whether threads may be moved; else it proposes and moves nothing.
-    pub may_move: bool,
-    /// Whether placements are tried that no evidence speaks for.
-    pub search: bool,
-    /// The time after which everything is put back, in seconds; None where the program ends it.
-    #[serde(default)]
-    pub ends_after_s: Option<f64>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            evidence: 5,
-            half_life_s: 2.0,
-            least_gain: 0.01,
-            move_cost_ns: 200_000.0,
-            horizon_s: 10.0,
-            may_move: false,
-            search: false,
-            ends_after_s: None,
-        }
-    }
-}
 
 /// A placement that may pay.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -110,7 +75,17 @@ enum Phase {
     /// Evidence is gathered: windows so far.
     Watching(u32),
     /// A proposal is tried.
-    Trying(Box<Trial>, Proposal),
+    Trying(Box<Attempt>),
+}
+
+/// A proposal under trial.
+#[derive(Debug, Clone, PartialEq)]
+struct Attempt {
+    trial: Trial,
+    proposal: Proposal,
+    controls: Controls,
+    /// Whether the threads are held in the state that the next control begins in, for a window.
+    held: bool,
 }
 
 /// Windows after which a proposal that was judged may be tried again, at first; twice as many each time.
@@ -134,6 +109,8 @@ pub struct Placer {
     graph: ContactGraph,
     /// The CPUs on which threads ran since they were placed last, or put back.
     looks: Looks,
+    /// The looks before threads were placed.
+    alone: Looks,
     phase: Phase,
     /// The threads that are placed now, and where.
     placed: BTreeMap<u32, CpuList>,
@@ -160,6 +137,7 @@ impl Placer {
         Self {
             graph: ContactGraph::new(settings.half_life_s),
             looks: Looks::default(),
+            alone: Looks::default(),
             phase: Phase::Watching(0),
             placed: BTreeMap::new(),
             kept: Vec::new(),
@@ -196,7 +174,7 @@ impl Placer {
 
     /// Whether the next window is to be looked at closely: the distances of CPUs are measured at its end.
     pub const fn looks_closely(&self) -> bool {
-        matches!(self.phase, Phase::Trying(..)) || self.window.is_multiple_of(CLOSELY)
+        matches!(self.phase, Phase::Trying(_)) || self.window.is_multiple_of(CLOSELY)
     }
 
     /// Takes a window, and says what to do.
@@ -209,14 +187,14 @@ impl Placer {
         self.look_at(activity);
         match std::mem::replace(&mut self.phase, Phase::Watching(0)) {
             Phase::Watching(windows) => self.watch(windows + 1, activity),
-            Phase::Trying(trial, proposal) => self.go_on(trial, proposal, activity),
+            Phase::Trying(attempt) => self.go_on(attempt, activity),
         }
     }
 
     /// The moves of the last step could not be made: everything is back as it was.
     pub fn refused(&mut self) {
-        if let Phase::Trying(_, proposal) = std::mem::replace(&mut self.phase, Phase::Watching(0)) {
-            self.rest(&proposal);
+        if let Phase::Trying(attempt) = std::mem::replace(&mut self.phase, Phase::Watching(0)) {
+            self.rest(&attempt.proposal);
         }
         self.placed.clear();
         self.kept.clear();
@@ -313,14 +291,18 @@ impl Placer {
 
     /// Begins to try a proposal.
     fn attempt(&mut self, proposal: Proposal, activity: &Activity) -> Vec<Action> {
+        if self.placed.is_empty() {
+            self.alone = self.looks.clone();
+        }
         let mut actions = vec![Action::Try(proposal.clone())];
         // A start is nothing that a trial goes on from.
         let before = self.alive(&self.kept, activity);
         if !self.is_in_force(&before) {
             actions.extend(self.change_to(before, activity));
         }
-        self.phase =
-            Phase::Trying(Box::new(Trial::begin(activity.progress.unwrap_or_default())), proposal);
+        let controls = Controls::of(&proposal.moves, &self.alone);
+        let trial = Trial::begin(activity.progress.unwrap_or_default());
+        self.phase = Phase::Trying(Box::new(Attempt { trial, proposal, controls, held: false }));
         actions
     }
 
@@ -334,34 +316,43 @@ impl Placer {
         vec![Action::Advise(proposal)]
     }
 
-    fn go_on(
-        &mut self,
-        mut trial: Box<Trial>,
-        proposal: Proposal,
-        activity: &Activity,
-    ) -> Vec<Action> {
+    fn go_on(&mut self, mut attempt: Box<Attempt>, activity: &Activity) -> Vec<Action> {
+        if std::mem::take(&mut attempt.held) {
+            attempt.trial.pass(activity.progress);
+            self.phase = Phase::Trying(attempt);
+            return self.change_to(Vec::new(), activity);
+        }
         let look = Look {
             progress: activity.progress,
             seconds: activity.span_ns as f64 * 1e-9,
             lines: activity.lines,
-            together: self.are_together(trial.arm(), &proposal.moves, activity),
+            together: self.are_together(attempt.trial.arm(), &attempt.proposal.moves, activity),
         };
-        match trial.take(look) {
-            Next::GoOn => {
-                self.phase = Phase::Trying(trial, proposal);
-                Vec::new()
-            }
-            Next::Change(Arm::Placed) => {
-                let moves = self.alive(&proposal.moves, activity);
-                self.phase = Phase::Trying(trial, proposal);
-                self.change_to(moves, activity)
-            }
-            Next::Change(Arm::Before) => {
-                self.phase = Phase::Trying(trial, proposal);
-                self.change_to(self.alive(&self.kept, activity), activity)
-            }
-            Next::End(verdict) => self.end(verdict, &proposal, activity),
+        let to = match attempt.trial.take(look) {
+            Next::GoOn => None,
+            Next::Change(Arm::Placed) => Some(self.alive(&attempt.proposal.moves, activity)),
+            Next::Change(Arm::Before) => Some(self.before(&mut attempt, activity)),
+            Next::End(verdict) => return self.end(verdict, &attempt.proposal, activity),
+        };
+        self.phase = Phase::Trying(attempt);
+        to.map_or_else(Vec::new, |moves| self.change_to(moves, activity))
+    }
+
+    /// The moves with which a control begins: the kept placement, or, left alone, a state of the threads before they were placed.
+    fn before(&self, attempt: &mut Attempt, activity: &Activity) -> Vec<Move> {
+        let kept = self.alive(&self.kept, activity);
+        if !kept.is_empty() {
+            return kept;
         }
+        let homes: HashMap<u32, &CpuList> =
+            activity.threads.iter().map(|it| (it.tid, self.home(it))).collect();
+        let may = |it: &Move| {
+            homes.get(&it.tid).is_some_and(|home| home.intersection(&it.cpus) == it.cpus)
+        };
+        let held = self.alive(&attempt.controls.next(), activity);
+        let held: Vec<Move> = held.into_iter().filter(may).collect();
+        attempt.held = !held.is_empty();
+        held
     }
 
     fn end(&mut self, verdict: Verdict, proposal: &Proposal, activity: &Activity) -> Vec<Action> {
@@ -576,18 +567,4 @@ fn key(moves: &[Move]) -> Key {
         groups.entry(&it.cpus).or_default().push(it.tid);
     }
     groups.into_iter().map(|(cpus, tids)| (tids, cpus.clone())).collect()
-}
-
-/// The reason for no statement, in words.
-impl std::fmt::Display for Why {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::StoodStill => "progress stood still",
-            Self::RanBackwards => "progress ran backwards",
-            Self::Unknown => "progress could not be read",
-            Self::DistanceChanged => "the CPUs changed their distance again and again",
-            Self::NoControl => "left alone, the threads were together already",
-            Self::NotPlaced => "placed, the threads were not together",
-        })
-    }
 }

@@ -7,7 +7,8 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::assign::{Bond, Crowd, Member, Placed, assign, saved};
-use super::step::{Action, Placer, Settings};
+use super::settings::Settings;
+use super::step::{Action, Placer};
 use super::terrain::Terrain;
 use super::terrain::tests::{COSTS, LINES, list};
 use super::trial::Verdict;

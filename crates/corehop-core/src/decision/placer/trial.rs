@@ -2,18 +2,18 @@
 //! Whether a placement pays: stretches with and without it, in turns, and the progress in each.
 //!
 //! A pair of stretches is one of each kind; which comes first changes from pair to pair (ABBA), so that what drifts falls
-//! on both alike. The first window after a change is not counted. The statistic is the median of the pairs' log ratios,
-//! with an interval from its order statistics, which assumes nothing of the law.
+//! on both alike. The first window after a change is not counted. The statistic is the ratio of the mean rates, with an interval
+//! from sign flips of the pairs ([`ratio_of_means`]): what counts is the progress of a long time placed against that of a long
+//! time left alone, also where either is fast in one stretch and slow in the next.
 //!
-//! A host may move its virtual CPUs meanwhile: a pair of stretches in which the time of a line changed compares two
-//! machines, and is set aside. A trial is invalid where left alone the threads were together already, or placed
-//! they were not.
+//! A window whose progress cannot be read is left out. A host may move its virtual CPUs meanwhile: a pair of stretches in which the
+//! time of a line changed compares two machines, and is set aside. A trial is invalid where left alone the threads were together
+//! already, or placed they were not.
 
 use serde::{Deserialize, Serialize};
 
 use crate::host::LineTimes;
-use crate::model::ordered::Ordered;
-use crate::model::quantile::{median, median_interval};
+use crate::model::ratio::ratio_of_means;
 
 /// One of the two kinds of stretches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ pub enum Arm {
 pub struct Outcome {
     /// The pairs of stretches.
     pub pairs: usize,
-    /// Progress placed over progress left alone: the median of the pairs.
+    /// Progress placed over progress left alone: the ratio of the means.
     pub ratio: f64,
     /// The lower end of its 95 % interval.
     pub low: f64,
@@ -69,7 +69,7 @@ pub enum Why {
     StoodStill,
     /// The count became less.
     RanBackwards,
-    /// The count is not given any more.
+    /// The count was not given in too many windows.
     Unknown,
     /// Too often the CPUs changed their distance within a pair of stretches.
     DistanceChanged,
@@ -77,6 +77,20 @@ pub enum Why {
     NoControl,
     /// Placed, the threads were not together.
     NotPlaced,
+}
+
+/// The reason for no statement, in words.
+impl std::fmt::Display for Why {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::StoodStill => "progress stood still",
+            Self::RanBackwards => "progress ran backwards",
+            Self::Unknown => "progress could not be read",
+            Self::DistanceChanged => "the CPUs changed their distance again and again",
+            Self::NoControl => "left alone, the threads were together already",
+            Self::NotPlaced => "placed, the threads were not together",
+        })
+    }
 }
 
 /// The part of a window that a trial takes.
@@ -93,12 +107,14 @@ pub struct Look {
     pub together: Option<bool>,
 }
 
-/// Pairs before the first look at them: with six that all agree, a median has an interval of 96.9 %.
+/// Pairs before the first look at them: six that all agree have an interval of 96.9 %.
 const FIRST_LOOK: usize = 6;
 /// Pairs before a trial that cannot tell ends.
 const LAST_LOOK: usize = 15;
 /// Pairs that are set aside before a trial is given up.
 const MOST_SET_ASIDE: usize = 15;
+/// Windows of unknown progress before a trial is given up.
+const MOST_UNREAD: usize = 30;
 /// Line times that differ more than this are of different distances: on one pair of CPUs they vary by some tens of percent, and
 /// a core of another cache takes four to six times as long.
 const CHANGED: f64 = 2.0;
@@ -119,9 +135,10 @@ pub struct Trial {
     placed: Option<f64>,
     /// The least and the largest line times of the pair under way.
     lines: Spread,
-    log_ratios: Vec<f64>,
-    alone: Vec<f64>,
+    /// The rates of each pair, left alone and placed.
+    rates: Vec<[f64; 2]>,
     set_aside: usize,
+    unread: usize,
     /// Windows of each arm, and those in which the threads were together.
     seen: [u32; 2],
     together: [u32; 2],
@@ -166,9 +183,9 @@ impl Trial {
             before: None,
             placed: None,
             lines: Spread::default(),
-            log_ratios: Vec::new(),
-            alone: Vec::new(),
+            rates: Vec::new(),
             set_aside: 0,
+            unread: 0,
             seen: [0; 2],
             together: [0; 2],
         }
@@ -179,14 +196,20 @@ impl Trial {
         self.arm
     }
 
+    /// A window that belongs to neither arm, with the progress at its end.
+    pub fn pass(&mut self, progress: Option<f64>) {
+        self.last = progress;
+    }
+
     /// Takes a window.
     pub fn take(&mut self, look: Look) -> Next {
         let invalid = |why| Next::End(Verdict::Invalid { why });
-        let (Some(now), Some(last)) = (look.progress, self.last) else {
-            return invalid(Why::Unknown);
-        };
         look.lines.into_iter().for_each(|it| self.lines.take(it));
-        self.last = Some(now);
+        let last = std::mem::replace(&mut self.last, look.progress);
+        let (Some(now), Some(last)) = (look.progress, last) else {
+            self.unread += usize::from(look.progress.is_none());
+            return if self.unread > MOST_UNREAD { invalid(Why::Unknown) } else { Next::GoOn };
+        };
         if now < last {
             return invalid(Why::RanBackwards);
         }
@@ -235,8 +258,7 @@ impl Trial {
             let given_up = self.set_aside == MOST_SET_ASIDE;
             return given_up.then_some(Verdict::Invalid { why: Why::DistanceChanged });
         }
-        self.log_ratios.push((placed / before).ln());
-        self.alone.push(before);
+        self.rates.push([before, placed]);
         let verdict = self.verdict()?;
         Some(self.fault().map_or(verdict, |why| Verdict::Invalid { why }))
     }
@@ -252,18 +274,17 @@ impl Trial {
     }
 
     fn verdict(&self) -> Option<Verdict> {
-        let last = self.log_ratios.len() == LAST_LOOK;
-        if self.log_ratios.len() != FIRST_LOOK && !last {
+        let last = self.rates.len() == LAST_LOOK;
+        if self.rates.len() != FIRST_LOOK && !last {
             return None;
         }
-        let ordered = Ordered::new(&self.log_ratios).ok()?;
-        let interval = median_interval(&ordered, ALPHA[usize::from(last)]).ok()?.interval()?;
-        let changes = self.alone.windows(2).map(|pair| (pair[1] / pair[0]).ln().abs());
+        let (ratio, interval) = ratio_of_means(&self.rates, ALPHA[usize::from(last)])?;
+        let changes = self.rates.windows(2).map(|pair| (pair[1][0] / pair[0][0]).ln().abs());
         let outcome = Outcome {
-            pairs: self.log_ratios.len(),
-            ratio: median(&ordered).exp(),
-            low: interval.low.exp(),
-            high: interval.high.exp(),
+            pairs: self.rates.len(),
+            ratio,
+            low: interval.low,
+            high: interval.high,
             floor: changes.fold(0.0, f64::max).exp(),
             set_aside: self.set_aside,
         };
@@ -357,8 +378,39 @@ mod tests {
         };
         assert_eq!(why([Some(110.0), Some(110.0), Some(110.0)]), Some(Why::StoodStill));
         assert_eq!(why([Some(110.0), Some(90.0), Some(110.0)]), Some(Why::RanBackwards));
-        assert_eq!(why([Some(110.0), None, None]), Some(Why::Unknown));
+        assert_eq!(why([Some(110.0), None, None]), None);
         assert_eq!(why([Some(110.0), Some(120.0), Some(130.0)]), None);
+    }
+
+    #[test]
+    fn windows_whose_progress_cannot_be_read_are_left_out_and_only_too_many_of_them_void_a_trial() {
+        let with_gaps = |every: u32| {
+            let (mut trial, mut progress) = (Trial::begin(0.0), 0.0);
+            for window in 0..400 {
+                let gain = if trial.arm() == Arm::Placed { 200.0 } else { 100.0 };
+                progress += 0.1 * (gain + noise(window));
+                let read = Some(progress).filter(|_| !window.is_multiple_of(every));
+                if let Next::End(verdict) = trial.take(Look { progress: read, ..look(0.0) }) {
+                    return verdict;
+                }
+            }
+            panic!("no end");
+        };
+        let verdict = with_gaps(4);
+        let Verdict::Better(outcome) = verdict else { panic!("{verdict:?}") };
+        assert!((1.9..2.1).contains(&outcome.ratio) && outcome.pairs == 6, "{outcome:?}");
+        assert_eq!(with_gaps(1), Verdict::Invalid { why: Why::Unknown });
+    }
+
+    #[test]
+    fn a_program_that_is_fast_in_some_stretches_left_alone_is_judged_by_the_mean() {
+        // Left alone, the kernel has the threads together in one stretch of three: as fast as placed there, and slow elsewhere.
+        let (verdict, _) = tried(|arm, at| {
+            let fast = arm == Arm::Placed || at / 3 % 3 == 0;
+            if fast { 650.0 + 20.0 * noise(at) } else { 100.0 + noise(at) }
+        });
+        let Verdict::Better(outcome) = verdict else { panic!("{verdict:?}") };
+        assert!((1.5..4.0).contains(&outcome.ratio), "{outcome:?}");
     }
 
     /// The verdict of a trial in which placing doubles the progress, with what else each window tells.

@@ -170,6 +170,7 @@ impl SimHost {
             span_ns: span / 1_000,
             threads,
             contacts,
+            counted_ns: None,
             shared: self.run.sampled(span, tid),
             lines: Some(self.lines),
             progress: Some(rounds as f64),

@@ -75,12 +75,20 @@ fn text(windows: u64, last: Option<u32>, activity: &Activity, state: &str) -> St
     let (s, ends) = if threads == 1 { ("", "s") } else { ("s", "") };
     let span = activity.span_ns.max(1) as f64;
     let busy: u64 = activity.threads.iter().map(|it| it.busy_ns).sum();
-    let wakes: u64 = activity.contacts.iter().map(|it| it.count).sum();
+    let busy = 100.0 * busy as f64 / span;
+    let wakes = wake_ups(activity);
     format!(
-        "window {windows}{of}: {threads} thread{s} use{ends} {:.0} % of a CPU, {:.0} wake-ups/s between them; {state}",
-        100.0 * busy as f64 / span,
-        wakes as f64 / (span * 1e-9)
+        "window {windows}{of}: {threads} thread{s} use{ends} {busy:.0} % of a CPU{wakes}; {state}"
     )
+}
+
+/// The rate of wake-ups; empty for a window in which they were not counted.
+fn wake_ups(activity: &Activity) -> String {
+    let wakes: u64 = activity.contacts.iter().map(|it| it.count).sum();
+    match activity.counted_ns() {
+        0 => String::new(),
+        ns => format!(", {:.0} wake-ups/s between them", wakes as f64 / (ns as f64 * 1e-9)),
+    }
 }
 
 #[cfg(test)]
@@ -104,6 +112,9 @@ mod tests {
         );
         activity.threads.truncate(1);
         activity.contacts.clear();
+        activity.counted_ns = Some(0);
+        let line = text(1, None, &activity, "watching");
+        assert_eq!(line, "window 1: 1 thread uses 40 % of a CPU; watching");
         let restore = [Action::Restore];
         assert_eq!(restore.iter().find_map(state), None);
         let line = text(
