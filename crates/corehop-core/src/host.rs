@@ -117,6 +117,9 @@ pub struct Active {
     pub name: String,
     /// The CPU time that it used in the window, in nanoseconds.
     pub busy_ns: u64,
+    /// The time in it that the thread waited for a CPU, in nanoseconds; 0 where the host does not tell.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub waited_ns: u64,
     /// The CPUs that it may run on.
     pub allowed: CpuList,
     /// The CPU that it ran on last, where the host tells it.
@@ -128,6 +131,11 @@ pub struct Active {
     /// Its instructions and misses, where the hardware counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<Counted>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+const fn is_zero(ns: &u64) -> bool {
+    *ns == 0
 }
 
 /// The instructions and misses of a thread in a window, from hardware counters.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use corehop_core::host::Active;
 use corehop_core::units::Cpu;
 
-use crate::proc::Task;
+use crate::proc::{Schedstat, Task};
 use crate::thread::affinity_of;
 
 /// A thread as it was looked at last.
@@ -15,6 +15,7 @@ struct Known {
     pid: u32,
     name: String,
     cpu_ns: u64,
+    waited_ns: u64,
     /// The CPU that it ran on last.
     cpu: Option<Cpu>,
     /// The number of the look.
@@ -88,11 +89,12 @@ impl Threads {
 
     fn look_at(&mut self, tid: u32, pid: u32) -> Option<Active> {
         let task = Task::thread(pid, tid);
-        let cpu_ns = task.schedstat()?.cpu_ns;
+        let Schedstat { cpu_ns, waited_ns, .. } = task.schedstat()?;
         let allowed = affinity_of(tid.cast_signed()).ok()?;
         // The CPU time of a thread does not become less: a new one has its number.
         let known = self.known.get(&tid).filter(|it| it.cpu_ns <= cpu_ns);
         let (before, first) = known.map_or((cpu_ns, self.looks), |it| (it.cpu_ns, it.first));
+        let waited = waited_ns.saturating_sub(known.map_or(waited_ns, |it| it.waited_ns));
         let named = known.filter(|it| it.cpu_ns == cpu_ns || self.looks > first + NAMING);
         let name = named.map(|it| it.name.clone()).or_else(|| task.name().ok())?;
         // One that has not run since is where it was: to look again would cost as much as all the rest.
@@ -101,8 +103,10 @@ impl Threads {
             _ => task.stat().ok()?.cpu,
         };
         let seen = self.looks;
-        self.known.insert(tid, Known { pid, name: name.clone(), cpu_ns, cpu, seen, first });
-        Some(Active { tid, pid, name, busy_ns: cpu_ns - before, allowed, cpu, ..Active::default() })
+        let now = Known { pid, name: name.clone(), cpu_ns, waited_ns, cpu, seen, first };
+        self.known.insert(tid, now);
+        let (busy_ns, waited_ns) = (cpu_ns - before, waited);
+        Some(Active { tid, pid, name, busy_ns, waited_ns, allowed, cpu, ..Active::default() })
     }
 }
 

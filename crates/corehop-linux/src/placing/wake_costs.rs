@@ -2,6 +2,7 @@
 //! The time of waking a thread on one CPU and on two: two threads hand a byte to and fro through pipes.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use corehop_core::platform::{Affinity, Platform};
@@ -27,6 +28,8 @@ const BATCHES: usize = 45;
 const TRIPS: u32 = 10;
 /// The time after which there are no further batches.
 const MOST: Duration = Duration::from_millis(100);
+/// The time after which threads that have not handed over are given up.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Beside a program that fills the CPUs, a hand-over would wait for the slices of others.
 const URGENT: Policy = Policy::Other(-20);
 
@@ -46,32 +49,40 @@ pub fn wake_times(platform: &Platform) -> io::Result<WakeTimes> {
     })
 }
 
-/// The time of one hand-over between threads on these CPUs.
+/// The time of one hand-over between threads on these CPUs. Threads that get no CPU are not waited for: their ends of the pipes are
+/// closed when they run.
 fn hand_over(a: Cpu, b: Cpu) -> io::Result<f64> {
-    let ((mut here, to_here), (there, mut to_there)) = (pipe()?, pipe()?);
-    std::thread::scope(|scope| {
-        let start = std::thread::Builder::new;
-        // A thread that does not start drops its ends of the pipes, so that the other thread ends.
-        let other = start().spawn_scoped(scope, move || echo(b, there, to_here))?;
-        let own = start().spawn_scoped(scope, move || -> io::Result<f64> {
-            begin_on(a)?;
-            let (mut times, mut byte) = (Vec::new(), [0]);
-            let begun = Instant::now();
-            while times.len() < BATCHES && (times.is_empty() || begun.elapsed() < MOST) {
-                let begin = Instant::now();
-                for _ in 0..TRIPS {
-                    to_there.write_all(&byte)?;
-                    here.read_exact(&mut byte)?;
-                }
-                times.push(begin.elapsed().as_nanos() as f64 / f64::from(2 * TRIPS));
-            }
-            times.sort_by(f64::total_cmp);
-            Ok(times[times.len() / 4])
-        })?;
-        let died = || io::Error::other("a thread died");
-        let time = own.join().map_err(|_| died())?;
-        other.join().map_err(|_| died())?.and(time)
-    })
+    let ((here, to_here), (there, to_there)) = (pipe()?, pipe()?);
+    let (tell, told) = mpsc::channel();
+    let start = std::thread::Builder::new;
+    // A thread that does not start drops its ends of the pipes, so that the other thread ends.
+    start().spawn(move || echo(b, there, to_here))?;
+    start().spawn(move || tell.send(batches(a, here, to_there)))?;
+    told.recv_timeout(PATIENCE).map_err(|_| {
+        io::Error::other(format!(
+            "threads on CPU {} and CPU {} have handed nothing over within {} s",
+            a.0,
+            b.0,
+            PATIENCE.as_secs()
+        ))
+    })?
+}
+
+/// The lower quartile of the times of a hand-over, in nanoseconds.
+fn batches(cpu: Cpu, mut here: PipeReader, mut to_there: PipeWriter) -> io::Result<f64> {
+    begin_on(cpu)?;
+    let (mut times, mut byte) = (Vec::new(), [0]);
+    let begun = Instant::now();
+    while times.len() < BATCHES && (times.is_empty() || begun.elapsed() < MOST) {
+        let begin = Instant::now();
+        for _ in 0..TRIPS {
+            to_there.write_all(&byte)?;
+            here.read_exact(&mut byte)?;
+        }
+        times.push(begin.elapsed().as_nanos() as f64 / f64::from(2 * TRIPS));
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[times.len() / 4])
 }
 
 /// Answers each byte until the other side is closed.

@@ -419,14 +419,19 @@ impl Active {
     }
 }
 
+/// A supervisor that has not ended after so long is killed.
+const DEAF: Duration = Duration::from_secs(1);
+/// One that was killed and has not ended after so long is left.
+const LEFT: Duration = Duration::from_secs(3);
+
 /// Ends a supervisor. One that was stopped from outside does not hear; it is our child, so its number
-/// cannot have gone to another.
+/// cannot have gone to another. One that cannot end is left: nothing waits for it.
 fn dismiss(supervisor: &mut Child, lifeline: &mut UnixStream) {
     interrupt::clear_lifeline(lifeline.as_raw_fd());
     let _dead_already = lifeline.write_all(&[watch::DONE]);
     let begun = Instant::now();
-    while matches!(supervisor.try_wait(), Ok(None)) {
-        if begun.elapsed() > Duration::from_secs(1) {
+    while matches!(supervisor.try_wait(), Ok(None)) && begun.elapsed() < LEFT {
+        if begun.elapsed() > DEAF {
             let _ends_it = supervisor.kill();
         }
         std::thread::sleep(Duration::from_micros(200));

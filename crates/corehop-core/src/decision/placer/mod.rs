@@ -14,6 +14,7 @@ pub mod replay;
 pub mod terrain;
 pub mod trial;
 mod controls;
+mod crowding;
 mod forecast;
 mod looks;
 mod phases;

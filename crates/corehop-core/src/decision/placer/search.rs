@@ -120,6 +120,33 @@ pub(super) fn kinds(terrain: &Terrain) -> [Vec<Place>; 3] {
     [in_turns.cloned().collect(), inner.collect(), last.collect()]
 }
 
+/// The same groups of threads in other places of the same kind, each group in one that none of them has now; None where there are too
+/// few that all threads of a group may use.
+pub(super) fn elsewhere<'a>(
+    moves: &[Move],
+    terrain: &Terrain,
+    home: impl Fn(u32) -> Option<&'a CpuList>,
+) -> Option<Vec<Move>> {
+    let mut groups: BTreeMap<&CpuList, Vec<u32>> = BTreeMap::new();
+    for it in moves {
+        groups.entry(&it.cpus).or_default().push(it.tid);
+    }
+    let among =
+        |places: &Vec<Place>| groups.keys().all(|it| places.iter().any(|at| at.cpus == **it));
+    let places = kinds(terrain).into_iter().find(among)?;
+    let mut free: Vec<&Place> = places.iter().filter(|it| !groups.contains_key(&it.cpus)).collect();
+    let mut all = Vec::new();
+    for tids in groups.values() {
+        let may = |at: &&Place| {
+            tids.iter().all(|&tid| home(tid).is_some_and(|it| it.intersection(&at.cpus) == at.cpus))
+        };
+        let at = free.remove(free.iter().position(may)?);
+        all.extend(tids.iter().map(|&tid| Move { tid, cpus: at.cpus.clone() }));
+    }
+    all.sort_by_key(|it| it.tid);
+    (!all.is_empty()).then_some(all)
+}
+
 /// Each group in a place of its own, as long as there are some; None where one does not fit, with its threads or with its
 /// data, or may not.
 pub(super) fn deal(groups: &[Vec<Candidate<'_>>], places: &[Place]) -> Option<Vec<Move>> {
@@ -197,6 +224,23 @@ mod tests {
         assert_eq!(moved(&pairs, &last), Some(to(["2-3", "2-3", "0-1", "0-1"])));
         assert_eq!(moved(&pairs, &single), Some(to(["2", "2", "0", "0"])));
         assert_eq!(moved(std::slice::from_ref(&all), &last), None);
+    }
+
+    #[test]
+    fn groups_that_have_company_go_to_free_places_of_the_same_kind_that_they_may_use() {
+        let terrain = Terrain::new(&[list("0-1"), list("2-3")], COSTS);
+        let to = |cpus: [&str; 2]| -> Vec<Move> {
+            (1..).zip(cpus).map(|(tid, cpus)| Move { tid, cpus: list(cpus) }).collect()
+        };
+        let home = list("0-3");
+        let moved = |cpus| elsewhere(&to(cpus), &terrain, |_| Some(&home));
+        assert_eq!(moved(["0", "0"]), Some(to(["2", "2"])));
+        assert_eq!(moved(["0", "2"]), Some(to(["1", "3"])));
+        assert_eq!(moved(["0-1", "0-1"]), Some(to(["2-3", "2-3"])));
+        // Both caches are taken, and one thread may not leave its own.
+        assert_eq!(moved(["0-1", "2-3"]), None);
+        let narrow = list("0-1");
+        assert_eq!(elsewhere(&to(["0-1", "0-1"]), &terrain, |_| Some(&narrow)), None);
     }
 
     #[test]

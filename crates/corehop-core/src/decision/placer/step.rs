@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::assign::{Bond, Crowd, Member, Placed, assign, changes, gainful, savable, saved};
 use super::controls::Controls;
+use super::crowding::Crowding;
 use super::forecast::Forecast;
 use super::looks::Looks;
 use super::phases::Phases;
@@ -127,6 +128,7 @@ pub struct Placer {
     elapsed_s: f64,
     advised: Option<Proposal>,
     phases: Phases,
+    crowding: Crowding,
     /// The window from which another phase counts, and the length of the rest after it.
     next_phase: (u64, u64),
 }
@@ -148,6 +150,7 @@ impl Placer {
             elapsed_s: 0.0,
             advised: None,
             phases: Phases::default(),
+            crowding: Crowding::default(),
             next_phase: (PHASE, PHASE),
             gain: None,
             settings,
@@ -246,6 +249,9 @@ impl Placer {
                 return self.attempt(proposal, activity);
             }
         }
+        if let Some(proposal) = self.crowded(activity) {
+            return self.attempt(proposal, activity);
+        }
         let proposed = self.propose(activity).or_else(|| self.guess(activity));
         let Some(proposal) = proposed.or_else(|| self.started()) else { return Vec::new() };
         if !self.settings.may_move || activity.progress.is_none() {
@@ -280,6 +286,22 @@ impl Placer {
         let moves = self.alive(&kept, activity);
         let may = self.settings.may_move && activity.progress.is_some();
         (may && !moves.is_empty()).then(|| Proposal::in_force(moves))
+    }
+
+    /// Where others have come to the CPUs of the kept placement: the same threads together elsewhere, against staying, and else the
+    /// placement against leaving alone.
+    fn crowded(&mut self, activity: &Activity) -> Option<Proposal> {
+        let may = self.settings.may_move && activity.progress.is_some() && !self.kept.is_empty();
+        if !may || !self.crowding.has_come(self.window, activity, &self.placed) {
+            return None;
+        }
+        let kept = self.alive(&self.kept, activity);
+        let home = |tid| activity.threads.iter().find(|it| it.tid == tid).map(|it| self.home(it));
+        let elsewhere = search::elsewhere(&kept, &self.terrain, home);
+        match elsewhere.filter(|moves| self.is_new(moves)) {
+            Some(moves) => Some(Proposal { cost: self.cost(&moves), ..Proposal::in_force(moves) }),
+            None => self.kept_anew(activity),
+        }
     }
 
     /// The start, where the evidence speaks for nothing else: it may be worse than leaving alone.
@@ -359,6 +381,7 @@ impl Placer {
         let kept = matches!(verdict, Verdict::Better(_));
         self.rest(proposal);
         self.phases.judged();
+        self.crowding.judged();
         let stays = self.alive(if kept { &proposal.moves } else { &self.kept }, activity);
         self.kept.clone_from(&stays);
         let mut actions = Vec::new();

@@ -15,6 +15,7 @@ use super::trial::Verdict;
 use crate::host::{Active, Activity, Contact, Evidence, Shared};
 use crate::units::{Cpu, CpuList};
 
+mod crowded;
 mod observed;
 mod replayed;
 
@@ -206,6 +207,8 @@ struct Pairs {
     allowed: BTreeMap<u32, CpuList>,
     home: CpuList,
     progress: f64,
+    /// A CPU on which others run: threads there wait, and are a quarter as fast.
+    company: Option<CpuList>,
     random: Pcg64Mcg,
 }
 
@@ -221,7 +224,7 @@ impl Pairs {
         }
         let home = terrain.cpus().clone();
         let allowed = tids.iter().map(|&tid| (tid, home.clone())).collect();
-        Self { tids, gain, allowed, home, progress: 0.0, random }
+        Self { tids, gain, allowed, home, progress: 0.0, company: None, random }
     }
 
     fn partners(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
@@ -232,8 +235,12 @@ impl Pairs {
         let together = |(a, b): (u32, u32)| {
             self.allowed[&a] == self.allowed[&b] && self.allowed[&a].len() == 1
         };
-        let rates: Vec<f64> =
-            self.partners().map(|it| if together(it) { self.gain } else { 1.0 }).collect();
+        let crowded = |tid: u32| self.company.as_ref() == Some(&self.allowed[&tid]);
+        let rate = |it: (u32, u32)| {
+            let rate = if together(it) { self.gain } else { 1.0 };
+            if crowded(it.0) { rate / 4.0 } else { rate }
+        };
+        let rates: Vec<f64> = self.partners().map(rate).collect();
         let noise = 1.0 + 0.05 * self.random.random_range(-1.0..1.0);
         self.progress += rates.iter().sum::<f64>() * 100.0 * noise;
         let contacts = self.partners().flat_map(|(a, b)| {
@@ -244,6 +251,7 @@ impl Pairs {
             pid: 1,
             name: format!("thread {tid}"),
             busy_ns: 40_000_000,
+            waited_ns: if crowded(tid) { 60_000_000 } else { 4_000_000 },
             allowed: self.allowed[&tid].clone(),
             ..Active::default()
         };

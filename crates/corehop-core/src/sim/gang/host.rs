@@ -155,6 +155,7 @@ impl SimHost {
                 pid: PID,
                 name: format!("{}-{at}", self.run.gangs[member.gang].gang.program.word()),
                 busy_ns: busy.saturating_sub(thread.busy) / 1_000,
+                waited_ns: 0,
                 allowed: thread.allowed.clone(),
                 cpu: Some(cpus[at]),
                 working_set: Some(self.run.working_set(at)),
