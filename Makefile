@@ -8,7 +8,7 @@ BENCH   := cargo bench --locked -p corehop -p corehop-core -p corehop-switch
 VENV    := .venv
 PYTHON  := $(VENV)/bin/python
 
-.PHONY: run test soundness models stress fuzz kills bench bench-servers bench-place repeat dist lab bpf lint clean
+.PHONY: run test soundness models stress fuzz kills bench bench-servers bench-place bench-regret repeat dist lab bpf lint clean
 
 ## Build, measure this host for some minutes, print the table and where the report lies.
 run: build
@@ -92,6 +92,13 @@ bench-servers: build
 bench-place: build
 	@mkdir -p out
 	$(BENCH) --bench place -- $(CURDIR)/out/bench.json
+
+## No regret: twelve programs beside a placer, left alone and in both static placements, quiet and beside programs that fill a CPU:
+## some seven hours. A run that is interrupted goes on with the rows that it has.
+ROWS ?= $(CURDIR)/data/regret.jsonl
+bench-regret: build
+	@mkdir -p out
+	$(BENCH) --bench place -- $(CURDIR)/out/bench.json --regret=$(ROWS)
 
 ## Five quick runs, one after the other: does the next run land in the interval of this one? Into out/bench.json.
 repeat: build

@@ -2,17 +2,20 @@
 //! Placing: the time of a decision, the cost of watching, and real programs that are placed.
 //!
 //! `cargo bench -p corehop --bench place -- OUT.json`; `--short` has two servers and leaves out what takes long,
-//! `--program=NAME` is about one program, `--blocks=N` has more or fewer repetitions. All live: two CPUs stand for near (one
+//! `--program=NAME` is about one program, `--blocks=N` has more or fewer repetitions, `--regret=ROWS.jsonl` is about the regret of
+//! all programs alone, and goes on with these rows. All live: two CPUs stand for near (one
 //! CPU) and far (two). Ctrl-C ends it with all that it has started.
 #![expect(clippy::print_stderr, reason = "progress and results go to stderr")]
 
 mod decision;
+mod ends;
 mod locks;
 mod model;
 mod pages;
 mod pairs;
 mod placer;
 mod programs;
+mod regret;
 mod running;
 mod servers;
 mod simulated;
@@ -29,7 +32,7 @@ mod packages;
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use corehop_core::units::Cpu;
@@ -52,7 +55,12 @@ struct Wish {
     short: bool,
     only: Option<String>,
     blocks: usize,
+    /// The rows of `--regret`.
+    regret: Option<PathBuf>,
 }
+
+/// Runs of a placer beside programs that hand over without pause; of a short run.
+const ENDS: [usize; 2] = [100, 20];
 
 /// The figures so far, and what failed.
 #[derive(Default)]
@@ -73,6 +81,10 @@ fn main() -> Fallible<()> {
     let _alone = alone()?;
     interrupt::install()?;
     let mut figures = Figures::default();
+    if let Some(rows) = &wish.regret {
+        figures.add("regret", || regret(&wish, rows));
+        return finish(figures, &wish, begun);
+    }
     if wish.has("decision") {
         figures.add("decision", || Ok(vec![decision::figure()?]));
         figures.add("model", || Ok(vec![model::figure()?]));
@@ -81,12 +93,25 @@ fn main() -> Fallible<()> {
         figures.add("simulated", || simulated::figures(wish.short));
     }
     live(&wish, &mut figures)?;
+    finish(figures, &wish, begun)
+}
+
+fn finish(figures: Figures, wish: &Wish, begun: Instant) -> Fallible<()> {
     eprintln!("{} s in whole", begun.elapsed().as_secs());
     if interrupt::requested() {
         return Err("interrupted: no figure was written".into());
     }
     list::put(figures.all, &wish.out)?;
     if figures.failed.is_empty() { Ok(()) } else { Err(figures.failed.join("; ").into()) }
+}
+
+/// The regret of the programs that are asked for.
+fn regret(wish: &Wish, rows: &Path) -> Fallible<Vec<Value>> {
+    let cpus: Vec<Cpu> = corehop_linux::thread::affinity()?.iter().collect();
+    let &[a, b, ..] = &cpus[..] else { return Err("placing takes two CPUs".into()) };
+    let packages = Packages::fetched()?.ok_or("the packages cannot be had")?;
+    let programs = Program::ALL.into_iter().filter(|it| wish.has(&it.name()));
+    regret::figures(&programs.collect::<Vec<_>>(), &packages, [a, b], (wish.blocks, rows))
 }
 
 impl Wish {
@@ -98,6 +123,7 @@ impl Wish {
             short: arguments.iter().any(|word| word == "--short"),
             only: value("--program=").map(str::to_owned),
             blocks: value("--blocks=").map_or(Ok(BLOCKS), str::parse)?,
+            regret: value("--regret=").map(PathBuf::from),
         })
     }
 
@@ -113,7 +139,7 @@ impl Wish {
 
     fn programs(&self) -> Vec<Program> {
         let all: &[Program] =
-            if self.short && self.only.is_none() { &Program::SHORT } else { &Program::ALL };
+            if self.short && self.only.is_none() { &Program::SHORT } else { &Program::PLACED };
         all.iter().copied().filter(|it| self.has(&it.name())).collect()
     }
 }
@@ -163,6 +189,10 @@ fn live(wish: &Wish, figures: &mut Figures) -> Fallible<()> {
         figures.add("pages", pages::figures);
     }
     let Some(packages) = Packages::fetched()? else { return Ok(()) };
+    if wish.has("ends") {
+        let runs = ENDS[usize::from(wish.short)];
+        figures.add("ends", || Ok(vec![ends::figure(&packages, runs)?]));
+    }
     if wish.has_long("pairs") {
         figures.add("pairs", || Ok(vec![pairs::found(&packages)?]));
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs that are placed: servers with their clients, and programs whose own threads share data.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
@@ -20,10 +21,14 @@ pub(crate) enum Program {
     Tbb,
     /// Two threads that hand numbers over through a queue of Java's.
     Java,
+    /// Two processes that hand a byte over through pipes.
+    Pipes,
+    /// Two goroutines, each locked to a thread, that hand numbers over through channels without a buffer.
+    Go,
 }
 
 impl Program {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Server(Server::Redis, 1),
         Self::Server(Server::Nginx, 1),
         Self::Server(Server::Memcached, 1),
@@ -34,7 +39,12 @@ impl Program {
         Self::Server(Server::Redis, 20),
         Self::Server(Server::Nginx, 16),
         Self::Server(Server::Memcached, 8),
+        Self::Pipes,
+        Self::Go,
     ];
+    /// Those of a run of 25 minutes: most are servers.
+    pub(crate) const PLACED: [Self; 3] =
+        [Self::Server(Server::Redis, 1), Self::Server(Server::Memcached, 1), Self::Hackbench];
     /// Those of a short run.
     pub(crate) const SHORT: [Self; 2] =
         [Self::Server(Server::Redis, 1), Self::Server(Server::Memcached, 1)];
@@ -46,6 +56,8 @@ impl Program {
             Self::Hackbench => "hackbench".to_owned(),
             Self::Tbb => "tbb".to_owned(),
             Self::Java => "java".to_owned(),
+            Self::Pipes => "pipes".to_owned(),
+            Self::Go => "go-channels".to_owned(),
         }
     }
 
@@ -76,6 +88,9 @@ impl Program {
             Self::Hackbench => (hackbench(packages, at), Far::LastHalf, Count::Writes),
             Self::Tbb => (fibonacci(packages, at)?, Far::Workers, count),
             Self::Java => (handover(packages, at)?, Far::Named("consumer"), count),
+            Self::Pipes => (compiled(at, "pipes", &[])?, Far::LastHalf, count),
+            // The runtime has goroutines run on all threads: there is one side.
+            Self::Go => (channels(at)?, Far::Clients, count),
         };
         let mut command = command;
         if let Count::File(_) = count {
@@ -96,12 +111,35 @@ fn hackbench(packages: &Packages, folder: &Path) -> Command {
 
 /// The program `fibonacci.cpp`, compiled.
 fn fibonacci(packages: &Packages, folder: &Path) -> Fallible<Command> {
-    let program = folder.join("fibonacci");
+    let (include, libraries) = (packages.path("usr/include"), packages.libraries());
+    let words = [
+        OsStr::new("-I"),
+        include.as_ref(),
+        OsStr::new("-L"),
+        libraries.as_ref(),
+        OsStr::new("-ltbb"),
+    ];
+    Ok(packages.ready(compiled(folder, "fibonacci", &words)?, folder))
+}
+
+/// A program of this folder in C++, compiled with more words.
+fn compiled(folder: &Path, name: &str, words: &[&OsStr]) -> Fallible<Command> {
+    let program = folder.join(name);
     let mut compiler = Command::new("c++");
-    compiler.args(["-O2", "-std=c++17", "-I"]).arg(packages.path("usr/include"));
-    compiler.arg(source("fibonacci.cpp")).arg("-o").arg(&program);
-    printed(compiler.arg("-L").arg(packages.libraries()).arg("-ltbb"))?;
-    Ok(packages.ready(Command::new(program), folder))
+    compiler.args(["-O2", "-std=c++17"]).arg(source(&format!("{name}.cpp")));
+    printed(compiler.arg("-o").arg(&program).args(words))?;
+    Ok(Command::new(program))
+}
+
+/// The program `channels.go`, compiled.
+fn channels(folder: &Path) -> Fallible<Command> {
+    let program = folder.join("channels");
+    let installed = Path::new("/usr/local/go/bin/go");
+    let go = if installed.exists() { installed.as_os_str() } else { OsStr::new("go") };
+    let mut compiler = Command::new(go);
+    compiler.env("GOCACHE", folder.join("cache")).env("GOFLAGS", "-mod=mod");
+    printed(compiler.arg("build").arg("-o").arg(&program).arg(source("channels.go")))?;
+    Ok(Command::new(program))
 }
 
 /// The class `Handover.java`, compiled by Eclipse's compiler, which the runtime alone runs.

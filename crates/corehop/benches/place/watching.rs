@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cost of watching: what a program loses, in turns of a fifth of a second with and without it, and the CPU time of the placer.
+//! The cost of watching once the graph is known: what a program loses, in turns of two seconds with and without it, and the CPU time of
+//! the placer. A turn has each kind of window as often as it comes.
 //!
 //! The kernel moves a program that is left to it, and its rate changes by tens of percent. So it is bound here: to one CPU,
 //! where all that is added to a wake-up takes time from it, and to two.
@@ -24,12 +25,12 @@ use crate::median::Median;
 use crate::{Fallible, pause};
 
 /// A turn, and the time before it.
-const TURN: Duration = Duration::from_millis(200);
+const TURN: Duration = Duration::from_millis(2000);
 const SETTLE: Duration = Duration::from_millis(30);
 /// Turns with watching on each side.
-const TURNS: usize = 50;
-/// Looks before a turn.
-const FIRST: u32 = 3;
+const TURNS: usize = 20;
+/// Looks before a turn: those in which every wake-up is counted.
+const FIRST: u32 = 21;
 /// The default of `corehop place`.
 const WINDOW: Duration = Duration::from_millis(100);
 /// A placer first measures what a wake-up costs.
