@@ -17,6 +17,7 @@ mod life;
 mod luck;
 mod names;
 mod progress;
+mod starved;
 
 /// Two processes that hand a byte to and fro, and write the count of their turns into a file.
 const TURNS: &str = "import os, sys, time

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The process that measures distances gets no CPU: nothing waits for it.
+
+use super::*;
+
+/// A placement under way, whose process that measures distances is stopped.
+fn starved(scene: &Scene, more: &[&str]) -> Placer {
+    let Scene { turns, folder, count, .. } = scene;
+    let pid = turns.pid();
+    let words = [&["--start", "spread", "--progress", count][..], more, &[&pid]].concat();
+    let placer = Placer::begin(folder.path(), &words);
+    until("placed", || turns.cpus().iter().all(|it| it.len() == 1));
+    let is_probe = |pid: &u32| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+        name.is_ok_and(|it| it.trim_end() == "corehop-lines")
+    };
+    let probe = children(placer.id()).into_iter().find(is_probe).expect("the probe");
+    signal(probe, libc::SIGSTOP);
+    placer.until_it_writes("\"action\":\"try\"");
+    placer
+}
+
+#[test]
+fn with_a_probe_that_never_runs_the_time_ctrl_c_and_sigkill_end_a_placer_and_put_threads_back() {
+    let Some(scene) = scene() else { return };
+    let Scene { turns, before, .. } = &scene;
+    let by_time = starved(&scene, &["--for", "4s"]).ends();
+    assert_eq!(by_time.status.code(), Some(0), "{}", said(&by_time));
+    assert_eq!(turns.cpus(), *before);
+    let begun = Instant::now();
+    starved(&scene, &[]).interrupted();
+    assert_eq!(turns.cpus(), *before);
+    let placer = starved(&scene, &[]);
+    signal(placer.id(), libc::SIGKILL);
+    until("put back", || turns.cpus() == *before);
+    assert!(begun.elapsed() < Duration::from_secs(60));
+}
