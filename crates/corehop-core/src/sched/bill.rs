@@ -118,7 +118,7 @@ impl Bill {
 
     /// By how much a release may be late: responses are counted from the arrival.
     pub fn latency(&self) -> Time {
-        self.overheads.map_or(0, |costs| costs.event_latency)
+        self.overheads.map_or(0, |costs| costs.latency())
     }
 }
 

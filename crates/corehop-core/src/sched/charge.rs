@@ -183,6 +183,10 @@ impl<'a> Charged<'a> {
         if self.overheads.is_some() && test.charging == Charging::NotKnown {
             return Ok(asked(Answer::unknown("overheads cannot be charged for it"), &[]));
         }
+        if self.overheads.is_some_and(|it| it.dedicated.is_some()) && !test.knows_release_jitter() {
+            let why = "releases that a dedicated CPU handles are late by different times, and it knows no jitter";
+            return Ok(asked(Answer::unknown(why), &[]));
+        }
         let resumed = self.delays(&test.events(self.platform))?;
         let pieces = test.payer == Payer::EachPiece;
         // Within a CPU a job is preempted and no more; a piece of it moves.
@@ -222,15 +226,14 @@ impl<'a> Charged<'a> {
 
     /// Takes back what is not certain: a yes to delays that nothing bounds, and a no to charges, which are bounds.
     fn settle(&self, test: &Test, answer: &mut Answer, doubt: Option<String>) {
-        if !matches!(self.delay, Delay::Costs(_)) {
+        if matches!(self.delay, Delay::Nothing) && self.overheads.is_none() {
             return;
         }
         let why = match answer.verdict {
             Verdict::Schedulable => doubt,
             Verdict::Unschedulable => {
                 let uncharged = test.run(self.asked_about().system()).verdict;
-                let refused = "it refuses the set as charged, and a charge is a bound";
-                (uncharged != Verdict::Unschedulable).then(|| refused.to_owned())
+                (uncharged != Verdict::Unschedulable).then(|| AS_CHARGED.to_owned())
             }
             Verdict::Unknown => None,
         };
@@ -345,6 +348,9 @@ fn asked(answer: Answer, tasks: &[Task]) -> ChargedAnswer {
     }
 }
 
+/// Why a no to a set with charges, that would be none without them, is not known to be one.
+pub(super) const AS_CHARGED: &str = "it refuses the set as charged, and a charge is a bound";
+
 /// The unit of time that a test is asked in: so many to a microsecond.
 #[derive(Debug, Clone, Copy)]
 struct Unit(Time);
@@ -403,11 +409,18 @@ fn by_the_highest(
     largest_bounds: bool,
 ) -> Result<Delays, TaskError> {
     let sizes: Vec<f64> = set.wss_kib().iter().flatten().map(|&wss| wss as f64).collect();
-    if let Some(Highest { costs, by }) = Highest::of(costs, events, &sizes) {
-        let found = by_working_set(set, events, costs, largest_bounds)?;
-        let note = format!(
-            "A delay is the upper end of {by}, the highest quantile that has one here; an event can cost more."
-        );
+    if let Some(Highest { costs: by_it, by, beyond }) = Highest::of(costs, events, &sizes) {
+        let mut found = by_working_set(set, events, by_it, largest_bounds)?;
+        let highest = if costs.quantiles().len() > 1 {
+            ", the highest quantile that has one here"
+        } else {
+            ""
+        };
+        let note = format!("A delay is the upper end of {by}{highest}; an event can cost more.");
+        if let Some(share) = beyond {
+            found.doubt = Some(format!("{CONDITIONAL}no event costs more than {by} ({share})"));
+            return Ok(Delays { note: Some(note), ..found });
+        }
         return Ok(Delays { note: Some(note), by: Some(by), ..found });
     }
     by_working_set(set, events, costs, largest_bounds)

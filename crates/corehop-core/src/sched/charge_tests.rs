@@ -43,6 +43,39 @@ fn overheads_never_make_a_set_schedulable() {
     assert!(accepted > 10, "{accepted}");
 }
 
+#[test]
+fn a_yes_that_rests_on_a_median_or_a_mean_is_conditional_and_one_by_an_upper_quantile_names_it() {
+    use crate::model::costs::{CostTable, Selection, Source};
+    let mut text = "load,event,statistic,wss_kib,cost_us\nidle,preemption,n,64,200\n".to_owned();
+    for (name, us) in [("p50", 5), ("mean", 6), ("p90", 8)] {
+        text += &format!("idle,preemption,{name},64,{us}\nidle,preemption,{name}_high,64,{us}\n");
+    }
+    let source = Source::Table(CostTable::parse(&text).unwrap());
+    let task =
+        |wcet, period| Parameters { wcet, period, wss_kib: Some(64), ..Parameters::default() };
+    let set = TaskSet::new(1, &[task(10, 100), task(20, 200)]).unwrap();
+    let ask = |statistic: Option<&str>| {
+        let statistic = statistic.map(ToOwned::to_owned);
+        let costs = source.for_a_verdict(&Selection { statistic, ..Selection::default() }).unwrap();
+        let mut charged = Charged::new(&set, None, Delay::Costs(costs.costs), None);
+        charged.ask(test("qpa").unwrap()).unwrap()
+    };
+    for (name, says) in [
+        ("p50", "the median of at least 200 samples (half of them do)"),
+        ("mean", "some of them do"),
+    ] {
+        let asked = ask(Some(name));
+        assert_eq!(asked.answer.verdict, Verdict::Unknown, "{name}");
+        assert!(asked.answer.is_conditional());
+        assert!(asked.answer.why.unwrap().contains(says), "{name}");
+    }
+    let asked = ask(Some("p90"));
+    assert_eq!(asked.answer.verdict, Verdict::Schedulable);
+    assert_eq!(asked.charged_by.as_deref(), Some("the p90 of at least 200 samples"));
+    // A job pays for what it preempts: the one with the later deadline preempts none.
+    assert_eq!(asked.delays, Some(vec![8, 0]));
+}
+
 /// The same cost for all, with these ends.
 struct Same(f64, Option<f64>, Option<f64>);
 

@@ -2,7 +2,7 @@
 //! The answer of a test as a sentence: yes with the tightest task, no with a task that is late, or what is not known.
 
 use super::catalogue::{Suffers, Test};
-use super::charge::ChargedAnswer;
+use super::charge::{AS_CHARGED, ChargedAnswer};
 use super::global;
 use super::partition::given;
 use super::system::System;
@@ -37,6 +37,10 @@ pub fn sentence(set: &TaskSet, under: &str, test: &Test, asked: &ChargedAnswer) 
             }
         }
         Verdict::Unknown if asked.answer.is_conditional() => doubt(test, under, asked),
+        Verdict::Unknown if asked.answer.why.as_deref() == Some(AS_CHARGED) => {
+            let late = late(set, test, asked).unwrap_or_else(|| doubt(test, under, asked));
+            format!("unknown: {late}; a charge is a bound, and a job may pay less")
+        }
         Verdict::Unknown => format!("unknown: {}", doubt(test, under, asked)),
     }
 }
@@ -224,7 +228,8 @@ mod tests {
             {"name":"b","wcet_us":2,"period_us":9,"deadline_us":3}]}"#;
         assert_eq!(says(tight, "qpa", None), "no: `b` can take 4 us and has 3 us");
         let one = r#"{"cpus":1,"tasks":[{"wcet_us":2,"period_us":8,"deadline_us":3}]}"#;
-        let longer = "no: task 0 needs 4 us with what is charged and has 3 us";
+        let longer = "unknown: task 0 needs 4 us with what is charged and has 3 us; a charge is a bound, and a job may \
+                      pay less";
         assert_eq!(says(one, "p-fp-rta", Some(2)), longer);
     }
 

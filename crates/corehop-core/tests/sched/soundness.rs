@@ -64,7 +64,7 @@ fn system() -> (Overheads, Taken) {
         scheduling: 500,
         context_switch: 500,
         interprocessor: 1_000,
-        dedicated: false,
+        dedicated: None,
     };
     let taken =
         Taken { dispatch: 1, release: 1, tick: 1, quantum: 60, latency: 2, interprocessor: 1 };

@@ -282,7 +282,8 @@ fn overheads(args: &Args, set: &TaskSet) -> Result<Option<Overheads>, Failure> {
     }
     let named = |error| Failure::new(Exit::Damaged, error).context(shown::path(path));
     let table = OverheadTable::parse(&input::table(path)?).map_err(named)?;
-    let known = table.of(set.tasks().len(), args.quantum, args.dedicated).map_err(named)?;
+    let known = table.of(set.tasks().len(), args.quantum).map_err(named)?;
+    let known = if args.dedicated { known.dedicated_to(set.tasks()) } else { known };
     let lacks = table.lacks();
     if !lacks.is_empty() {
         let lacks = lacks.join(", ");

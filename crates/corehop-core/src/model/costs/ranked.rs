@@ -55,6 +55,29 @@ pub struct Highest<'a> {
     pub costs: &'a dyn Costs,
     /// Its name, with the number of samples: "the p90 of at least 200 samples in 20 replicates".
     pub by: String,
+    /// How many events cost more, where they are too many for a bound: "half of them do".
+    pub beyond: Option<String>,
+}
+
+/// A statistic that so large a share of events exceeds is no bound.
+const UPPER: f64 = 0.9;
+
+/// How many events cost more than a statistic, where they are too many for a bound.
+fn beyond(statistic: &str) -> Option<String> {
+    let share = statistic.strip_prefix('p').and_then(|digits| format!("0.{digits}").parse().ok());
+    match statistic {
+        "mean" => Some("some of them do".to_owned()),
+        "min" => Some("nearly all of them do".to_owned()),
+        "median" | "p50" => Some("half of them do".to_owned()),
+        _ => share
+            .filter(|share: &f64| *share < UPPER)
+            .map(|share| format!("{:.0} % of them do", 100.0 * (1.0 - share))),
+    }
+}
+
+/// Whether a statistic says nothing of the largest, and belongs into a verdict with a condition at most.
+pub(super) fn is_named(statistic: &str) -> bool {
+    statistic != "max" && (beyond(statistic).is_some() || statistic.strip_prefix('p').is_some())
 }
 
 impl<'a> Highest<'a> {
@@ -68,8 +91,9 @@ impl<'a> Highest<'a> {
         let (name, costs) = ranked.find(|(_, it)| sizes.iter().all(|&size| bounds(*it, size)))?;
         let basis = sizes.iter().map(|&size| among(events, size, costs)).reduce(least).flatten();
         let samples = basis.map_or_else(|| "samples".to_owned(), counted);
+        let beyond = beyond(name);
         let name = if name == "p50" { "median" } else { name };
-        Some(Self { costs, by: format!("the {name} of {samples}") })
+        Some(Self { costs, by: format!("the {name} of {samples}"), beyond })
     }
 }
 
@@ -203,8 +227,34 @@ mod tests {
         assert_eq!(by(&[64.0]).as_deref(), Some("the p90 of at least 200 samples"));
         assert_eq!(by(&[64.0, 256.0]).as_deref(), Some("the median of at least 60 samples"));
         assert_eq!(by(&[64.0, 512.0]), None);
-        let named = costs(&source, Some("p90"));
-        assert!(Highest::of(named.as_ref(), &[Event::Preemption], &[64.0]).is_none());
+        // A statistic that is named is the only one: at 256 KiB the 90 % quantile has no upper end.
+        let beyond = |name, sizes: &[f64]| {
+            let named = costs(&source, Some(name));
+            Highest::of(named.as_ref(), &[Event::Preemption], sizes).map(|it| (it.by, it.beyond))
+        };
+        let p90 = "the p90 of at least 200 samples".to_owned();
+        assert_eq!(beyond("p90", &[64.0]), Some((p90, None)));
+        assert_eq!(beyond("p90", &[64.0, 256.0]), None);
+        let median = "the median of at least 200 samples".to_owned();
+        assert_eq!(beyond("p50", &[64.0]), Some((median, Some("half of them do".to_owned()))));
+    }
+
+    #[test]
+    fn a_statistic_that_many_events_exceed_is_no_bound() {
+        let shares = ["p50", "median", "mean", "p75", "p90", "p99", "p999", "max"].map(beyond);
+        let half = Some("half of them do".to_owned());
+        let expected = [
+            half.clone(),
+            half,
+            Some("some of them do".to_owned()),
+            Some("25 % of them do".to_owned()),
+            None,
+            None,
+            None,
+            None,
+        ];
+        assert_eq!(shares, expected);
+        assert!(is_named("p99") && is_named("mean") && !is_named("max"));
     }
 
     #[test]

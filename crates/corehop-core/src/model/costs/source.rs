@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::ranked::{RankedCosts, SampledCosts};
+use super::ranked::{RankedCosts, SampledCosts, is_named};
 use super::{CostTable, Costs, ModelCosts};
 use crate::model::cpmd::{Model, Statistic};
 use crate::units::Nanos;
@@ -98,14 +98,18 @@ impl Source {
         found.ok_or_else(|| self.unknown(&exact))
     }
 
-    /// The costs that are meant, for a verdict on deadlines: by the statistic that is named, otherwise by all quantiles
-    /// and the largest seen. A table that says nothing of samples states bounds.
+    /// The costs that are meant, for a verdict on deadlines: by the statistic that is named, with its name, otherwise by all
+    /// quantiles and the largest seen. A table that says nothing of samples states bounds.
     ///
     /// # Errors
     /// [`SelectError`] where several could be meant, or none is.
     pub fn for_a_verdict(&self, wanted: &Selection) -> Result<Selected<'_>, SelectError> {
         let mut all = self.sampled(wanted)?;
-        if wanted.statistic.is_some() {
+        if let Some(name) = &wanted.statistic {
+            if is_named(name) {
+                let quantiles = vec![(name.clone(), self.sampled(wanted)?.costs)];
+                all.costs = Box::new(RankedCosts { quantiles, largest: all.costs });
+            }
             return Ok(all);
         }
         let of = |name: &&str| {

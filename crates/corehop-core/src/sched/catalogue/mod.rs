@@ -285,6 +285,18 @@ impl Test {
         }
     }
 
+    /// Whether its jobs may be released late by more than the next ones: with priorities that are fixed, and where jobs of EDF
+    /// stay on one CPU and are told apart by their demand alone.
+    pub fn knows_release_jitter(&self) -> bool {
+        match self.charging {
+            Charging::FixedPriority | Charging::NotNeeded => true,
+            Charging::JobLevel => {
+                self.suffers == Suffers::Preemptions && self.payer != Payer::EachPiece
+            }
+            Charging::NotKnown => false,
+        }
+    }
+
     /// Whether what is charged to a job does not depend on what the test finds.
     fn charges_a_whole_set(&self) -> bool {
         let by_itself = [Payer::EachGroup, Payer::Affected, Payer::EachPiece];

@@ -288,6 +288,7 @@ pub(super) static PARTITIONED: &[Test] = &[
         scheduler: "semi-partitioned EDF",
         title: "first fit by falling utilisation; what fits nowhere is cut into (C', T, D = C') and the rest",
         deadlines: Arbitrary,
+        assumes: &["A task that is cut is done within its period, also where it is due later."],
         citation: "Burns, Davis, Wang and Zhang, RTS 48(1), 2012",
         run: c_equals_d,
         payer: Payer::EachPiece,

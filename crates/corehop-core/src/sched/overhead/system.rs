@@ -28,9 +28,13 @@ pub struct Overheads {
     pub context_switch: Time,
     /// Telling another CPU (charged from two CPUs on).
     pub interprocessor: Time,
-    /// Whether a CPU of its own handles all releases.
-    pub dedicated: bool,
+    /// Where a CPU of its own handles all releases: the longest time until one is handled, with those that may come before it
+    /// ([`dedicated_to`](Overheads::dedicated_to)). None where each CPU handles its own.
+    pub dedicated: Option<Time>,
 }
+
+/// Steps towards the longest time until a release is handled; one that is not found by then counts as none.
+const MOST_STEPS: usize = 100_000;
 
 impl Overheads {
     /// The same in a unit that is so many nanoseconds, each rounded up; the time between ticks is rounded down.
@@ -45,18 +49,46 @@ impl Overheads {
             scheduling: up(self.scheduling),
             context_switch: up(self.context_switch),
             interprocessor: up(self.interprocessor),
-            dedicated: self.dedicated,
+            dedicated: self.dedicated.map(up),
         }
+    }
+
+    /// The same with a CPU that handles the releases of all these tasks, whose times are in microseconds, and nothing else. A release
+    /// waits for those that come with it: the least R > 0 with `R = sum of ceil((R + J_i + ev) / T_i) rel`, over the tasks of all
+    /// CPUs. Where releases come faster than they are handled there is none, and no task is in time.
+    #[must_use]
+    pub fn dedicated_to(self, tasks: &[Task]) -> Self {
+        let release = u128::from(self.release);
+        let late = |task: &Task| 1_000 * u128::from(task.jitter) + u128::from(self.event_latency);
+        let releases = |by: u128, task: &Task| {
+            (by + late(task)).div_ceil(1_000 * u128::from(task.period)).max(1)
+        };
+        let handled = |by: u128| tasks.iter().map(|it| releases(by, it)).sum::<u128>() * release;
+        let mut by = tasks.len() as u128 * release;
+        let never = u128::from(LONGEST) * 1_000;
+        for _ in 0..MOST_STEPS {
+            let next = handled(by);
+            if next == by || next > never {
+                return Self { dedicated: Some(next.min(2 * never) as Time), ..self };
+            }
+            by = next;
+        }
+        Self { dedicated: Some((2 * never) as Time), ..self }
     }
 
     /// Telling another CPU: on several, and wherever a CPU of its own handles releases.
     fn interrupt(&self, cpus: u32) -> Time {
-        if cpus > 1 || self.dedicated { self.interprocessor } else { 0 }
+        if cpus > 1 || self.dedicated.is_some() { self.interprocessor } else { 0 }
+    }
+
+    /// By how much a release may be late before it interrupts a CPU of the tasks.
+    pub fn latency(&self) -> Time {
+        self.event_latency + self.dedicated.unwrap_or(0)
     }
 }
 
-/// `e' = (e + 2 (sch + cxs) + cpmd) / (1 - Ut - Ur) + 2 cpre + ipi`, `T' = T - ev`, `D' = D - ev`; execution times are
-/// rounded up. `tasks` are those of one CPU, cluster or machine with so many CPUs: a job pays for the releases among them,
+/// `e' = (e + 2 (sch + cxs) + cpmd) / (1 - Ut - Ur) + 2 cpre + ipi`, `T' = T - ev`, `D' = D - ev`; with a CPU of its own for
+/// releases, Ur is 0, and a release is late by `ev + R`. Execution times are rounded up. `tasks` are those of one CPU, cluster or machine with so many CPUs: a job pays for the releases among them,
 /// and `cpmd` is what it pays for the job that it preempts.
 pub fn job_level(tasks: &[Task], cpus: u32, costs: &Overheads, cpmd: &[Time]) -> Vec<Task> {
     let inflated = |(task, &delay): (&Task, &Time)| {
@@ -69,14 +101,14 @@ fn one_job(tasks: &[Task], cpus: u32, costs: &Overheads, task: &Task, delay: Tim
     if delay > LONGEST {
         return None;
     }
-    let period = task.period.checked_sub(costs.event_latency).filter(|&rest| rest > 0)?;
-    let deadline = task.deadline.checked_sub(costs.event_latency).filter(|&rest| rest > 0)?;
+    let left = |span: Time| span.checked_sub(costs.latency()).filter(|&rest| rest > 0);
+    let (period, deadline) = (left(task.period)?, left(task.deadline)?);
     let (tick, quantum) = (i128::from(costs.tick), costs.quantum);
     let latency = i128::from(costs.event_latency);
     // With a CPU of their own, releases interrupt no job.
-    let release = if costs.dedicated { 0 } else { i128::from(costs.release) };
+    let release = if costs.dedicated.is_some() { 0 } else { i128::from(costs.release) };
     let count = tasks.len() as i128;
-    let after = costs.interrupt(cpus) + if costs.dedicated { costs.release } else { 0 };
+    let after = costs.interrupt(cpus);
     let own = i128::from(task.wcet + 2 * (costs.scheduling + costs.context_switch) + delay);
     // Divided by 1 - Ut - Ur: what the job needs, and twice what is interrupted at once when it
     // preempts: cpre = (tick + ev Ut + n rel + ev Ur) / (1 - Ut - Ur).
@@ -101,13 +133,15 @@ fn one_job(tasks: &[Task], cpus: u32, costs: &Overheads, task: &Task, delay: Tim
 }
 
 /// For fixed priorities: ticks and releases are tasks of the highest priority with jitter `ev`; each task has
-/// jitter `ev + rel (+ ipi)` more, and `C' = C + 2 (sch + cxs) + cpmd`. The added tasks come after
+/// jitter `ev + rel (+ ipi)` more, with a CPU of its own for releases `ev + R + ipi`, and `C' = C + 2 (sch + cxs) + cpmd`. The added tasks come after
 /// those given, which are those of one CPU.
 pub fn fixed_priority(tasks: &[Task], cpus: u32, costs: &Overheads, cpmd: &[Time]) -> Vec<Task> {
-    let added = costs.event_latency + costs.release + costs.interrupt(cpus);
+    let own = if costs.dedicated.is_some() { 0 } else { costs.release };
+    let added = (costs.latency() + own + costs.interrupt(cpus)).min(2 * LONGEST);
     let mut charged = tasks.to_vec();
     let ticks = costs.quantum.filter(|_| costs.tick > 0);
-    let releases: &[Task] = if costs.release > 0 && !costs.dedicated { tasks } else { &[] };
+    let releases: &[Task] =
+        if costs.release > 0 && costs.dedicated.is_none() { tasks } else { &[] };
     // Ranks are made explicit: the interrupts take the first ones. Tasks that share a priority still do.
     let first = releases.len() as u32 + 1;
     let ranking = Ranking::of(tasks);
@@ -181,15 +215,31 @@ mod tests {
         let releases = Overheads { release: 50, interprocessor: 100, ..plain };
         assert_eq!(charged(1, releases), (1_273, 10_000));
         assert_eq!(charged(2, releases), (1_373, 10_000));
-        // A CPU of its own handles releases: each job waits for that, and for the interrupt, on one CPU as on several.
-        let dedicated = Overheads { dedicated: true, ..releases };
+        // A CPU of its own handles releases: each job waits until both are handled, and for the interrupt, on one CPU as on
+        // several. (SchedCAT charges one release, to the job.)
+        let dedicated = Overheads { dedicated: Some(100), ..releases };
         assert_eq!(
             (charged(1, dedicated), charged(2, dedicated)),
-            ((1_210, 10_000), (1_210, 10_000))
+            ((1_160, 9_900), (1_160, 9_900))
         );
-        let alone =
-            Overheads { release: 10, interprocessor: 100, dedicated: true, ..Overheads::default() };
-        assert_eq!(job_level(set.tasks(), 1, &alone, &[0, 0])[0].wcet, 1_110);
+    }
+
+    #[test]
+    fn a_dedicated_cpu_handles_a_release_after_all_that_may_come_before_it() {
+        let costs = Overheads { release: 3_000, ..Overheads::default() };
+        let waits = |tasks: &[(Time, Time)], costs: Overheads| {
+            costs.dedicated_to(implicit(1, tasks).tasks()).dedicated.unwrap()
+        };
+        // Three at once, and none comes again meanwhile.
+        assert_eq!(waits(&[(1, 100), (1, 100), (1, 200)], costs), 9_000);
+        // In 9 us the first comes twice, in 12 us three times: 3 (3 + 1 + 1) = 15, in which it comes no fourth time.
+        assert_eq!(waits(&[(1, 5), (1, 100), (1, 200)], costs), 15_000);
+        // Interrupts that come late come closer to each other: in 9 + 2 us the first comes twice.
+        let late = Overheads { event_latency: 2_000, ..costs };
+        assert_eq!(waits(&[(1, 10), (1, 100), (1, 200)], late), 12_000);
+        // Faster than they are handled.
+        assert!(waits(&[(1, 5), (1, 6)], costs) > LONGEST);
+        assert_eq!(waits(&[(1, 100)], Overheads::default()), 0);
     }
 
     #[test]

@@ -155,18 +155,13 @@ impl OverheadTable {
         CHARGED.into_iter().filter(|name| !there(name)).collect()
     }
 
-    /// The overheads of so many tasks in nanoseconds, rounded up; with the time between two ticks, and whether a CPU of
-    /// its own handles releases.
+    /// The overheads of so many tasks in nanoseconds, rounded up; with the time between two ticks. Each CPU handles its own
+    /// releases.
     ///
     /// # Errors
     /// [`OverheadError::Beyond`] for more tasks than the table knows of, [`OverheadError::NotScheduling`] for a table
     /// with none of the columns that a test charges.
-    pub fn of(
-        &self,
-        count: usize,
-        quantum: Nanos,
-        dedicated: bool,
-    ) -> Result<Overheads, OverheadError> {
+    pub fn of(&self, count: usize, quantum: Nanos) -> Result<Overheads, OverheadError> {
         if self.lacks().len() == CHARGED.len() {
             return Err(OverheadError::NotScheduling);
         }
@@ -182,7 +177,7 @@ impl OverheadTable {
             scheduling: value("SCHEDULE")?,
             context_switch: value("CXS")?,
             interprocessor: value("IPI-LATENCY")?,
-            dedicated,
+            dedicated: None,
         })
     }
 }
@@ -223,7 +218,7 @@ mod tests {
     #[test]
     fn overheads_lie_on_straight_lines_in_nanoseconds_and_do_not_fall() {
         let table = OverheadTable::parse(TABLE).unwrap();
-        let of = |count| table.of(count, Nanos::new(1_000_000), false).unwrap();
+        let of = |count| table.of(count, Nanos::new(1_000_000)).unwrap();
         // At 15: 3.5, and 2 for a tick; context switches do not get cheaper.
         let overheads = of(15);
         assert_eq!(
@@ -232,7 +227,7 @@ mod tests {
         );
         assert_eq!((of(3).scheduling, of(10).scheduling, of(20).scheduling), (2_500, 2_500, 4_500));
         assert_eq!((overheads.release, overheads.quantum), (0, Some(1_000_000)));
-        let error = table.of(21, Nanos::new(1_000_000), false).unwrap_err().to_string();
+        let error = table.of(21, Nanos::new(1_000_000)).unwrap_err().to_string();
         assert!(error.contains("up to 20 tasks") && error.contains("has 21"), "{error}");
     }
 
@@ -247,7 +242,7 @@ mod tests {
     #[test]
     fn a_table_of_locks_is_no_table_of_zeros() {
         let locks = OverheadTable::parse("TASK-COUNT,LOCK,SYSCALL-IN\n2,0.1,3.7\n").unwrap();
-        let error = locks.of(2, Nanos::new(1_000_000), false).unwrap_err();
+        let error = locks.of(2, Nanos::new(1_000_000)).unwrap_err();
         assert_eq!(error, OverheadError::NotScheduling);
         assert!(error.to_string().starts_with("no scheduling overheads in this table"), "{error}");
         // Tables of locks are still converted.

@@ -4,7 +4,7 @@
 use super::split::{Load, Piece};
 use crate::sched::system::System;
 use crate::workload::placement::TaskPlacement;
-use crate::workload::task::Task;
+use crate::workload::task::{Task, Time};
 
 /// The pieces, where each CPU meets all deadlines of those that it was given. A piece but the first reloads after its
 /// move, and a budget that was given leaves room for that.
@@ -66,6 +66,13 @@ fn of_task(system: System<'_>, at: usize, place: &TaskPlacement) -> Result<Vec<P
             _ => Err(format!("task {at} may run on {} CPUs: this is about one CPU for each", cpus.len())),
         },
         TaskPlacement::Shares(_) => Err(format!("task {at} has shares of CPUs: ask sp-edf-os")),
+        TaskPlacement::Pieces(pieces) if pieces.iter().map(|it| it.deadline).sum::<Time>() > task.period => {
+            let due: Time = pieces.iter().map(|it| it.deadline).sum();
+            Err(format!(
+                "task {at}: its pieces are due within {due}, after its period of {}: its next job would begin before",
+                task.period
+            ))
+        }
         TaskPlacement::Pieces(pieces) => pieces
             .iter()
             .enumerate()

@@ -161,6 +161,8 @@ fn place(system: System<'_>, at: usize, cpus: &mut [Load], pieces: &mut Vec<Piec
             pieces.push(Piece { task: at, cpu, wcet, budget: whole.wcet, paid: 0, deadline });
             return Some(());
         }
+        // Jobs of a thread follow each other: a piece of the next job must not begin before the last piece of this one ends.
+        rest.task.deadline = rest.task.deadline.min(rest.task.period);
         // The CPU that takes the most work; of several, the first.
         let most = rest.task.wcet - 1;
         let heads = (0..cpus.len()).filter(open);
@@ -184,6 +186,19 @@ fn place(system: System<'_>, at: usize, cpus: &mut [Load], pieces: &mut Vec<Piec
 mod tests {
     use super::*;
     use crate::workload::task::testing::implicit;
+
+    #[test]
+    fn a_task_that_is_cut_is_done_within_its_period_though_it_is_due_later() {
+        let tasks = [(6, 10, 10), (6, 10, 10), (6, 10, 30)];
+        let set = crate::workload::task::testing::set(2, &tasks);
+        let pieces = c_equals_d(set.system()).unwrap();
+        let due: Vec<Time> =
+            pieces.iter().filter(|it| it.task == 2).map(|it| it.deadline).collect();
+        assert!(due.len() > 1 && due.iter().sum::<Time>() <= 10, "{pieces:?}");
+        // Whole, a task keeps its deadline.
+        let set = crate::workload::task::testing::set(1, &[(6, 10, 30)]);
+        assert_eq!(c_equals_d(set.system()).unwrap()[0].deadline, 30);
+    }
 
     #[test]
     fn three_tasks_that_no_partition_places_are_split() {
