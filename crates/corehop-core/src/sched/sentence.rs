@@ -4,6 +4,7 @@
 use super::catalogue::{Suffers, Test};
 use super::charge::{AS_CHARGED, ChargedAnswer};
 use super::global;
+use super::global::demand::{self, Beyond};
 use super::partition::given;
 use super::system::System;
 use super::uni::edf_response::{Preemption, response_times};
@@ -130,6 +131,7 @@ fn late(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> Option<String> {
             too_long(set, system, with)
                 .or_else(|| overload(set, system, with))
                 .or_else(|| responds_late(set, test, system, with))
+                .or_else(|| demanded(set, system, with))
         })
         .or(by_bounds)
 }
@@ -152,17 +154,34 @@ fn overload(set: &TaskSet, system: System<'_>, with: &str) -> Option<String> {
     let load: f64 =
         tasks.iter().map(|&at| system.tasks[at].u()).map(|(c, t)| c as f64 / t as f64).sum();
     let percent = (load / cpus.len() as f64 * 1_000.0).ceil() / 10.0;
-    let names: Vec<String> = tasks.iter().take(4).map(|&at| called(set, at)).collect();
-    let more =
-        if tasks.len() > 4 { format!(" and {} more", tasks.len() - 4) } else { String::new() };
     let which = match (cpus.len(), set.cpus()) {
         (1, 1) => "the CPU is".to_owned(),
         (1, _) => format!("CPU {} is", cpus[0]),
         (all, there) if all == there as usize => format!("the {all} CPUs are"),
         _ => format!("CPUs {} are", CpuList::new(cpus.iter().map(|&cpu| Cpu(cpu as u32)))),
     };
-    let by = format!("by {}{more}", names.join(", "));
-    Some(format!("{which} asked for {percent} % of the time{with}, {by}"))
+    Some(format!("{which} asked for {percent} % of the time{with}, by {}", some_of(set, &tasks)))
+}
+
+/// The first few of these tasks, and how many more there are.
+fn some_of(set: &TaskSet, tasks: &[usize]) -> String {
+    let names: Vec<String> = tasks.iter().take(4).map(|&at| called(set, at)).collect();
+    let more =
+        if tasks.len() > 4 { format!(" and {} more", tasks.len() - 4) } else { String::new() };
+    format!("{}{more}", names.join(", "))
+}
+
+/// Tasks that ask for more, within a time of a common release, than their CPUs have.
+fn demanded(set: &TaskSet, system: System<'_>, with: &str) -> Option<String> {
+    let Beyond { cpus, tasks, within, work } = demand::beyond(system)?;
+    let work = span(Time::try_from(work).ok()?);
+    let has = span(within.checked_mul(cpus.len() as Time)?);
+    let whose = match cpus.len() {
+        1 => format!("CPU {} has {has}", cpus[0]),
+        several => format!("{several} CPUs have {has}"),
+    };
+    let (who, within) = (some_of(set, &tasks), span(within));
+    Some(format!("{who} ask for {work}{with} within {within} of a common release, and {whose}"))
 }
 
 /// A task that others hold up for too long, on the CPU of one CPU or of those that the set gives its tasks.

@@ -23,11 +23,12 @@ pub(super) static OTHERS: &[Test] = &[
     Test {
         name: "necessary",
         scheduler: "any scheduler",
-        title: "U <= m, also of the CPUs that the set gives its tasks, and C <= D of each task",
+        title: "U <= m, also of the CPUs that the set gives its tasks; C <= D of each task; and no more work within any time of \
+                a common release than the CPUs have",
         kind: Kind::Necessary,
         deadlines: Arbitrary,
         jitter: true,
-        citation: "Liu and Layland 1973; Horn 1974",
+        citation: "Liu and Layland 1973; Horn 1974; Baker and Cirinei, RTSS 2006",
         run: |system| Answer::plain(global::necessary(system)),
         suffers: Suffers::Nothing,
         payer: Payer::NoJob,

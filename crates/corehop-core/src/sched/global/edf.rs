@@ -3,6 +3,7 @@
 
 use std::cmp::Ordering;
 
+use super::demand;
 use super::workload::periods;
 use super::{constrained, each_fits, max_density};
 use crate::sched::divisor::Divisor;
@@ -12,14 +13,24 @@ use crate::sched::verdict::Verdict;
 use crate::workload::task::{Task, Time};
 
 /// The needs of any scheduler: `U <= m` and `C <= D` of each task, and where the set says on which CPUs tasks run, what
-/// is confined to some CPUs asks for no more than they have. Never says yes.
+/// is confined to some CPUs asks for no more than they have, at length and within any time of a common release. Never says yes.
 pub fn necessary(system: System<'_>) -> Verdict {
-    let refused = !each_fits(system.tasks) || overloaded(system).is_some();
+    let refused = !each_fits(system.tasks)
+        || overloaded(system).is_some()
+        || demand::beyond(system).is_some();
     if refused { Verdict::Unschedulable } else { Verdict::Unknown }
 }
 
 /// CPUs of which the tasks that run nowhere else ask for more than there is, the fewest first; and these tasks.
 pub(crate) fn overloaded(system: System<'_>) -> Option<(Vec<usize>, Vec<usize>)> {
+    confined_groups(system).into_iter().find(|(cpus, tasks)| {
+        let load: Vec<_> = tasks.iter().map(|&at| system.tasks[at].u()).collect();
+        compare_sum(load.into_iter(), cpus.len() as u64).is_gt()
+    })
+}
+
+/// All CPUs, and those that the set gives some task, the fewest first; each with the tasks that run nowhere else.
+pub(crate) fn confined_groups(system: System<'_>) -> Vec<(Vec<usize>, Vec<usize>)> {
     let mut groups: Vec<Vec<usize>> = vec![(0..system.cpus as usize).collect()];
     for place in system.placement.into_iter().flatten() {
         let mut cpus = place.cpus();
@@ -36,10 +47,7 @@ pub(crate) fn overloaded(system: System<'_>) -> Option<(Vec<usize>, Vec<usize>)>
         };
         (0..system.tasks.len()).filter(within).collect()
     };
-    groups.into_iter().map(|cpus| (confined(&cpus), cpus)).find_map(|(tasks, cpus)| {
-        let load: Vec<_> = tasks.iter().map(|&at| system.tasks[at].u()).collect();
-        compare_sum(load.into_iter(), cpus.len() as u64).is_gt().then_some((cpus, tasks))
-    })
+    groups.into_iter().map(|cpus| (cpus.clone(), confined(&cpus))).collect()
 }
 
 /// At most as many tasks as CPUs, and `C <= D` of each.

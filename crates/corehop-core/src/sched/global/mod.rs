@@ -2,6 +2,7 @@
 //! Several CPUs that share one queue: global EDF, global fixed priorities, preemptive and not.
 
 pub mod bar;
+pub(crate) mod demand;
 pub mod edf;
 pub mod ff_dbf;
 pub mod fixed;
