@@ -94,7 +94,7 @@ const MODES: [Mode; 30] = [
     ("convert", &["convert overheads.csv --to schedcat"]),
     ("check", &["check plain.json --test p-edf-ffd --json"]),
     ("check", &["check set.json --test p-edf-ffd --json --costs costs.csv --load idle"]),
-    ("check", &["check plain.json --test p-fp-ffd --json --overheads overheads.csv"]),
+    ("check", &["check plain.json --test p-edf-ffd --json --overheads overheads.csv"]),
     ("advise", &["advise one.json --costs costs.csv --load idle"]),
     ("platform", &["platform xeon_x5650"]),
     ("compare", &["compare a.parquet b.parquet"]),
@@ -141,7 +141,7 @@ const VALUES: &str = "bytes=128B budget=90s call=getppid chains=4 colours=4 comm
     report:output=out.html fit:output=out.json validate:output=out.html validate:svg=.";
 
 /// Options that may change nothing, with the reason; a mode is the beginning of a command line.
-const QUIET: [(&str, &str, &str); 26] = [
+const QUIET: [(&str, &str, &str); 28] = [
     ("", "force", "a permission: nothing is in the way (tested below)"),
     ("", "no-real-time", "a promise: a plan has no policy, a simulated machine no SCHED_FIFO"),
     ("", "allow-system", "a permission, which these plans do not need"),
@@ -170,6 +170,8 @@ const QUIET: [(&str, &str, &str); 26] = [
     ("advise a.parquet", "margin", "the costs differ by more (the library's tests of advice)"),
     ("validate", "exact", "a working set of 4 KiB is simulated in every set"),
     ("validate", "passes", "4 KiB are warm after any number of passes"),
+    ("check", "slack", "sets of few tasks are asked in any case (tests/check)"),
+    ("check", "ignore-cpus", "these sets put no task on a CPU (tests/check)"),
     ("check", "platform", "a partitioned test has no migrations and no clusters"),
     ("convert workload.json", "cpus", "1 is what the workload names"),
 ];

@@ -24,6 +24,7 @@ mod speed;
 pub mod charge;
 mod answer_json;
 pub mod sentence;
+pub mod slack;
 pub mod question;
 pub mod deployment;
 

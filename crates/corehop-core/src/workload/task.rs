@@ -259,11 +259,47 @@ impl TaskSet {
     }
 
     /// The same, whose jobs take so long on the CPUs that they run on, whatever their periods.
-    pub(crate) fn stretched(mut self, wcets: &[Time]) -> Self {
+    #[must_use]
+    pub fn stretched(mut self, wcets: &[Time]) -> Self {
         for (task, &wcet) in self.tasks.iter_mut().zip(wcets) {
             task.wcet = wcet.min(2 * LONGEST);
         }
         self
+    }
+
+    /// The same, for any CPUs.
+    #[must_use]
+    pub fn unplaced(self) -> Self {
+        Self { placement: None, ..self }
+    }
+
+    /// The same, on so many CPUs; None where there may be no such number.
+    pub fn with_cpus(self, cpus: u32) -> Option<Self> {
+        (1..=MOST_CPUS).contains(&cpus).then_some(Self { cpus, ..self })
+    }
+
+    /// The same with one more task, whose deadline is its period, and whose rank is the last where tasks have ranks. None where a task
+    /// must say more: on which CPUs it runs, what its working set is, or which blocks of a cache it uses.
+    pub fn with_one_more(mut self, wcet: Time, period: Time) -> Option<Self> {
+        let says_more = self.placement.is_some()
+            || self.cache.is_some()
+            || self.wss_kib.iter().any(Option::is_some);
+        if says_more || self.tasks.len() == MOST_TASKS {
+            return None;
+        }
+        let last = self.tasks.iter().map(|it| it.priority).max().flatten();
+        let priority = last.map(|rank| rank.saturating_add(1));
+        self.tasks.push(Task { wcet, period, deadline: period, jitter: 0, blocking: 0, priority });
+        self.names.push(None);
+        self.wss_kib.push(None);
+        self.budgets.push(None);
+        Some(self)
+    }
+
+    /// Whether tasks run in pieces, or have shares of CPUs.
+    pub fn is_in_parts(&self) -> bool {
+        let whole = |place: &TaskPlacement| matches!(place, TaskPlacement::Cpus(_));
+        !self.placement.iter().flatten().all(whole)
     }
 
     /// The same, without ranks.

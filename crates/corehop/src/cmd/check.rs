@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop check`
 
+mod margin;
+
 use std::path::{Path, PathBuf};
 
+use corehop_core::model::costs::Source;
 use corehop_core::platform::Platform;
 use corehop_core::sched::charge::{Charged, ChargedAnswer, Delay};
 use corehop_core::sched::overhead::system::Overheads;
@@ -20,6 +23,7 @@ use corehop_core::workload::scheduler::Scheduler;
 use corehop_core::workload::set_file;
 use serde_json::{Value, json};
 
+use self::margin::{Asking, Margin};
 use super::costs::CostArgs;
 use crate::doubts;
 use crate::exit::{Exit, Failure};
@@ -75,6 +79,13 @@ pub(crate) struct Args {
     /// cluster. A platform's name, or a file.
     #[arg(long, value_name = "NAME|FILE.toml")]
     platform: Option<String>,
+    /// Say how far the answer is from the other one: how much WCETs may grow, how large a delay may become, which task fits besides;
+    /// for a no, which changes make it a yes. Without this option sets of up to 20 tasks are asked.
+    #[arg(long)]
+    slack: bool,
+    /// Leave aside on which CPUs the set puts its tasks (`cpus`, `pieces`, `shares`)
+    #[arg(long)]
+    ignore_cpus: bool,
     /// If the answer is yes, write the set with its scheduler, the verdict, and the assignment of each task: its CPUs, its
     /// pieces or its shares (none under a global scheduler); its priority, under fixed priorities; and `budget_us`, its
     /// WCET with all that was charged, under EDF. `corehop convert --to rt-app` converts the file.
@@ -91,19 +102,14 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let output = output_file(args)?;
     let platform = args.platform.as_deref().map(input::platform).transpose()?;
     let set = input::task_set(&args.file)?;
+    let set = if args.ignore_cpus { set.unplaced() } else { set };
     let asked = Asked::of(args, &set, platform.as_ref())?;
     let source = args.costs.source()?;
-    let costs =
-        source.as_ref().map(|source| source.for_a_verdict(&args.costs.selection())).transpose()?;
-    let delay = match (args.delay, costs) {
-        // Rounded up: a delay is never understated.
-        (Some(delay), _) => Delay::Each(delay.get().div_ceil(1_000)),
-        (None, Some(costs)) => Delay::Costs(costs.costs),
-        (None, None) => uncharged(&set)?,
-    };
+    let delay = delay(args, source.as_ref(), &set)?;
     let overheads = overheads(args, &set)?;
-    let charged = Charged::new(&set, platform.as_ref(), delay, overheads);
-    let mut charged = charged.accepting_largest(args.accept_largest);
+    let (platform, source) = (platform.as_ref(), source.as_ref());
+    let asking = Asking { args, platform, source, overheads };
+    let mut charged = asking.charged(&set, delay);
     let (answered, question) = match asked {
         Asked::Survey(tests, named) => return surveyed(args, &set, &mut charged, &tests, named),
         Asked::Question(question, tests) => {
@@ -121,10 +127,23 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(file) = &output {
         deploy(file, &set, &answered, scheduler)?;
     }
-    let json = args.json.then(|| whole(&answered, question, &limits));
-    let text = || one(answered.test, &answered.asked, &set, &limits);
+    let margin = Margin::of(&set, &answered, question, &asking);
+    let json = args.json.then(|| whole(&answered, question, &limits, &margin));
+    let text = || one(answered.test, &answered.asked, &set, (&limits, &margin));
     either(&answered.sentence, json.as_ref(), text)?;
     Ok(exit(answered.asked.answer.verdict))
+}
+
+/// What each job is charged for delays.
+fn delay<'a>(args: &Args, source: Option<&'a Source>, set: &TaskSet) -> Result<Delay<'a>, Failure> {
+    // Rounded up: a delay is never understated.
+    if let Some(delay) = args.delay {
+        return Ok(Delay::Each(delay.get().div_ceil(1_000)));
+    }
+    match source {
+        Some(source) => Ok(Delay::Costs(source.for_a_verdict(&args.costs.selection())?.costs)),
+        None => uncharged(set),
+    }
 }
 
 /// Refuses -o for a test that says nothing about where and how tasks run.
@@ -188,7 +207,12 @@ fn exit(verdict: Verdict) -> Exit {
 }
 
 /// One answer as JSON, to the set's question or by the test that was named.
-fn whole(answered: &Answered, question: Option<Question>, limits: &[String]) -> Value {
+fn whole(
+    answered: &Answered,
+    question: Option<Question>,
+    limits: &[String],
+    margin: &Margin,
+) -> Value {
     let mut value = question.map_or_else(
         || answer_json(answered.test, &answered.asked),
         |question| answered.json(question),
@@ -197,6 +221,7 @@ fn whole(answered: &Answered, question: Option<Question>, limits: &[String]) -> 
     if !limits.is_empty() {
         value["deployment"] = json!(limits);
     }
+    margin.put(&mut value);
     doubts::with(value)
 }
 
@@ -398,7 +423,12 @@ fn accepted(page: &Page, test: &Test, answer: &Answer, names: usize) -> String {
 }
 
 /// One test at length.
-fn one(test: &Test, asked: &ChargedAnswer, set: &TaskSet, limits: &[String]) -> String {
+fn one(
+    test: &Test,
+    asked: &ChargedAnswer,
+    set: &TaskSet,
+    (limits, margin): (&[String], &Margin),
+) -> String {
     let ChargedAnswer { answer, delays, .. } = asked;
     let page = Page::of_stdout();
     let (verdict, paint) = word(answer.verdict);
@@ -447,6 +477,9 @@ fn one(test: &Test, asked: &ChargedAnswer, set: &TaskSet, limits: &[String]) -> 
     }
     for limit in limits {
         say("on Linux", limit);
+    }
+    for (head, line) in margin.lines(set) {
+        say(head, &line);
     }
     for (at, assumption) in test.assumptions().into_iter().chain(asked.note.as_deref()).enumerate()
     {

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How far a yes is from a no, and what makes a no a yes.
+//!
+//! Every number was asked: the set that a line speaks of was given to a test, and the test accepted it. Between what was accepted
+//! and what was not lies a thousandth of the range at the most. Tests need not accept less work where they accept more, so that a larger
+//! change may pass as well.
+
+use serde::Serialize;
+
+use super::question::Question;
+use crate::workload::scheduler::Scheduler;
+use crate::workload::task::{TaskSet, Time};
+
+/// Sets with more tasks are asked for their slack only where a user wishes so.
+pub const FEW_TASKS: usize = 20;
+/// A range is halved until what is left of it is so small a part.
+const PARTS: Time = 1_000;
+
+/// How far a yes is from a no. Times are in microseconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Slack {
+    /// By what every WCET may be multiplied, in thousandths; None where even 1.001 is refused.
+    pub every_wcet_thousandths: Option<Time>,
+    /// The largest WCET of each task, if it alone grows.
+    pub wcets_us: Vec<Time>,
+    /// The largest delay that every job may suffer once, where none is charged; None where some is charged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_us: Option<Time>,
+    /// The largest WCET and the period of one more task, which has the longest period and the lowest priority.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub one_more_us: Option<[Time; 2]>,
+}
+
+/// The answers that slack is read from: whether a set is accepted, with a delay `D_c` for each job.
+pub trait Asks {
+    /// Whether the test that accepted the set accepts this one as well.
+    fn accepts(&mut self, set: &TaskSet, delay: Option<Time>) -> bool;
+
+    /// Whether some test for this scheduler accepts a set.
+    fn holds_under(&mut self, set: &TaskSet, question: Question) -> bool;
+}
+
+impl Slack {
+    /// Of a set that is accepted, where each task is whole; `charged` says whether delays are charged already.
+    pub fn of(set: &TaskSet, charged: bool, asks: &mut impl Asks) -> Option<Self> {
+        if set.is_in_parts() {
+            return None;
+        }
+        let wcets: Vec<Time> = set.tasks().iter().map(|it| it.wcet()).collect();
+        let with = |wcets: &[Time]| set.clone().stretched(wcets);
+        let times = |thousandths: Time| -> Vec<Time> {
+            wcets.iter().map(|it| (it * thousandths).div_ceil(1_000)).collect()
+        };
+        let room = set.tasks().iter().map(|it| it.deadline() * 1_000 / it.wcet().max(1)).min()?;
+        let every = largest(1_000, room, |at| asks.accepts(&with(&times(at)), None));
+        let alone = |at: usize| {
+            let most = set.tasks()[at].deadline();
+            largest(wcets[at], most, |wcet| {
+                let mut wcets = wcets.clone();
+                wcets[at] = wcet;
+                asks.accepts(&with(&wcets), None)
+            })
+        };
+        let wcets_us = (0..wcets.len()).map(alone).collect();
+        let shortest = set.tasks().iter().map(|it| it.deadline() - it.wcet()).min()?;
+        let delay_us =
+            (!charged).then(|| largest(0, shortest, |delay| asks.accepts(set, Some(delay))));
+        let longest = set.tasks().iter().map(|it| it.period()).max()?;
+        let more = |wcet: Time| set.clone().with_one_more(wcet, longest);
+        let one_more = more(1).is_some().then(|| {
+            largest(0, longest, |wcet| more(wcet).is_some_and(|set| asks.accepts(&set, None)))
+        });
+        Some(Self {
+            every_wcet_thousandths: Some(every).filter(|&it| it > 1_000),
+            wcets_us,
+            delay_us,
+            one_more_us: one_more.map(|wcet| [wcet, longest]),
+        })
+    }
+
+    /// In sentences; `name` tells of a task.
+    pub fn sentences(&self, set: &TaskSet, name: impl Fn(usize) -> String) -> Vec<String> {
+        let mut all = vec![match self.every_wcet_thousandths {
+            Some(it) => format!("every WCET may grow by {} % at once", percent(it - 1_000)),
+            None => "no WCET may grow if all grow at once".to_owned(),
+        }];
+        let grows = |at: &usize| self.wcets_us[*at] - set.tasks()[*at].wcet();
+        if let Some(at) = (0..self.wcets_us.len()).min_by_key(grows) {
+            let (from, to) = (set.tasks()[at].wcet(), self.wcets_us[at]);
+            all.push(format!("alone, {} may grow least: from {from} us to {to} us", name(at)));
+        }
+        all.extend(self.delay_us.map(|delay| format!("each job may lose {delay} us once")));
+        all.extend(self.one_more_us.map(|[wcet, period]| {
+            let load = percent(wcet * 1_000 / period);
+            format!("one more task of {wcet} us in {period} us fits, with the lowest priority: {load} % of a CPU")
+        }));
+        all
+    }
+}
+
+/// Thousandths as percent: 234 is 23.4.
+fn percent(thousandths: Time) -> String {
+    let text = format!("{}.{}", thousandths / 10, thousandths % 10);
+    text.trim_end_matches(".0").to_owned()
+}
+
+/// The largest value up to `most` that is accepted, to a thousandth of the range; `least` is.
+fn largest(least: Time, most: Time, mut accepts: impl FnMut(Time) -> bool) -> Time {
+    if most <= least {
+        return least;
+    }
+    if accepts(most) {
+        return most;
+    }
+    let (mut low, mut high) = (least, most);
+    let near = ((most - least) / PARTS).max(1);
+    while high - low > near {
+        let middle = low + (high - low) / 2;
+        if accepts(middle) { low = middle } else { high = middle }
+    }
+    low
+}
+
+/// A change that makes a set accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// The change, as a clause: `with another order of priorities`.
+    pub what: String,
+}
+
+/// The changes after which some test accepts a set that none accepts as it is, the cheapest first. The tests for the scheduler of
+/// each were asked.
+pub fn changes(set: &TaskSet, scheduler: Scheduler, asks: &mut impl Asks) -> Vec<Change> {
+    let mut all = Vec::new();
+    let mut consider = |set: &TaskSet, scheduler: Scheduler, what: &str| {
+        if asks.holds_under(set, Question { scheduler, assumed: false }) {
+            all.push(Change { what: what.to_owned() });
+        }
+    };
+    let by_priority = matches!(scheduler, Scheduler::PFp | Scheduler::GFp);
+    let free = set.clone().unplaced();
+    if by_priority && set.tasks().iter().all(|it| it.priority().is_some()) {
+        consider(&set.clone().unranked(), scheduler, "with other priorities");
+    }
+    if set.placement().is_some() {
+        consider(&free, scheduler, "with other CPUs for its tasks");
+    }
+    if by_priority {
+        let edf = if scheduler == Scheduler::PFp { Scheduler::PEdf } else { Scheduler::GEdf };
+        consider(&set.clone().unranked(), edf, "under EDF");
+    }
+    if set.cpus() > 1 && matches!(scheduler, Scheduler::GEdf | Scheduler::GFp | Scheduler::CEdf) {
+        let apart = if by_priority { Scheduler::PFp } else { Scheduler::PEdf };
+        consider(&free, apart, "with each task on a CPU of its own choice (partitioned)");
+    }
+    if let Some(more) = free.clone().with_cpus(set.cpus() + 1) {
+        let on = format!("on {} CPUs", set.cpus() + 1);
+        consider(&more, scheduler, &on);
+    }
+    let question = Question { scheduler, assumed: false };
+    let shorter = |thousandths: Time| -> TaskSet {
+        let wcet = |wcet: Time| (wcet * thousandths / 1_000).max(1);
+        let wcets: Vec<Time> = set.tasks().iter().map(|it| wcet(it.wcet())).collect();
+        set.clone().stretched(&wcets)
+    };
+    if asks.holds_under(&shorter(1), question) {
+        let at = largest(1, 999, |at| asks.holds_under(&shorter(at), question));
+        all.push(Change { what: format!("with every WCET {} % shorter", percent(1_000 - at)) });
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::catalogue::{Test, test};
+    use crate::sched::charge::{Charged, Delay};
+    use crate::workload::set_file;
+
+    /// Asks one test, and the tests of a question.
+    struct By(&'static Test, usize);
+
+    impl Asks for By {
+        fn accepts(&mut self, set: &TaskSet, delay: Option<Time>) -> bool {
+            self.1 += 1;
+            let delay = delay.map_or(Delay::Nothing, Delay::Each);
+            let asked = Charged::new(set, None, delay, None).ask(self.0).unwrap();
+            asked.answer.verdict.is_schedulable()
+        }
+
+        fn holds_under(&mut self, set: &TaskSet, question: Question) -> bool {
+            let tests = question.tests(set, None).unwrap();
+            let mut charged = Charged::new(set, None, Delay::Nothing, None);
+            question.ask(set, &tests, &mut charged).unwrap().asked.answer.verdict.is_schedulable()
+        }
+    }
+
+    fn slack(text: &str, name: &str) -> (Slack, usize) {
+        let set = set_file::parse(text).unwrap();
+        let mut by = By(test(name).unwrap(), 0);
+        (Slack::of(&set, false, &mut by).unwrap(), by.1)
+    }
+
+    #[test]
+    fn the_slack_of_two_tasks_is_what_a_hand_computes() {
+        let two = r#"{"cpus":1,"tasks":[{"wcet_us":2000,"period_us":10000},{"wcet_us":6000,"period_us":20000}]}"#;
+        // U is 0.5: all may double, and the first may take 7 of 10 ms, the second 16 of 20.
+        let (slack, asked) = slack(two, "qpa");
+        assert!((1_990..=2_000).contains(&slack.every_wcet_thousandths.unwrap()), "{slack:?}");
+        assert!((6_985..=7_000).contains(&slack.wcets_us[0]), "{slack:?}");
+        assert!((15_980..=16_000).contains(&slack.wcets_us[1]), "{slack:?}");
+        // 2 (2 + D) + 6 + D = 20: 3.333 ms.
+        assert!((3_325..=3_333).contains(&slack.delay_us.unwrap()), "{slack:?}");
+        let [wcet, period] = slack.one_more_us.unwrap();
+        assert!((9_980..=10_000).contains(&wcet) && period == 20_000, "{slack:?}");
+        assert!(asked < 60, "{asked}");
+    }
+
+    #[test]
+    fn what_is_said_of_slack_was_accepted_and_a_little_more_is_not() {
+        let text = r#"{"cpus":2,"tasks":[{"wcet_us":3100,"period_us":10000},{"wcet_us":4700,"period_us":13000},
+            {"wcet_us":900,"period_us":3000},{"wcet_us":7000,"period_us":40000}]}"#;
+        let (slack, _) = slack(text, "p-edf-ffd-qpa");
+        let (set, mut by) = (set_file::parse(text).unwrap(), By(test("p-edf-ffd-qpa").unwrap(), 0));
+        for at in 0..4 {
+            let with = |wcet| {
+                let mut wcets: Vec<Time> = set.tasks().iter().map(|it| it.wcet()).collect();
+                wcets[at] = wcet;
+                set.clone().stretched(&wcets)
+            };
+            assert!(by.accepts(&with(slack.wcets_us[at]), None));
+            let more = slack.wcets_us[at] + set.tasks()[at].deadline() / 900 + 1;
+            assert!(!by.accepts(&with(more), None), "task {at}: {slack:?}");
+        }
+    }
+
+    #[test]
+    fn changes_that_help_are_named_and_others_are_not() {
+        let says = |text: &str, scheduler| -> Vec<String> {
+            let set = set_file::parse(text).unwrap();
+            let all = changes(&set, scheduler, &mut By(test("qpa").unwrap(), 0));
+            all.into_iter().map(|it| it.what).collect()
+        };
+        let swapped = r#"{"cpus":1,"tasks":[{"wcet_us":2000,"period_us":5000,"priority":2},
+            {"wcet_us":4000,"period_us":20000,"priority":1}]}"#;
+        let all = says(swapped, Scheduler::PFp);
+        assert_eq!(all[..2], ["with other priorities", "under EDF"]);
+        assert_eq!(all.len(), 4, "{all:?}");
+        let full = r#"{"cpus":1,"tasks":[{"wcet_us":6000,"period_us":10000},{"wcet_us":5000,"period_us":10000}]}"#;
+        assert_eq!(says(full, Scheduler::PEdf), ["on 2 CPUs", "with every WCET 9.1 % shorter"]);
+        let pinned = r#"{"cpus":2,"tasks":[{"wcet_us":6000,"period_us":10000,"cpus":[0]},
+            {"wcet_us":5000,"period_us":10000,"cpus":[0]}]}"#;
+        assert_eq!(says(pinned, Scheduler::PEdf)[0], "with other CPUs for its tasks");
+    }
+}
