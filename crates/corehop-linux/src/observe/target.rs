@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The target of a recording: a command, a process, or a cgroup.
 
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -13,6 +13,7 @@ use std::{env, fs};
 
 use corehop_core::experiment::{Argument, Target};
 use corehop_core::host::{Ended, HostError};
+use corehop_core::shown;
 
 use super::ObserveError;
 use super::follower::Follower;
@@ -172,17 +173,47 @@ fn follow_tasks(pid: u32, follower: &mut Follower) -> io::Result<()> {
     }
 }
 
-/// The cgroup's directory: as it is named, or below the usual place.
+/// The numbers by which statfs(2) names the file systems of control groups, of version 1 and of version 2.
+const KINDS: [i64; 2] = [0x0027_e0eb, 0x6367_7270];
+/// The usual mounts of control groups; the second one is that of version 2 beside version 1.
+const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+
+/// The cgroup's directory: as it is named, or below a usual mount.
+///
+/// A plain folder is refused, whatever its files are called: a placer that follows such a folder waits for processes that
+/// the kernel never enters there.
 pub(crate) fn cgroup(path: &Path) -> io::Result<PathBuf> {
-    let below = Path::new("/sys/fs/cgroup").join(path.strip_prefix("/").unwrap_or(path));
-    let there = |path: &Path| path.join("cgroup.procs").exists();
-    let found = [path, &below].into_iter().find(|path| there(path));
-    found.map(Path::to_path_buf).ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::NotFound,
-            "there is no cgroup.procs in it, nor below /sys/fs/cgroup: name a cgroup's directory",
-        )
-    })
+    let within = path.strip_prefix("/").unwrap_or(path);
+    let all = || [path.to_owned()].into_iter().chain(MOUNTS.map(|it| Path::new(it).join(within)));
+    if let Some(found) = all().find(|it| is_cgroup(it) && it.join("cgroup.procs").exists()) {
+        return Ok(found);
+    }
+    let Some(plain) = all().find(|it| it.exists()) else {
+        let why = "there is no such folder with a cgroup.procs, nor below /sys/fs/cgroup: name a cgroup's directory";
+        return Err(io::Error::new(io::ErrorKind::NotFound, why));
+    };
+    let kind = if plain.is_dir() { "a plain folder" } else { "not a folder" };
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!(
+            "{} is {kind} and not a cgroup with processes: name a folder below {}, which `cat /proc/PID/cgroup` shows",
+            shown::path(&plain),
+            MOUNTS[0]
+        ),
+    ))
+}
+
+/// Whether the kernel shows a cgroup in this folder (statfs(2)).
+fn is_cgroup(path: &Path) -> bool {
+    let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    // SAFETY: `name` ends with a zero byte, and `about` is filled by the call or stays as it is.
+    let about = unsafe {
+        let mut about: libc::statfs = std::mem::zeroed();
+        (libc::statfs(name.as_ptr(), &raw mut about) == 0).then_some(about)
+    };
+    #[allow(clippy::unnecessary_cast, reason = "its width differs between libraries")]
+    let kind = about.map(|it| it.f_type as i64);
+    kind.is_some_and(|it| KINDS.contains(&it))
 }
 
 /// The processes of a cgroup and of those below it, by its directory.
@@ -263,4 +294,46 @@ pub fn check_command(target: &Target) -> Result<(), ObserveError> {
     }
     let source = io::Error::from_raw_os_error(libc::ENOENT);
     Err(ObserveError::NoTarget { what: target.to_string(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plain_folder_is_no_cgroup_even_with_a_file_of_that_name_and_the_refusal_names_folder_and_remedy()
+     {
+        let folder = tempfile::tempdir().unwrap();
+        for with_file in [false, true] {
+            if with_file {
+                fs::write(folder.path().join("cgroup.procs"), "1\n").unwrap();
+            }
+            let error = cgroup(folder.path()).unwrap_err().to_string();
+            let name = folder.path().to_str().unwrap();
+            let words = [name, "a plain folder", "/sys/fs/cgroup", "/proc/PID/cgroup"];
+            assert!(words.iter().all(|it| error.contains(it)), "{error}");
+        }
+        let file = folder.path().join("cgroup.procs");
+        assert!(cgroup(&file).unwrap_err().to_string().contains("not a folder"));
+        let none = cgroup(Path::new("/no/such/cgroup")).unwrap_err();
+        assert_eq!(none.kind(), io::ErrorKind::NotFound, "{none}");
+    }
+
+    #[test]
+    fn a_cgroup_is_found_by_its_path_and_by_its_name_below_the_mount() {
+        let is_there =
+            |it: &&str| is_cgroup(Path::new(it)) && Path::new(it).join("cgroup.procs").exists();
+        let Some(mount) = MOUNTS.into_iter().find(is_there) else {
+            #[expect(clippy::print_stderr, reason = "a skip must be seen")]
+            {
+                eprintln!("skipped: no cgroup of version 2 is mounted here");
+            }
+            return;
+        };
+        assert_eq!(cgroup(Path::new(mount)).unwrap(), Path::new(mount));
+        assert!(
+            is_cgroup(&cgroup(Path::new("/")).unwrap()),
+            "the root, as /proc/PID/cgroup names it"
+        );
+    }
 }

@@ -437,6 +437,7 @@ fn what_cannot_be_placed_is_refused_by_name() {
         (&["--progress", words, "--", "true"], 3, "`many` is not a number"),
         (&["--", "/nowhere/program"], 3, "/nowhere/program"),
         (&["--cgroup", "/nowhere"], 3, "/nowhere"),
+        (&["--cgroup", "/tmp"], 3, "/tmp is a plain folder and not a cgroup"),
     ] {
         let (status, text) = answer(more);
         assert_eq!(status, Some(code), "{more:?}: {text}");
