@@ -123,6 +123,8 @@ pub enum Policy {
     Fifo(i32),
     /// `SCHED_OTHER` at this nice value.
     Other(i32),
+    /// `SCHED_IDLE`: gives way to every thread of another class.
+    Idle,
 }
 
 impl fmt::Display for Policy {
@@ -130,6 +132,7 @@ impl fmt::Display for Policy {
         match self {
             Self::Fifo(priority) => write!(f, "fifo:{priority}"),
             Self::Other(nice) => write!(f, "other:{nice}"),
+            Self::Idle => f.write_str("idle"),
         }
     }
 }
@@ -142,6 +145,7 @@ pub fn set_policy(policy: Policy) -> io::Result<()> {
     let (kind, priority) = match policy {
         Policy::Fifo(priority) => (libc::SCHED_FIFO, priority),
         Policy::Other(_) => (libc::SCHED_OTHER, 0),
+        Policy::Idle => (libc::SCHED_IDLE, 0),
     };
     let parameter = libc::sched_param { sched_priority: priority };
     // A child of a real-time thread is not to inherit what only this thread bounds.

@@ -14,7 +14,9 @@ use std::process::Command;
 use corehop_core::finding::{Finding, Severity};
 use corehop_core::platform::Platform;
 use corehop_linux::discover::{SysRoot, discover};
-use corehop_linux::preflight::{Probes, doctor, examine, is_impossible, movers, reasons};
+use corehop_linux::preflight::{
+    Probes, doctor, examine, idle_wait, is_impossible, movers, reasons,
+};
 use tempfile::TempDir;
 use trees::{tree, write};
 
@@ -78,9 +80,9 @@ fn a_host_that_is_as_it_should_be_has_nothing_open() {
     assert!(open.is_empty(), "{open:#?}");
     assert!(!is_impossible(&findings));
     let named: BTreeSet<_> = findings.iter().map(|finding| finding.id.as_str()).collect();
-    // A host that tells everything, whose CPUs are not watched (only the verb `doctor` does), and whose
+    // A host that tells everything, on which nothing is measured (only the verb `doctor` does), and whose
     // journals are not read (only those of this host are).
-    let elsewhere = ["not-told", "distance", "left-behind"];
+    let elsewhere = ["not-told", "distance", "wake-up", "left-behind"];
     let known: BTreeSet<_> =
         reasons().map(|(id, _)| id).filter(|id| !elsewhere.contains(id)).collect();
     assert_eq!(named, known);
@@ -460,4 +462,87 @@ fn a_shell_can_read_every_command() {
         let read = Command::new("sh").args(["-n", "-c", command]).status().unwrap();
         assert!(read.success(), "{command}");
     }
+}
+
+/// A guest under the haltpoll governor, with this content of `guest_halt_poll_ns`.
+fn haltpoll(ns: &str) -> String {
+    let folder = "sys/devices/system/cpu";
+    let states: String = (0..4)
+        .map(|cpu| {
+            format!(
+                "- {folder}/cpu{cpu}/cpuidle/state2\n{folder}/cpu{cpu}/cpuidle/state1/name: haltpoll\n\
+                 {folder}/cpu{cpu}/cpuidle/state1/latency: 1\n"
+            )
+        })
+        .collect();
+    format!(
+        "{states}{folder}/cpuidle/current_driver: haltpoll\n{folder}/cpuidle/current_governor: haltpoll\n\
+         sys/module/haltpoll/parameters/guest_halt_poll_ns: {ns}"
+    )
+}
+
+#[test]
+fn a_guest_that_halts_at_once_is_told_the_one_setting_and_one_that_polls_is_as_it_should_be() {
+    let command = "echo 200000 | sudo tee /sys/module/haltpoll/parameters/guest_halt_poll_ns";
+    let of = |ns: &str| {
+        let root = changed(&haltpoll(ns));
+        let findings = found(&root, &good_answers());
+        let root = SysRoot::at(root.path());
+        let wait = idle_wait(&root, &discover(&root).unwrap()).unwrap();
+        (about(&findings, "idle-states").clone(), wait)
+    };
+    let (finding, wait) = of("0");
+    assert_eq!((finding.severity, finding.remedy.as_deref()), (Note, Some(command)));
+    assert!(
+        finding.found.contains("halts at once (driver haltpoll, governor haltpoll"),
+        "{finding:?}"
+    );
+    assert_eq!(wait.setting.unwrap().command.as_deref(), Some(command));
+    let (finding, wait) = of("200000");
+    assert_eq!(finding.severity, Fine, "{finding:?}");
+    assert!(wait.setting.is_none() && wait.how.contains("polls for up to 200 µs"), "{wait:?}");
+}
+
+#[test]
+fn how_an_idle_cpu_waits_is_read_from_the_files_there_are_and_each_has_one_setting_at_most() {
+    let cpuidle = "sys/devices/system/cpu/cpuidle";
+    let by = format!("{cpuidle}/current_driver: intel_idle\n{cpuidle}/current_governor: menu");
+    let deep = format!("{by}\nsys/devices/system/cpu/cpu1/cpuidle/state2/disable: 0");
+    let none: String =
+        (0..4).map(|cpu| format!("- sys/devices/system/cpu/cpu{cpu}/cpuidle\n")).collect();
+    let guest = "proc/cpuinfo: processor : 0\\nvendor_id : GenuineIntel\\nmodel name : Xeon\\nflags : fpu hypervisor";
+    let polls = "proc/cmdline: quiet idle=poll";
+    for (name, changes, how, setting) in [
+        (
+            "shallow states",
+            by,
+            "POLL, C1 (driver intel_idle, governor menu)",
+            Some("/dev/cpu_dma_latency = 0"),
+        ),
+        ("a deep state", deep, "POLL, C1, C6", Some("as deep as C6")),
+        ("no cpuidle", none.clone(), "halts (no cpuidle driver)", None),
+        (
+            "a guest without",
+            format!("{none}{guest}"),
+            "the host decides",
+            Some("cpuidle_haltpoll.force=1"),
+        ),
+        ("idle=poll", format!("{none}{polls}"), "idle=poll", None),
+        ("an unreadable time", haltpoll("-"), "cannot be read", None),
+    ] {
+        let root = changed(&changes);
+        let root = SysRoot::at(root.path());
+        let wait = idle_wait(&root, &discover(&root).unwrap()).unwrap();
+        assert!(wait.how.contains(how), "{name}: {wait:?}");
+        let named = wait.setting.as_ref().map(|it| it.name.as_str());
+        let as_expected = match setting {
+            Some(part) => named.is_some_and(|it| it.contains(part)),
+            None => named.is_none(),
+        };
+        assert!(as_expected, "{name}: {wait:?}");
+    }
+    let silent = changed(&format!("{none}- sys/devices/system/cpu/online"));
+    let silent = SysRoot::at(silent.path());
+    let platform = discover(&silent).unwrap();
+    assert_eq!(idle_wait(&silent, &platform), None, "a host without the files says nothing");
 }

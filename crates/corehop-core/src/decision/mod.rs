@@ -9,4 +9,5 @@ pub mod comparison;
 pub mod collected;
 pub mod program_runs;
 pub mod move_cost;
+pub mod wake_cost;
 pub mod placer;

@@ -29,6 +29,7 @@ pub mod screen;
 pub mod host_sheet;
 mod html;
 pub mod page;
+pub mod wake_cost;
 pub mod placement;
 pub mod off_load;
 pub mod advice_page;

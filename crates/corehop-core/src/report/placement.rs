@@ -11,7 +11,7 @@ use super::escape::escape_xml;
 use super::figure::{
     Axis, Figure, FigureKind, Point, Section, Series, Style, Table, Unit, Variant,
 };
-use super::html;
+use super::{html, wake_cost};
 use crate::decision::placer::Proposal;
 use crate::decision::placer::log::{Answer, Judged, PlacementLog};
 use crate::decision::placer::trial::Verdict;
@@ -25,8 +25,29 @@ const NO_TIES: &str = "No threads of the program were seen to wake each other or
 /// Ties that the page draws.
 const DRAWN: usize = 60;
 
-/// The result of placing, in one sentence.
+/// The result of placing, in one sentence. A setting that is expected to make the wake-ups of all programs cheaper comes before
+/// the placement, in a sentence of its own.
 pub fn sentence(answer: &Answer) -> String {
+    let placement = placement(answer);
+    let cost = answer.wake_up.as_ref().filter(|_| hands_over(answer));
+    match cost.and_then(wake_cost::cure) {
+        Some(cure) => format!("{cure} {placement}"),
+        None => placement,
+    }
+}
+
+/// Threads that wake each other more rarely than this gain nothing from a cheaper wake-up, in wake-ups per second.
+const OFTEN: f64 = 100.0;
+
+/// Whether wake-ups between CPUs matter to the program: a placement was proposed, or threads wake each other often and ran on
+/// two CPUs.
+fn hands_over(answer: &Answer) -> bool {
+    let apart = |it: &Tie| it.per_second >= OFTEN && !answer.ran_together(it);
+    !answer.proposals.is_empty() || answer.ties.iter().any(apart)
+}
+
+/// The result of placing alone.
+fn placement(answer: &Answer) -> String {
     let tried = answer.trials.len();
     let kept = answer.trials.iter().filter(|it| matches!(it.verdict, Verdict::Better(_))).count();
     match (answer.windows, answer.proposals.last()) {
@@ -65,6 +86,7 @@ pub fn text(answer: &Answer) -> String {
     if answer.windows == 0 {
         return text;
     }
+    text.push_str(&answer.wake_up.as_ref().map_or_else(String::new, wake_cost::lines));
     for tie in answer.ties.iter().take(SHOWN) {
         let (a, b) = (answer.name(tie.a), answer.name(tie.b));
         // Writing to a string does not fail, here and below.

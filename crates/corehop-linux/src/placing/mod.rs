@@ -24,7 +24,7 @@ pub use crate::pages::FAULTS_PER_SECOND as PAGE_FAULTS;
 pub use host::{PlacingHost, Wishes};
 pub use locks::ONE_IN as LOCK_WINDOWS;
 pub use progress::{ProgressError, ProgressSource};
-pub use wake_costs::{WakeTimes, wake_times};
+pub use wake_costs::WakeTimes;
 
 use crate::supervisor::SupervisorError;
 

@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The time of waking a thread on one CPU and on two: two threads hand a byte to and fro through pipes.
+//! The times of waking a thread on one CPU and on two, as the placer predicts with.
 
-use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
-
-use corehop_core::platform::{Affinity, Platform};
-use corehop_core::units::Cpu;
-
-use crate::thread::{Policy, set_affinity, set_policy};
+use corehop_core::host::wakes::{WakeArm, WakeBatches};
 
 /// Times from a wake-up until the other thread has answered with one, halved, in nanoseconds; None where the host has no
 /// such pair of CPUs.
@@ -22,81 +15,46 @@ pub struct WakeTimes {
     pub separate_ns: Option<f64>,
 }
 
-/// Batches at most, of which the lower quartile counts: programs that run meanwhile make some of them longer.
-const BATCHES: usize = 45;
-/// Round trips in a batch.
-const TRIPS: u32 = 10;
-/// The time after which there are no further batches.
-const MOST: Duration = Duration::from_millis(100);
-/// The time after which threads that have not handed over are given up.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Beside a program that fills the CPUs, a hand-over would wait for the slices of others.
-const URGENT: Policy = Policy::Other(-20);
+impl WakeTimes {
+    /// Assumed where nothing could be measured: usual times of a server, a switch and an interrupt.
+    pub const ASSUMED: Self =
+        Self { same_cpu_ns: 2_000.0, shared_cache_ns: Some(8_000.0), separate_ns: None };
 
-/// Measures them, for some tens of milliseconds. Without CAP_SYS_NICE, threads of others may be in the way.
-///
-/// # Errors
-/// If threads or pipes cannot be had.
-pub fn wake_times(platform: &Platform) -> io::Result<WakeTimes> {
-    let cpus = platform.usable();
-    let pair = |affinities: &[Affinity]| affinities.iter().find_map(|&it| platform.pair(&cpus, it));
-    let times = |pair: Option<(Cpu, Cpu)>| pair.map(|(a, b)| hand_over(a, b)).transpose();
-    let first = cpus.first().ok_or_else(|| io::Error::other("no usable CPU"))?;
-    Ok(WakeTimes {
-        same_cpu_ns: hand_over(first, first)?,
-        shared_cache_ns: times(pair(&[Affinity::L3, Affinity::L2, Affinity::Smt]))?,
-        separate_ns: times(pair(&[Affinity::Memory]))?,
-    })
-}
-
-/// The time of one hand-over between threads on these CPUs. Threads that get no CPU are not waited for: their ends of the pipes are
-/// closed when they run.
-fn hand_over(a: Cpu, b: Cpu) -> io::Result<f64> {
-    let ((here, to_here), (there, to_there)) = (pipe()?, pipe()?);
-    let (tell, told) = mpsc::channel();
-    let start = std::thread::Builder::new;
-    // A thread that does not start drops its ends of the pipes, so that the other thread ends.
-    start().spawn(move || echo(b, there, to_here))?;
-    start().spawn(move || tell.send(batches(a, here, to_there)))?;
-    told.recv_timeout(PATIENCE).map_err(|_| {
-        io::Error::other(format!(
-            "threads on CPU {} and CPU {} have handed nothing over within {} s",
-            a.0,
-            b.0,
-            PATIENCE.as_secs()
-        ))
-    })?
-}
-
-/// The lower quartile of the times of a hand-over, in nanoseconds.
-fn batches(cpu: Cpu, mut here: PipeReader, mut to_there: PipeWriter) -> io::Result<f64> {
-    begin_on(cpu)?;
-    let (mut times, mut byte) = (Vec::new(), [0]);
-    let begun = Instant::now();
-    while times.len() < BATCHES && (times.is_empty() || begun.elapsed() < MOST) {
-        let begin = Instant::now();
-        for _ in 0..TRIPS {
-            to_there.write_all(&byte)?;
-            here.read_exact(&mut byte)?;
-        }
-        times.push(begin.elapsed().as_nanos() as f64 / f64::from(2 * TRIPS));
+    /// The times that batches show; None if they have none on one CPU.
+    pub fn of(all: &WakeBatches) -> Option<Self> {
+        let separate_ns = quartile(all, WakeArm::Separate);
+        Some(Self {
+            same_cpu_ns: quartile(all, WakeArm::SameCpu)?,
+            shared_cache_ns: quartile(all, WakeArm::OtherCpu),
+            separate_ns,
+        })
     }
+}
+
+/// The lower quartile of a condition's batches: programs that run meanwhile make some of them longer.
+fn quartile(all: &WakeBatches, arm: WakeArm) -> Option<f64> {
+    let mut times: Vec<f64> =
+        all.batches.iter().filter(|it| it.arm == arm).map(|it| it.ns).collect();
     times.sort_by(f64::total_cmp);
-    Ok(times[times.len() / 4])
+    times.get(times.len() / 4).copied()
 }
 
-/// Answers each byte until the other side is closed.
-fn echo(cpu: Cpu, mut from: PipeReader, mut to: PipeWriter) -> io::Result<()> {
-    begin_on(cpu)?;
-    let mut byte = [0];
-    while from.read(&mut byte)? == 1 {
-        to.write_all(&byte)?;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_core::host::wakes::WakeBatch;
+
+    #[test]
+    fn a_quarter_of_the_batches_is_faster_and_a_host_without_batches_has_no_times() {
+        let batch = |arm, ns| WakeBatch { arm, ns, idle: None, crossed: 0.0 };
+        let same = [4.0, 1.0, 3.0, 2.0].map(|ns| batch(WakeArm::SameCpu, ns));
+        let all = WakeBatches {
+            batches: [&same[..], &[batch(WakeArm::Separate, 9.0)]].concat(),
+            ..WakeBatches::default()
+        };
+        let times = WakeTimes::of(&all).unwrap();
+        assert!((times.same_cpu_ns - 2.0).abs() < 1e-9, "{times:?}");
+        assert_eq!((times.shared_cache_ns, times.separate_ns), (None, Some(9.0)));
+        assert_eq!(WakeTimes::of(&WakeBatches::default()), None);
     }
-    Ok(())
-}
-
-fn begin_on(cpu: Cpu) -> io::Result<()> {
-    // What it may not have, it does without.
-    let _plain = set_policy(URGENT);
-    set_affinity([cpu])
 }

@@ -31,11 +31,11 @@ pub(super) const CONCERNS: &[Concern] = &[
         id: "idle-states",
         why: "A CPU wakes late from a deep state and may have lost its caches there: the cost of \
               sleeping then looks like the cost of a preemption.",
-        check: idle_states,
+        check: super::idle::idle_states,
     },
 ];
 
-const CPUS: &str = "sys/devices/system/cpu";
+pub(super) const CPUS: &str = "sys/devices/system/cpu";
 
 /// The content of each usable CPU's `cpufreq/FILE`, with the CPUs that have it.
 fn by_setting(host: &Host, file: &str) -> BTreeMap<String, CpuList> {
@@ -100,62 +100,4 @@ fn range(host: &Host) -> Option<Verdict> {
     let all = format!("/{CPUS}/cpu*/cpufreq");
     let copy = format!("{}cp $f/scaling_max_freq $f/scaling_min_freq", host.sudo());
     Some(Verdict::note(found).command(format!("for f in {all}; do {copy}; done")))
-}
-
-/// A way of sleeping that is enabled.
-struct State {
-    number: u32,
-    name: String,
-    latency_us: u32,
-}
-
-/// A state that takes longer to leave may keep less than the caches.
-const SHALLOW_US: u32 = 10;
-
-fn states(host: &Host, cpu: Cpu) -> Vec<State> {
-    let folder = format!("{CPUS}/cpu{}/cpuidle", cpu.0);
-    let state = |number: u32| {
-        let file = |name: &str| format!("{folder}/state{number}/{name}");
-        let enabled = host.text(file("disable")).is_none_or(|text| text == "0");
-        let name = host.text(file("name"))?;
-        let latency_us = host.value(file("latency"))?;
-        enabled.then_some(State { number, name, latency_us })
-    };
-    host.numbered(&folder, "state").into_iter().filter_map(state).collect()
-}
-
-fn idle_states(host: &Host) -> Option<Verdict> {
-    let states: Vec<_> = host.platform.usable().iter().flat_map(|cpu| states(host, cpu)).collect();
-    if states.is_empty() {
-        host.cpus(&format!("{CPUS}/online"))?;
-        return Some(without_driver(host));
-    }
-    let limit = host.probes.wake_limit_us.unwrap_or(u32::MAX);
-    let mut deep: Vec<_> = states.iter().filter(|state| state.latency_us > SHALLOW_US).collect();
-    if limit <= SHALLOW_US || deep.is_empty() {
-        return Some(Verdict::ok("no CPU sleeps deeply"));
-    }
-    deep.sort_by_key(|state| state.latency_us);
-    let deepest = deep.last()?;
-    let (name, latency) = (&deepest.name, deepest.latency_us);
-    let found = format!("CPUs sleep as deeply as {name} ({latency} µs to wake up)");
-    let mut numbers: Vec<_> = deep.iter().map(|state| state.number.to_string()).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    let numbers = match numbers.as_slice() {
-        [one] => one.clone(),
-        several => format!("[{}]", several.concat()),
-    };
-    let file = format!("/{CPUS}/cpu*/cpuidle/state{numbers}/disable");
-    Some(Verdict::warning(found).command(host.write(1, &file)))
-}
-
-fn without_driver(host: &Host) -> Verdict {
-    if host.is_guest() {
-        let found = "when a CPU is idle, the host decides how it sleeps (no cpuidle)";
-        return Verdict::note(found).remark(
-            "Nothing can be done from inside. Loads of kind constructed keep the CPUs awake.",
-        );
-    }
-    Verdict::ok("the kernel puts no CPU to sleep deeply (no cpuidle)")
 }

@@ -7,7 +7,8 @@
 //! wherever it arises, and stands beside its name.
 //!
 //! Nothing is changed, and nothing waits: a visit takes some milliseconds, so every run has one. The
-//! distance of the CPUs ([`distance()`]) takes a watch of a second, and only the verb `doctor` has it.
+//! distance of the CPUs ([`distance()`]) takes a watch of a second, and the cost of wake-ups ([`wake_up()`]) some tenths: only
+//! the verb `doctor` has them.
 
 #![expect(clippy::unnecessary_wraps, reason = "every check has the same type")]
 
@@ -21,6 +22,7 @@ mod cgroup;
 mod distance;
 mod frequency;
 mod host;
+mod idle;
 mod isolation;
 mod leftovers;
 mod memory;
@@ -31,10 +33,12 @@ mod probe;
 mod processor;
 mod realtime;
 mod rights;
+mod wake_up;
 
 pub use distance::distance;
 use host::Host;
 pub use probe::{Answer, Probes};
+pub use wake_up::{idle_wait, wake_up};
 
 /// Something about a host that matters to a measurement.
 struct Concern {
@@ -101,8 +105,12 @@ const NOT_TOLD_WHY: &str = "A setting that cannot be read may be right, or may s
 
 /// Every name that a finding can have, with the reason why it matters.
 pub fn reasons() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let others =
-        [(distance::ID, distance::WHY), (leftovers::ID, leftovers::WHY), (NOT_TOLD, NOT_TOLD_WHY)];
+    let others = [
+        (distance::ID, distance::WHY),
+        (wake_up::ID, wake_up::WHY),
+        (leftovers::ID, leftovers::WHY),
+        (NOT_TOLD, NOT_TOLD_WHY),
+    ];
     concerns().map(|concern| (concern.id, concern.why)).chain(others)
 }
 

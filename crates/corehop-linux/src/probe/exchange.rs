@@ -53,6 +53,18 @@ pub(super) fn all(
     Ok(exchanges)
 }
 
+/// The time for which a single pair exchanges lines, in ns.
+const ONE_PAIR_NS: f64 = 5e6;
+
+/// The shortest time in ns of a line from one CPU to the other, one way; `None` where the threads do not meet, or on one CPU.
+pub(super) fn one_way_ns(from: Cpu, to: Cpu, clock: &Clock) -> Option<f64> {
+    let ticks = (from != to).then(|| between(from, to, clock.ticks(ONE_PAIR_NS)).ok())??;
+    match summary(from, to, ticks, clock)?.min {
+        Latency::Picos(picos) => Some(picos as f64 / 1e3),
+        Latency::MilliCycles(_) => None,
+    }
+}
+
 /// The shortest and the median of the batches, as time for one way.
 fn summary(from: Cpu, to: Cpu, mut batches: Vec<Ticks>, clock: &Clock) -> Option<Exchange> {
     batches.sort_unstable();

@@ -13,6 +13,7 @@ pub(crate) mod exchange;
 mod parked;
 pub(crate) mod partners;
 mod wake;
+pub(crate) mod waking;
 mod watch;
 
 use std::io;
@@ -25,6 +26,7 @@ use corehop_core::units::Cpu;
 use crate::clock::Clock;
 use crate::memory::MemoryError;
 use crate::thread::{Policy, set_affinity, set_policy};
+pub use waking::wake_batches;
 pub use watch::watch;
 
 /// Why a machine could not be measured.

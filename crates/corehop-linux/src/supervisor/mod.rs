@@ -37,7 +37,7 @@ use watch::Heard;
 use whole::{Lock, Waited};
 
 use crate::pages;
-use crate::probe::partners;
+use crate::probe::{partners, waking};
 use crate::proc;
 
 pub use error::SupervisorError;
@@ -477,6 +477,7 @@ pub fn main_if_asked() -> Option<ExitCode> {
         (load::ROLE, [cpus, command]) => load::keep(cpus, command),
         (pages::ROLE, [pid, faults]) => pages::handle(pid, faults),
         (partners::ROLE, [cpus, rate, policy]) => partners::serve(cpus, rate, policy),
+        (waking::ROLE, [cpus, most]) => waking::serve(cpus, most),
         _ => return None,
     };
     Some(if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -8,16 +8,17 @@
 mod harness;
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use corehop_core::experiment::{Argument, Target};
+use corehop_core::host::wakes::{WakeArm, WakeBatch};
 use corehop_core::host::{Evidence, Host, HostError, Move};
 use corehop_core::platform::Platform;
 use corehop_core::units::{Cpu, CpuList};
 use corehop_linux::discover::{SysRoot, discover};
 use corehop_linux::observe::{How, LiveHost};
 use corehop_linux::placing::{PlacingHost, Wishes};
-use corehop_linux::probe::watch;
+use corehop_linux::probe::{wake_batches, watch};
 use corehop_linux::thread::{affinity, affinity_of};
 
 use harness::{Test, report, skipped, tests};
@@ -30,6 +31,7 @@ const TESTS: &[Test] = tests![
     of_threads_of_which_one_has_ended_the_others_are_placed_and_put_back,
     the_distance_of_cpus_is_unknown_where_its_process_is_silent_and_nothing_waits_for_it,
     every_pair_of_cpus_is_watched_in_the_order_of_time_and_the_watch_ends,
+    wake_ups_are_measured_in_turns_and_leave_nothing_behind,
 ];
 
 fn main() -> ExitCode {
@@ -204,4 +206,38 @@ fn of_threads_of_which_one_has_ended_the_others_are_placed_and_put_back() {
     assert_eq!(allowed(tids[1]), before);
     end(tids[1]);
     stays.wait().unwrap();
+}
+
+fn wake_ups_are_measured_in_turns_and_leave_nothing_behind() {
+    let platform = discover(&SysRoot::live()).unwrap();
+    let (before, begun) = (affinity().unwrap(), Instant::now());
+    let all = wake_batches(&platform, Duration::from_millis(300));
+    // The bound of the wait, and a busy machine's time to start and to end a process.
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert_eq!(affinity().unwrap(), before, "of this process");
+    if let Some(why) = all.trouble {
+        return skipped(&why);
+    }
+    let of = |arm| all.batches.iter().filter(move |it: &&WakeBatch| it.arm == arm);
+    assert!(of(WakeArm::SameCpu).count() > 0 && all.batches.iter().all(|it| it.ns > 0.0));
+    assert!(of(WakeArm::SameCpu).all(|it| it.crossed == 0.0), "one CPU");
+    let Some((a, b)) = all.cpus else { return };
+    assert_ne!(a, b);
+    for arm in [WakeArm::OtherCpu, WakeArm::KeptAwake] {
+        let (first, count) = (of(WakeArm::SameCpu).count(), of(arm).count());
+        assert!(first.abs_diff(count) <= 1, "{arm:?}: {count} of {first}");
+        assert!(of(arm).all(|it| it.crossed == 1.0), "{arm:?}: two CPUs");
+    }
+    let least = |arm| of(arm).map(|it| it.ns).fold(f64::INFINITY, f64::min);
+    assert!(least(WakeArm::OtherCpu) > 0.5 * least(WakeArm::SameCpu));
+    let spins = |name: &str| name.starts_with("corehop-wakes");
+    let left = std::fs::read_dir("/proc").unwrap().flatten().filter(|it| {
+        let folder = it.path();
+        let read = |file: &str| std::fs::read_to_string(folder.join(file)).unwrap_or_default();
+        let ours = read("stat").rsplit(')').next().is_some_and(|it| {
+            it.split_whitespace().nth(1) == Some(&std::process::id().to_string())
+        });
+        ours && spins(read("comm").trim()) && !read("stat").contains(") Z ")
+    });
+    assert_eq!(left.count(), 0, "a process of the experiment still runs");
 }

@@ -5,12 +5,14 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use corehop_core::decision::wake_cost::WakeCost;
 use corehop_core::finding::{Finding, Severity};
 use corehop_core::model::restless;
 use corehop_core::platform::Platform;
+use corehop_core::report::wake_cost;
 use corehop_linux::discover::SysRoot;
 use corehop_linux::preflight;
-use corehop_linux::probe::watch;
+use corehop_linux::probe::{wake_batches, watch};
 use corehop_linux::supervisor::{self, Restored};
 use serde_json::json;
 
@@ -41,6 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let mut findings = preflight::doctor(&root, &platform);
     if root.is_live() {
         findings.push(distance(&platform)?);
+        findings.push(wake_up(&root, &platform));
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     }
     let impossible = preflight::is_impossible(&findings);
@@ -65,6 +68,22 @@ fn distance(platform: &Platform) -> Result<Finding, Failure> {
     let watched = watch(platform, long, every, &mut |_| {});
     let watched = watched.map_err(|error| Failure::new(Exit::Failed, error))?;
     Ok(preflight::distance(platform, &restless::distances(platform, &watched), long))
+}
+
+/// The time for which the doctor measures wake-ups, at most.
+const WAKES: Duration = Duration::from_millis(500);
+
+/// The cost of wake-ups with the reasons, and the setting that is expected to help all programs.
+fn wake_up(root: &SysRoot, platform: &Platform) -> Finding {
+    let wait = preflight::idle_wait(root, platform);
+    let cost = WakeCost::of(&wake_batches(platform, WAKES), wait);
+    let is_open = cost.expected.is_some() || cost.trouble.is_some();
+    let severity = if is_open { Severity::Note } else { Severity::Ok };
+    let (command, price) = wake_cost::remedy(&cost).unwrap_or_default();
+    let cure = wake_cost::cure(&cost).unwrap_or_default();
+    let parts = [wake_cost::reasons(&cost), cure, price, wake_cost::not_tried(&cost)];
+    let remark = parts.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join(" ");
+    preflight::wake_up(severity, wake_cost::costs(&cost), command, remark)
 }
 
 /// The groups of the listing, with their subjects.

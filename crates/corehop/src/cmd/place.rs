@@ -7,6 +7,7 @@ mod log;
 mod rehearse;
 mod replay;
 mod status;
+mod wakes;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -15,15 +16,13 @@ use std::time::{Duration, Instant};
 
 use corehop_core::decision::placer::log::Head;
 use corehop_core::decision::placer::replay::actions_of;
-use corehop_core::decision::placer::terrain::{Terrain, WakeCosts};
+use corehop_core::decision::placer::terrain::Terrain;
 use corehop_core::decision::placer::{Placer, Session, Settings, Start};
 use corehop_core::experiment::{Argument, Target};
 use corehop_core::host::{Ended, Evidence, HostError};
 use corehop_core::units::Nanos;
 use corehop_linux::discover::SysRoot;
-use corehop_linux::placing::{
-    PAGE_FAULTS, PlacingError, PlacingHost, ProgressSource, WakeTimes, Wishes, wake_times,
-};
+use corehop_linux::placing::{PAGE_FAULTS, PlacingError, PlacingHost, ProgressSource, Wishes};
 use corehop_linux::preflight;
 use corehop_linux::supervisor::interrupt;
 
@@ -153,8 +152,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         note(&format!("{}: {}", it.id, it.found));
     }
     interrupt::install().map_err(|error| Failure::new(Exit::Failed, error))?;
-    let times = wake_times(&platform).map_err(|error| Failure::new(Exit::Failed, error))?;
-    let terrain = Terrain::of(&platform, costs(&times));
+    let (times, wake_up) = wakes::measured(&platform);
+    let terrain = Terrain::of(&platform, times);
     args.check_start(&terrain)?;
     let settings = args.settings(move_costs.on(terrain.caches().len()).ns);
     let advises = args.advises(&settings);
@@ -172,7 +171,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let file = output.map(|output| output.grow()).transpose()?;
     let mut host = PlacingHost::begin(&targets, wishes)?;
     // Not before: a command that is refused leaves the file as it is.
-    let head = Head::new(settings, &terrain, &names, host.sources(), args.start.clone());
+    let mut head = Head::new(settings, &terrain, &names, host.sources(), args.start.clone());
+    head.wake_up = Some(wake_up);
     let placer = Placer::new(settings, terrain).with_gain(gain);
     let ended = Log::begin(head, file)
         .and_then(|mut log| Ok((place(args, &mut host, placer, &mut log, advises)?, log)));
@@ -251,14 +251,6 @@ fn windows(
 
 fn failed(error: HostError) -> Failure {
     Failure::new(Exit::Failed, error)
-}
-
-fn costs(times: &WakeTimes) -> WakeCosts {
-    let same_cpu_ns = times.same_cpu_ns;
-    // On a host with one cache, or one CPU, there is no farther.
-    let shared_cache_ns = times.shared_cache_ns.or(times.separate_ns).unwrap_or(same_cpu_ns);
-    let separate_ns = times.separate_ns.unwrap_or(shared_cache_ns);
-    WakeCosts { same_cpu_ns, shared_cache_ns, separate_ns }
 }
 
 impl Args {

@@ -14,6 +14,7 @@ use super::step::{Action, Proposal};
 use super::terrain::{Terrain, WakeCosts};
 use super::trial::Verdict;
 use crate::bounds;
+use crate::decision::wake_cost::WakeCost;
 use crate::host::{Activity, Counted, Evidence};
 use crate::model::contacts::{ContactGraph, Tie};
 use crate::model::misses::{self, Misses};
@@ -49,6 +50,9 @@ pub struct Head {
     /// The places of the threads at the beginning, where they were put somewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Start>,
+    /// The costs of wake-ups with their reasons; None in a log of a version that did not measure those.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wake_up: Option<WakeCost>,
 }
 
 fn wakes_alone() -> Vec<Evidence> {
@@ -120,6 +124,9 @@ pub struct Answer {
     pub targets: Vec<String>,
     /// The costs of wake-ups.
     pub wake_costs: WakeCosts,
+    /// The same with intervals and reasons, and the setting that is expected to help all programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wake_up: Option<WakeCost>,
     /// The sources of evidence.
     pub sources: Vec<Evidence>,
     /// The windows.
@@ -173,6 +180,7 @@ impl Head {
             sources,
             terrain: Some(terrain.clone()),
             start,
+            wake_up: None,
         }
     }
 }
@@ -183,6 +191,7 @@ impl Answer {
         Self {
             targets: head.targets.clone(),
             wake_costs: head.wake_costs,
+            wake_up: head.wake_up.clone(),
             sources: head.sources.clone(),
             windows: 0,
             may_move: head.settings.may_move,

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The cost of a wake-up as a host shows it: hand-overs between two threads under several conditions, and how an idle CPU waits.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::Cpu;
+
+/// A condition under which one thread wakes another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WakeArm {
+    /// Both threads are pinned to one CPU.
+    SameCpu,
+    /// Each thread is pinned to a CPU of its own.
+    OtherCpu,
+    /// As [`Self::OtherCpu`], while a thread of the class SCHED_IDLE spins on both CPUs: neither of them halts.
+    KeptAwake,
+    /// Both threads may use both CPUs: the kernel chooses.
+    Free,
+    /// As [`Self::OtherCpu`], on two CPUs without a common cache.
+    Separate,
+}
+
+impl WakeArm {
+    /// Every condition.
+    pub const ALL: [Self; 5] =
+        [Self::SameCpu, Self::OtherCpu, Self::KeptAwake, Self::Free, Self::Separate];
+}
+
+/// Some hand-overs in a row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WakeBatch {
+    /// The condition.
+    pub arm: WakeArm,
+    /// The time of one hand-over in ns, averaged over the batch.
+    pub ns: f64,
+    /// Whether the CPUs became idle before the wake-ups (both of them; with [`WakeArm::KeptAwake`] one is enough); `None` if the
+    /// host does not count that.
+    pub idle: Option<bool>,
+    /// The share of the hand-overs at which the threads ran on two CPUs.
+    pub crossed: f64,
+}
+
+/// The hand-overs that were measured.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct WakeBatches {
+    /// The two CPUs; `None` if only one is usable.
+    pub cpus: Option<(Cpu, Cpu)>,
+    /// The batches, in the order of time.
+    pub batches: Vec<WakeBatch>,
+    /// The time in ns of a cache line from one of the CPUs to the other, one way.
+    pub line_ns: Option<f64>,
+    /// The reason why the measurement ended early or gave nothing.
+    pub trouble: Option<String>,
+}
+
+/// How an idle CPU of a host waits for work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IdleWait {
+    /// The way, as a clause: "an idle CPU halts at once (…)".
+    pub how: String,
+    /// The single setting that would shorten the wait of a wake-up; `None` if the host has no such setting.
+    pub setting: Option<Setting>,
+}
+
+/// A setting of the whole host. corehop names settings and changes none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    /// The setting with its new value, as a noun: "guest_halt_poll_ns = 200000".
+    pub name: String,
+    /// The command that makes the setting; `None` if a boot is needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// The time in ns that an idle CPU still needs to wake up with the setting.
+    pub left_ns: f64,
+    /// The limits and the price of the setting, in a sentence.
+    pub price: String,
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How an idle CPU waits for work, by the files of the host, and the one setting that would make wake-ups cheaper.
+
+use corehop_core::host::wakes::{IdleWait, Setting};
+use corehop_core::units::Cpu;
+
+use super::Verdict;
+use super::frequency::CPUS;
+use super::host::Host;
+
+/// A state that takes longer to leave may keep less than the caches.
+const SHALLOW_US: u32 = 10;
+/// The file with the time for which an idle CPU of a guest polls before it halts.
+const HALT_POLL: &str = "sys/module/haltpoll/parameters/guest_halt_poll_ns";
+/// The kernel's own default for that file.
+const POLL_NS: u64 = 200_000;
+
+/// A way of sleeping that is enabled.
+struct State {
+    number: u32,
+    name: String,
+    latency_us: u32,
+}
+
+/// The files of the kernel about idle CPUs.
+struct Idle {
+    driver: Option<String>,
+    governor: Option<String>,
+    /// The states that are enabled on some usable CPU, by number.
+    states: Vec<State>,
+    /// The time for which an idle CPU polls before it halts, in ns; `None` without that file.
+    halt_poll_ns: Option<u64>,
+}
+
+impl Idle {
+    /// `None` where the host has none of the files.
+    fn of(host: &Host) -> Option<Self> {
+        let mut states: Vec<State> =
+            host.platform.usable().iter().flat_map(|cpu| states(host, cpu)).collect();
+        if states.is_empty() {
+            host.cpus(&format!("{CPUS}/online"))?;
+        }
+        // Where CPUs differ, the one that sleeps longest counts.
+        states.sort_by_key(|it| (it.number, std::cmp::Reverse(it.latency_us)));
+        states.dedup_by_key(|it| it.number);
+        let file = |name: &str| host.text(format!("{CPUS}/cpuidle/{name}"));
+        Some(Self {
+            driver: file("current_driver").filter(|it| it != "none"),
+            governor: file("current_governor").or_else(|| file("current_governor_ro")),
+            states,
+            halt_poll_ns: host.value(HALT_POLL),
+        })
+    }
+
+    /// Whether idle CPUs poll for a while before they halt, by a governor of guests.
+    fn is_haltpoll(&self) -> bool {
+        self.governor.as_deref() == Some("haltpoll")
+    }
+
+    /// `driver D, governor G`, as far as they are known.
+    fn by(&self) -> String {
+        let part = |what: &str, name: &Option<String>| Some(format!("{what} {}", name.as_ref()?));
+        let both = [part("driver", &self.driver), part("governor", &self.governor)];
+        both.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+
+    /// The states that take long to leave, the deepest last.
+    fn deep(&self) -> Vec<&State> {
+        let mut deep: Vec<_> = self.states.iter().filter(|it| it.latency_us > SHALLOW_US).collect();
+        deep.sort_by_key(|it| it.latency_us);
+        deep
+    }
+}
+
+fn states(host: &Host, cpu: Cpu) -> Vec<State> {
+    let folder = format!("{CPUS}/cpu{}/cpuidle", cpu.0);
+    let state = |number: u32| {
+        let file = |name: &str| format!("{folder}/state{number}/{name}");
+        let enabled = host.text(file("disable")).is_none_or(|text| text == "0");
+        let name = host.text(file("name"))?;
+        let latency_us = host.value(file("latency"))?;
+        enabled.then_some(State { number, name, latency_us })
+    };
+    host.numbered(&folder, "state").into_iter().filter_map(state).collect()
+}
+
+/// How an idle CPU waits. `None` where the host does not say.
+pub(super) fn wait(host: &Host) -> Option<IdleWait> {
+    let idle = Idle::of(host)?;
+    let fixed = |how: String| IdleWait { how, setting: None };
+    if host.probes.wake_limit_us == Some(0) {
+        return Some(fixed(
+            "an idle CPU polls as long as a program holds /dev/cpu_dma_latency at 0".to_owned(),
+        ));
+    }
+    if idle.is_haltpoll() {
+        return Some(haltpoll(host, &idle));
+    }
+    if idle.states.is_empty() {
+        return Some(without_states(host));
+    }
+    let names: Vec<&str> = idle.states.iter().map(|it| it.name.as_str()).collect();
+    let how = format!("an idle CPU waits in one of {} ({})", names.join(", "), idle.by());
+    let polls = idle.states.iter().any(|it| it.name == "POLL");
+    let setting = if let Some(deepest) = idle.deep().last() {
+        Some(without_deep(host, &idle, deepest))
+    } else if polls {
+        Some(latency_limit(host))
+    } else {
+        None
+    };
+    Some(IdleWait { how, setting })
+}
+
+fn haltpoll(host: &Host, idle: &Idle) -> IdleWait {
+    let by = idle.by();
+    match idle.halt_poll_ns {
+        Some(0) => IdleWait {
+            how: format!("an idle CPU halts at once ({by}, guest_halt_poll_ns 0)"),
+            setting: Some(Setting {
+                name: format!("guest_halt_poll_ns = {POLL_NS}"),
+                command: Some(host.write(POLL_NS, &format!("/{HALT_POLL}"))),
+                left_ns: 0.0,
+                price: format!(
+                    "Threads that sleep for less than {} µs gain; an idle CPU uses the host's CPU time while it polls.",
+                    POLL_NS / 1_000
+                ),
+            }),
+        },
+        Some(ns) => IdleWait {
+            how: format!("an idle CPU polls for up to {} µs before it halts ({by})", ns / 1_000),
+            setting: None,
+        },
+        None => IdleWait {
+            how: format!(
+                "an idle CPU halts, after a time that cannot be read ({by}, no /{HALT_POLL})"
+            ),
+            setting: None,
+        },
+    }
+}
+
+/// Deep states off: the shallow ones stay.
+fn without_deep(host: &Host, idle: &Idle, deepest: &State) -> Setting {
+    let shallow = idle.states.iter().map(|it| it.latency_us).filter(|&us| us <= SHALLOW_US).max();
+    Setting {
+        name: format!(
+            "idle states of more than {SHALLOW_US} µs off (now as deep as {})",
+            deepest.name
+        ),
+        command: Some(switch_off(host, &idle.deep())),
+        left_ns: 1e3 * f64::from(shallow.unwrap_or(0)),
+        price: "An idle CPU then uses more power, and leaves less of it to the clocks of others."
+            .to_owned(),
+    }
+}
+
+/// A limit on the time of a wake-up, as long as a program holds the file open: idle CPUs poll.
+fn latency_limit(host: &Host) -> Setting {
+    let held = "exec 3> /dev/cpu_dma_latency; printf '\\0\\0\\0\\0' >&3; sleep infinity";
+    Setting {
+        name: "/dev/cpu_dma_latency = 0".to_owned(),
+        command: Some(format!("{}sh -c \"{held}\"", host.sudo())),
+        left_ns: 0.0,
+        price: "The limit lasts as long as that command runs; idle CPUs then poll, at full power."
+            .to_owned(),
+    }
+}
+
+fn without_states(host: &Host) -> IdleWait {
+    if host.boot_parameter("idle").as_deref() == Some("poll") {
+        let how = "an idle CPU polls (idle=poll on the kernel's command line)".to_owned();
+        return IdleWait { how, setting: None };
+    }
+    if !host.is_guest() {
+        return IdleWait { how: "an idle CPU halts (no cpuidle driver)".to_owned(), setting: None };
+    }
+    IdleWait {
+        how: "an idle CPU halts, and the host decides how it sleeps (no cpuidle driver)".to_owned(),
+        setting: Some(Setting {
+            name: format!("cpuidle_haltpoll.force=1 haltpoll.guest_halt_poll_ns={POLL_NS} on the kernel's command line"),
+            command: None,
+            left_ns: 0.0,
+            price: "The setting takes a boot and a kernel with CONFIG_HALTPOLL_CPUIDLE; idle CPUs use the host's CPU time while they poll."
+                .to_owned(),
+        }),
+    }
+}
+
+/// The command that switches idle states off.
+fn switch_off(host: &Host, deep: &[&State]) -> String {
+    let mut numbers: Vec<_> = deep.iter().map(|state| state.number.to_string()).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let numbers = match numbers.as_slice() {
+        [one] => one.clone(),
+        several => format!("[{}]", several.concat()),
+    };
+    host.write(1, &format!("/{CPUS}/cpu*/cpuidle/state{numbers}/disable"))
+}
+
+/// The concern `idle-states`.
+pub(super) fn idle_states(host: &Host) -> Option<Verdict> {
+    let idle = Idle::of(host)?;
+    if idle.states.is_empty() {
+        return Some(without_driver(host));
+    }
+    let limit = host.probes.wake_limit_us.unwrap_or(u32::MAX);
+    let deep = idle.deep();
+    match deep.last() {
+        Some(deepest) if limit > SHALLOW_US => {
+            let State { name, latency_us, .. } = deepest;
+            let found = format!("CPUs sleep as deeply as {name} ({latency_us} µs to wake up)");
+            Some(Verdict::warning(found).command(switch_off(host, &deep)))
+        }
+        _ => Some(halting(host, &idle).unwrap_or_else(|| Verdict::ok("no CPU sleeps deeply"))),
+    }
+}
+
+/// A guest whose idle CPUs halt at once: the state has no latency of its own, and each end of a halt is a visit to the host.
+fn halting(host: &Host, idle: &Idle) -> Option<Verdict> {
+    let at_once = idle.is_haltpoll() && idle.halt_poll_ns == Some(0);
+    let IdleWait { how, setting } = at_once.then(|| haltpoll(host, idle))?;
+    let Setting { command, price, .. } = setting?;
+    Some(Verdict::note(how).command(command?).remark(price))
+}
+
+fn without_driver(host: &Host) -> Verdict {
+    if host.is_guest() {
+        let found = "when a CPU is idle, the host decides how it sleeps (no cpuidle)";
+        return Verdict::note(found).remark(
+            "Nothing can be done from inside. Loads of kind constructed keep the CPUs awake.",
+        );
+    }
+    Verdict::ok("the kernel puts no CPU to sleep deeply (no cpuidle)")
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The finding about the cost of wake-ups, which is measured by hand-overs between threads of corehop's own.
+
+use corehop_core::finding::{Finding, Severity};
+use corehop_core::host::wakes::IdleWait;
+use corehop_core::platform::Platform;
+
+use super::host::Host;
+use super::{Probes, Verdict, idle};
+use crate::discover::SysRoot;
+
+pub(super) const ID: &str = "wake-up";
+pub(super) const WHY: &str = "A thread that wakes another one on an idle CPU pays for an interrupt and for the end of the idle \
+     state: where both are dear, one setting may help all programs more than moving a few threads.";
+
+/// The doctor's finding about wake-ups: what was measured, the command of the setting that is expected to help, if there is
+/// one, and the reasons.
+pub fn wake_up(
+    severity: Severity,
+    found: String,
+    command: Option<String>,
+    remark: String,
+) -> Finding {
+    let verdict = Verdict { command, ..Verdict::new(severity, found).remark(remark) };
+    super::finding(ID, WHY, verdict)
+}
+
+/// How an idle CPU of the host below `root` waits, and the setting that would shorten the wait of a wake-up. `None` where the
+/// host does not say.
+pub fn idle_wait(root: &SysRoot, platform: &Platform) -> Option<IdleWait> {
+    let probes = if root.is_live() { Probes::ask() } else { Probes::default() };
+    idle::wait(&Host::new(root, platform, &probes))
+}
