@@ -4,6 +4,7 @@
 //! Recording a program observes it. Placing its threads moves them too, and puts them back where the move did not pay.
 
 pub mod locks;
+pub mod residence;
 pub mod wakes;
 
 use std::time::Duration;

@@ -31,6 +31,7 @@ mod html;
 pub mod page;
 pub mod wake_cost;
 pub mod placement;
+pub mod pin;
 pub mod off_load;
 pub mod advice_page;
 pub mod study_svg;

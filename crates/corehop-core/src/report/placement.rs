@@ -47,7 +47,7 @@ fn hands_over(answer: &Answer) -> bool {
 }
 
 /// The result of placing alone.
-fn placement(answer: &Answer) -> String {
+pub(super) fn placement(answer: &Answer) -> String {
     let tried = answer.trials.len();
     let kept = answer.trials.iter().filter(|it| matches!(it.verdict, Verdict::Better(_))).count();
     match (answer.windows, answer.proposals.last()) {
@@ -177,7 +177,8 @@ fn verdict(it: &Judged) -> (String, String) {
     (ratio, word.to_owned())
 }
 
-fn judged(it: &Judged) -> String {
+/// The end of a trial, in a sentence.
+pub(super) fn judged(it: &Judged) -> String {
     let (ratio, word) = verdict(it);
     match &it.verdict {
         Verdict::Better(it) | Verdict::Worse(it) | Verdict::Same(it) => format!(

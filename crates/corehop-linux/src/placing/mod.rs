@@ -12,6 +12,7 @@ mod host;
 mod locks;
 mod pages;
 mod progress;
+mod residence;
 mod sources;
 mod threads;
 mod wake_costs;
@@ -24,6 +25,7 @@ pub use crate::pages::FAULTS_PER_SECOND as PAGE_FAULTS;
 pub use host::{PlacingHost, Wishes};
 pub use locks::ONE_IN as LOCK_WINDOWS;
 pub use progress::{ProgressError, ProgressSource};
+pub use residence::{kernel_and_load, residences};
 pub use wake_costs::WakeTimes;
 
 use crate::supervisor::SupervisorError;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The progress of a program: a count that a file holds, that a socket tells, or that system calls stand for.
 
+use std::fmt;
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
@@ -71,6 +72,22 @@ const CALLS: [(&str, i64); 14] = [
     ("fsync", libc::SYS_fsync),
     ("fdatasync", libc::SYS_fdatasync),
 ];
+
+impl fmt::Display for ProgressSource {
+    /// As the source is written on a command line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => f.write_str(&shown::path(path)),
+            Self::Socket(path) => write!(f, "unix:{}", shown::path(path)),
+            Self::Calls(numbers) => {
+                let name = |it: &u32| CALLS.iter().find(|(_, number)| *number as u32 == *it);
+                let names: Vec<&str> =
+                    numbers.iter().filter_map(name).map(|(name, _)| *name).collect();
+                write!(f, "syscalls:{}", names.join(","))
+            }
+        }
+    }
+}
 
 impl FromStr for ProgressSource {
     type Err = String;

@@ -2,6 +2,7 @@
 //! `corehop place`
 
 mod costs;
+mod emit;
 mod gain;
 mod log;
 mod rehearse;
@@ -20,12 +21,14 @@ use corehop_core::decision::placer::terrain::Terrain;
 use corehop_core::decision::placer::{Placer, Session, Settings, Start};
 use corehop_core::experiment::{Argument, Target};
 use corehop_core::host::{Ended, Evidence, HostError};
+use corehop_core::report::pin::Emit;
 use corehop_core::units::Nanos;
 use corehop_linux::discover::SysRoot;
 use corehop_linux::placing::{PAGE_FAULTS, PlacingError, PlacingHost, ProgressSource, Wishes};
 use corehop_linux::preflight;
 use corehop_linux::supervisor::interrupt;
 
+use self::emit::Emission;
 use self::log::Log;
 use self::status::Status;
 use crate::cmd::measure::on;
@@ -70,6 +73,11 @@ pub(crate) struct Args {
     /// Move nothing: say what would be tried
     #[arg(long)]
     dry_run: bool,
+    /// End with the first verdict (or after a minute), restore all masks, and print the placement that was kept: `taskset` commands,
+    /// drop-ins for `systemd` services, a `cpuset` for containers, or `json` with the evidence. `-o` names the file for that text
+    /// in place of a log. Exit code 1 if nothing was kept, or the form cannot express it
+    #[arg(long, value_name = "taskset|systemd|cpuset|json", requires = "progress", conflicts_with_all = ["dry_run", "on", "replay", "json"])]
+    emit: Option<Emit>,
     /// Try placements that no evidence speaks for, too. Each trial takes some seconds, half of them in a placement that may
     /// be bad
     #[arg(long)]
@@ -100,7 +108,7 @@ pub(crate) struct Args {
     /// The length of a window
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     window: Nanos,
-    /// Write windows, predictions, moves and what they brought, as lines of JSON
+    /// Write windows, predictions, moves and what they brought, as lines of JSON; with --emit, write the placement that was kept
     #[arg(short, long, value_name = "LOG.jsonl")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -115,6 +123,8 @@ pub(crate) struct Args {
 
 /// The time of evidence for advice.
 const ADVICE: Nanos = Nanos::from_millis(2_000);
+/// The time in which a placement to be emitted has its verdict, unless another one is given.
+const VERDICT: Nanos = Nanos::from_millis(60_000);
 /// The windows of evidence for advice at most.
 const MOST_EVIDENCE: u32 = 20;
 
@@ -143,7 +153,9 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     }
     args.check_length()?;
     let input = args.progress.as_ref().and_then(ProgressSource::path);
-    let output = OutputFile::if_asked(args.output.as_ref(), input.as_slice(), args.force)?;
+    let mut output = OutputFile::if_asked(args.output.as_ref(), input.as_slice(), args.force)?;
+    let beside_program = !args.program.is_empty();
+    let emission = args.emit.map(|form| Emission { form, file: output.take(), beside_program });
     let platform = on::platform(on::LIVE)?;
     let move_costs = costs::of_moves(args.costs.as_deref())?;
     let gain = gain::of_machine(args.model.as_deref(), &platform)?;
@@ -165,7 +177,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         page_faults: args.page_faults,
         search: args.search,
         moves: settings.may_move || args.start.is_some(),
-        to_stderr: args.json,
+        to_stderr: args.json || emission.as_ref().is_some_and(|it| it.file.is_none()),
     };
     // A second placer with this log is refused before its program starts.
     let file = output.map(|output| output.grow()).transpose()?;
@@ -187,13 +199,17 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         status = Some(host.end());
     }
     log.end(from_interrupts)?;
-    log.say(args.json, !args.program.is_empty())?;
+    let said = match &emission {
+        Some(it) => it.say(log.answer(), &platform, args.progress.as_ref()),
+        None => log.say(args.json, beside_program).map(|()| Exit::Done),
+    };
     let status = status.unwrap_or_else(|| host.end());
+    let done = said?;
     log.whole()?;
     Ok(match status {
         _ if interrupt::requested() => Exit::Interrupted,
         Some(code) if code != 0 => Exit::Of(u8::try_from(code).unwrap_or(255)),
-        _ => Exit::Done,
+        _ => done,
     })
 }
 
@@ -226,10 +242,13 @@ fn windows(
     let (begin, window) = (Instant::now(), Duration::from_nanos(args.window.get()));
     let mut start = args.start.as_ref();
     let mut ended = None;
-    let over = |begin: Instant| {
-        args.length.is_some_and(|it| begin.elapsed() >= Duration::from_nanos(it.get()))
+    let length = args.length.or(args.emit.map(|_| VERDICT));
+    let over =
+        |begin: Instant| length.is_some_and(|it| begin.elapsed() >= Duration::from_nanos(it.get()));
+    let advised = |log: &Log| {
+        let settled = args.emit.is_some() && log.answer().is_settled(args.search);
+        settled || advises.is_some_and(|it| log.windows() >= u64::from(it))
     };
-    let advised = |log: &Log| advises.is_some_and(|it| log.windows() >= u64::from(it));
     while !interrupt::requested() && ended.is_none() && !over(begin) && !advised(log) {
         session.host().look_closely(placer.looks_closely());
         let observation = session.host().observe(window).map_err(failed)?;

@@ -7,6 +7,8 @@ mod provenance;
 mod tally;
 mod tasks;
 
+pub(crate) use provenance::utc_now;
+
 use std::fs::File;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

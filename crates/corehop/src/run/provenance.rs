@@ -18,13 +18,18 @@ pub(super) fn of<M: Machine + ?Sized>(machine: &M, experiment: &str, seed: u64) 
         corehop: env!("CARGO_PKG_VERSION").to_owned(),
         // A file name may be any bytes; the command is a note for people.
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
-        date: utc(SystemTime::now()),
+        date: utc_now(),
         seed,
         experiment: experiment.to_owned(),
         platform: machine.platform().to_toml(),
         machine: machine.provenance(),
         ..Provenance::default()
     }
+}
+
+/// This moment as UTC in ISO 8601, to the second.
+pub(crate) fn utc_now() -> String {
+    utc(SystemTime::now())
 }
 
 /// A time as UTC in ISO 8601, to the second.

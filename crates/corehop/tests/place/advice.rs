@@ -30,11 +30,19 @@ fn advice_is_printed_after_the_first_windows_and_the_placer_ends_unless_it_is_to
         let output = place(&words).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         assert_eq!(windows(&log), 20, "{words:?}");
-        // The sentence, then the evidence for it; nothing else in a pipe.
+        // The sentences, then the evidence for them; nothing else in a pipe. A setting for all programs comes first.
         let text = String::from_utf8(output.stdout.clone()).unwrap();
-        let first = text.lines().next().unwrap();
+        let first = text.split("\n\n").next().unwrap().replace('\n', " ");
+        let placement = first.split("changes no setting. ").last().unwrap();
         assert!(
-            first.starts_with("No placement is worth") || first.contains("not tried"),
+            placement.starts_with("No placement is worth") || placement.contains("), not tried: "),
+            "{text}"
+        );
+        let cures = first.contains("One setting first");
+        assert_eq!(cures, placement != first, "{text}");
+        assert!(!cures || first.starts_with("One setting first"), "{text}");
+        assert!(
+            text.contains("A wake-up costs ") || text.contains("What a wake-up costs"),
             "{text}"
         );
         assert!(text.contains("wake-ups/s") && text.contains(" looks"), "{text}");

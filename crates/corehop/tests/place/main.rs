@@ -13,6 +13,7 @@ use corehop_linux::thread::affinity_of;
 use serde_json::Value;
 
 mod advice;
+mod emit;
 mod life;
 mod luck;
 mod names;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Start;
 use super::looks::Looks;
+use super::pin::Seen;
 use super::settings::Settings;
 use super::step::{Action, Proposal};
 use super::terrain::{Terrain, WakeCosts};
@@ -154,6 +155,11 @@ pub struct Answer {
     /// The windows before a proposal.
     #[serde(skip)]
     pub least_windows: u64,
+    /// The CPUs below each last-level cache.
+    #[serde(skip)]
+    pub(super) caches: Vec<CpuList>,
+    #[serde(skip)]
+    pub(super) seen: Seen,
     #[serde(skip)]
     counted: Option<Counted>,
     #[serde(skip)]
@@ -204,6 +210,8 @@ impl Answer {
             wakes_by_interrupts: 0,
             misses: None,
             least_windows: u64::from(head.settings.evidence),
+            caches: head.caches.clone(),
+            seen: Seen::default(),
             counted: None,
             names: BTreeMap::new(),
             graph: ContactGraph::new(head.settings.half_life_s),
@@ -228,6 +236,7 @@ impl Answer {
         self.names.extend(window.threads.iter().map(|it| (it.tid, it.name.clone())));
         self.graph.take(window);
         self.looks.take(window);
+        self.seen.take(window);
         let counted = window.threads.iter().map(|it| it.counted);
         self.counted = misses::sum(counted.chain([self.counted]));
         for action in actions {

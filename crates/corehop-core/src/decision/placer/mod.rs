@@ -8,6 +8,7 @@
 
 pub mod assign;
 pub mod log;
+pub mod pin;
 pub mod regions;
 pub mod rehearsal;
 pub mod replay;

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where a process lives: its service, its cgroup, and its threads.
+
+use serde::{Deserialize, Serialize};
+
+/// The surroundings of a process, as far as the host tells.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Residence {
+    /// The process.
+    pub pid: u32,
+    /// The name of the process.
+    pub name: String,
+    /// The service of systemd that the process belongs to; `None` outside of services.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// The path of the cgroup in its hierarchy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
+    /// The folder in which the cgroup has its file `cpuset.cpus`; `None` for the root, and where there is no such file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpuset: Option<String>,
+    /// The numbers of the threads.
+    #[serde(skip)]
+    pub threads: Vec<u32>,
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A kept placement written down, in place of a placer that goes on.
+
+use corehop_core::decision::placer::log::Answer;
+use corehop_core::decision::placer::pin::{Pin, PinHost};
+use corehop_core::platform::Platform;
+use corehop_core::report::pin::{self, Emit};
+use corehop_core::report::placement;
+use corehop_linux::placing::{ProgressSource, kernel_and_load, residences};
+
+use crate::exit::{Exit, Failure};
+use crate::output::{OutputFile, Page, Rest, answer};
+use crate::run::utc_now;
+
+/// The form and the file of what is emitted.
+#[derive(Debug)]
+pub(super) struct Emission {
+    pub(super) form: Emit,
+    /// None for stdout.
+    pub(super) file: Option<OutputFile>,
+    /// Whether a program was started, to which standard output belongs.
+    pub(super) beside_program: bool,
+}
+
+impl Emission {
+    /// Writes the placement that was kept, or says that there is none and why.
+    ///
+    /// # Errors
+    /// Exit 6 where the file or stdout cannot be written.
+    pub(super) fn say(
+        &self,
+        seen: &Answer,
+        platform: &Platform,
+        progress: Option<&ProgressSource>,
+    ) -> Result<Exit, Failure> {
+        let Some(pin) = of(seen, platform, progress) else {
+            let why = pin::reason(seen);
+            self.hand_out(&pin::nothing(&why, self.form), &why, seen, false)?;
+            return Ok(Exit::No);
+        };
+        let (sentence, is_whole) = pin::sentence(&pin, self.form);
+        self.hand_out(&pin::text(&pin, self.form), &sentence, seen, true)?;
+        Ok(if is_whole { Exit::Done } else { Exit::No })
+    }
+
+    /// Without a placement a file stays as it is.
+    fn hand_out(
+        &self,
+        text: &str,
+        sentence: &str,
+        seen: &Answer,
+        kept: bool,
+    ) -> Result<(), Failure> {
+        let page = Page::of_stdout();
+        let evidence: String =
+            placement::text(seen).lines().map(|it| page.wrap(it, 0) + "\n").collect();
+        let Some(file) = &self.file else { return answer(sentence, Rest::Data(text)) };
+        if kept {
+            file.write(text)?;
+        }
+        let rest =
+            if self.beside_program { Rest::Beside(&evidence) } else { Rest::Text(&evidence) };
+        answer(sentence, rest)
+    }
+}
+
+/// The placement that was kept, with the processes as they are now.
+fn of(seen: &Answer, platform: &Platform, progress: Option<&ProgressSource>) -> Option<Pin> {
+    let residences = residences(&seen.kept_processes());
+    let [kernel, load] = kernel_and_load();
+    let host = PinHost {
+        platform: platform.name.clone(),
+        kernel,
+        load,
+        date: utc_now(),
+        corehop: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let progress = progress.map(ToString::to_string).unwrap_or_default();
+    seen.pin(&residences, &progress, host)
+}
