@@ -125,7 +125,7 @@ pub fn lines(cost: &WakeCost) -> String {
     let mut text = format!("{}.\n{}\n", capital(&costs(cost)), reasons(cost));
     if let Some((command, price)) = remedy(cost) {
         if let Some(command) = command {
-            text.push_str(&format!("The command of the setting: {command}\n"));
+            text.push_str(&format!("The command that makes the setting:\n{command}\n"));
         }
         text.push_str(&format!("{price}\n"));
     }
