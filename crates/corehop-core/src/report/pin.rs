@@ -15,20 +15,18 @@ use crate::decision::placer::log::Answer;
 use crate::decision::placer::pin::{Pin, PinEvidence, PinnedProcess, PinnedThread};
 use crate::shown;
 use crate::units::CpuList;
-use crate::words::words;
 
-words! {
-    /// A form in which a kept placement is printed.
-    Emit, "a form of a placement" {
-        /// Commands of taskset for a shell, by the numbers of threads and by their names.
-        Taskset = "taskset",
-        /// Drop-in files for services of systemd.
-        Systemd = "systemd",
-        /// CPUs for containers and cgroups.
-        Cpuset = "cpuset",
-        /// The placement with all evidence, as JSON.
-        Json = "json",
-    }
+/// A form in which a kept placement is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Emit {
+    /// Commands of taskset for a shell, by the numbers of threads and by their names.
+    Taskset,
+    /// Drop-in files for services of systemd.
+    Systemd,
+    /// CPUs for containers and cgroups.
+    Cpuset,
+    /// The placement with all evidence, as JSON.
+    Json,
 }
 
 /// The placement in a form.

@@ -21,14 +21,13 @@ use corehop_core::decision::placer::terrain::Terrain;
 use corehop_core::decision::placer::{Placer, Session, Settings, Start};
 use corehop_core::experiment::{Argument, Target};
 use corehop_core::host::{Ended, Evidence, HostError};
-use corehop_core::report::pin::Emit;
 use corehop_core::units::Nanos;
 use corehop_linux::discover::SysRoot;
 use corehop_linux::placing::{PAGE_FAULTS, PlacingError, PlacingHost, ProgressSource, Wishes};
 use corehop_linux::preflight;
 use corehop_linux::supervisor::interrupt;
 
-use self::emit::Emission;
+use self::emit::{Emission, Form};
 use self::log::Log;
 use self::status::Status;
 use crate::cmd::measure::on;
@@ -73,11 +72,10 @@ pub(crate) struct Args {
     /// Move nothing: say what would be tried
     #[arg(long)]
     dry_run: bool,
-    /// End with the first verdict (or after a minute), restore all masks, and print the placement that was kept: `taskset` commands,
-    /// drop-ins for `systemd` services, a `cpuset` for containers, or `json` with the evidence. `-o` names the file for that text
-    /// in place of a log. Exit code 1 if nothing was kept, or the form cannot express it
-    #[arg(long, value_name = "taskset|systemd|cpuset|json", requires = "progress", conflicts_with_all = ["dry_run", "on", "replay", "json"])]
-    emit: Option<Emit>,
+    /// End with the first verdict, or after a minute, restore all masks, and print the placement that was kept. `-o` names the
+    /// file for the text, in place of a log. Exit code 1 if nothing was kept, or the form cannot express the placement
+    #[arg(long, value_enum, value_name = "FORM", requires = "progress", conflicts_with_all = ["dry_run", "on", "replay", "json"])]
+    emit: Option<Form>,
     /// Try placements that no evidence speaks for, too. Each trial takes some seconds, half of them in a placement that may
     /// be bad
     #[arg(long)]
@@ -155,7 +153,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let input = args.progress.as_ref().and_then(ProgressSource::path);
     let mut output = OutputFile::if_asked(args.output.as_ref(), input.as_slice(), args.force)?;
     let beside_program = !args.program.is_empty();
-    let emission = args.emit.map(|form| Emission { form, file: output.take(), beside_program });
+    let emission =
+        args.emit.map(|form| Emission { form: form.into(), file: output.take(), beside_program });
     let platform = on::platform(on::LIVE)?;
     let move_costs = costs::of_moves(args.costs.as_deref())?;
     let gain = gain::of_machine(args.model.as_deref(), &platform)?;

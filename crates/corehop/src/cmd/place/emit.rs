@@ -12,6 +12,30 @@ use crate::exit::{Exit, Failure};
 use crate::output::{OutputFile, Page, Rest, answer};
 use crate::run::utc_now;
 
+/// A form of a placement, as an option names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Form {
+    /// Commands for a shell, by the numbers and by the names of threads
+    Taskset,
+    /// A drop-in for each service; a unit cannot pin single threads
+    Systemd,
+    /// CPUs for containers and cgroups, which cannot pin single threads
+    Cpuset,
+    /// The placement with all evidence
+    Json,
+}
+
+impl From<Form> for Emit {
+    fn from(form: Form) -> Self {
+        match form {
+            Form::Taskset => Self::Taskset,
+            Form::Systemd => Self::Systemd,
+            Form::Cpuset => Self::Cpuset,
+            Form::Json => Self::Json,
+        }
+    }
+}
+
 /// The form and the file of what is emitted.
 #[derive(Debug)]
 pub(super) struct Emission {
