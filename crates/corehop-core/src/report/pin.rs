@@ -80,6 +80,8 @@ pub fn sentence(pin: &Pin, emit: Emit) -> (String, bool) {
     };
     let limit = if is_whole {
         String::new()
+    } else if all == 0 {
+        " The processes have ended, so that no unit or container can be named.".to_owned()
     } else {
         format!(
             " Of {all} processes, {whole} can be confined as a whole: a unit or a container cannot pin single threads."

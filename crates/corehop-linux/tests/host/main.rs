@@ -228,6 +228,9 @@ fn wake_ups_are_measured_in_turns_and_leave_nothing_behind() {
         assert!(first.abs_diff(count) <= 1, "{arm:?}: {count} of {first}");
         assert!(of(arm).all(|it| it.crossed == 1.0), "{arm:?}: two CPUs");
     }
+    // CPUs that are kept awake do not become idle, whatever else runs; a spin may end early beside others.
+    let idle = of(WakeArm::KeptAwake).filter(|it| it.idle == Some(true)).count();
+    assert!(3 * idle <= of(WakeArm::KeptAwake).count(), "{idle} batches with idle CPUs");
     let least = |arm| of(arm).map(|it| it.ns).fold(f64::INFINITY, f64::min);
     assert!(least(WakeArm::OtherCpu) > 0.5 * least(WakeArm::SameCpu));
     let spins = |name: &str| name.starts_with("corehop-wakes");

@@ -77,7 +77,8 @@ const WAKES: Duration = Duration::from_millis(500);
 fn wake_up(root: &SysRoot, platform: &Platform) -> Finding {
     let wait = preflight::idle_wait(root, platform);
     let cost = WakeCost::of(&wake_batches(platform, WAKES), wait);
-    let is_open = cost.expected.is_some() || cost.trouble.is_some();
+    let unknown = cost.trouble.is_some() || (cost.cpus.is_some() && cost.idle.is_none());
+    let is_open = cost.expected.is_some() || unknown;
     let severity = if is_open { Severity::Note } else { Severity::Ok };
     let (command, price) = wake_cost::remedy(&cost).unwrap_or_default();
     let cure = wake_cost::cure(&cost).unwrap_or_default();
