@@ -467,14 +467,11 @@ fn a_shell_can_read_every_command() {
 /// A guest under the haltpoll governor, with this content of `guest_halt_poll_ns`.
 fn haltpoll(ns: &str) -> String {
     let folder = "sys/devices/system/cpu";
-    let states: String = (0..4)
-        .map(|cpu| {
-            format!(
-                "- {folder}/cpu{cpu}/cpuidle/state2\n{folder}/cpu{cpu}/cpuidle/state1/name: haltpoll\n\
-                 {folder}/cpu{cpu}/cpuidle/state1/latency: 1\n"
-            )
-        })
-        .collect();
+    let states = |cpu| {
+        let idle = format!("{folder}/cpu{cpu}/cpuidle");
+        format!("- {idle}/state2\n{idle}/state1/name: haltpoll\n{idle}/state1/latency: 1\n")
+    };
+    let states = [0, 1, 2, 3].map(states).concat();
     format!(
         "{states}{folder}/cpuidle/current_driver: haltpoll\n{folder}/cpuidle/current_governor: haltpoll\n\
          sys/module/haltpoll/parameters/guest_halt_poll_ns: {ns}"
@@ -508,8 +505,8 @@ fn how_an_idle_cpu_waits_is_read_from_the_files_there_are_and_each_has_one_setti
     let cpuidle = "sys/devices/system/cpu/cpuidle";
     let by = format!("{cpuidle}/current_driver: intel_idle\n{cpuidle}/current_governor: menu");
     let deep = format!("{by}\nsys/devices/system/cpu/cpu1/cpuidle/state2/disable: 0");
-    let none: String =
-        (0..4).map(|cpu| format!("- sys/devices/system/cpu/cpu{cpu}/cpuidle\n")).collect();
+    let none =
+        [0, 1, 2, 3].map(|cpu| format!("- sys/devices/system/cpu/cpu{cpu}/cpuidle\n")).concat();
     let guest = "proc/cpuinfo: processor : 0\\nvendor_id : GenuineIntel\\nmodel name : Xeon\\nflags : fpu hypervisor";
     let polls = "proc/cmdline: quiet idle=poll";
     for (name, changes, how, setting) in [
@@ -540,6 +537,10 @@ fn how_an_idle_cpu_waits_is_read_from_the_files_there_are_and_each_has_one_setti
             None => named.is_none(),
         };
         assert!(as_expected, "{name}: {wait:?}");
+        if let Some(command) = wait.setting.and_then(|it| it.command) {
+            let read = Command::new("sh").args(["-n", "-c", &command]).status().unwrap();
+            assert!(read.success(), "{name}: {command}");
+        }
     }
     let silent = changed(&format!("{none}- sys/devices/system/cpu/online"));
     let silent = SysRoot::at(silent.path());

@@ -133,9 +133,17 @@ impl WakeCost {
         })
     }
 
-    /// The parts of a wake-up of an idle CPU; `None` unless all of them were measured.
+    /// Whether an idle CPU is woken faster than one that is awake: then no interrupt is sent.
+    pub fn polls(&self) -> bool {
+        self.idle.zip(self.awake).is_some_and(|(idle, awake)| idle.high < awake.low)
+    }
+
+    /// The parts of a wake-up of an idle CPU; `None` unless all of them were measured, and for a CPU that polls.
     pub fn parts(&self) -> Option<Parts> {
         let (same, idle, awake) = (self.same_cpu?, self.idle?, self.awake?);
+        if self.polls() {
+            return None;
+        }
         let part = |more: f64, less: f64| (more - less).max(0.0);
         Some(Parts {
             switch: same.ns,
@@ -221,7 +229,7 @@ pub(crate) mod tests {
     #[test]
     fn no_setting_is_proposed_where_an_idle_cpu_wakes_as_fast_as_a_switch_or_nothing_can_be_set() {
         let polls = WakeCost::of(&seen([2_000.0, 2_300.0, 9_000.0]), Some(halts()));
-        assert_eq!(polls.expected, None);
+        assert!(polls.expected.is_none() && polls.polls() && polls.parts().is_none());
         let none = IdleWait { setting: None, ..halts() };
         let fixed = WakeCost::of(&seen([2_000.0, 17_000.0, 11_000.0]), Some(none));
         assert_eq!(fixed.expected, None);

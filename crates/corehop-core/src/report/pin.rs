@@ -234,7 +234,7 @@ fn systemd(pin: &Pin) -> String {
                 text += &beside(it);
                 let _ = writeln!(text, "[Service]\nCPUAffinity={cpus}\n");
             }
-            Err(why) => text += &format!("{}\n", comment(&not_by_unit(it, service, &why))),
+            Err(why) => text += &(comment(&not_by_unit(it, service, &why)) + "\n"),
         }
     }
     text += &comment(
@@ -275,12 +275,10 @@ fn cpuset(pin: &Pin) -> String {
         let cpus = match it.whole() {
             Ok(cpus) => cpus,
             Err(why) => {
-                text += &format!(
-                    "{}\n",
-                    comment(&format!(
-                        "No set of CPUs: {why}. A container cannot pin single threads, and to confine all of them was not tried."
-                    ))
-                );
+                text += &comment(&format!(
+                    "No set of CPUs: {why}. A container cannot pin single threads, and to confine all of them was not tried."
+                ));
+                text.push('\n');
                 continue;
             }
         };
@@ -325,9 +323,9 @@ fn container(it: &PinnedProcess, cpus: &CpuList) -> String {
 
 /// The number of a container in the path of its cgroup: 64 hexadecimal digits; the first twelve name it.
 fn container_id(cgroup: &str) -> Option<&str> {
-    let words = cgroup.split(|it: char| !it.is_ascii_alphanumeric());
+    let mut words = cgroup.split(|it: char| !it.is_ascii_alphanumeric());
     let is_id = |word: &&str| word.len() == 64 && word.bytes().all(|it| it.is_ascii_hexdigit());
-    words.filter(is_id).next_back().map(|it| &it[..12])
+    words.rfind(is_id).map(|it| &it[..12])
 }
 
 #[cfg(test)]

@@ -60,12 +60,14 @@ pub fn reasons(cost: &WakeCost) -> String {
             us(idle)
         ));
     }
+    if cost.polls() {
+        sentences.push("An idle CPU is woken without an interrupt.".to_owned());
+    }
     let waits = cost.wait.as_ref().map(|it| format!("{}.", capital(&it.how)));
     sentences
         .push(waits.unwrap_or_else(|| "This host does not say how an idle CPU waits.".to_owned()));
-    sentences.extend(
-        cost.line_ns.map(|it| format!("A cache line takes {} µs between the CPUs.", us(it))),
-    );
+    sentences
+        .extend(cost.line_ns.map(|it| format!("A cache line takes {it:.0} ns between the CPUs.")));
     sentences.extend(cost.crossed.map(|it| {
         format!(
             "Left to the kernel's balancing, {:.0} % of the wake-ups went to another CPU.",
@@ -122,18 +124,14 @@ pub fn not_tried(cost: &WakeCost) -> String {
 
 /// All of it in lines, for a placer: costs, causes, and the setting that comes before a placement.
 pub fn lines(cost: &WakeCost) -> String {
-    let mut text = format!("{}.\n{}\n", capital(&costs(cost)), reasons(cost));
+    let mut lines = vec![format!("{}.", capital(&costs(cost))), reasons(cost)];
     if let Some((command, price)) = remedy(cost) {
-        if let Some(command) = command {
-            text.push_str(&format!("The command that makes the setting:\n{command}\n"));
-        }
-        text.push_str(&format!("{price}\n"));
+        let with_its_name = |it| ["The command that makes the setting:".to_owned(), it];
+        lines.extend(command.into_iter().flat_map(with_its_name));
+        lines.push(price);
     }
-    let rest = not_tried(cost);
-    if !rest.is_empty() {
-        text.push_str(&format!("{rest}\n"));
-    }
-    text
+    lines.extend(Some(not_tried(cost)).filter(|it| !it.is_empty()));
+    lines.join("\n") + "\n"
 }
 
 #[cfg(test)]
@@ -158,6 +156,7 @@ mod tests {
         // The sentence above has said so.
         assert_eq!(not_tried(&guest()), "");
         let polls = WakeCost::of(&seen([2_000.0, 2_300.0, 9_000.0]), Some(halts()));
+        assert!(reasons(&polls).starts_with("An idle CPU is woken without an interrupt. "));
         assert!(cure_of(&polls).is_none() && not_tried(&polls).contains("changes no setting"));
     }
 
@@ -170,7 +169,7 @@ mod tests {
             "the interrupt to the other CPU 9.0",
             "its idle state 6.0",
             "An idle CPU halts at once",
-            "0.20 µs",
+            "200 ns",
         ];
         assert!(words.iter().all(|it| why.contains(it)), "{why}");
     }

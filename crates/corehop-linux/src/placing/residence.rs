@@ -42,14 +42,14 @@ fn of_groups(text: &[u8]) -> (Option<String>, Option<String>, Option<String>) {
 fn service(path: &Path) -> Option<String> {
     let plain =
         |it: char| it.is_ascii_alphanumeric() || matches!(it, ':' | '_' | '.' | '@' | '-' | '\\');
-    let words = path.components().filter_map(|it| match it {
+    let mut words = path.components().filter_map(|it| match it {
         Component::Normal(word) => word.to_str(),
         _ => None,
     });
     let is_one = |it: &&str| {
         it.len() > ".service".len() && it.ends_with(".service") && it.chars().all(plain)
     };
-    words.filter(is_one).next_back().map(str::to_owned)
+    words.rfind(is_one).map(str::to_owned)
 }
 
 /// The release of the kernel, and the load averages.

@@ -220,13 +220,13 @@ fn wake_ups_are_measured_in_turns_and_leave_nothing_behind() {
     }
     let of = |arm| all.batches.iter().filter(move |it: &&WakeBatch| it.arm == arm);
     assert!(of(WakeArm::SameCpu).count() > 0 && all.batches.iter().all(|it| it.ns > 0.0));
-    assert!(of(WakeArm::SameCpu).all(|it| it.crossed == 0.0), "one CPU");
+    assert!(of(WakeArm::SameCpu).all(|it| it.crossed < 0.01), "one CPU");
     let Some((a, b)) = all.cpus else { return };
     assert_ne!(a, b);
     for arm in [WakeArm::OtherCpu, WakeArm::KeptAwake] {
         let (first, count) = (of(WakeArm::SameCpu).count(), of(arm).count());
         assert!(first.abs_diff(count) <= 1, "{arm:?}: {count} of {first}");
-        assert!(of(arm).all(|it| it.crossed == 1.0), "{arm:?}: two CPUs");
+        assert!(of(arm).all(|it| it.crossed > 0.99), "{arm:?}: two CPUs");
     }
     // CPUs that are kept awake do not become idle, whatever else runs; a spin may end early beside others.
     let idle = of(WakeArm::KeptAwake).filter(|it| it.idle == Some(true)).count();
