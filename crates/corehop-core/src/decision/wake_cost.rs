@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a wake-up costs, why, and whether one setting of the host is expected to make all of them cheaper.
+//! The cost of a wake-up, its causes, and whether one setting of the host is expected to make all of them cheaper.
 //!
 //! A wake-up on the same CPU is a switch. On another CPU an interrupt comes on top, and the end of an idle state where that CPU
 //! was idle. A thread of the class SCHED_IDLE that spins on the other CPU takes the idle state away and leaves the interrupt: the
@@ -32,7 +32,7 @@ pub struct Estimate {
     pub batches: usize,
 }
 
-/// What a wake-up costs on a host.
+/// The cost of a wake-up on a host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WakeCost {
     /// The two CPUs; `None` if only one is usable.
@@ -51,7 +51,7 @@ pub struct WakeCost {
     pub line_ns: Option<f64>,
     /// The share of the wake-ups on another CPU where the kernel chose the CPU.
     pub crossed: Option<f64>,
-    /// How an idle CPU waits; `None` if the host does not say.
+    /// The way in which an idle CPU waits; `None` if the host does not say.
     pub wait: Option<IdleWait>,
     /// The effect that is expected of the setting in `wait`; `None` if none is expected.
     pub expected: Option<Expected>,
@@ -67,7 +67,7 @@ pub struct Expected {
     pub least_ns: f64,
     /// The same at worst.
     pub most_ns: f64,
-    /// How many times cheaper such a wake-up becomes, at least.
+    /// The factor by which such a wake-up becomes cheaper, at least.
     pub least_gain: f64,
     /// The same at most.
     pub most_gain: f64,

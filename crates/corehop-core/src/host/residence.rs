@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a process lives: its service, its cgroup, and its threads.
+//! The surroundings of a process: its service, its cgroup, and its threads.
 
 use serde::{Deserialize, Serialize};
 

@@ -53,7 +53,7 @@ pub struct WakeBatches {
     pub trouble: Option<String>,
 }
 
-/// How an idle CPU of a host waits for work.
+/// The way in which an idle CPU of a host waits for work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IdleWait {
     /// The way, as a clause: "an idle CPU halts at once (…)".

@@ -40,7 +40,7 @@ pub fn text(pin: &Pin, emit: Emit) -> String {
     heading(&pin.evidence) + &body
 }
 
-/// What is printed where there is nothing to pin: data of the form's own syntax.
+/// The text where there is nothing to pin: data of the form's own syntax.
 pub fn nothing(why: &str, emit: Emit) -> String {
     match emit {
         Emit::Json => {
@@ -66,7 +66,7 @@ pub fn reason(answer: &Answer) -> String {
     format!("Nothing to pin: {small}")
 }
 
-/// What was emitted, in a sentence; the second value is whether the form can say it all.
+/// The text that was emitted, in a sentence; the second value is whether the form can say it all.
 pub fn sentence(pin: &Pin, emit: Emit) -> (String, bool) {
     let of = |it: &&PinnedProcess| it.whole().is_ok();
     let (all, whole) = (pin.processes.len(), pin.processes.iter().filter(of).count());

@@ -107,7 +107,7 @@ pub fn remedy(cost: &WakeCost) -> Option<(Option<String>, String)> {
     Some((command.clone(), price.clone()))
 }
 
-/// What was not tried on this host, in a sentence.
+/// The things that were not tried on this host, in a sentence.
 pub fn not_tried(cost: &WakeCost) -> String {
     let mut all = Vec::new();
     if let Some(Setting { name, .. }) = setting(cost).filter(|_| cost.expected.is_none()) {

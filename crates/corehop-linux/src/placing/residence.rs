@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where processes live, for what is written down about a placement: the service, the cgroup, the threads.
+//! The surroundings of processes, for what is written down about a placement: the service, the cgroup, the threads.
 
 use std::path::{Component, Path};
 

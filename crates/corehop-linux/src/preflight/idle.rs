@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How an idle CPU waits for work, by the files of the host, and the one setting that would make wake-ups cheaper.
+//! The wait of an idle CPU for work, by the files of the host, and the one setting that would make wake-ups cheaper.
 
 use corehop_core::host::wakes::{IdleWait, Setting};
 use corehop_core::units::Cpu;
@@ -84,7 +84,7 @@ fn states(host: &Host, cpu: Cpu) -> Vec<State> {
     host.numbered(&folder, "state").into_iter().filter_map(state).collect()
 }
 
-/// How an idle CPU waits. `None` where the host does not say.
+/// The wait of an idle CPU. `None` where the host does not say.
 pub(super) fn wait(host: &Host) -> Option<IdleWait> {
     let idle = Idle::of(host)?;
     let fixed = |how: String| IdleWait { how, setting: None };

@@ -25,7 +25,7 @@ pub fn wake_up(
     super::finding(ID, WHY, verdict)
 }
 
-/// How an idle CPU of the host below `root` waits, and the setting that would shorten the wait of a wake-up. `None` where the
+/// The wait of an idle CPU of the host below `root`, and the setting that would shorten the wait of a wake-up. `None` where the
 /// host does not say.
 pub fn idle_wait(root: &SysRoot, platform: &Platform) -> Option<IdleWait> {
     let probes = if root.is_live() { Probes::ask() } else { Probes::default() };

@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// Whatever the verdict is on this host, the masks are back and the exit code says what was printed.
+/// With every verdict that this host may give, the masks are back and the exit code says what was printed.
 #[test]
 fn after_a_verdict_it_ends_with_the_placement_or_the_reason_and_all_masks_are_back() {
     let Some(scene) = scene() else { return };

@@ -79,7 +79,7 @@ impl PinnedProcess {
     }
 }
 
-/// What speaks for a placement.
+/// The evidence for a placement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PinEvidence {
     /// Progress placed over progress left alone, with its interval and the number of pairs.
@@ -122,7 +122,7 @@ pub struct PinHost {
     pub corehop: String,
 }
 
-/// What the windows tell about threads and distances beyond the answer itself.
+/// The facts of the windows about threads and distances that the answer itself does not have.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Seen {
     /// The process of each thread.
