@@ -401,3 +401,49 @@ fn clusters(answer: &Answer) -> BTreeMap<u32, usize> {
     };
     last.moves.iter().filter_map(of).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::placer::pin::tests::{OUTCOME, answer};
+    use crate::decision::wake_cost::WakeCost;
+    use crate::decision::wake_cost::tests::{halts, seen};
+
+    fn costs(idle_ns: f64) -> Option<WakeCost> {
+        Some(WakeCost::of(&seen([2_000.0, idle_ns, 11_000.0]), Some(halts())))
+    }
+
+    #[test]
+    fn a_setting_that_is_expected_to_help_stands_before_the_placement() {
+        let placed = answer(&[(7, "0"), (8, "0")], Verdict::Better(OUTCOME), true);
+        let alone = sentence(&placed);
+        assert!(alone.starts_with("1 placement tried, and 1 kept"), "{alone}");
+        let with = |idle_ns| {
+            let mut answer = placed.clone();
+            answer.wake_up = costs(idle_ns);
+            answer
+        };
+        let dear = with(17_000.0);
+        let first = sentence(&dear);
+        assert!(
+            first.starts_with("One setting first, for all programs: guest_halt_poll_ns"),
+            "{first}"
+        );
+        assert!(first.ends_with(&alone), "{first}");
+        assert!(text(&dear).starts_with("A wake-up costs 2.0 µs"), "{}", text(&dear));
+        // An idle CPU that wakes as fast as a switch needs no setting.
+        assert_eq!(sentence(&with(2_300.0)), alone);
+    }
+
+    #[test]
+    fn a_program_whose_threads_do_not_wake_each_other_is_told_of_no_setting() {
+        let mut quiet = answer(&[(7, "0")], Verdict::Same(OUTCOME), false);
+        (quiet.proposals, quiet.trials, quiet.least_windows) = (Vec::new(), Vec::new(), 1);
+        quiet.wake_up = costs(17_000.0);
+        assert!(
+            sentence(&quiet).starts_with("No placement is worth its moves"),
+            "{}",
+            sentence(&quiet)
+        );
+    }
+}
