@@ -232,7 +232,8 @@ impl Answer {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::super::log::{Head, Line};
-    use super::super::step::{Action, Settings};
+    use super::super::settings::Settings;
+    use super::super::step::Action;
     use super::super::terrain::Terrain;
     use super::super::terrain::tests::{COSTS, list};
     use super::super::trial::Why;
