@@ -2,8 +2,10 @@
 //! The cost of an empty call by each mechanism, beside its peer or its physical limit.
 //!
 //! `cargo bench -p corehop-switch -- OUT.json` adds its figures to those in OUT.json; names of subjects after it
-//! leave the others out. All take turns, batch by batch, so that they meet the same neighbours. A figure is the
-//! 10th percentile over batches, as others only ever add time, with the median beside it. Nothing here is asserted; the machine may be shared.
+//! leave the others out. All take turns, batch by batch, there and back, so that they meet the same neighbours. A time is
+//! the 10th percentile over batches, as others only ever add time, with the median beside it. A ratio is the median of the
+//! ratios of the rounds, with its interval of 95 %: a host may move its virtual CPUs between rounds, and a line then takes
+//! six times as long. Nothing here is asserted; the machine may be shared.
 #![expect(clippy::print_stderr, reason = "progress goes to stderr")]
 
 #[path = "../../corehop/benches/list/mod.rs"]
@@ -13,8 +15,8 @@ use std::ffi::c_void;
 use std::hint::black_box;
 use std::path::PathBuf;
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -48,15 +50,20 @@ struct Cores {
     there: usize,
 }
 
-const SUBJECTS: [Subject; 12] = [
+const SUBJECTS: [Subject; 17] = [
     Subject { name: "none", batch: |_| Ok(none()) },
     Subject { name: "v1", batch: |cores| called(cores, Mechanism::Affinity, 20) },
     Subject { name: "v2", batch: |cores| called(cores, Mechanism::HandOff, 20) },
     Subject { name: "v3", batch: |cores| called(cores, Mechanism::Linked, 20) },
+    Subject { name: "line-exchange-owned", batch: |cores| exchange::<true>(cores, 0) },
+    Subject { name: "line-exchange", batch: |cores| exchange::<false>(cores, 0) },
     Subject { name: "v4", batch: |cores| called(cores, Mechanism::Polling, 5_000) },
-    Subject { name: "run", batch: closure },
+    Subject { name: "run", batch: |cores| closure(cores, 0) },
     Subject { name: "v5", batch: |cores| called(cores, Mechanism::Adaptive, 5_000) },
-    Subject { name: "line-exchange", batch: exchange },
+    Subject { name: "line-exchange-work", batch: |cores| exchange::<false>(cores, steps()) },
+    Subject { name: "v4-work", batch: called_between_work },
+    Subject { name: "run-work", batch: |cores| closure(cores, steps()) },
+    Subject { name: "run-large", batch: large_closure },
     Subject { name: "sqpoll", batch: sqpoll },
     Subject { name: "v5-asleep", batch: asleep },
     Subject { name: "futex", batch: bare_wake },
@@ -64,54 +71,81 @@ const SUBJECTS: [Subject; 12] = [
 ];
 
 /// Dividend, divisor, and their name.
-const RATIOS: [(&str, &str, &str); 7] = [
+const RATIOS: [(&str, &str, &str); 11] = [
     ("v1", "v4", "v1-over-v4"),
     ("v4", "line-exchange", "v4-over-line-exchange"),
+    ("v4-work", "line-exchange-work", "v4-over-line-exchange-with-work"),
+    ("v4", "line-exchange-owned", "v4-over-owned-line-exchange"),
     ("run", "v4", "run-over-call"),
+    ("run-work", "v4-work", "run-over-call-with-work"),
+    ("run-large", "v4", "run-large-over-call"),
     ("sqpoll", "v4", "sqpoll-over-v4"),
     ("v5", "v4", "v5-over-v4"),
     ("v5-asleep", "futex", "v5-asleep-over-futex"),
     ("async-16", "v4", "async-16-over-sync"),
 ];
 
+/// The times of the subjects, round by round.
+struct Times(Vec<Vec<Option<f64>>>);
+
+impl Times {
+    fn of(&self, name: &str) -> Option<&[Option<f64>]> {
+        let at = SUBJECTS.iter().position(|subject| subject.name == name)?;
+        Some(&self.0[at])
+    }
+
+    fn quantile(&self, name: &str, share: f64) -> Option<f64> {
+        quantile(&self.of(name)?.iter().flatten().copied().collect::<Vec<f64>>(), share)
+    }
+
+    fn time(&self, name: &str) -> Option<Value> {
+        let (low, median) = (self.quantile(name, 0.1)?, self.quantile(name, 0.5)?);
+        let name = format!("switch/{name}-ns");
+        Some(json!({"name": name, "value": round(low), "unit": "ns", "median": round(median)}))
+    }
+
+    /// The median ratio of two subjects that met in the same rounds, with the time of the divisor.
+    fn ratio(&self, (over, under, name): (&str, &str, &str)) -> Option<Value> {
+        let pairs = self.of(over)?.iter().zip(self.of(under)?);
+        let ratios: Vec<f64> =
+            pairs.filter_map(|(over, under)| Some((*over)? / (*under)?)).collect();
+        // The ranks between which the median lies with 95 %.
+        let margin = 0.98 / (ratios.len() as f64).sqrt();
+        let at = |share: f64| quantile(&ratios, share.clamp(0.0, 1.0)).map(round);
+        let interval = [at(0.5 - margin)?, at(0.5 + margin)?];
+        let (name, divisor) = (format!("switch/{name}"), self.quantile(under, 0.5)?);
+        Some(json!({"name": name, "value": at(0.5)?, "unit": "1", "interval": interval,
+                    "rounds": ratios.len(), "divisor_ns": round(divisor)}))
+    }
+}
+
 fn figures(only: &[String]) -> Fallible<Vec<Value>> {
+    // Before this thread is moved to one core.
+    let elsewhere = only.is_empty().then(elsewhere);
     let Some(cores) = cores()? else {
         eprintln!("skipped: switch/*: fewer than two cores are usable");
         return Ok(Vec::new());
     };
-    let mut times: Vec<Vec<f64>> = SUBJECTS.iter().map(|_| Vec::new()).collect();
+    let mut times = Times(SUBJECTS.iter().map(|_| Vec::new()).collect());
     for round in 0..ROUNDS {
-        for (subject, times) in SUBJECTS.iter().zip(&mut times) {
-            if !only.is_empty() && !only.iter().any(|name| name == subject.name) {
-                continue;
+        let mut order: Vec<usize> = (0..SUBJECTS.len()).collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for at in order {
+            let subject = &SUBJECTS[at];
+            let wanted = only.is_empty() || only.iter().any(|name| name == subject.name);
+            let time = wanted.then(|| (subject.batch)(cores));
+            if let (0, Some(Err(why))) = (round, &time) {
+                eprintln!("skipped: switch/{}: {why}", subject.name);
             }
-            match (subject.batch)(cores) {
-                Ok(time) => times.push(time),
-                Err(why) if round == 0 => eprintln!("skipped: switch/{}: {why}", subject.name),
-                Err(_) => {}
-            }
+            times.0[at].push(time.and_then(Result::ok));
         }
     }
-    let of = |name: &str, share: f64| {
-        let at = SUBJECTS.iter().position(|subject| subject.name == name)?;
-        quantile(&times[at], share)
-    };
-    let mut figures: Vec<Value> = SUBJECTS
-        .iter()
-        .filter_map(|subject| {
-            let name = format!("switch/{}-ns", subject.name);
-            let (low, median) = (of(subject.name, 0.1)?, of(subject.name, 0.5)?);
-            Some(json!({"name": name, "value": round(low), "unit": "ns", "median": round(median)}))
-        })
-        .collect();
-    figures.extend(RATIOS.iter().filter_map(|(over, under, name)| {
-        let (low, median) = (of(over, 0.1)? / of(under, 0.1)?, of(over, 0.5)? / of(under, 0.5)?);
-        let name = format!("switch/{name}");
-        Some(json!({"name": name, "value": round(low), "unit": "1", "median": round(median)}))
-    }));
-    if only.is_empty() {
-        figures.push(elsewhere());
-    }
+    let mut figures: Vec<Value> =
+        SUBJECTS.iter().filter_map(|subject| times.time(subject.name)).collect();
+    figures.extend(RATIOS.iter().filter_map(|&names| times.ratio(names)));
+    figures.extend(elsewhere);
     Ok(figures)
 }
 
@@ -122,7 +156,7 @@ fn round(value: f64) -> f64 {
 fn quantile(values: &[f64], share: f64) -> Option<f64> {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
-    values.get((values.len() as f64 * share) as usize).copied()
+    values.get(((values.len() as f64 * share) as usize).min(values.len().checked_sub(1)?)).copied()
 }
 
 /// The first two usable cores; the calling thread is moved to the first.
@@ -155,6 +189,27 @@ fn timed(calls: u32, mut call: impl FnMut()) -> f64 {
         call();
     }
     begun.elapsed().as_nanos() as f64 / f64::from(calls)
+}
+
+/// The caller's own work between two calls, in nanoseconds.
+const OWN_WORK: f64 = 20.0;
+
+/// Works for so many steps, each of which needs the one before.
+fn work(steps: u32) {
+    let mut value = 3_u64;
+    for _ in 0..steps {
+        value = black_box(value.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    }
+    black_box(value);
+}
+
+/// The steps of [`OWN_WORK`] on this host: by the fastest of some batches.
+fn steps() -> u32 {
+    static STEPS: OnceLock<u32> = OnceLock::new();
+    *STEPS.get_or_init(|| {
+        let step = || timed(1_000, || work(100)) / 100.0;
+        (OWN_WORK / (0..30).map(|_| step()).fold(f64::INFINITY, f64::min)) as u32
+    })
 }
 
 fn none() -> f64 {
@@ -191,12 +246,30 @@ fn called(cores: Cores, mechanism: Mechanism, calls: u32) -> Fallible<f64> {
     Ok(timed(calls, || call(&mut switch)))
 }
 
-/// A closure in place of a function.
-fn closure(cores: Cores) -> Fallible<f64> {
+fn called_between_work(cores: Cores) -> Fallible<f64> {
+    let (mut switch, steps) = (open(cores, Mechanism::Polling)?, steps());
+    Ok(timed(5_000, || {
+        call(&mut switch);
+        work(steps);
+    }))
+}
+
+/// A closure in place of a function, and own work between two of them.
+fn closure(cores: Cores, steps: u32) -> Fallible<f64> {
     let mut switch = open(cores, Mechanism::Polling)?;
     let value = black_box(7_u64);
     Ok(timed(5_000, || {
         black_box(switch.run(|| value + 1));
+        work(steps);
+    }))
+}
+
+/// A closure that has no room in the line of its call.
+fn large_closure(cores: Cores) -> Fallible<f64> {
+    let mut switch = open(cores, Mechanism::Polling)?;
+    let values = black_box([7_u64; 8]);
+    Ok(timed(5_000, || {
+        black_box(switch.run(move || values[0] + 1));
     }))
 }
 
@@ -276,6 +349,16 @@ impl Words {
         Arc::new(Self { there: AtomicU32::new(0), back: AtomicU64::new(0) })
     }
 
+    /// Pauses, then fetches the line for writing.
+    fn own(&self) {
+        std::hint::spin_loop();
+        // SAFETY: a hint.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            std::arch::asm!("prefetchw [{}]", in(reg) ptr::from_ref(self), options(nostack));
+        }
+    }
+
     /// A thread on a core that answers until it is told to stop.
     fn answered(self: &Arc<Self>, core: usize, answer: fn(&Self)) -> JoinHandle<()> {
         let words = Arc::clone(self);
@@ -290,8 +373,9 @@ impl Words {
 /// Tells an answering thread to stop.
 const STOP: u32 = u32::MAX;
 
-/// The physical limit: a line goes to the other core and comes back, and nothing else happens.
-fn exchange(cores: Cores) -> Fallible<f64> {
+/// The physical limit: a line goes to the other core and comes back, and nothing else happens but the caller's work between.
+/// `OWNED`: either side pauses between looks, and asks for the line to write when it looks.
+fn exchange<const OWNED: bool>(cores: Cores, steps: u32) -> Fallible<f64> {
     let words = Words::new();
     let thread = words.answered(cores.there, |words| {
         let mut seen = 0;
@@ -300,6 +384,8 @@ fn exchange(cores: Cores) -> Fallible<f64> {
             if now != seen {
                 seen = now;
                 words.back.store(u64::from(seen), Ordering::Release);
+            } else if OWNED {
+                words.own();
             }
         }
     });
@@ -307,7 +393,12 @@ fn exchange(cores: Cores) -> Fallible<f64> {
     let mut there_and_back = || {
         number += 1;
         words.there.store(number, Ordering::Release);
-        while words.back.load(Ordering::Acquire) != u64::from(number) {}
+        while words.back.load(Ordering::Acquire) != u64::from(number) {
+            if OWNED {
+                words.own();
+            }
+        }
+        work(steps);
     };
     (0..20).for_each(|_| there_and_back());
     let time = timed(5_000, there_and_back);
