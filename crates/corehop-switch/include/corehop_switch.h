@@ -6,7 +6,8 @@
  * pthread_exit. If it forks, it may exec or _exit in the child; a child in which it returns ends with status 127. Partners
  * have the usual policy, also where the caller is real-time. pthread_cancel takes effect before or after a call. Every
  * wait has a bound: a call that the other core has not taken within `patience_ns` runs on the caller's thread; one that
- * has been taken runs there to its end. Each call runs once.
+ * has been taken runs there to its end. Each call runs once. (A process that forbids itself the system call membarrier after
+ * corehop_switch_open waits until the other core comes.)
  */
 #ifndef COREHOP_SWITCH_H
 #define COREHOP_SWITCH_H

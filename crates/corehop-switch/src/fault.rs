@@ -10,6 +10,14 @@ pub(crate) enum Fault {
     SleepsWithoutLooking,
     /// A partner does not claim the call: a call that was taken back runs twice.
     TakesWithoutClaim,
+    /// A partner looks whether the caller wants a call back before it announces that it runs it.
+    LooksBeforeItAnnounces,
+    /// A partner does not order its announcement and its look.
+    AnnouncesWithoutOrder,
+    /// A caller takes a call back without ordering the steps of the partner.
+    TakesBackWithoutOrder,
+    /// The call is posted before its closure is complete.
+    PostsWithoutRelease,
     /// The sequence number is written before the result: the caller reads an old result.
     AnnouncesBeforeResult,
 }

@@ -2,27 +2,35 @@
 //! The mailbox between a caller and its partner: who writes which line, and when.
 //!
 //! One thread posts calls, the other carries them out, in the order of their numbers. A call that is alone travels by the
-//! *express* slot: call and result share one line, always the same, so that an empty call costs what it costs to send a
-//! line there and back. Calls that are outstanding together have the slots of a ring, where each side writes lines of its
-//! own and the other side can fetch the next ones meanwhile.
+//! *express* slot: call, result and a small closure share one line, always the same, so that an empty call costs what it
+//! costs to send a line there and back. Calls that are outstanding together have the slots of a ring, where each side
+//! writes lines of its own and the other side can fetch the next ones meanwhile.
 //!
-//! Beside each slot there is a *claim*. The partner claims a call before it runs it, the caller claims it to take it back;
-//! a compare-and-swap lets one of them win, so that a call runs exactly once. The caller touches claims only when it has
-//! lost patience, so that their lines stay with the partner.
+//! Beside each slot there is a *claim*, which decides whether the partner runs a call or the caller takes it back, so that
+//! a call runs exactly once. The caller touches claims only when it has lost patience, so that their lines stay with the
+//! partner. By [`Claiming::Light`] the partner announces the call, looks whether the caller wants it back, and runs it: two
+//! plain steps. The caller writes its wish, then lets the kernel order the partner's two steps ([`sync::heavy`]), then
+//! looks for the announcement. So one of them sees the other, and where the partner sees a wish, or the caller sees no
+//! announcement, a compare-and-swap decides. By [`Claiming::Strict`] it decides always: where the kernel has no such
+//! barrier.
 //!
-//! There is no lock, no allocation and no unsafe code here. `models` runs these functions in every order of their steps.
+//! There is no lock and no allocation here, and unsafe code only reaches the closure. `models` runs these functions in
+//! every order of their steps.
+
+use core::mem::MaybeUninit;
 
 use crate::fault::{Fault, planted};
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use crate::sync::{
+    self, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell, fence,
+};
 
 /// Alone in its lines: prefetchers bring them in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Apart<T>(pub(crate) T);
 
-/// A call, in half a line. `seq` is written last.
+/// A call. `seq` is written last.
 #[derive(Debug)]
-#[repr(align(32))]
 struct Request {
     seq: AtomicU64,
     function: AtomicUsize,
@@ -36,6 +44,11 @@ impl Request {
     }
 }
 
+/// Alone in half a line: no request of the ring lies in two lines.
+#[derive(Debug)]
+#[repr(align(32))]
+struct Half(Request);
+
 /// A result, in a quarter of a line. `seq` is written last.
 #[derive(Debug)]
 #[repr(align(16))]
@@ -48,6 +61,67 @@ impl Reply {
     fn new() -> Self {
         Self { seq: AtomicU64::new(0), value: AtomicU64::new(0) }
     }
+}
+
+/// The words of a closure, or of its result, that travel in the line of the express slot.
+pub(crate) const ROOM: usize = 3;
+
+/// The content of a [`Room`].
+pub(crate) type Words = MaybeUninit<[u64; ROOM]>;
+
+/// The place for a small closure, and then for its small result. The caller has it, but from the post of a call until its
+/// result; meanwhile it is of the thread that has claimed the call.
+#[derive(Debug)]
+pub(crate) struct Room(UnsafeCell<Words>);
+
+impl Room {
+    fn new() -> Self {
+        Self(UnsafeCell::new(MaybeUninit::uninit()))
+    }
+
+    /// Gives the content to the thread that has the room.
+    #[inline]
+    pub(crate) fn open<T>(&self, work: impl FnOnce(*mut Words) -> T) -> T {
+        self.0.with_mut(work)
+    }
+}
+
+// SAFETY: one thread has the room at a time, and the numbers of request and reply hand it over.
+unsafe impl Sync for Room {}
+
+/// The claim of a slot: who runs the call.
+#[derive(Debug)]
+struct Claim {
+    /// The last call that the partner is about to run. The partner alone writes it.
+    announced: AtomicU64,
+    /// The number of the last call about which there was a question, times four, and how it stands.
+    decided: AtomicU64,
+}
+
+impl Claim {
+    fn new() -> Self {
+        Self { announced: AtomicU64::new(0), decided: AtomicU64::new(0) }
+    }
+}
+
+/// How the question about a call stands.
+#[derive(Clone, Copy, Debug)]
+enum Decision {
+    /// The caller wants the call back. This is not decided yet.
+    Wanted = 1,
+    /// The caller has it.
+    TakenBack = 2,
+    /// The partner has it.
+    Runs = 3,
+}
+
+/// How the partner claims calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claiming {
+    /// By plain steps, which the kernel can order for the caller.
+    Light,
+    /// By a compare-and-swap for every call.
+    Strict,
 }
 
 /// A call as it was posted.
@@ -82,8 +156,7 @@ pub(crate) enum Place {
 pub(crate) struct Slot<'a> {
     request: &'a Request,
     reply: &'a Reply,
-    /// The last number that was decided for the slot, doubled; odd if the caller took it back.
-    claim: &'a AtomicU64,
+    claim: &'a Claim,
     seq: u64,
 }
 
@@ -93,7 +166,9 @@ impl Slot<'_> {
     pub(crate) fn post(self, call: Call) {
         self.request.function.store(call.function, Ordering::Relaxed);
         self.request.argument.store(call.argument, Ordering::Relaxed);
-        self.request.seq.store(self.seq, Ordering::Release);
+        let is_early = planted(Fault::PostsWithoutRelease);
+        let order = if is_early { Ordering::Relaxed } else { Ordering::Release };
+        self.request.seq.store(self.seq, order);
     }
 
     /// Partner: whether the call, or one after it in the same slot, has been posted.
@@ -104,14 +179,35 @@ impl Slot<'_> {
 
     /// Partner: takes the call, if it has been posted and not taken back.
     #[inline]
-    pub(crate) fn take(self) -> Next {
+    pub(crate) fn take(self, claiming: Claiming) -> Next {
         if !self.posted() {
             return Next::Nothing;
         }
-        if !self.claim(false) && !planted(Fault::TakesWithoutClaim) {
+        if !self.claimed(claiming) && !planted(Fault::TakesWithoutClaim) {
             return Next::TakenBack;
         }
         Next::Run(self.call())
+    }
+
+    /// Partner: claims the call; false if the caller has taken it back.
+    #[inline]
+    fn claimed(self, claiming: Claiming) -> bool {
+        claiming == Claiming::Light && self.announce() || self.decide(Decision::Runs)
+    }
+
+    /// Partner: announces the call, then looks; true if the caller has no wish by then, or one that will see this.
+    #[inline]
+    fn announce(self) -> bool {
+        let is_wanted = || self.claim.decided.load(Ordering::Relaxed) >> 2 >= self.seq;
+        let before = planted(Fault::LooksBeforeItAnnounces) && is_wanted();
+        self.claim.announced.store(self.seq, Ordering::Relaxed);
+        if planted(Fault::LooksBeforeItAnnounces) {
+            return !before;
+        }
+        if !planted(Fault::AnnouncesWithoutOrder) {
+            sync::light();
+        }
+        !is_wanted()
     }
 
     /// The call: for the thread that has claimed it.
@@ -123,18 +219,23 @@ impl Slot<'_> {
         }
     }
 
-    /// Caller: takes the call back. False if the partner has it, and its result will come.
-    pub(crate) fn take_back(self) -> bool {
-        self.claim(true)
+    /// Caller: takes the call back. False if the partner has it, or will have it, and its result will come.
+    ///
+    /// `barrier` orders the steps of a partner that claims lightly, and is false if it could not.
+    pub(crate) fn take_back(self, barrier: impl FnOnce() -> bool) -> bool {
+        self.decide(Decision::Wanted)
+            && (planted(Fault::TakesBackWithoutOrder) || barrier())
+            && self.claim.announced.load(Ordering::Relaxed) < self.seq
+            && self.decide(Decision::TakenBack)
     }
 
-    /// Decides who runs the call; true for the one who does.
-    #[inline]
-    fn claim(self, back: bool) -> bool {
-        let before = self.claim.load(Ordering::Relaxed);
-        let mine = self.seq << 1 | u64::from(back);
+    /// Decides about the call, unless it has been decided.
+    #[cold]
+    fn decide(self, decision: Decision) -> bool {
+        let open = self.seq << 2 | Decision::TakenBack as u64;
+        let mine = self.seq << 2 | decision as u64;
         let (yes, no) = (Ordering::AcqRel, Ordering::Relaxed);
-        before >> 1 < self.seq && self.claim.compare_exchange(before, mine, yes, no).is_ok()
+        self.claim.decided.fetch_update(yes, no, |it| (it < open).then_some(mine)).is_ok()
     }
 
     /// Partner: hands the result back.
@@ -157,19 +258,24 @@ impl Slot<'_> {
 
 /// Both sides of one call, in one line.
 #[derive(Debug)]
+#[repr(C)]
 struct Express {
+    room: Room,
     request: Request,
     reply: Reply,
 }
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Express>() == 64, "an express call has one line");
 
 /// An express slot, and a ring of `N` slots, between two threads.
 #[derive(Debug)]
 pub(crate) struct Lane<const N: usize> {
     express: Apart<Express>,
-    express_claim: Apart<AtomicU64>,
-    requests: Apart<[Request; N]>,
+    express_claim: Apart<Claim>,
+    requests: Apart<[Half; N]>,
     replies: Apart<[Reply; N]>,
-    claims: Apart<[AtomicU64; N]>,
+    claims: Apart<[Claim; N]>,
     /// The partner sleeps here.
     pub(crate) partner: Apart<Doorbell>,
     /// The caller sleeps here.
@@ -179,12 +285,13 @@ pub(crate) struct Lane<const N: usize> {
 
 impl<const N: usize> Lane<N> {
     pub(crate) fn new() -> Self {
+        let (room, request, reply) = (Room::new(), Request::new(), Reply::new());
         Self {
-            express: Apart(Express { request: Request::new(), reply: Reply::new() }),
-            express_claim: Apart(AtomicU64::new(0)),
-            requests: Apart(core::array::from_fn(|_| Request::new())),
+            express: Apart(Express { room, request, reply }),
+            express_claim: Apart(Claim::new()),
+            requests: Apart(core::array::from_fn(|_| Half(Request::new()))),
             replies: Apart(core::array::from_fn(|_| Reply::new())),
-            claims: Apart(core::array::from_fn(|_| AtomicU64::new(0))),
+            claims: Apart(core::array::from_fn(|_| Claim::new())),
             partner: Apart(Doorbell::new()),
             caller: Apart(Doorbell::new()),
             closing: Apart(AtomicU32::new(0)),
@@ -193,14 +300,20 @@ impl<const N: usize> Lane<N> {
 
     #[inline]
     pub(crate) fn express(&self, seq: u64) -> Slot<'_> {
-        let Express { request, reply } = &self.express.0;
+        let Express { request, reply, .. } = &self.express.0;
         Slot { request, reply, claim: &self.express_claim.0, seq }
+    }
+
+    /// The room in the line of the express slot.
+    #[inline]
+    pub(crate) fn room(&self) -> &Room {
+        &self.express.0.room
     }
 
     #[inline]
     pub(crate) fn ring(&self, seq: u64) -> Slot<'_> {
         let at = (seq % N as u64) as usize;
-        let (request, reply) = (&self.requests.0[at], &self.replies.0[at]);
+        let (request, reply) = (&self.requests.0[at].0, &self.replies.0[at]);
         Slot { request, reply, claim: &self.claims.0[at], seq }
     }
 
@@ -209,6 +322,18 @@ impl<const N: usize> Lane<N> {
         match place {
             Place::Express(seq) => self.express(seq),
             Place::Ring(seq) => self.ring(seq),
+        }
+    }
+
+    /// Passes the time until the next look at a place, and has that look bring the line for writing.
+    ///
+    /// Looks without a pause take the line away between two stores of the other side. The line of the ring stays with its
+    /// writer, as the next ones are in it.
+    #[inline]
+    pub(crate) fn pace(&self, place: Place) {
+        core::hint::spin_loop();
+        if matches!(place, Place::Express(_)) {
+            sync::own(&self.express.0.request);
         }
     }
 
@@ -230,19 +355,30 @@ impl<const N: usize> Lane<N> {
 #[derive(Debug)]
 pub(crate) struct Follower<'a, const N: usize> {
     lane: &'a Lane<N>,
+    claiming: Claiming,
     express: u64,
     ring: u64,
 }
 
 impl<'a, const N: usize> Follower<'a, N> {
-    pub(crate) fn new(lane: &'a Lane<N>) -> Self {
-        Self { lane, express: 1, ring: 1 }
+    pub(crate) fn new(lane: &'a Lane<N>, claiming: Claiming) -> Self {
+        Self { lane, claiming, express: 1, ring: 1 }
     }
 
     /// Whether a call has been posted.
     #[inline]
     pub(crate) fn posted(&self) -> bool {
         self.lane.express(self.express).posted() || self.lane.ring(self.ring).posted()
+    }
+
+    /// Looks so often whether a call has been posted.
+    #[inline]
+    pub(crate) fn glance(&self, glances: u32) -> bool {
+        let again = |_| {
+            self.lane.pace(Place::Express(self.express));
+            self.posted()
+        };
+        self.posted() || (1..glances).any(again)
     }
 
     /// Whether a call has been posted, or the lane is closing.
@@ -260,7 +396,7 @@ impl<'a, const N: usize> Follower<'a, N> {
             } else {
                 (self.lane.ring(self.ring), &mut self.ring)
             };
-            let next = slot.take();
+            let next = slot.take(self.claiming);
             if next == Next::Nothing {
                 return None;
             }

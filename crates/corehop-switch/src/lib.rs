@@ -49,6 +49,8 @@ mod choice;
 #[cfg(all(feature = "library", not(loom)))]
 mod ffi;
 #[cfg(all(feature = "library", not(loom)))]
+mod frame;
+#[cfg(all(feature = "library", not(loom)))]
 mod hop;
 #[cfg(all(feature = "library", not(loom)))]
 mod leash;

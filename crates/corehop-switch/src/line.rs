@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::budget::Budget;
-use crate::lane::{ASLEEP, Call, Doorbell, Follower, Lane, Place};
+use crate::lane::{ASLEEP, Call, Claiming, Doorbell, Follower, Lane, Place, Room};
 use crate::leash::Leash;
 use crate::mechanism::Mechanism;
 use crate::options::Options;
 use crate::partner::{self, GLANCES, Partner, SLOTS};
 use crate::policy::CoreSet;
+use crate::sync;
 use crate::sys::{self, Thread, Witness};
 use crate::uring::Exchanger;
 
@@ -79,6 +80,7 @@ struct Origin {
     name: CString,
     lane: Lane<SLOTS>,
     mechanism: Mechanism,
+    claiming: Claiming,
     limit: u64,
     leash: Option<&'static Leash>,
     witness: Arc<Witness>,
@@ -105,7 +107,7 @@ impl Origin {
         self.start.report(&outcome);
         let Ok(exchanger) = outcome else { return };
         let Self { ref lane, ref witness, mechanism, limit, leash, .. } = *self;
-        let (budget, calls) = (Budget::new(limit), Follower::new(lane));
+        let (budget, calls) = (Budget::new(limit), Follower::new(lane, self.claiming));
         Partner { lane, calls, mechanism, budget, limit, exchanger, leash, witness }.serve();
     }
 }
@@ -155,8 +157,19 @@ impl Line {
         let (start, thread, lane) = (Start::new(), AtomicI32::new(0), Lane::new());
         let name = CString::new(format!("corehop-{core}"))?;
         let (witness, leash) = (Arc::clone(witness), None);
-        let mut origin =
-            Arc::new(Origin { core, name, lane, mechanism, limit, leash, witness, thread, start });
+        let claiming = claiming(mechanism, options);
+        let mut origin = Arc::new(Origin {
+            core,
+            name,
+            lane,
+            mechanism,
+            claiming,
+            limit,
+            leash,
+            witness,
+            thread,
+            start,
+        });
         let exchanger = origin.exchanger()?;
         let bell = origin.lane.partner.0.word().as_ptr() as usize;
         if let (false, Some(origin)) = (options.leashes.is_empty(), Arc::get_mut(&mut origin)) {
@@ -201,6 +214,12 @@ impl Line {
     /// Whether the partner has calls whose results have not been taken.
     pub(crate) fn busy(&self) -> bool {
         self.outstanding != 0
+    }
+
+    /// The room for a closure in the line of the next call; none while other calls are outstanding.
+    #[inline]
+    pub(crate) fn room(&self) -> Option<&Room> {
+        (!self.busy()).then(|| self.origin.lane.room())
     }
 
     /// A slot of the ring, or `None` if the result in the next one has not been taken.
@@ -258,10 +277,8 @@ impl Line {
     /// Waits. `asleep` says that the partner was found asleep, and with an exchanger that it has yet to be woken.
     #[inline]
     fn settle(&mut self, place: Place, asleep: bool, witness: &Witness) -> Settled {
-        let slot = self.origin.lane.slot(place);
         let glances = if self.limit > 0 && !asleep { GLANCES } else { 1 };
-        let value = (0..glances).find_map(|_| slot.result());
-        let settled = match value {
+        let settled = match self.glance(place, glances) {
             Some(value) => Settled::There(value),
             None => self.settle_slowly(place, asleep, witness),
         };
@@ -269,6 +286,17 @@ impl Line {
             self.outstanding &= !bit(seq);
         }
         settled
+    }
+
+    /// Looks so often for a result.
+    #[inline]
+    fn glance(&self, place: Place, glances: u32) -> Option<u64> {
+        let slot = self.origin.lane.slot(place);
+        let again = |_| {
+            self.origin.lane.pace(place);
+            slot.result()
+        };
+        slot.result().or_else(|| (1..glances).find_map(again))
     }
 
     /// Spins within the budget, yields, sleeps, and at the end of its patience takes the call back.
@@ -300,12 +328,11 @@ impl Line {
             Mechanism::Adaptive if self.limit > 0 => self.patience.min(YIELDS_FOR),
             _ => 0,
         };
-        let slot = self.origin.lane.slot(place);
         let mut waited = sys::now() - begun;
         while waited < most {
             let spins = waited < budget;
             let glances = if spins { GLANCES } else { 1 };
-            if let Some(value) = (0..glances).find_map(|_| slot.result()) {
+            if let Some(value) = self.glance(place, glances) {
                 return Some(Settled::There(value));
             }
             if !spins {
@@ -365,7 +392,8 @@ impl Line {
 
     /// Takes a call back that has not been taken; otherwise its function is running, and its result will come.
     fn take_back(&mut self, place: Place, begun: u64) -> Settled {
-        if self.origin.lane.slot(place).take_back() {
+        let barrier = || self.origin.claiming == Claiming::Strict || sync::heavy();
+        if self.origin.lane.slot(place).take_back(barrier) {
             return Settled::TakenBack(self.origin.lane.slot(place).call());
         }
         loop {
@@ -378,7 +406,8 @@ impl Line {
 
     /// In a child: the calls that the parent's partner had not taken when the process was forked are the child's own.
     fn left_behind(&mut self, place: Place) -> Settled {
-        if self.origin.lane.slot(place).take_back() {
+        // No partner is here to be ordered.
+        if self.origin.lane.slot(place).take_back(|| true) {
             Settled::TakenBack(self.origin.lane.slot(place).call())
         } else {
             Settled::Lost
@@ -410,6 +439,17 @@ impl Line {
             sys::futex_wake(self.origin.lane.partner.0.word());
         }
         self.end();
+    }
+}
+
+/// How a partner claims calls: lightly where that shows and the kernel helps. A program whose partners have leashes may
+/// forbid itself system calls, the barrier among them, while calls are under way.
+fn claiming(mechanism: Mechanism, options: &Options) -> Claiming {
+    let polls = matches!(mechanism, Mechanism::Polling | Mechanism::Adaptive);
+    if polls && options.leashes.is_empty() && sys::has_membarrier() {
+        Claiming::Light
+    } else {
+        Claiming::Strict
     }
 }
 

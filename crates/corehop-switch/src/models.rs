@@ -8,7 +8,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use crate::fault::{Fault, plant};
-use crate::lane::{ASLEEP, Call, Follower, Lane, Place};
+use crate::lane::{ASLEEP, Call, Claiming, Follower, Lane, Place, ROOM};
+use crate::sync;
 
 /// Two slots are enough for a slot to be used again.
 type Small = Lane<2>;
@@ -58,22 +59,48 @@ impl World {
 
     /// The caller: posts call `number` and wakes the partner.
     fn post(&self, number: usize, place: Place) {
-        let call = Call { function: 10 * number, argument: core::ptr::null_mut() };
+        self.post_function(10 * number, place);
+    }
+
+    /// The same, with a closure of which the room has all words.
+    fn post_packed(&self, number: usize, place: Place) {
+        self.lane
+            .room()
+            .open(|words| unsafe { words.cast::<Packed>().write([number as u64; ROOM]) });
+        self.post_function(10 * number + PACKED, place);
+    }
+
+    /// The result of a packed closure, after its call.
+    fn unpack(&self) -> u64 {
+        let words = self.lane.room().open(|words| unsafe { words.cast::<Packed>().read() });
+        assert!(words.iter().all(|&word| word == words[0]), "torn words of a closure: {words:?}");
+        words[0]
+    }
+
+    fn post_function(&self, function: usize, place: Place) {
+        let call = Call { function, argument: core::ptr::null_mut() };
         self.lane.slot(place).post(call);
         if self.lane.partner.0.ring() {
             self.partner.wake();
         }
     }
 
-    /// The function of the models: its number times ten, plus one.
+    /// The function of the models: its number times ten, plus one; a packed closure adds a hundred to each of its words.
     fn run(&self, call: Call) -> u64 {
-        self.runs[call.function / 10].fetch_add(1, Ordering::Relaxed);
-        call.function as u64 + 1
+        let number = call.function / 10;
+        self.runs[number].fetch_add(1, Ordering::Relaxed);
+        if call.function % 10 == PACKED {
+            let word = self.unpack();
+            assert_eq!(word, number as u64, "the closure of another call");
+            let room = self.lane.room();
+            room.open(|words| unsafe { words.cast::<Packed>().write([word + 100; ROOM]) });
+        }
+        10 * number as u64 + 1
     }
 
     /// The partner of V2 without a spin, until the lane closes.
-    fn partner(&self) {
-        let mut calls = Follower::new(&self.lane);
+    fn partner(&self, claiming: Claiming) {
+        let mut calls = Follower::new(&self.lane, claiming);
         loop {
             if let Some((slot, call)) = calls.take() {
                 slot.reply(self.run(call));
@@ -115,21 +142,32 @@ impl World {
     }
 }
 
-/// Runs a caller beside a partner, in every order with at most two interruptions: they suffice for all faults below.
-fn explore(calls: usize, caller: fn(&World, usize)) {
+/// The words of a packed closure, and the mark of its function.
+type Packed = [u64; ROOM];
+const PACKED: usize = 5;
+
+/// Runs a caller beside a partner that claims in this way, in every order with at most two interruptions: they suffice for
+/// all faults below.
+fn explore_by(claiming: Claiming, calls: usize, caller: fn(&World, usize)) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);
     builder.check(move || {
         let world = World::new();
         let partner = thread::spawn({
             let world = world.clone();
-            move || world.partner()
+            move || world.partner(claiming)
         });
         caller(&world, calls);
         world.close();
         partner.join().unwrap();
         world.check(calls);
     });
+}
+
+/// The same for both ways to claim.
+fn explore(calls: usize, caller: fn(&World, usize)) {
+    explore_by(Claiming::Light, calls, caller);
+    explore_by(Claiming::Strict, calls, caller);
 }
 
 /// Calls one after the other; both threads sleep whenever they have nothing to do.
@@ -153,29 +191,68 @@ fn outstanding(world: &World, calls: usize) {
     }
 }
 
+/// Closures in the line of the call, one after the other.
+fn packed(world: &World, calls: usize) {
+    for number in 1..=calls {
+        let place = Place::Express(number as u64);
+        world.post_packed(number, place);
+        assert_eq!(world.wait(place), 10 * number as u64 + 1);
+        assert_eq!(world.unpack(), 100 + number as u64);
+    }
+}
+
 /// The caller loses patience at once, with every call: it takes it back and runs it, or waits.
 fn impatient(world: &World, calls: usize, place: fn(u64) -> Place) {
     for number in 1..=calls {
         let place = place(number as u64);
         world.post(number, place);
-        let slot = world.lane.slot(place);
-        let value = if slot.take_back() { world.run(slot.call()) } else { world.wait(place) };
-        assert_eq!(value, 10 * number as u64 + 1);
+        assert_eq!(settled(world, place), 10 * number as u64 + 1);
     }
+}
+
+/// The same with closures in the line.
+fn impatient_packed(world: &World, calls: usize) {
+    for number in 1..=calls {
+        let place = Place::Express(number as u64);
+        world.post_packed(number, place);
+        assert_eq!(settled(world, place), 10 * number as u64 + 1);
+        assert_eq!(world.unpack(), 100 + number as u64);
+    }
+}
+
+/// Takes a call back and runs it, or waits for its result.
+fn settled(world: &World, place: Place) -> u64 {
+    let slot = world.lane.slot(place);
+    if slot.take_back(sync::heavy) { world.run(slot.call()) } else { world.wait(place) }
+}
+
+/// Both calls of the ring are outstanding, and both are wanted back, the later one first.
+fn impatient_outstanding(world: &World, _: usize) {
+    world.post(1, Place::Ring(1));
+    world.post(2, Place::Ring(2));
+    assert_eq!(settled(world, Place::Ring(2)), 21);
+    assert_eq!(settled(world, Place::Ring(1)), 11);
 }
 
 #[test]
 fn no_order_of_steps_loses_or_doubles_a_call() {
-    explore(2, synchronous);
-    explore(3, outstanding);
+    explore_by(Claiming::Light, 2, synchronous);
+    explore_by(Claiming::Light, 3, outstanding);
     explore(3, |world, calls| impatient(world, calls, Place::Express));
     explore(3, |world, calls| impatient(world, calls, Place::Ring));
+    explore(2, impatient_outstanding);
+}
+
+#[test]
+fn no_order_of_steps_tears_a_closure_in_the_line_of_its_call() {
+    explore_by(Claiming::Light, 2, packed);
+    explore(2, impatient_packed);
 }
 
 /// A fault by its name, the model that finds it, and what that reports.
 type Plant = (&'static str, Fault, fn(&World, usize), &'static str);
 
-const PLANTS: [Plant; 3] = [
+const PLANTS: [Plant; 7] = [
     ("a lost wake-up", Fault::SleepsWithoutLooking, synchronous, "deadlock"),
     (
         "a call that runs twice",
@@ -183,7 +260,26 @@ const PLANTS: [Plant; 3] = [
         |world, calls| impatient(world, calls, Place::Express),
         "runs of call 1",
     ),
+    (
+        "a look too early",
+        Fault::LooksBeforeItAnnounces,
+        |world, calls| impatient(world, calls, Place::Express),
+        "runs of call 1",
+    ),
+    (
+        "steps of the partner that nothing orders",
+        Fault::AnnouncesWithoutOrder,
+        |world, calls| impatient(world, calls, Place::Express),
+        "runs of call 1",
+    ),
+    (
+        "steps of the caller that nothing orders",
+        Fault::TakesBackWithoutOrder,
+        |world, calls| impatient(world, calls, Place::Express),
+        "runs of call 1",
+    ),
     ("an old result", Fault::AnnouncesBeforeResult, synchronous, "left == right"),
+    ("a call before its words", Fault::PostsWithoutRelease, packed, "left == right"),
 ];
 
 /// Names the fault for the process that plants it.

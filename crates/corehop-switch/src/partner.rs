@@ -19,8 +19,8 @@ pub type Function = unsafe extern "C" fn(*mut c_void) -> u64;
 /// A partner looks at least so often whether it is to end, in nanoseconds. Wake-ups do not depend on it.
 const LONGEST_SLEEP: u64 = 1_000_000_000;
 
-/// Looks at the mailbox without asking the clock, about a microsecond: longer than an empty call.
-pub(crate) const GLANCES: u32 = 2048;
+/// Looks at the mailbox without asking the clock, about a microsecond or two: longer than an empty call.
+pub(crate) const GLANCES: u32 = 64;
 
 /// The state of a partner's thread.
 pub(crate) struct Partner<'a> {
@@ -93,7 +93,7 @@ impl Partner<'_> {
         if self.mechanism == Mechanism::Polling {
             return self.poll();
         }
-        if self.limit > 0 && self.glance() {
+        if self.limit > 0 && self.calls.glance(GLANCES) {
             return;
         }
         let begun = sys::now();
@@ -106,24 +106,18 @@ impl Partner<'_> {
         self.budget.learn(sys::now() - begun);
     }
 
-    #[inline]
-    fn glance(&self) -> bool {
-        (0..GLANCES).any(|_| self.calls.posted())
-    }
-
     /// Polls for at most so many nanoseconds. True if there is news.
     fn spin(&self, nanoseconds: u64, begun: u64) -> bool {
         if nanoseconds == 0 {
             return self.news();
         }
         loop {
-            if self.glance() || self.ends() {
+            if self.calls.glance(GLANCES) || self.ends() {
                 return true;
             }
             if sys::now() - begun >= nanoseconds {
                 return false;
             }
-            std::hint::spin_loop();
         }
     }
 
@@ -153,7 +147,7 @@ impl Partner<'_> {
     /// Polls until there is news, and offers the core to others between budgets.
     #[inline]
     fn poll(&self) {
-        if self.glance() {
+        if self.calls.glance(GLANCES) {
             return;
         }
         while !self.spin(self.limit, sys::now()) {

@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 use std::panic::resume_unwind;
 use std::thread;
 
-use crate::switch::{Frame, Full, Switch, Ticket, WaitError, perform};
+use crate::frame::{Frame, perform};
+use crate::switch::{Full, Switch, Ticket, WaitError};
 
 type Work<'env, R> = Box<dyn FnOnce() -> R + Send + 'env>;
 
@@ -60,7 +61,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         work: impl FnOnce() -> R + Send + 'env,
     ) -> Pending<'scope, R> {
         let work: Work<'env, R> = Box::new(work);
-        let frame = Frame::<Work<'env, R>, R> { work: Some(work), outcome: None };
+        let frame = Frame::<Work<'env, R>, R>::new(work);
         let frame = Box::into_raw(Box::new(frame));
         // SAFETY: the function takes this frame, which lives until the call has ended: `settle` waits for that.
         let submitted = unsafe { self.switch.submit(perform::<Work<'env, R>, R>, frame.cast()) };
@@ -84,11 +85,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         begun.ticket.settled(self.switch)?;
         // SAFETY: the lifetimes say that it is of this scope, so that its frame has this type; the call has ended.
         let frame = unsafe { Box::from_raw(begun.frame.cast::<Frame<Work<'env, R>, R>>()) };
-        match frame.outcome {
-            Some(Ok(value)) => Ok(value),
-            Some(Err(panic)) => resume_unwind(panic),
-            None => unreachable!("a call ends only after it has run"),
-        }
+        Ok(frame.result())
     }
 
     /// Waits for all that is outstanding; the first panic.

@@ -2,12 +2,12 @@
 //! The switch: one interface before all mechanisms.
 
 use std::ffi::c_void;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::{io, thread};
+use std::{io, ptr, thread};
 
 use crate::budget::usual_limit;
 use crate::choice;
+use crate::frame::{self, Frame};
 use crate::lane::Call;
 use crate::line::{Line, Settled, run_here};
 use crate::mechanism::Mechanism;
@@ -234,16 +234,42 @@ impl Switch {
     }
 
     /// Runs a closure on another core and returns its result, as if it had been called here. A panic goes on here.
+    ///
+    /// A closure of at most three words, with a result of at most three, travels in the line of its call.
+    ///
+    /// # Panics
+    ///
+    /// In the child of a fork that a signal handler made during this call.
+    #[inline]
     pub fn run<R: Send>(&mut self, work: impl FnOnce() -> R + Send) -> R {
-        let mut frame = Frame { work: Some(work), outcome: None };
-        let function = performer(&frame);
-        // SAFETY: the function takes this frame, which lives until the call has returned; it does not unwind.
-        unsafe { self.call(function, (&raw mut frame).cast()) };
-        match frame.outcome {
-            Some(Ok(value)) => value,
-            Some(Err(panic)) => resume_unwind(panic),
-            None => unreachable!("a call returns only after it has run"),
+        let line = self.usual_line();
+        if let Some(room) = line.and_then(|line| self.lines[line].room())
+            && frame::fits(&work)
+        {
+            let (call, room) = (frame::pack(room, work), ptr::from_ref(room));
+            // SAFETY: the call has its closure in the room of its line, and takes it once; it does not unwind.
+            let how = unsafe { self.call_closure(line, call) };
+            // SAFETY: the room lives as long as the line, and the call has left a result of this type there.
+            return unsafe { frame::unpack(&*room, how) };
         }
+        let mut frame = Frame::new(work);
+        let call = frame.call();
+        // SAFETY: the call takes this frame, which lives until it has returned; it does not unwind.
+        unsafe { self.call_closure(line, call) };
+        frame.result()
+    }
+
+    /// Runs a call whose closure can be taken once.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::call`].
+    #[inline]
+    unsafe fn call_closure(&mut self, line: Option<usize>, call: Call) -> u64 {
+        let settled = self.settled(line, call);
+        assert!(settled != Some(Settled::Lost), "the closure is with the parent of this process");
+        // SAFETY: by the caller.
+        unsafe { self.finish(line, call, settled) }
     }
 
     /// Runs a function on another core and returns its result.
@@ -254,18 +280,27 @@ impl Switch {
     #[inline]
     pub unsafe fn call(&mut self, function: Function, argument: *mut c_void) -> u64 {
         let call = Call { function: function as usize, argument: argument.cast() };
+        let line = self.usual_line();
+        let settled = self.settled(line, call);
+        // SAFETY: by the caller.
+        unsafe { self.finish(line, call, settled) }
+    }
+
+    /// The partner for a call by the policy of this switch, or `None` to do without.
+    #[inline]
+    fn usual_line(&mut self) -> Option<usize> {
         // One partner, and no question to the policy: nothing is done before the call is on its way.
-        if let ([line], Some(witness)) = (self.lines.as_mut_slice(), &self.witness)
-            && !self.flags.has(Flags::WORK_CONSERVING)
-            && !witness.forked()
-        {
-            let settled = line.call(call, witness);
-            // SAFETY: by the caller.
-            return unsafe { self.finish(call, settled) };
+        if self.lines.len() == 1 && !self.flags.has(Flags::WORK_CONSERVING) {
+            return (!self.witness.as_ref()?.forked()).then_some(0);
         }
         let (os, flags) = (self.os, self.flags);
-        // SAFETY: by the caller.
-        unsafe { self.call_on(&os, flags, function, argument) }
+        self.line_for(&os, flags)
+    }
+
+    /// Has a call run by a partner.
+    #[inline]
+    fn settled(&mut self, line: Option<usize>, call: Call) -> Option<Settled> {
+        self.lines.get_mut(line?)?.call(call, self.witness.as_ref()?)
     }
 
     /// Runs a function on one of these cores, by this policy, and returns its result: `coreswitch(destcoreset, flags)` of
@@ -283,15 +318,13 @@ impl Switch {
         argument: *mut c_void,
     ) -> u64 {
         let call = Call { function: function as usize, argument: argument.cast() };
-        if let Some(line) = self.line_for(cores, flags)
-            && let Some(witness) = &self.witness
-        {
-            let settled = self.lines[line].call(call, witness);
+        let Some(line) = self.line_for(cores, flags) else {
             // SAFETY: by the caller.
-            return unsafe { self.finish(call, settled) };
-        }
+            return unsafe { self.without_partner(cores, flags, call) };
+        };
+        let settled = self.settled(Some(line), call);
         // SAFETY: by the caller.
-        unsafe { self.without_partner(cores, flags, call) }
+        unsafe { self.finish(Some(line), call, settled) }
     }
 
     /// The result of a call; one that the partner does not run runs here.
@@ -300,12 +333,33 @@ impl Switch {
     ///
     /// As for [`Self::call`].
     #[inline]
-    unsafe fn finish(&mut self, call: Call, settled: Option<Settled>) -> u64 {
+    unsafe fn finish(&mut self, line: Option<usize>, call: Call, settled: Option<Settled>) -> u64 {
+        if let Some(Settled::There(value)) = settled {
+            self.counts.switched += 1;
+            return value;
+        }
+        // SAFETY: by the caller.
+        unsafe { self.finish_here(line, call, settled) }
+    }
+
+    /// Runs a call that no partner ran.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::call`].
+    #[cold]
+    unsafe fn finish_here(
+        &mut self,
+        line: Option<usize>,
+        call: Call,
+        settled: Option<Settled>,
+    ) -> u64 {
+        if line.is_none() {
+            let (os, flags) = (self.os, self.flags);
+            // SAFETY: by the caller.
+            return unsafe { self.without_partner(&os, flags, call) };
+        }
         match settled {
-            Some(Settled::There(value)) => {
-                self.counts.switched += 1;
-                return value;
-            }
             Some(_) => self.counts.taken_back += 1,
             None => self.counts.local += 1,
         }
@@ -506,25 +560,4 @@ fn allowed(core: usize) -> io::Result<()> {
     let (thread, outcome) = thread.join().map_err(|_| io::Error::from(io::ErrorKind::Other))?;
     sys::await_end(thread);
     outcome
-}
-
-/// A closure, and the place for its outcome.
-pub(crate) struct Frame<F, R> {
-    pub(crate) work: Option<F>,
-    pub(crate) outcome: Option<thread::Result<R>>,
-}
-
-/// The function that runs the closure of such a frame.
-fn performer<F: FnOnce() -> R, R>(_: &Frame<F, R>) -> Function {
-    perform::<F, R>
-}
-
-/// Runs the closure of a frame. A panic is kept for the caller.
-pub(crate) unsafe extern "C" fn perform<F: FnOnce() -> R, R>(frame: *mut c_void) -> u64 {
-    // SAFETY: the caller passes its frame, and does not use it before the call has returned.
-    let frame = unsafe { &mut *frame.cast::<Frame<F, R>>() };
-    if let Some(work) = frame.work.take() {
-        frame.outcome = Some(catch_unwind(AssertUnwindSafe(work)));
-    }
-    0
 }

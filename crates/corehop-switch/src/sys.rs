@@ -42,6 +42,24 @@ pub(crate) fn current_core() -> Option<usize> {
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
+/// Whether [`membarrier`] works in this process from now on. The first question of a process with several threads takes
+/// some 10 ms: the kernel waits until every CPU has seen it.
+pub(crate) fn has_membarrier() -> bool {
+    // SAFETY: no memory.
+    unsafe {
+        libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0)
+            == 0
+    }
+}
+
+/// Has every running thread of this process pass a full fence. False if the kernel refuses that.
+pub(crate) fn membarrier() -> bool {
+    // SAFETY: no memory.
+    unsafe {
+        libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0
+    }
+}
+
 /// Offers the core to other threads.
 #[inline]
 pub(crate) fn yield_now() {

@@ -146,6 +146,59 @@ fn a_panic_comes_back_to_the_caller_and_the_switch_goes_on() {
     });
 }
 
+/// Closures and results of all sizes about that of the room in a line, by a patient and by an impatient caller: each runs
+/// once, its captures are dropped once, and its result is whole.
+#[test]
+fn closures_of_every_size_move_there_once_and_their_results_move_back() {
+    let here = std::thread::current().id();
+    for (mechanism, patience_ns) in Mechanism::ALL.map(|it| [(it, 0), (it, 5_000_000_000)]).concat()
+    {
+        let mut switch = Switch::open(&Options { patience_ns, ..options(mechanism) });
+        let alive = std::sync::Arc::new(AtomicU64::new(0));
+        for n in 0..200 {
+            let (one, two, three) = (alive.clone(), alive.clone(), alive.clone());
+            let words = switch.run(move || {
+                alive_and_counted(&one);
+                drop((two, three));
+                (n, here == std::thread::current().id())
+            });
+            let moved = switch.counts().switched > 0 && patience_ns > 0;
+            let is_local = matches!(switch.mechanism(), Mechanism::Local | Mechanism::Affinity);
+            assert!(words.0 == n && (is_local || !moved || !words.1), "{mechanism} {words:?}");
+            let (text, boxed) = (format!("text {n}"), Box::new(n));
+            assert_eq!(switch.run(move || text + "!"), format!("text {n}!"), "{mechanism}");
+            assert_eq!(switch.run(move || [*boxed; 4]), [n; 4], "{mechanism}");
+            assert_eq!(switch.run(move || u128::from(n) << 64), u128::from(n) << 64, "{mechanism}");
+            let large = [n; 9];
+            assert_eq!(switch.run(move || large.iter().sum::<u64>()), 9 * n, "{mechanism}");
+            switch.run(|| ());
+        }
+        assert_eq!(alive.load(Ordering::Relaxed), 200, "{mechanism}");
+        assert_eq!(std::sync::Arc::strong_count(&alive), 1, "{mechanism}");
+        let Counts { switched, local, taken_back } = switch.counts();
+        assert_eq!(switched + local + taken_back, 1_200, "{mechanism}");
+    }
+}
+
+fn alive_and_counted(word: &AtomicU64) {
+    word.fetch_add(1, Ordering::Relaxed);
+}
+
+/// While a call is outstanding, a small closure goes by the ring behind it, and its panic comes back, too.
+#[test]
+fn a_small_closure_behind_an_outstanding_call_runs_after_it() {
+    each(|mechanism, switch| {
+        let word = AtomicU64::new(0);
+        // SAFETY: the word lives on.
+        let ticket = unsafe { switch.submit(count, pointer(&word)) }.unwrap();
+        assert_eq!(switch.run(|| word.fetch_add(10, Ordering::Relaxed)), 1, "{mechanism}");
+        let work = || switch.run(|| -> u32 { std::panic::panic_any("there") });
+        let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_err();
+        assert_eq!(panic.downcast_ref(), Some(&"there"), "{mechanism}");
+        assert_eq!(switch.wait(ticket), Ok(1), "{mechanism}");
+    });
+}
+
 #[test]
 fn a_call_that_is_not_taken_in_time_runs_here_once() {
     for mechanism in

@@ -66,8 +66,8 @@ fn a_core_that_is_not_allowed_is_left_out_and_the_others_serve() {
     assert_eq!(switch.run(|| 5), 5);
 }
 
-/// Answers EPERM to `io_uring_setup` for this thread and those that it starts.
-fn forbid_io_uring() {
+/// Answers EPERM to a system call of this thread and of those that it starts.
+fn forbid(call: libc::c_long) {
     let step = |code: u32, jump: (u8, u8), value: u32| libc::sock_filter {
         code: code as u16,
         jt: jump.0,
@@ -77,7 +77,7 @@ fn forbid_io_uring() {
     let returns = libc::BPF_RET | libc::BPF_K;
     let filter = [
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, (0, 0), 0),
-        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, (0, 1), libc::SYS_io_uring_setup as u32),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, (0, 1), call as u32),
         step(returns, (0, 0), libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
         step(returns, (0, 0), libc::SECCOMP_RET_ALLOW),
     ];
@@ -96,7 +96,7 @@ fn without_io_uring_v2_takes_the_place_of_v3_and_it_is_said() {
         return println!("skipped: one usable core");
     }
     apart(|| {
-        forbid_io_uring();
+        forbid(libc::SYS_io_uring_setup);
         let wish = Options { mechanism: Some(Mechanism::Linked), ..Options::default() };
         let mut switch = Switch::open(&wish);
         assert_eq!(switch.mechanism(), Mechanism::HandOff);
@@ -110,6 +110,65 @@ fn without_io_uring_v2_takes_the_place_of_v3_and_it_is_said() {
             chosen.fallbacks()
         );
         assert_eq!(chosen.run(|| 6), 6);
+    });
+}
+
+/// Without the kernel's barrier, a call is claimed by a compare-and-swap: it is taken back in time, and runs once.
+#[test]
+fn without_membarrier_calls_run_once_and_are_taken_back_all_the_same() {
+    let Some(&core) = usable().get(1) else { return println!("skipped: one usable core") };
+    apart(|| {
+        forbid(libc::SYS_membarrier);
+        for mechanism in [Mechanism::Polling, Mechanism::Adaptive] {
+            let (os_cores, mechanism) = (CoreSet::of(&[core]), Some(mechanism));
+            let wish = Options { os_cores, mechanism, patience_ns: 0, ..Options::default() };
+            let mut switch = Switch::open(&wish);
+            let (word, busy) = (AtomicU64::new(0), AtomicU64::new(0));
+            // SAFETY: both words live on.
+            let running = unsafe { switch.submit(until_told, pointer(&busy)) }.unwrap();
+            while busy.load(Ordering::Acquire) != 1 {
+                std::thread::yield_now();
+            }
+            // SAFETY: as above. The partner has another call, and does not come.
+            assert_eq!(unsafe { switch.call(count, pointer(&word)) }, 1, "{mechanism:?}");
+            assert_eq!(switch.counts().taken_back, 1, "{mechanism:?}");
+            busy.store(2, Ordering::Release);
+            assert_eq!(switch.wait(running), Ok(7), "{mechanism:?}");
+            assert_eq!(switch.run(|| word.fetch_add(1, Ordering::Relaxed)), 1, "{mechanism:?}");
+        }
+    });
+}
+
+/// Whether the kernel has the barrier by which calls are taken back.
+fn has_membarrier() -> bool {
+    // SAFETY: no memory.
+    let commands = unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_QUERY, 0, 0) };
+    commands > 0 && commands & i64::from(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0
+}
+
+/// A program that forbids itself the barrier while a switch is open: a call that cannot be taken back is waited for.
+#[test]
+fn a_barrier_that_is_forbidden_later_costs_patience_and_no_call() {
+    let core = usable().get(1).copied().filter(|_| has_membarrier());
+    let Some(core) = core else { return println!("skipped: one usable core, or no membarrier") };
+    apart(|| {
+        let (os_cores, mechanism) = (CoreSet::of(&[core]), Some(Mechanism::Polling));
+        let wish = Options { os_cores, mechanism, patience_ns: 0, ..Options::default() };
+        let mut switch = Switch::open(&wish);
+        forbid(libc::SYS_membarrier);
+        let (word, busy) = (AtomicU64::new(0), AtomicU64::new(0));
+        // SAFETY: both words live on.
+        let running = unsafe { switch.submit(until_told, pointer(&busy)) }.unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(30));
+                busy.store(2, Ordering::Release);
+            });
+            // SAFETY: as above. The partner comes after 30 ms.
+            assert_eq!(unsafe { switch.call(count, pointer(&word)) }, 1);
+        });
+        assert_eq!(switch.wait(running), Ok(7));
+        assert_eq!((switch.counts().switched, switch.counts().taken_back), (2, 0));
     });
 }
 

@@ -41,6 +41,9 @@ fn exercise(switch: &mut Switch) {
     for n in 0..200 {
         // SAFETY: it does nothing.
         unsafe { switch.call(nothing, ptr::null_mut()) };
+        let (small, large) = ([n; 2], [n; 40]);
+        assert_eq!(switch.run(move || small.map(|it| it + 1)), [n + 1; 2]);
+        assert_eq!(switch.run(move || large.map(|it| it + 1)), [n + 1; 40]);
         if n % 50 == 0 {
             std::thread::sleep(std::time::Duration::from_millis(1));
             switch.prepare();
@@ -74,7 +77,8 @@ fn no_call_allocates() {
 }
 
 fn no_file_of_the_path_names_a_lock() {
-    let files = ["budget", "lane", "line", "partner", "policy", "switch", "sync", "sys", "uring"];
+    let files =
+        ["budget", "frame", "lane", "line", "partner", "policy", "switch", "sync", "sys", "uring"];
     for file in files {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/{file}.rs"));
         let source = std::fs::read_to_string(&path).unwrap();
