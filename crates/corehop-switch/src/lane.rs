@@ -104,7 +104,7 @@ impl Claim {
     }
 }
 
-/// How the question about a call stands.
+/// The state of the question about a call.
 #[derive(Clone, Copy, Debug)]
 enum Decision {
     /// The caller wants the call back. This is not decided yet.
@@ -115,7 +115,7 @@ enum Decision {
     Runs = 3,
 }
 
-/// How the partner claims calls.
+/// The way in which the partner claims calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claiming {
     /// By plain steps, which the kernel can order for the caller.

@@ -442,7 +442,7 @@ impl Line {
     }
 }
 
-/// How a partner claims calls: lightly where that shows and the kernel helps. A program whose partners have leashes may
+/// The way in which a partner claims calls: lightly where that shows and the kernel helps. A program whose partners have leashes may
 /// forbid itself system calls, the barrier among them, while calls are under way.
 fn claiming(mechanism: Mechanism, options: &Options) -> Claiming {
     let polls = matches!(mechanism, Mechanism::Polling | Mechanism::Adaptive);
