@@ -57,6 +57,13 @@ fn every_mechanism_is_measured_between_two_cpus_and_polling_is_the_cheapest_swit
     };
     assert!(least("none") < least("v4"), "{} {}", least("none"), least("v4"));
     assert!(2.0 * least("v4") < least("v1"), "{} {}", least("v4"), least("v1"));
+    // The ways that programs use without the library, in the same run: each wakes a thread and is woken, as V2 does.
+    for peer in ["futex", "condvar", "eventfd", "pipe", "mpsc", "crossbeam"] {
+        assert!(least("v4") < least(peer) && least(peer).is_finite(), "{peer} {}", least(peer));
+    }
+    // Two workers are as fast as twice one at best.
+    let (one, two) = (least("none"), least("second-worker"));
+    assert!(0.4 * one < two && two.is_finite(), "{one} {two}");
     let reported = corehop(&["report", &file]);
     let text = String::from_utf8_lossy(&reported.stdout).into_owned();
     assert!(
@@ -75,7 +82,7 @@ fn calls_with_a_size_have_a_break_even_and_files_stay_as_they_were() {
     }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("x.parquet").to_string_lossy().into_owned();
-    let answer = measured(&file, &["--mechanism", "v4", "--bytes", "64B,16KiB"]);
+    let answer = measured(&file, &["--mechanism", "v4,second-worker", "--bytes", "64B,16KiB"]);
     let summaries = answer["switches"].as_array().unwrap();
     let of = |call: &str, bytes: u64, outstanding: u64| {
         let is = |it: &&Value| {
@@ -85,11 +92,37 @@ fn calls_with_a_size_have_a_break_even_and_files_stay_as_they_were() {
     };
     for bytes in [64, 16 << 10] {
         for call in ["pread", "pwrite"] {
-            assert_eq!(of(call, bytes, 1)["pays"]["when"], "faster_there", "{answer}");
-            let when = &of(call, bytes, 16)["pays"]["when"];
-            assert!(["own_work", "never"].iter().any(|known| when == known), "{when}");
+            let is = |outstanding: u64, answer: &str, known: &[&str]| {
+                let it = &of(call, bytes, outstanding)[answer];
+                assert!(known.iter().any(|known| it["when"] == *known), "{it}");
+                // A pair that changed its class has fewer replicates in each.
+                let replicates = it["replicates"].as_u64().or(it["to"]["replicates"].as_u64());
+                assert!(replicates.is_some_and(|it| (1..=6).contains(&it)), "{it}");
+            };
+            // On a busy machine six replicates may not tell.
+            is(1, "pays", &["faster_there", "not_enough"]);
+            is(16, "pays", &["own_work", "never", "not_enough"]);
+            is(1, "instead", &["never", "own_work", "not_enough"]);
+            is(16, "instead", &["never", "own_work", "not_enough"]);
         }
     }
+}
+
+/// A file from before there were workers of other ways, second workers and numbers of replicates in the answers.
+#[test]
+fn a_file_of_an_earlier_build_has_its_ladder_and_its_break_even() {
+    let file =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/2026-11-24-guest-2cpu/switches.parquet");
+    let output = corehop(&["report", file, "--table", "text"]);
+    let folded = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{folded}");
+    let text = folded.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in ["a switch costs", "v4", "faster there (n=", "not enough evidence"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("without the library"), "{text}");
+    assert!(text.contains("unknown: measure second-worker too"), "{text}");
+    assert!(folded.lines().all(|line| line.chars().count() <= 100), "{folded}");
 }
 
 #[test]

@@ -96,7 +96,7 @@ impl CoreSwitch {
             is_wanted && !(**mechanism == SwitchMechanism::Sqpoll && call.is_sized())
         };
         let cell = |mechanism: SwitchMechanism, outstanding| {
-            let polls = mechanism.polls() || mechanism == SwitchMechanism::None;
+            let polls = mechanism.polls() || !mechanism.switches();
             let calls = if polls { self.polling_batch } else { self.sleeping_batch };
             SwitchCell { mechanism, from, to, call, bytes, outstanding, calls }
         };
@@ -190,8 +190,8 @@ mod tests {
     fn each_round_has_a_batch_of_every_cell_that_has_samples_left() {
         let platform = Platform::named("m5_cs").unwrap().unwrap();
         let units = experiment().units(&platform, 1).unwrap();
-        // Seven mechanisms and four deeper ones for gettid; sqpoll has no sizes.
-        assert_eq!(units.len(), 2 * (11 + 2 * 10));
+        // 14 mechanisms and four deeper ones for gettid; sqpoll has no sizes.
+        assert_eq!(units.len(), 2 * (18 + 2 * 17));
         let mut quota = vec![1; units.len()];
         quota[0] = 2;
         let turn = Turn { block: 0, replicate: Some(4) };

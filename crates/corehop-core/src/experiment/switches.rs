@@ -148,7 +148,7 @@ impl SwitchCell {
 
     /// About how long a batch takes; only the order matters.
     pub fn projected(&self) -> Nanos {
-        let each = if self.mechanism.polls() || self.mechanism == SwitchMechanism::None {
+        let each = if self.mechanism.polls() || !self.mechanism.switches() {
             500 + self.bytes / 10
         } else {
             60_000

@@ -10,10 +10,18 @@
 //! where `T_k` is the time per call with `k` outstanding and no own work, and `c` its own part of a switch;
 //! without switches `T_none + w`. So a switch pays if `c < T_none`, from `w = T_k - T_none` on. The time of an
 //! empty call with `k` outstanding is an upper bound of `c`, and is taken for it.
+//!
+//! That leaves out what the other core could do instead. Two workers, each on its core, were measured with the call, too (the
+//! mechanism `second-worker`): [`Instead`] compares with them.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+
+mod pays;
+
+use pays::{Beside, Medians};
+pub use pays::{Instead, Pays, Point};
 
 use super::ordered::Ordered;
 use super::quantile::median;
@@ -68,36 +76,16 @@ pub struct SwitchSummary {
     pub extra_ns: Option<Between>,
     /// The point from which a switch pays; None without a switch.
     pub pays: Option<Pays>,
-}
-
-/// The point from which a switch pays.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "when")]
-pub enum Pays {
-    /// The call is this much faster on the other core, in nanoseconds.
-    FasterThere {
-        /// The estimate.
-        ns: f64,
-    },
-    /// The caller has this much own work per call, in nanoseconds; 0 for any.
-    OwnWork {
-        /// The estimate.
-        ns: f64,
-    },
-    /// Never: the caller's part of a switch takes as long as the call.
-    Never {
-        /// The caller's part, in nanoseconds.
-        part_ns: f64,
-    },
-    /// Unknown: the caller's part was not measured, or the call without a switch.
-    Unknown,
+    /// The same, if a second worker could use the other core instead; None without a switch.
+    pub instead: Option<Instead>,
 }
 
 impl SwitchSummary {
     /// The cost of one switch, in nanoseconds, with its interval if there is one. None without a switch, and with
     /// several calls outstanding.
     pub fn per_switch_ns(&self) -> Option<(f64, Option<(f64, f64)>)> {
-        let extra = self.extra_ns.as_ref().filter(|_| self.outstanding == 1)?;
+        let is_switch = self.outstanding == 1 && self.mechanism.switches();
+        let extra = self.extra_ns.as_ref().filter(|_| is_switch)?;
         let ends = extra.interval.map(|interval| (interval.low / 2.0, interval.high / 2.0));
         Some((extra.estimate / 2.0, ends))
     }
@@ -155,7 +143,7 @@ impl Batches {
     }
 
     /// The median of each replicate.
-    fn medians(&self) -> BTreeMap<(u64, u64), f64> {
+    fn medians(&self) -> Medians {
         let of = |(&replicate, means): (&(u64, u64), &Vec<f64>)| Some((replicate, middle(means)?));
         self.means.iter().filter_map(of).collect()
     }
@@ -205,12 +193,19 @@ impl Switchings {
     /// batch has none.
     pub fn finish(&self) -> Vec<SwitchSummary> {
         let of_call = |(of, ways): (&Switched, &BTreeMap<Way, Batches>)| {
+            let medians = |mechanism| ways.get(&(mechanism, 1)).map(Batches::medians);
             let none = ways.get(&(SwitchMechanism::None, 1));
             let summary = |(&way, batches): (&Way, &Batches)| {
                 let extra = none.filter(|_| way.0 != SwitchMechanism::None);
                 let extra = extra.and_then(|none| batches.beyond(none));
-                let part = self.callers_part(of, way);
-                summary(of, way, batches, none, extra, part)
+                let beside = Beside {
+                    outstanding: way.1,
+                    way: batches.medians(),
+                    none: medians(SwitchMechanism::None),
+                    part: self.callers_part(of, way),
+                    two: medians(SwitchMechanism::SecondWorker),
+                };
+                summary(of, way, batches, extra, &beside)
             };
             ways.iter().filter_map(summary).collect::<Vec<_>>()
         };
@@ -241,10 +236,9 @@ impl Switchings {
     }
 
     /// An upper bound of the caller's part of a switch: an empty call by the same way.
-    fn callers_part(&self, of: &Switched, way: Way) -> Option<f64> {
+    fn callers_part(&self, of: &Switched, way: Way) -> Option<Medians> {
         let empty = Switched { call: SwitchCall::Gettid, bytes: 0, ..of.clone() };
-        let medians = self.batches.get(&empty)?.get(&way)?.medians();
-        middle(&medians.into_values().collect::<Vec<_>>())
+        Some(self.batches.get(&empty)?.get(&way)?.medians())
     }
 }
 
@@ -252,16 +246,13 @@ fn summary(
     of: &Switched,
     (mechanism, outstanding): Way,
     batches: &Batches,
-    none: Option<&Batches>,
     extra_ns: Option<Between>,
-    part: Option<f64>,
+    beside: &Beside,
 ) -> Option<SwitchSummary> {
     let all: Vec<f64> = batches.means.values().flatten().copied().collect();
     let ordered = Ordered::new(&all).ok()?;
     let nested = Nested::new(batches.means.values().cloned().collect()).ok()?;
-    let local = none.and_then(|none| middle(&none.medians().into_values().collect::<Vec<_>>()));
-    let switches = mechanism != SwitchMechanism::None;
-    let extra = extra_ns.as_ref().map(|extra| extra.estimate);
+    let switches = mechanism.switches();
     Some(SwitchSummary {
         of: of.clone(),
         mechanism,
@@ -272,22 +263,10 @@ fn summary(
         range_ns: (ordered.min(), ordered.max()),
         percentiles_ns: [0, 1, 2, 3].map(|at| middle(&batches.percentiles[at]).unwrap_or(f64::NAN)),
         exchange_ns: middle(&batches.exchanges),
-        pays: switches.then(|| pays(outstanding, extra, part.zip(local))),
+        pays: switches.then(|| beside.pays()),
+        instead: switches.then(|| beside.instead()),
         extra_ns,
     })
-}
-
-/// From the time beyond that without a switch, the caller's part of it, and the time of the call without a switch.
-fn pays(outstanding: u64, extra: Option<f64>, part_and_local: Option<(f64, f64)>) -> Pays {
-    let Some(extra) = extra else { return Pays::Unknown };
-    if outstanding == 1 {
-        return Pays::FasterThere { ns: extra };
-    }
-    match part_and_local {
-        None => Pays::Unknown,
-        Some((part_ns, local)) if part_ns >= local => Pays::Never { part_ns },
-        Some(_) => Pays::OwnWork { ns: extra.max(0.0) },
-    }
 }
 
 #[cfg(test)]
@@ -332,7 +311,9 @@ mod tests {
         assert_eq!((none.per_switch_ns(), none.pays), (Option::None, Option::None));
         let (estimate, _) = v4.per_switch_ns().unwrap();
         assert!((estimate - 200.0).abs() < 1e-9, "{estimate}");
-        assert_eq!(v4.pays, Some(Pays::FasterThere { ns: 400.0 }));
+        let exact = |ns| Point { ns, interval: Some((ns, ns)), replicates: 8 };
+        assert_eq!(v4.pays, Some(Pays::FasterThere(exact(400.0))));
+        assert_eq!(v4.instead, Some(Instead::Unknown), "no second worker was measured");
         assert_eq!((v4.batches, v4.range_ns), (8, (470.0, 477.0)));
     }
 
@@ -348,9 +329,10 @@ mod tests {
             ])
         };
         // The caller's part is 60 ns of a write of 270, and the other core needs 80 ns more for one.
-        assert_eq!(of(270.0)[3].pays, Some(Pays::OwnWork { ns: 80.0 }));
-        assert_eq!(of(2_000.0)[3].pays, Some(Pays::OwnWork { ns: 0.0 }));
-        let Some(Pays::Never { part_ns }) = of(50.0)[3].pays else { panic!("it pays") };
+        let exact = |ns| Point { ns, interval: Some((ns, ns)), replicates: 8 };
+        assert_eq!(of(270.0)[3].pays, Some(Pays::OwnWork(exact(80.0))));
+        assert_eq!(of(2_000.0)[3].pays, Some(Pays::OwnWork(exact(0.0))));
+        let Some(Pays::Never { part_ns, .. }) = of(50.0)[3].pays else { panic!("it pays") };
         assert!((part_ns - 63.5).abs() < 1.0, "{part_ns}");
     }
 

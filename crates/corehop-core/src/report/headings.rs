@@ -185,10 +185,20 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("line", "A line exchange of the two CPUs, in nanoseconds for one way."),
     ("bytes", "The bytes that a call reads or writes; 0 for a call without a size."),
     ("outstanding", "The number of calls outstanding at a time; 1 waits for each call."),
-    ("stays", "The mean time of the call without a switch."),
-    ("waits", "The least costly mechanism of a caller that waits for each call."),
+    (
+        "way",
+        "The mechanism by which a call is carried out, with the number of calls outstanding if there are several.",
+    ),
     ("longer by", "The time of the call beyond that without a switch."),
-    ("pays", "The point from which a core switch pays."),
+    (
+        "pays",
+        "The point from which a core switch pays, with its interval and the number of replicates; beside `second-worker` \
+         what a second worker on the other core makes of it.",
+    ),
+    (
+        "instead of a second worker",
+        "The own work per call with which a core switch is a better use of the other core than a second worker thread.",
+    ),
     (
         "invalid",
         "The batches that are not valid: calls stayed on the caller's core, or the host moved a CPU.",

@@ -3,7 +3,8 @@
 //! "Fast Switching of Threads Between Cores", 2009, sections 3 and 5).
 //!
 //! One name is one mechanism: `v1` to `v5` are those of the library `corehop-switch`, measured live and simulated; `strong-v1`
-//! to `strong-v5` are those of the kernel of 2009, which are simulated only.
+//! to `strong-v5` are those of the kernel of 2009, which are simulated only. Beside them stand the ways by which programs reach a
+//! worker thread of their own, from `futex` to `crossbeam`, and a second worker that needs no calls from the first.
 
 use crate::words::words;
 
@@ -25,6 +26,21 @@ words! {
         /// A kernel thread on the other core polls for requests (io_uring, SQPOLL); it carries out a request
         /// without effect.
         Sqpoll = "sqpoll",
+        /// A worker thread on the other core sleeps on a word (futex), and so does the caller.
+        Futex = "futex",
+        /// A worker thread on the other core waits on a condition variable with a mutex, and so does the caller.
+        Condvar = "condvar",
+        /// A worker thread on the other core reads an eventfd, and the caller another one.
+        Eventfd = "eventfd",
+        /// A worker thread on the other core reads a pipe, and the caller another one.
+        Pipe = "pipe",
+        /// A worker thread on the other core receives from a channel of Rust's standard library, and so does the caller.
+        Mpsc = "mpsc",
+        /// A worker thread on the other core receives from a channel of the crate crossbeam, and so does the caller.
+        Crossbeam = "crossbeam",
+        /// No switch, and a second worker thread: it makes calls of its own on the other core meanwhile. The time of a call
+        /// is the time of all over the number of both.
+        SecondWorker = "second-worker",
         /// V1 in the kernel of Strong et al. (2009), simulated: the migration thread moves the thread.
         StrongV1 = "strong-v1",
         /// V2 in the kernel of Strong et al. (2009), simulated: the thread is handed over by way of the scheduler.
@@ -60,6 +76,20 @@ impl SwitchMechanism {
             self,
             Self::StrongV1 | Self::StrongV2 | Self::StrongV3 | Self::StrongV4 | Self::StrongV5
         )
+    }
+
+    /// The ways to a worker thread that programs use without the library.
+    pub const PEERS: [Self; 6] =
+        [Self::Futex, Self::Condvar, Self::Eventfd, Self::Pipe, Self::Mpsc, Self::Crossbeam];
+
+    /// Whether this mechanism exists on live machines only.
+    pub fn is_live_only(self) -> bool {
+        matches!(self, Self::Sqpoll | Self::SecondWorker) || Self::PEERS.contains(&self)
+    }
+
+    /// Whether a call leaves the caller's core.
+    pub const fn switches(self) -> bool {
+        !matches!(self, Self::None | Self::SecondWorker)
     }
 
     /// Whether a thread of this process waits on the other core.

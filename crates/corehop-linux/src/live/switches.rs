@@ -2,16 +2,15 @@
 //! Runs batches of calls that are carried out on another CPU.
 //!
 //! A batch has a caller's thread on the application core and, for mechanisms with one, a partner on the OS core;
-//! both end with it, so that no partner polls beside another's batch. The calls are made twice: once for their
+//! both end with it, so that no partner polls beside another's batch. A second worker makes its own calls at the same time. The calls are made twice: once for their
 //! mean, without time stamps between them, and once with a time stamp for each, for the percentiles.
 
-use std::cell::UnsafeCell;
+mod way;
+mod workers;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
-use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::fs::FileExt;
 
 use corehop_core::experiment::{SwitchCell, Switches};
 use corehop_core::machine::{MachineError, RunEnd, Sink};
@@ -19,15 +18,16 @@ use corehop_core::samples::{Batch, CallTimes, SwitchRecord, SwitchTimes};
 use corehop_core::stop::Stop;
 use corehop_core::units::Cpu;
 use corehop_core::workload::switching::{SwitchCall, SwitchMechanism};
-use corehop_switch::policy::CoreSet;
-use corehop_switch::{KernelPoller, Mechanism, Options, Switch, Ticket};
+use corehop_switch::Ticket;
 
 use super::distance::{Exchanges, Pair};
 use super::{BATCH, LiveMachine, failed};
 use crate::clock::{Clock, Ticks, now};
 use crate::probe::pin;
 use crate::supervisor::interrupt;
-use crate::thread::{current_tid, usage};
+use crate::thread::usage;
+
+use way::{Way, Work, carry_out};
 
 /// The time that the kernel's polling thread is given for a request, in nanoseconds.
 const PATIENCE_NS: u64 = 10_000_000;
@@ -39,7 +39,9 @@ const KERNEL_IDLE_MS: u32 = 50;
 /// The mechanisms that are not possible on this host, each with the reason.
 pub fn impossible_mechanisms(to: Cpu) -> Vec<(SwitchMechanism, String)> {
     let reason = |&mechanism: &SwitchMechanism| {
-        Some((mechanism, Way::open(mechanism, to).err()?.to_string()))
+        let (call, from) = (SwitchCall::Gettid, to);
+        let cell = SwitchCell { mechanism, from, to, call, bytes: 0, outstanding: 1, calls: 1 };
+        Some((mechanism, Way::open(&cell).err()?.to_string()))
     };
     SwitchMechanism::ALL.iter().filter(|it| !it.is_strong()).filter_map(reason).collect()
 }
@@ -238,7 +240,7 @@ fn measure(cell: &SwitchCell, (clock, stop): (&Clock, &Stop)) -> Result<Measured
     interrupt::keep_off_this_thread();
     pin(cell.from).map_err(|error| CallError::Impossible { why: error.to_string() })?;
     let mut work = Work::new(cell)?;
-    let mut way = Way::open(cell.mechanism, cell.to)?;
+    let mut way = Way::open(cell)?;
     let outstanding = cell.outstanding;
     let mut caller = Caller { way: &mut way, work: &mut work, outstanding, stop };
     caller.calls((cell.calls / 10).clamp(1, 100), |_| ())?;
@@ -251,7 +253,7 @@ fn measure(cell: &SwitchCell, (clock, stop): (&Clock, &Stop)) -> Result<Measured
     let preempted = usage().since(before).switches;
     let stayed = caller.way.stayed() - stayed;
     let none = || CallError::Resources(io::ErrorKind::InvalidInput.into());
-    let times = CallTimes::of(clock.nanos(whole), &mut each).ok_or_else(none)?;
+    let times = CallTimes::of(clock.nanos(whole) / way.workers(), &mut each).ok_or_else(none)?;
     Ok(Measured { times: Ok(times), stayed, preempted: Some(preempted) })
 }
 
@@ -269,6 +271,9 @@ impl Caller<'_> {
     fn calls(&mut self, calls: u32, mut done: impl FnMut(Ticks)) -> Result<(), CallError> {
         if self.outstanding > 1 {
             return self.overlapping(calls, done);
+        }
+        if let Way::Beside(second) = self.way {
+            return second.calls(calls, self.work, self.stop, done);
         }
         for call in 0..calls {
             look(self.stop, call)?;
@@ -311,132 +316,6 @@ fn look(stop: &Stop, call: u32) -> Result<(), CallError> {
     if is_over { Err(CallError::Stopped) } else { Ok(()) }
 }
 
-/// A way to have calls carried out.
-enum Way {
-    /// On the caller's core.
-    Here,
-    /// By a switch.
-    Partner(Box<Switch>),
-    /// By a thread of the kernel.
-    Kernel(KernelPoller),
-}
-
-impl Way {
-    /// Opens the way to a CPU.
-    fn open(mechanism: SwitchMechanism, to: Cpu) -> Result<Self, CallError> {
-        let mechanism = match mechanism {
-            SwitchMechanism::None => return Ok(Self::Here),
-            SwitchMechanism::Sqpoll => {
-                let poller = KernelPoller::open(to.0 as usize, KERNEL_IDLE_MS);
-                let why =
-                    |error: io::Error| format!("io_uring has no polling thread here ({error})");
-                return poller
-                    .map(Self::Kernel)
-                    .map_err(|error| CallError::Impossible { why: why(error) });
-            }
-            SwitchMechanism::V1 => Mechanism::Affinity,
-            SwitchMechanism::V2 => Mechanism::HandOff,
-            SwitchMechanism::V3 => Mechanism::Linked,
-            SwitchMechanism::V4 => Mechanism::Polling,
-            SwitchMechanism::V5 => Mechanism::Adaptive,
-            _ => {
-                let why = format!("{mechanism} is a mechanism of the kernel of 2009");
-                return Err(CallError::Impossible { why });
-            }
-        };
-        let os_cores = CoreSet::of(&[to.0 as usize]);
-        let options = Options { os_cores, mechanism: Some(mechanism), ..Options::default() };
-        let switch = Switch::open(&options);
-        if switch.mechanism() == mechanism {
-            return Ok(Self::Partner(Box::new(switch)));
-        }
-        let reasons: Vec<String> = switch.fallbacks().iter().map(ToString::to_string).collect();
-        Err(CallError::Impossible { why: reasons.join("; ") })
-    }
-
-    /// Has the work carried out, and returns its result.
-    #[inline]
-    fn call(&mut self, work: &mut Work) -> Result<u64, CallError> {
-        let argument = (&raw mut *work).cast::<c_void>();
-        match self {
-            // SAFETY: the argument is the work.
-            Self::Here => Ok(unsafe { carry_out(argument) }),
-            // SAFETY: the work lives until the call has returned.
-            Self::Partner(switch) => Ok(unsafe { switch.call(carry_out, argument) }),
-            Self::Kernel(poller) => {
-                poller.nop(PATIENCE_NS).then_some(work.expected).ok_or(CallError::Unanswered)
-            }
-        }
-    }
-
-    /// The calls so far that the caller's core carried out, since the other did not take them.
-    fn stayed(&self) -> u64 {
-        match self {
-            Self::Here | Self::Kernel(_) => 0,
-            Self::Partner(switch) => switch.counts().taken_back + switch.counts().local,
-        }
-    }
-}
-
-/// A call, and all that it needs.
-struct Work {
-    call: SwitchCall,
-    file: Option<File>,
-    /// Written by the kernel where the call reads.
-    buffer: Vec<UnsafeCell<u8>>,
-    /// The result that each call must have; for `gettid` 0, as the partner's number is its own.
-    expected: u64,
-}
-
-impl Work {
-    fn new(cell: &SwitchCell) -> Result<Self, CallError> {
-        let content = vec![1; cell.bytes as usize];
-        let file = cell.call.is_sized().then(memory_file).transpose()?;
-        if let Some(file) = &file {
-            file.write_all_at(&content, 0)?;
-        }
-        let buffer = content.into_iter().map(UnsafeCell::new).collect();
-        Ok(Self { call: cell.call, file, buffer, expected: cell.bytes })
-    }
-
-    /// Refuses a result that a call without a switch does not have.
-    fn check(&self, got: u64) -> Result<(), CallError> {
-        let expected = self.expected;
-        let is_right = if self.call.is_sized() { got == expected } else { got != u64::MAX };
-        if is_right { Ok(()) } else { Err(CallError::Result { got, expected }) }
-    }
-}
-
-/// Carries out the call of a [`Work`], and returns its result.
-///
-/// # Safety
-///
-/// The argument points to a `Work` that nothing else writes to meanwhile.
-unsafe extern "C" fn carry_out(work: *mut c_void) -> u64 {
-    // SAFETY: by the caller. Of several calls outstanding, the partner carries out one after the other.
-    let work = unsafe { &*work.cast::<Work>() };
-    let file = work.file.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-    let (bytes, size) = (work.buffer.as_ptr().cast_mut().cast::<c_void>(), work.buffer.len());
-    match work.call {
-        SwitchCall::Gettid => u64::from(current_tid()),
-        // SAFETY: the buffer has `size` bytes, which only this call writes.
-        SwitchCall::Pread => unsafe { libc::pread(file, bytes, size, 0) }.cast_unsigned() as u64,
-        // SAFETY: the buffer has `size` bytes.
-        SwitchCall::Pwrite => unsafe { libc::pwrite(file, bytes, size, 0) }.cast_unsigned() as u64,
-    }
-}
-
-/// A file without a name, in memory.
-fn memory_file() -> io::Result<File> {
-    // SAFETY: memfd_create reads a C string.
-    let fd = unsafe { libc::memfd_create(c"corehop-switch".as_ptr(), libc::MFD_CLOEXEC) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is new, and nothing else owns it.
-    Ok(unsafe { File::from_raw_fd(fd) })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -477,6 +356,30 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    #[expect(clippy::print_stderr, reason = "what is skipped says why")]
+    fn a_second_worker_makes_as_many_calls_there_while_the_caller_makes_its_own() {
+        let usable = crate::thread::affinity().unwrap();
+        let Some(to) = usable.iter().nth(1) else {
+            eprintln!("skipped: one CPU is usable");
+            return;
+        };
+        let cell = SwitchCell { to, ..cell(SwitchMechanism::SecondWorker, SwitchCall::Pwrite, 1) };
+        let (mut way, mut work) = (Way::open(&cell).unwrap(), Work::new(&cell).unwrap());
+        assert!((way.workers() - 2.0).abs() < f64::EPSILON);
+        let mut made = 0;
+        let outstanding = 1;
+        let stop = &Stop::never();
+        let mut caller = Caller { way: &mut way, work: &mut work, outstanding, stop };
+        caller.calls(20, |_| made += 1).unwrap();
+        let Way::Beside(second) = &mut way else { panic!("another way") };
+        assert_eq!((made, second.made()), (20, 20));
+        // A write there that fails is an error here.
+        second.spoil();
+        let mut caller = Caller { way: &mut way, work: &mut work, outstanding, stop };
+        assert!(matches!(caller.calls(20, |_| ()), Err(CallError::Result { expected: 512, .. })));
     }
 
     #[test]

@@ -242,9 +242,8 @@ fn time(platform: &Platform, cpu: Cpu, latency: Latency) -> Result<Picos, Machin
 
 /// Refuses what only a kernel can carry out.
 fn check(cell: &SwitchCell) -> Result<(), MachineError> {
-    let simulated = cell.call == SwitchCall::Gettid
-        && cell.outstanding == 1
-        && cell.mechanism != SwitchMechanism::Sqpoll;
+    let simulated =
+        cell.call == SwitchCall::Gettid && cell.outstanding == 1 && !cell.mechanism.is_live_only();
     if simulated {
         return Ok(());
     }

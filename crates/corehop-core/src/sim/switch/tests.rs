@@ -12,7 +12,7 @@ use crate::sim::SimMachine;
 /// One timed call of each mechanism in each layout.
 fn rows(platform: &Platform, seed: u64, layouts: u32) -> Vec<SwitchBatch> {
     let experiment = CoreSwitch::one_call(
-        SwitchMechanism::ALL.iter().copied().filter(|it| *it != SwitchMechanism::Sqpoll).collect(),
+        SwitchMechanism::ALL.iter().copied().filter(|it| !it.is_live_only()).collect(),
         layouts,
     );
     let plan = experiment.replicated(platform, seed, layouts).unwrap();

@@ -46,8 +46,9 @@ pub(super) struct Args {
     /// to four CPUs, one of each class of more
     #[arg(long = "pair", value_name = "PAIRS", value_delimiter = ',', value_parser = pair, conflicts_with = "cpus", help_heading = HEADING)]
     pairs: Vec<(Cpu, Cpu)>,
-    /// v1, v2, v3, v4, v5, sqpoll; simulated v1 to v5 and, if named, strong-v1 to strong-v5 of the kernel of 2009; default: all
-    /// but those. `none` is always measured
+    /// v1, v2, v3, v4, v5, sqpoll; to a worker thread of your own futex, condvar, eventfd, pipe, mpsc, crossbeam; second-worker;
+    /// simulated v1 to v5 and, if named, strong-v1 to strong-v5 of the kernel of 2009; default: all but those. `none` is always
+    /// measured
     #[arg(long = "mechanism", value_name = "MECHANISMS", value_delimiter = ',', help_heading = HEADING)]
     mechanisms: Vec<SwitchMechanism>,
     /// Calls: gettid, pread, pwrite; default: all, on a simulated machine gettid
@@ -111,11 +112,10 @@ impl Args {
         }
     }
 
-    /// A simulated machine has no kernel thread that polls; the mechanisms of the kernel of 2009 are measured if named.
+    /// A simulated machine has neither a kernel thread that polls nor the ways of other programs; the mechanisms of the kernel of 2009 are measured if named.
     fn usual_mechanisms(&self) -> Vec<SwitchMechanism> {
         let is_live = self.to.on == LIVE;
-        let usual =
-            |it: &&SwitchMechanism| !it.is_strong() && (is_live || **it != SwitchMechanism::Sqpoll);
+        let usual = |it: &&SwitchMechanism| !it.is_strong() && (is_live || !it.is_live_only());
         SwitchMechanism::ALL.iter().filter(usual).copied().collect()
     }
 }

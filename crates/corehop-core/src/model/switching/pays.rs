@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The point from which a core switch pays, with its interval, and whether the other core was better used by a second worker.
+//!
+//! All of it is computed in each replicate and decided by the median over replicates: where its interval has both signs,
+//! or where there are too few replicates for an interval, there is not enough evidence.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::super::replicates::Nested;
+use super::ALPHA;
+
+/// The medians of a way, by seed and replicate.
+pub(super) type Medians = BTreeMap<(u64, u64), f64>;
+
+/// A difference of times in nanoseconds: the median over replicates.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Point {
+    /// The estimate.
+    pub ns: f64,
+    /// The ends of its interval; None with fewer than six replicates.
+    pub interval: Option<(f64, f64)>,
+    /// The number of replicates.
+    pub replicates: usize,
+}
+
+/// The point from which a switch pays.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "when")]
+pub enum Pays {
+    /// The call is this much faster on the other core; 0 or less for any call.
+    FasterThere(Point),
+    /// The caller has this much own work per call; 0 for any.
+    OwnWork(Point),
+    /// Never: the caller's part of a switch takes as long as the call.
+    Never {
+        /// The caller's part, in nanoseconds.
+        part_ns: f64,
+        /// The number of replicates.
+        replicates: usize,
+    },
+    /// The interval of the difference that decides has both signs, or there is none.
+    NotEnough(Point),
+    /// Unknown: the caller's part was not measured, or the call without a switch.
+    Unknown,
+}
+
+/// The own work per call with which a switch beats a second worker thread on the other core.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "when")]
+pub enum Instead {
+    /// Between these two.
+    OwnWork {
+        /// From here on, the other core keeps up.
+        from: Point,
+        /// From here on, half of the own work is worth more than the call.
+        to: Point,
+    },
+    /// With none: the second worker is better by at least this much per call.
+    Never(Point),
+    /// The interval of the difference that decides has both signs, or there is none.
+    NotEnough(Point),
+    /// Unknown: a second worker was not measured, or the caller's part.
+    Unknown,
+}
+
+/// The sign of a difference, as far as its interval tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sign {
+    Above,
+    /// Below, or zero.
+    NotAbove,
+    Both,
+}
+
+impl Point {
+    /// Of one value of each replicate.
+    fn of(values: &[f64]) -> Option<Self> {
+        let groups = values.iter().map(|&value| vec![value]).collect();
+        let between = Nested::new(groups).ok()?.median(ALPHA).ok()?;
+        let interval = between.interval.map(|it| (it.low, it.high));
+        Some(Self { ns: between.estimate, interval, replicates: between.replicates })
+    }
+
+    fn sign(&self) -> Sign {
+        match self.interval {
+            Some((low, _)) if low > 0.0 => Sign::Above,
+            Some((_, high)) if high <= 0.0 => Sign::NotAbove,
+            _ => Sign::Both,
+        }
+    }
+
+    /// The part above zero: own work is never less.
+    fn above_zero(self) -> Self {
+        let interval = self.interval.map(|(low, high)| (low.max(0.0), high.max(0.0)));
+        Self { ns: self.ns.max(0.0), interval, ..self }
+    }
+}
+
+/// The times of a call by one way, and of what it is compared with.
+pub(super) struct Beside {
+    pub(super) outstanding: u64,
+    pub(super) way: Medians,
+    /// The call without a switch.
+    pub(super) none: Option<Medians>,
+    /// An upper bound of the caller's part of a switch.
+    pub(super) part: Option<Medians>,
+    /// The call by two workers, each on its core.
+    pub(super) two: Option<Medians>,
+}
+
+impl Beside {
+    /// A value of each replicate that all of these have.
+    fn each<const N: usize>(
+        of: [Option<&Medians>; N],
+        value: impl Fn([f64; N]) -> f64,
+    ) -> Option<Point> {
+        let values = of[0]?.keys().filter_map(|replicate| {
+            let mut times = [0.0; N];
+            for (time, medians) in times.iter_mut().zip(of) {
+                *time = *medians?.get(replicate)?;
+            }
+            Some(value(times))
+        });
+        Point::of(&values.collect::<Vec<_>>())
+    }
+
+    /// The point from which the switch pays for one thread that has the other core for nothing.
+    pub(super) fn pays(&self) -> Pays {
+        let (way, none, part) = (Some(&self.way), self.none.as_ref(), self.part.as_ref());
+        let Some(longer) = Self::each([way, none], |[way, none]| way - none) else {
+            return Pays::Unknown;
+        };
+        if self.outstanding == 1 {
+            let is_told = longer.sign() != Sign::Both;
+            return if is_told { Pays::FasterThere(longer) } else { Pays::NotEnough(longer) };
+        }
+        let Some(saved) = Self::each([none, part, way], |[none, part, _]| none - part) else {
+            return Pays::Unknown;
+        };
+        match saved.sign() {
+            Sign::Above if longer.interval.is_none() => Pays::NotEnough(longer),
+            Sign::Above => Pays::OwnWork(longer.above_zero()),
+            Sign::Both => Pays::NotEnough(saved),
+            Sign::NotAbove => {
+                let part = Self::each([part, none], |[part, _]| part);
+                let (part_ns, replicates) = part.map_or((f64::NAN, 0), |it| (it.ns, it.replicates));
+                Pays::Never { part_ns, replicates }
+            }
+        }
+    }
+
+    /// The same, if the other core could carry out calls and own work of a second worker instead.
+    ///
+    /// With `w` of own work per call, two workers need `two + w/2`, and a caller with a partner `max(way, w + part)`. A caller
+    /// that waits for each call needs `way + w`.
+    pub(super) fn instead(&self) -> Instead {
+        let (way, two) = (Some(&self.way), self.two.as_ref());
+        let waits = self.outstanding == 1;
+        let part = if waits { way } else { self.part.as_ref() };
+        let of = [way, part, two];
+        // The least lead of the second worker: at the own work from which the other core keeps up.
+        let lead = |[way, part, two]: [f64; 3]| {
+            let own = (way - part).max(0.0);
+            way.max(own + part) - two - own / 2.0
+        };
+        let Some(lead) = Self::each(of, lead) else { return Instead::Unknown };
+        let from = |[way, _, two]: [f64; 3]| if waits { 0.0 } else { (2.0 * (way - two)).max(0.0) };
+        let ends = (Self::each(of, from), Self::each(of, |[_, part, two]| 2.0 * (two - part)));
+        match (lead.sign(), ends) {
+            (Sign::Above, _) => Instead::Never(lead),
+            (Sign::NotAbove, (Some(from), Some(to))) => Instead::OwnWork { from, to },
+            _ => Instead::NotEnough(lead),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn medians(of: impl Fn(f64) -> f64, replicates: u64) -> Medians {
+        (0..replicates).map(|it| ((1, it), of(it as f64))).collect()
+    }
+
+    fn beside(outstanding: u64, [way, none, part, two]: [f64; 4], noise: f64) -> Beside {
+        let some = |ns: f64| Some(medians(|_| ns, 8));
+        let draws = [0.3, -0.9, 0.5, 1.0, -0.4, -1.0, 0.8, -0.3];
+        let way = medians(|it| way + noise * draws[it as usize], 8);
+        Beside { outstanding, way, none: some(none), part: some(part), two: some(two) }
+    }
+
+    #[test]
+    fn a_difference_of_both_signs_is_not_enough_evidence_and_one_of_a_single_sign_is() {
+        let pays = |noise| beside(1, [105.0, 100.0, 0.0, 50.0], noise).pays();
+        let Pays::FasterThere(point) = pays(1.0) else { panic!("{:?}", pays(1.0)) };
+        assert_eq!((point.ns, point.replicates), (5.0, 8));
+        assert!(point.interval.is_some_and(|(low, high)| low > 3.0 && high < 7.0), "{point:?}");
+        assert!(matches!(pays(10.0), Pays::NotEnough(_)), "{:?}", pays(10.0));
+        let few =
+            Beside { way: medians(|_| 105.0, 3), ..beside(1, [105.0, 100.0, 0.0, 50.0], 0.0) };
+        let Pays::NotEnough(point) = few.pays() else { panic!("{:?}", few.pays()) };
+        assert_eq!((point.interval, point.replicates), (None, 3));
+    }
+
+    #[test]
+    fn a_second_worker_halves_what_a_partner_saves() {
+        // A call of 1,000 ns, by two workers 500; the partner takes 600 for one, and the caller's part is 100.
+        let instead = beside(16, [600.0, 1_000.0, 100.0, 500.0], 0.0).instead();
+        let Instead::OwnWork { from, to } = instead else { panic!("{instead:?}") };
+        // 600 = 500 + w/2, and w + 100 = 500 + w/2.
+        assert_eq!((from.ns, to.ns), (200.0, 800.0));
+        // A caller's part of half the call leaves nothing.
+        let never = beside(16, [600.0, 1_000.0, 500.0, 500.0], 0.0).instead();
+        assert!(matches!(never, Instead::Never(_)), "{never:?}");
+        // Who waits has to be twice as fast there.
+        let waits = |way| beside(1, [way, 1_000.0, 100.0, 500.0], 0.0).instead();
+        assert!(matches!(waits(400.0), Instead::OwnWork { to, .. } if to.ns == 200.0));
+        assert!(
+            matches!(waits(1_240.0), Instead::Never(by) if by.ns == 740.0),
+            "{:?}",
+            waits(1_240.0)
+        );
+        let unknown = Beside { two: None, ..beside(16, [600.0, 1_000.0, 100.0, 500.0], 0.0) };
+        assert_eq!(unknown.instead(), Instead::Unknown);
+    }
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The ways to another core, and the work that is carried out there.
+
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use corehop_core::experiment::SwitchCell;
+use corehop_core::stop::Stop;
+use corehop_core::units::Cpu;
+use corehop_core::workload::switching::{SwitchCall, SwitchMechanism};
+use corehop_switch::policy::CoreSet;
+use corehop_switch::{KernelPoller, Mechanism, Options, Switch};
+
+use super::workers::Worker;
+use super::{CallError, KERNEL_IDLE_MS, PATIENCE_NS, look};
+use crate::clock::{Ticks, now};
+use crate::thread::current_tid;
+
+/// A way to have calls carried out.
+pub(super) enum Way {
+    /// On the caller's core.
+    Here,
+    /// By a switch.
+    Partner(Box<Switch>),
+    /// By a thread of the kernel.
+    Kernel(KernelPoller),
+    /// By a worker that is reached in another way.
+    Worker(Worker),
+    /// On the caller's core, beside a second worker.
+    Beside(Box<Beside>),
+}
+
+impl Way {
+    /// Opens the way to a CPU.
+    pub(super) fn open(cell: &SwitchCell) -> Result<Self, CallError> {
+        let (mechanism, to) = (cell.mechanism, cell.to);
+        let mechanism = match mechanism {
+            SwitchMechanism::None => return Ok(Self::Here),
+            SwitchMechanism::Sqpoll => {
+                let poller = KernelPoller::open(to.0 as usize, KERNEL_IDLE_MS);
+                let why =
+                    |error: io::Error| format!("io_uring has no polling thread here ({error})");
+                return poller
+                    .map(Self::Kernel)
+                    .map_err(|error| CallError::Impossible { why: why(error) });
+            }
+            SwitchMechanism::SecondWorker => {
+                let Self::Partner(switch) = Self::partner(Mechanism::Polling, to)? else {
+                    return Err(CallError::Panicked);
+                };
+                return Ok(Self::Beside(Box::new(Beside::new(*switch, cell)?)));
+            }
+            it if SwitchMechanism::PEERS.contains(&it) => {
+                // SAFETY: only a work is passed, by `call`, which waits for the result.
+                return Ok(Self::Worker(unsafe { Worker::start(it, to, carry_out) }?));
+            }
+            SwitchMechanism::V1 => Mechanism::Affinity,
+            SwitchMechanism::V2 => Mechanism::HandOff,
+            SwitchMechanism::V3 => Mechanism::Linked,
+            SwitchMechanism::V4 => Mechanism::Polling,
+            SwitchMechanism::V5 => Mechanism::Adaptive,
+            _ => {
+                let why = format!("{mechanism} is a mechanism of the kernel of 2009");
+                return Err(CallError::Impossible { why });
+            }
+        };
+        Self::partner(mechanism, to)
+    }
+
+    /// A switch by a mechanism of the library.
+    fn partner(mechanism: Mechanism, to: Cpu) -> Result<Self, CallError> {
+        let os_cores = CoreSet::of(&[to.0 as usize]);
+        let options = Options { os_cores, mechanism: Some(mechanism), ..Options::default() };
+        let switch = Switch::open(&options);
+        if switch.mechanism() == mechanism {
+            return Ok(Self::Partner(Box::new(switch)));
+        }
+        let reasons: Vec<String> = switch.fallbacks().iter().map(ToString::to_string).collect();
+        Err(CallError::Impossible { why: reasons.join("; ") })
+    }
+
+    /// Has the work carried out, and returns its result.
+    #[inline]
+    pub(super) fn call(&mut self, work: &mut Work) -> Result<u64, CallError> {
+        let argument = (&raw mut *work).cast::<c_void>();
+        match self {
+            // SAFETY: the argument is the work.
+            Self::Here | Self::Beside(_) => Ok(unsafe { carry_out(argument) }),
+            Self::Worker(worker) => worker.call(argument).ok_or(CallError::Unanswered),
+            // SAFETY: the work lives until the call has returned.
+            Self::Partner(switch) => Ok(unsafe { switch.call(carry_out, argument) }),
+            Self::Kernel(poller) => {
+                poller.nop(PATIENCE_NS).then_some(work.expected).ok_or(CallError::Unanswered)
+            }
+        }
+    }
+
+    /// The calls so far that the caller's core carried out, since the other did not take them.
+    pub(super) fn stayed(&self) -> u64 {
+        match self {
+            Self::Here | Self::Kernel(_) | Self::Worker(_) => 0,
+            Self::Partner(switch) => switch.counts().taken_back + switch.counts().local,
+            Self::Beside(second) => {
+                second.switch.counts().taken_back + second.switch.counts().local
+            }
+        }
+    }
+
+    /// The threads that make calls at the same time.
+    pub(super) fn workers(&self) -> f64 {
+        if matches!(self, Self::Beside(_)) { 2.0 } else { 1.0 }
+    }
+}
+
+/// A second worker: it makes as many calls of its own on the other core as the caller makes on its own.
+pub(super) struct Beside {
+    /// Starts the worker. Dropped first, as its partner uses the half.
+    switch: Switch,
+    half: Half,
+}
+
+/// The calls of a second worker.
+struct Half {
+    work: Work,
+    calls: u32,
+    /// The calls that were made, in all.
+    made: AtomicU32,
+    /// The caller has given up.
+    over: AtomicBool,
+}
+
+impl Beside {
+    pub(super) fn new(switch: Switch, cell: &SwitchCell) -> Result<Self, CallError> {
+        let (work, made, over) = (Work::new(cell)?, AtomicU32::new(0), AtomicBool::new(false));
+        Ok(Self { switch, half: Half { work, calls: 0, made, over } })
+    }
+
+    /// The calls that the worker has made.
+    #[cfg(test)]
+    pub(super) fn made(&self) -> u32 {
+        self.half.made.load(Ordering::Relaxed)
+    }
+
+    /// Takes the worker's file away, so that its calls fail.
+    #[cfg(test)]
+    pub(super) fn spoil(&mut self) {
+        self.half.work.file = None;
+    }
+
+    /// Makes so many calls here, and as many there, and waits for both.
+    pub(super) fn calls(
+        &mut self,
+        calls: u32,
+        work: &mut Work,
+        stop: &Stop,
+        mut done: impl FnMut(Ticks),
+    ) -> Result<(), CallError> {
+        self.half.calls = calls;
+        let half = (&raw const self.half).cast_mut().cast::<c_void>();
+        // SAFETY: the half lives until the switch is dropped, and is not written while the worker has it.
+        let ticket = unsafe { self.switch.submit(carry_out_half, half) };
+        let ticket = ticket.map_err(io::Error::other)?;
+        let mut here = || {
+            for call in 0..calls {
+                look(stop, call)?;
+                let begun = now();
+                let result = Way::Here.call(work)?;
+                work.check(result)?;
+                done(begun);
+            }
+            Ok(())
+        };
+        let outcome = here();
+        self.half.over.store(outcome.is_err(), Ordering::Relaxed);
+        let there = self.switch.wait(ticket).map_err(io::Error::other)?;
+        outcome.and_then(|()| self.half.work.check(there))
+    }
+}
+
+/// Carries out the calls of a [`Half`], and returns the result of the last one.
+///
+/// # Safety
+///
+/// The argument points to a `Half` that nothing else writes to meanwhile, but for its flag.
+unsafe extern "C" fn carry_out_half(half: *mut c_void) -> u64 {
+    // SAFETY: by the caller.
+    let half = unsafe { &*half.cast::<Half>() };
+    let (mut result, mut made) = (half.work.expected, 0);
+    while made < half.calls {
+        if half.over.load(Ordering::Relaxed) {
+            break;
+        }
+        // SAFETY: the work is this thread's.
+        result = unsafe { carry_out((&raw const half.work).cast_mut().cast()) };
+        made += 1;
+    }
+    half.made.fetch_add(made, Ordering::Relaxed);
+    result
+}
+
+/// A call, and all that it needs.
+pub(super) struct Work {
+    call: SwitchCall,
+    pub(super) file: Option<File>,
+    /// Written by the kernel where the call reads.
+    buffer: Vec<UnsafeCell<u8>>,
+    /// The result that each call must have; for `gettid` 0, as the partner's number is its own.
+    pub(super) expected: u64,
+}
+
+impl Work {
+    pub(super) fn new(cell: &SwitchCell) -> Result<Self, CallError> {
+        let content = vec![1; cell.bytes as usize];
+        let file = cell.call.is_sized().then(memory_file).transpose()?;
+        if let Some(file) = &file {
+            file.write_all_at(&content, 0)?;
+        }
+        let buffer = content.into_iter().map(UnsafeCell::new).collect();
+        Ok(Self { call: cell.call, file, buffer, expected: cell.bytes })
+    }
+
+    /// Refuses a result that a call without a switch does not have.
+    pub(super) fn check(&self, got: u64) -> Result<(), CallError> {
+        let expected = self.expected;
+        let is_right = if self.call.is_sized() { got == expected } else { got != u64::MAX };
+        if is_right { Ok(()) } else { Err(CallError::Result { got, expected }) }
+    }
+}
+
+/// Carries out the call of a [`Work`], and returns its result.
+///
+/// # Safety
+///
+/// The argument points to a `Work` that nothing else writes to meanwhile.
+pub(super) unsafe extern "C" fn carry_out(work: *mut c_void) -> u64 {
+    // SAFETY: by the caller. Of several calls outstanding, the partner carries out one after the other.
+    let work = unsafe { &*work.cast::<Work>() };
+    let file = work.file.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+    let (bytes, size) = (work.buffer.as_ptr().cast_mut().cast::<c_void>(), work.buffer.len());
+    match work.call {
+        SwitchCall::Gettid => u64::from(current_tid()),
+        // SAFETY: the buffer has `size` bytes, which only this call writes.
+        SwitchCall::Pread => unsafe { libc::pread(file, bytes, size, 0) }.cast_unsigned() as u64,
+        // SAFETY: the buffer has `size` bytes.
+        SwitchCall::Pwrite => unsafe { libc::pwrite(file, bytes, size, 0) }.cast_unsigned() as u64,
+    }
+}
+
+/// A file without a name, in memory.
+fn memory_file() -> io::Result<File> {
+    // SAFETY: memfd_create reads a C string.
+    let fd = unsafe { libc::memfd_create(c"corehop-switch".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new, and nothing else owns it.
+    Ok(unsafe { File::from_raw_fd(fd) })
+}
