@@ -268,10 +268,8 @@ fn peers(pair: &[&SwitchSummary]) -> Option<String> {
     let cheapest = peers.clone().min_by(|a, b| cost(a).total_cmp(&cost(b)))?;
     let dearest = peers.max_by(|a, b| cost(a).total_cmp(&cost(b)))?;
     let named = |it: &SwitchSummary| format!("{} by {}", time(it.mean_ns.estimate), it.mechanism);
-    let dearest = match cheapest.mechanism == dearest.mechanism {
-        true => String::new(),
-        false => format!(" to {}", named(dearest)),
-    };
+    let is_one = cheapest.mechanism == dearest.mechanism;
+    let dearest = if is_one { String::new() } else { format!(" to {}", named(dearest)) };
     Some(format!(
         "CPU {}→{}: a call to a worker thread without the library takes {}{dearest}.",
         cheapest.of.from_cpu,

@@ -216,12 +216,10 @@ mod tests {
         assert!(matches!(never, Instead::Never(_)), "{never:?}");
         // Who waits has to be twice as fast there.
         let waits = |way| beside(1, [way, 1_000.0, 100.0, 500.0], 0.0).instead();
-        assert!(matches!(waits(400.0), Instead::OwnWork { to, .. } if to.ns == 200.0));
-        assert!(
-            matches!(waits(1_240.0), Instead::Never(by) if by.ns == 740.0),
-            "{:?}",
-            waits(1_240.0)
-        );
+        let Instead::OwnWork { to, .. } = waits(400.0) else { panic!("{:?}", waits(400.0)) };
+        assert_eq!(to.ns, 200.0);
+        let Instead::Never(by) = waits(1_240.0) else { panic!("{:?}", waits(1_240.0)) };
+        assert_eq!(by.ns, 740.0);
         let unknown = Beside { two: None, ..beside(16, [600.0, 1_000.0, 100.0, 500.0], 0.0) };
         assert_eq!(unknown.instead(), Instead::Unknown);
     }
