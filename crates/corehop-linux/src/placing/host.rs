@@ -164,6 +164,7 @@ impl PlacingHost {
         self.look_times.rotate_left(1);
         let look = (thread_cpu_time().get() - before).saturating_sub(exchange);
         self.look_times[2] = Duration::from_nanos(look);
+        self.sources.prepare(&window);
         window
     }
 

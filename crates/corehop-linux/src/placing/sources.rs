@@ -39,6 +39,14 @@ pub(super) trait Source: fmt::Debug {
     /// Why it sees nothing any more.
     fn take(&mut self, window: &mut Activity) -> Result<(), Off>;
 
+    /// Makes ready for the next window, after one with these threads. What that takes is no part of what every look takes.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    fn prepare(&mut self, _window: &Activity) -> Result<(), Off> {
+        Ok(())
+    }
+
     /// News of it for the user, each once.
     fn note(&mut self) -> Option<String> {
         None
@@ -134,8 +142,17 @@ impl Sources {
 
     /// Adds what they saw. One that fails is off from now on.
     pub(super) fn take(&mut self, window: &mut Activity) {
+        self.each(|source| source.take(window));
+    }
+
+    /// Makes them ready for the next window.
+    pub(super) fn prepare(&mut self, window: &Activity) {
+        self.each(|source| source.prepare(window));
+    }
+
+    fn each(&mut self, mut act: impl FnMut(&mut dyn Source) -> Result<(), Off>) {
         let notes = &mut self.notes;
-        self.all.retain_mut(|source| match source.take(window) {
+        self.all.retain_mut(|source| match act(source.as_mut()) {
             Ok(()) => {
                 notes.extend(source.note());
                 true

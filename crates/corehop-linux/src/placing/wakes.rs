@@ -92,10 +92,13 @@ impl Source for Wakes {
 
     fn take(&mut self, window: &mut Activity) -> Result<(), Off> {
         if self.counted.is_some() {
-            self.read(window)?;
-        } else {
-            window.counted_ns = Some(0);
+            return self.read(window);
         }
+        window.counted_ns = Some(0);
+        Ok(())
+    }
+
+    fn prepare(&mut self, window: &Activity) -> Result<(), Off> {
         match (self.turns.next(window), self.counted.is_some()) {
             (true, false) => {
                 let begun = self.graph.count_wakes();
