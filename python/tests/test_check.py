@@ -71,7 +71,9 @@ def test_a_set_is_asked_about_its_own_scheduler() -> None:
 
 
 def test_a_delay_is_charged_to_each_job() -> None:
-    assert corehop.check(tasks(), "p-fp-rta", cpus=1, delay_us=1)["schedulable"] is corehop.Schedulable.NO
+    # A charge is a bound: a job may lose less.
+    charged = corehop.check(tasks(), "p-fp-rta", cpus=1, delay_us=1)["schedulable"]
+    assert charged is corehop.Schedulable.UNKNOWN
 
 
 def test_an_unknown_verdict_is_neither_true_nor_false() -> None:
