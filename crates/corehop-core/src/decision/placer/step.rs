@@ -90,7 +90,9 @@ struct Attempt {
 }
 
 /// Windows after which a proposal that was judged may be tried again, at first; twice as many each time.
-const REST: u32 = 600;
+const REST: u64 = 600;
+/// The same of one whose trial told nothing: the kernel may have the threads elsewhere soon.
+const SHORT_REST: u64 = 50;
 /// Windows between two looks at the phase, at first; twice as many each time.
 const PHASE: u64 = 100;
 /// One window in so many is looked at closely, where nothing is tried.
@@ -197,7 +199,7 @@ impl Placer {
     /// The moves of the last step could not be made: everything is back as it was.
     pub fn refused(&mut self) {
         if let Phase::Trying(attempt) = std::mem::replace(&mut self.phase, Phase::Watching(0)) {
-            self.rest(&attempt.proposal);
+            self.rest(&attempt.proposal, REST);
         }
         self.placed.clear();
         self.kept.clear();
@@ -379,7 +381,8 @@ impl Placer {
 
     fn end(&mut self, verdict: Verdict, proposal: &Proposal, activity: &Activity) -> Vec<Action> {
         let kept = matches!(verdict, Verdict::Better(_));
-        self.rest(proposal);
+        let told = !matches!(verdict, Verdict::Invalid { .. });
+        self.rest(proposal, if told { REST } else { SHORT_REST });
         self.phases.judged();
         self.crowding.judged();
         let stays = self.alive(if kept { &proposal.moves } else { &self.kept }, activity);
@@ -417,10 +420,10 @@ impl Placer {
         self.placed.len() == moves.len() && moves.iter().all(is_so)
     }
 
-    /// The proposal is not tried again for a while; for longer each time.
-    fn rest(&mut self, proposal: &Proposal) {
+    /// The proposal is not tried again for so many windows; for twice as many as last time.
+    fn rest(&mut self, proposal: &Proposal, first: u64) {
         let key = key(&proposal.moves);
-        let rest = self.judged.get(&key).map_or(u64::from(REST), |(_, rest)| 2 * rest);
+        let rest = self.judged.get(&key).map_or(first, |(_, rest)| first.max(2 * rest));
         self.judged.insert(key, (self.window + rest, rest));
     }
 

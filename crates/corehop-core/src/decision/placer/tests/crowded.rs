@@ -35,3 +35,22 @@ fn a_pair_without_company_is_left_where_it_is() {
     let steps = host.run(&mut placer, 300);
     assert!(steps.iter().all(|(_, actions)| actions.is_empty()));
 }
+
+#[test]
+fn a_trial_that_told_nothing_is_repeated_soon_and_one_that_did_is_not() {
+    let terrain = two_caches(4);
+    let mut host = Pairs::new(2, 3.0, &terrain, 4);
+    let mut placer = Placer::new(may_move(), terrain);
+    // Progress cannot be read in a whole trial.
+    let mut tries = 0;
+    for window in 0..140 {
+        let mut activity = host.window();
+        if (8..60).contains(&window) {
+            activity.progress = None;
+        }
+        let actions = placer.step(&activity);
+        tries += actions.iter().filter(|it| matches!(it, Action::Try(_))).count();
+        host.obey(&actions);
+    }
+    assert_eq!(tries, 2);
+}
