@@ -91,8 +91,9 @@ proptest! {
 
     #[test]
     fn nothing_accepts_what_no_scheduler_can_do(set in sets(4, 30, Due::Arbitrary)) {
+        // Bounded tardiness is less than every deadline.
         if verdict("necessary", &set) == Verdict::Unschedulable {
-            for test in all() {
+            for test in all().filter(|it| !it.is_soft()) {
                 prop_assert!(!accepts(test.name, &set), "{} accepts {:?}", test.name, set);
             }
         }
