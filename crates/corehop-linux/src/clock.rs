@@ -28,12 +28,7 @@ pub struct Clock {
 impl Clock {
     /// Compares the two clocks over `span` (20 ms give about 2 parts in a million).
     pub fn calibrate(span: Duration) -> Self {
-        let (t0, n0, w0) = bracket();
-        std::thread::sleep(span);
-        let (t1, n1, w1) = bracket();
-        let nanos = (n1 - n0) as f64;
-        let ticks_per_ns = (t1 - t0) as f64 / nanos;
-        Self { ticks_per_ns, error: (w0 + w1) as f64 / ticks_per_ns / nanos }
+        Comparison::begin().after(span)
     }
 
     /// A clock of a known rate.
@@ -59,6 +54,32 @@ impl Clock {
     /// Ticks per second.
     pub fn hertz(&self) -> f64 {
         self.ticks_per_ns * 1e9
+    }
+}
+
+/// The comparison of the two clocks, from its beginning on: the longer it lasts, the smaller is the error of the rate.
+#[derive(Debug, Clone, Copy)]
+pub struct Comparison {
+    ticks: Ticks,
+    nanos: i64,
+    width: Ticks,
+}
+
+impl Comparison {
+    /// Reads both clocks.
+    pub fn begin() -> Self {
+        let (ticks, nanos, width) = bracket();
+        Self { ticks, nanos, width }
+    }
+
+    /// The clock by now; after less than `least` the calling thread sleeps for the rest.
+    pub fn after(&self, least: Duration) -> Clock {
+        let passed = u64::try_from(raw_nanos() - self.nanos).unwrap_or_default();
+        std::thread::sleep(least.saturating_sub(Duration::from_nanos(passed)));
+        let (ticks, nanos, width) = bracket();
+        let nanos = (nanos - self.nanos) as f64;
+        let ticks_per_ns = (ticks - self.ticks) as f64 / nanos;
+        Clock { ticks_per_ns, error: (self.width + width) as f64 / ticks_per_ns / nanos }
     }
 }
 
@@ -148,6 +169,19 @@ mod tests {
         let (t1, n1, _) = bracket();
         let ratio = clock.between(t0, t1) / (n1 - n0) as f64;
         assert!((ratio - 1.0).abs() < 1e-3, "{ratio}");
+    }
+
+    #[test]
+    fn a_comparison_gets_better_with_time_and_waits_for_no_more_than_the_rest() {
+        let comparison = Comparison::begin();
+        let early = comparison.after(Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(30));
+        let begun = std::time::Instant::now();
+        // Longer ago than that: nothing is waited for.
+        let late = comparison.after(Duration::from_millis(20));
+        assert!(begun.elapsed() < Duration::from_millis(20), "{:?}", begun.elapsed());
+        assert!(late.error < early.error, "{} {}", late.error, early.error);
+        assert!((early.hertz() / late.hertz() - 1.0).abs() < 1e-2, "{early:?} {late:?}");
     }
 
     #[test]

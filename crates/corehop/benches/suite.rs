@@ -8,6 +8,7 @@
 #![expect(clippy::print_stderr, reason = "progress goes to stderr")]
 
 mod check;
+mod median;
 mod offload;
 mod recording;
 mod study;

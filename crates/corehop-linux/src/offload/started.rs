@@ -20,7 +20,7 @@ use corehop_switch::policy::CoreSet;
 use super::boards::OwnBoard;
 use super::trusted::Readers;
 use super::{Covered, Offload, OffloadError, coverage, library, program};
-use crate::clock::Clock;
+use crate::clock::Comparison;
 use crate::observe::exit_code;
 use crate::thread;
 
@@ -39,6 +39,10 @@ pub struct Ended {
     pub coverage: Option<Vec<Covered>>,
 }
 
+/// The least time over which the clocks are compared before the program begins: the rate is good to a few parts in ten
+/// thousand then. The times of the answer come from a comparison over the whole run.
+const PACE: Duration = Duration::from_millis(1);
+
 /// Signals that a program is told when its wrapper is.
 const PASSED_ON: [i32; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
@@ -49,20 +53,20 @@ pub(super) fn run(offload: &Offload) -> Result<Ended, OffloadError> {
         let source = io::Error::from_raw_os_error(libc::ENOENT);
         return Err(OffloadError::NoProgram { program: String::new(), source });
     };
+    let comparison = Comparison::begin();
     program::check(name)?;
     let usable = thread::affinity().map_err(failed("asking for this process's CPUs"))?;
     let program_cpus = cores(&offload.os_cores, &usable)?;
-    let clock = Clock::calibrate(Duration::from_millis(20));
-    let ticks_per_ns = clock.hertz() / 1e9;
     let mut wishes = offload.wishes;
     wishes.os_cores = words(&offload.os_cores);
     // Where all calls are off-loaded the program never has the OS cores, and where none is it keeps them. Otherwise the
     // library takes them and gives them back.
     let first_cpus = if wishes.decision == Decision::Always { &program_cpus } else { &usable };
     wishes.free_cpus = if wishes.decision.is_guarded() { words(&usable) } else { [0; 16] };
-    wishes.ticks_per_microsecond = ((ticks_per_ns * 1000.0).round() as u64).max(1);
     let readers = Readers::of_programs();
     let library = library::path(readers)?;
+    // The guard paces itself by whole ticks of a microsecond, so that a short comparison is enough.
+    wishes.ticks_per_microsecond = ((comparison.after(PACE).hertz() / 1e6).round() as u64).max(1);
     let board = OwnBoard::create(&wishes, readers)?;
     let counts = if offload.coverage {
         Some(coverage::begin(&wishes).map_err(OffloadError::NoCount)?)
@@ -82,6 +86,7 @@ pub(super) fn run(offload: &Offload) -> Result<Ended, OffloadError> {
     let begun = Instant::now();
     let mut child = command.spawn().map_err(no_program)?;
     let status = signals.wait(&mut child).map_err(failed("waiting for the program"))?;
+    let ticks_per_ns = comparison.after(Duration::ZERO).hertz() / 1e9;
     let elapsed = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let tally = board.tally(&Limits::of(elapsed, ticks_per_ns));
     let coverage =

@@ -70,6 +70,7 @@ fn main() -> Fallible<()> {
         }
     }
     figures.extend(table::coverage(&figures));
+    figures.extend(table::regret(&figures));
     list::put(figures, &out)
 }
 

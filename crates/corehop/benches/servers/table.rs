@@ -101,6 +101,23 @@ pub(super) fn coverage(figures: &[Value]) -> Option<Value> {
     Some(json!({"name": COVERAGE, "value": least, "unit": "%", "peer": "the kernel's count"}))
 }
 
+/// What off-loading by default costs the server that it costs the most, in percent of its throughput, once all of them are
+/// there.
+pub(super) fn regret(figures: &[Value]) -> Option<Value> {
+    let worst = Server::ALL.map(|server| {
+        let name = format!("offload/{}-worst", server.name());
+        Some((server.name(), figures.iter().find(|figure| figure["name"] == name)?))
+    });
+    let ratio = |(_, figure): &(&str, &Value)| figure["value"].as_f64().unwrap_or(f64::NAN);
+    let worst = worst.into_iter().collect::<Option<Vec<_>>>()?;
+    let (server, figure) = worst.into_iter().min_by(|a, b| ratio(a).total_cmp(&ratio(b)))?;
+    let loss = |end: &str| figure[end].as_f64().map(|ratio| 100.0 * (1.0 - ratio));
+    Some(json!({
+        "name": "offload/regret-percent", "value": loss("value"), "unit": "%", "low": loss("high"), "high": loss("low"),
+        "server": server, "peer": "unmodified",
+    }))
+}
+
 pub(super) fn text(server: Server, trials: &[Trial], took: Duration) -> String {
     let title = format!("{}, {}, {:.0} s", server.name(), server.unit(), took.as_secs_f64());
     let columns = [

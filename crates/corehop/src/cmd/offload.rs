@@ -17,7 +17,7 @@ use crate::output::{self, Force, OutputFile, Rest};
 
 /// Run a program whose system calls are made on other cores, and say what that brought.
 ///
-/// A library is preloaded into the program. Calls from a size on, and calls without a size, go to a thread on an OS
+/// This is an experiment that reproduces Strong et al. (2009) on a stock kernel; few programs get faster. A library is preloaded into the program. Calls from a size on, and calls without a size, go to a thread on an OS
 /// core, if recent timings say that this is faster; a guard compares short stretches with and without, and turns
 /// off-load off where the program gets on more slowly with it. Everything else is as without: a call that would sleep
 /// is made by its own thread. While calls are off-loaded the program runs on the other CPUs. It ends with the program's
