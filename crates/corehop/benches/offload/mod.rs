@@ -69,7 +69,7 @@ fn start() -> Fallible<Value> {
 /// Programs that make large calls, by the word of the child.
 const LARGE: [&str; 2] = ["stream", "reader"];
 
-/// What off-loading brings these programs: by default, and where every call goes there. In blocks, so that all ways meet
+/// The gains of these programs by off-loading: by default, and where every call goes there. In blocks, so that all ways meet
 /// the same neighbours.
 fn brought(scratch: &Path) -> Fallible<Vec<Value>> {
     let file = scratch.join("large");

@@ -101,7 +101,7 @@ pub(super) fn coverage(figures: &[Value]) -> Option<Value> {
     Some(json!({"name": COVERAGE, "value": least, "unit": "%", "peer": "the kernel's count"}))
 }
 
-/// What off-loading by default costs the server that it costs the most, in percent of its throughput, once all of them are
+/// The loss of the server to which off-loading by default costs the most, in percent of its throughput, once all of them are
 /// there.
 pub(super) fn regret(figures: &[Value]) -> Option<Value> {
     let worst = Server::ALL.map(|server| {
