@@ -120,7 +120,7 @@ fn planned(sample: &Sample) -> CellKey {
 /// The values of a quantity, each with its replicate and the package of its CPU.
 #[derive(Debug, Clone, Default)]
 struct Values {
-    /// What was planned where these values came out.
+    /// The quantities that were planned where these values came out.
     planned: BTreeSet<Quantity>,
     us: Vec<f64>,
     replicates: Vec<u64>,
@@ -200,7 +200,7 @@ impl Results {
         self.all.is_empty()
     }
 
-    /// What was planned, of all that a gate judges.
+    /// The planned quantities, of all that a gate judges.
     fn planned(&self) -> BTreeSet<Quantity> {
         let judged = self.all.iter().filter(|(it, _)| it.aside.is_none());
         judged.flat_map(|(_, values)| values.planned.iter().cloned()).collect()
@@ -503,7 +503,7 @@ struct Levels {
 /// A quantity of both results, before it is judged.
 struct Pair<'a> {
     quantity: &'a Quantity,
-    /// What was planned where the values of either side came out.
+    /// The quantities that were planned where the values of either side came out.
     planned: [&'a BTreeSet<Quantity>; 2],
     a: &'a Nested,
     b: &'a Nested,

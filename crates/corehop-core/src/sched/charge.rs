@@ -418,7 +418,12 @@ fn by_the_highest(
         };
         let note = format!("A delay is the upper end of {by}{highest}; an event can cost more.");
         if let Some(share) = beyond {
-            found.doubt = Some(format!("{CONDITIONAL}no event costs more than {by} ({share})"));
+            let remedy = match costs.quantiles().len() {
+                1 => "without --statistic the highest quantile is charged that the samples give",
+                _ => "more samples give a higher quantile",
+            };
+            let what = format!("no event costs more than {by} ({share}); {remedy}");
+            found.doubt = Some(format!("{CONDITIONAL}{what}"));
             return Ok(Delays { note: Some(note), ..found });
         }
         return Ok(Delays { note: Some(note), by: Some(by), ..found });

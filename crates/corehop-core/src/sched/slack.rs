@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far a yes is from a no, and what makes a no a yes.
+//! The distance of a yes from a no, and the changes that make a no a yes.
 //!
 //! Every number was asked: the set that a line speaks of was given to a test, and the test accepted it. Between what was accepted
 //! and what was not lies a thousandth of the range at the most. Tests need not accept less work where they accept more, so that a larger
@@ -16,10 +16,10 @@ pub const FEW_TASKS: usize = 20;
 /// A range is halved until what is left of it is so small a part.
 const PARTS: Time = 1_000;
 
-/// How far a yes is from a no. Times are in microseconds.
+/// The distance of a yes from a no. Times are in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Slack {
-    /// By what every WCET may be multiplied, in thousandths; None where even 1.001 is refused.
+    /// The factor by which every WCET may be multiplied, in thousandths; None where even 1.001 is refused.
     pub every_wcet_thousandths: Option<Time>,
     /// The largest WCET of each task, if it alone grows.
     pub wcets_us: Vec<Time>,

@@ -134,7 +134,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(exit(answered.asked.answer.verdict))
 }
 
-/// What each job is charged for delays.
+/// The charge to each job for delays.
 fn delay<'a>(args: &Args, source: Option<&'a Source>, set: &TaskSet) -> Result<Delay<'a>, Failure> {
     // Rounded up: a delay is never understated.
     if let Some(delay) = args.delay {

@@ -10,11 +10,11 @@ use super::{Pair, Quantity};
 use crate::decision::gate::{first_level, least};
 use crate::model::replicates::FEWEST_REPLICATES;
 
-/// Why a quantity that its run measures once cannot be judged.
+/// The reason not to judge a quantity that its run measures once.
 const ONCE: &str = "measured once in a run whose other cells have replicates, so that nothing says \
                     how much it varies";
 
-/// Why a class of migrations that came out in a few replicates is not judged.
+/// The reason not to judge a class of migrations that came out in a few replicates.
 const CHANCE: &str = "reached by chance, as the CPUs were that far apart in a few replicates; most replicates of what was \
                       planned have another class, and those are judged";
 
@@ -28,7 +28,7 @@ pub(super) fn set_aside(pairs: &mut [Pair<'_>], alpha: f64) {
     }
 }
 
-/// Which have one replicate in a run whose other quantities have several.
+/// Marks those with one replicate in a run whose other quantities have several.
 fn measured_once(pairs: &[Pair<'_>]) -> Vec<bool> {
     let several = pairs.iter().filter(|it| it.replicates() >= FEWEST_REPLICATES);
     let replicated: BTreeSet<_> = several.map(|it| it.quantity.run()).collect();
@@ -36,7 +36,7 @@ fn measured_once(pairs: &[Pair<'_>]) -> Vec<bool> {
     pairs.iter().map(|it| once(it) && replicated.contains(&it.quantity.run())).collect()
 }
 
-/// Which could not fail at this level, while of everything that was planned there another one came out more often and could.
+/// Marks those that could not fail at this level, while of everything that was planned there another one came out more often and could.
 fn by_chance(pairs: &[Pair<'_>], level: f64) -> Vec<bool> {
     let could_fail = |it: &Pair<'_>| least(it.a, it.b).is_some_and(|least| least <= level);
     let stands_for = |it: &Pair<'_>, planned: &Quantity, than: usize| {

@@ -290,7 +290,7 @@ impl Placer {
         (may && !moves.is_empty()).then(|| Proposal::in_force(moves))
     }
 
-    /// Where others have come to the CPUs of the kept placement: the same threads together elsewhere, against staying, and else the
+    /// The reaction to others on the CPUs of the kept placement: the same threads together elsewhere, against staying, and else the
     /// placement against leaving alone.
     fn crowded(&mut self, activity: &Activity) -> Option<Proposal> {
         let may = self.settings.may_move && activity.progress.is_some() && !self.kept.is_empty();

@@ -55,14 +55,14 @@ pub struct Highest<'a> {
     pub costs: &'a dyn Costs,
     /// Its name, with the number of samples: "the p90 of at least 200 samples in 20 replicates".
     pub by: String,
-    /// How many events cost more, where they are too many for a bound: "half of them do".
+    /// The share of events that cost more, where they are too many for a bound: "half of them do".
     pub beyond: Option<String>,
 }
 
 /// A statistic that so large a share of events exceeds is no bound.
 const UPPER: f64 = 0.9;
 
-/// How many events cost more than a statistic, where they are too many for a bound.
+/// The share of events that cost more than a statistic, where they are too many for a bound.
 fn beyond(statistic: &str) -> Option<String> {
     let share = statistic.strip_prefix('p').and_then(|digits| format!("0.{digits}").parse().ok());
     match statistic {

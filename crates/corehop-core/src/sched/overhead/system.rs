@@ -28,7 +28,7 @@ pub struct Overheads {
     pub context_switch: Time,
     /// Telling another CPU (charged from two CPUs on).
     pub interprocessor: Time,
-    /// Where a CPU of its own handles all releases: the longest time until one is handled, with those that may come before it
+    /// With a CPU of its own for all releases: the longest time until one is handled, with those that may come before it
     /// ([`dedicated_to`](Overheads::dedicated_to)). None where each CPU handles its own.
     pub dedicated: Option<Time>,
 }
@@ -81,7 +81,7 @@ impl Overheads {
         if cpus > 1 || self.dedicated.is_some() { self.interprocessor } else { 0 }
     }
 
-    /// By how much a release may be late before it interrupts a CPU of the tasks.
+    /// The time by which a release may be late before it interrupts a CPU of the tasks.
     pub fn latency(&self) -> Time {
         self.event_latency + self.dedicated.unwrap_or(0)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far the answer is from the other one, with all that is charged.
+//! The distance of the answer from the other one, with all that is charged.
 
 use corehop_core::model::costs::Source;
 use corehop_core::platform::Platform;
