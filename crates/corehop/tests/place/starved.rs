@@ -3,8 +3,17 @@
 
 use super::*;
 
-/// A placement under way, whose process that measures distances is stopped.
-fn starved(scene: &Scene, more: &[&str]) -> Placer {
+/// A process that does not run, and ends with this.
+struct Stopped(u32);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        signal(self.0, libc::SIGKILL);
+    }
+}
+
+/// A placement under way, and its process that measures distances, which is stopped.
+fn starved(scene: &Scene, more: &[&str]) -> (Placer, Stopped) {
     let Scene { turns, folder, count, .. } = scene;
     let pid = turns.pid();
     let words = [&["--start", "spread", "--progress", count][..], more, &[&pid]].concat();
@@ -17,20 +26,22 @@ fn starved(scene: &Scene, more: &[&str]) -> Placer {
     let probe = children(placer.id()).into_iter().find(is_probe).expect("the probe");
     signal(probe, libc::SIGSTOP);
     placer.until_it_writes("\"action\":\"try\"");
-    placer
+    (placer, Stopped(probe))
 }
 
 #[test]
 fn with_a_probe_that_never_runs_the_time_ctrl_c_and_sigkill_end_a_placer_and_put_threads_back() {
     let Some(scene) = scene() else { return };
     let Scene { turns, before, .. } = &scene;
-    let by_time = starved(&scene, &["--for", "4s"]).ends();
+    let (placer, _probe) = starved(&scene, &["--for", "4s"]);
+    let by_time = placer.ends();
     assert_eq!(by_time.status.code(), Some(0), "{}", said(&by_time));
     assert_eq!(turns.cpus(), *before);
     let begun = Instant::now();
-    starved(&scene, &[]).interrupted();
+    let (placer, _probe) = starved(&scene, &[]);
+    placer.interrupted();
     assert_eq!(turns.cpus(), *before);
-    let placer = starved(&scene, &[]);
+    let (placer, _probe) = starved(&scene, &[]);
     signal(placer.id(), libc::SIGKILL);
     until("put back", || turns.cpus() == *before);
     assert!(begun.elapsed() < Duration::from_secs(60));
