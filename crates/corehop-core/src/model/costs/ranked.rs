@@ -31,6 +31,10 @@ impl Costs for RankedCosts<'_> {
         all
     }
 
+    fn too_few(&self, event: Event, wss_kib: f64) -> bool {
+        self.largest.too_few(event, wss_kib)
+    }
+
     fn basis(&self, event: Event, wss_kib: f64) -> Option<Basis> {
         self.largest.basis(event, wss_kib)
     }
