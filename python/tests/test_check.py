@@ -149,7 +149,12 @@ def test_costs_are_charged_by_the_statistic_that_the_program_takes(tmp_path: Pat
 
     def program(verb: str, *more: str) -> Any:
         words = [corehop.binary(), verb, given, "--costs", costs, "--json", *more]
-        return json.loads(subprocess.run(words, capture_output=True, text=True).stdout)
+        answer = json.loads(subprocess.run(words, capture_output=True, text=True).stdout)
+        if isinstance(answer, dict):
+            # The program alone says how far an answer is from the other one.
+            answer.pop("slack", None)
+            answer.pop("changes", None)
+        return answer
 
     by = "the median of at least 60 samples"
     assert corehop.limit_preemptions(given, costs) == program("advise")
