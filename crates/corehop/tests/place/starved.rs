@@ -13,7 +13,7 @@ impl Drop for Stopped {
 }
 
 /// A placement under way, and its process that measures distances, which is stopped.
-fn starved(scene: &Scene, more: &[&str]) -> (Placer, Stopped) {
+fn starved(scene: &Scene, more: &[&str]) -> Option<(Placer, Stopped)> {
     let Scene { turns, folder, count, .. } = scene;
     let pid = turns.pid();
     let words = [&["--start", "spread", "--progress", count][..], more, &[&pid]].concat();
@@ -23,25 +23,28 @@ fn starved(scene: &Scene, more: &[&str]) -> (Placer, Stopped) {
         let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
         name.is_ok_and(|it| it.trim_end() == "corehop-lines")
     };
-    let probe = children(placer.id()).into_iter().find(is_probe).expect("the probe");
+    let Some(probe) = children(placer.id()).into_iter().find(is_probe) else {
+        println!("skipped: no two CPUs have a distance that is measured here");
+        return None;
+    };
     signal(probe, libc::SIGSTOP);
     placer.until_it_writes("\"action\":\"try\"");
-    (placer, Stopped(probe))
+    Some((placer, Stopped(probe)))
 }
 
 #[test]
 fn with_a_probe_that_never_runs_the_time_ctrl_c_and_sigkill_end_a_placer_and_put_threads_back() {
     let Some(scene) = scene() else { return };
     let Scene { turns, before, .. } = &scene;
-    let (placer, _probe) = starved(&scene, &["--for", "4s"]);
+    let Some((placer, _probe)) = starved(&scene, &["--for", "4s"]) else { return };
     let by_time = placer.ends();
     assert_eq!(by_time.status.code(), Some(0), "{}", said(&by_time));
     assert_eq!(turns.cpus(), *before);
     let begun = Instant::now();
-    let (placer, _probe) = starved(&scene, &[]);
+    let (placer, _probe) = starved(&scene, &[]).unwrap();
     placer.interrupted();
     assert_eq!(turns.cpus(), *before);
-    let (placer, _probe) = starved(&scene, &[]);
+    let (placer, _probe) = starved(&scene, &[]).unwrap();
     signal(placer.id(), libc::SIGKILL);
     until("put back", || turns.cpus() == *before);
     assert!(begun.elapsed() < Duration::from_secs(60));
