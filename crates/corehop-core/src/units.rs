@@ -256,6 +256,10 @@ impl CpuList {
     pub fn first(&self) -> Option<Cpu> {
         self.0.first().copied()
     }
+    /// Whether all of them are among others.
+    pub fn is_within(&self, others: &Self) -> bool {
+        self.iter().all(|cpu| others.contains(cpu))
+    }
     /// Those in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {

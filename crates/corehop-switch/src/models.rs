@@ -210,6 +210,11 @@ fn impatient(world: &World, calls: usize, place: fn(u64) -> Place) {
     }
 }
 
+/// The same with calls in the express line.
+fn impatient_express(world: &World, calls: usize) {
+    impatient(world, calls, Place::Express);
+}
+
 /// The same with closures in the line.
 fn impatient_packed(world: &World, calls: usize) {
     for number in 1..=calls {
@@ -238,7 +243,7 @@ fn impatient_outstanding(world: &World, _: usize) {
 fn no_order_of_steps_loses_or_doubles_a_call() {
     explore_by(Claiming::Light, 2, synchronous);
     explore_by(Claiming::Light, 3, outstanding);
-    explore(3, |world, calls| impatient(world, calls, Place::Express));
+    explore(3, impatient_express);
     explore(3, |world, calls| impatient(world, calls, Place::Ring));
     explore(2, impatient_outstanding);
 }
@@ -254,28 +259,18 @@ type Plant = (&'static str, Fault, fn(&World, usize), &'static str);
 
 const PLANTS: [Plant; 7] = [
     ("a lost wake-up", Fault::SleepsWithoutLooking, synchronous, "deadlock"),
-    (
-        "a call that runs twice",
-        Fault::TakesWithoutClaim,
-        |world, calls| impatient(world, calls, Place::Express),
-        "runs of call 1",
-    ),
-    (
-        "a look too early",
-        Fault::LooksBeforeItAnnounces,
-        |world, calls| impatient(world, calls, Place::Express),
-        "runs of call 1",
-    ),
+    ("a call that runs twice", Fault::TakesWithoutClaim, impatient_express, "runs of call 1"),
+    ("a look too early", Fault::LooksBeforeItAnnounces, impatient_express, "runs of call 1"),
     (
         "steps of the partner that nothing orders",
         Fault::AnnouncesWithoutOrder,
-        |world, calls| impatient(world, calls, Place::Express),
+        impatient_express,
         "runs of call 1",
     ),
     (
         "steps of the caller that nothing orders",
         Fault::TakesBackWithoutOrder,
-        |world, calls| impatient(world, calls, Place::Express),
+        impatient_express,
         "runs of call 1",
     ),
     ("an old result", Fault::AnnouncesBeforeResult, synchronous, "left == right"),

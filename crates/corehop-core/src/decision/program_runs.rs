@@ -249,8 +249,8 @@ pub struct NotBound {
 /// The binding of an arm, where it did not hold in most of its runs.
 fn not_bound(runs: &[RunFigures], arm: &str) -> Option<NotBound> {
     let known = runs.iter().filter(|run| run.arm == arm).filter_map(|run| run.bound.as_ref());
-    let (bound, free): (Vec<_>, Vec<_>) = known
-        .partition(|[named, others @ ..]| others.iter().all(|it| named.intersection(it) == *it));
+    let (bound, free): (Vec<_>, Vec<_>) =
+        known.partition(|[named, others @ ..]| others.iter().all(|it| it.is_within(named)));
     let named = free.first()?[0].clone();
     let ran_on = CpuList::new(free.iter().flat_map(|[_, ran_on, _]| ran_on.iter()));
     (free.len() > bound.len()).then_some(NotBound { named, ran_on, runs: free.len() })

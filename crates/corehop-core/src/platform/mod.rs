@@ -399,8 +399,7 @@ impl Platform {
     fn private_caches(&self) -> impl Iterator<Item = &Cache> {
         let private = |cache: &&Cache| {
             let mut instances = cache.instances.value.iter();
-            instances
-                .all(|cpus| self.cores.value.iter().any(|core| &core.intersection(cpus) == cpus))
+            instances.all(|cpus| self.cores.value.iter().any(|core| cpus.is_within(core)))
         };
         self.caches.iter().filter(|cache| cache.holds_data()).filter(private)
     }

@@ -137,7 +137,7 @@ fn unwatched(error: SupervisorError) -> HostError {
 /// Whether the kernel gave a thread some of the CPUs that it was to have, and not all. Others it has chosen itself in the
 /// meantime: it was moved, and goes its own way.
 fn is_curtailed(has: &CpuList, given: &CpuList) -> bool {
-    has != given && has.intersection(given) == *has
+    has != given && has.is_within(given)
 }
 
 /// The way to put a thread back that might run on `cpus`, and is given others.

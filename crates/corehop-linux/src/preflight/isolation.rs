@@ -86,7 +86,7 @@ fn tick(host: &Host) -> Option<Verdict> {
         );
     };
     let measured = host.measured();
-    if !measured.is_empty() && measured.intersection(&tickless) == measured {
+    if !measured.is_empty() && measured.is_within(&tickless) {
         return Some(Verdict::ok(format!("no tick where one thread runs: CPUs {tickless}")));
     }
     let found = format!("{} keep their tick", cpus_in_words(&measured));
@@ -102,7 +102,7 @@ fn rcu_callbacks(host: &Host) -> Option<Verdict> {
         // A list in words, or none, stands for every CPU.
         Some(text) => text.parse().unwrap_or_else(|_| host.platform.cpus.value.clone()),
     };
-    if !measured.is_empty() && measured.intersection(&elsewhere) == measured {
+    if !measured.is_empty() && measured.is_within(&elsewhere) {
         let found = format!("RCU callbacks of {} run elsewhere", cpus_in_words(&elsewhere));
         return Some(Verdict::ok(found));
     }

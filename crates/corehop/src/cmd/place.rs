@@ -324,7 +324,7 @@ impl Args {
     fn check_start(&self, terrain: &Terrain) -> Result<(), Failure> {
         let Some(Start::List(cpus)) = &self.start else { return Ok(()) };
         let there = terrain.cpus();
-        if cpus.intersection(there) == *cpus {
+        if cpus.is_within(there) {
             return Ok(());
         }
         let why = format!("--start {cpus}: not all of these can be used; CPUs {there} can");

@@ -120,6 +120,15 @@ pub(super) fn kinds(terrain: &Terrain) -> [Vec<Place>; 3] {
     [in_turns.cloned().collect(), inner.collect(), last.collect()]
 }
 
+/// The threads of moves by the CPUs that they are put on.
+pub(super) fn by_cpus(moves: &[Move]) -> BTreeMap<&CpuList, Vec<u32>> {
+    let mut groups: BTreeMap<&CpuList, Vec<u32>> = BTreeMap::new();
+    for it in moves {
+        groups.entry(&it.cpus).or_default().push(it.tid);
+    }
+    groups
+}
+
 /// The same groups of threads in other places of the same kind, each group in one that none of them has now; None where there are too
 /// few that all threads of a group may use.
 pub(super) fn elsewhere<'a>(
@@ -127,19 +136,15 @@ pub(super) fn elsewhere<'a>(
     terrain: &Terrain,
     home: impl Fn(u32) -> Option<&'a CpuList>,
 ) -> Option<Vec<Move>> {
-    let mut groups: BTreeMap<&CpuList, Vec<u32>> = BTreeMap::new();
-    for it in moves {
-        groups.entry(&it.cpus).or_default().push(it.tid);
-    }
+    let groups = by_cpus(moves);
     let among =
         |places: &Vec<Place>| groups.keys().all(|it| places.iter().any(|at| at.cpus == **it));
     let places = kinds(terrain).into_iter().find(among)?;
     let mut free: Vec<&Place> = places.iter().filter(|it| !groups.contains_key(&it.cpus)).collect();
     let mut all = Vec::new();
     for tids in groups.values() {
-        let may = |at: &&Place| {
-            tids.iter().all(|&tid| home(tid).is_some_and(|it| it.intersection(&at.cpus) == at.cpus))
-        };
+        let may =
+            |at: &&Place| tids.iter().all(|&tid| home(tid).is_some_and(|it| at.cpus.is_within(it)));
         let at = free.remove(free.iter().position(may)?);
         all.extend(tids.iter().map(|&tid| Move { tid, cpus: at.cpus.clone() }));
     }

@@ -370,9 +370,7 @@ impl Placer {
         }
         let homes: HashMap<u32, &CpuList> =
             activity.threads.iter().map(|it| (it.tid, self.home(it))).collect();
-        let may = |it: &Move| {
-            homes.get(&it.tid).is_some_and(|home| home.intersection(&it.cpus) == it.cpus)
-        };
+        let may = |it: &Move| homes.get(&it.tid).is_some_and(|home| it.cpus.is_within(home));
         let held = self.alive(&attempt.controls.next(), activity);
         let held: Vec<Move> = held.into_iter().filter(may).collect();
         attempt.held = !held.is_empty();
@@ -588,9 +586,5 @@ fn moves(placed: &[Placed], threads: &[u32]) -> Vec<Move> {
 type Key = Vec<(Vec<u32>, CpuList)>;
 
 fn key(moves: &[Move]) -> Key {
-    let mut groups: BTreeMap<&CpuList, Vec<u32>> = BTreeMap::new();
-    for it in moves {
-        groups.entry(&it.cpus).or_default().push(it.tid);
-    }
-    groups.into_iter().map(|(cpus, tids)| (tids, cpus.clone())).collect()
+    search::by_cpus(moves).into_iter().map(|(cpus, tids)| (tids, cpus.clone())).collect()
 }

@@ -81,7 +81,7 @@ fn beyond(statistic: &str) -> Option<String> {
 
 /// Whether a statistic says nothing of the largest, and belongs into a verdict with a condition at most.
 pub(super) fn is_named(statistic: &str) -> bool {
-    statistic != "max" && (beyond(statistic).is_some() || statistic.strip_prefix('p').is_some())
+    beyond(statistic).is_some() || statistic.starts_with('p')
 }
 
 impl<'a> Highest<'a> {
