@@ -54,19 +54,24 @@ class Schedulable(enum.Enum):
         return hash(self.value)
 
 
+Time = int | float | str
+"""A span of time: a number of microseconds, down to 0.001, or text with a unit."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A sporadic task, times in whole microseconds. What is None is left to its default.
+    """A sporadic task, times in microseconds with up to three decimals, or as text with a unit (`"1.5 ms"`). What is None is
+    left to its default.
 
     >>> Task(wcet_us=1500, period_us=5000, deadline_us=4000).deadline_us
     4000
     """
 
-    wcet_us: int
+    wcet_us: Time
     """Worst-case execution time."""
-    period_us: int
+    period_us: Time
     """The least time between two releases."""
-    deadline_us: int | None = None
+    deadline_us: Time | None = None
     """Relative deadline; the period if left out."""
     priority: int | None = None
     """Rank, the smaller is served first; for all tasks or for none."""
@@ -76,11 +81,11 @@ class Task:
     """The cache blocks that it may use again after a preemption: numbers, or ranges as `"0-31,64"`."""
     ecb: str | Sequence[int] | None = None
     """All cache blocks that it touches."""
-    jitter_us: int | None = None
+    jitter_us: Time | None = None
     """Longest time from arrival to release."""
-    blocking_us: int | None = None
+    blocking_us: Time | None = None
     """The longest blocking by a task of lower priority."""
-    budget_us: int | None = None
+    budget_us: Time | None = None
     """The CPU time that a verdict allows each job: the WCET with all that was charged."""
     name: str | None = None
     """For messages and tables."""
@@ -95,7 +100,7 @@ def check(
     *,
     scheduler: str | None = None,
     cpus: int | None = None,
-    delay_us: int | None = None,
+    delay_us: float | None = None,
     costs: CostModel | Samples | None = None,
     load: str | None = None,
     statistic: str | None = None,
@@ -116,7 +121,8 @@ def check(
         scheduler: `p-edf`, `p-fp`, `g-edf`, `g-fp` or `c-edf`; that of the set if left out, otherwise `p-fp` if tasks
             have priorities, and `p-edf` if not.
         cpus: How many CPUs, where `tasks` does not say it.
-        delay_us: Charged to each job: `e' = e + D_c`.
+        delay_us: Charged to each job: `e' = e + D_c`; rounded up to a microsecond, or to a nanosecond where some time of the
+            set is no whole number of microseconds.
         costs: In its place: each job is charged what the dearest event that it may suffer costs a working set of its
             size, by a model, by samples, or by a table of costs (the path of a CSV file).
         load, statistic, length, only: Which of these costs; if left out, those under the only load, by the highest

@@ -213,7 +213,7 @@ def check(
     set: str,
     name: str | None = None,
     scheduler: str | None = None,
-    delay_us: int | None = None,
+    delay_us: float | None = None,
     costs: Costs | None = None,
     platform: Platform | None = None,
     accept_largest: bool = False,

@@ -7,6 +7,7 @@ use corehop_core::sched::deployment;
 use corehop_core::sched::limited::remedy::Remedies;
 use corehop_core::sched::{Question, TaskError, Test, all, answer_json, sentence, test};
 use corehop_core::study::{Progress, Shard, Stopped, Study as Described, StudyCounts, run};
+use corehop_core::units::Nanos;
 use corehop_core::workload::scheduler::Scheduler;
 use corehop_core::workload::set_file;
 use pyo3::exceptions::PyValueError;
@@ -30,7 +31,7 @@ pub(crate) fn check(
     set: &str,
     name: Option<&str>,
     scheduler: Option<&str>,
-    delay_us: Option<u64>,
+    delay_us: Option<f64>,
     costs: Option<&Costs>,
     platform: Option<&Platform>,
     accept_largest: bool,
@@ -48,7 +49,7 @@ pub(crate) fn check(
     let selected = costs.map(|costs| costs.source.for_a_verdict(&costs.selection));
     let selected = selected.transpose().map_err(errors::usage)?;
     let delay = match (delay_us, selected) {
-        (Some(delay), _) => Delay::Each(delay),
+        (Some(us), _) => Delay::Each(set.tick().up(microseconds(us)?)),
         (None, Some(selected)) => Delay::Costs(selected.costs),
         (None, None) if set.wss_kib().iter().any(Option::is_some) => {
             return Err(errors::usage(
@@ -77,6 +78,16 @@ pub(crate) fn check(
     let answers: Result<Value, TaskError> =
         py.detach(|| tests.iter().map(&mut each).collect::<Result<Vec<_>, _>>()).map(Value::Array);
     Ok(answers.map_err(errors::damaged)?.to_string())
+}
+
+/// A delay in microseconds as a span, rounded up.
+fn microseconds(us: f64) -> PyResult<Nanos> {
+    // What is left of 1.1 us in binary is no picosecond.
+    let ns = us.mul_add(1e3, -1e-6).ceil();
+    if us >= 0.0 && ns <= 1e18 {
+        return Ok(Nanos::new(ns as u64));
+    }
+    Err(errors::usage(format!("delay_us is {us}: expected a number of microseconds from 0 on")))
 }
 
 /// An answer with what Linux does not run as analysed.

@@ -76,6 +76,16 @@ def test_a_delay_is_charged_to_each_job() -> None:
     assert charged is corehop.Schedulable.UNKNOWN
 
 
+def test_times_have_decimals_or_a_unit() -> None:
+    fine = [Task(wcet_us=0.5, period_us="1.5 us"), Task(wcet_us="250ns", period_us=2)]
+    answer = corehop.check(fine, "p-fp-rta", cpus=1, delay_us=0.1)
+    assert answer["bounds_us"] == [0.6, 0.95] and answer["charged"][1]["wcet_us"] == 0.35
+    with pytest.raises(corehop.Damaged, match="task 0: wcet_us is 0.0005"):
+        corehop.check([Task(wcet_us=0.0005, period_us=1)], cpus=1)
+    with pytest.raises(corehop.Usage, match="delay_us is -1"):
+        corehop.check(fine, cpus=1, delay_us=-1)
+
+
 def test_an_unknown_verdict_is_neither_true_nor_false() -> None:
     # Dhall's example: nearly idle CPUs, and no sufficient test for global EDF accepts it.
     given = [Task(wcet_us=2, period_us=10), Task(wcet_us=2, period_us=10), Task(wcet_us=10, period_us=11)]

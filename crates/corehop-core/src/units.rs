@@ -199,7 +199,7 @@ pub(crate) fn parse(
 }
 
 /// `number` (digits, at most one point) times `factor`, where that is a whole number that fits.
-fn scaled(number: &str, factor: u64) -> Option<u64> {
+pub(crate) fn scaled(number: &str, factor: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if fraction.len() > 9 || (whole.is_empty() && fraction.is_empty()) {
         return None;

@@ -101,7 +101,7 @@ fn what_cannot_be_checked_is_an_error_and_never_a_verdict() {
         (task(r#""wcet_us": 0, "period_us": 4"#), ["`x`", "wcet_us"]),
         (task(r#""wcet_us": -3, "period_us": 4"#), ["`x`", "wcet_us"]),
         (task(r#""wcet_us": 1, "period_us": 9223372036854775808"#), ["`x`", "period_us"]),
-        (task(r#""wcet_us": 1.25, "period_us": 4"#), ["`x`", "wcet_us"]),
+        (task(r#""wcet_us": 1.00025, "period_us": 4"#), ["`x`", "wcet_us"]),
         (task(r#""wcet_us": 5, "period_us": 4"#), ["`x`", "wcet_us"]),
         (r#"{"cpus": 0, "tasks": [{"wcet_us": 1, "period_us": 4}]}"#.into(), ["cpus", "0"]),
         (r#"{"cpus": 2, "tasks": []}"#.into(), ["tasks", "0"]),

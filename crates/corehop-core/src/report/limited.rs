@@ -79,7 +79,8 @@ fn treated(set: &TaskSet, remedy: &Remedy, condition: &str) -> String {
             cost(&it.saves),
         ]
     };
-    table.rows = remedy.tasks.iter().zip(set.tasks()).enumerate().map(row).collect();
+    table.rows =
+        remedy.tasks.iter().zip(&set.in_whole_microseconds()).enumerate().map(row).collect();
     let before = match remedy.preemptive {
         Some(true) => "schedulable",
         Some(false) => "not schedulable",

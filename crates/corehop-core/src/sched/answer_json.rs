@@ -26,16 +26,22 @@ pub fn answer_json(test: &Test, asked: &ChargedAnswer) -> Value {
             fields.insert(name.to_owned(), content);
         }
     };
+    let tick = asked.tick;
+    let us = |times: &Vec<_>| times.iter().map(|&time| tick.json(time)).collect::<Value>();
+    let number = |time: f64| number(time / tick.per_us() as f64);
     let charged = |&[wcet, period, deadline]: &[f64; 3]| json!({ "wcet_us": number(wcet), "period_us": number(period), "deadline_us": number(deadline) });
-    add("bounds_us", answer.bounds.as_ref().map(|bounds| json!(bounds)));
-    add("delays_us", asked.delays.as_ref().map(|delays| json!(delays)));
+    add("bounds_us", answer.bounds.as_ref().map(us));
+    add("delays_us", asked.delays.as_ref().map(us));
     add("charged", asked.charged.as_ref().map(|all| all.iter().map(charged).collect()));
-    add("longest_preemption_us", asked.longest_preemptions.as_ref().map(|most| json!(most)));
+    add("longest_preemption_us", asked.longest_preemptions.as_ref().map(us));
     add("why", answer.why.as_ref().map(|why| json!(why)));
     add("accepted_by", answer.accepted_by.map(|by| json!(by)));
     add("priorities", answer.priorities.as_ref().map(|order| json!(order)));
     add("partition", answer.partition.as_ref().map(|parts| json!(parts)));
-    add("assignment", answer.placement.as_ref().map(|all| all.iter().map(place_json).collect()));
+    add(
+        "assignment",
+        answer.placement.as_ref().map(|all| all.iter().map(|it| place_json(it, tick)).collect()),
+    );
     value
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A set asked with what is charged to it: each test with the delays and overheads of its own scheduler.
 //!
-//! The payer is decided by [`bill`](super::bill). Delays are rounded up to microseconds, once for each task;
+//! The payer is decided by [`bill`](super::bill). Delays are rounded up to ticks of the set, once for each task;
 //! overheads are charged in nanoseconds where the spans of the set allow that.
 
 use super::bill::{Bill, Payer};
@@ -15,14 +15,14 @@ use crate::model::costs::{Basis, Cost, Costs, Highest, among, least};
 use crate::platform::Platform;
 use crate::sched::system::System;
 use crate::workload::Event;
-use crate::workload::task::{LONGEST, Task, TaskError, TaskSet, Time};
+use crate::workload::task::{LONGEST, Task, TaskError, TaskSet, Tick, Time};
 
 /// The delay that a preemption or migration costs each job.
 #[expect(missing_debug_implementations, reason = "costs need not be printed")]
 pub enum Delay<'a> {
     /// None is charged.
     Nothing,
-    /// The same to each in microseconds, `D_c`: `e' = e + D_c` (Bastoni, Brandenburg and Anderson 2010, section 2).
+    /// The same to each in ticks of the set, `D_c`: `e' = e + D_c` (Bastoni, Brandenburg and Anderson 2010, section 2).
     Each(Time),
     /// The cost of the dearest event that its scheduler lets happen, for the task's working set.
     Costs(Box<dyn Costs + Send + 'a>),
@@ -48,10 +48,10 @@ pub struct Charged<'a> {
     known: Vec<(Vec<Event>, Delays)>,
 }
 
-/// The delay of each task in microseconds, and how far it is known.
+/// The delay of each task in ticks, and how far it is known.
 #[derive(Debug, Clone, Default)]
 struct Delays {
-    us: Vec<Time>,
+    each: Vec<Time>,
     /// Why they bound nothing, as a clause after a comma.
     doubt: Option<String>,
     /// The assumptions.
@@ -60,16 +60,18 @@ struct Delays {
     by: Option<String>,
 }
 
-/// The answer of a test.
+/// The answer of a test. Times are in the ticks of the set.
 #[derive(Debug)]
 pub struct ChargedAnswer {
-    /// The answer; its bounds, and where tasks run, are in microseconds.
+    /// The unit of all times here.
+    pub tick: Tick,
+    /// The answer.
     pub answer: Answer,
-    /// For how long a job of each task can be off the CPU once it began, in microseconds, where that is bounded.
+    /// For how long a job of each task can be off the CPU once it began, where that is bounded.
     pub longest_preemptions: Option<Vec<Time>>,
-    /// The delay that each job was charged in microseconds, where any was.
+    /// The delay that each job was charged, where any was.
     pub delays: Option<Vec<Time>>,
-    /// The tasks with all that was charged to them: C, T and D in microseconds.
+    /// The tasks with all that was charged to them: C, T and D.
     pub charged: Option<Vec<[f64; 3]>>,
     /// The assumption of the answer beside those of the test.
     pub note: Option<String>,
@@ -114,12 +116,13 @@ impl<'a> Charged<'a> {
     /// [`TaskError`] for a task whose delay is not known.
     pub fn ask(&mut self, test: &Test) -> Result<ChargedAnswer, TaskError> {
         let mut asked = self.ask_with_charges(test)?;
+        asked.tick = self.set.tick();
         match (&self.slowed, asked.answer.verdict, self.platform) {
             (Some(Ok(_)), Verdict::Schedulable, Some(platform)) => {
                 self.slow = true;
                 let slow = self.ask_with_charges(test);
                 self.slow = false;
-                asked = slow?;
+                asked = ChargedAnswer { tick: self.set.tick(), ..slow? };
                 if !asked.answer.verdict.is_schedulable() {
                     asked.answer = Answer::unknown(speed::why(platform));
                 }
@@ -194,9 +197,9 @@ impl<'a> Charged<'a> {
         let unit = Unit::of(self.set, self.overheads.is_some());
         let own = matches!(self.delay, Delay::Each(_)) && !test.by_pair;
         let bill = Bill {
-            resumed: unit.all(&preempted.us),
-            moved: unit.all(&resumed.us),
-            overheads: self.overheads.map(|it| it.in_units_of(1_000 / unit.0)),
+            resumed: unit.all(&preempted.each),
+            moved: unit.all(&resumed.each),
+            overheads: self.overheads.map(|it| it.in_units_of(unit.nanos(self.set.tick()))),
             own,
         };
         let pairs = test.by_pair.then(|| self.pairs(unit));
@@ -254,7 +257,7 @@ impl<'a> Charged<'a> {
             Delay::Each(delay) => return Ok((one(*delay), None)),
             Delay::Costs(costs) => costs,
         };
-        let of = |costs: &dyn Costs| pairs_by(sizes, costs, unit);
+        let of = |costs: &dyn Costs| pairs_by(sizes, costs, self.set.tick(), unit);
         let ranked = costs.quantiles();
         let mut known = ranked.iter().filter_map(|(_, costs)| of(*costs).ok());
         let sure = known.find(|(_, unsure)| unsure.is_none());
@@ -263,7 +266,7 @@ impl<'a> Charged<'a> {
 
     /// The delay of each task where these events may happen.
     fn delays(&mut self, events: &[Event]) -> Result<Delays, TaskError> {
-        let same = |us| Delays { us: vec![us; self.set.tasks().len()], ..Delays::default() };
+        let same = |it| Delays { each: vec![it; self.set.tasks().len()], ..Delays::default() };
         let costs = match &self.delay {
             Delay::Nothing => return Ok(same(0)),
             Delay::Each(delay) => return Ok(same(*delay)),
@@ -283,6 +286,7 @@ impl<'a> Charged<'a> {
 fn pairs_by(
     sizes: &[Option<u64>],
     costs: &dyn Costs,
+    tick: Tick,
     unit: Unit,
 ) -> Result<(Pairs, Option<String>), String> {
     let mut pairs = Pairs::default();
@@ -301,9 +305,9 @@ fn pairs_by(
                     format!("it accepts, but the cost of {wss} KiB by {kib} KiB has no interval");
                 unsure.get_or_insert(what);
             }
-            let us = cost.high_us.unwrap_or(cost.us).max(0.0).ceil() as Time;
+            let least = tick.up_from_us(cost.high_us.unwrap_or(cost.us));
             // A larger preemptor takes no less; where it seems so, the smaller one bounds it.
-            most = Time::max(most, us.saturating_mul(unit.0));
+            most = Time::max(most, least.saturating_mul(unit.0));
             (kib.floor() as u64, most)
         };
         pairs.losses.push(measured.into_iter().map(loss).collect());
@@ -334,11 +338,12 @@ fn one_value(test: &Test, system: System<'_>, bill: &Bill) -> ChargedAnswer {
     }
 }
 
-/// An answer about these tasks, in microseconds, with nothing charged.
+/// An answer about these tasks, with nothing charged.
 fn asked(answer: Answer, tasks: &[Task]) -> ChargedAnswer {
     let off = |(bound, task): (&Time, &Task)| bound.saturating_sub(task.wcet);
     let longest = answer.bounds.as_ref().map(|it| it.iter().zip(tasks).map(off).collect());
     ChargedAnswer {
+        tick: Tick::default(),
         answer,
         longest_preemptions: longest,
         delays: None,
@@ -351,24 +356,29 @@ fn asked(answer: Answer, tasks: &[Task]) -> ChargedAnswer {
 /// Why a no to a set with charges, that would be none without them, is not known to be one.
 pub(super) const AS_CHARGED: &str = "it refuses the set as charged, and a charge is a bound";
 
-/// The unit of time that a test is asked in: so many to a microsecond.
+/// The unit of time that a test is asked in: so many to a tick of the set.
 #[derive(Debug, Clone, Copy)]
 struct Unit(Time);
 
 impl Unit {
-    /// Nanoseconds where they are wanted and no span of the set gets too long.
+    /// Nanoseconds where they are wanted, and are not the ticks, and no span of the set gets too long.
     fn of(set: &TaskSet, finer: bool) -> Self {
         let spans =
             |task: &Task| task.period.max(task.deadline).max(task.jitter).max(task.blocking);
         let short = set.tasks().iter().all(|task| spans(task) <= LONGEST / 1_000);
-        Self(if finer && short { 1_000 } else { 1 })
+        Self(if finer && short && set.tick() == Tick::Micro { 1_000 } else { 1 })
     }
 
-    fn all(self, us: &[Time]) -> Vec<Time> {
-        us.iter().map(|us| us.saturating_mul(self.0)).collect()
+    /// The nanoseconds of one.
+    fn nanos(self, tick: Tick) -> Time {
+        tick.nanos(1).get() / self.0
     }
 
-    /// Asks in this unit, and gives the answer in microseconds.
+    fn all(self, ticks: &[Time]) -> Vec<Time> {
+        ticks.iter().map(|it| it.saturating_mul(self.0)).collect()
+    }
+
+    /// Asks in this unit, and gives the answer in ticks.
     fn ask(self, test: &Test, system: System<'_>, bill: &Bill) -> ChargedAnswer {
         let finer = |task: &Task| Task {
             wcet: task.wcet * self.0,
@@ -384,18 +394,18 @@ impl Unit {
             *bound = bound.div_ceil(self.0);
         }
         let charges = answer.charged.take();
-        let us = |it: &Charges| it.paid.iter().map(|paid| paid.div_ceil(self.0)).collect();
+        let paid = |it: &Charges| it.paid.iter().map(|paid| paid.div_ceil(self.0)).collect();
         ChargedAnswer {
-            delays: charges.as_ref().map(us),
+            delays: charges.as_ref().map(paid),
             charged: charges.as_ref().map(|it| self.spans(it)),
             ..asked(answer, system.tasks)
         }
     }
 
-    /// C, T and D in microseconds.
+    /// C, T and D in ticks.
     fn spans(self, charges: &Charges) -> Vec<[f64; 3]> {
-        let us = |span: Time| span as f64 / self.0 as f64;
-        let of = |task: &Task| [us(task.wcet), us(task.period), us(task.deadline)];
+        let ticks = |span: Time| span as f64 / self.0 as f64;
+        let of = |task: &Task| [ticks(task.wcet), ticks(task.period), ticks(task.deadline)];
         charges.tasks.iter().map(of).collect()
     }
 }
@@ -453,7 +463,7 @@ fn by_working_set(
             Ok(cost) => cost,
             Err(why) if events.iter().any(|&event| costs.too_few(event, wss as f64)) => {
                 found.doubt.get_or_insert(format!("it accepts, but {why}"));
-                found.us.push(0);
+                found.each.push(0);
                 continue;
             }
             Err(why) => {
@@ -476,7 +486,7 @@ fn by_working_set(
             let what = "a size whose cost is not below zero, and the upper end of its interval is";
             return Err(wrong(wss.to_string(), what.to_owned()));
         }
-        found.us.push(cost.high_us.unwrap_or(cost.us).max(0.0).ceil() as Time);
+        found.each.push(set.tick().up_from_us(cost.high_us.unwrap_or(cost.us)));
     }
     let seen = seen.into_iter().reduce(least);
     if let (Some(seen), false) = (seen, largest_bounds) {

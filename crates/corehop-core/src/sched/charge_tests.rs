@@ -4,8 +4,10 @@
 use super::*;
 use crate::model::costs::{Cost, NoCost};
 use crate::sched::Parameters;
+use crate::sched::answer_json;
 use crate::sched::catalogue::{all, test};
 use crate::sched::verdict::Verdict;
+use crate::workload::set_file;
 use crate::workload::task::testing::implicit;
 
 fn overheads() -> Overheads {
@@ -213,4 +215,44 @@ fn a_no_that_rests_on_a_charge_is_not_certain() {
         assert_eq!(ask(76, name), Verdict::Unknown, "{name}");
         assert_eq!(ask(81, name), Verdict::Unschedulable, "{name}");
     }
+}
+
+#[test]
+fn a_set_in_nanoseconds_is_answered_as_the_same_set_a_thousand_times_slower() {
+    let of = |unit: &str| {
+        let text = r#"{"cpus":2,"tasks":[{"wcet_us":"3U","period_us":"10U","jitter_us":"1U"},
+            {"wcet_us":"4U","period_us":"13U"},{"wcet_us":"5U","period_us":"17U"},{"wcet_us":"2U","period_us":"9U"}]}"#;
+        set_file::parse(&text.replace('U', unit)).unwrap()
+    };
+    let (fine, coarse) = (of(" ns"), of(" us"));
+    for test in crate::sched::all() {
+        let ask = |set| Charged::new(set, None, Delay::Each(1), None).ask(test).unwrap();
+        let (fine, coarse) = (ask(&fine), ask(&coarse));
+        assert_eq!(fine.answer.verdict, coarse.answer.verdict, "{}", test.name);
+        assert_eq!(fine.answer.bounds, coarse.answer.bounds, "{}", test.name);
+    }
+    let bounds = |set, unit| {
+        let asked = Charged::new(set, None, Delay::Each(1), None).ask(test("p-fp-ffd").unwrap());
+        let json = answer_json(test("p-fp-ffd").unwrap(), &asked.unwrap());
+        json["charged"][0]["wcet_us"].as_f64().unwrap() * unit
+    };
+    assert_eq!((bounds(&fine, 1e3), bounds(&coarse, 1.0)), (4.0, 4.0));
+}
+
+#[test]
+fn overheads_are_charged_in_nanoseconds_whatever_the_unit_of_the_set() {
+    let of = |wcet: &str| {
+        let tasks =
+            format!(r#"[{{"wcet_us":{wcet},"period_us":50}},{{"wcet_us":20,"period_us":90}}]"#);
+        set_file::parse(&format!(r#"{{"cpus":1,"tasks":{tasks}}}"#)).unwrap()
+    };
+    let wcet = |set: &TaskSet| {
+        let mut charged = Charged::new(set, None, Delay::Each(0), Some(overheads()));
+        let asked = charged.ask(test("qpa").unwrap()).unwrap();
+        let json = answer_json(test("qpa").unwrap(), &asked);
+        json["charged"][0]["wcet_us"].as_f64().unwrap()
+    };
+    let (whole, finer) = (of("10"), of("10.001"));
+    let more = wcet(&finer) - wcet(&whole);
+    assert!((0.0009..0.0031).contains(&more), "{more}");
 }

@@ -37,4 +37,4 @@ pub use sentence::sentence;
 pub use system::System;
 pub use verdict::{Answer, Verdict};
 
-pub use crate::workload::task::{Parameters, Task, TaskError, TaskSet, Time};
+pub use crate::workload::task::{Parameters, Task, TaskError, TaskSet, Tick, Time};

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::time::{LONGEST, Time};
+use super::time::{LONGEST, Tick, Time};
 
 /// The largest number of a block.
 pub const LAST_BLOCK: u32 = 65_535;
@@ -113,6 +113,11 @@ impl Reload {
     /// The time of each block in nanoseconds, where the unit of time is the microsecond.
     pub fn nanos(each: u64) -> Self {
         Self { time: each, blocks: 1_000 }
+    }
+
+    /// The same, where the unit of time is this tick.
+    pub(crate) fn in_ticks(self, tick: Tick) -> Self {
+        Self { blocks: (self.blocks / tick.per_us()).max(1), ..self }
     }
 
     /// The time for so many blocks; at most a time that fits nowhere.

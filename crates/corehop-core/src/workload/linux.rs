@@ -6,15 +6,16 @@
 
 use super::scheduler::{Order, Scheduler};
 use super::task::{Task, TaskSet, Time};
+use crate::units::Nanos;
 
-/// The shortest budget under SCHED_DEADLINE in microseconds: Linux refuses less than 1,024 ns.
-pub(super) const LEAST_RUNTIME: Time = 2;
-/// The periods that Linux takes under SCHED_DEADLINE, in microseconds.
-pub(super) const PERIODS: [Time; 2] = [100, 1 << 22];
+/// The shortest budget under SCHED_DEADLINE.
+pub(super) const LEAST_RUNTIME: Nanos = Nanos::new(1_024);
+/// The periods that Linux takes under SCHED_DEADLINE.
+pub(super) const PERIODS: [Nanos; 2] = [Nanos::from_micros(100), Nanos::from_micros(1 << 22)];
 /// The part of a CPU that Linux admits under SCHED_DEADLINE, and leaves to threads under SCHED_FIFO.
 const ADMITTED: f64 = 0.95;
-/// The time in microseconds after which Linux stops the threads under SCHED_FIFO of a CPU, in each second.
-const THROTTLED_AFTER: Time = 950_000;
+/// The time after which Linux stops the threads under SCHED_FIFO of a CPU, in each second.
+const THROTTLED_AFTER: Nanos = Nanos::from_millis(950);
 /// The steps after which the search for the longest busy span of a CPU gives up.
 const MOST_STEPS: usize = 10_000;
 
@@ -42,7 +43,7 @@ pub(super) fn throttled(set: &TaskSet) -> Vec<String> {
             ));
         }
         let own: Vec<Task> = tasks.iter().map(|&at| set.tasks()[at]).collect();
-        let is_busy = cpus.len() == 1 && busy_beyond(&own, THROTTLED_AFTER);
+        let is_busy = cpus.len() == 1 && busy_beyond(&own, set.tick().up(THROTTLED_AFTER));
         is_busy.then(|| {
             format!(
                 "threads under SCHED_FIFO can keep {on} busy for more than 950 ms in a row: {stops}"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The placement of tasks: on some CPUs, in consecutive pieces, or by shares from job to job.
 
-use super::time::Time;
+use super::time::{Tick, Time};
 
 /// A piece of a task: so much of its work on one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +82,7 @@ impl TaskPlacement {
     pub(crate) fn wrong(
         &self,
         [wcet, period, deadline]: [Time; 3],
+        tick: Tick,
         cpus: u32,
     ) -> Option<(&'static str, String, String)> {
         let named = self.cpus();
@@ -103,17 +104,19 @@ impl TaskPlacement {
                 let (work, due) = (sum(|it| it.wcet), sum(|it| it.deadline));
                 let short = |it: &&PlacedPiece| it.budget < it.wcet || it.deadline < it.budget;
                 if work != wcet {
-                    let expected = format!("wcet_us of the task, which is {wcet}");
-                    return wrong(format!("{work} us of work together"), expected);
+                    let expected = format!("wcet_us of the task, which is {}", tick.us(wcet));
+                    return wrong(format!("{} us of work together", tick.us(work)), expected);
                 }
                 if let Some(it) = pieces.iter().find(short) {
-                    let value =
-                        format!("{}, {}, {} on CPU {}", it.wcet, it.budget, it.deadline, it.cpu);
+                    let [own, budget, due] =
+                        [it.wcet, it.budget, it.deadline].map(|it| tick.us(it));
+                    let value = format!("{own}, {budget}, {due} on CPU {}", it.cpu);
                     return wrong(value, "wcet_us <= budget_us <= deadline_us of each".to_owned());
                 }
-                let expected = format!("at most deadline_us of the task, which is {deadline}");
+                let most = tick.us(deadline);
+                let expected = format!("at most deadline_us of the task, which is {most}");
                 if due > deadline {
-                    wrong(format!("due after {due} us together"), expected)
+                    wrong(format!("due after {} us together", tick.us(due)), expected)
                 } else {
                     None
                 }

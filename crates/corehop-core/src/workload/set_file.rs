@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Task sets as JSON: `{"cpus": m, "tasks": [{"wcet_us", "period_us", …}]}`.
 //!
-//! Times are whole microseconds, but for the nanoseconds that a cache block takes to reload; blocks are a list of
-//! numbers, or ranges as text: `"0-31,64"`. A field that is unknown, missing, twice there or out of range is an
-//! error that names the task and the field: an unread `deadline` would make a verdict wrong.
+//! Times are microseconds, down to 0.001 of one, or text with a unit (`"500 ns"`); the time that a cache block takes to reload is
+//! in nanoseconds. Blocks are a list of numbers, or ranges as text: `"0-31,64"`. A field that is unknown, missing, twice there or
+//! out of range is an error that names the task and the field: an unread `deadline` would make a verdict wrong.
 
 use std::fmt;
 
@@ -11,10 +11,12 @@ use serde_json::{Value, json};
 
 use super::blocks::{Blocks, Footprint, LAST_BLOCK, Reload};
 use super::scheduler::Scheduler;
-use super::task::{LONGEST, MOST_CPUS, Parameters, TaskError, TaskSet, Time};
+use super::task::{LONGEST, MOST_CPUS, Parameters, TaskError, TaskSet, Tick, Time};
+use crate::units::Nanos;
 use crate::words::nearest_of;
 
 mod placement_file;
+mod times;
 mod tree;
 
 pub(crate) use placement_file::place_json;
@@ -42,8 +44,8 @@ pub enum SetFileError {
 /// The fields of a task set.
 const SET_FIELDS: [&str; 5] = ["cpus", "tasks", "scheduler", "verdict", "block_reload_ns"];
 
-/// The longest that reloading a block may take: a second.
-const LONGEST_RELOAD_NS: u64 = 1_000_000_000;
+/// The longest that reloading a block may take.
+const LONGEST_RELOAD: Nanos = Nanos::from_secs(1);
 
 /// The fields of a task.
 pub const TASK_FIELDS: [&str; 14] = [
@@ -80,18 +82,24 @@ pub const FIELDS: [(&str, &str); 18] = [
     ),
     (
         "block_reload_ns",
-        "How long a cache block takes to reload, in nanoseconds, where tasks have `ucb` and `ecb`.",
+        "How long a cache block takes to reload, in nanoseconds, or with its unit, where tasks have `ucb` and `ecb`.",
     ),
     ("name", "The name of a task, in messages and tables. No two tasks have one name."),
-    ("wcet_us", "The worst-case execution time of each job, in microseconds."),
+    (
+        "wcet_us",
+        "The worst-case execution time of each job, in microseconds with up to three decimals, or as text with its unit: `\"1.5 ms\"`.",
+    ),
     (
         "budget_us",
         "The longest time that a job may run where the kernel stops the job there (SCHED_DEADLINE): from `wcet_us` to the deadline. `check -o` writes the WCET with all that was charged, `convert` makes the budget `dl-runtime`, and `check` accepts no set whose tasks need more with what is charged.",
     ),
-    ("period_us", "The least time between two releases of a task, in microseconds."),
+    (
+        "period_us",
+        "The least time between two releases of a task, in microseconds, or with its unit.",
+    ),
     (
         "deadline_us",
-        "The time from the release of a job to its deadline, in microseconds; the period if left out.",
+        "The time from the release of a job to its deadline, in microseconds, or with its unit; the period if left out.",
     ),
     (
         "priority",
@@ -101,10 +109,13 @@ pub const FIELDS: [(&str, &str); 18] = [
         "wss_kib",
         "The size of the working set of a task in KiB, for which `--costs` charges delays.",
     ),
-    ("jitter_us", "The longest time from the arrival of a job to its release, in microseconds."),
+    (
+        "jitter_us",
+        "The longest time from the arrival of a job to its release, in microseconds, or with its unit.",
+    ),
     (
         "blocking_us",
-        "The longest time for which jobs of lower priority hold up a job, in microseconds.",
+        "The longest time for which jobs of lower priority hold up a job, in microseconds, or with its unit.",
     ),
     ("ucb", "The cache blocks that a task may use again after a preemption, as numbers or ranges."),
     ("ecb", "All cache blocks that a task touches, as numbers or ranges."),
@@ -132,13 +143,14 @@ pub(super) fn of_fields(fields: &[(String, Tree)]) -> Result<TaskSet, SetFileErr
     let Some(Tree::Array(tasks)) = find(fields, "tasks") else {
         return Err(wrong("", "tasks is missing, or no list"));
     };
-    let places = placement_file::places(tasks)?;
+    let tick = times::tick(tasks)?;
+    let places = placement_file::places(tasks, tick)?;
     let tasks: Vec<Parameters> = tasks
         .iter()
         .enumerate()
-        .map(|(at, task)| parameters(at, task))
+        .map(|(at, task)| parameters(at, task, tick))
         .collect::<Result<_, _>>()?;
-    let set = TaskSet::new(cpus as u32, &tasks)?;
+    let set = TaskSet::in_ticks(tick, cpus as u32, &tasks)?;
     let set = match places {
         Some(places) => set.placed(places)?,
         None => set,
@@ -151,8 +163,8 @@ pub(super) fn of_fields(fields: &[(String, Tree)]) -> Result<TaskSet, SetFileErr
         Some(sentence) => set.judged(sentence),
         None => set,
     };
-    match of_set.number("block_reload_ns", 0, LONGEST_RELOAD_NS)? {
-        Some(each) => Ok(set.sharing(&tasks, Reload::nanos(each))?),
+    match of_set.span("block_reload_ns", Tick::Nano, LONGEST_RELOAD)? {
+        Some(each) => Ok(set.sharing(&tasks, Reload::nanos(each.get()))?),
         None if tasks.iter().all(|task| task.footprint.is_none()) => Ok(set),
         None => Err(wrong("", "block_reload_ns is missing: what it takes to reload a cache block")),
     }
@@ -183,13 +195,15 @@ fn verdict(fields: &[(String, Tree)]) -> Result<Option<&str>, SetFileError> {
 /// A task set as [`parse`] reads it; what has its default is left out.
 pub fn write(set: &TaskSet) -> Value {
     let tasks = set.tasks().iter().enumerate().map(|(at, task)| {
-        let mut fields = json!({ "wcet_us": task.wcet(), "period_us": task.period() });
+        let tick = set.tick();
+        let us = |time| tick.json(time);
+        let mut fields = json!({ "wcet_us": us(task.wcet()), "period_us": us(task.period()) });
         let mut add = |name: &str, value: Option<Value>| {
             if let Some(value) = value {
                 fields[name] = value;
             }
         };
-        let unless = |value: Time, default: Time| (value != default).then(|| json!(value));
+        let unless = |value: Time, default: Time| (value != default).then(|| us(value));
         add("name", set.names()[at].as_ref().map(|name| json!(name)));
         add("deadline_us", unless(task.deadline(), task.period()));
         add("budget_us", unless(set.budget(at), task.wcet()));
@@ -200,7 +214,7 @@ pub fn write(set: &TaskSet) -> Value {
         let footprint = set.cache().map(|cache| &cache.footprints[at]);
         add("ucb", footprint.map(|it| json!(it.ucb.to_string())));
         add("ecb", footprint.map(|it| json!(it.ecb.to_string())));
-        if let Some(Value::Object(place)) = set.placement().map(|all| place_json(&all[at])) {
+        if let Some(Value::Object(place)) = set.placement().map(|all| place_json(&all[at], tick)) {
             place.into_iter().for_each(|(name, value)| add(&name, Some(value)));
         }
         fields
@@ -213,12 +227,12 @@ pub fn write(set: &TaskSet) -> Value {
         written["verdict"] = json!(sentence);
     }
     if let Some(cache) = set.cache() {
-        written["block_reload_ns"] = json!(cache.reload.of(1_000));
+        written["block_reload_ns"] = json!(cache.reload.of(1_000 / set.tick().per_us()));
     }
     written
 }
 
-fn parameters(at: usize, task: &Tree) -> Result<Parameters, SetFileError> {
+fn parameters(at: usize, task: &Tree, tick: Tick) -> Result<Parameters, SetFileError> {
     let place = format!("task {at}: ");
     let Tree::Object(fields) = task else {
         return Err(wrong(&place, "a task is an object {\"wcet_us\": …, \"period_us\": …}"));
@@ -228,21 +242,29 @@ fn parameters(at: usize, task: &Tree) -> Result<Parameters, SetFileError> {
         Some(Tree::Leaf(Value::String(name))) => Some(name.clone()),
         Some(other) => return Err(wrong(&place, format!("name is {other}: expected a text"))),
     };
-    let place = name.as_ref().map_or(place, |name| format!("task {at} (`{name}`): "));
+    let place = place_of(at, fields);
     check_names(&place, fields, &TASK_FIELDS)?;
     let fields = Fields { place: &place, fields };
     Ok(Parameters {
-        wcet: fields.needed("wcet_us")?,
-        period: fields.needed("period_us")?,
-        deadline: fields.number("deadline_us", 1, LONGEST)?,
+        wcet: fields.needed("wcet_us", tick)?,
+        period: fields.needed("period_us", tick)?,
+        deadline: fields.time("deadline_us", 1, tick)?,
         priority: fields.number("priority", 0, u64::from(u32::MAX))?.map(|rank| rank as u32),
-        jitter: fields.number("jitter_us", 0, LONGEST)?.unwrap_or(0),
-        blocking: fields.number("blocking_us", 0, LONGEST)?.unwrap_or(0),
+        jitter: fields.time("jitter_us", 0, tick)?.unwrap_or(0),
+        blocking: fields.time("blocking_us", 0, tick)?.unwrap_or(0),
         wss_kib: fields.number("wss_kib", 0, LONGEST)?,
-        budget: fields.number("budget_us", 1, LONGEST)?,
+        budget: fields.time("budget_us", 1, tick)?,
         footprint: fields.footprint()?,
         name,
     })
+}
+
+/// The place of a task: by number, and by name where the task has one.
+fn place_of(at: usize, fields: &[(String, Tree)]) -> String {
+    match find(fields, "name") {
+        Some(Tree::Leaf(Value::String(name))) => format!("task {at} (`{name}`): "),
+        _ => format!("task {at}: "),
+    }
 }
 
 fn wrong(place: &str, what: impl Into<String>) -> SetFileError {
@@ -324,8 +346,8 @@ impl Fields<'_> {
         }
     }
 
-    fn needed(&self, name: &str) -> Result<Time, SetFileError> {
-        let value = self.number(name, 1, LONGEST)?;
+    fn needed(&self, name: &str, tick: Tick) -> Result<Time, SetFileError> {
+        let value = self.time(name, 1, tick)?;
         value.ok_or_else(|| wrong(self.place, format!("{name} is missing")))
     }
 }
@@ -382,6 +404,43 @@ mod tests {
     }
 
     #[test]
+    fn times_are_microseconds_with_decimals_or_have_a_unit() {
+        let of = |wcet: &str, period: &str| {
+            let tasks = format!(r#"{{"wcet_us": {wcet}, "period_us": {period}}}"#);
+            parse(&format!(r#"{{"cpus": 1, "tasks": [{tasks}]}}"#)).unwrap()
+        };
+        let whole = of("500", "1000");
+        for (wcet, period) in [
+            (r#""500 us""#, r#""1 ms""#),
+            ("500.0", r#""1ms""#),
+            (r#""500000ns""#, "1e3"),
+            (r#""0.5 ms""#, "1000.000"),
+        ] {
+            assert_eq!(of(wcet, period), whole, "{wcet}, {period}");
+        }
+        // One time that is no whole number of microseconds makes all of them nanoseconds.
+        for (wcet, period) in
+            [("0.5", "1.501"), (r#""500 ns""#, r#""1501ns""#), ("5e-1", r#""1.501us""#)]
+        {
+            let set = of(wcet, period);
+            let task = &set.tasks()[0];
+            assert_eq!((set.tick(), task.wcet(), task.period()), (Tick::Nano, 500, 1_501));
+            assert_eq!(write(&set)["tasks"][0], json!({ "wcet_us": 0.5, "period_us": 1.501 }));
+            assert_eq!(parse(&write(&set).to_string()).unwrap(), set);
+        }
+    }
+
+    #[test]
+    fn a_time_too_long_for_nanoseconds_says_why() {
+        let of = |wcet: &str| {
+            format!(r#"{{"cpus": 1, "tasks": [{{"wcet_us": {wcet}, "period_us": "1 h"}}]}}"#)
+        };
+        assert!(parse(&of("1")).is_ok());
+        let words = ["task 0", "period_us is 3600000000", "to 1099511627.776", "no whole number"];
+        refused(&of("1.5"), &words);
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused_by_task_and_field() {
         let of = |fields: &str| {
             format!(
@@ -397,7 +456,10 @@ mod tests {
                 ["period_us", "9223372036854775808"],
             ),
             (r#""wcet_us": 1, "period_us": 1e300"#, ["period_us", "e+300"]),
-            (r#""wcet_us": 1.5, "period_us": 5"#, ["wcet_us is 1.5", "whole number"]),
+            (r#""wcet_us": 1.0005, "period_us": 5"#, ["wcet_us is 1.0005", "three decimals"]),
+            (r#""wcet_us": "1.5", "period_us": 5"#, ["wcet_us is \"1.5\"", "no unit"]),
+            (r#""wcet_us": "1.5 KiB", "period_us": 5"#, ["wcet_us is \"1.5 KiB\"", "4 ms"]),
+            (r#""wcet_us": 6.5, "period_us": 5"#, ["wcet_us is 6.5", "period_us, which is 5"]),
             (r#""wcet_us": 6, "period_us": 5"#, ["task 1 (`x`)", "wcet_us is 6"]),
             (r#""wcet_us": 1, "period_us": 5, "deadline_us": 0"#, ["task 1", "deadline_us is 0"]),
             (

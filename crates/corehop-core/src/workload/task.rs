@@ -7,7 +7,7 @@ use std::fmt;
 use super::blocks::{CacheUse, Footprint, Reload};
 use super::placement::TaskPlacement;
 use super::scheduler::Scheduler;
-pub use super::time::{LONGEST, MOST_CPUS, MOST_TASKS, Time};
+pub use super::time::{LONGEST, MOST_CPUS, MOST_TASKS, Tick, Time};
 
 /// A sporadic task: at most one job every `period`, each of at most `wcet`, due `deadline` later.
 ///
@@ -75,7 +75,7 @@ impl Task {
     }
 }
 
-/// The parameters of a task, before it is known to make sense. Times in one unit, microseconds in files.
+/// The parameters of a task, before it is known to make sense. Times are in the ticks of its set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parameters {
     /// A name for messages and tables.
@@ -131,6 +131,7 @@ impl fmt::Display for TaskError {
 /// Tasks and the CPUs that are to serve them, each parameter known to make sense.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskSet {
+    tick: Tick,
     cpus: u32,
     tasks: Vec<Task>,
     names: Vec<Option<String>>,
@@ -143,12 +144,20 @@ pub struct TaskSet {
 }
 
 impl TaskSet {
-    /// Takes parameters that make sense.
+    /// Takes parameters that make sense, in microseconds.
     ///
     /// # Errors
     /// [`TaskError`] for a parameter that is zero or beyond the limits, for a WCET beyond its period,
     /// for priorities that only some tasks have, for a name that two have, for no task, or no CPU.
     pub fn new(cpus: u32, given: &[Parameters]) -> Result<Self, TaskError> {
+        Self::in_ticks(Tick::Micro, cpus, given)
+    }
+
+    /// As [`TaskSet::new`], of parameters in these ticks; errors are in microseconds.
+    ///
+    /// # Errors
+    /// [`TaskError`] as there.
+    pub fn in_ticks(tick: Tick, cpus: u32, given: &[Parameters]) -> Result<Self, TaskError> {
         let of_set = |field, value: usize, expected: String| TaskError {
             task: None,
             name: None,
@@ -179,8 +188,9 @@ impl TaskSet {
         }
         let ranked = given.iter().filter(|task| task.priority.is_some()).count();
         let complete = ranked == 0 || ranked == given.len();
-        let tasks = given.iter().enumerate().map(|(at, task)| valid(at, task, complete));
+        let tasks = given.iter().enumerate().map(|(at, task)| valid(at, task, complete, tick));
         Ok(Self {
+            tick,
             cpus,
             tasks: tasks.collect::<Result<_, _>>()?,
             names: given.iter().map(|task| task.name.clone()).collect(),
@@ -217,6 +227,7 @@ impl TaskSet {
             Ok(footprint.clone())
         };
         let footprints = given.iter().enumerate().map(of).collect::<Result<_, _>>()?;
+        let reload = reload.in_ticks(self.tick);
         Ok(Self { cache: Some(CacheUse { footprints, reload }), ..self })
     }
 
@@ -228,7 +239,7 @@ impl TaskSet {
     pub fn placed(self, places: Vec<TaskPlacement>) -> Result<Self, TaskError> {
         for (at, (task, place)) in self.tasks.iter().zip(&places).enumerate() {
             if let Some((field, value, expected)) =
-                place.wrong([task.wcet, task.period, task.deadline], self.cpus)
+                place.wrong([task.wcet, task.period, task.deadline], self.tick, self.cpus)
             {
                 let name = self.names[at].clone();
                 return Err(TaskError { task: Some(at), name, field, value, expected });
@@ -315,7 +326,7 @@ impl TaskSet {
     pub fn budgeted(self, budgets: &[Time]) -> Result<Self, TaskError> {
         let budgets: Vec<Option<Time>> = budgets.iter().copied().map(Some).collect();
         for (at, (task, budget)) in self.tasks.iter().zip(&budgets).enumerate() {
-            if let Some((field, value, expected)) = misfit(task, *budget) {
+            if let Some((field, value, expected)) = misfit(task, *budget, self.tick) {
                 let name = self.names[at].clone();
                 return Err(TaskError { task: Some(at), name, field, value, expected });
             }
@@ -349,6 +360,23 @@ impl TaskSet {
         self.placement.as_deref()
     }
 
+    /// Its tasks in whole microseconds: what a job needs rounded up, what a job has rounded down.
+    pub fn in_whole_microseconds(&self) -> Vec<Task> {
+        let (up, down) = (|time| self.tick.whole_us(time), |time| time / self.tick.per_us());
+        let of = |task: &Task| Task {
+            wcet: up(task.wcet),
+            period: down(task.period),
+            deadline: down(task.deadline),
+            jitter: up(task.jitter),
+            blocking: up(task.blocking),
+            priority: task.priority,
+        };
+        self.tasks.iter().map(of).collect()
+    }
+    /// The unit of its times.
+    pub fn tick(&self) -> Tick {
+        self.tick
+    }
     /// The number of CPUs.
     pub fn cpus(&self) -> u32 {
         self.cpus
@@ -371,7 +399,12 @@ impl TaskSet {
     }
 }
 
-fn valid(at: usize, given: &Parameters, ranks_complete: bool) -> Result<Task, TaskError> {
+fn valid(
+    at: usize,
+    given: &Parameters,
+    ranks_complete: bool,
+    tick: Tick,
+) -> Result<Task, TaskError> {
     let wrong = |field, value: String, expected: String| TaskError {
         task: Some(at),
         name: given.name.clone(),
@@ -389,12 +422,12 @@ fn valid(at: usize, given: &Parameters, ranks_complete: bool) -> Result<Task, Ta
     ];
     for (field, span, least) in spans {
         if span < least || span > LONGEST {
-            return Err(wrong(field, span.to_string(), format!("{least} to {LONGEST}")));
+            return Err(wrong(field, tick.us(span), within(tick, least)));
         }
     }
     if given.wcet > given.period {
-        let expected = format!("at most period_us, which is {}", given.period);
-        return Err(wrong("wcet_us", given.wcet.to_string(), expected));
+        let expected = format!("at most period_us, which is {}", tick.us(given.period));
+        return Err(wrong("wcet_us", tick.us(given.wcet), expected));
     }
     if !ranks_complete && given.priority.is_none() {
         let expected = "a rank for each task, or for none".to_owned();
@@ -408,18 +441,30 @@ fn valid(at: usize, given: &Parameters, ranks_complete: bool) -> Result<Task, Ta
         blocking: given.blocking,
         priority: given.priority,
     };
-    match misfit(&task, given.budget) {
+    match misfit(&task, given.budget, tick) {
         Some((field, value, expected)) => Err(wrong(field, value, expected)),
         None => Ok(task),
     }
 }
 
+/// The spans that fit, as text.
+fn within(tick: Tick, least: Time) -> String {
+    let most = tick.us(LONGEST);
+    match tick {
+        Tick::Micro => format!("{least} to {most}"),
+        Tick::Nano => format!(
+            "{} to {most}, as some time of the set is no whole number of microseconds",
+            tick.us(least)
+        ),
+    }
+}
+
 /// The error in a budget: the field, the value there, the expected value.
-fn misfit(task: &Task, budget: Option<Time>) -> Option<(&'static str, String, String)> {
+fn misfit(task: &Task, budget: Option<Time>, tick: Tick) -> Option<(&'static str, String, String)> {
     let most = task.deadline.min(task.period).max(task.wcet);
     let budget = budget.filter(|budget| !(task.wcet..=most).contains(budget))?;
-    let expected = format!("wcet_us to the deadline, {} to {most}", task.wcet);
-    Some(("budget_us", budget.to_string(), expected))
+    let expected = format!("wcet_us to the deadline, {} to {}", tick.us(task.wcet), tick.us(most));
+    Some(("budget_us", tick.us(budget), expected))
 }
 
 #[cfg(test)]

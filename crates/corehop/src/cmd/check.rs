@@ -13,7 +13,7 @@ use corehop_core::sched::overhead::table::OverheadTable;
 use corehop_core::sched::question::Answered;
 use corehop_core::sched::sentence::called;
 use corehop_core::sched::{
-    Answer, Question, Suffers, TaskError, TaskSet, Test, Verdict, all, answer_json, clusters,
+    Answer, Question, Suffers, TaskError, TaskSet, Test, Tick, Verdict, all, answer_json, clusters,
     deployed, deployment, sentence, test,
 };
 use corehop_core::shown;
@@ -40,8 +40,8 @@ use crate::output::{Force, OutputFile, Page, Paint, either, note};
 pub(crate) struct Args {
     /// A task set: {"cpus": m, "tasks": [{"wcet_us", "period_us", "deadline_us"?, "priority"?,
     /// "wss_kib"?, "jitter_us"?, "blocking_us"?, "budget_us"?, "name"?, "cpus"?, "pieces"?, "shares"?}], "scheduler"?},
-    /// in whole microseconds. Tests that charge cache reloads also read "block_reload_ns" beside "cpus", and "ucb" and
-    /// "ecb" of each task. - reads standard input.
+    /// in microseconds with up to three decimals, or as text with a unit ("1.5 ms"). Tests that charge cache reloads also
+    /// read "block_reload_ns" beside "cpus", and "ucb" and "ecb" of each task. - reads standard input.
     #[arg(value_name = "FILE|-")]
     file: PathBuf,
     /// One test instead of the tests for the scheduler, or all as a survey; `corehop explain NAME` describes it
@@ -138,7 +138,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
 fn delay<'a>(args: &Args, source: Option<&'a Source>, set: &TaskSet) -> Result<Delay<'a>, Failure> {
     // Rounded up: a delay is never understated.
     if let Some(delay) = args.delay {
-        return Ok(Delay::Each(delay.get().div_ceil(1_000)));
+        return Ok(Delay::Each(set.tick().up(delay)));
     }
     match source {
         Some(source) => Ok(Delay::Costs(source.for_a_verdict(&args.costs.selection())?.costs)),
@@ -308,7 +308,7 @@ fn overheads(args: &Args, set: &TaskSet) -> Result<Option<Overheads>, Failure> {
     let named = |error| Failure::new(Exit::Damaged, error).context(shown::path(path));
     let table = OverheadTable::parse(&input::table(path)?).map_err(named)?;
     let known = table.of(set.tasks().len(), args.quantum).map_err(named)?;
-    let known = if args.dedicated { known.dedicated_to(set.tasks()) } else { known };
+    let known = if args.dedicated { known.dedicated_to(set) } else { known };
     let lacks = table.lacks();
     if !lacks.is_empty() {
         let lacks = lacks.join(", ");
@@ -341,14 +341,15 @@ fn cpus_of(answer: &Answer, task: usize) -> Option<CpuList> {
 }
 
 /// The pieces or shares of a split task.
-fn in_parts(place: &TaskPlacement) -> Option<String> {
+fn in_parts(place: &TaskPlacement, tick: Tick) -> Option<String> {
     let all = |parts: Vec<String>| Some(parts.join(", then "));
     match place {
         TaskPlacement::Cpus(_) => None,
         TaskPlacement::Pieces(pieces) => all(pieces
             .iter()
             .map(|it| {
-                let PlacedPiece { cpu, budget, deadline, .. } = it;
+                let PlacedPiece { cpu, .. } = it;
+                let (budget, deadline) = (tick.us(it.budget), tick.us(it.deadline));
                 format!("{budget} us on CPU {cpu} within {deadline} us")
             })
             .collect()),
@@ -450,13 +451,14 @@ fn one(
     if let Some(why) = &answer.why {
         say("because", why);
     }
+    let us = |time| set.tick().us(time);
     let name = |at: usize| set.names()[at].clone().unwrap_or_else(|| format!("task {at}"));
     if let Some(order) = &answer.priorities {
         let order: Vec<_> = order.iter().map(|&at| name(at)).collect();
         say("priorities", &order.join(", "));
     }
     for (at, place) in answer.placement.iter().flatten().enumerate() {
-        if let Some(how) = in_parts(place) {
+        if let Some(how) = in_parts(place, set.tick()) {
             say("runs", &format!("{}: {how}", name(at)));
         }
     }
@@ -469,10 +471,10 @@ fn one(
         }
     }
     for (at, delay) in delays.iter().flatten().enumerate().filter(|(_, delay)| **delay > 0) {
-        say("charged", &format!("{}: {delay} us", name(at)));
+        say("charged", &format!("{}: {} us", name(at), us(*delay)));
     }
     for (at, bound) in answer.bounds.iter().flatten().enumerate() {
-        let deadline = set.tasks()[at].deadline();
+        let (bound, deadline) = (us(*bound), us(set.tasks()[at].deadline()));
         say("responds", &format!("{}: within {bound} us, deadline {deadline} us", name(at)));
     }
     for limit in limits {

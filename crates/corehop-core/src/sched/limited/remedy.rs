@@ -75,7 +75,8 @@ pub struct Remedies {
 
 impl Remedies {
     /// Of a set whose tasks say the sizes of their working sets, by the highest quantile whose upper end the samples give
-    /// for every task (as a verdict on deadlines charges them), or else by the costs as they stand.
+    /// for every task (as a verdict on deadlines charges them), or else by the costs as they stand. Times are whole microseconds,
+    /// rounded so that no answer gets better.
     ///
     /// # Errors
     /// [`TaskError`] where the set is not for one CPU, or a task has no size, or one whose cost is not known.
@@ -92,7 +93,8 @@ impl Remedies {
         let sizes: Vec<f64> = set.wss_kib().iter().flatten().map(|&wss| wss as f64).collect();
         let highest = Highest::of(costs, &[Event::Preemption], &sizes);
         let delays = delays(set, highest.as_ref().map_or(costs, |it| it.costs))?;
-        let of = |&limit: &Limit| (limit, remedy(set.tasks(), limit, &delays));
+        let tasks = set.in_whole_microseconds();
+        let of = |&limit: &Limit| (limit, remedy(&tasks, limit, &delays));
         let ways = Limit::ALL.iter().map(of).collect();
         Ok(Self { ways, charged_by: highest.map(|it| it.by) })
     }

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 
 use crate::sched::exact::{self, settle};
 use crate::sched::ranking::Ranking;
-use crate::workload::task::{LONGEST, Task, Time};
+use crate::workload::task::{LONGEST, Task, TaskSet, Time};
 
 /// The times of an operating system, each as a bound, in the unit of the tasks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,12 +57,12 @@ impl Overheads {
     /// waits for those that come with it: the least R > 0 with `R = sum of ceil((R + J_i + ev) / T_i) rel`, over the tasks of all
     /// CPUs. Where releases come faster than they are handled there is none, and no task is in time.
     #[must_use]
-    pub fn dedicated_to(self, tasks: &[Task]) -> Self {
+    pub fn dedicated_to(self, set: &TaskSet) -> Self {
+        let tasks = set.tasks();
+        let ns = |time: Time| u128::from(set.tick().nanos(time).get());
         let release = u128::from(self.release);
-        let late = |task: &Task| 1_000 * u128::from(task.jitter) + u128::from(self.event_latency);
-        let releases = |by: u128, task: &Task| {
-            (by + late(task)).div_ceil(1_000 * u128::from(task.period)).max(1)
-        };
+        let late = |task: &Task| ns(task.jitter) + u128::from(self.event_latency);
+        let releases = |by: u128, task: &Task| (by + late(task)).div_ceil(ns(task.period)).max(1);
         let handled = |by: u128| tasks.iter().map(|it| releases(by, it)).sum::<u128>() * release;
         let mut by = tasks.len() as u128 * release;
         let never = u128::from(LONGEST) * 1_000;
@@ -228,7 +228,7 @@ mod tests {
     fn a_dedicated_cpu_handles_a_release_after_all_that_may_come_before_it() {
         let costs = Overheads { release: 3_000, ..Overheads::default() };
         let waits = |tasks: &[(Time, Time)], costs: Overheads| {
-            costs.dedicated_to(implicit(1, tasks).tasks()).dedicated.unwrap()
+            costs.dedicated_to(&implicit(1, tasks)).dedicated.unwrap()
         };
         // Three at once, and none comes again meanwhile.
         assert_eq!(waits(&[(1, 100), (1, 100), (1, 200)], costs), 9_000);

@@ -99,6 +99,23 @@ fn what_linux_refuses_is_refused_by_name() {
 }
 
 #[test]
+fn fractions_of_a_microsecond_are_rounded_up_for_work_and_refused_for_periods() {
+    let of = |wcet: &str, period: &str| {
+        let tasks = format!(r#"[{{"wcet_us": {wcet}, "period_us": {period}, "cpus": [0]}}]"#);
+        let text = format!(r#"{{"cpus": 1, "scheduler": "p-edf", "tasks": {tasks}}}"#);
+        crate::workload::set_file::parse(&text).unwrap()
+    };
+    let set = of("2500.001", "5000");
+    let all = threads(&set);
+    let thread = &all["tasks"]["task0"];
+    assert_eq!((&thread["run"], &thread["dl-runtime"]), (&json!(2_501), &json!(2_501)));
+    assert_eq!(thread["dl-period"], 5_000);
+    assert_eq!(read(&write(&set, 10).unwrap().text, None).unwrap().set, set);
+    let refused = write(&of("2500", "5000.5"), 10).unwrap_err().to_string();
+    assert!(refused.contains("a period of 5000.5 us: rt-app takes whole"), "{refused}");
+}
+
+#[test]
 fn a_budget_is_what_the_thread_may_run() {
     let task = Parameters { budget: Some(250), ..set().remove(0) };
     let workload = threads(&TaskSet::new(1, &[task]).unwrap());

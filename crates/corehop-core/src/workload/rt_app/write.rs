@@ -9,9 +9,10 @@ use super::super::linux::{self, LEAST_RUNTIME, PERIODS};
 use super::super::placement::TaskPlacement;
 use super::super::scheduler::Scheduler;
 use super::super::set_file::{self, Tree};
-use super::super::task::{Task, TaskSet, Time};
+use super::super::task::{Task, TaskSet, Tick, Time};
 use super::fields::MOST;
 use super::{HIGHEST, NotRunnable, OWN};
+use crate::units::Nanos;
 
 /// A workload, written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,26 +80,28 @@ pub(super) fn threads(set: &TaskSet) -> Result<Vec<(String, Tree)>, NotRunnable>
     let priorities = if fifo { priorities(set)? } else { Vec::new() };
     let mut threads: Vec<(String, Tree)> = Vec::new();
     let mut refused = Vec::new();
+    // Work is rounded up; other times that rt-app cannot tell are refused.
+    let us = |time| json!(set.tick().whole_us(time));
     for ((at, task), name) in set.tasks().iter().enumerate().zip(names(set)) {
         let budget = set.budget(at);
         refused.extend(
-            refusals(task, (!fifo).then_some(budget), &name)
+            refusals(task, (!fifo).then_some(budget), &name, set.tick())
                 .map(|what| format!("`{name}`: {what}")),
         );
         let mut fields = vec![
             ("instance", json!(1)),
             ("loop", json!(-1)),
-            ("run", json!(task.wcet())),
-            ("timer", json!({ "ref": "unique", "period": task.period() })),
+            ("run", us(task.wcet())),
+            ("timer", json!({ "ref": "unique", "period": us(task.period()) })),
         ];
         if let Some(priority) = priorities.get(at) {
             fields.push(("policy", json!("SCHED_FIFO")));
             fields.push(("priority", json!(priority)));
         } else {
             fields.push(("policy", json!("SCHED_DEADLINE")));
-            fields.push(("dl-runtime", json!(budget)));
-            fields.push(("dl-deadline", json!(task.deadline())));
-            fields.push(("dl-period", json!(task.period())));
+            fields.push(("dl-runtime", us(budget)));
+            fields.push(("dl-deadline", us(task.deadline())));
+            fields.push(("dl-period", us(task.period())));
         }
         match set.placement().map(|places| &places[at]) {
             None => {}
@@ -178,14 +181,26 @@ fn names(set: &TaskSet) -> Vec<String> {
 }
 
 /// The parts of a thread that Linux and rt-app refuse.
-fn refusals(task: &Task, budget: Option<Time>, name: &str) -> impl Iterator<Item = String> {
+fn refusals(
+    task: &Task,
+    budget: Option<Time>,
+    name: &str,
+    tick: Tick,
+) -> impl Iterator<Item = String> {
     let (period, deadline) = (task.period(), task.deadline());
     let mut refused = Vec::new();
+    let finer = [("period", period), ("deadline", deadline)];
+    let finer = finer
+        .into_iter()
+        .filter(|&(what, time)| !tick.is_whole_us(time) && (what == "period" || budget.is_some()));
+    refused.extend(finer.map(|(what, time)| {
+        format!("a {what} of {} us: rt-app takes whole microseconds", tick.us(time))
+    }));
     if name.contains('/') {
         refused.push("rt-app writes a log file of this name: expected a name without `/`".into());
     }
     let Some(budget) = budget else {
-        let longest = period.max(task.wcet());
+        let longest = tick.whole_us(period.max(task.wcet()));
         if longest > MOST {
             refused.push(format!("{longest} us: rt-app holds at most {MOST} us"));
         }
@@ -193,17 +208,24 @@ fn refusals(task: &Task, budget: Option<Time>, name: &str) -> impl Iterator<Item
     };
     let [least, most] = PERIODS;
     let with = "SCHED_DEADLINE takes";
-    if budget < LEAST_RUNTIME {
-        refused.push(format!("a budget of {budget} us: {with} {LEAST_RUNTIME} us or more"));
+    let us = |time| tick.us(time);
+    let micros = |span: Nanos| span.get() / 1_000;
+    // What rt-app gives to Linux are whole microseconds.
+    if Nanos::from_micros(tick.whole_us(budget)) < LEAST_RUNTIME {
+        let least = LEAST_RUNTIME.get().div_ceil(1_000);
+        refused.push(format!("a budget of {} us: {with} {least} us or more", us(budget)));
     }
-    if !(least..=most).contains(&period) {
-        refused.push(format!("a period of {period} us: {with} {least} to {most} us"));
+    if !(least..=most).contains(&tick.nanos(period)) {
+        let range = format!("{} to {} us", micros(least), micros(most));
+        refused.push(format!("a period of {} us: {with} {range}", us(period)));
     }
     if deadline > period {
-        let what = format!("a deadline of {deadline} us beyond the period of {period} us");
+        let what =
+            format!("a deadline of {} us beyond the period of {} us", us(deadline), us(period));
         refused.push(format!("{what}: {with} none"));
     }
-    if budget > deadline {
+    if tick.whole_us(budget) > deadline / tick.per_us() {
+        let (budget, deadline) = (us(budget), us(deadline));
         let what = format!("a budget of {budget} us beyond the deadline of {deadline} us");
         refused.push(format!("{what}: {with} none"));
     }

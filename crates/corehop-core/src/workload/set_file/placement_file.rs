@@ -6,15 +6,21 @@ use serde_json::{Value, json};
 use super::tree::Tree;
 use super::{Fields, SetFileError, check_names, find, wrong};
 use crate::workload::placement::{PlacedPiece, PlacedShare, TaskPlacement};
-use crate::workload::task::{LONGEST, MOST_CPUS};
+use crate::workload::task::{MOST_CPUS, Tick};
 
 /// The fields that say it.
 const WAYS: [&str; 3] = ["cpus", "pieces", "shares"];
 
 /// The CPUs of each task, if the file has them for all.
-pub(super) fn places(tasks: &[Tree]) -> Result<Option<Vec<TaskPlacement>>, SetFileError> {
-    let places: Vec<Option<TaskPlacement>> =
-        tasks.iter().enumerate().map(|(at, task)| place(at, task)).collect::<Result<_, _>>()?;
+pub(super) fn places(
+    tasks: &[Tree],
+    tick: Tick,
+) -> Result<Option<Vec<TaskPlacement>>, SetFileError> {
+    let places: Vec<Option<TaskPlacement>> = tasks
+        .iter()
+        .enumerate()
+        .map(|(at, task)| place(at, task, tick))
+        .collect::<Result<_, _>>()?;
     if places.iter().all(Option::is_none) {
         return Ok(None);
     }
@@ -28,7 +34,7 @@ pub(super) fn places(tasks: &[Tree]) -> Result<Option<Vec<TaskPlacement>>, SetFi
     }
 }
 
-fn place(at: usize, task: &Tree) -> Result<Option<TaskPlacement>, SetFileError> {
+fn place(at: usize, task: &Tree, tick: Tick) -> Result<Option<TaskPlacement>, SetFileError> {
     let Tree::Object(fields) = task else { return Ok(None) };
     let at = format!("task {at}: ");
     let stated: Vec<&str> = WAYS.into_iter().filter(|way| find(fields, way).is_some()).collect();
@@ -48,7 +54,7 @@ fn place(at: usize, task: &Tree) -> Result<Option<TaskPlacement>, SetFileError> 
             TaskPlacement::Cpus(items.iter().map(|item| cpu(&at, item)).collect::<Result<_, _>>()?)
         }
         "pieces" => TaskPlacement::Pieces(
-            items.iter().map(|item| piece(&at, item)).collect::<Result<_, _>>()?,
+            items.iter().map(|item| piece(&at, item, tick)).collect::<Result<_, _>>()?,
         ),
         _ => TaskPlacement::Shares(
             items.iter().map(|item| share(&at, item)).collect::<Result<_, _>>()?,
@@ -65,15 +71,15 @@ fn cpu(place: &str, item: &Tree) -> Result<usize, SetFileError> {
         .ok_or_else(|| wrong(place, format!("cpus has {item}: expected numbers of CPUs, from 0")))
 }
 
-fn piece(place: &str, item: &Tree) -> Result<PlacedPiece, SetFileError> {
+fn piece(place: &str, item: &Tree, tick: Tick) -> Result<PlacedPiece, SetFileError> {
     let fields = object(place, item, "pieces", &["cpu", "wcet_us", "budget_us", "deadline_us"])?;
     let fields = Fields { place, fields };
-    let wcet = fields.needed("wcet_us")?;
+    let wcet = fields.needed("wcet_us", tick)?;
     Ok(PlacedPiece {
         cpu: named_cpu(&fields)?,
         wcet,
-        budget: fields.number("budget_us", 1, LONGEST)?.unwrap_or(wcet),
-        deadline: fields.needed("deadline_us")?,
+        budget: fields.time("budget_us", 1, tick)?.unwrap_or(wcet),
+        deadline: fields.needed("deadline_us", tick)?,
     })
 }
 
@@ -109,8 +115,9 @@ fn object<'a>(
 }
 
 /// The placement of a task, as files have it: `cpus`, `pieces` or `shares`.
-pub(crate) fn place_json(place: &TaskPlacement) -> Value {
-    let piece = |it: &PlacedPiece| json!({ "cpu": it.cpu, "wcet_us": it.wcet, "budget_us": it.budget, "deadline_us": it.deadline });
+pub(crate) fn place_json(place: &TaskPlacement, tick: Tick) -> Value {
+    let us = |time| tick.json(time);
+    let piece = |it: &PlacedPiece| json!({ "cpu": it.cpu, "wcet_us": us(it.wcet), "budget_us": us(it.budget), "deadline_us": us(it.deadline) });
     let share = |it: &PlacedShare| json!({ "cpu": it.cpu, "share": it.share });
     match place {
         TaskPlacement::Cpus(cpus) => json!({ "cpus": cpus }),

@@ -283,9 +283,9 @@ fn given(set: &TaskSet, asked: &TaskSetRequest<'_>) -> Result<Vec<GivenTask>, Fa
     let ratio = asked.ratios.first().copied().unwrap_or(asked.like.write_ratio);
     let task = |(at, task): (usize, &Task)| GivenTask {
         name: set.names()[at].clone(),
-        wcet: Nanos::from_micros(task.wcet()),
-        period: Nanos::from_micros(task.period()),
-        deadline: Nanos::from_micros(task.deadline()),
+        wcet: set.tick().nanos(task.wcet()),
+        period: set.tick().nanos(task.period()),
+        deadline: set.tick().nanos(task.deadline()),
         priority: task.priority(),
         cpu: places[at].first().copied().filter(|_| places[at].len() == 1),
         cpus: if places[at].len() > 1 { places[at].clone() } else { Vec::new() },

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Times in a file: a number of microseconds with up to three decimals, or text with a unit.
+
+use serde_json::{Number, Value};
+
+use super::tree::Tree;
+use super::{Fields, SetFileError, find, place_of, wrong};
+use crate::units::{Nanos, scaled};
+use crate::workload::task::{LONGEST, Tick, Time};
+
+/// The longest span that any tick can tell.
+const LONGEST_SPAN: Nanos = Tick::Micro.nanos(LONGEST);
+
+/// The unit for all times of these tasks: that of the fields whose names end in `_us`, also within pieces.
+///
+/// # Errors
+/// [`SetFileError`] for a time that cannot be read.
+pub(super) fn tick(tasks: &[Tree]) -> Result<Tick, SetFileError> {
+    let mut spans = Vec::new();
+    for (at, task) in tasks.iter().enumerate() {
+        let place = match task {
+            Tree::Object(fields) => place_of(at, fields),
+            _ => format!("task {at}: "),
+        };
+        collect(&place, task, &mut spans)?;
+    }
+    Ok(Tick::of(spans))
+}
+
+/// The times of an object and of all that the object contains.
+fn collect(place: &str, tree: &Tree, spans: &mut Vec<Nanos>) -> Result<(), SetFileError> {
+    match tree {
+        Tree::Leaf(_) => Ok(()),
+        Tree::Array(items) => items.iter().try_for_each(|item| collect(place, item, spans)),
+        Tree::Object(fields) => {
+            let of = Fields { place, fields };
+            for (name, value) in fields {
+                if name.ends_with("_us") {
+                    spans.extend(of.span(name, Tick::Micro, LONGEST_SPAN)?);
+                } else {
+                    collect(place, value, spans)?;
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+impl Fields<'_> {
+    /// A time of at least `least` ticks, if the object has the field.
+    ///
+    /// # Errors
+    /// [`SetFileError`] for a time that cannot be read, or that is out of range.
+    pub(super) fn time(
+        &self,
+        name: &str,
+        least: Time,
+        tick: Tick,
+    ) -> Result<Option<Time>, SetFileError> {
+        let Some(span) = self.span(name, Tick::Micro, LONGEST_SPAN)? else { return Ok(None) };
+        let time = tick.up(span);
+        if time >= least {
+            return Ok(Some(time));
+        }
+        let value = tick.us(time);
+        Err(wrong(self.place, format!("{name} is {value}: expected more than nothing")))
+    }
+
+    /// A span, if the object has the field; a number is in this unit.
+    pub(super) fn span(
+        &self,
+        name: &str,
+        unit: Tick,
+        most: Nanos,
+    ) -> Result<Option<Nanos>, SetFileError> {
+        let Some(value) = find(self.fields, name) else { return Ok(None) };
+        let refused = |why: &str| Err(wrong(self.place, format!("{name} is {value}: {why}")));
+        let span = match value {
+            Tree::Leaf(Value::String(text)) => match text.parse() {
+                Ok(span) => Some(span),
+                Err(why) => {
+                    return refused(&format!("{why}"));
+                }
+            },
+            Tree::Leaf(Value::Number(number)) => numbered(number, unit),
+            _ => None,
+        };
+        match span {
+            Some(span) if span <= most => Ok(Some(span)),
+            _ => refused(&expected(unit, most)),
+        }
+    }
+}
+
+/// A number of this unit as a span, exact; None where the number is negative, or finer than a nanosecond.
+fn numbered(number: &Number, unit: Tick) -> Option<Nanos> {
+    let ns = unit.nanos(1).get();
+    // A number is as its shortest digits say: 0.1 is a tenth.
+    let digits = number.to_string();
+    number.as_u64().map_or_else(|| scaled(&digits, ns), |it| it.checked_mul(ns)).map(Nanos::new)
+}
+
+fn expected(unit: Tick, most: Nanos) -> String {
+    match unit {
+        Tick::Micro => format!(
+            "expected a number of microseconds from 0 to {}, with up to three decimals, or text with a unit, for example \
+             \"1.5 ms\"",
+            most.get() / 1_000
+        ),
+        Tick::Nano => format!(
+            "expected a whole number of nanoseconds, 0 to {}, or text with a unit, for example \"150 ns\"",
+            most.get()
+        ),
+    }
+}
