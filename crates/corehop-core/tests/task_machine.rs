@@ -27,6 +27,7 @@ fn us(micros: u64) -> Nanos {
 /// place.
 fn task(offset: u64, wcet: u64, deadline: u64) -> PlannedTask {
     PlannedTask {
+        budget: None,
         name: None,
         wcet: us(wcet),
         period: us(100_000),

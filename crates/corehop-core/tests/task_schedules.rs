@@ -242,6 +242,7 @@ fn simulated(plan: &Tasks) -> Vec<TaskJobRecord> {
 fn task([wcet, period, deadline, offset]: [u64; 4]) -> PlannedTask {
     let ticks = |count: u64| Nanos::new(count * TICK);
     PlannedTask {
+        budget: None,
         name: None,
         wcet: ticks(wcet),
         period: ticks(period),

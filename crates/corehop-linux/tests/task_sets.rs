@@ -23,6 +23,7 @@ fn host() -> Platform {
 /// A task that executes for `wcet` of every `period`, both in microseconds.
 fn task(wcet: u64, period: u64, kib: u64) -> GivenTask {
     GivenTask {
+        budget: None,
         name: None,
         wcet: Nanos::from_micros(wcet),
         period: Nanos::from_micros(period),

@@ -113,6 +113,9 @@ pub struct GivenTask {
     pub name: Option<String>,
     /// Its execution time.
     pub wcet: Nanos,
+    /// The time after which the kernel stops a job under SCHED_DEADLINE; the execution time if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Nanos>,
     /// Its period.
     pub period: Nanos,
     /// Its relative deadline.
@@ -320,6 +323,7 @@ impl Drawn {
             PlannedTask {
                 name: None,
                 wcet,
+                budget: None,
                 period,
                 deadline: period,
                 rank: 0,
@@ -346,6 +350,7 @@ fn given(tasks: &[GivenTask]) -> Result<Vec<PlannedTask>, String> {
     let planned = tasks.iter().map(|task| PlannedTask {
         name: task.name.clone(),
         wcet: task.wcet,
+        budget: task.budget,
         period: task.period,
         deadline: task.deadline,
         rank: 0,
@@ -411,7 +416,11 @@ fn scaled(
     let most = fullest.chain(largest).fold(0.0, f64::max);
     let scale = if most > share { share / most } else { 1.0 };
     for task in &mut tasks {
-        task.wcet = Nanos::new(((task.wcet.get() as f64 * scale) as u64).max(1));
+        let scaled = |time: Nanos| Nanos::new(((time.get() as f64 * scale) as u64).max(1));
+        task.wcet = scaled(task.wcet);
+        // What was charged to a job does not shrink with the job.
+        let charged = |budget: Nanos| Nanos::new(budget.get().max(task.wcet.get()));
+        task.budget = task.budget.map(charged);
     }
     (tasks, scale)
 }

@@ -63,6 +63,9 @@ pub struct PlannedTask {
     pub name: Option<String>,
     /// The execution time of each of its jobs, e.
     pub wcet: Nanos,
+    /// The time after which the kernel stops a job under SCHED_DEADLINE; the execution time if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Nanos>,
     /// The least time between two releases, p.
     pub period: Nanos,
     /// When a job is due after its release, d.
@@ -97,6 +100,16 @@ fn is_zero(time: &Nanos) -> bool {
 }
 
 impl PlannedTask {
+    /// The time that the kernel reserves for each job under SCHED_DEADLINE.
+    pub fn runtime(&self) -> Nanos {
+        self.budget.unwrap_or(self.wcet)
+    }
+
+    /// The share of a CPU that the kernel reserves under SCHED_DEADLINE.
+    pub fn reserved(&self) -> f64 {
+        self.runtime().get() as f64 / self.period.get() as f64
+    }
+
     /// Its utilisation e/p.
     pub fn utilisation(&self) -> f64 {
         self.wcet.get() as f64 / self.period.get() as f64
@@ -326,6 +339,7 @@ mod tests {
 
     fn task(rank: u32, kib: u64) -> PlannedTask {
         PlannedTask {
+            budget: None,
             name: None,
             wcet: Nanos::from_millis(1),
             period: Nanos::from_millis(10),

@@ -20,6 +20,7 @@ const UNIT: u64 = 1_000_000;
 
 fn plan(set: &TaskSet, scheduler: Scheduler, order: &[usize], run: &Run<'_>) -> Tasks {
     let task = |(at, task): (usize, &corehop_core::sched::Task)| PlannedTask {
+        budget: None,
         name: None,
         wcet: Nanos::new(task.wcet() * UNIT),
         period: Nanos::new(task.period() * UNIT),

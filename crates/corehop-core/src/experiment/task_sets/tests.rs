@@ -99,6 +99,7 @@ fn parameters_that_make_no_sense_are_named() {
     refused(TaskSets { duration: Nanos::new(0), ..sets(Scheduler::GEdf, 25) }, "duration");
     refused(TaskSets { cpus: "99".parse().unwrap(), ..sets(Scheduler::GEdf, 25) }, "99");
     let task = GivenTask {
+        budget: None,
         name: None,
         wcet: Nanos::from_millis(5),
         period: Nanos::from_millis(4),
@@ -115,6 +116,7 @@ fn parameters_that_make_no_sense_are_named() {
 #[test]
 fn given_tasks_are_ranked_by_their_priorities_or_by_deadline() {
     let task = |deadline: u64, priority| GivenTask {
+        budget: None,
         name: Some(format!("due {deadline}")),
         wcet: Nanos::from_millis(1),
         period: Nanos::from_millis(100),
@@ -187,6 +189,7 @@ fn no_task_alone_uses_more_than_the_share_of_a_cpu_and_an_early_deadline_is_no_m
     let most = run.tasks.iter().map(PlannedTask::utilisation).fold(0.0, f64::max);
     assert!((most - 0.25).abs() < 1e-3, "{most}");
     let early = GivenTask {
+        budget: None,
         name: None,
         wcet: Nanos::from_millis(2),
         period: Nanos::from_millis(10),
@@ -204,6 +207,7 @@ fn no_task_alone_uses_more_than_the_share_of_a_cpu_and_an_early_deadline_is_no_m
 fn tasks_go_where_most_is_free_for_each_cpu() {
     let tasks = given(&vec![
         GivenTask {
+            budget: None,
             name: None,
             wcet: Nanos::from_millis(1),
             period: Nanos::from_millis(10),
@@ -223,6 +227,7 @@ fn tasks_go_where_most_is_free_for_each_cpu() {
 #[test]
 fn tasks_that_were_assigned_a_cpu_run_there_and_nowhere_else() {
     let task = |cpu| GivenTask {
+        budget: None,
         name: None,
         wcet: Nanos::from_millis(1),
         period: Nanos::from_millis(10),
@@ -251,6 +256,7 @@ fn tasks_that_were_assigned_a_cpu_run_there_and_nowhere_else() {
 #[test]
 fn tasks_that_were_assigned_several_cpus_run_in_that_cluster_or_are_refused_by_name() {
     let task = |name: &str, cpus: &[usize]| GivenTask {
+        budget: None,
         name: Some(name.to_owned()),
         wcet: Nanos::from_millis(1),
         period: Nanos::from_millis(10),
@@ -299,4 +305,32 @@ fn watched_and_unwatched_take_turns_to_be_first() {
     let plan = paired.tasks(&l7455(), 1).unwrap();
     let turns: Vec<_> = plan.runs.iter().map(|run| (run.index, run.watched)).collect();
     assert_eq!(turns, [(0, false), (0, true), (1, true), (1, false)]);
+}
+
+#[test]
+fn a_budget_is_what_the_kernel_reserves_and_is_kept_where_the_work_is_scaled() {
+    let of = |wcet: u64, budget: u64| GivenTask {
+        name: None,
+        wcet: Nanos::from_micros(wcet),
+        budget: Some(Nanos::from_micros(budget)),
+        period: Nanos::from_micros(1_000),
+        deadline: Nanos::from_micros(1_000),
+        priority: None,
+        cpu: Some(0),
+        cpus: Vec::new(),
+        set: WorkingSet::list(Bytes::from_kib(4), 0.5),
+    };
+    let run = |share| {
+        let sets = TaskSets {
+            source: Source::Given(vec![of(200, 260)]),
+            share,
+            ..sets(Scheduler::PEdf, 1)
+        };
+        sets.tasks(&l7455(), 1).unwrap().runs.remove(0).tasks.remove(0)
+    };
+    let whole = run(1.0);
+    assert_eq!((whole.wcet.get(), whole.runtime().get()), (200_000, 260_000));
+    assert!((whole.reserved() - 0.26).abs() < 1e-9 && (whole.utilisation() - 0.2).abs() < 1e-9);
+    let halved = run(0.1);
+    assert_eq!((halved.wcet.get(), halved.runtime().get()), (100_000, 260_000));
 }

@@ -73,7 +73,7 @@ impl Policy {
     pub(super) fn of(scheduler: Scheduler, run: &TaskRun, task: &PlannedTask) -> Self {
         match scheduler {
             Scheduler::GEdf | Scheduler::CEdf | Scheduler::PEdf => Self::Deadline(
-                task.wcet.get().max(SHORTEST_NS),
+                task.runtime().get().max(SHORTEST_NS),
                 task.deadline.get(),
                 task.period.get(),
             ),
@@ -180,9 +180,9 @@ pub(super) fn refused(
 fn not_admitted(run: &TaskRun, task: usize, cluster: &CpuList) -> (String, String) {
     let own = run.tasks[task].cluster;
     let before = run.tasks[..task].iter().filter(|it| it.cluster == own);
-    let reserved: f64 = before.map(PlannedTask::utilisation).sum();
+    let reserved: f64 = before.map(PlannedTask::reserved).sum();
     let limit = real_time_share() * cluster.len() as f64;
-    let adds = run.tasks[task].utilisation();
+    let adds = run.tasks[task].reserved();
     let why = format!(
         "the kernel does not admit it: the tasks before it reserve {reserved:.3} of CPUs {cluster}, it adds \
          {adds:.3}, and {limit:.2} can be reserved there in all, less what SCHED_DEADLINE threads of others have"

@@ -265,7 +265,6 @@ fn not_produced(set: &TaskSet) -> Vec<&'static str> {
     let fields = [
         ("jitter_us", tasks.iter().any(|task| task.jitter() > 0)),
         ("blocking_us", tasks.iter().any(|task| task.blocking() > 0)),
-        ("budget_us", set.budgets().is_some()),
         ("ucb, ecb", set.cache().is_some()),
     ];
     fields.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect()
@@ -284,6 +283,7 @@ fn given(set: &TaskSet, asked: &TaskSetRequest<'_>) -> Result<Vec<GivenTask>, Fa
     let task = |(at, task): (usize, &Task)| GivenTask {
         name: set.names()[at].clone(),
         wcet: set.tick().nanos(task.wcet()),
+        budget: set.budgets().map(|_| set.tick().nanos(set.budget(at))),
         period: set.tick().nanos(task.period()),
         deadline: set.tick().nanos(task.deadline()),
         priority: task.priority(),
