@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Decisions: pure functions of models.
 
+pub mod kept;
 pub mod run_cost;
 pub mod simulated;
 pub mod advice;

@@ -3,12 +3,45 @@
 //! programs that show what a report looks like.
 
 use super::{
-    AccessTime, Certificate, EndedRun, ObservedThread, PreemptionLength, RecordedAbsence,
-    RecordedRun, RecordedThread, Sample, SwitchBatch,
+    AccessTime, Certificate, EndedRun, JobOutcome, ObservedThread, PreemptionLength, RecordedAbsence,
+    RecordedRun, RecordedThread, Sample, SwitchBatch, TaskJob,
 };
 use crate::platform::{MemoryArchitecture, Platform};
+use crate::workload::scheduler::Scheduler;
 use crate::workload::switching::{SwitchCall, SwitchMechanism};
 use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern};
+
+/// A job of a task set beside polluters: 1 ms of work in each 10 ms, which moved once and took 2 ms.
+pub fn task_job() -> TaskJob {
+    TaskJob {
+        machine: "box".into(),
+        scheduler: Scheduler::GEdf,
+        seed: 1,
+        run: 0,
+        set: 0,
+        load: "constructed".into(),
+        task: 0,
+        task_count: 2,
+        wss_bytes: 4_096,
+        write_ratio: 0.5,
+        job: 0,
+        period_ns: 10_000_000,
+        deadline_ns: 10_000_000,
+        wcet_ns: 1_000_000,
+        release_ns: 0,
+        latency_ns: 0.0,
+        response_ns: 2_000_000.0,
+        lateness_ns: -8_000_000.0,
+        executed_ns: 1_000_000,
+        course: JobOutcome::Sample,
+        preemptions: 0,
+        migrations: 1,
+        event: Event::L3Migration,
+        length_ns: Some(1e6),
+        by: None,
+        scale: 1.0,
+    }
+}
 
 /// A valid sample: 4 KiB, warm 1 µs, preempted for 4 ms, resumed 3 µs.
 pub fn sample() -> Sample {

@@ -5,35 +5,18 @@ use super::schedule::Misses;
 use super::*;
 use crate::model::example::sample;
 use crate::model::verdict::TestOutcome;
+use crate::samples::example::task_job;
 
 fn job(scheduler: Scheduler, run: u64, task_count: u64, at: u64) -> TaskJob {
     TaskJob {
-        machine: "box".into(),
         scheduler,
-        seed: 1,
         run,
-        set: 0,
-        load: "constructed".into(),
         task: at % 2,
         task_count,
-        wss_bytes: 4_096,
-        write_ratio: 0.5,
         job: at / 2,
-        period_ns: 10_000_000,
-        deadline_ns: 10_000_000,
-        wcet_ns: 1_000_000,
         release_ns: at * 5_000_000,
-        latency_ns: 0.0,
-        response_ns: 2_000_000.0,
-        lateness_ns: -8_000_000.0,
-        executed_ns: 1_000_000,
-        course: JobOutcome::Sample,
-        preemptions: 0,
-        migrations: 1,
-        event: Event::L3Migration,
         length_ns: Some(1e6 * (at + 1) as f64),
-        by: None,
-        scale: 1.0,
+        ..task_job()
     }
 }
 

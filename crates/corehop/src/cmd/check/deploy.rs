@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop check SET --deploy FOLDER`: the way from a set to its threads on this host, and their bounds against what was seen.
+//!
+//! Each step is a command of its own, which is printed and can be repeated by hand. A file that is there already is a step that is
+//! done, so that a run which was interrupted goes on where it ended.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use corehop_core::decision::kept::{Bound, Exceeding, Kept, KeptTask};
+use corehop_core::report::figure::Table;
+use corehop_core::report::table::{micros, plain};
+use corehop_core::samples::TaskJob;
+use corehop_core::sched::sentence::called;
+use corehop_core::sched::{TaskSet, Tick};
+use corehop_core::shown;
+use corehop_core::units::Nanos;
+use corehop_core::workload::placement::TaskPlacement;
+use serde_json::{Value, json};
+
+use super::Args;
+use crate::exit::{Exit, Failure};
+use crate::input;
+use crate::output::{Page, Paint, counted, either, note};
+
+/// The share of a CPU that real-time threads use on a live host at most.
+const MOST: f64 = 0.5;
+/// The jobs above their bounds that are listed.
+const LISTED: usize = 20;
+
+/// The words of a command.
+type Words = Vec<OsString>;
+
+/// The folder of a deployment, and the steps that fill it.
+struct Steps<'a> {
+    folder: &'a Path,
+    /// Whether steps that are done are done again.
+    again: bool,
+}
+
+/// Measures what is missing, asks, places, runs, and compares.
+pub(super) fn run(args: &Args, folder: &Path) -> Result<Exit, Failure> {
+    let set = input::task_set(&args.file)?;
+    let steps = Steps { folder, again: args.force.force };
+    std::fs::create_dir_all(folder)
+        .map_err(|error| Failure::new(Exit::Usage, error).context(shown::path(folder)))?;
+    let answer = steps.verdict(args, &set)?;
+    let sentence = answer["sentence"].as_str().unwrap_or_default().to_owned();
+    let placed = folder.join("placed.json");
+    if answer["schedulable"] != json!(true) {
+        let json = args.json.then_some(&answer);
+        let what = || "nothing was run: the answer is not yes\n".to_owned();
+        either(&sentence, json, what)?;
+        return Ok(Exit::No);
+    }
+    let placed = input::task_set(&placed)?;
+    fits(&placed, folder)?;
+    let jobs = steps.jobs(args)?;
+    let kept = Kept::of(&bounds(&placed, &answer)?, &jobs);
+    let ran = ran(&kept);
+    let value = args.json.then(|| json!({ "sentence": ran, "verdict": answer, "run": kept }));
+    either(&ran, value.as_ref(), || format!("{sentence}\n\n{}", table(&placed, &kept)))?;
+    Ok(if kept.exceeding.is_empty() { Exit::Done } else { Exit::No })
+}
+
+impl Steps<'_> {
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The answer with what this host costs: what is not given is measured.
+    fn verdict(&self, args: &Args, set: &TaskSet) -> Result<Value, Failure> {
+        let mut words: Words = vec!["check".into(), args.file.clone().into()];
+        let supply = match &args.supply {
+            Some(file) => file.clone(),
+            None => self.measured("supply.parquet", &["measure", "supply"])?,
+        };
+        let overheads = match &args.overheads {
+            Some(file) => file.clone(),
+            None => self.measured("overheads.csv", &["measure", "overheads"])?,
+        };
+        words.extend(["--supply".into(), supply.into(), "--overheads".into(), overheads.into()]);
+        if let Some(delay) = args.delay {
+            words.extend(["--delay".into(), delay.to_string().into()]);
+        } else if let Some(costs) = self.costs(args, set)? {
+            words.extend(["--costs".into(), costs.into()]);
+        }
+        if let Some(scheduler) = args.scheduler {
+            words.extend(["--scheduler".into(), scheduler.to_string().into()]);
+        }
+        for (given, option) in [
+            (args.accept_largest, "--accept-largest"),
+            (args.ignore_cpus, "--ignore-cpus"),
+            (args.dedicated, "--dedicated"),
+        ] {
+            words.extend(given.then(|| option.into()));
+        }
+        words.extend(["-o".into(), self.file("placed.json").into(), "--force".into()]);
+        words.push("--json".into());
+        let output = step(&words, &[Exit::Done, Exit::No])?;
+        serde_json::from_slice(&output)
+            .map_err(|error| Failure::new(Exit::Failed, error).context(line_of(&words)))
+    }
+
+    /// The costs of preemptions for the working sets of a set, if it states any.
+    fn costs(&self, args: &Args, set: &TaskSet) -> Result<Option<PathBuf>, Failure> {
+        if args.costs.costs.is_some() {
+            return Ok(args.costs.costs.clone());
+        }
+        let mut sizes: Vec<u64> = set.wss_kib().iter().flatten().copied().collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        if sizes.is_empty() {
+            return Ok(None);
+        }
+        let sizes: Vec<String> = sizes.iter().map(|kib| format!("{kib}KiB")).collect();
+        let sizes = sizes.join(",");
+        let words = ["measure", "synthetic", "--wss", &sizes, "--event", "preemption"];
+        self.measured("costs.parquet", &words).map(Some)
+    }
+
+    /// A file that a step writes.
+    fn measured(&self, name: &str, words: &[&str]) -> Result<PathBuf, Failure> {
+        let file = self.file(name);
+        if file.exists() && !self.again {
+            note(&format!("{} is used as it is; --force measures again", shown::path(&file)));
+            return Ok(file);
+        }
+        let mut words: Words = words.iter().map(OsString::from).collect();
+        words.extend(["-o".into(), file.clone().into(), "--force".into()]);
+        step(&words, &[Exit::Done])?;
+        Ok(file)
+    }
+
+    /// The jobs of the placed set, which runs now.
+    fn jobs(&self, args: &Args) -> Result<Vec<TaskJob>, Failure> {
+        let words = ["measure", "schedule-sensitive", "--task-set"];
+        let mut words: Words = words.iter().map(OsString::from).collect();
+        words.extend([self.file("placed.json").into(), "--duration".into()]);
+        words.extend([args.duration.to_string().into(), "-o".into()]);
+        words.extend([self.file("run.parquet").into(), "--force".into()]);
+        words.extend(args.allow_system.then(|| "--allow-system".into()));
+        step(&words, &[Exit::Done])?;
+        let mut reader = input::open(&self.file("run.jobs.parquet"))?;
+        let mut jobs = Vec::new();
+        while let Some(rows) = reader.next_rows::<TaskJob>()? {
+            jobs.extend(rows);
+        }
+        Ok(jobs)
+    }
+}
+
+/// Runs this program with other words, to its end; its answer.
+fn step(words: &[OsString], expected: &[Exit]) -> Result<Vec<u8>, Failure> {
+    let line = line_of(words);
+    note(&line);
+    let failed = |error| Failure::new(Exit::Failed, error).context(line.clone());
+    let program = std::env::current_exe().map_err(failed)?;
+    let mut command = Command::new(program);
+    let command = command.args(words).stdin(Stdio::null()).stderr(Stdio::inherit());
+    let ran = command.output().map_err(failed)?;
+    let code = ran.status.code();
+    let is = |exit: &Exit| code == Some(i32::from(exit.code()));
+    if expected.iter().any(is) {
+        return Ok(ran.stdout);
+    }
+    let exits = [Exit::Usage, Exit::NotPossible, Exit::Damaged, Exit::Interrupted];
+    let exit = exits.into_iter().find(is).unwrap_or(Exit::Failed);
+    let ended = code.map_or_else(|| "by a signal".to_owned(), |it| format!("with exit code {it}"));
+    Err(Failure::says(exit, format!("`{line}` ended {ended}: nothing after it was done")))
+}
+
+/// The command line of a step, for reading.
+fn line_of(words: &[OsString]) -> String {
+    let shown = |word: &OsString| match shown::path(Path::new(word)).to_string() {
+        word if word.contains(' ') => format!("'{word}'"),
+        word => word,
+    };
+    let words: Vec<String> = words.iter().map(shown).collect();
+    format!("corehop {}", words.join(" "))
+}
+
+/// Refuses a set that uses more of a CPU than threads under real-time policies may here.
+fn fits(placed: &TaskSet, folder: &Path) -> Result<(), Failure> {
+    let uses = |cpu: usize| -> f64 {
+        let own = (0..placed.tasks().len()).filter(|&at| cpus(placed, at).contains(&cpu));
+        own.map(|at| {
+            let task = &placed.tasks()[at];
+            let count = cpus(placed, at).len() as f64;
+            task.wcet() as f64 / task.period() as f64 / count
+        })
+        .sum()
+    };
+    let all = 0..placed.cpus() as usize;
+    let Some((cpu, used)) = all.map(|cpu| (cpu, uses(cpu))).find(|it| it.1 > MOST + 1e-9) else {
+        return Ok(());
+    };
+    let file = folder.join("placed.json");
+    let what = format!(
+        "the set is not run: its threads would use {:.0} % of CPU {cpu}, and real-time threads are run for at most half of \
+         the time; {} has the set with its assignment, and `corehop convert {} --to rt-app` its threads",
+        100.0 * used,
+        shown::path(&file),
+        shown::path(&file)
+    );
+    Err(Failure::says(Exit::NotPossible, what))
+}
+
+/// The CPUs of a task; all of them where the set names none.
+fn cpus(set: &TaskSet, at: usize) -> Vec<usize> {
+    match set.placement().map(|places| &places[at]) {
+        Some(TaskPlacement::Cpus(cpus)) => cpus.clone(),
+        Some(other) => other.cpus(),
+        None => (0..set.cpus() as usize).collect(),
+    }
+}
+
+/// The bound of each task, by the answer.
+fn bounds(placed: &TaskSet, answer: &Value) -> Result<Vec<Bound>, Failure> {
+    let all = answer["bounds_us"].as_array().or_else(|| answer["responses_us"].as_array());
+    let Some(all) = all.filter(|it| it.len() == placed.tasks().len()) else {
+        let what = "the verdict has no bounds on response times, against which jobs could be judged: name a test \
+                    that has, for example --scheduler p-fp";
+        return Err(Failure::says(Exit::Usage, what));
+    };
+    let of = |(at, bound): (usize, &Value)| Bound {
+        response_ns: (bound.as_f64().unwrap_or_default() * 1e3).round() as u64,
+        wcet_ns: placed.tick().nanos(placed.tasks()[at].wcet()).get(),
+        cpu: cpus(placed, at).first().copied().unwrap_or_default(),
+    };
+    Ok(all.iter().enumerate().map(of).collect())
+}
+
+/// The outcome as a sentence.
+fn ran(kept: &Kept) -> String {
+    let (jobs, above) = (counted(kept.jobs(), "job"), kept.exceeding.len());
+    let least = kept.tasks.iter().filter_map(|it| it.ratio).reduce(f64::min);
+    let closest = least.map(|it| format!("; the closest took 1/{it:.2} of its bound"));
+    match above {
+        0 if kept.jobs() == 0 => "no: no job ended, so no bound was put to the proof".to_owned(),
+        0 => format!(
+            "yes: the set is schedulable, and none of {jobs} took longer than its bound{}",
+            closest.unwrap_or_default()
+        ),
+        _ => format!("no: {above} of {jobs} took longer than their bounds"),
+    }
+}
+
+/// The bounds beside the longest responses, and the jobs above their bounds.
+fn table(placed: &TaskSet, kept: &Kept) -> String {
+    let tick: Tick = placed.tick();
+    let mut table = Table::new(
+        "Bounds and the longest responses seen, in us".to_owned(),
+        &["task", "CPU", "deadline", "bound", "longest", "bound/longest", "jobs", "above"],
+    );
+    let row = |(at, it): (usize, &KeptTask)| {
+        let cpus: Vec<String> = cpus(placed, at).iter().map(ToString::to_string).collect();
+        let or_none = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), micros);
+        vec![
+            called(placed, at).trim_matches('`').to_owned(),
+            cpus.join(","),
+            tick.us(placed.tasks()[at].deadline()),
+            micros(it.bound_us),
+            or_none(it.longest_us),
+            or_none(it.ratio),
+            it.jobs.to_string(),
+            it.above.to_string(),
+        ]
+    };
+    table.rows = kept.tasks.iter().enumerate().map(row).collect();
+    let mut text = plain(&table);
+    let page = Page::of_stdout();
+    for job in kept.exceeding.iter().take(LISTED) {
+        text.push_str(&page.paint(&page.wrap(&line(placed, job), 2), Paint::Red));
+        text.push('\n');
+    }
+    if kept.exceeding.len() > LISTED {
+        text.push_str(&format!("and {} more (--json has all)\n", kept.exceeding.len() - LISTED));
+    }
+    text
+}
+
+/// A job above its bound, with the cause.
+fn line(placed: &TaskSet, job: &Exceeding) -> String {
+    let span = |us: f64| Tick::Nano.span((us * 1e3).round() as u64);
+    format!(
+        "job {} of {} ({}) took {}, {} beyond its bound; {} {}",
+        job.job,
+        called(placed, job.task),
+        job.load,
+        span(job.response_us),
+        span(job.beyond_us),
+        span(job.cause_us),
+        job.cause.clause()
+    )
+}
+
+/// The time for which a deployed set runs under each load, unless another is named.
+pub(super) const DURATION: Nanos = Nanos::from_secs(10);
