@@ -11,7 +11,7 @@ use crate::workload::set_file::place_json;
 /// `{"test", "schedulable": true | false | "unknown", "bounds_us"?, "assumptions": […], …}`, where
 /// `bounds_us` bounds each task's response time in the order of the tasks, `delays_us` is what each job was
 /// charged for delays and `charged` its C, T and D with all that was charged, where something was; `assignment` says where
-/// each task runs.
+/// each task runs. `supply` is the basis of an observed supply.
 pub fn answer_json(test: &Test, asked: &ChargedAnswer) -> Value {
     let answer = &asked.answer;
     let mut value = json!({
@@ -34,6 +34,7 @@ pub fn answer_json(test: &Test, asked: &ChargedAnswer) -> Value {
     add("delays_us", asked.delays.as_ref().map(us));
     add("charged", asked.charged.as_ref().map(|all| all.iter().map(charged).collect()));
     add("longest_preemption_us", asked.longest_preemptions.as_ref().map(us));
+    add("supply", asked.supply.as_ref().and_then(|it| it.claim).map(|it| it.json()));
     add("why", answer.why.as_ref().map(|why| json!(why)));
     add("accepted_by", answer.accepted_by.map(|by| json!(by)));
     add("priorities", answer.priorities.as_ref().map(|order| json!(order)));

@@ -4,11 +4,14 @@
 //! The payer is decided by [`bill`](super::bill). Delays are rounded up to ticks of the set, once for each task;
 //! overheads are charged in nanoseconds where the spans of the set allow that.
 
+use std::sync::Arc;
+
 use super::bill::{Bill, Payer};
 use super::cache_aware::pairs::Pairs;
 use super::catalogue::{Charging, NO_PAIRS, Suffers, Test};
 use super::overhead::system::Overheads;
 use super::speed;
+use super::supply::{Claim, Supplied, Supplies};
 use super::verdict::{Answer, CONDITIONAL, Charges, Verdict};
 use super::{clusters, deployment};
 use crate::model::costs::{Basis, Cost, Costs, Highest, among, least};
@@ -42,6 +45,8 @@ pub struct Charged<'a> {
     delay: Delay<'a>,
     /// In nanoseconds.
     overheads: Option<Overheads>,
+    /// The supply of the CPUs in microseconds and in nanoseconds, where they do not supply all of the time.
+    supply: Option<Arc<[Supplies; 2]>>,
     /// The largest delay seen is taken for a bound.
     largest_bounds: bool,
     /// The delays that were looked up already, by the events that may cause them.
@@ -78,6 +83,24 @@ pub struct ChargedAnswer {
     /// The statistic that was charged for delays, with its number of samples, if that was chosen by the samples: `the p90
     /// of at least 200 samples`.
     pub charged_by: Option<String>,
+    /// The supply of the CPUs that was asked with.
+    pub supply: Option<ChargedSupply>,
+}
+
+/// The supply of the CPUs in an answer.
+#[derive(Debug, Clone)]
+pub struct ChargedSupply {
+    /// In microseconds and in nanoseconds.
+    all: Arc<[Supplies; 2]>,
+    /// What was observed of it, for the longest time that the set is given; None where the supply is stated.
+    pub claim: Option<Claim>,
+}
+
+impl ChargedSupply {
+    /// As a test sees it, for tasks in microseconds.
+    pub(super) fn seen(&self, set: &TaskSet) -> Supplied<'_> {
+        Supplied::of(&self.all[0], set)
+    }
 }
 
 impl<'a> Charged<'a> {
@@ -99,9 +122,18 @@ impl<'a> Charged<'a> {
             platform,
             delay,
             overheads,
+            supply: None,
             largest_bounds,
             known,
         }
+    }
+
+    /// On CPUs with this supply. A test of one CPU and one that chooses CPUs are asked with the least supply of all; where the
+    /// set gives each task a CPU, with that of the CPU.
+    #[must_use]
+    pub fn supplied_by(self, supplies: Option<&Supplies>) -> Self {
+        let supply = supplies.map(|it| Arc::new([1_000, 1].map(|ns| it.in_units_of(ns))));
+        Self { supply, ..self }
     }
 
     /// Takes the largest delay seen for a bound, or not.
@@ -181,7 +213,7 @@ impl<'a> Charged<'a> {
         };
         let bare = matches!(self.delay, Delay::Nothing) && self.overheads.is_none();
         if bare || test.charging == Charging::NotNeeded {
-            return Ok(asked(test.run(system), system.tasks).placed(system));
+            return Ok(self.ask_with_supply(test, system));
         }
         if self.overheads.is_some() && test.charging == Charging::NotKnown {
             return Ok(asked(Answer::unknown("overheads cannot be charged for it"), &[]));
@@ -209,16 +241,48 @@ impl<'a> Charged<'a> {
             None => (None, None),
         };
         let system = self.system(test).unwrap_or_else(|_| self.asked_about().system());
-        let system = System { pairs: pairs.as_ref(), ..self.seen_by(test, system) };
+        let supply = self.supply_in(unit);
+        let system = System { pairs: pairs.as_ref(), supply, ..self.seen_by(test, system) };
         let mut asked = if own && !pieces && self.overheads.is_none() {
             one_value(test, system, &bill)
         } else {
             unit.ask(test, system, &bill)
         };
-        self.settle(test, &mut asked.answer, unsure.or(resumed.doubt));
         asked.note = resumed.note;
         asked.charged_by = resumed.by;
+        asked.supply = self.charged_supply();
+        let doubt = unsure.or(resumed.doubt).or_else(|| asked.doubt_of_supply());
+        self.settle(test, &mut asked.answer, doubt);
         Ok(asked.placed(system))
+    }
+
+    /// Asks with the supply of the CPUs, and with nothing charged. What is necessary on CPUs that supply all of the time is
+    /// necessary on others.
+    fn ask_with_supply(&self, test: &Test, system: System<'_>) -> ChargedAnswer {
+        let needed = test.charging != Charging::NotNeeded;
+        let supply = self.supply_in(Unit(1)).filter(|_| needed);
+        let system = System { supply, ..system };
+        let mut asked = asked(test.run(system), system.tasks);
+        if needed {
+            asked.supply = self.charged_supply();
+            let doubt = asked.doubt_of_supply();
+            self.settle(test, &mut asked.answer, doubt);
+        }
+        asked.placed(system)
+    }
+
+    /// The supply as tests see it, in this unit.
+    fn supply_in(&self, unit: Unit) -> Option<Supplied<'_>> {
+        let all = self.supply.as_ref()?;
+        Some(Supplied::of(&all[usize::from(unit.0 > 1)], self.set))
+    }
+
+    /// The supply with what was observed of it, for the longest deadline or period of the set.
+    fn charged_supply(&self) -> Option<ChargedSupply> {
+        let all = self.supply.clone()?;
+        let longest = self.set.tasks().iter().map(|task| task.deadline.max(task.period)).max();
+        let claim = all[0].claim(longest.unwrap_or(1), 1_000);
+        Some(ChargedSupply { all, claim })
     }
 
     /// The system as a test is to see it: where a delay is charged, one that charges no reloads need not know of blocks.
@@ -229,7 +293,8 @@ impl<'a> Charged<'a> {
 
     /// Takes back what is not certain: a yes to delays that nothing bounds, and a no to charges, which are bounds.
     fn settle(&self, test: &Test, answer: &mut Answer, doubt: Option<String>) {
-        if matches!(self.delay, Delay::Nothing) && self.overheads.is_none() {
+        if matches!(self.delay, Delay::Nothing) && self.overheads.is_none() && self.supply.is_none()
+        {
             return;
         }
         let why = match answer.verdict {
@@ -317,6 +382,20 @@ fn pairs_by(
 }
 
 impl ChargedAnswer {
+    /// Why the supply that was observed bounds nothing: too few windows of such a length were seen.
+    fn doubt_of_supply(&self) -> Option<String> {
+        let claim = self.supply.as_ref()?.claim.filter(|claim| !claim.bounds())?;
+        Some(format!("{CONDITIONAL}{}", claim.sentence()))
+    }
+
+    /// The conditions of a yes: what was charged by a statistic, and the supply that was observed.
+    pub fn conditions(&self) -> Option<String> {
+        let by = self.charged_by.as_ref().map(|by| format!("no delay exceeds {by}"));
+        let supply = self.supply.as_ref().and_then(|it| it.claim).map(|it| it.sentence());
+        let all: Vec<String> = by.into_iter().chain(supply).collect();
+        (!all.is_empty()).then(|| format!(", if {}", all.join(", and ")))
+    }
+
     /// With the CPUs of each task, where the test put tasks into bins of as many CPUs each.
     fn placed(mut self, system: System<'_>) -> Self {
         if let (None, Some(bins)) = (&self.answer.placement, &self.answer.partition) {
@@ -350,6 +429,7 @@ fn asked(answer: Answer, tasks: &[Task]) -> ChargedAnswer {
         charged: None,
         note: None,
         charged_by: None,
+        supply: None,
     }
 }
 

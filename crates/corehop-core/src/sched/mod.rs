@@ -8,6 +8,7 @@
 pub mod exact;
 mod divisor;
 mod ranking;
+pub mod supply;
 pub mod system;
 pub mod verdict;
 pub mod uni;

@@ -6,8 +6,9 @@ use super::charge::{AS_CHARGED, ChargedAnswer};
 use super::global;
 use super::global::demand::{self, Beyond};
 use super::partition::given;
+use super::supply::{FULL, Supplied};
 use super::system::System;
-use super::uni::edf_response::{Preemption, response_times};
+use super::uni::edf_response::response_times_on;
 use super::uni::fixed;
 use super::verdict::Verdict;
 use crate::units::{Cpu, CpuList};
@@ -23,8 +24,8 @@ pub fn sentence(set: &TaskSet, under: &str, test: &Test, asked: &ChargedAnswer) 
         }
         Verdict::Schedulable => {
             let tightest = tightest(set, test, asked).unwrap_or_default();
-            let by = asked.charged_by.as_deref().map(|by| format!(", if no delay exceeds {by}"));
-            format!("yes: every deadline holds under {under}{tightest}{}", by.unwrap_or_default())
+            let conditions = asked.conditions().unwrap_or_default();
+            format!("yes: every deadline holds under {under}{tightest}{conditions}")
         }
         Verdict::Unschedulable => {
             let late = late(set, test, asked).or_else(|| asked.answer.why.clone());
@@ -83,14 +84,21 @@ fn responses_by_deadline(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> O
     };
     let tasks = charged_tasks(set, asked);
     let mut bounds = vec![0; tasks.len()];
-    for group in groups.iter().filter(|group| !group.is_empty()) {
+    for (cpu, group) in groups.iter().enumerate().filter(|(_, group)| !group.is_empty()) {
         let own: Vec<Task> = group.iter().map(|&at| tasks[at]).collect();
-        for (&at, response) in group.iter().zip(response_times(&own, Preemption::Free)?) {
+        let supply = on_cpus(set, test, asked).map(|it| it.at(cpu).supply()).unwrap_or(&FULL);
+        for (&at, response) in group.iter().zip(response_times_on(&own, supply)?) {
             // What is charged to periods and deadlines comes before the release.
             bounds[at] = response + (set.tasks()[at].deadline.saturating_sub(tasks[at].deadline));
         }
     }
     Some(bounds)
+}
+
+/// The supply of the CPUs that the test was asked with.
+fn on_cpus<'a>(set: &TaskSet, test: &Test, asked: &'a ChargedAnswer) -> Option<Supplied<'a>> {
+    let seen = asked.supply.as_ref()?.seen(set);
+    Some(if test.name.ends_with("-given") { seen.own() } else { seen })
 }
 
 /// The tasks with what was charged to them: C rounded up, T and D rounded down.
@@ -116,7 +124,8 @@ fn late(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> Option<String> {
     let mut of_tasks = all.into_iter().filter(|(tasks, _)| !tasks.is_empty());
     of_tasks
         .find_map(|(tasks, with)| {
-            let system = System { tasks: &tasks, ..set.system() };
+            let supply = on_cpus(set, test, asked);
+            let system = System { tasks: &tasks, supply, ..set.system() };
             too_long(set, system, with)
                 .or_else(|| overload(set, system, with))
                 .or_else(|| responds_late(set, test, system, with))
@@ -183,17 +192,20 @@ fn responds_late(set: &TaskSet, test: &Test, system: System<'_>, with: &str) -> 
     if !by_priority && !by_deadline {
         return None;
     }
-    given::bins(system).ok()?.into_iter().filter(|bin| !bin.is_empty()).find_map(|bin| {
+    let bins = given::bins(system).ok()?.into_iter().enumerate();
+    bins.filter(|(_, bin)| !bin.is_empty()).find_map(|(cpu, bin)| {
+        let supply = system.at_bin(cpu).supply();
         let own: Vec<Task> = bin.iter().map(|&at| system.tasks[at]).collect();
         let (place, response) = if by_priority {
-            fixed::first_late(&own)?
+            fixed::first_late(&own, supply)?
         } else {
-            let responses = response_times(&own, Preemption::Free)?;
+            let responses = response_times_on(&own, supply)?;
             let late = |at: &usize| responses[*at].saturating_sub(own[*at].deadline);
             let worst = (0..own.len()).max_by_key(late).filter(|at| late(at) > 0)?;
             (worst, responses[worst])
         };
-        Some(takes(set, bin[place], response, with))
+        let on = if system.supply.is_some() { " on this supply" } else { "" };
+        Some(takes(set, bin[place], response, &format!("{with}{on}")))
     })
 }
 

@@ -3,6 +3,7 @@
 
 use super::bill::Bill;
 use super::cache_aware::pairs::Pairs;
+use super::supply::{FULL, Supplied, Supply};
 use crate::workload::blocks::CacheUse;
 use crate::workload::placement::TaskPlacement;
 use crate::workload::task::{Task, TaskSet};
@@ -22,12 +23,35 @@ pub struct System<'a> {
     pub(crate) placement: Option<&'a [TaskPlacement]>,
     /// The CPUs of each cluster, where a machine's caches make them; otherwise they are consecutive.
     pub(crate) clusters: Option<&'a [Vec<usize>]>,
+    /// The supply of the CPUs, where they do not supply all of the time.
+    pub(crate) supply: Option<Supplied<'a>>,
 }
 
 impl<'a> System<'a> {
     /// These tasks on so many CPUs, of whose caches nothing is known.
     pub(crate) fn of(cpus: u32, tasks: &'a [Task]) -> Self {
-        Self { cpus, tasks, cache: None, bill: None, pairs: None, placement: None, clusters: None }
+        Self {
+            cpus,
+            tasks,
+            cache: None,
+            bill: None,
+            pairs: None,
+            placement: None,
+            clusters: None,
+            supply: None,
+        }
+    }
+    /// The supply of the CPU that a test of one CPU is about.
+    pub(crate) fn supply(self) -> &'a Supply {
+        self.supply.map_or(&FULL, Supplied::supply)
+    }
+    /// The same system where each bin is a CPU of the set.
+    pub(crate) fn on_own_cpus(self) -> Self {
+        Self { supply: self.supply.map(Supplied::own), ..self }
+    }
+    /// The same system for the tasks of a bin: where each bin is a CPU of the set, with the supply of that CPU.
+    pub(crate) fn at_bin(self, bin: usize) -> Self {
+        Self { supply: self.supply.map(|it| it.at(bin)), ..self }
     }
     /// The number of CPUs, m.
     pub fn cpus(self) -> u32 {
@@ -83,6 +107,7 @@ impl TaskSet {
             pairs: None,
             placement: self.placement(),
             clusters: None,
+            supply: None,
         }
     }
 }

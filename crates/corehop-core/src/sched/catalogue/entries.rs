@@ -11,7 +11,7 @@ use crate::sched::bill::Payer;
 use crate::sched::global::{self, bar, ff_dbf, fixed as global_fixed, load, rta};
 use crate::sched::soft::compliant::Points;
 use crate::sched::system::System;
-use crate::sched::uni::edf_response::{Preemption, response_times};
+use crate::sched::uni::edf_response::{Preemption, response_times, response_times_on};
 use crate::sched::uni::{edf, fixed, nonpreemptive};
 use crate::sched::verdict::{Answer, Verdict};
 
@@ -70,7 +70,8 @@ pub(super) static OTHERS: &[Test] = &[
         kind: Kind::Exact,
         deadlines: Arbitrary,
         citation: "Zhang and Burns, IEEE TC 58(9), 2009; Baruah, Rosier and Howell 1990",
-        run: |system| Answer::plain(edf::qpa(system.tasks)),
+        run: |system| Answer::plain(edf::qpa_on(system.tasks, system.supply())),
+        supplied: true,
         ..ONE_EDF
     },
     Test {
@@ -80,6 +81,7 @@ pub(super) static OTHERS: &[Test] = &[
         deadlines: Arbitrary,
         citation: "Spuri, INRIA RR-2772, 1996",
         run: |system| edf_rta(system, Preemption::Free),
+        supplied: true,
         ..ONE_EDF
     },
     Test {
@@ -139,6 +141,7 @@ pub(super) static OTHERS: &[Test] = &[
         run: one_cpu_by_priority,
         payer: Payer::Affected,
         charging: Charging::FixedPriority,
+        supplied: true,
         ..ONE_FP
     },
     Test {
@@ -152,6 +155,7 @@ pub(super) static OTHERS: &[Test] = &[
         citation: "Audsley, YCS 164, 1991",
         run: audsley,
         payer: Payer::Others,
+        supplied: true,
         ..ONE_FP
     },
     Test {
@@ -374,7 +378,11 @@ fn edf_rta(system: System<'_>, preemption: Preemption) -> Answer {
     if edf::utilisation(tasks) == Verdict::Unschedulable {
         return Answer::plain(Verdict::Unschedulable);
     }
-    let Some(bounds) = response_times(tasks, preemption) else {
+    let bounds = match preemption {
+        Preemption::Free => response_times_on(tasks, system.supply()),
+        Preemption::None => response_times(tasks, preemption),
+    };
+    let Some(bounds) = bounds else {
         return Answer::unknown("its busy period takes too many steps");
     };
     let met = bounds.iter().zip(tasks).all(|(&response, task)| response <= task.deadline);
@@ -394,7 +402,7 @@ fn responses(
 }
 
 fn audsley(system: System<'_>) -> Answer {
-    match fixed::audsley(system.tasks) {
+    match fixed::audsley_on(system.tasks, system.supply()) {
         Ok(order) => ordered(Some(order)),
         Err(verdict) => Answer {
             why: Some("no order of priorities is known to meet every deadline".to_owned()),

@@ -82,6 +82,8 @@ pub struct Test {
     pub reloads: bool,
     /// Whether it charges measured delays by pair of tasks, and nothing to jobs.
     pub by_pair: bool,
+    /// Whether it takes the supply of a CPU that does not supply all of the time ([`supply`](super::supply)).
+    pub supplied: bool,
     /// Its other assumptions.
     pub assumes: &'static [&'static str],
     /// The citation.
@@ -159,6 +161,7 @@ const BASE: Test = Test {
     charging: Charging::JobLevel,
     reloads: false,
     by_pair: false,
+    supplied: false,
     assumes: &[],
     citation: "",
     run: |_| Answer::plain(Verdict::Unknown),
@@ -320,6 +323,9 @@ impl Test {
     /// Why it cannot tell of such a system.
     fn refusal(&self, system: System<'_>) -> Option<String> {
         let which = |wrong: fn(&Task) -> bool| system.tasks.iter().position(wrong);
+        if system.supply.is_some() && !self.supplied {
+            return Some(takes_no_supply());
+        }
         if self.one_cpu && system.cpus != 1 {
             return Some(format!("it is about one CPU, and the set has {}", system.cpus));
         }
@@ -345,6 +351,12 @@ impl Test {
         let held_up = if self.jitter { None } else { held_up };
         held_up.map(|at| format!("task {at} has jitter or blocking, which it does not charge"))
     }
+}
+
+/// Why a test that compares demand with all of the time does not tell of a CPU that supplies less.
+fn takes_no_supply() -> String {
+    let takes: Vec<_> = all().filter(|test| test.supplied).map(|test| test.name).collect();
+    format!("it takes no supply (--supply); those that do are {}", takes.join(", "))
 }
 
 /// The first task that an answer does not leave where the set puts it.

@@ -127,9 +127,10 @@ fn by_priority(
     responses: impl Fn(System<'_>, &[usize]) -> Option<Vec<u64>>,
 ) -> Answer {
     let mut bounds = vec![0; system.tasks.len()];
-    for bin in &bins {
+    for (number, bin) in bins.iter().enumerate() {
         let mut group = bin.clone();
         group.sort_unstable();
+        let system = system.at_bin(number);
         for (at, response) in group.iter().zip(responses(system, &group).unwrap_or_default()) {
             bounds[*at] = response;
         }
@@ -218,11 +219,13 @@ fn tried(
 
 /// The CPU of each task as the set states them, under EDF.
 pub(super) fn given_by_deadline(system: System<'_>) -> Answer {
+    let system = system.on_own_cpus();
     on_given_cpus(system, exhaustive::by_deadline, |bins| in_bins(system, 1, bins))
 }
 
 /// The CPU of each task as the set states them, under fixed priorities.
 pub(super) fn given_by_priority(system: System<'_>) -> Answer {
+    let system = system.on_own_cpus();
     on_given_cpus(system, exhaustive::by_priority, |bins| in_bins_by_priority(system, bins))
 }
 
@@ -236,7 +239,8 @@ fn on_given_cpus(
         Ok(bins) => bins,
         Err(why) => return Answer::unknown(why),
     };
-    let verdicts: Vec<Verdict> = bins.iter().map(|bin| one(system, bin)).collect();
+    let on = |(cpu, bin): (usize, &Vec<usize>)| one(system.at_bin(cpu), bin);
+    let verdicts: Vec<Verdict> = bins.iter().enumerate().map(on).collect();
     let which = |verdict| verdicts.iter().position(|&it| it == verdict);
     if let Some(cpu) = which(Verdict::Unschedulable) {
         let why = Some(format!("the tasks on CPU {cpu} miss a deadline"));

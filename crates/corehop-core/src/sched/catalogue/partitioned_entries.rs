@@ -101,6 +101,7 @@ pub(super) static PARTITIONED: &[Test] = &[
         deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<0, false>,
+        supplied: true,
         ..P_EDF
     },
     Test {
@@ -109,6 +110,7 @@ pub(super) static PARTITIONED: &[Test] = &[
         deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<0, true>,
+        supplied: true,
         ..P_EDF
     },
     Test {
@@ -117,6 +119,7 @@ pub(super) static PARTITIONED: &[Test] = &[
         deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<1, false>,
+        supplied: true,
         ..P_EDF
     },
     Test {
@@ -125,6 +128,7 @@ pub(super) static PARTITIONED: &[Test] = &[
         deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<1, true>,
+        supplied: true,
         ..P_EDF
     },
     Test {
@@ -133,6 +137,7 @@ pub(super) static PARTITIONED: &[Test] = &[
         deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<2, false>,
+        supplied: true,
         ..P_EDF
     },
     Test {
@@ -141,6 +146,7 @@ pub(super) static PARTITIONED: &[Test] = &[
         deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<2, true>,
+        supplied: true,
         ..P_EDF
     },
     Test {
@@ -149,6 +155,7 @@ pub(super) static PARTITIONED: &[Test] = &[
         deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<3, false>,
+        supplied: true,
         ..P_EDF
     },
     Test {
@@ -157,6 +164,7 @@ pub(super) static PARTITIONED: &[Test] = &[
         deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<3, true>,
+        supplied: true,
         ..P_EDF
     },
     Test {
@@ -165,6 +173,7 @@ pub(super) static PARTITIONED: &[Test] = &[
         deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<4, false>,
+        supplied: true,
         ..P_EDF
     },
     Test {
@@ -173,6 +182,7 @@ pub(super) static PARTITIONED: &[Test] = &[
         deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<4, true>,
+        supplied: true,
         ..P_EDF
     },
     Test {
@@ -182,6 +192,7 @@ pub(super) static PARTITIONED: &[Test] = &[
         deadlines: Arbitrary,
         citation: "exhaustive; Zhang and Burns 2009 on each CPU",
         run: every_assignment,
+        supplied: true,
         ..P_EDF
     },
     Test {
@@ -191,6 +202,7 @@ pub(super) static PARTITIONED: &[Test] = &[
         deadlines: Arbitrary,
         citation: "Baruah, Rosier and Howell 1990, on each CPU; Zhang and Burns 2009",
         run: given_by_deadline,
+        supplied: true,
         ..P_EDF
     },
     Test {
@@ -201,6 +213,7 @@ pub(super) static PARTITIONED: &[Test] = &[
         assumes: &[RANKS, EQUALS, BLOCKED],
         citation: "Lehoczky, RTSS 1990, on each CPU; delays as in Altmeyer, Davis and Maiza 2012, section 2",
         run: given_by_priority,
+        supplied: true,
         ..P_FP
     },
     Test {
@@ -211,6 +224,7 @@ pub(super) static PARTITIONED: &[Test] = &[
         assumes: &[RANKS, EQUALS, BLOCKED],
         citation: "exhaustive; Lehoczky, RTSS 1990, on each CPU",
         run: every_assignment_by_priority,
+        supplied: true,
         ..P_FP
     },
     Test {
@@ -220,6 +234,7 @@ pub(super) static PARTITIONED: &[Test] = &[
         assumes: &[RANKS],
         citation: "Lehoczky, RTSS 1990, on each CPU; delays as in Altmeyer, Davis and Maiza 2012, section 2",
         run: by_response::<1>,
+        supplied: true,
         ..P_FP
     },
     Test {
@@ -229,6 +244,7 @@ pub(super) static PARTITIONED: &[Test] = &[
         assumes: &[RANKS],
         citation: "Lehoczky, RTSS 1990, on each CPU; delays as in Altmeyer, Davis and Maiza 2012, section 2",
         run: by_response::<2>,
+        supplied: true,
         ..P_FP
     },
     Test {
@@ -238,6 +254,7 @@ pub(super) static PARTITIONED: &[Test] = &[
         assumes: &[RANKS],
         citation: "Lehoczky, RTSS 1990, on each CPU; delays as in Altmeyer, Davis and Maiza 2012, section 2",
         run: by_response::<3>,
+        supplied: true,
         ..P_FP
     },
     Test {

@@ -30,6 +30,7 @@ impl Inflated {
             pairs: None,
             placement: None,
             clusters: None,
+            supply: None,
         }
     }
     /// The inflated tasks.

@@ -34,7 +34,10 @@ impl Admission {
     pub(super) fn meets(self, system: System<'_>, cpus: u32, group: &[usize]) -> bool {
         match self {
             Self::Utilisation => fits(&charged(system, cpus, group), cpus),
-            Self::Demand => edf::qpa(&charged(system, cpus, group)) == Verdict::Schedulable,
+            Self::Demand => {
+                let tasks = charged(system, cpus, group);
+                edf::qpa_on(&tasks, system.supply()) == Verdict::Schedulable
+            }
             Self::Response => responses(system, group).is_some(),
             Self::Blocks(approach) => responses_by_blocks(system, group, approach).is_some(),
             Self::Pairs => responses_by_pairs(system, group).is_some(),
@@ -68,11 +71,13 @@ pub(crate) fn analysed(system: System<'_>, group: &[usize]) -> (Verdict, Vec<Tim
     let own: Vec<Task> = group.iter().map(|&at| system.tasks[at]).collect();
     let Some(bill) = system.bill else {
         let mut responses = vec![0; own.len()];
-        return (fixed::response_time_analysis(&own, Some(&mut responses)), responses);
+        let verdict = fixed::response_time_analysis_on(&own, system.supply(), Some(&mut responses));
+        return (verdict, responses);
     };
     let (tasks, delays) = bill.priorities(&own, &bill.of(group));
     let mut responses = vec![0; tasks.len()];
-    let verdict = fixed::response_time_analysis_with_delays(&tasks, &delays, Some(&mut responses));
+    let (supply, all) = (system.supply(), Some(&mut responses[..]));
+    let verdict = fixed::response_time_analysis_with_delays(&tasks, &delays, supply, all);
     responses.truncate(group.len());
     (verdict, responses)
 }

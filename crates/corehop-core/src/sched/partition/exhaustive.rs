@@ -16,7 +16,7 @@ pub(crate) type OneCpu = fn(System<'_>, &[usize]) -> Verdict;
 
 /// Whether EDF meets all deadlines.
 pub(crate) fn by_deadline(system: System<'_>, group: &[usize]) -> Verdict {
-    edf::qpa(&charged(system, 1, group))
+    edf::qpa_on(&charged(system, 1, group), system.supply())
 }
 
 /// Whether fixed priorities meet all deadlines.

@@ -176,17 +176,18 @@ impl Packing {
             Admission::Demand => bin.with(system.tasks, at).all(late),
             Admission::Response | Admission::Blocks(_) | Admission::Pairs => false,
         };
-        if known && system.bill.is_none() {
+        let bare = system.bill.is_none() && system.supply.is_none();
+        if known && bare {
             return true;
         }
-        if self.admission == Admission::Demand && system.bill.is_none() {
+        if self.admission == Admission::Demand && bare {
             let all: Vec<Task> = bin.with(system.tasks, at).copied().collect();
             return edf::qpa(&all) == Verdict::Schedulable;
         }
         let mut group = [&bin.tasks[..], &[at]].concat();
         // Ties of priority go by index.
         group.sort_unstable();
-        if self.admission == Admission::Response && system.bill.is_none() {
+        if self.admission == Admission::Response && bare {
             let all: Vec<Task> = group.iter().map(|&at| system.tasks[at]).collect();
             return fixed::still_meet(&all, group.partition_point(|&other| other < at));
         }

@@ -3,8 +3,9 @@
 
 use std::cmp::Ordering;
 
-use super::{STEPS, busy_period};
+use super::{STEPS, busy_period, busy_period_on};
 use crate::sched::exact::{compare_sum, relative_error};
+use crate::sched::supply::{FULL, Supply};
 use crate::sched::verdict::Verdict;
 use crate::workload::task::{Task, Time};
 
@@ -36,7 +37,22 @@ pub fn qpa(tasks: &[Task]) -> Verdict {
         told => return told,
     }
     match horizon(tasks) {
-        Some(horizon) => demand_fits_before(tasks, horizon),
+        Some(horizon) => demand_fits_before(tasks, horizon, &FULL),
+        None => Verdict::Unknown,
+    }
+}
+
+/// The same on a CPU with this supply: `DBF(t) <= sbf(t)` at each deadline within the synchronous busy period, which ends when
+/// all that came is supplied. What is demanded by `t` and supplied by `s <= t` is supplied at all instants between.
+pub fn qpa_on(tasks: &[Task], supply: &Supply) -> Verdict {
+    if supply.is_full() || utilisation(tasks) == Verdict::Unschedulable {
+        return qpa(tasks);
+    }
+    if tasks.iter().any(|task| supply.time_for(task.wcet) > task.deadline) {
+        return Verdict::Unschedulable;
+    }
+    match busy_period_on(tasks, 0, supply) {
+        Some(busy) => demand_fits_before(tasks, busy + 1, supply),
         None => Verdict::Unknown,
     }
 }
@@ -87,10 +103,10 @@ pub(crate) fn deadline_before(tasks: &[Task], t: Time) -> Option<Time> {
     tasks.iter().filter_map(of).max()
 }
 
-fn demand_fits_before(tasks: &[Task], horizon: Time) -> Verdict {
+fn demand_fits_before(tasks: &[Task], horizon: Time, supply: &Supply) -> Verdict {
     let Some(mut t) = deadline_before(tasks, horizon) else { return Verdict::Schedulable };
     for _ in 0..STEPS / tasks.len() as u64 {
-        let demand: Time = tasks.iter().map(|task| task.demand(t)).sum();
+        let demand = supply.time_for(tasks.iter().map(|task| task.demand(t)).sum());
         if demand > t {
             return Verdict::Unschedulable;
         }

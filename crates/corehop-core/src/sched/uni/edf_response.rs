@@ -5,8 +5,9 @@
 //! task `i` is found in a busy period in which all other tasks are released at its start, and a job of
 //! `i` at `a`, with `a` such that its deadline meets another one, or an own earlier job starts the period.
 
-use super::{STEPS, busy_period};
+use super::{STEPS, busy_period_on};
 use crate::sched::exact::compare_sum;
+use crate::sched::supply::{FULL, Supply};
 use crate::workload::task::{Task, Time};
 
 /// Whether jobs may be preempted.
@@ -21,6 +22,15 @@ pub enum Preemption {
 /// Each task's worst-case response time; nothing where the utilisation is above 1, or where it takes
 /// more than `STEPS` steps to find them.
 pub fn response_times(tasks: &[Task], preemption: Preemption) -> Option<Vec<Time>> {
+    responses_on(tasks, preemption, &FULL)
+}
+
+/// The same with free preemption on a CPU with this supply: a response is the least time that supplies what is served before.
+pub fn response_times_on(tasks: &[Task], supply: &Supply) -> Option<Vec<Time>> {
+    responses_on(tasks, Preemption::Free, supply)
+}
+
+fn responses_on(tasks: &[Task], preemption: Preemption, supply: &Supply) -> Option<Vec<Time>> {
     if compare_sum(tasks.iter().map(Task::u), 1).is_gt() {
         return None;
     }
@@ -28,9 +38,9 @@ pub fn response_times(tasks: &[Task], preemption: Preemption) -> Option<Vec<Time
         Preemption::Free => 0,
         Preemption::None => tasks.iter().map(|task| task.wcet - 1).max().unwrap_or(0),
     };
-    let busy = busy_period(tasks, first)?;
+    let busy = busy_period_on(tasks, first, supply)?;
     let mut steps = STEPS;
-    let mut search = Search { tasks, busy, preemption, steps: &mut steps };
+    let mut search = Search { tasks, busy, preemption, supply, steps: &mut steps };
     (0..tasks.len()).map(|i| search.worst_response(i)).collect()
 }
 
@@ -38,6 +48,7 @@ struct Search<'a> {
     tasks: &'a [Task],
     busy: Time,
     preemption: Preemption,
+    supply: &'a Supply,
     steps: &'a mut u64,
 }
 
@@ -45,7 +56,7 @@ impl Search<'_> {
     /// Over every `a` that can matter.
     fn worst_response(&mut self, i: usize) -> Option<Time> {
         let own = self.tasks[i];
-        let mut worst = own.wcet;
+        let mut worst = self.supply.time_for(own.wcet);
         for j in 0..self.tasks.len() {
             let other = self.tasks[j];
             // a = k T + D_j - D_i, from the first that is not negative; for j = i this is k T.
@@ -77,7 +88,7 @@ impl Search<'_> {
         loop {
             *self.steps = self.steps.checked_sub(self.tasks.len() as u64)?;
             let next = match self.preemption {
-                Preemption::Free => self.completion(i, a, length),
+                Preemption::Free => self.supply.time_for(self.completion(i, a, length)),
                 Preemption::None => blocking + self.started(i, a, length),
             };
             if next == length {

@@ -10,8 +10,9 @@
 //! is beyond a period, each equal counts as if its priority were higher, which is a bound and need not be attained.
 
 use super::fixed::{self, Found};
-use super::{busy_period, nonpreemptive};
+use super::{busy_period_on, nonpreemptive};
 use crate::sched::exact::{compare_sum, gcd};
+use crate::sched::supply::{FULL, Supply};
 use crate::workload::task::{LONGEST, Task, Time};
 
 /// The worst response of task `i`, one of `level`, below the tasks `above`.
@@ -20,13 +21,14 @@ pub(crate) fn response(
     above: &[usize],
     level: &[usize],
     i: usize,
+    supply: &Supply,
     steps: &mut u64,
 ) -> Found {
-    let level = Level { tasks, above, equals: level, i, rest: 0, preemptive: true };
+    let level = Level { tasks, above, equals: level, i, rest: 0, preemptive: true, supply };
     if level.is_fifo() {
         return level.worst(steps);
     }
-    let bound = fixed::response(tasks, &level.higher_and_equal(), i, steps);
+    let bound = fixed::response(tasks, &level.higher_and_equal(), i, supply, steps);
     level.confirmed(bound, steps)
 }
 
@@ -40,7 +42,7 @@ pub(crate) fn response_without_preemption(
     steps: &mut u64,
 ) -> Found {
     let rest = below.iter().map(|&j| tasks[j].wcet - 1).max().unwrap_or(0);
-    let level = Level { tasks, above, equals: level, i, rest, preemptive: false };
+    let level = Level { tasks, above, equals: level, i, rest, preemptive: false, supply: &FULL };
     if level.is_fifo() {
         return level.worst(steps);
     }
@@ -55,12 +57,15 @@ pub(crate) fn longest(
     above: &[usize],
     level: &[usize],
     i: usize,
+    supply: &Supply,
     steps: &mut u64,
 ) -> Found {
-    let exact = Level { tasks, above, equals: level, i, rest: 0, preemptive: true }.is_fifo();
+    let exact =
+        Level { tasks, above, equals: level, i, rest: 0, preemptive: true, supply }.is_fifo();
     let mut patient = tasks.to_vec();
     patient[i].deadline = LONGEST;
-    let level = Level { tasks: &patient, above, equals: level, i, rest: 0, preemptive: true };
+    let level =
+        Level { tasks: &patient, above, equals: level, i, rest: 0, preemptive: true, supply };
     if exact {
         return level.worst(steps);
     }
@@ -77,6 +82,8 @@ struct Level<'a> {
     /// The work of a job of lower priority that began before.
     rest: Time,
     preemptive: bool,
+    /// The supply of the CPU; all of the time where no job is preempted.
+    supply: &'a Supply,
 }
 
 impl Level<'_> {
@@ -130,7 +137,8 @@ impl Level<'_> {
         loop {
             let charge = self.above.len() as u64 + 1;
             *steps = steps.checked_sub(charge).ok_or(Found::OutOfSteps)?;
-            let next = before + self.above.iter().map(|&j| self.preempting(j, done)).sum::<Time>();
+            let preempting = self.above.iter().map(|&j| self.preempting(j, done));
+            let next = self.supply.time_for(before + preempting.sum::<Time>());
             if next + own.jitter > own.deadline + t {
                 return Err(Found::Miss);
             }
@@ -185,12 +193,13 @@ impl Level<'_> {
         let load = compare_sum(utilisations.into_iter(), 1);
         let lcm = |a: u64, b: u64| (a / gcd(a, b)).checked_mul(b).filter(|&it| it < LONGEST);
         let cycle = || all.iter().map(|task| task.period).try_fold(1, lcm);
+        let period = || busy_period_on(&all, self.blocking(), self.supply);
         if load.is_gt() {
             None
-        } else if load.is_eq() {
-            cycle().or_else(|| busy_period(&all, self.blocking()))
+        } else if load.is_eq() && self.supply.is_full() {
+            cycle().or_else(period)
         } else {
-            busy_period(&all, self.blocking())
+            period()
         }
     }
 }

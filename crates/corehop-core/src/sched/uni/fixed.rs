@@ -4,6 +4,7 @@
 use super::{STEPS, fifo};
 use crate::sched::exact::{Natural, compare_sum, gcd};
 use crate::sched::ranking::Ranking;
+use crate::sched::supply::{FULL, Supply};
 use crate::sched::verdict::Verdict;
 use crate::workload::task::{LONGEST, Task, Time};
 
@@ -74,26 +75,41 @@ fn rate_monotonic(tasks: &[Task]) -> bool {
 /// that share a priority are within periods. The
 /// responses, where asked for, are written in the tasks' order; a task beyond its deadline has none.
 pub fn response_time_analysis(tasks: &[Task], responses: Option<&mut [Time]>) -> Verdict {
+    response_time_analysis_on(tasks, &FULL, responses)
+}
+
+/// The same on a CPU with this supply: a response is the least time that supplies the work of the window.
+pub fn response_time_analysis_on(
+    tasks: &[Task],
+    supply: &Supply,
+    responses: Option<&mut [Time]>,
+) -> Verdict {
     let ranking = Ranking::of(tasks);
     let mut steps = STEPS;
-    levels(tasks, &ranking, responses, |at| at_place(tasks, &ranking, at, &mut steps))
+    levels(tasks, &ranking, responses, |at| at_place(tasks, &ranking, at, supply, &mut steps))
 }
 
 /// The worst response of the task at this place of the ranking.
-fn at_place(tasks: &[Task], ranking: &Ranking, at: usize, steps: &mut u64) -> Found {
+fn at_place(
+    tasks: &[Task],
+    ranking: &Ranking,
+    at: usize,
+    supply: &Supply,
+    steps: &mut u64,
+) -> Found {
     let i = ranking.order()[at];
     match ranking.level(at) {
-        [_] => response(tasks, ranking.above(at), i, steps),
-        level => fifo::response(tasks, ranking.above(at), level, i, steps),
+        [_] => response(tasks, ranking.above(at), i, supply, steps),
+        level => fifo::response(tasks, ranking.above(at), level, i, supply, steps),
     }
 }
 
 /// The first task, from the highest priority down, that can miss its deadline, and its longest response; none where no task
 /// can, where it is not known, or where a backlog grows without end.
-pub(crate) fn first_late(tasks: &[Task]) -> Option<(usize, Time)> {
+pub(crate) fn first_late(tasks: &[Task], supply: &Supply) -> Option<(usize, Time)> {
     let ranking = Ranking::of(tasks);
     let mut steps = STEPS;
-    let late = |at: &usize| at_place(tasks, &ranking, *at, &mut steps) == Found::Miss;
+    let late = |at: &usize| at_place(tasks, &ranking, *at, supply, &mut steps) == Found::Miss;
     let at = (0..tasks.len()).find(late)?;
     let i = ranking.order()[at];
     let load: Vec<_> = ranking.down_to(at).iter().map(|&j| tasks[j].u()).collect();
@@ -105,9 +121,9 @@ pub(crate) fn first_late(tasks: &[Task]) -> Option<(usize, Time)> {
         [_] => {
             let mut patient = tasks.to_vec();
             patient[i].deadline = LONGEST;
-            response(&patient, ranking.above(at), i, &mut steps)
+            response(&patient, ranking.above(at), i, supply, &mut steps)
         }
-        level => fifo::longest(tasks, ranking.above(at), level, i, &mut steps),
+        level => fifo::longest(tasks, ranking.above(at), level, i, supply, &mut steps),
     };
     match found {
         Found::Bound(response) => Some((i, response)),
@@ -121,6 +137,7 @@ pub(crate) fn first_late(tasks: &[Task]) -> Option<(usize, Time)> {
 pub fn response_time_analysis_with_delays(
     tasks: &[Task],
     delays: &[Time],
+    supply: &Supply,
     responses: Option<&mut [Time]>,
 ) -> Verdict {
     let ranking = Ranking::of(tasks);
@@ -128,7 +145,7 @@ pub fn response_time_analysis_with_delays(
     let mut charged = tasks.to_vec();
     levels(tasks, &ranking, responses, |at| {
         charge_affected(&mut charged, tasks, delays, &ranking, at);
-        at_place(&charged, &ranking, at, &mut steps)
+        at_place(&charged, &ranking, at, supply, &mut steps)
     })
 }
 
@@ -140,7 +157,7 @@ pub(crate) fn still_meet(tasks: &[Task], newest: usize) -> bool {
     let at = ranking.order().iter().position(|&i| i == newest).unwrap_or(0);
     let mut steps = STEPS;
     let mut meets =
-        |at: usize| matches!(at_place(tasks, &ranking, at, &mut steps), Found::Bound(_));
+        |at: usize| matches!(at_place(tasks, &ranking, at, &FULL, &mut steps), Found::Bound(_));
     (ranking.above(at).len()..tasks.len()).rev().all(&mut meets)
 }
 
@@ -210,7 +227,13 @@ pub(crate) enum Found {
 
 /// The worst response of task `i` below the tasks `above`.
 #[inline]
-pub(crate) fn response(tasks: &[Task], above: &[usize], i: usize, steps: &mut u64) -> Found {
+pub(crate) fn response(
+    tasks: &[Task],
+    above: &[usize],
+    i: usize,
+    supply: &Supply,
+    steps: &mut u64,
+) -> Found {
     let own = &tasks[i];
     let (mut worst, mut jobs, mut last) = (0, 1, None);
     // The first job is done no sooner than its own work and one job of each task above.
@@ -226,7 +249,7 @@ pub(crate) fn response(tasks: &[Task], above: &[usize], i: usize, steps: &mut u6
                 let task = &tasks[j];
                 (done + task.jitter).div_ceil(task.period) * task.wcet
             };
-            let next = work + above.iter().map(interference).sum::<Time>();
+            let next = supply.time_for(work + above.iter().map(interference).sum::<Time>());
             if next + own.jitter > latest {
                 return Found::Miss;
             }
@@ -239,7 +262,7 @@ pub(crate) fn response(tasks: &[Task], above: &[usize], i: usize, steps: &mut u6
         if done + own.jitter <= jobs * own.period {
             return Found::Bound(worst);
         }
-        if jobs >= *last.get_or_insert_with(|| jobs_of_a_cycle(tasks, above, own)) {
+        if jobs >= *last.get_or_insert_with(|| jobs_of_a_cycle(tasks, above, own, supply)) {
             return Found::Bound(worst);
         }
         jobs += 1;
@@ -251,7 +274,12 @@ pub(crate) fn response(tasks: &[Task], above: &[usize], i: usize, steps: &mut u6
 /// jitter it never ends; but `H` later, the least common multiple of the periods, `w(q + H / T) = w(q) + H`
 /// solves the same equation, and each `w(q + H / T)` is at least `H`, so the responses repeat. Below that
 /// utilisation it ends by itself.
-fn jobs_of_a_cycle(tasks: &[Task], above: &[usize], own: &Task) -> u64 {
+///
+/// On a CPU that does not supply all of the time the window of such a utilisation ends with a miss alone.
+fn jobs_of_a_cycle(tasks: &[Task], above: &[usize], own: &Task, supply: &Supply) -> u64 {
+    if !supply.is_full() {
+        return u64::MAX;
+    }
     let all = || above.iter().map(|&j| &tasks[j]).chain([own]);
     if compare_sum(all().map(Task::u).collect::<Vec<_>>().into_iter(), 1).is_ne() {
         return u64::MAX;
@@ -267,10 +295,18 @@ fn jobs_of_a_cycle(tasks: &[Task], above: &[usize], own: &Task) -> u64 {
 /// If no order passes: [`Verdict::Unschedulable`], or [`Verdict::Unknown`] where blocking or a limit on steps
 /// leaves a doubt.
 pub fn audsley(tasks: &[Task]) -> Result<Vec<usize>, Verdict> {
+    audsley_on(tasks, &FULL)
+}
+
+/// The same on a CPU with this supply.
+///
+/// # Errors
+/// As [`audsley`].
+pub fn audsley_on(tasks: &[Task], supply: &Supply) -> Result<Vec<usize>, Verdict> {
     let mut steps = STEPS;
     let mut out_of_steps = false;
     let assigned = optimal_assignment(tasks.len(), |i, above| {
-        let found = response(tasks, above, i, &mut steps);
+        let found = response(tasks, above, i, supply, &mut steps);
         out_of_steps |= found == Found::OutOfSteps;
         matches!(found, Found::Bound(_))
     });
@@ -417,7 +453,8 @@ mod tests {
         // preempts it alone: 10 + (5 + 2). Of the third the first may preempt both: 5 + 6, and so may the second: 10 + 6.
         let set = implicit(1, &[(5, 50), (10, 100), (20, 400)]);
         let mut found = vec![0; 3];
-        let verdict = response_time_analysis_with_delays(set.tasks(), &[9, 2, 6], Some(&mut found));
+        let verdict =
+            response_time_analysis_with_delays(set.tasks(), &[9, 2, 6], &FULL, Some(&mut found));
         // 20 + 11 + 16 = 47.
         assert_eq!((verdict, found), (Schedulable, vec![5, 17, 47]));
     }

@@ -7,6 +7,7 @@ pub mod fifo;
 pub mod fixed;
 pub mod nonpreemptive;
 
+use crate::sched::supply::{FULL, Supply};
 use crate::workload::task::{Task, Time};
 
 /// The number of steps after which an analysis answers that it does not know. A count, not a clock: the
@@ -19,10 +20,15 @@ const HORIZON: Time = 1 << 61;
 /// The longest synchronous busy period, `L = sum of ceil(L / T) C`, started with `first` work beside
 /// the tasks' own; none where it takes too long to find. Needs a utilisation of at most 1.
 pub(crate) fn busy_period(tasks: &[Task], first: Time) -> Option<Time> {
-    let mut length = first + tasks.iter().map(|task| task.wcet).sum::<Time>();
+    busy_period_on(tasks, first, &FULL)
+}
+
+/// The same on a CPU with this supply: the least `L` with `sbf(L) >= sum of ceil(L / T) C`.
+pub(crate) fn busy_period_on(tasks: &[Task], first: Time, supply: &Supply) -> Option<Time> {
+    let mut length = supply.time_for(first + tasks.iter().map(|task| task.wcet).sum::<Time>());
     for _ in 0..STEPS / tasks.len() as u64 {
         let work = |task: &Task| (length + task.jitter).div_ceil(task.period) * task.wcet;
-        let next = first + tasks.iter().map(work).sum::<Time>();
+        let next = supply.time_for(first + tasks.iter().map(work).sum::<Time>());
         if next == length {
             return Some(length);
         }

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A supply from windows in which a CPU was watched: the most that any part of them lost, by its length.
+
+use std::collections::BTreeMap;
+
+use super::{NoSupply, Supplies, Supply, WHOLE};
+
+/// Of a window with more gaps those that are closest to each other count as one gap, with the time between them.
+const MOST_GAPS: usize = 512;
+
+/// A time in which a CPU did not supply, in nanoseconds since the beginning of its window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gap {
+    /// The beginning.
+    pub at: u64,
+    /// The length.
+    pub length: u64,
+}
+
+impl Gap {
+    fn end(self) -> u64 {
+        self.at + self.length
+    }
+}
+
+/// A time in which a CPU was watched without a break, in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Window {
+    /// The CPU.
+    pub cpu: u32,
+    /// The length that was planned, from an instant that does not depend on gaps.
+    pub asked: u64,
+    /// The length that was watched: the planned one, and more where a gap crossed an end of it.
+    pub watched: u64,
+    /// The time that was lost in gaps too short to be told one by one.
+    pub short: u64,
+    /// The gaps, in order and apart.
+    pub gaps: Vec<Gap>,
+}
+
+/// What was observed of a CPU.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Watched {
+    /// The planned lengths of its windows, in nanoseconds, with how many there are of each.
+    pub(super) asked: BTreeMap<u64, u64>,
+}
+
+impl Watched {
+    /// How many windows of this length in nanoseconds were watched that have no part in common.
+    pub fn windows_of(&self, length: u64) -> u64 {
+        self.asked.iter().map(|(asked, count)| asked / length.max(1) * count).sum()
+    }
+
+    /// The longest window that was planned, in nanoseconds.
+    pub fn longest(&self) -> u64 {
+        self.asked.keys().next_back().copied().unwrap_or(0)
+    }
+}
+
+impl Supplies {
+    /// The supply of each CPU that was watched.
+    ///
+    /// # Errors
+    /// [`NoSupply`] where no window is there, or where one is not as long as it says.
+    pub fn watched(windows: &[Window]) -> Result<Self, NoSupply> {
+        let mut by_cpu: BTreeMap<u32, Vec<&Window>> = BTreeMap::new();
+        for window in windows {
+            window.check()?;
+            by_cpu.entry(window.cpu).or_default().push(window);
+        }
+        if by_cpu.is_empty() {
+            return Err(NoSupply("there is no window in which a CPU was watched".to_owned()));
+        }
+        let mut watched = BTreeMap::new();
+        for (&cpu, windows) in &by_cpu {
+            let all: &mut Watched = watched.entry(cpu).or_default();
+            windows.iter().for_each(|it| *all.asked.entry(it.asked).or_default() += 1);
+        }
+        let supplies = by_cpu.into_iter().map(|(cpu, windows)| (cpu, Supply::watched(&windows)));
+        Ok(Self::of(supplies.collect(), watched))
+    }
+
+    /// What was observed of each CPU; nothing where the supply is stated.
+    pub fn observed(&self) -> &BTreeMap<u32, Watched> {
+        &self.watched
+    }
+}
+
+impl Window {
+    fn check(&self) -> Result<(), NoSupply> {
+        let mut end = 0;
+        let apart = self.gaps.iter().all(|gap| {
+            let after = gap.at >= end;
+            end = gap.at.saturating_add(gap.length);
+            after
+        });
+        if apart && end <= self.watched && self.asked > 0 && self.asked <= self.watched {
+            return Ok(());
+        }
+        Err(NoSupply(format!(
+            "a window of CPU {} has gaps outside of it, or is shorter than planned ({} of {} ns): measure anew",
+            self.cpu, self.watched, self.asked
+        )))
+    }
+
+    /// The parts of the window that begin and end with a gap: length, and the time lost.
+    fn parts(&self) -> Vec<(u64, u64)> {
+        let gaps = merged(&self.gaps);
+        let mut parts = Vec::new();
+        for (at, first) in gaps.iter().enumerate() {
+            let mut lost = 0;
+            for last in &gaps[at..] {
+                lost += last.length;
+                parts.push((last.end() - first.at, lost));
+            }
+        }
+        parts
+    }
+}
+
+/// At most [`MOST_GAPS`] gaps, which lose no less.
+fn merged(gaps: &[Gap]) -> Vec<Gap> {
+    let Some(excess) = gaps.len().checked_sub(MOST_GAPS).filter(|&it| it > 0) else {
+        return gaps.to_vec();
+    };
+    let mut spaces: Vec<u64> = gaps.windows(2).map(|it| it[1].at - it[0].end()).collect();
+    let (_, &mut near, _) = spaces.select_nth_unstable(excess - 1);
+    let mut merged: Vec<Gap> = Vec::new();
+    for &gap in gaps {
+        match merged.last_mut() {
+            Some(last) if gap.at - last.end() <= near => last.length = gap.end() - last.at,
+            _ => merged.push(gap),
+        }
+    }
+    merged
+}
+
+impl Supply {
+    fn watched(windows: &[&Window]) -> Self {
+        let longest = windows.iter().map(|it| it.asked).max().unwrap_or(0);
+        // Each window by itself first: what is left of it is little.
+        let parts = windows.iter().flat_map(|it| Self::new(it.parts(), it.watched, None, 0).losses);
+        let slow = |it: &&Window| {
+            (u128::from(it.short) * WHOLE).div_ceil(u128::from(it.watched)).min(WHOLE - 1) as u64
+        };
+        let slow = windows.iter().map(slow).max().unwrap_or(0);
+        Self::new(parts.collect::<Vec<_>>(), longest, None, slow)
+    }
+}
