@@ -7,7 +7,7 @@ use crate::experiment::{Plan, PlanError};
 use crate::platform::Platform;
 use crate::samples::{
     Batch, GangRecord, JobRecord, OverheadRecord, ProgramRecord, Projector, Rows, Sample,
-    SwitchRecord, TaskJobRecord,
+    SupplyRecord, SwitchRecord, TaskJobRecord,
 };
 use crate::stop::Stop;
 
@@ -106,6 +106,8 @@ pub struct Records {
     pub overheads: Vec<OverheadRecord>,
     /// Of batches of core switches.
     pub switches: Vec<SwitchRecord>,
+    /// Of windows in which CPUs were watched.
+    pub supply: Vec<SupplyRecord>,
 }
 
 impl Sink for Records {
@@ -117,6 +119,7 @@ impl Sink for Records {
             Batch::Program { records, .. } => self.program.extend_from_slice(records),
             Batch::Overheads(records) => self.overheads.extend_from_slice(records),
             Batch::Switches(records) => self.switches.extend_from_slice(records),
+            Batch::Supply(records) => self.supply.extend_from_slice(records),
         }
         Ok(true)
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::comparison::{Quantity, Results};
 use super::placer::log::PlacementLog;
 use super::program_runs::{RunFigures, RunQuantity};
-use crate::samples::{OverheadTime, Rows, SharedData, SwitchBatch, TaskJob, Vantage};
+use crate::samples::{OverheadTime, Rows, SharedData, SupplyGap, SwitchBatch, TaskJob, Vantage};
 use crate::units::Bytes;
 
 /// Nanoseconds in a microsecond.
@@ -37,6 +37,7 @@ impl Results {
         self.take_jobs(&rows.task_jobs);
         rows.overheads.iter().for_each(|it| self.take_overhead(it));
         rows.switches.iter().for_each(|it| self.take_switches(it));
+        rows.supply.iter().for_each(|it| self.take_gap(it));
     }
 
     fn take_access_times(&mut self, rows: &Rows) {
@@ -94,6 +95,13 @@ impl Results {
         let name = format!("{}{cpus}", it.overhead.word().replace('_', " "));
         let of = quantity("overheads", group, 0, name);
         self.add(of, it.replicate.unwrap_or_default(), it.ns / MICROS);
+    }
+
+    fn take_gap(&mut self, it: &SupplyGap) {
+        let Some(ns) = it.gap_ns else { return };
+        let group = "length of a gap in the supply".to_owned();
+        let of = quantity("supply", group, it.cpu, format!("CPU {}", it.cpu));
+        self.add(of, it.replicate.unwrap_or_default(), ns as f64 / MICROS);
     }
 
     fn take_switches(&mut self, it: &SwitchBatch) {

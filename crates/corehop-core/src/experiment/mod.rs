@@ -23,11 +23,13 @@ mod binding;
 mod program_arms;
 mod moving_window;
 mod shared_data;
+mod supply;
 mod switches;
 mod synthetic;
 mod task_sets;
 mod tasks;
 mod unit;
+mod watch;
 
 pub use crate::words::digest;
 pub use crate::workload::draw::Draw;
@@ -50,11 +52,13 @@ pub use preset::{Preset, UnknownPreset};
 pub use program::{Argument, Arm, Program, ProgramError, ProgramRun, Target};
 pub use program_arms::ProgramArms;
 pub use shared_data::SharedData;
+pub use supply::MeasuredSupply;
 pub use switches::{SwitchCell, SwitchRound, Switches, SwitchesError};
 pub use synthetic::{Group, Synthetic};
 pub use task_sets::{Drawn, GivenTask, Source, TaskSets};
 pub use tasks::{MOST_TASKS, PlannedTask, TaskCells, TaskRun, Tasks, TasksError};
 pub use unit::Unit;
+pub use watch::{PlannedWindow, Watch, WatchError};
 
 use serde::Serialize;
 
@@ -106,6 +110,9 @@ pub enum ExperimentError {
     /// Core switches that cannot be measured.
     #[error(transparent)]
     Switches(#[from] SwitchesError),
+    /// CPUs that cannot be watched.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
     /// More samples than a plan may hold.
     #[error("{jobs} jobs in one plan; the maximum is {}", Jobs::MOST_JOBS)]
     TooLarge {

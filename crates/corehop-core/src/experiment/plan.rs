@@ -11,6 +11,7 @@ use super::overheads::Overheads;
 use super::program::{Program, ProgramError, Target};
 use super::switches::{Switches, SwitchesError};
 use super::tasks::{Tasks, TasksError};
+use super::watch::{Watch, WatchError};
 use crate::bounds;
 use crate::platform::Platform;
 use crate::words::digest;
@@ -49,6 +50,8 @@ pub enum Body {
     Overheads(Overheads),
     /// Core switches by several mechanisms.
     Switches(Switches),
+    /// CPUs whose supply is watched.
+    Supply(Watch),
 }
 
 impl Body {
@@ -59,9 +62,11 @@ impl Body {
             Self::Tasks(tasks) => {
                 tasks.runs.iter().flat_map(|run| &run.tasks).map(|task| &task.set).collect()
             }
-            Self::Gangs(_) | Self::Program(_) | Self::Overheads(_) | Self::Switches(_) => {
-                Vec::new()
-            }
+            Self::Gangs(_)
+            | Self::Program(_)
+            | Self::Overheads(_)
+            | Self::Switches(_)
+            | Self::Supply(_) => Vec::new(),
         }
     }
 }
@@ -95,6 +100,9 @@ pub enum PlanError {
     /// Core switches that cannot be measured.
     #[error(transparent)]
     Switches(#[from] SwitchesError),
+    /// CPUs that cannot be watched.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
     /// Overheads that cannot be measured.
     #[error(transparent)]
     Overheads(#[from] Box<ExperimentError>),
@@ -178,6 +186,11 @@ impl Plan {
         if let Body::Switches(switches) = &self.body { Some(switches) } else { None }
     }
 
+    /// Its windows, if it is a plan to watch the supply of CPUs.
+    pub const fn supply(&self) -> Option<&Watch> {
+        if let Body::Supply(watch) = &self.body { Some(watch) } else { None }
+    }
+
     /// Goes on with what another plan of the same kind runs.
     pub fn extend(&mut self, more: Self) {
         match (&mut self.body, more.body) {
@@ -189,6 +202,7 @@ impl Plan {
             }
             (Body::Program(program), Body::Program(more)) => program.runs.extend(more.runs),
             (Body::Switches(switches), Body::Switches(more)) => switches.rounds.extend(more.rounds),
+            (Body::Supply(watch), Body::Supply(more)) => watch.windows.extend(more.windows),
             // An experiment's plans are of one kind, and this one runs once.
             _ => {}
         }
@@ -200,7 +214,11 @@ impl Plan {
     /// [`PlanError::Whole`].
     pub fn check_resumable(&self) -> Result<(), PlanError> {
         match &self.body {
-            Body::Jobs(_) | Body::Tasks(_) | Body::Gangs(_) | Body::Switches(_) => Ok(()),
+            Body::Jobs(_)
+            | Body::Tasks(_)
+            | Body::Gangs(_)
+            | Body::Switches(_)
+            | Body::Supply(_) => Ok(()),
             Body::Program(it) if !it.arms.is_empty() => Ok(()),
             Body::Program(_) => Err(PlanError::Whole("a program")),
             Body::Overheads(_) => Err(PlanError::Whole("scheduling overheads")),
@@ -216,6 +234,7 @@ impl Plan {
             Body::Jobs(it) => it.skip(done),
             Body::Gangs(it) => it.skip(done),
             Body::Switches(it) => it.skip(done),
+            Body::Supply(it) => it.skip(done),
             Body::Tasks(it) => {
                 it.renumber(jobs);
                 it.runs.drain(..it.runs.len().min(done as usize));
@@ -240,6 +259,7 @@ impl Plan {
             Body::Overheads(it) => it.check(platform).map_err(Box::new)?,
             Body::Program(it) => it.check()?,
             Body::Switches(it) => it.check(platform)?,
+            Body::Supply(it) => it.check(platform)?,
         }
         Ok(())
     }
@@ -255,6 +275,7 @@ impl Plan {
             Body::Gangs(gangs) => ("gangs that run", gangs.runs()),
             Body::Overheads(it) => ("CPUs", it.cpus.len() as u64),
             Body::Switches(it) => ("batches", it.batches()),
+            Body::Supply(it) => ("windows", it.windows.len() as u64),
             Body::Program(program) if !program.arms.is_empty() => {
                 ("runs", program.runs.len() as u64)
             }
@@ -294,6 +315,12 @@ impl From<Overheads> for Body {
 impl From<Switches> for Body {
     fn from(switches: Switches) -> Self {
         Self::Switches(switches)
+    }
+}
+
+impl From<Watch> for Body {
+    fn from(watch: Watch) -> Self {
+        Self::Supply(watch)
     }
 }
 

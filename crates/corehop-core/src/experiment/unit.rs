@@ -61,6 +61,7 @@ impl Plan {
             Body::Program(program) => program.units(),
             Body::Overheads(overheads) => vec![overheads.unit()],
             Body::Switches(switches) => switches.units(),
+            Body::Supply(watch) => watch.units(),
         }
     }
 }

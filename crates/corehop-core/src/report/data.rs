@@ -34,6 +34,7 @@ use crate::samples::{
     FileError, FileKind, MissingFile, OverheadFacts, Provenance, Reader, RecordedAbsence,
     RecordedRun, RecordedThread, Recording, RecordingFacts, Row, RowKind, Sample, Verification,
 };
+use crate::sched::supply::{ObservedSupply, SupplySummary};
 use crate::shown;
 use crate::workload::{LineState, Load};
 
@@ -66,6 +67,8 @@ pub struct ReportData {
     pub switches: Vec<SwitchSummary>,
     /// The mechanisms of core switches without a valid batch.
     pub switches_not_measured: Vec<NotMeasured>,
+    /// The time that CPUs did not supply.
+    pub supply: Vec<SupplySummary>,
     /// The facts of the measurements of overheads, one for each file.
     pub overhead_facts: Vec<OverheadFacts>,
     /// Recorded programs.
@@ -197,6 +200,7 @@ pub struct Gather {
     tasks: TaskRuns,
     overheads: Overheads,
     switches: Switchings,
+    supply: ObservedSupply,
     overhead_facts: Vec<OverheadFacts>,
     recordings: Vec<Gathered>,
     fit: Fit,
@@ -218,6 +222,7 @@ impl Gather {
             tasks: TaskRuns::default(),
             overheads: Overheads::default(),
             switches: Switchings::default(),
+            supply: ObservedSupply::default(),
             overhead_facts: Vec::new(),
             recordings: Vec::new(),
             fit: Fit::new(estimator),
@@ -238,6 +243,7 @@ impl Gather {
             RowKind::PreemptionLengths => each(reader, |rows| self.lengths.take(rows))?,
             RowKind::SharedData => each(reader, |rows| self.sharings.take(rows))?,
             RowKind::Switches => each(reader, |rows| self.switches.take(rows))?,
+            RowKind::Supply => each(reader, |rows| self.supply.take(rows))?,
             RowKind::Overheads => {
                 self.overhead_facts.extend(OverheadFacts::of(&provenance.machine));
                 each(reader, |rows| self.overheads.take(rows))?
@@ -348,6 +354,7 @@ impl Gather {
             tasks,
             overheads: self.overheads.summaries(),
             switches: self.switches.finish(),
+            supply: self.supply.summaries(),
             switches_not_measured: self.switches.not_measured(),
             overhead_facts: self.overhead_facts,
             missing: self.recordings.iter().flat_map(Gathered::missing).collect(),

@@ -170,15 +170,22 @@ pub fn json(data: &ReportData) -> Value {
     })
 }
 
-/// The results that are no cells of delays, curves or lengths, each as an object: overheads, core switches (and the
+/// The results that are no cells of delays, curves or lengths, each as an object: overheads, core switches, supplies (and the
 /// mechanisms that gave none, with the reason), task sets, recorded programs.
 pub fn results(data: &ReportData) -> Vec<Value> {
     let overheads = data.overheads.iter().map(|it| json!(it));
     let switches = data.switches.iter().map(|it| json!(it));
+    let supply = data.supply.iter().map(|it| json!(it));
     let not_measured = data.switches_not_measured.iter().map(|it| json!(it));
     let tasks = data.tasks.iter().map(|it| json!(it));
     let recorded = data.recorded.iter().map(|it| super::observed::json(&it.recording, &it.cost));
-    overheads.chain(switches).chain(not_measured).chain(tasks).chain(recorded).collect()
+    overheads
+        .chain(switches)
+        .chain(supply)
+        .chain(not_measured)
+        .chain(tasks)
+        .chain(recorded)
+        .collect()
 }
 
 /// The rows of a batch, each as an object; a value that is not there is left out.

@@ -9,6 +9,7 @@ pub mod platform_svg;
 pub mod exchange_svg;
 pub mod platform_text;
 pub mod gem5;
+pub mod supply;
 pub mod table;
 pub mod figure;
 pub mod data;

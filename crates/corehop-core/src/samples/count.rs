@@ -18,6 +18,8 @@ enum By {
     GangRun,
     /// One for each batch of core switches.
     SwitchBatch,
+    /// One for each window, of its CPU; the CPUs.
+    SupplyWindow(Vec<u64>),
     /// One for each run of a program, of its arm; the names of these.
     ProgramRun(Vec<String>),
     /// One for each run of a task set that has ended. So many are planned; one may be under way.
@@ -33,6 +35,9 @@ impl Counter {
             Body::Jobs(_) => By::Job,
             Body::Gangs(_) => By::GangRun,
             Body::Switches(_) => By::SwitchBatch,
+            Body::Supply(it) => {
+                By::SupplyWindow(it.cpus.iter().map(|cpu| u64::from(cpu.0)).collect())
+            }
             Body::Tasks(_) => By::TaskRun { planned: units as u64, under_way: None },
             Body::Program(it) if !it.arms.is_empty() => {
                 By::ProgramRun(it.arms.iter().map(|arm| arm.name.clone()).collect())
@@ -50,6 +55,9 @@ impl Counter {
                 first_threads.map(SharedData::observation).collect()
             }
             By::SwitchBatch => rows.switches.iter().map(SwitchBatch::observation).collect(),
+            By::SupplyWindow(cpus) => {
+                rows.supply.iter().filter_map(|row| row.observation(cpus)).collect()
+            }
             By::TaskRun { planned, under_way } => {
                 let ended = |job: &TaskJob| {
                     let before = under_way.replace(job.run)?;
@@ -69,7 +77,9 @@ impl Counter {
         match &mut self.0 {
             By::TaskRun { planned, under_way } => Some(of_run(under_way.take()?, *planned)),
             By::Plan => Some(of_run(0, 1)),
-            By::Job | By::GangRun | By::SwitchBatch | By::ProgramRun(_) => None,
+            By::Job | By::GangRun | By::SwitchBatch | By::SupplyWindow(_) | By::ProgramRun(_) => {
+                None
+            }
         }
     }
 

@@ -27,6 +27,7 @@ mod row;
 mod seen;
 pub(crate) mod store;
 mod stream;
+mod supply;
 mod switch;
 mod table;
 mod task_job;
@@ -50,10 +51,11 @@ pub use record::{BatchExchange, Cause, Certificate, JobRecord, Leave, REPAIRABLE
 pub use rooms::Rooms;
 pub use row::{
     AccessTime, OverheadTime, PreemptionLength, RecordedAbsence, RecordedRun, RecordedThread,
-    SCHEMA_VERSION, Sample, SharedData, SwitchBatch, TaskJob,
+    SCHEMA_VERSION, Sample, SharedData, SupplyGap, SwitchBatch, TaskJob,
 };
 pub use seen::{ENOUGH, Seen, seen};
 pub use store::{FileKind, Part, Reader, copy_parquet, write_parquet};
+pub use supply::SupplyRecord;
 pub use switch::{CallTimes, SwitchRecord, SwitchTimes};
 pub use table::{RowKind, Rows};
 pub use task_job::{AS_SCHEDULED, Away, TaskJobRecord};

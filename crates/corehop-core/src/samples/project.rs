@@ -10,6 +10,7 @@ use super::row::{
     AccessTime, PreemptionLength, RecordedAbsence, RecordedRun, RecordedThread, Sample, SharedData,
     SwitchBatch,
 };
+use super::supply::SupplyRecord;
 use super::switch::SwitchRecord;
 use super::table::{RowKind, Rows};
 use super::task_job::{TaskJobRecord, TaskRows};
@@ -56,6 +57,8 @@ pub enum Batch<'a> {
     Overheads(&'a [OverheadRecord]),
     /// Of batches of core switches.
     Switches(&'a [SwitchRecord]),
+    /// Of windows in which CPUs were watched.
+    Supply(&'a [SupplyRecord]),
 }
 
 impl Plan {
@@ -72,6 +75,7 @@ impl Plan {
             Body::Program(_) => &[RowKind::Absences, RowKind::Threads, RowKind::Runs],
             Body::Overheads(_) => &[RowKind::Overheads],
             Body::Switches(_) => &[RowKind::Switches],
+            Body::Supply(_) => &[RowKind::Supply],
         }
     }
 }
@@ -142,6 +146,12 @@ impl<'a> Projector<'a> {
             (Batch::Switches(records), Body::Switches(switches), _) => {
                 let of = |it| SwitchBatch::of(&self.context, switches, self.first_job, it);
                 rows.switches.extend(records.iter().filter_map(of));
+            }
+            (Batch::Supply(records), Body::Supply(watch), _) => {
+                let of = |it: &'_ SupplyRecord| {
+                    it.rows(&self.context, watch, self.first_job).collect::<Vec<_>>()
+                };
+                rows.supply.extend(records.iter().flat_map(of));
             }
             _ => {}
         }

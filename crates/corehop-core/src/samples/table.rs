@@ -7,7 +7,7 @@ use arrow_schema::Field;
 use super::column::{Row, SchemaError};
 use super::row::{
     AccessTime, OverheadTime, PreemptionLength, RecordedAbsence, RecordedRun, RecordedThread,
-    Sample, SharedData, SwitchBatch, TaskJob,
+    Sample, SharedData, SupplyGap, SwitchBatch, TaskJob,
 };
 
 /// Lists the kinds of rows once: what is known of all of them follows.
@@ -103,6 +103,8 @@ kinds! {
     Overheads, overheads: OverheadTime, None;
     /// Batches of core switches.
     Switches, switches: SwitchBatch, None;
+    /// Gaps in the supply of CPUs.
+    Supply, supply: SupplyGap, None;
 }
 
 impl RowKind {

@@ -92,6 +92,7 @@ impl Machine for SimMachine {
             Body::Switches(switches) => switch::run(recipe, switches, seed, sink),
             Body::Program(_) => Err(only_live("recording a program")),
             Body::Overheads(_) => Err(only_live("measuring a kernel's overheads")),
+            Body::Supply(_) => Err(only_live("watching the supply of CPUs")),
         }
     }
 

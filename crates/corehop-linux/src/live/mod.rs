@@ -22,6 +22,7 @@ mod runner;
 mod seat;
 mod running;
 mod set;
+mod supply;
 mod switches;
 mod tasks;
 mod touched;
@@ -436,6 +437,7 @@ impl Machine for LiveMachine {
             Body::Tasks(tasks) => self.run_tasks(tasks, plan.seed, sink),
             Body::Gangs(gangs) => self.run_gangs(gangs, plan.seed, sink),
             Body::Switches(switches) => self.run_switches(switches, sink),
+            Body::Supply(watch) => self.run_supply(watch, sink),
             Body::Program(program) => self.record(program, sink),
             Body::Overheads(overheads) => self.measure_overheads(overheads, plan.seed, sink),
         };

@@ -10,10 +10,13 @@ use corehop_core::model::classes::Classes;
 use corehop_core::model::overheads::{self, OverheadSummary};
 use corehop_core::model::switching::{SwitchSummary, Switchings, not_measured};
 use corehop_core::platform::Platform;
-use corehop_core::report::{observed, overheads as overhead_table, program_runs, switching};
+use corehop_core::report::{
+    observed, overheads as overhead_table, program_runs, supply, switching,
+};
 use corehop_core::samples::{
     OverheadFacts, Provenance, Recording, RecordingFacts, Rows, SwitchBatch,
 };
+use corehop_core::sched::supply::ObservedSupply;
 use corehop_core::workload::switching::SwitchMechanism;
 use serde_json::{Value, json};
 
@@ -35,6 +38,8 @@ pub(crate) enum Tally {
     Program(Box<Recording>),
     /// Of core switches: the batches, since their classes are decided at the end.
     Switches(Vec<SwitchBatch>),
+    /// Of CPUs that are watched.
+    Supply(ObservedSupply),
     /// Of a kernel's overheads.
     Overheads { times: overheads::Overheads, rows: u64, plan: Box<Overheads> },
 }
@@ -48,6 +53,7 @@ impl Tally {
             Body::Tasks(_) => Self::Tasks(TaskTally::default()),
             Body::Program(_) => Self::Program(Box::default()),
             Body::Switches(_) => Self::Switches(Vec::new()),
+            Body::Supply(_) => Self::Supply(ObservedSupply::default()),
             Body::Overheads(plan) => Self::Overheads {
                 times: overheads::Overheads::default(),
                 rows: 0,
@@ -84,6 +90,7 @@ impl Tally {
         match self {
             Self::Cells { .. } => {}
             Self::Switches(batches) => batches.extend_from_slice(&rows.switches),
+            Self::Supply(observed) => observed.take(&rows.supply),
             Self::Tasks(tally) => tally.take(rows),
             Self::Program(recording) => {
                 recording.take_absences(&rows.absences);
@@ -110,6 +117,7 @@ impl Tally {
         match self {
             Self::Cells { of_jobs: true } => "sample",
             Self::Switches(_) => "batch of switches",
+            Self::Supply(_) => "window",
             Self::Cells { of_jobs: false } | Self::Tasks(_) | Self::Program(_) => "run",
             Self::Overheads { .. } => "observation",
         }
@@ -126,7 +134,7 @@ impl Tally {
             Self::Tasks(tally) => Some(tally.jobs()),
             Self::Program(recording) => Some(recording.runs_begun()),
             Self::Overheads { rows, .. } => Some(*rows),
-            Self::Cells { .. } | Self::Switches(_) => None,
+            Self::Cells { .. } | Self::Switches(_) | Self::Supply(_) => None,
         }
     }
 
@@ -142,6 +150,7 @@ impl Tally {
             Self::Switches(it) => {
                 extend(answer, json!({"switches": summaries(it), "not_measured": not_measured(it)}))
             }
+            Self::Supply(it) => extend(answer, json!({"supply": it.summaries()})),
             Self::Tasks(tally) => tally.answer(answer, ended.files.get(1))?,
             Self::Program(_) => {
                 let (recording, platform) = self.recording(&ended.provenance)?;
@@ -163,6 +172,7 @@ impl Tally {
         match self {
             Self::Cells { .. } => Ok(None),
             Self::Switches(it) => Ok(Some(switching::text(&summaries(it), &not_measured(it)))),
+            Self::Supply(it) => Ok(Some(supply::text(&it.summaries()))),
             Self::Tasks(tally) => Ok(tally.effect()?.as_ref().map(sentences)),
             Self::Program(_) => {
                 let (recording, platform) = self.recording(&ended.provenance)?;

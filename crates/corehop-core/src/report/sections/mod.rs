@@ -14,6 +14,7 @@ mod overview;
 mod panel;
 mod recorded;
 mod sharing;
+mod supply;
 mod sweep;
 mod switching;
 mod tasks;
@@ -47,17 +48,17 @@ fn tables(sections: impl IntoIterator<Item = Option<Section>>) -> impl Iterator<
     sections.into_iter().flatten().flat_map(|section| section.tables)
 }
 
-/// Recorded programs, the kernel's overheads, core switches.
+/// Recorded programs, the kernel's overheads, core switches, supplies.
 fn of_programs(data: &ReportData) -> impl Iterator<Item = Table> {
     let measured = overheads::tables(data).into_iter().chain(switching::tables(data));
-    recorded::tables(data).into_iter().chain(measured)
+    recorded::tables(data).into_iter().chain(measured).chain(supply::tables(data))
 }
 
 /// The notes beside these tables in a terminal.
 pub fn notes(data: &ReportData) -> Vec<String> {
     let notes = conditions::notes(data).chain(tasks::notes(data));
     let notes = notes.chain(recorded::notes(data)).chain(overheads::notes(data));
-    notes.chain(switching::notes(data)).collect()
+    notes.chain(switching::notes(data)).chain(supply::notes(data)).collect()
 }
 
 /// The sections that the data support, in the order of reading: the picture first.
@@ -76,6 +77,7 @@ pub(super) fn sections(data: &ReportData) -> Vec<Section> {
         sharing::sharing(data),
         tasks::tasks(data),
         overheads::overheads(data),
+        supply::supply(data),
         switching::switching(data),
     ];
     let account = [

@@ -9,10 +9,12 @@
 
 mod claim;
 mod resource;
+mod rows;
 mod trace;
 
 pub use claim::Claim;
 pub use resource::{ResourceError, resources};
+pub use rows::{NoSupplyInFile, ObservedSupply, SupplySummary, read};
 pub use trace::{Gap, Watched, Window};
 
 use std::collections::BTreeMap;

@@ -14,6 +14,7 @@ mod plan;
 mod program;
 mod schedule_sensitive;
 pub(super) mod shared_data;
+mod supply;
 mod to;
 mod trace;
 
@@ -53,6 +54,8 @@ enum Experiment {
     CoreSwitch(Box<core_switch::Args>),
     /// Measure the kernel's scheduling overheads, as a table for `check --overheads`
     Overheads(Box<overheads::Args>),
+    /// Record when, and for how long, CPUs run something else than the thread that should run, for `check --supply`
+    Supply(Box<supply::Args>),
 }
 
 /// Measures.
@@ -69,5 +72,6 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Some(Experiment::Program(it)) => it.run(),
         Some(Experiment::CoreSwitch(it)) => it.run(),
         Some(Experiment::Overheads(it)) => it.run(),
+        Some(Experiment::Supply(it)) => it.run(),
     }
 }

@@ -89,6 +89,7 @@ fn head(plan: &Plan, units: &[Unit], replicates: Option<usize>, platform: &Platf
         }
         Body::Gangs(_) => format!("{what} on {machine}: {count} gangs, {samples} runs"),
         Body::Switches(_) => format!("{what} on {machine}: {count} cells, {samples} batches"),
+        Body::Supply(_) => format!("{what} on {machine}: {count} CPUs, {samples} windows"),
         Body::Program(it) if !it.arms.is_empty() => {
             format!("{what} on {machine}: {count} arms, {samples} runs of {}", it.target)
         }

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A plan to watch the supply of CPUs: windows in which a thread reads the clock and does nothing else.
+
+use serde::{Deserialize, Serialize};
+
+use super::unit::Unit;
+use crate::platform::Platform;
+use crate::units::{Cpu, CpuList, Nanos};
+
+/// Windows on CPUs, one after the other: no two CPUs are watched at once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Watch {
+    /// The CPUs.
+    pub cpus: CpuList,
+    /// The length of a window.
+    pub window: Nanos,
+    /// A shorter time without the CPU is no gap: the sum of such times is recorded.
+    pub threshold: Nanos,
+    /// The windows, in their order.
+    pub windows: Vec<PlannedWindow>,
+}
+
+/// A window on a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlannedWindow {
+    /// The CPU.
+    pub cpu: Cpu,
+    /// The replicate that it belongs to.
+    pub replicate: u32,
+    /// The time between the window before and the earliest begin of this one, so that windows keep no step with what recurs.
+    pub after: Nanos,
+}
+
+/// Why CPUs cannot be watched so.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WatchError {
+    /// A CPU that may not be used.
+    #[error("CPU {cpu} cannot be watched: name some of the usable CPUs ({usable})")]
+    Cpu {
+        /// The CPU.
+        cpu: Cpu,
+        /// The usable ones.
+        usable: CpuList,
+    },
+    /// A window that is too short or too long.
+    #[error(
+        "a window of {window}: expected {} to {}, as a thread may keep a CPU for half of any 100 ms",
+        Watch::SHORTEST,
+        Watch::LONGEST
+    )]
+    Window {
+        /// The length.
+        window: Nanos,
+    },
+    /// A threshold that is too small or too large.
+    #[error("a threshold of {threshold}: expected {} to {}", Watch::LEAST_GAP, Watch::MOST_GAP)]
+    Threshold {
+        /// The threshold.
+        threshold: Nanos,
+    },
+}
+
+impl Watch {
+    /// The shortest window.
+    pub const SHORTEST: Nanos = Nanos::from_millis(1);
+    /// The longest window: with the time before it, it stays below the part of 100 ms that is planned.
+    pub const LONGEST: Nanos = Nanos::from_millis(40);
+    /// The least threshold: a few readings of the clock.
+    pub const LEAST_GAP: Nanos = Nanos::new(200);
+    /// The largest threshold.
+    pub const MOST_GAP: Nanos = Nanos::from_millis(1);
+
+    /// Whether `platform` can run it.
+    ///
+    /// # Errors
+    /// [`WatchError`] names what does not fit.
+    pub fn check(&self, platform: &Platform) -> Result<(), WatchError> {
+        let usable = platform.usable();
+        let cpus = self.cpus.iter().chain(self.windows.iter().map(|it| it.cpu));
+        if let Some(cpu) = cpus.into_iter().find(|&cpu| !usable.contains(cpu)) {
+            return Err(WatchError::Cpu { cpu, usable });
+        }
+        if !(Self::SHORTEST..=Self::LONGEST).contains(&self.window) {
+            return Err(WatchError::Window { window: self.window });
+        }
+        if !(Self::LEAST_GAP..=Self::MOST_GAP).contains(&self.threshold) {
+            return Err(WatchError::Threshold { threshold: self.threshold });
+        }
+        Ok(())
+    }
+
+    /// The units: the windows of each CPU.
+    pub(super) fn units(&self) -> Vec<Unit> {
+        let unit = |cpu: Cpu| {
+            let asked = self.windows.iter().filter(|it| it.cpu == cpu).count() as u32;
+            // A CPU is watched for at most 45 of 100 ms, and other CPUs meanwhile.
+            let apart = if self.cpus.len() > 1 { 125 } else { 225 };
+            let each = Nanos::new(self.window.get() * apart / 100);
+            Unit { name: format!("windows of {} on CPU {cpu}", self.window), asked, each }
+        };
+        self.cpus.iter().map(unit).collect()
+    }
+
+    /// Leaves out the first windows.
+    pub(super) fn skip(&mut self, done: u64) {
+        self.windows.drain(..self.windows.len().min(done as usize));
+    }
+}

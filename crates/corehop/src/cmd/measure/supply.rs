@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop measure supply`: the times in which CPUs do not supply their time.
+
+use corehop_core::experiment::MeasuredSupply;
+use corehop_core::units::{CpuList, Nanos};
+use corehop_linux::live::Options;
+
+use super::super::quantities::count;
+use super::jobs::some_cpus;
+use super::on;
+use super::plan::refused;
+use super::to::{Draws, Extent, To};
+use crate::exit::{Exit, Failure};
+
+/// The heading of these options in the help.
+const HEADING: &str = "Windows";
+
+/// Record the gaps in the supply of each CPU.
+///
+/// A thread under SCHED_FIFO reads the clock in windows, on one CPU at a time, for at most half of any 100 ms. Readings that are
+/// far apart show a gap: the host ran another guest, or an interrupt or the firmware took the CPU. `check --supply` reads the file.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    to: To,
+    #[command(flatten)]
+    draws: Draws,
+    /// Never use SCHED_FIFO: times in which other threads have the CPU count as gaps
+    #[arg(long)]
+    no_real_time: bool,
+    /// Use only these CPUs
+    #[arg(long, value_name = "LIST", value_parser = some_cpus)]
+    cpus: Option<CpuList>,
+    /// Watch each CPU for this long in all [default: 10s]
+    #[arg(long, value_name = "TIME", conflicts_with = "samples", help_heading = HEADING)]
+    watched: Option<Nanos>,
+    /// Windows on each CPU
+    #[arg(long, value_name = "N", value_parser = count("--samples 0 takes no window: leave it out for 10 s on each CPU"), help_heading = HEADING)]
+    samples: Option<u32>,
+    /// Replicates: parts of the run (default: 10 to 20, if there are enough windows)
+    #[arg(long, value_name = "N", value_parser = count("--replicates 0 measures nothing: leave it out for the default"), help_heading = HEADING)]
+    replicates: Option<u32>,
+    /// The length of a window, 1ms to 40ms: `check --supply` composes longer times of windows [default: 40ms]
+    #[arg(long, value_name = "TIME", help_heading = HEADING)]
+    window: Option<Nanos>,
+    /// Record gaps from this length on, 200ns to 1ms; of shorter ones the sum is recorded [default: 500ns]
+    #[arg(long, value_name = "TIME", help_heading = HEADING)]
+    threshold: Option<Nanos>,
+}
+
+/// The time for which each CPU is watched, unless another is named.
+const WATCHED: Nanos = Nanos::from_secs(10);
+
+impl Args {
+    pub(super) fn run(&self) -> Result<Exit, Failure> {
+        let platform = on::platform(&self.to.on)?;
+        let extent = Extent { replicates: self.replicates, ..Extent::WHOLE };
+        let options = Options { no_real_time: refused(self.no_real_time), ..Options::default() };
+        self.to.carry_out(platform, &self.experiment(), &self.draws, extent, options)
+    }
+
+    fn experiment(&self) -> MeasuredSupply {
+        let (cpus, watched) =
+            (self.cpus.clone().unwrap_or_default(), self.watched.unwrap_or(WATCHED));
+        let usual = MeasuredSupply::of(cpus, watched, self.window);
+        MeasuredSupply {
+            threshold: self.threshold.unwrap_or(usual.threshold),
+            samples: self.samples.unwrap_or(usual.samples),
+            ..usual
+        }
+    }
+}
