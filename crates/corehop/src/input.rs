@@ -21,6 +21,7 @@ use corehop_core::samples::{
     FileError, MissingFile, OverheadFacts, OverheadTime, Reader, Row, RowKind, Sample, TASK_SETS,
     seen,
 };
+use corehop_core::sched::supply::{self, Supplies};
 use corehop_core::shown;
 use corehop_core::study::{StoreError, StudyCounts};
 use corehop_core::workload::set_file;
@@ -380,6 +381,15 @@ pub(crate) fn costs(path: &Path) -> Result<Source, Failure> {
         return model(path).map(Source::Model);
     }
     parsed(path, "a cost table (CSV)", CostTable::parse).map(Source::Table)
+}
+
+/// The supply of CPUs in a file: rows of `measure supply`, or resources that are stated.
+pub(crate) fn supplies(path: &Path) -> Result<Supplies, Failure> {
+    if !rows_begin(path) {
+        return parsed(path, "a supply (JSON)", supply::resources);
+    }
+    supply::read(&mut open(path)?)
+        .map_err(|error| Failure::new(Exit::Damaged, error).context(shown::path(path)))
 }
 
 /// The counts of a study in a file.

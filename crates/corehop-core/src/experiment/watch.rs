@@ -37,7 +37,7 @@ pub struct PlannedWindow {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WatchError {
     /// A CPU that may not be used.
-    #[error("CPU {cpu} cannot be watched: name some of the usable CPUs ({usable})")]
+    #[error("{cpu} cannot be watched: name some of the usable CPUs ({usable})")]
     Cpu {
         /// The CPU.
         cpu: Cpu,
@@ -98,7 +98,7 @@ impl Watch {
             // A CPU is watched for at most 45 of 100 ms, and other CPUs meanwhile.
             let apart = if self.cpus.len() > 1 { 125 } else { 225 };
             let each = Nanos::new(self.window.get() * apart / 100);
-            Unit { name: format!("windows of {} on CPU {cpu}", self.window), asked, each }
+            Unit { name: format!("windows of {} on {cpu}", self.window), asked, each }
         };
         self.cpus.iter().map(unit).collect()
     }

@@ -4,14 +4,12 @@
 //! The payer is decided by [`bill`](super::bill). Delays are rounded up to ticks of the set, once for each task;
 //! overheads are charged in nanoseconds where the spans of the set allow that.
 
-use std::sync::Arc;
-
 use super::bill::{Bill, Payer};
 use super::cache_aware::pairs::Pairs;
 use super::catalogue::{Charging, NO_PAIRS, Suffers, Test};
 use super::overhead::system::Overheads;
 use super::speed;
-use super::supply::{Claim, Supplied, Supplies};
+use super::supply::{Claim, InUnits, Supplied};
 use super::verdict::{Answer, CONDITIONAL, Charges, Verdict};
 use super::{clusters, deployment};
 use crate::model::costs::{Basis, Cost, Costs, Highest, among, least};
@@ -46,7 +44,7 @@ pub struct Charged<'a> {
     /// In nanoseconds.
     overheads: Option<Overheads>,
     /// The supply of the CPUs in microseconds and in nanoseconds, where they do not supply all of the time.
-    supply: Option<Arc<[Supplies; 2]>>,
+    supply: Option<InUnits>,
     /// The largest delay seen is taken for a bound.
     largest_bounds: bool,
     /// The delays that were looked up already, by the events that may cause them.
@@ -90,8 +88,7 @@ pub struct ChargedAnswer {
 /// The supply of the CPUs in an answer.
 #[derive(Debug, Clone)]
 pub struct ChargedSupply {
-    /// In microseconds and in nanoseconds.
-    all: Arc<[Supplies; 2]>,
+    all: InUnits,
     /// What was observed of it, for the longest time that the set is given; None where the supply is stated.
     pub claim: Option<Claim>,
 }
@@ -99,7 +96,7 @@ pub struct ChargedSupply {
 impl ChargedSupply {
     /// As a test sees it, for tasks in microseconds.
     pub(super) fn seen(&self, set: &TaskSet) -> Supplied<'_> {
-        Supplied::of(&self.all[0], set)
+        Supplied::of(self.all.us(), set)
     }
 }
 
@@ -131,15 +128,19 @@ impl<'a> Charged<'a> {
     /// On CPUs with this supply. A test of one CPU and one that chooses CPUs are asked with the least supply of all; where the
     /// set gives each task a CPU, with that of the CPU.
     #[must_use]
-    pub fn supplied_by(self, supplies: Option<&Supplies>) -> Self {
-        let supply = supplies.map(|it| Arc::new([1_000, 1].map(|ns| it.in_units_of(ns))));
-        Self { supply, ..self }
+    pub fn supplied_by(self, supply: Option<&InUnits>) -> Self {
+        Self { supply: supply.cloned(), ..self }
     }
 
     /// Takes the largest delay seen for a bound, or not.
     #[must_use]
     pub fn accepting_largest(self, accepted: bool) -> Self {
         Self { largest_bounds: accepted, ..self }
+    }
+
+    /// Whether the CPUs do not supply all of the time.
+    pub(super) fn has_supply(&self) -> bool {
+        self.supply.is_some()
     }
 
     /// The answer of a test for the set, charged for its scheduler.
@@ -274,14 +275,14 @@ impl<'a> Charged<'a> {
     /// The supply as tests see it, in this unit.
     fn supply_in(&self, unit: Unit) -> Option<Supplied<'_>> {
         let all = self.supply.as_ref()?;
-        Some(Supplied::of(&all[usize::from(unit.0 > 1)], self.set))
+        Some(Supplied::of(if unit.0 > 1 { all.ns() } else { all.us() }, self.set))
     }
 
     /// The supply with what was observed of it, for the longest deadline or period of the set.
     fn charged_supply(&self) -> Option<ChargedSupply> {
         let all = self.supply.clone()?;
         let longest = self.set.tasks().iter().map(|task| task.deadline.max(task.period)).max();
-        let claim = all[0].claim(longest.unwrap_or(1), 1_000);
+        let claim = all.us().claim(longest.unwrap_or(1), 1_000);
         Some(ChargedSupply { all, claim })
     }
 

@@ -148,7 +148,10 @@ impl Question {
             if asked.answer.verdict != Verdict::Unknown {
                 return Ok(self.answered(set, test, asked));
             }
-            if !accepted {
+            // A test that takes no supply hides none that does.
+            let takes_none = charged.has_supply() && !test.supplied;
+            let hides = takes_none && doubt.as_ref().is_some_and(|(before, _)| before.supplied);
+            if !accepted && !hides {
                 doubt = Some((test, asked));
             }
         }

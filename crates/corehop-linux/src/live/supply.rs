@@ -93,7 +93,7 @@ impl<'a> Watcher<'a> {
             if begin.elapsed() > BATCH || stop.is_asked() {
                 break;
             }
-            set_affinity([window.cpu]).map_err(|error| format!("CPU {}: {error}", window.cpu))?;
+            set_affinity([window.cpu]).map_err(|error| format!("{}: {error}", window.cpu))?;
             if !self.rest(window, stop) {
                 break;
             }
@@ -131,7 +131,7 @@ impl<'a> Watcher<'a> {
         let awake = now();
         let Some((first, last)) = self.readings.watch(begin + length) else {
             return Err(format!(
-                "CPU {}: more than {ROOM} gaps in {}: name a larger --threshold",
+                "{}: more than {ROOM} gaps in {}: name a larger --threshold",
                 window.cpu, self.plan.window
             ));
         };

@@ -12,6 +12,7 @@ use corehop_core::sched::overhead::system::Overheads;
 use corehop_core::sched::overhead::table::OverheadTable;
 use corehop_core::sched::question::Answered;
 use corehop_core::sched::sentence::called;
+use corehop_core::sched::supply::InUnits;
 use corehop_core::sched::{
     Answer, Question, Suffers, TaskError, TaskSet, Test, Tick, Verdict, all, answer_json, clusters,
     deployed, deployment, sentence, test,
@@ -75,6 +76,12 @@ pub(crate) struct Args {
     /// A dedicated CPU beyond those of the set handles all releases, for --overheads.
     #[arg(long, requires = "overheads")]
     dedicated: bool,
+    /// The CPUs supply less than all of the time: a file of `measure supply`, or a budget in each period as JSON, such as
+    /// {"cpus": "0-1", "period_us": 10000, "budget_us": 8000}, or a list of such. A test of one CPU, and one that chooses CPUs, is
+    /// asked with the least supply of all CPUs; where the set gives each task a CPU, with that of the CPU. A yes names the share of
+    /// windows that may lose more than was seen; if up to a tenth of them may, the answer is conditional, and the exit code 1.
+    #[arg(long, value_name = "FILE")]
+    supply: Option<PathBuf>,
     /// The machine: its caches define the clusters (`c-edf-l2`, `soft-c-edf-l3`, …) and the migrations within a
     /// cluster. A platform's name, or a file.
     #[arg(long, value_name = "NAME|FILE.toml")]
@@ -107,8 +114,9 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let source = args.costs.source()?;
     let delay = delay(args, source.as_ref(), &set)?;
     let overheads = overheads(args, &set)?;
+    let supply = supply(args, &set)?;
     let (platform, source) = (platform.as_ref(), source.as_ref());
-    let asking = Asking { args, platform, source, overheads };
+    let asking = Asking { args, platform, source, overheads, supply };
     let mut charged = asking.charged(&set, delay);
     let (answered, question) = match asked {
         Asked::Survey(tests, named) => return surveyed(args, &set, &mut charged, &tests, named),
@@ -254,8 +262,9 @@ fn surveyed(
 
 /// The file for the set with its assignment.
 fn output_file(args: &Args) -> Result<Option<OutputFile>, Failure> {
-    let others = [Some(&args.file), args.overheads.as_ref(), args.costs.costs.as_ref()];
-    let others: Vec<&Path> = others.into_iter().flatten().map(PathBuf::as_path).collect();
+    let read = [args.overheads.as_ref(), args.costs.costs.as_ref(), args.supply.as_ref()];
+    let others = [Some(&args.file)].into_iter().chain(read);
+    let others: Vec<&Path> = others.flatten().map(PathBuf::as_path).collect();
     OutputFile::if_asked(args.output.as_ref(), &others, args.force)
 }
 
@@ -315,6 +324,15 @@ fn overheads(args: &Args, set: &TaskSet) -> Result<Option<Overheads>, Failure> {
         note(&format!("{}: nothing is charged for {lacks}: no such column", shown::path(path)));
     }
     Ok(Some(known))
+}
+
+/// The supply of the CPUs, if they do not supply all of the time.
+fn supply(args: &Args, set: &TaskSet) -> Result<Option<InUnits>, Failure> {
+    let Some(path) = &args.supply else { return Ok(None) };
+    let supplies = input::supplies(path)?;
+    let unknown = |error| Failure::new(Exit::Usage, error).context(shown::path(path));
+    supplies.check(set).map_err(unknown)?;
+    Ok(Some(InUnits::of(&supplies)))
 }
 
 /// Nothing is charged; but a set with working sets needs their costs.
@@ -434,9 +452,7 @@ fn one(
     let page = Page::of_stdout();
     let (verdict, paint) = word(answer.verdict);
     let accepted = answer.verdict == Verdict::Schedulable;
-    let by = asked.charged_by.as_ref().filter(|_| accepted);
-    let by = by.map(|by| format!(", if no delay exceeds {by}"));
-    let by = by.unwrap_or_default();
+    let by = asked.conditions().filter(|_| accepted).unwrap_or_default();
     let mut text = format!("{}: {}{by}\n", test.name, page.paint(verdict, paint));
     let mut say = |head: &str, what: &str| {
         text.extend(["  ", &format!("{head:<12}"), &page.wrap(what, 14), "\n"]);

@@ -18,6 +18,7 @@ pub use rows::{NoSupplyInFile, ObservedSupply, SupplySummary, read};
 pub use trace::{Gap, Watched, Window};
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::workload::task::{TaskSet, Time};
 
@@ -249,6 +250,27 @@ impl Supply {
             Some(step) if step.0 > 0 => Self { step, ..whole },
             _ => whole,
         }
+    }
+}
+
+/// The supply of each CPU in the units that tests are asked in, for many questions.
+#[derive(Debug, Clone)]
+pub struct InUnits(Arc<[Supplies; 2]>);
+
+impl InUnits {
+    /// In microseconds and in nanoseconds.
+    pub fn of(supplies: &Supplies) -> Self {
+        Self(Arc::new([1_000, 1].map(|ns| supplies.in_units_of(ns))))
+    }
+
+    /// For times in microseconds.
+    pub fn us(&self) -> &Supplies {
+        &self.0[0]
+    }
+
+    /// For times in nanoseconds.
+    pub fn ns(&self) -> &Supplies {
+        &self.0[1]
     }
 }
 

@@ -8,6 +8,7 @@ use corehop_core::sched::overhead::system::Overheads;
 use corehop_core::sched::question::Answered;
 use corehop_core::sched::sentence::called;
 use corehop_core::sched::slack::{Asks, Change, FEW_TASKS, Slack, changes};
+use corehop_core::sched::supply::InUnits;
 use corehop_core::sched::{Question, TaskSet, Test};
 use serde_json::{Value, json};
 
@@ -26,6 +27,7 @@ pub(super) struct Asking<'a> {
     pub(super) platform: Option<&'a Platform>,
     pub(super) source: Option<&'a Source>,
     pub(super) overheads: Option<Overheads>,
+    pub(super) supply: Option<InUnits>,
 }
 
 /// One test, or the tests of a question.
@@ -87,7 +89,7 @@ impl Asking<'_> {
     /// A set with what is charged to it.
     pub(super) fn charged<'s>(&'s self, set: &'s TaskSet, delay: Delay<'s>) -> Charged<'s> {
         let charged = Charged::new(set, self.platform, delay, self.overheads);
-        charged.accepting_largest(self.args.accept_largest)
+        charged.accepting_largest(self.args.accept_largest).supplied_by(self.supply.as_ref())
     }
 }
 
