@@ -5,6 +5,7 @@ use corehop_core::report::study::page;
 use corehop_core::sched::charge::{Charged, Delay};
 use corehop_core::sched::deployment;
 use corehop_core::sched::limited::remedy::Remedies;
+use corehop_core::sched::sentence::with_bounds;
 use corehop_core::sched::{Question, TaskError, Test, all, answer_json, sentence, test};
 use corehop_core::study::{Progress, Shard, Stopped, Study as Described, StudyCounts, run};
 use corehop_core::units::Nanos;
@@ -70,7 +71,7 @@ pub(crate) fn check(
         return Ok(Value::Array(vec![answer]).to_string());
     }
     let mut each = |test: &&'static Test| {
-        let asked = charged.ask(test)?;
+        let asked = with_bounds(&set, test, charged.ask(test)?);
         let mut answer = answer_json(test, &asked);
         answer["sentence"] = Value::String(sentence(&set, test.scheduler, test, &asked));
         Ok(with_limits(answer, deployment::limits(&set, test, None, &asked)))

@@ -164,8 +164,7 @@ fn exceeds(bounds: &[Bound], job: &TaskJob, all: &[&TaskJob]) -> Exceeding {
         (Excess::NoJob, nobody),
     ];
     let largest = causes.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    let (cause, ns) =
-        largest.filter(|it| it.1 > 0.0).unwrap_or((Excess::Unexplained, beyond));
+    let (cause, ns) = largest.filter(|it| it.1 > 0.0).unwrap_or((Excess::Unexplained, beyond));
     Exceeding {
         run: job.run,
         load: job.load.to_string(),
@@ -232,7 +231,8 @@ mod tests {
 
     #[test]
     fn a_bound_below_the_sum_of_all_work_is_not_explained() {
-        let jobs = [job(0, [0, 0, 100, 100]), job(0, [100, 100, 200, 100]), job(1, [0, 200, 400, 200])];
+        let jobs =
+            [job(0, [0, 0, 100, 100]), job(0, [100, 100, 200, 100]), job(1, [0, 200, 400, 200])];
         assert_eq!(cause(&jobs), (Excess::Unexplained, 100.0));
     }
 

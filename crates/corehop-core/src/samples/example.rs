@@ -3,8 +3,8 @@
 //! programs that show what a report looks like.
 
 use super::{
-    AccessTime, Certificate, EndedRun, JobOutcome, ObservedThread, PreemptionLength, RecordedAbsence,
-    RecordedRun, RecordedThread, Sample, SwitchBatch, TaskJob,
+    AccessTime, Certificate, EndedRun, JobOutcome, ObservedThread, PreemptionLength,
+    RecordedAbsence, RecordedRun, RecordedThread, Sample, SwitchBatch, TaskJob,
 };
 use crate::platform::{MemoryArchitecture, Platform};
 use crate::workload::scheduler::Scheduler;

@@ -94,9 +94,9 @@ pub struct ChargedSupply {
 }
 
 impl ChargedSupply {
-    /// As a test sees it, for tasks in microseconds.
+    /// As a test sees it, for tasks in ticks.
     pub(super) fn seen(&self, set: &TaskSet) -> Supplied<'_> {
-        Supplied::of(self.all.us(), set)
+        Supplied::of(self.all.of_unit(Unit(1).nanos(set.tick())), set)
     }
 }
 
@@ -275,14 +275,15 @@ impl<'a> Charged<'a> {
     /// The supply as tests see it, in this unit.
     fn supply_in(&self, unit: Unit) -> Option<Supplied<'_>> {
         let all = self.supply.as_ref()?;
-        Some(Supplied::of(if unit.0 > 1 { all.ns() } else { all.us() }, self.set))
+        Some(Supplied::of(all.of_unit(unit.nanos(self.set.tick())), self.set))
     }
 
     /// The supply with what was observed of it, for the longest deadline or period of the set.
     fn charged_supply(&self) -> Option<ChargedSupply> {
         let all = self.supply.clone()?;
         let longest = self.set.tasks().iter().map(|task| task.deadline.max(task.period)).max();
-        let claim = all.us().claim(longest.unwrap_or(1), 1_000);
+        let tick = Unit(1).nanos(self.set.tick());
+        let claim = all.of_unit(tick).claim(longest.unwrap_or(1), tick);
         Some(ChargedSupply { all, claim })
     }
 

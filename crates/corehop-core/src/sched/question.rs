@@ -7,7 +7,7 @@
 use super::answer_json::answer_json;
 use super::catalogue::{Suffers, Test, all, test};
 use super::charge::{Charged, ChargedAnswer};
-use super::sentence::{called, sentence};
+use super::sentence::{called, sentence, with_bounds};
 use super::verdict::{Answer, Verdict};
 use crate::platform::{self, Platform};
 use crate::units::CpuList;
@@ -168,6 +168,7 @@ impl Question {
     }
 
     fn answered(self, set: &TaskSet, test: &'static Test, asked: ChargedAnswer) -> Answered {
+        let asked = with_bounds(set, test, asked);
         let under = self.under(set, asked.answer.priorities.as_deref());
         let sentence = sentence(set, &under, test, &asked);
         Answered { test, asked, sentence }

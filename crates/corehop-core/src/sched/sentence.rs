@@ -23,7 +23,7 @@ pub fn sentence(set: &TaskSet, under: &str, test: &Test, asked: &ChargedAnswer) 
             format!("yes: tardiness is bounded under {under}; deadlines may be missed")
         }
         Verdict::Schedulable => {
-            let tightest = tightest(set, test, asked).unwrap_or_default();
+            let tightest = tightest(set, asked).unwrap_or_default();
             let conditions = asked.conditions().unwrap_or_default();
             format!("yes: every deadline holds under {under}{tightest}{conditions}")
         }
@@ -64,14 +64,23 @@ pub fn called(set: &TaskSet, at: usize) -> String {
 }
 
 /// The task of whose time until the deadline the least part is left.
-fn tightest(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> Option<String> {
-    let bounds = asked.answer.bounds.clone().or_else(|| responses_by_deadline(set, test, asked))?;
+fn tightest(set: &TaskSet, asked: &ChargedAnswer) -> Option<String> {
+    let bounds = asked.answer.bounds.as_ref()?;
     let part = |at: &usize| bounds[*at] as f64 / set.tasks()[*at].deadline as f64;
     let at = (0..bounds.len()).max_by(|a, b| part(a).total_cmp(&part(b)))?;
     let deadline = set.tasks()[at].deadline;
     let span = |time| set.tick().span(time);
     let left = span(deadline.checked_sub(bounds[at])?);
     Some(format!("; the tightest is {}, {left} of {} left", called(set, at), span(deadline)))
+}
+
+/// An answer with bounds on responses, where the test that accepted gave none and they follow from where tasks run.
+pub fn with_bounds(set: &TaskSet, test: &Test, mut asked: ChargedAnswer) -> ChargedAnswer {
+    let accepted = asked.answer.verdict.is_schedulable() && !test.is_soft();
+    if accepted && asked.answer.bounds.is_none() {
+        asked.answer.bounds = responses_by_deadline(set, test, &asked);
+    }
+    asked
 }
 
 /// The worst responses where EDF serves each CPU, with what was charged, rounded up.

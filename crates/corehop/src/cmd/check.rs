@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop check`
 
+mod deploy;
 mod margin;
 
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use corehop_core::sched::charge::{Charged, ChargedAnswer, Delay};
 use corehop_core::sched::overhead::system::Overheads;
 use corehop_core::sched::overhead::table::OverheadTable;
 use corehop_core::sched::question::Answered;
-use corehop_core::sched::sentence::called;
+use corehop_core::sched::sentence::{called, with_bounds};
 use corehop_core::sched::supply::InUnits;
 use corehop_core::sched::{
     Answer, Question, Suffers, TaskError, TaskSet, Test, Tick, Verdict, all, answer_json, clusters,
@@ -98,6 +99,17 @@ pub(crate) struct Args {
     /// WCET with all that was charged, under EDF. `corehop convert --to rt-app` converts the file.
     #[arg(short, long, value_name = "FILE.json")]
     output: Option<PathBuf>,
+    /// Go the whole way on this host, with the files in FOLDER: measure its supply, overheads and costs (those that no option
+    /// gives), ask, place the tasks, run them under each load, and set the jobs beside their bounds. Exit code 1: the answer is not
+    /// yes, or a job took longer than its bound. A run that was interrupted goes on with the files that it has; --force measures anew.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["test", "output", "platform", "slack"])]
+    deploy: Option<PathBuf>,
+    /// For how long --deploy runs the tasks, idle and again beside programs that pollute the caches
+    #[arg(long = "for", value_name = "TIME", requires = "deploy", default_value_t = deploy::DURATION)]
+    duration: Nanos,
+    /// Let --deploy switch off the load balancing of the machine for seconds, where EDF on single CPUs needs that
+    #[arg(long, requires = "deploy")]
+    allow_system: bool,
     #[command(flatten)]
     force: Force,
     /// Print JSON.
@@ -106,6 +118,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    if let Some(folder) = &args.deploy {
+        return deploy::run(args, folder);
+    }
     let output = output_file(args)?;
     let platform = args.platform.as_deref().map(input::platform).transpose()?;
     let set = input::task_set(&args.file)?;
@@ -125,7 +140,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         }
         Asked::One(test) => {
             refuse_undeployable(args, &set, test)?;
-            let asked = charged.ask(test).map_err(damaged)?;
+            let asked = with_bounds(&set, test, charged.ask(test).map_err(damaged)?);
             let sentence = sentence(&set, test.scheduler, test, &asked);
             (Answered { test, asked, sentence }, None)
         }

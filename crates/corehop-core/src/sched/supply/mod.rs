@@ -263,14 +263,9 @@ impl InUnits {
         Self(Arc::new([1_000, 1].map(|ns| supplies.in_units_of(ns))))
     }
 
-    /// For times in microseconds.
-    pub fn us(&self) -> &Supplies {
-        &self.0[0]
-    }
-
-    /// For times in nanoseconds.
-    pub fn ns(&self) -> &Supplies {
-        &self.0[1]
+    /// For times of which one is so many nanoseconds: 1,000 or 1.
+    pub fn of_unit(&self, ns: u64) -> &Supplies {
+        &self.0[usize::from(ns == 1)]
     }
 }
 

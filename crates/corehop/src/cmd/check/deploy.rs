@@ -218,7 +218,7 @@ fn cpus(set: &TaskSet, at: usize) -> Vec<usize> {
 
 /// The bound of each task, by the answer.
 fn bounds(placed: &TaskSet, answer: &Value) -> Result<Vec<Bound>, Failure> {
-    let all = answer["bounds_us"].as_array().or_else(|| answer["responses_us"].as_array());
+    let all = answer["bounds_us"].as_array();
     let Some(all) = all.filter(|it| it.len() == placed.tasks().len()) else {
         let what = "the verdict has no bounds on response times, against which jobs could be judged: name a test \
                     that has, for example --scheduler p-fp";
