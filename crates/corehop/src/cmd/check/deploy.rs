@@ -13,7 +13,7 @@ use corehop_core::report::figure::Table;
 use corehop_core::report::table::{micros, plain};
 use corehop_core::samples::TaskJob;
 use corehop_core::sched::sentence::called;
-use corehop_core::sched::{TaskSet, Tick};
+use corehop_core::sched::{Question, TaskSet, Tick};
 use corehop_core::shown;
 use corehop_core::units::Nanos;
 use corehop_core::workload::placement::TaskPlacement;
@@ -78,7 +78,7 @@ impl Steps<'_> {
         };
         let overheads = match &args.overheads {
             Some(file) => file.clone(),
-            None => self.measured("overheads.csv", &["measure", "overheads"])?,
+            None => self.overheads(args, set)?,
         };
         words.extend(["--supply".into(), supply.into(), "--overheads".into(), overheads.into()]);
         if let Some(delay) = args.delay {
@@ -101,6 +101,16 @@ impl Steps<'_> {
         let output = step(&words, &[Exit::Done, Exit::No])?;
         serde_json::from_slice(&output)
             .map_err(|error| Failure::new(Exit::Failed, error).context(line_of(&words)))
+    }
+
+    /// The overheads of as many threads as the set has tasks, under its scheduler.
+    fn overheads(&self, args: &Args, set: &TaskSet) -> Result<PathBuf, Failure> {
+        let scheduler = Question::of(set, args.scheduler).scheduler.to_string();
+        let count = set.tasks().len().to_string();
+        let words = ["measure", "overheads", "--scheduler", &scheduler, "--tasks", &count];
+        let system = args.allow_system.then_some("--allow-system");
+        let words: Vec<&str> = words.into_iter().chain(system).collect();
+        self.measured("overheads.csv", &words)
     }
 
     /// The costs of preemptions for the working sets of a set, if it states any.
