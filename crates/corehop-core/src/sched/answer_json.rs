@@ -9,7 +9,7 @@ use super::verdict::Verdict;
 use crate::workload::set_file::place_json;
 
 /// `{"test", "schedulable": true | false | "unknown", "bounds_us"?, "assumptions": […], …}`, where
-/// `bounds_us` bounds each task's response time in the order of the tasks, `delays_us` is what each job was
+/// `bounds_us` bounds each task's response time in the order of the tasks, `latencies_us` the time of each chain, `delays_us` is what each job was
 /// charged for delays and `charged` its C, T and D with all that was charged, where something was; `assignment` says where
 /// each task runs. `supply` is the basis of an observed supply.
 pub fn answer_json(test: &Test, asked: &ChargedAnswer) -> Value {
@@ -31,6 +31,7 @@ pub fn answer_json(test: &Test, asked: &ChargedAnswer) -> Value {
     let number = |time: f64| number(time / tick.per_us() as f64);
     let charged = |&[wcet, period, deadline]: &[f64; 3]| json!({ "wcet_us": number(wcet), "period_us": number(period), "deadline_us": number(deadline) });
     add("bounds_us", answer.bounds.as_ref().map(us));
+    add("latencies_us", answer.latencies.as_ref().map(us));
     add("delays_us", asked.delays.as_ref().map(us));
     add("charged", asked.charged.as_ref().map(|all| all.iter().map(charged).collect()));
     add("longest_preemption_us", asked.longest_preemptions.as_ref().map(us));

@@ -130,8 +130,17 @@ fn others(delays: &[Time]) -> Vec<Time> {
     (0..delays.len()).map(|at| if at == first { second } else { delays[first] }).collect()
 }
 
-/// The largest among tasks with a later relative deadline, of each.
+/// The largest among tasks with a later relative deadline, of each. A job that is released late can preempt one that arrived after it,
+/// so that its own jitter counts against its deadline.
 fn later_deadline(tasks: &[Task], delays: &[Time]) -> Vec<Time> {
+    if tasks.iter().any(|task| task.jitter > 0) {
+        let of = |at: usize| {
+            let first = tasks[at].deadline.saturating_sub(tasks[at].jitter);
+            let later = (0..tasks.len()).filter(|&it| it != at && tasks[it].deadline > first);
+            later.map(|it| delays[it]).max().unwrap_or(0)
+        };
+        return (0..tasks.len()).map(of).collect();
+    }
     let mut order: Vec<usize> = (0..tasks.len()).collect();
     order.sort_by_key(|&at| std::cmp::Reverse(tasks[at].deadline));
     let mut paid = vec![0; tasks.len()];
@@ -181,6 +190,17 @@ mod tests {
         // The order is 1, 0, 2, 3.
         assert_eq!(paid(Payer::LowerPriority), [3, 7, 2, 0]);
         assert_eq!(paid(Payer::Others), [3, 7, 7, 7]);
+    }
+
+    #[test]
+    fn a_job_that_is_released_late_preempts_more() {
+        // Deadlines 9, 5 and 12. Released up to 4 late, the last can be due before a job of the first that arrived later.
+        let mut tasks = set(1, &[(1, 20, 9), (1, 20, 5), (1, 20, 12)]).tasks().to_vec();
+        tasks[2].jitter = 4;
+        let bill = bill(&[7, 9, 3]);
+        assert_eq!(bill.paid(Payer::LaterDeadline, &tasks, &bill.resumed), [3, 7, 7]);
+        tasks[2].jitter = 3;
+        assert_eq!(bill.paid(Payer::LaterDeadline, &tasks, &bill.resumed), [3, 7, 0]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::overhead::system::Overheads;
 use super::speed;
 use super::supply::{Claim, InUnits, Supplied};
 use super::verdict::{Answer, CONDITIONAL, Charges, Verdict};
-use super::{clusters, deployment};
+use super::{clusters, contents, deployment};
 use crate::model::costs::{Basis, Cost, Costs, Highest, among, least};
 use crate::platform::Platform;
 use crate::sched::system::System;
@@ -223,6 +223,9 @@ impl<'a> Charged<'a> {
             let why = "releases that a dedicated CPU handles are late by different times, and it knows no jitter";
             return Ok(asked(Answer::unknown(why), &[]));
         }
+        if let Some(why) = self.not_charged(test, system) {
+            return Ok(asked(Answer::unknown(why), &[]));
+        }
         let resumed = self.delays(&test.events(self.platform))?;
         let pieces = test.payer == Payer::EachPiece;
         // Within a CPU a job is preempted and no more; a piece of it moves.
@@ -285,6 +288,12 @@ impl<'a> Charged<'a> {
         let tick = Unit(1).nanos(self.set.tick());
         let claim = all.of_unit(tick).claim(longest.unwrap_or(1), tick);
         Some(ChargedSupply { all, claim })
+    }
+
+    /// Why what is charged cannot be charged to what the set contains.
+    fn not_charged(&self, test: &Test, system: System<'_>) -> Option<String> {
+        let each = matches!(self.delay, Delay::Each(_));
+        contents::not_charged(test, system, self.overheads.is_some(), each)
     }
 
     /// The system as a test is to see it: where a delay is charged, one that charges no reloads need not know of blocks.
@@ -445,8 +454,10 @@ struct Unit(Time);
 impl Unit {
     /// Nanoseconds where they are wanted, and are not the ticks, and no span of the set gets too long.
     fn of(set: &TaskSet, finer: bool) -> Self {
-        let spans =
-            |task: &Task| task.period.max(task.deadline).max(task.jitter).max(task.blocking);
+        let spans = |task: &Task| {
+            let held_up = task.jitter.max(task.blocking).max(task.suspension);
+            task.period.max(task.deadline).max(held_up)
+        };
         let short = set.tasks().iter().all(|task| spans(task) <= LONGEST / 1_000);
         Self(if finer && short && set.tick() == Tick::Micro { 1_000 } else { 1 })
     }
@@ -468,11 +479,17 @@ impl Unit {
             deadline: task.deadline * self.0,
             jitter: task.jitter * self.0,
             blocking: task.blocking * self.0,
+            suspension: task.suspension * self.0,
             priority: task.priority,
         };
         let tasks: Vec<Task> = system.tasks.iter().map(finer).collect();
-        let mut answer = test.run(System { tasks: &tasks, bill: Some(bill), ..system });
-        for bound in answer.bounds.iter_mut().flatten() {
+        let locks = system.locks.map(|locks| locks.in_finer(self.0));
+        let chains = system.chains.map(|chains| chains.in_finer(self.0));
+        let (locks, chains) = (locks.as_ref(), chains.as_ref());
+        let finer = System { tasks: &tasks, bill: Some(bill), locks, chains, ..system };
+        let mut answer = test.run(finer);
+        let bounds = answer.bounds.iter_mut().chain(&mut answer.latencies).flatten();
+        for bound in bounds {
             *bound = bound.div_ceil(self.0);
         }
         let charges = answer.charged.take();

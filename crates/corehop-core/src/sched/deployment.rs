@@ -88,7 +88,7 @@ pub(super) fn needs(set: &TaskSet, asked: &ChargedAnswer) -> Vec<Time> {
     let reloads = |i: usize, j: usize| -> Time {
         let Some(delays) = &asked.delays else { return 0 };
         let (own, other) = (&tasks[i], &tasks[j]);
-        if i == j || other.deadline >= own.deadline || !meet(i, j) {
+        if i == j || other.deadline.saturating_sub(other.jitter) >= own.deadline || !meet(i, j) {
             return 0;
         }
         let window = own.deadline + own.jitter + other.jitter;

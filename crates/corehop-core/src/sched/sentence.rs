@@ -5,6 +5,7 @@ use super::catalogue::{Suffers, Test};
 use super::charge::{AS_CHARGED, ChargedAnswer};
 use super::global;
 use super::global::demand::{self, Beyond};
+use super::held_up;
 use super::partition::given;
 use super::supply::{FULL, Supplied};
 use super::system::System;
@@ -12,6 +13,7 @@ use super::uni::edf_response::response_times_on;
 use super::uni::fixed;
 use super::verdict::Verdict;
 use crate::units::{Cpu, CpuList};
+use crate::workload::chains::Chain;
 use crate::workload::task::{Task, TaskSet, Time};
 
 /// `yes: every deadline holds under partitioned EDF; the tightest is `video`, 1.2 ms of 5 ms left`, or `no: `control` can
@@ -43,7 +45,10 @@ pub fn sentence(set: &TaskSet, under: &str, test: &Test, asked: &ChargedAnswer) 
             let late = late(set, test, asked).unwrap_or_else(|| doubt(test, under, asked));
             format!("unknown: {late}; a charge is a bound, and a job may pay less")
         }
-        Verdict::Unknown => format!("unknown: {}", doubt(test, under, asked)),
+        Verdict::Unknown => {
+            let late = late_chain(set, asked).unwrap_or_else(|| doubt(test, under, asked));
+            format!("unknown: {late}")
+        }
     }
 }
 
@@ -56,6 +61,14 @@ fn doubt(test: &Test, under: &str, asked: &ChargedAnswer) -> String {
             None => why.to_owned(),
         },
     }
+}
+
+/// The first chain whose latency is beyond its deadline.
+fn late_chain(set: &TaskSet, asked: &ChargedAnswer) -> Option<String> {
+    let all = set.chains()?.all.iter().zip(asked.answer.latencies.as_ref()?);
+    let (chain, &latency) = all.into_iter().find(|(chain, latency)| **latency > chain.deadline)?;
+    let Chain { name, deadline, .. } = chain;
+    Some(format!("chain `{name}` can take {} and has {}", span(latency), span(*deadline)))
 }
 
 /// A task by its name, or its number.
@@ -95,8 +108,10 @@ fn responses_by_deadline(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> O
     let mut bounds = vec![0; tasks.len()];
     for (cpu, group) in groups.iter().enumerate().filter(|(_, group)| !group.is_empty()) {
         let own: Vec<Task> = group.iter().map(|&at| tasks[at]).collect();
-        let supply = on_cpus(set, test, asked).map(|it| it.at(cpu).supply()).unwrap_or(&FULL);
-        for (&at, response) in group.iter().zip(response_times_on(&own, supply)?) {
+        let supply = on_cpus(set, test, asked).map(|it| it.at(cpu));
+        let system = System { supply, ..set.system() };
+        let responses = held_up::responses_by_deadline(system, group, &own)?;
+        for (&at, response) in group.iter().zip(responses) {
             // What is charged to periods and deadlines comes before the release.
             bounds[at] = response + (set.tasks()[at].deadline.saturating_sub(tasks[at].deadline));
         }
@@ -204,7 +219,9 @@ fn responds_late(set: &TaskSet, test: &Test, system: System<'_>, with: &str) -> 
     let bins = given::bins(system).ok()?.into_iter().enumerate();
     bins.filter(|(_, bin)| !bin.is_empty()).find_map(|(cpu, bin)| {
         let supply = system.at_bin(cpu).supply();
-        let own: Vec<Task> = bin.iter().map(|&at| system.tasks[at]).collect();
+        // A no does not rest on what is bounded alone.
+        let own = |&at: &usize| Task { blocking: 0, suspension: 0, ..system.tasks[at] };
+        let own: Vec<Task> = bin.iter().map(own).collect();
         let (place, response) = if by_priority {
             fixed::first_late(&own, supply)?
         } else {

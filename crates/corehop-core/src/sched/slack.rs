@@ -8,6 +8,7 @@
 use serde::Serialize;
 
 use super::question::Question;
+use crate::workload::locks::{Locking, Locks};
 use crate::workload::scheduler::Scheduler;
 use crate::workload::task::{TaskSet, Time};
 
@@ -63,8 +64,12 @@ impl Slack {
         };
         let wcets_us = (0..wcets.len()).map(alone).collect();
         let shortest = set.tasks().iter().map(|it| it.deadline() - it.wcet()).min()?;
-        let delay_us =
-            (!charged).then(|| largest(0, shortest, |delay| asks.accepts(set, Some(delay))));
+        // A delay for each job bounds nothing where jobs lose the cache more often.
+        let waits = |locks: &Locks| locks.protocol == Locking::Pi;
+        let once =
+            set.tasks().iter().all(|it| it.suspension() == 0) && !set.locks().is_some_and(waits);
+        let delay_us = (!charged && once)
+            .then(|| largest(0, shortest, |delay| asks.accepts(set, Some(delay))));
         let longest = set.tasks().iter().map(|it| it.period()).max()?;
         let more = |wcet: Time| set.clone().with_one_more(wcet, longest);
         let one_more = more(1).is_some().then(|| {

@@ -5,6 +5,8 @@ use super::bill::Bill;
 use super::cache_aware::pairs::Pairs;
 use super::supply::{FULL, Supplied, Supply};
 use crate::workload::blocks::CacheUse;
+use crate::workload::chains::Chains;
+use crate::workload::locks::Locks;
 use crate::workload::placement::TaskPlacement;
 use crate::workload::task::{Task, TaskSet};
 
@@ -19,6 +21,10 @@ pub struct System<'a> {
     pub(crate) bill: Option<&'a Bill>,
     /// Measured delays by pair of tasks, where they are known.
     pub(crate) pairs: Option<&'a Pairs>,
+    /// The locks of the tasks, in their order, if they use some.
+    pub(crate) locks: Option<&'a Locks>,
+    /// The chains of the tasks, if there are some.
+    pub(crate) chains: Option<&'a Chains>,
     /// The CPUs of each task, in the order of the tasks, if given.
     pub(crate) placement: Option<&'a [TaskPlacement]>,
     /// The CPUs of each cluster, where a machine's caches make them; otherwise they are consecutive.
@@ -36,6 +42,8 @@ impl<'a> System<'a> {
             cache: None,
             bill: None,
             pairs: None,
+            locks: None,
+            chains: None,
             placement: None,
             clusters: None,
             supply: None,
@@ -81,6 +89,18 @@ impl<'a> System<'a> {
             Some(TaskPlacement::Pieces(_) | TaskPlacement::Shares(_)) => false,
         }
     }
+    /// Whether task `at` in this bin shares a lock with a task of another one.
+    pub(crate) fn is_torn<'b>(
+        self,
+        at: usize,
+        bin: usize,
+        bins: impl Iterator<Item = &'b [usize]>,
+    ) -> bool {
+        let Some(locks) = self.locks else { return false };
+        let others = bins.enumerate().filter(|&(other, _)| other != bin);
+        let mut others = others.flat_map(|(_, tasks)| tasks);
+        others.any(|&other| locks.shared(at, other).is_some())
+    }
     /// The first task that is not put where the set says: `found` are the CPUs, pieces or shares that a test gave the tasks,
     /// none if it lets them run anywhere.
     pub(crate) fn first_misplaced(self, found: Option<&[TaskPlacement]>) -> Option<usize> {
@@ -105,6 +125,8 @@ impl TaskSet {
             cache: self.cache(),
             bill: None,
             pairs: None,
+            locks: self.locks(),
+            chains: self.chains(),
             placement: self.placement(),
             clusters: None,
             supply: None,

@@ -48,6 +48,8 @@ pub struct Answer {
     /// Of a test that cuts tasks: where each task runs, in their order. Of one that does not, it follows from `partition`,
     /// and [`ChargedAnswer`](super::charge::ChargedAnswer) has it.
     pub placement: Option<Vec<TaskPlacement>>,
+    /// A bound on the latency of each chain of the set, in their order, where it has some.
+    pub latencies: Option<Vec<Time>>,
     /// The charges, if there were any: the tasks with them, in their order, and the payment of each job for
     /// delays.
     pub charged: Option<Charges>,
@@ -72,6 +74,7 @@ impl Answer {
             priorities: None,
             partition: None,
             placement: None,
+            latencies: None,
             charged: None,
         }
     }

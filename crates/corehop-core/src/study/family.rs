@@ -66,6 +66,7 @@ fn task(given: &Parameters) -> Task {
         deadline: given.deadline.unwrap_or(given.period),
         jitter: 0,
         blocking: 0,
+        suspension: 0,
         priority: None,
     }
 }

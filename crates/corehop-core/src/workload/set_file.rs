@@ -15,6 +15,7 @@ use super::task::{LONGEST, MOST_CPUS, Parameters, TaskError, TaskSet, Tick, Time
 use crate::units::Nanos;
 use crate::words::nearest_of;
 
+mod held_up_file;
 mod placement_file;
 mod times;
 mod tree;
@@ -42,13 +43,14 @@ pub enum SetFileError {
 }
 
 /// The fields of a task set.
-const SET_FIELDS: [&str; 5] = ["cpus", "tasks", "scheduler", "verdict", "block_reload_ns"];
+const SET_FIELDS: [&str; 7] =
+    ["cpus", "tasks", "scheduler", "verdict", "block_reload_ns", "locking", "chains"];
 
 /// The longest that reloading a block may take.
 const LONGEST_RELOAD: Nanos = Nanos::from_secs(1);
 
 /// The fields of a task.
-pub const TASK_FIELDS: [&str; 14] = [
+pub const TASK_FIELDS: [&str; 17] = [
     "name",
     "wcet_us",
     "budget_us",
@@ -58,6 +60,9 @@ pub const TASK_FIELDS: [&str; 14] = [
     "wss_kib",
     "jitter_us",
     "blocking_us",
+    "suspension_us",
+    "locks",
+    "bcet_us",
     "ucb",
     "ecb",
     "cpus",
@@ -66,7 +71,7 @@ pub const TASK_FIELDS: [&str; 14] = [
 ];
 
 /// The meaning of each field of a set and of a task.
-pub const FIELDS: [(&str, &str); 18] = [
+pub const FIELDS: [(&str, &str); 23] = [
     (
         "cpus",
         "Beside `tasks`: how many CPUs serve the set. Of a task: the CPUs on which it may run, as [0, 2].",
@@ -117,6 +122,26 @@ pub const FIELDS: [(&str, &str); 18] = [
         "blocking_us",
         "The longest time for which jobs of lower priority hold up a job, in microseconds, or with its unit.",
     ),
+    (
+        "suspension_us",
+        "The longest time for which a job waits for something beside the CPU and locks once it began, in all, in microseconds.",
+    ),
+    (
+        "locks",
+        "The critical sections of a task: for each the name of its `resource`, and `longest_us`, the longest time for which a job holds the lock.",
+    ),
+    (
+        "locking",
+        "Beside `cpus`: the protocol of the locks: pcp (priority ceiling, PTHREAD_PRIO_PROTECT), pi (priority inheritance, as rt_mutex) or srp (stack resource policy, also under EDF).",
+    ),
+    (
+        "chains",
+        "Beside `cpus`: chains of tasks, each with `name`, `tasks` (names, in order), `activation` (periodic, or event: each job is activated by the end of one of the task before) and `deadline_us` from end to end.",
+    ),
+    (
+        "bcet_us",
+        "The least execution time of a job, in microseconds; 0 if left out. Chains ask for it: the spread of responses is the jitter of the next task.",
+    ),
     ("ucb", "The cache blocks that a task may use again after a preemption, as numbers or ranges."),
     ("ecb", "All cache blocks that a task touches, as numbers or ranges."),
     ("pieces", "The parts of a task that run one after the other on CPUs of their own."),
@@ -140,12 +165,12 @@ pub(super) fn of_fields(fields: &[(String, Tree)]) -> Result<TaskSet, SetFileErr
     let of_set = Fields { place: "", fields };
     let cpus = of_set.number("cpus", 1, u64::from(MOST_CPUS))?;
     let cpus = cpus.ok_or_else(|| wrong("", "cpus is missing: how many CPUs serve the set"))?;
-    let Some(Tree::Array(tasks)) = find(fields, "tasks") else {
+    let Some(Tree::Array(given)) = find(fields, "tasks") else {
         return Err(wrong("", "tasks is missing, or no list"));
     };
-    let tick = times::tick(tasks)?;
-    let places = placement_file::places(tasks, tick)?;
-    let tasks: Vec<Parameters> = tasks
+    let tick = times::tick(given, find(fields, "chains"))?;
+    let places = placement_file::places(given, tick)?;
+    let tasks: Vec<Parameters> = given
         .iter()
         .enumerate()
         .map(|(at, task)| parameters(at, task, tick))
@@ -163,6 +188,7 @@ pub(super) fn of_fields(fields: &[(String, Tree)]) -> Result<TaskSet, SetFileErr
         Some(sentence) => set.judged(sentence),
         None => set,
     };
+    let set = held_up_file::held_up(set, fields, given)?;
     match of_set.span("block_reload_ns", Tick::Nano, LONGEST_RELOAD)? {
         Some(each) => Ok(set.sharing(&tasks, Reload::nanos(each.get()))?),
         None if tasks.iter().all(|task| task.footprint.is_none()) => Ok(set),
@@ -211,6 +237,8 @@ pub fn write(set: &TaskSet) -> Value {
         add("wss_kib", set.wss_kib()[at].map(|wss| json!(wss)));
         add("jitter_us", unless(task.jitter(), 0));
         add("blocking_us", unless(task.blocking(), 0));
+        add("suspension_us", unless(task.suspension(), 0));
+        held_up_file::task_json(set, at).into_iter().for_each(|(name, it)| add(&name, Some(it)));
         let footprint = set.cache().map(|cache| &cache.footprints[at]);
         add("ucb", footprint.map(|it| json!(it.ucb.to_string())));
         add("ecb", footprint.map(|it| json!(it.ecb.to_string())));
@@ -222,6 +250,9 @@ pub fn write(set: &TaskSet) -> Value {
     let mut written = json!({ "cpus": set.cpus(), "tasks": tasks.collect::<Value>() });
     if let Some(scheduler) = set.scheduler() {
         written["scheduler"] = json!(scheduler);
+    }
+    for (name, value) in held_up_file::set_json(set) {
+        written[&name] = value;
     }
     if let Some(sentence) = set.verdict() {
         written["verdict"] = json!(sentence);
@@ -252,6 +283,7 @@ fn parameters(at: usize, task: &Tree, tick: Tick) -> Result<Parameters, SetFileE
         priority: fields.number("priority", 0, u64::from(u32::MAX))?.map(|rank| rank as u32),
         jitter: fields.time("jitter_us", 0, tick)?.unwrap_or(0),
         blocking: fields.time("blocking_us", 0, tick)?.unwrap_or(0),
+        suspension: fields.time("suspension_us", 0, tick)?.unwrap_or(0),
         wss_kib: fields.number("wss_kib", 0, LONGEST)?,
         budget: fields.time("budget_us", 1, tick)?,
         footprint: fields.footprint()?,

@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use std::fmt;
 
 use super::blocks::{CacheUse, Footprint, Reload};
+use super::chains::Chains;
+use super::locks::Locks;
 use super::placement::TaskPlacement;
 use super::scheduler::Scheduler;
 pub use super::time::{LONGEST, MOST_CPUS, MOST_TASKS, Tick, Time};
@@ -19,6 +21,7 @@ pub struct Task {
     pub(crate) deadline: Time,
     pub(crate) jitter: Time,
     pub(crate) blocking: Time,
+    pub(crate) suspension: Time,
     /// The rank that was given; the smaller is served first.
     pub(crate) priority: Option<u32>,
 }
@@ -43,6 +46,10 @@ impl Task {
     /// The longest time for which a job of lower priority may hold it up, B.
     pub fn blocking(&self) -> Time {
         self.blocking
+    }
+    /// The longest time for which a job waits for something beside CPU and locks once it began, in all, S.
+    pub fn suspension(&self) -> Time {
+        self.suspension
     }
     /// The rank that was given; the smaller is served first.
     pub fn priority(&self) -> Option<u32> {
@@ -92,6 +99,8 @@ pub struct Parameters {
     pub jitter: Time,
     /// Blocking by tasks of lower priority.
     pub blocking: Time,
+    /// The longest time for which a job suspends itself.
+    pub suspension: Time,
     /// Size of the working set in KiB.
     pub wss_kib: Option<u64>,
     /// The CPU time that a verdict allows each job, with all that was charged to the WCET.
@@ -138,6 +147,8 @@ pub struct TaskSet {
     wss_kib: Vec<Option<u64>>,
     budgets: Vec<Option<Time>>,
     cache: Option<CacheUse>,
+    locks: Option<Locks>,
+    chains: Option<Chains>,
     placement: Option<Vec<TaskPlacement>>,
     scheduler: Option<Scheduler>,
     verdict: Option<String>,
@@ -197,6 +208,8 @@ impl TaskSet {
             wss_kib: given.iter().map(|task| task.wss_kib).collect(),
             budgets: given.iter().map(|task| task.budget).collect(),
             cache: None,
+            locks: None,
+            chains: None,
             placement: None,
             scheduler: None,
             verdict: None,
@@ -229,6 +242,25 @@ impl TaskSet {
         let footprints = given.iter().enumerate().map(of).collect::<Result<_, _>>()?;
         let reload = reload.in_ticks(self.tick);
         Ok(Self { cache: Some(CacheUse { footprints, reload }), ..self })
+    }
+
+    /// The same, whose tasks wait for each other at these locks.
+    #[must_use]
+    pub fn locking(self, locks: Locks) -> Self {
+        Self { locks: Some(locks), ..self }
+    }
+
+    /// The same, with chains of its tasks.
+    ///
+    /// # Errors
+    /// [`TaskError`] for a chain that makes no sense with these tasks.
+    pub fn chained(self, chains: Chains) -> Result<Self, TaskError> {
+        if let Some((at, why)) = chains.wrong(&self.tasks) {
+            let value = format!("`{}`, where {why}", chains.all[at].name);
+            let expected = "each task once, and activation by events along one way".to_owned();
+            return Err(TaskError { task: None, name: None, field: "chains", value, expected });
+        }
+        Ok(Self { chains: Some(chains), ..self })
     }
 
     /// The same, with where each task runs.
@@ -300,10 +332,24 @@ impl TaskSet {
         }
         let last = self.tasks.iter().map(|it| it.priority).max().flatten();
         let priority = last.map(|rank| rank.saturating_add(1));
-        self.tasks.push(Task { wcet, period, deadline: period, jitter: 0, blocking: 0, priority });
+        self.tasks.push(Task {
+            wcet,
+            period,
+            deadline: period,
+            jitter: 0,
+            blocking: 0,
+            suspension: 0,
+            priority,
+        });
         self.names.push(None);
         self.wss_kib.push(None);
         self.budgets.push(None);
+        if let Some(locks) = &mut self.locks {
+            locks.sections.push(Vec::new());
+        }
+        if let Some(chains) = &mut self.chains {
+            chains.least.push(0);
+        }
         Some(self)
     }
 
@@ -393,6 +439,26 @@ impl TaskSet {
     pub fn wss_kib(&self) -> &[Option<u64>] {
         &self.wss_kib
     }
+    /// The locks of its tasks, if they use some.
+    pub fn locks(&self) -> Option<&Locks> {
+        self.locks.as_ref()
+    }
+    /// The chains of its tasks, if there are some.
+    pub fn chains(&self) -> Option<&Chains> {
+        self.chains.as_ref()
+    }
+    /// The fields with which jobs are late, wait for others or for an end to end, and which no thread or run shows.
+    pub fn unshown(&self) -> Vec<&'static str> {
+        let any = |has: fn(&Task) -> bool| self.tasks.iter().any(has);
+        let fields = [
+            ("jitter_us", any(|&Task { jitter, .. }| jitter > 0)),
+            ("blocking_us", any(|&Task { blocking, .. }| blocking > 0)),
+            ("suspension_us", any(|&Task { suspension, .. }| suspension > 0)),
+            ("locks", self.locks.is_some()),
+            ("chains", self.chains.is_some()),
+        ];
+        fields.into_iter().filter(|field| field.1).map(|field| field.0).collect()
+    }
     /// The effect of its tasks on the cache that they share, where known.
     pub fn cache(&self) -> Option<&CacheUse> {
         self.cache.as_ref()
@@ -419,6 +485,7 @@ fn valid(
         ("deadline_us", deadline, 1),
         ("jitter_us", given.jitter, 0),
         ("blocking_us", given.blocking, 0),
+        ("suspension_us", given.suspension, 0),
     ];
     for (field, span, least) in spans {
         if span < least || span > LONGEST {
@@ -439,6 +506,7 @@ fn valid(
         deadline,
         jitter: given.jitter,
         blocking: given.blocking,
+        suspension: given.suspension,
         priority: given.priority,
     };
     match misfit(&task, given.budget, tick) {

@@ -4,6 +4,7 @@
 mod defects;
 mod dominance;
 mod draw;
+mod holding;
 mod jitter;
 mod mixed;
 mod oracle;
@@ -12,3 +13,4 @@ mod paying;
 mod schedules;
 mod simulator;
 mod soundness;
+mod soundness_held_up;

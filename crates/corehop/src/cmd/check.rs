@@ -20,6 +20,7 @@ use corehop_core::sched::{
 };
 use corehop_core::shown;
 use corehop_core::units::{Cpu, CpuList, Nanos};
+use corehop_core::workload::chains::Chain;
 use corehop_core::workload::placement::{PlacedPiece, TaskPlacement};
 use corehop_core::workload::scheduler::Scheduler;
 use corehop_core::workload::set_file;
@@ -41,9 +42,10 @@ use crate::output::{Force, OutputFile, Page, Paint, either, note};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A task set: {"cpus": m, "tasks": [{"wcet_us", "period_us", "deadline_us"?, "priority"?,
-    /// "wss_kib"?, "jitter_us"?, "blocking_us"?, "budget_us"?, "name"?, "cpus"?, "pieces"?, "shares"?}], "scheduler"?},
-    /// in microseconds with up to three decimals, or as text with a unit ("1.5 ms"). Tests that charge cache reloads also
-    /// read "block_reload_ns" beside "cpus", and "ucb" and "ecb" of each task. - reads standard input.
+    /// "wss_kib"?, "jitter_us"?, "blocking_us"?, "suspension_us"?, "locks"?, "bcet_us"?, "budget_us"?, "name"?, "cpus"?,
+    /// "pieces"?, "shares"?}], "scheduler"?, "locking"?, "chains"?}, in microseconds with up to three decimals, or as text with a
+    /// unit ("1.5 ms"). Tests that charge cache reloads also read "block_reload_ns" beside "cpus", and "ucb" and "ecb" of each
+    /// task. - reads standard input.
     #[arg(value_name = "FILE|-")]
     file: PathBuf,
     /// One test instead of the tests for the scheduler, or all as a survey; `corehop explain NAME` describes it
@@ -507,6 +509,11 @@ fn one(
     for (at, bound) in answer.bounds.iter().flatten().enumerate() {
         let (bound, deadline) = (us(*bound), us(set.tasks()[at].deadline()));
         say("responds", &format!("{}: within {bound} us, deadline {deadline} us", name(at)));
+    }
+    let chains = set.chains().into_iter().flat_map(|chains| &chains.all);
+    for (chain, latency) in chains.zip(answer.latencies.iter().flatten()) {
+        let (latency, deadline) = (us(*latency), us(chain.deadline));
+        say("chain", &format!("`{}`: within {latency} us, deadline {deadline} us", chain.name));
     }
     for limit in limits {
         say("on Linux", limit);

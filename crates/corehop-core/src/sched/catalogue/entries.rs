@@ -8,7 +8,9 @@ use super::{
     with_bounds,
 };
 use crate::sched::bill::Payer;
+use crate::sched::contents;
 use crate::sched::global::{self, bar, ff_dbf, fixed as global_fixed, load, rta};
+use crate::sched::held_up;
 use crate::sched::soft::compliant::Points;
 use crate::sched::system::System;
 use crate::sched::uni::edf_response::{Preemption, response_times, response_times_on};
@@ -16,6 +18,7 @@ use crate::sched::uni::{edf, fixed, nonpreemptive};
 use crate::sched::verdict::{Answer, Verdict};
 
 const SOFT: &str = "global EDF, soft";
+const TOO_LONG: &str = "its busy period takes too many steps";
 const SOFTLY: &str = "Yes means that tardiness is bounded, not that deadlines are met.";
 
 /// Every test but the partitioned ones.
@@ -27,7 +30,7 @@ pub(super) static OTHERS: &[Test] = &[
                 a common release than the CPUs have",
         kind: Kind::Necessary,
         deadlines: Arbitrary,
-        jitter: true,
+        knows: contents::ALL,
         citation: "Liu and Layland 1973; Horn 1974; Baker and Cirinei, RTSS 2006",
         run: |system| Answer::plain(global::necessary(system)),
         suffers: Suffers::Nothing,
@@ -69,8 +72,10 @@ pub(super) static OTHERS: &[Test] = &[
         title: "DBF(t) <= t at every deadline, from the last to the first",
         kind: Kind::Exact,
         deadlines: Arbitrary,
-        citation: "Zhang and Burns, IEEE TC 58(9), 2009; Baruah, Rosier and Howell 1990",
-        run: |system| Answer::plain(edf::qpa_on(system.tasks, system.supply())),
+        knows: contents::MOST,
+        assumes: &[BLOCKED],
+        citation: "Zhang and Burns, IEEE TC 58(9), 2009; Baruah, Rosier and Howell 1990; with blocking Baruah, RTSS 2006",
+        run: |system| Answer::plain(held_up::demand(system, &whole(system), system.tasks)),
         supplied: true,
         ..ONE_EDF
     },
@@ -79,8 +84,10 @@ pub(super) static OTHERS: &[Test] = &[
         title: "the worst response of each task, over all that can begin its busy period",
         kind: Kind::Exact,
         deadlines: Arbitrary,
+        knows: contents::MOST,
+        assumes: &[BLOCKED],
         citation: "Spuri, INRIA RR-2772, 1996",
-        run: |system| edf_rta(system, Preemption::Free),
+        run: edf_rta,
         supplied: true,
         ..ONE_EDF
     },
@@ -105,7 +112,7 @@ pub(super) static OTHERS: &[Test] = &[
         deadlines: Arbitrary,
         one_cpu: true,
         citation: "George, Rivierre and Spuri, INRIA RR-2966, 1996",
-        run: |system| edf_rta(system, Preemption::None),
+        run: np_edf_rta,
         suffers: Suffers::Nothing,
         payer: Payer::NoJob,
         ..BASE
@@ -135,7 +142,7 @@ pub(super) static OTHERS: &[Test] = &[
         title: "w = (q + 1) C + B + sum over hp of ceil((w + J) / T) C; R = max of w + J - q T",
         kind: Kind::Exact,
         deadlines: Arbitrary,
-        jitter: true,
+        knows: contents::ALL,
         assumes: &[RANKS, EQUALS, BLOCKED],
         citation: "Joseph and Pandya 1986; Lehoczky, RTSS 1990; Tindell, Burns and Wellings 1994",
         run: one_cpu_by_priority,
@@ -149,7 +156,7 @@ pub(super) static OTHERS: &[Test] = &[
         title: "some order of priorities passes p-fp-rta; the order is given",
         kind: Kind::Exact,
         deadlines: Arbitrary,
-        jitter: true,
+        knows: contents::MOST,
         assumes: &["Priorities that were given are ignored.", BLOCKED],
         equals: Equals::NotAsked,
         citation: "Audsley, YCS 164, 1991",
@@ -165,7 +172,7 @@ pub(super) static OTHERS: &[Test] = &[
         kind: Kind::Exact,
         deadlines: Arbitrary,
         one_cpu: true,
-        jitter: true,
+        knows: contents::STATED,
         assumes: &[RANKS, EQUALS, BLOCKED],
         equals: Equals::Served,
         citation: "George, Rivierre and Spuri 1996; Davis, Burns, Bril and Lukkien, RTS 35(3), 2007",
@@ -373,20 +380,38 @@ pub(super) static OTHERS: &[Test] = &[
     },
 ];
 
-fn edf_rta(system: System<'_>, preemption: Preemption) -> Answer {
+/// The tasks of a set for one CPU.
+fn whole(system: System<'_>) -> Vec<usize> {
+    (0..system.tasks.len()).collect()
+}
+
+fn np_edf_rta(system: System<'_>) -> Answer {
     let tasks = system.tasks;
     if edf::utilisation(tasks) == Verdict::Unschedulable {
         return Answer::plain(Verdict::Unschedulable);
     }
-    let bounds = match preemption {
-        Preemption::Free => response_times_on(tasks, system.supply()),
-        Preemption::None => response_times(tasks, preemption),
-    };
-    let Some(bounds) = bounds else {
-        return Answer::unknown("its busy period takes too many steps");
+    let Some(bounds) = response_times(tasks, Preemption::None) else {
+        return Answer::unknown(TOO_LONG);
     };
     let met = bounds.iter().zip(tasks).all(|(&response, task)| response <= task.deadline);
     Answer::bounded(Verdict::exact(met), bounds)
+}
+
+fn edf_rta(system: System<'_>) -> Answer {
+    let tasks = system.tasks;
+    if edf::utilisation(tasks) == Verdict::Unschedulable {
+        return Answer::plain(Verdict::Unschedulable);
+    }
+    let Some(bounds) = held_up::responses_by_deadline(system, &whole(system), tasks) else {
+        return Answer::unknown(TOO_LONG);
+    };
+    let met = bounds.iter().zip(tasks).all(|(&response, task)| response <= task.deadline);
+    match held_up::is_exact(system, tasks) {
+        true => Answer::bounded(Verdict::exact(met), bounds),
+        false if met => Answer::bounded(Verdict::Schedulable, bounds),
+        // A bound need not be attained: a no is that of the set without what is only bounded.
+        false => Answer::plain(held_up::demand(system, &whole(system), tasks)),
+    }
 }
 
 /// An analysis that writes responses, with them where all are met.
@@ -402,7 +427,7 @@ fn responses(
 }
 
 fn audsley(system: System<'_>) -> Answer {
-    match fixed::audsley_on(system.tasks, system.supply()) {
+    match held_up::assigned(system) {
         Ok(order) => ordered(Some(order)),
         Err(verdict) => Answer {
             why: Some("no order of priorities is known to meet every deadline".to_owned()),

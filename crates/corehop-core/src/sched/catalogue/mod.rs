@@ -9,7 +9,9 @@ mod partitioned_entries;
 pub use cached_entries::NO_PAIRS;
 
 use super::bill::{Bill, Payer};
+use super::chains;
 use super::clusters;
+use super::contents::{self, Content};
 use super::verdict::{Answer, Verdict};
 use crate::platform::Platform;
 use crate::sched::ranking::Ranking;
@@ -67,8 +69,8 @@ pub struct Test {
     pub deadlines: Deadlines,
     /// Whether it is about one CPU only.
     pub one_cpu: bool,
-    /// Whether it charges jitter and blocking; where it does not, it does not tell of tasks with them.
-    pub jitter: bool,
+    /// What it charges beside C, T, D and priorities; of sets with anything else it does not tell.
+    pub knows: &'static [Content],
     /// The interruptions of jobs under its scheduler that the test itself does not charge. (What is necessary
     /// for all schedulers holds for one under which nothing does.)
     pub suffers: Suffers,
@@ -154,7 +156,7 @@ const BASE: Test = Test {
     kind: Kind::Sufficient,
     deadlines: Deadlines::Constrained,
     one_cpu: false,
-    jitter: false,
+    knows: &[],
     suffers: Suffers::Everything,
     equals: Equals::NotAsked,
     payer: Payer::Others,
@@ -204,6 +206,9 @@ const P_EDF: Test = Test {
     ..BASE
 };
 
+/// Of those that ask for processor demand.
+const P_EDF_QPA: Test = Test { knows: contents::MOST, deadlines: Deadlines::Arbitrary, ..P_EDF };
+
 /// Of tests for partitioned fixed priorities.
 const P_FP: Test = Test {
     scheduler: "partitioned fixed priorities",
@@ -211,7 +216,7 @@ const P_FP: Test = Test {
     suffers: Suffers::Preemptions,
     payer: Payer::Affected,
     charging: Charging::FixedPriority,
-    jitter: true,
+    knows: contents::MOST,
     ..BASE
 };
 
@@ -228,9 +233,13 @@ const CACHED: Test = Test {
 const IGNORES_RELOADS: &str = "it accepts, but the set says which cache blocks its tasks use (ucb, ecb), and this test does \
      not charge reloads: ask one that does (`multiset-combined`), or charge a delay with --delay or --costs";
 
+/// Of tests that know of locks.
+const HELD_UP: &str = "Jobs wait for each other at the stated locks alone, suspend themselves for the stated times at most, and a      suspension counts as execution where that is the shorter bound. Sections are stated with what they contain; with priority \
+     inheritance they are not nested, and a lock that is released has no owner until a waiter runs (rt_mutex). Where deadlines order \
+     jobs, blocking_us is by one section in each busy interval (SRP), and a deadline counts from the arrival of a job.";
+
 /// The assumptions of every test here.
-const ALWAYS: [&str; 3] = [
-    "Tasks are sporadic and independent: no job waits for another one, or suspends itself.",
+const ALWAYS: [&str; 2] = [
     "Time is integer: releases and execution times are multiples of the unit.",
     "Overheads are negligible, or charged in the execution times.",
 ];
@@ -243,10 +252,19 @@ impl Test {
             Deadlines::Constrained => Some("Deadlines are within periods."),
             Deadlines::Arbitrary => None,
         };
-        let jitter = (!self.jitter).then_some("There is no release jitter and no blocking.");
+        let knows = |content| self.knows.contains(&content);
+        let jitter =
+            (!knows(Content::Jitter)).then_some("There is no release jitter and no blocking.");
+        let tasks = match knows(Content::Locks) {
+            true => ["Tasks are sporadic.", HELD_UP].as_slice(),
+            false => &[
+                "Tasks are sporadic and independent: no job waits for another one, or suspends itself.",
+            ],
+        };
         let cpus = (!self.one_cpu).then_some("The CPUs are identical.");
         let own = self.assumes.iter().copied();
-        ALWAYS.into_iter().chain(deadlines).chain(jitter).chain(cpus).chain(own).collect()
+        let always = tasks.iter().copied().chain(ALWAYS);
+        always.chain(deadlines).chain(jitter).chain(cpus).chain(own).collect()
     }
 
     /// The events that may cost a job its delay under its scheduler, nearest first. `platform` says which
@@ -280,6 +298,12 @@ impl Test {
         if system.cache.is_some() && self.ignores_reloads() && answer.verdict.is_schedulable() {
             return Answer::unknown(IGNORES_RELOADS);
         }
+        if let (Verdict::Schedulable, Some(resource)) = (answer.verdict, torn(system, &answer)) {
+            return Answer::unknown(format!(
+                "it accepts, but tasks on several CPUs use `{resource}`, and no bound is known for locks between CPUs"
+            ));
+        }
+        let answer = chains::judged(system, self.is_soft(), answer);
         match misplaced(system, &answer) {
             Some(at) if answer.verdict.is_schedulable() => Answer::unknown(format!(
                 "it accepts, but not with task {at} where the set puts it (`cpus`, `pieces`, `shares`)"
@@ -347,9 +371,7 @@ impl Test {
                  p-fp-rta, p-fp-ffd or g-fp-bertogna"
             ));
         }
-        let held_up = which(|task| task.jitter > 0 || task.blocking > 0);
-        let held_up = if self.jitter { None } else { held_up };
-        held_up.map(|at| format!("task {at} has jitter or blocking, which it does not charge"))
+        contents::refusal(self, system)
     }
 }
 
@@ -357,6 +379,13 @@ impl Test {
 fn takes_no_supply() -> String {
     let takes: Vec<_> = all().filter(|test| test.supplied).map(|test| test.name).collect();
     format!("it takes no supply (--supply); those that do are {}", takes.join(", "))
+}
+
+/// A resource that an answer makes tasks of several CPUs use.
+fn torn<'a>(system: System<'a>, answer: &Answer) -> Option<&'a str> {
+    let locks = system.locks?;
+    let resource = locks.shared_across(answer.partition.as_ref()?)?;
+    Some(&locks.names[resource])
 }
 
 /// The first task that an answer does not leave where the set puts it.

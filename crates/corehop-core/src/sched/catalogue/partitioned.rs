@@ -3,6 +3,7 @@
 
 use super::with_bounds;
 use crate::sched::cache_aware::Approach;
+use crate::sched::chains;
 use crate::sched::partition::split::{self, Piece};
 use crate::sched::partition::{
     Admission, Fit, Packing, analysed, charged, edf_os, exhaustive, given, payer, responses,
@@ -71,6 +72,9 @@ fn by_task<'a>(
 /// Fixed priorities on one CPU: exact responses, with what preemptions cost.
 pub(super) fn one_cpu_by_priority(system: System<'_>) -> Answer {
     let group: Vec<usize> = (0..system.tasks.len()).collect();
+    if chains::activates(system) {
+        return activated(system, vec![group]);
+    }
     let (verdict, bounds) = analysed(system, &group);
     let answer = match verdict {
         Verdict::Schedulable => Answer::bounded(verdict, bounds),
@@ -226,7 +230,25 @@ pub(super) fn given_by_deadline(system: System<'_>) -> Answer {
 /// The CPU of each task as the set states them, under fixed priorities.
 pub(super) fn given_by_priority(system: System<'_>) -> Answer {
     let system = system.on_own_cpus();
-    on_given_cpus(system, exhaustive::by_priority, |bins| in_bins_by_priority(system, bins))
+    match given::bins(system) {
+        Ok(bins) if chains::activates(system) => activated(system, bins),
+        _ => {
+            on_given_cpus(system, exhaustive::by_priority, |bins| in_bins_by_priority(system, bins))
+        }
+    }
+}
+
+/// CPUs under fixed priorities whose tasks activate each other.
+fn activated(system: System<'_>, bins: Vec<Vec<usize>>) -> Answer {
+    let Some(bounds) = chains::responses(system, &bins) else {
+        return Answer::unknown("responses in the chains grow without end, or take too many steps");
+    };
+    let late = (0..bounds.len()).find(|&at| bounds[at] > system.tasks[at].deadline);
+    let partition = (system.cpus > 1).then_some(bins);
+    match late {
+        Some(at) => Answer::unknown(format!("task {at} can respond after its deadline")),
+        None => Answer { partition, ..Answer::bounded(Verdict::Schedulable, bounds) },
+    }
 }
 
 /// Each CPU by itself: one that misses a deadline makes it a no, and one that is not decided leaves a doubt.

@@ -9,9 +9,11 @@ use super::partitioned::{
     softly_clustered,
 };
 use super::{
-    BASE, BLOCKED, CACHED, Charging, EQUALS, Equals, Kind, P_EDF, P_FP, RANKS, Suffers, Test,
+    BASE, BLOCKED, CACHED, Charging, EQUALS, Equals, Kind, P_EDF, P_EDF_QPA, P_FP, RANKS, Suffers,
+    Test,
 };
 use crate::sched::bill::Payer;
+use crate::sched::contents;
 
 /// Every partitioned and semi-partitioned test.
 pub(super) static PARTITIONED: &[Test] = &[
@@ -98,112 +100,90 @@ pub(super) static PARTITIONED: &[Test] = &[
     Test {
         name: "p-edf-nf-qpa",
         title: "next fit in the order of the set; each CPU passes qpa",
-        deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<0, false>,
-        supplied: true,
-        ..P_EDF
+        ..P_EDF_QPA
     },
     Test {
         name: "p-edf-nfd-qpa",
         title: "next fit by falling utilisation; each CPU passes qpa",
-        deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<0, true>,
-        supplied: true,
-        ..P_EDF
+        ..P_EDF_QPA
     },
     Test {
         name: "p-edf-ff-qpa",
         title: "first fit in the order of the set; each CPU passes qpa",
-        deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<1, false>,
-        supplied: true,
-        ..P_EDF
+        ..P_EDF_QPA
     },
     Test {
         name: "p-edf-ffd-qpa",
         title: "first fit by falling utilisation; each CPU passes qpa",
-        deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<1, true>,
-        supplied: true,
-        ..P_EDF
+        ..P_EDF_QPA
     },
     Test {
         name: "p-edf-bf-qpa",
         title: "best fit in the order of the set; each CPU passes qpa",
-        deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<2, false>,
-        supplied: true,
-        ..P_EDF
+        ..P_EDF_QPA
     },
     Test {
         name: "p-edf-bfd-qpa",
         title: "best fit by falling utilisation; each CPU passes qpa",
-        deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<2, true>,
-        supplied: true,
-        ..P_EDF
+        ..P_EDF_QPA
     },
     Test {
         name: "p-edf-wf-qpa",
         title: "worst fit in the order of the set; each CPU passes qpa",
-        deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<3, false>,
-        supplied: true,
-        ..P_EDF
+        ..P_EDF_QPA
     },
     Test {
         name: "p-edf-wfd-qpa",
         title: "worst fit by falling utilisation; each CPU passes qpa",
-        deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<3, true>,
-        supplied: true,
-        ..P_EDF
+        ..P_EDF_QPA
     },
     Test {
         name: "p-edf-awf-qpa",
         title: "almost-worst fit in the order of the set; each CPU passes qpa",
-        deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<4, false>,
-        supplied: true,
-        ..P_EDF
+        ..P_EDF_QPA
     },
     Test {
         name: "p-edf-awfd-qpa",
         title: "almost-worst fit by falling utilisation; each CPU passes qpa",
-        deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<4, true>,
-        supplied: true,
-        ..P_EDF
+        ..P_EDF_QPA
     },
     Test {
         name: "p-edf-exact",
         title: "some assignment passes qpa on each CPU; at most 200,000 CPUs are asked",
         kind: Kind::Exact,
-        deadlines: Arbitrary,
         citation: "exhaustive; Zhang and Burns 2009 on each CPU",
+        assumes: &[BLOCKED],
         run: every_assignment,
-        supplied: true,
-        ..P_EDF
+        ..P_EDF_QPA
     },
     Test {
         name: "p-edf-given",
         title: "the CPU of each task, as the set states it; each CPU passes qpa",
         kind: Kind::Exact,
-        deadlines: Arbitrary,
         citation: "Baruah, Rosier and Howell 1990, on each CPU; Zhang and Burns 2009",
+        assumes: &[BLOCKED],
         run: given_by_deadline,
-        supplied: true,
-        ..P_EDF
+        ..P_EDF_QPA
     },
     Test {
         name: "p-fp-given",
@@ -212,6 +192,7 @@ pub(super) static PARTITIONED: &[Test] = &[
         deadlines: Arbitrary,
         assumes: &[RANKS, EQUALS, BLOCKED],
         citation: "Lehoczky, RTSS 1990, on each CPU; delays as in Altmeyer, Davis and Maiza 2012, section 2",
+        knows: contents::ALL,
         run: given_by_priority,
         supplied: true,
         ..P_FP

@@ -51,14 +51,15 @@ pub enum NoRegions {
     OutOfSteps,
 }
 
-/// Refuses release jitter, and blocking by others.
+/// Refuses release jitter, blocking by others and suspension.
 fn plain(tasks: &[Task]) -> Result<(), NoRegions> {
     let refused = tasks.iter().enumerate().find_map(|(at, task)| {
         let of = |field, value| NoRegions::Beyond { task: at, field, value, expected: "0" };
-        match (task.jitter, task.blocking) {
-            (0, 0) => None,
-            (0, blocking) => Some(of("blocking_us", blocking)),
-            (jitter, _) => Some(of("jitter_us", jitter)),
+        match (task.jitter, task.blocking, task.suspension) {
+            (0, 0, 0) => None,
+            (0, 0, suspension) => Some(of("suspension_us", suspension)),
+            (0, blocking, _) => Some(of("blocking_us", blocking)),
+            (jitter, ..) => Some(of("jitter_us", jitter)),
         }
     });
     refused.map_or(Ok(()), Err)

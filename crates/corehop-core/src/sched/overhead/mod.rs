@@ -5,7 +5,6 @@ pub mod system;
 pub mod table;
 
 use crate::sched::system::System;
-use crate::workload::blocks::CacheUse;
 use crate::workload::task::{LONGEST, Task, TaskSet, Time};
 
 /// A set of tasks into whose execution times overheads were charged. It cannot be inflated again.
@@ -13,25 +12,15 @@ use crate::workload::task::{LONGEST, Task, TaskSet, Time};
 /// An inflated task may need more than its period: then no test accepts the set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inflated {
-    cpus: u32,
+    set: TaskSet,
     tasks: Vec<Task>,
     delays: Vec<Time>,
-    cache: Option<CacheUse>,
 }
 
 impl Inflated {
     /// The input of a test.
     pub fn system(&self) -> System<'_> {
-        System {
-            cpus: self.cpus,
-            tasks: &self.tasks,
-            cache: self.cache.as_ref(),
-            bill: None,
-            pairs: None,
-            placement: None,
-            clusters: None,
-            supply: None,
-        }
+        System { tasks: &self.tasks, ..self.set.system() }
     }
     /// The inflated tasks.
     pub fn tasks(&self) -> &[Task] {
@@ -53,7 +42,7 @@ pub fn plain(set: &TaskSet, delay: impl FnMut(usize) -> Time) -> Inflated {
         ..*task
     };
     let tasks = set.tasks().iter().zip(&delays).map(charged).collect();
-    Inflated { cpus: set.cpus(), tasks, delays, cache: set.cache().cloned() }
+    Inflated { set: set.clone(), tasks, delays }
 }
 
 #[cfg(test)]

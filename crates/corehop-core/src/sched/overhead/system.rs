@@ -159,6 +159,7 @@ pub fn fixed_priority(tasks: &[Task], cpus: u32, costs: &Overheads, cpmd: &[Time
         deadline: LONGEST,
         jitter: costs.event_latency,
         blocking: 0,
+        suspension: 0,
         priority: Some(rank as u32),
     };
     charged.extend(ticks.map(|quantum| interrupt(0, costs.tick, quantum)));

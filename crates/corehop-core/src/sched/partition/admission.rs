@@ -4,8 +4,9 @@
 use crate::sched::bill::Payer;
 use crate::sched::cache_aware::{Approach, fixed as blocks, pairs};
 use crate::sched::exact::compare_sum;
+use crate::sched::held_up;
 use crate::sched::system::System;
-use crate::sched::uni::{edf, fixed};
+use crate::sched::uni::fixed;
 use crate::sched::verdict::Verdict;
 use crate::workload::task::{Task, Time};
 
@@ -36,7 +37,7 @@ impl Admission {
             Self::Utilisation => fits(&charged(system, cpus, group), cpus),
             Self::Demand => {
                 let tasks = charged(system, cpus, group);
-                edf::qpa_on(&tasks, system.supply()) == Verdict::Schedulable
+                held_up::demand(system, group, &tasks) == Verdict::Schedulable
             }
             Self::Response => responses(system, group).is_some(),
             Self::Blocks(approach) => responses_by_blocks(system, group, approach).is_some(),
@@ -68,13 +69,10 @@ pub(crate) fn responses(system: System<'_>, group: &[usize]) -> Option<Vec<Time>
 
 /// The same, whatever comes of it.
 pub(crate) fn analysed(system: System<'_>, group: &[usize]) -> (Verdict, Vec<Time>) {
-    let own: Vec<Task> = group.iter().map(|&at| system.tasks[at]).collect();
-    let Some(bill) = system.bill else {
-        let mut responses = vec![0; own.len()];
-        let verdict = fixed::response_time_analysis_on(&own, system.supply(), Some(&mut responses));
-        return (verdict, responses);
-    };
-    let (tasks, delays) = bill.priorities(&own, &bill.of(group));
+    let Some(bill) = system.bill else { return held_up::responses_by_priority(system, group) };
+    let own = held_up::by_priority(system, group);
+    let delays = held_up::with_reloads_of_holders(system, group, bill.of(group));
+    let (tasks, delays) = bill.priorities(&own, &delays);
     let mut responses = vec![0; tasks.len()];
     let (supply, all) = (system.supply(), Some(&mut responses[..]));
     let verdict = fixed::response_time_analysis_with_delays(&tasks, &delays, supply, all);

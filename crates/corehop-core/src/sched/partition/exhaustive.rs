@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Exact partitioning of small sets: every assignment is tried that is not a renaming of another.
 
+use crate::sched::held_up;
 use crate::sched::system::System;
-use crate::sched::uni::edf;
 use crate::sched::verdict::Verdict;
 
 use super::admission::{analysed, charged};
@@ -16,7 +16,7 @@ pub(crate) type OneCpu = fn(System<'_>, &[usize]) -> Verdict;
 
 /// Whether EDF meets all deadlines.
 pub(crate) fn by_deadline(system: System<'_>, group: &[usize]) -> Verdict {
-    edf::qpa_on(&charged(system, 1, group), system.supply())
+    held_up::demand(system, group, &charged(system, 1, group))
 }
 
 /// Whether fixed priorities meet all deadlines.
@@ -55,7 +55,9 @@ impl Search<'_> {
     fn place(&mut self, at: usize, bins: &mut [Vec<usize>]) -> bool {
         let Some(&task) = self.order.get(at) else { return true };
         for bin in 0..bins.len() {
-            if !self.system.may_use(task, bin, 1) {
+            if !self.system.may_use(task, bin, 1)
+                || self.system.is_torn(task, bin, bins.iter().map(Vec::as_slice))
+            {
                 continue;
             }
             bins[bin].push(task);

@@ -100,7 +100,7 @@ impl Packing {
 
     fn choose(self, system: System<'_>, bins: &[Bin], at: usize, last: usize) -> Option<usize> {
         let admits = |bin: &usize| {
-            self.may_use(system, *bin, at)
+            self.may_use(system, bins, *bin, at)
                 && self.has_room(system.tasks, &bins[*bin], at)
                 && self.meets(system, &bins[*bin], at)
         };
@@ -133,7 +133,7 @@ impl Packing {
         };
         loop {
             let left = (0..bins.len()).filter(|&bin| after.is_none_or(|after| before(after, bin)));
-            let left = left.filter(|&bin| self.may_use(system, bin, at));
+            let left = left.filter(|&bin| self.may_use(system, bins, bin, at));
             let next = if self.fit == Fit::Best {
                 let open = left.filter(|&bin| self.has_room(tasks, &bins[bin], at));
                 open.reduce(|a, b| if before(b, a) { b } else { a })?
@@ -149,9 +149,10 @@ impl Packing {
         }
     }
 
-    /// Whether the set lets the task run on the CPUs of a bin.
-    fn may_use(self, system: System<'_>, bin: usize, at: usize) -> bool {
+    /// Whether the set lets the task run on the CPUs of a bin, and no lock of it is used in another one.
+    fn may_use(self, system: System<'_>, bins: &[Bin], bin: usize, at: usize) -> bool {
         system.may_use(at, bin, self.cluster as usize)
+            && !system.is_torn(at, bin, bins.iter().map(|bin| &bin.tasks[..]))
     }
 
     /// Whether the utilisations fit.
@@ -170,24 +171,29 @@ impl Packing {
 
     /// Whether a bin with room for the task meets all deadlines with it, where that is asked.
     fn meets(self, system: System<'_>, bin: &Bin, at: usize) -> bool {
-        let late = |task: &Task| task.deadline >= task.period;
+        let late = |task: &Task| {
+            task.deadline >= task.period
+                && (task.jitter, task.blocking, task.suspension) == (0, 0, 0)
+        };
+        let plain = || bin.with(system.tasks, at).all(|task| task.suspension == 0);
         let known = match self.admission {
             Admission::Utilisation => true,
             Admission::Demand => bin.with(system.tasks, at).all(late),
             Admission::Response | Admission::Blocks(_) | Admission::Pairs => false,
         };
-        let bare = system.bill.is_none() && system.supply.is_none();
+        let bare = system.bill.is_none() && system.locks.is_none() && system.supply.is_none();
         if known && bare {
             return true;
         }
-        if self.admission == Admission::Demand && bare {
+        let quick = bare && plain();
+        if self.admission == Admission::Demand && quick {
             let all: Vec<Task> = bin.with(system.tasks, at).copied().collect();
             return edf::qpa(&all) == Verdict::Schedulable;
         }
         let mut group = [&bin.tasks[..], &[at]].concat();
         // Ties of priority go by index.
         group.sort_unstable();
-        if self.admission == Admission::Response && bare {
+        if self.admission == Admission::Response && quick {
             let all: Vec<Task> = group.iter().map(|&at| system.tasks[at]).collect();
             return fixed::still_meet(&all, group.partition_point(|&other| other < at));
         }

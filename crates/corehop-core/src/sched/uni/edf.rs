@@ -28,7 +28,82 @@ pub fn density(tasks: &[Task]) -> Verdict {
 ///
 /// `DBF(t) <= t` has to hold at each deadline before some horizon. From the horizon down, what is
 /// demanded by `t` also covers every instant between `DBF(t)` and `t`, so these are skipped.
+///
+/// With release jitter a job that arrives at `a` is due at `a + D` and can be released at `a + J`, so that the demand is that of tasks
+/// with deadlines `D - J` (Baruah, Chen and Mok, RTSS 1997). With blocking see [`qpa_held_up`].
 pub fn qpa(tasks: &[Task]) -> Verdict {
+    qpa_on(tasks, &FULL)
+}
+
+/// The same on a CPU with this supply: `DBF(t) <= sbf(t)`.
+pub fn qpa_on(tasks: &[Task], supply: &Supply) -> Verdict {
+    let plain = |task: &Task| task.jitter == 0 && task.blocking == 0;
+    if tasks.iter().all(plain) { demanded_on(tasks, supply) } else { qpa_held_up(tasks, &[], supply) }
+}
+
+/// The longest section of a job that is due `until` after its release, where jobs that are due within `from` use its resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hold {
+    pub from: Time,
+    pub until: Time,
+    pub longest: Time,
+}
+
+/// `DBF(t) + B(t) <= t` at each deadline (Baker 1991; Baruah, RTSS 2006), with `B(t)` the longest section of later jobs that holds up a
+/// job due within `t`, beside the blocking that the tasks state. A no is that of the demand alone.
+pub(crate) fn qpa_held_up(tasks: &[Task], holds: &[Hold], supply: &Supply) -> Verdict {
+    if tasks.iter().any(|task| task.jitter >= task.deadline) {
+        return Verdict::Unschedulable;
+    }
+    let tasks: Vec<Task> = tasks.iter().map(released).collect();
+    let verdict = demanded_on(&tasks, supply);
+    let blocked = !holds.is_empty() || tasks.iter().any(|task| task.blocking > 0);
+    if blocked && verdict == Verdict::Schedulable {
+        return Verdict::sufficient(blocked_demand_fits(&tasks, holds, supply));
+    }
+    verdict
+}
+
+/// A task whose deadlines count from the latest release.
+pub(crate) fn released(task: &Task) -> Task {
+    Task { deadline: task.deadline - task.jitter, jitter: 0, ..*task }
+}
+
+/// `B(t)` of tasks whose deadlines count from their releases.
+pub(crate) fn blocking_within(tasks: &[Task], holds: &[Hold], t: Time) -> Time {
+    let stated = tasks.iter().filter(|task| task.deadline <= t).map(|task| task.blocking);
+    let held = holds.iter().filter(|it| it.from <= t && t < it.until).map(|it| it.longest);
+    stated.max().unwrap_or(0) + held.max().unwrap_or(0)
+}
+
+/// Whether `DBF(t) + B(t) <= t` at each deadline. Between two instants at which `B` changes the sum grows with `t`, so that what is
+/// demanded by `t` covers what is before it, as in [`qpa`].
+fn blocked_demand_fits(tasks: &[Task], holds: &[Hold], supply: &Supply) -> bool {
+    let mut changes: Vec<Time> = tasks.iter().map(|task| task.deadline).collect();
+    changes.extend(holds.iter().flat_map(|it| [it.from, it.until]));
+    changes.sort_unstable();
+    changes.dedup();
+    let most = changes.iter().map(|&t| blocking_within(tasks, holds, t)).max().unwrap_or(0);
+    let Some(mut until) = horizon_on(tasks, most, supply) else { return false };
+    let mut steps = STEPS / tasks.len() as u64;
+    let end = until;
+    for &from in changes.iter().rev().filter(|&&from| from < end) {
+        let blocking = blocking_within(tasks, holds, from);
+        let mut at = deadline_before(tasks, until);
+        while let Some(t) = at.filter(|&t| t >= from) {
+            let work = blocking + tasks.iter().map(|task| task.demand(t)).sum::<Time>();
+            let demand = supply.time_for(work);
+            let Some(left) = steps.checked_sub(1).filter(|_| demand <= t) else { return false };
+            steps = left;
+            at = if demand < t { Some(demand) } else { deadline_before(tasks, t) };
+        }
+        until = from;
+    }
+    true
+}
+
+/// [`qpa`] of tasks without jitter, whatever their blocking.
+fn demanded(tasks: &[Task]) -> Verdict {
     if tasks.iter().any(|task| task.wcet > task.deadline) {
         return Verdict::Unschedulable;
     }
@@ -36,46 +111,56 @@ pub fn qpa(tasks: &[Task]) -> Verdict {
         Verdict::Unknown => {}
         told => return told,
     }
-    match horizon(tasks) {
-        Some(horizon) => demand_fits_before(tasks, horizon, &FULL),
-        None => Verdict::Unknown,
-    }
+    demanded_before(tasks, horizon(tasks, 0), &FULL)
 }
 
 /// The same on a CPU with this supply: `DBF(t) <= sbf(t)` at each deadline within the synchronous busy period, which ends when
 /// all that came is supplied. What is demanded by `t` and supplied by `s <= t` is supplied at all instants between.
-pub fn qpa_on(tasks: &[Task], supply: &Supply) -> Verdict {
+fn demanded_on(tasks: &[Task], supply: &Supply) -> Verdict {
     if supply.is_full() || utilisation(tasks) == Verdict::Unschedulable {
-        return qpa(tasks);
+        return demanded(tasks);
     }
     if tasks.iter().any(|task| supply.time_for(task.wcet) > task.deadline) {
         return Verdict::Unschedulable;
     }
-    match busy_period_on(tasks, 0, supply) {
-        Some(busy) => demand_fits_before(tasks, busy + 1, supply),
+    demanded_before(tasks, horizon_on(tasks, 0, supply), supply)
+}
+
+/// [`horizon`] on a CPU with this supply: the end of the busy period.
+fn horizon_on(tasks: &[Task], blocking: Time, supply: &Supply) -> Option<Time> {
+    if supply.is_full() {
+        return horizon(tasks, blocking);
+    }
+    busy_period_on(tasks, blocking, supply).map(|busy| busy + 1)
+}
+
+fn demanded_before(tasks: &[Task], horizon: Option<Time>, supply: &Supply) -> Verdict {
+    match horizon {
+        Some(horizon) => demand_fits_before(tasks, horizon, supply),
         None => Verdict::Unknown,
     }
 }
 
 /// An instant before which a first miss must lie, if there is one: the smaller of the length that
-/// follows from the slack `1 - U`, and of the synchronous busy period.
-fn horizon(tasks: &[Task]) -> Option<Time> {
-    let by_slack = slack_bound(tasks);
+/// follows from the slack `1 - U`, and of the synchronous busy period; after `blocking` by later jobs.
+fn horizon(tasks: &[Task], blocking: Time) -> Option<Time> {
+    let by_slack = slack_bound(tasks, blocking);
     let longest = tasks.iter().map(|task| task.deadline).max().unwrap_or(0);
     match by_slack {
         // A busy period costs more to find; it pays only against a far horizon.
         Some(bound) if bound / 64 < longest => Some(bound),
-        _ => match (busy_period(tasks, 0), by_slack) {
+        _ => match (busy_period(tasks, blocking), by_slack) {
             (Some(busy), Some(slack)) => Some(busy.min(slack)),
             (busy, slack) => busy.or(slack),
         },
     }
 }
 
-/// No less than `max(max(D - T), sum of (T - D) u / (1 - U))`, and more by a rounding error; none where
+/// No less than `max(max(D - T), (B + sum of (T - D) u) / (1 - U))`, and more by a rounding error; none where
 /// the utilisation is 1, or too close to it.
-fn slack_bound(tasks: &[Task]) -> Option<Time> {
-    let (mut spare, mut weighted, mut magnitude) = (1.0, 0.0, 0.0);
+fn slack_bound(tasks: &[Task], blocking: Time) -> Option<Time> {
+    let blocking = blocking as f64;
+    let (mut spare, mut weighted, mut magnitude) = (1.0, blocking, blocking);
     let mut lead = 0;
     for task in tasks {
         let u = task.wcet as f64 / task.period as f64;

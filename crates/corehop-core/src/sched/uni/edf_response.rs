@@ -5,6 +5,7 @@
 //! task `i` is found in a busy period in which all other tasks are released at its start, and a job of
 //! `i` at `a`, with `a` such that its deadline meets another one, or an own earlier job starts the period.
 
+use super::edf::{Hold, blocking_within, released};
 use super::{STEPS, busy_period_on};
 use crate::sched::exact::compare_sum;
 use crate::sched::supply::{FULL, Supply};
@@ -22,30 +23,52 @@ pub enum Preemption {
 /// Each task's worst-case response time; nothing where the utilisation is above 1, or where it takes
 /// more than `STEPS` steps to find them.
 pub fn response_times(tasks: &[Task], preemption: Preemption) -> Option<Vec<Time>> {
-    responses_on(tasks, preemption, &FULL)
+    response_times_held_up(tasks, preemption, &[], &FULL)
 }
 
 /// The same with free preemption on a CPU with this supply: a response is the least time that supplies what is served before.
 pub fn response_times_on(tasks: &[Task], supply: &Supply) -> Option<Vec<Time>> {
-    responses_on(tasks, Preemption::Free, supply)
+    response_times_held_up(tasks, Preemption::Free, &[], supply)
 }
 
-fn responses_on(tasks: &[Task], preemption: Preemption, supply: &Supply) -> Option<Vec<Time>> {
+/// The same where jobs that are due later hold others up by sections ([`qpa_held_up`](super::edf::qpa_held_up)), and jobs are released
+/// up to their jitter late (Spuri 1996, sections 5 and 6): bounds. A response counts from the arrival. Jitter and sections are those of
+/// jobs that may be preempted.
+pub(crate) fn response_times_held_up(
+    tasks: &[Task],
+    preemption: Preemption,
+    holds: &[Hold],
+    supply: &Supply,
+) -> Option<Vec<Time>> {
+    if tasks.iter().any(|task| task.jitter >= task.deadline) {
+        return None;
+    }
     if compare_sum(tasks.iter().map(Task::u), 1).is_gt() {
         return None;
     }
     let first = match preemption {
-        Preemption::Free => 0,
+        Preemption::Free => {
+            let stated = tasks.iter().map(|task| task.blocking).max().unwrap_or(0);
+            stated + holds.iter().map(|it| it.longest).max().unwrap_or(0)
+        }
         Preemption::None => tasks.iter().map(|task| task.wcet - 1).max().unwrap_or(0),
     };
     let busy = busy_period_on(tasks, first, supply)?;
     let mut steps = STEPS;
-    let mut search = Search { tasks, busy, preemption, supply, steps: &mut steps };
+    let jitter: Vec<Time> = tasks.iter().map(|task| task.jitter).collect();
+    let tasks: Vec<Task> = tasks.iter().map(released).collect();
+    let (tasks, jitter) = (&tasks[..], &jitter[..]);
+    let steps = &mut steps;
+    let mut search = Search { tasks, jitter, holds, busy, preemption, supply, steps };
     (0..tasks.len()).map(|i| search.worst_response(i)).collect()
 }
 
 struct Search<'a> {
+    /// Their deadlines count from the latest release.
     tasks: &'a [Task],
+    /// Of each.
+    jitter: &'a [Time],
+    holds: &'a [Hold],
     busy: Time,
     preemption: Preemption,
     supply: &'a Supply,
@@ -56,7 +79,7 @@ impl Search<'_> {
     /// Over every `a` that can matter.
     fn worst_response(&mut self, i: usize) -> Option<Time> {
         let own = self.tasks[i];
-        let mut worst = self.supply.time_for(own.wcet);
+        let mut worst = self.supply.time_for(own.wcet) + self.jitter[i];
         for j in 0..self.tasks.len() {
             let other = self.tasks[j];
             // a = k T + D_j - D_i, from the first that is not negative; for j = i this is k T.
@@ -65,7 +88,7 @@ impl Search<'_> {
                 a += (own.deadline - a).div_ceil(other.period) * other.period;
             }
             a -= own.deadline;
-            while a < self.busy {
+            while a < self.busy + self.jitter[i] {
                 worst = worst.max(self.response_at(i, a)?);
                 a += other.period;
             }
@@ -77,18 +100,19 @@ impl Search<'_> {
         Some(worst)
     }
 
-    /// The response time of the job of `i` that is released `a` after the start of the busy period.
+    /// The response time of the job of `i` that arrives `a - J` after the start of the busy period, and is released then or at the start.
     fn response_at(&mut self, i: usize, a: Time) -> Option<Time> {
         let own = self.tasks[i];
         let blocking = self.blocking(a + own.deadline);
         let mut length = match self.preemption {
-            Preemption::Free => 0,
-            Preemption::None => blocking,
+            Preemption::Free | Preemption::None => blocking,
         };
         loop {
             *self.steps = self.steps.checked_sub(self.tasks.len() as u64)?;
             let next = match self.preemption {
-                Preemption::Free => self.supply.time_for(self.completion(i, a, length)),
+                Preemption::Free => {
+                    self.supply.time_for(blocking + self.completion(i, a, length))
+                }
                 Preemption::None => blocking + self.started(i, a, length),
             };
             if next == length {
@@ -100,7 +124,7 @@ impl Search<'_> {
             Preemption::Free => length,
             Preemption::None => length + own.wcet,
         };
-        Some(end.saturating_sub(a).max(own.wcet))
+        Some((end + self.jitter[i]).saturating_sub(a).max(own.wcet))
     }
 
     /// Work with deadlines up to that of the job, of what was released before `length`.
@@ -112,12 +136,12 @@ impl Search<'_> {
         let begun = length.max(1);
         let others =
             self.tasks.iter().enumerate().filter(|&(j, task)| j != i && task.deadline <= due);
-        let others = others.map(|(_, task)| {
-            let released = begun.div_ceil(task.period);
+        let others = others.map(|(j, task)| {
+            let released = (begun + self.jitter[j]).div_ceil(task.period);
             released.min((due - task.deadline) / task.period + 1) * task.wcet
         });
         let offset = a % own.period;
-        let released = if begun > offset { (begun - offset).div_ceil(own.period) } else { 0 };
+        let released = (begun + self.jitter[i]).saturating_sub(offset).div_ceil(own.period);
         others.sum::<Time>() + released.min(a / own.period + 1) * own.wcet
     }
 
@@ -133,8 +157,11 @@ impl Search<'_> {
         others.sum::<Time>() + a / own.period * own.wcet
     }
 
-    /// The longest rest of a job that began just before the period, and is due after `due`.
+    /// The longest rest of a job that began just before the period, or of its section, and is due after `due`.
     fn blocking(&self, due: Time) -> Time {
+        if self.preemption == Preemption::Free {
+            return blocking_within(self.tasks, self.holds, due);
+        }
         let later = self.tasks.iter().filter(|task| task.deadline > due);
         later.map(|task| task.wcet - 1).max().unwrap_or(0)
     }

@@ -6,6 +6,7 @@ pub mod edf_response;
 pub mod fifo;
 pub mod fixed;
 pub mod nonpreemptive;
+pub mod suspension;
 
 use crate::sched::supply::{FULL, Supply};
 use crate::workload::task::{Task, Time};

@@ -239,13 +239,12 @@ fn notes(set: &TaskSet) -> Vec<String> {
     let ranked = is_fifo(set).unwrap_or(false);
     let kept = [
         ("deadline_us", ranked && tasks.iter().any(|task| task.deadline() != task.period())),
-        ("jitter_us", tasks.iter().any(|task| task.jitter() > 0)),
-        ("blocking_us", tasks.iter().any(|task| task.blocking() > 0)),
         ("wss_kib", set.wss_kib().iter().any(Option::is_some)),
         ("ucb and ecb", set.cache().is_some()),
         ("budget_us", ranked && set.budgets().is_some()),
     ];
-    let kept: Vec<&str> = kept.iter().filter(|(_, there)| *there).map(|(name, _)| *name).collect();
+    let kept = kept.iter().filter(|(_, there)| *there).map(|(name, _)| *name);
+    let kept: Vec<&str> = set.unshown().into_iter().chain(kept).collect();
     if !kept.is_empty() {
         let what = "the table `corehop` keeps what no thread shows";
         notes.push(format!("{what}: {}", kept.join(", ")));

@@ -98,7 +98,7 @@ fn named_cpu(fields: &Fields<'_>) -> Result<usize, SetFileError> {
     cpu.map(|cpu| cpu as usize).ok_or_else(|| wrong(fields.place, "cpu is missing"))
 }
 
-fn object<'a>(
+pub(super) fn object<'a>(
     place: &str,
     item: &'a Tree,
     what: &str,

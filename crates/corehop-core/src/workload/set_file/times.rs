@@ -11,12 +11,15 @@ use crate::workload::task::{LONGEST, Tick, Time};
 /// The longest span that any tick can tell.
 const LONGEST_SPAN: Nanos = Tick::Micro.nanos(LONGEST);
 
-/// The unit for all times of these tasks: that of the fields whose names end in `_us`, also within pieces.
+/// The unit for all times of these tasks and of the chains beside them: of the fields whose names end in `_us`, also within pieces.
 ///
 /// # Errors
 /// [`SetFileError`] for a time that cannot be read.
-pub(super) fn tick(tasks: &[Tree]) -> Result<Tick, SetFileError> {
+pub(super) fn tick(tasks: &[Tree], chains: Option<&Tree>) -> Result<Tick, SetFileError> {
     let mut spans = Vec::new();
+    if let Some(chains) = chains {
+        collect("chains: ", chains, &mut spans)?;
+    }
     for (at, task) in tasks.iter().enumerate() {
         let place = match task {
             Tree::Object(fields) => place_of(at, fields),

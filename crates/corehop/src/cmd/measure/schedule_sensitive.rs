@@ -261,13 +261,11 @@ fn of_file(
 
 /// The fields of a set that no run of it shows.
 fn not_produced(set: &TaskSet) -> Vec<&'static str> {
-    let tasks = set.tasks();
     let fields = [
-        ("jitter_us", tasks.iter().any(|task| task.jitter() > 0)),
-        ("blocking_us", tasks.iter().any(|task| task.blocking() > 0)),
         ("ucb, ecb", set.cache().is_some()),
     ];
-    fields.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect()
+    let others = fields.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name);
+    set.unshown().into_iter().chain(others).collect()
 }
 
 /// The tasks of a set, each with a working set of its own size.

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Chains of tasks: data or events that pass from task to task, within a deadline from end to end.
+
+use super::task::{Task, Time};
+use crate::words::words;
+
+words! {
+    /// The activation of the tasks of a chain after the first one.
+    Activation, "an activation" {
+        /// Each task by a timer of its own, once in its period: a job takes the newest data of the task before.
+        Periodic = "periodic",
+        /// Each job by the end of a job of the task before.
+        Event = "event",
+    }
+}
+
+/// A chain of tasks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chain {
+    /// A name for messages and tables.
+    pub name: String,
+    /// The tasks, in order.
+    pub tasks: Vec<usize>,
+    /// The activation of the tasks after the first one.
+    pub activation: Activation,
+    /// By when the last task is to have ended, counted from the arrival of what the first one takes.
+    pub deadline: Time,
+}
+
+/// The chains of a set.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Chains {
+    /// Each chain.
+    pub all: Vec<Chain>,
+    /// The least execution time of each task, in the order of the tasks.
+    pub least: Vec<Time>,
+}
+
+impl Chains {
+    /// The task whose end activates task `at`, if one does.
+    pub fn activator(&self, at: usize) -> Option<usize> {
+        let links = self.by_events().flat_map(|chain| chain.tasks.windows(2));
+        links.into_iter().find(|link| link[1] == at).map(|link| link[0])
+    }
+
+    /// The chains whose tasks activate each other.
+    pub fn by_events(&self) -> impl Iterator<Item = &Chain> {
+        self.all.iter().filter(|chain| chain.activation == Activation::Event)
+    }
+
+    /// The first chain that makes no sense with these tasks, and why.
+    pub fn wrong(&self, tasks: &[Task]) -> Option<(usize, String)> {
+        self.all.iter().enumerate().find_map(|(at, chain)| Some((at, self.refused(chain, tasks)?)))
+    }
+
+    fn refused(&self, chain: &Chain, tasks: &[Task]) -> Option<String> {
+        let twice = |at: usize| chain.tasks[..at].contains(&chain.tasks[at]);
+        if let Some(at) = (0..chain.tasks.len()).find(|&at| twice(at)) {
+            return Some(format!("task {} is there twice", chain.tasks[at]));
+        }
+        if chain.activation == Activation::Periodic {
+            return None;
+        }
+        chain.tasks.windows(2).find_map(|link| {
+            let (before, at) = (link[0], link[1]);
+            if tasks[before].period != tasks[at].period {
+                let periods = (tasks[before].period, tasks[at].period);
+                return Some(format!(
+                    "task {before} activates task {at}, and their periods are {} and {}: expected one period",
+                    periods.0, periods.1
+                ));
+            }
+            if tasks[at].jitter > 0 {
+                return Some(format!(
+                    "task {at} has jitter_us, and is activated by task {before}: its jitter follows from the chain"
+                ));
+            }
+            match self.activator(at) {
+                Some(other) if other != before => {
+                    Some(format!("both task {before} and task {other} activate task {at}"))
+                }
+                _ => self.activates_itself(at).then(|| format!("task {at} activates itself")),
+            }
+        })
+    }
+
+    /// Whether the activators of a task lead back to the task.
+    fn activates_itself(&self, at: usize) -> bool {
+        let mut before = self.activator(at);
+        for _ in 0..self.least.len() {
+            match before {
+                Some(task) if task == at => return true,
+                Some(task) => before = self.activator(task),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// The same in a unit of which so many make the present one.
+    #[must_use]
+    pub fn in_finer(&self, unit: Time) -> Self {
+        let finer = |chain: &Chain| Chain { deadline: chain.deadline * unit, ..chain.clone() };
+        let least = self.least.iter().map(|it| it * unit).collect();
+        Self { all: self.all.iter().map(finer).collect(), least }
+    }
+}

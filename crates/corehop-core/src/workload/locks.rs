@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Locks of a task set: the critical sections of each task, and the protocol under which tasks wait for each other.
+//!
+//! A section is the time from taking a lock to its release, sections within the section included. A task that takes a second
+//! lock within a section states both sections.
+
+use std::collections::HashMap;
+
+use super::task::{LONGEST, TaskError, Time};
+use crate::words::words;
+
+words! {
+    /// The protocol of the locks of a set.
+    Locking, "a locking protocol" {
+        /// Priority ceiling, the immediate one among them (`PTHREAD_PRIO_PROTECT`), under fixed priorities.
+        Pcp = "pcp",
+        /// Priority inheritance, as rt_mutex of PREEMPT_RT and `PTHREAD_PRIO_INHERIT` have it, under fixed priorities.
+        Pi = "pi",
+        /// The stack resource policy, under EDF or fixed priorities.
+        Srp = "srp",
+    }
+}
+
+/// A critical section: the number of its resource, and the longest time for which a job holds the lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Section {
+    /// The index of the resource in [`Locks::names`].
+    pub resource: usize,
+    /// The longest time for which a job holds the lock, executing.
+    pub longest: Time,
+}
+
+/// The locks of a set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Locks {
+    /// The protocol.
+    pub protocol: Locking,
+    /// The name of each resource.
+    pub names: Vec<String>,
+    /// The sections of each task, in the order of the tasks.
+    pub sections: Vec<Vec<Section>>,
+}
+
+impl Locks {
+    /// The sections of each task by the names of resources; `wcets` are the WCETs of the tasks.
+    ///
+    /// # Errors
+    /// [`TaskError`] for a section that is empty, or longer than the WCET of its task.
+    pub fn new(
+        protocol: Locking,
+        given: &[Vec<(String, Time)>],
+        wcets: &[Time],
+    ) -> Result<Self, TaskError> {
+        let mut known: HashMap<&str, usize> = HashMap::new();
+        let mut names = Vec::new();
+        let mut sections = Vec::new();
+        for (at, (own, &wcet)) in given.iter().zip(wcets).enumerate() {
+            let mut of_task = Vec::new();
+            for (name, longest) in own {
+                if !(1..=wcet.min(LONGEST)).contains(longest) {
+                    let expected = format!("1 to wcet_us, which is {wcet}");
+                    let (field, value) = ("longest_us", longest.to_string());
+                    return Err(TaskError { task: Some(at), name: None, field, value, expected });
+                }
+                let resource = *known.entry(name).or_insert_with(|| {
+                    names.push(name.clone());
+                    names.len() - 1
+                });
+                of_task.push(Section { resource, longest: *longest });
+            }
+            sections.push(of_task);
+        }
+        Ok(Self { protocol, names, sections })
+    }
+
+    /// The same in a unit of which so many make the present one.
+    #[must_use]
+    pub fn in_finer(&self, unit: Time) -> Self {
+        let finer = |it: &Section| Section { longest: it.longest * unit, ..*it };
+        let sections = self.sections.iter().map(|own| own.iter().map(finer).collect()).collect();
+        Self { sections, ..self.clone() }
+    }
+
+    /// A resource that tasks `a` and `b` both use.
+    pub fn shared(&self, a: usize, b: usize) -> Option<usize> {
+        let used = |at: usize| self.sections[at].iter().map(|section| section.resource);
+        used(a).find(|resource| used(b).any(|other| other == *resource))
+    }
+
+    /// A resource that tasks of two groups use.
+    pub fn shared_across(&self, groups: &[Vec<usize>]) -> Option<usize> {
+        let mut user: HashMap<usize, usize> = HashMap::new();
+        for (group, tasks) in groups.iter().enumerate() {
+            for section in tasks.iter().flat_map(|&at| &self.sections[at]) {
+                if *user.entry(section.resource).or_insert(group) != group {
+                    return Some(section.resource);
+                }
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn locks(given: &[&[(&str, Time)]]) -> Result<Locks, TaskError> {
+        let owned = |own: &&[(&str, Time)]| -> Vec<(String, Time)> {
+            own.iter().map(|&(name, longest)| (name.to_owned(), longest)).collect()
+        };
+        let given: Vec<_> = given.iter().map(owned).collect();
+        Locks::new(Locking::Pcp, &given, &vec![5; given.len()])
+    }
+
+    #[test]
+    fn resources_are_told_apart_by_name() {
+        let locks = locks(&[&[("bus", 2)], &[("log", 1), ("bus", 5)], &[], &[("log", 3)]]).unwrap();
+        assert_eq!(locks.names, ["bus", "log"]);
+        assert_eq!(
+            locks.sections[1],
+            [Section { resource: 1, longest: 1 }, Section { resource: 0, longest: 5 }]
+        );
+        assert_eq!(
+            (locks.shared(0, 1), locks.shared(0, 3), locks.shared(1, 3)),
+            (Some(0), None, Some(1))
+        );
+        assert_eq!(locks.shared_across(&[vec![0, 1], vec![2, 3]]), Some(1));
+        assert_eq!(locks.shared_across(&[vec![0, 1, 3], vec![2]]), None);
+    }
+
+    #[test]
+    fn a_section_is_part_of_a_job() {
+        assert!(locks(&[&[("bus", 0)]]).unwrap_err().to_string().contains("longest_us is 0"));
+        assert!(
+            locks(&[&[], &[("bus", 6)]])
+                .unwrap_err()
+                .to_string()
+                .contains("task 1: longest_us is 6")
+        );
+    }
+}
