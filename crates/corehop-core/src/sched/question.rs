@@ -11,6 +11,7 @@ use super::sentence::{called, sentence, with_bounds};
 use super::verdict::{Answer, Verdict};
 use crate::platform::{self, Platform};
 use crate::units::CpuList;
+use crate::workload::locks::Locking;
 use crate::workload::placement::TaskPlacement;
 use crate::workload::scheduler::Scheduler;
 use crate::workload::task::{Task, TaskError, TaskSet};
@@ -44,6 +45,18 @@ pub struct Answered {
 #[error("{0}")]
 pub struct NoQuestion(String);
 
+/// Of a set for which partitioned EDF is assumed.
+const NOTHING_STATED: &str = "assumed: the set states no scheduler";
+
+/// Of a set whose locks are for fixed priorities: why such a scheduler is assumed.
+fn by_priority(set: &TaskSet) -> Option<&'static str> {
+    match set.locks()?.protocol {
+        Locking::Srp => None,
+        Locking::Pcp => Some("assumed: the set states locking pcp and no scheduler"),
+        Locking::Pi => Some("assumed: the set states locking pi and no scheduler"),
+    }
+}
+
 /// Whether the set states priorities.
 fn has_priorities(set: &TaskSet) -> bool {
     set.tasks().iter().any(|task| task.priority().is_some())
@@ -53,7 +66,8 @@ impl Question {
     /// Under the scheduler that was named, otherwise the set's own.
     pub fn of(set: &TaskSet, named: Option<Scheduler>) -> Self {
         let stated = named.or(set.scheduler());
-        let assumed = if has_priorities(set) { Scheduler::PFp } else { Scheduler::PEdf };
+        let fixed = has_priorities(set) || by_priority(set).is_some();
+        let assumed = if fixed { Scheduler::PFp } else { Scheduler::PEdf };
         Self { scheduler: stated.unwrap_or(assumed), assumed: stated.is_none() }
     }
 
@@ -79,7 +93,7 @@ impl Question {
         let notes = [
             (self.assumed && ranked)
                 .then_some("assumed: the set states priorities and no scheduler"),
-            (self.assumed && !ranked).then_some("assumed: the set states no scheduler"),
+            (self.assumed && !ranked).then(|| by_priority(set).unwrap_or(NOTHING_STATED)),
             by_us.as_deref(),
         ];
         let notes: Vec<&str> = notes.into_iter().flatten().collect();
@@ -329,6 +343,35 @@ mod tests {
                         set states priorities and no scheduler)";
         assert_eq!(says, expected);
         assert_eq!(asked(&set(1, "", &wrong_way), Some(Scheduler::PEdf)).0, Verdict::Schedulable);
+    }
+
+    #[test]
+    fn locks_are_asked_about_where_they_are_used() {
+        let lock = |longest: u64| {
+            format!(r#", "locks": [{{"resource": "bus", "longest_us": {longest}}}]"#)
+        };
+        let of = |locking: &str, longest, cpus: [&str; 2]| {
+            let beside = format!(r#", "locking": "{locking}""#);
+            let task = |longest, cpu: &str| format!("{}{cpu}", lock(longest));
+            let (first, second) = (task(100, cpus[0]), task(longest, cpus[1]));
+            let tasks = [(1_000, 5_000, first.as_str()), (4_000, 10_000, second.as_str())];
+            asked(&set(if cpus[0].is_empty() { 1 } else { 2 }, &beside, &tasks), None)
+        };
+        let (verdict, says) = of("pi", 4_000, ["", ""]);
+        assert_eq!(verdict, Verdict::Schedulable);
+        assert!(
+            says.contains("(assumed: the set states locking pi and no scheduler; priorities by"),
+            "{says}"
+        );
+        assert!(
+            says.ends_with("the tightest is `task 0`, 0 us of 5 ms left") || says.contains("left"),
+            "{says}"
+        );
+        assert_eq!(of("srp", 4_000, ["", ""]).0, Verdict::Schedulable);
+        let apart = [r#", "cpus": [0]"#, r#", "cpus": [1]"#];
+        let (verdict, says) = of("pcp", 100, apart);
+        assert_eq!(verdict, Verdict::Unknown);
+        assert!(says.contains("tasks on several CPUs use `bus`"), "{says}");
     }
 
     #[test]

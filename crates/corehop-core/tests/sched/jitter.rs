@@ -147,3 +147,90 @@ fn jitter_brings_two_jobs_together_by_hand() {
     assert_eq!(bounds(&[(1, 4, 3), (2, 9, 0)], "p-fp-rta"), Some(vec![4, 4]));
     assert_eq!(worst(&[(1, 4, 3), (2, 9, 0)], true), [4, 4]);
 }
+
+/// C, T, J and D beyond C + J, under EDF.
+type Due = (Time, Time, Time, Time);
+
+fn deadline(&(wcet, _, jitter, more): &Due) -> Time {
+    wcet + jitter + more
+}
+
+fn due_set(tasks: &[Due]) -> TaskSet {
+    let of = |task: &Due| Parameters {
+        wcet: task.0,
+        period: task.1,
+        jitter: task.2,
+        deadline: Some(deadline(task)),
+        ..Parameters::default()
+    };
+    TaskSet::new(1, &tasks.iter().map(of).collect::<Vec<_>>()).unwrap()
+}
+
+/// The longest response of task `own` under EDF, from arrival to end, unit by unit. Of jobs due at once its own goes last.
+fn response_by_deadline(tasks: &[Due], jobs: &[&Vec<Job>], own: usize) -> Time {
+    let (mut next, mut worst) = (vec![0; tasks.len()], 0);
+    let mut left: Vec<Time> = tasks.iter().map(|task| task.0).collect();
+    for now in 0..80 {
+        let ready = |&at: &usize| jobs[at].get(next[at]).is_some_and(|job| job.1 <= now);
+        let due = |&at: &usize| (jobs[at][next[at]].0 + deadline(&tasks[at]), at == own);
+        let Some(at) = (0..tasks.len()).filter(ready).min_by_key(due) else { continue };
+        left[at] -= 1;
+        if left[at] == 0 {
+            if at == own {
+                worst = worst.max(now + 1 - jobs[at][next[at]].0);
+            }
+            next[at] += 1;
+            left[at] = tasks[at].0;
+        }
+    }
+    worst
+}
+
+/// The worst over all phases, where what arrived is held back until an instant, or not at all.
+fn worst_by_deadline(tasks: &[Due]) -> Vec<Time> {
+    let instant = tasks.iter().map(|task| task.2).max().unwrap_or(0) + 1;
+    let of = |&(wcet, period, jitter, _): &Due| -> Vec<Vec<Job>> {
+        let phases = (0..period).flat_map(|phase| [instant, 0].map(|until| (phase, until)));
+        let all = phases.map(|(phase, until)| held_back(&(wcet, period, jitter), phase, until));
+        all.collect()
+    };
+    let choices: Vec<Vec<Vec<Job>>> = tasks.iter().map(of).collect();
+    let count: usize = choices.iter().map(Vec::len).product();
+    let mut worst = vec![0; tasks.len()];
+    for number in 0..count {
+        let mut rest = number;
+        let pick = |of: &Vec<Vec<Job>>| {
+            let at = rest % of.len();
+            rest /= of.len();
+            at
+        };
+        let picked: Vec<usize> = choices.iter().map(pick).collect();
+        let jobs: Vec<&Vec<Job>> = choices.iter().zip(picked).map(|(of, at)| &of[at]).collect();
+        for (own, worst) in worst.iter_mut().enumerate() {
+            *worst = response_by_deadline(tasks, &jobs, own).max(*worst);
+        }
+    }
+    worst
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn responses_under_edf_with_jitter_are_attained(
+        tasks in prop::collection::vec((1..4_u64, 2..6_u64, 0..6_u64, 0..8_u64), 1..=3)
+    ) {
+        let tasks: Vec<Due> = tasks.into_iter().map(|(c, t, j, d)| (c.min(t), t, j, d)).collect();
+        let plain: Vec<Jittery> = tasks.iter().map(|it| (it.0, it.1, it.2)).collect();
+        prop_assume!(below_one(&plain));
+        let set = due_set(&tasks);
+        let answer = test("edf-rta").unwrap().run(set.system());
+        let seen = worst_by_deadline(&tasks);
+        prop_assert_eq!(answer.bounds.as_ref(), Some(&seen), "{:?}", tasks);
+        let met = seen.iter().zip(&tasks).all(|(seen, task)| *seen <= deadline(task));
+        let expected = if met { Verdict::Schedulable } else { Verdict::Unschedulable };
+        for name in ["edf-rta", "qpa"] {
+            prop_assert_eq!(test(name).unwrap().run(set.system()).verdict, expected, "{} of {:?}", name, tasks);
+        }
+    }
+}

@@ -90,6 +90,17 @@ impl Remedies {
                 expected: "1: preemptions are limited on one CPU; give the tasks of one".to_owned(),
             });
         }
+        let beside = [("locks", set.locks().is_some()), ("chains", set.chains().is_some())];
+        if let Some((field, _)) = beside.into_iter().find(|it| it.1) {
+            let expected = "none: regions are not known beside them".to_owned();
+            return Err(TaskError {
+                task: None,
+                name: None,
+                field,
+                value: "stated".to_owned(),
+                expected,
+            });
+        }
         let sizes: Vec<f64> = set.wss_kib().iter().flatten().map(|&wss| wss as f64).collect();
         let highest = Highest::of(costs, &[Event::Preemption], &sizes);
         let delays = delays(set, highest.as_ref().map_or(costs, |it| it.costs))?;

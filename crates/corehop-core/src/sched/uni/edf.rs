@@ -234,6 +234,64 @@ mod tests {
     }
 
     #[test]
+    fn demand_with_blocking_is_that_of_its_slow_twin() {
+        // Every instant up to 400: far beyond each busy period of these sets.
+        let slow = |tasks: &[Task], holds: &[Hold]| {
+            (1..400).filter(|&t| tasks.iter().any(|task| task.deadline <= t)).all(|t| {
+                let stated = tasks.iter().filter(|task| task.deadline <= t).map(|it| it.blocking);
+                let held = holds.iter().filter(|it| (it.from..it.until).contains(&t));
+                let blocking = stated.max().unwrap() + held.map(|it| it.longest).max().unwrap_or(0);
+                tasks.iter().map(|task| task.demand(t)).sum::<Time>() + blocking <= t
+            })
+        };
+        let mut accepted = 0;
+        for index in 0..2_000 {
+            let mut stream = crate::workload::draw::Draw::of_set(9, index);
+            let mut task = || {
+                let period = 5 + stream.below(20);
+                let wcet = 1 + stream.below(period / 4);
+                let given = (wcet, period, wcet + stream.below(2 * period));
+                (given, stream.below(2) * stream.below(5))
+            };
+            let drawn: Vec<_> = (0..3).map(|_| task()).collect();
+            let mut tasks =
+                set(1, &drawn.iter().map(|it| it.0).collect::<Vec<_>>()).tasks().to_vec();
+            tasks.iter_mut().zip(&drawn).for_each(|(task, it)| task.blocking = it.1);
+            let (from, until) = (tasks[0].deadline, tasks[1].deadline.max(tasks[2].deadline));
+            let longest = 1 + stream.below(4);
+            let holds = if from < until { vec![Hold { from, until, longest }] } else { Vec::new() };
+            let load: f64 = tasks.iter().map(|it| it.wcet as f64 / it.period as f64).sum();
+            if load > 0.9 {
+                continue;
+            }
+            let expected = slow(&tasks, &holds);
+            accepted += u32::from(expected);
+            assert_eq!(qpa_held_up(&tasks, &holds) == Schedulable, expected, "{tasks:?} {holds:?}");
+        }
+        assert!((400..1_500).contains(&accepted), "{accepted}");
+    }
+
+    #[test]
+    fn blocking_is_a_bound_and_jitter_is_not() {
+        // 2 due within 5 and 6 within 12 of 20: 8 by 12. A section of 3 holds up the first: 5 by 5; one of 4 is too long.
+        let tasks = |blocking, jitter| {
+            let mut tasks = set(1, &[(2, 20, 5), (6, 20, 12)]).tasks().to_vec();
+            (tasks[0].blocking, tasks[1].jitter) = (blocking, jitter);
+            tasks
+        };
+        assert_eq!(qpa(&tasks(3, 0)), Schedulable);
+        assert_eq!(qpa(&tasks(4, 0)), Unknown);
+        // Released 4 late the second leaves 8 of 12, and 5 late 7.
+        assert_eq!(qpa(&tasks(0, 4)), Schedulable);
+        assert_eq!(qpa(&tasks(0, 5)), Unschedulable);
+        // The section belongs to the second: by 12 it holds nothing up.
+        let hold = |longest| [Hold { from: 5, until: 12, longest }];
+        assert_eq!(qpa_held_up(&tasks(0, 4), &[]), Schedulable);
+        assert_eq!(qpa_held_up(&tasks(0, 0), &hold(3)), Schedulable);
+        assert_eq!(qpa_held_up(&tasks(0, 0), &hold(4)), Unknown);
+    }
+
+    #[test]
     fn the_busy_period_ends_when_all_that_came_is_done() {
         // 2 + 3 = 5, by when the first came again: 7; by then both did: 10; and the first: 12.
         let tasks = implicit(1, &[(2, 4), (3, 6)]);
