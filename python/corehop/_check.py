@@ -85,6 +85,12 @@ class Task:
     """Longest time from arrival to release."""
     blocking_us: Time | None = None
     """The longest blocking by a task of lower priority."""
+    suspension_us: Time | None = None
+    """Longest time for which a job waits for something beside the CPU and locks once it began, in all."""
+    locks: Sequence[Mapping[str, Any]] | None = None
+    """Its critical sections, each with `resource` and `longest_us`; the set needs `locking`."""
+    bcet_us: Time | None = None
+    """Least execution time, which chains by events ask for."""
     budget_us: Time | None = None
     """The CPU time that a verdict allows each job: the WCET with all that was charged."""
     name: str | None = None
@@ -108,6 +114,8 @@ def check(
     only: Mapping[str, object] | None = None,
     platform: Platform | None = None,
     block_reload_ns: int | None = None,
+    locking: str | None = None,
+    chains: Sequence[Mapping[str, Any]] | None = None,
     accept_largest: bool = False,
 ) -> Any:
     """Test whether a task set meets its deadlines: under its own scheduler, or by one test, or by all.
@@ -129,12 +137,15 @@ def check(
             quantile whose upper end the samples give for every task, otherwise the largest.
         platform: The machine: which migrations there are, and which stay within a cluster.
         block_reload_ns: How long a cache block takes to reload, where tasks say which they use (`ucb`, `ecb`).
+        locking: The protocol of the locks that tasks have: `pcp`, `pi` or `srp`.
+        chains: Chains of tasks with a deadline from end to end, each with `name`, `tasks`, `activation` (`periodic` or
+            `event`) and `deadline_us`.
         accept_largest: Take the largest cost seen for a bound. Without it a yes that rests on the largest of n samples is
             `UNKNOWN`, with the condition in `why` and in `sentence`.
 
     Returns:
         The answer of `corehop check --json`: a dictionary with `sentence`, `schedulable` (a `Schedulable`, whose truth
-        raises `Unknown` where the test does not know), `bounds_us`, `assumptions`, `deployment` (what Linux does not run
+        raises `Unknown` where the test does not know), `bounds_us`, `latencies_us` (of chains), `assumptions`, `deployment` (what Linux does not run
         as analysed), …; a list of them for `all`.
 
     Raises:
@@ -154,7 +165,8 @@ def check(
         raise _errors.Usage("delay_us and costs exclude each other: leave one out")
     charged = None if costs is None else _model.costs(costs, load, statistic, length, only)
     machine = None if platform is None else platform._platform
-    given = _set(tasks, cpus, block_reload_ns)
+    beside = {"block_reload_ns": block_reload_ns, "locking": locking, "chains": chains}
+    given = _set(tasks, cpus, {name: value for name, value in beside.items() if value is not None})
     if accept_largest and costs is None:
         raise _errors.Usage("accept_largest says how to take costs: give costs")
     if scheduler is not None and test is not None:
@@ -204,9 +216,9 @@ def _states_cpus(tasks: Tasks) -> bool:
     return isinstance(tasks, Mapping) and "cpus" in tasks
 
 
-def _set(tasks: Tasks, cpus: int | None, block_reload_ns: int | None = None) -> str:
+def _set(tasks: Tasks, cpus: int | None, beside: Mapping[str, object] | None = None) -> str:
     """The task set as JSON. What is wrong with it is found where it is read."""
-    beside = {} if block_reload_ns is None else {"block_reload_ns": block_reload_ns}
+    beside = beside or {}
     if isinstance(tasks, os.PathLike):
         tasks = Path(tasks).read_text(encoding="utf-8")
     if isinstance(tasks, str):

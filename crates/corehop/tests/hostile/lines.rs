@@ -22,6 +22,8 @@ pub(crate) const RECIPES: [(&str, &str); 62] = [
     ("compare", "program.parquet program.parquet --json"),
     ("compare", "shared.parquet switches.parquet"),
     ("check", "set.json"),
+    ("check", "held.json --ignore-cpus"),
+    ("check", "held.json --test all --json"),
     ("check", "set.json --test p-fp-rta --delay 100us --json"),
     ("check", "cached.json --costs costs.csv --load idle --statistic max"),
     ("check", "cached.json --costs model.json --length 4ms"),

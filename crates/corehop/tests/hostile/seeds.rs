@@ -49,7 +49,13 @@ const MADE: [(&str, &str); 16] = [
 ];
 
 /// Files that people write.
-const WRITTEN: [(&str, &str); 7] = [
+const WRITTEN: [(&str, &str); 8] = [
+    (
+        "held.json",
+        r#"{"cpus": 2, "locking": "pi", "chains": [{"name": "c", "tasks": ["a", "b"], "activation": "event", "deadline_us": 30000}],
+        "tasks": [{"name": "a", "wcet_us": 2000, "period_us": 10000, "bcet_us": 5, "locks": [{"resource": "r", "longest_us": 9}]},
+        {"name": "b", "wcet_us": 3500, "period_us": 10000, "suspension_us": 2}]}"#,
+    ),
     (
         "set.json",
         r#"{"cpus": 2, "tasks": [{"name": "a", "wcet_us": 2000, "period_us": 10000, "deadline_us": 8000,

@@ -233,10 +233,16 @@ const CACHED: Test = Test {
 const IGNORES_RELOADS: &str = "it accepts, but the set says which cache blocks its tasks use (ucb, ecb), and this test does \
      not charge reloads: ask one that does (`multiset-combined`), or charge a delay with --delay or --costs";
 
-/// Of tests that know of locks.
-const HELD_UP: &str = "Jobs wait for each other at the stated locks alone, suspend themselves for the stated times at most, and a      suspension counts as execution where that is the shorter bound. Sections are stated with what they contain; with priority \
-     inheritance they are not nested, and a lock that is released has no owner until a waiter runs (rt_mutex). Where deadlines order \
-     jobs, blocking_us is by one section in each busy interval (SRP), and a deadline counts from the arrival of a job.";
+/// Of tests that know of locks and suspension.
+const HELD_UP: &str = "Tasks are sporadic. Jobs wait for each other only at the stated locks, and suspend themselves for at most the stated times.";
+
+/// Of the same tests.
+const SECTIONS: &str = "The length of a section includes the sections within it. Under pi no section is within another one, and a \
+     lock that was released has no owner until a waiter runs (as with rt_mutex).";
+
+/// Of the same tests, where deadlines order jobs.
+const BY_DEADLINE: &str = "A deadline counts from the arrival of a job, and so does its priority. At most one section (blocking_us) \
+     holds up the jobs of a busy interval, as under srp.";
 
 /// The assumptions of every test here.
 const ALWAYS: [&str; 2] = [
@@ -256,7 +262,8 @@ impl Test {
         let jitter =
             (!knows(Content::Jitter)).then_some("There is no release jitter and no blocking.");
         let tasks = match knows(Content::Locks) {
-            true => ["Tasks are sporadic.", HELD_UP].as_slice(),
+            true if self.scheduler.contains("EDF") => [HELD_UP, SECTIONS, BY_DEADLINE].as_slice(),
+            true => &[HELD_UP, SECTIONS],
             false => &[
                 "Tasks are sporadic and independent: no job waits for another one, or suspends itself.",
             ],
@@ -345,7 +352,7 @@ impl Test {
     }
 
     /// Why it cannot tell of such a system.
-    fn refusal(&self, system: System<'_>) -> Option<String> {
+    pub(super) fn refusal(&self, system: System<'_>) -> Option<String> {
         let which = |wrong: fn(&Task) -> bool| system.tasks.iter().position(wrong);
         if system.supply.is_some() && !self.supplied {
             return Some(takes_no_supply());

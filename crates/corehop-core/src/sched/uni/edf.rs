@@ -266,7 +266,7 @@ mod tests {
             }
             let expected = slow(&tasks, &holds);
             accepted += u32::from(expected);
-            assert_eq!(qpa_held_up(&tasks, &holds) == Schedulable, expected, "{tasks:?} {holds:?}");
+            assert_eq!(qpa_held_up(&tasks, &holds, &FULL) == Schedulable, expected, "{tasks:?} {holds:?}");
         }
         assert!((400..1_500).contains(&accepted), "{accepted}");
     }

@@ -261,9 +261,7 @@ fn of_file(
 
 /// The fields of a set that no run of it shows.
 fn not_produced(set: &TaskSet) -> Vec<&'static str> {
-    let fields = [
-        ("ucb, ecb", set.cache().is_some()),
-    ];
+    let fields = [("ucb, ecb", set.cache().is_some())];
     let others = fields.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name);
     set.unshown().into_iter().chain(others).collect()
 }
