@@ -7,9 +7,10 @@
 use super::bill::{Bill, Payer};
 use super::cache_aware::pairs::Pairs;
 use super::catalogue::{Charging, NO_PAIRS, Suffers, Test};
+use super::charged_supply::ChargedSupply;
 use super::overhead::system::Overheads;
 use super::speed;
-use super::supply::{Claim, InUnits, Supplied};
+use super::supply::{InUnits, Supplied};
 use super::verdict::{Answer, CONDITIONAL, Charges, Verdict};
 use super::{clusters, contents, deployment};
 use crate::model::costs::{Basis, Cost, Costs, Highest, among, least};
@@ -83,21 +84,6 @@ pub struct ChargedAnswer {
     pub charged_by: Option<String>,
     /// The supply of the CPUs that was asked with.
     pub supply: Option<ChargedSupply>,
-}
-
-/// The supply of the CPUs in an answer.
-#[derive(Debug, Clone)]
-pub struct ChargedSupply {
-    all: InUnits,
-    /// What was observed of it, for the longest time that the set is given; None where the supply is stated.
-    pub claim: Option<Claim>,
-}
-
-impl ChargedSupply {
-    /// As a test sees it, for tasks in ticks.
-    pub(super) fn seen(&self, set: &TaskSet) -> Supplied<'_> {
-        Supplied::of(self.all.of_unit(Unit(1).nanos(set.tick())), set)
-    }
 }
 
 impl<'a> Charged<'a> {
@@ -252,9 +238,9 @@ impl<'a> Charged<'a> {
         } else {
             unit.ask(test, system, &bill)
         };
-        asked.note = resumed.note;
+        (asked.note, asked.supply) = (resumed.note, self.charged_supply());
+        asked.note_supply();
         asked.charged_by = resumed.by;
-        asked.supply = self.charged_supply();
         let doubt = unsure.or(resumed.doubt).or_else(|| asked.doubt_of_supply());
         self.settle(test, &mut asked.answer, doubt);
         Ok(asked.placed(system))
@@ -269,6 +255,7 @@ impl<'a> Charged<'a> {
         let mut asked = asked(test.run(system), system.tasks);
         if needed {
             asked.supply = self.charged_supply();
+            asked.note_supply();
             let doubt = asked.doubt_of_supply();
             self.settle(test, &mut asked.answer, doubt);
         }
@@ -283,11 +270,7 @@ impl<'a> Charged<'a> {
 
     /// The supply with what was observed of it, for the longest deadline or period of the set.
     fn charged_supply(&self) -> Option<ChargedSupply> {
-        let all = self.supply.clone()?;
-        let longest = self.set.tasks().iter().map(|task| task.deadline.max(task.period)).max();
-        let tick = Unit(1).nanos(self.set.tick());
-        let claim = all.of_unit(tick).claim(longest.unwrap_or(1), tick);
-        Some(ChargedSupply { all, claim })
+        self.supply.as_ref().map(|it| ChargedSupply::of(it, self.set))
     }
 
     /// Why what is charged cannot be charged to what the set contains.
@@ -393,20 +376,6 @@ fn pairs_by(
 }
 
 impl ChargedAnswer {
-    /// Why the supply that was observed bounds nothing: too few windows of such a length were seen.
-    fn doubt_of_supply(&self) -> Option<String> {
-        let claim = self.supply.as_ref()?.claim.filter(|claim| !claim.bounds())?;
-        Some(format!("{CONDITIONAL}{}", claim.sentence()))
-    }
-
-    /// The conditions of a yes: what was charged by a statistic, and the supply that was observed.
-    pub fn conditions(&self) -> Option<String> {
-        let by = self.charged_by.as_ref().map(|by| format!("no delay exceeds {by}"));
-        let supply = self.supply.as_ref().and_then(|it| it.claim).map(|it| it.sentence());
-        let all: Vec<String> = by.into_iter().chain(supply).collect();
-        (!all.is_empty()).then(|| format!(", if {}", all.join(", and ")))
-    }
-
     /// With the CPUs of each task, where the test put tasks into bins of as many CPUs each.
     fn placed(mut self, system: System<'_>) -> Self {
         if let (None, Some(bins)) = (&self.answer.placement, &self.answer.partition) {

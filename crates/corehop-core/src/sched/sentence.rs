@@ -42,7 +42,13 @@ pub fn sentence(set: &TaskSet, under: &str, test: &Test, asked: &ChargedAnswer) 
         }
         Verdict::Unknown if asked.answer.is_conditional() => doubt(test, under, asked),
         Verdict::Unknown if asked.answer.why.as_deref() == Some(AS_CHARGED) => {
-            let late = late(set, test, asked).unwrap_or_else(|| doubt(test, under, asked));
+            let late = late(set, test, asked);
+            if asked.supply.is_some() {
+                let late =
+                    late.unwrap_or_else(|| format!("{} refuses the set on this supply", test.name));
+                return format!("unknown: {late}; a supply is a bound, and a window may lose less");
+            }
+            let late = late.unwrap_or_else(|| doubt(test, under, asked));
             format!("unknown: {late}; a charge is a bound, and a job may pay less")
         }
         Verdict::Unknown => {
@@ -152,6 +158,7 @@ fn late(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> Option<String> {
             let system = System { tasks: &tasks, supply, ..set.system() };
             too_long(set, system, with)
                 .or_else(|| overload(set, system, with))
+                .or_else(|| undersupplied(set, system, with))
                 .or_else(|| responds_late(set, test, system, with))
                 .or_else(|| demanded(set, system, with))
         })
@@ -185,6 +192,25 @@ fn overload(set: &TaskSet, system: System<'_>, with: &str) -> Option<String> {
         _ => format!("CPUs {} are", CpuList::new(cpus.iter().map(|&cpu| Cpu(cpu as u32)))),
     };
     Some(format!("{which} asked for {percent} % of the time{with}, by {}", some_of(set, &tasks)))
+}
+
+/// A CPU that is asked for more than its supply makes certain in the long run.
+fn undersupplied(set: &TaskSet, system: System<'_>, with: &str) -> Option<String> {
+    system.supply?;
+    given::bins(system).ok()?.into_iter().enumerate().find_map(|(cpu, bin)| {
+        let supplied = system.at_bin(cpu).supply().long_run();
+        let load = bin.iter().map(|&at| system.tasks[at].u());
+        let load: f64 = load.map(|(c, t)| c as f64 / t as f64).sum();
+        let tenths = |share: f64| (share * 1_000.0) / 10.0;
+        (load > supplied).then(|| {
+            format!(
+                "CPU {cpu} is asked for {:.1} % of the time{with} and supplies {:.1} % for certain, by {}",
+                tenths(load),
+                tenths(supplied),
+                some_of(set, &bin)
+            )
+        })
+    })
 }
 
 /// The first few of these tasks, and how many more there are.

@@ -403,7 +403,9 @@ fn edf_rta(system: System<'_>) -> Answer {
         return Answer::plain(Verdict::Unschedulable);
     }
     let Some(bounds) = held_up::responses_by_deadline(system, &whole(system), tasks) else {
-        return Answer::unknown(TOO_LONG);
+        // Without an end it is no miss yet, but no supply bounds it.
+        let why = "its busy period has no end within its steps, or the CPU does not supply so much in the long run";
+        return Answer::unknown(if system.supply.is_some() { why } else { TOO_LONG });
     };
     let met = bounds.iter().zip(tasks).all(|(&response, task)| response <= task.deadline);
     match held_up::is_exact(system, tasks) {

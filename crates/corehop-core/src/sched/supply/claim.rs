@@ -46,17 +46,18 @@ impl Claim {
     /// As a condition, to follow "if".
     pub fn sentence(&self) -> String {
         let Self { window_ns, lost_ns, windows, parts, .. } = *self;
-        let several = if parts > 1 { format!(" of any {parts} in a row") } else { String::new() };
+        let (window, lost) = (milliseconds(window_ns), milliseconds(lost_ns));
+        let several = if parts > 1 { format!(", nor {parts} in a row,") } else { String::new() };
+        let share = percent(self.beyond.min(1.0));
         let share = match self.bounds() {
-            true => format!("at most {} of them do, at 95 % confidence", percent(self.beyond)),
+            true => format!("at most {share} lose more, at 95 % confidence"),
             false => format!(
-                "up to {} of them may, at 95 % confidence; a longer `corehop measure supply` bounds that",
-                percent(self.beyond.min(1.0))
+                "up to {share} may lose more, at 95 % confidence: a longer `corehop measure supply` tells"
             ),
         };
-        let (window, lost) = (milliseconds(window_ns), milliseconds(lost_ns));
         format!(
-            "no window of {window}{several} loses more than {lost}, the most in any of {windows} seen ({share})"
+            "no window up to {window}{several} loses more than the most seen at its length ({lost} in any of \
+             {windows} of {window}; {share})"
         )
     }
 }

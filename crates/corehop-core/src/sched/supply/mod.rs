@@ -97,6 +97,13 @@ impl Supply {
         Self { unit: ns, ..self.clone() }
     }
 
+    /// The share of the time that is supplied for certain in the long run.
+    pub fn long_run(&self) -> f64 {
+        let (step, lost) = self.step;
+        let outside = if step == 0 { 1.0 } else { (step - lost) as f64 / step as f64 };
+        outside * (1.0 - self.slow as f64 / WHOLE as f64)
+    }
+
     /// The most that is lost in a window of this length, rounded up.
     pub fn lost(&self, length: Time) -> Time {
         length - self.supplied_in(length)
@@ -177,6 +184,8 @@ pub struct Supplies {
     worst: Supply,
     /// What was observed of each CPU; empty where the supply is stated.
     watched: BTreeMap<u32, Watched>,
+    /// The origin of the supply, as an assumption.
+    note: String,
 }
 
 /// A set that needs a CPU whose supply is not known.
@@ -204,7 +213,7 @@ impl Supplies {
     #[must_use]
     pub fn in_units_of(&self, ns: u64) -> Self {
         let cpus = self.cpus.iter().map(|(&cpu, it)| (cpu, it.in_units_of(ns))).collect();
-        Self { cpus, worst: self.worst.in_units_of(ns), watched: self.watched.clone() }
+        Self { cpus, worst: self.worst.in_units_of(ns), ..self.clone() }
     }
 
     /// Whether the supply of the CPUs of a set is known: of those that the set names, otherwise of as many as the set has.
@@ -231,9 +240,22 @@ impl Supplies {
         Ok(())
     }
 
-    fn of(cpus: BTreeMap<u32, Supply>, watched: BTreeMap<u32, Watched>) -> Self {
+    fn noting(self, more: &str) -> Self {
+        Self { note: format!("{} {more}", self.note), ..self }
+    }
+
+    /// The origin of the supply, as an assumption.
+    pub fn note(&self) -> &str {
+        &self.note
+    }
+
+    fn of(cpus: BTreeMap<u32, Supply>, watched: BTreeMap<u32, Watched>, origin: &str) -> Self {
         let worst = Supply::worst_of(cpus.values());
-        Self { cpus, worst, watched }
+        let note = format!(
+            "{origin} A test that chooses CPUs, and one about one CPU, takes the least supply of all CPUs; where the set gives \
+             a task its CPU, the supply is that of the CPU."
+        );
+        Self { cpus, worst, watched, note }
     }
 }
 

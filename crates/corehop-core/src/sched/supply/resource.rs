@@ -12,6 +12,9 @@ use crate::units::CpuList;
 /// The longest period, in microseconds.
 const LONGEST_US: f64 = 1e12;
 
+/// The origin of such a supply.
+const STATED: &str = "Each CPU has the stated budget in every period, at any time of the period.";
+
 /// A budget in each period, of each of these CPUs.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -58,7 +61,7 @@ pub fn resources(text: &str) -> Result<Supplies, ResourceError> {
     if cpus.is_empty() {
         return Err(ResourceError("cpus: no CPU is named".to_owned()));
     }
-    Ok(Supplies::of(cpus, BTreeMap::new()))
+    Ok(Supplies::of(cpus, BTreeMap::new(), STATED))
 }
 
 impl Resource {

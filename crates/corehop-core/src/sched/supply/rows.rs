@@ -13,6 +13,9 @@ use crate::samples::{FileError, Reader, RowKind, SupplyGap};
 /// The lengths of windows for which the most that was lost is shown, in milliseconds.
 const SHOWN_MS: [u64; 3] = [1, 10, 40];
 
+/// Of a thread that had to share its CPU.
+const WITHOUT_FIFO: &str = "The thread that watched was not under SCHED_FIFO: times in which other threads had the CPU count as gaps.";
+
 /// Why a file gives no supply.
 #[derive(Debug, thiserror::Error)]
 pub enum NoSupplyInFile {
@@ -113,6 +116,9 @@ impl ObservedSupply {
     /// [`NoSupply`] where there is no window, or one lacks rows.
     pub fn supplies(&self) -> Result<Supplies, NoSupply> {
         match self.astray {
+            None if self.without_fifo() => {
+                Ok(Supplies::watched(&self.windows)?.noting(WITHOUT_FIFO))
+            }
             None => Supplies::watched(&self.windows),
             Some(window) => Err(NoSupply(format!(
                 "window {window} lacks its first row: give the whole file of a run, in its order"

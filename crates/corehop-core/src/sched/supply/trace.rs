@@ -77,7 +77,9 @@ impl Supplies {
             windows.iter().for_each(|it| *all.asked.entry(it.asked).or_default() += 1);
         }
         let supplies = by_cpu.into_iter().map(|(cpu, windows)| (cpu, Supply::watched(&windows)));
-        Ok(Self::of(supplies.collect(), watched))
+        let origin = "The supply is the least that was seen in windows of each length; windows are taken for alike, and a later \
+                      one can lose more.";
+        Ok(Self::of(supplies.collect(), watched, origin))
     }
 
     /// What was observed of each CPU; nothing where the supply is stated.

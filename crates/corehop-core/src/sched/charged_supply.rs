@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The supply of the CPUs in the answer of a test: its basis, and the conditions of a yes.
+
+use super::charge::ChargedAnswer;
+use super::supply::{Claim, InUnits, Supplied};
+use super::verdict::CONDITIONAL;
+use crate::workload::task::TaskSet;
+
+/// The supply of the CPUs in an answer.
+#[derive(Debug, Clone)]
+pub struct ChargedSupply {
+    all: InUnits,
+    /// What was observed of it, for the longest deadline or period of the set; None where the supply is stated.
+    pub claim: Option<Claim>,
+}
+
+impl ChargedSupply {
+    pub(super) fn of(all: &InUnits, set: &TaskSet) -> Self {
+        let longest = set.tasks().iter().map(|task| task.deadline.max(task.period)).max();
+        let tick = set.tick().nanos(1).get();
+        let claim = all.of_unit(tick).claim(longest.unwrap_or(1), tick);
+        Self { all: all.clone(), claim }
+    }
+
+    /// As a test sees it, for tasks in ticks.
+    pub(super) fn seen(&self, set: &TaskSet) -> Supplied<'_> {
+        Supplied::of(self.all.of_unit(set.tick().nanos(1).get()), set)
+    }
+}
+
+impl ChargedAnswer {
+    /// Adds the origin of the supply to the assumptions.
+    pub(super) fn note_supply(&mut self) {
+        let supply = self.supply.as_ref().map(|it| it.all.of_unit(1).note().to_owned());
+        let both: Vec<String> = self.note.take().into_iter().chain(supply).collect();
+        self.note = (!both.is_empty()).then(|| both.join(" "));
+    }
+
+    /// Why the supply that was observed bounds nothing: too few windows of such a length were seen.
+    pub(super) fn doubt_of_supply(&self) -> Option<String> {
+        let claim = self.supply.as_ref()?.claim.filter(|claim| !claim.bounds())?;
+        Some(format!("{CONDITIONAL}{}", claim.sentence()))
+    }
+
+    /// The conditions of a yes: what was charged by a statistic, and the supply that was observed.
+    pub fn conditions(&self) -> Option<String> {
+        let by = self.charged_by.as_ref().map(|by| format!("no delay exceeds {by}"));
+        let supply = self.supply.as_ref().and_then(|it| it.claim).map(|it| it.sentence());
+        let all: Vec<String> = by.into_iter().chain(supply).collect();
+        (!all.is_empty()).then(|| format!(", if {}", all.join(", and ")))
+    }
+}
