@@ -109,7 +109,8 @@ fn converters_and_runs_say_what_they_leave_out() {
     assert_eq!(written.status.code(), Some(0), "{written:?}");
     let says = String::from_utf8_lossy(&written.stderr).replace('\n', " ");
     assert!(says.contains("keeps what no thread shows: locks"), "{says}");
-    let back = corehop(&["convert", &file("rtapp.json"), "--to", "tasks", "-o", &file("back.json")]);
+    let back =
+        corehop(&["convert", &file("rtapp.json"), "--to", "tasks", "-o", &file("back.json")]);
     assert_eq!(back.status.code(), Some(0), "{back:?}");
     let read = |name: &str| -> Value {
         serde_json::from_str(&std::fs::read_to_string(name).unwrap()).unwrap()

@@ -122,8 +122,7 @@ pub(crate) fn responses_by_priority(system: System<'_>, group: &[usize]) -> (Ver
         return suspension::response_times(&tasks);
     }
     let mut responses = vec![0; tasks.len()];
-    let verdict =
-        fixed::response_time_analysis_on(&tasks, system.supply(), Some(&mut responses));
+    let verdict = fixed::response_time_analysis_on(&tasks, system.supply(), Some(&mut responses));
     (verdict, responses)
 }
 
@@ -170,7 +169,9 @@ pub(crate) fn demand(system: System<'_>, group: &[usize], tasks: &[Task]) -> Ver
     let verdict = edf::qpa_held_up(&oblivious(tasks), &holds, system.supply());
     match verdict {
         // A job need not suspend itself, nor find a lock taken.
-        Verdict::Unschedulable if edf::qpa_on(tasks, system.supply()) != Verdict::Unschedulable => Verdict::Unknown,
+        Verdict::Unschedulable if edf::qpa_on(tasks, system.supply()) != Verdict::Unschedulable => {
+            Verdict::Unknown
+        }
         verdict => verdict,
     }
 }

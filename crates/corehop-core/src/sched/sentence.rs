@@ -7,7 +7,7 @@ use super::global;
 use super::global::demand::{self, Beyond};
 use super::held_up;
 use super::partition::given;
-use super::supply::{FULL, Supplied};
+use super::supply::Supplied;
 use super::system::System;
 use super::uni::edf_response::response_times_on;
 use super::uni::fixed;
@@ -74,6 +74,7 @@ fn late_chain(set: &TaskSet, asked: &ChargedAnswer) -> Option<String> {
     let all = set.chains()?.all.iter().zip(asked.answer.latencies.as_ref()?);
     let (chain, &latency) = all.into_iter().find(|(chain, latency)| **latency > chain.deadline)?;
     let Chain { name, deadline, .. } = chain;
+    let span = |time| set.tick().span(time);
     Some(format!("chain `{name}` can take {} and has {}", span(latency), span(*deadline)))
 }
 

@@ -415,6 +415,7 @@ impl TaskSet {
             deadline: down(task.deadline),
             jitter: up(task.jitter),
             blocking: up(task.blocking),
+            suspension: up(task.suspension),
             priority: task.priority,
         };
         self.tasks.iter().map(of).collect()

@@ -13,7 +13,7 @@ use crate::sched::global::{self, bar, ff_dbf, fixed as global_fixed, load, rta};
 use crate::sched::held_up;
 use crate::sched::soft::compliant::Points;
 use crate::sched::system::System;
-use crate::sched::uni::edf_response::{Preemption, response_times, response_times_on};
+use crate::sched::uni::edf_response::{Preemption, response_times};
 use crate::sched::uni::{edf, fixed, nonpreemptive};
 use crate::sched::verdict::{Answer, Verdict};
 

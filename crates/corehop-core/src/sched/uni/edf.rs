@@ -38,7 +38,11 @@ pub fn qpa(tasks: &[Task]) -> Verdict {
 /// The same on a CPU with this supply: `DBF(t) <= sbf(t)`.
 pub fn qpa_on(tasks: &[Task], supply: &Supply) -> Verdict {
     let plain = |task: &Task| task.jitter == 0 && task.blocking == 0;
-    if tasks.iter().all(plain) { demanded_on(tasks, supply) } else { qpa_held_up(tasks, &[], supply) }
+    if tasks.iter().all(plain) {
+        demanded_on(tasks, supply)
+    } else {
+        qpa_held_up(tasks, &[], supply)
+    }
 }
 
 /// The longest section of a job that is due `until` after its release, where jobs that are due within `from` use its resource.
@@ -266,7 +270,11 @@ mod tests {
             }
             let expected = slow(&tasks, &holds);
             accepted += u32::from(expected);
-            assert_eq!(qpa_held_up(&tasks, &holds, &FULL) == Schedulable, expected, "{tasks:?} {holds:?}");
+            assert_eq!(
+                qpa_held_up(&tasks, &holds, &FULL) == Schedulable,
+                expected,
+                "{tasks:?} {holds:?}"
+            );
         }
         assert!((400..1_500).contains(&accepted), "{accepted}");
     }
@@ -286,9 +294,9 @@ mod tests {
         assert_eq!(qpa(&tasks(0, 5)), Unschedulable);
         // The section belongs to the second: by 12 it holds nothing up.
         let hold = |longest| [Hold { from: 5, until: 12, longest }];
-        assert_eq!(qpa_held_up(&tasks(0, 4), &[]), Schedulable);
-        assert_eq!(qpa_held_up(&tasks(0, 0), &hold(3)), Schedulable);
-        assert_eq!(qpa_held_up(&tasks(0, 0), &hold(4)), Unknown);
+        assert_eq!(qpa_held_up(&tasks(0, 4), &[], &FULL), Schedulable);
+        assert_eq!(qpa_held_up(&tasks(0, 0), &hold(3), &FULL), Schedulable);
+        assert_eq!(qpa_held_up(&tasks(0, 0), &hold(4), &FULL), Unknown);
     }
 
     #[test]

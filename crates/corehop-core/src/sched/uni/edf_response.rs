@@ -110,9 +110,7 @@ impl Search<'_> {
         loop {
             *self.steps = self.steps.checked_sub(self.tasks.len() as u64)?;
             let next = match self.preemption {
-                Preemption::Free => {
-                    self.supply.time_for(blocking + self.completion(i, a, length))
-                }
+                Preemption::Free => self.supply.time_for(blocking + self.completion(i, a, length)),
                 Preemption::None => blocking + self.started(i, a, length),
             };
             if next == length {

@@ -389,6 +389,7 @@ mod tests {
             i: 1,
             rest: 0,
             preemptive: true,
+            supply: &FULL,
         };
         assert_eq!(level.done(0, 0, &mut 100), Ok(3));
         assert_eq!(level.done(1, 0, &mut 100), Ok(4));

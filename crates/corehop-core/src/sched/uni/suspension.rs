@@ -15,6 +15,7 @@
 use super::STEPS;
 use super::fixed::{self, Found, response};
 use crate::sched::ranking::Ranking;
+use crate::sched::supply::FULL;
 use crate::sched::verdict::Verdict;
 use crate::workload::task::{Task, Time};
 
@@ -68,7 +69,7 @@ fn bound(
         blocked[k].blocking += once;
         all.push(blocked);
     }
-    let bounds = all.iter().filter_map(|tasks| match response(tasks, above, k, steps) {
+    let bounds = all.iter().filter_map(|tasks| match response(tasks, above, k, &FULL, steps) {
         Found::Bound(found) => Some(found),
         _ => None,
     });

@@ -47,8 +47,7 @@ fn locks(
     fields: &[(String, Tree)],
     tasks: &[Tree],
 ) -> Result<Option<Locks>, SetFileError> {
-    let sections: Vec<Vec<(String, Time)>> =
-        tasks
+    let sections: Vec<Vec<(String, Time)>> = tasks
         .iter()
         .enumerate()
         .map(|(at, task)| sections(set.tick(), at, task))
