@@ -8,7 +8,7 @@ BENCH   := cargo bench --locked -p corehop -p corehop-core -p corehop-switch
 VENV    := .venv
 PYTHON  := $(VENV)/bin/python
 
-.PHONY: run test soundness models stress fuzz kills bench bench-servers bench-place bench-regret repeat dist lab bpf lint clean
+.PHONY: run test soundness deploy-live models stress fuzz kills bench bench-servers bench-place bench-regret repeat dist lab bpf lint clean
 
 ## Build, measure this host for some minutes, print the table and where the report lies.
 run: build
@@ -71,6 +71,12 @@ fuzz: build
 ## (Root; changes cpusets for seconds, and puts them back.)
 kills: build
 	tests/kills.py $(COREHOP) 100
+
+## Random sets, deployed on this host under fixed priorities and under SCHED_DEADLINE, idle and beside loads: the jobs that take
+## longer than their bounds are counted, with the cause of each. Some four hours; a run that is interrupted goes on.
+## (Root; changes cpusets for minutes, and puts them back.)
+deploy-live: build
+	tests/deploy-live.py $(COREHOP) out/deploy-live
 
 ## Benchmarks, each beside a peer or a physical limit, into out/bench.json: some twenty minutes where nothing else runs.
 ## (`cargo bench -p corehop --bench suite -- out/bench.json --whole` simulates the published experiments in full.)
