@@ -42,7 +42,7 @@ test:
 ## raise a false alarm in `compare`. Then absences in some of the sets of the caches against all of them, by 20 seeds on three
 ## machines.
 soundness:
-	COREHOP_SOUNDNESS_SETS=50000 cargo test --release --locked -p corehop-core --test sched --test alarms --test repeated -- soundness pairs --nocapture
+	COREHOP_SOUNDNESS_SETS=50000 cargo test --release --locked -p corehop-core --test sched --test alarms --test repeated -- soundness pairs supply --nocapture
 	cargo test --release --locked -p corehop-core --test sampled -- --include-ignored --nocapture
 
 ## The hand-offs of core switching in every order of their steps (loom), and whether planted faults are found.

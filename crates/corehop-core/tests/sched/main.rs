@@ -14,3 +14,4 @@ mod schedules;
 mod simulator;
 mod soundness;
 mod soundness_held_up;
+mod supply;

@@ -49,6 +49,11 @@ pub(crate) struct Seen {
 
 /// Simulates until the horizon; jobs that are not done by then and late count as late.
 pub(crate) fn simulate(run: &Run<'_>) -> Seen {
+    simulate_on(run, |_| true)
+}
+
+/// The same on CPUs that run jobs only at some instants.
+pub(crate) fn simulate_on(run: &Run<'_>, supplied: impl Fn(Time) -> bool) -> Seen {
     let tasks = run.set.tasks();
     let mut next = run.offsets.to_vec();
     let mut count = 0;
@@ -63,7 +68,7 @@ pub(crate) fn simulate(run: &Run<'_>) -> Seen {
                 count += 1;
             }
         }
-        let chosen = choose(run, &ready);
+        let chosen = if supplied(now) { choose(run, &ready) } else { Vec::new() };
         for &at in &chosen {
             ready[at].begun = true;
             ready[at].left -= 1;

@@ -13,7 +13,7 @@ use crate::mixed::{ByTask, Case, Dice, KINDS, Kind, yes};
 use crate::paying::Taken;
 
 /// The number of sets asked of each scheduler.
-fn sets() -> u64 {
+pub(crate) fn sets() -> u64 {
     let stated = std::env::var("COREHOP_SOUNDNESS_SETS").ok();
     stated.map_or(300, |count| count.parse().expect("COREHOP_SOUNDNESS_SETS is a number"))
 }

@@ -20,10 +20,12 @@ pub use trace::{Gap, Watched, Window};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::workload::task::{TaskSet, Time};
+use crate::workload::task::{Task, TaskSet, Time};
 
 /// No answer is later: far beyond any deadline, and far inside 64 bits.
 const NEVER: u128 = 1 << 62;
+/// The part of a CPU that is to be left in the long run: busy windows of tasks that leave less may have no end in sight.
+const SPARE: f64 = 1e-3;
 /// The parts of a whole for the speed of a CPU.
 const WHOLE: u128 = 1_000_000;
 
@@ -102,6 +104,12 @@ impl Supply {
         let (step, lost) = self.step;
         let outside = if step == 0 { 1.0 } else { (step - lost) as f64 / step as f64 };
         outside * (1.0 - self.slow as f64 / WHOLE as f64)
+    }
+
+    /// Whether the CPU supplies what tasks ask for in the long run, with so much to spare that busy windows end soon.
+    pub(crate) fn sustains<'t>(&self, tasks: impl Iterator<Item = &'t Task>) -> bool {
+        let load: f64 = tasks.map(Task::u).map(|(c, t)| c as f64 / t as f64).sum();
+        self.is_full() || load <= self.long_run() - SPARE
     }
 
     /// The most that is lost in a window of this length, rounded up.

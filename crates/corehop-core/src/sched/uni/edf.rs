@@ -121,7 +121,7 @@ fn demanded(tasks: &[Task]) -> Verdict {
 /// The same on a CPU with this supply: `DBF(t) <= sbf(t)` at each deadline within the synchronous busy period, which ends when
 /// all that came is supplied. What is demanded by `t` and supplied by `s <= t` is supplied at all instants between.
 fn demanded_on(tasks: &[Task], supply: &Supply) -> Verdict {
-    if supply.is_full() || utilisation(tasks) == Verdict::Unschedulable {
+    if tasks.is_empty() || supply.is_full() || utilisation(tasks) == Verdict::Unschedulable {
         return demanded(tasks);
     }
     if tasks.iter().any(|task| supply.time_for(task.wcet) > task.deadline) {

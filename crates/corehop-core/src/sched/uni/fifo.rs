@@ -116,6 +116,9 @@ impl Level<'_> {
     fn worst(&self, steps: &mut u64) -> Found {
         // Where the period has no end in sight, a miss may still be found among its first jobs.
         let end = self.end();
+        if end.is_none() && !self.supply.is_full() {
+            return Found::Doubt;
+        }
         let (mut t, mut done, mut worst) = (0, 0, 0);
         while end.is_none_or(|end| t < end) {
             done = match self.done(t, done, steps) {

@@ -262,6 +262,10 @@ pub(crate) fn response(
         if done + own.jitter <= jobs * own.period {
             return Found::Bound(worst);
         }
+        let level = above.iter().map(|&j| &tasks[j]).chain([own]);
+        if jobs == 1 && !supply.sustains(level) {
+            return Found::Doubt;
+        }
         if jobs >= *last.get_or_insert_with(|| jobs_of_a_cycle(tasks, above, own, supply)) {
             return Found::Bound(worst);
         }

@@ -26,8 +26,11 @@ pub(crate) fn busy_period(tasks: &[Task], first: Time) -> Option<Time> {
 
 /// The same on a CPU with this supply: the least `L` with `sbf(L) >= sum of ceil(L / T) C`.
 pub(crate) fn busy_period_on(tasks: &[Task], first: Time, supply: &Supply) -> Option<Time> {
+    if !supply.sustains(tasks.iter()) {
+        return None;
+    }
     let mut length = supply.time_for(first + tasks.iter().map(|task| task.wcet).sum::<Time>());
-    for _ in 0..STEPS / tasks.len() as u64 {
+    for _ in 0..STEPS / tasks.len().max(1) as u64 {
         let work = |task: &Task| (length + task.jitter).div_ceil(task.period) * task.wcet;
         let next = supply.time_for(first + tasks.iter().map(work).sum::<Time>());
         if next == length {
