@@ -128,8 +128,8 @@ mod tests {
         let why = says(MeasuredSupply { cpus, ..experiment() });
         assert!(why.contains("CPU 4000") && why.contains("0-"), "{why}");
         let why = says(MeasuredSupply { window: Nanos::from_millis(60), ..experiment() });
-        assert!(why.contains("60ms") && why.contains("40ms"), "{why}");
+        assert!(why.contains("60 ms") && why.contains("40 ms"), "{why}");
         let why = says(MeasuredSupply { threshold: Nanos::new(1), ..experiment() });
-        assert!(why.contains("a threshold of 1ns"), "{why}");
+        assert!(why.contains("a threshold of 1 ns"), "{why}");
     }
 }

@@ -347,3 +347,6 @@ impl<'a> Supplied<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

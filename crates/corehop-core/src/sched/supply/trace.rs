@@ -121,17 +121,21 @@ impl Window {
 }
 
 /// At most [`MOST_GAPS`] gaps, which lose no less.
-fn merged(gaps: &[Gap]) -> Vec<Gap> {
+pub(super) fn merged(gaps: &[Gap]) -> Vec<Gap> {
     let Some(excess) = gaps.len().checked_sub(MOST_GAPS).filter(|&it| it > 0) else {
         return gaps.to_vec();
     };
     let mut spaces: Vec<u64> = gaps.windows(2).map(|it| it[1].at - it[0].end()).collect();
-    let (_, &mut near, _) = spaces.select_nth_unstable(excess - 1);
+    let (nearer, &mut near, _) = spaces.select_nth_unstable(excess - 1);
+    let mut as_near = excess - nearer.iter().filter(|&&space| space < near).count();
     let mut merged: Vec<Gap> = Vec::new();
     for &gap in gaps {
-        match merged.last_mut() {
-            Some(last) if gap.at - last.end() <= near => last.length = gap.end() - last.at,
-            _ => merged.push(gap),
+        let space = merged.last().map(|last| gap.at - last.end());
+        let joins = space.is_some_and(|space| space < near || space == near && as_near > 0);
+        as_near -= usize::from(joins && space == Some(near));
+        match merged.last_mut().filter(|_| joins) {
+            Some(last) => last.length = gap.end() - last.at,
+            None => merged.push(gap),
         }
     }
     merged
