@@ -117,6 +117,7 @@ def check(
     locking: str | None = None,
     chains: Sequence[Mapping[str, Any]] | None = None,
     accept_largest: bool = False,
+    supply: str | os.PathLike[str] | None = None,
 ) -> Any:
     """Test whether a task set meets its deadlines: under its own scheduler, or by one test, or by all.
 
@@ -142,6 +143,8 @@ def check(
             `event`) and `deadline_us`.
         accept_largest: Take the largest cost seen for a bound. Without it a yes that rests on the largest of n samples is
             `UNKNOWN`, with the condition in `why` and in `sentence`.
+        supply: The CPUs supply less than all of the time: the path of a file of `measure("supply")`, or of JSON with a
+            budget in each period. The answer has its basis as `supply`.
 
     Returns:
         The answer of `corehop check --json`: a dictionary with `sentence`, `schedulable` (a `Schedulable`, whose truth
@@ -171,7 +174,7 @@ def check(
         raise _errors.Usage("accept_largest says how to take costs: give costs")
     if scheduler is not None and test is not None:
         raise _errors.Usage("test and scheduler exclude each other: leave one out")
-    answers = json.loads(_corehop.check(given, test, scheduler, delay_us, charged, machine, accept_largest))
+    answers = json.loads(_corehop.check(given, test, scheduler, delay_us, charged, machine, accept_largest, supply))
     for answer in answers:
         answer["schedulable"] = Schedulable(answer["schedulable"])
     return answers if test == "all" else answers[0]

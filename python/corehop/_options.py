@@ -85,6 +85,10 @@ class Options(TypedDict, total=False):
     paired: bool
     cluster_level: int | None
     allow_system: bool
+    # Supply.
+    watched: str | None
+    window: str | None
+    threshold: str | None
     # Overheads, programs.
     no_bpf: bool
     pid: int | None

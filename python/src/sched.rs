@@ -2,10 +2,12 @@
 //! Schedulability tests and studies, computed in process.
 
 use corehop_core::report::study::page;
+use corehop_core::samples::Reader;
 use corehop_core::sched::charge::{Charged, Delay};
 use corehop_core::sched::deployment;
 use corehop_core::sched::limited::remedy::Remedies;
 use corehop_core::sched::sentence::with_bounds;
+use corehop_core::sched::supply::{self, InUnits, Supplies};
 use corehop_core::sched::{Question, TaskError, Test, all, answer_json, sentence, test};
 use corehop_core::study::{Progress, Shard, Stopped, Study as Described, StudyCounts, run};
 use corehop_core::units::Nanos;
@@ -15,6 +17,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::Value;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,7 +29,7 @@ use crate::table::Table;
 
 /// The answer to a task set's own question, of a test, or of every one (`all`), both as JSON.
 #[pyfunction]
-#[pyo3(signature = (set, name=None, scheduler=None, delay_us=None, costs=None, platform=None, accept_largest=false))]
+#[pyo3(signature = (set, name=None, scheduler=None, delay_us=None, costs=None, platform=None, accept_largest=false, supply=None))]
 #[expect(clippy::too_many_arguments, reason = "one for each of the keywords in Python")]
 pub(crate) fn check(
     py: Python<'_>,
@@ -36,6 +40,7 @@ pub(crate) fn check(
     costs: Option<&Costs>,
     platform: Option<&Platform>,
     accept_largest: bool,
+    supply: Option<PathBuf>,
 ) -> PyResult<String> {
     let set = set_file::parse(set).map_err(errors::damaged)?;
     let scheduler: Option<Scheduler> =
@@ -60,8 +65,13 @@ pub(crate) fn check(
         }
         (None, None) => Delay::Nothing,
     };
+    let supply = supply.map(|path| supplies(&path)).transpose()?;
+    if let Some(supply) = &supply {
+        supply.check(&set).map_err(errors::usage)?;
+    }
+    let supply = supply.as_ref().map(InUnits::of);
     let charged = Charged::new(&set, platform, delay, None);
-    let mut charged = charged.accepting_largest(accept_largest);
+    let mut charged = charged.accepting_largest(accept_largest).supplied_by(supply.as_ref());
     if name.is_none() {
         let answered = py.detach(|| question.ask(&set, &tests, &mut charged));
         let answered = answered.map_err(errors::damaged)?;
@@ -89,6 +99,17 @@ fn microseconds(us: f64) -> PyResult<Nanos> {
         return Ok(Nanos::new(ns as u64));
     }
     Err(errors::usage(format!("delay_us is {us}: expected a number of microseconds from 0 on")))
+}
+
+/// The supply in a file: rows of `measure supply`, or resources as JSON.
+fn supplies(path: &Path) -> PyResult<Supplies> {
+    let bytes = std::fs::read(path)?;
+    if bytes.starts_with(b"PAR1") || bytes.starts_with(&[0xff; 4]) {
+        let mut reader = Reader::open(File::open(path)?).map_err(errors::damaged)?;
+        return supply::read(&mut reader).map_err(errors::damaged);
+    }
+    let text = String::from_utf8(bytes).map_err(errors::damaged)?;
+    supply::resources(&text).map_err(errors::damaged)
 }
 
 /// An answer with what Linux does not run as analysed.

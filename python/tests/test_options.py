@@ -3,6 +3,7 @@
 
 import os
 import subprocess
+from pathlib import Path
 from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
@@ -37,6 +38,23 @@ def test_overheads_are_measured_and_their_times_are_read() -> None:
     result = corehop.measure("overheads", no_bpf=True, cpus=[0])
     assert result.kind == "overheads"
     assert len(result) > 100
+
+
+def test_the_supply_is_measured_and_a_set_is_checked_on_it(tmp_path: Path) -> None:
+    path = tmp_path / "supply.parquet"
+    result = corehop.measure("supply", samples=40, quiet=True, output=path)
+    assert result.kind == "supply"
+    assert set(result.summary().columns) >= {"cpu", "gaps", "lost_percent"}
+    tasks = [corehop.Task(wcet_us=100, period_us=20_000)]
+    answer = corehop.check(tasks, "p-fp-rta", cpus=1, supply=path)
+    assert answer["supply"]["windows"] >= 40
+    assert answer["bounds_us"] is None or answer["bounds_us"][0] >= 100
+    stated = tmp_path / "supply.json"
+    stated.write_text('{"cpus": "0", "period_us": 1000, "budget_us": 800}')
+    assert corehop.check(tasks, "p-fp-rta", cpus=1, supply=stated)["bounds_us"] == [500]
+    stated.write_text('{"cpus": "0", "period_us": 1000, "budget_us": 8000}')
+    with pytest.raises(corehop.Damaged, match="budget_us"):
+        corehop.check(tasks, "p-fp-rta", cpus=1, supply=stated)
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a core switch needs two CPUs")

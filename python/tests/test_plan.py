@@ -69,7 +69,7 @@ def test_a_class_that_the_machine_lacks_is_not_possible() -> None:
 
 def test_every_option_of_the_program_is_an_option_here_and_no_other() -> None:
     kinds = ["synthetic", "access-time", "preemption-length", "polluter-sweep", "conditions"]
-    kinds += ["shared-data", "schedule-sensitive", "core-switch", "overheads", "program"]
+    kinds += ["shared-data", "schedule-sensitive", "core-switch", "overheads", "supply", "program"]
     helped = [[corehop.binary(), "measure", kind, "--help"] for kind in kinds]
     run = [subprocess.run(it, check=True, capture_output=True, text=True) for it in helped]
     said = "".join(it.stdout for it in run)

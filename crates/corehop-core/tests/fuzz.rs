@@ -22,6 +22,7 @@ use corehop_core::samples::{
     Part, Provenance, Reader, RowKind, Rows, Sample, example, write_parquet,
 };
 use corehop_core::sched::overhead::table::OverheadTable;
+use corehop_core::sched::supply::resources;
 use corehop_core::study::cost::CostStudy;
 use corehop_core::study::{Study, StudyCounts};
 use corehop_core::units::Nanos;
@@ -115,6 +116,7 @@ fn folder(name: &str) -> Vec<u8> {
 
 const SET: &[u8] = br#"{"cpus": 2, "tasks": [{"name": "a", "wcet_us": 2000, "period_us": 10000,
     "deadline_us": 8000, "priority": 1, "wss_kib": 64}, {"wcet_us": 3.5, "period_us": 12000}]}"#;
+const SUPPLY: &[u8] = br#"[{"cpus": "0-3,7", "period_us": 10000, "budget_us": 8000.25}]"#;
 const OVERHEADS: &[u8] = b"TASK-COUNT,CXS,SCHEDULE\n10,1.5,2\n20,2.5,3\n";
 
 fn study_counts() -> Vec<u8> {
@@ -134,6 +136,7 @@ fn targets() -> Vec<Target> {
         target("cost study", folder("studies/limited-preemption/study.toml"), cost_study, 4),
         target("model", model_text(), |it| in_text(it, |it| drop(Model::from_json(it))), 1),
         target("cost table", costs, |it| in_text(it, |it| drop(CostTable::parse(it))), 1),
+        target("supply", SUPPLY.to_vec(), |it| in_text(it, |it| drop(resources(it))), 1),
         target("overheads", OVERHEADS.to_vec(), overheads, 1),
         target("stream", stream(), rows, 1),
         target("stream without checksums", without_checksums(&stream()), rows, 2),

@@ -125,6 +125,7 @@ fn rows() -> String {
         columns(RowKind::Runs, "runs of program"),
         columns(RowKind::Overheads, "overheads"),
         columns(RowKind::Switches, "core-switch"),
+        columns(RowKind::Supply, "supply"),
     ]
     .join("\n")
 }

@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 use std::sync::LazyLock;
 
 /// The files that the command lines name.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
     ("sys/devices/system/cpu/present", "0-1\n"),
     (
         "set.json",
@@ -48,6 +48,7 @@ const FILES: [(&str, &str); 9] = [
         "TASK-COUNT,CXS,SCHEDULE,TICK,RELEASE,RELEASE-LATENCY,IPI-LATENCY\n\
          10,1.5,2,1,1,1,1\n20,2.5,3,1,1,1,1\n",
     ),
+    ("supply.json", "{\"cpus\": \"0-7\", \"period_us\": 1000, \"budget_us\": 900}"),
     ("trace.lackey", "I  0401ab70,3\n L 1000,8\n S 1008,8\nI  0401ab80,3\n L 2040,4\n"),
 ];
 
@@ -85,7 +86,7 @@ fn made() -> &'static Path {
 type Mode = (&'static str, &'static [&'static str]);
 
 /// The modes: each looks at every option of its verb.
-const MODES: [Mode; 30] = [
+const MODES: [Mode; 31] = [
     ("convert", &["convert workload.json --to tasks"]),
     ("convert", &["convert plain.json --to rt-app"]),
     ("convert", &["convert costs.csv --to costs"]),
@@ -121,6 +122,7 @@ const MODES: [Mode; 30] = [
     ("measure core-switch", &["measure core-switch --on m5_cc --dry-run", "--json"]),
     ("measure shared-data", &["measure shared-data --on m5_cc --dry-run", "--json"]),
     ("measure overheads", &["measure overheads --tasks 2 --dry-run", "--json"]),
+    ("measure supply", &["measure supply --dry-run", "--json"]),
     ("measure program", &["measure program --dry-run -- true", "--json"]),
 ];
 
@@ -138,7 +140,7 @@ const VALUES: &str = "bytes=128B budget=90s call=getppid chains=4 colours=4 comm
     trace-skip=1 trace-take=2 trace-thread=5 transfer=loopback utilisation=0.1..0.2 watch=1 \
     workload=lib.so:job write-ratio=0.25 wss=128KiB arm=x=true batch=7 buckets=16 cgroup=/sys/fs/cgroup \
     pid=1 to=costs least=50us fail-on=unknown rows=2 live=a.parquet method=curve smr=0.5 mpmi=3 \
-    report:output=out.html fit:output=out.json validate:output=out.html validate:svg=.";
+    supply=supply.json threshold=2us watched=20s window=10ms report:output=out.html fit:output=out.json validate:output=out.html validate:svg=.";
 
 /// Options that may change nothing, with the reason; a mode is the beginning of a command line.
 const QUIET: [(&str, &str, &str); 28] = [

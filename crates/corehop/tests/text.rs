@@ -41,6 +41,7 @@ const WORK: &[(&str, &str)] = &[
     ("measure-program", "measure program -- sh -c exit\u{a0}7"),
     ("measure-schedule-sensitive", "measure schedule-sensitive --on xeon_l7455 --dry-run"),
     ("measure-shared-data", "measure shared-data --on xeon_l7455 --dry-run"),
+    ("measure-supply", "measure supply --dry-run"),
     (
         "measure-synthetic",
         "measure synthetic --on xeon_l7455 --wss 4KiB --load idle --samples 4 --stream",

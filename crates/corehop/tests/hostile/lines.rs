@@ -13,7 +13,7 @@ use std::process::Command;
 use crate::changed::{Draw, PIECES};
 
 /// A verb, with guarded words; and words that are changed. A word with a dot may be a file of [`super::seeds`].
-pub(crate) const RECIPES: [(&str, &str); 62] = [
+pub(crate) const RECIPES: [(&str, &str); 65] = [
     ("advise", "samples.parquet --wss 4KiB --length 4ms"),
     ("advise", "model.json --json"),
     ("advise", "samples.parquet --set set.json"),
@@ -30,6 +30,8 @@ pub(crate) const RECIPES: [(&str, &str); 62] = [
     ("check", "placed.json --platform numa.toml --test all"),
     ("check", "set.json --overheads overheads.csv --quantum 1ms --dedicated"),
     ("check", "set.json --overheads overheads.parquet -o new.json"),
+    ("check", "set.json --supply supply.parquet --json"),
+    ("check", "placed.json --supply supply.json --test all"),
     ("doctor", "--sysfs-root smt_laptop.tree --json"),
     ("doctor", "--sysfs-root one_cpu.tree"),
     (
@@ -96,6 +98,7 @@ pub(crate) const RECIPES: [(&str, &str); 62] = [
         "measure schedule-sensitive --on xeon_x5650",
         "--task-set set.json --duration 20ms --wss 4KiB --load idle -q",
     ),
+    ("measure supply --dry-run", "--watched 1s --window 10ms --threshold 1us --cpus 0"),
     (
         "measure overheads --dry-run",
         "--tasks 3 --sets 1 --duration 20ms --cpus 0 --scheduler g-fp --no-bpf",

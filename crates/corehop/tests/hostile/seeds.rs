@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use corehop_core::samples::{
     OverheadTime, Part, Provenance, RecordedAbsence, RecordedRun, RecordedThread, RowKind, Rows,
-    Vantage,
+    SupplyGap, Vantage,
 };
 use corehop_core::workload::Event;
 
@@ -71,6 +71,7 @@ const WRITTEN: [(&str, &str); 8] = [
         r#"{"cpus": 2, "tasks": [{"wcet_us": 2, "period_us": 10, "cpus": [1]},
         {"wcet_us": 3, "period_us": 12, "cpus": [0, 1]}]}"#,
     ),
+    ("supply.json", r#"[{"cpus": "0-1", "period_us": 1000, "budget_us": 800.5}]"#),
     ("overheads.csv", "TASK-COUNT,CXS,SCHEDULE,TICK\n10,1.5,2,1\n20,2.5,3,1\n"),
     (
         "lackey.txt",
@@ -221,6 +222,24 @@ fn recorded(folder: &Path) {
         ns,
         replicate: None,
     };
+    let gap = |at: u64| SupplyGap {
+        machine: machine(),
+        seed: 1,
+        window: at / 2,
+        cpu: at / 2 % 2,
+        replicate: Some(0),
+        start_ns: at * 50_000_000,
+        asked_ns: 40_000_000,
+        watched_ns: 40_500_000,
+        short_ns: 300,
+        gap: at % 2,
+        gap_at_ns: Some(at % 2 * 20_000_000),
+        gap_ns: Some(5_000 * (at + 1)),
+        cut: at == 0,
+        threshold_ns: 500,
+        policy: "fifo:2".into(),
+    };
+    write(folder, "supply.parquet", RowKind::Supply, (0..80).map(gap).collect::<Vec<_>>());
     write(folder, "program.parquet", RowKind::Absences, (0..20).map(absence).collect::<Vec<_>>());
     write(folder, "program.threads.parquet", RowKind::Threads, vec![thread]);
     write(folder, "program.runs.parquet", RowKind::Runs, vec![run]);

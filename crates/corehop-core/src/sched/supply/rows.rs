@@ -142,8 +142,9 @@ impl ObservedSupply {
     fn summary(&self, cpu: u32, supply: Option<&Supply>) -> SupplySummary {
         let windows: Vec<&Window> = self.windows.iter().filter(|it| it.cpu == cpu).collect();
         let lengths = || windows.iter().flat_map(|it| &it.gaps).map(|gap| gap.length);
-        let watched: u64 = windows.iter().map(|it| it.watched).sum();
-        let lost: u64 = lengths().chain(windows.iter().map(|it| it.short)).sum();
+        let watched: f64 = windows.iter().map(|it| it.watched as f64).sum();
+        let lost: f64 =
+            lengths().chain(windows.iter().map(|it| it.short)).map(|ns| ns as f64).sum();
         let longest = windows.iter().map(|it| it.asked).max().unwrap_or(0);
         let most = |ms: u64| {
             let ns = ms * 1_000_000;
@@ -152,12 +153,12 @@ impl ObservedSupply {
         SupplySummary {
             cpu,
             windows: windows.len(),
-            watched_s: watched as f64 / 1e9,
+            watched_s: watched / 1e9,
             gaps: lengths().count(),
             cut: self.cut.get(&cpu).copied().unwrap_or(0),
-            gaps_per_s: lengths().count() as f64 / (watched as f64 / 1e9),
+            gaps_per_s: lengths().count() as f64 / (watched / 1e9),
             largest_us: lengths().max().map(|ns| ns as f64 / 1e3),
-            lost_percent: 100.0 * lost as f64 / watched as f64,
+            lost_percent: 100.0 * lost / watched,
             most_lost_us: SHOWN_MS.map(most),
             policies: self.policies.iter().cloned().collect(),
         }

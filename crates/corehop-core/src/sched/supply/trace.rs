@@ -48,7 +48,8 @@ pub struct Watched {
 impl Watched {
     /// How many windows of this length in nanoseconds were watched that have no part in common.
     pub fn windows_of(&self, length: u64) -> u64 {
-        self.asked.iter().map(|(asked, count)| asked / length.max(1) * count).sum()
+        let of = |(asked, count): (&u64, &u64)| (asked / length.max(1)).saturating_mul(*count);
+        self.asked.iter().map(of).fold(0, u64::saturating_add)
     }
 
     /// The longest window that was planned, in nanoseconds.
