@@ -6,10 +6,10 @@
 //! in its period, up to its jitter late, and not merely at most once.
 //!
 //! **Event-triggered** chains under fixed priorities: the end of a job activates a job of the next task, on the same or on another CPU.
-//! The activations of a task are `n` in no less than `max((n - 1) T - J, (n - 1) d)`. The next task has the jitter
-//! `J + R - C_min` and the distance `d = C_min`, with `C_min` the least execution time and `R` the longest response from the activation:
-//! ends of jobs of one task are no closer (Tindell and Clark 1994; Richter, Jersak and Ernst; as pyCPA's propagation `jitter_dmin`). Jitter
-//! and responses grow together until neither changes. `L = sum of R_i`, from the release of the first job.
+//! `n` activations of a task take no less than `(n - 1) T - J`. The next task has the jitter `J + R - C_min`, with `C_min` the least
+//! execution time and `R` the longest response from the activation, and its activations are `C_min` apart, since ends of jobs of one task
+//! are no closer (Tindell and Clark 1994; Richter, Jersak and Ernst 2003; pyCPA's propagation `jitter_dmin`). Jitter and responses grow
+//! together until neither changes. `L = sum of R_i`, from the release of the first job.
 
 use super::held_up;
 use super::system::System;
@@ -57,27 +57,27 @@ pub(super) fn activates(system: System<'_>) -> bool {
     system.chains.is_some_and(|chains| chains.by_events().any(|chain| chain.tasks.len() > 1))
 }
 
-/// Activations of a task: `n` of them in no less than `max((n - 1) T - J, (n - 1) d)`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Activations {
-    period: Time,
-    jitter: Time,
-    distance: Time,
-}
+/// Activations of a task: for each distance `d` and slack `s` here, `n` of them in no less than `(n - 1) d - s`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Activations(Vec<(Time, Time)>);
 
 impl Activations {
     /// The most activations within `length`.
-    fn within(self, length: Time) -> Time {
-        let by_period = (length + self.jitter).div_ceil(self.period);
-        match self.distance {
-            0 => by_period,
-            distance => by_period.min(length.div_ceil(distance)),
-        }
+    fn within(&self, length: Time) -> Time {
+        let most = self.0.iter().map(|&(distance, slack)| (length + slack).div_ceil(distance));
+        most.min().unwrap_or(0)
     }
 
     /// The least time from the first of `n` activations to the last.
-    fn span(self, n: Time) -> Time {
-        ((n - 1) * self.period).saturating_sub(self.jitter).max((n - 1) * self.distance)
+    fn span(&self, n: Time) -> Time {
+        let of = |&(distance, slack): &(Time, Time)| ((n - 1) * distance).saturating_sub(slack);
+        self.0.iter().map(of).max().unwrap_or(0)
+    }
+
+    /// The ends of jobs that respond within `least` and `most`, and execute for `least` at the least.
+    fn ends(&self, least: Time, most: Time) -> Self {
+        let later = self.0.iter().map(|&(distance, slack)| (distance, slack + most - least));
+        Self(later.chain((least > 0).then_some((least, 0))).collect())
     }
 }
 
@@ -87,13 +87,12 @@ pub(crate) fn responses(system: System<'_>, bins: &[Vec<usize>]) -> Option<Vec<T
     let chains = system.chains?;
     let tasks: Vec<Vec<Task>> = bins.iter().map(|bin| held_up::by_priority(system, bin)).collect();
     let mut steps = STEPS;
-    let stated =
-        |task: &Task| Activations { period: task.period, jitter: task.jitter, distance: 0 };
+    let stated = |task: &Task| Activations(vec![(task.period, task.jitter)]);
     let mut activations: Vec<Activations> = system.tasks.iter().map(stated).collect();
     loop {
         let mut local = vec![0; activations.len()];
         for (bin, tasks) in bins.iter().zip(&tasks) {
-            let of_bin: Vec<Activations> = bin.iter().map(|&at| activations[at]).collect();
+            let of_bin: Vec<Activations> = bin.iter().map(|&at| activations[at].clone()).collect();
             let ranking = Ranking::of(tasks);
             for (place, &i) in ranking.order().iter().enumerate() {
                 let above = ranking.above(place);
@@ -102,8 +101,10 @@ pub(crate) fn responses(system: System<'_>, bins: &[Vec<usize>]) -> Option<Vec<T
         }
         let next = propagated(chains, &activations, &local);
         if next == activations {
-            let late =
-                |at: usize| if chains.activator(at).is_none() { activations[at].jitter } else { 0 };
+            let late = |at: usize| match chains.activator(at) {
+                None => system.tasks[at].jitter,
+                Some(_) => 0,
+            };
             return Some((0..local.len()).map(|at| local[at] + late(at)).collect());
         }
         activations = next;
@@ -117,12 +118,8 @@ fn propagated(
     responses: &[Time],
 ) -> Vec<Activations> {
     let of = |at: usize| match chains.activator(at) {
-        None => activations[at],
-        Some(before) => Activations {
-            jitter: activations[before].jitter + responses[before] - chains.least[before],
-            distance: chains.least[before],
-            ..activations[at]
-        },
+        None => activations[at].clone(),
+        Some(before) => activations[before].ends(chains.least[before], responses[before]),
     };
     (0..activations.len()).map(of).collect()
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Schedulability tests against simulation, against each other, and against the defects of a peer.
 
+mod chains;
 mod defects;
 mod dominance;
 mod draw;
