@@ -49,7 +49,7 @@ const MADE: [(&str, &str); 16] = [
 ];
 
 /// Files that people write.
-const WRITTEN: [(&str, &str); 8] = [
+const WRITTEN: [(&str, &str); 9] = [
     (
         "held.json",
         r#"{"cpus": 2, "locking": "pi", "chains": [{"name": "c", "tasks": ["a", "b"], "activation": "event", "deadline_us": 30000}],
