@@ -147,18 +147,20 @@ fn usage_is_told_from_damage() {
 #[test]
 fn each_scheduler_is_charged_what_it_may_suffer() {
     // Of 1,024 KiB, in an idle system, a preemption costs 30.03 us (31, rounded up), an L3-migration, the
-    // dearest, 935.29 us (936): two tasks of 9,000 in 10,000 on two CPUs bear the other, of 9,065 they do not.
+    // dearest, 935.29 us (936): 25 tasks of 8,664 in 10,000 on 24 CPUs bear the others, of 8,665 they do not. As many tasks as
+    // CPUs are not preempted.
     let costs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/bastoni-fig5/costs.csv");
-    let of = |wcet: u32, test: &str, more: &[&str]| {
+    let of = |count: usize, wcet: u32, test: &str| {
         let task = format!(r#"{{"wcet_us": {wcet}, "period_us": 10000, "wss_kib": 1024}}"#);
-        let set = format!(r#"{{"cpus": 24, "tasks": [{task}, {task}]}}"#);
-        let options = ["--test", test, "--costs", costs, "--load", "idle", "--json"];
-        check(&set, &[&options[..], more].concat())
+        let set = format!(r#"{{"cpus": 24, "tasks": [{}]}}"#, vec![task; count].join(", "));
+        check(&set, &["--test", test, "--costs", costs, "--load", "idle", "--json"])
     };
     let yes = |output: &Output| json(output)["schedulable"] == true;
-    assert!(yes(&of(9_064, "soft-g-edf", &[])) && !yes(&of(9_065, "soft-g-edf", &[])));
+    assert!(yes(&of(25, 8_664, "soft-g-edf")) && !yes(&of(25, 8_665, "soft-g-edf")));
     // Each has a CPU of its own, and preempts no other job.
-    assert!(yes(&of(10_000, "p-edf-wfd", &[])));
+    for test in ["p-edf-wfd", "soft-g-edf", "g-edf", "g-fp"] {
+        assert!(yes(&of(24, 10_000, test)), "{test}");
+    }
     // On one CPU the shorter one pays for the longer one; in the answer with C, T and D.
     let pair = |wcet: u32| {
         format!(
@@ -178,16 +180,20 @@ fn each_scheduler_is_charged_what_it_may_suffer() {
         // What is refused with a charge may hold: the charge is a bound.
         assert_eq!(ask(9_470, test)["schedulable"], "unknown");
     }
-    // Pairs that share a level-2 cache: 52.63 us; without the machine, anything could happen in them.
+    // Pairs that share a level-2 cache: 52.63 us for the third task, of twice the length and period, which only the others preempt:
+    // 2 (6631 + 53) + 6631 in 20,000. Without the machine, anything could happen in them.
     let machine = ["--platform", "xeon_l7455"];
-    let four = |wcet: u32, more: &[&str]| {
-        let task = format!(r#"{{"wcet_us": {wcet}, "period_us": 10000, "wss_kib": 1024}}"#);
-        let set = format!(r#"{{"cpus": 2, "tasks": [{task}, {task}]}}"#);
+    let three = |wcet: u32, more: &[&str]| {
+        let task = |by: u32| {
+            let (wcet, period) = (by * wcet, by * 10_000);
+            format!(r#"{{"wcet_us": {wcet}, "period_us": {period}, "wss_kib": 1024}}"#)
+        };
+        let set = format!(r#"{{"cpus": 2, "tasks": [{}, {}, {}]}}"#, task(1), task(1), task(2));
         let test = if more.is_empty() { "soft-c-edf-2" } else { "soft-c-edf-l2" };
         check(&set, &[&options[..], &["--test", test], more].concat())
     };
-    assert!(yes(&four(9_947, &machine)) && !yes(&four(9_948, &machine)));
-    assert!(!yes(&four(9_947, &[])));
+    assert!(yes(&three(6_631, &machine)) && !yes(&three(6_632, &machine)));
+    assert!(!yes(&three(6_631, &[])));
     let output = check(&pair(1), &["--test", "soft-c-edf-l2", "--costs", costs, "--load", "idle"]);
     assert!(output.status.code() == Some(2) && error(&output).contains("--platform"));
     // Without a load the table is ambiguous; without a working set nothing says what a task costs.

@@ -25,6 +25,11 @@
 //! before `J` may hold one of the other CPUs when `J` is preempted. Its deadline may be the earlier one
 //! though `D` is longer, so that charging only tasks with later relative deadlines accepts sets that miss:
 //! all others count, [`Payer::Others`].
+//!
+//! A task that no job preempts costs nobody anything: on m CPUs a job that began waits only while m jobs of other tasks are ready with
+//! higher priorities, so that it takes m such tasks; and under EDF what is released later and due no later has a shorter relative
+//! deadline, so that those with the shortest are not preempted ([`Payer::Deadlines`]). Analyses of responses
+//! charge less, window by window: [`victims`](super::global::victims).
 
 use super::overhead::system::{Overheads, fixed_priority, job_level};
 use super::ranking::Ranking;
@@ -42,6 +47,10 @@ pub enum Payer {
     LowerPriority,
     /// Priorities of jobs on several CPUs, or an order of priorities that the test finds: the largest among all others.
     Others,
+    /// EDF on several CPUs: the largest among all others that are preempted.
+    Deadlines,
+    /// Each of the tests that the test is made of has a payer of its own.
+    EachTest,
     /// As [`Payer::LaterDeadline`] or [`Payer::Others`] among the tasks of a CPU or of a cluster; the test assigns them.
     EachGroup,
     /// The response of each task pays for `aff(i, j)`, on each CPU.
@@ -76,13 +85,17 @@ impl Bill {
             Payer::LaterDeadline if self.overheads.is_some() => others(resumed),
             Payer::LaterDeadline => later_deadline(tasks, resumed),
             Payer::LowerPriority | Payer::Affected => lower_priority(tasks, resumed),
-            Payer::Others | Payer::EachGroup | Payer::EachPiece => others(resumed),
+            Payer::Others
+            | Payer::Deadlines
+            | Payer::EachTest
+            | Payer::EachGroup
+            | Payer::EachPiece => others(resumed),
         }
     }
 
     /// A whole set, or the tasks of a CPU or cluster, where each job pays once.
     pub fn jobs(&self, payer: Payer, cpus: u32, tasks: &[Task], resumed: &[Time]) -> Charges {
-        let paid = self.paid(payer, tasks, resumed);
+        let paid = self.paid(payer, tasks, &self.preempted(payer, cpus, tasks, resumed));
         let tasks = match &self.overheads {
             Some(costs) => job_level(tasks, cpus, costs, &paid),
             _ => tasks.iter().zip(&paid).map(|(task, &delay)| task.longer(delay)).collect(),
@@ -90,10 +103,35 @@ impl Bill {
         Charges { tasks, paid }
     }
 
+    /// The delays of tasks that a job can preempt; 0 for the others. One value for all (`own`) is not looked into.
+    fn preempted(&self, payer: Payer, cpus: u32, tasks: &[Task], resumed: &[Time]) -> Vec<Time> {
+        if self.own {
+            return resumed.to_vec();
+        }
+        let by_deadline = payer == Payer::Deadlines && self.overheads.is_none();
+        let shortest = tasks.iter().map(|task| task.deadline).min();
+        let ranking = (payer == Payer::LowerPriority).then(|| Ranking::of(tasks));
+        let higher = |at: usize| match &ranking {
+            Some(ranking) => ranking.others_before(at),
+            None => tasks.len() - 1,
+        };
+        let is_preempted = |at: usize| {
+            higher(at) >= cpus as usize && !(by_deadline && Some(tasks[at].deadline) == shortest)
+        };
+        let of = |(at, &delay)| if is_preempted(at) { delay } else { 0 };
+        resumed.iter().enumerate().map(of).collect()
+    }
+
     /// The same of some tasks of the set.
     pub fn group(&self, payer: Payer, cpus: u32, tasks: &[Task], group: &[usize]) -> Charges {
         let own: Vec<Task> = group.iter().map(|&at| tasks[at]).collect();
         self.jobs(payer, cpus, &own, &self.of(group))
+    }
+
+    /// The charge to some tasks of the set, as to a set of their own.
+    pub fn alone(&self, group: &[usize]) -> Self {
+        let moved = group.iter().filter_map(|&at| self.moved.get(at).copied()).collect();
+        Self { resumed: self.of(group), moved, ..*self }
     }
 
     /// The delays of some tasks.
@@ -190,6 +228,13 @@ mod tests {
         // The order is 1, 0, 2, 3.
         assert_eq!(paid(Payer::LowerPriority), [3, 7, 2, 0]);
         assert_eq!(paid(Payer::Others), [3, 7, 7, 7]);
+        // Task 1 has the shortest deadline: on two CPUs nothing preempts it, and on four nothing preempts any.
+        let on = |cpus, payer, delays: &[Time]| bill.jobs(payer, cpus, set.tasks(), delays).paid;
+        assert_eq!(on(2, Payer::Deadlines, &[1, 9, 3, 2]), [3, 3, 2, 3]);
+        assert_eq!(on(2, Payer::Others, &[1, 9, 3, 2]), [9, 3, 9, 9]);
+        assert_eq!(on(4, Payer::Deadlines, &[1, 9, 3, 2]), [0, 0, 0, 0]);
+        // By rank 1, 0, 2, 3: the first two always have one of two CPUs.
+        assert_eq!(on(2, Payer::LowerPriority, &[9, 9, 3, 2]), [3, 3, 2, 0]);
     }
 
     #[test]

@@ -212,7 +212,7 @@ impl<'a> Charged<'a> {
         if let Some(why) = self.not_charged(test, system) {
             return Ok(asked(Answer::unknown(why), &[]));
         }
-        let resumed = self.delays(&test.events(self.platform))?;
+        let resumed = self.delays(&test.events(self.platform, self.set.cpus()))?;
         let pieces = test.payer == Payer::EachPiece;
         // Within a CPU a job is preempted and no more; a piece of it moves.
         let preempted = if pieces { self.delays(&[Event::Preemption])? } else { resumed.clone() };
@@ -234,14 +234,15 @@ impl<'a> Charged<'a> {
         let supply = self.supply_in(unit);
         let system = System { pairs: pairs.as_ref(), supply, ..self.seen_by(test, system) };
         let mut asked = if own && !pieces && self.overheads.is_none() {
-            one_value(test, system, &bill)
+            one_value(test, system, unit, bill)
         } else {
             unit.ask(test, system, &bill)
         };
         (asked.note, asked.supply) = (resumed.note, self.charged_supply());
         asked.note_supply();
         asked.charged_by = resumed.by;
-        let doubt = unsure.or(resumed.doubt).or_else(|| asked.doubt_of_supply());
+        let doubt = resumed.doubt.filter(|_| !test.leaves_jobs_alone(self.set));
+        let doubt = unsure.or(doubt).or_else(|| asked.doubt_of_supply());
         self.settle(test, &mut asked.answer, doubt);
         Ok(asked.placed(system))
     }
@@ -385,8 +386,20 @@ impl ChargedAnswer {
     }
 }
 
-/// Each task longer by one value, before the test sees it.
-fn one_value(test: &Test, system: System<'_>, bill: &Bill) -> ChargedAnswer {
+/// Each task longer by one value, before the test sees it; if a test of several CPUs does not accept that, each
+/// victim with it.
+fn one_value(test: &Test, system: System<'_>, unit: Unit, bill: Bill) -> ChargedAnswer {
+    let longer = longer_by_one_value(test, system, &bill);
+    if longer.answer.verdict == Verdict::Unknown && test.charges_victims() {
+        let by_victim = unit.ask(test, system, &Bill { own: false, ..bill });
+        if by_victim.answer.verdict.is_schedulable() {
+            return by_victim;
+        }
+    }
+    longer
+}
+
+fn longer_by_one_value(test: &Test, system: System<'_>, bill: &Bill) -> ChargedAnswer {
     let charges = bill.jobs(Payer::Others, system.cpus, system.tasks, &bill.resumed);
     let answer = test.run(System { tasks: &charges.tasks, ..system });
     let longer = asked(answer, &charges.tasks);

@@ -45,6 +45,12 @@ impl Ranking {
         }
     }
 
+    /// The number of other tasks of at least the priority of a task.
+    pub(crate) fn others_before(&self, task: usize) -> usize {
+        let place = self.order.iter().position(|&at| at == task);
+        place.map_or(0, |place| self.levels[place].1 - 1)
+    }
+
     /// The tasks, the highest priority first, where their order suffices because equals are told apart elsewhere.
     pub(crate) fn order(&self) -> &[usize] {
         &self.order

@@ -104,6 +104,22 @@ impl Event {
         Self::RESUMING.into_iter().filter(there).collect()
     }
 
+    /// Those of them that happen on the first so many CPUs of a machine; all, where it has not so many.
+    pub fn among_first(platform: &Platform, cpus: usize) -> Vec<Self> {
+        let mut all = Self::on(platform);
+        let first: Vec<Cpu> = platform.cpus.value.iter().take(cpus).collect();
+        if first.len() == cpus && cpus < platform.cpus.value.len() {
+            let between = |event: &Self| {
+                let to = |&from: &Cpu| {
+                    first.iter().any(|&to| Self::resuming(platform, from, to) == *event)
+                };
+                first.iter().any(to)
+            };
+            all.retain(between);
+        }
+        all
+    }
+
     /// The event of resuming on `to` for a job that left `from`.
     pub fn resuming(platform: &Platform, from: Cpu, to: Cpu) -> Self {
         let word = platform.affinity(from, to).event();

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::draw::{Due, accepts, parameters, sets, verdict};
 
 /// The second accepts all that the first accepts.
-const DOMINATED: [(&str, &str); 27] = [
+const DOMINATED: [(&str, &str); 30] = [
     ("density", "qpa"),
     ("liu-layland", "hyperbolic"),
     ("hyperbolic", "p-fp-rta"),
@@ -35,6 +35,9 @@ const DOMINATED: [(&str, &str); 27] = [
     ("soft-c-edf-2", "soft-g-edf"),
     ("soft-c-edf-4", "soft-g-edf"),
     ("g-fp-guan", "cva"),
+    ("g-fp-guan", "g-fp"),
+    ("own-cpu", "g-fp"),
+    ("own-cpu", "g-edf"),
 ];
 
 /// Less work, or one more CPU, never turns yes into no. (`bak` is not among them: with deadlines beyond

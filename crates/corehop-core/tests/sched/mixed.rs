@@ -8,7 +8,7 @@ use corehop_core::sched::{Answer, Parameters, TaskSet, Time, Verdict, test};
 use corehop_core::workload::Event;
 use corehop_core::workload::placement::{PlacedShare, TaskPlacement};
 
-use crate::paying::{Actor, By, Stage, Taken, World, simulate, whole};
+use crate::paying::{Actor, By, Seen, Stage, Taken, World, simulate, whole};
 
 /// Numbers that are the same on every machine.
 #[derive(Debug, Clone)]
@@ -70,7 +70,7 @@ pub(crate) const KINDS: [Kind; 10] = [
     },
     Kind {
         name: "G-EDF",
-        tests: &["gfb", "bak", "bcl", "bcl-iterative", "rta", "bar", "load", "ff-dbf"],
+        tests: &["gfb", "bak", "bcl", "bcl-iterative", "rta", "bar", "load", "ff-dbf", "g-edf"],
         cluster: None,
         ..HARD
     },
@@ -83,6 +83,7 @@ pub(crate) const KINDS: [Kind; 10] = [
             "g-fp-da-lc",
             "g-fp-da-lc-opa",
             "g-fp-dkc",
+            "g-fp",
         ],
         by: By::Rank,
         cluster: None,
@@ -192,6 +193,26 @@ impl Case {
         Some(charged.ask(test(name).unwrap()).unwrap().answer)
     }
 
+    /// The answer if every job pays the dearest migration of all others (with fixed priorities: of those below).
+    pub(crate) fn charged_for_all(&self, kind: &Kind, name: &str) -> Answer {
+        let ranks = self.ranks(&self.ask("necessary", None));
+        let pays_for = |at: usize, other: usize| {
+            at != other && (kind.by == By::Deadline || ranks[other] > ranks[at])
+        };
+        let longer = |(at, task): (usize, &Parameters)| {
+            let others = (0..self.given.len()).filter(|&other| pays_for(at, other));
+            let paid = others.map(|other| self.costs.moved[other]).max().unwrap_or(0);
+            let deadline = task.deadline.or(Some(task.period));
+            Parameters { wcet: task.wcet + paid, deadline, ..task.clone() }
+        };
+        let longer: Vec<Parameters> = self.given.iter().enumerate().map(longer).collect();
+        let Ok(set) = TaskSet::new(self.set.cpus(), &longer) else {
+            return self.ask("necessary", None);
+        };
+        let mut charged = Charged::new(&set, None, Delay::Nothing, None);
+        charged.ask(test(name).unwrap()).unwrap().answer
+    }
+
     /// The longest responses that were seen in some worlds, where one broke what was promised.
     pub(crate) fn broken(
         &self,
@@ -211,6 +232,23 @@ impl Case {
             }
         }
         None
+    }
+
+    /// The same set where preemptions and migrations cost nothing.
+    pub(crate) fn without_costs(&self) -> Self {
+        let none = vec![0; self.given.len()];
+        Self { costs: ByTask { resumed: none.clone(), moved: none }, ..self.clone() }
+    }
+
+    /// The observations of so many worlds together, with the priorities and places of an answer.
+    pub(crate) fn seen(&self, kind: &Kind, answer: &Answer, worlds: u32, dice: &mut Dice) -> Seen {
+        let mut all = Seen { responses: vec![0; self.given.len()], missed: false };
+        for pattern in 0..worlds {
+            let seen = simulate(&self.world(kind, answer, Taken::default(), pattern, dice));
+            all.missed |= seen.missed;
+            all.responses.iter_mut().zip(seen.responses).for_each(|(all, it)| *all = it.max(*all));
+        }
+        all
     }
 
     fn world(

@@ -41,6 +41,9 @@ pub(crate) struct Actor {
     pub(crate) resumed: Time,
     /// The reload when it resumes on another one, or goes on with its next stage.
     pub(crate) moved: Time,
+    /// The reload by the CPU that it left (the row) and the one it resumes on, in the order of the domains; in place of both,
+    /// where it is given.
+    pub(crate) between: Vec<Vec<Time>>,
     /// The stages of its jobs; job `v` has those at `v` modulo their number.
     pub(crate) jobs: Vec<Vec<Stage>>,
     pub(crate) offset: Time,
@@ -55,6 +58,8 @@ pub(crate) struct Taken {
     pub(crate) dispatch: Time,
     /// Of each release, on a CPU of the domain.
     pub(crate) release: Time,
+    /// Whether a further CPU takes that instead, for one release after the other.
+    pub(crate) dedicated: bool,
     /// Of each tick, and the time between two.
     pub(crate) tick: Time,
     pub(crate) quantum: Time,
@@ -124,6 +129,8 @@ struct State<'a> {
     /// The next release of each task, and the number of the job.
     next: Vec<(Time, usize)>,
     next_tick: Time,
+    /// When the CPU for releases has handled those so far.
+    handled: Time,
     /// The domain of each CPU; what interrupts and dispatches still take of it.
     cpus: Vec<(usize, Time)>,
     /// The owner of the data in each block.
@@ -140,6 +147,7 @@ impl<'a> State<'a> {
             now: 0,
             jobs: Vec::new(),
             next: world.actors.iter().map(|actor| (actor.offset, 0)).collect(),
+            handled: 0,
             next_tick: if world.taken.tick > 0 { 0 } else { Time::MAX },
             cpus,
             cache: BTreeMap::new(),
@@ -158,7 +166,10 @@ impl<'a> State<'a> {
             self.cpus.iter_mut().for_each(|cpu| cpu.1 += self.world.taken.tick);
             self.next_tick += self.world.taken.quantum;
         }
-        for at in 0..self.world.actors.len() {
+        let count = self.world.actors.len();
+        for place in 0..count {
+            // Of releases at once, any may be handled first.
+            let at = if self.world.restless { count - 1 - place } else { place };
             let actor = &self.world.actors[at];
             while self.next[at].0 <= self.now {
                 let (release, number) = self.next[at];
@@ -168,9 +179,9 @@ impl<'a> State<'a> {
                 let taken = self.world.taken;
                 // Latencies differ from job to job.
                 let seen = if number % 3 == 1 { 0 } else { taken.latency };
-                let told =
-                    if self.world.domains[stage.domain] > 1 { taken.interprocessor } else { 0 };
-                let ready = release + seen + told;
+                let tells = self.world.domains[stage.domain] > 1 || taken.dedicated;
+                let told = if tells { taken.interprocessor } else { 0 };
+                let ready = self.handle(release + seen) + told;
                 let (left, reload) = (stage.work, 0);
                 self.jobs.push(Job {
                     actor: at,
@@ -189,9 +200,18 @@ impl<'a> State<'a> {
         }
     }
 
+    /// When a release that was seen then is handled: by the CPU for releases after those before it.
+    fn handle(&mut self, seen: Time) -> Time {
+        if !self.world.taken.dedicated {
+            return seen;
+        }
+        self.handled = self.handled.max(seen) + self.world.taken.release;
+        self.handled
+    }
+
     /// A release takes a CPU of its domain.
     fn interrupt(&mut self, domain: usize, number: usize) {
-        if self.world.taken.release > 0 {
+        if self.world.taken.release > 0 && !self.world.taken.dedicated {
             let here: Vec<usize> =
                 (0..self.cpus.len()).filter(|&cpu| self.cpus[cpu].0 == domain).collect();
             self.cpus[here[number % here.len()]].1 += self.world.taken.release;
@@ -253,7 +273,9 @@ impl<'a> State<'a> {
             let all = self.world.blocks[job.actor].len() as Time;
             job.reload = if job.begun { (job.reload + lost).min(all) } else { 0 };
         } else if job.begun {
-            job.reload = if last == Some(cpu) { actor.resumed } else { actor.moved };
+            let by_cpus = last.and_then(|last| actor.between.get(last)?.get(cpu).copied());
+            let by_whether = if last == Some(cpu) { actor.resumed } else { actor.moved };
+            job.reload = by_cpus.unwrap_or(by_whether);
         }
         (job.begun, job.on, job.last) = (true, Some(cpu), Some(cpu));
         self.cpus[cpu].1 += self.world.taken.dispatch;
@@ -343,6 +365,7 @@ pub(crate) fn whole(work: Time, period: Time, deadline: Time, domain: usize) -> 
         rank: 0,
         resumed: 0,
         moved: 0,
+        between: Vec::new(),
         jobs: vec![vec![stage]],
         offset: 0,
         late: vec![0],

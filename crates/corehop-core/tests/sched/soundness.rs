@@ -66,8 +66,15 @@ fn system() -> (Overheads, Taken) {
         interprocessor: 1_000,
         dedicated: None,
     };
-    let taken =
-        Taken { dispatch: 1, release: 1, tick: 1, quantum: 60, latency: 2, interprocessor: 1 };
+    let taken = Taken {
+        dispatch: 1,
+        release: 1,
+        tick: 1,
+        quantum: 60,
+        latency: 2,
+        interprocessor: 1,
+        dedicated: false,
+    };
     (overheads, taken)
 }
 
@@ -108,6 +115,34 @@ fn own_delays_are_found_to_be_a_wrong_charge() {
         let found = found_within_5000(kind(name), own, Taken::default());
         println!("{name}: {found:?}");
         assert!(found.is_some(), "{name}");
+    }
+}
+
+#[test]
+fn delays_of_victims_that_are_charged_too_low_are_found_out() {
+    // A migration as if it were a preemption, and a task with the largest delay as if it had none.
+    let as_preemption = |case: &Case, name: &str| {
+        let costs = ByTask { moved: case.costs.resumed.clone(), ..case.costs.clone() };
+        Some(Case { costs, ..case.clone() }.ask(name, None))
+    };
+    let forgotten = |case: &Case, name: &str| {
+        let most = *case.costs.moved.iter().max()?;
+        let without =
+            |costs: &[u64]| costs.iter().map(|&it| if it < most { it } else { 0 }).collect();
+        let costs =
+            ByTask { resumed: without(&case.costs.moved), moved: without(&case.costs.moved) };
+        Some(Case { costs, ..case.clone() }.ask(name, None))
+    };
+    for (name, tests) in
+        [("G-EDF", &["rta"][..]), ("G-FP", &["g-fp-guan"]), ("G-FP", &["g-fp-bertogna"])]
+    {
+        let kind = Kind { tests, ..*kind(name) };
+        let found = [
+            found_within_5000(&kind, as_preemption, Taken::default()),
+            found_within_5000(&kind, forgotten, Taken::default()),
+        ];
+        println!("{tests:?}: {found:?}");
+        assert!(found.iter().all(Option::is_some), "{tests:?}: {found:?}");
     }
 }
 

@@ -2,13 +2,16 @@
 //! The list of tests.
 
 use super::Deadlines::{Arbitrary, Implicit};
-use super::partitioned::{bounded_tardiness, compliant, devi_anderson, g_edf, one_cpu_by_priority};
+use super::partitioned::{
+    bounded_tardiness, compliant, devi_anderson, g_edf, g_fp, one_cpu_by_priority,
+};
 use super::{
-    BASE, BLOCKED, Charging, EQUALS, Equals, G_FP, Kind, ONE_EDF, ONE_FP, RANKS, Suffers, Test,
-    with_bounds,
+    BASE, BLOCKED, Charging, EQUALS, Equals, G_EDF, G_FP, Kind, ONE_EDF, ONE_FP, RANKS, Suffers,
+    Test, with_bounds,
 };
 use crate::sched::bill::Payer;
 use crate::sched::contents;
+use crate::sched::global::victims::{self, Carry};
 use crate::sched::global::{self, bar, ff_dbf, fixed as global_fixed, load, rta};
 use crate::sched::held_up;
 use crate::sched::soft::compliant::Points;
@@ -186,8 +189,9 @@ pub(super) static OTHERS: &[Test] = &[
         name: "g-edf",
         title: "some test for global EDF accepts; which one is given",
         deadlines: Arbitrary,
-        citation: "gfb, bak, bcl-iterative, rta, bar, load and ff-dbf, in this order; Bertogna and Baruah, JSA 57(5), 2011",
+        citation: "own-cpu, on one CPU qpa, then gfb, bak, bcl-iterative, rta, bar, load and ff-dbf; Bertogna and Baruah, JSA 57(5), 2011",
         run: g_edf,
+        payer: Payer::EachTest,
         ..BASE
     },
     Test {
@@ -196,7 +200,7 @@ pub(super) static OTHERS: &[Test] = &[
         deadlines: Arbitrary,
         citation: "Goossens, Funk and Baruah, RTS 25(2-3), 2003; Baker and Baruah 2007",
         run: |system| Answer::plain(global::gfb(system)),
-        ..BASE
+        ..G_EDF
     },
     Test {
         name: "bak",
@@ -204,35 +208,36 @@ pub(super) static OTHERS: &[Test] = &[
         deadlines: Arbitrary,
         citation: "Baker, RTSS 2003; for D > T Baker, IEEE TPDS 16(8), 2005",
         run: |system| Answer::plain(global::bak(system)),
-        ..BASE
+        ..G_EDF
     },
     Test {
         name: "bcl",
         title: "for each k, sum of min(beta_i, 1 - lambda) < m (1 - lambda)",
         citation: "Bertogna, Cirinei and Lipari, ECRTS 2005",
         run: |system| Answer::plain(global::bcl(system)),
-        ..BASE
+        ..G_EDF
     },
     Test {
         name: "bcl-iterative",
         title: "bcl with slacks: what is known of one task lessens what it carries in for others",
         citation: "Bertogna, Cirinei and Lipari, IEEE TPDS 20(4), 2009",
         run: |system| Answer::plain(global::bcl_iterative(system)),
-        ..BASE
+        ..G_EDF
     },
     Test {
         name: "rta",
         title: "R = C_k + floor(sum of min(W_i(R), I_i(D_k), R - C_k + 1) / m), with slacks, at most 25 rounds",
         citation: "Bertogna and Cirinei, RTSS 2007",
         run: |system| with_bounds(rta::edf_bounds(system)),
-        ..BASE
+        in_windows: Some(|system, delays| with_bounds(victims::edf(system, delays))),
+        ..G_EDF
     },
     Test {
         name: "bar",
         title: "demand from where all CPUs became busy, with at most m - 1 tasks carrying in; U < m",
         citation: "Baruah, RTSS 2007, with the correction for integer time",
         run: |system| Answer::plain(bar::bar(system)),
-        ..BASE
+        ..G_EDF
     },
     Test {
         name: "load",
@@ -240,7 +245,7 @@ pub(super) static OTHERS: &[Test] = &[
         deadlines: Arbitrary,
         citation: "Baker and Baruah, RTS 43(1), 2009, corollary 2",
         run: |system| Answer::plain(load::load(system)),
-        ..BASE
+        ..G_EDF
     },
     Test {
         name: "ff-dbf",
@@ -248,7 +253,7 @@ pub(super) static OTHERS: &[Test] = &[
         assumes: &["sigma is the largest density or a multiple of 1/50, and 1/10 below its limit."],
         citation: "Baruah, Bonifaci, Marchetti-Spaccamela and Stiller, RTS 46(1), 2010",
         run: |system| Answer::plain(ff_dbf::ff_dbf(system)),
-        ..BASE
+        ..G_EDF
     },
     Test {
         name: "g-np-edf",
@@ -261,12 +266,24 @@ pub(super) static OTHERS: &[Test] = &[
         ..BASE
     },
     Test {
+        name: "g-fp",
+        title: "some test for global fixed priorities accepts; which one is given",
+        deadlines: Arbitrary,
+        assumes: &[RANKS],
+        equals: Equals::Served,
+        citation: "own-cpu, on one CPU p-fp-rta, then g-fp-guan, g-fp-bertogna and g-fp-da-lc; Davis and Burns, RTS 47(1), 2011",
+        run: g_fp,
+        payer: Payer::EachTest,
+        ..G_FP
+    },
+    Test {
         name: "g-fp-bertogna",
         title: "R = C_k + floor(sum over hp of min(W_i(R), R - C_k + 1) / m), hp carrying in what their own bounds allow",
         assumes: &[RANKS],
         equals: Equals::Served,
         citation: "Bertogna and Cirinei, RTSS 2007, with slacks (equation 8)",
         run: |system| with_bounds(global_fixed::bertogna(system)),
+        in_windows: Some(|system, delays| with_bounds(victims::fixed(system, delays, Carry::All))),
         ..G_FP
     },
     Test {
@@ -284,6 +301,9 @@ pub(super) static OTHERS: &[Test] = &[
         assumes: &[RANKS],
         citation: "Guan, Stigge, Yi and Yu, RTSS 2009",
         run: |system| with_bounds(global_fixed::guan(system)),
+        in_windows: Some(|system, delays| {
+            with_bounds(victims::fixed(system, delays, Carry::Limited))
+        }),
         ..G_FP
     },
     Test {
@@ -296,6 +316,11 @@ pub(super) static OTHERS: &[Test] = &[
             let accepted = global_fixed::given_order(system).is_some_and(passes);
             Answer::plain(Verdict::sufficient(accepted))
         },
+        in_windows: Some(|system, delays| {
+            let passes = |order: Vec<usize>| victims::da_lc_in_order(system, delays, &order);
+            let accepted = global_fixed::given_order(system).is_some_and(passes);
+            Answer::plain(Verdict::sufficient(accepted))
+        }),
         ..G_FP
     },
     Test {
@@ -305,6 +330,7 @@ pub(super) static OTHERS: &[Test] = &[
         equals: Equals::NotAsked,
         citation: "Davis and Burns, RTS 47(1), 2011; Audsley, YCS 164, 1991",
         run: |system| ordered(global_fixed::da_lc_assignment(system)),
+        in_windows: Some(|system, delays| ordered(victims::da_lc_assignment(system, delays))),
         payer: Payer::Others,
         ..G_FP
     },
@@ -318,6 +344,10 @@ pub(super) static OTHERS: &[Test] = &[
             let order = global_fixed::dkc_order(system);
             ordered(global_fixed::da_lc_in_order(system, &order).then_some(order))
         },
+        in_windows: Some(|system, delays| {
+            let order = global_fixed::dkc_order(system);
+            ordered(victims::da_lc_in_order(system, delays, &order).then_some(order))
+        }),
         payer: Payer::Others,
         ..G_FP
     },

@@ -18,7 +18,7 @@ use crate::sched::ranking::Ranking;
 use crate::sched::system::System;
 use crate::words::edit_distance;
 use crate::workload::Event;
-use crate::workload::task::Task;
+use crate::workload::task::{Task, TaskSet, Time};
 
 /// The kind of a test, by its possible answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +86,8 @@ pub struct Test {
     pub by_pair: bool,
     /// Whether it takes the supply of a CPU that does not supply all of the time ([`supply`](super::supply)).
     pub supplied: bool,
+    /// The test with delays of victims in its own windows, given in the order of the tasks, where it has that.
+    in_windows: Option<fn(System<'_>, &[Time]) -> Answer>,
     /// Its other assumptions.
     pub assumes: &'static [&'static str],
     /// The citation.
@@ -164,10 +166,14 @@ const BASE: Test = Test {
     reloads: false,
     by_pair: false,
     supplied: false,
+    in_windows: None,
     assumes: &[],
     citation: "",
     run: |_| Answer::plain(Verdict::Unknown),
 };
+
+/// Of tests for global EDF.
+const G_EDF: Test = Test { payer: Payer::Deadlines, ..BASE };
 
 /// Of tests for EDF on one CPU.
 const ONE_EDF: Test = Test {
@@ -274,12 +280,15 @@ impl Test {
         always.chain(deadlines).chain(jitter).chain(cpus).chain(own).collect()
     }
 
-    /// The events that may cost a job its delay under its scheduler, nearest first. `platform` says which
-    /// migrations stay within a cluster of so many CPUs, and which there are at all; without it all count.
-    pub fn events(&self, platform: Option<&Platform>) -> Vec<Event> {
+    /// The events that may cost a job its delay on so many CPUs under its scheduler, nearest first. `platform` says which
+    /// migrations stay within a cluster of so many CPUs, and which there are between its first `cpus` CPUs; without it all
+    /// count.
+    pub fn events(&self, platform: Option<&Platform>, cpus: u32) -> Vec<Event> {
         let all = Event::RESUMING;
         let reached = match self.suffers {
             Suffers::Nothing => 0,
+            // From one CPU no job gets to another one.
+            _ if cpus == 1 => 1,
             Suffers::Preemptions => 1,
             Suffers::Everything => all.len(),
             Suffers::Within(size) => {
@@ -288,7 +297,7 @@ impl Test {
                 cache.map_or(all.len(), |&(_, level)| (level as usize).clamp(1, 3) + 1)
             }
         };
-        let there = platform.map(Event::on);
+        let there = platform.map(|platform| Event::among_first(platform, cpus as usize));
         let reached = all[..reached].iter().copied();
         reached.filter(|it| there.as_ref().is_none_or(|there| there.contains(it))).collect()
     }
@@ -331,15 +340,35 @@ impl Test {
         }
     }
 
+    /// Whether no job of a set is preempted under its scheduler: at most as many tasks as CPUs share one queue.
+    pub(super) fn leaves_jobs_alone(&self, set: &TaskSet) -> bool {
+        let by_itself = [Payer::EachGroup, Payer::Affected, Payer::EachPiece];
+        let one_queue = self.suffers == Suffers::Everything && !by_itself.contains(&self.payer);
+        one_queue && set.tasks().len() <= set.cpus() as usize
+    }
+
+    /// Whether it charges less than every job for all others, if it knows who is preempted.
+    pub(super) fn charges_victims(&self) -> bool {
+        self.in_windows.is_some()
+            || matches!(self.payer, Payer::Deadlines | Payer::EachTest)
+            || matches!(self.suffers, Suffers::Within(_)) && !self.is_soft()
+    }
+
     /// Whether what is charged to a job does not depend on what the test finds.
     fn charges_a_whole_set(&self) -> bool {
-        let by_itself = [Payer::EachGroup, Payer::Affected, Payer::EachPiece];
+        let by_itself = [Payer::EachTest, Payer::EachGroup, Payer::Affected, Payer::EachPiece];
         self.charging != Charging::NotNeeded && !by_itself.contains(&self.payer)
     }
 
     fn run_charged(&self, system: System<'_>, bill: &Bill) -> Answer {
         let charges = bill.jobs(self.payer, system.cpus, system.tasks, &bill.resumed);
         let mut answer = (self.run)(System { tasks: &charges.tasks, bill: None, ..system });
+        if let (Verdict::Unknown, None, Some(in_windows)) =
+            (answer.verdict, &bill.overheads, self.in_windows)
+        {
+            let by_window = in_windows(System { bill: None, ..system }, &bill.resumed);
+            answer = if by_window.verdict.is_schedulable() { by_window } else { answer };
+        }
         for bound in answer.bounds.iter_mut().flatten() {
             *bound += bill.latency();
         }
@@ -427,7 +456,7 @@ pub fn test(name: &str) -> Result<&'static Test, UnknownTest> {
 }
 
 /// A verdict and, where the test found them, bounds on response times.
-fn with_bounds(bounds: Option<Vec<u64>>) -> Answer {
+fn with_bounds(bounds: Option<Vec<Time>>) -> Answer {
     bounds.map_or_else(
         || Answer::plain(Verdict::Unknown),
         |bounds| Answer::bounded(Verdict::Schedulable, bounds),
@@ -437,8 +466,8 @@ fn with_bounds(bounds: Option<Vec<u64>>) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::task::Parameters;
     use crate::workload::task::testing::{implicit, set};
-    use crate::workload::task::{Parameters, TaskSet};
 
     #[test]
     fn names_are_unique_and_every_test_says_where_it_comes_from() {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs the partitioned, split and soft tests of the catalogue.
 
-use super::with_bounds;
+use super::{Payer, with_bounds};
 use crate::sched::cache_aware::Approach;
 use crate::sched::chains;
 use crate::sched::partition::split::{self, Piece};
 use crate::sched::partition::{
-    Admission, Fit, Packing, analysed, charged, edf_os, exhaustive, given, payer, responses,
+    Admission, Fit, Packing, analysed, edf_os, exhaustive, given, payer, responses,
     responses_by_blocks, responses_by_pairs,
 };
 use crate::sched::soft::{self, compliant, tardiness};
@@ -150,7 +150,7 @@ fn priority_charges(system: System<'_>, bins: &[Vec<usize>]) -> Option<Charges> 
         group.sort_unstable();
         let own: Vec<Task> = group.iter().map(|&at| system.tasks[at]).collect();
         let delays = bill.of(&group);
-        let paid = bill.paid(super::Payer::LowerPriority, &own, &delays);
+        let paid = bill.paid(Payer::LowerPriority, &own, &delays);
         let (mut tasks, _) = bill.priorities(&own, &delays);
         tasks.truncate(own.len());
         for ((task, &paid), own) in tasks.iter_mut().zip(&paid).zip(&own) {
@@ -163,15 +163,26 @@ fn priority_charges(system: System<'_>, bins: &[Vec<usize>]) -> Option<Charges> 
     Some(by_task(system, groups.iter().map(|(group, charges)| (&group[..], charges.clone()))))
 }
 
-/// Clusters of so many CPUs, worst fit by falling utilisation; then global EDF in each.
+/// Clusters of so many CPUs, worst fit by falling utilisation; then global EDF in each. The utilisations are those with what every
+/// job could pay, and if that finds nothing, those without: what a job pays depends on the cluster.
 pub(super) fn clustered<const SIZE: u32>(system: System<'_>) -> Answer {
-    let bins = match clusters(system, SIZE) {
+    let charged = clustered_by::<SIZE>(system, system);
+    if charged.verdict.is_schedulable() || system.bill.is_none() {
+        return charged;
+    }
+    let bare = clustered_by::<SIZE>(system, System { bill: None, ..system });
+    if bare.verdict.is_schedulable() { bare } else { charged }
+}
+
+fn clustered_by<const SIZE: u32>(system: System<'_>, packed: System<'_>) -> Answer {
+    let bins = match clusters(packed, SIZE) {
         Ok(bins) => bins,
         Err(why) => return Answer::unknown(why),
     };
     for (cluster, bin) in bins.iter().enumerate() {
-        let tasks = charged(system, SIZE, bin);
-        let own = System::of(SIZE, &tasks);
+        let tasks: Vec<Task> = bin.iter().map(|&at| system.tasks[at]).collect();
+        let bill = system.bill.map(|bill| bill.alone(bin));
+        let own = System { bill: bill.as_ref(), ..System::of(SIZE, &tasks) };
         if !bin.is_empty() && g_edf(own).verdict != Verdict::Schedulable {
             return Answer::unknown(format!("no test for global EDF accepts cluster {cluster}"));
         }
@@ -361,14 +372,41 @@ fn soft_bounds(system: System<'_>, bounds: Option<Vec<u64>>) -> Answer {
 
 /// The tests for global EDF, the cheap ones first; those for D <= T only where that holds.
 pub(super) fn g_edf(system: System<'_>) -> Answer {
-    let names = ["gfb", "bak", "bcl-iterative", "rta", "bar", "load", "ff-dbf"];
-    for test in names.iter().filter_map(|name| super::test(name).ok()) {
+    let one_cpu: &[&str] = if system.cpus == 1 { &["qpa"] } else { &[] };
+    let several = ["gfb", "bak", "bcl-iterative", "rta", "bar", "load", "ff-dbf"];
+    let charges = || charges_of(system, Payer::Deadlines);
+    first_that_accepts(system, &[one_cpu, &several].concat()).unwrap_or_else(|| Answer {
+        charged: charges(),
+        ..Answer::unknown("no test for global EDF accepts")
+    })
+}
+
+/// The tests for global fixed priorities; those for distinct ones only where that holds.
+pub(super) fn g_fp(system: System<'_>) -> Answer {
+    let one_cpu: &[&str] = if system.cpus == 1 { &["p-fp-rta"] } else { &[] };
+    let several = ["g-fp-guan", "g-fp-bertogna", "g-fp-da-lc"];
+    let charges = || charges_of(system, Payer::LowerPriority);
+    first_that_accepts(system, &[one_cpu, &several].concat()).unwrap_or_else(|| Answer {
+        charged: charges(),
+        ..Answer::unknown("no test for global fixed priorities accepts")
+    })
+}
+
+fn charges_of(system: System<'_>, payer: Payer) -> Option<Charges> {
+    system.bill.map(|bill| bill.jobs(payer, system.cpus, system.tasks, &bill.resumed))
+}
+
+/// The answer of the first test that accepts. If no job is preempted, none of what a preemption costs is charged.
+fn first_that_accepts(system: System<'_>, names: &[&str]) -> Option<Answer> {
+    let unpreempted: &[&str] =
+        if system.bill.is_none_or(|bill| bill.overheads.is_none()) { &["own-cpu"] } else { &[] };
+    let names = unpreempted.iter().chain(names);
+    let mut tests = names.filter_map(|name| super::test(name).ok());
+    tests.find_map(|test| {
         let answer = test.run(system);
-        if answer.verdict == Verdict::Schedulable {
-            return Answer { accepted_by: Some(test.name), ..answer };
-        }
-    }
-    Answer::unknown("no test for global EDF accepts")
+        let accepted = answer.verdict == Verdict::Schedulable;
+        accepted.then_some(Answer { accepted_by: Some(test.name), ..answer })
+    })
 }
 
 #[cfg(test)]

@@ -85,9 +85,9 @@ pub fn guan(system: System<'_>) -> Option<Vec<Time>> {
         let mut y = split.sweep.least_unfilled(system.m(), &mut split.alone, among)?;
         let Among { limit, wait, .. } = among;
         while y <= limit {
-            split.both.clear();
+            split.clear();
             for &i in above {
-                let carried = carried(&system.tasks[i], periods[i], bounds[i], y + wait);
+                let carried = carried(system.tasks[i].wcet, periods[i], bounds[i], y + wait);
                 split.add(alone(i), carried, y, wait);
             }
             match split.next(system.m(), y, limit) {
@@ -124,9 +124,10 @@ fn response_times(
     Some(bounds)
 }
 
-/// The workload of a task that carries work in (Guan et al., equation 7): one job cut by `alpha`.
-fn carried(task: &Task, period: Divisor, response: Time, x: Time) -> Work {
-    let (c, t) = (task.wcet, task.period);
+/// The workload of a task that carries work in (Guan et al., equation 7): one job cut by `alpha`. Responses are within
+/// periods.
+pub(super) fn carried(c: Time, period: Divisor, response: Time, x: Time) -> Work {
+    let t = period.by();
     let Some(beyond) = x.checked_sub(c) else {
         return Work { value: x, run: c - x };
     };
@@ -142,7 +143,7 @@ fn carried(task: &Task, period: Divisor, response: Time, x: Time) -> Work {
 
 /// Workloads without and with what is carried in, of which only some tasks have the latter.
 #[derive(Debug, Default)]
-struct Split {
+pub(super) struct Split {
     alone: Vec<Neighbour>,
     /// The gain of a task from carrying in, and both of its workloads.
     both: Vec<(Time, Grower, Grower, f64)>,
@@ -150,7 +151,11 @@ struct Split {
 }
 
 impl Split {
-    fn add(&mut self, without: Neighbour, carried: Work, y: Time, wait: Time) {
+    pub(super) fn clear(&mut self) {
+        self.both.clear();
+    }
+
+    pub(super) fn add(&mut self, without: Neighbour, carried: Work, y: Time, wait: Time) {
         let per_unit = without.per_unit();
         let without = without.at(y + wait);
         let gain = carried.value.min(y).saturating_sub(without.value.min(y));
@@ -162,7 +167,7 @@ impl Split {
 
     /// The `m - 1` that gain most carry in. A later window where they might not fill the CPUs; none if this
     /// is one.
-    fn next(&mut self, m: u64, y: Time, limit: Time) -> Option<Time> {
+    pub(super) fn next(&mut self, m: u64, y: Time, limit: Time) -> Option<Time> {
         let carriers = (m as usize - 1).min(self.both.len());
         if carriers > 0 && carriers < self.both.len() {
             self.both.select_nth_unstable_by(carriers - 1, |a, b| b.0.cmp(&a.0));

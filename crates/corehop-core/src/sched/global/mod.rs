@@ -9,6 +9,7 @@ pub mod fixed;
 pub mod load;
 pub mod nonpreemptive;
 pub mod rta;
+pub mod victims;
 mod workload;
 mod window;
 

@@ -73,6 +73,11 @@ impl Neighbour {
     pub(super) fn periodic(task: &Task, period: Divisor) -> Self {
         Self { wcet: task.wcet, period, lead: 0, most: Time::MAX }
     }
+    /// One whose first job comes by so much earlier.
+    #[inline]
+    pub(super) fn leading(wcet: Time, period: Divisor, lead: Time) -> Self {
+        Self { wcet, period, lead, most: Time::MAX }
+    }
     /// One that runs as densest as its slack lets it.
     #[inline]
     pub(super) fn densest(task: &Task, period: Divisor, slack: Time) -> Self {

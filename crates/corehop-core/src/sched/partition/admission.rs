@@ -27,7 +27,7 @@ pub enum Admission {
 
 /// The payer among the tasks of a bin of so many CPUs under EDF.
 pub(crate) fn payer(cpus: u32) -> Payer {
-    if cpus == 1 { Payer::LaterDeadline } else { Payer::Others }
+    if cpus == 1 { Payer::LaterDeadline } else { Payer::Deadlines }
 }
 
 impl Admission {

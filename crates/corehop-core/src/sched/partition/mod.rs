@@ -9,7 +9,5 @@ pub mod split;
 pub mod given;
 
 pub use admission::Admission;
-pub(crate) use admission::{
-    analysed, charged, payer, responses, responses_by_blocks, responses_by_pairs,
-};
+pub(crate) use admission::{analysed, payer, responses, responses_by_blocks, responses_by_pairs};
 pub use packing::{Fit, Packing};
