@@ -286,7 +286,7 @@ mod tests {
         let delay = delay.map_or(Delay::Nothing, Delay::Each);
         let test = test(name).unwrap();
         let asked = Charged::new(&set, None, delay, None).ask(test).unwrap();
-        sentence(&set, test.scheduler, test, &asked)
+        sentence(&set, test.scheduler, test, &with_bounds(&set, test, asked))
     }
 
     #[test]

@@ -183,7 +183,7 @@ fn dedicated(case: &Case, dice: &mut Dice) -> (Overheads, Taken) {
         ..Overheads::default()
     };
     let taken = Taken { release, latency, interprocessor, dedicated: true, ..Taken::default() };
-    (overheads.dedicated_to(case.set.tasks()), taken)
+    (overheads.dedicated_to(&case.set), taken)
 }
 
 /// Asks the tests of some schedulers with a CPU for releases; how many were accepted, or the first that was broken.
