@@ -118,6 +118,7 @@ def check(
     chains: Sequence[Mapping[str, Any]] | None = None,
     accept_largest: bool = False,
     supply: str | os.PathLike[str] | None = None,
+    slack: bool | None = None,
 ) -> Any:
     """Test whether a task set meets its deadlines: under its own scheduler, or by one test, or by all.
 
@@ -145,11 +146,15 @@ def check(
             `UNKNOWN`, with the condition in `why` and in `sentence`.
         supply: The CPUs supply less than all of the time: the path of a file of `measure("supply")`, or of JSON with a
             budget in each period. The answer has its basis as `supply`.
+        slack: Whether the answer says how far the other one is; if left out, for sets of up to 20 tasks, which takes a test
+            some hundred times as long as the answer alone.
 
     Returns:
         The answer of `corehop check --json`: a dictionary with `sentence`, `schedulable` (a `Schedulable`, whose truth
-        raises `Unknown` where the test does not know), `bounds_us`, `latencies_us` (of chains), `assumptions`, `deployment` (what Linux does not run
-        as analysed), …; a list of them for `all`.
+        raises `Unknown` where the test does not know), `bounds_us`, `latencies_us` (of chains), `assumptions`, `deployment`
+        (what Linux does not run as analysed), …; a list of them for `all`. With `slack` a yes has `slack`, `tightest` (what
+        the response of the tightest task consists of) and `busiest` (a schedule); a no or unknown has `late`, `changes`
+        (each with the changed `set`) and `miss` (the first miss that simulation finds).
 
     Raises:
         Usage: there is no such test, `cpus` is said twice or not at all, or nothing says what working sets cost.
@@ -163,6 +168,9 @@ def check(
         [5, 15, 80]
         >>> bool(check(tasks, "p-fp-rta", cpus=1)["schedulable"])
         True
+        >>> longer = [*tasks[:2], Task(wcet_us=41, period_us=80)]
+        >>> [change["what"] for change in check(longer, "p-fp-rta", cpus=1)["changes"]][0]
+        'on 2 CPUs: CPU 0: task 0, task 2; CPU 1: task 1'
     """
     if costs is not None and delay_us is not None:
         raise _errors.Usage("delay_us and costs exclude each other: leave one out")
@@ -174,7 +182,8 @@ def check(
         raise _errors.Usage("accept_largest says how to take costs: give costs")
     if scheduler is not None and test is not None:
         raise _errors.Usage("test and scheduler exclude each other: leave one out")
-    answers = json.loads(_corehop.check(given, test, scheduler, delay_us, charged, machine, accept_largest, supply))
+    asked = (given, test, scheduler, delay_us, charged, machine, accept_largest, supply, slack)
+    answers = json.loads(_corehop.check(*asked))
     for answer in answers:
         answer["schedulable"] = Schedulable(answer["schedulable"])
     return answers if test == "all" else answers[0]

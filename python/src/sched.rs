@@ -6,13 +6,16 @@ use corehop_core::samples::Reader;
 use corehop_core::sched::charge::{Charged, Delay};
 use corehop_core::sched::deployment;
 use corehop_core::sched::limited::remedy::Remedies;
+use corehop_core::sched::margin::{Asking, Margin, Wishes};
+use corehop_core::sched::question::Answered;
 use corehop_core::sched::sentence::with_bounds;
 use corehop_core::sched::supply::{self, InUnits, Supplies};
-use corehop_core::sched::{Question, TaskError, Test, all, answer_json, sentence, test};
+use corehop_core::sched::{Question, TaskError, TaskSet, Test, all, answer_json, sentence, test};
 use corehop_core::study::{Progress, Shard, Stopped, Study as Described, StudyCounts, run};
 use corehop_core::units::Nanos;
 use corehop_core::workload::scheduler::Scheduler;
 use corehop_core::workload::set_file;
+use corehop_core::workload::task::Time;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -29,7 +32,7 @@ use crate::table::Table;
 
 /// The answer to a task set's own question, of a test, or of every one (`all`), both as JSON.
 #[pyfunction]
-#[pyo3(signature = (set, name=None, scheduler=None, delay_us=None, costs=None, platform=None, accept_largest=false, supply=None))]
+#[pyo3(signature = (set, name=None, scheduler=None, delay_us=None, costs=None, platform=None, accept_largest=false, supply=None, slack=None))]
 #[expect(clippy::too_many_arguments, reason = "one for each of the keywords in Python")]
 pub(crate) fn check(
     py: Python<'_>,
@@ -41,6 +44,7 @@ pub(crate) fn check(
     platform: Option<&Platform>,
     accept_largest: bool,
     supply: Option<PathBuf>,
+    slack: Option<bool>,
 ) -> PyResult<String> {
     let set = set_file::parse(set).map_err(errors::damaged)?;
     let scheduler: Option<Scheduler> =
@@ -53,42 +57,41 @@ pub(crate) fn check(
         Some(name) => vec![test(name).map_err(errors::usage)?],
     };
     let selected = costs.map(|costs| costs.source.for_a_verdict(&costs.selection));
-    let selected = selected.transpose().map_err(errors::usage)?;
-    let delay = match (delay_us, selected) {
-        (Some(us), _) => Delay::Each(set.tick().up(microseconds(us)?)),
-        (None, Some(selected)) => Delay::Costs(selected.costs),
-        (None, None) if set.wss_kib().iter().any(Option::is_some) => {
-            return Err(errors::usage(
-                "wss_kib is given, and nothing says what a working set costs: give costs, or \
-                 delay_us (0 to charge none)",
-            ));
-        }
-        (None, None) => Delay::Nothing,
-    };
+    selected.transpose().map_err(errors::usage)?;
+    if delay_us.is_none() && costs.is_none() && set.wss_kib().iter().any(Option::is_some) {
+        return Err(errors::usage(
+            "wss_kib is given, and nothing says what a working set costs: give costs, or \
+             delay_us (0 to charge none)",
+        ));
+    }
+    let delay = delay_us.map(microseconds).transpose()?.map(|delay| set.tick().up(delay));
     let supply = supply.map(|path| supplies(&path)).transpose()?;
     if let Some(supply) = &supply {
         supply.check(&set).map_err(errors::usage)?;
     }
     let supply = supply.as_ref().map(InUnits::of);
-    let charged = Charged::new(&set, platform, delay, None);
-    let mut charged = charged.accepting_largest(accept_largest).supplied_by(supply.as_ref());
-    if name.is_none() {
-        let answered = py.detach(|| question.ask(&set, &tests, &mut charged));
-        let answered = answered.map_err(errors::damaged)?;
-        let scheduler = Some(question.scheduler);
-        let limits = deployment::limits(&set, answered.test, scheduler, &answered.asked);
-        let answer = with_limits(answered.json(question), limits);
-        return Ok(Value::Array(vec![answer]).to_string());
-    }
-    let mut each = |test: &&'static Test| {
-        let asked = with_bounds(&set, test, charged.ask(test)?);
-        let mut answer = answer_json(test, &asked);
-        answer["sentence"] = Value::String(sentence(&set, test.scheduler, test, &asked));
-        Ok(with_limits(answer, deployment::limits(&set, test, None, &asked)))
-    };
-    let answers: Result<Value, TaskError> =
-        py.detach(|| tests.iter().map(&mut each).collect::<Result<Vec<_>, _>>()).map(Value::Array);
+    let supply = supply.as_ref();
+    let as_asked = As { set: &set, platform, delay, costs, accept_largest, supply, slack };
+    let answers: Result<Value, TaskError> = py.detach(|| {
+        if name.is_none() {
+            return Ok(Value::Array(vec![as_asked.question(question, &tests)?]));
+        }
+        let each = |&test: &&'static Test| as_asked.test(test, name != Some("all"));
+        tests.iter().map(each).collect::<Result<Vec<_>, _>>().map(Value::Array)
+    });
     Ok(answers.map_err(errors::damaged)?.to_string())
+}
+
+/// A set as a caller asks about it.
+struct As<'a> {
+    set: &'a TaskSet,
+    platform: Option<&'a corehop_core::platform::Platform>,
+    /// In ticks of the set.
+    delay: Option<Time>,
+    costs: Option<&'a Costs>,
+    accept_largest: bool,
+    supply: Option<&'a InUnits>,
+    slack: Option<bool>,
 }
 
 /// A delay in microseconds as a span, rounded up.
@@ -110,6 +113,59 @@ fn supplies(path: &Path) -> PyResult<Supplies> {
     }
     let text = String::from_utf8(bytes).map_err(errors::damaged)?;
     supply::resources(&text).map_err(errors::damaged)
+}
+
+impl As<'_> {
+    /// The delay that is charged to any set; None where costs cannot be chosen from.
+    fn delay(&self) -> Option<Delay<'_>> {
+        match (self.delay, self.costs) {
+            (Some(delay), _) => Some(Delay::Each(delay)),
+            (None, Some(costs)) => {
+                let selected = costs.source.for_a_verdict(&costs.selection).ok()?;
+                Some(Delay::Costs(selected.costs))
+            }
+            (None, None) => Some(Delay::Nothing),
+        }
+    }
+
+    fn charged(&self) -> Charged<'_> {
+        let delay = self.delay().unwrap_or(Delay::Nothing);
+        let charged = Charged::new(self.set, self.platform, delay, None);
+        charged.accepting_largest(self.accept_largest).supplied_by(self.supply)
+    }
+
+    /// The answer to the question of the set.
+    fn question(&self, question: Question, tests: &[&'static Test]) -> Result<Value, TaskError> {
+        let answered = question.ask(self.set, tests, &mut self.charged())?;
+        let scheduler = Some(question.scheduler);
+        let limits = deployment::limits(self.set, answered.test, scheduler, &answered.asked);
+        let mut answer = with_limits(answered.json(question), limits);
+        self.put_margin(&answered, Some(question), &mut answer);
+        Ok(answer)
+    }
+
+    /// The answer of a test, with its margin where it is asked alone.
+    fn test(&self, test: &'static Test, alone: bool) -> Result<Value, TaskError> {
+        let asked = with_bounds(self.set, test, self.charged().ask(test)?);
+        let sentence = sentence(self.set, test.scheduler, test, &asked);
+        let mut answer = answer_json(test, &asked);
+        answer["sentence"] = Value::String(sentence.clone());
+        let mut answer = with_limits(answer, deployment::limits(self.set, test, None, &asked));
+        if alone {
+            self.put_margin(&Answered { test, asked, sentence }, None, &mut answer);
+        }
+        Ok(answer)
+    }
+
+    /// Adds how far the answer is from the other one.
+    fn put_margin(&self, answered: &Answered, question: Option<Question>, answer: &mut Value) {
+        let delay = |_: &TaskSet| self.delay();
+        let (platform, accept_largest) = (self.platform, self.accept_largest);
+        let (supply, overheads) = (self.supply, None);
+        let asking = Asking { platform, delay: &delay, overheads, supply, accept_largest };
+        let wishes = Wishes { slack: self.slack, schedule: false };
+        Margin::of(self.set, answered, question, &asking, wishes).put(self.set, answer);
+    }
 }
 
 /// An answer with what Linux does not run as analysed.

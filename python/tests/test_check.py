@@ -159,12 +159,7 @@ def test_costs_are_charged_by_the_statistic_that_the_program_takes(tmp_path: Pat
 
     def program(verb: str, *more: str) -> Any:
         words = [corehop.binary(), verb, given, "--costs", costs, "--json", *more]
-        answer = json.loads(subprocess.run(words, capture_output=True, text=True).stdout)
-        if isinstance(answer, dict):
-            # The program alone says how far an answer is from the other one.
-            answer.pop("slack", None)
-            answer.pop("changes", None)
-        return answer
+        return json.loads(subprocess.run(words, capture_output=True, text=True).stdout)
 
     by = "the median of at least 60 samples"
     assert corehop.limit_preemptions(given, costs) == program("advise")
@@ -178,3 +173,15 @@ def test_costs_are_charged_by_the_statistic_that_the_program_takes(tmp_path: Pat
     assert bool(corehop.check(given, costs=costs, statistic="max", accept_largest=True)["schedulable"])
     with pytest.raises(corehop.Usage, match="accept_largest"):
         corehop.check(given, accept_largest=True)
+
+
+def test_an_answer_says_how_far_the_other_one_is() -> None:
+    tasks = [corehop.Task(wcet_us=2000, period_us=10000), corehop.Task(wcet_us=6000, period_us=20000)]
+    yes = corehop.check(tasks, cpus=1)
+    assert 1990 <= yes["slack"]["every_wcet_thousandths"] <= 2000
+    assert sum(part["us"] for part in yes["tightest"]["parts"]) == yes["tightest"]["bound_us"] == 8000
+    assert yes["busiest"]["schedule"]["jobs"]
+    assert "slack" not in corehop.check(tasks, cpus=1, slack=False)
+    no = corehop.check([*tasks, corehop.Task(wcet_us=15000, period_us=20000)], cpus=1)
+    assert no["changes"][0]["what"].startswith("on 2 CPUs") and no["miss"]["found"] and no["miss"]["late_us"] > 0
+    assert bool(corehop.check(no["changes"][0]["set"])["schedulable"])

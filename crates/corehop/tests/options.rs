@@ -135,7 +135,7 @@ const VALUES: &str = "bytes=128B budget=90s call=getppid chains=4 colours=4 comm
     page=thp pair=0:1 passes=2 pattern=scan period=10..20ms placement=contiguous placing=same \
     platform=xeon_x5650 polluter=128KiB precision=3% preemptor=128KiB preemptor-wss=64KiB preset=bastoni \
     program=exchange quantum=2ms repeat=2 replicates=11 rounds=4 samples=9 scheduler=p-edf seed=7 sets=3 \
-    share=1% sharing=read sleeping-batch=7 sporadic=0.5 statistic=avg svg=out.svg sysfs-root=. \
+    share=1% sharing=read sleeping-batch=7 sporadic=0.5 statistic=avg svg=out.svg gantt=out.svg sysfs-root=. \
     task-set=plain.json tasks=3 test=p-fp-bfd threads=3 through=pipe timeline=out.html trace=out.json \
     trace-skip=1 trace-take=2 trace-thread=5 transfer=loopback utilisation=0.1..0.2 watch=1 \
     workload=lib.so:job write-ratio=0.25 wss=128KiB arm=x=true batch=7 buckets=16 cgroup=/sys/fs/cgroup \

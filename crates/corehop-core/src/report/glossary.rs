@@ -20,6 +20,7 @@ use crate::platform::{
     Replacement, Side, Supplier, Traffic, Writes,
 };
 use crate::samples::{Cause, Certificate, JobOutcome, Overhead, RowKind, Vantage};
+use crate::sched::composition::Kind as ResponsePart;
 use crate::sched::limited::remedy::Limit;
 use crate::sim::partitioning::Placement;
 use crate::validation::claims::Trend;
@@ -296,6 +297,7 @@ pub fn entries() -> Vec<Entry> {
         Method,
         FillSource,
         Limit,
+        ResponsePart,
         Trend,
         FailOn,
         RunQuantity,

@@ -36,6 +36,8 @@ pub mod pin;
 pub mod off_load;
 pub mod advice_page;
 pub mod study_svg;
+pub mod schedule_svg;
+pub mod schedule_text;
 pub mod study;
 pub mod validation_svg;
 pub mod validation;

@@ -212,18 +212,8 @@ impl<'a> Charged<'a> {
         if let Some(why) = self.not_charged(test, system) {
             return Ok(asked(Answer::unknown(why), &[]));
         }
-        let resumed = self.delays(&test.events(self.platform, self.set.cpus()))?;
-        let pieces = test.payer == Payer::EachPiece;
-        // Within a CPU a job is preempted and no more; a piece of it moves.
-        let preempted = if pieces { self.delays(&[Event::Preemption])? } else { resumed.clone() };
-        let unit = Unit::of(self.set, self.overheads.is_some());
-        let own = matches!(self.delay, Delay::Each(_)) && !test.by_pair;
-        let bill = Bill {
-            resumed: unit.all(&preempted.each),
-            moved: unit.all(&resumed.each),
-            overheads: self.overheads.map(|it| it.in_units_of(unit.nanos(self.set.tick()))),
-            own,
-        };
+        let (unit, bill, resumed) = self.bill(test)?;
+        let (pieces, own) = (test.payer == Payer::EachPiece, bill.own);
         let pairs = test.by_pair.then(|| self.pairs(unit));
         let (pairs, unsure) = match pairs {
             Some(Ok((pairs, unsure))) => (Some(pairs), unsure),
@@ -280,6 +270,31 @@ impl<'a> Charged<'a> {
         contents::not_charged(test, system, self.overheads.is_some(), each)
     }
 
+    /// The bill for a test, the unit of the bill, and how far the delays are known.
+    fn bill(&mut self, test: &Test) -> Result<(Unit, Bill, Delays), TaskError> {
+        let resumed = self.delays(&test.events(self.platform, self.set.cpus()))?;
+        let pieces = test.payer == Payer::EachPiece;
+        // Within a CPU a job is preempted and no more; a piece of it moves.
+        let preempted = if pieces { self.delays(&[Event::Preemption])? } else { resumed.clone() };
+        let unit = Unit::of(self.set, self.overheads.is_some());
+        let bill = Bill {
+            resumed: unit.all(&preempted.each),
+            moved: unit.all(&resumed.each),
+            overheads: self.overheads.map(|it| it.in_units_of(unit.nanos(self.set.tick()))),
+            own: matches!(self.delay, Delay::Each(_)) && !test.by_pair,
+        };
+        Ok((unit, bill, resumed))
+    }
+
+    /// The number of units in a tick for a test, and its bill, if anything is charged.
+    pub(super) fn bill_of(&mut self, test: &Test) -> Result<(Time, Option<Bill>), TaskError> {
+        let bare = matches!(self.delay, Delay::Nothing) && self.overheads.is_none();
+        if bare || test.charging == Charging::NotNeeded {
+            return Ok((1, None));
+        }
+        self.bill(test).map(|(unit, bill, _)| (unit.0, Some(bill)))
+    }
+
     /// The system as a test is to see it: where a delay is charged, one that charges no reloads need not know of blocks.
     fn seen_by<'s>(&self, test: &Test, system: System<'s>) -> System<'s> {
         let nothing = matches!(self.delay, Delay::Nothing);
@@ -303,6 +318,35 @@ impl<'a> Charged<'a> {
         if why.is_some() {
             (answer.verdict, answer.why) = (Verdict::Unknown, why);
         }
+    }
+
+    /// The delay of each task for a simulation in microseconds, when it resumes on its CPU and on another one; None where the
+    /// test charges other delays than one for each task.
+    pub(super) fn simulated_delays(
+        &mut self,
+        test: &Test,
+    ) -> Result<Option<[Vec<Time>; 2]>, TaskError> {
+        if test.by_pair && !matches!(self.delay, Delay::Nothing) {
+            return Ok(None);
+        }
+        let resumed = self.delays(&[Event::Preemption])?.us;
+        let moved = self.delays(&test.events(self.platform))?.us;
+        Ok(Some([resumed, moved]))
+    }
+
+    /// Whether overheads of the operating system are charged.
+    pub(super) fn has_overheads(&self) -> bool {
+        self.overheads.is_some()
+    }
+
+    /// The CPUs of each cluster of a test.
+    pub(super) fn clusters_of(&self, test: &Test) -> Result<Vec<Vec<usize>>, String> {
+        let Suffers::Within(size) = test.suffers else {
+            return Err("the clusters are not known".to_owned());
+        };
+        let system = self.system(test)?;
+        let size = size as usize;
+        Ok((0..self.set.cpus() as usize / size).map(|bin| system.bin_cpus(bin, size)).collect())
     }
 
     /// The delays by pair in this unit, and why they bound nothing, if they do not; or why there are none.
@@ -377,6 +421,11 @@ fn pairs_by(
 }
 
 impl ChargedAnswer {
+    /// Whether it is a yes, or one under a condition that nothing proves.
+    pub fn is_accepted(&self) -> bool {
+        self.answer.verdict.is_schedulable() || self.answer.is_conditional()
+    }
+
     /// With the CPUs of each task, where the test put tasks into bins of as many CPUs each.
     fn placed(mut self, system: System<'_>) -> Self {
         if let (None, Some(bins)) = (&self.answer.placement, &self.answer.partition) {
@@ -455,15 +504,7 @@ impl Unit {
 
     /// Asks in this unit, and gives the answer in ticks.
     fn ask(self, test: &Test, system: System<'_>, bill: &Bill) -> ChargedAnswer {
-        let finer = |task: &Task| Task {
-            wcet: task.wcet * self.0,
-            period: task.period * self.0,
-            deadline: task.deadline * self.0,
-            jitter: task.jitter * self.0,
-            blocking: task.blocking * self.0,
-            suspension: task.suspension * self.0,
-            priority: task.priority,
-        };
+        let finer = |task: &Task| task.in_units_of(self.0);
         let tasks: Vec<Task> = system.tasks.iter().map(finer).collect();
         let locks = system.locks.map(|locks| locks.in_finer(self.0));
         let chains = system.chains.map(|chains| chains.in_finer(self.0));

@@ -4,7 +4,7 @@
 use super::charge::ChargedAnswer;
 use super::supply::{Claim, InUnits, Supplied};
 use super::verdict::CONDITIONAL;
-use crate::workload::task::TaskSet;
+use crate::workload::task::{TaskSet, Time};
 
 /// The supply of the CPUs in an answer.
 #[derive(Debug, Clone)]
@@ -20,6 +20,12 @@ impl ChargedSupply {
         let tick = set.tick().nanos(1).get();
         let claim = all.of_unit(tick).claim(longest.unwrap_or(1), tick);
         Self { all: all.clone(), claim }
+    }
+
+    /// As a test sees it, for tasks in units of which so many are a tick; `own` where each bin is a CPU of the set.
+    pub(super) fn in_unit(&self, set: &TaskSet, unit: Time, own: bool) -> Supplied<'_> {
+        let seen = Supplied::of(self.all.of_unit(set.tick().nanos(1).get() / unit), set);
+        if own { seen.own() } else { seen }
     }
 
     /// As a test sees it, for tasks in ticks.

@@ -55,7 +55,7 @@ pub fn limits(
 }
 
 /// The ranks that were analysed: those stated, otherwise distinct ones.
-fn ranks(set: &TaskSet, asked: &ChargedAnswer) -> Vec<u32> {
+pub(super) fn ranks(set: &TaskSet, asked: &ChargedAnswer) -> Vec<u32> {
     let stated: Option<Vec<u32>> = set.tasks().iter().map(|task| task.priority).collect();
     let ranking = Ranking::of(set.tasks());
     let order = match (&asked.answer.priorities, stated) {

@@ -32,6 +32,11 @@ pub mod sentence;
 pub mod slack;
 pub mod question;
 pub mod deployment;
+pub mod schedule;
+pub mod composition;
+pub mod late;
+pub mod change;
+pub mod margin;
 
 pub use answer_json::answer_json;
 pub use bill::{Bill, Payer};

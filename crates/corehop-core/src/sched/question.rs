@@ -6,7 +6,7 @@
 
 use super::answer_json::answer_json;
 use super::catalogue::{Suffers, Test, all, test};
-use super::charge::{Charged, ChargedAnswer};
+use super::charge::{AS_CHARGED, Charged, ChargedAnswer};
 use super::sentence::{called, sentence, with_bounds};
 use super::verdict::{Answer, Verdict};
 use crate::platform::{self, Platform};
@@ -151,9 +151,10 @@ impl Question {
         let mut doubt: Option<(&'static Test, ChargedAnswer)> = None;
         for &test in tests {
             let accepted = doubt.as_ref().is_some_and(|(_, before)| accepts(before));
+            let knows_costs = doubt.as_ref().is_some_and(|it| it.0.suffers != Suffers::Nothing);
             let mut asked = match charged.ask(test) {
                 // Of events that the test before does not let happen.
-                Err(_) if accepted => continue,
+                Err(_) if accepted || knows_costs => continue,
                 asked => asked?,
             };
             if let Some(why) = self.leaves_orders(set, test, &asked.answer) {
@@ -162,11 +163,13 @@ impl Question {
             if asked.answer.verdict != Verdict::Unknown {
                 return Ok(self.answered(set, test, asked));
             }
-            // What a test found of the set tells more than that another test does not take such sets, or no supply.
+            // What a test found of the set tells more than that another test does not take such sets, or no supply, or lacks data
+            // where the first one refuses the set with charges.
             let takes_none = charged.has_supply() && !test.supplied;
             let hides = takes_none && doubt.as_ref().is_some_and(|(before, _)| before.supplied);
             let untaken = doubt.is_some() && test.refusal(set.system()).is_some();
-            if !accepted && !hides && !untaken {
+            let refuses = doubt.as_ref().is_some_and(|(_, before)| refuses_as_charged(before));
+            if !accepted && !hides && !untaken && (!refuses || accepts(&asked)) {
                 doubt = Some((test, asked));
             }
         }
@@ -207,6 +210,11 @@ impl Question {
             && !set.tasks().iter().all(is_best);
         leaves.then(|| OTHER_ORDERS.to_owned())
     }
+}
+
+/// Whether an exact test refuses the set with its charges.
+fn refuses_as_charged(asked: &ChargedAnswer) -> bool {
+    asked.answer.why.as_deref() == Some(AS_CHARGED)
 }
 
 impl Answered {

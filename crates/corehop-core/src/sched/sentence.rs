@@ -7,13 +7,14 @@ use super::global;
 use super::global::demand::{self, Beyond};
 use super::held_up;
 use super::partition::given;
-use super::supply::Supplied;
+use super::supply::{Supplied, Supply};
 use super::system::System;
 use super::uni::edf_response::response_times_on;
 use super::uni::fixed;
 use super::verdict::Verdict;
 use crate::units::{Cpu, CpuList};
 use crate::workload::chains::Chain;
+use crate::workload::scheduler::Order;
 use crate::workload::task::{Task, TaskSet, Time};
 
 /// `yes: every deadline holds under partitioned EDF; the tightest is `video`, 1.2 ms of 5 ms left`, or `no: `control` can
@@ -25,7 +26,7 @@ pub fn sentence(set: &TaskSet, under: &str, test: &Test, asked: &ChargedAnswer) 
             format!("yes: tardiness is bounded under {under}; deadlines may be missed")
         }
         Verdict::Schedulable => {
-            let tightest = tightest(set, asked).unwrap_or_default();
+            let tightest = tightest(set, test, asked).unwrap_or_default();
             let conditions = asked.conditions().unwrap_or_default();
             format!("yes: every deadline holds under {under}{tightest}{conditions}")
         }
@@ -84,8 +85,8 @@ pub fn called(set: &TaskSet, at: usize) -> String {
 }
 
 /// The task of whose time until the deadline the least part is left.
-fn tightest(set: &TaskSet, asked: &ChargedAnswer) -> Option<String> {
-    let bounds = asked.answer.bounds.as_ref()?;
+fn tightest(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> Option<String> {
+    let bounds = bounds_of(set, test, asked)?;
     let part = |at: &usize| bounds[*at] as f64 / set.tasks()[*at].deadline as f64;
     let at = (0..bounds.len()).max_by(|a, b| part(a).total_cmp(&part(b)))?;
     let deadline = set.tasks()[at].deadline;
@@ -96,11 +97,16 @@ fn tightest(set: &TaskSet, asked: &ChargedAnswer) -> Option<String> {
 
 /// An answer with bounds on responses, where the test that accepted gave none and they follow from where tasks run.
 pub fn with_bounds(set: &TaskSet, test: &Test, mut asked: ChargedAnswer) -> ChargedAnswer {
-    let accepted = asked.answer.verdict.is_schedulable() && !test.is_soft();
-    if accepted && asked.answer.bounds.is_none() {
-        asked.answer.bounds = responses_by_deadline(set, test, &asked);
+    if asked.answer.verdict.is_schedulable() {
+        asked.answer.bounds = bounds_of(set, test, &asked).or(asked.answer.bounds);
     }
     asked
+}
+
+/// The bounds on the responses of the tasks, if the answer has them or they follow from it.
+pub(super) fn bounds_of(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> Option<Vec<Time>> {
+    let bounds = asked.answer.bounds.clone();
+    bounds.or_else(|| responses_by_deadline(set, test, asked)).filter(|_| !test.is_soft())
 }
 
 /// The worst responses where EDF serves each CPU, with what was charged, rounded up.
@@ -127,13 +133,14 @@ fn responses_by_deadline(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> O
 }
 
 /// The supply of the CPUs that the test was asked with.
-fn on_cpus<'a>(set: &TaskSet, test: &Test, asked: &'a ChargedAnswer) -> Option<Supplied<'a>> {
+pub(super) fn on_cpus<'a>(
+    set: &TaskSet, test: &Test, asked: &'a ChargedAnswer) -> Option<Supplied<'a>> {
     let seen = asked.supply.as_ref()?.seen(set);
     Some(if test.name.ends_with("-given") { seen.own() } else { seen })
 }
 
 /// The tasks with what was charged to them: C rounded up, T and D rounded down.
-fn charged_tasks(set: &TaskSet, asked: &ChargedAnswer) -> Vec<Task> {
+pub(super) fn charged_tasks(set: &TaskSet, asked: &ChargedAnswer) -> Vec<Task> {
     let Some(charged) = &asked.charged else { return set.tasks().to_vec() };
     let of = |(task, &[wcet, period, deadline]): (&Task, &[f64; 3])| Task {
         wcet: wcet.ceil() as Time,
@@ -238,28 +245,41 @@ fn demanded(set: &TaskSet, system: System<'_>, with: &str) -> Option<String> {
 
 /// A task that others hold up for too long, on the CPU of one CPU or of those that the set gives its tasks.
 fn responds_late(set: &TaskSet, test: &Test, system: System<'_>, with: &str) -> Option<String> {
-    let by_priority = ["p-fp-rta", "p-fp-given"].contains(&test.name);
-    let by_deadline = ["qpa", "edf-rta", "p-edf-given"].contains(&test.name);
-    if !by_priority && !by_deadline {
-        return None;
-    }
-    let bins = given::bins(system).ok()?.into_iter().enumerate();
-    bins.filter(|(_, bin)| !bin.is_empty()).find_map(|(cpu, bin)| {
+    let order = match test.name {
+        "p-fp-rta" | "p-fp-given" => Order::Rank,
+        "qpa" | "edf-rta" | "p-edf-given" => Order::Deadline,
+        _ => return None,
+    };
+    let on = if system.supply.is_some() { " on this supply" } else { "" };
+    let mut late = late_tasks(order, system).into_iter();
+    late.find_map(|(at, response)| Some(takes(set, at, response?, &format!("{with}{on}"))))
+}
+
+/// The tasks that can be late on the CPU of one CPU, or on those that the set gives its tasks: CPU by CPU, under fixed priorities the
+/// highest priority first, under EDF the latest first. Each with its longest response, if that is known. A no does not rest on what
+/// is bounded alone: blocking and suspension are left out.
+pub(super) fn late_tasks(order: Order, system: System<'_>) -> Vec<(usize, Option<Time>)> {
+    let by_priority = order == Order::Rank;
+    let bins = given::bins(system).unwrap_or_default().into_iter().enumerate();
+    let mut all = Vec::new();
+    for (cpu, bin) in bins.filter(|(_, bin)| !bin.is_empty() && order != Order::Fair) {
         let supply = system.at_bin(cpu).supply();
-        // A no does not rest on what is bounded alone.
         let own = |&at: &usize| Task { blocking: 0, suspension: 0, ..system.tasks[at] };
         let own: Vec<Task> = bin.iter().map(own).collect();
-        let (place, response) = if by_priority {
-            fixed::first_late(&own, supply)?
-        } else {
-            let responses = response_times_on(&own, supply)?;
-            let late = |at: &usize| responses[*at].saturating_sub(own[*at].deadline);
-            let worst = (0..own.len()).max_by_key(late).filter(|at| late(at) > 0)?;
-            (worst, responses[worst])
-        };
-        let on = if system.supply.is_some() { " on this supply" } else { "" };
-        Some(takes(set, bin[place], response, &format!("{with}{on}")))
-    })
+        let late =
+            if by_priority { fixed::late(&own, supply) } else { late_by_deadline(&own, supply) };
+        all.extend(late.into_iter().map(|(place, response)| (bin[place], response)));
+    }
+    all
+}
+
+/// The tasks of a CPU that are late under EDF, the latest first.
+fn late_by_deadline(tasks: &[Task], supply: &Supply) -> Vec<(usize, Option<Time>)> {
+    let Some(responses) = response_times_on(tasks, supply) else { return Vec::new() };
+    let late = |at: &usize| responses[*at].saturating_sub(tasks[*at].deadline);
+    let mut all: Vec<usize> = (0..tasks.len()).filter(|at| late(at) > 0).collect();
+    all.sort_by_key(|at| std::cmp::Reverse((late(at), *at)));
+    all.into_iter().map(|at| (at, Some(responses[at]))).collect()
 }
 
 impl Test {

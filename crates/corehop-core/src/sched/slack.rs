@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The distance of a yes from a no, and the changes that make a no a yes.
+//! The distance of a yes from a no.
 //!
 //! Every number was asked: the set that a line speaks of was given to a test, and the test accepted it. Between what was accepted
 //! and what was not lies a thousandth of the range at the most. Tests need not accept less work where they accept more, so that a larger
@@ -7,9 +7,7 @@
 
 use serde::Serialize;
 
-use super::question::Question;
 use crate::workload::locks::{Locking, Locks};
-use crate::workload::scheduler::Scheduler;
 use crate::workload::task::{TaskSet, Time};
 
 /// Sets with more tasks are asked for their slack only where a user wishes so.
@@ -17,7 +15,7 @@ pub const FEW_TASKS: usize = 20;
 /// A range is halved until what is left of it is so small a part.
 const PARTS: Time = 1_000;
 
-/// The distance of a yes from a no. Times are in microseconds.
+/// The distance of a yes from a no. Times are in ticks, written in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Slack {
     /// The factor by which every WCET may be multiplied, in thousandths; None where even 1.001 is refused.
@@ -36,9 +34,6 @@ pub struct Slack {
 pub trait Asks {
     /// Whether the test that accepted the set accepts this one as well.
     fn accepts(&mut self, set: &TaskSet, delay: Option<Time>) -> bool;
-
-    /// Whether some test for this scheduler accepts a set.
-    fn holds_under(&mut self, set: &TaskSet, question: Question) -> bool;
 }
 
 impl Slack {
@@ -89,28 +84,31 @@ impl Slack {
             Some(it) => format!("every WCET may grow by {} % at once", percent(it - 1_000)),
             None => "no WCET may grow if all grow at once".to_owned(),
         }];
+        let span = |time| set.tick().span(time);
         let grows = |at: &usize| self.wcets_us[*at] - set.tasks()[*at].wcet();
         if let Some(at) = (0..self.wcets_us.len()).min_by_key(grows) {
             let (from, to) = (set.tasks()[at].wcet(), self.wcets_us[at]);
-            all.push(format!("alone, {} may grow least: from {from} us to {to} us", name(at)));
+            let (from, to) = (span(from), span(to));
+            all.push(format!("alone, {} may grow least: from {from} to {to}", name(at)));
         }
-        all.extend(self.delay_us.map(|delay| format!("each job may lose {delay} us once")));
+        all.extend(self.delay_us.map(|delay| format!("each job may lose {} once", span(delay))));
         all.extend(self.one_more_us.map(|[wcet, period]| {
             let load = percent(wcet * 1_000 / period);
-            format!("one more task of {wcet} us in {period} us fits, with the lowest priority: {load} % of a CPU")
+            let (wcet, period) = (span(wcet), span(period));
+            format!("one more task of {wcet} in {period} fits, with the lowest priority: {load} % of a CPU")
         }));
         all
     }
 }
 
 /// Thousandths as percent: 234 is 23.4.
-fn percent(thousandths: Time) -> String {
+pub(super) fn percent(thousandths: Time) -> String {
     let text = format!("{}.{}", thousandths / 10, thousandths % 10);
     text.trim_end_matches(".0").to_owned()
 }
 
 /// The largest value up to `most` that is accepted, to a thousandth of the range; `least` is.
-fn largest(least: Time, most: Time, mut accepts: impl FnMut(Time) -> bool) -> Time {
+pub(super) fn largest(least: Time, most: Time, mut accepts: impl FnMut(Time) -> bool) -> Time {
     if most <= least {
         return least;
     }
@@ -126,55 +124,6 @@ fn largest(least: Time, most: Time, mut accepts: impl FnMut(Time) -> bool) -> Ti
     low
 }
 
-/// A change that makes a set accepted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Change {
-    /// The change, as a clause: `with another order of priorities`.
-    pub what: String,
-}
-
-/// The changes after which some test accepts a set that none accepts as it is, the cheapest first. The tests for the scheduler of
-/// each were asked.
-pub fn changes(set: &TaskSet, scheduler: Scheduler, asks: &mut impl Asks) -> Vec<Change> {
-    let mut all = Vec::new();
-    let mut consider = |set: &TaskSet, scheduler: Scheduler, what: &str| {
-        if asks.holds_under(set, Question { scheduler, assumed: false }) {
-            all.push(Change { what: what.to_owned() });
-        }
-    };
-    let by_priority = matches!(scheduler, Scheduler::PFp | Scheduler::GFp);
-    let free = set.clone().unplaced();
-    if by_priority && set.tasks().iter().all(|it| it.priority().is_some()) {
-        consider(&set.clone().unranked(), scheduler, "with other priorities");
-    }
-    if set.placement().is_some() {
-        consider(&free, scheduler, "with other CPUs for its tasks");
-    }
-    if by_priority {
-        let edf = if scheduler == Scheduler::PFp { Scheduler::PEdf } else { Scheduler::GEdf };
-        consider(&set.clone().unranked(), edf, "under EDF");
-    }
-    if set.cpus() > 1 && matches!(scheduler, Scheduler::GEdf | Scheduler::GFp | Scheduler::CEdf) {
-        let apart = if by_priority { Scheduler::PFp } else { Scheduler::PEdf };
-        consider(&free, apart, "with each task on a CPU of its own choice (partitioned)");
-    }
-    if let Some(more) = free.clone().with_cpus(set.cpus() + 1) {
-        let on = format!("on {} CPUs", set.cpus() + 1);
-        consider(&more, scheduler, &on);
-    }
-    let question = Question { scheduler, assumed: false };
-    let shorter = |thousandths: Time| -> TaskSet {
-        let wcet = |wcet: Time| (wcet * thousandths / 1_000).max(1);
-        let wcets: Vec<Time> = set.tasks().iter().map(|it| wcet(it.wcet())).collect();
-        set.clone().stretched(&wcets)
-    };
-    if asks.holds_under(&shorter(1), question) {
-        let at = largest(1, 999, |at| asks.holds_under(&shorter(at), question));
-        all.push(Change { what: format!("with every WCET {} % shorter", percent(1_000 - at)) });
-    }
-    all
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,7 +131,7 @@ mod tests {
     use crate::sched::charge::{Charged, Delay};
     use crate::workload::set_file;
 
-    /// Asks one test, and the tests of a question.
+    /// Asks one test, and counts.
     struct By(&'static Test, usize);
 
     impl Asks for By {
@@ -191,12 +140,6 @@ mod tests {
             let delay = delay.map_or(Delay::Nothing, Delay::Each);
             let asked = Charged::new(set, None, delay, None).ask(self.0).unwrap();
             asked.answer.verdict.is_schedulable()
-        }
-
-        fn holds_under(&mut self, set: &TaskSet, question: Question) -> bool {
-            let tests = question.tests(set, None).unwrap();
-            let mut charged = Charged::new(set, None, Delay::Nothing, None);
-            question.ask(set, &tests, &mut charged).unwrap().asked.answer.verdict.is_schedulable()
         }
     }
 
@@ -237,24 +180,5 @@ mod tests {
             let more = slack.wcets_us[at] + set.tasks()[at].deadline() / 900 + 1;
             assert!(!by.accepts(&with(more), None), "task {at}: {slack:?}");
         }
-    }
-
-    #[test]
-    fn changes_that_help_are_named_and_others_are_not() {
-        let says = |text: &str, scheduler| -> Vec<String> {
-            let set = set_file::parse(text).unwrap();
-            let all = changes(&set, scheduler, &mut By(test("qpa").unwrap(), 0));
-            all.into_iter().map(|it| it.what).collect()
-        };
-        let swapped = r#"{"cpus":1,"tasks":[{"wcet_us":2000,"period_us":5000,"priority":2},
-            {"wcet_us":4000,"period_us":20000,"priority":1}]}"#;
-        let all = says(swapped, Scheduler::PFp);
-        assert_eq!(all[..2], ["with other priorities", "under EDF"]);
-        assert_eq!(all.len(), 4, "{all:?}");
-        let full = r#"{"cpus":1,"tasks":[{"wcet_us":6000,"period_us":10000},{"wcet_us":5000,"period_us":10000}]}"#;
-        assert_eq!(says(full, Scheduler::PEdf), ["on 2 CPUs", "with every WCET 9.1 % shorter"]);
-        let pinned = r#"{"cpus":2,"tasks":[{"wcet_us":6000,"period_us":10000,"cpus":[0]},
-            {"wcet_us":5000,"period_us":10000,"cpus":[0]}]}"#;
-        assert_eq!(says(pinned, Scheduler::PEdf)[0], "with other CPUs for its tasks");
     }
 }

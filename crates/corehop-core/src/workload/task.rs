@@ -63,6 +63,18 @@ impl Task {
             None => self.impossible(),
         }
     }
+    /// It in a unit of time of which so many make the present one.
+    pub(crate) fn in_units_of(&self, finer: Time) -> Self {
+        Self {
+            wcet: self.wcet * finer,
+            period: self.period * finer,
+            deadline: self.deadline * finer,
+            jitter: self.jitter * finer,
+            blocking: self.blocking * finer,
+            suspension: self.suspension * finer,
+            priority: self.priority,
+        }
+    }
     /// It as a task that fits nowhere: what charging makes of one that cannot be served.
     pub(crate) fn impossible(&self) -> Self {
         Self { wcet: 2 * LONGEST, ..*self }
@@ -308,6 +320,12 @@ impl TaskSet {
             task.wcet = wcet.min(2 * LONGEST);
         }
         self
+    }
+
+    /// The same, with working sets of these sizes in KiB.
+    #[must_use]
+    pub(crate) fn with_working_sets(self, wss_kib: Vec<Option<u64>>) -> Self {
+        Self { wss_kib, ..self }
     }
 
     /// The same, for any CPUs.

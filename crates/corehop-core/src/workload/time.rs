@@ -95,6 +95,27 @@ impl Tick {
         Number::from_f64(us).map_or(Value::Null, Value::Number)
     }
 
+    /// JSON whose fields named `us` or `…_us` hold ticks, with microseconds there.
+    pub fn in_us(self, mut value: Value) -> Value {
+        self.convert(&mut value, false);
+        value
+    }
+
+    fn convert(self, value: &mut Value, is_time: bool) {
+        match value {
+            Value::Object(fields) => fields.iter_mut().for_each(|(name, value)| {
+                self.convert(value, name == "us" || name.ends_with("_us"));
+            }),
+            Value::Array(items) => items.iter_mut().for_each(|it| self.convert(it, is_time)),
+            Value::Number(number) if is_time && self == Self::Nano => {
+                let ticks = number.as_i64().unwrap_or_default();
+                let us = self.json(ticks.unsigned_abs());
+                *value = if ticks < 0 { json!(-us.as_f64().unwrap_or_default()) } else { us };
+            }
+            _ => {}
+        }
+    }
+
     /// A time for reading, exact: `1.2 ms`.
     pub fn span(self, time: Time) -> String {
         let (factor, unit, digits) = match u128::from(time) * u128::from(self.ns()) {

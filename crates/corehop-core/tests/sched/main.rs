@@ -2,12 +2,14 @@
 //! Schedulability tests against simulation, against each other, and against the defects of a peer.
 
 mod chains;
+mod counterexamples;
 mod defects;
 mod dominance;
 mod draw;
 mod holding;
 mod jitter;
 mod measured;
+mod margins;
 mod mixed;
 mod oracle;
 mod pairs;

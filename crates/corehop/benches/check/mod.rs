@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Times of schedulability tests on the sets of `data/schedcat-bench`, beside the times of a peer.
 
+mod margin;
 mod packing;
 mod peer;
 
@@ -83,7 +84,7 @@ const CONTESTS: &[Contest] = &[
 pub(crate) fn figures() -> Fallible<Vec<Value>> {
     let suites = read("sets.json")?;
     let times = read("times.json")?;
-    let mut figures = Vec::new();
+    let mut figures = vec![margin::figure()?];
     for (suite, content) in suites.as_object().ok_or("sets.json is no object")? {
         let sets = sets(content)?;
         figures.extend(packing::figures(suite, &sets)?);

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use corehop_core::model::costs::Source;
 use corehop_core::platform::Platform;
 use corehop_core::sched::charge::{Charged, ChargedAnswer, Delay};
+use corehop_core::sched::margin::{Asking, Margin, Wishes};
 use corehop_core::sched::overhead::system::Overheads;
 use corehop_core::sched::overhead::table::OverheadTable;
 use corehop_core::sched::question::Answered;
@@ -26,7 +27,6 @@ use corehop_core::workload::scheduler::Scheduler;
 use corehop_core::workload::set_file;
 use serde_json::{Value, json};
 
-use self::margin::{Asking, Margin};
 use super::costs::CostArgs;
 use crate::doubts;
 use crate::exit::{Exit, Failure};
@@ -89,10 +89,15 @@ pub(crate) struct Args {
     /// cluster. A platform's name, or a file.
     #[arg(long, value_name = "NAME|FILE.toml")]
     platform: Option<String>,
-    /// Say how far the answer is from the other one: how much WCETs may grow, how large a delay may become, which task fits besides;
-    /// for a no, which changes make it a yes. Without this option sets of up to 20 tasks are asked.
+    /// Say how far the answer is from the other one. For a yes: what the response of the tightest task consists of, how much WCETs
+    /// may grow, how large a delay may become, which task fits besides. For a no: which tasks are late, and which changes make
+    /// it a yes. Without this option sets of up to 20 tasks are asked.
     #[arg(long)]
     slack: bool,
+    /// Draw a schedule: the first miss that simulation finds for a no or unknown, or the busiest window of the tightest task for a
+    /// yes, with releases, deadlines, the CPUs and what preemptions and migrations cost
+    #[arg(long, value_name = "FILE.svg")]
+    gantt: Option<PathBuf>,
     /// Leave aside on which CPUs the set puts its tasks (`cpus`, `pieces`, `shares`)
     #[arg(long)]
     ignore_cpus: bool,
@@ -123,7 +128,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(folder) = &args.deploy {
         return deploy::run(args, folder);
     }
-    let output = output_file(args)?;
+    let (output, gantt) = output_files(args)?;
     let platform = args.platform.as_deref().map(input::platform).transpose()?;
     let set = input::task_set(&args.file)?;
     let set = if args.ignore_cpus { set.unplaced() } else { set };
@@ -133,7 +138,9 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let overheads = overheads(args, &set)?;
     let supply = supply(args, &set)?;
     let (platform, source) = (platform.as_ref(), source.as_ref());
-    let asking = Asking { args, platform, source, overheads, supply };
+    let of_a_set = |set: &TaskSet| self::delay(args, source, set).ok();
+    let (accept_largest, supply) = (args.accept_largest, supply.as_ref());
+    let asking = Asking { platform, delay: &of_a_set, overheads, supply, accept_largest };
     let mut charged = asking.charged(&set, delay);
     let (answered, question) = match asked {
         Asked::Survey(tests, named) => return surveyed(args, &set, &mut charged, &tests, named),
@@ -152,7 +159,11 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(file) = &output {
         deploy(file, &set, &answered, scheduler)?;
     }
-    let margin = Margin::of(&set, &answered, question, &asking);
+    let wishes = Wishes { slack: args.slack.then_some(true), schedule: gantt.is_some() };
+    let margin = Margin::of(&set, &answered, question, &asking, wishes);
+    if let Some(file) = &gantt {
+        margin::draw(file, &set, &margin, &answered.sentence)?;
+    }
     let json = args.json.then(|| whole(&answered, question, &limits, &margin));
     let text = || one(answered.test, &answered.asked, &set, (&limits, &margin));
     either(&answered.sentence, json.as_ref(), text)?;
@@ -209,6 +220,9 @@ impl Asked {
         };
         match (args.test.as_deref(), args.scheduler) {
             (None, _) => Ok(Self::Question(question, tests()?)),
+            (Some("all"), _) if args.gantt.is_some() => usage(
+                "--gantt: a survey has no schedule to draw: leave out --test all, or name one test".to_owned(),
+            ),
             (Some("all"), _) if args.output.is_some() => usage(
                 "-o: a survey has no answer to deploy: leave out --test all, or name a test that assigns CPUs, for \
                  example --test p-edf-ffd"
@@ -277,12 +291,14 @@ fn surveyed(
     Ok(answered.map_or(Exit::Done, |answered| exit(answered.asked.answer.verdict)))
 }
 
-/// The file for the set with its assignment.
-fn output_file(args: &Args) -> Result<Option<OutputFile>, Failure> {
+/// The files for the set with its assignment, and for the picture of a schedule.
+fn output_files(args: &Args) -> Result<(Option<OutputFile>, Option<OutputFile>), Failure> {
     let read = [args.overheads.as_ref(), args.costs.costs.as_ref(), args.supply.as_ref()];
     let others = [Some(&args.file)].into_iter().chain(read);
-    let others: Vec<&Path> = others.flatten().map(PathBuf::as_path).collect();
-    OutputFile::if_asked(args.output.as_ref(), &others, args.force)
+    let mut others: Vec<&Path> = others.flatten().map(PathBuf::as_path).collect();
+    let output = OutputFile::if_asked(args.output.as_ref(), &others, args.force)?;
+    others.extend(args.output.as_deref());
+    Ok((output, OutputFile::if_asked(args.gantt.as_ref(), &others, args.force)?))
 }
 
 /// Writes the set with its scheduler, its assignment and the verdict, if the answer is yes.
@@ -518,9 +534,13 @@ fn one(
     for limit in limits {
         say("on Linux", limit);
     }
-    for (head, line) in margin.lines(set) {
+    for (head, line) in margin::lines(set, margin) {
         say(head, &line);
     }
+    text.extend(margin::bars(set, margin, page.width));
+    let mut say = |head: &str, what: &str| {
+        text.extend(["  ", &format!("{head:<12}"), &page.wrap(what, 14), "\n"]);
+    };
     for (at, assumption) in test.assumptions().into_iter().chain(asked.note.as_deref()).enumerate()
     {
         say(if at == 0 { "assuming" } else { "" }, &format!("{}. {assumption}", at + 1));

@@ -60,7 +60,35 @@ pub(crate) fn response_times_held_up(
     let (tasks, jitter) = (&tasks[..], &jitter[..]);
     let steps = &mut steps;
     let mut search = Search { tasks, jitter, holds, busy, preemption, supply, steps };
-    (0..tasks.len()).map(|i| search.worst_response(i)).collect()
+    (0..tasks.len()).map(|i| Some(search.worst_response(i)?.0)).collect()
+}
+
+/// A busy period in which the worst response of a task is attained.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Busiest {
+    /// The arrival of the job in question, counted from the start of the period.
+    pub(crate) arrival: Time,
+    /// The number of jobs that each task has done by the end of that job; tasks without are left out.
+    pub(crate) jobs: Vec<(usize, Time)>,
+}
+
+/// The busiest period of task `i` on a CPU with this supply, where jobs may be preempted and have no jitter; nothing as for
+/// [`response_times`].
+pub(crate) fn busiest(tasks: &[Task], i: usize, supply: &Supply) -> Option<Busiest> {
+    let plain = tasks.iter().all(|task| task.jitter == 0);
+    if !plain || compare_sum(tasks.iter().map(Task::u), 1).is_gt() {
+        return None;
+    }
+    let jitter = &vec![0; tasks.len()][..];
+    let (busy, mut steps) = (busy_period_on(tasks, 0, supply)?, STEPS);
+    let (holds, preemption, steps) = (&[][..], Preemption::Free, &mut steps);
+    let mut search = Search { tasks, jitter, holds, busy, preemption, supply, steps };
+    let (response, arrival) = search.worst_response(i)?;
+    let Some(arrival) = arrival else {
+        return Some(Busiest { arrival: 0, jobs: vec![(i, 1)] });
+    };
+    let jobs = search.jobs(i, arrival, arrival + response).filter(|it| it.1 > 0).collect();
+    Some(Busiest { arrival, jobs })
 }
 
 struct Search<'a> {
@@ -76,10 +104,13 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Over every `a` that can matter.
-    fn worst_response(&mut self, i: usize) -> Option<Time> {
+    /// Over every `a` that can matter, with the first `a` of the longest; none where no other job holds the task up.
+    fn worst_response(&mut self, i: usize) -> Option<(Time, Option<Time>)> {
         let own = self.tasks[i];
-        let mut worst = self.supply.time_for(own.wcet) + self.jitter[i];
+        let mut worst = (self.supply.time_for(own.wcet) + self.jitter[i], None);
+        let longer = |worst: (Time, Option<Time>), response, a| {
+            if response > worst.0 { (response, Some(a)) } else { worst }
+        };
         for j in 0..self.tasks.len() {
             let other = self.tasks[j];
             // a = k T + D_j - D_i, from the first that is not negative; for j = i this is k T.
@@ -89,13 +120,13 @@ impl Search<'_> {
             }
             a -= own.deadline;
             while a < self.busy + self.jitter[i] {
-                worst = worst.max(self.response_at(i, a)?);
+                worst = longer(worst, self.response_at(i, a)?, a);
                 a += other.period;
             }
         }
         // Blocking by a job with a later deadline is worst for a release just after its start.
         if self.preemption == Preemption::None {
-            worst = worst.max(self.response_at(i, 0)?);
+            worst = longer(worst, self.response_at(i, 0)?, 0);
         }
         Some(worst)
     }
@@ -127,20 +158,25 @@ impl Search<'_> {
 
     /// Work with deadlines up to that of the job, of what was released before `length`.
     fn completion(&self, i: usize, a: Time, length: Time) -> Time {
+        self.jobs(i, a, length).map(|(j, jobs)| jobs * self.tasks[j].wcet).sum()
+    }
+
+    /// The jobs of each task with deadlines up to that of the job, of those that were released before `length`.
+    fn jobs(&self, i: usize, a: Time, length: Time) -> impl Iterator<Item = (usize, Time)> {
         let own = self.tasks[i];
         let due = a + own.deadline;
         // The first of the own jobs is released at `a mod T`; all others at the start of the period,
         // whose own work begins it: at length 0 they count once.
         let begun = length.max(1);
         let others =
-            self.tasks.iter().enumerate().filter(|&(j, task)| j != i && task.deadline <= due);
-        let others = others.map(|(j, task)| {
+            self.tasks.iter().enumerate().filter(move |&(j, task)| j != i && task.deadline <= due);
+        let others = others.map(move |(j, task)| {
             let released = (begun + self.jitter[j]).div_ceil(task.period);
-            released.min((due - task.deadline) / task.period + 1) * task.wcet
+            (j, released.min((due - task.deadline) / task.period + 1))
         });
         let offset = a % own.period;
         let released = (begun + self.jitter[i]).saturating_sub(offset).div_ceil(own.period);
-        others.sum::<Time>() + released.min(a / own.period + 1) * own.wcet
+        others.chain([(i, released.min(a / own.period + 1))])
     }
 
     /// Work that begins before the job does, where it would begin at `length` (nothing is preempted).

@@ -104,13 +104,19 @@ fn at_place(
     }
 }
 
-/// The first task, from the highest priority down, that can miss its deadline, and its longest response; none where no task
-/// can, where it is not known, or where a backlog grows without end.
-pub(crate) fn first_late(tasks: &[Task], supply: &Supply) -> Option<(usize, Time)> {
+/// The tasks that can miss their deadlines, from the highest priority down, each with its longest response; None where that is
+/// not known, or where a backlog grows without end.
+pub(crate) fn late(tasks: &[Task], supply: &Supply) -> Vec<(usize, Option<Time>)> {
     let ranking = Ranking::of(tasks);
     let mut steps = STEPS;
-    let late = |at: &usize| at_place(tasks, &ranking, *at, supply, &mut steps) == Found::Miss;
-    let at = (0..tasks.len()).find(late)?;
+    let misses = |at: &usize| at_place(tasks, &ranking, *at, supply, &mut steps) == Found::Miss;
+    let places: Vec<usize> = (0..tasks.len()).filter(misses).collect();
+    let of = |at: usize| (ranking.order()[at], longest(tasks, &ranking, at, supply));
+    places.into_iter().map(of).collect()
+}
+
+/// The longest response of the task at this place of the ranking, whatever its deadline.
+fn longest(tasks: &[Task], ranking: &Ranking, at: usize, supply: &Supply) -> Option<Time> {
     let i = ranking.order()[at];
     let load: Vec<_> = ranking.down_to(at).iter().map(|&j| tasks[j].u()).collect();
     if compare_sum(load.into_iter(), 1).is_gt() {
@@ -126,7 +132,7 @@ pub(crate) fn first_late(tasks: &[Task], supply: &Supply) -> Option<(usize, Time
         level => fifo::longest(tasks, ranking.above(at), level, i, supply, &mut steps),
     };
     match found {
-        Found::Bound(response) => Some((i, response)),
+        Found::Bound(response) => Some(response),
         _ => None,
     }
 }
@@ -272,6 +278,48 @@ pub(crate) fn response(
         jobs += 1;
         done += own.wcet;
     }
+}
+
+/// The busy window in which the bound of task `i` below the tasks `above` is attained: the number of its jobs there, and when the
+/// last of them is done. None where the task has no bound.
+pub(crate) fn worst_window(
+    tasks: &[Task],
+    above: &[usize],
+    i: usize,
+    supply: &Supply,
+) -> Option<(u64, Time)> {
+    let mut steps = STEPS;
+    let Found::Bound(bound) = response(tasks, above, i, supply, &mut steps) else { return None };
+    let own = &tasks[i];
+    let mut done = own.wcet + own.blocking;
+    for jobs in 1..=u64::MAX {
+        loop {
+            steps = steps.checked_sub(above.len() as u64 + 1)?;
+            let released = |&j: &usize| (done + tasks[j].jitter).div_ceil(tasks[j].period);
+            let higher: Time = above.iter().map(|j| released(j) * tasks[*j].wcet).sum();
+            let next = supply.time_for(own.blocking + jobs * own.wcet + higher);
+            if next == done {
+                break;
+            }
+            done = next;
+        }
+        if done + own.jitter - (jobs - 1) * own.period == bound {
+            return Some((jobs, done));
+        }
+        done += own.wcet;
+    }
+    None
+}
+
+/// The tasks with what is charged for the preemptions in a busy window of task `i`, as
+/// [`response_time_analysis_with_delays`] charges it.
+pub(crate) fn charged_for(tasks: &[Task], delays: &[Time], i: usize) -> Vec<Task> {
+    let ranking = Ranking::of(tasks);
+    let mut charged = tasks.to_vec();
+    if let Some(at) = ranking.order().iter().position(|&it| it == i) {
+        charge_affected(&mut charged, tasks, delays, &ranking, at);
+    }
+    charged
 }
 
 /// The number of jobs of a task that a busy window holds before it repeats itself. At a utilisation of 1 with

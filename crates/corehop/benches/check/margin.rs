@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The time in which `check` says how far its answer is from the other one, for sets of 20 tasks by the tests of each scheduler.
+
+use std::hint::black_box;
+
+use corehop_core::sched::charge::Delay;
+use corehop_core::sched::margin::{Asking, Margin, Wishes};
+use corehop_core::sched::{Parameters, Question, TaskSet};
+use corehop_core::workload::scheduler::Scheduler;
+use serde_json::{Value, json};
+
+use super::cpu_time;
+use crate::Fallible;
+
+/// The most that a set may take, in milliseconds of CPU time: a user waits for it.
+const LIMIT_MS: f64 = 1_000.0;
+const SCHEDULERS: [Scheduler; 4] =
+    [Scheduler::PEdf, Scheduler::PFp, Scheduler::GEdf, Scheduler::GFp];
+/// The parts of four CPUs that sets ask for, in percent.
+const LOADS: [u64; 4] = [40, 70, 95, 105];
+
+/// The longest of all, with a delay that is charged and without.
+pub(super) fn figure() -> Fallible<Value> {
+    let mut longest: (f64, String) = (0.0, String::new());
+    for scheduler in SCHEDULERS {
+        for load in LOADS {
+            for delay in [0, 20] {
+                let set = set(load)?;
+                let before = cpu_time();
+                black_box(margin(&set, scheduler, delay)?);
+                let took = cpu_time().saturating_sub(before).as_secs_f64() * 1e3;
+                if took > longest.0 {
+                    longest = (took, format!("{scheduler}, {load} %, a delay of {delay} us"));
+                }
+            }
+        }
+    }
+    let (value, of) = longest;
+    let within = value <= LIMIT_MS;
+    Ok(json!({"name": "check/slack-20", "value": value, "unit": "ms of the slowest set", "of": of,
+              "limit": LIMIT_MS, "within": within}))
+}
+
+/// Twenty tasks with periods of 5 to 195 ms on four CPUs.
+fn set(load: u64) -> Result<TaskSet, corehop_core::sched::TaskError> {
+    let task = |at: u64| {
+        let period = 5_000 + 10_000 * (at * 7 % 20);
+        let share = 4 * load * (10 + at * 3 % 11);
+        Parameters { wcet: period * share / 30_000, period, ..Parameters::default() }
+    };
+    TaskSet::new(4, &(0..20).map(task).collect::<Vec<_>>())
+}
+
+fn margin(set: &TaskSet, scheduler: Scheduler, delay: u64) -> Fallible<Margin> {
+    let each = |_: &TaskSet| Some(if delay > 0 { Delay::Each(delay) } else { Delay::Nothing });
+    let asking = Asking { platform: None, delay: &each, overheads: None, accept_largest: false };
+    let question = Question { scheduler, assumed: false };
+    let tests = question.tests(set, None)?;
+    let mut charged = asking.charged(set, each(set).unwrap_or(Delay::Nothing));
+    let answered = question.ask(set, &tests, &mut charged)?;
+    let wishes = Wishes { slack: Some(true), schedule: true };
+    Ok(Margin::of(set, &answered, Some(question), &asking, wishes))
+}
