@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::escape::escape_xml;
 use super::table::wrapped;
 use crate::sched::schedule::{Doing, Job, Schedule, Stretch};
-use crate::sched::sentence::{called, span};
+use crate::sched::sentence::called;
 use crate::workload::task::{TaskSet, Time};
 
 /// Colours that are told apart with any colour vision (Okabe and Ito), by task.
@@ -168,7 +168,7 @@ impl Chart<'_> {
                  <text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
                 self.top,
                 bottom + 16.0,
-                if nth == 0 { "0".to_owned() } else { span(nth * step) },
+                if nth == 0 { "0".to_owned() } else { self.set.tick().span(nth * step) },
             );
         }
     }
@@ -190,8 +190,8 @@ impl Chart<'_> {
             "<g><title>{name} {what} on CPU {} for {}, from {}</title>\
              <rect{class} x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"18\" fill=\"{colour}\" stroke=\"{colour}\"/>",
             it.cpu,
-            span(it.to_us - it.from_us),
-            span(it.from_us.saturating_sub(self.from)),
+            self.set.tick().span(it.to_us - it.from_us),
+            self.set.tick().span(it.from_us.saturating_sub(self.from)),
         );
         let label = self.box_label(row, it, task);
         if it.doing == Doing::Work && width > 7.0 * label.chars().count() as f64 + 4.0 {
@@ -245,7 +245,7 @@ impl Chart<'_> {
                 svg,
                 "<g><title>released at {}</title><line class=\"release\" x1=\"{x:.1}\" y1=\"{base:.1}\" x2=\"{x:.1}\" \
                  y2=\"{top:.1}\"/><path class=\"release\" d=\"M{x:.1} {top:.1}l-3 5h6z\"/></g>",
-                span(job.release_us - self.from),
+                self.set.tick().span(job.release_us - self.from),
             );
         }
         if !self.is_shown(job.due_us) {
@@ -259,7 +259,7 @@ impl Chart<'_> {
             svg,
             "<g><title>due at {}</title><line class=\"{class}\" x1=\"{x:.1}\" y1=\"{top:.1}\" x2=\"{x:.1}\" y2=\"{base:.1}\"/>\
              <path class=\"{class}\" d=\"M{x:.1} {base:.1}l-3 -5h6z\"/></g>",
-            span(job.due_us - self.from),
+            self.set.tick().span(job.due_us - self.from),
         );
         if missed && subject {
             let (width, side) = (self.x(end) - x, if x > RIGHT - 100.0 { "end" } else { "start" });
@@ -270,7 +270,7 @@ impl Chart<'_> {
                 base - 18.0,
                 if side == "end" { x - 6.0 } else { x + 6.0 },
                 top + 3.0,
-                span(self.schedule.late_us()),
+                self.set.tick().span(self.schedule.late_us()),
             );
         }
     }

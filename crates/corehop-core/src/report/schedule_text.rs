@@ -4,7 +4,7 @@
 use super::schedule_svg::picked;
 use crate::sched::schedule::search::Found;
 use crate::sched::schedule::{Doing, Job, Schedule};
-use crate::sched::sentence::{called, span};
+use crate::sched::sentence::called;
 use crate::workload::task::{TaskSet, Time};
 
 /// The most rows of tasks, and the most jobs before the one in question.
@@ -30,14 +30,19 @@ pub fn sentence(set: &TaskSet, found: &Result<Found, String>, accepted: bool) ->
             let what = match job.ended_us {
                 _ if accepted => format!(
                     "{who} responds after {}, the longest in {simulations},",
-                    span(schedule.response_us())
+                    set.tick().span(schedule.response_us())
                 ),
-                Some(_) => format!("{who} ends {} after its deadline", span(schedule.late_us())),
+                Some(_) => {
+                    format!("{who} ends {} after its deadline", set.tick().span(schedule.late_us()))
+                }
                 None => {
-                    format!("{who} has not ended {} after its deadline", span(schedule.late_us()))
+                    format!(
+                        "{who} has not ended {} after its deadline",
+                        set.tick().span(schedule.late_us())
+                    )
                 }
             };
-            let delays = match reloads(schedule) {
+            let delays = match reloads(set, schedule) {
                 none if none.is_empty() => none,
                 reloads => format!(" and jobs lose what is charged ({reloads})"),
             };
@@ -54,11 +59,11 @@ pub fn sentence(set: &TaskSet, found: &Result<Found, String>, accepted: bool) ->
 }
 
 /// The number of reloads in a schedule by kind, and their time.
-pub(super) fn reloads(schedule: &Schedule) -> String {
+pub(super) fn reloads(set: &TaskSet, schedule: &Schedule) -> String {
     let of = |doing, one: &str| {
         let (times, us) = schedule.reloads(doing);
         let plural = if times == 1 { "" } else { "s" };
-        (times > 0).then(|| format!("{times} {one}{plural} for {}", span(us)))
+        (times > 0).then(|| format!("{times} {one}{plural} for {}", set.tick().span(us)))
     };
     let all = [of(Doing::Preemption, "preemption"), of(Doing::Migration, "migration")];
     let all: Vec<String> = all.into_iter().flatten().collect();
@@ -81,7 +86,7 @@ pub fn bars(set: &TaskSet, schedule: &Schedule, width: usize) -> String {
         text.push_str(&line("", &format!("and {more} tasks more")));
     }
     let (job, at) = (schedule.subject(), view.column(schedule.subject().due_us));
-    let release = span(job.release_us.saturating_sub(view.from));
+    let release = set.tick().span(job.release_us.saturating_sub(view.from));
     let due = format!("{}, released at {release}, is due", called(set, job.task));
     let pad = at.min(view.columns - 1);
     let length = due.chars().count();
@@ -93,7 +98,7 @@ pub fn bars(set: &TaskSet, schedule: &Schedule, width: usize) -> String {
         format!("{:pad$}^", "")
     };
     text.push_str(&line("", &due));
-    let end = span(schedule.to_us - view.from);
+    let end = set.tick().span(schedule.to_us - view.from);
     let gap = view.columns.saturating_sub(1 + end.chars().count());
     text.push_str(&line("", &format!("0{:gap$}{end}", "")));
     let runs = if schedule.cpus.len() == 1 { "# runs" } else { "0, 1, … runs on that CPU" };

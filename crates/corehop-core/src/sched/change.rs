@@ -13,12 +13,12 @@ use super::deployment::deployed;
 use super::limited::remedy::{Limit, Remedy, Treated};
 use super::margin::Asking;
 use super::question::Question;
-use super::sentence::{called, sentence, span};
+use super::sentence::{called, sentence};
 use super::slack::{largest, percent};
 use crate::workload::placement::TaskPlacement;
 use crate::workload::scheduler::{Order, Reach, Scheduler};
 use crate::workload::set_file;
-use crate::workload::task::{TaskSet, Time};
+use crate::workload::task::{TaskSet, Tick, Time};
 
 /// The most CPUs that a change adds.
 const MORE_CPUS: u32 = 4;

@@ -329,8 +329,8 @@ impl<'a> Charged<'a> {
         if test.by_pair && !matches!(self.delay, Delay::Nothing) {
             return Ok(None);
         }
-        let resumed = self.delays(&[Event::Preemption])?.us;
-        let moved = self.delays(&test.events(self.platform))?.us;
+        let resumed = self.delays(&[Event::Preemption])?.each;
+        let moved = self.delays(&test.events(self.platform, self.set.cpus()))?.each;
         Ok(Some([resumed, moved]))
     }
 

@@ -226,12 +226,7 @@ fn beside(set: &TaskSet, asked: &ChargedAnswer, task: usize) -> Option<(usize, V
 }
 
 /// The busy window of a task under EDF on its CPU, with the charges in microseconds.
-fn by_deadline(
-    set: &TaskSet,
-    test: &Test,
-    asked: &ChargedAnswer,
-    task: usize,
-) -> Option<Window> {
+fn by_deadline(set: &TaskSet, test: &Test, asked: &ChargedAnswer, task: usize) -> Option<Window> {
     let (cpu, group) = beside(set, asked, task)?;
     let tasks = super::sentence::charged_tasks(set, asked);
     let own: Vec<Task> = group.iter().map(|&at| tasks[at]).collect();

@@ -134,7 +134,10 @@ fn responses_by_deadline(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> O
 
 /// The supply of the CPUs that the test was asked with.
 pub(super) fn on_cpus<'a>(
-    set: &TaskSet, test: &Test, asked: &'a ChargedAnswer) -> Option<Supplied<'a>> {
+    set: &TaskSet,
+    test: &Test,
+    asked: &'a ChargedAnswer,
+) -> Option<Supplied<'a>> {
     let seen = asked.supply.as_ref()?.seen(set);
     Some(if test.name.ends_with("-given") { seen.own() } else { seen })
 }

@@ -164,7 +164,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(file) = &gantt {
         margin::draw(file, &set, &margin, &answered.sentence)?;
     }
-    let json = args.json.then(|| whole(&answered, question, &limits, &margin));
+    let json = args.json.then(|| whole(&set, (&answered, question), &limits, &margin));
     let text = || one(answered.test, &answered.asked, &set, (&limits, &margin));
     either(&answered.sentence, json.as_ref(), text)?;
     Ok(exit(answered.asked.answer.verdict))
@@ -247,8 +247,8 @@ fn exit(verdict: Verdict) -> Exit {
 
 /// One answer as JSON, to the set's question or by the test that was named.
 fn whole(
-    answered: &Answered,
-    question: Option<Question>,
+    set: &TaskSet,
+    (answered, question): (&Answered, Option<Question>),
     limits: &[String],
     margin: &Margin,
 ) -> Value {
@@ -260,7 +260,7 @@ fn whole(
     if !limits.is_empty() {
         value["deployment"] = json!(limits);
     }
-    margin.put(&mut value);
+    margin.put(set, &mut value);
     doubts::with(value)
 }
 
