@@ -137,7 +137,13 @@ impl Rules<'_> {
 /// The answer for a set, and the result of its simulation.
 fn found(set: &TaskSet, scheduler: Scheduler, delay: Time) -> (Answer, Result<Found, String>) {
     let each = |_: &TaskSet| Some(if delay > 0 { Delay::Each(delay) } else { Delay::Nothing });
-    let asking = Asking { platform: None, delay: &each, overheads: None, accept_largest: false };
+    let asking = Asking {
+        platform: None,
+        delay: &each,
+        overheads: None,
+        accept_largest: false,
+        supply: None,
+    };
     let question = Question::of(set, Some(scheduler));
     let tests = question.tests(set, None).unwrap();
     let mut charged = asking.charged(set, each(set).unwrap());

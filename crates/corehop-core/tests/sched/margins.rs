@@ -40,7 +40,8 @@ fn composed(case: &Case, test: &'static Test, charge: Charge) -> Option<Composit
         _ => Some(Delay::Costs(Box::new(case.costs.clone()))),
     };
     let overheads = matches!(charge, Charge::Overheads).then_some(OVERHEADS);
-    let asking = Asking { platform: None, delay: &delay, overheads, accept_largest: false };
+    let asking =
+        Asking { platform: None, delay: &delay, overheads, accept_largest: false, supply: None };
     let mut charged = asking.charged(&case.set, delay(&case.set)?);
     let asked = charged.ask(test).unwrap();
     let yes = asked.answer.verdict == Verdict::Schedulable;
@@ -74,7 +75,13 @@ fn the_parts_of_a_bound_sum_up_to_it_under_every_test_and_charge() {
 fn margin(text: &str, scheduler: Option<Scheduler>, delay: Option<Time>) -> Margin {
     let set = set_file::parse(text).unwrap();
     let each = |_: &TaskSet| Some(delay.map_or(Delay::Nothing, Delay::Each));
-    let asking = Asking { platform: None, delay: &each, overheads: None, accept_largest: false };
+    let asking = Asking {
+        platform: None,
+        delay: &each,
+        overheads: None,
+        accept_largest: false,
+        supply: None,
+    };
     let question = Question::of(&set, scheduler);
     let tests = question.tests(&set, None).unwrap();
     let answered = question.ask(&set, &tests, &mut asking.charged(&set, each(&set).unwrap()));

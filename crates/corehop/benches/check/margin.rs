@@ -53,7 +53,8 @@ fn set(load: u64) -> Result<TaskSet, corehop_core::sched::TaskError> {
 
 fn margin(set: &TaskSet, scheduler: Scheduler, delay: u64) -> Fallible<Margin> {
     let each = |_: &TaskSet| Some(if delay > 0 { Delay::Each(delay) } else { Delay::Nothing });
-    let asking = Asking { platform: None, delay: &each, overheads: None, accept_largest: false };
+    let (platform, overheads, supply) = (None, None, None);
+    let asking = Asking { platform, delay: &each, overheads, supply, accept_largest: false };
     let question = Question { scheduler, assumed: false };
     let tests = question.tests(set, None)?;
     let mut charged = asking.charged(set, each(set).unwrap_or(Delay::Nothing));

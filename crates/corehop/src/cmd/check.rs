@@ -21,7 +21,6 @@ use corehop_core::sched::{
 };
 use corehop_core::shown;
 use corehop_core::units::{Cpu, CpuList, Nanos};
-use corehop_core::workload::chains::Chain;
 use corehop_core::workload::placement::{PlacedPiece, TaskPlacement};
 use corehop_core::workload::scheduler::Scheduler;
 use corehop_core::workload::set_file;
