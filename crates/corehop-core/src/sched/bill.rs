@@ -45,8 +45,11 @@ pub enum Payer {
     LaterDeadline,
     /// Fixed priorities in the order of the set: the largest delay among tasks of lower priority.
     LowerPriority,
-    /// Priorities of jobs on several CPUs, or an order of priorities that the test finds: the largest among all others.
+    /// Priorities of jobs on several CPUs that share one queue, or an order of priorities that the test finds: the largest
+    /// among all others.
     Others,
+    /// The largest among all others, on whatever CPUs they are.
+    Anybody,
     /// EDF on several CPUs: the largest among all others that are preempted.
     Deadlines,
     /// Each of the tests that the test is made of has a payer of its own.
@@ -86,6 +89,7 @@ impl Bill {
             Payer::LaterDeadline => later_deadline(tasks, resumed),
             Payer::LowerPriority | Payer::Affected => lower_priority(tasks, resumed),
             Payer::Others
+            | Payer::Anybody
             | Payer::Deadlines
             | Payer::EachTest
             | Payer::EachGroup
@@ -105,7 +109,7 @@ impl Bill {
 
     /// The delays of tasks that a job can preempt; 0 for the others. One value for all (`own`) is not looked into.
     fn preempted(&self, payer: Payer, cpus: u32, tasks: &[Task], resumed: &[Time]) -> Vec<Time> {
-        if self.own {
+        if self.own || payer == Payer::Anybody {
             return resumed.to_vec();
         }
         let by_deadline = payer == Payer::Deadlines && self.overheads.is_none();
@@ -233,6 +237,9 @@ mod tests {
         assert_eq!(on(2, Payer::Deadlines, &[1, 9, 3, 2]), [3, 3, 2, 3]);
         assert_eq!(on(2, Payer::Others, &[1, 9, 3, 2]), [9, 3, 9, 9]);
         assert_eq!(on(4, Payer::Deadlines, &[1, 9, 3, 2]), [0, 0, 0, 0]);
+        assert_eq!(on(4, Payer::Others, &[1, 9, 3, 2]), [0, 0, 0, 0]);
+        // Where tasks are assigned to CPUs, some of them may share one.
+        assert_eq!(on(4, Payer::Anybody, &[1, 9, 3, 2]), [9, 3, 9, 9]);
         // By rank 1, 0, 2, 3: the first two always have one of two CPUs.
         assert_eq!(on(2, Payer::LowerPriority, &[9, 9, 3, 2]), [3, 3, 2, 0]);
     }

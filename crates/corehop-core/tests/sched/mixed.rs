@@ -146,7 +146,9 @@ impl Case {
         } else {
             (2 + dice.below(kind.cpus - 1)).next_multiple_of(clusters)
         };
-        let n = cpus + 1 + dice.below(5);
+        // A partition may put two tasks on one CPU though there are enough for all.
+        let few = kind.cluster == Some(1) && cpus > 1 && dice.one_in(4);
+        let n = if few { 2 + dice.below(cpus - 1) } else { cpus + 1 + dice.below(5) };
         let fill = cpus * (20 + dice.below(75));
         let shares: Vec<u64> = (0..n).map(|_| 2 + dice.below(40)).collect();
         let sum: u64 = shares.iter().sum();

@@ -307,6 +307,7 @@ pub(super) static PARTITIONED: &[Test] = &[
         run: edf_os,
         // A job that began elsewhere than the one before it begins cold, as its WCET supposes.
         suffers: Suffers::Preemptions,
+        payer: Payer::Anybody,
         ..BASE
     },
     Test {
