@@ -97,3 +97,14 @@ pub struct Charges {
     /// The part of it that is for delays.
     pub paid: Vec<Time>,
 }
+
+impl Charges {
+    /// With no task longer than its bound, or its deadline: a job that responds in time executes for no longer, reloads included.
+    pub(super) fn within(mut self, tasks: &[Task], bounds: Option<&[Time]>) -> Self {
+        for (at, (charged, task)) in self.tasks.iter_mut().zip(tasks).enumerate() {
+            let most = bounds.map_or(task.deadline, |bounds| bounds[at]);
+            charged.wcet = charged.wcet.min(most).max(task.wcet);
+        }
+        self
+    }
+}

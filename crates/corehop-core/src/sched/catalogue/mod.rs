@@ -363,16 +363,23 @@ impl Test {
     fn run_charged(&self, system: System<'_>, bill: &Bill) -> Answer {
         let charges = bill.jobs(self.payer, system.cpus, system.tasks, &bill.resumed);
         let mut answer = (self.run)(System { tasks: &charges.tasks, bill: None, ..system });
-        if let (Verdict::Unknown, None, Some(in_windows)) =
-            (answer.verdict, &bill.overheads, self.in_windows)
+        if answer.verdict == Verdict::Unknown
+            && let Some(by_window) = self.run_in_windows(system, bill)
         {
-            let by_window = in_windows(System { bill: None, ..system }, &bill.resumed);
-            answer = if by_window.verdict.is_schedulable() { by_window } else { answer };
+            let charges = charges.within(system.tasks, by_window.bounds.as_deref());
+            return Answer { charged: Some(charges), ..by_window };
         }
         for bound in answer.bounds.iter_mut().flatten() {
             *bound += bill.latency();
         }
         Answer { charged: Some(charges), ..answer }
+    }
+
+    /// The yes of the test with delays of victims in its own windows.
+    fn run_in_windows(&self, system: System<'_>, bill: &Bill) -> Option<Answer> {
+        let run = self.in_windows.filter(|_| bill.overheads.is_none() && !bill.own)?;
+        let answer = run(System { bill: None, ..system }, &bill.resumed);
+        answer.verdict.is_schedulable().then_some(answer)
     }
 
     /// Whether jobs are preempted under its scheduler, and it does not ask what they lose of the cache.
