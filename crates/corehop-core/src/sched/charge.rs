@@ -222,7 +222,11 @@ impl<'a> Charged<'a> {
         };
         let system = self.system(test).unwrap_or_else(|_| self.asked_about().system());
         let supply = self.supply_in(unit);
-        let system = System { pairs: pairs.as_ref(), supply, ..self.seen_by(test, system) };
+        let reloads: Vec<Time> = bill.resumed.iter().map(|it| it / unit.0).collect();
+        let locks = system.locks.map(|locks| locks.reloading(&reloads));
+        let locks = locks.as_ref();
+        let pairs = pairs.as_ref();
+        let system = System { pairs, supply, locks, ..self.seen_by(test, system) };
         let mut asked = if own && !pieces && self.overheads.is_none() {
             one_value(test, system, unit, bill)
         } else {

@@ -16,6 +16,10 @@
 //! interval wait for at most one section of a job that is due later: `B(t)` is the longest section of a task with `D > t` whose
 //! resource some task with `D <= t` uses. A deadline is met where `DBF(t) + B(t) <= t` at all t.
 //!
+//! **Reloads.** A job that is preempted within a section reloads there. The preemption can lie before the busy window that the section holds
+//! up, so each section is longer by the delay of its task ([`Locks::reloading`]); and a preemption within the window costs at least the
+//! largest delay of the less urgent tasks with sections.
+//!
 //! **Suspension** under EDF counts as execution (Liu 2000; Chen et al., Real-Time Systems 55(1), 2019); under fixed priorities see
 //! [`suspension`](super::uni::suspension).
 

@@ -81,6 +81,20 @@ impl Locks {
         Self { sections, ..self.clone() }
     }
 
+    /// The same where a job that is preempted within a section reloads in the section: `delays` of each task. The preemption can lie
+    /// before all that the section holds up, so that no other job pays.
+    #[must_use]
+    pub fn reloading(&self, delays: &[Time]) -> Self {
+        let longer = |(own, delay): (&Vec<Section>, &Time)| {
+            let with = |it: &Section| Section {
+                longest: it.longest.saturating_add(*delay).min(2 * LONGEST),
+                ..*it
+            };
+            own.iter().map(with).collect()
+        };
+        Self { sections: self.sections.iter().zip(delays).map(longer).collect(), ..self.clone() }
+    }
+
     /// A resource that tasks `a` and `b` both use.
     pub fn shared(&self, a: usize, b: usize) -> Option<usize> {
         let used = |at: usize| self.sections[at].iter().map(|section| section.resource);

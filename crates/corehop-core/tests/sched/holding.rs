@@ -32,6 +32,8 @@ pub(crate) struct Actor {
     pub(crate) cpu: usize,
     pub(crate) rank: usize,
     pub(crate) deadline: Time,
+    /// The time for which a job reloads each time that it resumes after another one ran.
+    pub(crate) reload: Time,
     pub(crate) jobs: Vec<(Time, Time, Vec<Step>)>,
     /// The task whose ends activate this one: arrivals and releases of `jobs` are then overwritten.
     pub(crate) activator: Option<usize>,
@@ -52,7 +54,12 @@ struct State {
     job: usize,
     step: usize,
     start: Time,
+    /// The reload that is still to do.
+    reload: Time,
+    begun: bool,
 }
+
+const FRESH: State = State { job: 0, step: 0, start: 0, reload: 0, begun: false };
 
 struct World<'a> {
     rules: Rules,
@@ -60,6 +67,8 @@ struct World<'a> {
     jobs: Vec<Vec<(Time, Time, Vec<Step>)>>,
     origins: Vec<Vec<Time>>,
     states: Vec<State>,
+    /// The task that ran last on each CPU.
+    last: Vec<Option<usize>>,
     ended: Vec<Vec<Ended>>,
     /// The users of each lock.
     users: Vec<Vec<usize>>,
@@ -85,7 +94,8 @@ pub(crate) fn simulate(rules: Rules, actors: &[Actor], horizon: Time) -> Vec<Vec
         actors,
         origins: jobs.iter().map(|of| of.iter().map(|job| job.1).collect()).collect(),
         jobs,
-        states: vec![State { job: 0, step: 0, start: 0 }; actors.len()],
+        states: vec![FRESH; actors.len()],
+        last: vec![None; actors.iter().map(|actor| actor.cpu + 1).max().unwrap_or(0)],
         ended: vec![Vec::new(); actors.len()],
         users,
     };
@@ -101,11 +111,19 @@ impl World<'_> {
         let running: Vec<usize> = (0..=cpus).filter_map(|cpu| self.choose(cpu, now)).collect();
         let sleeping: Vec<usize> =
             (0..self.actors.len()).filter(|&at| self.step(at, now) == Some(Step::Sleep)).collect();
+        for &at in &running {
+            self.resume(at);
+        }
         for at in running.into_iter().chain(sleeping) {
-            if self.states[at].step == 0 {
-                self.states[at].start = now;
+            let state = &mut self.states[at];
+            if !state.begun {
+                (state.start, state.begun) = (now, true);
             }
-            self.states[at].step += 1;
+            if state.reload > 0 {
+                state.reload -= 1;
+                continue;
+            }
+            state.step += 1;
             let State { job, step, start, .. } = self.states[at];
             if step == self.jobs[at][job].2.len() {
                 self.end(at, start, now + 1);
@@ -113,12 +131,21 @@ impl World<'_> {
         }
     }
 
+    /// Makes a job reload that ran before, and after which another one ran.
+    fn resume(&mut self, at: usize) {
+        let &Actor { cpu, reload, .. } = &self.actors[at];
+        if self.states[at].begun && self.last[cpu] != Some(at) {
+            self.states[at].reload = reload;
+        }
+        self.last[cpu] = Some(at);
+    }
+
     fn end(&mut self, at: usize, start: Time, end: Time) {
         let job = self.states[at].job;
         let (arrival, release, _) = self.jobs[at][job];
         let origin = self.origins[at][job];
         self.ended[at].push(Ended { arrival, release, start, end, origin });
-        self.states[at] = State { job: job + 1, step: 0, start: 0 };
+        self.states[at] = State { job: job + 1, ..FRESH };
         for next in 0..self.actors.len() {
             if self.actors[next].activator == Some(at) {
                 let number = self.jobs[next].len() % self.actors[next].jobs.len();
@@ -198,7 +225,7 @@ impl World<'_> {
             (job.0 + self.actors[at].deadline, self.actors[at].rank)
         };
         let level = |lock: usize| self.users[lock].iter().map(|&at| self.actors[at].deadline).min();
-        let begun = |at: &usize| self.states[*at].step > 0;
+        let begun = |at: &usize| self.states[*at].begun;
         let first = ready.iter().copied().min_by_key(due)?;
         let cpu = self.actors[first].cpu;
         let here = |&at: &usize| at != first && self.actors[at].cpu == cpu;
@@ -234,6 +261,12 @@ fn the_rules_of_locks_by_hand() {
     // At the ceiling the holder is not preempted.
     assert_eq!(ends(Rules::Immediate), [6, 8, 4]);
     assert_eq!(ends(Rules::Stack), [6, 8, 4]);
+    let mut reloading = actors.clone();
+    reloading[1].reload = 3;
+    reloading[2].reload = 3;
+    let ended = simulate(Rules::Inherit, &reloading, 20);
+    // The holder reloads from 2 to 5 and goes on to 8, the first one ends at 10, the middle one reloads to 13.
+    assert_eq!(ended.iter().map(|of| of[0].end).collect::<Vec<_>>(), [10, 14, 8]);
     // Alone a job sleeps where its steps say so, and activates the next one.
     let first = Actor {
         jobs: vec![(1, 3, vec![Step::Run(None), Step::Sleep, Step::Run(None)])],

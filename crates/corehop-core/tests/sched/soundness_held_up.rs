@@ -5,13 +5,14 @@
 //! A bounded number of sets for each kind; `make soundness` asks 50,000.
 #![expect(clippy::print_stdout, reason = "how many verdicts held is what `make soundness` is for")]
 
+use corehop_core::sched::charge::{Charged, Delay};
 use corehop_core::sched::{Answer, Parameters, TaskSet, Time, Verdict, test};
 use corehop_core::workload::chains::{Activation, Chain, Chains};
 use corehop_core::workload::locks::{Locking, Locks};
 use corehop_core::workload::placement::TaskPlacement;
 
 use crate::holding::{Actor, Ended, Rules, Step, simulate};
-use crate::mixed::Dice;
+use crate::mixed::{ByTask, Dice};
 
 /// The number of sets asked of each kind.
 fn sets() -> u64 {
@@ -32,6 +33,8 @@ struct Kind {
     /// Whether deadlines may be beyond periods.
     late: bool,
     chains: Option<Activation>,
+    /// Whether jobs reload when they resume, and tests charge that.
+    reloads: bool,
 }
 
 const PLAIN: Kind = Kind {
@@ -44,6 +47,7 @@ const PLAIN: Kind = Kind {
     suspension: false,
     late: false,
     chains: None,
+    reloads: false,
 };
 const EDF: Kind = Kind { tests: &["edf-rta", "qpa"], rules: &[Rules::Stack], ..PLAIN };
 const FP: Kind = Kind { tests: &["p-fp-rta", "p-fp-audsley"], rules: &[Rules::Inherit], ..PLAIN };
@@ -55,7 +59,25 @@ const PI: Option<Locking> = Some(Locking::Pi);
 const PCP: Option<Locking> = Some(Locking::Pcp);
 const SRP: Option<Locking> = Some(Locking::Srp);
 
-const KINDS: [Kind; 17] = [
+const KINDS: [Kind; 23] = [
+    Kind { name: "EDF, jitter and reloads", jitter: true, reloads: true, ..EDF },
+    Kind { name: "EDF, locks and reloads", locking: SRP, reloads: true, ..EDF },
+    Kind {
+        name: "FP, locks and reloads",
+        locking: PCP,
+        reloads: true,
+        rules: &[Rules::Immediate],
+        ..FP
+    },
+    Kind { name: "FP, jitter and reloads", jitter: true, reloads: true, ..FP },
+    Kind { name: "P-EDF, locks and reloads", locking: SRP, reloads: true, ..P_EDF },
+    Kind {
+        name: "P-FP, locks and reloads",
+        locking: PCP,
+        reloads: true,
+        rules: &[Rules::Immediate],
+        ..P_FP
+    },
     Kind { name: "EDF, jitter", jitter: true, late: true, ..EDF },
     Kind { name: "EDF, locks", locking: SRP, late: true, ..EDF },
     Kind { name: "EDF, suspension", suspension: true, ..EDF },
@@ -87,6 +109,7 @@ const EVENTS: Kind = Kind {
 struct Case {
     set: TaskSet,
     sections: Vec<Vec<(String, Time)>>,
+    reloads: Vec<Time>,
 }
 
 const RESOURCES: [&str; 3] = ["0", "1", "2"];
@@ -110,7 +133,9 @@ impl Case {
             Some(activation) => chained(set, activation, dice),
             None => set,
         };
-        Self { set, sections }
+        let reload = |_| if kind.reloads { dice.below(4) } else { 0 };
+        let reloads = (0..count).map(reload).collect();
+        Self { set, sections, reloads }
     }
 
     fn task(kind: &Kind, dice: &mut Dice, fill: u64, count: u64, at: usize) -> Parameters {
@@ -132,6 +157,7 @@ impl Case {
             deadline: Some(deadline),
             jitter,
             suspension,
+            wss_kib: kind.reloads.then_some(at as u64),
             // Where all deadlines are alike, ranks tell tasks apart.
             priority: by_events.then_some(((at * 5 + 3) % 7) as u32),
             ..Parameters::default()
@@ -139,7 +165,12 @@ impl Case {
     }
 
     fn ask(&self, name: &str) -> Answer {
-        test(name).unwrap().run(self.set.system())
+        if self.set.wss_kib()[0].is_none() {
+            return test(name).unwrap().run(self.set.system());
+        }
+        let costs = ByTask { resumed: self.reloads.clone(), moved: self.reloads.clone() };
+        let delay = Delay::Costs(Box::new(costs));
+        Charged::new(&self.set, None, delay, None).ask(test(name).unwrap()).unwrap().answer
     }
 
     /// Jobs of each task in one of many patterns, placed and ranked as an answer has it.
@@ -159,6 +190,7 @@ impl Case {
                 cpu: place.unwrap_or(0),
                 rank: order.iter().position(|&it| it == at).unwrap(),
                 deadline: tasks[at].deadline(),
+                reload: self.reloads[at],
                 activator,
                 jobs: Vec::new(),
             }
@@ -371,7 +403,7 @@ fn without(kind: &Kind, case: &Case, left_out: &str) -> Case {
         let protocol = if left_out == "inheritance" { Locking::Pcp } else { locks.protocol };
         set = set.locking(Locks { protocol, ..locks.clone() });
     }
-    Case { set, sections: case.sections.clone() }
+    Case { set, sections: case.sections.clone(), reloads: case.reloads.clone() }
 }
 
 #[test]

@@ -55,7 +55,6 @@ pub enum Deadlines {
 
 /// A test: a name, what stands behind it, and how it is run.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about a test")]
 pub struct Test {
     /// As options and answers have it.
     pub name: &'static str,

@@ -8,7 +8,7 @@ use super::tree::Tree;
 use super::{Fields, SetFileError, find, wrong};
 use crate::workload::chains::{Activation, Chain, Chains};
 use crate::workload::locks::{Locking, Locks};
-use crate::workload::task::{TaskSet, Tick, Time};
+use crate::workload::task::{Task, TaskSet, Tick, Time};
 
 /// The set with its locks and chains.
 pub(super) fn held_up(
@@ -56,7 +56,7 @@ fn locks(
     let has_some = sections.iter().any(|own| !own.is_empty());
     match protocol {
         Some(protocol) if has_some => {
-            let wcets: Vec<Time> = set.tasks().iter().map(|task| task.wcet()).collect();
+            let wcets: Vec<Time> = set.tasks().iter().map(Task::wcet).collect();
             Ok(Some(Locks::new(protocol, &sections, &wcets)?))
         }
         Some(protocol) => {
