@@ -29,7 +29,12 @@ pub(crate) fn overloaded(system: System<'_>) -> Option<(Vec<usize>, Vec<usize>)>
     })
 }
 
-/// All CPUs, and those that the set gives some task, the fewest first; each with the tasks that run nowhere else.
+/// The most sets of CPUs that are asked whether their tasks have room.
+const MOST_GROUPS: usize = 64;
+
+/// All CPUs, and those that the set gives some task or several tasks together, the fewest first; each with the tasks that run nowhere else.
+/// Tasks that may move within their CPUs (`sched_setaffinity`) have room if and only if no union of such sets is asked for more than it
+/// has (Hall 1935; Gonzalez and Sahni 1976); beyond 64 sets further unions are left out.
 pub(crate) fn confined_groups(system: System<'_>) -> Vec<(Vec<usize>, Vec<usize>)> {
     let mut groups: Vec<Vec<usize>> = vec![(0..system.cpus as usize).collect()];
     for place in system.placement.into_iter().flatten() {
@@ -37,6 +42,18 @@ pub(crate) fn confined_groups(system: System<'_>) -> Vec<(Vec<usize>, Vec<usize>
         cpus.sort_unstable();
         if !groups.contains(&cpus) {
             groups.push(cpus);
+        }
+    }
+    let stated = groups.len();
+    for first in 1.. {
+        let Some(union) = groups.get(first).cloned() else { break };
+        for second in 1..stated {
+            let mut both = [&union[..], &groups[second]].concat();
+            both.sort_unstable();
+            both.dedup();
+            if groups.len() < MOST_GROUPS && !groups.contains(&both) {
+                groups.push(both);
+            }
         }
     }
     groups.sort_by_key(Vec::len);
@@ -288,6 +305,7 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::placement::TaskPlacement;
     use crate::workload::task::testing::{implicit, set};
     use Verdict::{Schedulable, Unknown, Unschedulable};
 
@@ -313,6 +331,47 @@ mod tests {
     fn what_no_scheduler_can_do_is_refused() {
         assert_eq!(necessary(implicit(1, &[(2, 3), (2, 3)]).system()), Unschedulable);
         assert_eq!(necessary(set(4, &[(3, 9, 2)]).system()), Unschedulable);
+    }
+
+    #[test]
+    fn masks_that_overlap_are_asked_for_together() {
+        // Five tasks of 0.65 on two of three CPUs each: 3.25 on three, while no two CPUs have more than 1.3 of their own, and four
+        // CPUs have room.
+        let masks = [[0, 1], [1, 2], [0, 2], [0, 1], [1, 2]];
+        let place = |cpus: &[usize; 2]| TaskPlacement::Cpus(cpus.to_vec());
+        let of = |wcet| {
+            let set = implicit(4, &[(wcet, 100); 5]);
+            set.placed(masks.iter().map(place).collect()).unwrap()
+        };
+        assert_eq!(overloaded(of(65).system()), Some((vec![0, 1, 2], vec![0, 1, 2, 3, 4])));
+        assert_eq!(necessary(of(65).system()), Unschedulable);
+        assert_eq!(overloaded(of(60).system()), None);
+    }
+
+    #[test]
+    fn unions_of_masks_tell_what_a_flow_tells() {
+        // The slow twin: every set of CPUs.
+        let mut refused = 0;
+        for index in 0..300 {
+            let mut stream = crate::workload::draw::Draw::of_set(13, index);
+            let tasks: Vec<(u64, u64)> = (0..6).map(|_| (10 + stream.below(80), 100)).collect();
+            let masks: Vec<Vec<usize>> = (0..6)
+                .map(|_| {
+                    let bits = 1 + stream.below(15);
+                    (0..4).filter(|cpu| bits >> cpu & 1 == 1).collect()
+                })
+                .collect();
+            let places = masks.iter().cloned().map(TaskPlacement::Cpus).collect();
+            let set = implicit(4, &tasks).placed(places).unwrap();
+            let slow = (1..16_u32).any(|bits| {
+                let has = |cpu: &usize| bits >> cpu & 1 == 1;
+                let within = masks.iter().zip(&tasks).filter(|(mask, _)| mask.iter().all(has));
+                within.map(|(_, task)| task.0).sum::<u64>() > 100 * u64::from(bits.count_ones())
+            });
+            refused += u32::from(slow);
+            assert_eq!(overloaded(set.system()).is_some(), slow, "{tasks:?} {masks:?}");
+        }
+        assert!((50..250).contains(&refused), "{refused}");
     }
 
     #[test]
