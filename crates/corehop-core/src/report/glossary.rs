@@ -28,7 +28,9 @@ use crate::validation::host::Part as HostPart;
 use crate::validation::points::Quantity;
 use crate::validation::sheet::GangQuantity;
 use crate::words::edit_distance;
+use crate::workload::chains::Activation;
 use crate::workload::gang::{Channel, Placing, Sharing};
+use crate::workload::locks::Locking;
 use crate::workload::scheduler::Scheduler;
 use crate::workload::switching::{SwitchCall, SwitchMechanism};
 use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern, Transfer};
@@ -278,6 +280,8 @@ pub fn entries() -> Vec<Entry> {
         Cause,
         JobOutcome,
         Scheduler,
+        Locking,
+        Activation,
         Certificate,
         Pattern,
         Page,

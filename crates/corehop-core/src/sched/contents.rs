@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What sets contain beside C, T, D and priorities, and which tests know of it. A test that does not is not asked.
+//! The contents of sets beside C, T, D and priorities, and the tests that know of each. A test that does not know of a set's contents
+//! answers `unknown`.
 
 use super::catalogue::{Charging, Equals, Test};
 use super::ranking::Ranking;
@@ -7,7 +8,7 @@ use super::system::System;
 use crate::workload::locks::Locking;
 use crate::workload::task::Task;
 
-/// What a set can contain that holds jobs up.
+/// A content of sets that makes jobs wait, or come late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Content {
     /// Jobs are released later than they arrive.
@@ -22,15 +23,15 @@ pub enum Content {
     Events,
 }
 
-/// What a test of one CPU or of partitions can know of.
+/// The contents that most tests of one CPU and of partitions know.
 pub(super) const MOST: &[Content] =
     &[Content::Jitter, Content::Blocking, Content::Suspension, Content::Locks];
 
-/// What tests know of where the CPU of each task is stated, under fixed priorities.
+/// The contents that tests for fixed priorities know if the set states the CPU of each task.
 pub(super) const ALL: &[Content] =
     &[Content::Jitter, Content::Blocking, Content::Suspension, Content::Locks, Content::Events];
 
-/// What holds jobs up where none is preempted, as far as tests know of it.
+/// The contents that a test without preemption knows.
 pub(super) const STATED: &[Content] = &[Content::Jitter, Content::Blocking];
 
 impl Content {
@@ -45,7 +46,7 @@ impl Content {
     }
 }
 
-/// What a system contains, each with the first task that has it. A new field of a task or of a system has to be judged here.
+/// The contents of a system, each with the first task that has it. A new field of a task or of a system has to be judged here.
 fn contents(system: System<'_>) -> Vec<(Content, usize)> {
     let System {
         cpus: _,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What holds jobs of one CPU up beside jobs that are more urgent: critical sections of less urgent jobs, and suspension.
+//! Jobs of one CPU that wait for more than urgent jobs: for critical sections of less urgent jobs, and for devices (suspension).
 //!
 //! **Ceilings under fixed priorities** (Sha, Rajkumar and Lehoczky, IEEE TC 39(9), 1990; Baker, Real-Time Systems 3(1), 1991). The
 //! ceiling of a resource is the priority of its most urgent user. A job waits for at most one section of a less urgent task, whose

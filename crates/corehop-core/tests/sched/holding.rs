@@ -6,7 +6,7 @@ use corehop_core::sched::Time;
 /// The order of jobs, and what happens at locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rules {
-    /// Fixed priorities; a holder runs in the place of whoever waits for its lock. A released lock has no owner until a job
+    /// Fixed priorities; a holder runs in the place of a job that waits for its lock. A released lock has no owner until a job
     /// takes it.
     Inherit,
     /// Fixed priorities; a job that holds a lock has the priority of its ceiling.

@@ -20,7 +20,7 @@ fn sets() -> u64 {
     stated.map_or(150, |count| count.parse().expect("COREHOP_SOUNDNESS_SETS is a number"))
 }
 
-/// What sets of a kind contain, and under which rules they run.
+/// A kind of sets: their contents, and the rules under which they run.
 #[derive(Debug, Clone, Copy)]
 struct Kind {
     name: &'static str,

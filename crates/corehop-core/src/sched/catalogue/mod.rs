@@ -68,7 +68,7 @@ pub struct Test {
     pub deadlines: Deadlines,
     /// Whether it is about one CPU only.
     pub one_cpu: bool,
-    /// What it charges beside C, T, D and priorities; of sets with anything else it does not tell.
+    /// The contents of sets that the test charges beside C, T, D and priorities. For sets with other contents the answer is unknown.
     pub knows: &'static [Content],
     /// The interruptions of jobs under its scheduler that the test itself does not charge. (What is necessary
     /// for all schedulers holds for one under which nothing does.)
