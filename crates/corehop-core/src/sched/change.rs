@@ -7,7 +7,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::catalogue::{Test, test};
+use super::catalogue::{Kind, Test, test};
 use super::charge::ChargedAnswer;
 use super::deployment::deployed;
 use super::limited::remedy::{Limit, Remedy, Treated};
@@ -108,16 +108,25 @@ struct Changing<'a, 'b> {
     found: Vec<Change>,
 }
 
-/// All changes that were found; `named` says whether the set was given to one test that the user named.
+/// All changes that were found for a set under a scheduler; `named` is the test that the user named, if there is one. A test for a
+/// scheduler that sets cannot state leaves only that scheduler to be changed, and bounds on tardiness none.
 pub fn changes(
     set: &TaskSet,
     scheduler: Scheduler,
     asking: &Asking<'_>,
-    named: bool,
+    named: Option<&Test>,
 ) -> Vec<Change> {
     let mut all = Changing { set, scheduler, asking, found: Vec::new() };
-    if named {
-        all.as_it_is();
+    match named {
+        Some(test) if test.is_soft() => return all.found,
+        Some(test) => {
+            let stated = test.scheduler().is_some() || test.kind == Kind::Necessary;
+            all.as_it_is(stated);
+            if !stated {
+                return all.found;
+            }
+        }
+        None => {}
     }
     all.other_priorities_and_cpus();
     all.other_schedulers();
@@ -177,11 +186,14 @@ impl Changing<'_, '_> {
         accepted.is_some()
     }
 
-    /// The set as it is, by another test than the one that was named.
-    fn as_it_is(&mut self) {
-        self.consider(self.set, self.scheduler, |it| {
+    /// The set as it is, by another test than the one that was named, which is about the same scheduler or not.
+    fn as_it_is(&mut self, same: bool) {
+        let (set, scheduler) = (self.set, self.scheduler);
+        self.consider(set, scheduler, |it| {
             let packing = it.packing().map_or_else(String::new, |it| format!(", with {it}"));
-            format!("as it is, by the test {}{packing}", it.test.name)
+            let under = Question { scheduler, assumed: false }.under(set, None);
+            let how = if same { "as it is".to_owned() } else { format!("under {under}") };
+            format!("{how}, by the test {}{packing}", it.test.name)
         });
     }
 

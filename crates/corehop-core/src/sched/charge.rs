@@ -338,6 +338,11 @@ impl<'a> Charged<'a> {
         Ok(Some([resumed, moved]))
     }
 
+    /// Whether the machine has CPUs of different speeds.
+    pub(super) fn has_slow_cpus(&self) -> bool {
+        self.slowed.is_some()
+    }
+
     /// Whether overheads of the operating system are charged.
     pub(super) fn has_overheads(&self) -> bool {
         self.overheads.is_some()

@@ -153,7 +153,8 @@ impl Margin {
         }
         if !accepted && wide {
             margin.late = late(set, answered.test, own, &answered.asked);
-            margin.changes = changes(set, own, asking, question.is_none());
+            let named = question.is_none().then_some(answered.test);
+            margin.changes = changes(set, own, asking, named);
         }
         let never = wishes.slack == Some(false) && !wishes.schedule;
         if !never && (wide || !accepted || wishes.schedule) {

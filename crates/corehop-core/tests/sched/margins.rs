@@ -5,6 +5,7 @@ use corehop_core::sched::charge::Delay;
 use corehop_core::sched::composition::{Composition, Kind};
 use corehop_core::sched::margin::{Asking, Margin, Wishes};
 use corehop_core::sched::overhead::system::Overheads;
+use corehop_core::sched::question::Answered;
 use corehop_core::sched::{Question, TaskSet, Test, Time, Verdict, test};
 use corehop_core::workload::scheduler::Scheduler;
 use corehop_core::workload::set_file;
@@ -145,6 +146,33 @@ fn changes_say_what_to_do() {
         {"name":"b","wcet_us":35,"period_us":100,"deadline_us":85,"priority":2}]}"#;
     let all = margin(preempted, None, Some(36));
     assert!(whats(&all).iter().any(|it| it.starts_with("with preemptions limited")), "{all:?}");
+}
+
+/// The margin of the answer of one test.
+fn of_test(text: &str, name: &str) -> Margin {
+    let set = set_file::parse(text).unwrap();
+    let nothing = |_: &TaskSet| Some(Delay::Nothing);
+    let asking = Asking { platform: None, delay: &nothing, overheads: None, accept_largest: false };
+    let test = test(name).unwrap();
+    let asked = asking.charged(&set, Delay::Nothing).ask(test).unwrap();
+    let answered = Answered { test, asked, sentence: String::new() };
+    Margin::of(&set, &answered, None, &asking, Wishes::default())
+}
+
+#[test]
+fn a_test_that_is_named_is_changed_for_another_one_of_its_scheduler_first() {
+    // Demand by 2: 1; by 4: 3; by 6: 4: fits, though the densities make 1/2 + 2/4 + 1/6 > 1.
+    let text = r#"{"cpus":1,"tasks":[{"wcet_us":1,"period_us":8,"deadline_us":2},
+        {"wcet_us":2,"period_us":8,"deadline_us":4},{"wcet_us":1,"period_us":8,"deadline_us":6}]}"#;
+    assert_eq!(whats(&of_test(text, "density"))[0], "as it is, by the test edf-rta");
+    // Without preemption the short one waits for the long one.
+    let text = r#"{"cpus":1,"tasks":[{"wcet_us":1,"period_us":5},{"wcet_us":10,"period_us":100}]}"#;
+    let all = of_test(text, "np-edf");
+    assert_eq!(whats(&all), ["under partitioned EDF, by the test edf-rta"]);
+    assert!(all.schedule.unwrap().unwrap_err().contains("non-preemptive"));
+    let full =
+        r#"{"cpus":1,"tasks":[{"wcet_us":60,"period_us":100},{"wcet_us":50,"period_us":100}]}"#;
+    assert!(whats(&of_test(full, "soft-g-edf")).is_empty());
 }
 
 #[test]

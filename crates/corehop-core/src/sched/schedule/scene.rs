@@ -98,6 +98,7 @@ pub fn scenes(
         (set.locks().is_some(), "locks"),
         (asked.supply.is_some(), "gaps of the supply"),
         (charged.has_overheads(), "the overheads of the operating system"),
+        (charged.has_slow_cpus(), "slower CPUs"),
         (!known, "delays"),
         (set.cache().is_some(), "reloads of cache blocks"),
     ];
