@@ -13,7 +13,7 @@ use std::process::Command;
 use crate::changed::{Draw, PIECES};
 
 /// A verb, with guarded words; and words that are changed. A word with a dot may be a file of [`super::seeds`].
-pub(crate) const RECIPES: [(&str, &str); 65] = [
+pub(crate) const RECIPES: [(&str, &str); 67] = [
     ("advise", "samples.parquet --wss 4KiB --length 4ms"),
     ("advise", "model.json --json"),
     ("advise", "samples.parquet --set set.json"),
