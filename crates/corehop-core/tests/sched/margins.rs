@@ -152,7 +152,13 @@ fn changes_say_what_to_do() {
 fn of_test(text: &str, name: &str) -> Margin {
     let set = set_file::parse(text).unwrap();
     let nothing = |_: &TaskSet| Some(Delay::Nothing);
-    let asking = Asking { platform: None, delay: &nothing, overheads: None, accept_largest: false };
+    let asking = Asking {
+        platform: None,
+        delay: &nothing,
+        overheads: None,
+        accept_largest: false,
+        supply: None,
+    };
     let test = test(name).unwrap();
     let asked = asking.charged(&set, Delay::Nothing).ask(test).unwrap();
     let answered = Answered { test, asked, sentence: String::new() };
