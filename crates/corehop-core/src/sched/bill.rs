@@ -26,10 +26,10 @@
 //! though `D` is longer, so that charging only tasks with later relative deadlines accepts sets that miss:
 //! all others count, [`Payer::Others`].
 //!
-//! A task that no job preempts costs nobody anything: on m CPUs a job that began waits only while m jobs of other tasks are ready with
-//! higher priorities, so that it takes m such tasks; and under EDF what is released later and due no later has a shorter relative
-//! deadline, so that those with the shortest are not preempted ([`Payer::Deadlines`]). Analyses of responses
-//! charge less, window by window: [`victims`](super::global::victims).
+//! No job pays for a task that is never preempted. On m CPUs a job that began waits only while m jobs of other tasks are ready
+//! with higher priorities, so that a task with fewer than m such tasks is never preempted. Under EDF a job that is released
+//! later and due no later has a shorter relative deadline, so that the tasks with the shortest are never preempted
+//! ([`Payer::Deadlines`]). Analyses of responses charge less, window by window: [`victims`](super::global::victims).
 
 use super::overhead::system::{Overheads, fixed_priority, job_level};
 use super::ranking::Ranking;

@@ -58,7 +58,7 @@ pub(crate) struct Taken {
     pub(crate) dispatch: Time,
     /// Of each release, on a CPU of the domain.
     pub(crate) release: Time,
-    /// Whether a further CPU takes that instead, for one release after the other.
+    /// Whether a further CPU handles releases, one after the other, in place of the CPUs of the tasks.
     pub(crate) dedicated: bool,
     /// Of each tick, and the time between two.
     pub(crate) tick: Time,
@@ -129,7 +129,7 @@ struct State<'a> {
     /// The next release of each task, and the number of the job.
     next: Vec<(Time, usize)>,
     next_tick: Time,
-    /// When the CPU for releases has handled those so far.
+    /// The time at which the CPU for releases has handled all releases so far.
     handled: Time,
     /// The domain of each CPU; what interrupts and dispatches still take of it.
     cpus: Vec<(usize, Time)>,
@@ -200,7 +200,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// When a release that was seen then is handled: by the CPU for releases after those before it.
+    /// The time at which a release that was seen is handled: by the CPU for releases, after those before it.
     fn handle(&mut self, seen: Time) -> Time {
         if !self.world.taken.dedicated {
             return seen;

@@ -307,7 +307,7 @@ fn pinned(dice: &mut Dice) -> Case {
     Case { set: case.set.clone().placed(places).unwrap(), ..case }
 }
 
-/// How a test of the catalogue lets jobs run, where the simulation knows that.
+/// The scheduler of a test of the catalogue; none where the simulation does not know it.
 fn scheduler_of(test: &Test, answer: &Answer) -> Option<Kind> {
     let np = test.scheduler.contains("non-preemptive");
     if np || test.is_soft() || test.reloads {

@@ -396,7 +396,7 @@ fn charges_of(system: System<'_>, payer: Payer) -> Option<Charges> {
     system.bill.map(|bill| bill.jobs(payer, system.cpus, system.tasks, &bill.resumed))
 }
 
-/// The answer of the first test that accepts. If no job is preempted, none of what a preemption costs is charged.
+/// The answer of the first test that accepts. `own-cpu` is asked first: where it accepts, no job is preempted or pays.
 fn first_that_accepts(system: System<'_>, names: &[&str]) -> Option<Answer> {
     let unpreempted: &[&str] =
         if system.bill.is_none_or(|bill| bill.overheads.is_none()) { &["own-cpu"] } else { &[] };

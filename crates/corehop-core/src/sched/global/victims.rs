@@ -492,6 +492,23 @@ mod tests {
     }
 
     #[test]
+    fn a_job_that_lingers_occupies_its_cpu_for_longer_and_until_later() {
+        let system = implicit(2, &[(2, 20), (1, 10), (1, 10)]);
+        let mut known = Known::new(system.system(), &[3, 0, 0], Order::Fixed);
+        (known.responses[0], known.preemptions[0]) = (9, 2);
+        let felt = |pays, lingers| {
+            let it = known.felt(0, 1, pays, lingers);
+            (it.wcet, it.response)
+        };
+        assert_eq!(felt(false, 0), (2, 9));
+        assert_eq!(felt(false, 4), (6, 13));
+        // Two reloads of 3 are within its response of 9.
+        assert_eq!(felt(true, 4), (12, 13));
+        // It may occupy the CPU until its next job does.
+        assert_eq!(felt(true, 15), (20, 20));
+    }
+
+    #[test]
     fn without_delays_bounds_are_those_of_the_analyses_themselves() {
         let mut state = 17_u64;
         let mut draw = |below: u64| {
