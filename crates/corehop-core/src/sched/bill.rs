@@ -133,6 +133,7 @@ impl Bill {
     }
 
     /// The charge to some tasks of the set, as to a set of their own.
+    #[must_use]
     pub fn alone(&self, group: &[usize]) -> Self {
         let moved = group.iter().filter_map(|&at| self.moved.get(at).copied()).collect();
         Self { resumed: self.of(group), moved, ..*self }

@@ -62,7 +62,9 @@ fn interleaved(cpus: usize, dice: &mut Dice) -> (Platform, Vec<Vec<usize>>) {
         order.swap(at, dice.below(at as u64 + 1) as usize);
     }
     let mut pairs: Vec<Vec<usize>> = order.chunks(2).map(<[usize]>::to_vec).collect();
-    pairs.iter_mut().for_each(|pair| pair.sort_unstable());
+    for pair in &mut pairs {
+        pair.sort_unstable();
+    }
     pairs.sort();
     let list = |pair: &Vec<usize>| CpuList::new(pair.iter().map(|&cpu| Cpu(cpu as u32)));
     let level_2 = platform.caches.iter_mut().find(|it| it.level == 2).unwrap();
@@ -91,7 +93,9 @@ fn misses_in_clusters(
     dice: &mut Dice,
 ) -> bool {
     let mut clusters: Vec<Vec<usize>> = places.iter().map(TaskPlacement::cpus).collect();
-    clusters.iter_mut().for_each(|cluster| cluster.sort_unstable());
+    for cluster in &mut clusters {
+        cluster.sort_unstable();
+    }
     let domain = |at: usize, all: &[Vec<usize>]| {
         let mut own = places[at].cpus();
         own.sort_unstable();

@@ -102,18 +102,18 @@ pub fn edf(system: System<'_>, delays: &[Time]) -> Option<Vec<Time>> {
     let mut known = Known::new(system, delays, Order::Deadline);
     let others: Vec<Vec<usize>> =
         (0..tasks.len()).map(|k| (0..tasks.len()).filter(|&i| i != k).collect()).collect();
-    for k in 0..tasks.len() {
-        known.settle(k, &others[k], tasks[k].deadline);
+    for (k, beside) in others.iter().enumerate() {
+        known.settle(k, beside, tasks[k].deadline);
     }
     let (mut accepted, mut sweep) = (false, Sweep::default());
     for _ in 0..ROUNDS {
         let (mut all_fit, mut changed) = (true, false);
-        for k in 0..tasks.len() {
+        for (k, beside) in others.iter().enumerate() {
             let analysis = |felt: &[Felt], own| densest(&mut sweep, system.m(), felt, own);
-            let found = known.least_response(k, &others[k], analysis);
+            let found = known.least_response(k, beside, analysis);
             all_fit &= found.is_some();
             if let Some(bound) = found.filter(|&bound| bound < known.responses[k]) {
-                known.settle(k, &others[k], bound);
+                known.settle(k, beside, bound);
                 changed = true;
             }
         }
