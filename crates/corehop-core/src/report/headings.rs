@@ -329,6 +329,10 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("accepted by", "The method that accepted the task set."),
     ("priorities", "The tasks from the highest priority to the lowest."),
     ("charged", "The delay that a test adds to a task."),
+    (
+        "supply",
+        "The time that CPUs supply, where that is not all: its gaps are in the bounds of a test.",
+    ),
     ("responds", "The bound on a task's response time."),
     ("assuming", "The assumptions of a test."),
     ("holds", "The rows of a file. Of an observation: the samples confirm it."),

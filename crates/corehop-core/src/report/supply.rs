@@ -42,7 +42,7 @@ pub fn table(supply: &[SupplySummary]) -> Table {
     table
 }
 
-/// What the table does not say.
+/// The notes below the table: gaps that were cut, and threads that shared their CPU.
 pub fn notes(supply: &[SupplySummary]) -> Vec<String> {
     let cut: u64 = supply.iter().map(|it| it.cut).sum();
     let cut = (cut > 0).then(|| {

@@ -10,7 +10,7 @@ use crate::workload::task::{TaskSet, Time};
 #[derive(Debug, Clone)]
 pub struct ChargedSupply {
     all: InUnits,
-    /// What was observed of it, for the longest deadline or period of the set; None where the supply is stated.
+    /// The observations behind it, for the longest deadline or period of the set; None where the supply is stated.
     pub claim: Option<Claim>,
 }
 
@@ -28,6 +28,18 @@ impl ChargedSupply {
         if own { seen.own() } else { seen }
     }
 
+    /// The gaps that bounds and slack contain, as a line.
+    pub fn line(&self) -> String {
+        let supplied = self.all.of_unit(1).worst().long_run() * 100.0;
+        let gaps = match self.claim {
+            Some(claim) => format!("the gaps that were seen: {}", claim.most_lost()),
+            None => "the gaps that the stated budget leaves".to_owned(),
+        };
+        format!(
+            "bounds and slack contain {gaps}; {supplied:.1} % of the CPU is certain in the long run"
+        )
+    }
+
     /// As a test sees it, for tasks in ticks.
     pub(super) fn seen(&self, set: &TaskSet) -> Supplied<'_> {
         Supplied::of(self.all.of_unit(set.tick().nanos(1).get()), set)
@@ -42,7 +54,7 @@ impl ChargedAnswer {
         self.note = (!both.is_empty()).then(|| both.join(" "));
     }
 
-    /// Why the supply that was observed bounds nothing: too few windows of such a length were seen.
+    /// The reason for which an observed supply bounds nothing: too few windows of such a length were seen.
     pub(super) fn doubt_of_supply(&self) -> Option<String> {
         let claim = self.supply.as_ref()?.claim.filter(|claim| !claim.bounds())?;
         Some(format!("{CONDITIONAL}{}", claim.sentence()))

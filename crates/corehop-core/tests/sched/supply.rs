@@ -4,6 +4,7 @@
 #![expect(clippy::print_stdout, reason = "how many verdicts held is what `make soundness` is for")]
 
 use corehop_core::sched::charge::{Charged, ChargedAnswer, Delay};
+use corehop_core::sched::overhead::system::Overheads;
 use corehop_core::sched::supply::{Gap, InUnits, Supplies, Window, resources};
 use corehop_core::sched::{Parameters, TaskSet, Time, Verdict, all, test};
 use corehop_core::workload::set_file;
@@ -357,6 +358,24 @@ fn delays_are_charged_beside_the_supply() {
         let charged = Charged::new(&bare, None, Delay::Each(2), None).supplied_by(Some(&supply));
         let charged = { charged }.ask(test(name).unwrap()).unwrap();
         assert_eq!(charged.answer.bounds, ask(&longer, name, &supply).answer.bounds, "{name}");
+    }
+}
+
+#[test]
+fn overheads_are_charged_in_nanoseconds_beside_the_supply() {
+    let supply =
+        InUnits::of(&resources(r#"{"cpus": "0", "period_us": 10, "budget_us": 8}"#).unwrap());
+    let set = implicit(1, &[(3, 20)]);
+    // Half a microsecond of tick in each 10: 3.5 after 4, so that two ticks come before 10.
+    let overheads = Overheads { tick: 500, quantum: Some(10_000), ..Overheads::default() };
+    let bounds = |name: &str, supply: Option<&InUnits>| {
+        let charged = Charged::new(&set, None, Delay::Nothing, Some(overheads)).supplied_by(supply);
+        { charged }.ask(test(name).unwrap()).unwrap().answer.bounds.unwrap()[0]
+    };
+    for name in ["p-fp-rta", "edf-rta"] {
+        let (alone, both) = (bounds(name, None), bounds(name, Some(&supply)));
+        // Rounded up to microseconds; at worst nothing is supplied for 4.
+        assert_eq!(both, alone + 4, "{name}");
     }
 }
 

@@ -525,6 +525,9 @@ fn one(
         let (bound, deadline) = (us(*bound), us(set.tasks()[at].deadline()));
         say("responds", &format!("{}: within {bound} us, deadline {deadline} us", name(at)));
     }
+    if let Some(supply) = &asked.supply {
+        say("supply", &supply.line());
+    }
     let chains = set.chains().into_iter().flat_map(|chains| &chains.all);
     for (chain, latency) in chains.zip(answer.latencies.iter().flatten()) {
         let (latency, deadline) = (us(*latency), us(chain.deadline));

@@ -222,8 +222,22 @@ fn recorded(folder: &Path) {
         ns,
         replicate: None,
     };
-    let gap = |at: u64| SupplyGap {
-        machine: machine(),
+    write(folder, "supply.parquet", RowKind::Supply, (0..80).map(gap).collect::<Vec<_>>());
+    write(folder, "program.parquet", RowKind::Absences, (0..20).map(absence).collect::<Vec<_>>());
+    write(folder, "program.threads.parquet", RowKind::Threads, vec![thread]);
+    write(folder, "program.runs.parquet", RowKind::Runs, vec![run]);
+    write(
+        folder,
+        "overheads.parquet",
+        RowKind::Overheads,
+        (1..9).map(|it| time(f64::from(it) * 100.0)).collect::<Vec<_>>(),
+    );
+}
+
+/// A gap of two in each window, of CPU 0 and 1 by turns.
+fn gap(at: u64) -> SupplyGap {
+    SupplyGap {
+        machine: "box".into(),
         seed: 1,
         window: at / 2,
         cpu: at / 2 % 2,
@@ -238,17 +252,7 @@ fn recorded(folder: &Path) {
         cut: at == 0,
         threshold_ns: 500,
         policy: "fifo:2".into(),
-    };
-    write(folder, "supply.parquet", RowKind::Supply, (0..80).map(gap).collect::<Vec<_>>());
-    write(folder, "program.parquet", RowKind::Absences, (0..20).map(absence).collect::<Vec<_>>());
-    write(folder, "program.threads.parquet", RowKind::Threads, vec![thread]);
-    write(folder, "program.runs.parquet", RowKind::Runs, vec![run]);
-    write(
-        folder,
-        "overheads.parquet",
-        RowKind::Overheads,
-        (1..9).map(|it| time(f64::from(it) * 100.0)).collect::<Vec<_>>(),
-    );
+    }
 }
 
 fn write(folder: &Path, name: &str, kind: RowKind, rows: impl Into<Rows>) {

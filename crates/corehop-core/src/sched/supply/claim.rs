@@ -43,6 +43,11 @@ impl Claim {
         })
     }
 
+    /// The most that the longest windows lost: `up to 4 ms in 40 ms`.
+    pub fn most_lost(&self) -> String {
+        format!("up to {} in {}", milliseconds(self.lost_ns), milliseconds(self.window_ns))
+    }
+
     /// As a condition, to follow "if".
     pub fn sentence(&self) -> String {
         let Self { window_ns, lost_ns, windows, parts, .. } = *self;

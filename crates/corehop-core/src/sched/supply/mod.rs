@@ -89,6 +89,7 @@ impl Supply {
     }
 
     /// Whether all of the time is supplied.
+    #[inline]
     pub fn is_full(&self) -> bool {
         self.losses.is_empty() && self.slow == 0
     }
@@ -108,8 +109,8 @@ impl Supply {
 
     /// Whether the CPU supplies what tasks ask for in the long run, with so much to spare that busy windows end soon.
     pub(crate) fn sustains<'t>(&self, tasks: impl Iterator<Item = &'t Task>) -> bool {
-        let load: f64 = tasks.map(Task::u).map(|(c, t)| c as f64 / t as f64).sum();
-        self.is_full() || load <= self.long_run() - SPARE
+        let load = || tasks.map(Task::u).map(|(c, t)| c as f64 / t as f64).sum::<f64>();
+        self.is_full() || load() <= self.long_run() - SPARE
     }
 
     /// The most that is lost in a window of this length, rounded up.
@@ -190,7 +191,7 @@ pub struct Supplies {
     cpus: BTreeMap<u32, Supply>,
     /// The least of all CPUs at each length.
     worst: Supply,
-    /// What was observed of each CPU; empty where the supply is stated.
+    /// The observations of each CPU; empty where the supply is stated.
     watched: BTreeMap<u32, Watched>,
     /// The origin of the supply, as an assumption.
     note: String,
@@ -268,7 +269,7 @@ impl Supplies {
 }
 
 impl Supply {
-    /// What each of these supplies at least.
+    /// The least that each of these supplies.
     fn worst_of<'a>(all: impl Iterator<Item = &'a Self> + Clone) -> Self {
         let longest = all.clone().map(|it| it.longest).filter(|&it| it > 0).min().unwrap_or(0);
         let slow = all.clone().map(|it| it.slow).max().unwrap_or(0);

@@ -38,7 +38,7 @@ pub struct Window {
     pub gaps: Vec<Gap>,
 }
 
-/// What was observed of a CPU.
+/// The windows in which a CPU was watched.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Watched {
     /// The planned lengths of its windows, in nanoseconds, with how many there are of each.
@@ -46,7 +46,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// How many windows of this length in nanoseconds were watched that have no part in common.
+    /// The number of windows of this length in nanoseconds that were watched and have no part in common.
     pub fn windows_of(&self, length: u64) -> u64 {
         let of = |(asked, count): (&u64, &u64)| (asked / length.max(1)).saturating_mul(*count);
         self.asked.iter().map(of).fold(0, u64::saturating_add)
@@ -83,7 +83,7 @@ impl Supplies {
         Ok(Self::of(supplies.collect(), watched, origin))
     }
 
-    /// What was observed of each CPU; nothing where the supply is stated.
+    /// The observations of each CPU; nothing where the supply is stated.
     pub fn observed(&self) -> &BTreeMap<u32, Watched> {
         &self.watched
     }
