@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far an observed supply holds: which windows were seen, and what share of all windows may lose more.
+//! The reach of an observed supply: the windows that were seen, and the share of all windows that may lose more.
 
 use serde_json::{Value, json};
 
