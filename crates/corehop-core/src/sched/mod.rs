@@ -25,6 +25,7 @@ pub mod catalogue;
 mod contents;
 pub(crate) mod chains;
 mod speed;
+mod delays;
 pub mod charge;
 mod charged_supply;
 mod answer_json;
