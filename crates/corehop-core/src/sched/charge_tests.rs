@@ -2,10 +2,11 @@
 //! Tests of charges: what a verdict says once delays and overheads are in it.
 
 use super::*;
-use crate::model::costs::{Cost, NoCost};
+use crate::model::costs::{Basis, Cost, NoCost};
 use crate::sched::Parameters;
 use crate::sched::answer_json;
 use crate::sched::catalogue::{all, test};
+use crate::sched::delays::largest_seen;
 use crate::sched::verdict::Verdict;
 use crate::workload::set_file;
 use crate::workload::task::testing::implicit;

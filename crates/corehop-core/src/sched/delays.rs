@@ -114,7 +114,7 @@ fn if_no_more_than(among: Option<Basis>) -> String {
 }
 
 /// Of the statistic `max`.
-fn largest_seen(among: Option<Basis>) -> String {
+pub(super) fn largest_seen(among: Option<Basis>) -> String {
     const HEAD: &str = "A delay is the largest that was seen";
     let Some(Basis { samples, replicates, classes }) = among else {
         return format!("{HEAD}, which nothing bounds from above.");
