@@ -6,7 +6,7 @@
 //! charges of its own: tasks that nothing preempts, and tasks that no window of `k` contains, cost nothing, and a task with a
 //! large delay that is seldom preempted pays for its own few preemptions.
 //!
-//! **The most preemptions of a job** ([`Preempted::most`]). Each preemption is caused by a release, and a release preempts at most
+//! **The most preemptions of a job** (`Preempted::most`). Each preemption is caused by a release, and a release preempts at most
 //! one job, of lower priority and released before. A job that began waits only while `m` jobs of other tasks with higher
 //! priority are ready. So nothing preempts a task with fewer than `m` such tasks, nor, under EDF, the tasks with the shortest
 //! relative deadline: what is released later and is due no later has a shorter one. Let `N` be the number of tasks with a ready
@@ -33,7 +33,7 @@
 //! were at least `Y = L - E_k + 1` of those above, and the tasks of higher priority count for `m Y` in the window, each for at
 //! most `Y`. That is the condition of the analyses without delays, with `E_i + c_i` for `C_i` and `R_i + c_i` for `R_i`. ∎
 //!
-//! Under EDF one of the jobs for which `v` waited may be the one of `k` before ([`Known::job_before`]): it has ended, and lingers into
+//! Under EDF one of the jobs for which `v` waited may be the one of `k` before (`Known::job_before`): it has ended, and lingers into
 //! the window for at most `R_k + c_k - T_k`, which is added to what the others do.
 //!
 //! Under fixed priorities at most `m - 1` tasks carry in (Guan et al.): let the window begin with the longest stretch before the release
