@@ -54,11 +54,12 @@ impl Claim {
         let (window, lost) = (milliseconds(window_ns), milliseconds(lost_ns));
         let several = if parts > 1 { format!(", nor {parts} in a row,") } else { String::new() };
         let share = percent(self.beyond.min(1.0));
-        let share = match self.bounds() {
-            true => format!("at most {share} lose more, at 95 % confidence"),
-            false => format!(
+        let share = if self.bounds() {
+            format!("at most {share} lose more, at 95 % confidence")
+        } else {
+            format!(
                 "up to {share} may lose more, at 95 % confidence: a longer `corehop measure supply` tells"
-            ),
+            )
         };
         format!(
             "no window up to {window}{several} loses more than the most seen at its length ({lost} in any of \

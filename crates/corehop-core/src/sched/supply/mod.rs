@@ -20,6 +20,7 @@ pub use trace::{Gap, Watched, Window};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::workload::placement::TaskPlacement;
 use crate::workload::task::{Task, TaskSet, Time};
 
 /// No answer is later: far beyond any deadline, and far inside 64 bits.
@@ -232,7 +233,7 @@ impl Supplies {
     pub fn check(&self, set: &TaskSet) -> Result<(), NoSupply> {
         let known: Vec<String> = self.cpus().map(|cpu| cpu.to_string()).collect();
         let known = known.join(", ");
-        let named = set.placement().into_iter().flatten().flat_map(|place| place.cpus());
+        let named = set.placement().into_iter().flatten().flat_map(TaskPlacement::cpus);
         if let Some(cpu) = named.into_iter().find(|&cpu| !self.cpus.contains_key(&(cpu as u32))) {
             return Err(NoSupply(format!(
                 "the set puts a task on CPU {cpu}, and the supply is of CPUs {known}: measure that CPU too \
@@ -321,7 +322,7 @@ enum Whose {
 impl<'a> Supplied<'a> {
     /// The least supply of all CPUs; where the set puts all tasks on one CPU, the supply of that CPU.
     pub(crate) fn of(all: &'a Supplies, set: &TaskSet) -> Self {
-        let mut places = set.placement().into_iter().flatten().map(|place| place.cpus());
+        let mut places = set.placement().into_iter().flatten().map(TaskPlacement::cpus);
         let first = places.next().filter(|cpus| cpus.len() == 1);
         let cpu = first.filter(|first| places.all(|cpus| cpus == *first));
         Self { all, cpu: cpu.map_or(Whose::Worst, |cpus| Whose::Of(cpus[0] as u32)) }

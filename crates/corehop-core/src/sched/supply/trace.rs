@@ -75,7 +75,9 @@ impl Supplies {
         let mut watched = BTreeMap::new();
         for (&cpu, windows) in &by_cpu {
             let all: &mut Watched = watched.entry(cpu).or_default();
-            windows.iter().for_each(|it| *all.asked.entry(it.asked).or_default() += 1);
+            for it in windows {
+                *all.asked.entry(it.asked).or_default() += 1;
+            }
         }
         let supplies = by_cpu.into_iter().map(|(cpu, windows)| (cpu, Supply::watched(&windows)));
         let origin = "The supply is the least that was seen in windows of each length; windows are taken for alike, and a later \
