@@ -54,6 +54,19 @@ def test_tasks_may_be_dataclasses() -> None:
     assert {"qpa", "rta"} <= {answer["test"] for answer in answers}
 
 
+def test_locks_and_chains_are_stated_beside_the_tasks() -> None:
+    lock = {"resource": "bus", "longest_us": 2}
+    given = [
+        Task(name="a", wcet_us=5, period_us=20, priority=1, locks=[lock]),
+        Task(name="b", wcet_us=10, period_us=40, priority=2, locks=[{**lock, "longest_us": 4}], suspension_us=None),
+    ]
+    chain = {"name": "c", "tasks": ["a", "b"], "deadline_us": 90}
+    answer = corehop.check(given, cpus=1, locking="pcp", chains=[chain])
+    assert (answer["test"], answer["bounds_us"], answer["latencies_us"]) == ("p-fp-rta", [9, 15], [84])
+    with pytest.raises(corehop.Damaged, match="locking is missing"):
+        corehop.check(given, cpus=1)
+
+
 def test_a_set_is_asked_about_its_own_scheduler() -> None:
     answer = corehop.check(tasks(), cpus=1)
     assert answer["question"] == {"scheduler": "p-edf", "assumed": True}

@@ -23,7 +23,7 @@ const MOST_STEPS: usize = 10_000;
 pub fn limits(set: &TaskSet) -> Vec<String> {
     match set.scheduler().map(Scheduler::order) {
         Some(Order::Rank) => throttled(set),
-        Some(Order::Deadline) => admission(set).into_iter().collect(),
+        Some(Order::Deadline) => admission(set).into_iter().chain(unlike_edf(set)).collect(),
         Some(Order::Fair) | None => Vec::new(),
     }
 }
@@ -64,6 +64,28 @@ pub(super) fn admission(set: &TaskSet) -> Option<String> {
             format!("{what}: Linux admits {most:.2}, unless kernel.sched_rt_runtime_us is raised")
         })
     })
+}
+
+/// The sentences about fields of a set that SCHED_DEADLINE treats unlike the analysis of EDF.
+pub(super) fn unlike_edf(set: &TaskSet) -> Vec<String> {
+    let any = |has: fn(&Task) -> bool| set.tasks().iter().any(has);
+    let all = [
+        (
+            any(|task| task.jitter > 0),
+            "SCHED_DEADLINE counts a deadline from the release of a job, and the analysis from the arrival (jitter_us): set \
+             dl-deadline shorter by the jitter",
+        ),
+        (
+            any(|task| task.suspension > 0),
+            "SCHED_DEADLINE gives a thread that wakes up from a suspension a new deadline if the old one leaves its budget too \
+             little time; the analysis keeps the deadline (suspension_us)",
+        ),
+        (
+            set.locks().is_some(),
+            "Linux has no stack resource policy: under SCHED_DEADLINE locks inherit deadlines, which is not analysed",
+        ),
+    ];
+    all.into_iter().filter(|it| it.0).map(|it| it.1.to_owned()).collect()
 }
 
 /// `CPU 0`, `CPUs 0, 2`.
@@ -132,6 +154,16 @@ mod tests {
             {"wcet_us": 900, "period_us": 1000, "priority": 2}"#;
         assert_eq!(said(both, "g-fp"), "");
         assert!(said(&both.replace("900", "960"), "g-fp").contains("96.0 % of CPUs 0, 1"));
+    }
+
+    #[test]
+    fn fields_that_linux_treats_unlike_edf_are_named() {
+        let tasks =
+            |more: &str| format!(r#"{{"wcet_us": 1, "period_us": 1000, "cpus": [0]{more}}}"#);
+        assert_eq!(said(&tasks(""), "p-edf"), "");
+        assert!(said(&tasks(r#", "jitter_us": 5"#), "p-edf").contains("from the release of a job"));
+        assert!(said(&tasks(r#", "suspension_us": 5"#), "p-edf").contains("a new deadline"));
+        assert_eq!(said(&tasks(r#", "suspension_us": 5, "priority": 1"#), "p-fp"), "");
     }
 
     #[test]

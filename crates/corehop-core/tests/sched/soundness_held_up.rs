@@ -384,6 +384,58 @@ fn what_is_accepted_holds_where_jobs_are_held_up() {
     }
 }
 
+/// The set with the longest section that can hold up each task as its `blocking_us`, in place of locks.
+fn with_stated_blocking(case: &Case) -> Case {
+    let tasks = case.set.tasks();
+    // Of equal deadlines the first task is the more urgent one under fixed priorities.
+    let due = |at: usize| (tasks[at].deadline(), at);
+    let blocking = |at: usize| {
+        let later = (0..tasks.len()).filter(|&other| due(other) > due(at));
+        let of_later = later.flat_map(|other| &case.sections[other]);
+        let used = |resource: &String| {
+            (0..tasks.len())
+                .filter(|&user| due(user) <= due(at))
+                .any(|user| case.sections[user].iter().any(|section| section.0 == *resource))
+        };
+        of_later.filter(|section| used(&section.0)).map(|section| section.1).max().unwrap_or(0)
+    };
+    let given: Vec<Parameters> = (0..tasks.len())
+        .map(|at| Parameters {
+            wcet: tasks[at].wcet(),
+            period: tasks[at].period(),
+            deadline: Some(tasks[at].deadline()),
+            blocking: blocking(at),
+            ..Parameters::default()
+        })
+        .collect();
+    let set = TaskSet::new(1, &given).unwrap();
+    Case { set, sections: case.sections.clone(), reloads: case.reloads.clone() }
+}
+
+#[test]
+fn stated_blocking_holds_where_one_section_causes_it() {
+    for name in ["EDF, locks", "FP, pcp"] {
+        let kind = KINDS.iter().find(|it| it.name == name).unwrap();
+        let (mut accepted, mut refused) = (0, 0);
+        for index in 0..sets() {
+            let mut dice = Dice::new(44, index);
+            let case = Case::draw(kind, &mut dice);
+            let stated = with_stated_blocking(&case);
+            for test in kind.tests.iter().filter(|&&test| test != "p-fp-audsley") {
+                let answer = stated.ask(test);
+                refused += u64::from(!yes(&answer));
+                if yes(&answer) {
+                    accepted += 1;
+                    let why = found(kind, &stated, &answer, &mut dice);
+                    assert!(why.is_none(), "{name}, {test}, set {index}: {}", why.unwrap());
+                }
+            }
+        }
+        println!("{name}, as stated: {accepted} verdicts held");
+        assert!(accepted > sets() / 10 && refused > 0, "{name}: {accepted}");
+    }
+}
+
 /// A set as an analysis sees it that leaves something out.
 fn without(kind: &Kind, case: &Case, left_out: &str) -> Case {
     let of = |task: &corehop_core::sched::Task, name: &Option<String>| Parameters {

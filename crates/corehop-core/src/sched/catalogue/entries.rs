@@ -21,7 +21,8 @@ use crate::sched::uni::{edf, fixed, nonpreemptive};
 use crate::sched::verdict::{Answer, Verdict};
 
 const SOFT: &str = "global EDF, soft";
-const TOO_LONG: &str = "its busy period takes too many steps";
+const TOO_LONG: &str =
+    "its busy period takes too many steps, or has no end with suspension as execution";
 const SOFTLY: &str = "Yes means that tardiness is bounded, not that deadlines are met.";
 
 /// Every test but the partitioned ones.
@@ -435,7 +436,11 @@ fn edf_rta(system: System<'_>) -> Answer {
     let Some(bounds) = held_up::responses_by_deadline(system, &whole(system), tasks) else {
         // Without an end it is no miss yet, but no supply bounds it.
         let why = "its busy period has no end within its steps, or the CPU does not supply so much in the long run";
-        return Answer::unknown(if system.supply.is_some() { why } else { TOO_LONG });
+        return match held_up::demand(system, &whole(system), tasks) {
+            Verdict::Unschedulable => Answer::plain(Verdict::Unschedulable),
+            _ if system.supply.is_some() => Answer::unknown(why),
+            _ => Answer::unknown(TOO_LONG),
+        };
     };
     let met = bounds.iter().zip(tasks).all(|(&response, task)| response <= task.deadline);
     match held_up::is_exact(system, tasks) {

@@ -292,6 +292,12 @@ mod tests {
         // Released 4 late the second leaves 8 of 12, and 5 late 7.
         assert_eq!(qpa(&tasks(0, 4)), Schedulable);
         assert_eq!(qpa(&tasks(0, 5)), Unschedulable);
+        // Released after its deadline a job is late whatever runs.
+        let late = tasks(0, 12);
+        assert_eq!(qpa(&late), Unschedulable);
+        let rta = crate::sched::catalogue::test("edf-rta").unwrap();
+        let answer = rta.run(crate::sched::system::System::of(1, &late));
+        assert_eq!(answer.verdict, Unschedulable);
         // The section belongs to the second: by 12 it holds nothing up.
         let hold = |longest| [Hold { from: 5, until: 12, longest }];
         assert_eq!(qpa_held_up(&tasks(0, 4), &[], &FULL), Schedulable);

@@ -237,14 +237,15 @@ fn notes(set: &TaskSet) -> Vec<String> {
     let mut notes = Vec::new();
     let tasks = set.tasks();
     let ranked = is_fifo(set).unwrap_or(false);
-    let kept = [
-        ("deadline_us", ranked && tasks.iter().any(|task| task.deadline() != task.period())),
+    let due = ranked && tasks.iter().any(|task| task.deadline() != task.period());
+    let others = [
         ("wss_kib", set.wss_kib().iter().any(Option::is_some)),
         ("ucb and ecb", set.cache().is_some()),
         ("budget_us", ranked && set.budgets().is_some()),
     ];
-    let kept = kept.iter().filter(|(_, there)| *there).map(|(name, _)| *name);
-    let kept: Vec<&str> = set.unshown().into_iter().chain(kept).collect();
+    let others = others.into_iter().filter(|(_, there)| *there).map(|(name, _)| name);
+    let kept = due.then_some("deadline_us").into_iter().chain(set.unshown()).chain(others);
+    let kept: Vec<&str> = kept.collect();
     if !kept.is_empty() {
         let what = "the table `corehop` keeps what no thread shows";
         notes.push(format!("{what}: {}", kept.join(", ")));
@@ -254,6 +255,7 @@ fn notes(set: &TaskSet) -> Vec<String> {
         notes.extend(linux::throttled(set));
     } else {
         notes.extend(linux::admission(set));
+        notes.extend(linux::unlike_edf(set));
         if set.placement().is_some() {
             let what = "Linux takes `cpus` of a thread under SCHED_DEADLINE only in a cpuset whose \
                         root domain has just these CPUs";
