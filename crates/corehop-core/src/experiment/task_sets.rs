@@ -416,8 +416,7 @@ fn scaled(
     let most = fullest.chain(largest).fold(0.0, f64::max);
     let scale = if most > share { share / most } else { 1.0 };
     for task in &mut tasks {
-        let scaled = |time: Nanos| Nanos::new(((time.get() as f64 * scale) as u64).max(1));
-        task.wcet = scaled(task.wcet);
+        task.wcet = Nanos::new(((task.wcet.get() as f64 * scale) as u64).max(1));
         // What was charged to a job does not shrink with the job.
         let charged = |budget: Nanos| Nanos::new(budget.get().max(task.wcet.get()));
         task.budget = task.budget.map(charged);

@@ -28,7 +28,7 @@ pub fn sentence(data: &ReportData) -> String {
         return deadlines;
     }
     let [file] = data.files.as_slice() else {
-        let rows: u64 = data.files.iter().map(|file| file.n_rows as u64).sum();
+        let rows: u64 = data.files.iter().map(|file| file.n_rows).sum();
         return format!("{} files hold {rows} rows.", data.files.len());
     };
     let of = &file.provenance;

@@ -69,7 +69,9 @@ impl Bars {
 impl From<BTreeMap<Bar, u64>> for Bars {
     fn from(by_name: BTreeMap<Bar, u64>) -> Self {
         let mut bars = Self::default();
-        by_name.into_iter().for_each(|(bar, ns)| bars.0[bar as usize] = ns);
+        for (bar, ns) in by_name {
+            bars.0[bar as usize] = ns;
+        }
         bars
     }
 }

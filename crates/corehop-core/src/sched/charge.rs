@@ -215,7 +215,7 @@ impl<'a> Charged<'a> {
         let locks = system.locks.map(|locks| locks.reloading(&reloads));
         let locks = locks.as_ref();
         let pairs = pairs.as_ref();
-        let system = System { pairs, supply, locks, ..self.seen_by(test, system) };
+        let system = System { pairs, locks, supply, ..self.seen_by(test, system) };
         let mut asked = if own && !pieces && self.overheads.is_none() {
             one_value(test, system, unit, bill)
         } else {

@@ -8,7 +8,7 @@
 use serde::Serialize;
 
 use crate::workload::locks::{Locking, Locks};
-use crate::workload::task::{TaskSet, Time};
+use crate::workload::task::{Task, TaskSet, Time};
 
 /// Sets with more tasks are asked for their slack only where a user wishes so.
 pub const FEW_TASKS: usize = 20;
@@ -42,7 +42,7 @@ impl Slack {
         if set.is_in_parts() {
             return None;
         }
-        let wcets: Vec<Time> = set.tasks().iter().map(|it| it.wcet()).collect();
+        let wcets: Vec<Time> = set.tasks().iter().map(Task::wcet).collect();
         let with = |wcets: &[Time]| set.clone().stretched(wcets);
         let times = |thousandths: Time| -> Vec<Time> {
             wcets.iter().map(|it| (it * thousandths).div_ceil(1_000)).collect()
@@ -65,7 +65,7 @@ impl Slack {
             set.tasks().iter().all(|it| it.suspension() == 0) && !set.locks().is_some_and(waits);
         let delay_us = (!charged && once)
             .then(|| largest(0, shortest, |delay| asks.accepts(set, Some(delay))));
-        let longest = set.tasks().iter().map(|it| it.period()).max()?;
+        let longest = set.tasks().iter().map(Task::period).max()?;
         let more = |wcet: Time| set.clone().with_one_more(wcet, longest);
         let one_more = more(1).is_some().then(|| {
             largest(0, longest, |wcet| more(wcet).is_some_and(|set| asks.accepts(&set, None)))
@@ -172,7 +172,7 @@ mod tests {
         let (set, mut by) = (set_file::parse(text).unwrap(), By(test("p-edf-ffd-qpa").unwrap(), 0));
         for at in 0..4 {
             let with = |wcet| {
-                let mut wcets: Vec<Time> = set.tasks().iter().map(|it| it.wcet()).collect();
+                let mut wcets: Vec<Time> = set.tasks().iter().map(Task::wcet).collect();
                 wcets[at] = wcet;
                 set.clone().stretched(&wcets)
             };

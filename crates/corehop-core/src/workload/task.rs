@@ -378,8 +378,11 @@ impl TaskSet {
     }
 
     /// The same, without ranks.
+    #[must_use]
     pub fn unranked(mut self) -> Self {
-        self.tasks.iter_mut().for_each(|task| task.priority = None);
+        for task in &mut self.tasks {
+            task.priority = None;
+        }
         self
     }
 

@@ -38,6 +38,7 @@ use crate::output::{Force, OutputFile, Page, Paint, either, note};
 /// CPUs. A sufficient test that fails answers `unknown`. Only exact and necessary tests answer `false`.
 /// Exit code 0: yes; 1: no or unknown. `--test all` is a survey: its exit code is 0, or answers for the scheduler
 /// that is named.
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A task set: {"cpus": m, "tasks": [{"wcet_us", "period_us", "deadline_us"?, "priority"?,

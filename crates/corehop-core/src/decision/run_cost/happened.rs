@@ -151,7 +151,9 @@ pub(super) fn sum<'a>(
         }
     }
     let mut total = Between::NOTHING;
-    by_thread.into_iter().for_each(|(thread, cost)| total.add(times.within(thread, cost)));
+    for (thread, cost) in by_thread {
+        total.add(times.within(thread, cost));
+    }
     if unknown > 0 {
         total.high_us = None;
     }

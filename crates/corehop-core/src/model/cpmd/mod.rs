@@ -198,7 +198,7 @@ impl Fit {
             let caches = machines.get(&series.key.machine).cloned().unwrap_or_default();
             let (errors, method) =
                 holdout::errors(&series, &caches.sizes, caches.hierarchy.as_ref());
-            FittedSeries { method, errors, series }
+            FittedSeries { series, errors, method }
         };
         let mut curves: Vec<FittedSeries> = seen.into_iter().map(curve).collect();
         curves.retain(|curve| !curve.series.points.is_empty());

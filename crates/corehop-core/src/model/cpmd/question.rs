@@ -159,12 +159,11 @@ impl Model {
             Method::Fitted => Some(self.reading(&curve.series, asked)?),
             _ => None,
         };
-        let cost = match &reading {
-            Some(reading) => reading.cost,
-            None => {
-                let computed = self.computed(&curve.series, asked, length_us, method)?;
-                errors.as_ref().map_or(computed, |errors| errors.widened(computed))
-            }
+        let cost = if let Some(reading) = &reading {
+            reading.cost
+        } else {
+            let computed = self.computed(&curve.series, asked, length_us, method)?;
+            errors.as_ref().map_or(computed, |errors| errors.widened(computed))
         };
         Ok(Prediction {
             series: curve.series.key.clone(),

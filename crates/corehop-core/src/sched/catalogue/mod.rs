@@ -54,6 +54,7 @@ pub enum Deadlines {
 }
 
 /// A test: a name, what stands behind it, and how it is run.
+#[expect(clippy::struct_excessive_bools, reason = "each is a property of its own")]
 #[derive(Debug)]
 pub struct Test {
     /// As options and answers have it.

@@ -68,8 +68,7 @@ fn last_time(tasks: &[&Task], cpus: f64) -> f64 {
 
 /// The work of a task within a time of its first release, with further releases as early as they may be.
 fn work_of(task: &Task, within: Time) -> u128 {
-    let [c, t, d, within] =
-        [task.wcet, task.period, task.deadline, within].map(|it| i128::from(it));
+    let [c, t, d, within] = [task.wcet, task.period, task.deadline, within].map(i128::from);
     let done = if within < d { 0 } else { (within - d) / t + 1 };
     let released = within / t + i128::from(within % t > 0);
     // Of each job that is due later: what the time from then until it is due has no room for.
