@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::samples::TaskJob;
 
-/// What a verdict says of a task. Times are in nanoseconds.
+/// The verdict about a task. Times are in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bound {
     /// The longest response time.
@@ -22,7 +22,7 @@ pub struct Bound {
     pub cpu: usize,
 }
 
-/// Why a job took longer than its bound.
+/// The cause of a job that took longer than its bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Excess {
@@ -157,11 +157,11 @@ fn exceeds(bounds: &[Bound], job: &TaskJob, all: &[&TaskJob]) -> Exceeding {
             others_excess += excess(other).min(overlap);
         }
     }
-    let nobody = (job.response_ns - job.executed_ns as f64 - others).max(0.0);
+    let idle = (job.response_ns - job.executed_ns as f64 - others).max(0.0);
     let causes = [
         (Excess::OwnWork, excess(job)),
         (Excess::OthersWork, others_excess),
-        (Excess::NoJob, nobody),
+        (Excess::NoJob, idle),
     ];
     let largest = causes.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
     let (cause, ns) = largest.filter(|it| it.1 > 0.0).unwrap_or((Excess::Unexplained, beyond));
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_gap_in_which_no_job_executed_is_what_is_left() {
-        // 350 us: 200 of its own work, 100 of the other task, and 50 of nobody.
+        // 350 us: 200 of its own work, 100 of the other task, and 50 of none.
         let jobs = [job(0, [0, 0, 100, 100]), job(1, [0, 100, 350, 200])];
         assert_eq!(cause(&jobs), (Excess::NoJob, 50.0));
     }

@@ -131,7 +131,7 @@ fn changes_say_what_to_do() {
     let full = r#"{"cpus":1,"tasks":[{"wcet_us":6000,"period_us":10000},{"wcet_us":5000,"period_us":10000}]}"#;
     let expected = [
         "on 2 CPUs: CPU 0: task 0; CPU 1: task 1",
-        "with a WCET of 4000 us in place of 5000 for task 1 alone",
+        "with a WCET of 4 ms in place of 5 ms for task 1 alone",
         "with every WCET 9.1 % shorter",
     ];
     assert_eq!(whats(&margin(full, None, None)), expected);

@@ -213,7 +213,8 @@ const P_EDF: Test = Test {
 };
 
 /// Of those that ask for processor demand.
-const P_EDF_QPA: Test = Test { knows: contents::MOST, deadlines: Deadlines::Arbitrary, ..P_EDF };
+const P_EDF_QPA: Test =
+    Test { knows: contents::MOST, deadlines: Deadlines::Arbitrary, supplied: true, ..P_EDF };
 
 /// Of tests for partitioned fixed priorities.
 const P_FP: Test = Test {

@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use super::Args;
 use crate::exit::{Exit, Failure};
 use crate::input;
+use crate::output::file::folder as make_folder;
 use crate::output::{Page, Paint, counted, either, note};
 
 /// The share of a CPU that real-time threads use on a live host at most.
@@ -43,8 +44,8 @@ struct Steps<'a> {
 pub(super) fn run(args: &Args, folder: &Path) -> Result<Exit, Failure> {
     let set = input::task_set(&args.file)?;
     let steps = Steps { folder, again: args.force.force };
-    std::fs::create_dir_all(folder)
-        .map_err(|error| Failure::new(Exit::Usage, error).context(shown::path(folder)))?;
+    make_folder(folder)
+        .map_err(|error| Failure::says(Exit::Usage, format!("--deploy: {}", error.sentence())))?;
     let answer = steps.verdict(args, &set)?;
     let sentence = answer["sentence"].as_str().unwrap_or_default().to_owned();
     let placed = folder.join("placed.json");
