@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 
 use super::costs::CostArgs;
 use crate::doubts;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, refuse};
 use crate::input;
 use crate::output::{Force, OutputFile, Page, Paint, either, note};
 
@@ -111,11 +111,11 @@ pub(crate) struct Args {
     /// yes, or a job took longer than its bound. A run that was interrupted goes on with the files that it has; --force measures anew.
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["test", "output", "platform", "slack"])]
     deploy: Option<PathBuf>,
-    /// For how long --deploy runs the tasks, idle and again beside programs that pollute the caches
-    #[arg(long = "for", value_name = "TIME", requires = "deploy", default_value_t = deploy::DURATION)]
-    duration: Nanos,
+    /// For how long --deploy runs the tasks, idle and again beside programs that pollute the caches [default: 10s]
+    #[arg(long = "for", value_name = "TIME")]
+    duration: Option<Nanos>,
     /// Let --deploy switch off the load balancing of the machine for seconds, where EDF on single CPUs needs that
-    #[arg(long, requires = "deploy")]
+    #[arg(long)]
     allow_system: bool,
     #[command(flatten)]
     force: Force,
@@ -128,6 +128,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(folder) = &args.deploy {
         return deploy::run(args, folder);
     }
+    let only = [("--for", args.duration.is_some()), ("--allow-system", args.allow_system)];
+    refuse("the set runs with --deploy alone", &only)?;
     let (output, gantt) = output_files(args)?;
     let platform = args.platform.as_deref().map(input::platform).transpose()?;
     let set = input::task_set(&args.file)?;

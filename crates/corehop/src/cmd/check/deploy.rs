@@ -27,6 +27,8 @@ use crate::output::{Page, Paint, counted, either, note};
 
 /// The share of a CPU that real-time threads use on a live host at most.
 const MOST: f64 = 0.5;
+/// The time for which a deployed set runs under each load, unless another is named.
+const DURATION: Nanos = Nanos::from_secs(10);
 /// The jobs above their bounds that are listed.
 const LISTED: usize = 20;
 
@@ -149,7 +151,7 @@ impl Steps<'_> {
         let words = ["measure", "schedule-sensitive", "--task-set"];
         let mut words: Words = words.iter().map(OsString::from).collect();
         words.extend([self.file("placed.json").into(), "--duration".into()]);
-        words.extend([args.duration.to_string().into(), "-o".into()]);
+        words.extend([args.duration.unwrap_or(DURATION).to_string().into(), "-o".into()]);
         words.extend([self.file("run.parquet").into(), "--force".into()]);
         words.extend(args.allow_system.then(|| "--allow-system".into()));
         step(&words, &[Exit::Done])?;
@@ -306,6 +308,3 @@ fn line(placed: &TaskSet, job: &Exceeding) -> String {
         job.cause.clause()
     )
 }
-
-/// The time for which a deployed set runs under each load, unless another is named.
-pub(super) const DURATION: Nanos = Nanos::from_secs(10);
