@@ -90,7 +90,9 @@ pub fn bars(set: &TaskSet, schedule: &Schedule, width: usize) -> String {
     let due = format!("{}, released at {release}, is due", called(set, job.task));
     let pad = at.min(view.columns - 1);
     let length = due.chars().count();
-    let due = if pad + 2 + length <= view.columns {
+    let due = if job.due_us > schedule.to_us {
+        format!("{due} at {}", set.tick().span(job.due_us - view.from))
+    } else if pad + 2 + length <= view.columns {
         format!("{:pad$}^ {due}", "")
     } else if let Some(room) = pad.checked_sub(length + 1) {
         format!("{:room$}{due} ^", "")
@@ -204,5 +206,15 @@ mod tests {
               # runs, . waits, ~ reloads
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_deadline_beyond_the_end_is_told_and_not_marked() {
+        let set = implicit(1, &[(5, 100), (15, 100)]);
+        let mut later = schedule();
+        later.jobs[0].due_us = 40;
+        let text = bars(&set, &later, 60);
+        assert!(text.contains("task 1, released at 0 us, is due at 40 us"), "{text}");
+        assert!(!text.contains('^'), "{text}");
     }
 }
