@@ -16,7 +16,9 @@
 use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU32, Ordering};
 
@@ -299,4 +301,21 @@ fn undo_by_supervisor(patience_ms: libc::c_int) {
             libc::poll(&raw mut answer, 1, patience_ms);
         }
     }
+}
+/// Ends a program that this process starts when this process ends, however it ends: the program hears SIGTERM.
+pub fn pass_on_the_end(program: &mut Command) -> &mut Command {
+    let keeper = std::process::id() as libc::pid_t;
+    let tied = move || {
+        // SAFETY: the calls take integers.
+        unsafe {
+            checked(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM))?;
+            if libc::getppid() != keeper {
+                // This process ended before the line above took effect.
+                libc::_exit(INTERRUPTED);
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: `tied` makes system calls only; it neither allocates nor locks.
+    unsafe { program.pre_exec(tied) }
 }

@@ -17,6 +17,7 @@ use corehop_core::sched::{Question, TaskSet, Tick};
 use corehop_core::shown;
 use corehop_core::units::Nanos;
 use corehop_core::workload::placement::TaskPlacement;
+use corehop_linux::supervisor::interrupt::pass_on_the_end;
 use serde_json::{Value, json};
 
 use super::Args;
@@ -171,8 +172,8 @@ fn step(words: &[OsString], expected: &[Exit]) -> Result<Vec<u8>, Failure> {
     let failed = |error| Failure::new(Exit::Failed, error).context(line.clone());
     let program = std::env::current_exe().map_err(failed)?;
     let mut command = Command::new(program);
-    let command = command.args(words).stdin(Stdio::null()).stderr(Stdio::inherit());
-    let ran = command.output().map_err(failed)?;
+    command.args(words).stdin(Stdio::null()).stderr(Stdio::inherit());
+    let ran = pass_on_the_end(&mut command).output().map_err(failed)?;
     let code = ran.status.code();
     let is = |exit: &Exit| code == Some(i32::from(exit.code()));
     if expected.iter().any(is) {
