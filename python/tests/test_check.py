@@ -121,7 +121,7 @@ def test_what_makes_no_sense_is_never_a_verdict() -> None:
         corehop.check(SET, "gfb", cpus=2)
     with pytest.raises(corehop.Usage, match="wss_kib"):
         corehop.check([Task(wcet_us=1, period_us=2, wss_kib=64)], "gfb", cpus=2)
-    for wrong in (Task(wcet_us=0, period_us=2), Task(wcet_us=3, period_us=2), {"wcet_us": 1}, 7, {"wcet_us": 0.5, "period_us": 2}):
+    for wrong in (Task(wcet_us=0, period_us=2), Task(wcet_us=3, period_us=2), {"wcet_us": 1}, 7, {"wcet_us": 0.0005, "period_us": 2}):
         with pytest.raises(corehop.Damaged, match="task 0"):
             corehop.check([wrong], "gfb", cpus=2)
 

@@ -83,8 +83,11 @@ def test_tasks_are_charged_what_their_working_sets_cost() -> None:
     # The job that preempts pays, and the second one preempts none.
     assert charged["delays_us"] == [10, 0]
     xeon = corehop.platform("xeon_x5650")
+    # Two tasks on two CPUs are never preempted; of 13 on 12 one may be, and move to the other package.
+    assert corehop.check(tasks, "gfb", cpus=2, costs=model(), platform=xeon)["delays_us"] == [0, 0]
+    more = [Task(wcet_us=100, period_us=10_000, wss_kib=64)] * 13
     with pytest.raises(corehop.Damaged, match=r"task 0: wss_kib is 64.*memory_migration"):
-        corehop.check(tasks, "gfb", cpus=2, costs=model(), platform=xeon)
+        corehop.check(more, "gfb", cpus=12, costs=model(), platform=xeon)
     with pytest.raises(corehop.Damaged, match=r"wss_kib is 257.*beyond"):
         corehop.check([Task(wcet_us=1, period_us=9, wss_kib=257)], "p-edf-ffd", cpus=2, costs=model())
     with pytest.raises(corehop.Usage, match="busy"):

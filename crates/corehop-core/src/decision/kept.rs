@@ -85,8 +85,12 @@ impl Excess {
     /// The cause as a clause; the size goes before.
     pub const fn clause(self) -> &'static str {
         match self {
-            Self::OwnWork => "of it executed beyond its WCET: a delay above what was charged",
-            Self::OthersWork => "of it other jobs executed beyond their WCETs",
+            Self::OwnWork => {
+                "of it executed beyond its WCET: a delay above what was charged, or a gap that the kernel counts as execution"
+            }
+            Self::OthersWork => {
+                "of it other jobs executed beyond their WCETs: delays above what was charged, or gaps that the kernel counts as execution"
+            }
             Self::NoJob => {
                 "of it no job of the set executed: a gap in the supply, an interrupt, or another thread"
             }
