@@ -52,7 +52,7 @@ def measured(binary: str, folder: Path) -> list[str]:
     """The options with what this host costs, measured once for each scheduler."""
     supply = folder / "supply.parquet"
     if not supply.exists():
-        subprocess.run([binary, "measure", "supply", "--watched", "60s", "--quiet", "-o", supply], check=True)
+        subprocess.run([binary, "measure", "supply", "--watched", "60s", "--quiet", "-o", supply], check=True, stdout=subprocess.DEVNULL)
     return ["--supply", str(supply)]
 
 
@@ -61,7 +61,7 @@ def overheads(binary: str, folder: Path, scheduler: str) -> list[str]:
     file = folder / f"overheads-{scheduler}.csv"
     if not file.exists():
         words = [binary, "measure", "overheads", "--scheduler", scheduler, "--tasks", str(TASKS), "--allow-system", "--quiet"]
-        subprocess.run([*words, "-o", file], check=True)
+        subprocess.run([*words, "-o", file], check=True, stdout=subprocess.DEVNULL)
     return ["--overheads", str(file)]
 
 
@@ -120,9 +120,8 @@ def summary(runs: list[dict[str, Any]], longest_gap: float) -> dict[str, Any]:
 def longest_gap(binary: str, supply: Path) -> float:
     """The longest gap of any CPU, in microseconds."""
     shown = subprocess.run([binary, "report", supply, "--table", "json"], capture_output=True, text=True, check=True)
-    rows = json.loads(shown.stdout)
-    rows = rows.get("supply", []) if isinstance(rows, dict) else rows
-    return max((row.get("largest_us") or 0.0 for row in rows), default=0.0)
+    rows = (row for table in json.loads(shown.stdout)["tables"] for row in table["rows"])
+    return max((float(row["largest gap µs"]) for row in rows if "largest gap µs" in row), default=0.0)
 
 
 def main() -> None:
