@@ -97,8 +97,7 @@ fn named(cpus: &[usize]) -> String {
 /// The CPUs that tasks share, with the tasks that run nowhere else; all CPUs last.
 fn groups(set: &TaskSet) -> Vec<(Vec<usize>, Vec<usize>)> {
     let all: Vec<usize> = (0..set.cpus() as usize).collect();
-    let of = |at: usize| set.placement().map_or_else(|| all.clone(), |places| places[at].cpus());
-    let of: Vec<Vec<usize>> = (0..set.tasks().len()).map(of).collect();
+    let of: Vec<Vec<usize>> = (0..set.tasks().len()).map(|at| set.cpus_of(at)).collect();
     let mut lists = of.clone();
     lists.sort();
     lists.dedup();

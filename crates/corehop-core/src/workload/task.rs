@@ -441,6 +441,11 @@ impl TaskSet {
         };
         self.tasks.iter().map(of).collect()
     }
+    /// The CPUs on which a task may run: those that the set names, otherwise all.
+    pub fn cpus_of(&self, at: usize) -> Vec<usize> {
+        let all = || (0..self.cpus as usize).collect();
+        self.placement().map_or_else(all, |places| places[at].cpus())
+    }
     /// The unit of its times.
     pub fn tick(&self) -> Tick {
         self.tick

@@ -118,16 +118,13 @@ impl Tick {
 
     /// A time for reading, exact: `1.2 ms`.
     pub fn span(self, time: Time) -> String {
-        let (factor, unit, digits) = match u128::from(time) * u128::from(self.ns()) {
-            0..1_000 if time > 0 => (1, "ns", 0),
+        let ns = u128::from(time) * u128::from(self.ns());
+        let (factor, unit, digits) = match ns {
+            1..1_000 => return format!("{ns} ns"),
             0..1_000_000 => (1_000, "us", 3),
             1_000_000..1_000_000_000 => (1_000_000, "ms", 6),
             _ => (1_000_000_000, "s", 9),
         };
-        let ns = u128::from(time) * u128::from(self.ns());
-        if digits == 0 {
-            return format!("{ns} {unit}");
-        }
         let exact = format!("{}.{:0digits$}", ns / factor, ns % factor);
         format!("{} {unit}", exact.trim_end_matches('0').trim_end_matches('.'))
     }

@@ -150,9 +150,7 @@ fn distinct(set: &TaskSet, tasks: &[usize]) -> Vec<u32> {
 fn meeting(set: &TaskSet) -> Vec<Vec<usize>> {
     let mut groups: Vec<(HashSet<usize>, Vec<usize>)> = Vec::new();
     for at in 0..set.tasks().len() {
-        let all = || (0..set.cpus() as usize).collect();
-        let cpus = set.placement().map_or_else(all, |places| places[at].cpus());
-        let mut joined = (cpus.into_iter().collect::<HashSet<_>>(), vec![at]);
+        let mut joined = (set.cpus_of(at).into_iter().collect::<HashSet<_>>(), vec![at]);
         groups.retain_mut(|(there, tasks)| {
             let is_apart = there.is_disjoint(&joined.0);
             if !is_apart {

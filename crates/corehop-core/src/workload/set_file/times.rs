@@ -79,11 +79,9 @@ impl Fields<'_> {
         let Some(value) = find(self.fields, name) else { return Ok(None) };
         let refused = |why: &str| Err(wrong(self.place, format!("{name} is {value}: {why}")));
         let span = match value {
-            Tree::Leaf(Value::String(text)) => match text.parse() {
+            Tree::Leaf(Value::String(text)) => match text.parse::<Nanos>() {
                 Ok(span) => Some(span),
-                Err(why) => {
-                    return refused(&format!("{why}"));
-                }
+                Err(why) => return refused(&why.to_string()),
             },
             Tree::Leaf(Value::Number(number)) => numbered(number, unit),
             _ => None,

@@ -16,18 +16,16 @@ use corehop_core::sched::sentence::called;
 use corehop_core::sched::{Question, TaskSet, Tick};
 use corehop_core::shown;
 use corehop_core::units::Nanos;
-use corehop_core::workload::placement::TaskPlacement;
 use corehop_linux::supervisor::interrupt::pass_on_the_end;
 use serde_json::{Value, json};
 
+use super::super::measure::LIVE_SHARE;
 use super::Args;
 use crate::exit::{Exit, Failure};
 use crate::input;
 use crate::output::file::folder as make_folder;
 use crate::output::{Page, Paint, counted, either, note};
 
-/// The share of a CPU that real-time threads use on a live host at most.
-const MOST: f64 = 0.5;
 /// The time for which a deployed set runs under each load, unless another is named.
 const DURATION: Nanos = Nanos::from_secs(10);
 /// The jobs above their bounds that are listed.
@@ -198,16 +196,17 @@ fn line_of(words: &[OsString]) -> String {
 /// Refuses a set that uses more of a CPU than threads under real-time policies may here.
 fn fits(placed: &TaskSet, folder: &Path) -> Result<(), Failure> {
     let uses = |cpu: usize| -> f64 {
-        let own = (0..placed.tasks().len()).filter(|&at| cpus(placed, at).contains(&cpu));
+        let own = (0..placed.tasks().len()).filter(|&at| placed.cpus_of(at).contains(&cpu));
         own.map(|at| {
             let task = &placed.tasks()[at];
-            let count = cpus(placed, at).len() as f64;
+            let count = placed.cpus_of(at).len() as f64;
             task.wcet() as f64 / task.period() as f64 / count
         })
         .sum()
     };
     let all = 0..placed.cpus() as usize;
-    let Some((cpu, used)) = all.map(|cpu| (cpu, uses(cpu))).find(|it| it.1 > MOST + 1e-9) else {
+    let Some((cpu, used)) = all.map(|cpu| (cpu, uses(cpu))).find(|it| it.1 > LIVE_SHARE + 1e-9)
+    else {
         return Ok(());
     };
     let file = folder.join("placed.json");
@@ -221,15 +220,6 @@ fn fits(placed: &TaskSet, folder: &Path) -> Result<(), Failure> {
     Err(Failure::says(Exit::NotPossible, what))
 }
 
-/// The CPUs of a task; all of them where the set names none.
-fn cpus(set: &TaskSet, at: usize) -> Vec<usize> {
-    match set.placement().map(|places| &places[at]) {
-        Some(TaskPlacement::Cpus(cpus)) => cpus.clone(),
-        Some(other) => other.cpus(),
-        None => (0..set.cpus() as usize).collect(),
-    }
-}
-
 /// The bound of each task, by the answer.
 fn bounds(placed: &TaskSet, answer: &Value) -> Result<Vec<Bound>, Failure> {
     let all = answer["bounds_us"].as_array();
@@ -241,7 +231,7 @@ fn bounds(placed: &TaskSet, answer: &Value) -> Result<Vec<Bound>, Failure> {
     let of = |(at, bound): (usize, &Value)| Bound {
         response_ns: (bound.as_f64().unwrap_or_default() * 1e3).round() as u64,
         wcet_ns: placed.tick().nanos(placed.tasks()[at].wcet()).get(),
-        cpu: cpus(placed, at).first().copied().unwrap_or_default(),
+        cpu: placed.cpus_of(at).first().copied().unwrap_or_default(),
     };
     Ok(all.iter().enumerate().map(of).collect())
 }
@@ -269,7 +259,7 @@ fn table(placed: &TaskSet, kept: &Kept) -> String {
         &["task", "CPU", "deadline", "bound", "longest", "bound/longest", "jobs", "above"],
     );
     let row = |(at, it): (usize, &KeptTask)| {
-        let cpus: Vec<String> = cpus(placed, at).iter().map(ToString::to_string).collect();
+        let cpus: Vec<String> = placed.cpus_of(at).iter().map(ToString::to_string).collect();
         let or_none = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), micros);
         vec![
             called(placed, at).trim_matches('`').to_owned(),

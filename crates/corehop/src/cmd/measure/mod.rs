@@ -18,6 +18,8 @@ mod supply;
 mod to;
 mod trace;
 
+pub(crate) use schedule_sensitive::LIVE_SHARE;
+
 use crate::exit::{Exit, Failure};
 
 /// Measures.

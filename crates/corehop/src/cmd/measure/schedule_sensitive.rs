@@ -27,7 +27,7 @@ use crate::output::note;
 const HEADING: &str = "Task sets (schedule-sensitive, overheads)";
 
 /// The share of each CPU that real-time tasks may use on this host.
-const LIVE_SHARE: f64 = 0.5;
+pub(crate) const LIVE_SHARE: f64 = 0.5;
 
 /// The numbers of tasks for overheads, the sets of each, which are its replicates, and the duration of each set.
 const OVERHEADS_COUNTS: [u32; 4] = [2, 10, 25, 50];
