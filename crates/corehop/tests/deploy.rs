@@ -102,8 +102,28 @@ fn options_that_belong_to_one_way_are_refused_on_the_other() {
         &["check", "set.json", "--allow-system"],
         &["check", "set.json", "--deploy", "out", "--test", "qpa"],
         &["check", "set.json", "--deploy", "out", "-o", "x.json"],
+        &["check", "set.json", "--deploy", "out", "--gantt", "x.svg"],
+        &["check", "-", "--deploy", "out"],
     ] {
         let output = corehop(folder.path(), words);
         assert_eq!(output.status.code(), Some(2), "{words:?}: {}", said(&output));
+    }
+}
+
+#[test]
+fn the_choice_of_costs_and_the_quantum_reach_the_verdict() {
+    let set = r#"{"cpus": 1, "tasks": [{"wcet_us": 9000, "period_us": 10000, "priority": 1, "wss_kib": 64},
+        {"wcet_us": 9000, "period_us": 20000, "priority": 2, "wss_kib": 64}]}"#;
+    let folder = ready(set);
+    let costs = "load,event,statistic,wss_kib,cost_us\nidle,preemption,max,64,10\nbusy,preemption,max,64,20\n";
+    std::fs::write(folder.path().join("costs.csv"), costs).unwrap();
+    let choice =
+        ["--costs", "costs.csv", "--load", "busy", "--statistic", "max", "--quantum", "2ms"];
+    let words = [&GIVEN[..], &choice, &["--deploy", "out"]].concat();
+    let output = corehop(folder.path(), &words);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let step = said(&output);
+    for word in ["--load busy", "--statistic max", "--quantum '2 ms'"] {
+        assert!(step.contains(word), "{word}: {step}");
     }
 }

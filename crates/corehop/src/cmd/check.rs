@@ -109,7 +109,7 @@ pub(crate) struct Args {
     /// Go the whole way on this host, with the files in FOLDER: measure its supply, overheads and costs (those that no option
     /// gives), ask, place the tasks, run them under each load, and set the jobs beside their bounds. Exit code 1: the answer is not
     /// yes, or a job took longer than its bound. A run that was interrupted goes on with the files that it has; --force measures anew.
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["test", "output", "platform", "slack"])]
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["test", "output", "platform", "slack", "gantt"])]
     deploy: Option<PathBuf>,
     /// For how long --deploy runs the tasks, idle and again beside programs that pollute the caches [default: 10s]
     #[arg(long = "for", value_name = "TIME")]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options that name the costs of preemptions and migrations.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use corehop_core::model::costs::{SelectError, Selection, Source};
@@ -21,7 +22,7 @@ pub(super) struct CostArgs {
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub(super) costs: Option<PathBuf>,
     #[command(flatten)]
-    choice: CostChoice,
+    pub(super) choice: CostChoice,
 }
 
 /// The choice among the costs of a source.
@@ -40,6 +41,20 @@ pub(super) struct CostChoice {
     /// Choose one of several series of a model or samples: `page=thp`, `write_ratio=0.5`
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair, help_heading = HEADING)]
     only: Vec<(String, String)>,
+}
+
+impl CostChoice {
+    /// The choice as words of a command.
+    pub(super) fn words(&self) -> Vec<OsString> {
+        let named = [
+            ("--load", self.load.clone()),
+            ("--statistic", self.statistic.clone()),
+            ("--length", self.length.map(|it| it.to_string())),
+        ];
+        let named = named.into_iter().filter_map(|(option, value)| Some((option, value?)));
+        let only = self.only.iter().map(|(name, value)| ("--only", format!("{name}={value}")));
+        named.chain(only).flat_map(|(option, value)| [option.into(), value.into()]).collect()
+    }
 }
 
 impl CostArgs {

@@ -43,6 +43,10 @@ struct Steps<'a> {
 
 /// Measures what is missing, asks, places, runs, and compares.
 pub(super) fn run(args: &Args, folder: &Path) -> Result<Exit, Failure> {
+    if args.file == Path::new("-") {
+        let what = "--deploy: several steps read the set: name a file instead of -";
+        return Err(Failure::says(Exit::Usage, what));
+    }
     let set = input::task_set(&args.file)?;
     let steps = Steps { folder, again: args.force.force };
     make_folder(folder)
@@ -63,7 +67,7 @@ pub(super) fn run(args: &Args, folder: &Path) -> Result<Exit, Failure> {
     let ran = ran(&kept);
     let value = args.json.then(|| json!({ "sentence": ran, "verdict": answer, "run": kept }));
     either(&ran, value.as_ref(), || format!("{sentence}\n\n{}", table(&placed, &kept)))?;
-    Ok(if kept.exceeding.is_empty() { Exit::Done } else { Exit::No })
+    Ok(if kept.jobs() > 0 && kept.exceeding.is_empty() { Exit::Done } else { Exit::No })
 }
 
 impl Steps<'_> {
@@ -87,6 +91,7 @@ impl Steps<'_> {
             words.extend(["--delay".into(), delay.to_string().into()]);
         } else if let Some(costs) = self.costs(args, set)? {
             words.extend(["--costs".into(), costs.into()]);
+            words.extend(args.costs.choice.words());
         }
         if let Some(scheduler) = args.scheduler {
             words.extend(["--scheduler".into(), scheduler.to_string().into()]);
@@ -98,6 +103,7 @@ impl Steps<'_> {
         ] {
             words.extend(given.then(|| option.into()));
         }
+        words.extend(["--quantum".into(), args.quantum.to_string().into()]);
         words.extend(["-o".into(), self.file("placed.json").into(), "--force".into()]);
         words.push("--json".into());
         let output = step(&words, &[Exit::Done, Exit::No])?;
