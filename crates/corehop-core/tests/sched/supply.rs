@@ -292,7 +292,7 @@ fn responses_on_a_periodic_resource_by_hand() {
     for name in ["qpa", "edf-rta"] {
         assert!(fits(15, name) && !fits(14, name), "{name}");
     }
-    // What a bound on the supply refuses is no "no", and what no supply could help is one.
+    // A set that only the supply bound refuses is unknown; a set that overloads a CPU which supplies all of the time is a no.
     let set = implicit(1, &[(5, 10), (4, 11)]);
     let refused = ask(&set, "qpa", &supply).answer;
     assert_eq!(refused.verdict, Verdict::Unknown);

@@ -382,7 +382,7 @@ impl<'a> Known<'a> {
 }
 
 impl Felt {
-    /// Its densest packing: the first job as late as it may be.
+    /// The most work of a task in a window: the first job is as late as it may be, and the others come as soon as they may.
     fn densest(&self) -> Neighbour {
         Neighbour::leading(self.wcet, self.period, self.response - self.wcet).at_most(self.most)
     }

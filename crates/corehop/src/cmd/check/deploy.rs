@@ -118,7 +118,8 @@ impl Steps<'_> {
         let words = ["measure", "overheads", "--scheduler", &scheduler, "--tasks", &count];
         let system = args.allow_system.then_some("--allow-system");
         let words: Vec<&str> = words.into_iter().chain(system).collect();
-        self.measured("overheads.csv", &words)
+        // Another scheduler, or another number of threads, has other overheads.
+        self.measured(&format!("overheads-{scheduler}-{count}.csv"), &words)
     }
 
     /// The costs of preemptions for the working sets of a set, if it states any.
