@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 use arrow_schema::ArrowError;
-use corehop_core::samples::FileError;
+use corehop_plan::samples::FileError;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 

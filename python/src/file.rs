@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
-use corehop_core::model::conditions::Spreads;
-use corehop_core::model::estimator::Estimator;
-use corehop_core::report::data::{Gather, ReportData};
-use corehop_core::report::{listing, screen};
-use corehop_core::samples::{
+use corehop_plan::samples::{
     FileError, FileKind, MissingFile, Reader, Row, RowKind, Sample, Verification,
 };
+use corehop_report::data::{Gather, ReportData};
+use corehop_report::{listing, screen};
+use corehop_stats::conditions::Spreads;
+use corehop_stats::estimator::Estimator;
 use pyo3::prelude::*;
 use serde_json::json;
 
@@ -135,8 +135,8 @@ impl File {
     }
 
     /// The machine that the rows are from, where its description can be read.
-    pub(crate) fn platform(&self) -> Option<corehop_core::platform::Platform> {
-        corehop_core::platform::Platform::from_toml(&self.kind.provenance.platform).ok()
+    pub(crate) fn platform(&self) -> Option<corehop_plan::platform::Platform> {
+        corehop_plan::platform::Platform::from_toml(&self.kind.provenance.platform).ok()
     }
 
     /// Says that rows of another kind would be needed.

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Models of what preemptions and migrations cost, and what follows from them.
 
-use corehop_core::decision::advice::{Wanted, advise as advised};
-use corehop_core::decision::simulated::{Simulated, SimulationError};
-use corehop_core::model::balance::Levels;
-use corehop_core::model::costs::{CostTable, Selection, Source};
-use corehop_core::model::cpmd::{Fit, Method, Question, Statistic};
-use corehop_core::model::estimator::Estimator;
-use corehop_core::platform;
-use corehop_core::samples::{Row, Sample};
-use corehop_core::units::{Bytes, Nanos};
-use corehop_core::workload::Event;
+use corehop_decide::advice::{Wanted, advise as advised};
+use corehop_decide::simulated::{Simulated, SimulationError};
+use corehop_plan::platform;
+use corehop_plan::samples::{Row, Sample};
+use corehop_plan::units::{Bytes, Nanos};
+use corehop_plan::workload::Event;
+use corehop_stats::balance::Levels;
+use corehop_stats::costs::{CostTable, Selection, Source};
+use corehop_stats::cpmd::{Fit, Method, Question, Statistic};
+use corehop_stats::estimator::Estimator;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ use crate::platform::Platform;
 /// A fitted model of costs.
 #[pyclass(frozen, module = "corehop._corehop")]
 #[derive(Debug)]
-pub(crate) struct Model(pub(crate) corehop_core::model::cpmd::Model);
+pub(crate) struct Model(pub(crate) corehop_stats::cpmd::Model);
 
 /// Fields of series, as names and values.
 type Only = Vec<(String, String)>;
@@ -75,7 +75,7 @@ impl Model {
     /// Reads the output of `corehop fit -o`.
     #[staticmethod]
     fn from_json(text: &str) -> PyResult<Self> {
-        let model = corehop_core::model::cpmd::Model::from_json(text);
+        let model = corehop_stats::cpmd::Model::from_json(text);
         model.map(Self).map_err(errors::damaged)
     }
 
@@ -200,7 +200,7 @@ impl Costs {
 
 /// The readings of an outcome with costs, as JSON.
 pub(crate) fn by_size(
-    outcome: &corehop_core::study::StudyCounts,
+    outcome: &corehop_sched::study::StudyCounts,
     costs: &Costs,
 ) -> PyResult<Value> {
     let selected = costs.source.selections(&costs.selection).map_err(errors::usage)?;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::report::off_load::{NotAnAnswer, OffLoadAnswer};
+use corehop_report::off_load::{NotAnAnswer, OffLoadAnswer};
 use pyo3::prelude::*;
 
 use crate::errors;

@@ -4,8 +4,8 @@
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::placer::log::{LogError, PlacementLog};
-use corehop_core::report::placement;
+use corehop_decide::placer::log::{LogError, PlacementLog};
+use corehop_report::placement;
 use pyo3::prelude::*;
 
 use crate::errors;

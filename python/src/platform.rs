@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
-use corehop_core::platform::{self, Affinity};
-use corehop_core::report::{platform_svg, platform_text};
-use corehop_core::units::Cpu;
+use corehop_plan::platform::{self, Affinity};
+use corehop_plan::units::Cpu;
+use corehop_report::{platform_svg, platform_text};
 use pyo3::prelude::*;
 
 use crate::errors;

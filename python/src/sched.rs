@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Schedulability tests and studies, computed in process.
 
-use corehop_core::report::study::page;
-use corehop_core::samples::Reader;
-use corehop_core::sched::charge::{Charged, Delay};
-use corehop_core::sched::deployment;
-use corehop_core::sched::limited::remedy::Remedies;
-use corehop_core::sched::margin::{Asking, Margin, Wishes};
-use corehop_core::sched::question::Answered;
-use corehop_core::sched::sentence::with_bounds;
-use corehop_core::sched::supply::{self, InUnits, Supplies};
-use corehop_core::sched::{Question, TaskError, TaskSet, Test, all, answer_json, sentence, test};
-use corehop_core::study::{Progress, Shard, Stopped, Study as Described, StudyCounts, run};
-use corehop_core::units::Nanos;
-use corehop_core::workload::scheduler::Scheduler;
-use corehop_core::workload::set_file;
-use corehop_core::workload::task::Time;
+use corehop_plan::samples::Reader;
+use corehop_plan::units::Nanos;
+use corehop_plan::workload::scheduler::Scheduler;
+use corehop_plan::workload::set_file;
+use corehop_plan::workload::task::Time;
+use corehop_report::study::page;
+use corehop_sched::charge::{Charged, Delay};
+use corehop_sched::deployment;
+use corehop_sched::limited::remedy::Remedies;
+use corehop_sched::margin::{Asking, Margin, Wishes};
+use corehop_sched::question::Answered;
+use corehop_sched::sentence::with_bounds;
+use corehop_sched::study::{Progress, Shard, Stopped, Study as Described, StudyCounts, run};
+use corehop_sched::supply::{self, InUnits, Supplies};
+use corehop_sched::{Question, TaskError, TaskSet, Test, all, answer_json, sentence, test};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -85,7 +85,7 @@ pub(crate) fn check(
 /// A set as a caller asks about it.
 struct As<'a> {
     set: &'a TaskSet,
-    platform: Option<&'a corehop_core::platform::Platform>,
+    platform: Option<&'a corehop_plan::platform::Platform>,
     /// In ticks of the set.
     delay: Option<Time>,
     costs: Option<&'a Costs>,

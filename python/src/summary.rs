@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, StringArray, UInt64Array};
-use corehop_core::model::access::{Curve, CurvePoint, Curves};
-use corehop_core::model::estimator::Estimator;
-use corehop_core::model::lengths::{LengthSummary, Lengths};
-use corehop_core::model::quantile::Quantile;
-use corehop_core::model::sharing::{SharingSummary, Sharings};
-use corehop_core::model::summary::{CellSummary, summarize};
-use corehop_core::report::{listing, table};
-use corehop_core::samples::{AccessTime, PreemptionLength, Row, Sample, SharedData};
+use corehop_plan::samples::{AccessTime, PreemptionLength, Row, Sample, SharedData};
+use corehop_report::{listing, table};
+use corehop_stats::access::{Curve, CurvePoint, Curves};
+use corehop_stats::estimator::Estimator;
+use corehop_stats::lengths::{LengthSummary, Lengths};
+use corehop_stats::quantile::Quantile;
+use corehop_stats::sharing::{SharingSummary, Sharings};
+use corehop_stats::summary::{CellSummary, summarize};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 

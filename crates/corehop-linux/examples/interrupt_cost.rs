@@ -10,10 +10,10 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use corehop_core::units::{Cpu, CpuList};
 use corehop_linux::bpf::interrupts::{InterruptCounters, OBJECT};
 use corehop_linux::bpf::object::Object;
 use corehop_linux::bpf::{Btf, RunTimeStatistics, kernel_types};
+use corehop_plan::units::{Cpu, CpuList};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let seconds = std::env::args().nth(1).map_or(Ok(3), |text| text.parse())?;

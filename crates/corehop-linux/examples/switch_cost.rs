@@ -7,9 +7,9 @@
 
 use std::time::Instant;
 
-use corehop_core::units::Cpu;
 use corehop_linux::bpf::control::{ControlPages, Mode};
 use corehop_linux::control_page::overhead;
+use corehop_plan::units::Cpu;
 
 fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let goes = std::env::args().nth(1).map_or(Ok(20), |text| text.parse())?;

@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
-use corehop_core::units::Cpu;
+use corehop_plan::units::Cpu;
 
 use crate::clock::{monotonic_ns, read};
 
@@ -193,7 +193,7 @@ pub(crate) fn fits(steps: impl Iterator<Item = (Cpu, f64, bool)>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_core::experiment::Draw;
+    use corehop_plan::experiment::Draw;
 
     const MS: f64 = 1e6;
 

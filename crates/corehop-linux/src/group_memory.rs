@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::units::Bytes;
+use corehop_plan::units::Bytes;
 
 use crate::proc;
 

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use corehop_core::samples::GroupLimit;
+use corehop_plan::samples::GroupLimit;
 
 use crate::discover::SysRoot;
 use crate::proc::{self, Group, Task, shown};

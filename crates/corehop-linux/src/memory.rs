@@ -7,8 +7,8 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::LazyLock;
 
-use corehop_core::units::Bytes;
-use corehop_core::workload::{LINE, Page};
+use corehop_plan::units::Bytes;
+use corehop_plan::workload::{LINE, Page};
 
 use crate::group_memory;
 use crate::mapped::{Mapped, WRITABLE};
@@ -246,7 +246,7 @@ pub(crate) fn available_memory() -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_core::workload::WorkingSet;
+    use corehop_plan::workload::WorkingSet;
 
     use crate::set_memory::SetMemory;
 
@@ -255,13 +255,13 @@ mod tests {
         let set =
             WorkingSet { page: Page::Transparent, ..WorkingSet::list(Bytes::from_mib(1), 0.0) };
         let memory =
-            SetMemory::new(&set, &mut corehop_core::workload::draw::Draw::new(1, 1)).unwrap();
+            SetMemory::new(&set, &mut corehop_plan::workload::draw::Draw::new(1, 1)).unwrap();
         // Where no huge page is free there is none.
         let share = memory.huge_share();
         assert!(!(0.01..=0.99).contains(&share), "{share}");
         let larger = WorkingSet { wss: Bytes::from_mib(8), ..set };
         let larger =
-            SetMemory::new(&larger, &mut corehop_core::workload::draw::Draw::new(1, 1)).unwrap();
+            SetMemory::new(&larger, &mut corehop_plan::workload::draw::Draw::new(1, 1)).unwrap();
         assert_eq!(
             share > 0.0,
             larger.huge_share() > 0.0,

@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
-use corehop_core::units::Cpu;
+use corehop_plan::units::Cpu;
 
 /// The requested event; the rest of `struct perf_event_attr` is zero.
 #[derive(Debug, Clone, Copy, Default)]

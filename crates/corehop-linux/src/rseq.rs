@@ -8,7 +8,7 @@ use std::arch::{asm, global_asm};
 use std::cell::UnsafeCell;
 use std::io;
 
-use corehop_core::units::Cpu;
+use corehop_plan::units::Cpu;
 
 // A sequence of one instruction that is never run, and its descriptor.
 global_asm!(

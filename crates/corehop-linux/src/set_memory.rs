@@ -3,8 +3,8 @@
 
 use std::os::unix::fs::FileExt;
 
-use corehop_core::experiment::Draw;
-use corehop_core::workload::{LINE, Pattern, WorkingSet};
+use corehop_plan::experiment::Draw;
+use corehop_plan::workload::{LINE, Pattern, WorkingSet};
 
 use crate::memory::{Linked, Mapping, MemoryError};
 use crate::proc;

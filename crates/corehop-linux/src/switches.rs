@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use corehop_core::units::Cpu;
+use corehop_plan::units::Cpu;
 
 use crate::mapped::{Mapped, WRITABLE};
 use crate::perf_event::{Event, USER_ONLY, Whose};

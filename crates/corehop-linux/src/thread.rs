@@ -5,7 +5,7 @@ use std::ffi::c_ulong;
 use std::fmt;
 use std::io;
 
-use corehop_core::units::{Cpu, CpuList};
+use corehop_plan::units::{Cpu, CpuList};
 
 /// The real-time priority of a measured job: above everything that is not real-time, below all else.
 pub const FIFO_PRIORITY: i32 = 2;

@@ -6,10 +6,10 @@ mod trees;
 use std::fs;
 use std::path::Path;
 
-use corehop_core::platform::{Affinity, Cache, Check, Fact, Platform};
-use corehop_core::report::platform_text;
-use corehop_core::units::Cpu;
 use corehop_linux::discover::{SysRoot, discover};
+use corehop_plan::platform::{Affinity, Cache, Check, Fact, Platform};
+use corehop_plan::units::Cpu;
+use corehop_report::platform_text;
 use tempfile::TempDir;
 use trees::tree;
 

@@ -10,10 +10,10 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use corehop_core::units::{Cpu, CpuList};
 use corehop_linux::bpf::interrupts::{COUNTERS, Counter, InterruptCounters, InterruptCounts};
 use corehop_linux::bpf::{self, BpfError, Btf};
 use corehop_linux::counters::software::InterruptTable;
+use corehop_plan::units::{Cpu, CpuList};
 
 /// One test at a time: they count descriptors of the process, and load the CPU.
 static ALONE: Mutex<()> = Mutex::new(());

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use corehop_core::units::Cpu;
 use corehop_linux::bpf::control::{ControlPages, Mode};
 use corehop_linux::control_page::{Method, Notice, overhead};
 use corehop_linux::counters::software::ThreadCounts;
 use corehop_linux::thread::{affinity, current_cpu, set_affinity};
+use corehop_plan::units::Cpu;
 
 fn each_method(test: fn(Notice, &[Cpu])) {
     for method in Method::ALL {

@@ -6,12 +6,12 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use corehop_core::experiment::{Argument, Target};
-use corehop_core::machine::RunEnd;
-use corehop_core::samples::{Absence, ObservedThread, ProgramRecord, RecordingFacts};
 use corehop_linux::control_page::Method;
 use corehop_linux::observe::{How, ObserveError, record};
 use corehop_linux::thread::current_cpu;
+use corehop_plan::experiment::{Argument, Target};
+use corehop_plan::machine::RunEnd;
+use corehop_plan::samples::{Absence, ObservedThread, ProgramRecord, RecordingFacts};
 
 /// Both ways of recording a program.
 const METHODS: [Method; 2] = [Method::Bpf, Method::Records];
@@ -109,7 +109,7 @@ fn took_turns(run: &Recording, method: Method) {
     let preempted = run.absences.iter().filter(|absence| absence.preempted).count() as u64;
     let counted: u64 = run.threads.iter().map(|it| it.preemptions).sum();
     assert!(preempted > 0 && preempted <= counted, "{preempted} of {counted}: {:?}", run.threads);
-    let named = |it: &corehop_core::samples::Absence| {
+    let named = |it: &corehop_plan::samples::Absence| {
         it.by.as_ref().map(|(_, name)| !name.is_empty())
             == (method == Method::Bpf && it.preempted).then_some(true)
     };

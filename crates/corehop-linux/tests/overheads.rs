@@ -2,15 +2,15 @@
 //! Scheduling overheads of the kernel, measured in both ways: counts and orders, no times.
 #![expect(clippy::print_stderr, reason = "a skip says why")]
 
-use corehop_core::experiment::{Body, Overheads, Plan};
-use corehop_core::machine::{Machine, Records};
-use corehop_core::platform::Platform;
-use corehop_core::samples::{Overhead, OverheadFacts, OverheadRecord, Vantage};
-use corehop_core::units::{Cpu, CpuList};
 use corehop_linux::bpf::events::{Events, Kind};
 use corehop_linux::discover::{SysRoot, discover};
 use corehop_linux::live::{LiveMachine, Options};
 use corehop_linux::thread::{affinity, set_affinity};
+use corehop_plan::experiment::{Body, Overheads, Plan};
+use corehop_plan::machine::{Machine, Records};
+use corehop_plan::platform::Platform;
+use corehop_plan::samples::{Overhead, OverheadFacts, OverheadRecord, Vantage};
+use corehop_plan::units::{Cpu, CpuList};
 
 fn usable() -> CpuList {
     affinity().unwrap()

@@ -6,15 +6,15 @@
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use corehop_core::experiment::{GivenTask, Plan, Source, TaskSets, Tasks};
-use corehop_core::machine::{Machine, MachineError, Records, RunEnd, SinkFn};
-use corehop_core::platform::Platform;
-use corehop_core::samples::{Batch, JobOutcome, Projector, TaskJobRecord};
-use corehop_core::units::{Bytes, CpuList, Nanos};
-use corehop_core::workload::scheduler::Scheduler;
-use corehop_core::workload::{Event, Load, WorkingSet};
 use corehop_linux::discover::{SysRoot, discover};
 use corehop_linux::live::{LiveMachine, Options};
+use corehop_plan::experiment::{GivenTask, Plan, Source, TaskSets, Tasks};
+use corehop_plan::machine::{Machine, MachineError, Records, RunEnd, SinkFn};
+use corehop_plan::platform::Platform;
+use corehop_plan::samples::{Batch, JobOutcome, Projector, TaskJobRecord};
+use corehop_plan::units::{Bytes, CpuList, Nanos};
+use corehop_plan::workload::scheduler::Scheduler;
+use corehop_plan::workload::{Event, Load, WorkingSet};
 
 fn host() -> Platform {
     discover(&SysRoot::live()).unwrap()

@@ -12,11 +12,11 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use corehop_core::campaign::defects::{Planted, Run, defects};
-use corehop_core::campaign::landing::{Kind, Landings, landings, lands, together};
-use corehop_core::model::estimator::Estimator;
-use corehop_core::model::summary::{CellSummary, summarize};
-use corehop_core::samples::Reader;
+use corehop_plan::samples::Reader;
+use corehop_stats::campaign::defects::{Planted, Run, defects};
+use corehop_stats::campaign::landing::{Kind, Landings, landings, lands, together};
+use corehop_stats::estimator::Estimator;
+use corehop_stats::summary::{CellSummary, summarize};
 use serde_json::{Value, json};
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;

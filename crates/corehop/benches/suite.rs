@@ -17,16 +17,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use corehop_core::experiment::{AccessTime, Experiment};
-use corehop_core::machine::rows_of;
-use corehop_core::platform::Platform;
-use corehop_core::samples::{Provenance, Reader, Sample};
-use corehop_core::units::Bytes;
-use corehop_core::workload::{Event, LineState, WorkingSet};
 use corehop_linux::bpf::control::{ControlPages, Mode};
 use corehop_linux::control_page::overhead;
 use corehop_linux::discover::{SysRoot, discover};
 use corehop_linux::live::{LiveMachine, Options};
+use corehop_plan::experiment::{AccessTime, Experiment};
+use corehop_plan::machine::rows_of;
+use corehop_plan::platform::Platform;
+use corehop_plan::samples::{Provenance, Reader, Sample};
+use corehop_plan::units::Bytes;
+use corehop_plan::workload::{Event, LineState, WorkingSet};
 
 use serde_json::{Value, json};
 

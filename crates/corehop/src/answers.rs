@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use corehop_core::decision::placer::log::PlacementLog;
-use corehop_core::report::off_load::OffLoadAnswer;
+use corehop_decide::placer::log::PlacementLog;
+use corehop_report::off_load::OffLoadAnswer;
 
 use crate::exit::Failure;
 use crate::input;

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, Parser, Subcommand};
-use corehop_core::words::edit_distance;
+use corehop_plan::words::edit_distance;
 
 use crate::cmd;
 use crate::exit::{Exit, Failure};

@@ -5,10 +5,10 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use corehop_core::decision::placer::log::PlacementLog;
-use corehop_core::report::data::incomplete;
-use corehop_core::samples::{MissingFile, Reader, Verification};
-use corehop_core::shown;
+use corehop_decide::placer::log::PlacementLog;
+use corehop_plan::samples::{MissingFile, Reader, Verification};
+use corehop_plan::shown;
+use corehop_report::data::incomplete;
 use serde_json::{Value, json};
 
 use crate::exit::Failure;

@@ -4,10 +4,10 @@
 use std::fmt::Display;
 use std::process::ExitCode;
 
-use corehop_core::experiment::{ExperimentError, PlanError, SwitchesError};
-use corehop_core::machine::MachineError;
-use corehop_core::platform::PlatformError;
-use corehop_core::samples::FileError;
+use corehop_plan::experiment::{ExperimentError, PlanError, SwitchesError};
+use corehop_plan::machine::MachineError;
+use corehop_plan::platform::PlatformError;
+use corehop_plan::samples::FileError;
 
 use corehop_linux::supervisor::interrupt;
 

@@ -3,13 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::model::costs::{Host, HostCosts};
-use corehop_core::model::cpmd::Model;
-use corehop_core::platform::Platform;
-use corehop_core::report::data::{FileNote, ReportData};
-use corehop_core::shown;
 use corehop_linux::discover::SysRoot;
 use corehop_linux::{folders, live};
+use corehop_plan::platform::Platform;
+use corehop_plan::shown;
+use corehop_report::data::{FileNote, ReportData};
+use corehop_stats::costs::{Host, HostCosts};
+use corehop_stats::cpmd::Model;
 use serde_json::Value;
 
 use crate::cmd::platform::found;

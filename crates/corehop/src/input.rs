@@ -8,24 +8,24 @@ use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::placer::log::{LogError, PlacementLog};
-use corehop_core::model::costs::{CostTable, Host, Source};
-use corehop_core::model::cpmd::Model;
-use corehop_core::model::estimator::Estimator;
-use corehop_core::model::machine_gain::MachineGain;
-use corehop_core::model::overheads::{Overheads, csv};
-use corehop_core::platform::Platform;
-use corehop_core::report::data::{FileNote, Gather, ReportData};
-use corehop_core::report::off_load::{NotAnAnswer, OffLoadAnswer};
-use corehop_core::samples::{
+use corehop_decide::placer::log::{LogError, PlacementLog};
+use corehop_plan::platform::Platform;
+use corehop_plan::samples::{
     FileError, MissingFile, OverheadFacts, OverheadTime, Reader, Row, RowKind, Sample, TASK_SETS,
     seen,
 };
-use corehop_core::sched::supply::{self, Supplies};
-use corehop_core::shown;
-use corehop_core::study::{StoreError, StudyCounts};
-use corehop_core::workload::set_file;
-use corehop_core::workload::task::TaskSet;
+use corehop_plan::shown;
+use corehop_plan::workload::set_file;
+use corehop_plan::workload::task::TaskSet;
+use corehop_report::data::{FileNote, Gather, ReportData};
+use corehop_report::off_load::{NotAnAnswer, OffLoadAnswer};
+use corehop_sched::study::{StoreError, StudyCounts};
+use corehop_sched::supply::{self, Supplies};
+use corehop_stats::costs::{CostTable, Host, Source};
+use corehop_stats::cpmd::Model;
+use corehop_stats::estimator::Estimator;
+use corehop_stats::machine_gain::MachineGain;
+use corehop_stats::overheads::{Overheads, csv};
 
 use serde_json::Value;
 

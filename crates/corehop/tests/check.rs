@@ -543,7 +543,7 @@ fn clusters_are_printed_as_the_caches_make_them() {
     // Every second CPU shares a last level with CPU 0.
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("interleaved.toml");
-    let platform = include_str!("../../../platforms/xeon_e5520.toml");
+    let platform = corehop_fixtures::text("platforms/xeon_e5520.toml");
     assert_eq!(platform.matches("\"0-7 by 4\"").count(), 2, "packages and level 3");
     let platform = platform.replace("\"0-7 by 4\"", "\"0-7 by 4 stride 2\"");
     std::fs::write(&file, platform.replace("\"xeon_e5520\"", "\"interleaved\"")).unwrap();

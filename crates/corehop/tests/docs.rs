@@ -10,9 +10,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use corehop_core::samples::RowKind;
-use corehop_core::sched::all as all_tests;
 use corehop_linux::preflight;
+use corehop_plan::samples::RowKind;
+use corehop_sched::all as all_tests;
 
 const UPDATE: &str = "COREHOP_UPDATE_DOCS";
 

@@ -5,12 +5,12 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use corehop_core::platform::Platform;
-use corehop_core::samples::{
+use corehop_plan::platform::Platform;
+use corehop_plan::samples::{
     Absence, EndedRun, ObservedThread, Part, Provenance, Reader, RecordingFacts, RowKind, Rows,
     example, write_parquet,
 };
-use corehop_core::units::Cpu;
+use corehop_plan::units::Cpu;
 use serde_json::{Value, json};
 
 fn corehop(words: &[&str]) -> Output {

@@ -7,7 +7,7 @@ mod trees;
 use std::fs;
 use std::process::{Command, Output};
 
-use corehop_core::platform::{Latency, Platform};
+use corehop_plan::platform::{Latency, Platform};
 use tempfile::TempDir;
 
 fn corehop(args: &[&str]) -> Output {

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use corehop_core::samples::{Part, PreemptionLength, Provenance, RowKind};
+use corehop_plan::samples::{Part, PreemptionLength, Provenance, RowKind};
 
 fn corehop(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_corehop")).args(arguments).output().unwrap()

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Output};
 
-use corehop_core::samples::{Part, Provenance, Reader, RowKind, Rows, SupplyGap};
+use corehop_plan::samples::{Part, Provenance, Reader, RowKind, Rows, SupplyGap};
 use serde_json::Value;
 
 fn corehop(folder: &Path, words: &str) -> Output {

@@ -6,8 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use corehop_core::experiment::{Plan, Tasks};
-use corehop_core::samples::{JobOutcome, Reader, Sample, TaskJob};
+use corehop_plan::experiment::{Plan, Tasks};
+use corehop_plan::samples::{JobOutcome, Reader, Sample, TaskJob};
 
 fn command(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
@@ -35,7 +35,7 @@ fn words(line: &str) -> Vec<&str> {
 const SMALL: &str = "--scheduler eevdf --tasks 6 --sets 1 --wss 16KiB --duration 1s --load \
      idle --seed 3";
 
-fn rows<R: corehop_core::samples::Row>(path: &Path) -> Vec<R> {
+fn rows<R: corehop_plan::samples::Row>(path: &Path) -> Vec<R> {
     Reader::open(std::fs::File::open(path).unwrap()).unwrap().all().unwrap()
 }
 
@@ -172,7 +172,7 @@ fn a_file_gives_times_in_microseconds_and_deadlines_of_its_own() {
     let plan = planned(&["--on", "xeon_l7455", "--load", "idle", "--task-set", &set]);
     let (run, task) = (&plan.runs[0], &plan.runs[0].tasks[0]);
     assert_eq!(run.clusters[0].to_string(), "0-2");
-    let times = [task.wcet, task.period, task.deadline].map(corehop_core::units::Nanos::get);
+    let times = [task.wcet, task.period, task.deadline].map(corehop_plan::units::Nanos::get);
     assert_eq!(times, [1_000_000, 10_000_000, 7_000_000]);
 }
 

@@ -11,7 +11,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use corehop_core::units::{Cpu, CpuList};
+use corehop_plan::units::{Cpu, CpuList};
 
 use super::object::Object;
 use super::{BpfError, Btf, Shown, kernel_types};

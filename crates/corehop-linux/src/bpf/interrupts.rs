@@ -21,7 +21,7 @@
 //! [`thread_cpu_time`](crate::counters::software::thread_cpu_time), which updates the clock first:
 //! [`Attribution::stolen`](crate::counters::attribution::Attribution::stolen) knows which to use.
 
-use corehop_core::units::{Cpu, CpuList};
+use corehop_plan::units::{Cpu, CpuList};
 
 use super::facts::Facts;
 use super::object::Object;

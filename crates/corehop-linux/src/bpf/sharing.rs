@@ -18,8 +18,8 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use corehop_core::host::Contact;
-use corehop_core::host::locks::WordUse;
+use corehop_plan::host::Contact;
+use corehop_plan::host::locks::WordUse;
 
 use super::object::{Attachment, Object, Table};
 use super::{BpfError, Shown, configured_cpus, kernel_types};

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use corehop_core::units::Cpu;
+use corehop_plan::units::Cpu;
 
 use super::Away;
 use crate::clock::monotonic_ns;

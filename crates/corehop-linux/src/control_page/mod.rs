@@ -13,7 +13,7 @@ mod overhead;
 
 use std::sync::Arc;
 
-use corehop_core::units::Cpu;
+use corehop_plan::units::Cpu;
 
 use crate::bpf::control::{ControlPages, Page};
 use crate::clock::monotonic_ns;

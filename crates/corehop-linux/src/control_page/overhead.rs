@@ -6,8 +6,8 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
-use corehop_core::samples::ControlPageCost;
-use corehop_core::units::Cpu;
+use corehop_plan::samples::ControlPageCost;
+use corehop_plan::units::Cpu;
 
 use crate::bpf::RunTimeStatistics;
 use crate::bpf::control::ControlPages;

@@ -5,7 +5,7 @@
 use std::io;
 use std::marker::PhantomData;
 
-use corehop_core::units::Cpu;
+use corehop_plan::units::Cpu;
 
 use super::Away;
 use crate::clock::monotonic_ns;

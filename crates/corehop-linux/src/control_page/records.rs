@@ -4,7 +4,7 @@
 
 use std::io;
 
-use corehop_core::units::Cpu;
+use corehop_plan::units::Cpu;
 
 use super::Away;
 use crate::switches::{Record, Switch, SwitchRing};

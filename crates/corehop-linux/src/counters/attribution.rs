@@ -9,7 +9,7 @@
 
 use std::fmt::Write;
 
-use corehop_core::units::{Cpu, CpuList, Nanos};
+use corehop_plan::units::{Cpu, CpuList, Nanos};
 
 use super::software::ThreadCounts;
 use crate::bpf::facts::Facts;

@@ -10,7 +10,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use corehop_core::units::Cpu;
+use corehop_plan::units::Cpu;
 
 use super::CounterError;
 use crate::perf_event::{Event, USER_ONLY, Whose};

@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use corehop_core::units::{Cpu, Nanos};
+use corehop_plan::units::{Cpu, Nanos};
 
 use super::CounterError;
 use crate::clock;

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use corehop_core::host::Counted;
+use corehop_plan::host::Counted;
 
 use super::CounterError;
 use super::hardware::{GroupReading, READ_FORMAT, TYPE_HARDWARE, TYPE_RAW, Vendor, id_of, refused};

@@ -7,7 +7,7 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use corehop_core::units::{Bytes, CpuList, Nanos};
+use corehop_plan::units::{Bytes, CpuList, Nanos};
 use serde_json::{Value, json};
 
 use super::CounterError;
@@ -129,7 +129,7 @@ impl LlcCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_core::units::Cpu;
+    use corehop_plan::units::Cpu;
 
     /// Wächtler, Table 5.1, one CPU: an L3 cache of 12 MiB.
     #[test]

@@ -4,8 +4,8 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
-use corehop_core::platform::Fact;
-use corehop_core::units::CpuList;
+use corehop_plan::platform::Fact;
+use corehop_plan::units::CpuList;
 
 use super::{DiscoverError, SysRoot};
 use crate::proc::{self, Status};

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use corehop_core::platform::{
+use corehop_plan::platform::{
     Cache, CacheKind, Check, CpuGroups, Fact, MOST_CACHE, MOST_LEVELS, Mechanism,
 };
-use corehop_core::units::{Bytes, Cpu, CpuList};
+use corehop_plan::units::{Bytes, Cpu, CpuList};
 
 use super::stated::Stated;
 use super::topology::{CPUS, mark_straddling as mark};

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use corehop_core::platform::{Clock, Core, CoreKind, Fact, Hertz};
-use corehop_core::units::{Cpu, CpuList};
+use corehop_plan::platform::{Clock, Core, CoreKind, Fact, Hertz};
+use corehop_plan::units::{Cpu, CpuList};
 
 use super::topology::CPUS;
 use super::{DiscoverError, SysRoot};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The relation of the last level of cache to those inside, where the processor's family tells it. No file of Linux has it.
 
-use corehop_core::platform::{Fact, Inclusion};
+use corehop_plan::platform::{Fact, Inclusion};
 
 /// The maker, as the kernel names it.
 const AMD: &str = "AuthenticAMD";

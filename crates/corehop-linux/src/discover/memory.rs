@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! NUMA nodes and page sizes.
 
-use corehop_core::platform::{Check, Fact, Node, Pages};
-use corehop_core::units::{Bytes, CpuList};
+use corehop_plan::platform::{Check, Fact, Node, Pages};
+use corehop_plan::units::{Bytes, CpuList};
 
 use super::stated::mask;
 use super::{DiscoverError, SysRoot};

@@ -7,8 +7,8 @@
 
 use std::path::PathBuf;
 
-use corehop_core::platform::{Coherence, Core, Platform, PlatformError, SCHEMA};
-use corehop_core::shown;
+use corehop_plan::platform::{Coherence, Core, Platform, PlatformError, SCHEMA};
+use corehop_plan::shown;
 
 mod allowed;
 mod caches;
@@ -80,7 +80,7 @@ pub fn discover(root: &SysRoot) -> Result<Platform, DiscoverError> {
         cores,
         clock: identity::clock(root, &info)?,
         pages: memory::pages(root)?,
-        memory: corehop_core::platform::Memory::default(),
+        memory: corehop_plan::platform::Memory::default(),
         core_kinds: identity::core_kinds(root, &online.value, &info)?,
         caches,
         tlbs: Vec::new(),

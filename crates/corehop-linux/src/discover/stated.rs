@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 
-use corehop_core::platform::{Check, CpuGroups};
-use corehop_core::units::{Cpu, CpuList};
+use corehop_plan::platform::{Check, CpuGroups};
+use corehop_plan::units::{Cpu, CpuList};
 
 use super::{DiscoverError, SysRoot};
 

@@ -4,8 +4,8 @@
 
 use std::arch::x86_64::{__cpuid, __cpuid_count, CpuidResult};
 
-use corehop_core::platform::{CacheKind, Fact, Latency, Tlb};
-use corehop_core::units::Bytes;
+use corehop_plan::platform::{CacheKind, Fact, Latency, Tlb};
+use corehop_plan::units::Bytes;
 
 const BASE: Bytes = Bytes::from_kib(4);
 const HUGE: Bytes = Bytes::from_mib(2);

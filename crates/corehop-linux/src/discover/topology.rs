@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use corehop_core::platform::{Check, CpuGroups, Fact};
-use corehop_core::units::{Cpu, CpuList};
+use corehop_plan::platform::{Check, CpuGroups, Fact};
+use corehop_plan::units::{Cpu, CpuList};
 
 use super::stated::Stated;
 use super::{DiscoverError, SysRoot};

@@ -2,9 +2,9 @@
 //! Calibration of the measured thread before its first job: the cost of a time stamp, and from when
 //! on a chunk of a walk has a hole.
 
-use corehop_core::experiment::Draw;
-use corehop_core::units::Bytes;
-use corehop_core::workload::WorkingSet;
+use corehop_plan::experiment::Draw;
+use corehop_plan::units::Bytes;
+use corehop_plan::workload::WorkingSet;
 use serde_json::{Value, json};
 
 use crate::clock::{Clock, Ticks};

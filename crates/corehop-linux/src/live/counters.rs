@@ -2,8 +2,8 @@
 //! The counters for a touch, beside its own time stamps: the kernel's counters of the CPU and of
 //! its SMT siblings, and the processor's counters of the thread.
 
-use corehop_core::platform::Platform;
-use corehop_core::units::{Cpu, CpuList};
+use corehop_plan::platform::Platform;
+use corehop_plan::units::{Cpu, CpuList};
 use serde_json::{Value, json};
 
 use crate::bpf::interrupts::{Counter, InterruptCounters, InterruptCounts};

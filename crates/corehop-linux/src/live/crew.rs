@@ -7,9 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use corehop_core::machine::MachineError;
-use corehop_core::units::{Cpu, CpuList};
-use corehop_core::workload::Mover;
+use corehop_plan::machine::MachineError;
+use corehop_plan::units::{Cpu, CpuList};
+use corehop_plan::workload::Mover;
 
 use super::runner::{Next, Runner};
 use super::seat::Seat;

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use corehop_core::experiment::{Job, Step};
-use corehop_core::samples::BatchExchange;
-use corehop_core::units::{Cpu, CpuList};
+use corehop_plan::experiment::{Job, Step};
+use corehop_plan::samples::BatchExchange;
+use corehop_plan::units::{Cpu, CpuList};
 
 pub(super) use crate::probe::partners::{Pair, Partners};
 
@@ -75,9 +75,9 @@ pub(super) fn pairs(jobs: &[Job], cpus: &CpuList) -> Vec<Pair> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_core::experiment::Absent;
-    use corehop_core::units::Nanos;
-    use corehop_core::workload::Absence;
+    use corehop_plan::experiment::Absent;
+    use corehop_plan::units::Nanos;
+    use corehop_plan::workload::Absence;
 
     fn job(start: u32, to: Option<u32>) -> Job {
         let leave = |to| {

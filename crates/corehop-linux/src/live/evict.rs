@@ -5,9 +5,9 @@
 //! Without a privileged instruction the caches cannot be told to hold modified lines; a buffer
 //! larger than they are, written from end to end, leaves them full of its own.
 
-use corehop_core::platform::Platform;
-use corehop_core::units::Bytes;
-use corehop_core::workload::{LINE, Page};
+use corehop_plan::platform::Platform;
+use corehop_plan::units::Bytes;
+use corehop_plan::workload::{LINE, Page};
 use serde_json::{Value, json};
 
 use crate::memory::{Mapping, MemoryError};
@@ -87,7 +87,7 @@ fn size(largest_private: Option<Bytes>, llc: Option<Bytes>) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_core::units::Bytes;
+    use corehop_plan::units::Bytes;
 
     #[test]
     fn the_buffer_exceeds_the_caches_as_far_as_it_may() {

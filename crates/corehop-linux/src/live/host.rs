@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The description of the host in a result.
 
-use corehop_core::experiment::digest;
+use corehop_plan::experiment::digest;
 use serde_json::{Value, json};
 
 use crate::proc;

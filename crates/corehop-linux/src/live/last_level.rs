@@ -7,9 +7,9 @@
 //! the whole cache (Osvik, Shamir and Tromer, CT-RSA 2006); CacheX (Tofigh et al., arXiv 2511.09956)
 //! does it by eviction sets. It takes some milliseconds, and never more than [`MOST_NS`].
 
-use corehop_core::platform::Platform;
-use corehop_core::units::{Bytes, Cpu};
-use corehop_core::workload::{LINE, Page};
+use corehop_plan::platform::Platform;
+use corehop_plan::units::{Bytes, Cpu};
+use corehop_plan::workload::{LINE, Page};
 
 use crate::clock::{Clock, Ticks, now};
 use crate::memory::{Mapping, MemoryError};

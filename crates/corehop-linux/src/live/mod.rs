@@ -32,14 +32,14 @@ mod counters;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use corehop_core::experiment::{
+use corehop_plan::experiment::{
     Body, Condition, Draw, Job, Jobs, Overheads, Phase, Plan, Step, Tasks,
 };
-use corehop_core::machine::{Machine, MachineError, RunEnd, Sink};
-use corehop_core::platform::Platform;
-use corehop_core::samples::{Batch, OverheadFacts};
-use corehop_core::units::{Bytes, CpuList};
-use corehop_core::workload::{LineState, Load, WorkingSet};
+use corehop_plan::machine::{Machine, MachineError, RunEnd, Sink};
+use corehop_plan::platform::Platform;
+use corehop_plan::samples::{Batch, OverheadFacts};
+use corehop_plan::units::{Bytes, CpuList};
+use corehop_plan::workload::{LineState, Load, WorkingSet};
 use serde_json::{Map, Value, json};
 
 use crate::bpf::events::Events;

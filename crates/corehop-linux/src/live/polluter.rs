@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use corehop_core::experiment::Draw;
-use corehop_core::units::Cpu;
-use corehop_core::workload::{LINE, Page, Pattern, Polluter, WorkingSet, fraction};
+use corehop_plan::experiment::Draw;
+use corehop_plan::units::Cpu;
+use corehop_plan::workload::{LINE, Page, Pattern, Polluter, WorkingSet, fraction};
 
 use super::load::workers::Work;
 use crate::clock::{Ticks, roughly_now};
@@ -161,7 +161,7 @@ impl Drop for Preemptor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_core::units::Bytes;
+    use corehop_plan::units::Bytes;
     use std::time::{Duration, Instant};
 
     fn small(pattern: Pattern) -> Polluter {

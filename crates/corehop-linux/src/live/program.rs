@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recording a program: once, or run after run in arms that are compared.
 
-use corehop_core::experiment::{Program, ProgramRun, Target};
-use corehop_core::machine::{MachineError, RunEnd, Sink};
-use corehop_core::samples::{Batch, EndedRun, ProgramRecord, RecordingFacts};
+use corehop_plan::experiment::{Program, ProgramRun, Target};
+use corehop_plan::machine::{MachineError, RunEnd, Sink};
+use corehop_plan::samples::{Batch, EndedRun, ProgramRecord, RecordingFacts};
 use serde_json::json;
 
 use super::LiveMachine;
@@ -99,7 +99,7 @@ impl OneRun<'_> {
     fn take(
         &mut self,
         records: &[ProgramRecord],
-    ) -> Result<bool, corehop_core::machine::SinkError> {
+    ) -> Result<bool, corehop_plan::machine::SinkError> {
         let batch = Batch::Program { run: self.number, records };
         self.goes_on &= self.sink.take(batch)?;
         Ok(if self.is_whole { !interrupt::requested() } else { self.goes_on })

@@ -6,10 +6,10 @@
 //! preemptors have given back meanwhile. Where the kernel shows the frames, it is counted how many of
 //! them are old ones.
 
-use corehop_core::experiment::Draw;
-use corehop_core::machine::MachineError;
-use corehop_core::units::Bytes;
-use corehop_core::workload::{Load, Page, WorkingSet};
+use corehop_plan::experiment::Draw;
+use corehop_plan::machine::MachineError;
+use corehop_plan::units::Bytes;
+use corehop_plan::workload::{Load, Page, WorkingSet};
 use serde_json::{Value, json};
 
 use super::set::SetState;

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use corehop_core::experiment::{Condition, Job, Jobs, Phase, Step};
-use corehop_core::machine::MachineError;
-use corehop_core::units::{Cpu, CpuList};
-use corehop_core::workload::{Absence, Load, Mover};
+use corehop_plan::experiment::{Condition, Job, Jobs, Phase, Step};
+use corehop_plan::machine::MachineError;
+use corehop_plan::units::{Cpu, CpuList};
+use corehop_plan::workload::{Absence, Load, Mover};
 
 use super::crew::Crew;
 use super::load::RunningLoad;
@@ -77,9 +77,9 @@ fn preempted_on(job: &Job) -> Vec<Cpu> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_core::experiment::Renewed;
-    use corehop_core::units::Bytes;
-    use corehop_core::workload::{Pattern, Polluter};
+    use corehop_plan::experiment::Renewed;
+    use corehop_plan::units::Bytes;
+    use corehop_plan::workload::{Pattern, Polluter};
 
     fn condition(others: u32, threads: u32) -> Condition {
         Condition { renewed: Renewed::Nothing, frames: 0, order: 0, others, threads }
@@ -125,7 +125,7 @@ mod tests {
         let before = Some(condition(3, 5));
         assert_eq!(left(&phase(None), before), [false, false, false]);
         let load = Load::Dma {
-            transfer: corehop_core::workload::Transfer::Direct,
+            transfer: corehop_plan::workload::Transfer::Direct,
             cpus: CpuList::default(),
         };
         let other = Phase { load, ..phase(Some(condition(3, 5))) };

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use corehop_core::units::Cpu;
+use corehop_plan::units::Cpu;
 
 use crate::counters::hardware::HardwareCounters;
 use crate::rseq::Rseq;

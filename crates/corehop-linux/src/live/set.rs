@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A working set on its way from job to job.
 
-use corehop_core::experiment::Draw;
-use corehop_core::machine::{MachineError, Rest};
-use corehop_core::workload::{Page, WorkingSet};
+use corehop_plan::experiment::Draw;
+use corehop_plan::machine::{MachineError, Rest};
+use corehop_plan::workload::{Page, WorkingSet};
 
 use crate::clock::{Clock, Ticks, now};
 use crate::duty::BUDGET_NS;

@@ -7,11 +7,11 @@
 
 use std::time::{Duration, Instant};
 
-use corehop_core::experiment::{PlannedWindow, Watch};
-use corehop_core::machine::{MachineError, RunEnd, Sink};
-use corehop_core::samples::{Batch, SupplyRecord};
-use corehop_core::stop::Stop;
-use corehop_core::units::Nanos;
+use corehop_plan::experiment::{PlannedWindow, Watch};
+use corehop_plan::machine::{MachineError, RunEnd, Sink};
+use corehop_plan::samples::{Batch, SupplyRecord};
+use corehop_plan::stop::Stop;
+use corehop_plan::units::Nanos;
 use serde_json::json;
 
 use super::{LiveMachine, failed};

@@ -12,12 +12,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
 use std::io;
 
-use corehop_core::experiment::{SwitchCell, Switches};
-use corehop_core::machine::{MachineError, RunEnd, Sink};
-use corehop_core::samples::{Batch, CallTimes, SwitchRecord, SwitchTimes};
-use corehop_core::stop::Stop;
-use corehop_core::units::Cpu;
-use corehop_core::workload::switching::{SwitchCall, SwitchMechanism};
+use corehop_plan::experiment::{SwitchCell, Switches};
+use corehop_plan::machine::{MachineError, RunEnd, Sink};
+use corehop_plan::samples::{Batch, CallTimes, SwitchRecord, SwitchTimes};
+use corehop_plan::stop::Stop;
+use corehop_plan::units::Cpu;
+use corehop_plan::workload::switching::{SwitchCall, SwitchMechanism};
 use corehop_switch::Ticket;
 
 use super::distance::{Exchanges, Pair};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Computes a touch from a walk and its counters.
 
-use corehop_core::samples::{Certificate, Touch};
-use corehop_core::units::Cpu;
-use corehop_core::workload::CHUNK_LINES;
+use corehop_plan::samples::{Certificate, Touch};
+use corehop_plan::units::Cpu;
+use corehop_plan::workload::CHUNK_LINES;
 
 use super::calibrate::Calibration;
 use super::counters::Seen;

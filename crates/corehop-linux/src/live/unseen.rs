@@ -2,7 +2,7 @@
 //! Interrupts without tracepoints that stop all software: system management interrupts, and NMIs.
 //! They are counted over a whole run, where the processor and the kernel count them.
 
-use corehop_core::units::{Cpu, CpuList};
+use corehop_plan::units::{Cpu, CpuList};
 use serde_json::{Value, json};
 
 use crate::counters::CounterError;

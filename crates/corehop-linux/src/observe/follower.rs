@@ -6,8 +6,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use corehop_core::samples::{Absence, Bars, Held, ObservedThread, SwitchesTook};
-use corehop_core::units::Cpu;
+use corehop_plan::samples::{Absence, Bars, Held, ObservedThread, SwitchesTook};
+use corehop_plan::units::Cpu;
 
 use super::account::{has_ended, times};
 use super::records::SwitchRecords;

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use corehop_core::experiment::Target;
-use corehop_core::host::{Host, HostError, Move, Observation, Receipt};
-use corehop_core::samples::ObservedThread;
-use corehop_core::units::CpuList;
+use corehop_plan::experiment::Target;
+use corehop_plan::host::{Host, HostError, Move, Observation, Receipt};
+use corehop_plan::samples::ObservedThread;
+use corehop_plan::units::CpuList;
 
 use super::follower::Follower;
 use super::moves::Moves;

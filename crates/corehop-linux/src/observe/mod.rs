@@ -18,10 +18,10 @@ pub(crate) mod working_set;
 use std::io;
 use std::time::{Duration, Instant};
 
-use corehop_core::experiment::{PlanError, Target};
-use corehop_core::host::{Ended, Host, HostError, Observation};
-use corehop_core::machine::{MachineError, RunEnd, SinkError};
-use corehop_core::samples::{ProgramRecord, RecordingFacts, Took};
+use corehop_plan::experiment::{PlanError, Target};
+use corehop_plan::host::{Ended, Host, HostError, Observation};
+use corehop_plan::machine::{MachineError, RunEnd, SinkError};
+use corehop_plan::samples::{ProgramRecord, RecordingFacts, Took};
 
 use crate::bpf::BpfError;
 use crate::clock::monotonic_ns;

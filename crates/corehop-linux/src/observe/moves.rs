@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::io;
 
-use corehop_core::host::{HostError, Move, Receipt};
-use corehop_core::units::CpuList;
+use corehop_plan::host::{HostError, Move, Receipt};
+use corehop_plan::units::CpuList;
 
 use crate::discover::cpuset_of;
 use crate::supervisor::{Guard, ProcessId, SupervisorError, Undo, UndoId};

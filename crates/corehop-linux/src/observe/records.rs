@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 
-use corehop_core::samples::{Absence, ObservedThread};
-use corehop_core::units::{Cpu, CpuList};
+use corehop_plan::samples::{Absence, ObservedThread};
+use corehop_plan::units::{Cpu, CpuList};
 
 use super::account::times;
 use crate::bpf::control::Times;

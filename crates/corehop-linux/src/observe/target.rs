@@ -11,9 +11,9 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 use std::{env, fs};
 
-use corehop_core::experiment::{Argument, Target};
-use corehop_core::host::{Ended, HostError};
-use corehop_core::shown;
+use corehop_plan::experiment::{Argument, Target};
+use corehop_plan::host::{Ended, HostError};
+use corehop_plan::shown;
 
 use super::ObserveError;
 use super::follower::Follower;

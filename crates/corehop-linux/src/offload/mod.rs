@@ -17,8 +17,8 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use corehop_core::shown;
-use corehop_core::units::CpuList;
+use corehop_plan::shown;
+use corehop_plan::units::CpuList;
 pub use corehop_shim::board::{Count, Decision, Event, Wishes};
 pub use corehop_shim::call::{CALLS, Call};
 pub use corehop_shim::tally::{Tally, Unknown};

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use corehop_core::shown;
+use corehop_plan::shown;
 
 use super::OffloadError;
 

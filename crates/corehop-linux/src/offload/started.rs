@@ -11,8 +11,8 @@ use std::process::{Child, Command, ExitStatus};
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
-use corehop_core::shown;
-use corehop_core::units::{Cpu, CpuList};
+use corehop_plan::shown;
+use corehop_plan::units::{Cpu, CpuList};
 use corehop_shim::board::{Decision, VARIABLE};
 use corehop_shim::tally::{Limits, Tally, Unknown};
 use corehop_switch::policy::CoreSet;

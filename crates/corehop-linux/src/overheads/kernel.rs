@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use corehop_core::experiment::Tasks;
-use corehop_core::machine::{MachineError, RunEnd, Sink, SinkError};
-use corehop_core::samples::{Batch, KernelObservation, Overhead, OverheadRecord, Vantage};
-use corehop_core::stop::Stop;
-use corehop_core::units::{Cpu, CpuList};
+use corehop_plan::experiment::Tasks;
+use corehop_plan::machine::{MachineError, RunEnd, Sink, SinkError};
+use corehop_plan::samples::{Batch, KernelObservation, Overhead, OverheadRecord, Vantage};
+use corehop_plan::stop::Stop;
+use corehop_plan::units::{Cpu, CpuList};
 
 use super::streams::{Durations, Known, durations};
 use super::{OverheadsError, RunSets, Take, threads};

@@ -11,10 +11,10 @@ mod threads;
 use std::io;
 use std::sync::Arc;
 
-use corehop_core::experiment::{Overheads, Tasks};
-use corehop_core::machine::{MachineError, RunEnd, Sink, SinkError};
-use corehop_core::samples::{OverheadFacts, OverheadRecord};
-use corehop_core::stop::Stop;
+use corehop_plan::experiment::{Overheads, Tasks};
+use corehop_plan::machine::{MachineError, RunEnd, Sink, SinkError};
+use corehop_plan::samples::{OverheadFacts, OverheadRecord};
+use corehop_plan::stop::Stop;
 
 use crate::bpf::BpfError;
 use crate::bpf::control::{ControlPages, Mode};

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use corehop_core::units::Cpu;
+use corehop_plan::units::Cpu;
 
 use crate::bpf::events::{Event, Kind};
 

@@ -9,9 +9,9 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use corehop_core::samples::{Overhead, OverheadRecord, Vantage};
-use corehop_core::stop::Stop;
-use corehop_core::units::{Cpu, CpuList};
+use corehop_plan::samples::{Overhead, OverheadRecord, Vantage};
+use corehop_plan::stop::Stop;
+use corehop_plan::units::{Cpu, CpuList};
 
 use crate::bpf::interrupts::{Counter, InterruptCounters};
 use crate::clock::{Clock, now, sleep_until};

@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-use corehop_core::host::{Evidence, Shared};
+use corehop_plan::host::{Evidence, Shared};
 use serde::{Deserialize, Serialize};
 
 use crate::supervisor::start_helper;

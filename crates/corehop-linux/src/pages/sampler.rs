@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
-use corehop_core::workload::draw::Draw;
+use corehop_plan::workload::draw::Draw;
 
 use super::budget::{Budget, Purpose};
 use super::page::{Page, Pair, Write};

@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use corehop_core::host::{Activity, Evidence};
+use corehop_plan::host::{Activity, Evidence};
 
 use super::sources::{Off, Source};
 use crate::counters::threads::{MOST, ThreadCounters};

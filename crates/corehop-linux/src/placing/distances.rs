@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use corehop_core::host::LineTimes;
-use corehop_core::platform::{Affinity, Platform};
-use corehop_core::units::CpuList;
+use corehop_plan::host::LineTimes;
+use corehop_plan::platform::{Affinity, Platform};
+use corehop_plan::units::CpuList;
 
 use crate::clock::Clock;
 use crate::probe::partners::{Pair, Partners};
@@ -47,7 +47,7 @@ impl Distances {
 
 #[cfg(test)]
 mod tests {
-    use corehop_core::platform::Fact;
+    use corehop_plan::platform::Fact;
 
     use super::*;
     use crate::discover::{SysRoot, discover};

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
-use corehop_core::experiment::{Argument, Target};
-use corehop_core::host::{
+use corehop_plan::experiment::{Argument, Target};
+use corehop_plan::host::{
     Active, Activity, Ended, Evidence, Host, HostError, Move, Observation, Receipt,
 };
-use corehop_core::platform::{Affinity, Platform};
-use corehop_core::units::CpuList;
+use corehop_plan::platform::{Affinity, Platform};
+use corehop_plan::units::CpuList;
 
 use super::distances::Distances;
 use super::followed::Followed;

@@ -7,8 +7,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use corehop_core::host::locks::handed_over;
-use corehop_core::host::{Activity, Evidence};
+use corehop_plan::host::locks::handed_over;
+use corehop_plan::host::{Activity, Evidence};
 
 use super::sources::{Off, Source};
 use crate::bpf::BpfError;
@@ -62,7 +62,7 @@ impl Source for Locks {
 mod tests {
     use super::*;
     use crate::thread::current_tid;
-    use corehop_core::host::{Active, Shared};
+    use corehop_plan::host::{Active, Shared};
     use std::collections::{BTreeMap, BTreeSet};
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Mutex, mpsc};

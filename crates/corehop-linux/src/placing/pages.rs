@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
 
-use corehop_core::host::{Activity, Evidence};
+use corehop_plan::host::{Activity, Evidence};
 
 use super::sources::{Off, Source};
 use crate::pages::{PageSampling, PagesError, check, start};

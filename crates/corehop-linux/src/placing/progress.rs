@@ -11,7 +11,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use corehop_core::shown;
+use corehop_plan::shown;
 
 use super::calls::CallCount;
 use super::sources::Kernel;

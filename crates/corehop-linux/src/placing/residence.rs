@@ -3,7 +3,7 @@
 
 use std::path::{Component, Path};
 
-use corehop_core::host::residence::Residence;
+use corehop_plan::host::residence::Residence;
 
 use crate::discover::SysRoot;
 use crate::limits::folders;

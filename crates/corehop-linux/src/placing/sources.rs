@@ -8,7 +8,7 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use std::{fmt, io};
 
-use corehop_core::host::{Activity, Evidence};
+use corehop_plan::host::{Activity, Evidence};
 
 use super::PlacingError;
 use super::counted::Counters;

@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use corehop_core::host::Active;
-use corehop_core::units::Cpu;
+use corehop_plan::host::Active;
+use corehop_plan::units::Cpu;
 
 use crate::proc::{Schedstat, Task};
 use crate::thread::affinity_of;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The times of waking a thread on one CPU and on two, as the placer predicts with.
 
-use corehop_core::host::wakes::{WakeArm, WakeBatches};
+use corehop_plan::host::wakes::{WakeArm, WakeBatches};
 
 /// Times from a wake-up until the other thread has answered with one, halved, in nanoseconds; None where the host has no
 /// such pair of CPUs.
@@ -42,7 +42,7 @@ fn quartile(all: &WakeBatches, arm: WakeArm) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_core::host::wakes::WakeBatch;
+    use corehop_plan::host::wakes::WakeBatch;
 
     #[test]
     fn a_quarter_of_the_batches_is_faster_and_a_host_without_batches_has_no_times() {

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use corehop_core::host::{Activity, Contact, Evidence};
+use corehop_plan::host::{Activity, Contact, Evidence};
 
 use super::sources::{Off, Source};
 use crate::bpf::BpfError;
@@ -113,7 +113,7 @@ impl Source for Wakes {
 
 #[cfg(test)]
 mod tests {
-    use corehop_core::host::Active;
+    use corehop_plan::host::Active;
 
     use super::*;
 

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use corehop_core::host::Active;
+use corehop_plan::host::Active;
 
 use crate::observe::working_set::{self, WINDOW};
 

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use corehop_core::finding::Finding;
-use corehop_core::platform::observed::DistanceLevel;
-use corehop_core::platform::{Latency, Platform};
+use corehop_plan::finding::Finding;
+use corehop_plan::platform::observed::DistanceLevel;
+use corehop_plan::platform::{Latency, Platform};
 
 use super::Verdict;
 
@@ -76,9 +76,9 @@ fn nanos(level: &DistanceLevel) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_core::finding::Severity;
-    use corehop_core::platform::Affinity;
-    use corehop_core::units::Nanos;
+    use corehop_plan::finding::Severity;
+    use corehop_plan::platform::Affinity;
+    use corehop_plan::units::Nanos;
 
     fn level(ns: u64, share: u32, changes: u32) -> DistanceLevel {
         DistanceLevel {
@@ -123,7 +123,7 @@ mod tests {
         assert!(busy.severity == Severity::Note && busy.found.contains("no two CPUs met"));
         let mut single = named("xeon_x5650");
         single.allowed =
-            Some(corehop_core::platform::Fact::measured("0".parse().unwrap(), "a test"));
+            Some(corehop_plan::platform::Fact::measured("0".parse().unwrap(), "a test"));
         let alone = of(&single, &[]);
         assert!(alone.found.contains("only one CPU is usable"), "{}", alone.found);
     }

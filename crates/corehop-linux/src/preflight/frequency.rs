@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use corehop_core::units::{Cpu, CpuList};
+use corehop_plan::units::{Cpu, CpuList};
 
 use super::host::{Host, cpus_in_words};
 use super::{Concern, Verdict};

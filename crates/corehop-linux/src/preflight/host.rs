@@ -7,8 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::str::FromStr;
 
-use corehop_core::platform::Platform;
-use corehop_core::units::{Cpu, CpuList};
+use corehop_plan::platform::Platform;
+use corehop_plan::units::{Cpu, CpuList};
 
 use super::Probes;
 use crate::discover::SysRoot;

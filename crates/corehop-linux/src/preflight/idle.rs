@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The wait of an idle CPU for work, by the files of the host, and the one setting that would make wake-ups cheaper.
 
-use corehop_core::host::wakes::{IdleWait, Setting};
-use corehop_core::units::Cpu;
+use corehop_plan::host::wakes::{IdleWait, Setting};
+use corehop_plan::units::Cpu;
 
 use super::Verdict;
 use super::frequency::CPUS;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CPU isolation: isolated CPUs, no tick, callbacks and interrupts elsewhere.
 
-use corehop_core::units::CpuList;
+use corehop_plan::units::CpuList;
 
 use super::host::{Host, cpus_in_words};
 use super::{Concern, Verdict};

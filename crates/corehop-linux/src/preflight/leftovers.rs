@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Changes left by a run that was killed together with its supervisor.
 
-use corehop_core::finding::Finding;
+use corehop_plan::finding::Finding;
 
 use super::{Verdict, finding};
 use crate::supervisor::{Leftover, REMEDY};
@@ -21,7 +21,7 @@ pub(super) fn of(left: &[Leftover]) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use corehop_core::finding::Severity;
+    use corehop_plan::finding::Severity;
 
     use super::*;
 

@@ -12,8 +12,8 @@
 
 #![expect(clippy::unnecessary_wraps, reason = "every check has the same type")]
 
-use corehop_core::finding::{Finding, Severity};
-use corehop_core::platform::Platform;
+use corehop_plan::finding::{Finding, Severity};
+use corehop_plan::platform::Platform;
 
 use crate::discover::SysRoot;
 use crate::supervisor::all_leftovers;

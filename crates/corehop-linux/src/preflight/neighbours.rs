@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::units::Bytes;
+use corehop_plan::units::Bytes;
 
 use super::cgroup::groups;
 use super::host::{Host, KTHREADD, Process, percent};

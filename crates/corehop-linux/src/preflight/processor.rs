@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The processor: CPUs, siblings, the last-level cache, the counter, what it is a guest of.
 
-use corehop_core::platform::Cache;
-use corehop_core::units::{Bytes, CpuList};
+use corehop_plan::platform::Cache;
+use corehop_plan::units::{Bytes, CpuList};
 
 use super::host::{Host, cpus_in_words};
 use super::{Concern, Verdict};
@@ -119,7 +119,7 @@ fn llc_size(host: &Host) -> Option<Verdict> {
 }
 
 fn contradicted(cache: &Cache) -> Option<&str> {
-    use corehop_core::platform::Check;
+    use corehop_plan::platform::Check;
     match &cache.instances.check {
         Check::Contradicted { why } => Some(why),
         _ => None,

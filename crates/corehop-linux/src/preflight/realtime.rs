@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use corehop_core::units::Nanos;
+use corehop_plan::units::Nanos;
 
 use super::cgroup::groups;
 use super::host::{Host, chosen, percent};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rights of this process: real-time scheduling, locked memory, tracing.
 
-use corehop_core::shown;
-use corehop_core::units::Bytes;
+use corehop_plan::shown;
+use corehop_plan::units::Bytes;
 
 use super::host::Host;
 use super::{Concern, Verdict};

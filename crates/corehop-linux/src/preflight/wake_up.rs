@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The finding about the cost of wake-ups, which is measured by hand-overs between threads of corehop's own.
 
-use corehop_core::finding::{Finding, Severity};
-use corehop_core::host::wakes::IdleWait;
-use corehop_core::platform::Platform;
+use corehop_plan::finding::{Finding, Severity};
+use corehop_plan::host::wakes::IdleWait;
+use corehop_plan::platform::Platform;
 
 use super::host::Host;
 use super::{Probes, Verdict, idle};

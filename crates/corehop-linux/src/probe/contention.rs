@@ -8,9 +8,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use corehop_core::platform::Platform;
-use corehop_core::platform::observed::Contention;
-use corehop_core::units::Cpu;
+use corehop_plan::platform::Platform;
+use corehop_plan::platform::observed::Contention;
+use corehop_plan::units::Cpu;
 
 use super::{ProbeError, joined, on_cpu, pin};
 use crate::clock::{Ticks, now};

@@ -5,11 +5,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use corehop_core::experiment::Draw;
-use corehop_core::platform::Platform;
-use corehop_core::platform::observed::Controller;
-use corehop_core::units::{Bytes, Cpu};
-use corehop_core::workload::{Page, WorkingSet};
+use corehop_plan::experiment::Draw;
+use corehop_plan::platform::Platform;
+use corehop_plan::platform::observed::Controller;
+use corehop_plan::units::{Bytes, Cpu};
+use corehop_plan::workload::{Page, WorkingSet};
 
 use super::{ProbeError, joined, pin};
 use crate::clock::{Clock, Ticks, now};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Access time by the size of a shuffled list, on one CPU: the plateaus are the cache levels.
 
-use corehop_core::experiment::Draw;
-use corehop_core::platform::Platform;
-use corehop_core::platform::observed::{Curve, Point};
-use corehop_core::units::{Bytes, Cpu};
-use corehop_core::workload::{Page, WorkingSet};
+use corehop_plan::experiment::Draw;
+use corehop_plan::platform::Platform;
+use corehop_plan::platform::observed::{Curve, Point};
+use corehop_plan::units::{Bytes, Cpu};
+use corehop_plan::workload::{Page, WorkingSet};
 
 use super::{ProbeError, on_cpu};
 use crate::clock::{Clock, Ticks, now};

@@ -9,10 +9,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use corehop_core::platform::observed::Exchange;
-use corehop_core::platform::{Latency, Platform};
-use corehop_core::units::{Bytes, Cpu};
-use corehop_core::workload::Page;
+use corehop_plan::platform::observed::Exchange;
+use corehop_plan::platform::{Latency, Platform};
+use corehop_plan::units::{Bytes, Cpu};
+use corehop_plan::workload::Page;
 
 use super::{ProbeError, joined, on_cpu, pin};
 use crate::clock::{Clock, Ticks, now};

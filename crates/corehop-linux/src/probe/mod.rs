@@ -19,9 +19,9 @@ mod watch;
 use std::io;
 use std::time::Duration;
 
-use corehop_core::platform::observed::Observed;
-use corehop_core::platform::{Hertz, Platform};
-use corehop_core::units::Cpu;
+use corehop_plan::platform::observed::Observed;
+use corehop_plan::platform::{Hertz, Platform};
+use corehop_plan::units::Cpu;
 
 use crate::clock::Clock;
 use crate::memory::MemoryError;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use corehop_core::units::{Cpu, CpuList};
+use corehop_plan::units::{Cpu, CpuList};
 
 use super::exchange::{Game, Lines, ROUNDS};
 use super::pin;

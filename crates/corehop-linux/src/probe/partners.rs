@@ -15,7 +15,7 @@ use std::process::Child;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use corehop_core::units::{Cpu, CpuList};
+use corehop_plan::units::{Cpu, CpuList};
 
 pub(crate) use super::parked::Pair;
 use super::parked::{Met, PATIENCE_NS, Parked};

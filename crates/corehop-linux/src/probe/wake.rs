@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Thread, current, park_timeout};
 use std::time::Duration;
 
-use corehop_core::platform::{Latency, Platform};
-use corehop_core::units::Cpu;
+use corehop_plan::platform::{Latency, Platform};
+use corehop_plan::units::Cpu;
 
 use super::{ProbeError, joined, on_cpu, pin};
 use crate::clock::{Clock, Ticks, now};

@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use corehop_core::host::wakes::{WakeArm, WakeBatch, WakeBatches};
-use corehop_core::platform::{Affinity, Platform};
-use corehop_core::units::{Cpu, CpuList};
+use corehop_plan::host::wakes::{WakeArm, WakeBatch, WakeBatches};
+use corehop_plan::platform::{Affinity, Platform};
+use corehop_plan::units::{Cpu, CpuList};
 
 use super::exchange;
 use crate::clock::{Clock, Ticks, now};

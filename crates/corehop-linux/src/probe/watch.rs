@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use corehop_core::platform::Platform;
-use corehop_core::platform::observed::Watched;
-use corehop_core::units::CpuList;
+use corehop_plan::platform::Platform;
+use corehop_plan::platform::observed::Watched;
+use corehop_plan::units::CpuList;
 
 use super::ProbeError;
 use super::partners::Partners;

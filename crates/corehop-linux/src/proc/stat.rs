@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `stat` and `schedstat` of a process or thread.
 
-use corehop_core::units::Cpu;
+use corehop_plan::units::Cpu;
 
 use super::{number, shown, words};
 

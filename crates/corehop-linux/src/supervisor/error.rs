@@ -4,8 +4,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use corehop_core::shown;
-use corehop_core::units::CpuList;
+use corehop_plan::shown;
+use corehop_plan::units::CpuList;
 
 /// Why a change was refused, or could not be taken back.
 #[derive(Debug, thiserror::Error)]

@@ -18,7 +18,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use corehop_core::units::{CpuList, Nanos};
+use corehop_plan::units::{CpuList, Nanos};
 
 use super::process::{
     ENDING, ProcessId, READY, all, block_only, checked, dispose, enter_helper, signal_set,

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use corehop_core::shown;
+use corehop_plan::shown;
 
 use super::SupervisorError;
 use super::journal::{EXTENSION, Journal, check_private, journal_directories, own_uid};

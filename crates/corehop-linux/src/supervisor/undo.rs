@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use corehop_core::shown;
-use corehop_core::units::CpuList;
+use corehop_plan::shown;
+use corehop_plan::units::CpuList;
 use serde::{Deserialize, Serialize};
 
 use super::process::{self, ProcessId};

@@ -3,8 +3,8 @@
 
 use std::io;
 
-use corehop_core::experiment::Draw;
-use corehop_core::workload::{CHUNK_LINES, LINE};
+use corehop_plan::experiment::Draw;
+use corehop_plan::workload::{CHUNK_LINES, LINE};
 
 use crate::memory::{Linked, Mapping};
 use crate::rseq::SIGNATURE;

@@ -8,9 +8,9 @@ mod tests;
 
 use std::arch::global_asm;
 
-use corehop_core::experiment::Draw;
-use corehop_core::units::Bytes;
-use corehop_core::workload::{CHUNK_LINES, LINE, Page, Pattern, WorkingSet};
+use corehop_plan::experiment::Draw;
+use corehop_plan::units::Bytes;
+use corehop_plan::workload::{CHUNK_LINES, LINE, Page, Pattern, WorkingSet};
 
 use crate::clock::Ticks;
 use crate::memory::{Linked, MemoryError};

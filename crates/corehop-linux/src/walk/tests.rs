@@ -3,9 +3,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use corehop_core::experiment::Draw;
-use corehop_core::units::Bytes;
-use corehop_core::workload::{LINE, Page, Pattern, WorkingSet};
+use corehop_plan::experiment::Draw;
+use corehop_plan::units::Bytes;
+use corehop_plan::workload::{LINE, Page, Pattern, WorkingSet};
 
 use super::*;
 use crate::set_memory::SetMemory;

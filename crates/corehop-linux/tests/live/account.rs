@@ -6,8 +6,8 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use corehop_core::units::{Cpu, CpuList};
 use corehop_linux::bpf::events::{Event, Events, Kind};
+use corehop_plan::units::{Cpu, CpuList};
 
 /// The window of the duty budget, in nanoseconds.
 const WINDOW_NS: u64 = 100_000_000;

@@ -7,16 +7,16 @@
 
 use std::time::{Duration, Instant};
 
-use corehop_core::experiment::{
+use corehop_linux::live::{LiveMachine, Options};
+use corehop_plan::experiment::{
     Absent, Cell, Condition, Job, JobRows, Jobs, Length, Phase, Plan, Step,
 };
-use corehop_core::machine::{Machine, Sink, SinkError};
-use corehop_core::samples::Batch;
-use corehop_core::units::{Bytes, Cpu, CpuList, Nanos};
-use corehop_core::workload::{
+use corehop_plan::machine::{Machine, Sink, SinkError};
+use corehop_plan::samples::Batch;
+use corehop_plan::units::{Bytes, Cpu, CpuList, Nanos};
+use corehop_plan::workload::{
     Absence, Changing, Event, LineState, Load, Mover, Pattern, Polluter, Transfer, WorkingSet,
 };
-use corehop_linux::live::{LiveMachine, Options};
 
 use crate::account::{self, Span, busiest, monotonic_ns, without};
 use crate::harness::skipped;
@@ -144,7 +144,7 @@ fn check(plan: &Jobs) {
     let run = account::of(&platform().usable(), || machine.run(&plan, &mut sink));
     let busy = match run {
         Err(why) => return skipped(&why),
-        Ok((Err(corehop_core::machine::MachineError::NotPossible { what, why, .. }), _)) => {
+        Ok((Err(corehop_plan::machine::MachineError::NotPossible { what, why, .. }), _)) => {
             return skipped(&format!("{what}: {why}"));
         }
         Ok((outcome, busy)) => outcome.map(|_| busy).map_err(|error| error.to_string()).unwrap(),

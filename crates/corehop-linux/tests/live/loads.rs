@@ -3,11 +3,11 @@
 
 use std::fs;
 
-use corehop_core::experiment::{Jobs, Step};
-use corehop_core::machine::{Machine, MachineError};
-use corehop_core::units::{Bytes, CpuList, Nanos};
-use corehop_core::workload::{Absence, Changing, Load, Pattern, Polluter, Transfer};
 use corehop_linux::live::LiveMachine;
+use corehop_plan::experiment::{Jobs, Step};
+use corehop_plan::machine::{Machine, MachineError};
+use corehop_plan::units::{Bytes, CpuList, Nanos};
+use corehop_plan::workload::{Absence, Changing, Load, Pattern, Polluter, Transfer};
 use serde_json::Value;
 
 use crate::endings::eventually;
@@ -21,7 +21,7 @@ const BUSY: &str = "while :; do :; done";
 fn plan_under(load: Load) -> Jobs {
     let steps = [
         Step::Touch,
-        Step::Leave(corehop_core::experiment::Absent {
+        Step::Leave(corehop_plan::experiment::Absent {
             to: cpus()[0],
             length: Nanos::from_millis(2),
             to_whom: Absence::Load,
@@ -176,7 +176,7 @@ pub(crate) fn split_locks_are_refused_with_a_reason_where_they_would_be_punished
 }
 
 pub(crate) fn a_load_on_a_cpu_that_is_not_there_is_refused_by_its_number() {
-    let nowhere = CpuList::new([corehop_core::units::Cpu(60_000)]);
+    let nowhere = CpuList::new([corehop_plan::units::Cpu(60_000)]);
     for load in [
         Load::Realistic { command: BUSY.to_owned(), cpus: nowhere.clone() },
         Load::Buslock { split: false, cpus: nowhere },

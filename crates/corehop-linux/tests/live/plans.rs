@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plans by hand, and what comes of them.
 
-use corehop_core::experiment::{Absent, Cell, Job, JobRows, Jobs, Length, Phase, Plan, Step};
-use corehop_core::machine::{Machine, MachineError, Records};
-use corehop_core::platform::{Affinity, Platform};
-use corehop_core::samples::JobRecord;
-use corehop_core::units::{Bytes, Cpu, Nanos};
-use corehop_core::workload::{Absence, Event, LineState, Load, Mover, WorkingSet};
 use corehop_linux::discover::{SysRoot, discover};
 use corehop_linux::live::{LiveMachine, Options};
+use corehop_plan::experiment::{Absent, Cell, Job, JobRows, Jobs, Length, Phase, Plan, Step};
+use corehop_plan::machine::{Machine, MachineError, Records};
+use corehop_plan::platform::{Affinity, Platform};
+use corehop_plan::samples::JobRecord;
+use corehop_plan::units::{Bytes, Cpu, Nanos};
+use corehop_plan::workload::{Absence, Event, LineState, Load, Mover, WorkingSet};
 
 /// This host.
 pub(crate) fn platform() -> Platform {

@@ -8,11 +8,11 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use corehop_core::experiment::{Jobs, Step};
-use corehop_core::machine::{Machine, MachineError};
-use corehop_core::samples::{Certificate, JobRecord};
-use corehop_core::units::Nanos;
-use corehop_core::workload::{LineState, Load, WorkingSet};
+use corehop_plan::experiment::{Jobs, Step};
+use corehop_plan::machine::{Machine, MachineError};
+use corehop_plan::samples::{Certificate, JobRecord};
+use corehop_plan::units::Nanos;
+use corehop_plan::workload::{LineState, Load, WorkingSet};
 use serde_json::Value;
 
 use crate::harness::skipped;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-use corehop_core::host::{Evidence, Host};
+use corehop_plan::host::{Evidence, Host};
 
 use crate::harness::skipped;
 use crate::scene::{Scene, host};

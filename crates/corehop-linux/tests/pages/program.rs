@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
 use std::time::Duration;
 
-use corehop_core::workload::draw::Draw;
+use corehop_plan::workload::draw::Draw;
 
 /// The argument that makes this test program the sampled one.
 pub(crate) const ROLE: &str = "__pairs";

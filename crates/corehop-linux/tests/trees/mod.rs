@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::Path;
 
-use corehop_core::platform::CpuGroups;
+use corehop_plan::platform::CpuGroups;
 use tempfile::TempDir;
 
 /// A directory with the files of `trees/NAME.txt`.

@@ -3,10 +3,10 @@
 
 use std::hint::black_box;
 
-use corehop_core::sched::charge::Delay;
-use corehop_core::sched::margin::{Asking, Margin, Wishes};
-use corehop_core::sched::{Parameters, Question, TaskSet};
-use corehop_core::workload::scheduler::Scheduler;
+use corehop_plan::workload::scheduler::Scheduler;
+use corehop_sched::charge::Delay;
+use corehop_sched::margin::{Asking, Margin, Wishes};
+use corehop_sched::{Parameters, Question, TaskSet};
 use serde_json::{Value, json};
 
 use super::cpu_time;
@@ -42,7 +42,7 @@ pub(super) fn figure() -> Fallible<Value> {
 }
 
 /// Twenty tasks with periods of 5 to 195 ms on four CPUs.
-fn set(load: u64) -> Result<TaskSet, corehop_core::sched::TaskError> {
+fn set(load: u64) -> Result<TaskSet, corehop_sched::TaskError> {
     let task = |at: u64| {
         let period = 5_000 + 10_000 * (at * 7 % 20);
         let share = 4 * load * (10 + at * 3 % 11);

@@ -9,10 +9,10 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use corehop_core::sched::global::{self, bar, ff_dbf, fixed, rta};
-use corehop_core::sched::soft::{self, compliant, tardiness};
-use corehop_core::sched::uni::{edf, fixed as uni_fixed};
-use corehop_core::sched::{Parameters, System, TaskSet, test};
+use corehop_sched::global::{self, bar, ff_dbf, fixed, rta};
+use corehop_sched::soft::{self, compliant, tardiness};
+use corehop_sched::uni::{edf, fixed as uni_fixed};
+use corehop_sched::{Parameters, System, TaskSet, test};
 use serde_json::{Value, json};
 
 use crate::Fallible;
@@ -106,7 +106,7 @@ pub(crate) fn figures() -> Fallible<Vec<Value>> {
 fn figure(contest: &Contest, suite: &str, sets: &[&TaskSet], peer: &Value) -> Value {
     let ours = micros(contest.accepts, sets);
     let theirs = peer["us_per_set"].as_f64().unwrap_or(f64::NAN);
-    let accepted = sets.iter().filter(|set| (contest.accepts)(set.system())).count();
+    let accepted = sets.iter().filter(|set| (contest.accepts)(System::of(&set))).count();
     json!({
         "name": format!("check/{}-{suite}", contest.name),
         "value": ours,
@@ -139,7 +139,7 @@ fn sets(suite: &Value) -> Fallible<Vec<TaskSet>> {
 
 /// The same of a test of a system.
 fn micros(accepts: impl Fn(System<'_>) -> bool, sets: &[&TaskSet]) -> f64 {
-    least(|set: &TaskSet| accepts(black_box(set.system())), sets)
+    least(|set: &TaskSet| accepts(black_box(System::of(&set))), sets)
 }
 
 /// The least CPU time per set over repeated passes: what others do on the machine only adds to it.

@@ -2,8 +2,9 @@
 //! The time that packing by exact response times takes for each task, beyond analysing the CPUs that come of
 //! it.
 
-use corehop_core::sched::uni::fixed;
-use corehop_core::sched::{Answer, Parameters, TaskSet, test};
+use corehop_sched::System;
+use corehop_sched::uni::fixed;
+use corehop_sched::{Answer, Parameters, TaskSet, test};
 use serde_json::{Value, json};
 
 use super::{micros, named};
@@ -19,7 +20,7 @@ pub(super) fn figures(suite: &str, sets: &[TaskSet]) -> Fallible<Vec<Value>> {
 
 fn figure(name: &'static str, suite: &str, sets: &[TaskSet]) -> Fallible<Value> {
     let ask =
-        |set: &TaskSet| Ok::<Answer, Box<dyn std::error::Error>>(test(name)?.run(set.system()));
+        |set: &TaskSet| Ok::<Answer, Box<dyn std::error::Error>>(test(name)?.run(System::of(&set)));
     let (mut packed, mut cpus) = (Vec::new(), Vec::new());
     for set in sets {
         if let Some(bins) = ask(set)?.partition {
@@ -36,7 +37,7 @@ fn figure(name: &'static str, suite: &str, sets: &[TaskSet]) -> Fallible<Value> 
         _ => micros(|s| named("p-fp-wfd", s), sets),
     };
     let per_task = |us: f64, sets: &[&TaskSet]| us * sets.len() as f64 / tasks(sets) as f64;
-    let plain = |s: corehop_core::sched::System<'_>| {
+    let plain = |s: corehop_sched::System<'_>| {
         fixed::response_time_analysis(s.tasks(), None).is_schedulable()
     };
     let mut figure = json!({

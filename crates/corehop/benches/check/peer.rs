@@ -7,9 +7,9 @@
 use std::collections::HashMap;
 use std::hint::black_box;
 
-use corehop_core::sched::uni::edf_response::{Preemption, response_times};
-use corehop_core::sched::uni::fixed;
-use corehop_core::sched::{TaskSet, Time};
+use corehop_sched::uni::edf_response::{Preemption, response_times};
+use corehop_sched::uni::fixed;
+use corehop_sched::{TaskSet, Time};
 use response_time_analysis::arrival::Sporadic;
 use response_time_analysis::demand::RBF;
 use response_time_analysis::edf::fully_preemptive as edf;
@@ -42,7 +42,7 @@ struct Both {
 pub(super) fn figures(suite: &str, sets: &[TaskSet]) -> Fallible<Vec<Value>> {
     let both: Vec<Both> = sets.iter().map(both).collect();
     let fits = |it: &&Both| {
-        let used = |t: &corehop_core::sched::Task| t.wcet() as f64 / t.period() as f64;
+        let used = |t: &corehop_sched::Task| t.wcet() as f64 / t.period() as f64;
         it.ours.tasks().iter().map(used).sum::<f64>() <= 1.0
     };
     // Beyond U = 1 there is nothing to find under EDF, and the peer would search for long.
@@ -60,7 +60,7 @@ pub(super) fn figures(suite: &str, sets: &[TaskSet]) -> Fallible<Vec<Value>> {
 }
 
 fn both(set: &TaskSet) -> Both {
-    let of = |task: &corehop_core::sched::Task| Theirs {
+    let of = |task: &corehop_sched::Task| Theirs {
         demand: RBF::new(
             Sporadic::new_zero_jitter(Duration::from(task.period())),
             Scalar::new(Service::from(task.wcet())),
@@ -68,7 +68,7 @@ fn both(set: &TaskSet) -> Both {
         deadline: Duration::from(task.deadline()),
     };
     let mut sorted = set.tasks().to_vec();
-    sorted.sort_by_key(corehop_core::sched::Task::deadline);
+    sorted.sort_by_key(corehop_sched::Task::deadline);
     Both { ours: set.clone(), theirs: sorted.iter().map(of).collect() }
 }
 

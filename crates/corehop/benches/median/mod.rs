@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Medians of blocks, as figures.
 
-use corehop_core::model::ordered::Ordered;
-use corehop_core::model::quantile::median_interval;
+use corehop_stats::ordered::Ordered;
+use corehop_stats::quantile::median_interval;
 use serde_json::{Value, json};
 
 /// A median with its 95 % interval, whose ends are missing where the values are too few.

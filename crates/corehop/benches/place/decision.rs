@@ -4,10 +4,10 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use corehop_core::decision::placer::terrain::{Terrain, WakeCosts};
-use corehop_core::decision::placer::{Action, Placer, Settings};
-use corehop_core::host::{Active, Activity, Contact};
-use corehop_core::units::{Cpu, CpuList};
+use corehop_decide::placer::terrain::{Terrain, WakeCosts};
+use corehop_decide::placer::{Action, Placer, Settings};
+use corehop_plan::host::{Active, Activity, Contact};
+use corehop_plan::units::{Cpu, CpuList};
 use serde_json::{Value, json};
 
 use crate::Fallible;

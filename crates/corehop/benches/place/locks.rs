@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use corehop_core::units::Cpu;
 use corehop_linux::bpf::sharing::WakeGraph;
 use corehop_linux::counters::software::thread_cpu_time;
 use corehop_linux::placing::LOCK_WINDOWS;
 use corehop_linux::thread::set_affinity;
+use corehop_plan::units::Cpu;
 use serde_json::{Value, json};
 
 use crate::Fallible;

@@ -35,9 +35,9 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use corehop_core::units::Cpu;
 use corehop_linux::bpf::sharing::WakeGraph;
 use corehop_linux::supervisor::interrupt;
+use corehop_plan::units::Cpu;
 use packages::Packages;
 use programs::Program;
 use serde_json::{Value, json};

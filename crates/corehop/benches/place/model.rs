@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The prediction that tells programs that gain by a common cache from those that do not.
 
-use corehop_core::validation::regression::RegressionStudy;
+use corehop_decide::validation::regression::RegressionStudy;
 use serde_json::{Value, json};
 
 use crate::Fallible;

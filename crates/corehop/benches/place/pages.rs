@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use corehop_core::workload::draw::Draw;
+use corehop_plan::workload::draw::Draw;
 use serde_json::{Value, json};
 
 use super::running::threads;

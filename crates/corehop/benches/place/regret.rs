@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use corehop_core::units::Cpu;
+use corehop_plan::units::Cpu;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

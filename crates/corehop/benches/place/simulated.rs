@@ -6,12 +6,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use corehop_core::decision::placer::rehearsal::{Pairs, rehearse, wake_costs};
-use corehop_core::decision::placer::terrain::WakeCosts;
-use corehop_core::experiment::Draw;
-use corehop_core::platform::Platform;
-use corehop_core::units::{Cpu, CpuList};
-use corehop_core::workload::gang::{Channel, Program, Sharing};
+use corehop_decide::placer::rehearsal::{Pairs, rehearse, wake_costs};
+use corehop_decide::placer::terrain::WakeCosts;
+use corehop_plan::experiment::Draw;
+use corehop_plan::platform::Platform;
+use corehop_plan::units::{Cpu, CpuList};
+use corehop_plan::workload::gang::{Channel, Program, Sharing};
 use serde_json::{Value, json};
 
 use crate::Fallible;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use corehop_core::units::Cpu;
+use corehop_plan::units::Cpu;
 use serde_json::{Value, json};
 
 use super::placer::Placer;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use corehop_core::units::Cpu;
+use corehop_plan::units::Cpu;
 use serde_json::{Value, json};
 
 use super::placer::Placer;

@@ -5,9 +5,9 @@ use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::thread::{JoinHandle, spawn};
 use std::time::Instant;
 
-use corehop_core::units::Cpu;
 use corehop_linux::bpf::sharing::WakeGraph;
 use corehop_linux::thread::set_affinity;
+use corehop_plan::units::Cpu;
 use serde_json::{Value, json};
 
 use crate::Fallible;

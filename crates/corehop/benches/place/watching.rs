@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use corehop_core::decision::placer::terrain::{Terrain, WakeCosts};
-use corehop_core::decision::placer::{Placer as Decision, Settings};
-use corehop_core::experiment::Target;
-use corehop_core::host::{Evidence, Host as _};
-use corehop_core::platform::Platform;
-use corehop_core::units::Cpu;
+use corehop_decide::placer::terrain::{Terrain, WakeCosts};
+use corehop_decide::placer::{Placer as Decision, Settings};
 use corehop_linux::discover::{SysRoot, discover};
 use corehop_linux::placing::{PAGE_FAULTS, PlacingHost, Wishes};
+use corehop_plan::experiment::Target;
+use corehop_plan::host::{Evidence, Host as _};
+use corehop_plan::platform::Platform;
+use corehop_plan::units::Cpu;
 use serde_json::{Value, json};
 
 use super::placer::Placer;

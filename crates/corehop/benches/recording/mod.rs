@@ -11,11 +11,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use corehop_core::experiment::{Argument, Target};
-use corehop_core::model::paired::Paired;
-use corehop_core::samples::ProgramRecord;
 use corehop_linux::observe::{How, record};
 use corehop_linux::thread::{affinity, set_affinity};
+use corehop_plan::experiment::{Argument, Target};
+use corehop_plan::samples::ProgramRecord;
+use corehop_stats::paired::Paired;
 use serde_json::{Value, json};
 
 use super::{Fallible, figure};

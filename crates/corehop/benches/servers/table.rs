@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use corehop_core::report::figure::Table;
-use corehop_core::report::table::plain;
+use corehop_report::figure::Table;
+use corehop_report::table::plain;
 use serde_json::{Value, json};
 
 use super::Trial;

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use corehop_core::study::{Shard, Study, run};
+use corehop_sched::study::{Shard, Study, run};
 use serde_json::{Value, json};
 
 use crate::{Fallible, compared, figure};

@@ -3,12 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::advice::{Advice, Wanted, advise};
-use corehop_core::decision::simulated::{Simulated, SimulationError};
-use corehop_core::model::cpmd::Model;
-use corehop_core::report::{advice_page, decided};
-use corehop_core::shown;
-use corehop_core::units::{Bytes, Nanos};
+use corehop_decide::advice::{Advice, Wanted, advise};
+use corehop_decide::simulated::{Simulated, SimulationError};
+use corehop_plan::shown;
+use corehop_plan::units::{Bytes, Nanos};
+use corehop_report::{advice_page, decided};
+use corehop_stats::cpmd::Model;
 use indicatif::ProgressBar;
 
 use super::quantities::pair;

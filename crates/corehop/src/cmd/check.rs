@@ -6,24 +6,24 @@ mod margin;
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::model::costs::Source;
-use corehop_core::platform::Platform;
-use corehop_core::sched::charge::{Charged, ChargedAnswer, Delay};
-use corehop_core::sched::margin::{Asking, Margin, Wishes};
-use corehop_core::sched::overhead::system::Overheads;
-use corehop_core::sched::overhead::table::OverheadTable;
-use corehop_core::sched::question::Answered;
-use corehop_core::sched::sentence::{called, with_bounds};
-use corehop_core::sched::supply::InUnits;
-use corehop_core::sched::{
+use corehop_plan::platform::Platform;
+use corehop_plan::shown;
+use corehop_plan::units::{Cpu, CpuList, Nanos};
+use corehop_plan::workload::placement::{PlacedPiece, TaskPlacement};
+use corehop_plan::workload::scheduler::Scheduler;
+use corehop_plan::workload::set_file;
+use corehop_sched::charge::{Charged, ChargedAnswer, Delay};
+use corehop_sched::margin::{Asking, Margin, Wishes};
+use corehop_sched::overhead::system::Overheads;
+use corehop_sched::overhead::table::OverheadTable;
+use corehop_sched::question::Answered;
+use corehop_sched::sentence::{called, with_bounds};
+use corehop_sched::supply::InUnits;
+use corehop_sched::{
     Answer, Question, Suffers, TaskError, TaskSet, Test, Tick, Verdict, all, answer_json, clusters,
     deployed, deployment, sentence, test,
 };
-use corehop_core::shown;
-use corehop_core::units::{Cpu, CpuList, Nanos};
-use corehop_core::workload::placement::{PlacedPiece, TaskPlacement};
-use corehop_core::workload::scheduler::Scheduler;
-use corehop_core::workload::set_file;
+use corehop_stats::costs::Source;
 use serde_json::{Value, json};
 
 use super::costs::CostArgs;

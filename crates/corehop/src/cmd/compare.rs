@@ -4,15 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::comparison::{Margin, Results, compare};
-use corehop_core::decision::gate::{FailOn, Gate};
-use corehop_core::decision::program_runs::{self, RunComparison, RunFigures};
-use corehop_core::model::estimator::Estimator;
-use corehop_core::platform::Platform;
-use corehop_core::report::{self, compared};
-use corehop_core::samples::{FileError, RowKind, Rows};
-use corehop_core::shown;
-use corehop_core::units::Nanos;
+use corehop_decide::comparison::{Margin, Results, compare};
+use corehop_decide::gate::{FailOn, Gate};
+use corehop_decide::program_runs::{self, RunComparison, RunFigures};
+use corehop_plan::platform::Platform;
+use corehop_plan::samples::{FileError, RowKind, Rows};
+use corehop_plan::shown;
+use corehop_plan::units::Nanos;
+use corehop_report::compared;
+use corehop_stats::estimator::Estimator;
 use serde_json::{Value, json};
 
 use crate::answers::Answer;
@@ -131,7 +131,7 @@ fn results(
     });
     either(&sentence, json.as_ref(), || {
         let width = Page::of_stdout().width;
-        let counts = beside.map(|it| report::program_runs::beside(it, width));
+        let counts = beside.map(|it| corehop_report::program_runs::beside(it, width));
         compared::comparison(&comparison, width) + &counts.unwrap_or_default()
     })?;
     Ok(if gate == Gate::Passes { Exit::Done } else { Exit::No })
@@ -167,10 +167,10 @@ fn arms(args: &Args) -> Result<Exit, Failure> {
         return Err(Failure::says(Exit::No, what));
     }
     let judged = comparison.judged(&args.fail_on, args.margin()).map_err(usage)?;
-    let sentence = report::program_runs::verdict(&judged);
+    let sentence = corehop_report::program_runs::verdict(&judged);
     let json = args.json.then(|| as_json(json!(comparison), &sentence, json!(judged)));
     either(&sentence, json.as_ref(), || {
-        report::program_runs::gated(&comparison, Page::of_stdout().width)
+        corehop_report::program_runs::gated(&comparison, Page::of_stdout().width)
     })?;
     Ok(if judged.gate == Gate::Passes { Exit::Done } else { Exit::No })
 }

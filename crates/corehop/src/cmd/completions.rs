@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
-use corehop_core::shown;
+use corehop_plan::shown;
 
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Force, OutputFile, Rest, answer, counted};

@@ -5,13 +5,13 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use corehop_core::model::costs::CostTable;
-use corehop_core::samples::{FileError, copy_parquet};
-use corehop_core::sched::overhead::table::OverheadTable;
-use corehop_core::shown;
-use corehop_core::workload::rt_app::RtAppError;
-use corehop_core::workload::task::MOST_CPUS;
-use corehop_core::workload::{rt_app, set_file};
+use corehop_plan::samples::{FileError, copy_parquet};
+use corehop_plan::shown;
+use corehop_plan::workload::rt_app::RtAppError;
+use corehop_plan::workload::task::MOST_CPUS;
+use corehop_plan::workload::{rt_app, set_file};
+use corehop_sched::overhead::table::OverheadTable;
+use corehop_stats::costs::CostTable;
 
 use crate::exit::{Exit, Failure, refuse};
 use crate::input;

@@ -4,8 +4,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use corehop_core::model::costs::{SelectError, Selection, Source};
-use corehop_core::units::Nanos;
+use corehop_plan::units::Nanos;
+use corehop_stats::costs::{SelectError, Selection, Source};
 
 use super::quantities::pair;
 use crate::exit::{Exit, Failure, refuse};

@@ -5,15 +5,15 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use corehop_core::decision::wake_cost::WakeCost;
-use corehop_core::finding::{Finding, Severity};
-use corehop_core::model::restless;
-use corehop_core::platform::Platform;
-use corehop_core::report::wake_cost;
+use corehop_decide::wake_cost::WakeCost;
 use corehop_linux::discover::SysRoot;
 use corehop_linux::preflight;
 use corehop_linux::probe::{wake_batches, watch};
 use corehop_linux::supervisor::{self, Restored};
+use corehop_plan::finding::{Finding, Severity};
+use corehop_plan::platform::Platform;
+use corehop_report::wake_cost;
+use corehop_stats::restless;
 use serde_json::json;
 
 use super::platform::found;

@@ -2,11 +2,11 @@
 //! `corehop explain`
 
 use clap::Command;
-use corehop_core::platform::Platform;
-use corehop_core::report::glossary::{Entry, entries, look_up, nearest};
-use corehop_core::sched::{Test, all as all_tests};
-use corehop_core::workload::set_file::FIELDS;
 use corehop_linux::preflight;
+use corehop_plan::platform::Platform;
+use corehop_plan::workload::set_file::FIELDS;
+use corehop_report::glossary::{Entry, entries, look_up, nearest};
+use corehop_sched::{Test, all as all_tests};
 
 use crate::exit::{Exit, Failure};
 use crate::output::{Page, Paint, Rest, answer};

@@ -5,9 +5,9 @@ mod gains;
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::model::estimator::Estimator;
-use corehop_core::report::costs;
-use corehop_core::shown;
+use corehop_plan::shown;
+use corehop_report::costs;
+use corehop_stats::estimator::Estimator;
 
 use crate::exit::{Exit, Failure};
 use crate::host_costs::Keeping;

@@ -7,10 +7,10 @@ mod simulated;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use corehop_core::sim::switch::off_load::{self, OffLoad};
-use corehop_core::units::{Bytes, CpuList, Nanos};
-use corehop_core::workload::switching::SwitchMechanism;
 use corehop_linux::offload::{CALLS, Call, Decision, Offload, OffloadError, Wishes};
+use corehop_plan::units::{Bytes, CpuList, Nanos};
+use corehop_plan::workload::switching::SwitchMechanism;
+use corehop_sim::switch::off_load::{self, OffLoad};
 
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Force, OutputFile, Rest};

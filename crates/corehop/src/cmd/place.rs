@@ -15,17 +15,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use corehop_core::decision::placer::log::Head;
-use corehop_core::decision::placer::replay::actions_of;
-use corehop_core::decision::placer::terrain::Terrain;
-use corehop_core::decision::placer::{Placer, Session, Settings, Start};
-use corehop_core::experiment::{Argument, Target};
-use corehop_core::host::{Ended, Evidence, HostError};
-use corehop_core::units::Nanos;
+use corehop_decide::placer::log::Head;
+use corehop_decide::placer::replay::actions_of;
+use corehop_decide::placer::terrain::Terrain;
+use corehop_decide::placer::{Placer, Session, Settings, Start};
 use corehop_linux::discover::SysRoot;
 use corehop_linux::placing::{PAGE_FAULTS, PlacingError, PlacingHost, ProgressSource, Wishes};
 use corehop_linux::preflight;
 use corehop_linux::supervisor::interrupt;
+use corehop_plan::experiment::{Argument, Target};
+use corehop_plan::host::{Ended, Evidence, HostError};
+use corehop_plan::units::Nanos;
 
 use self::emit::{Emission, Form};
 use self::log::Log;

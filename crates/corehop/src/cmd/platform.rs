@@ -8,11 +8,11 @@ pub(crate) use calibrate::apart_of;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use corehop_core::model::restless;
-use corehop_core::platform::{Affinity, Check, Platform};
-use corehop_core::report::{gem5, label, platform_svg, platform_text};
 use corehop_linux::discover::{DiscoverError, SysRoot, discover};
 use corehop_linux::probe::{observe, watch};
+use corehop_plan::platform::{Affinity, Check, Platform};
+use corehop_report::{gem5, label, platform_svg, platform_text};
+use corehop_stats::restless;
 use indicatif::ProgressBar;
 use serde_json::json;
 

@@ -5,11 +5,11 @@ mod gains;
 
 use std::path::PathBuf;
 
-use corehop_core::model::cpmd::{Method, NoAnswer, Prediction, Question, Statistic};
-use corehop_core::report::costs;
-use corehop_core::units::{Bytes, Nanos};
-use corehop_core::workload::Event;
-use corehop_core::workload::gang::{Program, Sharing};
+use corehop_plan::units::{Bytes, Nanos};
+use corehop_plan::workload::Event;
+use corehop_plan::workload::gang::{Program, Sharing};
+use corehop_report::costs;
+use corehop_stats::cpmd::{Method, NoAnswer, Prediction, Question, Statistic};
 use serde_json::Value;
 
 use super::measure::shared_data::items;

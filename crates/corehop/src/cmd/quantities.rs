@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parsers of quantities on the command line: shares, lengths, programs of loads.
 
-use corehop_core::experiment::Length;
-use corehop_core::units::{Bytes, Nanos};
-use corehop_core::workload::{Changing, Pattern, Polluter};
+use corehop_plan::experiment::Length;
+use corehop_plan::units::{Bytes, Nanos};
+use corehop_plan::workload::{Changing, Pattern, Polluter};
 
 /// `page=thp` as a pair.
 pub(super) fn pair(text: &str) -> Result<(String, String), String> {

@@ -4,15 +4,15 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::placer::log::PlacementLog;
-use corehop_core::model::estimator::Estimator;
-use corehop_core::model::summary::CellSummary;
-use corehop_core::report::data::ReportData;
-use corehop_core::report::figure::Table;
-use corehop_core::report::off_load::OffLoadAnswer;
-use corehop_core::report::study::page as study_page;
-use corehop_core::report::{listing, page, placement, screen, sections, table};
-use corehop_core::study::StudyCounts;
+use corehop_decide::placer::log::PlacementLog;
+use corehop_report::data::ReportData;
+use corehop_report::figure::Table;
+use corehop_report::off_load::OffLoadAnswer;
+use corehop_report::study::page as study_page;
+use corehop_report::{listing, page, placement, screen, sections, table};
+use corehop_sched::study::StudyCounts;
+use corehop_stats::estimator::Estimator;
+use corehop_stats::summary::CellSummary;
 use serde_json::{Value, json};
 
 use super::study;

@@ -3,12 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::placer::log::PlacementLog;
-use corehop_core::model::estimator::Estimator;
-use corehop_core::report::off_load::OffLoadAnswer;
-use corehop_core::report::{listing, placement};
-use corehop_core::shown;
-use corehop_core::study::StudyCounts;
+use corehop_decide::placer::log::PlacementLog;
+use corehop_plan::shown;
+use corehop_report::off_load::OffLoadAnswer;
+use corehop_report::{listing, placement};
+use corehop_sched::study::StudyCounts;
+use corehop_stats::estimator::Estimator;
 
 use super::study;
 use crate::doubts;

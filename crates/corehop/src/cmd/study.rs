@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use corehop_core::model::costs::Selected;
-use corehop_core::report::study::{page, picture};
-use corehop_core::shown;
-use corehop_core::study::cost::CostStudy;
-use corehop_core::study::{
+use corehop_plan::shown;
+use corehop_report::study::{page, picture};
+use corehop_sched::study::cost::CostStudy;
+use corehop_sched::study::{
     Crossing, Preferable, Progress, Reach, Reading, Shard, Sizes, Stopped, Study, StudyCounts,
     StudyCountsError, run as carry_out,
 };
+use corehop_stats::costs::Selected;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::costs::CostArgs;

@@ -6,11 +6,11 @@ mod text;
 
 use std::path::PathBuf;
 
-use corehop_core::report::validation::{self, Dots};
-use corehop_core::report::validation_svg::drawing;
-use corehop_core::units::Bytes;
-use corehop_core::validation::sheet::{Judged, Row, Sheet, What};
-use corehop_core::validation::{self as studies, Lab, Study, ValidationError};
+use corehop_decide::validation::sheet::{Judged, Row, Sheet, What};
+use corehop_decide::validation::{self as studies, Lab, Study, ValidationError};
+use corehop_plan::units::Bytes;
+use corehop_report::validation::{self, Dots};
+use corehop_report::validation_svg::drawing;
 use serde_json::{Value, json};
 
 use crate::exit::{Exit, Failure};

@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::LazyLock;
 
-use corehop_core::shown;
+use corehop_plan::shown;
 
 pub(crate) mod answer;
 pub(crate) mod file;
@@ -18,7 +18,7 @@ pub(crate) mod file;
 pub(crate) use answer::{Rest, answer, counted, either};
 pub(crate) use file::{Force, OutputFile};
 
-use corehop_core::report::table::wrapped;
+use corehop_report::table::wrapped;
 
 use crate::exit::{Exit, Failure};
 

@@ -13,17 +13,17 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use corehop_core::campaign::class_quota::ClassQuota;
-use corehop_core::campaign::sampling::{Campaign, Goal, Round};
-use corehop_core::experiment::{Experiment, Plan, Turn, Unit, share};
-use corehop_core::machine::{Machine, MachineError, RunEnd, Sink, SinkError};
-use corehop_core::model::classes::{as_declared, switches_as_declared};
-use corehop_core::platform::Platform;
-use corehop_core::samples::{Batch, Counter, Observation, Projector, Provenance, Rows};
-use corehop_core::shown;
-use corehop_core::stop::Stop;
-use corehop_core::units::Nanos;
 use corehop_linux::supervisor::interrupt;
+use corehop_plan::experiment::{Experiment, Plan, Turn, Unit, share};
+use corehop_plan::machine::{Machine, MachineError, RunEnd, Sink, SinkError};
+use corehop_plan::platform::Platform;
+use corehop_plan::samples::{Batch, Counter, Observation, Projector, Provenance, Rows};
+use corehop_plan::shown;
+use corehop_plan::stop::Stop;
+use corehop_plan::units::Nanos;
+use corehop_stats::campaign::class_quota::ClassQuota;
+use corehop_stats::campaign::sampling::{Campaign, Goal, Round};
+use corehop_stats::classes::{as_declared, switches_as_declared};
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};

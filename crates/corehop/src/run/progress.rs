@@ -5,11 +5,11 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use corehop_core::campaign::forecast::{Forecast, Outlook, Unfinished};
-use corehop_core::campaign::sampling::{Campaign, CellProgress};
-use corehop_core::experiment::Unit;
-use corehop_core::shown;
-use corehop_core::units::Nanos;
+use corehop_plan::experiment::Unit;
+use corehop_plan::shown;
+use corehop_plan::units::Nanos;
+use corehop_stats::campaign::forecast::{Forecast, Outlook, Unfinished};
+use corehop_stats::campaign::sampling::{Campaign, CellProgress};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use terminal_size::terminal_size_of;
 

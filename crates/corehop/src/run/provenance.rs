@@ -3,9 +3,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use corehop_core::experiment::Plan;
-use corehop_core::machine::Machine;
-use corehop_core::samples::Provenance;
+use corehop_plan::experiment::Plan;
+use corehop_plan::machine::Machine;
+use corehop_plan::samples::Provenance;
 
 /// The provenance of a run that begins now.
 pub(super) fn begin(machine: &dyn Machine, plan: &Plan) -> Provenance {

@@ -3,21 +3,19 @@
 
 use std::collections::BTreeMap;
 
-use corehop_core::decision::program_runs::{RunComparison, RunFigures, arms};
-use corehop_core::decision::run_cost::{Between, uncosted};
-use corehop_core::experiment::{Body, Overheads, Plan};
-use corehop_core::model::classes::Classes;
-use corehop_core::model::overheads::{self, OverheadSummary};
-use corehop_core::model::switching::{SwitchSummary, Switchings, not_measured};
-use corehop_core::platform::Platform;
-use corehop_core::report::{
-    observed, overheads as overhead_table, program_runs, supply, switching,
-};
-use corehop_core::samples::{
+use corehop_decide::program_runs::{RunComparison, RunFigures, arms};
+use corehop_decide::run_cost::{Between, uncosted};
+use corehop_plan::experiment::{Body, Overheads, Plan};
+use corehop_plan::platform::Platform;
+use corehop_plan::samples::{
     OverheadFacts, Provenance, Recording, RecordingFacts, Rows, SwitchBatch,
 };
-use corehop_core::sched::supply::ObservedSupply;
-use corehop_core::workload::switching::SwitchMechanism;
+use corehop_plan::workload::switching::SwitchMechanism;
+use corehop_report::{observed, overheads as overhead_table, program_runs, supply, switching};
+use corehop_sched::supply::ObservedSupply;
+use corehop_stats::classes::Classes;
+use corehop_stats::overheads::{self, OverheadSummary};
+use corehop_stats::switching::{SwitchSummary, Switchings, not_measured};
 use serde_json::{Value, json};
 
 use super::Ended;

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use corehop_core::experiment::Tasks;
-use corehop_core::model::paired::Paired;
-use corehop_core::model::recording::{RecordingEffect, RecordingPairs};
-use corehop_core::samples::{JobOutcome, Rows};
+use corehop_plan::experiment::Tasks;
+use corehop_plan::samples::{JobOutcome, Rows};
+use corehop_stats::paired::Paired;
+use corehop_stats::recording::{RecordingEffect, RecordingPairs};
 use serde_json::{Map, Value, json};
 
 use crate::exit::{Exit, Failure};

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::changed::{Draw, PIECES};
+use corehop_fixtures::changed::{Draw, PIECES};
 
 /// A verb, with guarded words; and words that are changed. A word with a dot may be a file of [`super::seeds`].
 pub(crate) const RECIPES: [(&str, &str); 67] = [

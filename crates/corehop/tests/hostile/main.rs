@@ -6,8 +6,6 @@
 //! the seeds are fixed and half are fresh), and `COREHOP_BINARY` the program (otherwise the one that Cargo built). A
 //! seed gives the same files and words again: `COREHOP_FUZZ=1 COREHOP_SEED=N` repeats a finding.
 
-#[path = "../../../corehop-core/tests/common/changed.rs"]
-mod changed;
 mod lines;
 mod regressions;
 mod rows;
@@ -26,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Instant, SystemTime};
 
-use changed::{Draw, changed};
+use corehop_fixtures::changed::{Draw, changed};
 use lines::{Grammar, PLAIN, RECIPES};
 use seeds::{Seeds, TREES};
 use verdict::{Limits, finding, run};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use arrow_array::{ArrayRef, Float64Array, RecordBatch};
 use arrow_schema::Schema;
-use corehop_core::samples::Reader;
+use corehop_plan::samples::Reader;
 use parquet::arrow::ArrowWriter;
 
 use crate::Bench;

@@ -10,10 +10,10 @@ use arrow_array::{
 };
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{DataType, Field, Schema};
-use corehop_core::samples::Reader;
+use corehop_plan::samples::Reader;
 use parquet::arrow::ArrowWriter;
 
-use crate::changed::{Draw, PIECES};
+use corehop_fixtures::changed::{Draw, PIECES};
 
 /// Numbers beyond what a clock or a counter says.
 const NUMBERS: [f64; 16] = [
@@ -51,7 +51,7 @@ pub(crate) fn write(from: &Path, to: &Path, draw: &mut Draw) {
     if draw.below(4) == 0 {
         // The description of the machine, the seed, the plan: numbers in it become others.
         let key = "corehop.provenance";
-        let text = crate::changed::changed(metadata[key].as_bytes(), draw);
+        let text = corehop_fixtures::changed::changed(metadata[key].as_bytes(), draw);
         metadata.insert(key.to_owned(), String::from_utf8_lossy(&text).into_owned());
     }
     let mut fields: Vec<Field> =

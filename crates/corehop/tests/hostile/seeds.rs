@@ -5,11 +5,11 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use corehop_core::samples::{
+use corehop_plan::samples::{
     OverheadTime, Part, Provenance, RecordedAbsence, RecordedRun, RecordedThread, RowKind, Rows,
     SupplyGap, Vantage,
 };
-use corehop_core::workload::Event;
+use corehop_plan::workload::Event;
 
 const QUICK: &str = "--samples 6 --replicates 6 --load idle -q --on xeon_x5650";
 
@@ -214,7 +214,7 @@ fn recorded(folder: &Path) {
     let time = |ns: f64| OverheadTime {
         machine: machine(),
         seed: 1,
-        overhead: corehop_core::samples::Overhead::Switch,
+        overhead: corehop_plan::samples::Overhead::Switch,
         vantage: Vantage::Threads,
         task_count: 4,
         from_cpu: None,

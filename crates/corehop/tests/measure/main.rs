@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
-use corehop_core::model::classes::as_declared;
-use corehop_core::samples::{Certificate, FileError, Provenance, Reader, Sample};
+use corehop_plan::samples::{Certificate, FileError, Provenance, Reader, Sample};
+use corehop_stats::classes::as_declared;
 use tempfile::TempDir;
 
 mod conditions;

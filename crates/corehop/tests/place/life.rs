@@ -12,7 +12,7 @@ mod cpuset;
 
 use self::cpuset::Cpuset;
 
-fn one(cpu: corehop_core::units::Cpu) -> CpuList {
+fn one(cpu: corehop_plan::units::Cpu) -> CpuList {
     CpuList::new([cpu])
 }
 

@@ -7,9 +7,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use corehop_core::units::CpuList;
 use corehop_linux::bpf::sharing::WakeGraph;
 use corehop_linux::thread::affinity_of;
+use corehop_plan::units::CpuList;
 use serde_json::Value;
 
 mod advice;

@@ -32,8 +32,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use corehop_core::samples::Bar;
-use corehop_core::units::Cpu;
+use corehop_plan::samples::Bar;
+use corehop_plan::units::Cpu;
 
 use super::object::{Object, Ring, Table};
 use super::{BpfError, Btf, ProgramInfo, Shown, configured_cpus, kernel_types};

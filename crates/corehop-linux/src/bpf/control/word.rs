@@ -55,7 +55,7 @@ pub(super) enum Word {
     FirstWaitedNs,
     /// Whether it has ended.
     Ended,
-    /// The time that each bar kept it off its CPU, in the order of [`Bar`](corehop_core::samples::Bar).
+    /// The time that each bar kept it off its CPU, in the order of [`Bar`](corehop_plan::samples::Bar).
     BarredByQuota,
     BarredByBudget,
     BarredByRealtime,

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-use corehop_core::workload::fork_join::{Task, tasks};
+use corehop_plan::workload::fork_join::{Task, tasks};
 
 /// The tasks below a task that are not over, in the low bits of its record's first word; its sum so far is above.
 const PENDING_BITS: u32 = 2;

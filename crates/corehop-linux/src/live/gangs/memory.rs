@@ -9,9 +9,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use corehop_core::experiment::Gang;
-use corehop_core::workload::fork_join::fibonacci;
-use corehop_core::workload::gang::{Channel, Program, Sharing};
+use corehop_plan::experiment::Gang;
+use corehop_plan::workload::fork_join::fibonacci;
+use corehop_plan::workload::gang::{Channel, Program, Sharing};
 
 use super::fork_join::Tree;
 

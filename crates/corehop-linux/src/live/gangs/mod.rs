@@ -14,11 +14,11 @@ mod work;
 use std::io;
 use std::sync::Arc;
 
-use corehop_core::experiment::{Gang, Gangs};
-use corehop_core::machine::{MachineError, RunEnd, Sink};
-use corehop_core::samples::{Batch, GangRecord, MemberRecord};
-use corehop_core::stop::Stop;
-use corehop_core::units::{Cpu, CpuList};
+use corehop_plan::experiment::{Gang, Gangs};
+use corehop_plan::machine::{MachineError, RunEnd, Sink};
+use corehop_plan::samples::{Batch, GangRecord, MemberRecord};
+use corehop_plan::stop::Stop;
+use corehop_plan::units::{Cpu, CpuList};
 
 use super::distance::{Exchanges, Pair};
 use super::{LiveMachine, failed};

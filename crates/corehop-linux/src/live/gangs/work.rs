@@ -6,10 +6,10 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use corehop_core::experiment::Gang;
-use corehop_core::stop::Stop;
-use corehop_core::workload::fork_join::Task;
-use corehop_core::workload::gang::{Channel, Program, Sharing};
+use corehop_plan::experiment::Gang;
+use corehop_plan::stop::Stop;
+use corehop_plan::workload::fork_join::Task;
+use corehop_plan::workload::gang::{Channel, Program, Sharing};
 
 use super::GangFailure;
 use super::fork_join::Tree;

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use corehop_core::units::Cpu;
-use corehop_core::workload::LINE;
+use corehop_plan::units::Cpu;
+use corehop_plan::workload::LINE;
 
 use super::workers::Work;
 use crate::clock::{Clock, now};
@@ -233,8 +233,8 @@ mod tests {
 
     use crate::mapped::{Mapped, WRITABLE};
     use crate::memory::Mapping;
-    use corehop_core::units::Bytes;
-    use corehop_core::workload::Page;
+    use corehop_plan::units::Bytes;
+    use corehop_plan::workload::Page;
 
     #[test]
     fn threads_add_to_the_same_lines_and_count_what_they_move() {

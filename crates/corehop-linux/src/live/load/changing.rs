@@ -4,9 +4,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use corehop_core::experiment::{Draw, MovingWindow};
-use corehop_core::units::Cpu;
-use corehop_core::workload::{Changing, LINE, Page, fraction};
+use corehop_plan::experiment::{Draw, MovingWindow};
+use corehop_plan::units::Cpu;
+use corehop_plan::workload::{Changing, LINE, Page, fraction};
 
 use super::Work;
 use crate::clock::{Clock, Ticks, roughly_now};
@@ -84,7 +84,7 @@ impl Work for Program {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_core::units::{Bytes, Nanos};
+    use corehop_plan::units::{Bytes, Nanos};
 
     #[test]
     fn a_step_touches_lines_of_its_memory_and_writes_the_share_that_is_asked() {

@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use corehop_core::experiment::Draw;
-use corehop_core::platform::Platform;
-use corehop_core::units::{Bytes, Cpu, Nanos};
-use corehop_core::workload::{LINE, Page, WorkingSet};
+use corehop_plan::experiment::Draw;
+use corehop_plan::platform::Platform;
+use corehop_plan::units::{Bytes, Cpu, Nanos};
+use corehop_plan::workload::{LINE, Page, WorkingSet};
 use serde_json::{Value, json};
 
 use super::super::evict::buffer_size;

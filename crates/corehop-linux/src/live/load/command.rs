@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use corehop_core::units::{Cpu, CpuList};
+use corehop_plan::units::{Cpu, CpuList};
 
 use crate::supervisor::{Guard, LoadChild, SupervisorError, spawn_load};
 

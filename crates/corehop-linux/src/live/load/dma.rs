@@ -14,9 +14,9 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use corehop_core::shown;
-use corehop_core::units::{Bytes, Cpu};
-use corehop_core::workload::Page;
+use corehop_plan::shown;
+use corehop_plan::units::{Bytes, Cpu};
+use corehop_plan::workload::Page;
 
 use super::workers::Work;
 use crate::memory::{Mapping, MemoryError};

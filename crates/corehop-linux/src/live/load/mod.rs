@@ -13,11 +13,11 @@ pub(super) mod workers;
 
 use std::time::{Duration, Instant};
 
-use corehop_core::experiment::Draw;
-use corehop_core::machine::MachineError;
-use corehop_core::platform::Platform;
-use corehop_core::units::{Cpu, CpuList};
-use corehop_core::workload::{Load, Polluter, Transfer};
+use corehop_plan::experiment::Draw;
+use corehop_plan::machine::MachineError;
+use corehop_plan::platform::Platform;
+use corehop_plan::units::{Cpu, CpuList};
+use corehop_plan::workload::{Load, Polluter, Transfer};
 use serde_json::{Value, json};
 
 use super::polluter::Cursor;

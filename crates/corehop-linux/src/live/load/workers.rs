@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use corehop_core::units::Cpu;
+use corehop_plan::units::Cpu;
 
 use crate::supervisor::interrupt;
 use crate::thread::{Policy, set_affinity, set_policy};

@@ -4,10 +4,10 @@
 //! No step waits between the touches of a job, because others would use the caches meanwhile. So a job begins when all of
 //! its steps fit on every CPU that they use, and gives up when it has used what the ledgers left to it.
 
-use corehop_core::experiment::{Job, Step};
-use corehop_core::machine::MachineError;
-use corehop_core::units::{Bytes, Cpu};
-use corehop_core::workload::{Absence, LineState, Page, WorkingSet};
+use corehop_plan::experiment::{Job, Step};
+use corehop_plan::machine::MachineError;
+use corehop_plan::units::{Bytes, Cpu};
+use corehop_plan::workload::{Absence, LineState, Page, WorkingSet};
 
 use super::Runner;
 use crate::clock::{self, Ticks, now, sleep_until};

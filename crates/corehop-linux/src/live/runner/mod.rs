@@ -9,12 +9,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use corehop_core::experiment::{Absent, Job, JobRows, Jobs, Step};
-use corehop_core::machine::MachineError;
-use corehop_core::samples::{JobRecord, Leave};
-use corehop_core::stop::Stop;
-use corehop_core::units::Cpu;
-use corehop_core::workload::{Absence, LineState};
+use corehop_plan::experiment::{Absent, Job, JobRows, Jobs, Step};
+use corehop_plan::machine::MachineError;
+use corehop_plan::samples::{JobRecord, Leave};
+use corehop_plan::stop::Stop;
+use corehop_plan::units::Cpu;
+use corehop_plan::workload::{Absence, LineState};
 use serde_json::{Value, json};
 
 use super::calibrate::Calibration;
@@ -152,7 +152,7 @@ impl Runner {
         Self {
             plan: Jobs {
                 rows: JobRows::Samples,
-                mover: corehop_core::workload::Mover::Affinity,
+                mover: corehop_plan::workload::Mover::Affinity,
                 preemptor: None,
                 sets: Vec::new(),
                 cells: Vec::new(),

@@ -9,10 +9,10 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use corehop_core::experiment::SwitchCell;
-use corehop_core::stop::Stop;
-use corehop_core::units::Cpu;
-use corehop_core::workload::switching::{SwitchCall, SwitchMechanism};
+use corehop_plan::experiment::SwitchCell;
+use corehop_plan::stop::Stop;
+use corehop_plan::units::Cpu;
+use corehop_plan::workload::switching::{SwitchCall, SwitchMechanism};
 use corehop_switch::policy::CoreSet;
 use corehop_switch::{KernelPoller, Mechanism, Options, Switch};
 

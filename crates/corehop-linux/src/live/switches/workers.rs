@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
-use corehop_core::units::Cpu;
-use corehop_core::workload::switching::SwitchMechanism;
+use corehop_plan::units::Cpu;
+use corehop_plan::workload::switching::SwitchMechanism;
 
 use crate::probe::pin;
 use crate::supervisor::interrupt;

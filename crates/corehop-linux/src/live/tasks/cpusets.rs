@@ -11,9 +11,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use corehop_core::machine::MachineError;
-use corehop_core::shown;
-use corehop_core::units::{CpuList, Nanos};
+use corehop_plan::machine::MachineError;
+use corehop_plan::shown;
+use corehop_plan::units::{CpuList, Nanos};
 
 use crate::proc::{self, Mount};
 use crate::supervisor::{Guard, SupervisorError, Undo, UndoId, WholeHost};

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use corehop_core::experiment::TaskRun;
-use corehop_core::machine::{MachineError, RunEnd, Sink};
-use corehop_core::samples::{Batch, TaskJobRecord};
-use corehop_core::workload::scheduler::Scheduler;
+use corehop_plan::experiment::TaskRun;
+use corehop_plan::machine::{MachineError, RunEnd, Sink};
+use corehop_plan::samples::{Batch, TaskJobRecord};
+use corehop_plan::workload::scheduler::Scheduler;
 
 use super::super::failed;
 use super::policy::{self, Policy};
@@ -191,9 +191,9 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 mod tests {
     use std::sync::mpsc::channel;
 
-    use corehop_core::machine::Records;
-    use corehop_core::units::Nanos;
-    use corehop_core::workload::Load;
+    use corehop_plan::machine::Records;
+    use corehop_plan::units::Nanos;
+    use corehop_plan::workload::Load;
 
     use super::super::recruit::Kept;
     use super::*;

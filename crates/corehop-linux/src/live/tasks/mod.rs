@@ -16,11 +16,11 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use corehop_core::experiment::{TaskRun, Tasks};
-use corehop_core::machine::{MachineError, RunEnd, Sink};
-use corehop_core::units::CpuList;
-use corehop_core::workload::scheduler::{Order, Scheduler};
-use corehop_core::workload::{Load, WorkingSet};
+use corehop_plan::experiment::{TaskRun, Tasks};
+use corehop_plan::machine::{MachineError, RunEnd, Sink};
+use corehop_plan::units::CpuList;
+use corehop_plan::workload::scheduler::{Order, Scheduler};
+use corehop_plan::workload::{Load, WorkingSet};
 use serde_json::json;
 
 use super::calibrate::Calibration;

@@ -4,10 +4,10 @@
 use std::io;
 use std::path::Path;
 
-use corehop_core::experiment::{PlannedTask, TaskRun};
-use corehop_core::machine::MachineError;
-use corehop_core::units::CpuList;
-use corehop_core::workload::scheduler::Scheduler;
+use corehop_plan::experiment::{PlannedTask, TaskRun};
+use corehop_plan::machine::MachineError;
+use corehop_plan::units::CpuList;
+use corehop_plan::workload::scheduler::Scheduler;
 
 use crate::proc;
 use crate::thread::{affinity_of, apart};
@@ -219,10 +219,10 @@ fn may_schedule() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_core::experiment::{Drawn, Source, TaskSets};
-    use corehop_core::platform::Platform;
-    use corehop_core::units::{Bytes, Nanos};
-    use corehop_core::workload::{Load, WorkingSet};
+    use corehop_plan::experiment::{Drawn, Source, TaskSets};
+    use corehop_plan::platform::Platform;
+    use corehop_plan::units::{Bytes, Nanos};
+    use corehop_plan::workload::{Load, WorkingSet};
 
     fn run(count: u32) -> TaskRun {
         let sets = TaskSets {

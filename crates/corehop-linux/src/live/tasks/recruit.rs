@@ -7,10 +7,10 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, TryLockError};
 use std::time::Duration;
 
-use corehop_core::experiment::{Draw, Tasks};
-use corehop_core::samples::TaskJobRecord;
-use corehop_core::shown;
-use corehop_core::units::CpuList;
+use corehop_plan::experiment::{Draw, Tasks};
+use corehop_plan::samples::TaskJobRecord;
+use corehop_plan::shown;
+use corehop_plan::units::CpuList;
 
 use super::super::calibrate::Calibration;
 use super::super::counters::Counters;

@@ -2,10 +2,10 @@
 //! Limits on the CPU share of real-time task sets, and on the memory of all sets: the rest of the system needs
 //! some.
 
-use corehop_core::experiment::{PlanError, PlannedTask, TaskRun, Tasks, TasksError};
-use corehop_core::machine::MachineError;
-use corehop_core::units::Bytes;
-use corehop_core::workload::scheduler::Order;
+use corehop_plan::experiment::{PlanError, PlannedTask, TaskRun, Tasks, TasksError};
+use corehop_plan::machine::MachineError;
+use corehop_plan::units::Bytes;
+use corehop_plan::workload::scheduler::Order;
 
 use super::worker::MARGIN_NS;
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use corehop_core::samples::{self, JobOutcome, JobRecord, Leave, TaskJobRecord};
+use corehop_plan::samples::{self, JobOutcome, JobRecord, Leave, TaskJobRecord};
 
 use super::crew::Shared;
 use crate::clock::{self, Clock, Ticks, clock_rate_spin, monotonic_ns, now, sleep_until};

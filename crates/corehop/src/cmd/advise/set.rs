@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use corehop_core::model::costs::Selection;
-use corehop_core::report::limited::{self, remedies};
-use corehop_core::sched::limited::remedy::Remedies;
-use corehop_core::shown;
+use corehop_plan::shown;
+use corehop_report::limited::{self, remedies};
+use corehop_sched::limited::remedy::Remedies;
+use corehop_stats::costs::Selection;
 
 use super::Args;
 use crate::exit::{Exit, Failure};

@@ -8,15 +8,15 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use corehop_core::decision::kept::{Bound, Exceeding, Kept, KeptTask};
-use corehop_core::report::figure::Table;
-use corehop_core::report::table::{micros, plain};
-use corehop_core::samples::TaskJob;
-use corehop_core::sched::sentence::called;
-use corehop_core::sched::{Question, TaskSet, Tick};
-use corehop_core::shown;
-use corehop_core::units::Nanos;
+use corehop_decide::kept::{Bound, Exceeding, Kept, KeptTask};
 use corehop_linux::supervisor::interrupt::pass_on_the_end;
+use corehop_plan::samples::TaskJob;
+use corehop_plan::shown;
+use corehop_plan::units::Nanos;
+use corehop_report::figure::Table;
+use corehop_report::table::{micros, plain};
+use corehop_sched::sentence::called;
+use corehop_sched::{Question, TaskSet, Tick};
 use serde_json::{Value, json};
 
 use super::super::measure::LIVE_SHARE;

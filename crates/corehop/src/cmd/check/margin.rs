@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The distance of an answer from the other one as text, and its schedule as a picture.
 
-use corehop_core::report::{schedule_svg, schedule_text};
-use corehop_core::sched::TaskSet;
-use corehop_core::sched::margin::Margin;
-use corehop_core::shown;
+use corehop_plan::shown;
+use corehop_report::{schedule_svg, schedule_text};
+use corehop_sched::TaskSet;
+use corehop_sched::margin::Margin;
 
 use crate::exit::Failure;
 use crate::output::{OutputFile, note};

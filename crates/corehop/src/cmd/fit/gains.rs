@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop fit` of files of `measure shared-data`: the gain of threads from being together.
 
-use corehop_core::report::data::ReportData;
-use corehop_core::report::gains;
+use corehop_report::data::ReportData;
+use corehop_report::gains;
 
 use super::Args;
 use crate::exit::{Exit, Failure, refuse};

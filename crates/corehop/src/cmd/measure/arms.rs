@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options of runs that are repeated and compared: `--repeat`, `--arm`.
 
-use corehop_core::experiment::{Argument, Arm, ProgramArms, ProgramError, Target};
+use corehop_plan::experiment::{Argument, Arm, ProgramArms, ProgramError, Target};
 
 use super::to::Draws;
 use crate::exit::{Exit, Failure};

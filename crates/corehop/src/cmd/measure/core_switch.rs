@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop measure core-switch`: the ladder of mechanisms, and from which point a core switch pays.
 
-use corehop_core::campaign::sampling::Goal;
-use corehop_core::experiment::{CoreSwitch, ExperimentError};
-use corehop_core::units::{Bytes, Cpu, CpuList};
-use corehop_core::workload::switching::{SwitchCall, SwitchMechanism};
 use corehop_linux::live::{Options, impossible_mechanisms};
+use corehop_plan::experiment::{CoreSwitch, ExperimentError};
+use corehop_plan::units::{Bytes, Cpu, CpuList};
+use corehop_plan::workload::switching::{SwitchCall, SwitchMechanism};
+use corehop_stats::campaign::sampling::Goal;
 
 use super::super::quantities::count;
 use super::jobs::some_cpus;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The experiments of scripted jobs: a preset, and options that override its values.
 
-use corehop_core::campaign::sampling::Goal;
-use corehop_core::experiment::{self, Experiment, Length, Overrides, Preset};
-use corehop_core::platform::Platform;
-use corehop_core::units::{Bytes, CpuList, Nanos};
-use corehop_core::workload::{Event, Load, Mover, Page, Pattern, Polluter};
 use corehop_linux::live::Options;
+use corehop_plan::experiment::{self, Experiment, Length, Overrides, Preset};
+use corehop_plan::platform::Platform;
+use corehop_plan::units::{Bytes, CpuList, Nanos};
+use corehop_plan::workload::{Event, Load, Mover, Page, Pattern, Polluter};
+use corehop_stats::campaign::sampling::Goal;
 
 use super::super::quantities::{count, length, polluter, ratio};
 use super::loads::LoadArgs;
@@ -345,7 +345,7 @@ pub(super) fn some_cpus(text: &str) -> Result<CpuList, String> {
 /// The working-set size of a preemptor.
 fn whole_pages(text: &str) -> Result<Bytes, String> {
     let size: Bytes =
-        text.parse().map_err(|error: corehop_core::units::UnitError| error.to_string())?;
+        text.parse().map_err(|error: corehop_plan::units::UnitError| error.to_string())?;
     if size.get() < 4096 {
         return Err(format!("--preemptor-wss {size}: expected whole pages, at least 4 KiB"));
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The requested background load.
 
-use corehop_core::experiment::Preset;
-use corehop_core::platform::Platform;
-use corehop_core::units::CpuList;
-use corehop_core::workload::{Changing, Load, Polluter, Transfer};
+use corehop_plan::experiment::Preset;
+use corehop_plan::platform::Platform;
+use corehop_plan::units::CpuList;
+use corehop_plan::workload::{Changing, Load, Polluter, Transfer};
 
 use super::super::quantities::{changing, polluter};
 use crate::exit::{Exit, Failure, refuse};

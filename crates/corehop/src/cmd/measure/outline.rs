@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use corehop_core::experiment::{Body, Experiment, Plan, Turn, Unit};
-use corehop_core::platform::Platform;
-use corehop_core::units::Nanos;
+use corehop_plan::experiment::{Body, Experiment, Plan, Turn, Unit};
+use corehop_plan::platform::Platform;
+use corehop_plan::units::Nanos;
 
 use crate::exit::{Exit, Failure};
 use crate::output::{Rest, answer};
@@ -52,7 +52,7 @@ pub(super) fn of_plan(plan: &Plan, platform: &Platform, json: bool) -> Result<Ex
     if json {
         return of_json(plan);
     }
-    let replicates = plan.jobs().and_then(corehop_core::experiment::Jobs::replicates);
+    let replicates = plan.jobs().and_then(corehop_plan::experiment::Jobs::replicates);
     of_text(&outline(plan, &plan.units(), replicates, platform), &plan.units())
 }
 

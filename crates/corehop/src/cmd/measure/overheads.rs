@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use corehop_core::experiment::KernelOverheads;
-use corehop_core::model::overheads::csv;
-use corehop_core::samples::OverheadFacts;
-use corehop_core::units::CpuList;
 use corehop_linux::live::{LiveMachine, Options};
+use corehop_plan::experiment::KernelOverheads;
+use corehop_plan::samples::OverheadFacts;
+use corehop_plan::units::CpuList;
+use corehop_stats::overheads::csv;
 
 use super::jobs::some_cpus;
 use super::schedule_sensitive::TaskArgs;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options that partition the memory and the caches of a simulated machine.
 
-use corehop_core::sim::{Partitioning, Placement, Sampling, Share, Ways};
+use corehop_sim::{Partitioning, Placement, Sampling, Share, Ways};
 
 use crate::exit::{Exit, Failure};
 

@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::experiment::Plan;
-use corehop_core::shown;
 use corehop_linux::live::Options;
+use corehop_plan::experiment::Plan;
+use corehop_plan::shown;
 
 use super::partitioning::Sampled;
 use super::to::{Resume, To};

@@ -7,16 +7,16 @@ use std::io::{BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::run_cost::{Prices, WssRange, refills, run_cost};
-use corehop_core::experiment::{Argument, Experiment, Program, Target};
-use corehop_core::model::costs::{Selection, Source};
-use corehop_core::platform::Platform;
-use corehop_core::report::observed::Trace;
-use corehop_core::report::{observed, observed_page, program_runs};
-use corehop_core::samples::{FileError, Reader, RecordedAbsence, Recording};
-use corehop_core::shown;
-use corehop_core::units::Bytes;
+use corehop_decide::run_cost::{Prices, WssRange, refills, run_cost};
 use corehop_linux::live::{LiveMachine, Options};
+use corehop_plan::experiment::{Argument, Experiment, Program, Target};
+use corehop_plan::platform::Platform;
+use corehop_plan::samples::{FileError, Reader, RecordedAbsence, Recording};
+use corehop_plan::shown;
+use corehop_plan::units::Bytes;
+use corehop_report::observed::Trace;
+use corehop_report::{observed, observed_page, program_runs};
+use corehop_stats::costs::{Selection, Source};
 
 use serde_json::json;
 

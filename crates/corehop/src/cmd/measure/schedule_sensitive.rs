@@ -3,15 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::experiment::{Drawn, GivenTask, Length, Preset, Source, TaskSets, UnknownPreset};
-use corehop_core::platform::Platform;
-use corehop_core::shown;
-use corehop_core::units::{Bytes, CpuList, Nanos};
-use corehop_core::workload::placement::TaskPlacement;
-use corehop_core::workload::scheduler::{Order, Reach, Scheduler};
-use corehop_core::workload::task::{Task, TaskSet};
-use corehop_core::workload::{Load, Page, Pattern, WorkingSet};
 use corehop_linux::live::Options;
+use corehop_plan::experiment::{Drawn, GivenTask, Length, Preset, Source, TaskSets, UnknownPreset};
+use corehop_plan::platform::Platform;
+use corehop_plan::shown;
+use corehop_plan::units::{Bytes, CpuList, Nanos};
+use corehop_plan::workload::placement::TaskPlacement;
+use corehop_plan::workload::scheduler::{Order, Reach, Scheduler};
+use corehop_plan::workload::task::{Task, TaskSet};
+use corehop_plan::workload::{Load, Page, Pattern, WorkingSet};
 
 use super::super::quantities::{length, percent, ratio};
 use super::jobs::{SetArgs, some_cpus};

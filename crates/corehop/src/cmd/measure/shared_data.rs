@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop measure shared-data`: gangs, on this host or a simulated machine, into a file.
 
-use corehop_core::campaign::sampling::Goal;
-use corehop_core::experiment::{MOST_THREADS, SharedData};
-use corehop_core::units::CpuList;
-use corehop_core::workload::gang::{Channel, Placing, Program, Sharing};
 use corehop_linux::live::Options;
+use corehop_plan::experiment::{MOST_THREADS, SharedData};
+use corehop_plan::units::CpuList;
+use corehop_plan::workload::gang::{Channel, Placing, Program, Sharing};
+use corehop_stats::campaign::sampling::Goal;
 
 use super::super::quantities::count;
 use super::jobs::some_cpus;

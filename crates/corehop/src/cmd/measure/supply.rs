@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop measure supply`: the times in which CPUs do not supply their time.
 
-use corehop_core::experiment::MeasuredSupply;
-use corehop_core::units::{CpuList, Nanos};
 use corehop_linux::live::Options;
+use corehop_plan::experiment::MeasuredSupply;
+use corehop_plan::units::{CpuList, Nanos};
 
 use super::super::quantities::count;
 use super::jobs::some_cpus;

@@ -3,13 +3,13 @@
 
 use std::path::PathBuf;
 
-use corehop_core::campaign::sampling::Goal;
-use corehop_core::experiment::Experiment;
-use corehop_core::model::sequential::Precision;
-use corehop_core::platform::Platform;
-use corehop_core::sim::Sampling;
-use corehop_core::units::Nanos;
 use corehop_linux::live::Options;
+use corehop_plan::experiment::Experiment;
+use corehop_plan::platform::Platform;
+use corehop_plan::units::Nanos;
+use corehop_sim::Sampling;
+use corehop_stats::campaign::sampling::Goal;
+use corehop_stats::sequential::Precision;
 
 use super::super::quantities::percent;
 use super::partitioning::PartitioningOptions;
@@ -214,7 +214,7 @@ impl Extent {
         let counts = || units.iter().map(|unit| unit.asked);
         let (fewest, most) = (counts().min().unwrap_or(1), counts().max().unwrap_or(1));
         match experiment.replicates().or(self.replicates) {
-            None => Ok(corehop_core::experiment::usual_replicates(fewest)),
+            None => Ok(corehop_plan::experiment::usual_replicates(fewest)),
             Some(asked) if self.goal == Goal::Count && asked > most => {
                 let why = format!(
                     "--replicates {asked}: the cells have {most} samples at most, and a replicate \

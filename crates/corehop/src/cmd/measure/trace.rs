@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use corehop_core::workload::WorkingSet;
-use corehop_core::workload::trace::{MOST_ACCESSES, Read, ReadError, Thread, Window};
+use corehop_plan::workload::WorkingSet;
+use corehop_plan::workload::trace::{MOST_ACCESSES, Read, ReadError, Thread, Window};
 
 use crate::exit::{Exit, Failure};
 use crate::{input, output};

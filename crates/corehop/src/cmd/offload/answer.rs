@@ -3,12 +3,12 @@
 
 use std::fmt::Write as _;
 
-use corehop_core::report::figure::Table;
-use corehop_core::report::off_load;
-use corehop_core::report::table::plain;
-use corehop_core::shown;
-use corehop_core::units::CpuList;
 use corehop_linux::offload::{Call, Count, Covered, Ended, Event, Offload, Tally};
+use corehop_plan::shown;
+use corehop_plan::units::CpuList;
+use corehop_report::figure::Table;
+use corehop_report::off_load;
+use corehop_report::table::plain;
 use serde::Serialize;
 
 /// The answer.

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Off-load on a simulated machine: the policies side by side.
 
-use corehop_core::platform::Platform;
-use corehop_core::report::figure::Table;
-use corehop_core::report::off_load;
-use corehop_core::report::table::plain;
-use corehop_core::sim::switch::off_load::{
-    self as simulation, Flags, OffLoad, OffLoaded, Switches,
-};
-use corehop_core::workload::switching::SwitchMechanism;
+use corehop_plan::platform::Platform;
+use corehop_plan::workload::switching::SwitchMechanism;
+use corehop_report::figure::Table;
+use corehop_report::off_load;
+use corehop_report::table::plain;
+use corehop_sim::switch::off_load::{self as simulation, Flags, OffLoad, OffLoaded, Switches};
 
 use serde::Serialize;
 

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use corehop_core::decision::move_cost::MoveCosts;
-use corehop_core::model::costs::Selection;
-use corehop_core::shown;
+use corehop_decide::move_cost::MoveCosts;
+use corehop_plan::shown;
+use corehop_stats::costs::Selection;
 
 use crate::exit::Failure;
 use crate::input;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A kept placement written down, in place of a placer that goes on.
 
-use corehop_core::decision::placer::log::Answer;
-use corehop_core::decision::placer::pin::{Pin, PinHost};
-use corehop_core::platform::Platform;
-use corehop_core::report::pin::{self, Emit};
-use corehop_core::report::placement;
+use corehop_decide::placer::log::Answer;
+use corehop_decide::placer::pin::{Pin, PinHost};
 use corehop_linux::placing::{ProgressSource, kernel_and_load, residences};
+use corehop_plan::platform::Platform;
+use corehop_report::pin::{self, Emit};
+use corehop_report::placement;
 
 use crate::exit::{Exit, Failure};
 use crate::output::{OutputFile, Page, Rest, answer};

@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use corehop_core::model::costs::Host;
-use corehop_core::model::machine_gain::MachineGain;
-use corehop_core::platform::Platform;
-use corehop_core::shown;
 use corehop_linux::live;
+use corehop_plan::platform::Platform;
+use corehop_plan::shown;
+use corehop_stats::costs::Host;
+use corehop_stats::machine_gain::MachineGain;
 
 use crate::exit::Failure;
 use crate::input;

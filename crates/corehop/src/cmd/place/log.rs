@@ -3,10 +3,10 @@
 
 use std::io::Write as _;
 
-use corehop_core::decision::placer::Action;
-use corehop_core::decision::placer::log::{Answer, End, Head, Line};
-use corehop_core::host::{Activity, HostError};
-use corehop_core::report::placement;
+use corehop_decide::placer::Action;
+use corehop_decide::placer::log::{Answer, End, Head, Line};
+use corehop_plan::host::{Activity, HostError};
+use corehop_report::placement;
 
 use crate::exit::{Exit, Failure};
 use crate::output::file::Growing;

@@ -3,11 +3,11 @@
 
 use std::fmt::Write as _;
 
-use corehop_core::decision::placer::rehearsal::{Pairs, Rehearsed, rehearse, wake_costs};
-use corehop_core::decision::placer::terrain::Terrain;
-use corehop_core::decision::placer::{Action, Start};
-use corehop_core::units::Cpu;
-use corehop_core::workload::gang::{Channel, Program, Sharing};
+use corehop_decide::placer::rehearsal::{Pairs, Rehearsed, rehearse, wake_costs};
+use corehop_decide::placer::terrain::Terrain;
+use corehop_decide::placer::{Action, Start};
+use corehop_plan::units::Cpu;
+use corehop_plan::workload::gang::{Channel, Program, Sharing};
 use serde_json::json;
 
 use super::Args;

@@ -4,10 +4,10 @@
 use std::io::BufReader;
 use std::path::Path;
 
-use corehop_core::decision::placer::Action;
-use corehop_core::decision::placer::log::LogError;
-use corehop_core::decision::placer::replay::{Difference, Replay, ReplayError, replay};
-use corehop_core::shown;
+use corehop_decide::placer::Action;
+use corehop_decide::placer::log::LogError;
+use corehop_decide::placer::replay::{Difference, Replay, ReplayError, replay};
+use corehop_plan::shown;
 
 use super::{Args, gain};
 use crate::cmd::measure::on;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The line of a placer under way: on a terminal, on stderr, renewed with every window.
 
-use corehop_core::decision::placer::Action;
-use corehop_core::decision::placer::log::Answer;
-use corehop_core::host::Activity;
-use corehop_core::report::placement;
+use corehop_decide::placer::Action;
+use corehop_decide::placer::log::Answer;
+use corehop_plan::host::Activity;
+use corehop_report::placement;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// The present step of a placer, on a terminal; nothing elsewhere.
@@ -93,7 +93,7 @@ fn wake_ups(activity: &Activity) -> String {
 
 #[cfg(test)]
 mod tests {
-    use corehop_core::host::{Active, Contact};
+    use corehop_plan::host::{Active, Contact};
 
     use super::*;
 
@@ -122,8 +122,8 @@ mod tests {
             None,
             &activity,
             state(&Action::Judge {
-                verdict: corehop_core::decision::placer::trial::Verdict::Invalid {
-                    why: corehop_core::decision::placer::trial::Why::Unknown,
+                verdict: corehop_decide::placer::trial::Verdict::Invalid {
+                    why: corehop_decide::placer::trial::Why::Unknown,
                 },
                 kept: false,
             })

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use corehop_core::decision::placer::terrain::WakeCosts;
-use corehop_core::decision::wake_cost::WakeCost;
-use corehop_core::platform::Platform;
+use corehop_decide::placer::terrain::WakeCosts;
+use corehop_decide::wake_cost::WakeCost;
 use corehop_linux::discover::SysRoot;
 use corehop_linux::placing::WakeTimes;
 use corehop_linux::preflight;
 use corehop_linux::probe::wake_batches;
+use corehop_plan::platform::Platform;
 
 use crate::output::note;
 

@@ -4,17 +4,17 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use corehop_core::calibration::{self, Calibrated, CalibrationError, States, calibrate};
-use corehop_core::platform::Platform;
-use corehop_core::report::host_sheet;
-use corehop_core::samples::Sample;
-use corehop_core::shown;
-use corehop_core::sim::SimMachine;
-use corehop_core::validation::host;
-use corehop_core::workload::Page;
+use corehop_decide::calibration::{self, Calibrated, CalibrationError, States, calibrate};
+use corehop_decide::validation::host;
 use corehop_linux::discover::{SysRoot, last_level_inclusion, tlbs};
 use corehop_linux::live::{LiveMachine, Options};
 use corehop_linux::supervisor::interrupt;
+use corehop_plan::platform::Platform;
+use corehop_plan::samples::Sample;
+use corehop_plan::shown;
+use corehop_plan::workload::Page;
+use corehop_report::host_sheet;
+use corehop_sim::SimMachine;
 use indicatif::ProgressBar;
 use serde_json::json;
 

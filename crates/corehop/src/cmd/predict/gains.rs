@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop predict` of threads that share data: the ratio of run times, near over far.
 
-use corehop_core::model::machine_gain::{Asked, MachineGain, NoGain};
-use corehop_core::report::gains;
-use corehop_core::workload::gang::Sharing;
+use corehop_plan::workload::gang::Sharing;
+use corehop_report::gains;
+use corehop_stats::machine_gain::{Asked, MachineGain, NoGain};
 use serde_json::json;
 
 use super::Args;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop study` of what preemptions cost: finer charges, and limited preemption.
 
-use corehop_core::report::cost_study;
-use corehop_core::study::cost::{CostStudy, CostStudyError};
+use corehop_report::cost_study;
+use corehop_sched::study::cost::{CostStudy, CostStudyError};
 use serde_json::json;
 
 use super::Args;

@@ -3,14 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::experiment::Preset;
-use corehop_core::platform::Platform;
-use corehop_core::report::host_sheet;
-use corehop_core::samples::Sample;
-use corehop_core::shown;
-use corehop_core::validation::host;
+use corehop_decide::validation::host;
 use corehop_linux::discover::SysRoot;
 use corehop_linux::live::{LiveMachine, Options};
+use corehop_plan::experiment::Preset;
+use corehop_plan::platform::Platform;
+use corehop_plan::samples::Sample;
+use corehop_plan::shown;
+use corehop_report::host_sheet;
 use serde_json::json;
 
 use super::super::platform::{apart_of, found};

@@ -3,9 +3,9 @@
 
 use std::fmt::Write;
 
-use corehop_core::model::verdict::TestOutcome;
-use corehop_core::validation::aim::{Aim, Errors, Reached};
-use corehop_core::validation::sheet::{Judged, Role, Row, Sheet, Tested, What};
+use corehop_decide::validation::aim::{Aim, Errors, Reached};
+use corehop_decide::validation::sheet::{Judged, Role, Row, Sheet, Tested, What};
+use corehop_stats::verdict::TestOutcome;
 
 /// Whether the simulated machine comes near enough to what was printed, of studies with their titles.
 pub(super) fn sentence(studies: &[(String, bool)]) -> String {

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Differences that have a price: what company costs a job that stays, what a migration costs beyond
+//! staying, and how soon a job is cold. Each is of absences of one length.
+
+use super::asking::{Asking, MIGRATIONS};
+use super::{Advice, Choice, Company, Constants, Extra, Isolation};
+use corehop_plan::units::Bytes;
+use corehop_plan::workload::{Absence, Event};
+use corehop_stats::cpmd::NoAnswer;
+
+/// Resuming in place after nothing ran, by the control first.
+const UNDISTURBED: [Event; 2] = [Event::IdleLeave, Event::Preemption];
+
+/// A length in microseconds, with samples and replicates.
+type Budget = (f64, (usize, Option<usize>));
+
+impl Asking<'_> {
+    /// Adds what company costs at every size, and the constants.
+    pub(super) fn price(&self, sizes: &[Bytes], advice: &mut Advice) -> Result<(), NoAnswer> {
+        if self.company.preempted_by != Absence::Nothing {
+            let alone = Self::new(self.model, self.wanted, self.load, Company::nothing())?;
+            let prices = sizes.iter().filter_map(|&wss| self.isolation(&alone, wss));
+            advice.isolation.extend(prices);
+        }
+        advice.constants.extend(self.constants(sizes));
+        Ok(())
+    }
+
+    /// The cost of a preemption beyond an absence in which nothing ran, after the longest length of both.
+    fn isolation(&self, alone: &Self, wss: Bytes) -> Option<Isolation> {
+        let asked = self.wanted.length.map(|length| vec![length.get() as f64 / 1e3]);
+        let points = self.points(Event::Preemption, wss).iter();
+        let lengths = asked.unwrap_or_else(|| points.map(|point| point.length_us).collect());
+        let both = |&length_us: &f64| {
+            let here = self.choice(Event::Preemption, wss, length_us)?;
+            Some((length_us, here, alone.first(&UNDISTURBED, wss, length_us)?))
+        };
+        let (length_us, here, undisturbed) = lengths.iter().rev().find_map(both)?;
+        let (n, replicates) = fewer(&here, &undisturbed);
+        Some(Isolation {
+            load: self.load.to_owned(),
+            company: self.company.clone(),
+            wss_bytes: wss.get(),
+            length_us,
+            saves: here.seen().less(&undisturbed.seen()),
+            n,
+            replicates,
+        })
+    }
+
+    /// At the largest size measured that a core's own caches hold; None where there is nothing to say.
+    fn constants(&self, sizes: &[Bytes]) -> Option<Constants> {
+        let stay = self.company.stays().iter().find_map(|&event| self.series(event))?;
+        let own = self.model.machines.get(&stay.key.machine).and_then(|caches| caches.own);
+        let held = sizes.iter().filter(|size| own.is_none_or(|own| size.get() <= own));
+        let wss = *held.max()?;
+        let (extra, budget) = (self.extra(wss), self.warm_budget(wss));
+        let withheld = extra.as_ref().and_then(why_withheld);
+        (extra.is_some() || budget.is_some()).then(|| Constants {
+            load: self.load.to_owned(),
+            company: self.company.clone(),
+            wss_bytes: wss.get(),
+            migration: extra.filter(|_| withheld.is_none()),
+            withheld,
+            warm_budget_us: budget.map(|(us, _)| us),
+            warm_budget_n: budget.map(|(_, n)| n),
+        })
+    }
+
+    /// The cost of the nearest migration beyond staying, after the longest length of both.
+    fn extra(&self, wss: Bytes) -> Option<Extra> {
+        let length_us = *self.lengths(wss).last()?;
+        let stays: &[Event] = match self.company.preempted_by {
+            Absence::Nothing => &UNDISTURBED,
+            _ => self.company.stays(),
+        };
+        let stay = self.first(stays, wss, length_us)?;
+        let migration = self.first(&MIGRATIONS, wss, length_us)?;
+        let (n, replicates) = fewer(&stay, &migration);
+        let cost = migration.seen().less(&stay.seen());
+        Some(Extra { event: migration.event, beyond: stay.event, length_us, cost, n, replicates })
+    }
+
+    /// The shortest length measured after which half of the greatest cost has been reached, with the fewest
+    /// samples and replicates of a length. None where that is the shortest one of all, or the greatest cost
+    /// is not known to be above zero, or that of the length before not known to be below it.
+    fn warm_budget(&self, wss: Bytes) -> Option<Budget> {
+        let points = self.points(Event::Preemption, wss).iter();
+        let costs: Vec<(f64, Choice)> = points
+            .filter_map(|point| {
+                let us = point.length_us;
+                Some((us, self.choice(Event::Preemption, wss, us)?))
+            })
+            .collect();
+        let estimate = |choice: &Choice| choice.cost.estimate_us;
+        let most = costs.iter().max_by(|a, b| estimate(&a.1).total_cmp(&estimate(&b.1)));
+        let (_, most) = most.filter(|(_, most)| most.cost.surely_positive())?;
+        let half = costs.iter().position(|(_, it)| 2.0 * estimate(it) >= estimate(most));
+        let at = half.filter(|&at| at > 0 && costs[at - 1].1.surely_less(most))?;
+        let n = costs.iter().map(|(_, it)| it.n).min().unwrap_or(0);
+        let replicates = costs.iter().filter_map(|(_, it)| it.replicates).min();
+        Some((costs[at].0, (n, replicates)))
+    }
+}
+
+/// Samples and replicates of the one with fewer.
+fn fewer(a: &Choice, b: &Choice) -> (usize, Option<usize>) {
+    (a.n.min(b.n), a.replicates.zip(b.replicates).map(|(a, b)| a.min(b)))
+}
+
+/// Why what a migration costs beyond staying is no constant; None where it is one.
+fn why_withheld(extra: &Extra) -> Option<String> {
+    let Extra { event, beyond, cost, n, replicates, .. } = extra;
+    let what = format!("{event} less {beyond}");
+    let (n, more) = (super::counted(*n, *replicates), "measure more replicates (--replicates)");
+    let Some((low, high)) = cost.low_us.zip(cost.high_us) else {
+        return Some(format!("{what} has no interval, of {n}: {more}"));
+    };
+    let between = format!("{what} is {low:.3} to {high:.3} us, of {n}");
+    match (low > 0.0, high < 0.0) {
+        (true, _) => None,
+        (_, true) => Some(format!("{between}: moving costs less than staying")),
+        _ => Some(format!("{between}, and may be zero: {more}")),
+    }
+}

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The numbers of a description, each found where the simulated machine shows what the live one showed.
+
+use serde::Serialize;
+
+use corehop_plan::experiment::{ExperimentError, Group};
+use corehop_plan::machine::MachineError;
+use corehop_plan::platform::{Distance, Fact, Latency, LatencyRow, Platform, Supplier};
+use corehop_plan::samples::Sample;
+use corehop_plan::units::{Bytes, Nanos};
+use corehop_plan::workload::Event;
+
+use super::cells::{LENGTHS, SIZES, SMALL, on_described, own};
+use super::last_level::Reach;
+use super::lost::losses;
+use super::solve::{Solved, solve};
+use super::trial::{Times, Told, simulated};
+
+/// Samples of a simulated cell: nothing but frames and orders differs between them.
+const SAMPLES: u32 = 8;
+/// Fewer valid live samples of a cell tell nothing.
+const FEWEST: usize = 4;
+/// No line takes longer.
+pub(super) const LONGEST_NS: f64 = 2_000.0;
+const NO_LENGTH: Nanos = Nanos::new(0);
+
+/// A description whose numbers were found, and how sure each is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Calibrated {
+    /// The description.
+    pub platform: Platform,
+    /// The numbers, in the order in which they were found.
+    pub numbers: Vec<Number>,
+    /// The numbers that could not be found, each with the reason.
+    pub notes: Vec<String>,
+}
+
+/// A number of a description.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Number {
+    /// The fact, as the file has it.
+    pub fact: String,
+    /// Its value.
+    pub value: String,
+    /// Two values between which it lies: at the ends of the 95 % intervals of the live medians; of a loss, its quartiles.
+    pub interval: Option<[String; 2]>,
+    /// The live cells that give it.
+    pub cells: String,
+    /// Their valid samples.
+    pub n: usize,
+}
+
+/// Why a description cannot be calibrated.
+#[derive(Debug, thiserror::Error)]
+pub enum CalibrationError {
+    /// The machine that it describes cannot be simulated.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// The cells are not possible on it.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
+    /// It was asked to stop.
+    #[error("interrupted")]
+    Stopped,
+}
+
+/// Finds the numbers of `described` that live `samples` of [`super::experiment`] tell, which ran on the host as `declared`:
+/// the same, or the same with its cores apart ([`Platform::apart`]). `progress` is told what is being done, and says whether
+/// to go on.
+///
+/// # Errors
+/// [`CalibrationError`] where the platform cannot be simulated at all, or `progress` asks for the end.
+pub fn calibrate(
+    declared: &Platform,
+    described: Platform,
+    samples: &[Sample],
+    progress: &mut dyn FnMut(&str) -> bool,
+) -> Result<Calibrated, CalibrationError> {
+    let live = Times::of(samples).with_at_least(FEWEST);
+    let declared = declared.clone();
+    let mut fit = Fit {
+        live,
+        declared,
+        platform: described,
+        room: None,
+        reaches: Vec::new(),
+        numbers: Vec::new(),
+        notes: Vec::new(),
+    };
+    let steps: [(&str, Step); 9] = [
+        ("the time of memory", Fit::memory),
+        ("the last level, and walks of the page tables", Fit::capacity),
+        // The room in the caches decides how much of a flushed set was in them, and the time of memory how long a miss is.
+        ("the time of memory, again", Fit::memory),
+        ("the last level, again", Fit::capacity),
+        // A miss of the second level takes as long as a hit of the last one, and its room decides what comes to that.
+        ("the second level", Fit::second_level),
+        ("the last level, a third time", Fit::capacity),
+        ("the time of memory, a third time", Fit::memory),
+        ("lines from other cores", Fit::peers),
+        ("what is lost while a job is away", Fit::losses),
+    ];
+    for (doing, step) in steps {
+        if !progress(doing) {
+            return Err(CalibrationError::Stopped);
+        }
+        step(&mut fit)?;
+    }
+    let Fit { platform, numbers, mut notes, .. } = fit;
+    notes.dedup();
+    Ok(Calibrated { platform, numbers, notes })
+}
+
+/// A step on the way to a description.
+type Step = fn(&mut Fit) -> Result<(), CalibrationError>;
+
+/// A description on its way.
+pub(super) struct Fit {
+    pub(super) live: Times,
+    /// The host as the cells were planned for it.
+    pub(super) declared: Platform,
+    pub(super) platform: Platform,
+    /// The room in the last level, once it was found.
+    pub(super) room: Option<Bytes>,
+    /// The walks of the page tables by what the last TLB holds, once they were simulated.
+    pub(super) reaches: Vec<Reach>,
+    pub(super) numbers: Vec<Number>,
+    pub(super) notes: Vec<String>,
+}
+
+impl Fit {
+    /// The own groups with this event, of these sizes.
+    pub(super) fn groups(&self, event: Event, sizes: &[Bytes]) -> Vec<Group> {
+        let mut groups = own(&self.declared);
+        on_described(&mut groups, &self.platform);
+        for group in &mut groups {
+            group.events.retain(|it| *it == event);
+            group.sets.retain(|set| sizes.contains(&set.wss));
+        }
+        groups.retain(|group| !group.events.is_empty() && !group.sets.is_empty());
+        groups
+    }
+
+    /// Enters a number, in place of what was found of the same fact before.
+    pub(super) fn enter(&mut self, number: Number) {
+        match self.numbers.iter_mut().find(|it| it.fact == number.fact) {
+            Some(before) => *before = number,
+            None => self.numbers.push(number),
+        }
+    }
+
+    fn not_found(&mut self, fact: &str, samples_of: &str) {
+        self.notes.push(format!(
+            "{fact}: fewer than {FEWEST} valid samples of {samples_of}; left as it was"
+        ));
+    }
+
+    /// The sizes among these of which there are live samples.
+    fn seen(&self, event: Event, sizes: &[Bytes]) -> Vec<Bytes> {
+        let seen = |wss: &Bytes| self.live.delay(event, *wss, NO_LENGTH).is_some();
+        sizes.iter().copied().filter(seen).collect()
+    }
+
+    /// The time of memory at which flushes cost what they cost live.
+    fn memory(&mut self) -> Result<(), CalibrationError> {
+        let sizes = self.seen(Event::Flush, &SIZES);
+        let Some(live) = self.live.mean_delay(Event::Flush, &sizes, NO_LENGTH) else {
+            self.not_found("memory.local", "flushes");
+            return Ok(());
+        };
+        let groups = self.groups(Event::Flush, &sizes);
+        let platform = &mut self.platform;
+        let first = stated_ns(platform.memory.local.as_ref()).unwrap_or(100.0);
+        let solved = solve([1.0, LONGEST_NS], first, live.median, |ns| {
+            platform.memory.local = Some(Fact::measured(Latency::from_nanos(ns), ""));
+            mean(platform, &groups, Event::Flush, &sizes)
+        })?;
+        let cells = format!("flushes of {}", listed(&sizes));
+        self.platform.memory.local = Some(Fact::measured(
+            Latency::from_nanos(solved.x),
+            format!("{cells}, {}", interval_text(solved, live)),
+        ));
+        self.told("memory.local", solved, live, &cells);
+        Ok(())
+    }
+
+    /// For each class of migration, the time of a line from a core so far away at which migrations that resume at once cost
+    /// what they cost live.
+    fn peers(&mut self) -> Result<(), CalibrationError> {
+        for (event, distances) in CLASSES {
+            let fact = format!("latency of a peer, {}", distances[0]);
+            let sizes = self.seen(event, &SMALL);
+            if self.groups(event, &SMALL).is_empty() {
+                continue;
+            }
+            let live = self.live.mean_delay(event, &sizes, NO_LENGTH);
+            let Some(live) = live.filter(|live| live.median > 0.0) else {
+                self.not_found(&fact, event.word());
+                continue;
+            };
+            let groups = self.groups(event, &sizes);
+            let memory = stated_ns(self.platform.memory.local.as_ref()).unwrap_or(LONGEST_NS);
+            let platform = &mut self.platform;
+            let solved = solve([1.0, 4.0 * memory], live.median, live.median, |ns| {
+                state_peer(platform, distances, &Fact::measured(Latency::from_nanos(ns), ""));
+                mean(platform, &groups, event, &sizes)
+            })?;
+            let cells = format!("{event} of {} that resumes at once", listed(&sizes));
+            let how = format!("{cells}, a stream of lines; {}", interval_text(solved, live));
+            state_peer(
+                &mut self.platform,
+                distances,
+                &Fact::measured(Latency::from_nanos(solved.x), how),
+            );
+            self.told(&fact, solved, live, &cells);
+        }
+        Ok(())
+    }
+
+    /// The losses while a job is away.
+    fn losses(&mut self) -> Result<(), CalibrationError> {
+        let groups = self.groups(Event::Flush, &SIZES);
+        let flushed = simulated(&self.platform, groups, SAMPLES)?;
+        self.platform.losses = losses(&self.live, &flushed);
+        for loss in self.platform.losses.clone() {
+            let shares = &loss.share.value;
+            let percent = |at: usize| format!("{:.1} %", f64::from(shares[at]) / 10.0);
+            let n = self.live.delays(Event::IdleLeave, loss.wss, loss.length).len();
+            self.enter(Number {
+                fact: format!("loss in {}, of {}", loss.length, loss.wss),
+                value: format!("{} (median)", percent(shares.len() / 2)),
+                interval: Some([percent(shares.len() / 4), percent(3 * shares.len() / 4)]),
+                cells: "idle_leave; its quartiles".to_owned(),
+                n,
+            });
+        }
+        let wanted = SIZES.len() * LENGTHS.len();
+        if self.platform.losses.len() < wanted {
+            let found = self.platform.losses.len();
+            self.notes.push(format!(
+                "loss: {found} of {wanted} lengths and sizes have enough valid samples"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Enters a number in nanoseconds, with the live interval moved to it.
+    fn told(&mut self, fact: &str, solved: Solved, live: Told, cells: &str) {
+        let ends = interval(solved, live).map(|end| format!("{end:.1} ns"));
+        self.enter(Number {
+            fact: fact.to_owned(),
+            value: format!("{:.1} ns", solved.x),
+            interval: (live.ends[0] < live.ends[1]).then_some(ends),
+            cells: cells.to_owned(),
+            n: live.n,
+        });
+    }
+}
+
+/// Classes of migration, with the distances of the core that has the lines.
+const CLASSES: [(Event, &[Distance]); 3] = [
+    (Event::L2Migration, &[Distance::L2]),
+    (Event::L3Migration, &[Distance::L3]),
+    (Event::MemoryMigration, &[Distance::Package, Distance::Machine]),
+];
+
+/// The mean over some sizes of what an event costs a line on the simulated machine.
+fn mean(
+    platform: &Platform,
+    groups: &[Group],
+    event: Event,
+    sizes: &[Bytes],
+) -> Result<f64, CalibrationError> {
+    let times = simulated(platform, groups.to_vec(), SAMPLES)?;
+    Ok(times.mean_delay(event, sizes, NO_LENGTH).map_or(0.0, |told| told.median))
+}
+
+/// States the time of a line from a core at these distances.
+fn state_peer(platform: &mut Platform, distances: &[Distance], time: &Fact<Latency>) {
+    for &distance in distances {
+        let own =
+            |row: &LatencyRow| row.supplier == Supplier::Peer && row.distance == Some(distance);
+        platform.latencies.retain(|row| !own(row));
+        platform.latencies.push(LatencyRow {
+            supplier: Supplier::Peer,
+            level: None,
+            state: None,
+            distance: Some(distance),
+            home: None,
+            time: time.clone(),
+        });
+    }
+}
+
+/// The values of a number at both ends of the interval of the live delay.
+fn interval(solved: Solved, live: Told) -> [f64; 2] {
+    live.ends.map(|end| solved.x + (end - live.median) / solved.slope)
+}
+
+fn interval_text(solved: Solved, live: Told) -> String {
+    let [low, high] = interval(solved, live);
+    if low < high {
+        format!("{low:.1} to {high:.1} ns at 95 %, n = {}", live.n)
+    } else {
+        format!("no interval, n = {}", live.n)
+    }
+}
+
+/// `32 KiB, 512 KiB and 2 MiB`.
+pub(super) fn listed(sizes: &[Bytes]) -> String {
+    let words: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+    match &words[..] {
+        [] => "nothing".to_owned(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// Nanoseconds of a latency that is stated as a time.
+pub(super) fn stated_ns(latency: Option<&Fact<Latency>>) -> Option<f64> {
+    match latency?.value {
+        Latency::Picos(picos) => Some(picos as f64 / 1e3),
+        Latency::MilliCycles(_) => None,
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The share that is lost while a job is away: the time that a touch took longer, over the time that losing everything costs the machine
+//! as it is described. (Live, a flush costs a small working set more than others losing it for the job does: its lines are read
+//! while they are still being written back.)
+
+use corehop_plan::platform::{Fact, Loss};
+use corehop_plan::units::{Bytes, Nanos};
+use corehop_plan::workload::Event;
+use corehop_stats::ordered::Ordered;
+use corehop_stats::quantile::quantile;
+
+use super::cells::{LENGTHS, SIZES};
+use super::trial::Times;
+
+/// The quantiles of a loss that a platform keeps.
+const QUANTILES: usize = 20;
+
+/// Fewer absences have no quantiles.
+const FEWEST: usize = 20;
+/// A working set has none to lose where losing every line costs less a line, in nanoseconds.
+const LEAST_NS: f64 = 5.0;
+
+/// The losses of every length and size that was measured live, in the order of sizes; `flushed` are flushes on the machine as
+/// it is described.
+pub(super) fn losses(live: &Times, flushed: &Times) -> Vec<Loss> {
+    let all = SIZES.iter().flat_map(|&wss| LENGTHS.map(|length| (wss, length)));
+    all.filter_map(|(wss, length)| loss(live, flushed, wss, length)).collect()
+}
+
+fn loss(live: &Times, flushed: &Times, wss: Bytes, length: Nanos) -> Option<Loss> {
+    let whole = flushed.delay(Event::Flush, wss, Nanos::new(0))?.median;
+    let shares: Vec<f64> = live
+        .delays(Event::IdleLeave, wss, length)
+        .iter()
+        .map(|delay| (delay / whole).clamp(0.0, 1.0))
+        .collect();
+    if shares.len() < FEWEST || whole < LEAST_NS {
+        return None;
+    }
+    let ordered = Ordered::new(&shares).ok()?;
+    let of = |at: usize| {
+        let share = quantile(&ordered, (at as f64 + 0.5) / QUANTILES as f64).ok()?;
+        Some((share * 1e3).round() as u32)
+    };
+    let share: Option<Vec<u32>> = (0..QUANTILES).map(of).collect();
+    let how = format!("idle_leave over a simulated flush, {} absences", shares.len());
+    Some(Loss { length, wss, share: Fact::measured(share?, how) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_plan::samples::Sample;
+    use corehop_plan::samples::example::sample;
+
+    #[test]
+    fn a_loss_is_the_share_of_what_a_flush_costs() {
+        let base = Sample { wss_bytes: SIZES[0].get(), lines: 100, warm_ns: 0.0, ..sample() };
+        let flush = |ns| Sample {
+            event: Event::Flush,
+            requested_length_ns: 0,
+            resumed_ns: ns,
+            ..base.clone()
+        };
+        let away = |ns| Sample {
+            event: Event::IdleLeave,
+            requested_length_ns: LENGTHS[0].get(),
+            resumed_ns: ns,
+            ..base.clone()
+        };
+        let mut samples = vec![flush(1_000.0), flush(1_000.0)];
+        samples.extend((0..=100).map(|share| away(10.0 * f64::from(share))));
+        // A touch that was slower than a flush lost everything, one that was faster than warm nothing.
+        samples.extend([away(3_000.0), away(-500.0)]);
+        let times = Times::of(&samples);
+        let [loss] = &losses(&times, &times)[..] else { panic!() };
+        assert_eq!((loss.length, loss.wss), (LENGTHS[0], SIZES[0]));
+        let shares = &loss.share.value;
+        assert!(shares.is_sorted() && shares.len() == QUANTILES);
+        assert!(shares[0] <= 30 && shares[19] >= 970, "{shares:?}");
+        assert!((450..550).contains(&shares[10]), "{shares:?}");
+    }
+}

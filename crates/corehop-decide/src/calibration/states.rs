@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The two machines that a guest may be by turns: its CPUs share the last level of cache as they are declared to, or the host
+//! has put them apart. Each has a description of its own.
+
+use corehop_plan::platform::{Affinity, Platform};
+use corehop_plan::samples::Sample;
+use corehop_plan::units::Cpu;
+use corehop_plan::workload::Event;
+
+/// A state that was met for less than this share of the samples is not described.
+const LEAST_SHARE: f64 = 0.2;
+
+/// The samples of a live run by the state of the host.
+#[derive(Debug, Clone, PartialEq)]
+pub struct States {
+    /// Those taken while CPUs were as declared.
+    pub declared: Vec<Sample>,
+    /// Those taken while CPUs that are declared to share a cache did not.
+    pub apart: Vec<Sample>,
+}
+
+impl States {
+    /// Sorts valid samples that were taken on `platform`.
+    pub fn of(platform: &Platform, samples: &[Sample]) -> Self {
+        let valid = samples.iter().filter(|sample| sample.valid).cloned();
+        let (apart, declared) = valid.partition(|sample| is_apart(platform, sample));
+        Self { declared, apart }
+    }
+
+    /// The share of the samples that were taken apart.
+    pub fn share_apart(&self) -> f64 {
+        self.apart.len() as f64 / (self.apart.len() + self.declared.len()).max(1) as f64
+    }
+
+    /// Whether there are enough of those to describe that state.
+    pub fn is_met_apart(&self) -> bool {
+        self.share_apart() >= LEAST_SHARE
+    }
+
+    /// Whether there are enough of the others.
+    pub fn is_met_declared(&self) -> bool {
+        1.0 - self.share_apart() >= LEAST_SHARE
+    }
+}
+
+/// Whether the CPU of a sample and its partner, declared to share a cache, were measured to share none.
+fn is_apart(platform: &Platform, sample: &Sample) -> bool {
+    let cpu = |number: u64| u32::try_from(number).ok().map(Cpu);
+    let pair = cpu(sample.from_cpu).zip(sample.exchange_cpu.and_then(cpu));
+    let shares =
+        pair.is_some_and(|(a, b)| matches!(platform.affinity(a, b), Affinity::L2 | Affinity::L3));
+    shares && sample.pair_class == Some(Event::MemoryMigration)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_plan::samples::example::sample;
+
+    #[test]
+    fn a_sample_is_apart_where_its_declared_pair_was_measured_to_be() {
+        let platform = Platform::named("xeon_e5520").unwrap().unwrap();
+        let near = Sample {
+            from_cpu: 0,
+            exchange_cpu: Some(1),
+            pair_class: Some(Event::L3Migration),
+            ..sample()
+        };
+        let apart = Sample { pair_class: Some(Event::MemoryMigration), ..near.clone() };
+        // Two packages are apart anyway.
+        let packages = Sample { exchange_cpu: Some(4), ..apart.clone() };
+        let alone = Sample { exchange_cpu: None, ..apart.clone() };
+        let states = States::of(&platform, &[near, apart.clone(), packages, alone]);
+        assert_eq!((states.apart, states.declared.len()), (vec![apart], 3));
+    }
+
+    #[test]
+    fn cores_that_were_put_apart_share_no_cache_and_are_a_sound_description() {
+        let platform = Platform::named("xeon_e5520").unwrap().unwrap();
+        let apart = platform.apart();
+        apart.validate().unwrap();
+        assert_eq!(platform.affinity(Cpu(0), Cpu(1)), Affinity::L3);
+        assert_eq!(apart.affinity(Cpu(0), Cpu(1)), Affinity::Memory);
+        assert_eq!(apart.caches.len(), platform.caches.len());
+    }
+}

@@ -1,0 +1,571 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Two results side by side: two kernels, two hosts, before and after.
+//!
+//! A result has quantities: the delays of a cell, the times of a mechanism, of an overhead, of a task set. Of each quantity that
+//! both results have, the replicates are tested against the margin ([`super::gate`]), with the replicate as the unit. The interval
+//! beside a difference is that of its quantity alone, unadjusted.
+//!
+//! The detectable change says which slowdown would have been found with a power of 80 %. The floor is what the same comparison
+//! finds within the first result, its replicates dealt out in turn. A result compared with itself is equal: the same samples do
+//! not differ.
+
+mod aside;
+mod renewals;
+mod spread;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use renewals::Renewals;
+use spread::{Spread, needed};
+
+use super::gate::{
+    CostChange, Decided, Evidence, FailOn, Gate, PValues, decide, first_level, least,
+};
+use corehop_plan::platform::CpuGroups;
+use corehop_plan::samples::Sample;
+use corehop_plan::units::Cpu;
+use corehop_stats::cell::CellKey;
+use corehop_stats::estimator::Estimator;
+use corehop_stats::ordered::{BadInput, Interval};
+use corehop_stats::replicates::{
+    BeyondShift, Nested, SharedDependence, beyond, least_p_value, replicates_for, widest_difference,
+};
+use corehop_stats::summary::{is_control, replicate_of};
+
+/// A quantity of a result. Its values are times in microseconds: less is better.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Quantity {
+    /// The file in its folder; empty if two files are compared.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub file: String,
+    /// The experiment.
+    pub experiment: String,
+    /// The common properties of the quantities of one table.
+    pub group: String,
+    /// The cell, of samples of delays, without the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cell: Option<CellKey>,
+    /// The package of the CPUs, where its replicates ran on several and are compared package by package.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub package: Option<u64>,
+    /// The place among those of its group.
+    #[serde(skip)]
+    pub place: u64,
+    /// The name in its group.
+    pub name: String,
+    /// The reason for which its outcome is shown and fails no gate; None for a quantity that a gate judges.
+    #[serde(skip)]
+    pub aside: Option<&'static str>,
+}
+
+impl Quantity {
+    /// The delays of a cell.
+    fn of_cell(mut cell: CellKey) -> Self {
+        cell.machine = "".into();
+        let pages = cell.page.word();
+        let group = format!("load {}, {pages} pages {}", cell.load, cell.absence());
+        let size = corehop_plan::units::Bytes::new(cell.wss_bytes);
+        Self {
+            file: String::new(),
+            experiment: cell.experiment.to_string(),
+            group: group.trim_end().to_owned(),
+            name: format!("{} {size}", cell.event),
+            package: None,
+            place: 0,
+            aside: None,
+            cell: Some(cell),
+        }
+    }
+
+    /// Differences below so many microseconds do not count, unless the user says otherwise: a delay is the difference of two
+    /// walks, and is as small as the noise of a clock; the other times are not.
+    const fn least_us(&self) -> f64 {
+        if self.cell.is_some() { 1.0 } else { 0.0 }
+    }
+
+    /// The run that it belongs to.
+    fn run(&self) -> (String, String) {
+        (self.file.clone(), self.experiment.clone())
+    }
+
+    /// Whether nothing happened between the two touches of its samples.
+    fn is_control(&self) -> bool {
+        self.cell.as_ref().is_some_and(is_control)
+    }
+}
+
+/// The replicates of a result by quantity, in microseconds.
+#[derive(Debug, Clone)]
+pub struct Results {
+    estimator: Estimator,
+    file: String,
+    /// The number of replicates of the files before.
+    first: u64,
+    next: u64,
+    packages: CpuGroups,
+    renewals: Renewals,
+    /// The cells that could not be measured, by the reason.
+    not_measured: BTreeMap<String, BTreeSet<String>>,
+    all: BTreeMap<Quantity, Values>,
+}
+
+/// The cell of a sample before anything was measured: a run can choose the CPUs and not how far apart they are.
+fn planned(sample: &Sample) -> CellKey {
+    let event = sample.declared_event.unwrap_or(sample.event);
+    CellKey { event, pair_class: None, ..CellKey::of(sample) }
+}
+
+/// The values of a quantity, each with its replicate and the package of its CPU.
+#[derive(Debug, Clone, Default)]
+struct Values {
+    /// The quantities that were planned where these values came out.
+    planned: BTreeSet<Quantity>,
+    us: Vec<f64>,
+    replicates: Vec<u64>,
+    packages: Vec<Option<u64>>,
+}
+
+impl Results {
+    /// None yet.
+    pub fn new(estimator: Estimator) -> Self {
+        let (file, packages, all) = (String::new(), CpuGroups::default(), BTreeMap::new());
+        let (renewals, not_measured) = (Renewals::default(), BTreeMap::new());
+        Self { estimator, file, first: 0, next: 0, packages, renewals, not_measured, all }
+    }
+
+    /// Names the packages of the machine on which the values that follow were measured.
+    pub fn of_packages(&mut self, packages: &CpuGroups) {
+        self.packages = packages.clone();
+    }
+
+    /// The package of a CPU, where it is known.
+    fn package_of(&self, cpu: u64) -> Option<u64> {
+        let cpu = Cpu(u32::try_from(cpu).ok()?);
+        self.packages.iter().position(|cpus| cpus.contains(cpu)).map(|place| place as u64)
+    }
+
+    /// Begins a further file: its replicates are others than those before. Quantities of files of different names
+    /// are apart.
+    pub fn begin(&mut self, file: &str) {
+        file.clone_into(&mut self.file);
+        self.first = self.next;
+        self.renewals = Renewals::default();
+    }
+
+    /// Takes some more samples; those that are not valid are left out.
+    pub fn take(&mut self, samples: &[Sample]) {
+        for (sample, delay) in self.estimator.delays_us(samples) {
+            let package = self.package_of(sample.from_cpu);
+            let replicate = match sample.renewed {
+                Some(renewed) => self.renewals.replicate(sample.replicate, renewed),
+                None => replicate_of(sample),
+            };
+            let quantity = Quantity::of_cell(CellKey::of(sample));
+            let planned = Quantity::of_cell(planned(sample));
+            self.put([quantity, planned], replicate, delay, package);
+        }
+    }
+
+    /// Takes the name of what could not be measured, with the reason.
+    pub(super) fn lacks(&mut self, name: String, why: &str) {
+        self.not_measured.entry(why.to_owned()).or_default().insert(name);
+    }
+
+    /// Takes a value of a replicate.
+    pub(super) fn add(&mut self, quantity: Quantity, replicate: u64, us: f64) {
+        self.put([quantity.clone(), quantity], replicate, us, None);
+    }
+
+    /// Takes a value of a quantity where another, or the same, was planned.
+    fn put(&mut self, of: [Quantity; 2], replicate: u64, us: f64, package: Option<u64>) {
+        let [quantity, planned] = of.map(|it| Quantity { file: self.file.clone(), ..it });
+        let replicate = self.first + replicate;
+        self.next = self.next.max(replicate + 1);
+        let values = self.all.entry(quantity).or_default();
+        values.planned.insert(planned);
+        values.us.push(us);
+        values.replicates.push(replicate);
+        values.packages.push(package);
+    }
+
+    /// Whether there are delays, of which an estimator decides how they are computed.
+    pub fn has_delays(&self) -> bool {
+        self.all.keys().any(|it| it.cell.is_some())
+    }
+
+    /// Whether there is no value.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The planned quantities, of all that a gate judges.
+    fn planned(&self) -> BTreeSet<Quantity> {
+        let judged = self.all.iter().filter(|(it, _)| it.aside.is_none());
+        judged.flat_map(|(_, values)| values.planned.iter().cloned()).collect()
+    }
+
+    /// The quantities by replicate.
+    fn nested(&self) -> Result<BTreeMap<&Quantity, Nested>, BadInput> {
+        let of = |(quantity, values): (_, &Values)| {
+            let nested = Nested::from_labelled(&values.us, &values.replicates)?;
+            Ok((quantity, nested.among(self.all.len())))
+        };
+        self.all.iter().map(of).collect()
+    }
+
+    /// The number of replicates in a row that count for one, as all quantities of a run show together.
+    fn dependence(&self) -> Result<Dependence, BadInput> {
+        let mut runs: BTreeMap<_, Vec<(bool, Nested)>> = BTreeMap::new();
+        for (quantity, nested) in self.nested()? {
+            runs.entry(quantity.run()).or_default().push((quantity.is_control(), nested));
+        }
+        let shared = |all: Vec<(bool, Nested)>| {
+            SharedDependence::of(all.iter().map(|(control, nested)| (*control, nested)))
+        };
+        Ok(Dependence(runs.into_iter().map(|(run, all)| (run, shared(all))).collect()))
+    }
+}
+
+/// The dependence of replicates by run: file and experiment.
+struct Dependence(BTreeMap<(String, String), SharedDependence>);
+
+impl Dependence {
+    fn of(&self, quantity: &Quantity) -> f64 {
+        self.0.get(&quantity.run()).map_or(1.0, |it| it.in_a_row(quantity.is_control()))
+    }
+
+    fn in_all<'a>(&self, all: BTreeMap<&'a Quantity, Nested>) -> BTreeMap<&'a Quantity, Nested> {
+        all.into_iter().map(|(it, nested)| (it, nested.depending(self.of(it)))).collect()
+    }
+}
+
+impl Values {
+    /// The number of replicates on each package; None where a package is not known.
+    fn by_package(&self) -> Option<BTreeMap<u64, usize>> {
+        let mut all: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+        for (package, &replicate) in self.packages.iter().zip(&self.replicates) {
+            all.entry((*package)?).or_default().insert(replicate);
+        }
+        Some(all.into_iter().map(|(package, replicates)| (package, replicates.len())).collect())
+    }
+
+    fn on(&self, package: u64) -> Self {
+        let mut own = Self { planned: self.planned.clone(), ..Self::default() };
+        for at in (0..self.us.len()).filter(|&at| self.packages[at] == Some(package)) {
+            own.us.push(self.us[at]);
+            own.replicates.push(self.replicates[at]);
+            own.packages.push(self.packages[at]);
+        }
+        own
+    }
+}
+
+/// The packages by which a quantity is to be compared; empty for all together. Memory is nearer to one package than to another,
+/// so that replicates on two of them have two costs, of which a change may concern one: like is compared with like, where either
+/// package has replicates enough on either side to fail at this level.
+fn packages_apart(a: &Values, b: &Values, (level, in_a_row): (f64, f64)) -> Vec<u64> {
+    let (Some(of_a), Some(of_b)) = (a.by_package(), b.by_package()) else { return Vec::new() };
+    let alike = of_a.len() > 1 && of_a.keys().eq(of_b.keys());
+    let could_fail = |(package, &n): (&u64, &usize)| {
+        least_p_value(n, of_b[package], in_a_row).is_some_and(|least| least <= level)
+    };
+    if alike && of_a.iter().all(could_fail) { of_a.into_keys().collect() } else { Vec::new() }
+}
+
+/// Two results whose quantities are package by package where that is possible.
+fn by_packages([a, b]: [&Results; 2], dependence: [&Dependence; 2], alpha: f64) -> [Results; 2] {
+    let (mut left, mut right) = (a.clone(), b.clone());
+    let common: Vec<&Quantity> = a.all.keys().filter(|it| b.all.contains_key(it)).collect();
+    let level = first_level(alpha, 2 * common.len());
+    for quantity in common {
+        let in_a_row = dependence.map(|it| it.of(quantity)).into_iter().fold(1.0, f64::max);
+        let limits = (level, in_a_row);
+        for package in packages_apart(&a.all[quantity], &b.all[quantity], limits) {
+            let name = format!("{}, package {package}", quantity.name);
+            let own = Quantity { package: Some(package), name, ..quantity.clone() };
+            for (of, from) in [(&mut left, a), (&mut right, b)] {
+                of.all.remove(quantity);
+                of.all.insert(own.clone(), from.all[quantity].on(package));
+            }
+        }
+    }
+    [left, right]
+}
+
+/// The difference that matters.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Margin {
+    /// As a share of the first result.
+    pub share: f64,
+    /// In microseconds; the larger of the two counts. None for what is usual of the quantity: 1 of a delay, 0 of other times.
+    pub least_us: Option<f64>,
+}
+
+impl Margin {
+    /// At this value of the first result, in microseconds.
+    fn at(self, us: f64, quantity: &Quantity) -> f64 {
+        self.of(us, quantity.least_us())
+    }
+
+    /// At this value of the first result, where differences below `usual_us` do not count unless the user says otherwise.
+    pub(super) fn of(self, us: f64, usual_us: f64) -> f64 {
+        (self.share * us.abs()).max(self.least_us.unwrap_or(usual_us))
+    }
+}
+
+/// Two results, compared.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The quantities that both have.
+    pub cells: Vec<Compared>,
+    /// The number of quantities that only the first one has.
+    pub only_a: usize,
+    /// The number of quantities that only the second one has.
+    pub only_b: usize,
+    /// The quantities that were planned in the first one and have no valid value in the second.
+    pub lacking: Vec<Quantity>,
+    /// The cells that the first and the second result could not measure, with the reasons.
+    pub not_measured: [BTreeMap<String, BTreeSet<String>>; 2],
+    /// The probability that two equal results show nothing slower or faster, and the confidence of each interval by itself.
+    pub confidence: f64,
+    /// The one-sided level at which the quantity with the least p-value is tested: half of what `confidence` leaves, shared by
+    /// all quantities.
+    pub first_level: f64,
+}
+
+/// A quantity of both.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Compared {
+    /// The quantity.
+    #[serde(flatten)]
+    pub quantity: Quantity,
+    /// Samples of the first.
+    pub n_a: usize,
+    /// Samples of the second.
+    pub n_b: usize,
+    /// Replicates of the first.
+    pub replicates_a: usize,
+    /// Replicates of the second.
+    pub replicates_b: usize,
+    /// The reason for which there is no interval, where there is none.
+    pub no_interval: Option<String>,
+    /// The reason for which the outcome fails no gate; None where a gate judges it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_gated: Option<&'static str>,
+    /// The first one's median, in microseconds.
+    pub a_us: f64,
+    /// The second one's.
+    pub b_us: f64,
+    /// Second less first.
+    pub difference_us: f64,
+    /// The difference's interval, from the replicates of this quantity alone, unadjusted; None where there are too few.
+    pub interval: Option<Interval>,
+    /// The difference that does not matter here, in microseconds.
+    pub margin_us: f64,
+    /// The difference that the comparison finds within the first result, where there is none, in
+    /// microseconds.
+    pub floor_us: Option<f64>,
+    /// The slowdown that would have been found with a power of 80 %, in microseconds; None where none would have been.
+    pub detectable_us: Option<f64>,
+    /// The number of replicates on either side, roughly, that would tell, if both cost the same; for what these replicates
+    /// cannot tell apart. None where it is told, or replicates that are all alike say nothing of how they vary.
+    pub replicates_needed: Option<u64>,
+    /// The p-values and the outcome.
+    #[serde(flatten)]
+    pub decided: Decided,
+}
+
+impl Compared {
+    /// The replicates of the side that has fewer.
+    fn replicates(&self) -> u64 {
+        self.replicates_a.min(self.replicates_b) as u64
+    }
+}
+
+impl Comparison {
+    /// The quantities that a gate judges.
+    pub fn gated(&self) -> impl Iterator<Item = &Compared> {
+        self.cells.iter().filter(|it| it.not_gated.is_none())
+    }
+
+    /// The answer of a gate that fails on these outcomes.
+    pub fn gate(&self, fail_on: &[FailOn]) -> Gate {
+        let decided: Vec<&Decided> = self.gated().map(|it| &it.decided).collect();
+        Gate::over(&decided, !self.lacking.is_empty(), fail_on)
+    }
+
+    /// Those whose silence says nothing: they are not told, and could not have failed.
+    pub fn mute(&self) -> impl Iterator<Item = &Compared> {
+        self.gated().filter(|it| it.decided.is_mute())
+    }
+
+    /// The replicates of a run that would let every one of these fail.
+    pub fn replicates_to_fail(&self) -> u64 {
+        let fewest = replicates_for(self.first_level);
+        let needed = |it: &Compared| {
+            let have = it.replicates().max(1);
+            // Where there are enough of them, they are too much alike.
+            let wanted = if have >= fewest { 2 * have } else { fewest };
+            // A cell that part of a run's replicates reached grows with the run.
+            (wanted * self.replicates_of(&it.quantity.run())).div_ceil(have)
+        };
+        self.mute().map(needed).fold(fewest, u64::max)
+    }
+
+    /// The replicates of the quantity of a run that has most.
+    fn replicates_of(&self, run: &(String, String)) -> u64 {
+        let of_run = self.cells.iter().filter(|it| it.quantity.run() == *run);
+        of_run.map(Compared::replicates).max().unwrap_or(0).max(1)
+    }
+
+    /// The one that takes the most replicates to be told; None where all are told, or none says how it varies.
+    pub fn least_certain(&self) -> Option<(&Compared, u64)> {
+        let open = self.gated().filter_map(|it| Some((it, it.replicates_needed?)));
+        open.max_by_key(|(_, needed)| *needed)
+    }
+
+    /// The number of judged ones with this outcome.
+    pub fn count(&self, outcome: CostChange) -> usize {
+        self.gated().filter(|it| it.decided.outcome == outcome).count()
+    }
+}
+
+/// Compares `b` with `a`: two equal results show something slower or faster with probability `alpha` at most.
+///
+/// # Errors
+/// [`BadInput`] where `alpha` is no probability.
+pub fn compare(
+    a: &Results,
+    b: &Results,
+    margin: Margin,
+    alpha: f64,
+) -> Result<Comparison, BadInput> {
+    let lacking = a.planned().difference(&b.planned()).cloned().collect();
+    // All quantities of a run show what it did slowly; one package has half of its replicates.
+    let (slow_a, slow_b) = (a.dependence()?, b.dependence()?);
+    let not_measured = [&a.not_measured, &b.not_measured].map(Clone::clone);
+    let [a, b] = by_packages([a, b], [&slow_a, &slow_b], alpha);
+    let (of_a, of_b) = (slow_a.in_all(a.nested()?), slow_b.in_all(b.nested()?));
+    let mut pairs = pairs_of([(&a, &of_a), (&b, &of_b)], margin);
+    aside::set_aside(&mut pairs, alpha);
+    let gated = pairs.iter().filter(|it| it.aside.is_none()).count();
+    let levels = Levels { alpha, first: first_level(alpha, gated) };
+    let evidence = pairs.iter().map(Pair::evidence).collect::<Result<Vec<_>, _>>()?;
+    let aside: Vec<bool> = pairs.iter().map(|it| it.aside.is_some()).collect();
+    let decided = apart(&evidence, &aside, alpha)?;
+    let cells = pairs.iter().zip(decided).map(|(pair, decided)| pair.compared(decided, levels));
+    Ok(Comparison {
+        only_a: of_a.len() - pairs.len(),
+        only_b: of_b.len() - pairs.len(),
+        lacking,
+        not_measured,
+        cells: cells.collect::<Result<_, _>>()?,
+        confidence: 1.0 - alpha,
+        first_level: levels.first,
+    })
+}
+
+/// The decisions about the judged ones, and about those that are only shown: two families, for what is shown makes no judgement
+/// less sharp.
+fn apart(evidence: &[Evidence], aside: &[bool], alpha: f64) -> Result<Vec<Decided>, BadInput> {
+    let of = |shown: bool| {
+        let family = evidence.iter().zip(aside).filter(|it| *it.1 == shown);
+        decide(&family.map(|it| *it.0).collect::<Vec<_>>(), alpha)
+    };
+    let [mut judged, mut shown] = [of(false)?.into_iter(), of(true)?.into_iter()];
+    Ok(aside.iter().filter_map(|&it| if it { shown.next() } else { judged.next() }).collect())
+}
+
+/// The quantities of both results, each a result with its replicates.
+fn pairs_of<'a>(
+    [(all_a, of_a), (all_b, of_b)]: [(&'a Results, &'a BTreeMap<&Quantity, Nested>); 2],
+    margin: Margin,
+) -> Vec<Pair<'a>> {
+    let pair = |(&quantity, a): (&&'a Quantity, &'a Nested)| {
+        let b = of_b.get(quantity)?;
+        let planned = [all_a, all_b].map(|it| &it.all[quantity].planned);
+        Some(Pair { quantity, planned, a, b, margin, aside: quantity.aside })
+    };
+    of_a.iter().filter_map(pair).collect()
+}
+
+/// The levels of a comparison.
+#[derive(Debug, Clone, Copy)]
+struct Levels {
+    /// Two-sided, of an interval.
+    alpha: f64,
+    /// One-sided, of the quantity with the least p-value.
+    first: f64,
+}
+
+/// A quantity of both results, before it is judged.
+struct Pair<'a> {
+    quantity: &'a Quantity,
+    /// The quantities that were planned where the values of either side came out.
+    planned: [&'a BTreeSet<Quantity>; 2],
+    a: &'a Nested,
+    b: &'a Nested,
+    margin: Margin,
+    /// The reason for which a gate does not judge it.
+    aside: Option<&'static str>,
+}
+
+impl Pair<'_> {
+    /// The replicates of the side that has fewer.
+    fn replicates(&self) -> usize {
+        self.a.replicates().min(self.b.replicates())
+    }
+
+    fn evidence(&self) -> Result<Evidence, BadInput> {
+        let margin = |us: f64| self.margin.at(us, self.quantity);
+        let more = beyond(self.a, self.b, |us| us + margin(us))?;
+        let less = beyond(self.a, self.b, |us| us - margin(us))?;
+        let of = |(more, less): (BeyondShift, BeyondShift)| PValues {
+            slower: more.above,
+            faster: less.below,
+            equivalent: more.below.max(less.above),
+        };
+        let least = least(self.a, self.b);
+        Ok(Evidence { p_values: more.zip(less).map(of), least, same: self.a == self.b })
+    }
+
+    fn compared(&self, mut decided: Decided, levels: Levels) -> Result<Compared, BadInput> {
+        let Self { quantity, a, b, margin, aside, .. } = *self;
+        let median = |of: &Nested| of.median(levels.alpha).map(|it| it.estimate);
+        let (a_us, b_us) = (median(a)?, median(b)?);
+        let margin_us = margin.at(a_us, quantity);
+        let interval = widest_difference(a, b, levels.alpha)?;
+        let spread = interval.ok().map(|it| Spread::of(it, a, b));
+        let floor_us = a.in_turn().map(|[even, odd]| Ok((median(&odd)? - median(&even)?).abs()));
+        // Without an interval nothing says which slowdown would have been seen.
+        decided.could_have_failed &= spread.is_some();
+        let replicates = a.replicates().min(b.replicates());
+        let open = decided.outcome == CostChange::CannotTell;
+        let detectable = |it: &Spread| margin_us + it.beyond(levels.first);
+        Ok(Compared {
+            quantity: quantity.clone(),
+            n_a: a.samples(),
+            n_b: b.samples(),
+            replicates_a: a.replicates(),
+            replicates_b: b.replicates(),
+            no_interval: interval.err().map(|why| why.to_string()),
+            not_gated: aside,
+            a_us,
+            b_us,
+            difference_us: b_us - a_us,
+            interval: interval.ok(),
+            margin_us,
+            floor_us: floor_us.transpose()?,
+            detectable_us: spread.as_ref().filter(|_| decided.could_have_failed).map(detectable),
+            replicates_needed: open
+                .then(|| needed(replicates, spread.as_ref(), margin_us, levels))
+                .flatten(),
+            decided,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

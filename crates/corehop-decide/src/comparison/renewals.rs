@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The replicates of a run of `conditions`.
+
+use corehop_plan::experiment::Renewed;
+
+/// The complete renewals of a run of `conditions`, whose steps in between keep most of what the step before drew: the steps from
+/// one complete renewal to the next are one replicate.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Renewals {
+    step: Option<u64>,
+    complete: u64,
+}
+
+impl Renewals {
+    /// The replicate of a sample whose step renewed `renewed`; steps come in their order.
+    pub(super) fn replicate(&mut self, step: Option<u64>, renewed: Renewed) -> u64 {
+        if renewed == Renewed::Everything && self.step != step {
+            self.complete += 1;
+        }
+        self.step = step;
+        self.complete.saturating_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_steps_up_to_the_next_complete_renewal_are_one_replicate() {
+        let mut renewals = Renewals::default();
+        let steps = [
+            (0, Renewed::Everything),
+            (0, Renewed::Everything),
+            (1, Renewed::Frames),
+            (2, Renewed::Everything),
+            (3, Renewed::Threads),
+            (4, Renewed::Everything),
+        ];
+        let replicates = steps.map(|(step, renewed)| renewals.replicate(Some(step), renewed));
+        assert_eq!(replicates, [0, 0, 0, 1, 1, 2]);
+    }
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bounds on response times against the jobs of a set that ran: which jobs took longer than their bounds, and why.
+//!
+//! The cause follows from the recording alone. While a job waits or runs, its CPU executes the job, other jobs of the set, or
+//! neither. The work of a job beyond its WCET, the work of others beyond theirs, and the time in which no job of the set executed
+//! (a gap in the supply of a guest, an interrupt, another thread) are what a bound may not have charged; the largest is named.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use corehop_plan::samples::TaskJob;
+
+/// The verdict about a task. Times are in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bound {
+    /// The longest response time.
+    pub response_ns: u64,
+    /// The longest that a job executes.
+    pub wcet_ns: u64,
+    /// The CPU on which its jobs run.
+    pub cpu: usize,
+}
+
+/// The cause of a job that took longer than its bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Excess {
+    /// The job executed for longer than its WCET.
+    OwnWork,
+    /// Other jobs executed for longer than their WCETs.
+    OthersWork,
+    /// No job of the set executed.
+    NoJob,
+    /// Nothing of this: the bound is below what the jobs need together.
+    Unexplained,
+}
+
+/// A job that took longer than its bound. Times are in microseconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Exceeding {
+    /// The run of the recording.
+    pub run: u64,
+    /// The background load.
+    pub load: String,
+    /// The task, from 0.
+    pub task: usize,
+    /// The job of the task, from 0.
+    pub job: u64,
+    /// The response time.
+    pub response_us: f64,
+    /// The time by which the job took longer than its bound.
+    pub beyond_us: f64,
+    /// The cause.
+    pub cause: Excess,
+    /// The size of the cause.
+    pub cause_us: f64,
+}
+
+/// A task as it ran.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct KeptTask {
+    /// The bound on the response time in microseconds.
+    pub bound_us: f64,
+    /// The longest response seen in microseconds; None without a job.
+    pub longest_us: Option<f64>,
+    /// The bound over the longest response.
+    pub ratio: Option<f64>,
+    /// The jobs that ended.
+    pub jobs: u64,
+    /// The jobs among them that took longer than the bound.
+    pub above: u64,
+}
+
+/// The bounds of a set against its jobs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Kept {
+    /// Of each task.
+    pub tasks: Vec<KeptTask>,
+    /// The jobs above their bounds, in the order of the recording.
+    pub exceeding: Vec<Exceeding>,
+}
+
+impl Excess {
+    /// The cause as a clause; the size goes before.
+    pub const fn clause(self) -> &'static str {
+        match self {
+            Self::OwnWork => {
+                "of it executed beyond its WCET: a delay above what was charged, or a gap that the kernel counts as execution"
+            }
+            Self::OthersWork => {
+                "of it other jobs executed beyond their WCETs: delays above what was charged, or gaps that the kernel counts as execution"
+            }
+            Self::NoJob => {
+                "of it no job of the set executed: a gap in the supply, an interrupt, or another thread"
+            }
+            Self::Unexplained => "of it is not explained by the recording",
+        }
+    }
+}
+
+impl Kept {
+    /// Compares. The jobs of tasks without a bound are left out.
+    pub fn of(bounds: &[Bound], jobs: &[TaskJob]) -> Self {
+        let mut runs: BTreeMap<u64, Vec<&TaskJob>> = BTreeMap::new();
+        for job in jobs.iter().filter(|job| (job.task as usize) < bounds.len()) {
+            runs.entry(job.run).or_default().push(job);
+        }
+        let mut exceeding = Vec::new();
+        for all in runs.values() {
+            let late = |job: &&&TaskJob| job.response_ns > bound(bounds, job).response_ns as f64;
+            exceeding.extend(all.iter().filter(late).map(|job| exceeds(bounds, job, all)));
+        }
+        let task = |(at, it): (usize, &Bound)| {
+            let own = || jobs.iter().filter(move |job| job.task as usize == at);
+            let longest = own().map(|job| job.response_ns).reduce(f64::max);
+            let bound_us = us(it.response_ns as f64);
+            KeptTask {
+                bound_us,
+                longest_us: longest.map(us),
+                ratio: longest.map(|ns| bound_us / us(ns)),
+                jobs: own().count() as u64,
+                above: exceeding.iter().filter(|it: &&Exceeding| it.task == at).count() as u64,
+            }
+        };
+        let tasks = bounds.iter().enumerate().map(task).collect();
+        Self { tasks, exceeding }
+    }
+
+    /// The jobs that ended.
+    pub fn jobs(&self) -> u64 {
+        self.tasks.iter().map(|it| it.jobs).sum()
+    }
+}
+
+fn us(ns: f64) -> f64 {
+    ns / 1e3
+}
+
+fn bound<'a>(bounds: &'a [Bound], job: &TaskJob) -> &'a Bound {
+    &bounds[job.task as usize]
+}
+
+/// A job that is late, with the cause; `all` are the jobs of its run.
+fn exceeds(bounds: &[Bound], job: &TaskJob, all: &[&TaskJob]) -> Exceeding {
+    let own = bound(bounds, job);
+    let end = job.release_ns as f64 + job.response_ns;
+    let beyond = job.response_ns - own.response_ns as f64;
+    let excess = |it: &TaskJob| (it.executed_ns as f64 - bound(bounds, it).wcet_ns as f64).max(0.0);
+    let (mut others, mut others_excess) = (0.0, 0.0);
+    for other in all {
+        let same = (other.task, other.job) == (job.task, job.job);
+        if same || bound(bounds, other).cpu != own.cpu {
+            continue;
+        }
+        let begin = (other.release_ns as f64 + other.latency_ns).max(job.release_ns as f64);
+        let overlap = end.min(other.release_ns as f64 + other.response_ns) - begin;
+        if overlap > 0.0 {
+            // Jobs that overlap an end may have executed there, or outside.
+            others += overlap.min(other.executed_ns as f64);
+            others_excess += excess(other).min(overlap);
+        }
+    }
+    let idle = (job.response_ns - job.executed_ns as f64 - others).max(0.0);
+    let causes = [
+        (Excess::OwnWork, excess(job)),
+        (Excess::OthersWork, others_excess),
+        (Excess::NoJob, idle),
+    ];
+    let largest = causes.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    let (cause, ns) = largest.filter(|it| it.1 > 0.0).unwrap_or((Excess::Unexplained, beyond));
+    Exceeding {
+        run: job.run,
+        load: job.load.to_string(),
+        task: job.task as usize,
+        job: job.job,
+        response_us: us(job.response_ns),
+        beyond_us: us(beyond),
+        cause,
+        cause_us: us(ns),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_plan::samples::example;
+
+    /// A job of `task`: released, begun and ended at, executed for, in microseconds.
+    fn job(task: u64, [release, begun, ended, executed]: [u64; 4]) -> TaskJob {
+        TaskJob {
+            run: 0,
+            task,
+            job: release,
+            release_ns: release * 1_000,
+            latency_ns: (begun - release) as f64 * 1e3,
+            response_ns: (ended - release) as f64 * 1e3,
+            executed_ns: executed * 1_000,
+            ..example::task_job()
+        }
+    }
+
+    fn bounds() -> [Bound; 2] {
+        let of = |response: u64, wcet: u64| Bound {
+            response_ns: response * 1_000,
+            wcet_ns: wcet * 1_000,
+            cpu: 0,
+        };
+        [of(100, 100), of(300, 200)]
+    }
+
+    fn cause(jobs: &[TaskJob]) -> (Excess, f64) {
+        let kept = Kept::of(&bounds(), jobs);
+        assert_eq!((kept.exceeding.len(), kept.tasks[1].above), (1, 1), "{kept:?}");
+        (kept.exceeding[0].cause, kept.exceeding[0].cause_us)
+    }
+
+    #[test]
+    fn a_gap_in_which_no_job_executed_is_what_is_left() {
+        // 350 us: 200 of its own work, 100 of the other task, and 50 of none.
+        let jobs = [job(0, [0, 0, 100, 100]), job(1, [0, 100, 350, 200])];
+        assert_eq!(cause(&jobs), (Excess::NoJob, 50.0));
+    }
+
+    #[test]
+    fn work_beyond_a_wcet_is_its_own_or_that_of_others() {
+        let own = [job(0, [0, 0, 100, 100]), job(1, [0, 100, 360, 260])];
+        assert_eq!(cause(&own), (Excess::OwnWork, 60.0));
+        let mut others = [job(0, [0, 0, 100, 170]), job(1, [0, 170, 370, 200])];
+        others[0].response_ns = 170e3;
+        let kept = Kept::of(&bounds(), &others);
+        let of_second = kept.exceeding.iter().find(|it| it.task == 1).unwrap();
+        assert_eq!((of_second.cause, of_second.cause_us), (Excess::OthersWork, 70.0));
+    }
+
+    #[test]
+    fn a_bound_below_the_sum_of_all_work_is_not_explained() {
+        let jobs =
+            [job(0, [0, 0, 100, 100]), job(0, [100, 100, 200, 100]), job(1, [0, 200, 400, 200])];
+        assert_eq!(cause(&jobs), (Excess::Unexplained, 100.0));
+    }
+
+    #[test]
+    fn jobs_within_their_bounds_are_counted_with_the_longest_of_each_task() {
+        let jobs = [job(0, [0, 0, 80, 80]), job(0, [500, 500, 550, 50]), job(1, [0, 80, 250, 170])];
+        let kept = Kept::of(&bounds(), &jobs);
+        assert_eq!((kept.jobs(), kept.exceeding.len()), (3, 0));
+        assert_eq!((kept.tasks[0].longest_us, kept.tasks[0].ratio), (Some(80.0), Some(1.25)));
+        let none = Kept::of(&bounds(), &[]);
+        assert_eq!((none.tasks[0].longest_us, none.jobs()), (None, 0));
+    }
+}

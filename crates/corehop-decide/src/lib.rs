@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Decisions: pure functions of models.
+#![forbid(unsafe_code)]
+
+pub mod kept;
+pub mod run_cost;
+pub mod simulated;
+pub mod advice;
+pub mod gate;
+pub mod comparison;
+pub mod collected;
+pub mod program_runs;
+pub mod move_cost;
+pub mod wake_cost;
+pub mod placer;
+pub mod calibration;
+pub mod validation;
+pub mod example;

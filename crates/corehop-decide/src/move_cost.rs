@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The cost of moving a thread to another CPU, from fitted costs or assumed.
+
+use serde::{Deserialize, Serialize};
+
+use corehop_plan::words::words;
+use corehop_plan::workload::Event;
+use corehop_stats::costs::{Cost, Costs};
+
+/// The assumed cost of a move, in nanoseconds: as if some thousand lines came from afar.
+pub const ASSUMED_NS: f64 = 200_000.0;
+
+words! {
+    /// The origin of the cost of a move.
+    CostOrigin, "an origin of a cost" {
+        /// No cost of such a move is known: 200 µs.
+        Assumed = "assumed",
+        /// Fitted for the size of the thread's working set.
+        Fitted = "fitted",
+        /// That size is unknown: the upper end at the largest measured size, which bounds smaller ones.
+        LargestMeasured = "largest_measured",
+        /// That size is larger than all that were measured: the cost at the largest of them, and it may be more.
+        AtLeast = "at_least",
+    }
+}
+
+/// The cost of one move.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MoveCost {
+    /// The cost, in nanoseconds.
+    pub ns: f64,
+    /// The origin.
+    pub origin: CostOrigin,
+}
+
+/// The costs of moves by their class.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MoveCosts {
+    /// Below one cache.
+    pub same_cache: MoveCost,
+    /// From one cache to another.
+    pub across: MoveCost,
+}
+
+impl MoveCost {
+    const ASSUMED: Self = Self { ns: ASSUMED_NS, origin: CostOrigin::Assumed };
+}
+
+impl MoveCosts {
+    /// Nothing is known.
+    pub const ASSUMED: Self = Self { same_cache: MoveCost::ASSUMED, across: MoveCost::ASSUMED };
+
+    /// The cost on a host with so many caches: where there are several, where a move leads is not known yet, and the dearer
+    /// of the two counts.
+    pub fn on(self, caches: usize) -> MoveCost {
+        if caches < 2 || self.across.ns < self.same_cache.ns {
+            self.same_cache
+        } else {
+            self.across
+        }
+    }
+
+    /// From what was fitted, for a working set of so many KiB, if that is known. The cost is that of touching it again
+    /// elsewhere; what the kernel needs for the move itself is not in it. A class that was not measured has the assumed cost.
+    pub fn of(costs: &dyn Costs, wss_kib: Option<f64>) -> Self {
+        let of = |events: &[Event]| move_cost(costs, events, wss_kib).unwrap_or(MoveCost::ASSUMED);
+        let across = of(&[Event::MemoryMigration]);
+        Self { same_cache: of(&[Event::L2Migration, Event::L3Migration]), across }
+    }
+}
+
+/// The dearest of these events.
+fn move_cost(costs: &dyn Costs, events: &[Event], wss_kib: Option<f64>) -> Option<MoveCost> {
+    let known: Vec<Event> =
+        events.iter().copied().filter(|&it| !costs.measured(it).is_empty()).collect();
+    let largest = *costs.sizes(&known).last()?;
+    let at = |wss| costs.largest(&known, wss).ok();
+    // A delay below zero is noise.
+    let ns = |us: f64| (us * 1e3).max(0.0);
+    let upper = |it: Cost| it.high_us.unwrap_or(it.us);
+    Some(match wss_kib {
+        None => MoveCost { ns: ns(upper(at(largest)?)), origin: CostOrigin::LargestMeasured },
+        Some(wss) if wss > largest => {
+            MoveCost { ns: ns(at(largest)?.us), origin: CostOrigin::AtLeast }
+        }
+        Some(wss) => MoveCost { ns: ns(at(wss)?.us), origin: CostOrigin::Fitted },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_stats::costs::{CostTable, Selection, Source};
+
+    /// Means of two sizes in a summary table, with no migration across caches.
+    const TABLE: &str = "\
+platform,memory_architecture,load,event,preemption_length,write_ratio,statistic,wss_kib,cost_us
+x,uma,idle,l2_migration,uniform,0.25,avg,64,5
+x,uma,idle,l2_migration,uniform,0.25,avg,1024,80
+x,uma,idle,l3_migration,uniform,0.25,avg,64,9
+x,uma,idle,l3_migration,uniform,0.25,avg,1024,120
+";
+
+    #[test]
+    fn a_move_costs_what_was_fitted_for_its_size_and_class_and_else_what_is_assumed() {
+        let source = Source::Table(CostTable::parse(TABLE).unwrap());
+        let wanted = Selection { statistic: Some("avg".to_owned()), ..Selection::default() };
+        let selected = source.selected(&wanted).unwrap();
+        let at = |wss| MoveCosts::of(selected.costs.as_ref(), wss);
+        let cost = |us: f64, origin| MoveCost { ns: us * 1e3, origin };
+        assert_eq!(at(Some(64.0)).same_cache, cost(9.0, CostOrigin::Fitted));
+        assert_eq!(at(None).same_cache, cost(120.0, CostOrigin::LargestMeasured));
+        assert_eq!(at(Some(4096.0)).same_cache, cost(120.0, CostOrigin::AtLeast));
+        assert_eq!(at(Some(64.0)).across, MoveCost::ASSUMED);
+        assert_eq!(MoveCosts::ASSUMED.across, cost(200.0, CostOrigin::Assumed));
+    }
+}

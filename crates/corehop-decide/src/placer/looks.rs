@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The CPUs on which threads ran, look by look: predictions start from them, and not from the CPUs that threads may use.
+
+use std::collections::HashMap;
+
+use corehop_plan::host::Activity;
+use corehop_plan::units::Cpu;
+
+/// The number of looks that are remembered: two seconds of windows of 100 ms.
+const KEPT: usize = 20;
+
+/// A thread at the end of a window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Look {
+    cpu: Cpu,
+    /// The wake-ups of the thread in the window, of it and by it.
+    wakes: u64,
+}
+
+/// The last looks at each thread, one at the end of each window.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Looks {
+    /// The number of looks so far.
+    number: usize,
+    /// The CPU of each thread in each look; None in a look before which the thread did not run, or whose host does not say.
+    of: HashMap<u32, [Option<Look>; KEPT]>,
+}
+
+impl Looks {
+    /// Takes the look at the end of a window. Threads that have ended are forgotten.
+    pub(super) fn take(&mut self, activity: &Activity) {
+        let at = self.number % KEPT;
+        self.number += 1;
+        let mut wakes: HashMap<u32, u64> = HashMap::new();
+        for it in &activity.contacts {
+            *wakes.entry(it.waker).or_default() += it.count;
+            *wakes.entry(it.woken).or_default() += it.count;
+        }
+        let mut of = HashMap::with_capacity(activity.threads.len());
+        // Where wake-ups were not counted, they are taken to be as many as before.
+        let last = self.number.wrapping_sub(2) % KEPT;
+        let counted = activity.counted_ns() > 0;
+        for it in &activity.threads {
+            let mut looks = self.of.get(&it.tid).copied().unwrap_or_default();
+            let before = looks[last].map_or(0, |it| it.wakes);
+            let wakes = if counted { wakes.get(&it.tid).copied().unwrap_or(0) } else { before };
+            looks[at] = it.cpu.filter(|_| it.busy_ns > 0).map(|cpu| Look { cpu, wakes });
+            of.insert(it.tid, looks);
+        }
+        self.of = of;
+    }
+
+    /// Forgets all looks: from now on threads may run elsewhere.
+    pub(super) fn forget(&mut self) {
+        self.of.clear();
+    }
+
+    /// The CPUs of these threads in each look before which all of them ran.
+    pub(super) fn together(&self, threads: &[u32]) -> Vec<Vec<Cpu>> {
+        let looks: Option<Vec<_>> = threads.iter().map(|tid| self.of.get(tid)).collect();
+        let Some(looks) = looks else { return Vec::new() };
+        let at = |at: usize| looks.iter().map(|it| Some(it[at]?.cpu)).collect();
+        (0..KEPT).filter_map(at).collect()
+    }
+
+    /// The CPUs of two threads in the looks before which both ran, with the weight of each look: the most wake-ups that both
+    /// can have had in common in its window. On two CPUs threads wake each other more rarely than on one, so that looks
+    /// of one weight would charge the dear distance for the wake-ups of the cheap one.
+    pub(super) fn of(&self, a: u32, b: u32) -> impl Iterator<Item = ([Cpu; 2], f64)> {
+        let both = self.of.get(&a).zip(self.of.get(&b));
+        let weighed = |(a, b): (Look, Look)| ([a.cpu, b.cpu], a.wakes.min(b.wakes).max(1) as f64);
+        both.into_iter().flat_map(move |(a, b)| {
+            a.iter().zip(b).filter_map(move |(a, b)| a.zip(*b).map(weighed))
+        })
+    }
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A kept placement as something to write down: the threads and their CPUs, the processes, and the evidence.
+//!
+//! A unit or a container can only confine whole processes. So each process says whether its placed threads share one set of
+//! CPUs, and what the other threads do that the trial left alone.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::log::Answer;
+use super::step::Proposal;
+use super::terrain::WakeCosts;
+use super::trial::{Outcome, Verdict};
+use crate::wake_cost::WakeCost;
+use corehop_plan::host::Activity;
+use corehop_plan::host::residence::Residence;
+use corehop_plan::units::CpuList;
+
+/// Threads that use less than this share of a CPU together are idle: confining them as well costs nothing that can be seen.
+const IDLE: f64 = 0.02;
+
+/// A kept placement with its evidence.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Pin {
+    /// The threads that were placed, in the order of their processes.
+    pub placement: Vec<PinnedThread>,
+    /// Their processes.
+    pub processes: Vec<PinnedProcess>,
+    /// The evidence.
+    pub evidence: PinEvidence,
+}
+
+/// A thread and the CPUs that it had in the trial.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PinnedThread {
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// The name of the thread.
+    pub name: String,
+    /// The CPUs.
+    pub cpus: CpuList,
+}
+
+/// A process with threads that were placed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PinnedProcess {
+    /// The surroundings of the process.
+    #[serde(flatten)]
+    pub residence: Residence,
+    /// The CPUs of all its placed threads; `None` where these differ.
+    pub cpus: Option<CpuList>,
+    /// Its threads that the trial left alone.
+    pub other_threads: usize,
+    /// The share of a CPU that those threads used.
+    pub others_use: f64,
+}
+
+impl PinnedProcess {
+    /// The CPUs to which the whole process can be confined: what was tried is the same then, as far as was seen.
+    ///
+    /// # Errors
+    /// The reason why confining the process is another placement than the one that was tried.
+    pub fn whole(&self) -> Result<&CpuList, String> {
+        let Some(cpus) = &self.cpus else {
+            return Err("its threads were placed on different CPUs".to_owned());
+        };
+        if self.others_use > IDLE {
+            let Self { other_threads, others_use, .. } = self;
+            let (s, use_) = if *other_threads == 1 { ("", "uses") } else { ("s", "use") };
+            return Err(format!(
+                "the trial left {other_threads} other thread{s} of it alone, which {use_} {:.0} % of a CPU",
+                100.0 * others_use
+            ));
+        }
+        Ok(cpus)
+    }
+}
+
+/// The evidence for a placement.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PinEvidence {
+    /// Progress placed over progress left alone, with its interval and the number of pairs.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// The confidence of the interval.
+    pub confidence: f64,
+    /// The predicted gain before the trial, in CPUs.
+    pub predicted_saving: Option<f64>,
+    /// The CPUs below each last-level cache.
+    pub caches: Vec<CpuList>,
+    /// The least and the largest time in ns of a cache line between CPUs with a common cache, during the whole run.
+    pub line_shared_cache_ns: Option<[f64; 2]>,
+    /// The same without a common cache.
+    pub line_separate_ns: Option<[f64; 2]>,
+    /// The costs of wake-ups that the prediction used.
+    pub wake_costs: WakeCosts,
+    /// The costs of wake-ups with intervals and reasons.
+    pub wake_up: Option<WakeCost>,
+    /// The windows that were seen.
+    pub windows: u64,
+    /// The source of progress.
+    pub progress: String,
+    /// The host.
+    pub host: PinHost,
+}
+
+/// The host and the time of a placement.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct PinHost {
+    /// The name of the platform.
+    pub platform: String,
+    /// The release of the kernel.
+    pub kernel: String,
+    /// The load averages at the end.
+    pub load: String,
+    /// The date, UTC.
+    pub date: String,
+    /// The version of corehop.
+    pub corehop: String,
+}
+
+/// The facts of the windows about threads and distances that the answer itself does not have.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Seen {
+    /// The process of each thread.
+    pids: BTreeMap<u32, u32>,
+    /// The CPU time of each thread, in ns.
+    busy: BTreeMap<u32, u64>,
+    span_ns: u64,
+    lines: [Option<[f64; 2]>; 2],
+}
+
+impl Seen {
+    pub(super) fn take(&mut self, window: &Activity) {
+        self.span_ns = self.span_ns.saturating_add(window.span_ns);
+        for it in &window.threads {
+            self.pids.insert(it.tid, it.pid);
+            let busy = self.busy.entry(it.tid).or_default();
+            *busy = busy.saturating_add(it.busy_ns);
+        }
+        let times = window.lines.unwrap_or_default();
+        for (at, time) in [times.shared_cache_ns, times.separate_ns].into_iter().enumerate() {
+            let Some(time) = time else { continue };
+            let [least, most] = self.lines[at].unwrap_or([time, time]);
+            self.lines[at] = Some([least.min(time), most.max(time)]);
+        }
+    }
+
+    fn use_of<'a>(&self, threads: impl Iterator<Item = &'a u32>) -> f64 {
+        let busy: u64 = threads.filter_map(|it| self.busy.get(it)).sum();
+        busy as f64 / self.span_ns.max(1) as f64
+    }
+}
+
+impl Answer {
+    /// The placement of the last trial, if that was kept.
+    pub fn kept(&self) -> Option<(&Proposal, Outcome)> {
+        let last = self.trials.last().filter(|it| it.kept)?;
+        let outcome = match last.verdict {
+            Verdict::Better(it) | Verdict::Worse(it) | Verdict::Same(it) => it,
+            Verdict::Invalid { .. } => return None,
+        };
+        Some((self.proposals.get(self.trials.len() - 1)?, outcome))
+    }
+
+    /// Whether a trial has said something. A search goes on after a placement that was not kept.
+    pub fn is_settled(&self, searches: bool) -> bool {
+        let says = |it: &super::log::Judged| !matches!(it.verdict, Verdict::Invalid { .. });
+        self.trials.last().is_some_and(|it| it.kept || (says(it) && !searches))
+    }
+
+    /// The processes of the placement that was kept.
+    pub fn kept_processes(&self) -> Vec<u32> {
+        let moves = self.kept().map_or(&[][..], |(it, _)| &it.moves);
+        let mut pids: Vec<u32> =
+            moves.iter().filter_map(|it| self.seen.pids.get(&it.tid).copied()).collect();
+        pids.sort_unstable();
+        pids.dedup();
+        pids
+    }
+
+    /// The placement that was kept, with its evidence; `None` where none was.
+    pub fn pin(&self, residences: &[Residence], progress: &str, host: PinHost) -> Option<Pin> {
+        let (proposal, outcome) = self.kept()?;
+        let thread = |it: &corehop_plan::host::Move| PinnedThread {
+            pid: self.seen.pids.get(&it.tid).copied().unwrap_or(it.tid),
+            tid: it.tid,
+            name: self.names.get(&it.tid).cloned().unwrap_or_default(),
+            cpus: it.cpus.clone(),
+        };
+        let mut placement: Vec<PinnedThread> = proposal.moves.iter().map(thread).collect();
+        placement.sort_by_key(|it| (it.pid, it.tid));
+        let processes = residences.iter().map(|it| self.process(it, &placement)).collect();
+        let [line_shared_cache_ns, line_separate_ns] = self.seen.lines;
+        Some(Pin {
+            placement,
+            processes,
+            evidence: PinEvidence {
+                outcome,
+                confidence: 0.95,
+                predicted_saving: proposal.saved,
+                caches: self.caches.clone(),
+                line_shared_cache_ns,
+                line_separate_ns,
+                wake_costs: self.wake_costs,
+                wake_up: self.wake_up.clone(),
+                windows: self.windows,
+                progress: progress.to_owned(),
+                host,
+            },
+        })
+    }
+
+    fn process(&self, residence: &Residence, placement: &[PinnedThread]) -> PinnedProcess {
+        let mut own = placement.iter().filter(|it| it.pid == residence.pid);
+        let first = own.clone().next().map(|it| &it.cpus);
+        let is_one = own.all(|it| Some(&it.cpus) == first);
+        let placed = |tid: &&u32| placement.iter().any(|it| it.tid == **tid);
+        let others: Vec<&u32> = residence.threads.iter().filter(|it| !placed(it)).collect();
+        PinnedProcess {
+            residence: residence.clone(),
+            cpus: first.filter(|_| is_one).cloned(),
+            other_threads: others.len(),
+            others_use: self.seen.use_of(others.into_iter()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::terrain::tests::list;
+    use super::super::trial::Why;
+    use super::*;
+    use crate::example::{OUTCOME, pin, placed as answer, residences};
+
+    #[test]
+    fn a_kept_placement_has_its_processes_their_other_threads_and_the_evidence() {
+        let answer = answer(&[(7, "0"), (8, "0"), (21, "0")], Verdict::Better(OUTCOME), true);
+        assert_eq!(answer.kept_processes(), [7, 20]);
+        let pin = pin(&[(21, "0"), (8, "0"), (7, "0")]);
+        let threads: Vec<(u32, u32)> = pin.placement.iter().map(|it| (it.pid, it.tid)).collect();
+        assert_eq!(threads, [(7, 7), (7, 8), (20, 21)]);
+        let [redis, bench] = &pin.processes[..] else { panic!("{:?}", pin.processes) };
+        // Thread 9 uses a tenth of a percent: the service can be confined as a whole.
+        assert_eq!((redis.whole(), redis.other_threads), (Ok(&list("0")), 1));
+        assert_eq!(bench.whole(), Ok(&list("0")));
+        assert_eq!(pin.evidence.line_shared_cache_ns, Some([150.0, 200.0]));
+        assert_eq!(pin.evidence.outcome, OUTCOME);
+    }
+
+    #[test]
+    fn a_process_with_threads_on_different_cpus_or_with_busy_ones_beside_is_not_confined_as_a_whole()
+     {
+        let apart = pin(&[(7, "0"), (8, "1")]);
+        assert!(apart.processes[0].whole().unwrap_err().contains("different CPUs"));
+        let busy = pin(&[(8, "0")]);
+        let why = busy.processes[0].whole().unwrap_err();
+        assert!(why.contains("2 other threads") && why.contains("40 % of a CPU"), "{why}");
+    }
+
+    #[test]
+    fn only_the_last_trial_counts_and_only_if_its_placement_was_kept() {
+        let moves = [(7, "0")];
+        let same = answer(&moves, Verdict::Same(OUTCOME), false);
+        assert!(same.kept().is_none() && same.is_settled(false) && !same.is_settled(true));
+        let void = answer(&moves, Verdict::Invalid { why: Why::Unknown }, false);
+        assert!(void.kept().is_none() && !void.is_settled(false));
+        assert!(answer(&moves, Verdict::Better(OUTCOME), true).is_settled(true));
+        assert!(void.pin(&residences(), "", PinHost::default()).is_none());
+    }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Lists of CPUs as numbers: on a large host ten thousand threads have a handful of lists, a thousand CPUs long.
+
+use std::collections::HashMap;
+
+use super::terrain::{Ran, Terrain};
+use corehop_plan::units::{Cpu, CpuList};
+
+/// A list of CPUs, with the number of them in each cache.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Region {
+    /// The CPUs.
+    pub cpus: CpuList,
+    /// The number of them in each of [`Terrain::caches`].
+    pub within: Vec<f64>,
+    /// The number of them in each of [`Terrain::inner`].
+    pub within_inner: Vec<f64>,
+    /// The number of them in each NUMA node.
+    pub within_nodes: Vec<f64>,
+}
+
+/// A mark that is quickly compared: lists with different marks differ.
+type Mark = (usize, Option<Cpu>);
+
+fn mark(cpus: &CpuList) -> Mark {
+    (cpus.len(), cpus.first())
+}
+
+/// Different regions, each with a number.
+#[derive(Debug)]
+pub(super) struct Regions<'t> {
+    terrain: &'t Terrain,
+    all: Vec<Region>,
+    marked: HashMap<Mark, Vec<usize>>,
+    common: HashMap<(usize, usize), usize>,
+    anywhere: HashMap<(usize, usize), Ran>,
+}
+
+impl<'t> Regions<'t> {
+    pub(super) fn new(terrain: &'t Terrain) -> Self {
+        Self {
+            terrain,
+            all: Vec::new(),
+            marked: HashMap::new(),
+            common: HashMap::new(),
+            anywhere: HashMap::new(),
+        }
+    }
+
+    /// The number of a list, a new one if it is not there yet.
+    pub(super) fn number(&mut self, cpus: &CpuList) -> usize {
+        let same = self.marked.entry(mark(cpus)).or_default();
+        if let Some(&known) = same.iter().find(|&&it| self.all[it].cpus == *cpus) {
+            return known;
+        }
+        same.push(self.all.len());
+        self.all.push(self.terrain.region(cpus.clone()));
+        self.all.len() - 1
+    }
+
+    pub(super) fn get(&self, number: usize) -> &Region {
+        &self.all[number]
+    }
+
+    pub(super) fn into_lists(self) -> Vec<CpuList> {
+        self.all.into_iter().map(|it| it.cpus).collect()
+    }
+
+    /// The number of what two regions have in common.
+    pub(super) fn common(&mut self, a: usize, b: usize) -> usize {
+        if a == b {
+            return a;
+        }
+        let pair = (a.min(b), a.max(b));
+        if let Some(&known) = self.common.get(&pair) {
+            return known;
+        }
+        let cpus = self.all[a].cpus.intersection(&self.all[b].cpus);
+        let common = self.number(&cpus);
+        self.common.insert(pair, common);
+        common
+    }
+
+    /// The distances of two threads that run anywhere in their regions.
+    pub(super) fn anywhere(&mut self, a: usize, b: usize) -> Ran {
+        if let (Some(x), Some(y)) = (self.single(a), self.single(b)) {
+            return self.terrain.at(x, y);
+        }
+        let all = &self.all;
+        let pair = (a.min(b), a.max(b));
+        *self.anywhere.entry(pair).or_insert_with(|| Ran::anywhere(&all[a], &all[b]))
+    }
+
+    fn single(&self, number: usize) -> Option<Cpu> {
+        let cpus = &self.all[number].cpus;
+        cpus.first().filter(|_| cpus.len() == 1)
+    }
+}

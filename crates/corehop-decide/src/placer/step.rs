@@ -1,0 +1,590 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From window to window: watch, propose, try, keep or take back, look again.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use super::assign::{Bond, Crowd, Member, Placed, assign, changes, gainful, savable, saved};
+use super::controls::Controls;
+use super::crowding::Crowding;
+use super::forecast::Forecast;
+use super::looks::Looks;
+use super::phases::Phases;
+use super::regions::Regions;
+use super::settings::Settings;
+use super::terrain::Terrain;
+use super::trial::{Arm, Look, Next, Trial, Verdict};
+use super::{Start, search};
+use corehop_plan::host::{Active, Activity, Move};
+use corehop_plan::units::{Cpu, CpuList};
+use corehop_stats::contacts::{ContactGraph, Tie};
+use corehop_stats::machine_gain::{MachineGain, Predicted};
+
+/// A placement that may pay.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Proposal {
+    /// The threads, and where they are to run.
+    pub moves: Vec<Move>,
+    /// The predicted gain over what is in force: CPU time per second, in CPUs. None for a placement that no rate speaks
+    /// for.
+    pub saved: Option<f64>,
+    /// The cost of moving, spread over the time in which it has to pay, in CPUs.
+    pub cost: f64,
+    /// Whether the threads were seen at the same data; it matters where no gain is predicted.
+    #[serde(default)]
+    pub seen: bool,
+    /// The predicted ratio of run times, placed over apart, of the pair that gains least; None where nothing speaks for a
+    /// number or a bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<Predicted>,
+}
+
+impl Proposal {
+    /// A placement that is there already: moving costs nothing, and nothing is predicted.
+    const fn in_force(moves: Vec<Move>) -> Self {
+        Self { moves, saved: None, cost: 0.0, seen: true, ratio: None }
+    }
+}
+
+/// Something to do, or to say.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub enum Action {
+    /// Say what would be done. Nothing is moved.
+    Advise(Proposal),
+    /// Say what is tried from now on.
+    Try(Proposal),
+    /// Move these threads.
+    Place {
+        /// The threads, and where to.
+        moves: Vec<Move>,
+    },
+    /// Put all threads back.
+    Restore,
+    /// Say how a trial ended, and whether its placement stays.
+    Judge {
+        /// The verdict.
+        verdict: Verdict,
+        /// Whether the threads stay where they were placed.
+        kept: bool,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Phase {
+    /// Evidence is gathered: windows so far.
+    Watching(u32),
+    /// A proposal is tried.
+    Trying(Box<Attempt>),
+}
+
+/// A proposal under trial.
+#[derive(Debug, Clone, PartialEq)]
+struct Attempt {
+    trial: Trial,
+    proposal: Proposal,
+    controls: Controls,
+    /// Whether the threads are held in the state that the next control begins in, for a window.
+    held: bool,
+}
+
+/// Windows after which a proposal that was judged may be tried again, at first; twice as many each time.
+const REST: u64 = 600;
+/// The same of one whose trial told nothing: the kernel may have the threads elsewhere soon.
+const SHORT_REST: u64 = 50;
+/// Windows between two looks at the phase, at first; twice as many each time.
+const PHASE: u64 = 100;
+/// One window in so many is looked at closely, where nothing is tried.
+const CLOSELY: u64 = 10;
+/// The share of looks in which threads that run together were seen so: the kernel moves them for a moment.
+const NEARLY_ALL: f64 = 0.9;
+/// The windows of a trial that can tell early.
+const SHORTEST_TRIAL: f64 = 24.0;
+
+/// A placer between two windows.
+#[derive(Debug, Clone)]
+pub struct Placer {
+    settings: Settings,
+    terrain: Terrain,
+    /// The gain of sharing, fitted on this machine.
+    gain: Option<MachineGain>,
+    graph: ContactGraph,
+    /// The CPUs on which threads ran since they were placed last, or put back.
+    looks: Looks,
+    /// The looks before threads were placed.
+    alone: Looks,
+    phase: Phase,
+    /// The threads that are placed now, and where.
+    placed: BTreeMap<u32, CpuList>,
+    /// The placement that was kept: trials go on from it.
+    kept: Vec<Move>,
+    /// The CPUs of threads before they were placed.
+    homes: BTreeMap<u32, CpuList>,
+    /// Threads that chose other CPUs than they were given: they are left alone.
+    own_way: BTreeSet<u32>,
+    /// Judged proposals: the window from which each may be tried again, and the length of the rest.
+    judged: HashMap<Key, (u64, u64)>,
+    window: u64,
+    /// The time that was observed, in seconds.
+    elapsed_s: f64,
+    advised: Option<Proposal>,
+    phases: Phases,
+    crowding: Crowding,
+    /// The window from which another phase counts, and the length of the rest after it.
+    next_phase: (u64, u64),
+}
+
+impl Placer {
+    /// A placer that has seen nothing.
+    pub fn new(settings: Settings, terrain: Terrain) -> Self {
+        Self {
+            graph: ContactGraph::new(settings.half_life_s),
+            looks: Looks::default(),
+            alone: Looks::default(),
+            phase: Phase::Watching(0),
+            placed: BTreeMap::new(),
+            kept: Vec::new(),
+            homes: BTreeMap::new(),
+            own_way: BTreeSet::new(),
+            judged: HashMap::new(),
+            window: 0,
+            elapsed_s: 0.0,
+            advised: None,
+            phases: Phases::default(),
+            crowding: Crowding::default(),
+            next_phase: (PHASE, PHASE),
+            gain: None,
+            settings,
+            terrain,
+        }
+    }
+
+    /// The same with what was fitted on this machine.
+    #[must_use]
+    pub fn with_gain(self, gain: Option<MachineGain>) -> Self {
+        Self { gain, ..self }
+    }
+
+    /// The threads that are placed, and where.
+    pub const fn placed(&self) -> &BTreeMap<u32, CpuList> {
+        &self.placed
+    }
+
+    /// Puts the threads of a first window somewhere. It stays until a proposal is tried.
+    pub fn start(&mut self, start: &Start, activity: &Activity) -> Vec<Action> {
+        let moves = start.moves(activity, &self.terrain);
+        self.change_to(moves, activity)
+    }
+
+    /// Whether the next window is to be looked at closely: the distances of CPUs are measured at its end.
+    pub const fn looks_closely(&self) -> bool {
+        matches!(self.phase, Phase::Trying(_)) || self.window.is_multiple_of(CLOSELY)
+    }
+
+    /// Takes a window, and says what to do.
+    pub fn step(&mut self, activity: &Activity) -> Vec<Action> {
+        self.window += 1;
+        self.elapsed_s += activity.span_ns as f64 * 1e-9;
+        self.graph.take(activity);
+        self.looks.take(activity);
+        activity.lines.into_iter().for_each(|it| self.terrain.set_lines(it));
+        self.look_at(activity);
+        match std::mem::replace(&mut self.phase, Phase::Watching(0)) {
+            Phase::Watching(windows) => self.watch(windows + 1, activity),
+            Phase::Trying(attempt) => self.go_on(attempt, activity),
+        }
+    }
+
+    /// The moves of the last step could not be made: everything is back as it was.
+    pub fn refused(&mut self) {
+        if let Phase::Trying(attempt) = std::mem::replace(&mut self.phase, Phase::Watching(0)) {
+            self.rest(&attempt.proposal, REST);
+        }
+        self.placed.clear();
+        self.kept.clear();
+        self.looks.forget();
+    }
+
+    /// Notices threads that ended, that chose their own CPUs, and that were started by placed ones.
+    fn look_at(&mut self, activity: &Activity) {
+        let alive: BTreeSet<u32> = activity.threads.iter().map(|it| it.tid).collect();
+        self.placed.retain(|tid, _| alive.contains(tid));
+        self.homes.retain(|tid, _| alive.contains(tid));
+        self.own_way.retain(|tid| alive.contains(tid));
+        let moved = |it: &&Active| self.placed.get(&it.tid) == Some(&it.allowed);
+        let parents: HashMap<(u32, &CpuList), CpuList> = activity
+            .threads
+            .iter()
+            .filter(moved)
+            .filter_map(|it| Some(((it.pid, &it.allowed), self.homes.get(&it.tid)?.clone())))
+            .collect();
+        for it in &activity.threads {
+            // A thread has the CPUs of the one that started it.
+            let started = !parents.is_empty() && !self.placed.contains_key(&it.tid);
+            if let Some(home) = started.then(|| parents.get(&(it.pid, &it.allowed))).flatten() {
+                self.homes.insert(it.tid, home.clone());
+                self.placed.insert(it.tid, it.allowed.clone());
+            }
+            let Some(given) = self.placed.get(&it.tid) else { continue };
+            if it.allowed != *given {
+                self.placed.remove(&it.tid);
+                self.own_way.insert(it.tid);
+            }
+        }
+    }
+
+    /// The CPUs that a thread may run on, as if it were not placed.
+    fn home<'a>(&'a self, it: &'a Active) -> &'a CpuList {
+        let before = self.homes.get(&it.tid).filter(|_| self.placed.contains_key(&it.tid));
+        before.unwrap_or(&it.allowed)
+    }
+
+    fn watch(&mut self, windows: u32, activity: &Activity) -> Vec<Action> {
+        self.phase = Phase::Watching(windows);
+        if windows < self.settings.evidence {
+            return Vec::new();
+        }
+        if self.is_another_phase(activity) {
+            self.judged.clear();
+            if let Some(proposal) = self.kept_anew(activity) {
+                return self.attempt(proposal, activity);
+            }
+        }
+        if let Some(proposal) = self.crowded(activity) {
+            return self.attempt(proposal, activity);
+        }
+        let proposed = self.propose(activity).or_else(|| self.guess(activity));
+        let Some(proposal) = proposed.or_else(|| self.started()) else { return Vec::new() };
+        if !self.settings.may_move || activity.progress.is_none() {
+            return self.advise(proposal);
+        }
+        if self.left_s() < SHORTEST_TRIAL * activity.span_ns as f64 * 1e-9 {
+            return Vec::new();
+        }
+        self.attempt(proposal, activity)
+    }
+
+    /// The time until everything is put back, in seconds.
+    fn left_s(&self) -> f64 {
+        self.settings.ends_after_s.map_or(f64::INFINITY, |it| (it - self.elapsed_s).max(0.0))
+    }
+
+    /// Whether the program, or the distances of CPUs, are not those of the last judgement any more.
+    fn is_another_phase(&mut self, activity: &Activity) -> bool {
+        self.phases.take(activity);
+        let (from, rest) = self.next_phase;
+        let another = self.window >= from && self.phases.changed();
+        if another {
+            self.next_phase = (self.window + rest, 2 * rest);
+            self.phases.judged();
+        }
+        another
+    }
+
+    /// The placement that was kept, as a proposal against leaving alone: in another phase it may not pay any more.
+    fn kept_anew(&mut self, activity: &Activity) -> Option<Proposal> {
+        let kept = std::mem::take(&mut self.kept);
+        let moves = self.alive(&kept, activity);
+        let may = self.settings.may_move && activity.progress.is_some();
+        (may && !moves.is_empty()).then(|| Proposal::in_force(moves))
+    }
+
+    /// The reaction to others on the CPUs of the kept placement: the same threads together elsewhere, against staying, and else the
+    /// placement against leaving alone.
+    fn crowded(&mut self, activity: &Activity) -> Option<Proposal> {
+        let may = self.settings.may_move && activity.progress.is_some() && !self.kept.is_empty();
+        if !may || !self.crowding.has_come(self.window, activity, &self.placed) {
+            return None;
+        }
+        let kept = self.alive(&self.kept, activity);
+        let home = |tid| activity.threads.iter().find(|it| it.tid == tid).map(|it| self.home(it));
+        let elsewhere = search::elsewhere(&kept, &self.terrain, home);
+        match elsewhere.filter(|moves| self.is_new(moves)) {
+            Some(moves) => Some(Proposal { cost: self.cost(&moves), ..Proposal::in_force(moves) }),
+            None => self.kept_anew(activity),
+        }
+    }
+
+    /// The start, where the evidence speaks for nothing else: it may be worse than leaving alone.
+    fn started(&self) -> Option<Proposal> {
+        let is_start = self.kept.is_empty() && !self.placed.is_empty();
+        let moves = || self.placed.iter().map(|(&tid, cpus)| Move { tid, cpus: cpus.clone() });
+        (is_start && self.settings.may_move).then(|| Proposal::in_force(moves().collect()))
+    }
+
+    /// Begins to try a proposal.
+    fn attempt(&mut self, proposal: Proposal, activity: &Activity) -> Vec<Action> {
+        if self.placed.is_empty() {
+            self.alone = self.looks.clone();
+        }
+        let mut actions = vec![Action::Try(proposal.clone())];
+        // A start is nothing that a trial goes on from.
+        let before = self.alive(&self.kept, activity);
+        if !self.is_in_force(&before) {
+            actions.extend(self.change_to(before, activity));
+        }
+        let controls = Controls::of(&proposal.moves, &self.alone);
+        let trial = Trial::begin(activity.progress.unwrap_or_default());
+        self.phase = Phase::Trying(Box::new(Attempt { trial, proposal, controls, held: false }));
+        actions
+    }
+
+    /// Says it once.
+    fn advise(&mut self, proposal: Proposal) -> Vec<Action> {
+        let known = self.advised.as_ref().is_some_and(|it| it.moves == proposal.moves);
+        if known {
+            return Vec::new();
+        }
+        self.advised = Some(proposal.clone());
+        vec![Action::Advise(proposal)]
+    }
+
+    fn go_on(&mut self, mut attempt: Box<Attempt>, activity: &Activity) -> Vec<Action> {
+        if std::mem::take(&mut attempt.held) {
+            attempt.trial.pass(activity.progress);
+            self.phase = Phase::Trying(attempt);
+            return self.change_to(Vec::new(), activity);
+        }
+        let look = Look {
+            progress: activity.progress,
+            seconds: activity.span_ns as f64 * 1e-9,
+            lines: activity.lines,
+            together: self.are_together(attempt.trial.arm(), &attempt.proposal.moves, activity),
+        };
+        let to = match attempt.trial.take(look) {
+            Next::GoOn => None,
+            Next::Change(Arm::Placed) => Some(self.alive(&attempt.proposal.moves, activity)),
+            Next::Change(Arm::Before) => Some(self.before(&mut attempt, activity)),
+            Next::End(verdict) => return self.end(verdict, &attempt.proposal, activity),
+        };
+        self.phase = Phase::Trying(attempt);
+        to.map_or_else(Vec::new, |moves| self.change_to(moves, activity))
+    }
+
+    /// The moves with which a control begins: the kept placement, or, left alone, a state of the threads before they were placed.
+    fn before(&self, attempt: &mut Attempt, activity: &Activity) -> Vec<Move> {
+        let kept = self.alive(&self.kept, activity);
+        if !kept.is_empty() {
+            return kept;
+        }
+        let homes: HashMap<u32, &CpuList> =
+            activity.threads.iter().map(|it| (it.tid, self.home(it))).collect();
+        let may = |it: &Move| homes.get(&it.tid).is_some_and(|home| it.cpus.is_within(home));
+        let held = self.alive(&attempt.controls.next(), activity);
+        let held: Vec<Move> = held.into_iter().filter(may).collect();
+        attempt.held = !held.is_empty();
+        held
+    }
+
+    fn end(&mut self, verdict: Verdict, proposal: &Proposal, activity: &Activity) -> Vec<Action> {
+        let kept = matches!(verdict, Verdict::Better(_));
+        let told = !matches!(verdict, Verdict::Invalid { .. });
+        self.rest(proposal, if told { REST } else { SHORT_REST });
+        self.phases.judged();
+        self.crowding.judged();
+        let stays = self.alive(if kept { &proposal.moves } else { &self.kept }, activity);
+        self.kept.clone_from(&stays);
+        let mut actions = Vec::new();
+        if !self.is_in_force(&stays) {
+            actions = self.change_to(stays, activity);
+        }
+        actions.push(Action::Judge { verdict, kept });
+        actions
+    }
+
+    /// Whether threads that are to run on the same CPUs ran as near to each other as these are; None where the host does
+    /// not say where they ran.
+    ///
+    /// Left as they were they may have been nearer, as two that were kept on one CPU are: that is a control, also where
+    /// another such two were kept on the next CPU.
+    fn are_together(&self, arm: Arm, moves: &[Move], activity: &Activity) -> Option<bool> {
+        let before: &[Move] = if arm == Arm::Before { &self.kept } else { &[] };
+        let (moves, kept) = (by_thread(moves), by_thread(before));
+        let mut groups: BTreeMap<(&CpuList, Option<&CpuList>), Vec<Cpu>> = BTreeMap::new();
+        for it in &activity.threads {
+            let Some(cpus) = moves.get(&it.tid) else { continue };
+            groups.entry((cpus, kept.get(&it.tid).copied())).or_default().push(it.cpu?);
+        }
+        Some(groups.iter().all(|((cpus, _), ran)| match arm {
+            Arm::Placed => self.terrain.are_as_near(ran, cpus),
+            Arm::Before => self.terrain.are_just_as_near(ran, cpus),
+        }))
+    }
+
+    /// Whether these threads are placed, and no others.
+    fn is_in_force(&self, moves: &[Move]) -> bool {
+        let is_so = |it: &Move| self.placed.get(&it.tid) == Some(&it.cpus);
+        self.placed.len() == moves.len() && moves.iter().all(is_so)
+    }
+
+    /// The proposal is not tried again for so many windows; for twice as many as last time.
+    fn rest(&mut self, proposal: &Proposal, first: u64) {
+        let key = key(&proposal.moves);
+        let rest = self.judged.get(&key).map_or(first, |(_, rest)| first.max(2 * rest));
+        self.judged.insert(key, (self.window + rest, rest));
+    }
+
+    /// The moves of threads that are alive and have not chosen CPUs by themselves.
+    fn alive(&self, moves: &[Move], activity: &Activity) -> Vec<Move> {
+        let alive: BTreeSet<u32> = activity.threads.iter().map(|it| it.tid).collect();
+        let may = |it: &&Move| alive.contains(&it.tid) && !self.own_way.contains(&it.tid);
+        moves.iter().filter(may).cloned().collect()
+    }
+
+    /// Puts all threads back, and then these where they are to be.
+    fn change_to(&mut self, moves: Vec<Move>, activity: &Activity) -> Vec<Action> {
+        let home = |it: &Active| (it.tid, self.home(it).clone());
+        let homes: HashMap<u32, CpuList> = activity.threads.iter().map(home).collect();
+        let mut actions = Vec::new();
+        self.looks.forget();
+        if !self.placed.is_empty() {
+            self.placed.clear();
+            actions.push(Action::Restore);
+        }
+        for it in &moves {
+            self.homes.insert(it.tid, homes.get(&it.tid).cloned().unwrap_or_default());
+            self.placed.insert(it.tid, it.cpus.clone());
+        }
+        if !moves.is_empty() {
+            actions.push(Action::Place { moves });
+        }
+        actions
+    }
+
+    /// The placement that the evidence speaks for, if it is worth the moves, and was not judged yet.
+    fn propose(&self, activity: &Activity) -> Option<Proposal> {
+        let (crowd, threads) = self.crowd(activity);
+        let terrain = &self.terrain;
+        let stays = |member: usize| self.placed.contains_key(&threads[member]);
+        let placed = gainful(&crowd, terrain, assign(&crowd, terrain).placed, stays);
+        let moves = moves(&placed, &threads);
+        let cost = self.cost(&moves);
+        // Another placement that is as good gains nothing: without this, equal ones would follow each other.
+        let gain = savable(&crowd, terrain, &changes(&crowd, terrain, &placed))
+            - saved(&crowd, terrain, &self.in_force(&threads));
+        let worth = gain - cost >= self.settings.least_gain;
+        let new = worth && self.is_new(&moves);
+        new.then_some(Proposal { moves, saved: Some(gain), cost, seen: true, ratio: None })
+    }
+
+    /// The placement that was kept, of the threads with these numbers.
+    fn in_force(&self, threads: &[u32]) -> Vec<Placed> {
+        let mut by_cpus: BTreeMap<&CpuList, Vec<usize>> = BTreeMap::new();
+        for (member, tid) in threads.iter().enumerate() {
+            if let Some(cpus) = self.placed.get(tid).filter(|_| !self.kept.is_empty()) {
+                by_cpus.entry(cpus).or_default().push(member);
+            }
+        }
+        let placed = |(cpus, members): (&CpuList, _)| Placed { members, cpus: cpus.clone() };
+        by_cpus.into_iter().map(placed).collect()
+    }
+
+    /// The cost of moves, spread over the time in which they have to pay, in CPUs.
+    fn cost(&self, moves: &[Move]) -> f64 {
+        let moved = moves.iter().filter(|it| self.placed.get(&it.tid) != Some(&it.cpus)).count();
+        let time = self.settings.horizon_s.min(self.left_s()).max(f64::MIN_POSITIVE);
+        self.settings.move_cost_ns * 1e-9 * moved as f64 / time
+    }
+
+    /// Whether the moves were not judged of late, and are not in force.
+    fn is_new(&self, moves: &[Move]) -> bool {
+        let again = self.judged.get(&key(moves));
+        again.is_none_or(|(again, _)| self.window >= *again)
+            && !moves.iter().all(|it| self.placed.get(&it.tid) == Some(&it.cpus))
+    }
+
+    /// A placement that is tried, as no rate speaks for it: of threads that were seen at the same data, else, in a search,
+    /// of all that are busy.
+    fn guess(&self, activity: &Activity) -> Option<Proposal> {
+        let may = |it: &Active| !self.own_way.contains(&it.tid);
+        let busy = search::busy(activity, |it| may(it).then(|| self.home(it)));
+        let ties = self.graph.ties();
+        let seen = !search::groups(&busy, &ties, usize::MAX).is_empty();
+        if busy.len() < 2 || !(seen || self.settings.search) {
+            return None;
+        }
+        let forecast = Forecast::new(&self.terrain, &self.looks, self.gain.as_ref(), activity);
+        let proposals = search::kinds(&self.terrain).into_iter().flat_map(|places| {
+            // On one CPU threads take turns: as many as share.
+            let each = places.first().map_or(0, |it| it.cpus.len());
+            let most = if each > 1 { each } else { usize::MAX };
+            let groupings = search::groupings(&busy, &ties, most).into_iter();
+            let proposal = |groups: Vec<Vec<search::Candidate<'_>>>| {
+                let ratio = forecast.of(&groups, &ties, each == 1);
+                let moves = search::deal(&groups, &places)?;
+                let cost = self.cost(&moves);
+                Some(Proposal { moves, saved: None, cost, seen, ratio })
+            };
+            groupings.filter_map(proposal).collect::<Vec<_>>()
+        });
+        let hurts = |it: &Proposal| it.ratio.is_some_and(|it| it.hurts());
+        let is_so = |it: &Proposal| self.is_so_already(&it.moves, &ties);
+        let mut new = proposals.filter(|it| !hurts(it) && self.is_new(&it.moves) && !is_so(it));
+        new.next()
+    }
+
+    /// Whether threads that belong together ran as near to each other as these moves put them, in nearly all looks. Progress can
+    /// tell that threads on one CPU are better off on two; without it nothing speaks for taking them apart.
+    fn is_so_already(&self, moves: &[Move], ties: &[Tie]) -> bool {
+        let to = by_thread(moves);
+        let joined = |it: &&Tie| to.contains_key(&it.a) && to.get(&it.a) == to.get(&it.b);
+        let mut joined = ties.iter().filter(joined).peekable();
+        let is_so = |it: &Tie| {
+            let ran = self.terrain.ran(self.looks.of(it.a, it.b));
+            let near = |ran| self.terrain.share_as_near(ran, to[&it.a], !self.settings.may_move);
+            ran.is_some_and(|ran| near(ran) >= NEARLY_ALL)
+        };
+        joined.peek().is_some() && joined.all(is_so)
+    }
+
+    /// The threads that may be placed, with the lower ends of their ties; the number of each.
+    fn crowd(&self, activity: &Activity) -> (Crowd, Vec<u32>) {
+        let mut regions = Regions::new(&self.terrain);
+        let mut places: HashMap<u32, usize> = HashMap::new();
+        let (mut members, mut threads) = (Vec::new(), Vec::new());
+        for it in activity.threads.iter().filter(|it| !self.own_way.contains(&it.tid)) {
+            places.insert(it.tid, threads.len());
+            threads.push(it.tid);
+            members.push(Member {
+                busy: share(it, activity),
+                bytes: it.working_set.map_or(0.0, |bytes| bytes as f64),
+                list: regions.number(self.home(it)),
+            });
+        }
+        let mut crowd = Crowd { lists: regions.into_lists(), members, bonds: Vec::new() };
+        for tie in self.graph.ties() {
+            let (Some(&a), Some(&b)) = (places.get(&tie.a), places.get(&tie.b)) else { continue };
+            let ran = self.terrain.ran(self.looks.of(tie.a, tie.b));
+            crowd.bonds.push(Bond { a, b, wakes: tie.at_least, lines: tie.lines_at_least, ran });
+        }
+        (crowd, threads)
+    }
+}
+
+/// The share of a CPU that a thread used in a window.
+fn share(it: &Active, activity: &Activity) -> f64 {
+    it.busy_ns as f64 / activity.span_ns.max(1) as f64
+}
+
+fn by_thread(moves: &[Move]) -> HashMap<u32, &CpuList> {
+    moves.iter().map(|it| (it.tid, &it.cpus)).collect()
+}
+
+fn moves(placed: &[Placed], threads: &[u32]) -> Vec<Move> {
+    let of = |it: &Placed| {
+        let cpus = it.cpus.clone();
+        let to = move |&member: &usize| Move { tid: threads[member], cpus: cpus.clone() };
+        it.members.iter().map(to).collect::<Vec<_>>()
+    };
+    let mut all: Vec<Move> = placed.iter().flat_map(of).collect();
+    all.sort_by_key(|it| it.tid);
+    all
+}
+
+/// Groups of threads with their CPUs: they tell one proposal from another.
+type Key = Vec<(Vec<u32>, CpuList)>;
+
+fn key(moves: &[Move]) -> Key {
+    search::by_cpus(moves).into_iter().map(|(cpus, tids)| (tids, cpus.clone())).collect()
+}

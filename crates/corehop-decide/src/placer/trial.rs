@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether a placement pays: stretches with and without it, in turns, and the progress in each.
+//!
+//! A pair of stretches is one of each kind; which comes first changes from pair to pair (ABBA), so that what drifts falls
+//! on both alike. The first window after a change is not counted. The statistic is the ratio of the mean rates, with an interval
+//! from sign flips of the pairs ([`ratio_of_means`]): what counts is the progress of a long time placed against that of a long
+//! time left alone, also where either is fast in one stretch and slow in the next.
+//!
+//! A window whose progress cannot be read is left out. A host may move its virtual CPUs meanwhile: a pair of stretches in which the
+//! time of a line changed compares two machines, and is set aside. A trial is invalid where left alone the threads were together
+//! already, or placed they were not.
+
+use serde::{Deserialize, Serialize};
+
+use corehop_plan::host::LineTimes;
+use corehop_stats::ratio::ratio_of_means;
+
+/// One of the two kinds of stretches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arm {
+    /// Left alone.
+    Before,
+    /// Placed.
+    Placed,
+}
+
+/// The outcome of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The pairs of stretches.
+    pub pairs: usize,
+    /// Progress placed over progress left alone: the ratio of the means.
+    pub ratio: f64,
+    /// The lower end of its 95 % interval.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+    /// Progress left alone over progress left alone, a pair later: the largest change either way. What the trial could not
+    /// have told apart.
+    pub floor: f64,
+    /// Pairs that are not among them: the CPUs changed their distance meanwhile.
+    #[serde(default)]
+    pub set_aside: usize,
+}
+
+/// The verdict of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+pub enum Verdict {
+    /// More progress, beyond doubt.
+    Better(Outcome),
+    /// Less.
+    Worse(Outcome),
+    /// Not told apart.
+    Same(Outcome),
+    /// No statement: progress stood still, or ran backwards.
+    Invalid {
+        /// The reason.
+        why: Why,
+    },
+}
+
+/// The reason for no statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// No progress in a stretch.
+    StoodStill,
+    /// The count became less.
+    RanBackwards,
+    /// The count was not given in too many windows.
+    Unknown,
+    /// Too often the CPUs changed their distance within a pair of stretches.
+    DistanceChanged,
+    /// Left alone, the threads were together already.
+    NoControl,
+    /// Placed, the threads were not together.
+    NotPlaced,
+}
+
+/// The reason for no statement, in words.
+impl std::fmt::Display for Why {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::StoodStill => "progress stood still",
+            Self::RanBackwards => "progress ran backwards",
+            Self::Unknown => "progress could not be read",
+            Self::DistanceChanged => "the CPUs changed their distance again and again",
+            Self::NoControl => "left alone, the threads were together already",
+            Self::NotPlaced => "placed, the threads were not together",
+        })
+    }
+}
+
+/// The part of a window that a trial takes.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Look {
+    /// The progress at its end.
+    pub progress: Option<f64>,
+    /// Its length.
+    pub seconds: f64,
+    /// The time of a line, where it was measured.
+    pub lines: Option<LineTimes>,
+    /// Whether all threads of the placement were where it puts them, or together elsewhere; None where the host does not say
+    /// where threads run.
+    pub together: Option<bool>,
+}
+
+/// Pairs before the first look at them: six that all agree have an interval of 96.9 %.
+const FIRST_LOOK: usize = 6;
+/// Pairs before a trial that cannot tell ends.
+const LAST_LOOK: usize = 15;
+/// Pairs that are set aside before a trial is given up.
+const MOST_SET_ASIDE: usize = 15;
+/// Windows of unknown progress before a trial is given up.
+const MOST_UNREAD: usize = 30;
+/// Line times that differ more than this are of different distances: on one pair of CPUs they vary by some tens of percent, and
+/// a core of another cache takes four to six times as long.
+const CHANGED: f64 = 2.0;
+/// Threads that are together in this share of the windows are together.
+const TOGETHER: f64 = 0.9;
+/// The error of the first look and of the last, so that both together have 5 %.
+const ALPHA: [f64; 2] = [0.032, 0.018];
+
+/// A trial under way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trial {
+    arm: Arm,
+    /// Whether the next window is the first one after a change.
+    settles: bool,
+    last: Option<f64>,
+    /// Of the pair under way.
+    before: Option<f64>,
+    placed: Option<f64>,
+    /// The least and the largest line times of the pair under way.
+    lines: Spread,
+    /// The rates of each pair, left alone and placed.
+    rates: Vec<[f64; 2]>,
+    set_aside: usize,
+    unread: usize,
+    /// Windows of each arm, and those in which the threads were together.
+    seen: [u32; 2],
+    together: [u32; 2],
+}
+
+/// The least and the largest time of a line, with a cache in common and without.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Spread([Option<(f64, f64)>; 2]);
+
+impl Spread {
+    fn take(&mut self, times: LineTimes) {
+        for (at, time) in [times.shared_cache_ns, times.separate_ns].into_iter().enumerate() {
+            let Some(time) = time else { continue };
+            let (least, most) = self.0[at].unwrap_or((time, time));
+            self.0[at] = Some((least.min(time), most.max(time)));
+        }
+    }
+
+    fn has_changed(self) -> bool {
+        self.0.into_iter().flatten().any(|(least, most)| most > CHANGED * least)
+    }
+}
+
+/// The next thing to do in a trial.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Next {
+    /// Another window of the same kind.
+    GoOn,
+    /// Change to the other kind.
+    Change(Arm),
+    /// The trial is over.
+    End(Verdict),
+}
+
+impl Trial {
+    /// Begins with the arm that the threads are in: left alone.
+    pub fn begin(progress: f64) -> Self {
+        Self {
+            arm: Arm::Before,
+            settles: true,
+            last: Some(progress),
+            before: None,
+            placed: None,
+            lines: Spread::default(),
+            rates: Vec::new(),
+            set_aside: 0,
+            unread: 0,
+            seen: [0; 2],
+            together: [0; 2],
+        }
+    }
+
+    /// The arm of the window that runs.
+    pub const fn arm(&self) -> Arm {
+        self.arm
+    }
+
+    /// A window that belongs to neither arm, with the progress at its end.
+    pub fn pass(&mut self, progress: Option<f64>) {
+        self.last = progress;
+    }
+
+    /// Takes a window.
+    pub fn take(&mut self, look: Look) -> Next {
+        let invalid = |why| Next::End(Verdict::Invalid { why });
+        look.lines.into_iter().for_each(|it| self.lines.take(it));
+        let last = std::mem::replace(&mut self.last, look.progress);
+        let (Some(now), Some(last)) = (look.progress, last) else {
+            self.unread += usize::from(look.progress.is_none());
+            return if self.unread > MOST_UNREAD { invalid(Why::Unknown) } else { Next::GoOn };
+        };
+        if now < last {
+            return invalid(Why::RanBackwards);
+        }
+        if std::mem::take(&mut self.settles) {
+            return Next::GoOn;
+        }
+        let rate = (now - last) / look.seconds;
+        if rate <= 0.0 {
+            return invalid(Why::StoodStill);
+        }
+        self.count(look.together);
+        match self.arm {
+            Arm::Before => self.before = Some(rate),
+            Arm::Placed => self.placed = Some(rate),
+        }
+        if let (Some(before), Some(placed)) = (self.before, self.placed) {
+            (self.before, self.placed) = (None, None);
+            // The next pair begins as this one ended.
+            return self.pair(before, placed).map_or(Next::GoOn, Next::End);
+        }
+        self.arm = match self.arm {
+            Arm::Before => Arm::Placed,
+            Arm::Placed => Arm::Before,
+        };
+        self.settles = true;
+        Next::Change(self.arm)
+    }
+
+    /// Counts a window of an arm.
+    fn count(&mut self, together: Option<bool>) {
+        let Some(together) = together else { return };
+        self.seen[self.arm as usize] += 1;
+        self.together[self.arm as usize] += u32::from(together);
+    }
+
+    /// The share of an arm's windows in which the threads were together.
+    fn share_together(&self, arm: Arm) -> Option<f64> {
+        let (seen, together) = (self.seen[arm as usize], self.together[arm as usize]);
+        (seen > 0).then(|| f64::from(together) / f64::from(seen))
+    }
+
+    /// A pair of stretches is complete.
+    fn pair(&mut self, before: f64, placed: f64) -> Option<Verdict> {
+        if std::mem::take(&mut self.lines).has_changed() {
+            self.set_aside += 1;
+            let given_up = self.set_aside == MOST_SET_ASIDE;
+            return given_up.then_some(Verdict::Invalid { why: Why::DistanceChanged });
+        }
+        self.rates.push([before, placed]);
+        let verdict = self.verdict()?;
+        Some(self.fault().map_or(verdict, |why| Verdict::Invalid { why }))
+    }
+
+    /// The reason why the arms are not what they are called.
+    fn fault(&self) -> Option<Why> {
+        let placed = self.share_together(Arm::Placed);
+        if placed.is_some_and(|it| it < 1.0 - TOGETHER) {
+            return Some(Why::NotPlaced);
+        }
+        let control = self.share_together(Arm::Before);
+        control.is_some_and(|it| it >= TOGETHER).then_some(Why::NoControl)
+    }
+
+    fn verdict(&self) -> Option<Verdict> {
+        let last = self.rates.len() == LAST_LOOK;
+        if self.rates.len() != FIRST_LOOK && !last {
+            return None;
+        }
+        let (ratio, interval) = ratio_of_means(&self.rates, ALPHA[usize::from(last)])?;
+        let changes = self.rates.windows(2).map(|pair| (pair[1][0] / pair[0][0]).ln().abs());
+        let outcome = Outcome {
+            pairs: self.rates.len(),
+            ratio,
+            low: interval.low,
+            high: interval.high,
+            floor: changes.fold(0.0, f64::max).exp(),
+            set_aside: self.set_aside,
+        };
+        match outcome {
+            _ if outcome.low > 1.0 => Some(Verdict::Better(outcome)),
+            _ if outcome.high < 1.0 => Some(Verdict::Worse(outcome)),
+            // Half of the windows are in what may be a bad placement: what shows no gain so far has no further ones.
+            _ => (last || outcome.ratio <= 1.0).then_some(Verdict::Same(outcome)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(progress: f64) -> Look {
+        Look { progress: Some(progress), seconds: 0.1, ..Look::default() }
+    }
+
+    /// The verdict where each window has the progress that `rate` says, by its arm and its number.
+    fn tried(rate: impl Fn(Arm, u32) -> f64) -> (Verdict, Vec<Arm>) {
+        let (mut trial, mut progress, mut arms) = (Trial::begin(0.0), 0.0, Vec::new());
+        for window in 0..1000 {
+            arms.push(trial.arm());
+            progress += rate(trial.arm(), window) * 0.1;
+            if let Next::End(verdict) = trial.take(look(progress)) {
+                return (verdict, arms);
+            }
+        }
+        panic!("no end");
+    }
+
+    /// Numbers between 0 and 1 that look like chance, the same for the same window.
+    fn noise(window: u32) -> f64 {
+        f64::from(window.wrapping_mul(2_654_435_761) >> 8) / f64::from(1 << 24)
+    }
+
+    #[test]
+    fn twice_the_progress_is_better_after_six_pairs_and_half_of_it_worse() {
+        let (verdict, arms) =
+            tried(|arm, at| if arm == Arm::Placed { 200.0 + noise(at) } else { 100.0 });
+        let Verdict::Better(outcome) = verdict else { panic!("{verdict:?}") };
+        assert_eq!(outcome.pairs, 6);
+        assert!((2.0..2.02).contains(&outcome.ratio) && outcome.low > 1.9, "{outcome:?}");
+        // One window to settle in after each change, and the arms in the order ABBA.
+        let expected =
+            [Arm::Before, Arm::Before, Arm::Placed, Arm::Placed, Arm::Placed, Arm::Before];
+        assert_eq!(arms[..6], expected);
+        let (verdict, _) =
+            tried(|arm, at| if arm == Arm::Placed { 50.0 + noise(at) } else { 100.0 });
+        assert!(matches!(verdict, Verdict::Worse(_)), "{verdict:?}");
+    }
+
+    #[test]
+    fn arms_that_are_the_same_are_not_told_apart() {
+        let (verdict, _) = tried(|_, at| 100.0 * (1.0 + noise(at)));
+        let Verdict::Same(outcome) = verdict else { panic!("{verdict:?}") };
+        assert!(outcome.low <= 1.0 && outcome.high >= 1.0);
+        assert!(outcome.floor > 1.05, "{outcome:?}");
+    }
+
+    #[test]
+    fn a_gain_that_is_not_sure_has_fifteen_pairs_and_none_at_all_has_six() {
+        let pairs = |gain: f64| {
+            let rate =
+                |arm, at| if arm == Arm::Placed { gain } else { 1.0 } * (1.0 + 0.2 * noise(at));
+            match tried(rate).0 {
+                Verdict::Same(outcome) => outcome.pairs,
+                verdict => panic!("{verdict:?}"),
+            }
+        };
+        assert_eq!((pairs(1.03), pairs(0.95)), (LAST_LOOK, FIRST_LOOK));
+    }
+
+    #[test]
+    fn a_trend_is_not_taken_for_a_difference() {
+        let (verdict, _) = tried(|_, at| 100.0 * 1.01_f64.powi(at as i32));
+        assert!(matches!(verdict, Verdict::Same(_)), "{verdict:?}");
+    }
+
+    #[test]
+    fn progress_that_stands_still_or_runs_backwards_or_is_lost_makes_it_invalid() {
+        let why = |progress: [Option<f64>; 3]| {
+            let mut trial = Trial::begin(100.0);
+            let looks = progress.map(|progress| Look { progress, seconds: 0.1, ..Look::default() });
+            looks.into_iter().map(|it| trial.take(it)).find_map(|next| match next {
+                Next::End(Verdict::Invalid { why }) => Some(why),
+                _ => None,
+            })
+        };
+        assert_eq!(why([Some(110.0), Some(110.0), Some(110.0)]), Some(Why::StoodStill));
+        assert_eq!(why([Some(110.0), Some(90.0), Some(110.0)]), Some(Why::RanBackwards));
+        assert_eq!(why([Some(110.0), None, None]), None);
+        assert_eq!(why([Some(110.0), Some(120.0), Some(130.0)]), None);
+    }
+
+    #[test]
+    fn windows_whose_progress_cannot_be_read_are_left_out_and_only_too_many_of_them_void_a_trial() {
+        let with_gaps = |every: u32| {
+            let (mut trial, mut progress) = (Trial::begin(0.0), 0.0);
+            for window in 0..400 {
+                let gain = if trial.arm() == Arm::Placed { 200.0 } else { 100.0 };
+                progress += 0.1 * (gain + noise(window));
+                let read = Some(progress).filter(|_| !window.is_multiple_of(every));
+                if let Next::End(verdict) = trial.take(Look { progress: read, ..look(0.0) }) {
+                    return verdict;
+                }
+            }
+            panic!("no end");
+        };
+        let verdict = with_gaps(4);
+        let Verdict::Better(outcome) = verdict else { panic!("{verdict:?}") };
+        assert!((1.9..2.1).contains(&outcome.ratio) && outcome.pairs == 6, "{outcome:?}");
+        assert_eq!(with_gaps(1), Verdict::Invalid { why: Why::Unknown });
+    }
+
+    #[test]
+    fn a_program_that_is_fast_in_some_stretches_left_alone_is_judged_by_the_mean() {
+        // Left alone, the kernel has the threads together in one stretch of three: as fast as placed there, and slow elsewhere.
+        let (verdict, _) = tried(|arm, at| {
+            let fast = arm == Arm::Placed || at / 3 % 3 == 0;
+            if fast { 650.0 + 20.0 * noise(at) } else { 100.0 + noise(at) }
+        });
+        let Verdict::Better(outcome) = verdict else { panic!("{verdict:?}") };
+        assert!((1.5..4.0).contains(&outcome.ratio), "{outcome:?}");
+    }
+
+    /// The verdict of a trial in which placing doubles the progress, with what else each window tells.
+    fn told(more: impl Fn(Arm, u32) -> Look) -> Verdict {
+        let (mut trial, mut progress) = (Trial::begin(0.0), 0.0);
+        for window in 0..1000 {
+            let rate = if trial.arm() == Arm::Placed { 200.0 } else { 100.0 };
+            progress += rate + noise(window);
+            let look = Look { progress: Some(progress), seconds: 0.1, ..more(trial.arm(), window) };
+            if let Next::End(verdict) = trial.take(look) {
+                return verdict;
+            }
+        }
+        panic!("no end");
+    }
+
+    fn lines(ns: f64) -> Look {
+        let times = LineTimes { shared_cache_ns: Some(ns), separate_ns: None };
+        Look { lines: Some(times), ..Look::default() }
+    }
+
+    #[test]
+    fn pairs_of_stretches_on_cpus_that_changed_their_distance_are_set_aside() {
+        // The distance changes once, in the third pair.
+        let verdict = told(|_, window| lines(if window < 8 { 26.0 } else { 160.0 }));
+        let Verdict::Better(outcome) = verdict else { panic!("{verdict:?}") };
+        assert_eq!((outcome.pairs, outcome.set_aside), (6, 1));
+        // One that varies as one pair of CPUs does.
+        let verdict = told(|_, window| lines(30.0 + 8.0 * noise(window)));
+        assert!(matches!(verdict, Verdict::Better(it) if it.set_aside == 0), "{verdict:?}");
+        // Each arm on CPUs of its own distance.
+        let verdict = told(|arm, _| lines(if arm == Arm::Placed { 26.0 } else { 160.0 }));
+        assert_eq!(verdict, Verdict::Invalid { why: Why::DistanceChanged });
+    }
+
+    #[test]
+    fn an_arm_that_is_not_what_it_is_called_makes_a_trial_invalid() {
+        let with = |before: bool, placed: bool| {
+            told(|arm, _| Look {
+                together: Some(if arm == Arm::Placed { placed } else { before }),
+                ..Look::default()
+            })
+        };
+        assert!(matches!(with(false, true), Verdict::Better(_)));
+        assert_eq!(with(true, true), Verdict::Invalid { why: Why::NoControl });
+        assert_eq!(with(false, false), Verdict::Invalid { why: Why::NotPlaced });
+        // Threads that the kernel has together in every other window are a control.
+        let verdict = told(|arm, window| Look {
+            together: Some(arm == Arm::Placed || window % 4 < 2),
+            ..Look::default()
+        });
+        assert!(matches!(verdict, Verdict::Better(_)), "{verdict:?}");
+    }
+}

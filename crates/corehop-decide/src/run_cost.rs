@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The cost of cache affinity for a recorded run: its preemptions and migrations times a model.
+//!
+//! The working set of an unknown program is a range, and so is the answer. Blocking and
+//! coming back to the same CPU is not charged: what others did to the cache meanwhile is not
+//! the scheduler's doing. What comes first is older than any cost of caches: the time that threads waited
+//! for a CPU, and who had it meanwhile ([`Waits`]).
+//!
+//! Absences come counted by thread, class and octave of lengths ([`Absences`](corehop_plan::samples::Absences)), so that
+//! the work and the memory do not grow with their number.
+
+mod happened;
+mod waits;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use corehop_plan::platform::Platform;
+use corehop_plan::samples::{Absence, Lengths, ObservedThread, Recording};
+use corehop_plan::units::{Bytes, Nanos};
+use corehop_plan::workload::Event;
+use corehop_stats::costs::{SelectError, Selected, Selection, Source};
+use corehop_stats::ordered::Ordered;
+use corehop_stats::quantile::median_interval;
+
+use happened::{CpuTimes, Happened, events, sum};
+pub use waits::{Occupant, ProcessCost, Waits};
+
+/// The working-set sizes that the program may have had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct WssRange {
+    /// The smallest.
+    pub low: Bytes,
+    /// The largest.
+    pub high: Bytes,
+}
+
+impl WssRange {
+    /// Of a program of which only its resident set is known: from nothing to that, or to the last-level
+    /// cache where that is smaller (what does not fit into it is lost without a preemption too).
+    pub fn unknown(rss: Option<u64>, platform: &Platform) -> Self {
+        let cache = platform.llc_size().map_or(u64::MAX, Bytes::get);
+        Self { low: Bytes::new(0), high: Bytes::new(rss.unwrap_or(u64::MAX).min(cache)) }
+    }
+
+    /// From samples of what the program touched within a while: the 95 % interval of their median. None
+    /// where there are too few for one.
+    pub fn sampled(touched_bytes: &[u64]) -> Option<Self> {
+        let bytes: Vec<f64> = touched_bytes.iter().map(|&bytes| bytes as f64).collect();
+        let median = median_interval(&Ordered::new(&bytes).ok()?, 0.05).ok()?;
+        let interval = median.interval()?;
+        let size = |bytes: f64| Bytes::new(bytes as u64);
+        Some(Self { low: size(interval.low), high: size(interval.high) })
+    }
+
+    /// Just this size.
+    pub const fn known(wss: Bytes) -> Self {
+        Self { low: wss, high: wss }
+    }
+}
+
+/// An amount between two bounds, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Between {
+    /// The lower bound.
+    pub low_us: f64,
+    /// The upper bound; None if none is known, as for working sets beyond the measured ones.
+    pub high_us: Option<f64>,
+}
+
+impl Between {
+    const NOTHING: Self = Self { low_us: 0.0, high_us: Some(0.0) };
+
+    /// The upper bound, infinite if none is known.
+    pub fn most_us(&self) -> f64 {
+        self.high_us.unwrap_or(f64::INFINITY)
+    }
+
+    /// The same with a lower bound that is not above the upper one.
+    fn in_order(self) -> Self {
+        Self { low_us: self.low_us.min(self.most_us()), ..self }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.low_us += other.low_us;
+        self.high_us = self.high_us.zip(other.high_us).map(|(one, other)| one + other);
+    }
+
+    /// The cost of events of which these are all, or some.
+    fn of_all(self, is_all: bool) -> Self {
+        Self { high_us: self.high_us.filter(|_| is_all), ..self }
+    }
+
+    /// The smallest range with both.
+    fn or(self, other: Self) -> Self {
+        Self {
+            low_us: self.low_us.min(other.low_us),
+            high_us: self.high_us.zip(other.high_us).map(|(one, other)| one.max(other)),
+        }
+    }
+}
+
+/// The absences of one class.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ClassCost {
+    /// The event of resuming.
+    pub event: Event,
+    /// The number.
+    pub count: u64,
+    /// Of these, those that began with a preemption; the others had blocked.
+    pub preempted: u64,
+    /// Of these, moves that the thread's affinity made necessary.
+    pub pinned: u64,
+    /// Of these, brief preemptions that were counted and not recorded one by one: each counts with their mean
+    /// length in its thread.
+    pub brief: u64,
+    /// The median of their lengths, in microseconds.
+    pub median_length_us: f64,
+    /// The share by which the median may be wrong, as of many different lengths only the leading bits are kept; 0
+    /// where it is exact.
+    pub median_error: f64,
+    /// The longest, in microseconds.
+    pub longest_us: f64,
+    /// Their cost; None where costs were not given, or are not known.
+    pub cost: Option<Between>,
+    /// Why it is not known, where that is so.
+    pub why_not: Option<String>,
+}
+
+/// The cost to one thread.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ThreadCost {
+    /// The thread.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+    /// Its CPU time, in nanoseconds; None if unknown.
+    pub cpu_ns: Option<u64>,
+    /// The time it waited for a CPU, in nanoseconds; None if unknown.
+    pub waited_ns: Option<u64>,
+    /// Times it was preempted.
+    pub preemptions: u64,
+    /// Times it came back to another CPU.
+    pub cpu_changes: u64,
+    /// The cost, as far as it is known.
+    pub cost: Option<Between>,
+}
+
+/// The cost of cache affinity to a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunCost {
+    /// The waiting for CPUs.
+    pub waits: Waits,
+    /// Whether costs were given.
+    pub priced: bool,
+    /// The sizes that were supposed.
+    pub wss: WssRange,
+    /// The largest size with a cost, where that is smaller than the largest supposed.
+    pub clipped_to: Option<Bytes>,
+    /// By class, nearest first.
+    pub classes: Vec<ClassCost>,
+    /// By thread, those first that waited the longest; None where the rows of the threads are not there.
+    pub threads: Option<Vec<ThreadCost>>,
+    /// By process, likewise.
+    pub processes: Option<Vec<ProcessCost>>,
+    /// All of it; none without costs.
+    pub total: Option<Between>,
+    /// The same as shares of the time the run took.
+    pub share: Option<(f64, Option<f64>)>,
+}
+
+/// Costs, as a user names them.
+#[derive(Debug)]
+pub struct Prices<'a> {
+    /// Their origin.
+    pub source: &'a Source,
+    /// The part to use.
+    pub selection: Selection,
+}
+
+/// The event of resuming after `absence`.
+pub fn event(platform: &Platform, absence: &Absence) -> Event {
+    Event::resuming(platform, absence.from, absence.to)
+}
+
+/// The cost of a run's absences.
+///
+/// # Errors
+/// If the requested costs are not in their source.
+pub fn run_cost(
+    recording: &Recording,
+    prices: Option<&Prices<'_>>,
+    wss: WssRange,
+) -> Result<RunCost, SelectError> {
+    let mut pricing = prices.map(|prices| Pricing::new(prices, wss)).transpose()?;
+    let mut events = all_events(recording);
+    if let Some(pricing) = &mut pricing {
+        events = pricing.priced(events)?;
+    }
+    let clipped_to = pricing.and_then(|pricing| pricing.clipped);
+    Ok(RunCost { clipped_to, ..summed(recording, &events, prices.is_some(), wss) })
+}
+
+/// The cost of each run of a recording that has several, by its number. It has no upper bound where the rows of
+/// the threads, which count brief preemptions, are not there.
+///
+/// # Errors
+/// If the requested costs are not in their source.
+pub fn refills(
+    recording: &Recording,
+    prices: &Prices<'_>,
+    wss: WssRange,
+) -> Result<BTreeMap<u64, Between>, SelectError> {
+    let mut pricing = Pricing::new(prices, wss)?;
+    let (mut refills, times) = (BTreeMap::new(), CpuTimes::of(recording));
+    for run in &recording.runs {
+        let threads = recording.threads_of(run.run);
+        let of_run = recording.absences.of_run(run.run);
+        let events = pricing.priced(events(recording, of_run, (Some(run.run), threads)))?;
+        let cost = sum(events.iter(), &times).map(|cost| cost.of_all(!threads.is_empty()));
+        refills.extend(cost.map(|cost| (run.run, cost)));
+    }
+    Ok(refills)
+}
+
+/// The events of a run by class, thread and process, without costs.
+pub fn uncosted(recording: &Recording, platform: &Platform) -> RunCost {
+    let wss = WssRange::unknown(recording.facts.rss_bytes, platform);
+    let events = all_events(recording);
+    summed(recording, &events, false, wss)
+}
+
+/// The events of all runs.
+fn all_events(recording: &Recording) -> Vec<Happened> {
+    let mut all = events(recording, recording.absences.counts(), (None, &[]));
+    let mut brief = |run, threads| all.extend(events(recording, [].into_iter(), (run, threads)));
+    for &(run, _) in &recording.first_threads {
+        brief(Some(run), recording.threads_of(run));
+    }
+    if recording.first_threads.is_empty() {
+        brief(None, &recording.threads);
+    }
+    all
+}
+
+fn summed(recording: &Recording, all: &[Happened], priced: bool, wss: WssRange) -> RunCost {
+    let times = CpuTimes::of(recording);
+    let total = if priced { sum(all.iter(), &times) } else { None };
+    let total = total.map(|cost| cost.of_all(recording.known_threads().is_some()));
+    let span_us = recording.facts.span_ns.max(1) as f64 / 1e3;
+    let share = |total: Between| (total.low_us / span_us, total.high_us.map(|high| high / span_us));
+    let threads = recording.known_threads().map(|threads| self::threads(threads, all, &times));
+    let class = |event| class(event, all, recording.absences.lengths(event), &times);
+    RunCost {
+        waits: Waits::of(recording),
+        priced,
+        wss,
+        clipped_to: None,
+        classes: Event::RESUMING.into_iter().filter_map(class).collect(),
+        processes: threads.as_deref().map(|threads| waits::processes(recording, threads)),
+        threads,
+        share: total.map(share),
+        total,
+    }
+}
+
+fn class(
+    event: Event,
+    priced: &[Happened],
+    lengths: Option<&Lengths>,
+    times: &CpuTimes,
+) -> Option<ClassCost> {
+    let of: Vec<&Happened> = priced.iter().filter(|it| it.event == event).collect();
+    let why_not = of.iter().find_map(|it| it.cost.as_ref().and_then(|cost| cost.as_ref().err()));
+    let count = |times: fn(&Happened) -> u64| of.iter().map(|it| times(it)).sum();
+    let mut lengths = lengths.cloned().unwrap_or_default();
+    for brief in of.iter().filter(|it| it.brief) {
+        lengths.take(brief.longest_ns, brief.times);
+    }
+    Some(ClassCost {
+        event,
+        count: count(|it| it.times),
+        preempted: count(|it| it.preempted),
+        pinned: count(|it| it.pinned),
+        brief: count(|it| if it.brief { it.times } else { 0 }),
+        median_length_us: lengths.median_ns()? / 1e3,
+        median_error: lengths.error(),
+        longest_us: of.iter().map(|it| it.longest_ns).max()? as f64 / 1e3,
+        cost: sum(of.iter().copied(), times),
+        why_not: why_not.cloned(),
+    })
+}
+
+fn threads(threads: &[ObservedThread], priced: &[Happened], times: &CpuTimes) -> Vec<ThreadCost> {
+    let mut by_thread: BTreeMap<u32, Vec<&Happened>> = BTreeMap::new();
+    for it in priced {
+        by_thread.entry(it.thread.1).or_default().push(it);
+    }
+    let paid = |tid: u32| sum(by_thread.get(&tid)?.iter().copied(), times);
+    let row = |thread: &ObservedThread| ThreadCost {
+        tid: thread.tid,
+        name: thread.name.clone(),
+        cpu_ns: thread.cpu_ns,
+        waited_ns: thread.waited_ns,
+        preemptions: thread.preemptions,
+        cpu_changes: thread.cpu_changes,
+        cost: paid(thread.tid),
+    };
+    let mut rows: Vec<ThreadCost> = threads.iter().map(row).collect();
+    let dear = |row: &ThreadCost| row.cost.map_or(0.0, |cost| cost.high_us.unwrap_or(cost.low_us));
+    rows.sort_by(|a, b| {
+        let events = |row: &ThreadCost| row.preemptions + row.cpu_changes;
+        let dearest = || dear(b).total_cmp(&dear(a)).then(events(b).cmp(&events(a)));
+        b.waited_ns.cmp(&a.waited_ns).then_with(dearest)
+    });
+    rows
+}
+
+/// A cost, or why it is not known, and the shortest absence that was measured, in microseconds.
+type KnownCost = (Result<Between, String>, Option<f64>);
+
+/// Costs by class and length, found once for each octave of lengths.
+struct Pricing<'a> {
+    prices: &'a Prices<'a>,
+    wss: WssRange,
+    clipped: Option<Bytes>,
+    known: BTreeMap<(Event, u32), KnownCost>,
+}
+
+impl<'a> Pricing<'a> {
+    fn new(prices: &'a Prices<'a>, wss: WssRange) -> Result<Self, SelectError> {
+        let pricing = Self { prices, wss, clipped: None, known: BTreeMap::new() };
+        // What is not there is said before anything is computed.
+        pricing.selected(0).map(|_| ())?;
+        Ok(pricing)
+    }
+
+    /// The same events with their costs.
+    fn priced(&mut self, mut events: Vec<Happened>) -> Result<Vec<Happened>, SelectError> {
+        for event in &mut events {
+            event.cost = Some(self.cost(event)?.map(|each| event.all_at(each)));
+        }
+        Ok(events)
+    }
+
+    /// A table knows no lengths; a model is asked with the middle of the octave, unless a length was
+    /// asked for.
+    fn selected(&self, octave: u32) -> Result<Selected<'a>, SelectError> {
+        let mut wanted = self.prices.selection.clone();
+        if wanted.length.is_none() && matches!(self.prices.source, Source::Model(_)) {
+            wanted.length = Some(Nanos::new(3 << octave >> 1));
+        }
+        self.prices.source.selected(&wanted)
+    }
+
+    fn cost(&mut self, it: &Happened) -> Result<Result<Between, String>, SelectError> {
+        let key = (it.event, it.octave);
+        if !self.known.contains_key(&key) {
+            let selected = self.selected(it.octave)?;
+            let found = self.over_range(&selected, it.event);
+            self.known.insert(key, (found, selected.costs.shortest_us(it.event)));
+        }
+        let (mut found, shortest_us) = self.known[&key].clone();
+        let is_shorter = shortest_us.is_some_and(|us| (it.shortest_ns as f64) < us * 1e3);
+        if let (Ok(found), true) = (&mut found, is_shorter) {
+            // Between nothing and the cost of the shortest absence that was measured.
+            found.low_us = found.low_us.min(0.0);
+        }
+        Ok(found)
+    }
+
+    /// The smallest and the largest cost of the sizes in the range: its ends, and the measured ones between.
+    /// Sizes beyond the largest measured one cost at least as much as that, and have no upper bound.
+    fn over_range(&mut self, selected: &Selected<'_>, event: Event) -> Result<Between, String> {
+        let measured = selected.costs.measured(event);
+        let largest = measured.iter().copied().fold(0.0, f64::max);
+        let kib = |size: Bytes| size.get() as f64 / 1024.0;
+        let (low, high) = (kib(self.wss.low), kib(self.wss.high));
+        let is_beyond = !measured.is_empty() && high > largest;
+        let (low, high) = if is_beyond { (low.min(largest), largest) } else { (low, high) };
+        if is_beyond {
+            self.clipped = Some(Bytes::new((largest * 1024.0) as u64));
+        }
+        let between = measured.into_iter().filter(|&size| low < size && size < high);
+        // Nothing to lose costs nothing.
+        let mut found = (low == 0.0).then_some(Between::NOTHING);
+        for size in between.chain([low, high]).filter(|&size| size > 0.0) {
+            let cost = selected.costs.cost(event, size).map_err(|why| why.to_string())?;
+            let low_us = cost.low_us.unwrap_or(cost.us);
+            let one = Between { low_us, high_us: Some(cost.high_us.unwrap_or(cost.us)) };
+            found = Some(found.map_or(one, |all| all.or(one)));
+        }
+        let mut found = found.unwrap_or(Between::NOTHING);
+        if is_beyond {
+            found.high_us = None;
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests;

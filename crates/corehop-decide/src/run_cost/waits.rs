@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The time that the threads of a recorded program waited for a CPU, and the threads that had it meanwhile.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+
+use super::{Between, ThreadCost};
+use corehop_plan::samples::{Bars, ObservedThread, Recording};
+
+/// The waiting of a run's threads for CPUs.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Waits {
+    /// The time that threads waited, summed up, in nanoseconds; None if unknown of all.
+    pub waited_ns: Option<u64>,
+    /// Their CPU time, summed up, in nanoseconds; None if unknown of all.
+    pub cpu_ns: Option<u64>,
+    /// Threads of which neither is known, and which the sums lack; None where the rows of the threads are not there.
+    pub unknown_threads: Option<u64>,
+    /// The threads that had the CPU meanwhile, by name, the longest first.
+    pub occupants: Vec<Occupant>,
+    /// The part of the waiting in which the CPU was idle and had to wake up, in nanoseconds; None if unknown.
+    pub idle_ns: Option<u64>,
+    /// The time that threads were not allowed to run, by cause; of some causes it is no waiting. None if unknown.
+    pub barred: Option<Bars>,
+    /// The part in which it is not known who had the CPU, in nanoseconds; None where nothing is known of it.
+    pub unknown_ns: Option<u64>,
+}
+
+/// Threads of one name that had a CPU that threads of the program waited for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Occupant {
+    /// Their name.
+    pub name: String,
+    /// The time they had it, in nanoseconds for each waiting thread; None if unknown.
+    pub held_ns: Option<u64>,
+    /// The recorded preemptions after which they had the CPU first.
+    pub preemptions: u64,
+}
+
+/// The cost to the threads of one process.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ProcessCost {
+    /// The process.
+    pub pid: u32,
+    /// The name of its first thread.
+    pub name: String,
+    /// The number of its threads.
+    pub threads: u64,
+    /// Their CPU time, in nanoseconds; None if unknown of all.
+    pub cpu_ns: Option<u64>,
+    /// The time they waited for a CPU, in nanoseconds; None if unknown of all.
+    pub waited_ns: Option<u64>,
+    /// Times they were preempted.
+    pub preemptions: u64,
+    /// Times they came back to another CPU.
+    pub cpu_changes: u64,
+    /// The cost, as far as it is known.
+    pub cost: Option<Between>,
+}
+
+impl Waits {
+    pub(super) fn of(recording: &Recording) -> Self {
+        let (threads, facts) = (&recording.threads, &recording.facts);
+        let waited_ns = known(threads.iter().map(|it| it.waited_ns));
+        let occupants = occupants(recording);
+        let booked: u64 = occupants.iter().filter_map(|it| it.held_ns).sum();
+        let barred: Option<Bars> = threads
+            .iter()
+            .map(|it| it.barred)
+            .try_fold(Bars::default(), |sum, it| Some(sum.and(it?)))
+            .filter(|_| !threads.is_empty());
+        let throttled = barred.map_or(0, |it| it.waiting_ns());
+        let booked = booked + facts.idle_ns.unwrap_or(0) + throttled;
+        let booked = facts.others.is_some().then_some(booked);
+        let unknown = |threads: &[ObservedThread]| {
+            threads.iter().filter(|it| it.waited_ns.is_none()).count() as u64
+        };
+        Self {
+            waited_ns,
+            cpu_ns: known(threads.iter().map(|it| it.cpu_ns)),
+            unknown_threads: recording.known_threads().map(unknown),
+            occupants,
+            idle_ns: facts.idle_ns,
+            barred,
+            unknown_ns: waited_ns.zip(booked).map(|(all, booked)| all.saturating_sub(booked)),
+        }
+    }
+
+    /// The part of the waiting in which the kernel did not let the threads run; 0 where that is unknown.
+    pub fn throttled_ns(&self) -> u64 {
+        self.barred.map_or(0, |it| it.waiting_ns())
+    }
+
+    /// The part of the time in which threads could have run that they waited; None if unknown, or if they
+    /// did neither.
+    pub fn share(&self) -> Option<f64> {
+        let (waited, cpu) = self.waited_ns.zip(self.cpu_ns)?;
+        (waited + cpu > 0).then(|| waited as f64 / (waited + cpu) as f64)
+    }
+}
+
+/// The sum of those that are known; None if none is.
+fn known(all: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    all.flatten().reduce(|sum, one| sum + one)
+}
+
+/// The name under which preempting threads with too many different names are counted.
+const OTHERS: &str = "(others)";
+
+/// Threads of the program and others, by name.
+fn occupants(recording: &Recording) -> Vec<Occupant> {
+    let mut by_name: BTreeMap<&str, (Option<u64>, u64)> = BTreeMap::new();
+    let others = recording.facts.others.iter().flatten();
+    let others = others.map(|it| (it.name.as_str(), it.held_ns));
+    let own = recording.threads.iter();
+    let own = own.filter_map(|it| Some((it.name.as_str(), it.held_ns.filter(|&ns| ns > 0)?)));
+    for (name, held_ns) in own.chain(others) {
+        let entry = by_name.entry(name).or_default();
+        entry.0 = Some(entry.0.unwrap_or(0) + held_ns);
+    }
+    for (name, times) in recording.absences.by() {
+        by_name.entry(name).or_default().1 += times;
+    }
+    if recording.absences.other_names() > 0 {
+        by_name.entry(OTHERS).or_default().1 += recording.absences.other_names();
+    }
+    let row = |(name, (held_ns, preemptions)): (&str, _)| {
+        let name = name.to_owned();
+        Occupant { name, held_ns, preemptions }
+    };
+    let mut rows: Vec<Occupant> = by_name.into_iter().map(row).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse((row.held_ns, row.preemptions)));
+    rows
+}
+
+/// The costs of threads by their processes, those first that waited the longest.
+pub(super) fn processes(recording: &Recording, threads: &[ThreadCost]) -> Vec<ProcessCost> {
+    let of: HashMap<u32, &ThreadCost> = threads.iter().map(|it| (it.tid, it)).collect();
+    let mut by_process: BTreeMap<u32, Vec<(&str, &ThreadCost)>> = BTreeMap::new();
+    for it in &recording.threads {
+        if let Some(&cost) = of.get(&it.tid) {
+            by_process.entry(it.pid).or_default().push((&it.name, cost));
+        }
+    }
+    let row = |(pid, all): (u32, Vec<(&str, &ThreadCost)>)| {
+        let costs = all.iter().filter_map(|(_, it)| it.cost);
+        let sum = |one: Between, other: Between| {
+            let mut sum = one;
+            sum.add(other);
+            sum
+        };
+        ProcessCost {
+            pid,
+            name: all.first().map_or_else(String::new, |(name, _)| (*name).to_owned()),
+            threads: all.len() as u64,
+            cpu_ns: known(all.iter().map(|(_, it)| it.cpu_ns)),
+            waited_ns: known(all.iter().map(|(_, it)| it.waited_ns)),
+            preemptions: all.iter().map(|(_, it)| it.preemptions).sum(),
+            cpu_changes: all.iter().map(|(_, it)| it.cpu_changes).sum(),
+            cost: costs.reduce(sum),
+        }
+    };
+    let mut rows: Vec<ProcessCost> = by_process.into_iter().map(row).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse((row.waited_ns, row.preemptions)));
+    rows
+}

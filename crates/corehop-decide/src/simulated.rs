@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Costs on a simulated machine: the synthetic method on its simulation, and what dividing
+//! the last level of its cache would save.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use corehop_plan::experiment::{
+    Experiment, ExperimentError, Group, Length, Preset, Synthetic, usual_replicates,
+};
+use corehop_plan::machine::{MachineError, samples_of};
+use corehop_plan::platform::Platform;
+use corehop_plan::samples::Sample;
+use corehop_plan::units::{Bytes, CpuList, Nanos};
+use corehop_plan::words::words;
+use corehop_plan::workload::{Absence, Event, Load, WorkingSet};
+use corehop_sim::{Partitioning, Share, SimMachine, Ways};
+use corehop_stats::balance::Levels;
+use corehop_stats::cell::CellKey;
+use corehop_stats::cpmd::{Cost, Fit, Model};
+use corehop_stats::delay::ALPHA;
+use corehop_stats::estimator::Estimator;
+use corehop_stats::replicates::{Nested, median_difference};
+use corehop_stats::summary::replicate_of;
+
+/// The simulated quantity.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Simulated {
+    /// The working-set sizes.
+    pub wss: Vec<Bytes>,
+    /// The preemption lengths; under load, and of migrations, only the one in the middle.
+    pub lengths: Vec<Nanos>,
+    /// Whether polluters run on every CPU too.
+    pub loaded: bool,
+    /// The samples of each cell.
+    pub samples: u32,
+    /// The seed of every draw.
+    pub seed: u64,
+}
+
+impl Default for Simulated {
+    fn default() -> Self {
+        Self {
+            wss: [16, 64, 256, 1024].map(Bytes::from_kib).to_vec(),
+            lengths: [100, 1_000, 4_000].map(Nanos::from_micros).to_vec(),
+            loaded: true,
+            samples: 16,
+            seed: 1,
+        }
+    }
+}
+
+/// Why nothing was simulated.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulationError {
+    /// The experiment is not possible there.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
+    /// The machine cannot be simulated so.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+}
+
+words! {
+    /// The division of the last level of cache, half for the job and half for all others.
+    Division, "a division" {
+        /// By its ways, as cache allocation does.
+        Ways = "ways",
+        /// By page colours, as an operating system can.
+        Colours = "colours",
+    }
+}
+
+/// The effect of dividing the cache on a preemption.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Saving {
+    /// The way to divide it.
+    pub by: Division,
+    /// The load.
+    pub load: String,
+    /// The working-set size.
+    pub wss_bytes: u64,
+    /// The median delay as things are, in microseconds.
+    pub undivided_us: f64,
+    /// With the cache divided.
+    pub divided_us: f64,
+    /// The saving each time, with its interval at 95 % from replicates.
+    pub saves: Cost,
+    /// Why it has no interval, where it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_interval: Option<String>,
+    /// By how much a warm touch becomes slower (its median), because half of the cache is others'.
+    pub warm_us: f64,
+}
+
+impl Simulated {
+    /// Preemptions at every length, and migrations and undisturbed absences at the middle one.
+    pub fn experiment(&self, platform: &Platform) -> Synthetic {
+        let moves: Vec<Event> =
+            Event::on(platform).into_iter().filter(|event| event.is_migration()).collect();
+        let others = [&[Event::IdleLeave], moves.as_slice()].concat();
+        let middle = self.middle();
+        let mut groups: Vec<Group> = Vec::new();
+        for load in self.loads(platform) {
+            let idle = load == Load::Idle;
+            let lengths = if idle { self.lengths.clone() } else { vec![middle] };
+            for length in lengths {
+                groups.push(self.group(load.clone(), vec![Event::Preemption], length));
+            }
+            groups.push(self.group(load, others.clone(), middle));
+        }
+        Self::synthetic(platform, groups)
+    }
+
+    fn loads(&self, platform: &Platform) -> Vec<Load> {
+        let polluters =
+            Load::Constructed { polluter: Preset::polluter(platform), cpus: CpuList::default() };
+        if self.loaded { vec![Load::Idle, polluters] } else { vec![Load::Idle] }
+    }
+
+    fn middle(&self) -> Nanos {
+        let mut lengths = self.lengths.clone();
+        lengths.sort_unstable();
+        lengths.get(lengths.len() / 2).copied().unwrap_or(Nanos::from_millis(1))
+    }
+
+    fn group(&self, load: Load, events: Vec<Event>, length: Nanos) -> Group {
+        let idle = load == Load::Idle;
+        Group {
+            absence: if idle { Absence::Preemptor } else { Absence::Load },
+            load,
+            sets: self.wss.iter().map(|&wss| WorkingSet::list(wss, 0.5)).collect(),
+            events,
+            length: Length::Fixed(length),
+            samples: self.samples,
+        }
+    }
+
+    fn synthetic(platform: &Platform, groups: Vec<Group>) -> Synthetic {
+        Synthetic { groups, ..Preset::Quick.synthetic(platform, Some(&Load::Idle), None) }
+    }
+
+    /// A model of the machine's costs.
+    ///
+    /// # Errors
+    /// [`SimulationError`] where the machine cannot be simulated.
+    pub fn model(&self, platform: &Platform) -> Result<Model, SimulationError> {
+        let mut fit = Fit::new(Estimator::Difference);
+        fit.machine(platform, &Levels::of(platform, &[]));
+        let experiment = self.experiment(platform);
+        fit.take(&self.samples(platform, &experiment, Partitioning::default())?);
+        Ok(fit.finish())
+    }
+
+    fn samples(
+        &self,
+        platform: &Platform,
+        experiment: &Synthetic,
+        partitioning: Partitioning,
+    ) -> Result<Vec<Sample>, SimulationError> {
+        let replicates = usual_replicates(self.samples);
+        let plan = experiment.replicated(platform, self.seed, replicates)?;
+        let mut machine = SimMachine::partitioned(platform.clone(), partitioning)?.sampled();
+        Ok(samples_of(&mut machine, &plan)?)
+    }
+
+    /// The saving of dividing the last level of cache in halves for each preemption at the middle length, by
+    /// ways and by colours; and the reason where one of them is impossible.
+    ///
+    /// # Errors
+    /// [`SimulationError`] where the machine cannot be simulated as it is.
+    pub fn partitioning(
+        &self,
+        platform: &Platform,
+    ) -> Result<(Vec<Saving>, Vec<String>), SimulationError> {
+        let group = |load| self.group(load, vec![Event::Preemption], self.middle());
+        let groups = self.loads(platform).into_iter().map(group).collect();
+        let experiment = Self::synthetic(platform, groups);
+        let as_it_is = self.samples(platform, &experiment, Partitioning::default())?;
+        let (mut savings, mut silent) = (Vec::new(), Vec::new());
+        for &by in Division::ALL {
+            let divided = halves(platform, by).map_or_else(
+                |why| Err(not_divided(platform, &why)),
+                |halves| self.samples(platform, &experiment, halves),
+            );
+            match divided {
+                Ok(divided) => savings.extend(compared(by, &as_it_is, &divided)),
+                Err(why) => silent.push(format!("the cache divided by {by}: {why}")),
+            }
+        }
+        Ok((savings, silent))
+    }
+}
+
+fn not_divided(platform: &Platform, why: &str) -> SimulationError {
+    SimulationError::Machine(MachineError::NotPossible {
+        what: format!("dividing the cache of {}", platform.id),
+        why: why.to_owned(),
+        remedy: format!("see `corehop platform {}`", platform.id),
+    })
+}
+
+/// The lower half of the ways, or of the colours, for the job, the rest for everyone else.
+fn halves(platform: &Platform, by: Division) -> Result<Partitioning, String> {
+    let cpu = platform.usable().first().ok_or("it has no usable CPU")?;
+    let last = platform.data_caches(cpu).max_by_key(|cache| cache.level);
+    let last = last.ok_or("it has no cache")?;
+    let (job, others) = match by {
+        Division::Ways => {
+            let ways = last.ways.as_ref().ok_or("the ways of its last level are not stated")?.value;
+            let (all, low) = (u32::MAX >> (32 - ways.min(32)), (1 << (ways.min(32) / 2)) - 1);
+            let share =
+                |mask| Share { ways: vec![Ways { level: last.level, mask }], ..Share::default() };
+            (share(low), share(all & !low))
+        }
+        Division::Colours => {
+            let count = Partitioning::default().colour_count(platform);
+            let count = count.map_err(|error| error.to_string())?;
+            let share = |colours: std::ops::Range<u32>| Share {
+                colours: colours.collect(),
+                ..Share::default()
+            };
+            (share(0..count / 2), share(count / 2..count))
+        }
+    };
+    Ok(Partitioning { job, others, ..Partitioning::default() })
+}
+
+/// Load and size of a cell.
+type LoadAndSize = (String, u64);
+/// Its delays and its warm touches, in microseconds, each by replicate.
+type Times = (Nested, Nested);
+type Seen = BTreeMap<LoadAndSize, Times>;
+
+fn seen(samples: &[Sample]) -> Seen {
+    let mut all: BTreeMap<LoadAndSize, [Vec<f64>; 2]> = BTreeMap::new();
+    let mut labels: BTreeMap<LoadAndSize, Vec<u64>> = BTreeMap::new();
+    for (sample, delay) in Estimator::Difference.delays_us(samples) {
+        let place = (CellKey::of(sample).load.to_string(), sample.wss_bytes);
+        labels.entry(place.clone()).or_default().push(replicate_of(sample));
+        let [delays, warm] = all.entry(place).or_default();
+        delays.push(delay);
+        warm.push(sample.warm_ns / 1e3);
+    }
+    let nested = |(place, [delays, warm]): (LoadAndSize, [Vec<f64>; 2])| {
+        let of = |values: &[f64]| Nested::from_labelled(values, &labels[&place]).ok();
+        Some((place.clone(), (of(&delays)?, of(&warm)?)))
+    };
+    all.into_iter().filter_map(nested).collect()
+}
+
+fn compared(by: Division, as_it_is: &[Sample], divided: &[Sample]) -> Vec<Saving> {
+    let (before, after) = (seen(as_it_is), seen(divided));
+    let saving = |((load, wss_bytes), (undivided, warm)): (&LoadAndSize, &Times)| {
+        let (divided, divided_warm) = after.get(&(load.clone(), *wss_bytes))?;
+        let saved = median_difference(divided, undivided, ALPHA).ok()?;
+        let slower = median_difference(warm, divided_warm, ALPHA).ok()?;
+        let median = |of: &Nested| of.median(ALPHA).ok().map(|it| it.estimate);
+        Some(Saving {
+            by,
+            load: load.clone(),
+            wss_bytes: *wss_bytes,
+            undivided_us: median(undivided)?,
+            divided_us: median(divided)?,
+            saves: Cost {
+                estimate_us: saved.estimate,
+                low_us: saved.interval.map(|it| it.low),
+                high_us: saved.interval.map(|it| it.high),
+            },
+            no_interval: saved.why_none.map(|why| why.to_string()),
+            warm_us: slower.estimate,
+        })
+    };
+    before.iter().filter_map(saving).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small() -> Simulated {
+        Simulated {
+            wss: vec![Bytes::from_kib(512)],
+            lengths: vec![Nanos::from_millis(1)],
+            loaded: false,
+            samples: 6,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn a_platform_without_samples_has_costs_of_all_that_can_happen_on_it() {
+        let platform = Platform::named("xeon_x5650").unwrap().unwrap();
+        let model = Simulated { wss: vec![Bytes::from_kib(64)], ..small() }.model(&platform);
+        let model = model.unwrap();
+        let events: Vec<Event> = model.curves.iter().map(|it| it.series.key.event).collect();
+        for event in Event::on(&platform) {
+            assert!(events.contains(&event), "{event}");
+        }
+        assert_eq!(events.len(), Event::on(&platform).len() + 1, "and the control");
+    }
+
+    #[test]
+    fn halves_leave_nothing_out_and_share_nothing() {
+        let platform = Platform::named("xeon_x5650").unwrap().unwrap();
+        let ways = halves(&platform, Division::Ways).unwrap();
+        let (job, others) = (ways.job.ways[0], ways.others.ways[0]);
+        assert_eq!((job.level, job.mask, others.mask), (3, 0x00ff, 0xff00));
+        let colours = halves(&platform, Division::Colours).unwrap();
+        let all: Vec<u32> =
+            colours.job.colours.iter().chain(&colours.others.colours).copied().collect();
+        assert_eq!(all.len() as u32, colours.colour_count(&platform).unwrap());
+        assert!(all.windows(2).all(|pair| pair[0] + 1 == pair[1]));
+    }
+
+    #[test]
+    fn a_divided_cache_keeps_what_a_preemptor_would_have_evicted() {
+        // Polluters walk more than the whole third level; half of it holds the job's working set.
+        let platform = Platform::named("xeon_x5650").unwrap().unwrap();
+        let lengths = vec![Nanos::from_millis(4)];
+        let simulated = Simulated { loaded: true, lengths, ..small() };
+        let (savings, silent) = simulated.partitioning(&platform).unwrap();
+        assert_eq!(silent, Vec::<String>::new());
+        assert_eq!(savings.len(), 4, "by ways and by colours, under both loads");
+        for saving in savings.iter().filter(|it| it.load != "idle") {
+            assert!(saving.saves.low_us.is_some_and(|low| low > 0.0), "{saving:?}");
+            assert!(saving.divided_us < saving.undivided_us);
+        }
+    }
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Published tables of threads with common data against the simulated machine.
+
+use serde::{Deserialize, Serialize};
+
+use super::sheet::{GangQuantity, Judged, Role, Row, Sheet, What};
+use super::table_text::lines;
+use super::{Head, Lab, Study, StudyError, ValidationError, described};
+use corehop_plan::experiment::{Experiment, ExperimentError, Plan, SharedData};
+use corehop_plan::machine::rows_of;
+use corehop_plan::platform::Platform;
+use corehop_plan::units::CpuList;
+use corehop_plan::workload::gang::{Channel, Placing, Program, Sharing};
+use corehop_sim::SimMachine;
+use corehop_stats::sharing::{SharingSummary, Sharings};
+
+/// Misses per million instructions that the system makes beside any program: errors of misses are
+/// relative to this at least. Without common data and with everything in the caches, 22 to 30 are
+/// printed (Kamali 2010, Table 5.1).
+const LEAST_MPMI: f64 = 100.0;
+/// The same of counts, in millions.
+const LEAST_MILLIONS: f64 = 1.0;
+
+impl GangQuantity {
+    fn error(self, printed: f64, simulated: f64) -> f64 {
+        let least = match self {
+            Self::RuntimeRatio | Self::SmrSeparate => return (simulated - printed).abs(),
+            Self::MpmiShared | Self::MpmiSeparate => LEAST_MPMI,
+            Self::Snoops | Self::Misses => LEAST_MILLIONS,
+        };
+        Row::relative(printed, simulated, least)
+    }
+}
+
+/// The errors of averages that are aimed at.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Of the ratio of run times.
+    pub runtime_ratio: f64,
+    /// Of the SMR.
+    pub smr_separate: f64,
+}
+
+/// A table of gangs, and how it came about.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GangStudy {
+    /// Its name.
+    pub id: String,
+    /// The printed table, with its source.
+    pub title: String,
+    /// The platform it was measured on, by id.
+    pub platform: String,
+    /// The number of runs that a row is the mean of.
+    pub samples: u32,
+    /// The number of rounds of each thread in a run.
+    pub rounds: u64,
+    /// The number of rounds of both in the printed runs; where counts are printed.
+    #[serde(default)]
+    pub printed_rounds: Option<f64>,
+    /// The way threads share their data.
+    pub sharing: Sharing,
+    /// See [`Program::Swap`].
+    #[serde(default)]
+    pub fixed_low_bits: bool,
+    /// See [`Program::Exchange`].
+    #[serde(default)]
+    pub instructions: u32,
+    /// The aims.
+    pub limits: Limits,
+    /// Rows that a parameter of the program was read from.
+    #[serde(default)]
+    pub read: Vec<ReadFrom>,
+    /// The printed rows; they come from a file of their own.
+    #[serde(skip)]
+    pub printed: Vec<GangRow>,
+}
+
+/// Rows that a parameter of the program was read from.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadFrom {
+    /// The quantity.
+    pub quantity: GangQuantity,
+    /// The sizes.
+    pub items: Vec<u64>,
+    /// The parameters, for the reader.
+    pub parameters: Vec<String>,
+}
+
+/// A printed value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GangRow {
+    /// The program.
+    pub program: Program,
+    /// The quantity.
+    pub quantity: GangQuantity,
+    /// The printed value.
+    pub value: f64,
+}
+
+impl GangStudy {
+    /// A study from its description and its table.
+    ///
+    /// # Errors
+    /// [`StudyError`] says what is wrong where.
+    pub fn new(description: &str, table: &str) -> Result<Self, StudyError> {
+        let mut study: Self = described(description)?;
+        for line in lines(table, &["program", "items", "quantity", "value"])? {
+            let items = line.number("items")? as u64;
+            let program = match line.cell("program") {
+                "swap" => Program::Swap { items, fixed_low_bits: study.fixed_low_bits },
+                "bucket-sort" => {
+                    Program::BucketSort { items, buckets: line.number("buckets")? as u32 }
+                }
+                "linear-regression" => Program::LinearRegression { items },
+                "exchange" => Program::Exchange {
+                    items,
+                    instructions: study.instructions,
+                    through: Channel::Memory,
+                },
+                other => return Err(line.wrong(format!("`{other}` is not a program"))),
+            };
+            let (quantity, value) = (line.word("quantity")?, line.number("value")?);
+            study.printed.push(GangRow { program, quantity, value });
+        }
+        Ok(study)
+    }
+
+    /// The plan behind the table.
+    ///
+    /// # Errors
+    /// If `platform` has no two packages, or a program is impossible.
+    pub(super) fn plan(
+        &self,
+        platform: &Platform,
+        seed: u64,
+        samples: u32,
+    ) -> Result<Plan, ExperimentError> {
+        let mut programs: Vec<Program> = Vec::new();
+        for row in &self.printed {
+            if !programs.contains(&row.program) {
+                programs.push(row.program.clone());
+            }
+        }
+        let experiment = SharedData {
+            programs,
+            sharings: vec![self.sharing],
+            placings: vec![Placing::Shared, Placing::Separate],
+            threads: 2,
+            rounds: Some(self.rounds),
+            steps: None,
+            samples,
+            replicates: 1,
+            cpus: CpuList::default(),
+        };
+        experiment.plan(platform, seed)
+    }
+
+    /// Joins the printed rows with what the plan came to.
+    pub(super) fn join(&self, summaries: &[SharingSummary]) -> Vec<Row> {
+        let joined = |row: &GangRow| {
+            let (program, items) = (row.program.word(), row.program.items());
+            let parameters = row.program.parameters();
+            let same = |it: &&SharingSummary| {
+                it.program == program && it.items == items && it.parameters == parameters
+            };
+            let simulated = summaries.iter().find(same).and_then(|it| self.value(row, it));
+            let fitted = self
+                .read
+                .iter()
+                .any(|read| read.quantity == row.quantity && read.items.contains(&items));
+            let quantity = row.quantity;
+            Row {
+                what: What::Gang { program, items, parameters, quantity },
+                quantity: Some(quantity.word()),
+                printed: row.value,
+                simulated,
+                n: None,
+                role: Role::fitted(fitted),
+                error: simulated.map(|simulated| quantity.error(row.value, simulated)),
+            }
+        };
+        self.printed.iter().map(joined).collect()
+    }
+
+    /// The value of a gang.
+    fn value(&self, row: &GangRow, it: &SharingSummary) -> Option<f64> {
+        let (shared, separate) = (it.shared?, it.separate?);
+        let misses = || Some(separate.misses_a_round? * self.printed_rounds? / 1e6);
+        match row.quantity {
+            GangQuantity::RuntimeRatio => it.runtime_ratio,
+            GangQuantity::SmrSeparate => separate.smr,
+            GangQuantity::MpmiShared => shared.mpmi,
+            GangQuantity::MpmiSeparate => separate.mpmi,
+            GangQuantity::Snoops => Some(misses()? * separate.smr.unwrap_or(0.0)),
+            GangQuantity::Misses => misses(),
+        }
+    }
+
+    /// The error of a quantity that is aimed at, if there is an aim.
+    const fn limit(&self, quantity: GangQuantity) -> Option<f64> {
+        match quantity {
+            GangQuantity::RuntimeRatio => Some(self.limits.runtime_ratio),
+            GangQuantity::SmrSeparate => Some(self.limits.smr_separate),
+            _ => None,
+        }
+    }
+}
+
+impl Study for GangStudy {
+    fn head(&self) -> Head<'_> {
+        Head { id: &self.id, title: &self.title, platform: &self.platform }
+    }
+
+    /// Its values are about whole programs.
+    fn narrow(&mut self, _: &[u64]) -> bool {
+        false
+    }
+
+    fn judge(&self, platform: &Platform, lab: &mut Lab) -> Result<Sheet, ValidationError> {
+        let mut samples = lab.samples(self.samples);
+        samples.have = samples.have.min(self.samples);
+        let plan = self.plan(platform, lab.seed, samples.have)?;
+        let mut sharings = Sharings::default();
+        sharings.take(&rows_of(&mut SimMachine::new(platform.clone())?, &plan)?.shared_data);
+        let rows = self.join(&sharings.finish());
+        let judged = |&it: &GangQuantity| Judged {
+            relative: !it.is_share(),
+            ..Judged::new(it.word(), self.limit(it))
+        };
+        let has = |it: &Judged| rows.iter().any(|row| row.is_of(it));
+        let quantities = GangQuantity::ALL.iter().map(judged).filter(has).collect();
+        Ok(Sheet::judged(self.head(), (samples, "runs a value"), rows, quantities))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_stats::sharing::Side;
+
+    const DESCRIPTION: &str = r#"
+        id = "made-up"
+        title = "x"
+        platform = "xeon_e5520"
+        samples = 1
+        rounds = 100
+        printed_rounds = 1000000.0
+        sharing = "write"
+        [limits]
+        runtime_ratio = 0.1
+        smr_separate = 0.15
+        [[read]]
+        quantity = "mpmi_shared"
+        items = [100]
+        parameters = ["one"]
+    "#;
+    const TABLE: &str = "program,items,buckets,quantity,value\n\
+        swap,100,,runtime_ratio,0.5\nswap,100,,smr_separate,0.9\nswap,100,,mpmi_shared,20\n\
+        swap,100,,misses_million,4\nbucket-sort,100,8,runtime_ratio,0.4\n";
+
+    #[test]
+    fn shares_are_off_by_their_difference_and_counts_in_proportion() {
+        let study = GangStudy::new(DESCRIPTION, TABLE).unwrap();
+        let side = |mpmi, smr, misses_a_round| Side {
+            runs: 1,
+            round_ns: 1.0,
+            least_ns: 1.0,
+            line_ns: None,
+            mpmi: Some(mpmi),
+            smr,
+            misses_a_round: Some(misses_a_round),
+        };
+        let summary = SharingSummary {
+            machine: "x".to_owned(),
+            program: "swap".to_owned(),
+            items: 100,
+            parameters: String::new(),
+            sharing: Sharing::Write,
+            threads: Some(2),
+            shared: Some(side(0.0, None, 0.0)),
+            separate: Some(side(100.0, Some(1.0), 3.0)),
+            same: None,
+            moved: None,
+            ratio_interval: None,
+            replicates: None,
+            predicted_ratio: None,
+            runtime_ratio: Some(0.55),
+        };
+        let rows = study.join(&[summary]);
+        let errors: Vec<Option<f64>> = rows.iter().map(|row| row.error).collect();
+        for (error, by_hand) in errors.iter().zip([0.05, 0.1, 0.2, 0.25]) {
+            assert!((error.unwrap() - by_hand).abs() < 1e-12, "{errors:?}");
+        }
+        assert_eq!(errors[4], None);
+        assert_eq!(
+            rows.iter().map(|row| row.role).collect::<Vec<_>>()[1..3],
+            [Role::Judged, Role::Fitted]
+        );
+    }
+
+    #[test]
+    fn a_table_that_is_wrong_says_where() {
+        let wrong = |table: &str| GangStudy::new(DESCRIPTION, table).unwrap_err().to_string();
+        assert!(wrong("program,items,buckets,quantity,value\nsort,1,,x,2").contains("line 2"));
+        assert!(wrong("program,items,buckets,quantity\nswap,4,,smr_separate").contains("`value`"));
+    }
+}

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The quick experiment live beside the same experiment simulated on the description of that host, cell by cell.
+//!
+//! A cell that gave a number of the description judges nothing, nor does a control, in which nothing happens, nor a delay
+//! that live is not told from none. How far the two halves of the live run are apart gives the errors their scale: a host may
+//! change in the course of minutes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::aim::{Errors, Order, errors_beyond};
+use crate::calibration::{self, HUGE, States, is_own};
+use corehop_plan::experiment::{Experiment, Group, Preset};
+use corehop_plan::machine::samples_of;
+use corehop_plan::platform::Platform;
+use corehop_plan::samples::Sample;
+use corehop_plan::words::words;
+use corehop_plan::workload::{Event, Page};
+use corehop_sim::SimMachine;
+use corehop_stats::cell::CellKey;
+use corehop_stats::delay::nested_quantile;
+use corehop_stats::estimator::Estimator;
+use corehop_stats::ordered::Interval;
+use corehop_stats::replicates::Nested;
+use corehop_stats::summary::replicate_of;
+
+use super::ValidationError;
+
+/// Fewer live samples of a cell say nothing.
+const FEWEST: usize = 12;
+/// Two delays that differ by less, over the smaller one, have no order.
+const APART: f64 = 0.25;
+/// A delay below this share of the warm touch is not told from none where it has no interval.
+const NONE_OF_WARM: f64 = 0.02;
+
+words! {
+    /// The part that a cell has in the judgement.
+    Part, "a part in the judgement" {
+        /// The simulation is held against it.
+        Judged = "judged",
+        /// It gave a number of the description.
+        Calibrating = "calibrating",
+        /// Nothing happens between its touches.
+        Control = "control",
+        /// Live there is no delay that could be told from none.
+        NotTold = "no measurable delay",
+        /// It has too few valid live samples.
+        TooFew = "too few samples",
+        /// It asked for huge pages and had none.
+        NoHugePages = "no huge pages",
+        /// The simulated experiment has no such cell.
+        NotSimulated = "not simulated",
+    }
+}
+
+/// A cell of both.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Beside {
+    /// The common properties of its samples.
+    pub cell: CellKey,
+    /// Whether the host had put the cores apart.
+    pub apart: bool,
+    /// The median delay live, in microseconds.
+    pub live_us: f64,
+    /// Its interval, where it has one.
+    pub live_interval: Option<Interval>,
+    /// Valid live samples.
+    pub n: usize,
+    /// The median delay simulated, in microseconds; None where the simulated machine has no such cell.
+    pub simulated_us: Option<f64>,
+    /// The median warm touch live, in microseconds.
+    pub warm_live_us: f64,
+    /// The same simulated.
+    pub warm_simulated_us: Option<f64>,
+    /// The part that it has in the judgement.
+    pub part: Part,
+    /// The error of the simulated delay, over the live one; None where there is nothing to hold it against.
+    pub error: Option<f64>,
+    /// The distance of the two halves of the live run, over both together.
+    pub halves: Option<f64>,
+}
+
+/// A live run beside a simulated one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HostSheet {
+    /// The host, by id.
+    pub platform: String,
+    /// The cells, sorted.
+    pub cells: Vec<Beside>,
+    /// The errors of the judged cells.
+    pub judged: Option<Errors>,
+    /// The errors of the cells that gave numbers.
+    pub calibrating: Option<Errors>,
+    /// The distances of the two halves of the live run in the judged cells.
+    pub halves: Option<Errors>,
+    /// The errors of warm touches, in cells that gave no number.
+    pub warm: Option<Errors>,
+    /// The pairs of judged cells of one size that differ live, and how many of them come in the same order.
+    pub order: Order,
+    /// Live samples of a state of the host that is not described.
+    pub left_out: usize,
+}
+
+/// The aims: half of the judged cells are within the first error, nine in ten within the second, and at least this share of
+/// the pairs that differ come in the live order.
+pub const AIMS: [f64; 3] = [0.2, 0.5, 0.95];
+
+impl HostSheet {
+    /// The aims that are missed, each in words; none where all are reached.
+    pub fn missed(&self) -> Vec<String> {
+        let [median, p90, order] = AIMS;
+        let Some(judged) = self.judged else {
+            return vec!["no cell is left to judge: the samples have none of the quick experiment's cells with a delay".to_owned()];
+        };
+        let percent = |it: f64| 100.0 * it;
+        let share = self.order.agree as f64 / self.order.pairs.max(1) as f64;
+        let turned = (self.order.pairs > 0 && share < order).then(|| {
+            format!(
+                "{:.1} % of the pairs come in the live order, fewer than {:.0} %",
+                percent(share),
+                percent(order)
+            )
+        });
+        errors_beyond(judged, median, p90).into_iter().chain(turned).collect()
+    }
+}
+
+/// The descriptions of a host: as it is declared, and with its cores apart, where it was seen so.
+#[derive(Debug, Clone, Copy)]
+pub struct Described<'a> {
+    /// As declared. The experiment is planned for this one.
+    pub declared: &'a Platform,
+    /// With its cores apart.
+    pub apart: Option<&'a Platform>,
+}
+
+/// Simulates the quick experiment, and what a calibration adds to it where the live `samples` have that, on each machine that
+/// the host is by turns, and holds it against the samples of that state. `exact` simulates all sets of all caches.
+///
+/// # Errors
+/// If a platform cannot be simulated.
+pub fn beside(
+    described: Described<'_>,
+    samples: &[Sample],
+    exact: bool,
+) -> Result<HostSheet, ValidationError> {
+    let Described { declared, apart } = described;
+    let own = samples.iter().any(|sample| is_own(&CellKey::of(sample), declared));
+    let simulated = |platform: &Platform| -> Result<Vec<Sample>, ValidationError> {
+        let mut experiment = if own {
+            calibration::experiment(declared)
+        } else {
+            Preset::Quick.synthetic(declared, None, None)
+        };
+        only_seen(&mut experiment.groups, samples);
+        calibration::on_described(&mut experiment.groups, platform);
+        let plan = experiment.replicated(platform, SEED, REPLICATES)?;
+        let machine = SimMachine::new(platform.clone())?;
+        let mut machine = if exact { machine } else { machine.sampled() };
+        Ok(samples_of(&mut machine, &plan)?)
+    };
+    let states = States::of(declared, samples);
+    let mut cells = Vec::new();
+    if !states.declared.is_empty() {
+        cells.extend(cells_of(declared, &states.declared, &simulated(declared)?, false));
+    }
+    if let Some(apart) = apart.filter(|_| !states.apart.is_empty()) {
+        cells.extend(cells_of(declared, &states.apart, &simulated(apart)?, true));
+    }
+    let left_out = if apart.is_none() { states.apart.len() } else { 0 };
+    Ok(HostSheet { left_out, ..sheet(declared, cells) })
+}
+
+/// Leaves what live samples have none of.
+fn only_seen(groups: &mut Vec<Group>, samples: &[Sample]) {
+    let sizes: BTreeSet<u64> = samples.iter().map(|it| it.wss_bytes).collect();
+    let events: BTreeSet<Event> = samples.iter().map(|it| it.event).collect();
+    let loads: BTreeSet<&str> = samples.iter().map(|it| &*it.load).collect();
+    for group in &mut *groups {
+        group.sets.retain(|set| sizes.contains(&set.wss.get()));
+        // A migration may have been of another class than it was planned for.
+        group.events.retain(|event| event.is_migration() || events.contains(event));
+    }
+    let is_seen =
+        |it: &Group| !it.sets.is_empty() && !it.events.is_empty() && loads.contains(it.load.word());
+    groups.retain(is_seen);
+}
+
+/// The seed of every simulation here.
+const SEED: u64 = 1;
+/// The replicates of the simulated run: each has its frames.
+const REPLICATES: u32 = 10;
+
+/// The valid samples of a cell, in microseconds.
+#[derive(Debug, Default)]
+struct Values {
+    delays: Vec<f64>,
+    warm: Vec<f64>,
+    huge: Vec<f64>,
+    replicates: Vec<u64>,
+}
+
+impl Values {
+    /// The mean share on huge pages.
+    fn huge_share(&self) -> f64 {
+        self.huge.iter().sum::<f64>() / self.huge.len().max(1) as f64
+    }
+}
+
+fn by_cell(samples: &[Sample]) -> BTreeMap<CellKey, Values> {
+    let mut all: BTreeMap<CellKey, Values> = BTreeMap::new();
+    for (sample, delay) in Estimator::Difference.delays_us(samples) {
+        // The same host, whatever its description is called, and the pairs of CPUs are of one state.
+        let cell = CellKey { machine: "".into(), pair_class: None, ..CellKey::of(sample) };
+        let values = all.entry(cell).or_default();
+        values.delays.push(delay);
+        values.warm.push(sample.warm_ns / 1e3);
+        values.huge.push(sample.huge_share);
+        values.replicates.push(replicate_of(sample));
+    }
+    all
+}
+
+fn median(values: &[f64], replicates: &[u64]) -> Option<(f64, Option<Interval>)> {
+    let nested = Nested::from_labelled(values, replicates).ok()?;
+    let of = nested_quantile(&nested, 0.5)?;
+    Some((of.estimate, of.interval()))
+}
+
+/// Live samples of one state of the host beside simulated ones of the plan that was made for it as `declared`.
+pub(crate) fn cells_of(
+    declared: &Platform,
+    live: &[Sample],
+    simulated: &[Sample],
+    apart: bool,
+) -> Vec<Beside> {
+    let (live, simulated) = (by_cell(live), by_cell(simulated));
+    let one = |(cell, values)| {
+        Some(Beside { apart, ..one(cell, values, simulated.get(cell), declared)? })
+    };
+    live.iter().filter_map(one).collect()
+}
+
+/// The sheet of some cells.
+pub(crate) fn sheet(declared: &Platform, cells: Vec<Beside>) -> HostSheet {
+    let of = |part: Part, value: &dyn Fn(&Beside) -> Option<f64>| {
+        Errors::over(cells.iter().filter(|it| it.part == part).filter_map(value).collect())
+    };
+    let warm =
+        |it: &Beside| Some((it.warm_simulated_us? - it.warm_live_us).abs() / it.warm_live_us);
+    let others =
+        cells.iter().filter(|it| it.part != Part::Calibrating && it.cell.event == Event::None);
+    HostSheet {
+        platform: declared.id.clone(),
+        judged: of(Part::Judged, &|it| it.error),
+        calibrating: of(Part::Calibrating, &|it| it.error),
+        halves: of(Part::Judged, &|it| it.halves),
+        warm: Errors::over(others.filter_map(warm).collect()),
+        order: order(&cells),
+        left_out: 0,
+        cells,
+    }
+}
+
+fn one(
+    cell: &CellKey,
+    live: &Values,
+    simulated: Option<&Values>,
+    platform: &Platform,
+) -> Option<Beside> {
+    let (live_us, live_interval) = median(&live.delays, &live.replicates)?;
+    let (warm_live_us, _) = median(&live.warm, &live.replicates)?;
+    let of = |it: &Values| {
+        Some((median(&it.delays, &it.replicates)?.0, median(&it.warm, &it.replicates)?.0))
+    };
+    let simulated = simulated.and_then(of);
+    let none = match live_interval {
+        Some(interval) => interval.low <= 0.0,
+        None => live_us <= NONE_OF_WARM * warm_live_us,
+    };
+    let part = if is_own(cell, platform) {
+        Part::Calibrating
+    } else if cell.event == Event::None {
+        Part::Control
+    } else if live.delays.len() < FEWEST {
+        Part::TooFew
+    } else if cell.page == Page::Transparent && live.huge_share() < HUGE {
+        Part::NoHugePages
+    } else if simulated.is_none() {
+        Part::NotSimulated
+    } else if none {
+        Part::NotTold
+    } else {
+        Part::Judged
+    };
+    let relative = |us: f64| (us - live_us).abs() / live_us;
+    let tells = !none && cell.event != Event::None;
+    Some(Beside {
+        cell: cell.clone(),
+        apart: false,
+        live_us,
+        live_interval,
+        n: live.delays.len(),
+        simulated_us: simulated.map(|it| it.0),
+        warm_live_us,
+        warm_simulated_us: simulated.map(|it| it.1),
+        part,
+        error: simulated.filter(|_| tells).map(|it| relative(it.0)),
+        halves: halves(live).filter(|_| tells).map(|[a, b]| (a - b).abs() / live_us),
+    })
+}
+
+/// The median delays of the earlier and of the later replicates.
+fn halves(values: &Values) -> Option<[f64; 2]> {
+    let [earlier, later] =
+        Nested::from_labelled(&values.delays, &values.replicates).ok()?.in_time()?;
+    let median = |half: &Nested| Some(nested_quantile(half, 0.5)?.estimate);
+    Some([median(&earlier)?, median(&later)?])
+}
+
+/// The order of the judged cells that share everything but the event and what belongs to it.
+fn order(cells: &[Beside]) -> Order {
+    let judged: Vec<&Beside> = cells.iter().filter(|it| it.part == Part::Judged).collect();
+    let mut order = Order { pairs: 0, agree: 0 };
+    for (at, a) in judged.iter().enumerate() {
+        for b in &judged[at + 1..] {
+            let alike = a.cell.wss_bytes == b.cell.wss_bytes
+                && a.cell.same_panel(&b.cell)
+                && a.apart == b.apart;
+            if !alike || (a.live_us - b.live_us).abs() < APART * a.live_us.min(b.live_us) {
+                continue;
+            }
+            order.pairs += 1;
+            order.agree +=
+                usize::from((a.live_us > b.live_us) == (a.simulated_us > b.simulated_us));
+        }
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::held_against;
+    use corehop_plan::samples::example::sample;
+    use corehop_plan::units::Bytes;
+
+    /// Samples of a cell with this delay, over so many replicates.
+    fn cell(event: Event, kib: u64, us: f64) -> Vec<Sample> {
+        let base = sample();
+        let (wss_bytes, lines) = (Bytes::from_kib(kib).get(), kib * 16);
+        let one = |at: u64| Sample {
+            event,
+            wss_bytes,
+            lines,
+            load: "idle".into(),
+            replicate: Some(at % 10),
+            resumed_ns: base.warm_ns + 1e3 * us * (1.0 + 0.01 * (at % 3) as f64),
+            ..base.clone()
+        };
+        (0..40).map(one).collect()
+    }
+
+    fn platform() -> Platform {
+        Platform::named("xeon_x5650").unwrap().unwrap()
+    }
+
+    #[test]
+    fn what_calibrates_controls_and_what_is_no_delay_judges_nothing() {
+        let live = [
+            cell(Event::Preemption, 64, 100.0),
+            cell(Event::Flush, 64, 400.0),
+            cell(Event::None, 64, 50.0),
+            cell(Event::Flush, 32, 200.0),
+            cell(Event::IdleLeave, 64, -1.0),
+        ]
+        .concat();
+        let simulated = [
+            cell(Event::Preemption, 64, 110.0),
+            cell(Event::Flush, 64, 200.0),
+            cell(Event::None, 64, 0.0),
+            cell(Event::Flush, 32, 20.0),
+            cell(Event::IdleLeave, 64, 70.0),
+        ]
+        .concat();
+        let sheet = held_against(&platform(), &live, &simulated);
+        let part = |event: Event, kib: u64| {
+            let wss = Bytes::from_kib(kib).get();
+            sheet
+                .cells
+                .iter()
+                .find(|it| it.cell.event == event && it.cell.wss_bytes == wss)
+                .unwrap()
+        };
+        assert_eq!(part(Event::None, 64).part, Part::Control);
+        assert_eq!(part(Event::Flush, 32).part, Part::Calibrating);
+        assert_eq!(part(Event::IdleLeave, 64).part, Part::NotTold);
+        assert_eq!(part(Event::IdleLeave, 64).error, None);
+        assert_eq!(sheet.judged.unwrap().rows, 2);
+        assert!((part(Event::Preemption, 64).error.unwrap() - 0.1).abs() < 1e-9);
+        assert!((sheet.judged.unwrap().p90 - 0.5).abs() < 1e-9);
+        assert!((sheet.calibrating.unwrap().median - 0.9).abs() < 1e-9);
+        assert_eq!(sheet.missed(), Vec::<String>::new());
+        // A flush costs more than a preemption, live and simulated.
+        assert_eq!(sheet.order, Order { pairs: 1, agree: 1 });
+        assert!(sheet.halves.unwrap().p90 < 0.03);
+    }
+
+    #[test]
+    fn a_cell_that_only_one_machine_has_is_shown_and_not_judged() {
+        let live = cell(Event::MemoryMigration, 64, 90.0);
+        let sheet = held_against(&platform(), &live, &cell(Event::Flush, 64, 1.0));
+        assert_eq!((sheet.cells.len(), sheet.cells[0].part), (1, Part::NotSimulated));
+        assert_eq!((sheet.cells[0].simulated_us, sheet.judged), (None, None));
+        assert!(sheet.missed()[0].contains("no cell is left to judge"), "{:?}", sheet.missed());
+        let few = held_against(&platform(), &live[..5], &live);
+        assert_eq!(few.cells[0].part, Part::TooFew);
+    }
+
+    #[test]
+    fn a_host_that_changed_in_the_middle_is_told_by_its_halves() {
+        let mut live = cell(Event::Flush, 64, 100.0);
+        live.iter_mut().filter(|it| it.replicate >= Some(5)).for_each(|it| it.resumed_ns += 100e3);
+        let sheet = held_against(&platform(), &live, &live);
+        assert!(sheet.judged.unwrap().median < 1e-12);
+        assert!(sheet.halves.unwrap().median > 0.5, "{:?}", sheet.halves);
+    }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Validation: what was published of a machine, against the simulated one.
+//!
+//! There are tables of costs, single values, tables of gangs and of core switches, what a placer gains, claims in words,
+//! and a regression. Each is a [`Study`]; all of them come to a [`Sheet`].
+
+mod numa_home;
+pub mod sheet;
+pub mod aim;
+mod table_text;
+mod lab;
+pub mod tables;
+pub mod points;
+pub mod gangs;
+pub mod placements;
+pub mod switches;
+pub mod regression;
+pub mod claims;
+pub mod host;
+mod studies;
+
+pub use lab::Lab;
+pub use sheet::{Row, Sheet};
+pub use studies::all;
+
+use crate::placer::rehearsal::RehearsalError;
+use corehop_plan::experiment::ExperimentError;
+use corehop_plan::machine::MachineError;
+use corehop_plan::platform::Platform;
+use corehop_stats::ordered::BadInput;
+
+/// A published result that can be simulated again.
+pub trait Study {
+    /// Its name, title and platform.
+    fn head(&self) -> Head<'_>;
+
+    /// Keeps what is about working sets of these sizes, and tells whether anything is left.
+    fn narrow(&mut self, wss_kib: &[u64]) -> bool;
+
+    /// Simulates it in `lab` on `platform`, and judges what comes out.
+    ///
+    /// # Errors
+    /// [`ValidationError`] where it cannot be simulated there.
+    fn judge(&self, platform: &Platform, lab: &mut Lab) -> Result<Sheet, ValidationError>;
+}
+
+/// The name of a study.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head<'a> {
+    /// Its name.
+    pub id: &'a str,
+    /// The printed table, with its source.
+    pub title: &'a str,
+    /// The platform it was measured on, by id.
+    pub platform: &'a str,
+}
+
+/// Why a study cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StudyError {
+    /// Its description is wrong.
+    #[error("the study's description: {0}")]
+    Form(String),
+    /// Its table is wrong.
+    #[error("the study's table, line {line}: {what}")]
+    Table {
+        /// The line, counted from 1.
+        line: usize,
+        /// The problem.
+        what: String,
+    },
+}
+
+/// Why a study cannot be simulated.
+#[derive(Debug, thiserror::Error)]
+pub enum ValidationError {
+    /// A study that it needs cannot be read.
+    #[error(transparent)]
+    Study(#[from] StudyError),
+    /// The experiment is not possible on the platform.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
+    /// The machine cannot be simulated so.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// A placer cannot be rehearsed.
+    #[error(transparent)]
+    Rehearsal(#[from] RehearsalError),
+    /// The platform lacks the server that a study lets drift.
+    #[error(
+        "{study} needs a [[server]] called {server}, and {platform} has none: add it to the platform file"
+    )]
+    NoServer {
+        /// The study.
+        study: String,
+        /// The server.
+        server: String,
+        /// The platform.
+        platform: String,
+    },
+    /// Samples hold no numbers.
+    #[error(transparent)]
+    Samples(#[from] BadInput),
+}
+
+/// A study as its description has it.
+fn described<T: serde::de::DeserializeOwned>(description: &str) -> Result<T, StudyError> {
+    toml::from_str(description).map_err(|error| StudyError::Form(error.to_string()))
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Jobs whose memory is where they are timed, on machines where only some nodes have memory.
+//!
+//! A migration between nodes, as an experiment plans it, has its warm touch at one node and its
+//! resumed touch at another; their difference is then that of two memories as well. A study whose
+//! rows tell that this was not so (a set far beyond the caches costs hardly more after a migration)
+//! times both at home: the job goes away, its working set comes to rest there, and the way back is
+//! the migration that is measured.
+
+use corehop_plan::experiment::{Absent, Body, Job, Plan, Step};
+use corehop_plan::platform::{Node, Platform};
+use corehop_plan::units::{Cpu, Nanos};
+use corehop_plan::workload::{Event, LineState};
+
+/// Lets all jobs of `plan` start on a node with memory, and those that migrate between nodes come
+/// back to it.
+pub(super) fn bring(plan: &mut Plan, platform: &Platform) {
+    let Body::Jobs(jobs) = &mut plan.body else { return };
+    let (cells, phases) = (&jobs.cells, &mut jobs.phases);
+    for job in phases.iter_mut().flat_map(|phase| &mut phase.jobs) {
+        home(job, platform);
+        if cells[job.cell].event == Event::MemoryMigration {
+            round_trip(job);
+        }
+    }
+}
+
+/// Whether a node has memory: if no node states its memory, each has some.
+fn has_memory(platform: &Platform, node: &Node) -> bool {
+    node.memory.is_some() || platform.nodes.iter().all(|node| node.memory.is_none())
+}
+
+/// Moves a job that starts on a node without memory to the CPUs of the same places on one that has.
+fn home(job: &mut Job, platform: &Platform) {
+    let of = |cpu: Cpu| platform.nodes.iter().find(|node| node.cpus.value.contains(cpu));
+    let Some(away) = of(job.start).filter(|node| !has_memory(platform, node)) else { return };
+    let Some(own) = platform.nodes.iter().find(|node| has_memory(platform, node)) else { return };
+    let twin = |cpu: Cpu| {
+        let (from, to) = if away.cpus.value.contains(cpu) { (away, own) } else { (own, away) };
+        let place = from.cpus.value.iter().position(|other| other == cpu);
+        place.and_then(|place| to.cpus.value.iter().nth(place)).unwrap_or(cpu)
+    };
+    job.start = twin(job.start);
+    for step in &mut job.steps {
+        if let Step::Leave(absent) = step {
+            absent.to = twin(absent.to);
+        }
+    }
+}
+
+/// Lets the working set come to rest where the job migrates to, and the job return from there.
+fn round_trip(job: &mut Job) {
+    let Some(place) = job.steps.iter().rposition(|step| matches!(step, Step::Leave(_))) else {
+        return;
+    };
+    let Step::Leave(absent) = job.steps[place] else { return };
+    let out = Absent { length: Nanos::new(0), ..absent };
+    let back = Absent { to: job.start, ..absent };
+    let steps = [Step::Leave(out), Step::Prepare(LineState::Valid), Step::Leave(back)];
+    job.steps.splice(place..=place, steps);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::validation::tables::TableStudy;
+    use crate::validation::{Lab, Study};
+
+    #[test]
+    fn a_job_is_timed_where_its_memory_is_and_comes_back_to_it() {
+        let platform = Platform::named("xeon_x5650").unwrap().unwrap();
+        let mut study = TableStudy::named("waechtler-a4").unwrap().unwrap();
+        assert!(study.narrow(&[4]));
+        let lab = Lab::new(1, Some(8), false);
+        let plan = study.plan(&platform, &lab).unwrap();
+        let home = platform.nodes[0].cpus.value.clone();
+        let plan = plan.jobs().unwrap();
+        for job in plan.phases.iter().flat_map(|phase| &phase.jobs) {
+            let event = plan.cells[job.cell].event;
+            let resumes = job.ends_on();
+            assert!(home.contains(job.start) && home.contains(resumes), "{event}: {job:?}");
+            let leaves: Vec<Cpu> = job
+                .steps
+                .iter()
+                .filter_map(|step| if let Step::Leave(away) = step { Some(away.to) } else { None })
+                .collect();
+            let away = leaves.iter().filter(|&&cpu| !home.contains(cpu)).count();
+            assert_eq!(away, usize::from(event == Event::MemoryMigration));
+            assert_eq!(event == Event::L3Migration, resumes != job.start, "{event}");
+        }
+    }
+}

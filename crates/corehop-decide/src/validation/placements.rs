@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The gain of a placer that knows of sharing on the default scheduler, benchmark by benchmark.
+//!
+//! The placer is rehearsed on the simulated host. The threads begin where the default scheduler of the printed runs put
+//! them, and are left alone there or placed.
+
+use serde::Deserialize;
+
+use super::sheet::{Judged, Role, Row, Sheet, Tested, What};
+use super::{Head, Lab, Study, StudyError, ValidationError, described};
+use crate::placer::Action;
+use crate::placer::rehearsal::{Pairs, Rehearsed, rehearse, wake_costs};
+use corehop_plan::platform::{Affinity, Platform};
+use corehop_plan::units::Cpu;
+use corehop_plan::workload::gang::{Program, Sharing};
+use corehop_stats::verdict::TestOutcome;
+
+/// The unit of its values: of the run time of the default scheduler.
+const PERCENT: &str = "percent";
+
+/// Improvements of some benchmarks, and how they came about.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlacementStudy {
+    /// Its name.
+    pub id: String,
+    /// The printed figure, with its source.
+    pub title: String,
+    /// The platform it was measured on, by id.
+    pub platform: String,
+    /// The median error that is aimed at, of improvements as shares.
+    pub limit: f64,
+    /// The CPUs that the default scheduler gives two threads.
+    pub start: [Cpu; 2],
+    /// The benchmarks.
+    #[serde(rename = "benchmark")]
+    pub benchmarks: Vec<Benchmark>,
+}
+
+/// A benchmark of the figure.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Benchmark {
+    /// Its name in print.
+    pub name: String,
+    /// The program that stands for it.
+    pub program: Program,
+    /// The way its threads share their data.
+    pub sharing: Sharing,
+    /// The improvement that is printed or follows from what is printed, in percent; None where nothing is.
+    pub printed: Option<f64>,
+    /// The place of that value in print.
+    pub source: String,
+    /// Whether the simulation has what the value comes from; else the placer's is only shown.
+    pub judged: bool,
+}
+
+impl PlacementStudy {
+    /// A study from its description.
+    ///
+    /// # Errors
+    /// [`StudyError::Form`] says what is wrong.
+    pub fn new(description: &str) -> Result<Self, StudyError> {
+        described(description)
+    }
+}
+
+impl Benchmark {
+    /// The printed improvement beside what the printed scheduler can do, which puts threads below one cache, and beside
+    /// what the placer came to, which may put them on one CPU too.
+    fn rows(&self, done: &Rehearsed) -> Vec<Row> {
+        let Some(printed) = self.printed else { return Vec::new() };
+        let row = |how: &str, rate: f64, quantity| {
+            let simulated = saved(done.alone, rate);
+            Row {
+                what: What::Point { name: format!("{}, {how}", self.name) },
+                quantity,
+                printed,
+                simulated: Some(simulated),
+                n: None,
+                role: Role::Judged,
+                error: Some((simulated - printed).abs() / 100.0),
+            }
+        };
+        let cache = row("below one cache", done.together, self.judged.then_some(PERCENT));
+        let placed = row("placed", done.placed, None);
+        if self.judged { vec![cache, placed] } else { vec![placed] }
+    }
+
+    /// Whether the threads end where the text says: together where they share, else where they began.
+    fn end(&self, done: &Rehearsed, platform: &Platform) -> Tested {
+        let shares = self.sharing == Sharing::Write;
+        let together = done.cpus.windows(2).all(|it| is_near(platform, it[0], it[1]));
+        let tried = done.said.iter().filter(|it| matches!(it, Action::Try(_))).count();
+        let (claim, holds) = if shares {
+            ("is found to share, and its threads come to share a cache", together)
+        } else {
+            ("is found to share nothing, and no thread is moved", tried == 0)
+        };
+        let cpus: Vec<String> = done.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
+        Tested {
+            claim: format!("{} {claim}", self.name),
+            expected: Some(TestOutcome::Holds),
+            found: if holds { TestOutcome::Holds } else { TestOutcome::DoesNot },
+            evidence: format!(
+                "{tried} placements tried, at the end on CPUs {}, {:.1} % of the time left alone saved ({})",
+                cpus.join(" and "),
+                saved(done.alone, done.placed),
+                self.source
+            ),
+        }
+    }
+}
+
+/// Whether two CPUs share a cache, or are one.
+fn is_near(platform: &Platform, a: Cpu, b: Cpu) -> bool {
+    platform.affinity(a, b) != Affinity::Memory
+}
+
+/// The share of the run time that is saved by another rate than that of threads left alone, in percent.
+fn saved(alone: f64, rate: f64) -> f64 {
+    100.0 * (1.0 - alone / rate)
+}
+
+impl Study for PlacementStudy {
+    fn head(&self) -> Head<'_> {
+        Head { id: &self.id, title: &self.title, platform: &self.platform }
+    }
+
+    /// Its values are about whole programs.
+    fn narrow(&mut self, _: &[u64]) -> bool {
+        false
+    }
+
+    fn judge(&self, platform: &Platform, lab: &mut Lab) -> Result<Sheet, ValidationError> {
+        let costs = wake_costs(platform)?;
+        let (mut rows, mut claims) = (Vec::new(), Vec::new());
+        for it in &self.benchmarks {
+            let pairs = Pairs {
+                program: it.program.clone(),
+                sharing: it.sharing,
+                cpus: self.start.to_vec(),
+            };
+            let done = rehearse(platform, &pairs, costs, false, lab.seed)?;
+            rows.extend(it.rows(&done));
+            claims.push(it.end(&done, platform));
+        }
+        let quantity = Judged { relative: false, ..Judged::new(PERCENT, Some(self.limit)) };
+        let runs = lab.samples(1);
+        let sheet = Sheet::judged(self.head(), (runs, "rehearsal each"), rows, vec![quantity]);
+        Ok(Sheet { claims, ..sheet })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DESCRIPTION: &str = r#"
+        id = "made-up"
+        title = "x"
+        platform = "xeon_e5520"
+        limit = 0.1
+        start = [0, 4]
+        [[benchmark]]
+        name = "Swap"
+        program = { kind = "swap", items = 100 }
+        sharing = "write"
+        printed = 40.0
+        source = "Table 1"
+        judged = true
+        [[benchmark]]
+        name = "Alone"
+        program = { kind = "swap", items = 100 }
+        sharing = "none"
+        source = "text"
+        judged = false
+    "#;
+
+    fn done(cpus: [u32; 2], tried: usize) -> Rehearsed {
+        let said = std::iter::repeat_n(Action::Restore, tried).collect();
+        Rehearsed {
+            alone: 60.0,
+            placed: 80.0,
+            same: 1.0,
+            together: 75.0,
+            cpus: cpus.map(Cpu).to_vec(),
+            said,
+        }
+    }
+
+    #[test]
+    fn an_improvement_is_of_the_time_of_the_default_scheduler() {
+        let study = PlacementStudy::new(DESCRIPTION).unwrap();
+        let rows = study.benchmarks[0].rows(&done([0, 1], 0));
+        // 60 in place of 75 below one cache, of 80 placed.
+        for (row, (saved, error)) in rows.iter().zip([(20.0, 0.2), (25.0, 0.15)]) {
+            assert!((row.simulated.unwrap() - saved).abs() < 1e-9, "{row:?}");
+            assert!((row.error.unwrap() - error).abs() < 1e-9, "{row:?}");
+        }
+        let quantities: Vec<_> = rows.iter().map(|row| row.quantity).collect();
+        assert_eq!(quantities, [Some("percent"), None]);
+        assert_eq!(study.benchmarks[1].rows(&done([0, 4], 0)), []);
+    }
+
+    #[test]
+    fn threads_that_share_are_to_end_together_and_others_where_they_began() {
+        let study = PlacementStudy::new(DESCRIPTION).unwrap();
+        let platform = Platform::named("xeon_e5520").unwrap().unwrap();
+        let missed =
+            |at: usize, cpus| study.benchmarks[at].end(&done(cpus, 0), &platform).is_missed();
+        assert_eq!([missed(0, [0, 1]), missed(0, [2, 2]), missed(0, [0, 4])], [false, false, true]);
+        assert!(!missed(1, [0, 4]));
+    }
+}

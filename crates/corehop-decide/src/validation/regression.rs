@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A printed regression, fitted again to the rows that are printed.
+//!
+//! Nothing is simulated. What is printed of the regression is tested as claims: whether its coefficients follow from the
+//! rows, whether they could follow from any rows that are not printed, and how well each form of the prediction tells
+//! programs that gain.
+
+use serde::Deserialize;
+
+use super::gangs::GangStudy;
+use super::sheet::{GangQuantity, Sheet, Tested};
+use super::table_text::lines;
+use super::{Head, Lab, Study, StudyError, ValidationError, described};
+use corehop_plan::platform::Platform;
+use corehop_plan::workload::gang::Program;
+use corehop_stats::gain::{Form, GainModel, Judgement, Observed, PRINTED, best, leaving_one_out};
+use corehop_stats::verdict::TestOutcome;
+
+/// The columns of the rows that the regression was not fitted on.
+const COLUMNS: &[&str] =
+    &["benchmark", "runtime_ratio", "smr_separate", "mpmi_separate", "predicted"];
+
+/// A regression, and the tables that it is about.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RegressionStudy {
+    /// Its name.
+    pub id: String,
+    /// The printed regression, with its source.
+    pub title: String,
+    /// The platform it was measured on, by id.
+    pub platform: String,
+    /// The printed sum of the squares of the residuals.
+    pub residual_squares: f64,
+    /// The printed number of rows.
+    pub observations: usize,
+    /// Programs gain where their ratio is no more than this.
+    pub threshold: f64,
+    /// The most false alarms that are aimed at, and the least share of gains.
+    pub aim: Aim,
+    /// The tables of gangs that rows come from.
+    pub rows: Vec<RowsOf>,
+    #[serde(skip)]
+    fitted: Vec<Observed>,
+    #[serde(skip)]
+    others: Vec<Predicted>,
+}
+
+/// The aim of a form.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Aim {
+    /// The most false alarms.
+    pub false_alarms: usize,
+    /// The least share of the gains that are found.
+    pub found: f64,
+}
+
+/// The rows of a benchmark in the table of another study.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RowsOf {
+    /// The benchmark.
+    pub benchmark: String,
+    /// The study.
+    pub table: String,
+}
+
+/// A row with the printed prediction. The regression was not fitted on it.
+#[derive(Debug, Clone, PartialEq)]
+struct Predicted {
+    row: Observed,
+    printed: f64,
+}
+
+impl RegressionStudy {
+    /// A study from its description, and a table of the rows that it was not fitted on.
+    ///
+    /// # Errors
+    /// [`StudyError`] says what is wrong where.
+    pub fn new(description: &str, table: &str) -> Result<Self, StudyError> {
+        let mut study: Self = described(description)?;
+        for line in lines(table, COLUMNS)? {
+            let row = Observed {
+                benchmark: line.cell("benchmark").to_owned(),
+                smr: line.number("smr_separate")?,
+                mpmi: line.number("mpmi_separate")?,
+                ratio: line.number("runtime_ratio")?,
+            };
+            study.others.push(Predicted { row, printed: line.number("predicted")? });
+        }
+        for it in &study.rows {
+            let gangs = GangStudy::named(&it.table).ok_or_else(|| {
+                StudyError::Form(format!("`{}` is not a table of gangs", it.table))
+            })??;
+            study.fitted.extend(observed(&it.benchmark, &gangs));
+        }
+        Ok(study)
+    }
+
+    fn all(&self) -> Vec<Observed> {
+        self.fitted.iter().cloned().chain(self.others.iter().map(|it| it.row.clone())).collect()
+    }
+
+    /// Whether the printed coefficients are the nearest plane to the rows.
+    fn refit(&self) -> Tested {
+        let Some(plane) = Form::Plane.fit(&self.fitted) else {
+            return tested("the rows determine a plane", TestOutcome::DoesNot, String::new());
+        };
+        let same = rounds_to(plane, PRINTED);
+        let rows = self.fitted.len();
+        tested(
+            &format!(
+                "Table 5.4 is the nearest plane to the {rows} printed rows of {}",
+                self.observations
+            ),
+            if same { TestOutcome::Holds } else { TestOutcome::DoesNot },
+            format!("printed {PRINTED}, fitted {plane}"),
+        )
+    }
+
+    /// Whether rows that are not printed could make the difference. They cannot take from the residuals of those that are.
+    fn any_rest(&self) -> Tested {
+        let as_printed = PRINTED.residual_squares(&self.fitted);
+        let least: f64 = self.fitted.iter().map(least_residual).map(|it| it * it).sum();
+        let missing = self.observations - self.fitted.len();
+        let claim =
+            format!("some choice of the {missing} rows that are not printed gives Table 5.4");
+        let possible = least <= self.residual_squares;
+        tested(
+            &claim,
+            if possible { TestOutcome::CannotTell } else { TestOutcome::DoesNot },
+            format!(
+                "squares of the residuals of the printed rows alone {as_printed:.2}, {least:.2} with everything rounded \
+                 in its favour; printed for all rows {:.2}",
+                self.residual_squares
+            ),
+        )
+    }
+
+    /// Whether the printed predictions follow from the printed coefficients.
+    fn predictions(&self) -> Tested {
+        let off = |it: &Predicted| (PRINTED.ratio(it.row.smr, it.row.mpmi) - it.printed).abs();
+        // Two digits of each, and what two digits of SMR and of a coefficient make of it.
+        let follows = |it: &&Predicted| off(it) <= 0.01 + 0.005 * 0.3 + it.row.mpmi * 5e-7;
+        let count = self.others.iter().filter(follows).count();
+        let worst = self.others.iter().map(off).fold(0.0, f64::max);
+        let all = self.others.len();
+        tested(
+            "the predictions of Tables 5.6 and 5.7 follow from Table 5.4",
+            if count == all { TestOutcome::Holds } else { TestOutcome::DoesNot },
+            format!("{count} of {all} rows, off by {worst:.3} at most"),
+        )
+    }
+
+    /// Tells programs that gain by a form. The printed one is said to tell them well.
+    fn tells(&self, form: Form, all: &[Observed]) -> Tested {
+        let threshold = self.threshold;
+        let claim = format!(
+            "{form}: programs with a ratio of {threshold:.2} and less are told from the others, one benchmark left out"
+        );
+        let expected = (form == Form::Printed).then_some(TestOutcome::Holds);
+        let judged = leaving_one_out(form, all, threshold);
+        let found = match &judged {
+            None => TestOutcome::CannotTell,
+            Some(it) if self.aim.is_reached(it) => TestOutcome::Holds,
+            Some(_) => TestOutcome::DoesNot,
+        };
+        let evidence = judged.map_or_else(|| "the rows do not determine it".to_owned(), text);
+        Tested { claim, expected, found, evidence }
+    }
+
+    /// The form that tells programs that gain best, each benchmark predicted from the others.
+    pub fn taken(&self) -> Option<(Form, Judgement)> {
+        best(&self.all(), self.threshold)
+    }
+
+    fn best(&self, all: &[Observed]) -> Option<Tested> {
+        let (form, judgement) = self.taken()?;
+        let found =
+            if self.aim.is_reached(&judgement) { TestOutcome::Holds } else { TestOutcome::DoesNot };
+        let claim = format!("the best form, {form}, reaches the aim");
+        let fitted =
+            form.fit(all).map_or_else(String::new, |it| format!("; fitted to all rows: {it}"));
+        Some(Tested {
+            claim,
+            expected: None,
+            found,
+            evidence: format!("{}{fitted}", text(judgement)),
+        })
+    }
+}
+
+impl Aim {
+    fn is_reached(self, judgement: &Judgement) -> bool {
+        judgement.false_alarms <= self.false_alarms
+            && judgement.found as f64 >= self.found * judgement.with_gain as f64
+    }
+}
+
+impl Study for RegressionStudy {
+    fn head(&self) -> Head<'_> {
+        Head { id: &self.id, title: &self.title, platform: &self.platform }
+    }
+
+    fn narrow(&mut self, _: &[u64]) -> bool {
+        false
+    }
+
+    fn judge(&self, _: &Platform, _: &mut Lab) -> Result<Sheet, ValidationError> {
+        let all = self.all();
+        let mut claims = vec![self.refit(), self.any_rest(), self.predictions()];
+        claims.extend(Form::ALL.iter().map(|&form| self.tells(form, &all)));
+        claims.extend(self.best(&all));
+        Ok(Sheet::of_claims(self.head(), claims))
+    }
+}
+
+/// A claim that holds in print.
+fn tested(claim: &str, found: TestOutcome, evidence: String) -> Tested {
+    Tested { claim: claim.to_owned(), expected: Some(TestOutcome::Holds), found, evidence }
+}
+
+fn text(it: Judgement) -> String {
+    format!(
+        "{} false alarms of {}, {} of {} gains found, off by {:.3} on average",
+        it.false_alarms, it.without_gain, it.found, it.with_gain, it.mean_error
+    )
+}
+
+/// The rows of a table that have all three numbers.
+fn observed(benchmark: &str, gangs: &GangStudy) -> Vec<Observed> {
+    let value = |program: &Program, quantity| {
+        let same = |it: &&super::gangs::GangRow| it.program == *program && it.quantity == quantity;
+        gangs.printed.iter().find(same).map(|it| it.value)
+    };
+    let ratios = gangs.printed.iter().filter(|it| it.quantity == GangQuantity::RuntimeRatio);
+    let row = |it: &super::gangs::GangRow| {
+        Some(Observed {
+            benchmark: benchmark.to_owned(),
+            smr: value(&it.program, GangQuantity::SmrSeparate)?,
+            mpmi: value(&it.program, GangQuantity::MpmiSeparate)?,
+            ratio: it.value,
+        })
+    };
+    ratios.filter_map(row).collect()
+}
+
+/// The least that the printed plane can be off by at a row, with the row and the coefficients rounded in its favour: two
+/// digits of ratio and SMR, and the sixth of the coefficient of MPmI.
+fn least_residual(it: &Observed) -> f64 {
+    let slack = 0.005 + 0.296_878 * 0.005 + 5e-7 * it.mpmi;
+    ((PRINTED.ratio(it.smr, it.mpmi) - it.ratio).abs() - slack).max(0.0)
+}
+
+/// Whether a plane has the digits of the printed one.
+fn rounds_to(fitted: GainModel, printed: GainModel) -> bool {
+    let coefficients = |it| match it {
+        GainModel::Plane { at_zero, per_mpmi, per_smr } => [at_zero, per_mpmi, per_smr],
+        _ => [f64::NAN; 3],
+    };
+    let digits = [1e-4, 5e-7, 1e-4];
+    let pairs = coefficients(fitted).into_iter().zip(coefficients(printed)).zip(digits);
+    pairs.into_iter().all(|((fitted, printed), digit)| (fitted - printed).abs() <= digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_stats::gain::TAKEN;
+
+    fn study() -> RegressionStudy {
+        let (_, description, table) = super::super::studies::REGRESSIONS[0];
+        RegressionStudy::new(description, table).unwrap()
+    }
+
+    #[test]
+    fn the_printed_rows_are_78_and_nine_and_their_judgement_is_that_of_the_note() {
+        let study = study();
+        assert_eq!((study.fitted.len(), study.others.len()), (78, 9));
+        let all = study.all();
+        let printed = leaving_one_out(Form::Printed, &all, 0.9).unwrap();
+        assert_eq!((printed.false_alarms, printed.without_gain), (22, 24));
+        assert_eq!((printed.found, printed.with_gain), (63, 63));
+        let (form, judgement) = best(&all, 0.9).unwrap();
+        assert_eq!(form, Form::Saturating);
+        assert!(study.aim.is_reached(&judgement), "{judgement:?}");
+        let (taken, fitted) = (TAKEN.to_string(), form.fit(&all).unwrap().to_string());
+        assert_eq!(taken, fitted, "the report predicts with the best form");
+    }
+
+    #[test]
+    fn the_printed_coefficients_follow_from_no_rows_at_all() {
+        let study = study();
+        assert_eq!(study.refit().found, TestOutcome::DoesNot);
+        let rest = study.any_rest();
+        assert_eq!(rest.found, TestOutcome::DoesNot, "{}", rest.evidence);
+        assert_eq!(study.predictions().found, TestOutcome::Holds);
+    }
+
+    #[test]
+    fn rows_that_do_lie_on_the_printed_plane_are_told_so() {
+        let mut study = study();
+        for it in &mut study.fitted {
+            it.ratio = PRINTED.ratio(it.smr, it.mpmi);
+        }
+        assert_eq!(study.refit().found, TestOutcome::Holds);
+        assert_eq!(study.any_rest().found, TestOutcome::CannotTell);
+    }
+
+    #[test]
+    fn a_table_that_is_not_there_is_named() {
+        let (_, description, table) = super::super::studies::REGRESSIONS[0];
+        let wrong = description.replace("kamali-4-5", "kamali-9-9");
+        let error = RegressionStudy::new(&wrong, table).unwrap_err();
+        assert!(error.to_string().contains("kamali-9-9"), "{error}");
+    }
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The result of a study: printed values beside simulated ones, and the errors.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Head;
+use super::aim::{Aim, Errors, Order, Samples};
+use corehop_plan::words::words;
+use corehop_plan::workload::Event;
+use corehop_stats::verdict::TestOutcome;
+
+/// The result of a study.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sheet {
+    /// The study's name.
+    pub id: String,
+    /// The printed table, with its source.
+    pub title: String,
+    /// The platform it was measured on, by id.
+    pub platform: String,
+    /// The basis of a value, for instance `64 samples a cell`; None for claims.
+    pub basis: Option<String>,
+    /// The samples of each value; none for claims.
+    pub samples: Option<u32>,
+    /// The printed values.
+    pub rows: Vec<Row>,
+    /// The quantities among them.
+    pub quantities: Vec<Judged>,
+    /// Claims in words.
+    pub claims: Vec<Tested>,
+}
+
+/// A printed value and what the simulation has for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// The quantity.
+    pub what: What,
+    /// The quantity that it is judged with; none for what is only shown.
+    pub quantity: Option<&'static str>,
+    /// The printed value.
+    pub printed: f64,
+    /// The simulated value; None without enough misses.
+    pub simulated: Option<f64>,
+    /// Over how many samples, where that differs from row to row.
+    pub n: Option<usize>,
+    /// The part it has in the judgement.
+    pub role: Role,
+    /// Its error, as its quantity states it.
+    pub error: Option<f64>,
+}
+
+/// The part that a printed value has in the judgement of a study.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Role {
+    /// The simulation is held against it.
+    #[default]
+    Judged,
+    /// A parameter was fitted on it: it cannot judge.
+    Fitted,
+    /// It tells of an effect that is not simulated. It is shown with its error, counted beside the judged ones, and nothing
+    /// is fitted on it.
+    NotModelled,
+}
+
+impl Role {
+    /// Of a value that a parameter was fitted on, or was not.
+    pub(super) const fn fitted(fitted: bool) -> Self {
+        if fitted { Self::Fitted } else { Self::Judged }
+    }
+
+    /// The mark of such a row; none of a judged one.
+    pub const fn mark(self) -> &'static str {
+        match self {
+            Self::Judged => "",
+            Self::Fitted => "fitted",
+            Self::NotModelled => "not modelled",
+        }
+    }
+}
+
+/// The kind of a printed value.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum What {
+    /// A cell of a table of costs, in microseconds.
+    Cost {
+        /// The event.
+        event: Event,
+        /// The label of the preemption length.
+        preemption_length: String,
+        /// `avg`, `max` or `std`.
+        statistic: String,
+        /// The working-set size in KiB.
+        wss_kib: u64,
+    },
+    /// A single value.
+    Point {
+        /// Its name.
+        name: String,
+    },
+    /// A value of a gang.
+    Gang {
+        /// The program, by its word.
+        program: &'static str,
+        /// The size of its data.
+        items: u64,
+        /// Its other parameters.
+        parameters: String,
+        /// The quantity.
+        quantity: GangQuantity,
+    },
+}
+
+words! {
+    /// The quantity in a table of gangs.
+    GangQuantity, "a quantity of gangs" {
+        /// The time below a common cache over that on two packages.
+        RuntimeRatio = "runtime_ratio",
+        /// Misses that the other package answered, over all, on two packages.
+        SmrSeparate = "smr_separate",
+        /// Misses per million instructions below a common cache.
+        MpmiShared = "mpmi_shared",
+        /// The same on two packages.
+        MpmiSeparate = "mpmi_separate",
+        /// Misses that the other package answered, on two packages, in millions.
+        Snoops = "snoops_million",
+        /// Misses on two packages, in millions.
+        Misses = "misses_million",
+    }
+}
+
+impl GangQuantity {
+    /// Whether errors are plain differences, and not relative to what was printed.
+    pub const fn is_share(self) -> bool {
+        matches!(self, Self::RuntimeRatio | Self::SmrSeparate)
+    }
+}
+
+impl Row {
+    /// Whether its error counts among those of `quantity`.
+    pub fn is_of(&self, quantity: &Judged) -> bool {
+        self.quantity == Some(quantity.word)
+    }
+
+    /// |difference| over the printed value, or over `least` where less was printed.
+    pub(super) fn relative(printed: f64, simulated: f64, least: f64) -> f64 {
+        (simulated - printed).abs() / printed.abs().max(least)
+    }
+
+    /// It as JSON; costs carry their unit.
+    pub fn json(&self) -> Value {
+        let mut row = json!(self.what);
+        let unit = if matches!(self.what, What::Cost { .. }) { "_us" } else { "" };
+        row[format!("printed{unit}")] = json!(self.printed);
+        row[format!("simulated{unit}")] = json!(self.simulated);
+        row["fitted"] = json!(self.role == Role::Fitted);
+        if self.role == Role::NotModelled {
+            row["not_modelled"] = json!(true);
+        }
+        row["error"] = json!(self.error);
+        if let Some(n) = self.n {
+            row["n"] = json!(n);
+        }
+        row
+    }
+}
+
+/// A quantity of a study, and how far off its values are.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// Its word, or its unit.
+    pub word: &'static str,
+    /// Whether errors are relative to what was printed, and not plain differences.
+    pub relative: bool,
+    /// The median error that is aimed at, if there is an aim.
+    pub limit: Option<f64>,
+    /// The errors of rows that nothing was fitted on.
+    pub judged: Option<Errors>,
+    /// The errors of those that a parameter was fitted on.
+    pub fitted: Option<Errors>,
+    /// The errors of those that tell of nothing that is simulated.
+    pub not_modelled: Option<Errors>,
+    /// Whether events come in the printed order, where rows have events.
+    pub order: Option<Order>,
+    /// Whether the aim is reached.
+    pub aim: Option<Aim>,
+}
+
+impl Judged {
+    /// A quantity whose errors are relative and not yet known.
+    pub(super) fn new(word: &'static str, limit: Option<f64>) -> Self {
+        Self {
+            word,
+            relative: true,
+            limit,
+            judged: None,
+            fitted: None,
+            not_modelled: None,
+            order: None,
+            aim: None,
+        }
+    }
+}
+
+impl Sheet {
+    /// The rows of a study, with `quantities` judged. `each` says what a value stands on: `samples a cell`.
+    pub(super) fn judged(
+        head: Head<'_>,
+        (samples, each): (Samples, &str),
+        rows: Vec<Row>,
+        quantities: Vec<Judged>,
+    ) -> Self {
+        let judge = |mut it: Judged| {
+            [it.judged, it.fitted, it.not_modelled] =
+                [Role::Judged, Role::Fitted, Role::NotModelled]
+                    .map(|role| errors(&rows, &it, role));
+            it.aim = it.limit.map(|limit| Aim::of(it.judged, it.order, limit, samples));
+            it
+        };
+        let quantities = quantities.into_iter().map(judge).collect();
+        let (samples, basis) = (Some(samples.have), Some(format!("{} {each}", samples.have)));
+        Self { basis, samples, rows, quantities, ..Self::of_claims(head, Vec::new()) }
+    }
+
+    /// The result of claims.
+    pub(super) fn of_claims(head: Head<'_>, claims: Vec<Tested>) -> Self {
+        Self {
+            id: head.id.to_owned(),
+            title: head.title.to_owned(),
+            platform: head.platform.to_owned(),
+            basis: None,
+            samples: None,
+            rows: Vec::new(),
+            quantities: Vec::new(),
+            claims,
+        }
+    }
+
+    /// Whether an aim is missed or open, or a claim came out otherwise than printed.
+    pub fn is_missed(&self) -> bool {
+        let mut aims = self.quantities.iter().filter_map(|it| it.aim.as_ref());
+        aims.any(Aim::is_open) || self.claims.iter().any(Tested::is_missed)
+    }
+}
+
+/// The errors of `quantity` among the `rows` that have this part. None without any.
+pub(super) fn errors(rows: &[Row], quantity: &Judged, role: Role) -> Option<Errors> {
+    let wanted = rows.iter().filter(|row| row.role == role && row.is_of(quantity));
+    Errors::over(wanted.filter_map(|row| row.error).collect())
+}
+
+/// A claim and what the simulated machine makes of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Tested {
+    /// The claim.
+    pub claim: String,
+    /// The finding in print; None where a length is only compared.
+    pub expected: Option<TestOutcome>,
+    /// The finding here.
+    pub found: TestOutcome,
+    /// The numbers behind it.
+    pub evidence: String,
+}
+
+impl Tested {
+    /// Whether it came out otherwise than printed, or could not be told.
+    pub fn is_missed(&self) -> bool {
+        self.expected.is_some_and(|expected| expected != self.found)
+    }
+}

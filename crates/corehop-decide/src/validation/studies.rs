@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The studies of cost tables that come with the program: the folders of `studies/` that have one.
+
+use super::claims::ClaimStudy;
+use super::gangs::GangStudy;
+use super::placements::PlacementStudy;
+use super::points::PointStudy;
+use super::regression::RegressionStudy;
+use super::switches::SwitchStudy;
+use super::tables::TableStudy;
+use super::{Study, StudyError};
+
+macro_rules! file {
+    ($id:literal, $name:literal) => {
+        include_str!(concat!("../../studies/", $id, "/", $name))
+    };
+}
+
+/// Name and description of each study.
+macro_rules! described {
+    ($($id:literal),* $(,)?) => { &[$(($id, file!($id, "study.toml"))),*] };
+}
+
+/// Name, description and table of each study.
+macro_rules! with_tables {
+    ($($id:literal),* $(,)?) => { &[$(($id, file!($id, "study.toml"), file!($id, "table.csv"))),*] };
+}
+
+const TABLES: &[(&str, &str, &str)] = with_tables![
+    "bastoni-spread",
+    "bastoni-table3",
+    "bastoni-table4",
+    "waechtler-a4",
+    "waechtler-a5",
+    "waechtler-a6"
+];
+
+const POINTS: &[(&str, &str)] = described!["waechtler-5-2", "waechtler-5-3"];
+
+const GANGS: &[(&str, &str, &str)] =
+    with_tables!["kamali-4-5", "kamali-4-6", "kamali-4-8", "kamali-5-1"];
+
+const PLACEMENTS: &[(&str, &str)] = described!["kamali-5-3"];
+
+const SWITCHES: &[(&str, &str, &str)] =
+    with_tables!["strong-2b", "strong-3", "strong-5", "strong-6"];
+
+pub(super) const REGRESSIONS: &[(&str, &str, &str)] = with_tables!["kamali-regression"];
+
+const CLAIMS: &[(&str, &str)] = described![
+    "bastoni-fig3",
+    "bastoni-fig4",
+    "bastoni-claims",
+    "bastoni-claim-1",
+    "waechtler-claims",
+    "waechtler-exclusive",
+];
+
+/// The studies that come with the program: tables, single values, tables of gangs and of core switches, placements,
+/// a regression, claims.
+///
+/// # Errors
+/// If a file is wrong; a test reads them all.
+pub fn all() -> Result<Vec<Box<dyn Study>>, StudyError> {
+    let mut all: Vec<Box<dyn Study>> = Vec::new();
+    for (_, description, table) in TABLES {
+        all.push(Box::new(TableStudy::new(description, table)?));
+    }
+    for (_, description) in POINTS {
+        all.push(Box::new(PointStudy::new(description)?));
+    }
+    for (_, description, table) in GANGS {
+        all.push(Box::new(GangStudy::new(description, table)?));
+    }
+    for (_, description) in PLACEMENTS {
+        all.push(Box::new(PlacementStudy::new(description)?));
+    }
+    for (_, description, table) in SWITCHES {
+        all.push(Box::new(SwitchStudy::new(description, table)?));
+    }
+    for (_, description, table) in REGRESSIONS {
+        all.push(Box::new(RegressionStudy::new(description, table)?));
+    }
+    for (_, description) in CLAIMS {
+        all.push(Box::new(ClaimStudy::new(description)?));
+    }
+    Ok(all)
+}
+
+impl TableStudy {
+    /// The table of this name, if it comes with the program.
+    ///
+    /// # Errors
+    /// If its files are wrong; a test reads them all.
+    pub fn named(id: &str) -> Option<Result<Self, StudyError>> {
+        with_table(TABLES, id, Self::new)
+    }
+}
+
+impl RegressionStudy {
+    /// The study of this name, if it comes with the program.
+    ///
+    /// # Errors
+    /// If its files are wrong; a test reads them all.
+    pub fn named(id: &str) -> Option<Result<Self, StudyError>> {
+        with_table(REGRESSIONS, id, Self::new)
+    }
+}
+
+/// The study of a name, from its description and its table.
+fn with_table<S>(
+    list: &[(&str, &str, &str)],
+    id: &str,
+    new: impl Fn(&str, &str) -> Result<S, StudyError>,
+) -> Option<Result<S, StudyError>> {
+    let (_, description, table) = list.iter().find(|&&(other, ..)| other == id)?;
+    Some(new(description, table))
+}
+
+impl GangStudy {
+    /// The table of this name, if it comes with the program.
+    ///
+    /// # Errors
+    /// If its files are wrong; a test reads them all.
+    pub fn named(id: &str) -> Option<Result<Self, StudyError>> {
+        with_table(GANGS, id, Self::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sheet::Role;
+    use super::*;
+    use corehop_plan::experiment::Experiment;
+
+    #[test]
+    fn every_study_of_single_values_can_be_read_and_its_platform_has_its_cpus() {
+        for (id, description) in POINTS {
+            let study = PointStudy::new(description).unwrap();
+            assert_eq!(study.id, *id);
+            let platform =
+                corehop_plan::platform::Platform::named(&study.platform).unwrap().unwrap();
+            for point in &study.points {
+                study.experiment(point, 1).plan(&platform, 1).unwrap();
+            }
+            assert!(study.points.iter().any(|point| point.fitted.is_empty()), "{id}");
+        }
+    }
+
+    #[test]
+    fn every_study_of_claims_can_be_read_and_names_tables_of_its_platform() {
+        for (id, description) in CLAIMS {
+            let study = ClaimStudy::new(description).unwrap();
+            assert_eq!(study.id, *id);
+            let platform =
+                corehop_plan::platform::Platform::named(&study.platform).unwrap().unwrap();
+            let plans = study.plans(&platform, 1).unwrap().len();
+            assert!(plans + study.tables.len() > 0, "{id}");
+            for table in &study.tables {
+                assert_eq!(TableStudy::named(table).unwrap().unwrap().platform, study.platform);
+            }
+            assert!(!study.observations.is_empty(), "{id}");
+        }
+    }
+
+    #[test]
+    fn every_study_of_gangs_can_be_read_and_its_platform_has_two_packages() {
+        for (id, description, table) in GANGS {
+            let study = GangStudy::new(description, table).unwrap();
+            assert_eq!(study.id, *id);
+            let platform =
+                corehop_plan::platform::Platform::named(&study.platform).unwrap().unwrap();
+            let plan = study.plan(&platform, 1, 1).unwrap();
+            let gangs = plan.gangs().unwrap().gangs.len();
+            assert!(gangs > 0 && gangs.is_multiple_of(2), "{id}");
+            let rows = study.join(&[]);
+            let fitted = rows.iter().filter(|row| row.role == Role::Fitted).count();
+            assert!(fitted * 2 < rows.len(), "{id}: {fitted} rows were read from");
+        }
+    }
+
+    #[test]
+    fn every_study_of_core_switches_can_be_read_and_is_fitted_on_a_minority_of_its_rows() {
+        for (id, description, table) in SWITCHES {
+            let study = SwitchStudy::new(description, table).unwrap();
+            assert_eq!(study.id, *id);
+            let fitted = study.printed.iter().filter(|row| study.is_fitted(row)).count();
+            assert!(fitted * 2 < study.printed.len(), "{id}: {fitted} rows are fitted on");
+            for row in &study.printed {
+                let platform = row.machine().unwrap();
+                SwitchStudy::plan(row, &platform, 1, 1).unwrap().check(&platform).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn every_study_can_be_read_and_fits_its_folder_and_its_platform() {
+        for (id, ..) in TABLES {
+            let study = TableStudy::named(id).unwrap().unwrap();
+            assert_eq!(study.id, *id);
+            assert!(corehop_plan::platform::Platform::named(&study.platform).is_some(), "{id}");
+            let fitted = study.printed.iter().filter(|row| study.is_fitted(row)).count();
+            assert!(fitted * 2 < study.printed.len(), "{id}: {fitted} rows are fitted on");
+            assert!(
+                !study
+                    .printed
+                    .iter()
+                    .any(|row| study.is_fitted(row) && study.role(row) != Role::Fitted),
+                "{id}: what is not modelled is not fitted on"
+            );
+            let parameters: usize = study.fitted.iter().map(|it| it.parameters.len()).sum();
+            let rows = study.fitted.iter().map(|it| it.wss_kib.len()).sum::<usize>();
+            assert!(parameters * 3 <= rows, "{id}: {parameters} parameters on {rows} rows");
+        }
+    }
+}

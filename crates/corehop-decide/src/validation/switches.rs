@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Published tables of core switches against the simulated machine.
+
+use serde::Deserialize;
+
+use super::sheet::{Judged, Role, Row, Sheet, What};
+use super::table_text::lines;
+use super::{Head, Lab, Study, StudyError, ValidationError, described};
+use corehop_plan::experiment::{CoreSwitch, Experiment, ExperimentError, Plan};
+use corehop_plan::machine::rows_of;
+use corehop_plan::platform::{Fact, Latency, Platform};
+use corehop_plan::workload::switching::SwitchMechanism;
+use corehop_sim::SimMachine;
+use corehop_stats::switching::Switchings;
+
+/// The unit of a value, which is what it is judged with.
+const UNIT: &str = "ns";
+
+/// A table of core switches.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchStudy {
+    /// Its name.
+    pub id: String,
+    /// The printed table, with its source.
+    pub title: String,
+    /// The platform of its first row, by id. Each row names its own.
+    pub platform: String,
+    /// The number of layouts of the kernel's code that a value is the median over.
+    pub samples: u32,
+    /// The median error that is aimed at.
+    pub limit: f64,
+    /// The rows that a parameter was fitted on.
+    #[serde(default)]
+    pub fitted: Vec<FittedOn>,
+    /// The printed rows; they come from a file of their own.
+    #[serde(skip)]
+    pub printed: Vec<SwitchRow>,
+}
+
+/// Rows that parameters were fitted on.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FittedOn {
+    /// The platform, by id.
+    pub platform: String,
+    /// The mechanisms.
+    pub mechanisms: Vec<SwitchMechanism>,
+    /// The wake-up time of every core, in cycles.
+    #[serde(default)]
+    pub wake_up: u64,
+    /// The parameters, for the reader.
+    pub parameters: Vec<String>,
+}
+
+/// A printed value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SwitchRow {
+    /// The platform, by id.
+    pub platform: String,
+    /// The mechanism.
+    pub mechanism: SwitchMechanism,
+    /// The wake-up time of every core, in cycles.
+    pub wake_up: u64,
+    /// The time of a call, in nanoseconds.
+    pub value: f64,
+}
+
+impl SwitchRow {
+    /// The machine, with its wake-up time; None if there is no such platform.
+    pub(super) fn machine(&self) -> Option<Platform> {
+        let mut platform = Platform::named(&self.platform)?.ok()?;
+        let wake_up = Fact::cited(Latency::cycles(self.wake_up), "Strong et al. 2009, section 7.2");
+        platform.core.wake_up = Some(wake_up);
+        Some(platform)
+    }
+
+    fn name(&self) -> String {
+        let Self { platform, mechanism, wake_up, .. } = self;
+        let after = if *wake_up > 0 { format!(", awake after {wake_up}") } else { String::new() };
+        format!("{platform} {mechanism}{after}")
+    }
+}
+
+impl SwitchStudy {
+    /// A study from its description and its table.
+    ///
+    /// # Errors
+    /// [`StudyError`] says what is wrong where.
+    pub fn new(description: &str, table: &str) -> Result<Self, StudyError> {
+        let mut study: Self = described(description)?;
+        for line in lines(table, &["platform", "mechanism", "wake_up_cycles", "value"])? {
+            let row = SwitchRow {
+                platform: line.cell("platform").to_owned(),
+                mechanism: line.word("mechanism")?,
+                wake_up: line.number("wake_up_cycles")? as u64,
+                value: line.number("value")?,
+            };
+            if row.machine().is_none() {
+                return Err(line.wrong(format!("`{}` is not a platform", row.platform)));
+            }
+            study.printed.push(row);
+        }
+        Ok(study)
+    }
+
+    /// Whether a parameter was fitted on a row.
+    pub(super) fn is_fitted(&self, row: &SwitchRow) -> bool {
+        let on = |it: &FittedOn| {
+            it.platform == row.platform
+                && it.wake_up == row.wake_up
+                && it.mechanisms.contains(&row.mechanism)
+        };
+        self.fitted.iter().any(on)
+    }
+
+    /// The plan behind a row: one timed call after some others, in several layouts of the code.
+    pub(super) fn plan(
+        row: &SwitchRow,
+        platform: &Platform,
+        seed: u64,
+        samples: u32,
+    ) -> Result<Plan, ExperimentError> {
+        let experiment = CoreSwitch::one_call(vec![row.mechanism], samples);
+        experiment.replicated(platform, seed, samples)
+    }
+
+    /// The simulated time of a call.
+    fn simulated(row: &SwitchRow, seed: u64, samples: u32) -> Result<Option<f64>, ValidationError> {
+        let Some(platform) = row.machine() else { return Ok(None) };
+        let plan = Self::plan(row, &platform, seed, samples)?;
+        let mut switchings = Switchings::default();
+        switchings.take(&rows_of(&mut SimMachine::new(platform)?, &plan)?.switches);
+        let summaries = switchings.finish();
+        let same = summaries.iter().find(|it| it.mechanism == row.mechanism);
+        Ok(same.map(|it| it.mean_ns.estimate))
+    }
+}
+
+impl Study for SwitchStudy {
+    fn head(&self) -> Head<'_> {
+        Head { id: &self.id, title: &self.title, platform: &self.platform }
+    }
+
+    /// Its values are about calls.
+    fn narrow(&mut self, _: &[u64]) -> bool {
+        false
+    }
+
+    /// Each row is simulated on the platform that it names.
+    fn judge(&self, _: &Platform, lab: &mut Lab) -> Result<Sheet, ValidationError> {
+        let samples = lab.samples(self.samples);
+        let mut rows = Vec::new();
+        for row in &self.printed {
+            let simulated = Self::simulated(row, lab.seed, samples.have)?;
+            let error = simulated.map(|simulated| Row::relative(row.value, simulated, 0.0));
+            rows.push(Row {
+                what: What::Point { name: row.name() },
+                quantity: Some(UNIT),
+                printed: row.value,
+                simulated,
+                n: None,
+                role: Role::fitted(self.is_fitted(row)),
+                error,
+            });
+        }
+        let quantities = vec![Judged::new(UNIT, Some(self.limit))];
+        Ok(Sheet::judged(self.head(), (samples, "layouts a value"), rows, quantities))
+    }
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Experiments: pure functions from a platform and a seed to a plan.
+//!
+//! No experiment sleeps, sets an affinity or reads a clock, and none knows whether the machine that
+//! will run its plan is real.
+
+mod access_time;
+mod cell;
+mod condition;
+mod conditions;
+mod core_switch;
+mod gangs;
+mod jobs;
+mod length;
+mod overheads;
+mod overrides;
+mod plan;
+mod polluter_sweep;
+mod preemption_length;
+mod preset;
+mod program;
+mod binding;
+mod program_arms;
+mod moving_window;
+mod shared_data;
+mod supply;
+mod switches;
+mod synthetic;
+mod task_sets;
+mod tasks;
+mod unit;
+mod watch;
+
+pub use crate::words::digest;
+pub use crate::workload::draw::Draw;
+pub use access_time::AccessTime;
+pub use cell::{Cell, names};
+pub use condition::{Condition, Renewed};
+pub use conditions::Conditions;
+pub use core_switch::CoreSwitch;
+pub use gangs::{Gang, GangMove, Gangs, GangsError, MOST_THREADS};
+pub use jobs::{Absent, Job, JobRows, Jobs, JobsError, Phase, Step};
+pub use length::Length;
+pub use moving_window::MovingWindow;
+pub use overheads::{KernelOverheads, Overheads};
+pub use overrides::Overrides;
+pub use plan::{Body, PLAN_SCHEMA, Plan, PlanError};
+pub use polluter_sweep::PolluterSweep;
+pub use preemption_length::PreemptionLength;
+pub use preset::migrations;
+pub use preset::{Preset, UnknownPreset};
+pub use program::{Argument, Arm, Program, ProgramError, ProgramRun, Target};
+pub use program_arms::ProgramArms;
+pub use shared_data::SharedData;
+pub use supply::MeasuredSupply;
+pub use switches::{SwitchCell, SwitchRound, Switches, SwitchesError};
+pub use synthetic::{Group, Synthetic};
+pub use task_sets::{Drawn, GivenTask, Source, TaskSets};
+pub use tasks::{MOST_TASKS, PlannedTask, TaskCells, TaskRun, Tasks, TasksError};
+pub use unit::Unit;
+pub use watch::{PlannedWindow, Watch, WatchError};
+
+use serde::Serialize;
+
+use crate::platform::Platform;
+use crate::units::{Cpu, Nanos};
+use crate::workload::{Event, WorkloadError};
+
+/// Why an experiment has no plan on a platform.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ExperimentError {
+    /// A working set that cannot be touched as described.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// A class of event that no pair of usable CPUs belongs to.
+    #[error("{event} cannot be measured on {platform}: {why}")]
+    NotMeasurable {
+        /// The event asked for.
+        event: Event,
+        /// The platform's name.
+        platform: String,
+        /// The missing feature of the platform.
+        why: String,
+    },
+    /// A CPU that the platform lacks, or that may not be used.
+    #[error("{cpu} is not among the usable CPUs of {platform} ({usable}): name one of those")]
+    UnknownCpu {
+        /// The CPU asked for.
+        cpu: Cpu,
+        /// The platform's name.
+        platform: String,
+        /// Its usable CPUs.
+        usable: String,
+    },
+    /// An experiment on one cell is given several, or none.
+    #[error(
+        "conditions examines one cell, and these are {count}: name one working set, one write ratio \
+         and one event"
+    )]
+    NotOneCell {
+        /// The number of cells described.
+        count: usize,
+    },
+    /// Task sets that cannot run.
+    #[error(transparent)]
+    Tasks(#[from] TasksError),
+    /// Gangs that cannot run.
+    #[error(transparent)]
+    Gangs(#[from] GangsError),
+    /// Core switches that cannot be measured.
+    #[error(transparent)]
+    Switches(#[from] SwitchesError),
+    /// CPUs that cannot be watched.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+    /// More samples than a plan may hold.
+    #[error("{jobs} jobs in one plan; the maximum is {}", Jobs::MOST_JOBS)]
+    TooLarge {
+        /// The number of jobs asked for.
+        jobs: u64,
+    },
+}
+
+/// The parameters of an experiment, from which with the seed every plan follows.
+pub trait Parameters {
+    /// The parameters as JSON.
+    fn parameters(&self) -> serde_json::Value;
+}
+
+impl<T: Serialize> Parameters for T {
+    fn parameters(&self) -> serde_json::Value {
+        serde_json::json!(self)
+    }
+}
+
+/// An experiment makes plans: so many samples of such cells, on a given platform.
+pub trait Experiment: Parameters {
+    /// The name that the command line and the column `experiment` use.
+    fn name(&self) -> &'static str;
+
+    /// The units it counts on `platform` with this seed: cells, runs of task sets, gangs; each with the
+    /// requested number of samples.
+    ///
+    /// # Errors
+    /// [`ExperimentError`] where a working set, an event or a CPU is impossible there.
+    fn units(&self, platform: &Platform, seed: u64) -> Result<Vec<Unit>, ExperimentError>;
+
+    /// The plan that takes `quota[i]` samples of unit `i` of [`Experiment::units`], at this turn of the
+    /// run; jobs come in random order.
+    ///
+    /// # Errors
+    /// [`ExperimentError`], as for [`Experiment::units`].
+    fn block(
+        &self,
+        platform: &Platform,
+        seed: u64,
+        turn: Turn,
+        quota: &[u32],
+    ) -> Result<Plan, ExperimentError>;
+
+    /// The number of replicates by design; None where that is a choice.
+    fn replicates(&self) -> Option<u32> {
+        None
+    }
+
+    /// About how long the whole takes.
+    ///
+    /// # Errors
+    /// [`ExperimentError`], as for [`Experiment::units`].
+    fn projected(&self, platform: &Platform, seed: u64) -> Result<Nanos, ExperimentError> {
+        Ok(Unit::projected(&self.units(platform, seed)?))
+    }
+
+    /// The whole plan: every unit with as many samples as asked for, in no replicates of its own.
+    ///
+    /// # Errors
+    /// [`ExperimentError`], as for [`Experiment::units`].
+    fn plan(&self, platform: &Platform, seed: u64) -> Result<Plan, ExperimentError> {
+        let quota: Vec<u32> = self.units(platform, seed)?.iter().map(|unit| unit.asked).collect();
+        self.block(platform, seed, Turn::default(), &quota)
+    }
+
+    /// The whole plan in so many replicates, each with its share of every unit's samples.
+    ///
+    /// # Errors
+    /// [`ExperimentError`], as for [`Experiment::units`].
+    fn replicated(
+        &self,
+        platform: &Platform,
+        seed: u64,
+        replicates: u32,
+    ) -> Result<Plan, ExperimentError> {
+        let asked: Vec<u32> = self.units(platform, seed)?.iter().map(|unit| unit.asked).collect();
+        let jobs = asked.iter().map(|&samples| u64::from(samples)).sum();
+        if jobs > Jobs::MOST_JOBS {
+            return Err(ExperimentError::TooLarge { jobs });
+        }
+        let mut whole = self.block(platform, seed, Turn::default(), &vec![0; asked.len()])?;
+        for replicate in 0..replicates {
+            let quota: Vec<u32> = asked
+                .iter()
+                .map(|&samples| {
+                    share(samples, replicate + 1, replicates)
+                        - share(samples, replicate, replicates)
+                })
+                .collect();
+            let turn = Turn { block: u64::from(replicate), replicate: Some(replicate) };
+            whole.extend(self.block(platform, seed, turn, &quota)?);
+        }
+        Ok(whole)
+    }
+}
+
+/// The place of a plan in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Turn {
+    /// The number of the plan in the run, so that each draws other jobs.
+    pub block: u64,
+    /// The replicate that it belongs to; None where the machine is to decide.
+    pub replicate: Option<u32>,
+}
+
+/// The number of a cell's samples that the first `done` of so many replicates take together.
+pub fn share(samples: u32, done: u32, replicates: u32) -> u32 {
+    // Rounded up, so that the first replicate already has one of each cell.
+    (u64::from(samples) * u64::from(done)).div_ceil(u64::from(replicates.max(1))) as u32
+}
+
+/// The replicates of a run whose smallest cell has so many samples: ten at least, up to twenty where
+/// each still has three samples of it; never more than there are samples.
+pub fn usual_replicates(fewest_samples: u32) -> u32 {
+    (fewest_samples / 3).clamp(10, 20).min(fewest_samples.max(1))
+}
+
+/// The CPU asked for, or the first usable one.
+fn one_usable(platform: &Platform, cpu: Option<Cpu>) -> Result<Cpu, ExperimentError> {
+    let usable = platform.usable();
+    let wanted = cpu.or(usable.first()).unwrap_or_default();
+    if usable.contains(wanted) {
+        return Ok(wanted);
+    }
+    let (platform, usable) = (platform.name.clone(), usable.to_string());
+    Err(ExperimentError::UnknownCpu { cpu: wanted, platform, usable })
+}

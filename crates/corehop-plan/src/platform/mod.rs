@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The description of a machine: CPUs, caches, sharing, memory; each value with its source.
+//!
+//! ```text
+//! node ── package ── level-3 cache ── level-2 cache ── core ── CPU
+//! ```
+//!
+//! A platform is read from a TOML file ([`Platform::from_toml`]) or discovered from the host. It is
+//! a value: nothing here looks at the machine it runs on.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{Bytes, Cpu, CpuList};
+
+pub mod fact;
+pub mod groups;
+pub mod quantity;
+pub mod affinity;
+pub mod tree;
+pub mod observed;
+pub mod hash;
+pub mod mechanism;
+pub mod clusters;
+mod apart;
+mod check_against;
+mod consistency;
+mod difference;
+mod gaps;
+mod loss;
+mod workings;
+mod library;
+mod text;
+
+pub use affinity::{Affinity, MemoryArchitecture, MissingClass};
+pub use consistency::{MOST_CACHE, MOST_LEVELS};
+pub use fact::{Check, Fact, Source};
+pub use gaps::Gap;
+pub use groups::CpuGroups;
+pub use hash::Index;
+pub use loss::Loss;
+pub use mechanism::{
+    Coherence, Core, Distance, Drift, Found, Home, Inclusion, LatencyRow, Lookup, Mechanism,
+    PrefetchKind, Prefetcher, Protocol, Replacement, Server, Side, Slices, SnoopFilter, Supplier,
+    Tlb, Traffic, Writes,
+};
+pub use quantity::{Hertz, Latency, Power};
+pub use text::PlatformError;
+
+/// The version of the file format that this code reads and writes. New facts are new optional
+/// keys and do not raise it.
+pub const SCHEMA: u32 = 1;
+
+/// A machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Platform {
+    /// The version of the format, [`SCHEMA`].
+    pub schema: u32,
+    /// Lower-case letters, digits and underscores: the name in options, tables and file names.
+    pub id: String,
+    /// The name for people.
+    pub name: String,
+    /// The maker of the processor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vendor: Option<Fact<String>>,
+    /// The maker's name for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Fact<String>>,
+    /// The hypervisor, where the machine is a guest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hypervisor: Option<Fact<String>>,
+    /// Every CPU that is present.
+    pub cpus: Fact<CpuList>,
+    /// Those that are online; absent where all are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub online: Option<Fact<CpuList>>,
+    /// Those that this process may run on; absent where it may on all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<Fact<CpuList>>,
+    /// The packages, by their CPUs.
+    pub packages: Fact<CpuGroups>,
+    /// The cores, by their CPUs: more than one CPU in a core are SMT siblings.
+    pub cores: Fact<CpuGroups>,
+    /// The clocks.
+    #[serde(default, skip_serializing_if = "Clock::is_empty")]
+    pub clock: Clock,
+    /// The page sizes.
+    #[serde(default, skip_serializing_if = "Pages::is_empty")]
+    pub pages: Pages,
+    /// The cost of memory.
+    #[serde(default, skip_serializing_if = "Memory::is_empty")]
+    pub memory: Memory,
+    /// The kinds of core, where there are several.
+    #[serde(default, rename = "core_kind", skip_serializing_if = "Vec::is_empty")]
+    pub core_kinds: Vec<CoreKind>,
+    /// The caches, innermost level first.
+    #[serde(default, rename = "cache", skip_serializing_if = "Vec::is_empty")]
+    pub caches: Vec<Cache>,
+    /// The translation lookaside buffers.
+    #[serde(default, rename = "tlb", skip_serializing_if = "Vec::is_empty")]
+    pub tlbs: Vec<Tlb>,
+    /// The prefetchers.
+    #[serde(default, rename = "prefetcher", skip_serializing_if = "Vec::is_empty")]
+    pub prefetchers: Vec<Prefetcher>,
+    /// The agreement of caches that share no outer cache.
+    #[serde(default, skip_serializing_if = "Coherence::is_empty")]
+    pub coherence: Coherence,
+    /// The requests that a core can have under way.
+    #[serde(default, skip_serializing_if = "Core::is_empty")]
+    pub core: Core,
+    /// The time of each way of an access, where levels and memory alone do not give it.
+    #[serde(default, rename = "latency", skip_serializing_if = "Vec::is_empty")]
+    pub latencies: Vec<LatencyRow>,
+    /// The buses, channels and links that are queued for.
+    #[serde(default, rename = "server", skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<Server>,
+    /// The time of a cache line between two CPUs, where measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exchange: Option<Fact<Vec<observed::Exchange>>>,
+    /// The distances that pairs of CPUs had while they were watched; empty where no pair could be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance: Option<Fact<Vec<observed::DistanceLevel>>>,
+    /// The share that is lost from the caches while a job is away though nothing of the machine's owner runs.
+    #[serde(default, rename = "loss", skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<Loss>,
+    /// The NUMA nodes.
+    #[serde(default, rename = "node", skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<Node>,
+}
+
+/// The content of a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheKind {
+    /// Data alone.
+    Data,
+    /// Instructions alone.
+    Instruction,
+    /// Both.
+    Unified,
+}
+
+/// One level and kind of cache, with all its instances.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cache {
+    /// 1 is next to the core.
+    pub level: u32,
+    /// Its content.
+    pub kind: CacheKind,
+    /// The size of one instance; some machines do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<Fact<Bytes>>,
+    /// The size that lists actually found room in, where it contradicts [`Cache::size`]: a guest is
+    /// told of the whole cache and gets a share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effective: Option<Fact<Bytes>>,
+    /// Lines per set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ways: Option<Fact<u32>>,
+    /// The size of a line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<Fact<Bytes>>,
+    /// The number of sets, where it is stated; [`Cache::set_count`] computes it otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sets: Option<Fact<u64>>,
+    /// The instances, by the CPUs that share each.
+    pub instances: Fact<CpuGroups>,
+    /// The time of a hit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Fact<Latency>>,
+    /// Its mechanism, for a simulation.
+    #[serde(default, skip_serializing_if = "Mechanism::is_empty")]
+    pub mechanism: Mechanism,
+}
+
+/// A NUMA node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    /// Its number.
+    pub id: u32,
+    /// Its CPUs; may be empty.
+    pub cpus: Fact<CpuList>,
+    /// Its memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Fact<Bytes>>,
+    /// The distance to every node, in the order of the nodes; 10 is the node itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distances: Option<Fact<Vec<u32>>>,
+}
+
+/// A kind of core, on machines that have several.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoreKind {
+    /// Its name.
+    pub name: String,
+    /// The CPUs of this kind.
+    pub cpus: Fact<CpuList>,
+    /// Its capacity as Linux states it: the fastest kind has 1,024.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Fact<u32>>,
+    /// Its highest frequency, where it differs from [`Clock::core`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frequency: Option<Fact<Hertz>>,
+    /// The requests that it can have under way, where they differ from [`Platform::core`].
+    #[serde(default, skip_serializing_if = "Core::is_empty")]
+    pub core: Core,
+}
+
+/// The clocks of a machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clock {
+    /// The frequency that a core runs at: what a latency in cycles counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<Fact<Hertz>>,
+    /// The frequency of the counter that time stamps are read from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counter: Option<Fact<Hertz>>,
+    /// Whether that counter runs at one rate whatever the core does, sleeping included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invariant: Option<Fact<bool>>,
+    /// The kernel's clock source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Fact<String>>,
+    /// The frequency at which a core begins whose whole package was idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_idle: Option<Fact<Hertz>>,
+    /// The time for which it stays at that frequency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waking: Option<Fact<Latency>>,
+}
+
+impl Clock {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The page sizes of a machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pages {
+    /// The ordinary page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<Fact<Bytes>>,
+    /// The huge pages that can be asked for, ascending.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub huge: Option<Fact<Vec<Bytes>>>,
+    /// The pages with which a host backs the memory of this guest: beyond one of them, what the guest sees in one piece is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backing: Option<Fact<Bytes>>,
+    /// When the kernel uses huge pages unasked: `always`, `madvise` or `never`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transparent: Option<Fact<String>>,
+}
+
+impl Pages {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The cost of an access to memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// Latency of the node's own memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local: Option<Fact<Latency>>,
+    /// Latency of another node's memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<Fact<Latency>>,
+    /// The time between two lines that devices read from memory or write to it, all of them together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<Fact<Latency>>,
+    /// The rows that its banks keep open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<Rows>,
+}
+
+/// The rows of memory chips. A bank keeps the row open that was read last, and what lies in that comes sooner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rows {
+    /// The size of a row, over all chips of a channel.
+    pub size: Fact<Bytes>,
+    /// The banks of a node. Neighbouring rows are in different banks.
+    pub banks: Fact<u32>,
+    /// The time that a line of an open row comes sooner than `local` and `remote` say.
+    pub saved: Fact<Latency>,
+}
+
+impl Memory {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Cache {
+    /// Whether it can hold data.
+    pub fn holds_data(&self) -> bool {
+        self.kind != CacheKind::Instruction
+    }
+    /// The CPUs that share each instance, where it holds data and the statement is not contradicted: what pairs and clusters
+    /// of CPUs may rest on.
+    pub fn sharers(&self) -> Option<&CpuGroups> {
+        (self.holds_data() && !self.instances.is_contradicted()).then_some(&self.instances.value)
+    }
+    /// Whether it can hold data of `cpu`.
+    pub fn holds_data_of(&self, cpu: Cpu) -> bool {
+        self.holds_data() && self.instances.value.containing(cpu).is_some()
+    }
+    /// The size to plan with: what was measured where that contradicts what is stated.
+    pub fn capacity(&self) -> Option<Bytes> {
+        let measured = self
+            .effective
+            .as_ref()
+            .filter(|_| self.size.as_ref().is_some_and(Fact::is_contradicted));
+        measured.or(self.size.as_ref()).map(|size| size.value)
+    }
+    /// The number of sets: as stated, or size / (ways × line).
+    pub fn set_count(&self) -> Option<u64> {
+        if let Some(sets) = &self.sets {
+            return Some(sets.value);
+        }
+        let (size, ways, line) = (self.size.as_ref()?, self.ways.as_ref()?, self.line.as_ref()?);
+        size.value.get().checked_div(u64::from(ways.value) * line.value.get())
+    }
+    /// `L1d`, `L1i`, `L2`: the level, and what it holds where that is not everything.
+    pub fn label(&self) -> String {
+        let suffix = match self.kind {
+            CacheKind::Data => "d",
+            CacheKind::Instruction => "i",
+            CacheKind::Unified => "",
+        };
+        format!("L{}{suffix}", self.level)
+    }
+}
+
+impl Platform {
+    /// The CPUs that are online.
+    pub fn online(&self) -> &CpuList {
+        self.online.as_ref().map_or(&self.cpus.value, |online| &online.value)
+    }
+    /// The CPUs that this process may run on, were they online.
+    pub fn allowed(&self) -> &CpuList {
+        self.allowed.as_ref().map_or(&self.cpus.value, |allowed| &allowed.value)
+    }
+    /// The CPUs that work can be put on: online and allowed.
+    pub fn usable(&self) -> CpuList {
+        self.online().intersection(self.allowed())
+    }
+    /// The distance of memory from the packages.
+    pub fn memory_architecture(&self) -> MemoryArchitecture {
+        // A node without CPUs is more memory, not another place to migrate to.
+        let nodes = self.nodes.iter().filter(|node| !node.cpus.value.is_empty()).count();
+        match (self.packages.value.len(), nodes) {
+            (_, 2..) => MemoryArchitecture::Numa,
+            (2.., _) => MemoryArchitecture::Uma,
+            _ => MemoryArchitecture::SingleSocket,
+        }
+    }
+    /// The node that `cpu` belongs to.
+    pub fn node_of(&self, cpu: Cpu) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.cpus.value.contains(cpu))
+    }
+    /// The caches that hold data and serve `cpu`, innermost first.
+    pub fn data_caches(&self, cpu: Cpu) -> impl Iterator<Item = &Cache> {
+        self.caches.iter().filter(move |cache| cache.holds_data_of(cpu))
+    }
+    /// The outermost cache that serves `cpu`.
+    pub fn last_level(&self, cpu: Cpu) -> Option<&Cache> {
+        self.data_caches(cpu).max_by_key(|cache| cache.level)
+    }
+    /// Its slices.
+    pub fn slices(&self, cpu: Cpu) -> Option<&Slices> {
+        self.last_level(cpu)?.mechanism.slices.as_ref()
+    }
+    /// The caches that hold data, by level and size, ascending; a machine with two kinds of core
+    /// may have two sizes at a level. Caches of unstated size are left out.
+    pub fn cache_sizes(&self) -> Vec<(u32, Bytes)> {
+        let size = |cache: &Cache| Some((cache.level, cache.capacity()?));
+        let mut sizes: Vec<_> =
+            self.caches.iter().filter(|cache| cache.holds_data()).filter_map(size).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+    /// The largest cache for data that belongs to one core alone.
+    pub fn largest_private_cache(&self) -> Option<Bytes> {
+        self.private_caches().filter_map(Cache::capacity).max()
+    }
+    /// The same by stated sizes, whatever was found of them.
+    pub fn largest_stated_private_cache(&self) -> Option<Bytes> {
+        self.private_caches().filter_map(|cache| Some(cache.size.as_ref()?.value)).max()
+    }
+    fn private_caches(&self) -> impl Iterator<Item = &Cache> {
+        let private = |cache: &&Cache| {
+            let mut instances = cache.instances.value.iter();
+            instances.all(|cpus| self.cores.value.iter().any(|core| cpus.is_within(core)))
+        };
+        self.caches.iter().filter(|cache| cache.holds_data()).filter(private)
+    }
+    /// The size of one instance of the last-level cache (the largest, should they differ).
+    pub fn llc_size(&self) -> Option<Bytes> {
+        let sizes = self.cache_sizes();
+        let last = sizes.iter().map(|&(level, _)| level).max()?;
+        sizes.into_iter().filter(|&(level, _)| level == last).map(|(_, size)| size).max()
+    }
+    /// The size of a line of the innermost cache for data; 64 bytes where none is stated.
+    pub fn line_size(&self) -> Bytes {
+        let mut lines = self.caches.iter().filter(|cache| cache.holds_data());
+        lines.find_map(|cache| Some(cache.line.as_ref()?.value)).unwrap_or(Bytes::new(64))
+    }
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The damage that checksums find in a file, and the guard around decoders of others.
+
+use std::cell::Cell;
+use std::fmt::{Display, Formatter};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Once;
+
+use parquet::errors::ParquetError;
+
+/// In the metadata of the schema: the file has checksums, and a part without one is damaged.
+pub const ANNOUNCED: &str = "corehop.checksums";
+/// The checksum of a part, eight hexadecimal digits. It covers the part with zeros in their place.
+pub(super) const PLACEHOLDER: &str = "00000000";
+
+/// Whether checksums vouch for the contents of a file that was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a file without checksums may be damaged, and its reader says so"]
+pub enum Verification {
+    /// All checksums of the file were verified.
+    Verified,
+    /// The file has none: another program wrote it, or a corehop from before checksums.
+    NotVerified,
+}
+
+impl Verification {
+    /// The outcome for a file that has checksums, or none.
+    pub const fn of(has_checksums: bool) -> Self {
+        if has_checksums { Self::Verified } else { Self::NotVerified }
+    }
+
+    /// Whether damage to the file would have been noticed.
+    pub const fn is_verified(self) -> bool {
+        matches!(self, Self::Verified)
+    }
+
+    /// The sentence that every reader of a file without checksums says.
+    pub const fn doubt(self) -> Option<&'static str> {
+        match self {
+            Self::Verified => None,
+            Self::NotVerified => Some(
+                "not verified: written by another program or before checksums, so that damage to \
+                 this file would not be noticed",
+            ),
+        }
+    }
+}
+
+/// The place of damage in a file, and the number of rows that are sound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// The damaged part.
+    pub what: String,
+    /// The byte where that part begins.
+    pub byte: u64,
+    /// The sound rows before it.
+    pub before: u64,
+    /// The sound rows after it.
+    pub after: u64,
+}
+
+impl Damage {
+    /// The number of sound rows.
+    pub const fn sound(&self) -> u64 {
+        self.before + self.after
+    }
+
+    /// The first damaged part at `byte`, after `before` sound rows.
+    pub(super) fn at(byte: u64, before: u64, what: impl Into<String>) -> Self {
+        Self { what: what.into(), byte, before, after: 0 }
+    }
+}
+
+impl Display for Damage {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let Self { what, byte, before, after } = self;
+        write!(f, "{what}, from byte {byte} on: {before} rows before it are sound")?;
+        if *after > 0 { write!(f, ", and {after} after it") } else { Ok(()) }
+    }
+}
+
+/// The checksum of the next `length` bytes of a file.
+pub(super) fn sum_of(file: &mut impl Read, length: u64) -> io::Result<u32> {
+    let mut sum = crc32fast::Hasher::new();
+    let mut buffer = [0; 1 << 14];
+    let mut left = length;
+    while left > 0 {
+        let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        match file.read(&mut buffer[..most])? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => {
+                sum.update(&buffer[..read]);
+                left -= read as u64;
+            }
+        }
+    }
+    Ok(sum.finalize())
+}
+
+/// The bytes of a file at a place. The caller has checked that there are so many.
+pub(super) fn bytes_at(
+    file: &mut (impl Read + Seek),
+    at: u64,
+    length: usize,
+) -> io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(at))?;
+    let mut bytes = vec![0; length];
+    file.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+thread_local! {
+    static DECODING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls a decoder of Arrow or Parquet. Its panic becomes an error.
+///
+/// Both promise an error for damaged bytes and panic for some. Checksums find damage before they are called,
+/// but files of earlier versions have none.
+///
+/// # Errors
+/// The text of its panic.
+pub fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
+    static SILENT: Once = Once::new();
+    // The default hook would print the panic, which is an answer here and no defect.
+    SILENT.call_once(|| {
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(move |about| {
+            if !DECODING.get() {
+                usual(about);
+            }
+        }));
+    });
+    let outer = DECODING.replace(true);
+    let decoded = panic::catch_unwind(AssertUnwindSafe(decode));
+    DECODING.set(outer);
+    decoded.map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+        text.unwrap_or_else(|| "it cannot be decoded".to_owned())
+    })
+}
+
+/// The cause behind an error of Parquet: the system, or damage to the file.
+///
+/// # Errors
+/// The latter.
+pub fn parquet_cause(error: ParquetError) -> Result<std::io::Error, String> {
+    match error {
+        ParquetError::External(source) => match source.downcast::<std::io::Error>() {
+            Ok(error) => Ok(*error),
+            Err(other) => Err(other.to_string()),
+        },
+        other => Err(other.to_string()),
+    }
+}

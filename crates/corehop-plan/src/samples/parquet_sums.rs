@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Checksums of a Parquet file: one for the bytes of each row group, and one for all that follows them.
+//!
+//! They are a text in the key-value metadata of the footer. They cover bytes and not values, so that a file is
+//! verified before anything in it is decoded. A row group has few rows, and damage to it costs no more than these.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use parquet::arrow::ArrowWriter;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::ChunkReader;
+
+use super::damage::{Damage, PLACEHOLDER, parquet_cause, sum_of};
+
+/// The rows of a row group.
+pub(crate) const GROUP_ROWS: usize = 8192;
+const KEY: &str = "corehop.sums";
+/// The text begins so: the checksum of the rest of the file follows, then `rows:bytes:checksum` of each group.
+const BEGIN: &str = "corehop.crc32=";
+const END: u8 = b';';
+/// The metadata of a file is smaller.
+const MOST_FOOTER: u64 = 256 << 20;
+/// The length of the footer and four letters end a file.
+const TRAILER: u64 = 8;
+
+/// A part of a file that has a checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Group {
+    rows: u64,
+    bytes: u64,
+    sum: u32,
+}
+
+/// Adds up what it passes on; at the end it keeps it instead.
+#[derive(Debug)]
+struct Summing<W> {
+    out: W,
+    sum: crc32fast::Hasher,
+    bytes: u64,
+    tail: Option<Vec<u8>>,
+}
+
+impl<W: Write> Write for Summing<W> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        if let Some(tail) = &mut self.tail {
+            tail.extend(buffer);
+            return Ok(buffer.len());
+        }
+        let written = self.out.write(buffer)?;
+        self.sum.update(&buffer[..written]);
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Writes Parquet with checksums.
+pub struct SealedWriter<W: Write + Send> {
+    writer: ArrowWriter<Summing<W>>,
+    /// First the four letters at the beginning of the file, then each row group.
+    groups: Vec<Group>,
+}
+
+impl<W: Write + Send> SealedWriter<W> {
+    /// Begins a file.
+    pub fn begin(
+        out: W,
+        schema: SchemaRef,
+        properties: WriterProperties,
+    ) -> Result<Self, ParquetError> {
+        let out = Summing { out, sum: crc32fast::Hasher::new(), bytes: 0, tail: None };
+        let writer = ArrowWriter::try_new(out, schema, Some(properties))?;
+        let mut sealed = Self { writer, groups: Vec::new() };
+        sealed.close_group(0)?;
+        Ok(sealed)
+    }
+
+    /// Appends rows.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<(), ParquetError> {
+        let mut from = 0;
+        while from < batch.num_rows() {
+            let room = GROUP_ROWS - self.writer.in_progress_rows();
+            let rows = room.min(batch.num_rows() - from);
+            self.writer.write(&batch.slice(from, rows))?;
+            from += rows;
+            if rows == room {
+                self.close_group(GROUP_ROWS as u64)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn close_group(&mut self, rows: u64) -> Result<(), ParquetError> {
+        self.writer.flush()?;
+        self.writer.sync()?;
+        let out = self.writer.inner_mut();
+        let sum = std::mem::take(&mut out.sum).finalize();
+        let bytes = std::mem::take(&mut out.bytes);
+        self.groups.push(Group { rows, bytes, sum });
+        Ok(())
+    }
+
+    /// Ends the file.
+    pub fn end(mut self) -> Result<(), ParquetError> {
+        let left = self.writer.in_progress_rows() as u64;
+        if left > 0 {
+            self.close_group(left)?;
+        }
+        let text = text_of(&self.groups);
+        self.writer.append_key_value_metadata(KeyValue::new(KEY.to_owned(), text));
+        self.writer.inner_mut().tail = Some(Vec::new());
+        let Summing { mut out, tail, .. } = self.writer.into_inner()?;
+        let mut tail = tail.unwrap_or_default();
+        let sum = format!("{:08x}", crc32fast::hash(&tail));
+        let lost = || ParquetError::General("the checksums are not in the footer".to_owned());
+        let at = digits_in(&tail).ok_or_else(lost)?;
+        tail[at..at + sum.len()].copy_from_slice(sum.as_bytes());
+        out.write_all(&tail)?;
+        Ok(out.flush()?)
+    }
+}
+
+fn text_of(groups: &[Group]) -> String {
+    let mut text = format!("{BEGIN}{PLACEHOLDER}");
+    for Group { rows, bytes, sum } in groups {
+        // Writing to a string cannot fail.
+        let _ = write!(text, " {rows}:{bytes}:{sum:08x}");
+    }
+    text.push(END as char);
+    text
+}
+
+/// The place of the checksum's digits in the bytes of a footer. Other metadata comes before.
+fn digits_in(tail: &[u8]) -> Option<usize> {
+    let begin = BEGIN.as_bytes();
+    let at = tail.windows(begin.len()).rposition(|bytes| bytes == begin)? + begin.len();
+    (tail.len() >= at + PLACEHOLDER.len()).then_some(at)
+}
+
+/// The checksum of the rest and the groups, as the text after its beginning says.
+fn parsed(text: &[u8]) -> Option<(u32, Vec<Group>)> {
+    let text = text.split(|&byte| byte == END).next()?;
+    let mut words = std::str::from_utf8(text).ok()?.split(' ');
+    // As it was written, and in no other way: the digits are in no checksum themselves.
+    let hex =
+        |text: &str| u32::from_str_radix(text, 16).ok().filter(|sum| format!("{sum:08x}") == text);
+    let sum = hex(words.next()?)?;
+    let group = |word: &str| {
+        let mut parts = word.split(':');
+        let (rows, bytes) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let group = Group { rows, bytes, sum: hex(parts.next()?)? };
+        parts.next().is_none().then_some(group)
+    };
+    Some((sum, words.map(group).collect::<Option<_>>()?))
+}
+
+/// The verdict of a file's checksums.
+#[derive(Debug)]
+pub struct Verified {
+    pub damage: Option<Damage>,
+    /// The numbers of the sound row groups.
+    pub sound: Vec<usize>,
+}
+
+/// An error of a file whose footer is damaged: nothing says what its rows are.
+fn without_footer(at: u64) -> VerifyError {
+    VerifyError::Footer(Damage::at(at, 0, "its footer, without which no row can be read"))
+}
+
+/// Why a file could not be verified.
+#[derive(Debug)]
+pub enum VerifyError {
+    /// Its footer is damaged.
+    Footer(Damage),
+    /// The system could not read.
+    Io(io::Error),
+}
+
+impl From<io::Error> for VerifyError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<ParquetError> for VerifyError {
+    fn from(error: ParquetError) -> Self {
+        match parquet_cause(error) {
+            Ok(error) => Self::Io(error),
+            Err(what) => Self::Footer(Damage::at(0, 0, what)),
+        }
+    }
+}
+
+/// Verifies a file. Nothing for one without checksums.
+pub fn verify(file: &impl ChunkReader) -> Result<Option<Verified>, VerifyError> {
+    let size = file.len();
+    sums_of(file, size)?.map(|sums| check(file, size, &sums)).transpose()
+}
+
+/// The bytes of the footer and what may be before it, and the checksums there.
+struct Sums {
+    /// The place in the file of the digits of the rest's checksum.
+    digits: u64,
+    tail: u32,
+    groups: Vec<Group>,
+}
+
+fn sums_of(file: &impl ChunkReader, size: u64) -> Result<Option<Sums>, VerifyError> {
+    if size < TRAILER {
+        return Ok(None);
+    }
+    let trailer = file.get_bytes(size - TRAILER, TRAILER as usize)?;
+    let stated = u64::from(u32::from_le_bytes([trailer[0], trailer[1], trailer[2], trailer[3]]));
+    if stated > MOST_FOOTER {
+        return Err(without_footer(size - TRAILER));
+    }
+    // A damaged length must not hide the checksums.
+    let length = stated.max(1 << 16).saturating_add(TRAILER).min(size);
+    let footer = file.get_bytes(size - length, length as usize)?;
+    let Some(at) = digits_in(&footer) else { return Ok(None) };
+    let Some((tail, groups)) = parsed(&footer[at..]) else {
+        return Err(without_footer(size - length));
+    };
+    Ok(Some(Sums { digits: size - length + at as u64, tail, groups }))
+}
+
+fn check(file: &impl ChunkReader, size: u64, sums: &Sums) -> Result<Verified, VerifyError> {
+    let &Sums { digits, tail, ref groups } = sums;
+    let begin = groups.iter().try_fold(0_u64, |sum, group| sum.checked_add(group.bytes));
+    let begin = begin.filter(|&begin| begin <= digits && size - begin <= 2 * MOST_FOOTER);
+    let begin = begin.ok_or_else(|| without_footer(digits))?;
+    let mut rest = file.get_bytes(begin, (size - begin) as usize)?.to_vec();
+    let digits = (digits - begin) as usize;
+    rest[digits..digits + PLACEHOLDER.len()].copy_from_slice(PLACEHOLDER.as_bytes());
+    if crc32fast::hash(&rest) != tail {
+        return Err(without_footer(begin));
+    }
+    let mut verified = Verified { damage: None, sound: Vec::new() };
+    let (mut at, mut before) = (0, 0);
+    for (index, group) in groups.iter().enumerate() {
+        let is_sound = sum_of(&mut file.get_read(at)?, group.bytes)? == group.sum;
+        match &mut verified.damage {
+            Some(damage) if is_sound => damage.after += group.rows,
+            None if is_sound => before += group.rows,
+            None => verified.damage = Some(Damage::at(at, before, what_of(index))),
+            Some(_) => {}
+        }
+        if is_sound && index > 0 {
+            verified.sound.push(index - 1);
+        }
+        at += group.bytes;
+    }
+    Ok(verified)
+}
+
+fn what_of(index: usize) -> String {
+    match index {
+        0 => "its first four bytes are not as they were written".to_owned(),
+        _ => format!("row group {} is not as it was written", index - 1),
+    }
+}

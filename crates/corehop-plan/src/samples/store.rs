@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files of rows: an Arrow stream while a run goes on, Parquet when it has ended.
+//!
+//! The stream is written batch by batch and needs no footer, so what was written before a crash can
+//! be read; [`Reader`] takes both forms and tells them apart by their first bytes.
+
+use std::collections::HashMap;
+use std::io::{Read, Seek, Write};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{Schema, SchemaRef};
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::basic::Compression;
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::ChunkReader;
+
+use super::column::Row;
+use super::damage::{ANNOUNCED, Damage, Verification, guarded};
+use super::error::FileError;
+use super::message;
+use super::parquet_sums::{self, GROUP_ROWS, SealedWriter, Verified};
+use super::provenance::Provenance;
+use super::row::SCHEMA_VERSION;
+use super::seen::{ENOUGH, seen};
+use super::stream::Scan;
+use super::table::{RowKind, Rows};
+use crate::bounds;
+
+/// In the metadata of every corehop file: the kind of its rows.
+pub const KIND: &str = "corehop.rows";
+/// The version of the form of its rows.
+pub const VERSION: &str = "corehop.schema";
+/// Files whose rows are the counts of a study have this kind, and are read by `study`.
+pub const STUDY: &str = "study";
+const PROVENANCE: &str = "corehop.provenance";
+
+fn schema_of(kind: RowKind, provenance: &Provenance) -> SchemaRef {
+    let file = FileKind {
+        rows: kind.word().to_owned(),
+        schema: SCHEMA_VERSION,
+        provenance: provenance.clone(),
+    };
+    let mut metadata = file.metadata();
+    metadata.insert(ANNOUNCED.to_owned(), "1".to_owned());
+    Arc::new(Schema::new_with_metadata(kind.fields(), metadata))
+}
+
+/// The kind of a file, as stated in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FileKind {
+    /// The row type's name.
+    pub rows: String,
+    /// The version of the row types.
+    pub schema: u32,
+    /// The origin of its rows.
+    pub provenance: Provenance,
+}
+
+impl FileKind {
+    fn of(schema: &Schema) -> Result<Self, FileError> {
+        let get = |key: &str| schema.metadata().get(key);
+        let not_ours = || FileError::NotOurs("it lacks our metadata".to_owned());
+        let rows = get(KIND).ok_or_else(not_ours)?.clone();
+        if rows == STUDY {
+            return Err(FileError::Study);
+        }
+        let found = get(VERSION).and_then(|text| text.parse().ok()).ok_or_else(not_ours)?;
+        if found > SCHEMA_VERSION {
+            return Err(FileError::Later { found });
+        }
+        let provenance = get(PROVENANCE).ok_or_else(not_ours)?;
+        let provenance = bounds::from_json(provenance)
+            .map_err(|error| FileError::Damaged(format!("its provenance: {error}")))?;
+        Ok(Self { rows, schema: found, provenance })
+    }
+
+    /// The metadata of an Arrow schema that says the same: wherever the rows go, it goes with them.
+    pub fn metadata(&self) -> HashMap<String, String> {
+        HashMap::from([
+            (KIND.to_owned(), self.rows.clone()),
+            (VERSION.to_owned(), self.schema.to_string()),
+            (PROVENANCE.to_owned(), self.provenance.to_json()),
+        ])
+    }
+}
+
+/// A file being written: an Arrow stream of batches, each complete on its own and with its checksum.
+pub struct Part<W: Write> {
+    out: W,
+    /// Encodes into memory.
+    encoder: StreamWriter<Vec<u8>>,
+    /// The number of the next batch.
+    number: u64,
+    schema: SchemaRef,
+    kind: RowKind,
+}
+
+impl<W: Write> std::fmt::Debug for Part<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Part").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+impl<W: Write> Part<W> {
+    /// Begins a stream of rows of a kind.
+    ///
+    /// # Errors
+    /// [`FileError::Io`] where `out` cannot be written.
+    pub fn begin(mut out: W, kind: RowKind, provenance: &Provenance) -> Result<Self, FileError> {
+        let schema = schema_of(kind, provenance);
+        let mut encoder = StreamWriter::try_new(Vec::new(), &schema)?;
+        let head = std::mem::take(encoder.get_mut());
+        out.write_all(&head)?;
+        let mut part = Self { out, encoder, number: 0, schema, kind };
+        // A batch without rows has the checksum of the head. A run that is killed before its first rows leaves a
+        // file that says what it is.
+        part.write(&RecordBatch::new_empty(part.schema.clone()), &head)?;
+        Ok(part)
+    }
+
+    /// Appends those of `rows` that are of its kind, and hands them to the system.
+    ///
+    /// # Errors
+    /// [`FileError::Io`] where they cannot be written; what was written before remains readable.
+    pub fn append(&mut self, rows: &Rows) -> Result<(), FileError> {
+        if rows.len(self.kind) == 0 {
+            return Ok(());
+        }
+        let all = RecordBatch::try_new(self.schema.clone(), rows.columns(self.kind))?;
+        for from in (0..all.num_rows()).step_by(GROUP_ROWS) {
+            let batch = all.slice(from, GROUP_ROWS.min(all.num_rows() - from));
+            self.write(&batch, &[])?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, batch: &RecordBatch, head: &[u8]) -> Result<(), FileError> {
+        self.encoder.write(batch)?;
+        let wire = std::mem::take(self.encoder.get_mut());
+        let sealed = message::sealed(&wire, self.number, head).ok_or_else(|| {
+            FileError::Damaged("a batch was not encoded as one message".to_owned())
+        })?;
+        self.out.write_all(&sealed)?;
+        self.out.flush()?;
+        self.number += 1;
+        Ok(())
+    }
+
+    /// Ends the stream.
+    ///
+    /// # Errors
+    /// [`FileError::Io`] where its end cannot be written.
+    pub fn end(mut self) -> Result<(), FileError> {
+        // A batch without rows is the last: damage to the length of the one before is told from a torn end.
+        self.write(&RecordBatch::new_empty(self.schema.clone()), &[])?;
+        self.encoder.finish()?;
+        self.out.write_all(self.encoder.get_ref())?;
+        Ok(self.out.flush()?)
+    }
+}
+
+enum Batches<S: ChunkReader + 'static> {
+    Stream(Box<Scan>, S),
+    Parquet(Box<ParquetRecordBatchReader>, PhantomData<S>),
+}
+
+/// A file being read, whichever form it has.
+pub struct Reader<S: ChunkReader + Read + Seek + 'static> {
+    kind: FileKind,
+    schema: SchemaRef,
+    batches: Batches<S>,
+    truncated: bool,
+    damage: Option<Damage>,
+    /// The rows before the last batch that was read, and those in the batch.
+    rows: (usize, usize),
+    verification: Verification,
+}
+
+impl<S: ChunkReader + Read + Seek + 'static> std::fmt::Debug for Reader<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader")
+            .field("kind", &self.kind)
+            .field("truncated", &self.truncated)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
+    /// Opens a file, verifies its checksums and reads what it says it is.
+    ///
+    /// # Errors
+    /// [`FileError`]: not ours, of a later version, or damaged.
+    pub fn open(file: S) -> Result<Self, FileError> {
+        let reader = Self::salvage(file)?;
+        match reader.damage {
+            Some(damage) => Err(FileError::Checksum(damage)),
+            None => Ok(reader),
+        }
+    }
+
+    /// Opens a file that may be damaged: its sound rows are read.
+    ///
+    /// # Errors
+    /// [`FileError`]: not ours, of a later version, or so damaged that no row can be told to be sound.
+    pub fn salvage(mut file: S) -> Result<Self, FileError> {
+        let mut magic = [0; 4];
+        let mut read = 0;
+        while read < magic.len() {
+            match file.read(&mut magic[read..])? {
+                0 => return Err(FileError::NotOurs("it is empty, or nearly so".to_owned())),
+                more => read += more,
+            }
+        }
+        match &magic {
+            b"PAR1" => Self::parquet(file),
+            [0xff, 0xff, 0xff, 0xff] => Self::stream(file),
+            _ => Err(FileError::NotOurs(unknown(&magic, file))),
+        }
+    }
+
+    fn parquet(file: S) -> Result<Self, FileError> {
+        let seal = parquet_sums::verify(&file)?;
+        let builder = guarded(|| ParquetRecordBatchReaderBuilder::try_new(file))
+            .map_err(FileError::Damaged)??;
+        let kind = FileKind::of(builder.schema())?;
+        if seal.is_none() && builder.schema().metadata().contains_key(ANNOUNCED) {
+            return Err(FileError::Damaged("its checksums are missing".to_owned()));
+        }
+        let verification = Verification::of(seal.is_some());
+        let schema = builder.schema().clone();
+        let (damage, builder) = match seal {
+            Some(Verified { damage: Some(damage), sound }) => {
+                (Some(damage), builder.with_row_groups(sound))
+            }
+            _ => (None, builder),
+        };
+        let reader = guarded(|| builder.with_batch_size(GROUP_ROWS).build());
+        let reader = Box::new(reader.map_err(FileError::Damaged)??);
+        let batches = Batches::Parquet(reader, PhantomData);
+        Ok(Self { kind, schema, batches, truncated: false, damage, rows: (0, 0), verification })
+    }
+
+    fn stream(mut file: S) -> Result<Self, FileError> {
+        let scan = Scan::of(&mut file)?;
+        let kind = FileKind::of(&scan.schema)?;
+        let (schema, truncated, damage) = (scan.schema.clone(), scan.torn, scan.damage.clone());
+        let verification = scan.verification;
+        let batches = Batches::Stream(Box::new(scan), file);
+        Ok(Self { kind, schema, batches, truncated, damage, rows: (0, 0), verification })
+    }
+
+    /// The damage of a file that was opened to be salvaged.
+    pub const fn damage(&self) -> Option<&Damage> {
+        self.damage.as_ref()
+    }
+
+    /// Whether checksums vouch for the rows.
+    pub const fn verification(&self) -> Verification {
+        self.verification
+    }
+
+    /// The kind of the file, as stated in it.
+    pub const fn kind(&self) -> &FileKind {
+        &self.kind
+    }
+
+    /// The kind of its rows.
+    ///
+    /// # Errors
+    /// [`FileError::NotOurs`] for one that this program does not know.
+    pub fn rows_kind(&self) -> Result<RowKind, FileError> {
+        let unknown = || FileError::NotOurs(format!("its rows are `{}`", self.kind.rows));
+        RowKind::named(&self.kind.rows).ok_or_else(unknown)
+    }
+
+    /// Whether an Arrow stream ended in the middle of a batch, as after a crash.
+    pub const fn truncated(&self) -> bool {
+        self.truncated
+    }
+
+    /// The next batch of rows; `None` at the end, or where a crash has torn a stream off.
+    ///
+    /// # Errors
+    /// [`FileError`]: rows of another kind, or a damaged file.
+    pub fn next_rows<R: Row>(&mut self) -> Result<Option<Vec<R>>, FileError> {
+        if self.kind.rows != R::KIND {
+            return Err(FileError::Kind { found: self.kind.rows.clone(), expected: R::KIND });
+        }
+        match self.next_batch()? {
+            Some(batch) => Ok(Some(R::rows(&batch).map_err(|error| error.after(self.rows.0))?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The next batch, whatever its rows.
+    ///
+    /// # Errors
+    /// [`FileError`]: a batch without a checksum cannot be decoded.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, FileError> {
+        let next = match &mut self.batches {
+            Batches::Parquet(reader, _) => {
+                guarded(|| reader.next()).map_err(FileError::Damaged)?.transpose()?
+            }
+            Batches::Stream(scan, file) => scan.next(file)?,
+        };
+        let count = next.as_ref().map_or(0, RecordBatch::num_rows);
+        self.rows = (self.rows.0 + self.rows.1, count);
+        Ok(next)
+    }
+
+    /// All rows.
+    ///
+    /// # Errors
+    /// As [`Reader::next_rows`].
+    pub fn all<R: Row>(&mut self) -> Result<Vec<R>, FileError> {
+        let mut all = Vec::new();
+        while let Some(rows) = self.next_rows()? {
+            all.extend(rows);
+        }
+        Ok(all)
+    }
+}
+
+/// Writes everything that `from` still holds as Parquet with checksums, every column as it is: those that this
+/// program does not know as well. `provenance` takes the place of that of `from`. The number of rows.
+///
+/// # Errors
+/// [`FileError`] where either side fails; nothing is promised of `out` then.
+pub fn copy_parquet<S, W>(
+    from: &mut Reader<S>,
+    provenance: &Provenance,
+    out: W,
+) -> Result<u64, FileError>
+where
+    S: ChunkReader + Read + Seek + 'static,
+    W: Write + Send,
+{
+    let kind = from.rows_kind()?;
+    let mut metadata = from.schema.metadata().clone();
+    metadata.insert(PROVENANCE.to_owned(), provenance.to_json());
+    metadata.insert(ANNOUNCED.to_owned(), "1".to_owned());
+    let schema = Arc::new(Schema::new_with_metadata(from.schema.fields().clone(), metadata));
+    let mut writer = SealedWriter::begin(out, schema.clone(), compressed())?;
+    let mut count = 0;
+    while let Some(batch) = from.next_batch()? {
+        // What is sealed as sound has to be rows of its kind.
+        let rows = Rows::read(kind, &batch).map_err(|error| error.after(from.rows.0))?;
+        count += rows.len(kind) as u64;
+        writer.write(&RecordBatch::try_new(schema.clone(), batch.columns().to_vec())?)?;
+    }
+    writer.end()?;
+    Ok(count)
+}
+
+fn compressed() -> WriterProperties {
+    WriterProperties::builder().set_compression(Compression::SNAPPY).build()
+}
+
+/// Writes everything that `from` still holds as Parquet, with `provenance` in place of its own, each
+/// batch as `finish` leaves it. The number of rows.
+///
+/// # Errors
+/// [`FileError`] where either side fails; nothing is promised of `out` then.
+pub fn write_parquet<S, W>(
+    from: &mut Reader<S>,
+    provenance: &Provenance,
+    out: W,
+    finish: impl Fn(&mut Rows),
+) -> Result<u64, FileError>
+where
+    S: ChunkReader + Read + Seek + 'static,
+    W: Write + Send,
+{
+    let kind = from.rows_kind()?;
+    let schema = schema_of(kind, provenance);
+    let mut writer = SealedWriter::begin(out, schema.clone(), compressed())?;
+    let mut count = 0;
+    while let Some(batch) = from.next_batch()? {
+        let mut rows = Rows::read(kind, &batch).map_err(|error| error.after(from.rows.0))?;
+        count += rows.len(kind) as u64;
+        finish(&mut rows);
+        writer.write(&RecordBatch::try_new(schema.clone(), rows.columns(kind))?)?;
+    }
+    writer.end()?;
+    Ok(count)
+}
+
+/// The format of a file that is neither Parquet nor an Arrow stream, and what reads that format.
+fn unknown(begin: &[u8], file: impl Read) -> String {
+    let mut bytes = begin.to_vec();
+    // What cannot be read tells nothing.
+    let _partly = file.take(ENOUGH as u64).read_to_end(&mut bytes);
+    seen(&bytes)
+        .map_or_else(|| "neither Parquet nor an Arrow stream".to_owned(), |it| it.to_string())
+}

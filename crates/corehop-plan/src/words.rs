@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The field's words as types: enums whose values are the words of files, columns and options.
+
+/// Declares an enum whose values are the words used in files, columns and options, and nothing else.
+#[macro_export]
+#[doc(hidden)] // `words::words` is its address.
+macro_rules! words {
+    ($(#[$meta:meta])* $name:ident, $what:literal { $($(#[doc = $doc:literal])+ $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        pub enum $name { $($(#[doc = $doc])+ #[serde(rename = $word)] $variant),+ }
+
+        impl $name {
+            /// Every value, in the order of declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+            /// The name of such a value, with its article.
+            pub const WHAT: &'static str = $what;
+            /// Its meaning.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc),+).trim_ascii()),+ }
+            }
+            /// The word for it in files, columns and options.
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+        }
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.pad(self.word()) }
+        }
+        impl std::str::FromStr for $name {
+            type Err = $crate::words::UnknownWord;
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Self::ALL.iter().copied().find(|value| value.word() == text).ok_or_else(|| {
+                    $crate::words::UnknownWord {
+                        word: text.to_owned(),
+                        what: $what,
+                        known: [$($word),+].join(", "),
+                    }
+                })
+            }
+        }
+    };
+}
+pub use words;
+
+/// A word that is none of those known where it stands.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{word}` is not {what}; known are: {known}")]
+pub struct UnknownWord {
+    /// The given word.
+    pub word: String,
+    /// The expected kind, with its article.
+    pub what: &'static str,
+    /// The words that would be taken.
+    pub known: String,
+}
+
+/// The 64-bit FNV-1a hash of a text, in hexadecimal.
+pub fn digest(text: &str) -> String {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
+/// The known word that is nearest to one that is not known, as the clause ` (the nearest is `deadline_us`)`; empty where
+/// none is near.
+pub fn nearest_of<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let plain = word.to_lowercase();
+    let near = known.into_iter().map(|it| {
+        let lower = it.to_lowercase();
+        let is_part = plain.len() >= 3 && (lower.contains(&plain) || plain.contains(&lower));
+        (if is_part { 1 } else { edit_distance(&plain, &lower) }, it)
+    });
+    let best = near.min_by_key(|&(distance, _)| distance);
+    let best = best.filter(|&(distance, it)| distance <= it.chars().count().max(3) / 2);
+    best.map_or_else(String::new, |(_, it)| format!(" (the nearest is `{it}`)"))
+}
+
+/// The least number of letters to insert, drop or replace to make one word the other.
+pub fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(row[j + 1] + 1);
+        }
+    }
+    row[b.len()]
+}

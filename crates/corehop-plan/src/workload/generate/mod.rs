@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Random task sets, each reproducible from a seed and its index alone, in whatever order and on whatever
+//! machine of one kind they are made. (Logarithms and powers are the platform's: on another kind of
+//! machine their last digit may differ.)
+
+mod distribution;
+pub mod fixed_sum;
+
+pub use distribution::{Deadline, Period, Utilisation};
+
+use super::draw::Draw;
+use super::task::{Parameters, Time};
+
+/// The treatment of the task that exceeds the cap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Last {
+    /// It is left out: every task is from the distributions, and the set stays below the cap.
+    Discard,
+    /// It is shortened until the cap is met: its utilisation may be below the distribution's range.
+    Scale,
+}
+
+/// Tasks drawn until a utilisation cap is exceeded (Bastoni, Brandenburg and Anderson 2010, section 5).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Capped {
+    /// The cap.
+    pub cap: f64,
+    /// Of each task's utilisation.
+    pub utilisation: Utilisation,
+    /// Of each task's period.
+    pub period: Period,
+    /// Of each task's deadline.
+    pub deadline: Deadline,
+    /// The treatment of the task that exceeds the cap.
+    pub last: Last,
+}
+
+impl Capped {
+    /// The tasks of the set with this index, in microseconds. May be none, where the first exceeds the cap.
+    pub fn set(&self, seed: u64, index: u64) -> Vec<Parameters> {
+        let mut tasks = Vec::new();
+        let mut sum = 0.0;
+        for task in self.drawn(seed, index) {
+            let more = sum + share(&task);
+            if more <= self.cap {
+                sum = more;
+                tasks.push(task);
+                continue;
+            }
+            if self.last == Last::Scale {
+                tasks.extend(scaled(&task, self.cap - sum));
+            }
+            break;
+        }
+        tasks
+    }
+
+    /// The tasks that the set with this index is made of, whatever the cap: without end.
+    pub fn drawn(&self, seed: u64, index: u64) -> impl Iterator<Item = Parameters> + use<> {
+        let (utilisation, period, deadline) = (self.utilisation, self.period, self.deadline);
+        let mut stream = Draw::of_set(seed, index);
+        std::iter::repeat_with(move || {
+            let u = utilisation.draw(&mut stream);
+            let period = period.draw(&mut stream);
+            parameters(u, period, deadline, &mut stream)
+        })
+    }
+}
+
+/// The utilisation that counts: that of whole microseconds.
+pub fn share(task: &Parameters) -> f64 {
+    task.wcet as f64 / task.period as f64
+}
+
+/// The task shortened to this utilisation, rounded down; none where nothing of it is left.
+pub fn scaled(task: &Parameters, left: f64) -> Option<Parameters> {
+    let wcet = (left * task.period as f64).floor() as Time;
+    (wcet > 0).then(|| Parameters { wcet, ..task.clone() })
+}
+
+/// A fixed number of tasks with a fixed sum of utilisations.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FixedSum {
+    /// The number of tasks.
+    pub tasks: usize,
+    /// The sum of their utilisations.
+    pub sum: f64,
+    /// The way to draw the utilisations.
+    pub method: fixed_sum::Method,
+    /// Of each task's period.
+    pub period: Period,
+    /// Of each task's deadline.
+    pub deadline: Deadline,
+}
+
+impl FixedSum {
+    /// The tasks of the set with this index, in microseconds.
+    ///
+    /// # Errors
+    /// If no such utilisations exist (a sum above the number of tasks), or the method gives up.
+    pub fn set(&self, seed: u64, index: u64) -> Result<Vec<Parameters>, fixed_sum::NoSuchSum> {
+        let mut stream = Draw::of_set(seed, index);
+        let utilisations = self.method.draw(self.tasks, self.sum, &mut stream)?;
+        let of = |&u: &f64| {
+            let period = self.period.draw(&mut stream);
+            parameters(u, period, self.deadline, &mut stream)
+        };
+        Ok(utilisations.iter().map(of).collect())
+    }
+}
+
+fn parameters(u: f64, period: Time, deadline: Deadline, stream: &mut Draw) -> Parameters {
+    let wcet = ((u * period as f64).round() as Time).clamp(1, period);
+    let deadline = deadline.draw(wcet, period, stream);
+    Parameters { wcet, period, deadline: Some(deadline), ..Parameters::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn capped(last: Last) -> Capped {
+        Capped {
+            cap: 4.0,
+            utilisation: Utilisation::UNI_HEAVY,
+            period: Period::SHORT,
+            deadline: Deadline::Implicit,
+            last,
+        }
+    }
+
+    fn utilisation(tasks: &[Parameters]) -> f64 {
+        tasks.iter().map(|task| task.wcet as f64 / task.period as f64).sum()
+    }
+
+    #[test]
+    fn a_set_depends_on_seed_and_index_and_on_nothing_else() {
+        let generator = capped(Last::Discard);
+        let forwards: Vec<_> = (0..50).map(|index| generator.set(7, index)).collect();
+        let backwards: Vec<_> = (0..50).rev().map(|index| generator.set(7, index)).collect();
+        assert!(forwards.iter().eq(backwards.iter().rev()));
+        assert_ne!(generator.set(7, 1), generator.set(8, 1));
+        assert_ne!(generator.set(7, 1), generator.set(7, 2));
+        // A seed is not an index by another name.
+        assert_ne!(generator.set(1, 2), generator.set(2, 1));
+    }
+
+    #[test]
+    fn the_last_task_is_discarded_or_scaled_to_the_cap() {
+        for index in 0..200 {
+            let discarded = capped(Last::Discard).set(1, index);
+            let scaled = capped(Last::Scale).set(1, index);
+            assert_eq!(discarded[..], scaled[..discarded.len()]);
+            let (u, full) = (utilisation(&discarded), utilisation(&scaled));
+            assert!(u <= 4.0 && u > 3.1, "{u}");
+            assert!(full <= 4.0 && full > 3.999, "{full}");
+            assert!(discarded.iter().all(|task| {
+                let u = task.wcet as f64 / task.period as f64;
+                (0.499..0.901).contains(&u) && (3_000..=33_000).contains(&task.period)
+            }));
+        }
+    }
+
+    #[test]
+    fn fixed_sums_are_met() {
+        for method in fixed_sum::Method::ALL {
+            let generator = FixedSum {
+                tasks: 6,
+                sum: 2.5,
+                method: *method,
+                period: Period::LogUniform { low: 10_000, high: 1_000_000, granularity: 1 },
+                deadline: Deadline::Constrained,
+            };
+            for index in 0..50 {
+                let tasks = generator.set(3, index).unwrap();
+                assert!((utilisation(&tasks) - 2.5).abs() < 1e-3, "{method:?}");
+                assert!(tasks.iter().all(|task| {
+                    let deadline = task.deadline.unwrap();
+                    task.wcet <= deadline && deadline <= task.period
+                }));
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Integer time of tasks.
+//!
+//! Time is a count of ticks, and no analysis asks how long a tick is. Limits keep every product inside 128 bits, so that nothing
+//! overflows and nothing is rounded.
+
+use serde_json::{Number, Value, json};
+
+use crate::units::Nanos;
+
+/// A span of integer time, in ticks.
+pub type Time = u64;
+
+/// The longest span that a task may have: 2^40, which is 12 days in microseconds, and 18 minutes in nanoseconds.
+pub const LONGEST: Time = 1 << 40;
+
+/// The most tasks of a set.
+pub const MOST_TASKS: usize = 1 << 14;
+
+/// The most CPUs.
+pub const MOST_CPUS: u32 = 1 << 16;
+
+/// The unit of the times of a set: a microsecond, or a nanosecond where some time is no whole number of microseconds.
+///
+/// Every time that enters or leaves a set passes through here; files, answers and sentences are in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Tick {
+    /// A microsecond.
+    #[default]
+    Micro,
+    /// A nanosecond.
+    Nano,
+}
+
+impl Tick {
+    /// The ticks of a microsecond.
+    pub const fn per_us(self) -> Time {
+        match self {
+            Self::Micro => 1,
+            Self::Nano => 1_000,
+        }
+    }
+
+    /// The nanoseconds of a tick.
+    const fn ns(self) -> Time {
+        1_000 / self.per_us()
+    }
+
+    /// The longest tick of which these spans are multiples.
+    pub(crate) fn of(spans: impl IntoIterator<Item = Nanos>) -> Self {
+        let is_whole = spans.into_iter().all(|span| span.get().is_multiple_of(1_000));
+        if is_whole { Self::Micro } else { Self::Nano }
+    }
+
+    /// A span in ticks, rounded up.
+    pub const fn up(self, span: Nanos) -> Time {
+        span.get().div_ceil(self.ns())
+    }
+
+    /// A cost in microseconds as ticks, rounded up; below zero nothing.
+    pub fn up_from_us(self, us: f64) -> Time {
+        (us.max(0.0) * self.per_us() as f64).ceil() as Time
+    }
+
+    /// A time as a span.
+    pub const fn nanos(self, time: Time) -> Nanos {
+        Nanos::new(time.saturating_mul(self.ns()))
+    }
+
+    /// A time in whole microseconds, rounded up.
+    pub const fn whole_us(self, time: Time) -> u64 {
+        time.div_ceil(self.per_us())
+    }
+
+    /// Whether a time is a whole number of microseconds.
+    pub const fn is_whole_us(self, time: Time) -> bool {
+        time.is_multiple_of(self.per_us())
+    }
+
+    /// A time in microseconds, as text: `1500.5`.
+    pub fn us(self, time: Time) -> String {
+        let (whole, rest) = (time / self.per_us(), time % self.per_us());
+        if rest == 0 {
+            return whole.to_string();
+        }
+        format!("{whole}.{rest:03}").trim_end_matches('0').to_owned()
+    }
+
+    /// A time in microseconds, as a number of JSON.
+    pub fn json(self, time: Time) -> Value {
+        if self.is_whole_us(time) {
+            return json!(time / self.per_us());
+        }
+        let us = time as f64 / self.per_us() as f64;
+        Number::from_f64(us).map_or(Value::Null, Value::Number)
+    }
+
+    /// JSON whose fields named `us` or `…_us` hold ticks, with microseconds there.
+    pub fn in_us(self, mut value: Value) -> Value {
+        self.convert(&mut value, false);
+        value
+    }
+
+    fn convert(self, value: &mut Value, is_time: bool) {
+        match value {
+            Value::Object(fields) => fields.iter_mut().for_each(|(name, value)| {
+                self.convert(value, name == "us" || name.ends_with("_us"));
+            }),
+            Value::Array(items) => items.iter_mut().for_each(|it| self.convert(it, is_time)),
+            Value::Number(number) if is_time && self == Self::Nano => {
+                let ticks = number.as_i64().unwrap_or_default();
+                let us = self.json(ticks.unsigned_abs());
+                *value = if ticks < 0 { json!(-us.as_f64().unwrap_or_default()) } else { us };
+            }
+            _ => {}
+        }
+    }
+
+    /// A time for reading, exact: `1.2 ms`.
+    pub fn span(self, time: Time) -> String {
+        let ns = u128::from(time) * u128::from(self.ns());
+        let (factor, unit, digits) = match ns {
+            1..1_000 => return format!("{ns} ns"),
+            0..1_000_000 => (1_000, "us", 3),
+            1_000_000..1_000_000_000 => (1_000_000, "ms", 6),
+            _ => (1_000_000_000, "s", 9),
+        };
+        let exact = format!("{}.{:0digits$}", ns / factor, ns % factor);
+        format!("{} {unit}", exact.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_shown_exactly_in_either_tick() {
+        for (tick, time, us, span) in [
+            (Tick::Micro, 0, "0", "0 us"),
+            (Tick::Micro, 999, "999", "999 us"),
+            (Tick::Micro, 1_200, "1200", "1.2 ms"),
+            (Tick::Micro, 21_000, "21000", "21 ms"),
+            (Tick::Micro, 1_000_001, "1000001", "1.000001 s"),
+            (Tick::Nano, 1, "0.001", "1 ns"),
+            (Tick::Nano, 1_500, "1.5", "1.5 us"),
+            (Tick::Nano, 1_500_020, "1500.02", "1.50002 ms"),
+            (Tick::Nano, 2_000, "2", "2 us"),
+        ] {
+            assert_eq!((tick.us(time).as_str(), tick.span(time).as_str()), (us, span));
+            assert_eq!(tick.json(time).to_string(), us);
+        }
+    }
+
+    #[test]
+    fn a_charge_is_never_rounded_down() {
+        assert_eq!(Tick::Micro.up(Nanos::new(1_001)), 2);
+        assert_eq!(Tick::Nano.up(Nanos::new(1_001)), 1_001);
+        assert_eq!([Tick::Micro, Tick::Nano].map(|it| it.up_from_us(1.2)), [2, 1_200]);
+        assert_eq!(Tick::Nano.up_from_us(-1.0), 0);
+        assert_eq!(Tick::Nano.whole_us(1_001), 2);
+    }
+}

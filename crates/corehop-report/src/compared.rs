@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Two results side by side, as text: the answer first, then tables that fit into a mail, then what would have been seen.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::figure::Table;
+use super::table::{micros, plain, wrapped};
+use corehop_decide::comparison::{Compared, Comparison};
+use corehop_decide::gate::{CostChange, FailOn, Gate};
+use corehop_plan::experiment::Renewed;
+use corehop_plan::units::three_digits;
+
+/// The widest line of a table: mailing lists of kernels take no wider ones.
+const WIDEST: usize = 75;
+
+/// The evidence below the [`answer`]: each quantity by what it has in common with others, then what would have been seen;
+/// sentences in lines of at most `width` columns.
+pub fn comparison(comparison: &Comparison, width: usize) -> String {
+    let mut text = String::new();
+    for cells in comparison.cells.chunk_by(|a, b| group_of(a) == group_of(b)) {
+        text.push_str(&table_of(cells));
+    }
+    for sentence in sentences(comparison) {
+        text.push_str(&wrapped(&sentence, width));
+    }
+    text
+}
+
+/// The answer of the gate, in one sentence.
+pub fn answer(comparison: &Comparison, fail_on: &[FailOn]) -> String {
+    let all = counted(comparison.gated().count());
+    let counts = counts(comparison);
+    match comparison.gate(fail_on) {
+        Gate::Nothing => "Nothing was compared: the results have no cell in common.".to_owned(),
+        Gate::Mute => format!(
+            "Cannot tell whether B is slower: {} of {all} could show no slowdown, because independent replicates are too few \
+             ({counts}); {}.",
+            comparison.mute().count(),
+            remedies(comparison)
+        ),
+        Gate::Incomplete => {
+            let (lacking, first) = (comparison.lacking.len(), &comparison.lacking[0]);
+            format!(
+                "Cannot tell whether B is slower: B has no valid sample of {} of A, such as {} ({}); of the {all} that both have: \
+                 {counts}.",
+                counted(lacking),
+                first.name,
+                first.group
+            )
+        }
+        Gate::Passes if comparison.count(CostChange::Slower) == 0 => {
+            format!("No sign that B is slower than A, in {all}: {counts}.")
+        }
+        Gate::Passes | Gate::Fails if comparison.count(CostChange::Slower) > 0 => {
+            let (slower, worst) = (comparison.count(CostChange::Slower), worst(comparison));
+            format!("B is slower than A in {slower} of {all}{worst} ({counts}).")
+        }
+        Gate::Passes | Gate::Fails => {
+            format!("B is not slower than A, but the gate fails on other outcomes: {counts}.")
+        }
+    }
+}
+
+/// `1 cell`, `2 cells`.
+fn counted(cells: usize) -> String {
+    format!("{cells} {}", if cells == 1 { "cell" } else { "cells" })
+}
+
+/// The most replicates that a run is advised to have.
+const MOST: u64 = 2_000;
+
+/// The way to so many replicates of an experiment: the option of that experiment.
+fn remedy(experiment: &str, replicates: u64) -> String {
+    if replicates > MOST {
+        return format!("no {MOST} replicates of {experiment} are enough: choose a wider --margin");
+    }
+    let n = replicates;
+    match experiment {
+        "program" => format!("record {n} runs for either result (`measure program --repeat {n}`)"),
+        "schedule-sensitive" | "overheads" => {
+            format!("measure {n} task sets for either result (`measure {experiment} --sets {n}`)")
+        }
+        "shared-data" => {
+            format!("measure {n} runs for either result (`measure shared-data --samples {n}`)")
+        }
+        "conditions" => format!(
+            "measure {n} complete renewals for either result (`measure conditions --replicates {0} --samples {0}`)",
+            STEPS_OF_A_RENEWAL * n
+        ),
+        "place" => format!("place for {n} windows of either result (`place --for`)"),
+        "offload" => {
+            format!(
+                "write {n} answers of either result into a folder each (`answer-1.json`, `answer-2.json`, …)"
+            )
+        }
+        _ => format!(
+            "measure {n} replicates of either result (`measure {experiment} --replicates {n}`)"
+        ),
+    }
+}
+
+/// The steps of a run of `conditions` between two complete renewals, on average.
+const STEPS_OF_A_RENEWAL: u64 = Renewed::ALL.len() as u64;
+
+/// The remedies for what could show no slowdown, one for each experiment.
+fn remedies(comparison: &Comparison) -> String {
+    let replicates = comparison.replicates_to_fail();
+    let experiments: BTreeSet<&str> =
+        comparison.mute().map(|it| it.quantity.experiment.as_str()).collect();
+    let all: Vec<String> = experiments.into_iter().map(|it| remedy(it, replicates)).collect();
+    all.join("; ")
+}
+
+/// `1 slower, 0 faster, 3 equivalent, 2 cannot tell`.
+fn counts(comparison: &Comparison) -> String {
+    CostChange::ALL.map(|it| format!("{} {}", comparison.count(it), it.words())).join(", ")
+}
+
+/// The slower one whose cost grew by the largest share.
+fn worst(comparison: &Comparison) -> String {
+    let slower = comparison.gated().filter(|it| it.decided.outcome == CostChange::Slower);
+    let Some(worst) = slower.max_by(|a, b| growth(a).total_cmp(&growth(b))) else {
+        return String::new();
+    };
+    let (name, a, b) = (&worst.quantity.name, micros(worst.a_us), micros(worst.b_us));
+    format!(", most in {name} ({}): {a} -> {b} us", worst.quantity.group)
+}
+
+/// The change as a share of the first result's cost; infinite where that is not above 0.
+fn growth(it: &Compared) -> f64 {
+    if it.a_us > 0.0 { it.difference_us / it.a_us } else { f64::INFINITY }
+}
+
+/// The sentences below the tables: the slowdown that would have been seen, the level of intervals, and the cells left out.
+fn sentences(comparison: &Comparison) -> Vec<String> {
+    if comparison.cells.is_empty() {
+        return left_out(comparison).into_iter().chain(not_measured(comparison)).collect();
+    }
+    let level = comparison.cells.iter().filter_map(|it| Some(it.interval?.level)).reduce(f64::min);
+    let holds = level.map(|level| {
+        format!(
+            "Intervals hold at {} % for each cell by itself; the outcomes allow for all {}. A/A: the same comparison within A.",
+            three_digits(100.0 * level),
+            counted(comparison.gated().count())
+        )
+    });
+    let needed = comparison.least_certain().map(|(cell, replicates)| {
+        format!(
+            "To tell every cell if nothing changed: {}, or choose a wider --margin.",
+            remedy(&cell.quantity.experiment, replicates)
+                .trim_end_matches(": choose a wider --margin")
+        )
+    });
+    [Some(sensitivity(comparison)), holds, left_out(comparison), needed]
+        .into_iter()
+        .flatten()
+        .chain(not_measured(comparison))
+        .chain(not_gated(comparison))
+        .chain(without_interval(comparison))
+        .collect()
+}
+
+/// The cells that either result could not measure, with the reason.
+fn not_measured(comparison: &Comparison) -> Vec<String> {
+    let of = |(result, reasons): (&str, &BTreeMap<String, BTreeSet<String>>)| -> Vec<String> {
+        let told = |(why, names): (&String, &BTreeSet<String>)| {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            format!(
+                "Not measured in {result}: {}: {}.",
+                names.join(", "),
+                why.trim_end_matches('.')
+            )
+        };
+        reasons.iter().map(told).collect()
+    };
+    ["A", "B"].into_iter().zip(&comparison.not_measured).flat_map(of).collect()
+}
+
+/// The cells that are shown and fail no gate, by the reason.
+fn not_gated(comparison: &Comparison) -> Vec<String> {
+    let told = |why: &str, cells: String| format!("Not gated: {cells}: {why}.");
+    by_reason(comparison, |it| it.not_gated.map(str::to_owned), told)
+}
+
+/// The slowdown that would have been seen.
+fn sensitivity(comparison: &Comparison) -> String {
+    let share = |it: &Compared| Some(it.detectable_us? / it.a_us).filter(|_| it.a_us > 0.0);
+    let mut seen: Vec<f64> = comparison.gated().filter_map(share).collect();
+    seen.sort_by(f64::total_cmp);
+    let percent = |at: usize| format!("{} %", three_digits(100.0 * seen[at]));
+    let same = |it: &Compared| it.decided.same;
+    match seen.len() {
+        0 if comparison.gated().all(same) => {
+            "A and B are the same measurement, which does not differ from itself.".to_owned()
+        }
+        0 => "No slowdown would have been seen with 80 % power.".to_owned(),
+        1 => format!("A slowdown of {} would have been seen with 80 % power.", percent(0)),
+        n => format!(
+            "A slowdown of {} would have been seen with 80 % power in the most sensitive cell, of {} in half of the cells, of {} in \
+             the least sensitive of {n}.",
+            percent(0),
+            percent((n - 1) / 2),
+            percent(n - 1)
+        ),
+    }
+}
+
+/// The cells that only one result has.
+fn left_out(comparison: &Comparison) -> Option<String> {
+    let (only_a, only_b) = (comparison.only_a, comparison.only_b);
+    (only_a + only_b > 0)
+        .then(|| format!("Not compared: {only_a} cells are only in A, {only_b} only in B."))
+}
+
+/// The cells that have no interval, by the reason.
+fn without_interval(comparison: &Comparison) -> Vec<String> {
+    let told = |why: &str, cells: String| format!("No interval for {cells}: {why}.");
+    let why = |it: &Compared| it.no_interval.clone().filter(|_| it.not_gated.is_none());
+    by_reason(comparison, why, told)
+}
+
+/// A sentence for each reason that cells have, with the names of the cells.
+fn by_reason(
+    comparison: &Comparison,
+    reason: impl Fn(&Compared) -> Option<String>,
+    told: impl Fn(&str, String) -> String,
+) -> Vec<String> {
+    let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for it in &comparison.cells {
+        if let Some(why) = reason(it) {
+            let cell = format!("{} ({})", it.quantity.name, it.quantity.group);
+            reasons.entry(why).or_default().push(cell);
+        }
+    }
+    reasons.into_iter().map(|(why, cells)| told(&why, cells.join(", "))).collect()
+}
+
+/// The common properties of the quantities of one table.
+fn group_of(it: &Compared) -> (&str, &str, &str) {
+    (&it.quantity.file, &it.quantity.experiment, &it.quantity.group)
+}
+
+/// One table, no line of which is wider than a mail's; names that are too long go on in a line of their own.
+fn table_of(cells: &[Compared]) -> String {
+    let of = cells.first().map(|it| {
+        let file = if it.quantity.file.is_empty() { "" } else { ", " };
+        format!("{}{file}{}: {}", it.quantity.experiment, it.quantity.file, it.quantity.group)
+    });
+    let mut table = Table::new("", &["us", "A", "B", "B-A, %", "A/A, %", "outcome"]);
+    table.rows = cells.iter().map(row).collect();
+    let rows = plain(&table);
+    let widest = rows.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    let rows = if widest > WIDEST { folded(&table, widest - WIDEST) } else { rows };
+    wrapped(&of.unwrap_or_default(), WIDEST) + rows.trim_start_matches('\n')
+}
+
+/// The table with first columns narrower by so much: a name that does not fit stands in a line above its numbers.
+fn folded(table: &Table, by: usize) -> String {
+    let widest = table.rows.iter().map(|row| row[0].chars().count()).max().unwrap_or(0);
+    let room = widest.saturating_sub(by).max(2);
+    let mut narrow = table.clone();
+    let mut above = Vec::new();
+    for row in &mut narrow.rows {
+        let fits = row[0].chars().count() <= room;
+        above.push((!fits).then(|| std::mem::replace(&mut row[0], " ".repeat(2))));
+    }
+    let text = plain(&narrow);
+    let mut lines = text.trim_start_matches('\n').lines();
+    let mut folded = format!("{}\n", lines.next().unwrap_or_default());
+    for (line, name) in lines.zip(above.into_iter().chain(std::iter::repeat(None))) {
+        if let Some(name) = name {
+            folded += &wrapped(&name, WIDEST);
+        }
+        folded += line;
+        folded.push('\n');
+    }
+    folded + "\n"
+}
+
+fn row(it: &Compared) -> Vec<String> {
+    vec![
+        it.quantity.name.clone(),
+        micros(it.a_us),
+        micros(it.b_us),
+        change(it),
+        it.floor_us.map_or_else(|| "–".to_owned(), |us| percent(us, it)),
+        outcome(it),
+    ]
+}
+
+/// The outcome; in brackets where a gate does not judge it.
+fn outcome(it: &Compared) -> String {
+    let words = it.decided.outcome.words();
+    if it.not_gated.is_some() { format!("({words})") } else { words.to_owned() }
+}
+
+/// The change with its interval, in percent of A; of a cost that is not above the margin in microseconds.
+fn change(it: &Compared) -> String {
+    let (scale, unit) = if by_share(it) { (100.0 / it.a_us, "") } else { (1.0, " us") };
+    let number = |us: f64| three_digits(us * scale);
+    let interval = it.interval.map(|its| format!(" [{}, {}]", number(its.low), number(its.high)));
+    format!("{}{unit}{}", number(it.difference_us), interval.unwrap_or_default())
+}
+
+fn percent(us: f64, it: &Compared) -> String {
+    if by_share(it) {
+        three_digits(100.0 * us / it.a_us)
+    } else {
+        format!("{} us", three_digits(us))
+    }
+}
+
+/// Whether a percentage says something: a cost near 0 changes by thousands of percent.
+fn by_share(it: &Compared) -> bool {
+    it.a_us > 0.0 && it.margin_us < it.a_us
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_decide::comparison::{Margin, Results, compare};
+    use corehop_plan::samples::Sample;
+    use corehop_plan::samples::example::sample;
+    use corehop_stats::estimator::Estimator;
+
+    /// Samples of so many replicates, one each, in an order without a trend.
+    fn delays(wss_kib: u64, replicates: u64) -> Vec<Sample> {
+        let of = |at: u64| {
+            let resumed_ns = 2e3 + (at * 7 % 10) as f64;
+            Sample { replicate: Some(at), wss_bytes: wss_kib << 10, resumed_ns, ..sample() }
+        };
+        (0..replicates).map(of).collect()
+    }
+
+    #[test]
+    fn a_comparison_says_why_a_cell_has_no_interval_each_reason_once() {
+        let mut all = Results::new(Estimator::Difference);
+        for samples in [delays(4, 10), delays(64, 2), delays(256, 2)] {
+            all.take(&samples);
+        }
+        let margin = Margin { share: 0.05, least_us: Some(1.0) };
+        let text = comparison(&compare(&all, &all, margin, 0.05).unwrap(), 100);
+        let why = "No interval for preemption 64 KiB (load idle, 4k pages fixed_4ms), preemption 256 KiB (load idle, 4k \
+                   pages fixed_4ms): 2 replicates; an interval needs 6.";
+        assert!(text.replace('\n', " ").trim_end().ends_with(why), "{text}");
+        assert_eq!(text.matches("No interval for").count(), 1);
+    }
+
+    #[test]
+    fn the_sentence_stands_first_and_tables_fit_into_a_mail() {
+        let (mut a, mut b) =
+            (Results::new(Estimator::Difference), Results::new(Estimator::Difference));
+        for at in 0..20 {
+            let of = |more: f64| Sample {
+                event: corehop_plan::workload::Event::MemoryMigration,
+                load: "a_long_name_of_a_load_that_a_user_gave".into(),
+                replicate: Some(at),
+                resumed_ns: 1e6 + (at * 7 % 10) as f64 * 1e3 + more,
+                ..sample()
+            };
+            a.take(&[of(0.0)]);
+            b.take(&[of(4e5)]);
+        }
+        let margin = Margin { share: 0.05, least_us: None };
+        let told = compare(&a, &b, margin, 0.05).unwrap();
+        let text = comparison(&told, 100);
+        let answer = answer(&told, &[FailOn::Slower]);
+        assert!(
+            answer.starts_with("B is slower than A in 1 of 1 cell, most in memory_migration"),
+            "{answer}"
+        );
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        let table: Vec<&str> = text.split("\n\n").next().unwrap().lines().collect();
+        assert!(table.len() >= 3 && table.iter().all(|line| line.chars().count() <= 75), "{text}");
+        assert!(text.contains("A slowdown of"), "{text}");
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The result of a study of costs, as text.
+
+use super::figure::Table;
+use super::table::plain;
+use corehop_sched::limited::remedy::Limit;
+use corehop_sched::study::cost::{CostStudy, CostStudyResult, Counts, Found, Row, Saved};
+
+/// A table for each comparison, and one for each way to limit preemptions, reading by reading.
+pub fn text(study: &CostStudy, outcome: &CostStudyResult) -> String {
+    let mut text =
+        format!("{}\n{} sets per cap, seed {}\n\n", study.title.trim_end(), study.sets, study.seed);
+    for found in &outcome.readings {
+        for at in 0..found.all.compared.len() {
+            text.push_str(&plain(&compared(found, at)));
+            text.push('\n');
+        }
+        for at in 0..found.all.limited.len() {
+            text.push_str(&plain(&limited(found, at)));
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// The caps, and all of them together.
+fn rows(found: &Found) -> impl Iterator<Item = (String, &Row)> {
+    let cap = |row: &Row| row.cap.map_or_else(|| "all".to_owned(), |cap| format!("{cap}"));
+    found.rows.iter().chain([&found.all]).map(move |row| (cap(row), row))
+}
+
+fn compared(found: &Found, at: usize) -> Table {
+    let name = &found.all.compared[at].name;
+    let mut table = Table::new(
+        format!("{}, {name}: sets accepted", found.name),
+        &["U", "sets", "by pair", "one value", "only by pair", "only one value"],
+    );
+    let row = |(cap, row): (String, &Row)| {
+        let Counts { with, without, only_with, only_without, .. } = &row.compared[at];
+        let counts = [&row.sets, with, without, only_with, only_without];
+        [cap].into_iter().chain(counts.map(u64::to_string)).collect()
+    };
+    table.rows = rows(found).map(row).collect();
+    table
+}
+
+fn limited(found: &Found, at: usize) -> Table {
+    let how = match found.all.limited[at].limit {
+        Limit::EdfRegions => "EDF with non-preemptive regions",
+        Limit::FpRegions => "fixed priorities with non-preemptive regions",
+        Limit::FpThresholds => "fixed priorities with preemption thresholds",
+    };
+    let mut table = Table::new(
+        format!("{}, {how}: before and after; preemptions and CPUs per set, at most", found.name),
+        &[
+            "U",
+            "sets",
+            "schedulable",
+            "so limited",
+            "preemptions/s",
+            "remain/s",
+            "cost in CPUs",
+            "remains",
+        ],
+    );
+    let row = |(cap, row): (String, &Row)| {
+        let it = &row.limited[at];
+        let mut cells =
+            vec![cap, row.sets.to_string(), it.before.to_string(), it.after.to_string()];
+        cells.extend(means(it));
+        cells
+    };
+    table.rows = rows(found).map(row).collect();
+    table
+}
+
+/// By set, of those that are schedulable so limited.
+fn means(it: &Saved) -> Vec<String> {
+    let sums = [
+        (it.preemptions_before, 1),
+        (it.preemptions_after, 1),
+        (it.cpus_before, 4),
+        (it.cpus_after, 4),
+    ];
+    let mean = |(sum, digits): (f64, usize)| match it.after {
+        0 => "…".to_owned(),
+        sets => format!("{:.digits$}", sum / sets as f64),
+    };
+    sums.into_iter().map(mean).collect()
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Fitted models and what they predict, as text.
+
+use std::collections::BTreeSet;
+
+use super::figure::Table;
+use super::label::size;
+use super::table::{interval, micros, plain};
+use corehop_plan::units::Bytes;
+use corehop_stats::cpmd::{
+    Errors, FittedSeries, Method, Model, Prediction, Series, SeriesKey, Statistic, ValueOrigin,
+};
+use corehop_stats::delay::ALPHA;
+use corehop_stats::replicates::bounds_quantile;
+
+/// The series of a model: what was measured, and how far off each method was on points that it had not
+/// seen.
+pub fn fitted(model: &Model) -> String {
+    let columns =
+        ["series", "sizes", "lengths", "n", "fitted", "survivors", "worst case", "answers"];
+    let mut table = Table::new(
+        "Error on unseen points: median and 90th percentile (number of points), as shares of the mean cost",
+        &columns,
+    );
+    let keys: Vec<&SeriesKey> = model.curves.iter().map(|curve| &curve.series.key).collect();
+    let names = names(&keys);
+    table.rows =
+        names.into_iter().zip(&model.curves).map(|(name, curve)| row(name, curve)).collect();
+    plain(&table)
+}
+
+fn row(name: String, curve: &FittedSeries) -> Vec<String> {
+    let error = |method| {
+        let errors = curve.errors.iter().find(|errors| errors.method == method);
+        errors.map_or_else(|| "–".to_owned(), shares)
+    };
+    let samples: usize = curve.series.points.iter().map(|point| point.n).sum();
+    vec![
+        name,
+        sizes(&curve.series),
+        lengths(&curve.series),
+        samples.to_string(),
+        error(Method::Fitted),
+        error(Method::Survivors),
+        error(Method::WorstCase),
+        curve.method.to_string(),
+    ]
+}
+
+/// `4 %, 12 % (5)`.
+fn shares(errors: &Errors) -> String {
+    let percent = |share: f64| {
+        if share < 9.995 { format!("{:.0} %", 100.0 * share) } else { format!("{share:.0} ×") }
+    };
+    format!("{}, {} ({})", percent(errors.median), percent(errors.p90), errors.points)
+}
+
+fn sizes(series: &Series) -> String {
+    let sizes = series.sizes();
+    let text = |at: Option<&u64>| at.map_or_else(String::new, |&it| size(Bytes::new(it)));
+    match sizes.len() {
+        1 => text(sizes.first()),
+        n => format!("{}..{} ({n})", text(sizes.first()), text(sizes.last())),
+    }
+}
+
+fn lengths(series: &Series) -> String {
+    let least = series.points.iter().map(|point| point.least_length_us).fold(f64::MAX, f64::min);
+    let most = series.points.iter().map(|point| point.most_length_us).fold(0.0, f64::max);
+    match (least, most) {
+        (_, most) if most <= 0.0 => "–".to_owned(),
+        (least, most) if most < 1.2 * least => time(f64::midpoint(least, most)),
+        (least, most) => format!("{}..{}", time(least), time(most)),
+    }
+}
+
+fn time(us: f64) -> String {
+    if us < 1e3 { format!("{us:.0} us") } else { format!("{:.1} ms", us / 1e3) }
+}
+
+/// A name for each of these series: event and load, and whatever else tells it from the others.
+fn names(keys: &[&SeriesKey]) -> Vec<String> {
+    let all: Vec<Vec<(String, String)>> = keys.iter().map(|key| key.fields()).collect();
+    let telling: BTreeSet<&str> = all
+        .iter()
+        .flatten()
+        .filter(|(name, value)| {
+            all.iter().flatten().any(|(other, its)| other == name && its != value)
+        })
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let name = |fields: &Vec<(String, String)>| {
+        let of = |wanted: &str| {
+            fields.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone())
+        };
+        let mut words: Vec<String> = of("event").into_iter().chain(of("load")).collect();
+        let more = fields.iter().filter(|(name, value)| {
+            let shown = ["event", "load"].contains(&name.as_str()) || value == "none";
+            telling.contains(name.as_str()) && !shown
+        });
+        words.extend(more.map(|(name, value)| {
+            if name == "polluter" { format!("({value})") } else { value.clone() }
+        }));
+        words.join(" ")
+    };
+    all.iter().map(name).collect()
+}
+
+/// Predicted costs as a sentence: those of the first three sizes.
+pub fn predicted_in_words(answers: &[Prediction]) -> String {
+    let Some(first) = answers.first() else { return "No size was asked for.".to_owned() };
+    let one = |it: &Prediction| {
+        let (cost, range) =
+            (micros(it.cost.estimate_us), interval(it.cost.low_us, it.cost.high_us));
+        let range = if range.is_empty() { range } else { format!(" {range}") };
+        format!("{cost} us{range} at {}", size(Bytes::new(it.wss_bytes)))
+    };
+    let shown: Vec<String> = answers.iter().take(3).map(one).collect();
+    let more = answers.len() - shown.len();
+    let more = if more == 0 { String::new() } else { format!(", and {more} sizes more") };
+    let series = &first.series;
+    format!(
+        "The {} cost of {} under {} on {} is {}{more}.",
+        first.statistic,
+        series.event,
+        series.load,
+        series.machine,
+        shown.join(", ")
+    )
+}
+
+/// Predictions of one series.
+pub fn predicted(answers: &[Prediction]) -> String {
+    let Some(first) = answers.first() else { return String::new() };
+    let length = first.length_us.map_or_else(|| "the longest measured".to_owned(), time);
+    let caption = format!(
+        "{} under {} on {}, {} cost in us after {length}",
+        first.series.event, first.series.load, first.series.machine, first.statistic
+    );
+    let mut table = Table::new(caption, &["WSS", "cost", "interval", "by", "because"]);
+    table.rows = answers.iter().map(answer).collect();
+    let trust = match &first.errors {
+        None => "There were no unseen points to test it on.\n".to_owned(),
+        Some(errors) => format!(
+            "On {} points that it had not seen, `{}` was off by {:.0} % in the median and by up to {:.0} % in \
+             nine of ten; {} of them lay in its interval.\n",
+            errors.points,
+            errors.method,
+            100.0 * errors.median,
+            100.0 * errors.p90,
+            errors.inside
+        ),
+    };
+    plain(&table) + &trust
+}
+
+fn answer(it: &Prediction) -> Vec<String> {
+    vec![
+        size(Bytes::new(it.wss_bytes)),
+        micros(it.cost.estimate_us),
+        interval(it.cost.low_us, it.cost.high_us),
+        it.method.to_string(),
+        because(it),
+    ]
+}
+
+fn because(it: &Prediction) -> String {
+    let place = match it.place {
+        None => "computed from the caches".to_owned(),
+        Some(ValueOrigin::Measured) => "measured there".to_owned(),
+        Some(ValueOrigin::Between { below_bytes, above_bytes }) => {
+            format!(
+                "between {} and {}",
+                size(Bytes::new(below_bytes)),
+                size(Bytes::new(above_bytes))
+            )
+        }
+        Some(ValueOrigin::BelowAll { smallest_bytes }) => {
+            format!("below {}, the smallest measured", size(Bytes::new(smallest_bytes)))
+        }
+    };
+    let n = it.n.map(|n| format!(", n = {n}")).unwrap_or_default();
+    let of = it.replicates.map(|of| format!(" in {of} replicates")).unwrap_or_default();
+    let pooled = it.curve.map(|its| {
+        let ends = interval(its.low_us, its.high_us);
+        format!(" (the curve through all sizes: {} {ends})", micros(its.estimate_us))
+    });
+    let class = it.series.pair_class.as_ref().filter(|_| it.classes > 1);
+    let class = class.map(|class| {
+        format!(", beside a {class} neighbour, the most expensive of {} classes", it.classes)
+    });
+    let nearest = it.nearest_length_us.map(|us| format!(", nearest length measured {}", time(us)));
+    let parts: String = [class, nearest, exceeded(it)].into_iter().flatten().collect();
+    format!("{place}{}{n}{of}{parts}", pooled.unwrap_or_default())
+}
+
+/// The number of replicates that may have a larger maximum, where the answer is one.
+fn exceeded(it: &Prediction) -> Option<String> {
+    let replicates = it.replicates.filter(|_| it.statistic == Statistic::Max)?;
+    let most = 100.0 * (1.0 - bounds_quantile(replicates, 1.0 - ALPHA));
+    Some(format!(", with 95 % confidence at most {most:.0} % of all replicates have a larger one"))
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Gains that were fitted to one machine, and what they predict, as text.
+
+use super::figure::Table;
+use super::table::plain;
+use corehop_plan::workload::gang::Placing;
+use corehop_stats::machine_gain::{Asked, FittedForm, Form, Judged, Law, MachineGain, Predicted};
+
+/// The forms with their errors, and what they can tell.
+pub fn fitted(gain: &MachineGain) -> String {
+    let caption = format!(
+        "{}; run time {} over {}; errors as factors on what was left out: typical, largest (rows)",
+        gain.source(),
+        gain.near,
+        gain.far
+    );
+    let mut table =
+        Table::new(caption, &["form", "a program left out", "a size left out", "ratio", "answers"]);
+    table.rows = gain.forms.iter().map(|it| row(it, gain.taken)).collect();
+    plain(&table) + &taken(gain) + &limits(gain)
+}
+
+fn row(it: &FittedForm, taken: Form) -> Vec<String> {
+    let errors = |judged: &Option<Judged>| {
+        judged.as_ref().map_or_else(
+            || "–".to_owned(),
+            |it| format!("{:.2}, {:.2} ({})", it.mean, it.worst, it.rows),
+        )
+    };
+    let law = match it.law {
+        Law::Counts(model) => model.to_string(),
+        Law::Lines { each } => format!("lines of {each:.2} line times each"),
+    };
+    let answers = if it.form == taken { "yes" } else { "" };
+    vec![it.form.to_string(), errors(&it.by_program), errors(&it.by_size), law, answers.to_owned()]
+}
+
+fn taken(gain: &MachineGain) -> String {
+    let judged = gain.form(gain.taken).and_then(FittedForm::judged);
+    judged.map_or_else(String::new, |it| {
+        format!(
+            "`{}` answers. Leaving out one {} after the other ({}), it was off by a factor of {:.2} as a rule. The next one is \
+             within a factor of {:.2} with a probability of {:.2}.\n",
+            gain.taken, it.left_out, it.groups, it.mean, it.bound, it.level
+        )
+    })
+}
+
+/// The limits of such a model.
+fn limits(gain: &MachineGain) -> String {
+    let counted = gain.rows.iter().any(|it| it.inputs.mpmi.is_some());
+    let mut text = String::new();
+    if !counted {
+        text += "No misses were counted on this machine: a program of which SMR and MPmI alone are known gets no answer.\n";
+    }
+    if gain.crowding.is_none() {
+        text += "All data fitted into the caches near and far: data that do not fit were not measured.\n";
+    }
+    if gain.near == Placing::Same {
+        text +=
+            "One CPU stands for near: threads that are busy without sharing take turns on it.\n";
+    }
+    text
+}
+
+/// The prediction for these threads as a sentence.
+pub fn predicted_in_words(gain: &MachineGain, asked: &Asked, it: &Predicted) -> String {
+    let (what, says) = (words(asked), says(it));
+    format!("{what}: the run time {} over {} is {says}.", gain.near, gain.far)
+}
+
+/// The prediction for these threads.
+pub fn predicted(gain: &MachineGain, asked: &Asked, it: &Predicted) -> String {
+    let by = it.by.map_or_else(|| "measured".to_owned(), |form| format!("by `{form}`"));
+    let (what, says) = (words(asked), says(it));
+    format!("{what}: run time {} over {} {says}, {by}\n{}\n", gain.near, gain.far, gain.source())
+}
+
+/// The threads of a question.
+fn words(asked: &Asked) -> String {
+    match asked {
+        Asked::Program { program, items, sharing } => {
+            format!("{program}, {items} items, {sharing}")
+        }
+        Asked::Counts { smr, mpmi } => format!("SMR {smr}, MPmI {mpmi}"),
+    }
+}
+
+/// A ratio with its interval or its bound.
+fn says(it: &Predicted) -> String {
+    let number =
+        |value: Option<f64>| value.map_or_else(|| "unknown".to_owned(), |it| format!("{it:.3}"));
+    match (it.ratio, it.low, it.high) {
+        (Some(ratio), Some(low), Some(high)) => {
+            let level =
+                it.level.map_or_else(String::new, |it| format!(" with a probability of {it:.2}"));
+            format!("{ratio:.3} [{low:.3}, {high:.3}]{level}")
+        }
+        (None, Some(low), None) => format!("at least {low:.3}"),
+        (None, None, Some(high)) => format!("at most {high:.3}"),
+        _ => number(it.ratio),
+    }
+}

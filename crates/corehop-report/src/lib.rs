@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Results for the eye: text, tables, drawings, pages. Nothing is computed here.
+#![forbid(unsafe_code)]
+
+mod dots;
+mod escape;
+pub mod label;
+mod platform_measured;
+pub mod platform_svg;
+pub mod exchange_svg;
+pub mod platform_text;
+pub mod gem5;
+pub mod supply;
+pub mod table;
+pub mod figure;
+pub mod data;
+pub mod answer;
+pub mod costs;
+pub mod gains;
+pub mod decided;
+pub mod compared;
+pub mod limited;
+pub mod cost_study;
+pub mod observed;
+pub mod program_runs;
+pub mod observed_page;
+pub mod overheads;
+pub mod switching;
+pub mod sections;
+pub mod screen;
+pub mod host_sheet;
+mod html;
+pub mod page;
+pub mod wake_cost;
+pub mod placement;
+pub mod pin;
+pub mod off_load;
+pub mod advice_page;
+pub mod study_svg;
+pub mod schedule_svg;
+pub mod schedule_text;
+pub mod study;
+pub mod validation_svg;
+pub mod validation;
+mod headings;
+pub mod glossary;
+pub mod listing;

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The effect of limited preemption on a task set, as text.
+
+use super::figure::Table;
+use super::table::{interval, micros, plain};
+use corehop_sched::limited::NoRegions;
+use corehop_sched::limited::remedy::{Limit, Remedies, Remedy, Treated};
+use corehop_sched::{Task, TaskSet};
+use corehop_stats::costs::Cost;
+
+/// The remedy that saves most of the CPU.
+pub fn sentence(all: &Remedies) -> String {
+    let found = all.ways.iter().filter_map(|(_, it)| it.as_ref().ok());
+    let best = found.max_by(|a, b| a.saves_share.us.total_cmp(&b.saves_share.us));
+    best.map_or_else(
+        || "No limit on preemptions keeps the deadlines of this set.".to_owned(),
+        |it| {
+            let saved = 100.0 * it.saves_share.us;
+            format!(
+                "{} save at most {saved:.2} % of the CPU{}.",
+                title(it.limit),
+                condition(all, it)
+            )
+        },
+    )
+}
+
+/// The remedies, or why there is none, each with a table of the tasks and what it says to do.
+pub fn remedies(set: &TaskSet, all: &Remedies) -> String {
+    let one = |(limit, remedy): &(Limit, Result<Remedy, NoRegions>)| match remedy {
+        Ok(remedy) => treated(set, remedy, &condition(all, remedy)),
+        Err(why) => format!("{}: {why}.\n\n", title(*limit)),
+    };
+    all.ways.iter().map(one).collect()
+}
+
+/// The condition under which this holds, as a clause after a comma; nothing where costs are bounds.
+fn condition(all: &Remedies, remedy: &Remedy) -> String {
+    if let Some(by) = &all.charged_by {
+        return format!(", if no preemption costs more than {by}");
+    }
+    let unbounded = remedy.tasks.iter().find(|it| it.delay.high_us.is_none());
+    match unbounded.map(|it| it.delay.low_us) {
+        None => String::new(),
+        Some(Some(_)) => ", if no preemption costs more than was seen, which nothing bounds from \
+                         above; more replicates give a quantile"
+            .to_owned(),
+        Some(None) => ", if delays are no larger than estimated: they have no interval; more \
+                       replicates give one"
+            .to_owned(),
+    }
+}
+
+const fn title(limit: Limit) -> &'static str {
+    match limit {
+        Limit::EdfRegions => "EDF with non-preemptive regions",
+        Limit::FpRegions => "Fixed priorities with non-preemptive regions",
+        Limit::FpThresholds => "Fixed priorities with preemption thresholds",
+    }
+}
+
+fn name(set: &TaskSet, at: usize) -> String {
+    set.names()[at].clone().unwrap_or_else(|| format!("task {at}"))
+}
+
+fn treated(set: &TaskSet, remedy: &Remedy, condition: &str) -> String {
+    let mut table = Table::new(
+        format!("{}: cost of preemptions per job, in us", title(remedy.limit)),
+        &["task", "WCET", "do", "a preemption costs", "preemptions", "remain", "saves at most"],
+    );
+    let row = |(at, (it, task)): (usize, (&Treated, &Task))| {
+        vec![
+            name(set, at),
+            task.wcet().to_string(),
+            what(set, it, task),
+            cost(&it.delay),
+            it.preemptions.to_string(),
+            it.remaining.to_string(),
+            cost(&it.saves),
+        ]
+    };
+    table.rows =
+        remedy.tasks.iter().zip(&set.in_whole_microseconds()).enumerate().map(row).collect();
+    let before = match remedy.preemptive {
+        Some(true) => "schedulable",
+        Some(false) => "not schedulable",
+        None => "not known to be schedulable",
+    };
+    let percent = |share: f64| format!("{:.2}", 100.0 * share);
+    let share = &remedy.saves_share;
+    format!(
+        "{}Fully preemptive the set is {before}; so limited it is schedulable, and saves at most {} % \
+         [{}, {}] of the CPU{condition}.\n\n",
+        plain(&table).trim_end_matches('\n').to_owned() + "\n",
+        percent(share.us),
+        share.low_us.map_or_else(|| "…".to_owned(), percent),
+        share.high_us.map_or_else(|| "…".to_owned(), percent)
+    )
+}
+
+/// The advice for a task.
+fn what(set: &TaskSet, it: &Treated, task: &Task) -> String {
+    match &it.preempted_by {
+        Some(by) if by.is_empty() => "non-preemptive".to_owned(),
+        Some(by) => {
+            let names: Vec<String> = by.iter().map(|&at| name(set, at)).collect();
+            format!("preempted by {} only", names.join(", "))
+        }
+        None if it.region_us >= task.wcet() => "non-preemptive".to_owned(),
+        None if it.region_us == 0 => "preemptive".to_owned(),
+        None => format!("non-preemptive for {} us", it.region_us),
+    }
+}
+
+fn cost(cost: &Cost) -> String {
+    format!("{} {}", micros(cost.us), interval(cost.low_us, cost.high_us))
+}

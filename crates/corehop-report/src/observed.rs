@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A recorded run: the waiting for CPUs, its preemptions and migrations, and their cost of cache affinity, as text
+//! and as a trace.
+
+mod bars;
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use super::figure::Table;
+use super::label::{size, time};
+use super::table::plain;
+use corehop_decide::run_cost::{
+    Between, ClassCost, Occupant, ProcessCost, RunCost, ThreadCost, Waits, WssRange, event,
+};
+use corehop_plan::platform::Platform;
+use corehop_plan::samples::{Absence, ObservedThread, RecordedAbsence, Recording};
+use corehop_plan::shown;
+use corehop_plan::workload::Event;
+
+/// Threads, processes and names shown in the text; the others are in the JSON answer.
+const SHOWN: usize = 10;
+/// Names in the sentence on the threads that had the CPU.
+const NAMED: usize = 3;
+
+/// The run, as text: first what weighs the most.
+pub fn text(recording: &Recording, cost: &RunCost) -> String {
+    let tables: String = tables(cost).iter().map(plain).collect();
+    let first = firsts(recording, cost).join("\n");
+    let notes = notes(recording, cost).join("\n");
+    format!("{first}\n{}\n\n{tables}{notes}\n", head(recording))
+}
+
+/// The sentences that come first: the waiting, the threads that had the CPU, the preemptions and migrations,
+/// and their cost, if costs were given.
+pub(super) fn firsts(recording: &Recording, cost: &RunCost) -> Vec<String> {
+    let all = [
+        Some(waited(recording, &cost.waits)),
+        bars::throttled(&cost.waits),
+        bars::halted(&cost.waits),
+        had_the_cpu(&cost.waits),
+        Some(counted(recording, cost)),
+        answer(cost),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+fn waited(recording: &Recording, waits: &Waits) -> String {
+    let span = time(recording.facts.span_ns as f64);
+    let Some(waited_ns) = waits.waited_ns else {
+        return format!("in a run of {span}, the time that runnable threads waited is unknown");
+    };
+    let share = waits.share().map_or_else(String::new, |share| {
+        format!(
+            ", {} of the time in which they could have run",
+            percent(share * 100.0, share * 100.0)
+        )
+    });
+    let unknown = match waits.unknown_threads {
+        None | Some(0) => String::new(),
+        Some(threads) => format!("; of {threads} threads it is unknown"),
+    };
+    format!(
+        "runnable threads waited {} for a CPU in a run of {span}{share}{unknown}",
+        ns(Some(waited_ns))
+    )
+}
+
+/// The threads that had the CPU meanwhile, if any waited.
+fn had_the_cpu(waits: &Waits) -> Option<String> {
+    waits.waited_ns.filter(|&ns| ns > 0)?;
+    if waits.unknown_ns.is_none() {
+        return Some("the threads that had the CPU meanwhile are unknown".to_owned());
+    }
+    let held = waits.occupants.iter().filter_map(|it| Some((&it.name, it.held_ns?)));
+    let named = held.clone().take(NAMED);
+    let mut parts: Vec<String> =
+        named.map(|(name, held)| format!("{name} {}", ns(Some(held)))).collect();
+    let rest = [
+        ("other threads", held.skip(NAMED).map(|(_, held)| held).sum()),
+        ("no thread, as it was idle and had to wake up,", waits.idle_ns.unwrap_or(0)),
+        ("unknown threads", waits.unknown_ns.unwrap_or(0)),
+    ];
+    let rest = rest.into_iter().filter(|&(_, held)| held > 0);
+    parts.extend(rest.map(|(name, held)| format!("{name} {}", ns(Some(held)))));
+    let when = if waits.throttled_ns() > 0 { "for the rest" } else { "meanwhile" };
+    (!parts.is_empty()).then(|| format!("the CPU was {when} with: {}", parts.join(", ")))
+}
+
+fn counted(recording: &Recording, cost: &RunCost) -> String {
+    let migrations = cost.classes.iter().filter(|class| class.event != Event::Preemption);
+    let at_wake_up: u64 = migrations.clone().map(|class| class.count - class.preempted).sum();
+    let Some(threads) = recording.known_threads() else {
+        let preempted: u64 = cost.classes.iter().map(|class| class.preempted).sum();
+        let moved: u64 = migrations.map(|class| class.count).sum();
+        return format!(
+            "at least {preempted} preemptions, and {moved} returns to another CPU than before, {at_wake_up} of them at \
+             wake-up; the counts of the threads are unknown"
+        );
+    };
+    let sum = |of: fn(&ObservedThread) -> u64| threads.iter().map(of).sum::<u64>();
+    format!(
+        "{} preemptions, and {} returns to another CPU than before, {at_wake_up} of them at wake-up",
+        sum(|it| it.preemptions),
+        sum(|it| it.cpu_changes),
+    )
+}
+
+/// Why a cost may lie anywhere.
+fn unbounded(cost: &RunCost) -> String {
+    let of_class = cost.classes.iter().find_map(|class| class.why_not.clone());
+    let of_size = cost.clipped_to.map(|largest| {
+        format!(
+            "the working set may be nothing or beyond {}, the largest that was measured; --wss or \
+             --estimate-wss says more",
+            size(largest)
+        )
+    });
+    of_class.or(of_size).unwrap_or_else(|| "it has no upper bound".to_owned())
+}
+
+/// The cost of cache affinity in one sentence, if costs were given.
+pub(super) fn answer(cost: &RunCost) -> Option<String> {
+    let Some((low, high)) = cost.share else {
+        let why = || cost.classes.iter().find_map(|class| class.why_not.clone());
+        let why = || why().unwrap_or_else(|| "no cost applies".to_owned());
+        return cost.priced.then(|| format!("the cost of cache affinity is unknown: {}", why()));
+    };
+    let share = |high| percent(low * 100.0, high * 100.0);
+    Some(match high {
+        Some(high) => format!("cache affinity cost {} of the time of the run", share(high)),
+        None if low <= 0.0 => format!("the cost of cache affinity is unknown: {}", unbounded(cost)),
+        None => format!(
+            "cache affinity cost at least {} of the time of the run; no upper bound is known",
+            share(low)
+        ),
+    })
+}
+
+/// A range of percentages, with no more digits than its width supports.
+fn percent(low: f64, high: f64) -> String {
+    let width = if high > low { high - low } else { low };
+    let digits =
+        if width > 0.0 { (1.0 - width.log10().floor()).clamp(0.0, 6.0) as usize } else { 0 };
+    if high > low {
+        format!("{low:.digits$} % to {high:.digits$} %")
+    } else {
+        format!("{low:.digits$} %")
+    }
+}
+
+/// The tables of a run that have rows: the threads that had CPUs, classes, processes, threads.
+pub(super) fn tables(cost: &RunCost) -> Vec<Table> {
+    let [occupants, processes, threads] = [occupants(cost), processes(cost), threads(cost)];
+    let all = [occupants, classes(cost), processes, threads];
+    all.into_iter()
+        .enumerate()
+        .filter(|(place, it)| *place == 1 || !it.rows.is_empty())
+        .map(|(_, it)| it)
+        .collect()
+}
+
+/// The run in one line: its duration, threads and end.
+pub(super) fn head(recording: &Recording) -> String {
+    let (threads, span) = (how_many_threads(recording), recording.facts.span_ns as f64 / 1e9);
+    let ended =
+        recording.facts.status.map_or_else(String::new, |code| format!(", exit status {code}"));
+    let runs = match recording.runs.len() {
+        0 | 1 => String::new(),
+        several => format!("{several} runs, "),
+    };
+    format!(
+        "{}: {runs}{span:.3} s, {threads}{ended}; recorded by {}",
+        shown::line(&recording.facts.what),
+        recording.facts.method
+    )
+}
+
+/// The number of threads, in words.
+pub(super) fn how_many_threads(recording: &Recording) -> String {
+    let known = recording.known_threads().map(|threads| format!("{} threads", threads.len()));
+    known.unwrap_or_else(|| "an unknown number of threads".to_owned())
+}
+
+pub(super) fn classes(cost: &RunCost) -> Table {
+    let columns =
+        ["what", "times", "preempted", "at wake-up", "by affinity", "median", "longest", "cost"];
+    let mut table = Table::new("Preemptions and migrations, by class", &columns);
+    let row = |class: &ClassCost| {
+        vec![
+            class.event.to_string(),
+            class.count.to_string(),
+            class.preempted.to_string(),
+            (class.count - class.preempted).to_string(),
+            class.pinned.to_string(),
+            time(class.median_length_us * 1e3),
+            time(class.longest_us * 1e3),
+            range(class.cost),
+        ]
+    };
+    table.rows = cost.classes.iter().map(row).collect();
+    if let Some(total) = cost.total {
+        let mut row = vec![String::new(); columns.len()];
+        "all".clone_into(&mut row[0]);
+        row[columns.len() - 1] = range(Some(total));
+        table.rows.push(row);
+    }
+    table
+}
+
+pub(super) fn threads(cost: &RunCost) -> Table {
+    let columns = ["thread", "CPU time", "waited", "preemptions", "CPU changes", "cost"];
+    let mut table = Table::new("By thread", &columns);
+    let row = |thread: &ThreadCost| {
+        vec![
+            format!("{} ({})", thread.name, thread.tid),
+            ns(thread.cpu_ns),
+            ns(thread.waited_ns),
+            thread.preemptions.to_string(),
+            thread.cpu_changes.to_string(),
+            range(thread.cost),
+        ]
+    };
+    let Some(threads) = &cost.threads else { return table };
+    table.rows = threads.iter().take(SHOWN).map(row).collect();
+    more(&mut table, threads.len());
+    table.rows.push(vec![
+        "all".to_owned(),
+        ns(cost.waits.cpu_ns),
+        ns(cost.waits.waited_ns),
+        threads.iter().map(|it| it.preemptions).sum::<u64>().to_string(),
+        threads.iter().map(|it| it.cpu_changes).sum::<u64>().to_string(),
+        range(cost.total),
+    ]);
+    table
+}
+
+/// By process, where there are several.
+pub(super) fn processes(cost: &RunCost) -> Table {
+    let columns =
+        ["process", "threads", "CPU time", "waited", "preemptions", "CPU changes", "cost"];
+    let mut table = Table::new("By process", &columns);
+    let row = |process: &ProcessCost| {
+        vec![
+            format!("{} ({})", process.name, process.pid),
+            process.threads.to_string(),
+            ns(process.cpu_ns),
+            ns(process.waited_ns),
+            process.preemptions.to_string(),
+            process.cpu_changes.to_string(),
+            range(process.cost),
+        ]
+    };
+    if let Some(processes) = cost.processes.as_ref().filter(|it| it.len() > 1) {
+        table.rows = processes.iter().take(SHOWN).map(row).collect();
+        more(&mut table, processes.len());
+    }
+    table
+}
+
+/// The threads that had CPUs that threads of the program waited for.
+pub(super) fn occupants(cost: &RunCost) -> Table {
+    let columns = ["name", "had the CPU", "came first after preemptions"];
+    let mut table = Table::new("Who had the CPU while threads waited", &columns);
+    let row = |by: &Occupant| vec![by.name.clone(), ns(by.held_ns), by.preemptions.to_string()];
+    table.rows = cost.waits.occupants.iter().take(SHOWN).map(row).collect();
+    more(&mut table, cost.waits.occupants.len());
+    let rest =
+        [("(idle: had to wake up)", cost.waits.idle_ns), ("(unknown)", cost.waits.unknown_ns)];
+    let rest = rest.into_iter().filter(|(_, held)| held.is_some_and(|ns| ns > 0));
+    table.rows.extend(rest.map(|(name, held)| vec![name.to_owned(), ns(held), String::new()]));
+    table.rows.extend(bars::rows(&cost.waits));
+    table
+}
+
+/// A time for reading, or that it is unknown.
+fn ns(ns: Option<u64>) -> String {
+    ns.map_or_else(|| "unknown".to_owned(), |ns| time(ns as f64))
+}
+
+fn more(table: &mut Table, all: usize) {
+    if all > SHOWN {
+        table.rows.push(vec![format!("… {} more", all - SHOWN)]);
+    }
+}
+
+fn range(cost: Option<Between>) -> String {
+    let us = |us: f64| time(us * 1e3);
+    match cost {
+        None => "–".to_owned(),
+        Some(Between { low_us, high_us: None }) if low_us <= 0.0 => "unknown".to_owned(),
+        Some(Between { low_us, high_us: None }) => format!("≥ {}", us(low_us)),
+        Some(Between { low_us, high_us: Some(high) }) if low_us.to_bits() == high.to_bits() => {
+            us(low_us)
+        }
+        Some(Between { low_us, high_us: Some(high) }) => format!("[{}, {}]", us(low_us), us(high)),
+    }
+}
+
+/// Assumptions, unknowns, and the overhead of recording.
+pub(super) fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
+    let mut notes = Vec::new();
+    if cost.priced {
+        let sampled = WssRange::sampled(&recording.facts.touched_bytes) == Some(cost.wss);
+        notes.push(if sampled {
+            format!(
+                "a working set between {} and {}: the median of {} samples of what processes touch within 10 ms, \
+                 in whole pages, with 95 % confidence",
+                size(cost.wss.low),
+                size(cost.wss.high),
+                recording.facts.touched_bytes.len()
+            )
+        } else if cost.wss.low == cost.wss.high {
+            format!("assumed working set: {}", size(cost.wss.high))
+        } else {
+            format!(
+                "assumed working set: between {} and {} (the resident set, or the last-level cache \
+                 where that is smaller); --wss SIZE or --estimate-wss narrows it",
+                size(cost.wss.low),
+                size(cost.wss.high)
+            )
+        });
+    }
+    if let Some(largest) = cost.clipped_to {
+        notes.push(format!(
+            "costs were measured up to {}: larger working sets cost at least as much",
+            size(largest)
+        ));
+    }
+    for class in cost.classes.iter().filter(|class| class.why_not.is_some()) {
+        let why = class.why_not.as_deref().unwrap_or_default();
+        notes.push(format!("unknown: some of {} × {} ({why})", class.count, class.event));
+    }
+    notes.extend(bars::limits(recording));
+    notes.extend(losses(recording));
+    let brief: u64 = cost.classes.iter().map(|class| class.brief).sum();
+    if brief > 0 {
+        notes.push(format!(
+            "{brief} preemptions shorter than 10 µs were counted with their mean length, and have no rows of their own"
+        ));
+    }
+    notes.push(took(recording));
+    notes
+}
+
+/// The cost of recording, in one sentence.
+fn took(recording: &Recording) -> String {
+    let took = &recording.facts.took;
+    let own = format!("recording took {} of CPU time", time(took.own_ns as f64));
+    let share = took.share(recording.facts.span_ns) * 100.0;
+    let Some(switches) = took.switches else {
+        let programs = took.programs_ns.map_or_else(
+            || "an unknown time in the kernel".to_owned(),
+            |ns| format!("{} in its programs", time(ns as f64)),
+        );
+        return format!("{own} and {programs}: {share:.3} % of one CPU");
+    };
+    let others = switches.others.map_or_else(String::new, |count| {
+        format!(", and each of {count} switches between others {}", time(switches.other_ns))
+    });
+    format!(
+        "{own}, and made each of {} switches of the program take {} longer{others} (measured on this host after the \
+         run, with and without it): {share:.3} % of one CPU. Colder caches are not in it: `make bench` measures how much \
+         longer a program takes (observe/pipe-slowdown-percent)",
+        switches.count,
+        time(switches.each_ns),
+    )
+}
+
+/// The events that were not recorded.
+fn losses(recording: &Recording) -> Vec<String> {
+    let unseen: u64 = recording.threads.iter().map(|thread| thread.unseen).sum();
+    let said = [
+        (recording.facts.lost, "absences were lost: no room in the buffer"),
+        (recording.facts.unfollowed, "threads were not followed: no room in the table"),
+        (unseen, "times a thread was not seen to come back: those absences are upper bounds"),
+    ];
+    let lines = said.into_iter().filter(|(count, _)| *count > 0);
+    let mut lines: Vec<String> = lines.map(|(count, what)| format!("{count} {what}")).collect();
+    if let Some(why) = &recording.facts.why_not_bpf {
+        lines.push(format!(
+            "the threads that had the CPU, and the migrations that affinity made necessary, were not recorded, as \
+             there is no BPF: {why}"
+        ));
+    }
+    if recording.known_threads().is_none() {
+        lines.push(
+            "the rows of the threads are not there: a recording writes them at its end, to a file of their own. How \
+             many threads there were, and preemptions shorter than 10 µs, are unknown"
+                .to_owned(),
+        );
+    }
+    if lines.is_empty() { vec!["nothing was lost".to_owned()] } else { lines }
+}
+
+/// The one machine-readable answer.
+pub fn json(recording: &Recording, cost: &RunCost) -> Value {
+    json!({
+        "what": recording.facts.what,
+        "status": recording.facts.status,
+        "rung": recording.facts.method,
+        "why_not_bpf": recording.facts.why_not_bpf,
+        "span_ns": recording.facts.span_ns,
+        "rss_bytes": recording.facts.rss_bytes,
+        "touched_bytes": recording.facts.touched_bytes,
+        "absences": recording.absences.times(),
+        "lost": recording.facts.lost,
+        "unfollowed": recording.facts.unfollowed,
+        "waited_ns": cost.waits.waited_ns,
+        "throttled_ns": cost.waits.barred.map(|it| it.waiting_ns()),
+        "limits": recording.facts.limits,
+        "cpu_ns": cost.waits.cpu_ns,
+        "took": recording.facts.took,
+        "took_share_of_a_cpu": recording.facts.took.share(recording.facts.span_ns),
+        "threads": recording.known_threads(),
+        "cost": cost,
+    })
+}
+
+/// The run in the trace-event format, which Perfetto and Chrome show: a row for each thread, a bar for
+/// each absence. The absences stream through: no more than one batch of them is in memory.
+#[derive(Debug)]
+pub struct Trace<'a, W: Write> {
+    out: W,
+    recording: &'a Recording,
+    platform: &'a Platform,
+    processes: HashMap<u32, u32>,
+    is_first: bool,
+}
+
+impl<'a, W: Write> Trace<'a, W> {
+    /// Writes the names of the threads.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn begin(mut out: W, recording: &'a Recording, platform: &'a Platform) -> io::Result<Self> {
+        out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
+        let processes = HashMap::new();
+        let mut trace = Self { out, recording, platform, processes, is_first: true };
+        for thread in &recording.threads {
+            trace.processes.entry(thread.tid).or_insert(thread.pid);
+            trace.event(&json!({
+                "ph": "M", "name": "thread_name", "pid": thread.pid, "tid": thread.tid,
+                "args": { "name": thread.name },
+            }))?;
+        }
+        Ok(trace)
+    }
+
+    /// Writes the bars of some absences.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn take(&mut self, rows: &[RecordedAbsence]) -> io::Result<()> {
+        rows.iter().try_for_each(|row| self.bar(&row.into()))
+    }
+
+    fn bar(&mut self, absence: &Absence) -> io::Result<()> {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let began_ns = self.recording.facts.began_ns;
+        self.event(&json!({
+            "ph": "X",
+            "name": title(absence),
+            "cat": event(self.platform, absence).word(),
+            "pid": self.processes.get(&absence.tid).unwrap_or(&absence.tid),
+            "tid": absence.tid,
+            "ts": us(absence.out_ns.saturating_sub(began_ns)),
+            "dur": us(absence.length_ns()),
+            "args": {
+                "from_cpu": absence.from, "to_cpu": absence.to, "by": absence.by,
+                "ran_us": us(absence.ran_ns), "by_affinity": absence.pinned, "seen": absence.seen,
+            },
+        }))
+    }
+
+    fn event(&mut self, event: &Value) -> io::Result<()> {
+        let between = if std::mem::take(&mut self.is_first) { "\n" } else { ",\n" };
+        write!(self.out, "{between}{event}")
+    }
+
+    /// Ends the trace.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn end(mut self) -> io::Result<()> {
+        let others = json!({ "what": self.recording.facts.what });
+        writeln!(self.out, "],\"otherData\":{others}}}")?;
+        self.out.flush()
+    }
+}
+
+pub(super) fn title(absence: &Absence) -> String {
+    let moved = if absence.from == absence.to {
+        String::new()
+    } else {
+        format!(" {}→{}", absence.from.0, absence.to.0)
+    };
+    match &absence.by {
+        Some((_, name)) => format!("preempted by {name}{moved}"),
+        None if absence.preempted => format!("preempted{moved}"),
+        None => format!("blocked{moved}"),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

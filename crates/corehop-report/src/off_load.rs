@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Answers of `corehop offload -o`, read again: live and simulated, as text and as a page.
+//!
+//! The sentences of an answer are in its file, since they follow from what the program did while it ran.
+
+use serde_json::Value;
+
+use super::figure::{Section, Table};
+use super::html;
+use super::table::plain;
+use corehop_plan::shown;
+
+/// The schema of an answer about a program, and of one about a simulated machine.
+pub const SCHEMAS: [&str; 2] = ["corehop-offload", "corehop-offload-simulated"];
+/// The version of both.
+pub const VERSION: u64 = 1;
+
+/// Why a text is no answer of `corehop offload`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotAnAnswer {
+    /// Another text.
+    #[error("not an answer of `corehop offload`")]
+    NotOurs,
+    /// Of a later version.
+    #[error(
+        "this answer of `corehop offload` has version {0}, this program knows {VERSION}: use a newer corehop"
+    )]
+    Later(u64),
+    /// It begins like an answer, and its rest cannot be read.
+    #[error("this answer of `corehop offload` is damaged: {0}")]
+    Damaged(String),
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OffLoadAnswer(Value);
+
+impl OffLoadAnswer {
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// [`NotAnAnswer`].
+    pub fn parse(text: &str) -> Result<Self, NotAnAnswer> {
+        let is_ours = || text.chars().take(200).collect::<String>().contains("\"corehop-offload");
+        let value: Value = match serde_json::from_str(text) {
+            Ok(value) => value,
+            Err(error) if is_ours() => return Err(NotAnAnswer::Damaged(error.to_string())),
+            Err(_) => return Err(NotAnAnswer::NotOurs),
+        };
+        let schema = value.get("schema").and_then(Value::as_str).unwrap_or_default();
+        if !SCHEMAS.contains(&schema) {
+            return Err(NotAnAnswer::NotOurs);
+        }
+        match value.get("version").and_then(Value::as_u64) {
+            Some(VERSION) => Ok(Self(value)),
+            Some(later) => Err(NotAnAnswer::Later(later)),
+            None => Err(NotAnAnswer::Damaged("it has no version".to_owned())),
+        }
+    }
+
+    /// All of the answer.
+    pub const fn json(&self) -> &Value {
+        &self.0
+    }
+
+    /// The sentences of the answer, the main one first.
+    fn sentences(&self) -> Vec<String> {
+        let all = self.0.get("sentences").and_then(Value::as_array).into_iter().flatten();
+        all.filter_map(|it| Some(shown::line(it.as_str()?).into_owned())).collect()
+    }
+
+    /// The main sentence.
+    pub fn sentence(&self) -> String {
+        let first = self.sentences().into_iter().next();
+        first.unwrap_or_else(|| "The answer has no sentence: an early version wrote it.".to_owned())
+    }
+
+    /// The rows: one for each system call, or for each policy on a simulated machine.
+    pub fn rows(&self) -> &[Value] {
+        let list = ["by_call", "policies"].iter().find_map(|key| self.0.get(key)?.as_array());
+        list.map_or(&[], Vec::as_slice)
+    }
+
+    /// The rows as a table, and the sentences after the main one.
+    pub fn text(&self) -> String {
+        let mut text = self.table().as_ref().map(plain).unwrap_or_default();
+        text.extend(self.sentences().iter().skip(1).flat_map(|it| [it, "\n"]));
+        text
+    }
+
+    /// The page.
+    pub fn page(&self) -> String {
+        let section = self
+            .sentences()
+            .into_iter()
+            .fold(Section::new("answer", "Where the calls were made"), |section, sentence| {
+                section.says(sentence)
+            });
+        let tables = self.table().map(Table::shown).into_iter().collect();
+        html::page_of(&self.title(), &self.facts(), &[Section { tables, ..section }])
+    }
+
+    /// The program, or the machine that was simulated.
+    fn title(&self) -> String {
+        let words = self.0.get("program").and_then(Value::as_array).into_iter().flatten();
+        let program: Vec<&str> = words.filter_map(Value::as_str).collect();
+        match self.0.get("platform").and_then(Value::as_str) {
+            Some(platform) => format!("Off-load on {platform}, simulated"),
+            None => format!("Off-load of {}", shown::line(&program.join(" "))),
+        }
+    }
+
+    fn facts(&self) -> Vec<String> {
+        let about = self.0.get("load").unwrap_or(&self.0);
+        let fact = |(key, name): (&str, &str)| Some(format!("{name} {}", word(about.get(key)?)));
+        [
+            ("os_cores", "OS cores"),
+            ("program_cpus", "the program's CPUs"),
+            ("mechanism", "mechanism"),
+        ]
+        .into_iter()
+        .filter_map(fact)
+        .collect()
+    }
+
+    /// The rows; a column for each key that a row has.
+    fn table(&self) -> Option<Table> {
+        let mut keys: Vec<&str> = Vec::new();
+        for key in self.rows().iter().filter_map(Value::as_object).flat_map(|row| row.keys()) {
+            if !keys.contains(&key.as_str()) {
+                keys.push(key);
+            }
+        }
+        let names: Vec<String> = keys.iter().map(|key| key.replace('_', " ")).collect();
+        let heads: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut table = Table::new(self.title(), &heads);
+        let cell = |row: &Value, key: &str| match row.get(key) {
+            Some(Value::Null) if key == "policy" => "no off-load".to_owned(),
+            value => value.map_or_else(|| "-".to_owned(), word),
+        };
+        table.rows =
+            self.rows().iter().map(|row| keys.iter().map(|key| cell(row, key)).collect()).collect();
+        (!table.rows.is_empty()).then_some(table)
+    }
+}
+
+/// A value as a field of a table.
+fn word(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) if text.is_empty() => "in turns".to_owned(),
+        Value::String(text) => shown::line(text).into_owned(),
+        Value::Number(number) if number.is_f64() => {
+            number.as_f64().map_or_else(String::new, |it| format!("{it:.2}"))
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANSWER: &str = r#"{"schema": "corehop-offload", "version": 1, "program": ["a\u001bb"], "os_cores": "1",
+        "mechanism": "v5", "by_call": [{"call": "read", "calls": 3, "here_ns": 12.5}, {"call": "write", "calls": 4}],
+        "sentences": ["2 of 3 calls were made on CPU 1.", "The kernel counted 7."]}"#;
+
+    #[test]
+    fn an_answer_has_its_sentence_its_rows_and_a_page() {
+        let answer = OffLoadAnswer::parse(ANSWER).unwrap();
+        assert_eq!(answer.sentence(), "2 of 3 calls were made on CPU 1.");
+        assert_eq!(answer.rows().len(), 2);
+        let text = answer.text();
+        assert!(text.contains("12.50") && text.contains("here ns") && text.contains("counted 7"));
+        assert!(!text.contains('\u{1b}') && text.contains(" -"), "{text}");
+        let page = answer.page();
+        assert!(page.contains("2 of 3 calls") && page.contains("Off-load of"));
+    }
+
+    #[test]
+    fn other_texts_later_versions_and_damage_are_told_apart() {
+        let refused = |text: &str| OffLoadAnswer::parse(text).unwrap_err();
+        assert_eq!(refused("{\"a\": 1}"), NotAnAnswer::NotOurs);
+        assert_eq!(refused("<xml>"), NotAnAnswer::NotOurs);
+        assert_eq!(
+            refused(&ANSWER.replace("\"version\": 1", "\"version\": 2")),
+            NotAnAnswer::Later(2)
+        );
+        assert!(matches!(refused(&ANSWER[..150]), NotAnAnswer::Damaged(_)));
+    }
+}

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The findings and actions of a placer: as text, and as a page with the graph of threads.
+
+use std::collections::BTreeMap;
+use std::f64::consts::TAU;
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::escape::escape_xml;
+use super::figure::{
+    Axis, Figure, FigureKind, Point, Section, Series, Style, Table, Unit, Variant,
+};
+use super::{html, wake_cost};
+use corehop_decide::placer::Proposal;
+use corehop_decide::placer::log::{Answer, Judged, PlacementLog};
+use corehop_decide::placer::trial::Verdict;
+use corehop_plan::shown;
+use corehop_stats::contacts::Tie;
+
+/// Ties that the text shows.
+const SHOWN: usize = 10;
+/// A program whose threads have nothing to do with each other, as far as is seen.
+const NO_TIES: &str = "No threads of the program were seen to wake each other or to share data.";
+/// Ties that the page draws.
+const DRAWN: usize = 60;
+
+/// The result of placing, in one sentence. A setting that is expected to make the wake-ups of all programs cheaper comes before
+/// the placement, in a sentence of its own.
+pub fn sentence(answer: &Answer) -> String {
+    let placement = placement(answer);
+    let cost = answer.wake_up.as_ref().filter(|_| hands_over(answer));
+    match cost.and_then(wake_cost::cure) {
+        Some(cure) => format!("{cure} {placement}"),
+        None => placement,
+    }
+}
+
+/// Threads that wake each other more rarely than this gain nothing from a cheaper wake-up, in wake-ups per second.
+const OFTEN: f64 = 100.0;
+
+/// Whether wake-ups between CPUs matter to the program: a placement was proposed, or threads wake each other often and ran on
+/// two CPUs.
+fn hands_over(answer: &Answer) -> bool {
+    let apart = |it: &Tie| it.per_second >= OFTEN && !answer.ran_together(it);
+    !answer.proposals.is_empty() || answer.ties.iter().any(apart)
+}
+
+/// The result of placing alone.
+pub(super) fn placement(answer: &Answer) -> String {
+    let tried = answer.trials.len();
+    let kept = answer.trials.iter().filter(|it| matches!(it.verdict, Verdict::Better(_))).count();
+    match (answer.windows, answer.proposals.last()) {
+        (0, _) => "Nothing was seen: the placer ended before its first window did.".to_owned(),
+        (seen, None) if seen < answer.least_windows => format!(
+            "The placer ended too early: a proposal takes {} windows of evidence, and {seen} were seen.",
+            answer.least_windows
+        ),
+        (_, None) => format!("No placement is worth its moves{}.", closest(answer)),
+        (_, Some(it)) if tried == 0 => {
+            format!("Placement ({}), not tried: {}.", why(it), groups(it, answer))
+        }
+        _ => format!(
+            "{} tried, and {kept} kept because the program made faster progress.",
+            plural(tried, "placement")
+        ),
+    }
+}
+
+/// The reasons against moving the two threads that have most to do with each other.
+fn closest(answer: &Answer) -> String {
+    let first = answer.ties.first();
+    let seen = first.and_then(|it| Some((it, answer.seen_together(it)?)));
+    let seen = seen.filter(|(it, _)| answer.ran_together(it));
+    seen.map_or_else(
+        || ", as far as was seen".to_owned(),
+        |(it, seen)| {
+            format!(": {} and {} already ran {seen}", answer.name(it.a), answer.name(it.b))
+        },
+    )
+}
+
+/// The answer in words, a line each; what [`sentence`] says is not repeated.
+pub fn text(answer: &Answer) -> String {
+    let mut text = String::new();
+    if answer.windows == 0 {
+        return text;
+    }
+    text.push_str(&answer.wake_up.as_ref().map_or_else(String::new, wake_cost::lines));
+    for tie in answer.ties.iter().take(SHOWN) {
+        let (a, b) = (answer.name(tie.a), answer.name(tie.b));
+        // Writing to a string does not fail, here and below.
+        let seen = answer.seen_together(tie).map_or_else(String::new, |it| format!(", {it}"));
+        let _ = writeln!(text, "{a} and {b}: {}{seen}", contact(tie));
+    }
+    if answer.ties.is_empty() {
+        text.push_str(NO_TIES);
+        text.push('\n');
+    }
+    for it in &answer.proposals {
+        let _ = writeln!(text, "Placement ({}): {}.", why(it), groups(it, answer));
+    }
+    for it in &answer.trials {
+        let _ = writeln!(text, "{}", judged(it));
+    }
+    for why in &answer.refused {
+        let _ = writeln!(text, "Refused: {why}");
+    }
+    if !answer.proposals.is_empty() && !answer.may_move {
+        text.push_str(
+            "Nothing was moved: this is advice. To try it takes --progress, and no --dry-run.\n",
+        );
+    } else if !answer.proposals.is_empty() && answer.trials.is_empty() {
+        text.push_str(
+            "No trial came to its end: that takes some seconds, and progress that is told.\n",
+        );
+    }
+    text
+}
+
+/// The contacts of two threads, in words.
+fn contact(tie: &Tie) -> String {
+    let wakes = (tie.per_second > 0.0).then(|| format!("{:.0} wake-ups/s", tie.per_second));
+    let lines = tie.lines_at_least;
+    let data = (lines > 0.0).then(|| format!("at least {lines:.0} hand-overs of data/s"));
+    let sure = format!("sure to {:.0} %", 100.0 * tie.confidence);
+    [wakes, data, Some(sure)].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// A log in words: where it comes from, and its answer.
+pub fn log_text(log: &PlacementLog) -> String {
+    let mut text =
+        format!("Placed: {}; {}\n", shown::line(&log.answer.targets.join(", ")), length(log));
+    text.push_str(&self::text(&log.answer));
+    text
+}
+
+/// The length of a log, and whether it is whole.
+fn length(log: &PlacementLog) -> String {
+    let seconds = log.rates.last().map_or(0.0, |it| it.end_s);
+    let part = if log.is_whole { "" } else { ", torn off: the placer was killed" };
+    format!("{} windows, {seconds:.1} s{part}", log.answer.windows)
+}
+
+/// The threads of a proposal, by CPUs.
+fn groups(it: &Proposal, answer: &Answer) -> String {
+    let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for it in &it.moves {
+        groups.entry(it.cpus.to_string()).or_default().push(answer.name(it.tid));
+    }
+    let group =
+        |(cpus, names): (String, Vec<String>)| format!("{} on CPU {cpus}", names.join(", "));
+    groups.into_iter().map(group).collect::<Vec<_>>().join("; ")
+}
+
+fn why(it: &Proposal) -> String {
+    match it.saved {
+        Some(saved) => format!("predicted to save {:.1} % of a CPU", 100.0 * saved),
+        None if it.ratio.is_some_and(|it| it.gain() > 0.0) => {
+            let gain = it.ratio.map_or(0.0, |it| it.gain());
+            format!("predicted to shorten the run time by at least {:.1} %", 100.0 * gain)
+        }
+        None if it.seen => "nothing predicts its gain".to_owned(),
+        None => "without evidence".to_owned(),
+    }
+}
+
+/// The ratio of a trial with its interval, and the verdict.
+fn verdict(it: &Judged) -> (String, String) {
+    let (word, outcome) = match &it.verdict {
+        Verdict::Better(it) => ("better, kept", it),
+        Verdict::Worse(it) => ("worse, taken back", it),
+        Verdict::Same(it) => ("not told apart, taken back", it),
+        Verdict::Invalid { why } => return ("-".to_owned(), format!("taken back: {why}")),
+    };
+    let ratio = format!("{:.2} [{:.2}, {:.2}]", outcome.ratio, outcome.low, outcome.high);
+    (ratio, word.to_owned())
+}
+
+/// The end of a trial, in a sentence.
+pub(super) fn judged(it: &Judged) -> String {
+    let (ratio, word) = verdict(it);
+    match &it.verdict {
+        Verdict::Better(it) | Verdict::Worse(it) | Verdict::Same(it) => format!(
+            "Progress placed over before: {ratio}, {} pairs: {word}. Before, it varied by up to {:.2}.",
+            it.pairs, it.floor
+        ),
+        Verdict::Invalid { .. } => format!("No verdict, {word}."),
+    }
+}
+
+/// A log as JSON: its answer, and the rates of its windows.
+pub fn json(log: &PlacementLog) -> Value {
+    let names = &log.answer.names;
+    json!({
+        "answer": log.answer, "rates": log.rates, "names": names, "settings": log.head.settings,
+        "caches": log.head.caches, "whole": log.is_whole,
+    })
+}
+
+/// The page of a log.
+pub fn page(log: &PlacementLog) -> String {
+    let facts = [
+        sentence(&log.answer),
+        length(log),
+        plural(log.answer.trials.len(), "trial"),
+        format!("caches of CPUs {}", lists(log)),
+    ];
+    let title = format!("Placing {}", log.answer.targets.join(", "));
+    html::page_of(&title, &facts, &sections(log))
+}
+
+fn plural(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+fn lists(log: &PlacementLog) -> String {
+    log.head.caches.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn sections(log: &PlacementLog) -> Vec<Section> {
+    let text = format!(
+        "{} The thicker a line, the more wake-ups, or hand-overs of data. Threads of one colour were placed together last.",
+        costs(log)
+    );
+    let mut graph = Section::new("wake-graph", "Threads that belong together").says(text);
+    if log.answer.ties.is_empty() {
+        graph = graph.says(NO_TIES);
+    } else {
+        graph.drawing = Some(drawing(&log.answer));
+        graph.tables = vec![ties(&log.answer)];
+    }
+    let mut trials = Section::new("trials", "Placements that were tried").says(
+        "Each was tried in stretches with and without it, in turn. The ratio is that of the progress in both, with an \
+         interval of 95 %. Only one that lies above 1 stays.",
+    );
+    if log.answer.proposals.is_empty() {
+        trials = trials.says("No placement was worth its moves: none was tried.");
+    } else {
+        trials.tables = vec![tried(&log.answer).shown()];
+    }
+    let mut all = vec![trials, graph];
+    all.extend(progress(log));
+    all
+}
+
+/// The costs of a wake-up, as far as the host has such distances.
+fn costs(log: &PlacementLog) -> String {
+    let costs = log.head.wake_costs;
+    let us = |ns: f64| format!("{:.1} µs", ns / 1e3);
+    let (same, near, far) =
+        (us(costs.same_cpu_ns), us(costs.shared_cache_ns), us(costs.separate_ns));
+    if log.head.caches.len() < 2 {
+        return format!("A wake-up costs {same} on one CPU, and {near} on two.");
+    }
+    format!("A wake-up costs {same} on one CPU, {near} below a cache, and {far} across.")
+}
+
+fn tried(answer: &Answer) -> Table {
+    let mut table =
+        Table::new("placements, in turn", &["placement", "predicted to save", "ratio", "verdict"]);
+    let untried = || ("-".to_owned(), "not tried".to_owned());
+    for (at, it) in answer.proposals.iter().enumerate() {
+        let (ratio, word) = answer.trials.get(at).map_or_else(untried, verdict);
+        let predicted =
+            it.saved.map_or_else(|| "-".to_owned(), |it| format!("{:.1} %", 100.0 * it));
+        table.rows.push(vec![groups(it, answer), predicted, ratio, word]);
+    }
+    table
+}
+
+fn ties(answer: &Answer) -> Table {
+    let mut table = Table::new(
+        "ties",
+        &[
+            "thread",
+            "other thread",
+            "wake-ups/s",
+            "at least",
+            "hand-overs of data/s, at least",
+            "sure to",
+        ],
+    );
+    for it in &answer.ties {
+        let [rate, least, lines] =
+            [it.per_second, it.at_least, it.lines_at_least].map(|it| format!("{it:.0}"));
+        let sure = format!("{:.0} %", 100.0 * it.confidence);
+        table.rows.push(vec![answer.name(it.a), answer.name(it.b), rate, least, lines, sure]);
+    }
+    table
+}
+
+/// The rate of progress over time, placed and not.
+fn progress(log: &PlacementLog) -> Option<Section> {
+    let of = |placed: bool| {
+        let so = log.rates.iter().filter(move |it| it.placed == placed);
+        so.filter_map(|it| {
+            Some(Point { x: it.end_s, y: vec![Some(it.per_second?)], ..Point::default() })
+        })
+    };
+    let series = |(name, placed, colour): (&str, bool, usize)| Series {
+        name: name.to_owned(),
+        statistic: String::new(),
+        colour,
+        style: Style::Points,
+        points: of(placed).collect(),
+    };
+    let kinds = [("as it was", false, 3), ("placed", true, 6)];
+    let series: Vec<Series> =
+        kinds.into_iter().map(series).filter(|it| !it.points.is_empty()).collect();
+    if series.is_empty() {
+        return None;
+    }
+    let figure = Figure {
+        id: "progress".to_owned(),
+        kind: FigureKind::Curves,
+        x: Axis::new("time in s", "t", false, Unit::Number),
+        views: vec![Axis::new("progress per second", "rate", false, Unit::Number)],
+        statistics: Vec::new(),
+        variants: vec![Variant { series, ..Variant::default() }],
+        marks: Vec::new(),
+        marked: "",
+    };
+    let section = Section::new("progress", "Progress")
+        .says("A point for each window. During a trial, windows with and without the placement take turns.");
+    Some(Section { figures: vec![figure], ..section })
+}
+
+/// The width of the drawing, and the room above and below the circle of threads.
+const WIDTH: f64 = 620.0;
+const MARGIN: f64 = 32.0;
+/// The radius of the circle: by the number of threads, to a most.
+const EACH: f64 = 14.0;
+const RADIUS: f64 = 190.0;
+/// Colours of clusters, and of threads in none.
+const COLOURS: [&str; 6] = ["#2a5c8c", "#c0622d", "#3a8f5c", "#8a4f9e", "#a8862b", "#4a8f9e"];
+const NO_COLOUR: &str = "#8a949e";
+
+/// The threads on a circle, and their ties, as SVG.
+fn drawing(answer: &Answer) -> String {
+    let ties: Vec<_> = answer.ties.iter().take(DRAWN).collect();
+    let mut threads: Vec<u32> = ties.iter().flat_map(|it| [it.a, it.b]).collect();
+    threads.sort_unstable();
+    threads.dedup();
+    let clusters = clusters(answer);
+    // Threads of a cluster stand side by side.
+    threads.sort_by_key(|tid| (clusters.get(tid).copied().unwrap_or(usize::MAX), *tid));
+    let radius = (40.0 + EACH * threads.len() as f64).min(RADIUS);
+    let height = 2.0 * (radius + MARGIN);
+    let place = |tid: u32| {
+        let at = threads.iter().position(|&it| it == tid).unwrap_or(0);
+        let angle = TAU * at as f64 / threads.len().max(1) as f64 - TAU / 4.0;
+        (angle, WIDTH / 2.0 + radius * angle.cos(), height / 2.0 + radius * angle.sin())
+    };
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
+         font-family=\"sans-serif\" font-size=\"12\" fill=\"#1c2733\" role=\"img\" \
+         aria-label=\"Threads that belong together\">\n<rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>\n"
+    );
+    let most = ties.first().map_or(1.0, |it| it.rate().max(1.0));
+    for it in &ties {
+        let ((_, x1, y1), (_, x2, y2)) = (place(it.a), place(it.b));
+        let width = 0.5 + 5.5 * it.rate() / most;
+        let title = format!("{} and {}: {}", answer.name(it.a), answer.name(it.b), contact(it));
+        let _ = writeln!(
+            svg,
+            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"#5b6b7a\" \
+             stroke-width=\"{width:.1}\"><title>{}</title></line>",
+            escape_xml(&title)
+        );
+    }
+    for &tid in &threads {
+        let (angle, x, y) = place(tid);
+        let colour = clusters.get(&tid).map_or(NO_COLOUR, |&at| COLOURS[at % COLOURS.len()]);
+        let (dx, anchor) = match angle.cos() {
+            right if right > 0.1 => (10.0, "start"),
+            left if left < -0.1 => (-10.0, "end"),
+            _ => (0.0, "middle"),
+        };
+        let dy = 4.0 + 14.0 * angle.sin();
+        let _ = writeln!(
+            svg,
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"6\" fill=\"{colour}\"/>\
+             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
+            x + dx,
+            y + dy,
+            escape_xml(&answer.name(tid))
+        );
+    }
+    svg + "</svg>\n"
+}
+
+/// The cluster of each thread of the last proposal, by the CPUs that it is to have.
+fn clusters(answer: &Answer) -> BTreeMap<u32, usize> {
+    let Some(last) = answer.proposals.last() else { return BTreeMap::new() };
+    let mut lists: Vec<String> = last.moves.iter().map(|it| it.cpus.to_string()).collect();
+    lists.sort();
+    lists.dedup();
+    let of = |it: &corehop_plan::host::Move| {
+        Some((it.tid, lists.iter().position(|list| *list == it.cpus.to_string())?))
+    };
+    last.moves.iter().filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_decide::example::{OUTCOME, placed as answer};
+    use corehop_decide::example::{halts, seen};
+    use corehop_decide::wake_cost::WakeCost;
+
+    fn costs(idle_ns: f64) -> Option<WakeCost> {
+        Some(WakeCost::of(&seen([2_000.0, idle_ns, 11_000.0]), Some(halts())))
+    }
+
+    #[test]
+    fn a_setting_that_is_expected_to_help_stands_before_the_placement() {
+        let placed = answer(&[(7, "0"), (8, "0")], Verdict::Better(OUTCOME), true);
+        let alone = sentence(&placed);
+        assert!(alone.starts_with("1 placement tried, and 1 kept"), "{alone}");
+        let with = |idle_ns| {
+            let mut answer = placed.clone();
+            answer.wake_up = costs(idle_ns);
+            answer
+        };
+        let dear = with(17_000.0);
+        let first = sentence(&dear);
+        assert!(
+            first.starts_with("One setting first, for all programs: guest_halt_poll_ns"),
+            "{first}"
+        );
+        assert!(first.ends_with(&alone), "{first}");
+        assert!(text(&dear).starts_with("A wake-up costs 2.0 µs"), "{}", text(&dear));
+        // An idle CPU that wakes as fast as a switch needs no setting.
+        assert_eq!(sentence(&with(2_300.0)), alone);
+    }
+
+    #[test]
+    fn a_program_whose_threads_do_not_wake_each_other_is_told_of_no_setting() {
+        let mut quiet = answer(&[(7, "0")], Verdict::Same(OUTCOME), false);
+        (quiet.proposals, quiet.trials, quiet.least_windows) = (Vec::new(), Vec::new(), 1);
+        quiet.wake_up = costs(17_000.0);
+        assert!(
+            sentence(&quiet).starts_with("No placement is worth its moves"),
+            "{}",
+            sentence(&quiet)
+        );
+    }
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs of a program side by side, as text: the answer first, then each quantity.
+
+use super::figure::{Section, Table};
+use super::table::{micros, plain, wrapped};
+use corehop_decide::gate::{CostChange, Gate};
+use corehop_decide::program_runs::{
+    ArmEffects, Effect, Judged, JudgedArm, RunComparison, RunQuantity, Seen,
+};
+use corehop_plan::units::CpuList;
+
+/// The comparison, as text.
+pub fn text(comparison: &RunComparison) -> String {
+    let answers = answers(comparison).join("\n");
+    let tables: String = tables(comparison).iter().map(plain).collect();
+    format!("{answers}\n\n{tables}")
+}
+
+/// The comparison as the evidence of a gate, in lines of at most `width` columns.
+pub fn gated(comparison: &RunComparison, width: usize) -> String {
+    let sentences: String = answers(comparison).iter().map(|it| wrapped(it, width)).collect();
+    let tables: String = tables(comparison).iter().map(|it| within(it, width)).collect();
+    format!("{sentences}\n{tables}")
+}
+
+/// The counts of two recordings and the cost of their refills, in lines of at most `width` columns: what has no test.
+pub fn beside(comparison: &RunComparison, width: usize) -> String {
+    let mut rest = comparison.clone();
+    let tested = |it: &Effect| it.quantity.is_tested();
+    rest.arms.iter_mut().for_each(|arm| arm.effects.retain(|it| !tested(it)));
+    rest.arms.retain(|arm| !arm.effects.is_empty());
+    tables(&rest).iter().map(|it| within(it, width)).collect()
+}
+
+/// The answer of a gate over wall times, in one sentence.
+pub fn verdict(judged: &Judged) -> String {
+    let all = judged.arms.len();
+    let of = |outcome: CostChange| {
+        judged.arms.iter().filter(move |it| it.decided.outcome == outcome).count()
+    };
+    let counts = CostChange::ALL.map(|it| format!("{} {}", of(it), it.words())).join(", ");
+    let seen = judged.arms.iter().filter_map(|it| it.detectable).reduce(f64::max);
+    let seen = seen.map_or_else(String::new, |it| {
+        format!("; a slowdown of {:.1} % would have been seen with 80 % power", 100.0 * it)
+    });
+    let least = judged.least_us.filter(|it| *it > 0.0);
+    let least = least.map_or_else(String::new, |it| format!(" and {} us", micros(it)));
+    let by_more = format!("by more than {:.1} %{least}", 100.0 * judged.margin);
+    match judged.gate {
+        Gate::Nothing | Gate::Incomplete => {
+            "Nothing was compared: no wall times of both.".to_owned()
+        }
+        Gate::Mute => {
+            let needed = judged.runs_to_fail;
+            format!(
+                "Cannot tell whether the wall time is longer: too few runs to show any slowdown ({counts}); {needed} blocks are \
+                 enough (`measure program --repeat {needed}`)."
+            )
+        }
+        _ if of(CostChange::Slower) > 0 => {
+            let slower = |it: &&JudgedArm| it.decided.outcome == CostChange::Slower;
+            let names = judged.arms.iter().filter(slower).map(|it| it.name.as_str());
+            format!(
+                "The wall time is longer {by_more}: {} ({counts}).",
+                names.collect::<Vec<_>>().join(", ")
+            )
+        }
+        Gate::Passes if all > 0 => {
+            format!("No sign that the wall time is longer {by_more}: {counts}{seen}.")
+        }
+        _ => format!(
+            "The wall time is not longer {by_more}, but the gate fails on other outcomes: {counts}."
+        ),
+    }
+}
+
+/// A table in lines of at most `width` columns: without its last but necessary columns where it is wider, and with letters for
+/// names of recordings that are too long.
+fn within(table: &Table, width: usize) -> String {
+    let caption = wrapped(&table.caption, width);
+    let mut table = Table { caption: String::new(), ..table.clone() };
+    let fits = |table: &Table| plain(table).lines().all(|line| line.chars().count() <= width);
+    if !fits(&table) {
+        for (name, letter) in table.head.iter_mut().skip(1).zip(["A", "B"]) {
+            letter.clone_into(name);
+        }
+    }
+    for column in ["smallest seen", "A/A floor", "n"] {
+        if fits(&table) {
+            break;
+        }
+        if let Some(at) = table.head.iter().position(|it| it == column) {
+            table.head.remove(at);
+            table.rows.iter_mut().for_each(|row| drop(row.remove(at)));
+        }
+    }
+    caption + plain(&table).trim_start_matches('\n')
+}
+
+/// The comparison as a part of a page.
+pub(super) fn section(comparison: &RunComparison) -> Section {
+    let tables = tables(comparison).into_iter().map(Table::shown).collect();
+    let text = answers(comparison);
+    Section { text, tables, ..Section::new("arms", "Does the change pay?") }
+}
+
+/// The answers in sentences: about each arm, and about what could have been seen.
+pub fn answers(comparison: &RunComparison) -> Vec<String> {
+    let mut answers: Vec<String> = comparison.arms.iter().filter_map(unbound).collect();
+    let of_arm = |arm: &ArmEffects| answer(arm, &comparison.baseline);
+    answers.extend(comparison.arms.iter().filter_map(of_arm));
+    if answers.is_empty() {
+        answers.push(
+            "nothing to compare: no arm runs the program in another way (--arm NAME=COMMAND)"
+                .to_owned(),
+        );
+    }
+    answers.extend(comparison.itself.as_ref().and_then(|it| itself(it, &comparison.baseline)));
+    answers.extend(comparison.pairs_needed().map(|needed| {
+        format!(
+            "an interval at {:.0} % needs {needed} blocks (--repeat)",
+            100.0 * comparison.confidence
+        )
+    }));
+    answers
+}
+
+/// An arm that did not bind the program, and so says nothing about the CPUs that it names.
+fn unbound(arm: &ArmEffects) -> Option<String> {
+    let it = arm.not_bound.as_ref()?;
+    let cpus = |cpus: &CpuList| format!("{} {cpus}", if cpus.len() == 1 { "CPU" } else { "CPUs" });
+    Some(format!(
+        "{} did not bind the program to {}: in {} runs its threads ran on {}\n  and could use others, \
+         because the program sets its own CPUs: the arm does not say what binding does",
+        arm.name,
+        cpus(&it.named),
+        it.runs,
+        cpus(&it.ran_on)
+    ))
+}
+
+/// The effect of an arm on the wall time.
+fn answer(arm: &ArmEffects, baseline: &str) -> Option<String> {
+    let (name, wall) = (&arm.name, arm.wall_time()?);
+    let runs = wall.pairs;
+    let Some(interval) = wall.interval.filter(|_| wall.relative) else {
+        return Some(format!(
+            "{name}: cannot tell from {runs} runs (wall time {} than {baseline})",
+            faster(wall.change)
+        ));
+    };
+    let bounds = |low: f64, high: f64| format!("[{:.1} %, {:.1} %]", 100.0 * low, 100.0 * high);
+    Some(match wall.seen {
+        Seen::Less => {
+            let bounds = bounds(-interval.high, -interval.low);
+            format!("{name} is {} than {baseline} {bounds}", faster(wall.change))
+        }
+        Seen::More => {
+            let bounds = bounds(interval.low, interval.high);
+            format!("{name} is {} than {baseline} {bounds}", faster(wall.change))
+        }
+        Seen::Nothing | Seen::CannotTell => format!(
+            "{name}: no difference in wall time from {baseline} larger than {:.1} % was seen {}",
+            100.0 * wall.largest_possible().unwrap_or_default(),
+            bounds(interval.low, interval.high)
+        ),
+    })
+}
+
+/// `3.1 % faster`.
+fn faster(change: f64) -> String {
+    let word = if change <= 0.0 { "faster" } else { "slower" };
+    format!("{:.1} % {word}", 100.0 * change.abs())
+}
+
+/// The command as it is against itself, and so the smallest effect.
+fn itself(it: &ArmEffects, baseline: &str) -> Option<String> {
+    let wall = it.wall_time().filter(|wall| wall.relative)?;
+    let smallest = wall.interval.map_or_else(String::new, |it| {
+        format!("; an effect of {:.1} % could have been seen", 50.0 * it.width())
+    });
+    Some(format!(
+        "{baseline} differs from itself by {:.1} % (A/A){smallest}",
+        100.0 * wall.change.abs()
+    ))
+}
+
+/// A table for each arm, and one for the command as it is against itself.
+pub(super) fn tables(comparison: &RunComparison) -> Vec<Table> {
+    let arms = comparison.arms.iter().chain(&comparison.itself);
+    arms.map(|arm| table(arm, comparison)).collect()
+}
+
+fn table(arm: &ArmEffects, comparison: &RunComparison) -> Table {
+    let (name, baseline) = (&arm.name, &comparison.baseline);
+    let how = if comparison.paired { "by pairs of runs" } else { "by the medians of runs" };
+    let caption = format!(
+        "{name} against {baseline}, {how}; times in µs, intervals at {:.0} %",
+        100.0 * comparison.confidence
+    );
+    let columns = [
+        "per run",
+        baseline.as_str(),
+        name.as_str(),
+        "difference",
+        "interval",
+        "A/A floor",
+        "smallest seen",
+        "n",
+        "outcome",
+    ];
+    let mut table = Table::new(caption, &columns);
+    table.rows = arm.effects.iter().map(row).collect();
+    table
+}
+
+fn row(it: &Effect) -> Vec<String> {
+    let value = |value: f64| amount(it.quantity, value);
+    let change = |change: f64| match it.relative {
+        true => format!("{:+.1} %", 100.0 * change),
+        false if change > 0.0 => format!("+{}", value(change)),
+        false => value(change),
+    };
+    let optional = |it: Option<f64>| it.map_or_else(|| "–".to_owned(), change);
+    let interval = it.interval.map(|it| format!("[{}, {}]", change(it.low), change(it.high)));
+    vec![
+        title(it.quantity).to_owned(),
+        value(it.without),
+        value(it.with),
+        change(it.change),
+        interval.unwrap_or_else(|| "–".to_owned()),
+        optional(it.floor),
+        it.smallest.map_or_else(|| "–".to_owned(), |it| change(it).replace('+', "")),
+        it.pairs.to_string(),
+        outcome(it.seen).to_owned(),
+    ]
+}
+
+fn amount(quantity: RunQuantity, value: f64) -> String {
+    if quantity.is_time() { micros(value) } else { format!("{value:.1}") }
+}
+
+const fn title(quantity: RunQuantity) -> &'static str {
+    match quantity {
+        RunQuantity::WallTime => "wall time",
+        RunQuantity::CpuTime => "CPU time",
+        RunQuantity::Waited => "waited for a CPU",
+        RunQuantity::RefillLeast => "refilling caches, at least",
+        RunQuantity::RefillMost => "refilling caches, at most",
+        RunQuantity::Preemptions => "preemptions",
+        RunQuantity::Migrations => "migrations",
+    }
+}
+
+const fn outcome(seen: Seen) -> &'static str {
+    match seen {
+        Seen::More => "more",
+        Seen::Less => "less",
+        Seen::Nothing => "none seen",
+        Seen::CannotTell => "cannot tell",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_decide::program_runs::{RunFigures, arms};
+    use corehop_plan::samples::{RecordedRun, Recording};
+    use std::collections::BTreeMap;
+
+    /// Blocks with these wall times: the command as it is, again, and pinned.
+    fn compared(blocks: &[[u64; 3]]) -> RunComparison {
+        let empty = Recording::default().ended_runs().remove(0);
+        let run = |arm: &str, block: u64, ms: u64| RecordedRun {
+            arm: arm.into(),
+            block,
+            wall_ns: ms * 1_000_000,
+            ..empty.clone()
+        };
+        let runs = blocks.iter().zip(0..).flat_map(|(&[plain, again, pinned], block)| {
+            [run("plain", block, plain), run("again", block, again), run("pinned", block, pinned)]
+        });
+        let recording = Recording { runs: runs.collect(), ..Recording::default() };
+        arms(&RunFigures::of_recording(&recording, &BTreeMap::new()), 0.05).unwrap()
+    }
+
+    #[test]
+    fn the_answer_comes_first_with_its_interval_and_what_could_have_been_seen() {
+        let again = [990, 1_010, 1_000, 980, 1_020, 1_000];
+        let pinned = [890, 910, 900, 880, 920, 900];
+        let blocks: Vec<[u64; 3]> =
+            again.iter().zip(pinned).map(|(&again, pinned)| [1_000, again, pinned]).collect();
+        let text = text(&compared(&blocks));
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some("pinned is 10.0 % faster than plain [8.0 %, 12.0 %]"));
+        assert_eq!(
+            lines.next(),
+            Some(
+                "plain differs from itself by 0.0 % (A/A); an effect of 2.0 % could have been seen"
+            )
+        );
+        assert!(text.contains("wall time") && text.contains("–"), "{text}");
+    }
+
+    #[test]
+    fn where_nothing_was_seen_the_answer_says_how_large_an_effect_may_still_be() {
+        let blocks: Vec<[u64; 3]> =
+            [990, 1_010, 1_000, 985, 1_020, 1_000].map(|pinned| [1_000, 1_000, pinned]).to_vec();
+        let answers = answers(&compared(&blocks));
+        assert_eq!(
+            answers[0],
+            "pinned: no difference in wall time from plain larger than 2.0 % was seen [-1.5 %, 2.0 %]"
+        );
+    }
+
+    #[test]
+    fn a_few_runs_tell_nothing_and_the_answer_says_how_many_would() {
+        let answers = answers(&compared(&[[1_000, 1_000, 500]; 2]));
+        assert!(answers[0].starts_with("pinned: cannot tell from 2 runs"), "{answers:?}");
+        assert!(answers.iter().any(|it| it.contains("needs 6 blocks")), "{answers:?}");
+    }
+
+    #[test]
+    fn an_arm_that_does_not_bind_is_said_first_with_the_cpus_that_it_ran_on() {
+        let empty = Recording::default().ended_runs().remove(0);
+        let answers_of = |ran_on: &str| {
+            let run = |arm: &str, block: u64| RecordedRun {
+                arm: arm.into(),
+                block,
+                wall_ns: 1_000_000 + block,
+                bound_to: (arm == "pinned").then(|| "1".into()),
+                ran_on: Some(if arm == "pinned" { ran_on } else { "0-1" }.into()),
+                ..empty.clone()
+            };
+            let runs =
+                (0..6).flat_map(|block| ["plain", "again", "pinned"].map(|arm| run(arm, block)));
+            let recording = Recording { runs: runs.collect(), ..Recording::default() };
+            answers(&arms(&RunFigures::of_recording(&recording, &BTreeMap::new()), 0.05).unwrap())
+        };
+        let said = answers_of("0-1");
+        let expected =
+            "pinned did not bind the program to CPU 1: in 6 runs its threads ran on CPUs 0-1";
+        assert!(said[0].starts_with(expected), "{said:?}");
+        assert!(said[1].starts_with("pinned: no difference"), "{said:?}");
+        assert!(!answers_of("1").iter().any(|it| it.contains("did not bind")));
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Causes of the spread of a cell: shares of the variance between the steps of `conditions`.
+
+use crate::data::ReportData;
+use crate::figure::{Section, Table};
+use corehop_plan::units::{Bytes, three_digits};
+use corehop_stats::conditions::{Share, Spreading};
+
+/// A table for each run of `conditions`.
+pub(super) fn conditions(data: &ReportData) -> Option<Section> {
+    data.spreads.first()?;
+    let section = Section::new("conditions", "Causes of the spread").says(
+        "Each step of the run renewed one thing and kept the rest. A share is a share of the variance \
+         between the steps' medians. The shares add up to 100 %. A share whose interval includes 0 \
+         is not significant. An estimate below 0 is noise. “Alone” is the standard deviation that this \
+         part alone gives a median. Covariates are not separate parts: they correlate \
+         with a part.",
+    );
+    let section = notes(data).fold(section, Section::says);
+    let tables = data.spreads.iter().filter(|it| it.why_none.is_none()).map(table);
+    Some(Section { tables: tables.map(Table::shown).collect(), ..section })
+}
+
+fn name(it: &Spreading) -> String {
+    let cell = &it.cell;
+    let (event, wss) = (cell.event, Bytes::new(cell.wss_bytes));
+    format!("{event} of {wss}, load {}, {}", cell.load, cell.preemption_length)
+}
+
+fn why_none(it: &Spreading) -> Option<String> {
+    Some(format!("{}: {}.", name(it), it.why_none?))
+}
+
+/// The samples behind the tables, and the reasons for missing ones.
+pub(super) fn notes(data: &ReportData) -> impl Iterator<Item = String> + '_ {
+    data.spreads.iter().flat_map(|it| [Some(counts(it)), why_none(it)]).flatten()
+}
+
+/// The size of the spread, for the caption of its table.
+fn size(it: &Spreading) -> String {
+    let spread = if it.logarithmic {
+        format!("times or divided by {:.2}", it.deviation.exp())
+    } else {
+        format!("± {} µs", three_digits(it.deviation))
+    };
+    format!("median {} µs, {spread} (one σ), {} steps", three_digits(it.median_us), it.steps)
+}
+
+/// The steps, rounds, samples and measured classes behind a table.
+fn counts(it: &Spreading) -> String {
+    let Spreading { steps, rounds, samples, .. } = it;
+    let classes = it.classes.iter().map(|(class, steps)| format!("{steps} {class}"));
+    let classes: Vec<String> = classes.collect();
+    let classes = match classes.len() {
+        0 | 1 => String::new(),
+        _ => format!("; steps by measured class: {}", classes.join(", ")),
+    };
+    format!("{}: {samples} valid samples of {steps} steps in {rounds} rounds{classes}.", name(it))
+}
+
+fn table(it: &Spreading) -> Table {
+    let caption = format!("causes of the spread of {}: {}", name(it), size(it));
+    let mut table = Table::new(caption, &["part", "share", "95 %", "alone"]);
+    let parts = it.parts.iter().map(|(part, share)| row(it, part.name(), share));
+    let all = it.everything.iter().map(|share| row(it, "(all draws at once)", share));
+    let covariates = it
+        .covariates
+        .iter()
+        .map(|(covariate, share)| row(it, &format!("goes with: {}", covariate.name()), share));
+    table.rows = parts.chain(all).chain(covariates).collect();
+    table
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
+}
+
+fn row(it: &Spreading, name: &str, share: &Share) -> Vec<String> {
+    let interval = share.interval.map_or_else(
+        || "–".to_owned(),
+        |interval| format!("{} to {}", percent(interval.low), percent(interval.high)),
+    );
+    let deviation = it.deviation * share.share.max(0.0).sqrt();
+    let alone = if it.logarithmic {
+        format!("± {}", percent(deviation.exp_m1()))
+    } else {
+        format!("± {} µs", three_digits(deviation))
+    };
+    vec![name.to_owned(), percent(share.share), interval, alone]
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Measurements of the machine itself: lines from CPU to CPU, accesses at each level, and what
+//! became of the stated facts.
+
+use crate::data::ReportData;
+use crate::figure::{Section, Table};
+use crate::{exchange_svg, label};
+use corehop_plan::platform::observed::Exchange;
+use corehop_plan::platform::{Check, Platform};
+
+/// Up to so many pairs the table of all of them is shown at once.
+const AT_ONCE: usize = 16;
+
+/// The exchanges and latencies of each machine; where they were not measured, what to type.
+pub(super) fn exchange(data: &ReportData) -> Option<Section> {
+    let known: Vec<&Platform> =
+        data.machines.iter().filter_map(|machine| machine.platform.as_ref()).collect();
+    known.first()?;
+    let mut section = Section::new("exchange", "The machine, measured");
+    let measured = known.iter().filter(|platform| platform.exchange.is_some());
+    let drawings: String = measured.clone().filter_map(|it| exchange_svg::draw(it)).collect();
+    if !drawings.is_empty() {
+        section = section.says(
+            "Transfer time of one cache line from one CPU to another: half of a round trip of a line \
+             that both write in turn; the CPU of the row touched it first, and measures. On the \
+             diagonal is the control, in which one thread plays both sides: the cost of the protocol \
+             itself. A migrated job fetches the lines that it left modified by such \
+             transfers, several at a time where its accesses allow it.",
+        );
+        section.drawing = Some(drawings);
+    }
+    let missing: Vec<&str> =
+        known.iter().filter(|it| it.exchange.is_none()).map(|it| it.name.as_str()).collect();
+    if !missing.is_empty() {
+        section = section.says(format!(
+            "Not measured on {}: cache-line transfers between CPUs, latencies of each level, \
+             and whether the stated facts are true. `corehop platform --measure -o FILE.toml` does \
+             it in some seconds; give `corehop report` that file beside those of the samples.",
+            missing.join(" and ")
+        ));
+    }
+    section.tables = known.iter().flat_map(|it| [classes(it), pairs(it)]).collect();
+    section.tables.extend(known.iter().flat_map(|it| [latencies(it), checks(it)]));
+    section.tables.retain(|table| !table.rows.is_empty());
+    Some(section)
+}
+
+fn classes(platform: &Platform) -> Table {
+    let mut table = Table::new(
+        format!("A cache line from CPU to CPU by class, {}", platform.id),
+        &["class", "pairs", "shortest of all, ns", "middle median, ns"],
+    )
+    .shown();
+    table.rows = platform
+        .exchange_classes()
+        .into_iter()
+        .map(|class| {
+            vec![
+                label::exchange(class.affinity).to_owned(),
+                class.pairs.to_string(),
+                label::ns(class.least),
+                label::ns(class.median),
+            ]
+        })
+        .collect();
+    table
+}
+
+fn pairs(platform: &Platform) -> Table {
+    let mut table = Table::new(
+        format!("A cache line from CPU to CPU, each direction, {}", platform.id),
+        &["from", "to", "class", "shortest, ns", "median, ns", "batches"],
+    );
+    let exchanges = platform.exchange.iter().flat_map(|fact| &fact.value);
+    let row = |exchange: &Exchange| {
+        vec![
+            exchange.from.to_string(),
+            exchange.to.to_string(),
+            label::exchange(platform.affinity(exchange.from, exchange.to)).to_owned(),
+            label::ns(exchange.min),
+            label::ns(exchange.median),
+            exchange.batches.to_string(),
+        ]
+    };
+    table.rows = exchanges.map(row).collect();
+    table.open = table.rows.len() <= AT_ONCE;
+    table
+}
+
+fn latencies(platform: &Platform) -> Table {
+    let mut table = Table::new(
+        format!("An access at each level, {}", platform.id),
+        &["level", "latency", "source"],
+    )
+    .shown();
+    let row =
+        |(name, fact): (String, &corehop_plan::platform::Fact<corehop_plan::platform::Latency>)| {
+            vec![name, fact.value.to_string(), fact.source.to_string()]
+        };
+    table.rows = label::latencies(platform).into_iter().map(row).collect();
+    table
+}
+
+/// The stated facts that were held against the machine.
+fn checks(platform: &Platform) -> Table {
+    let mut table =
+        Table::new(format!("Stated facts, checked, {}", platform.id), &["fact", "here", "because"])
+            .shown();
+    let row = |(fact, check): (String, &Check)| {
+        let (word, why) = match check {
+            Check::Observed { how } => ("observed", how.as_str()),
+            Check::Contradicted { why } => ("contradicted", why.as_str()),
+            Check::Unchecked => ("cannot tell", ""),
+        };
+        vec![fact, word.to_owned(), why.to_owned()]
+    };
+    table.rows = label::checks(platform).into_iter().map(row).collect();
+    table
+}

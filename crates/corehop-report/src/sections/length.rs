@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Delay against preemption length, sample by sample, and lengths asked for against got.
+
+use super::cost::statistics;
+use super::panel::{colour, with_interval};
+use crate::data::ReportData;
+use crate::figure::{
+    Axis, Figure, FigureKind, Point, Section, Series, Style, Table, Unit, Variant,
+};
+use crate::table::micros;
+use corehop_plan::units::Bytes;
+use corehop_stats::lengths::LengthSummary;
+use corehop_stats::scatter::Cloud;
+
+/// Every sample as a point.
+pub(super) fn scatter(data: &ReportData) -> Option<Section> {
+    let mut variants: Vec<(u8, Variant)> = Vec::new();
+    for cloud in &data.clouds {
+        let cell = &cloud.cell;
+        let label = format!(
+            "{}, load {}, {} pages, {}",
+            Bytes::new(cell.wss_bytes),
+            cell.load,
+            cell.page,
+            cell.experiment
+        );
+        // Lengths that vary say most about length: they come first.
+        let rank = u8::from(!cell.preemption_length.starts_with("uniform"));
+        let known = variants.iter().position(|(_, it)| it.label == label);
+        let place = known.unwrap_or_else(|| {
+            variants.push((rank, Variant { label, ..Variant::default() }));
+            variants.len() - 1
+        });
+        variants[place].0 = variants[place].0.min(rank);
+        variants[place].1.series.extend(points(cloud));
+    }
+    variants.sort_by_key(|&(rank, _)| rank);
+    let (table, any) = (table(&data.clouds), !variants.is_empty());
+    let figure = Figure {
+        id: "delay-by-length".to_owned(),
+        kind: FigureKind::Curves,
+        x: Axis::new("actual preemption length, in ms", "length", false, Unit::Number),
+        views: vec![Axis::new("delay in µs", "µs", false, Unit::Number)],
+        statistics: statistics(&[("valid", true), ("disturbed", false)]),
+        variants: variants.into_iter().map(|(_, variant)| variant).collect(),
+        marks: Vec::new(),
+        marked: "",
+    };
+    any.then(|| Section {
+        figures: vec![figure],
+        tables: vec![table],
+        ..Section::new("length", "Delay by preemption length").says(
+            "One point per sample. Disturbed samples can be shown beside the valid ones; they \
+             include the disturbance. Large clouds are thinned evenly; the table states \
+             the number of points, and the highest one is always shown.",
+        )
+    })
+}
+
+fn points(cloud: &Cloud) -> Vec<Series> {
+    let name = format!("{} {}", cloud.cell.event, cloud.cell.preemption_length);
+    let kinds =
+        [("valid", Style::Points, &cloud.valid), ("disturbed", Style::Hollow, &cloud.disturbed)];
+    kinds
+        .into_iter()
+        .filter(|(_, _, points)| !points.is_empty())
+        .map(|(statistic, style, points)| Series {
+            name: name.clone(),
+            statistic: statistic.to_owned(),
+            colour: colour(cloud.cell.event),
+            style,
+            points: points
+                .iter()
+                .map(|&[x, y]| Point { x, y: vec![Some(y)], ..Point::default() })
+                .collect(),
+        })
+        .collect()
+}
+
+fn table(clouds: &[Cloud]) -> Table {
+    let mut table = Table::new(
+        "Points",
+        &["event", "length", "WSS", "load", "pages", "valid", "shown", "disturbed", "shown"],
+    );
+    for cloud in clouds {
+        let cell = &cloud.cell;
+        table.rows.push(vec![
+            cell.event.to_string(),
+            cell.preemption_length.to_string(),
+            Bytes::new(cell.wss_bytes).to_string(),
+            cell.load.to_string(),
+            cell.page.to_string(),
+            cloud.n_valid.to_string(),
+            cloud.valid.len().to_string(),
+            cloud.n_disturbed.to_string(),
+            cloud.disturbed.len().to_string(),
+        ]);
+    }
+    table
+}
+
+/// Lengths asked for against got.
+pub(super) fn asked_and_got(data: &ReportData) -> Option<Section> {
+    if data.lengths.is_empty() {
+        return None;
+    }
+    let mut variants: Vec<Variant> = Vec::new();
+    let mut table = Table::new(
+        "Excess over the requested length, in µs",
+        &[
+            "asked for, µs",
+            "load",
+            "n",
+            "got, µs",
+            "excess: median [95 %]",
+            "excess: p99",
+            "excess: max",
+        ],
+    );
+    for length in &data.lengths {
+        let label = format!("load {}", length.load);
+        if variants.last().is_none_or(|last| last.label != label) {
+            variants.push(Variant { label, series: empty(), ..Variant::default() });
+        }
+        if let Some(variant) = variants.last_mut() {
+            for series in &mut variant.series {
+                series.points.extend(excess(length, &series.statistic));
+            }
+        }
+        table.rows.push(row(length));
+    }
+    let figure = Figure {
+        id: "length-got".to_owned(),
+        kind: FigureKind::Curves,
+        x: Axis::new("requested preemption length, in µs", "asked", true, Unit::Number),
+        views: vec![
+            Axis::new("excess over the requested length, in µs", "excess", false, Unit::Number),
+            Axis::new("actual preemption length, in µs", "got", true, Unit::Number),
+        ],
+        statistics: statistics(&[("median", true), ("p99", false), ("max", true)]),
+        variants,
+        marks: Vec::new(),
+        marked: "",
+    };
+    Some(Section {
+        figures: vec![figure],
+        tables: vec![table],
+        ..Section::new("asked", "Requested and actual preemption lengths").says(
+            "A relation of delay and length is only as good as the actual length matches the requested \
+             one. The excess includes the timer and the wake-up.",
+        )
+    })
+}
+
+fn empty() -> Vec<Series> {
+    [("median", Style::Solid), ("p99", Style::Dotted), ("max", Style::Dashed)]
+        .into_iter()
+        .enumerate()
+        .map(|(place, (statistic, style))| Series {
+            name: statistic.to_owned(),
+            statistic: statistic.to_owned(),
+            colour: [3, 4, 6][place],
+            style,
+            points: Vec::new(),
+        })
+        .collect()
+}
+
+fn excess(length: &LengthSummary, statistic: &str) -> Option<Point> {
+    let x = length.requested_us;
+    let note = format!("{} absences", length.excess_us.n);
+    Some(match statistic {
+        "median" => Point {
+            x,
+            y: vec![Some(length.excess_us.estimate), Some(length.got_us.estimate)],
+            low: vec![length.excess_us.low, length.got_us.low],
+            high: vec![length.excess_us.high, length.got_us.high],
+            note,
+        },
+        "p99" => {
+            let y = vec![Some(length.excess_p99_us?.estimate), None];
+            Point { x, y, note, ..Point::default() }
+        }
+        _ => {
+            let y = vec![Some(length.excess_max_us.value), None];
+            Point { x, y, note, ..Point::default() }
+        }
+    })
+}
+
+fn row(length: &LengthSummary) -> Vec<String> {
+    vec![
+        micros(length.requested_us),
+        length.load.clone(),
+        length.excess_us.n.to_string(),
+        with_interval(&length.got_us),
+        with_interval(&length.excess_us),
+        length.excess_p99_us.as_ref().map_or_else(|| "–".to_owned(), with_interval),
+        micros(length.excess_max_us.value),
+    ]
+}

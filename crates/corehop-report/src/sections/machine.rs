@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The machine, and what was found on it.
+
+use crate::data::ReportData;
+use crate::figure::{Section, Table};
+use crate::platform_svg;
+
+/// The drawing of each machine, and the classes that cannot be measured.
+pub(super) fn machines(data: &ReportData) -> Option<Section> {
+    let known: Vec<_> =
+        data.machines.iter().filter_map(|machine| machine.platform.as_ref()).collect();
+    let first = known.first()?;
+    let mut section = Section::new("machine", "The machine");
+    section.drawing = Some(known.iter().map(|it| platform_svg::draw(it)).collect());
+    if let Some(hypervisor) = &first.hypervisor {
+        section.text.push(format!(
+            "A guest of {}: the hypervisor declares its caches and CPUs.",
+            hypervisor.value
+        ));
+    }
+    let mut table =
+        Table::new("Classes that cannot be measured here", &["class", "because"]).shown();
+    for class in known.iter().flat_map(|it| it.missing_classes()) {
+        table.rows.push(vec![class.affinity.event().to_owned(), class.why]);
+    }
+    section.tables = vec![table];
+    section.tables.retain(|table| !table.rows.is_empty());
+    Some(section)
+}
+
+/// The findings of the doctor, those that matter most first.
+pub(super) fn findings(data: &ReportData) -> Option<Section> {
+    let mut table = Table::new(
+        "Found before the run",
+        &["what", "severity", "found", "why it matters", "remedy"],
+    )
+    .shown();
+    let mut findings: Vec<_> = data.machines.iter().flat_map(|machine| &machine.findings).collect();
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    for finding in findings {
+        let remedy = [&finding.remedy, &finding.remark];
+        table.rows.push(vec![
+            finding.id.clone(),
+            finding.severity.to_string(),
+            finding.found.clone(),
+            finding.why.clone(),
+            remedy.into_iter().flatten().cloned().collect::<Vec<_>>().join("; "),
+        ]);
+    }
+    (!table.rows.is_empty()).then(|| Section {
+        tables: vec![table],
+        ..Section::new("findings", "Findings of the doctor")
+            .says("Limits of this host, and threats to a measurement. `corehop explain WORD` explains each finding.")
+    })
+}

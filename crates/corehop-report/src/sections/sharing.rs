@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Gangs: what it gains threads with common data to share a cache.
+
+use crate::data::ReportData;
+use crate::figure::{Section, Table};
+use corehop_stats::gain::TAKEN;
+use corehop_stats::sharing::{SharingSummary, Side};
+
+/// A table of all gangs.
+pub(super) fn sharing(data: &ReportData) -> Option<Section> {
+    let table = table(&data.sharings);
+    (!data.sharings.is_empty()).then(|| Section {
+        tables: vec![table.shown()],
+        ..Section::new("sharing", "Threads with common data").says(format!(
+            "Each program ran with and without a common cache of its threads, or with all of them on one CPU, or was moved from \
+             the farther place to the nearer in the middle. \
+             Times are those of the slowest thread per iteration: means of simulated runs, medians of live ones. SMR is the share of last-level misses to \
+             which another package answered that it has the line; MPmI are such misses per million \
+             instructions. The ratio is that of shared to separate, or where there is no second cache of same to \
+             shared: below 1 the nearer placing pays. The predicted ratio needs \
+             the misses without a common cache alone: {TAKEN}, fitted to the 87 printed rows of \
+             Kamali (2010). `corehop validate kamali-regression` says how far off it is.",
+        ))
+    })
+}
+
+fn table(summaries: &[SharingSummary]) -> Table {
+    let mut table = Table::new(
+        "gangs, below a common cache and separate",
+        &[
+            "program",
+            "with",
+            "items",
+            "sharing",
+            "same ns",
+            "shared ns",
+            "separate ns",
+            "moved ns",
+            "ratio",
+            "predicted",
+            "SMR separate",
+            "MPmI shared",
+            "MPmI separate",
+            "runs",
+        ],
+    );
+    let side = |side: &Option<Side>, of: &dyn Fn(&Side) -> Option<f64>, places: usize| {
+        let value = side.as_ref().and_then(of);
+        value.map_or_else(|| "-".to_owned(), |value| format!("{value:.places$}"))
+    };
+    let row = |it: &SharingSummary| {
+        vec![
+            it.program.clone(),
+            it.parameters.clone(),
+            it.items.to_string(),
+            it.sharing.to_string(),
+            side(&it.same, &|side| Some(side.round_ns), 1),
+            side(&it.shared, &|side| Some(side.round_ns), 1),
+            side(&it.separate, &|side| Some(side.round_ns), 1),
+            side(&it.moved, &|side| Some(side.round_ns), 1),
+            ratio(it),
+            it.predicted_ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
+            side(&it.separate, &|side| side.smr, 2),
+            side(&it.shared, &|side| side.mpmi, 1),
+            side(&it.separate, &|side| side.mpmi, 1),
+            it.shared
+                .or(it.separate)
+                .or(it.same)
+                .or(it.moved)
+                .map_or(0, |side| side.runs)
+                .to_string(),
+        ]
+    };
+    table.rows = summaries.iter().map(row).collect();
+    table
+}
+
+/// The ratio, of live runs with its interval.
+fn ratio(it: &SharingSummary) -> String {
+    let Some(ratio) = it.runtime_ratio else { return "-".to_owned() };
+    it.ratio_interval.map_or_else(
+        || format!("{ratio:.2}"),
+        |interval| format!("{ratio:.2} [{:.2}, {:.2}]", interval.low, interval.high),
+    )
+}

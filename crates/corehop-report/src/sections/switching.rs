@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Core switches: the ladder of mechanisms, the time of a call by its size, and from which point a switch pays.
+
+use super::super::data::ReportData;
+use super::super::figure::{
+    Axis, Figure, FigureKind, Point, Section, Series, Style, Table, Unit, Variant,
+};
+use super::super::switching;
+use corehop_plan::workload::switching::SwitchMechanism;
+use corehop_stats::switching::SwitchSummary;
+
+/// The core switches, if the data has some.
+pub(super) fn switching(data: &ReportData) -> Option<Section> {
+    let tables = tables(data);
+    (!tables.is_empty()).then(|| Section {
+        figures: figure(&data.switches).into_iter().collect(),
+        // That of every way is on demand.
+        tables: tables.into_iter().enumerate().map(|(at, it)| if at < 2 { it.shown() } else { it }).collect(),
+        ..notes(data).fold(Section::new("switches", "Core switches"), Section::says).says(
+            "A switch costs half of what a call takes longer when it is carried out on the other core: there \
+             and back. Batches of all mechanisms alternate. A caller that waits for each call gains only if \
+             the call itself is faster there; with several calls outstanding, from the point that the table \
+             states.",
+        )
+    })
+}
+
+pub(super) fn tables(data: &ReportData) -> Vec<Table> {
+    switching::tables(&data.switches, &data.switches_not_measured)
+}
+
+pub(super) fn notes(data: &ReportData) -> impl Iterator<Item = String> {
+    switching::notes(&data.switches, &data.switches_not_measured).into_iter()
+}
+
+/// The time of calls with a size; None where none was measured.
+fn figure(summaries: &[SwitchSummary]) -> Option<Figure> {
+    let mut variants: Vec<Variant> = Vec::new();
+    for it in summaries.iter().filter(|it| it.of.call.is_sized()) {
+        let class = it.of.pair_class.map_or_else(String::new, |class| format!(", {class}"));
+        let label = format!("{}, CPU {}→{}{class}", it.of.call, it.of.from_cpu, it.of.to_cpu);
+        let at = variants.iter().position(|known| known.label == label).unwrap_or_else(|| {
+            variants.push(Variant { label, ..Variant::default() });
+            variants.len() - 1
+        });
+        add(&mut variants[at], it);
+    }
+    (!variants.is_empty()).then(|| Figure {
+        id: "switches".to_owned(),
+        kind: FigureKind::Curves,
+        x: Axis::new("size of the call in KiB", "size", true, Unit::Kib),
+        views: vec![Axis::new("time of a call in ns", "ns", true, Unit::Number)],
+        statistics: Vec::new(),
+        variants,
+        marks: Vec::new(),
+        marked: "",
+    })
+}
+
+/// Adds a point to the curve of its mechanism; broken lines have several calls outstanding.
+fn add(variant: &mut Variant, it: &SwitchSummary) {
+    let name = match it.outstanding {
+        1 => it.mechanism.to_string(),
+        several => format!("{}, {several} outstanding", it.mechanism),
+    };
+    let at = variant.series.iter().position(|series| series.name == name).unwrap_or_else(|| {
+        let place = SwitchMechanism::ALL.iter().position(|&known| known == it.mechanism);
+        let style = if it.outstanding == 1 { Style::Solid } else { Style::Dashed };
+        let (statistic, points) = (String::new(), Vec::new());
+        variant.series.push(Series { name, statistic, colour: place.unwrap_or(0), style, points });
+        variant.series.len() - 1
+    });
+    let interval = it.mean_ns.interval;
+    variant.series[at].points.push(Point {
+        x: it.of.bytes as f64 / 1024.0,
+        y: vec![Some(it.mean_ns.estimate)],
+        low: vec![interval.map(|interval| interval.low)],
+        high: vec![interval.map(|interval| interval.high)],
+        note: format!("{} batches", it.batches),
+    });
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A schedulability study as sections of a page: curves of W(D_c), crossovers, and tables of both.
+
+use super::figure::{
+    Axis, Figure, FigureKind, Mark, Point, Section, Series, Style, Table, Unit, Variant,
+};
+use super::html;
+use super::study_svg::drawing;
+use corehop_sched::study::tally::Estimate;
+use corehop_sched::study::{Measure, Preferable, Reading, StudyCounts};
+
+/// Of the colours of a page, those that are told apart most easily.
+const COLOURS: [usize; 8] = [3, 6, 5, 7, 10, 12, 1, 14];
+
+/// The page of a study.
+pub fn page(outcome: &StudyCounts) -> String {
+    let study = &outcome.study;
+    let part = if outcome.is_whole() { "" } else { " (a part of the study)" };
+    let facts = [
+        format!("{} sets per cap{part}", outcome.sets()),
+        format!("seed {}", study.seed),
+        format!("study {}", study.id),
+    ];
+    html::page_of(&study.title, &facts, &sections(outcome))
+}
+
+fn sections(outcome: &StudyCounts) -> Vec<Section> {
+    let mut all = vec![curves(outcome)];
+    all.extend(schedulability(outcome));
+    all.extend(held(outcome));
+    all
+}
+
+/// The quantity on the vertical axis.
+fn what(outcome: &StudyCounts) -> &'static str {
+    let first = outcome.study.readings.first();
+    match first.map_or(Measure::Schedulability, |reading| reading.measure) {
+        Measure::Schedulability => "weighted schedulability W",
+        Measure::Breakdown => "mean breakdown utilisation",
+    }
+}
+
+/// The meaning of the vertical lines.
+const MARKED: &str = "delay at which a scheduler stops being preferable to one that suffers none";
+
+fn curves(outcome: &StudyCounts) -> Section {
+    let readings = &outcome.study.readings;
+    let variants = ordered(outcome).map(|at| variant(outcome, at, &readings[at]));
+    let figure = Figure {
+        id: "by-delay".to_owned(),
+        kind: FigureKind::Curves,
+        x: Axis::new("delay D_c in µs", "D_c", false, Unit::Number),
+        views: vec![Axis::new(what(outcome), "W", false, Unit::Number)],
+        statistics: Vec::new(),
+        variants: variants.collect(),
+        marks: Vec::new(),
+        marked: MARKED,
+    };
+    let section = Section::new("by-delay", "Schedulability by delay")
+        .says(
+            "W(D_c) is the share of task sets that a scheduler can schedule when each job is charged the delay D_c, \
+             over all utilisation caps, each weighted by itself. Every scheduler suffers a delay of its \
+             own: read each curve at the delay that its preemptions and migrations cost.",
+        )
+        .says(
+            "Intervals are of 95 %. Marked is where a scheduler stops being preferable to one that suffers no \
+             delay, judged by the differences on the same sets.",
+        );
+    let tables = ordered(outcome).map(|at| table(outcome, at, &readings[at]));
+    let tables = crossings(outcome).into_iter().chain(tables).collect();
+    Section { figures: vec![figure], tables, ..section }
+}
+
+/// The curves of the reading that is held for the source's, or of the first, as SVG.
+pub fn picture(outcome: &StudyCounts) -> Option<String> {
+    drawing(outcome, ordered(outcome).next()?)
+}
+
+/// The reading that is held for the source's first: it is what the page opens with.
+fn ordered(outcome: &StudyCounts) -> impl Iterator<Item = usize> {
+    let held = outcome.study.held.as_ref();
+    let is_held =
+        |at: &usize| held.is_some_and(|it| it.reading == outcome.study.readings[*at].name);
+    let (first, rest): (Vec<usize>, Vec<usize>) =
+        (0..outcome.study.readings.len()).partition(is_held);
+    first.into_iter().chain(rest)
+}
+
+fn point(x: f64, estimate: Estimate, note: String) -> Point {
+    Point {
+        x,
+        y: vec![Some(estimate.value)],
+        low: vec![Some(estimate.low)],
+        high: vec![Some(estimate.high)],
+        note,
+    }
+}
+
+fn variant(outcome: &StudyCounts, at: usize, reading: &Reading) -> Variant {
+    let series = reading.schedulers.iter().enumerate().map(|(s, scheduler)| {
+        let of = |(d, delay): (usize, &u64)| {
+            let estimate = outcome.weighted(at, s, d)?;
+            let note = format!("{:.4} [{:.4}, {:.4}]", estimate.value, estimate.low, estimate.high);
+            Some(point(*delay as f64, estimate, note))
+        };
+        Series {
+            name: scheduler.name.clone(),
+            statistic: String::new(),
+            colour: COLOURS[s % COLOURS.len()],
+            style: Style::Solid,
+            points: reading.delays.iter().enumerate().filter_map(of).collect(),
+        }
+    });
+    let marks = outcome.crossings(at).into_iter().filter_map(|crossing| {
+        let Preferable::Below { crossover_us, .. } = crossing.preferable else { return None };
+        let (of, against, free) = (crossing.of, crossing.against, crossing.at_us);
+        let label = format!("{of} = {against} at {free}: {crossover_us:.0} µs");
+        Some(Mark { x: crossover_us, label })
+    });
+    Variant {
+        label: reading.name.clone(),
+        series: series.collect(),
+        marks: marks.collect(),
+        ..Variant::default()
+    }
+}
+
+fn table(outcome: &StudyCounts, at: usize, reading: &Reading) -> Table {
+    let mut table = Table::new(format!("{}, {}", what(outcome), reading.name), &["D_c, µs"]);
+    table.head.extend(reading.schedulers.iter().map(|scheduler| scheduler.name.clone()));
+    for (d, delay) in reading.delays.iter().enumerate() {
+        let cells = (0..reading.schedulers.len()).map(|s| {
+            outcome.weighted(at, s, d).map_or_else(
+                || "–".to_owned(),
+                |it| format!("{:.4} [{:.4}, {:.4}]", it.value, it.low, it.high),
+            )
+        });
+        table.rows.push(std::iter::once(delay.to_string()).chain(cells).collect());
+    }
+    table
+}
+
+fn crossings(outcome: &StudyCounts) -> Option<Table> {
+    let head = ["reading", "scheduler", "is preferable to", "whose delay is, µs", "below, µs"];
+    let mut table =
+        Table::new("The preferable scheduler, and the delay up to which it is", &head).shown();
+    for at in ordered(outcome) {
+        for crossing in outcome.crossings(at) {
+            let below = match crossing.preferable {
+                Preferable::Below { crossover_us, interval_us: [low, high] } => {
+                    format!("{crossover_us:.0} [{low:.0}, {high:.0}]")
+                }
+                Preferable::Throughout => "every delay here".to_owned(),
+                Preferable::Never => "none".to_owned(),
+            };
+            table.rows.push(vec![
+                outcome.study.readings[at].name.clone(),
+                crossing.of,
+                crossing.against,
+                crossing.at_us.to_string(),
+                below,
+            ]);
+        }
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// S(U, D_c) of the first reading, a selection for each delay.
+fn schedulability(outcome: &StudyCounts) -> Option<Section> {
+    let at = ordered(outcome).next()?;
+    let reading = outcome.study.readings.get(at)?;
+    let variants = reading.delays.iter().enumerate().map(|(d, delay)| {
+        let series = reading.schedulers.iter().enumerate().map(|(s, scheduler)| {
+            let of = |cap: usize| {
+                let share = outcome.schedulability(at, s, d, cap)?;
+                let note = format!("{:.4} [{:.4}, {:.4}]", share.value, share.low, share.high);
+                Some(point(reading.caps.at(cap), share, note))
+            };
+            Series {
+                name: scheduler.name.clone(),
+                statistic: String::new(),
+                colour: COLOURS[s % COLOURS.len()],
+                style: Style::Solid,
+                points: (0..reading.caps.len()).filter_map(of).collect(),
+            }
+        });
+        let label = format!("D_c = {delay} µs");
+        Variant { label, series: series.collect(), ..Variant::default() }
+    });
+    let figure = Figure {
+        id: "by-cap".to_owned(),
+        kind: FigureKind::Curves,
+        x: Axis::new("utilisation cap U", "U", false, Unit::Number),
+        views: vec![Axis::new("schedulability S(U, D_c)", "S", false, Unit::Number)],
+        statistics: Vec::new(),
+        variants: variants.collect(),
+        marks: Vec::new(),
+        marked: "",
+    };
+    let text = format!("The cells behind the curves, for the reading {}.", reading.name);
+    let section = Section::new("by-cap", "Schedulability by utilisation").says(text);
+    Some(Section { figures: vec![figure], ..section })
+}
+
+fn held(outcome: &StudyCounts) -> Option<Section> {
+    let held = outcome.study.held.as_ref()?;
+    let text = format!("Reading closest to the paper: {}. {}", held.reading, held.why);
+    Some(Section::new("reading", "Which reading is the source's").says(text))
+}

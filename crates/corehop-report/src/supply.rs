@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The supply of CPUs, as a table with notes.
+
+use super::figure::Table;
+use super::table::{micros, plain};
+use corehop_sched::supply::SupplySummary;
+
+/// The summaries as text, with notes below.
+pub fn text(supply: &[SupplySummary]) -> String {
+    plain(&table(supply)) + &notes(supply).join("\n") + "\n"
+}
+
+/// The summaries as a table.
+pub fn table(supply: &[SupplySummary]) -> Table {
+    let columns = [
+        "CPU",
+        "windows",
+        "watched s",
+        "gaps",
+        "gaps/s",
+        "largest gap µs",
+        "lost %",
+        "most in 1 ms",
+        "in 10 ms",
+        "in 40 ms",
+    ];
+    let mut table = Table::new("Time that CPUs did not supply", &columns);
+    let optional = |us: Option<f64>| us.map_or_else(|| "–".to_owned(), micros);
+    let row = |it: &SupplySummary| {
+        let counts = vec![
+            it.cpu.to_string(),
+            it.windows.to_string(),
+            format!("{:.1}", it.watched_s),
+            it.gaps.to_string(),
+            format!("{:.0}", it.gaps_per_s),
+            optional(it.largest_us),
+            format!("{:.2}", it.lost_percent),
+        ];
+        [counts, it.most_lost_us.map(optional).to_vec()].concat()
+    };
+    table.rows = supply.iter().map(row).collect();
+    table
+}
+
+/// The notes below the table: gaps that were cut, and threads that shared their CPU.
+pub fn notes(supply: &[SupplySummary]) -> Vec<String> {
+    let cut: u64 = supply.iter().map(|it| it.cut).sum();
+    let cut = (cut > 0).then(|| {
+        format!(
+            "{cut} gaps had begun before their windows did: they are at least as long as recorded"
+        )
+    });
+    let ordinary = supply.iter().flat_map(|it| &it.policies).find(|it| !it.starts_with("fifo"));
+    let ordinary = ordinary.map(|policy| {
+        format!(
+            "the threads that watched ran under {policy}, not SCHED_FIFO: times in which other threads had the CPU count as \
+             gaps"
+        )
+    });
+    cut.into_iter().chain(ordinary).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_cut_and_what_other_threads_took_is_said() {
+        let cpu = |policy: &str, cut| SupplySummary {
+            cpu: 3,
+            windows: 25,
+            watched_s: 1.0,
+            gaps: 800,
+            cut,
+            gaps_per_s: 800.0,
+            largest_us: Some(5_400.0),
+            lost_percent: 2.0,
+            most_lost_us: [Some(1_000.0), Some(5_700.0), None],
+            policies: vec![policy.to_owned()],
+        };
+        let text = text(&[cpu("fifo:2", 0)]);
+        assert!(text.contains("5700") && text.contains("2.00") && text.contains('–'), "{text}");
+        assert!(notes(&[cpu("fifo:2", 0)]).is_empty());
+        let notes = notes(&[cpu("fifo:2", 2), cpu("other:-20", 0)]);
+        assert!(notes[0].starts_with("2 gaps had begun"), "{notes:?}");
+        assert!(notes[1].contains("under other:-20, not SCHED_FIFO"), "{notes:?}");
+    }
+}

@@ -1,0 +1,585 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Summaries as tables: CSV that joins the printed tables of the studies, and text for a terminal.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use super::figure::Table;
+use corehop_plan::shown;
+use corehop_plan::units::Bytes;
+use corehop_plan::units::three_digits;
+use corehop_plan::workload::{Absence, Event};
+use corehop_stats::cell::CellKey;
+use corehop_stats::control::{leaving_alone, within_error};
+use corehop_stats::delay::Delay;
+use corehop_stats::quantile::Quantile;
+use corehop_stats::replicates::Spread;
+use corehop_stats::summary::CellSummary;
+
+/// The columns of the CSV table. A table of corehop and a printed one join on all but the last.
+pub const COLUMNS: &str = "platform,memory_architecture,load,event,preemption_length,write_ratio,statistic,wss_kib,cost_us";
+
+/// The summaries that make up one table of the columns [`COLUMNS`].
+#[derive(Debug, Clone)]
+pub struct Joinable<'a> {
+    /// For every combination of values of the columns, the cells that have these values: one, or several that
+    /// differ in what the columns do not tell apart.
+    keys: Vec<Key<'a>>,
+    /// The cells that share a key with an earlier one, by their difference: `page=thp`, and how many there are.
+    pub shared: Vec<(String, usize)>,
+}
+
+/// A combination of values of the columns.
+#[derive(Debug, Clone)]
+struct Key<'a> {
+    event: Event,
+    cells: Vec<&'a CellSummary>,
+}
+
+/// The summaries that make up one table. Cells that differ only in what the columns of a printed table do not tell
+/// apart (pages, pattern, chains, mover, what ran, …) share a key; of each statistic the largest is written, because a
+/// table hands costs on to decisions.
+pub fn joinable(summaries: &[CellSummary]) -> Joinable<'_> {
+    let mut keys: Vec<Key<'_>> = Vec::new();
+    let mut shared: Vec<(String, usize)> = Vec::new();
+    for summary in summaries {
+        let event = named(&summary.cell, summaries);
+        let same = |other: &&mut Key| {
+            other.event == event && told_apart(&other.cells[0].cell) == told_apart(&summary.cell)
+        };
+        let Some(key) = keys.iter_mut().find(same) else {
+            keys.push(Key { event, cells: vec![summary] });
+            continue;
+        };
+        let why = differences(&summary.cell, &key.cells[0].cell);
+        match shared.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, count)) => *count += 1,
+            None => shared.push((why, 1)),
+        }
+        key.cells.push(summary);
+    }
+    Joinable { keys, shared }
+}
+
+/// The event of a cell in a table of costs. An absence in which nothing ran is an `idle_leave` where preemptions in
+/// company were measured beside it; alone, it is what the studies call a preemption of an idle system.
+fn named(cell: &CellKey, summaries: &[CellSummary]) -> Event {
+    let empty = |it: &CellKey| it.event == Event::Preemption && it.preempted_by == Absence::Nothing;
+    let in_company = |it: &CellSummary| {
+        it.cell.event == Event::Preemption
+            && !empty(&it.cell)
+            && (&it.cell.machine, &it.cell.load) == (&cell.machine, &cell.load)
+    };
+    if empty(cell) && summaries.iter().any(in_company) { Event::IdleLeave } else { cell.event }
+}
+
+/// The fields of `cell` that `other` has otherwise: `page=thp and chains=4`.
+fn differences(cell: &CellKey, other: &CellKey) -> String {
+    let both = cell.fields().into_iter().zip(other.fields());
+    let differing = both.filter(|(here, there)| here != there);
+    differing.map(|((name, value), _)| format!("{name}={value}")).collect::<Vec<_>>().join(" and ")
+}
+
+/// The summaries whose cells have these values, each as `name=value` with a name and a value of
+/// [`CellKey::fields`].
+///
+/// # Errors
+/// A sentence that names what is not known, and what is.
+pub fn only(summaries: &[CellSummary], wanted: &[String]) -> Result<Vec<CellSummary>, String> {
+    let mut left: Vec<CellSummary> = summaries.to_vec();
+    for one in wanted {
+        let Some((name, value)) = one.split_once('=') else {
+            return Err(format!("`{one}` is not of the form NAME=VALUE, for instance page=thp"));
+        };
+        let has = |cell: &CellSummary| {
+            let fields = cell.cell.fields();
+            fields.into_iter().find(|(known, _)| known == name).map(|(_, value)| value)
+        };
+        let known: BTreeSet<String> = left.iter().filter_map(has).collect();
+        if known.is_empty() && !left.is_empty() {
+            let fields = left[0].cell.fields();
+            let names: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
+            return Err(format!("cells have no `{name}`; they have {}", names.join(", ")));
+        }
+        left.retain(|cell| has(cell).is_some_and(|its| its == value));
+        if left.is_empty() {
+            let known: Vec<String> = known.into_iter().collect();
+            return Err(format!("no cell has {name}={value}; there is {}", known.join(", ")));
+        }
+    }
+    Ok(left)
+}
+
+/// The properties that the columns tell apart.
+fn told_apart(cell: &CellKey) -> impl PartialEq + '_ {
+    let place = (&cell.machine, cell.memory_architecture, &cell.load);
+    (place, length(cell), cell.write_ratio.to_bits(), cell.wss_bytes)
+}
+
+/// The summaries as CSV with the columns [`COLUMNS`], one statistic a line.
+///
+/// Statistics: `max`, `avg` (with `avg_low` and `avg_high`), `std`, `min`, quantiles `p50`, `p90`, …
+/// (each with `_low` and `_high`, absent where too few samples carry them), and `n` and `n_all`, the
+/// numbers of valid and of all samples, for which `cost_us` is a count.
+pub fn csv(joinable: &Joinable<'_>) -> String {
+    let mut table = format!("{COLUMNS}\n");
+    for key in &joinable.keys {
+        let cell = &key.cells[0].cell;
+        let head = [
+            field(&cell.machine),
+            cell.memory_architecture.to_string(),
+            field(&cell.load),
+            key.event.to_string(),
+            field(&length(cell)),
+            number(cell.write_ratio),
+        ];
+        for (statistic, value) in largest(&key.cells) {
+            let (head, wss) = (head.join(","), number(cell.wss_kib()));
+            // Writing to a string cannot fail.
+            let _ = writeln!(table, "{head},{statistic},{wss},{}", number(value));
+        }
+    }
+    table
+}
+
+/// The statistics of cells that share a key: each from the cell in which the statistic is largest, with its interval.
+fn largest(cells: &[&CellSummary]) -> Vec<(String, f64)> {
+    let all: Vec<Vec<(String, f64)>> = cells.iter().map(|cell| statistics(cell)).collect();
+    let value = |of: &[(String, f64)], name: &str| {
+        of.iter().find(|(known, _)| known == name).map(|&(_, value)| value)
+    };
+    let of_family = |name: &str| {
+        let some = all.iter().filter_map(|of| Some((value(of, leader(name))?, of)));
+        let most = some.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, of)| of);
+        most.or(all.first()).and_then(|of| value(of, name))
+    };
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in all.iter().flatten() {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    names.into_iter().filter_map(|name| Some((name.to_owned(), of_family(name)?))).collect()
+}
+
+/// The statistic whose size decides from which of several cells `name` is taken: an interval goes with its estimate, and
+/// the number of samples with the maximum that they bound.
+fn leader(name: &str) -> &str {
+    match name {
+        "std" | "min" => "avg",
+        "n" | "n_all" => "max",
+        _ => name.trim_end_matches("_low").trim_end_matches("_high"),
+    }
+}
+
+/// The distribution of preemption lengths, in the words of the printed tables: nothing for an event without
+/// an absence, `LOW..HIGHms` for a range that is none of theirs.
+fn length(cell: &CellKey) -> String {
+    let text = &*cell.preemption_length;
+    match text {
+        "none" | "fixed_0ns" => String::new(),
+        "uniform_0_50ms" => text.to_owned(),
+        _ => match text.strip_prefix("uniform_").and_then(|range| range.split_once('_')) {
+            Some((low, high)) => format!("{low}..{high}"),
+            None => text.to_owned(),
+        },
+    }
+}
+
+/// A field of CSV, quoted where it must be (RFC 4180).
+fn field(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+/// A number with at most six decimals and no more than it needs.
+fn number(value: f64) -> String {
+    let text = format!("{value:.6}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+/// Name and value of every statistic of a summary.
+fn statistics(summary: &CellSummary) -> Vec<(String, f64)> {
+    let mut all = Vec::new();
+    if let Some(delay) = &summary.delay {
+        all.extend([("max".to_owned(), delay.max.value), ("avg".to_owned(), delay.moments.mean)]);
+        all.extend(delay.moments.interval.iter().flat_map(|interval| {
+            [("avg_low".to_owned(), interval.low), ("avg_high".to_owned(), interval.high)]
+        }));
+        all.extend(delay.moments.std.map(|std| ("std".to_owned(), std)));
+        all.push(("min".to_owned(), delay.min));
+        all.extend(delay.quantiles.iter().flat_map(of_quantile));
+    }
+    all.push(("n".to_owned(), summary.n_valid as f64));
+    all.push(("n_all".to_owned(), summary.n_all as f64));
+    all
+}
+
+/// `p50`, `p50_low`, `p50_high`; `p999` for 99.9 %.
+fn of_quantile(quantile: &Quantile) -> Vec<(String, f64)> {
+    let digits = format!("{:.4}", quantile.p);
+    let name = format!("p{:0<2}", digits.trim_start_matches("0.").trim_end_matches('0'));
+    let ends = [("_low", quantile.low), ("_high", quantile.high)];
+    let ends = ends.into_iter().filter_map(|(end, value)| Some((format!("{name}{end}"), value?)));
+    std::iter::once((name.clone(), quantile.estimate)).chain(ends).collect()
+}
+
+/// The summaries for a terminal of `width` columns: one block for each machine, load and kind of
+/// working set; a row for each size, a column for each event; the median with its interval, and
+/// below it the greatest value with the number of samples.
+pub fn text(summaries: &[CellSummary], width: usize) -> String {
+    let mut table = match summaries.first() {
+        Some(first) => format!(
+            "delay in µs by `{}`: median [95 % interval], max (n valid samples, of how many), \
+             medians of the replicates\n\n",
+            first.estimator
+        ),
+        None => String::new(),
+    };
+    let mut rest = summaries;
+    while let Some(first) = rest.first() {
+        let same = rest.iter().take_while(|other| panel(&other.cell) == panel(&first.cell)).count();
+        let (block, others) = rest.split_at(same);
+        table.push_str(&block_text(block, width, usize::MAX));
+        rest = others;
+    }
+    if table.contains(&format!(" {IN_ERROR}")) {
+        table.push_str(&paragraph(IN_ERROR_MEANS, width));
+    }
+    if let Some(leaving) = leaving(summaries) {
+        table.push_str(&paragraph(&leaving, width));
+    }
+    table
+}
+
+/// One block of text for each machine, load and kind of working set: the medians with their intervals, a line
+/// a size.
+pub(super) fn medians(summaries: &[CellSummary], width: usize) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut rest = summaries;
+    while let Some(first) = rest.first() {
+        let same = rest.iter().take_while(|other| panel(&other.cell) == panel(&first.cell)).count();
+        let (block, others) = rest.split_at(same);
+        blocks.push(block_text(block, width, 1));
+        rest = others;
+    }
+    if let (Some(first), Some(summary)) = (blocks.first_mut(), summaries.first()) {
+        let caption = format!("delay in µs by `{}`: median [95 % interval]", summary.estimator);
+        *first = format!("{caption}\n\n{first}");
+    }
+    if blocks.iter().any(|block| block.contains(&format!(" {IN_ERROR}"))) {
+        blocks.push(paragraph(IN_ERROR_MEANS, width));
+    }
+    blocks
+}
+
+/// A text in lines that fit.
+pub(super) fn paragraph(text: &str, width: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The common properties of the cells of one block of the text table.
+fn panel(cell: &CellKey) -> impl PartialEq + '_ {
+    let place = (&cell.machine, &cell.experiment, &cell.load, cell.cache_state);
+    let memory = (&cell.workload, cell.page, cell.node, cell.fresh_frames);
+    (place, cell.pattern, memory, cell.chains, cell.write_ratio.to_bits())
+}
+
+/// One block: a heading, and as many tables below each other as the width asks for; `lines` of each cell.
+fn block_text(block: &[CellSummary], width: usize, lines: usize) -> String {
+    let cell = &block[0].cell;
+    let mut text = format!(
+        "{} · {} · load {} · {}, {} pages, write ratio {}",
+        cell.machine,
+        cell.experiment,
+        cell.load,
+        cell.workload.as_deref().unwrap_or(cell.pattern.word()),
+        cell.page,
+        number(cell.write_ratio)
+    );
+    if cell.chains > 1 {
+        let _ = write!(text, ", {} chains", cell.chains);
+    }
+    if let Some(node) = cell.node {
+        let _ = write!(text, ", memory of node {node}");
+    }
+    text.push_str(if cell.fresh_frames { ", fresh frames\n" } else { "\n" });
+    let columns = columns(block, lines);
+    let stub: Vec<String> = sizes(block).iter().map(|&(wss, _)| wss.to_string()).collect();
+    let mut rest = columns.as_slice();
+    while !rest.is_empty() {
+        let (some, others) = rest.split_at(that_fit(rest, width));
+        text.push_str(&aligned(&stub, some));
+        rest = others;
+    }
+    text.push('\n');
+    text
+}
+
+/// The number of columns that fit beside the sizes; at least one.
+fn that_fit(columns: &[Column], width: usize) -> usize {
+    let ends = columns.iter().scan(STUB, |end, column| {
+        *end += column.width() + 2;
+        Some(*end)
+    });
+    ends.take_while(|&end| end <= width).count().max(1)
+}
+
+/// The width of the sizes at the left of the text table.
+const STUB: usize = 8;
+
+/// A column of the text table: heading lines, and for each size its lines.
+struct Column {
+    head: Vec<String>,
+    cells: Vec<Vec<String>>,
+}
+
+impl Column {
+    fn width(&self) -> usize {
+        let lines = self.head.iter().chain(self.cells.iter().flatten());
+        lines.map(|line| line.chars().count()).max().unwrap_or(0)
+    }
+}
+
+/// The sizes of a block in ascending order, each with its median warm touch.
+fn sizes(block: &[CellSummary]) -> Vec<(Bytes, Option<f64>)> {
+    let mut sizes: Vec<(Bytes, Option<f64>)> = Vec::new();
+    for summary in block {
+        let wss = Bytes::new(summary.cell.wss_bytes);
+        if !sizes.iter().any(|&(known, _)| known == wss) {
+            sizes.push((wss, summary.warm_us.map(|warm| warm.estimate)));
+        }
+    }
+    sizes.sort_by_key(|&(wss, _)| wss);
+    sizes
+}
+
+/// The warm touch, then a column for each series of the block; `lines` of each cell.
+fn columns(block: &[CellSummary], lines: usize) -> Vec<Column> {
+    let sizes = sizes(block);
+    let warm = Column {
+        head: vec!["warm touch".to_owned(), "µs".to_owned()],
+        cells: sizes
+            .iter()
+            .map(|&(_, warm)| vec![warm.map_or_else(|| "–".to_owned(), micros)])
+            .collect(),
+    };
+    let mut series: Vec<&CellKey> = Vec::new();
+    for summary in block {
+        if !series.iter().any(|known| known.same_series(&summary.cell)) {
+            series.push(&summary.cell);
+        }
+    }
+    let column = |cell: &CellKey| Column {
+        head: heading(cell, &series),
+        cells: sizes
+            .iter()
+            .map(|&(wss, _)| {
+                let key = CellKey { wss_bytes: wss.get(), ..cell.clone() };
+                match block.iter().find(|summary| summary.cell == key) {
+                    Some(summary) => statement(summary, block).into_iter().take(lines).collect(),
+                    None => Vec::new(),
+                }
+            })
+            .collect(),
+    };
+    std::iter::once(warm).chain(series.iter().map(|&cell| column(cell))).collect()
+}
+
+/// Event and absence; what ran, or how the job moved, where several columns differ in nothing else.
+fn heading(cell: &CellKey, series: &[&CellKey]) -> Vec<String> {
+    /// Commands may be long.
+    const LONGEST: usize = 32;
+    let of = |it: &CellKey| [it.event.to_string(), absence(it)];
+    let alike = || series.iter().filter(|other| of(other) == of(cell));
+    let mut head = of(cell).to_vec();
+    if alike().any(|other| other.polluter != cell.polluter) {
+        let ran = cell.polluter.as_deref().unwrap_or("nothing");
+        let skipped = ran.chars().count().saturating_sub(LONGEST);
+        // The end says where it ran.
+        let end: String = ran.chars().skip(skipped).collect();
+        head.push(if skipped > 0 { format!("…{end}") } else { end });
+    }
+    if alike().any(|other| other.mover != cell.mover) {
+        head.push(format!("by {}", cell.mover));
+    }
+    head
+}
+
+/// Length and occupant of an absence: `fixed_4ms, preemptor`.
+fn absence(cell: &CellKey) -> String {
+    match (&*cell.preemption_length, cell.preempted_by.word()) {
+        ("none", _) => "µs".to_owned(),
+        ("fixed_0ns", "nothing") => "at once".to_owned(),
+        ("fixed_0ns", who) => format!("at once, {who}"),
+        (length, "nothing") => length.to_owned(),
+        (length, who) => format!("{length}, {who}"),
+    }
+}
+
+/// The mark of a delay that is within the method's own error.
+pub const IN_ERROR: &str = "~";
+
+/// The meaning of the mark.
+pub const IN_ERROR_MEANS: &str = "~ marks a delay that is no larger than what the control none came out with at that size, \
+    where it should have been nothing: the method's own error.";
+
+/// A sentence on sizes at which leaving the CPU alone cost as much as a preemption.
+pub fn leaving(summaries: &[CellSummary]) -> Option<String> {
+    let all = leaving_alone(summaries);
+    let first = all.first()?;
+    let mut sizes: Vec<u64> = all.iter().map(|it| it.cell.wss_bytes).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let sizes: Vec<String> = sizes.into_iter().map(|size| Bytes::new(size).to_string()).collect();
+    Some(format!(
+        "At {} being off the CPU while nothing else ran (idle_leave) cost as much as a preemption of the same \
+         length, or more ({} µs against {} µs at {}): there the delay is not the preemptor's doing, but that of \
+         the kernel, of other threads, or of the hypervisor and its other guests.",
+        sizes.join(", "),
+        micros(first.idle_leave_us),
+        micros(first.preemption_us),
+        Bytes::new(first.cell.wss_bytes)
+    ))
+}
+
+/// The statement of a cell, in three lines.
+fn statement(summary: &CellSummary, all: &[CellSummary]) -> Vec<String> {
+    let count = if summary.n_valid == summary.n_all {
+        format!("n {}", summary.n_valid)
+    } else {
+        format!("n {} of {}", summary.n_valid, summary.n_all)
+    };
+    match &summary.delay {
+        Some(delay) => {
+            let mark = if within_error(summary, all) { IN_ERROR } else { "" };
+            vec![
+                mark.to_owned() + &median_text(delay),
+                format!("max {} ({count})", micros(delay.max.value)),
+                spread_text(delay),
+            ]
+        }
+        None => vec!["–".to_owned(), format!("({count})")],
+    }
+}
+
+/// The spread of the replicates: `0.29 to 0.75 in 20`; a single one is stated too.
+pub fn spread_text(delay: &Delay) -> String {
+    match delay.spread.replicates {
+        1 => "1 replicate".to_owned(),
+        several => {
+            let Spread { low, high, .. } = delay.spread;
+            format!("{} to {} in {several}", micros(low), micros(high))
+        }
+    }
+}
+
+/// `12.3 [11.9, 12.8]`, an end that too few samples carry as `…`.
+fn median_text(delay: &Delay) -> String {
+    let median = delay.median();
+    format!("{} {}", micros(median.estimate), interval(median.low, median.high))
+}
+
+/// An interval in microseconds, `[11.9, 12.8]`; an end that too few samples carry as `…`.
+pub fn interval(low: Option<f64>, high: Option<f64>) -> String {
+    let end = |value: Option<f64>| value.map_or_else(|| "…".to_owned(), micros);
+    format!("[{}, {}]", end(low), end(high))
+}
+
+/// A table of a report as text: a caption, and columns as wide as they need be, the first to the
+/// left and the others to the right.
+pub fn plain(table: &Table) -> String {
+    // Fields hold names of threads and programs, which may break the line.
+    let rows: Vec<Vec<Cow<'_, str>>> = std::iter::once(&table.head)
+        .chain(&table.rows)
+        .map(|row| row.iter().map(|field| shown::line(field)).collect())
+        .collect();
+    let width = |place: usize| {
+        let fields = rows.iter().filter_map(|row| row.get(place));
+        fields.map(|field| field.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..table.head.len()).map(width).collect();
+    let mut text = format!("{}\n", table.caption);
+    for row in &rows {
+        let mut line = String::new();
+        for (place, (field, width)) in row.iter().zip(&widths).enumerate() {
+            // Writing to a string cannot fail.
+            let _ = match place {
+                0 => write!(line, "{field:<width$}"),
+                _ => write!(line, "  {field:>width$}"),
+            };
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text.push('\n');
+    text
+}
+
+/// A paragraph in lines of at most `width` columns, with a line break at its end. A word that is longer stays whole.
+pub fn wrapped(text: &str, width: usize) -> String {
+    let (mut lines, mut line) = (String::new(), String::new());
+    for word in &shown::unbroken(text) {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push_str(&line);
+            lines.push('\n');
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines + &line + "\n"
+}
+
+/// Microseconds with three significant digits, and no more than three decimals.
+pub fn micros(value: f64) -> String {
+    three_digits(value)
+}
+
+/// The sizes and the columns, aligned to the right, with a rule under the heading.
+fn aligned(stub: &[String], columns: &[Column]) -> String {
+    let mut text = String::new();
+    let mut line = |first: &str, cells: Vec<&str>| {
+        let mut row = format!("{first:<STUB$}");
+        for (cell, column) in cells.iter().zip(columns) {
+            let _ = write!(row, "  {:>width$}", shown::line(cell), width = column.width());
+        }
+        text.push_str(row.trim_end());
+        text.push('\n');
+    };
+    let at = |lines: &'_ [String], index: usize| lines.get(index).cloned().unwrap_or_default();
+    let height = columns.iter().map(|column| column.head.len()).max().unwrap_or(0);
+    for index in 0..height {
+        let heads: Vec<String> = columns.iter().map(|column| at(&column.head, index)).collect();
+        line(if index == 0 { "WSS" } else { "" }, heads.iter().map(String::as_str).collect());
+    }
+    for (row, first) in stub.iter().enumerate() {
+        let height = columns.iter().map(|column| column.cells[row].len()).max().unwrap_or(1);
+        for index in 0..height {
+            let cells: Vec<String> =
+                columns.iter().map(|column| at(&column.cells[row], index)).collect();
+            line(if index == 0 { first } else { "" }, cells.iter().map(String::as_str).collect());
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

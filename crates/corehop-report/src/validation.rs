@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Published tables against the simulated machine, as a page: a drawing and a table for each.
+
+pub use super::dots::{Dot, Dots};
+use super::figure::{Section, Table};
+use super::html;
+use super::validation_svg::drawing;
+use corehop_decide::validation::sheet::{Judged, Row, Sheet, What};
+
+impl Dots {
+    /// A drawing for each quantity of a study.
+    pub fn of(sheet: &Sheet) -> Vec<Self> {
+        let drawings = sheet.quantities.iter().map(|it| Self::of_quantity(sheet, it));
+        drawings.filter(|it| !it.dots.is_empty()).collect()
+    }
+
+    fn of_quantity(sheet: &Sheet, it: &Judged) -> Self {
+        let rows: Vec<&Row> = sheet.rows.iter().filter(|row| row.is_of(it)).collect();
+        let unit = it.word.replace('_', " ");
+        let mut dots = Self {
+            id: sheet.id.clone(),
+            title: sheet.title.clone(),
+            log: it.relative,
+            least: 0.1,
+            limit: it.limit,
+            relative: it.relative,
+            dots: rows.iter().filter_map(|row| Dot::of(row, &unit)).collect(),
+            judged: it.judged,
+            unit,
+        };
+        match rows.first().map(|row| &row.what) {
+            Some(What::Point { .. }) => {
+                dots.log = rows.iter().any(|row| row.printed > 100.0);
+                dots.least = 1.0;
+            }
+            Some(What::Gang { .. }) => {
+                dots.id = format!("{}-{}", sheet.id, it.word.replace('_', "-"));
+                dots.title = format!("{}: {}", sheet.title, dots.unit);
+                dots.least = 10.0;
+            }
+            _ => {}
+        }
+        dots
+    }
+
+    fn section(&self) -> Section {
+        let mut table = Table::new("printed and simulated", &["value", "printed", "simulated", ""]);
+        let row = |dot: &Dot| {
+            let numbers = [format!("{}", dot.printed), format!("{:.2}", dot.simulated)];
+            [vec![dot.label.clone()], numbers.to_vec(), vec![dot.role.mark().to_owned()]].concat()
+        };
+        table.rows = self.dots.iter().map(row).collect();
+        let error = |error: f64| {
+            if self.relative { format!("{:.1} %", error * 100.0) } else { format!("{error:.2}") }
+        };
+        let said = self.judged.map(|it| {
+            format!(
+                "{} values that nothing was fitted on: median error {}, 90th percentile {}.",
+                it.rows,
+                error(it.median),
+                error(it.p90)
+            )
+        });
+        let section = Section {
+            drawing: Some(drawing(self)),
+            tables: vec![table],
+            ..Section::new(&self.id, &self.title)
+        };
+        said.into_iter().fold(section, Section::says)
+    }
+}
+
+impl Dot {
+    /// A row of a quantity; none where nothing was simulated.
+    fn of(row: &Row, unit: &str) -> Option<Self> {
+        let (series, label) = match &row.what {
+            What::Cost { event, preemption_length, wss_kib, .. } => (
+                event.word().replace('_', " "),
+                format!("{event} {preemption_length}, {wss_kib} KiB"),
+            ),
+            What::Point { name } => (unit.to_owned(), name.clone()),
+            What::Gang { program, items, parameters, .. } => (
+                format!("{program} {parameters}").trim().to_owned(),
+                format!("{program} {parameters}, {items} items"),
+            ),
+        };
+        let (printed, role) = (row.printed, row.role);
+        Some(Self { series, label, printed, simulated: row.simulated?, role })
+    }
+}
+
+/// The page of all of them, simulated with `seed`.
+pub fn page(seed: u64, all: &[Dots]) -> String {
+    let sections: Vec<Section> = all.iter().map(Dots::section).collect();
+    let facts = [format!("seed {seed}"), format!("{} drawings", all.len())];
+    html::page_of("Published tables against the simulated machine", &facts, &sections)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_decide::validation::sheet::Role;
+
+    fn dots(log: bool) -> Dots {
+        let dot = |printed, simulated, role| Dot {
+            series: "a & b".to_owned(),
+            label: "x".to_owned(),
+            printed,
+            simulated,
+            role,
+        };
+        Dots {
+            id: "x".to_owned(),
+            title: "values".to_owned(),
+            log,
+            least: 0.1,
+            limit: Some(0.1),
+            relative: log,
+            dots: vec![
+                dot(1.0, 1.0, Role::Judged),
+                dot(100.0, 10.0, Role::Fitted),
+                dot(0.0, -2.0, Role::NotModelled),
+            ],
+            ..Dots::default()
+        }
+    }
+
+    #[test]
+    fn what_agrees_is_on_the_diagonal_and_what_is_too_small_for_a_logarithm_at_the_edge() {
+        let svg = drawing(&dots(true));
+        // From 0.1 to 100: one is a third of the way, both ways.
+        assert!(svg.contains("cx=\"195.3\" cy=\"280.7\""), "{svg}");
+        assert!(svg.contains("cx=\"72.0\" cy=\"404.0\""), "{svg}");
+        assert!(svg.contains("hollow: fitted on") && svg.contains("±10 %"));
+        assert!(
+            svg.contains("grey: not modelled") && svg.contains("simulated -2.00, not modelled")
+        );
+        assert!(svg.contains("a &amp; b"));
+    }
+
+    #[test]
+    fn a_page_has_a_drawing_for_each() {
+        let page = page(7, &[dots(true), dots(false)]);
+        assert_eq!(page.matches("aria-label=\"values\"").count(), 2);
+        assert!(page.contains("seed 7"));
+    }
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The jobs that are charged for a preemption or migration, by scheduler.
+//!
+//! A job that resumes reloads what it lost: up to the delay `d` of its task each time, however little it got done since
+//! the last time. Tests know nothing of that, so delays are charged to execution times. The victim executes for longer,
+//! but the number of its preemptions is not known; each job releases once and preempts at most one other, so it is the
+//! preempting job that pays (Liu 2000, section 4.8; Devi 2006, section 3.2; Brandenburg 2011, chapter 3).
+//!
+//! **Theorem.** Jobs have fixed priorities, and m CPUs serve the m highest. Let each job execute for `d` longer than it
+//! needs, `d` at least the delay of every job that it may keep waiting after that job began. Then no job ends later
+//! without these additions, but with reloads, than with them.
+//!
+//! *Proof.* Let `p(J, t)` be what job `J` still has to do at `t` with reloads, reloads left out, and `p'(J, t)` with additions,
+//! additions left out and done last. Claim: `p <= p'` always. Else look at the first instant at which `J` gains on itself
+//! in the second schedule only. Either `J` does not run in the first one: then m jobs of higher priority do (or a job of
+//! its own task, which it follows), all of them unfinished, by the claim in the second one too, and `J` does not run there
+//! either. Or it reloads, since it resumed at `s`: then at `s - 1` m jobs of higher priority were running. By the
+//! claim each had one unit and its whole addition to go in the second schedule: none ends before `s + d`. By then `J` has
+//! reloaded. ∎ So bounds on response times, on tardiness, and deadlines met carry over, by any test.
+//!
+//! The jobs that keep `J` waiting after it began depend on the scheduler. On one CPU those released since.
+//! Under EDF they are due no later: [`Payer::LaterDeadline`]. Under fixed priorities those of higher
+//! priority: [`Payer::LowerPriority`]; for the response of one task the delays of lower ones do not matter
+//! (`aff(i, j) = hep(i) ∩ lp(j)`, Altmeyer, Davis and Maiza 2012, section 2). On m CPUs a job released long
+//! before `J` may hold one of the other CPUs when `J` is preempted. Its deadline may be the earlier one
+//! though `D` is longer, so that charging only tasks with later relative deadlines accepts sets that miss:
+//! all others count, [`Payer::Others`].
+//!
+//! No job pays for a task that is never preempted. On m CPUs a job that began waits only while m jobs of other tasks are ready
+//! with higher priorities, so that a task with fewer than m such tasks is never preempted. Under EDF a job that is released
+//! later and due no later has a shorter relative deadline, so that the tasks with the shortest are never preempted
+//! ([`Payer::Deadlines`]). Analyses of responses charge less, window by window: [`victims`](super::global::victims).
+
+use super::overhead::system::{Overheads, fixed_priority, job_level};
+use super::ranking::Ranking;
+use super::verdict::Charges;
+use corehop_plan::workload::task::{Task, Time};
+
+/// The jobs whose delays a job may have to pay for, by its scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Payer {
+    /// No job is preempted once it began, or the test charges reloads by itself: nothing is paid.
+    NoJob,
+    /// EDF on one CPU: the largest delay among tasks with a later relative deadline.
+    LaterDeadline,
+    /// Fixed priorities in the order of the set: the largest delay among tasks of lower priority.
+    LowerPriority,
+    /// Priorities of jobs on several CPUs that share one queue, or an order of priorities that the test finds: the largest
+    /// among all others.
+    Others,
+    /// The largest among all others, on whatever CPUs they are.
+    Anybody,
+    /// EDF on several CPUs: the largest among all others that are preempted.
+    Deadlines,
+    /// Each of the tests that the test is made of has a payer of its own.
+    EachTest,
+    /// As [`Payer::LaterDeadline`] or [`Payer::Others`] among the tasks of a CPU or of a cluster; the test assigns them.
+    EachGroup,
+    /// The response of each task pays for `aff(i, j)`, on each CPU.
+    Affected,
+    /// As [`Payer::LaterDeadline`] on each CPU, for each piece of a task; and each piece but the first pays for its move.
+    EachPiece,
+}
+
+/// The charge to a set: delays, overheads, or both, in the unit of the tasks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bill {
+    /// The greatest reload of each task when a job of it resumes.
+    pub resumed: Vec<Time>,
+    /// The greatest reload of each task when a job of it goes on on another CPU, where the scheduler moves it
+    /// there.
+    pub moved: Vec<Time>,
+    /// The times of the operating system.
+    pub overheads: Option<Overheads>,
+    /// Whether each job pays its own delay, once, as where one value is charged to all (`e' = e + D_c`).
+    pub own: bool,
+}
+
+impl Bill {
+    /// The payment of each job of a whole set or group for delays; `resumed` are the delays of these tasks.
+    pub fn paid(&self, payer: Payer, tasks: &[Task], resumed: &[Time]) -> Vec<Time> {
+        if self.own && self.overheads.is_none() {
+            return resumed.to_vec();
+        }
+        match payer {
+            Payer::NoJob => vec![0; tasks.len()],
+            // Releases come late by different latencies: a shorter deadline may begin first.
+            Payer::LaterDeadline if self.overheads.is_some() => others(resumed),
+            Payer::LaterDeadline => later_deadline(tasks, resumed),
+            Payer::LowerPriority | Payer::Affected => lower_priority(tasks, resumed),
+            Payer::Others
+            | Payer::Anybody
+            | Payer::Deadlines
+            | Payer::EachTest
+            | Payer::EachGroup
+            | Payer::EachPiece => others(resumed),
+        }
+    }
+
+    /// A whole set, or the tasks of a CPU or cluster, where each job pays once.
+    pub fn jobs(&self, payer: Payer, cpus: u32, tasks: &[Task], resumed: &[Time]) -> Charges {
+        let paid = self.paid(payer, tasks, &self.preempted(payer, cpus, tasks, resumed));
+        let tasks = match &self.overheads {
+            Some(costs) => job_level(tasks, cpus, costs, &paid),
+            _ => tasks.iter().zip(&paid).map(|(task, &delay)| task.longer(delay)).collect(),
+        };
+        Charges { tasks, paid }
+    }
+
+    /// The delays of tasks that a job can preempt; 0 for the others. One value for all (`own`) is not looked into.
+    fn preempted(&self, payer: Payer, cpus: u32, tasks: &[Task], resumed: &[Time]) -> Vec<Time> {
+        if self.own || payer == Payer::Anybody {
+            return resumed.to_vec();
+        }
+        let by_deadline = payer == Payer::Deadlines && self.overheads.is_none();
+        let shortest = tasks.iter().map(|task| task.deadline).min();
+        let ranking = (payer == Payer::LowerPriority).then(|| Ranking::of(tasks));
+        let higher = |at: usize| match &ranking {
+            Some(ranking) => ranking.others_before(at),
+            None => tasks.len() - 1,
+        };
+        let is_preempted = |at: usize| {
+            higher(at) >= cpus as usize && !(by_deadline && Some(tasks[at].deadline) == shortest)
+        };
+        let of = |(at, &delay)| if is_preempted(at) { delay } else { 0 };
+        resumed.iter().enumerate().map(of).collect()
+    }
+
+    /// The same of some tasks of the set.
+    pub fn group(&self, payer: Payer, cpus: u32, tasks: &[Task], group: &[usize]) -> Charges {
+        let own: Vec<Task> = group.iter().map(|&at| tasks[at]).collect();
+        self.jobs(payer, cpus, &own, &self.of(group))
+    }
+
+    /// The charge to some tasks of the set, as to a set of their own.
+    #[must_use]
+    pub fn alone(&self, group: &[usize]) -> Self {
+        let moved = group.iter().filter_map(|&at| self.moved.get(at).copied()).collect();
+        Self { resumed: self.of(group), moved, ..*self }
+    }
+
+    /// The delays of some tasks.
+    pub fn of(&self, group: &[usize]) -> Vec<Time> {
+        group.iter().map(|&at| self.resumed[at]).collect()
+    }
+
+    /// Tasks of one CPU under fixed priorities, with the interrupts after them, and the delays that preemptions within
+    /// a busy window are still to be charged ([`Payer::Affected`]).
+    pub fn priorities(&self, tasks: &[Task], resumed: &[Time]) -> (Vec<Task>, Vec<Time>) {
+        let (paid, affected) = if self.own {
+            (resumed.to_vec(), vec![0; resumed.len()])
+        } else {
+            (vec![0; resumed.len()], resumed.to_vec())
+        };
+        let tasks = match &self.overheads {
+            Some(costs) => fixed_priority(tasks, 1, costs, &paid),
+            None => tasks.iter().zip(&paid).map(|(task, &delay)| task.longer(delay)).collect(),
+        };
+        (tasks, affected)
+    }
+
+    /// By how much a release may be late: responses are counted from the arrival.
+    pub fn latency(&self) -> Time {
+        self.overheads.map_or(0, |costs| costs.latency())
+    }
+}
+
+/// The largest of the others, of each.
+fn others(delays: &[Time]) -> Vec<Time> {
+    let most = |from: &mut dyn Iterator<Item = usize>| from.max_by_key(|&at| delays[at]);
+    let Some(first) = most(&mut (0..delays.len())) else { return Vec::new() };
+    let second = most(&mut (0..delays.len()).filter(|&at| at != first)).map_or(0, |at| delays[at]);
+    (0..delays.len()).map(|at| if at == first { second } else { delays[first] }).collect()
+}
+
+/// The largest among tasks with a later relative deadline, of each. A job that is released late can preempt one that arrived after it,
+/// so that its own jitter counts against its deadline.
+fn later_deadline(tasks: &[Task], delays: &[Time]) -> Vec<Time> {
+    if tasks.iter().any(|task| task.jitter > 0) {
+        let of = |at: usize| {
+            let first = tasks[at].deadline.saturating_sub(tasks[at].jitter);
+            let later = (0..tasks.len()).filter(|&it| it != at && tasks[it].deadline > first);
+            later.map(|it| delays[it]).max().unwrap_or(0)
+        };
+        return (0..tasks.len()).map(of).collect();
+    }
+    let mut order: Vec<usize> = (0..tasks.len()).collect();
+    order.sort_by_key(|&at| std::cmp::Reverse(tasks[at].deadline));
+    let mut paid = vec![0; tasks.len()];
+    let mut most = 0;
+    for equal in order.chunk_by(|&a, &b| tasks[a].deadline == tasks[b].deadline) {
+        for &at in equal {
+            paid[at] = most;
+        }
+        most = equal.iter().map(|&at| delays[at]).fold(most, Time::max);
+    }
+    paid
+}
+
+/// The largest among tasks of lower priority, of each. On several CPUs a job may keep an equal waiting that began and was
+/// released after it: equals count.
+fn lower_priority(tasks: &[Task], delays: &[Time]) -> Vec<Time> {
+    let mut paid = vec![0; tasks.len()];
+    let mut most = 0;
+    for level in Ranking::of(tasks).levels().rev() {
+        let of_level: Vec<Time> = level.iter().map(|&at| delays[at]).collect();
+        for (&at, equals) in level.iter().zip(others(&of_level)) {
+            paid[at] = equals.max(most);
+        }
+        most = of_level.into_iter().fold(most, Time::max);
+    }
+    paid
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_fixtures::task_sets::{implicit, set};
+
+    fn bill(resumed: &[Time]) -> Bill {
+        Bill { resumed: resumed.to_vec(), moved: Vec::new(), overheads: None, own: false }
+    }
+
+    #[test]
+    fn each_scheduler_has_its_own_payer_by_hand() {
+        // Deadlines 9, 5, 9, 20; delays 7, 1, 3, 2.
+        let set = set(1, &[(1, 20, 9), (1, 20, 5), (1, 20, 9), (1, 20, 20)]);
+        let bill = bill(&[7, 1, 3, 2]);
+        let paid = |payer| bill.paid(payer, set.tasks(), &bill.resumed);
+        assert_eq!(paid(Payer::NoJob), [0, 0, 0, 0]);
+        // A job does not preempt another one with the same relative deadline.
+        assert_eq!(paid(Payer::LaterDeadline), [2, 7, 2, 0]);
+        // The order is 1, 0, 2, 3.
+        assert_eq!(paid(Payer::LowerPriority), [3, 7, 2, 0]);
+        assert_eq!(paid(Payer::Others), [3, 7, 7, 7]);
+        // Task 1 has the shortest deadline: on two CPUs nothing preempts it, and on four nothing preempts any.
+        let on = |cpus, payer, delays: &[Time]| bill.jobs(payer, cpus, set.tasks(), delays).paid;
+        assert_eq!(on(2, Payer::Deadlines, &[1, 9, 3, 2]), [3, 3, 2, 3]);
+        assert_eq!(on(2, Payer::Others, &[1, 9, 3, 2]), [9, 3, 9, 9]);
+        assert_eq!(on(4, Payer::Deadlines, &[1, 9, 3, 2]), [0, 0, 0, 0]);
+        assert_eq!(on(4, Payer::Others, &[1, 9, 3, 2]), [0, 0, 0, 0]);
+        // Where tasks are assigned to CPUs, some of them may share one.
+        assert_eq!(on(4, Payer::Anybody, &[1, 9, 3, 2]), [9, 3, 9, 9]);
+        // By rank 1, 0, 2, 3: the first two always have one of two CPUs.
+        assert_eq!(on(2, Payer::LowerPriority, &[9, 9, 3, 2]), [3, 3, 2, 0]);
+    }
+
+    #[test]
+    fn a_job_that_is_released_late_preempts_more() {
+        // Deadlines 9, 5 and 12. Released up to 4 late, the last can be due before a job of the first that arrived later.
+        let mut tasks = set(1, &[(1, 20, 9), (1, 20, 5), (1, 20, 12)]).tasks().to_vec();
+        tasks[2].jitter = 4;
+        let bill = bill(&[7, 9, 3]);
+        assert_eq!(bill.paid(Payer::LaterDeadline, &tasks, &bill.resumed), [3, 7, 7]);
+        tasks[2].jitter = 3;
+        assert_eq!(bill.paid(Payer::LaterDeadline, &tasks, &bill.resumed), [3, 7, 0]);
+    }
+
+    #[test]
+    fn one_value_for_all_is_paid_once_by_each() {
+        let set = implicit(1, &[(10, 100), (20, 200)]);
+        let bill = Bill { own: true, ..bill(&[5, 5]) };
+        for payer in [Payer::LaterDeadline, Payer::LowerPriority, Payer::Others] {
+            assert_eq!(bill.paid(payer, set.tasks(), &bill.resumed), [5, 5]);
+        }
+        let (tasks, affected) = bill.priorities(set.tasks(), &bill.resumed);
+        assert_eq!((tasks[1].wcet, affected), (25, vec![0, 0]));
+    }
+
+    #[test]
+    fn a_task_alone_pays_nothing_and_a_huge_delay_fits_nowhere() {
+        let alone = implicit(1, &[(10, 100)]);
+        assert_eq!(bill(&[9]).paid(Payer::Others, alone.tasks(), &[9]), [0]);
+        let two = implicit(1, &[(10, 100), (10, 100)]);
+        let bill = bill(&[Time::MAX, 0]);
+        let charged = bill.jobs(Payer::Others, 1, two.tasks(), &bill.resumed);
+        assert_eq!(charged.tasks[1].wcet, 2 * corehop_plan::workload::task::LONGEST);
+    }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Delays by pair: what a preemption costs by who is preempted and by who preempts, as measured.
+//!
+//! Cache blocks say exactly which lines two tasks share, but they are rarely known. The delay by the sizes
+//! of both working sets can be measured: `d(k, s)` is what a job of `k` loses to preemptors that touch `s`
+//! in all. It grows with `s`, and what several take is at most what each takes alone. So the
+//! arguments for blocks hold with it:
+//!
+//! - as `ECB-union`: a preemption of `k` by `j`, with all that preempts `j` meanwhile, costs
+//!   `d(k, sum of the sizes of hep(j))`, or the sum of what each of `hep(j)` takes; each is charged to `j`, as
+//!   often as `j` can preempt `k`, and no more often than `j` has jobs;
+//! - as `UCB-union`: a job of `j` takes from each task that it keeps waiting at most `d(k, s_j)`, as often as
+//!   `j` can preempt it.
+//!
+//! (Altmeyer, Davis and Maiza, RTS 48(5), 2012, section 4, and Lunniss et al., RTAS 2013, with sizes in
+//! place of sets.)
+
+use super::dearest;
+use super::edf::Tasks;
+use super::fixed::Levels;
+use crate::verdict::Verdict;
+use corehop_plan::workload::task::{Task, Time};
+
+/// Delays by the sizes of the preempted and of the preempting working set.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pairs {
+    /// Of each task, by the size of what preempts it in KiB, ascending: what it loses at most.
+    pub losses: Vec<Vec<(u64, Time)>>,
+    /// The size of each task's own working set in KiB.
+    pub sizes: Vec<u64>,
+}
+
+/// The value of an unbounded time.
+const UNBOUNDED: Time = Time::MAX;
+
+impl Pairs {
+    /// Those of some tasks of the set, in this order.
+    pub(crate) fn of(&self, group: &[usize]) -> Self {
+        Self {
+            losses: group.iter().map(|&at| self.losses[at].clone()).collect(),
+            sizes: group.iter().map(|&at| self.sizes[at]).collect(),
+        }
+    }
+
+    /// The loss of task `k` to preemptors of so many KiB together: that of the next larger size measured.
+    fn loss(&self, k: usize, kib: u64) -> Time {
+        let bound = self.losses[k].iter().find(|&&(size, _)| size >= kib);
+        bound.map_or(UNBOUNDED, |&(_, loss)| loss)
+    }
+
+    /// The loss of task `k` to task `j` alone.
+    fn alone(&self, k: usize, j: usize) -> Time {
+        self.loss(k, self.sizes[j])
+    }
+
+    /// The loss of task `k` to all of these.
+    fn together(&self, k: usize, all: impl Iterator<Item = usize> + Clone) -> Time {
+        let size = all.clone().map(|h| self.sizes[h]).fold(0, u64::saturating_add);
+        let each = all.map(|h| self.alone(k, h)).fold(0, Time::saturating_add);
+        self.loss(k, size).min(each)
+    }
+}
+
+/// The argument, of two, that bounds the cost of preemptions.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Together,
+    Apart,
+}
+
+const FORMS: [Form; 2] = [Form::Together, Form::Apart];
+
+/// The sum over the preempted, each as `(cost, times)`, of what preemptions by so many jobs cost.
+fn sum(form: Form, preempted: Vec<(Time, u64)>, jobs: u64) -> Time {
+    match form {
+        Form::Together => dearest(preempted, jobs),
+        Form::Apart => preempted
+            .into_iter()
+            .map(|(cost, times)| cost.saturating_mul(times.min(jobs)))
+            .fold(0, Time::saturating_add),
+    }
+}
+
+/// Worst responses under fixed priorities on one CPU; nothing where a deadline may be missed. For deadlines
+/// within periods and without jitter.
+pub fn responses(tasks: &[Task], pairs: &Pairs) -> Option<Vec<Time>> {
+    let mut levels = Levels::new(tasks)?;
+    for level in 0..tasks.len() {
+        let of = |form| {
+            levels.response(level, |j, response| paid(&levels, pairs, level, j, response, form))
+        };
+        let found = FORMS.into_iter().filter_map(of).min();
+        levels.responses.push(found?);
+    }
+    Some(levels.in_order_of_the_tasks())
+}
+
+/// The cost of preemptions by level `j` to the tasks down to `level` within `response`.
+fn paid(
+    levels: &Levels<'_>,
+    pairs: &Pairs,
+    level: usize,
+    j: usize,
+    response: Time,
+    form: Form,
+) -> Time {
+    let at = |level: usize| levels.order[level];
+    let cost = |k: usize| match form {
+        Form::Together => pairs.together(at(k), levels.order[..=j].iter().copied()),
+        Form::Apart => pairs.alone(at(k), at(j)),
+    };
+    let preempted =
+        (j + 1..=level).map(|k| (cost(k), levels.preemptions(level, k, j, response))).collect();
+    sum(form, preempted, levels.jobs(j, response))
+}
+
+/// Whether all deadlines are met under EDF on one CPU; sufficient.
+pub fn schedulable(tasks: &[Task], pairs: &Pairs) -> Verdict {
+    let tasks = Tasks(tasks);
+    let verdict = |form| {
+        let most = |j: usize| {
+            let lost = tasks.affected(j, Time::MAX).map(|k| cost(&tasks, pairs, k, j, form));
+            match form {
+                Form::Together => lost.max().unwrap_or(0),
+                Form::Apart => lost.fold(0, Time::saturating_add),
+            }
+        };
+        tasks.fit(most, |t| demand(&tasks, pairs, t, form))
+    };
+    let [together, apart] = FORMS.map(verdict);
+    if together == Verdict::Unknown { apart } else { together }
+}
+
+fn cost(tasks: &Tasks<'_>, pairs: &Pairs, k: usize, j: usize, form: Form) -> Time {
+    match form {
+        Form::Together => {
+            let due = tasks.0[j].deadline;
+            pairs.together(k, (0..tasks.0.len()).filter(move |&h| tasks.0[h].deadline <= due))
+        }
+        Form::Apart => pairs.alone(k, j),
+    }
+}
+
+fn demand(tasks: &Tasks<'_>, pairs: &Pairs, t: Time, form: Form) -> Time {
+    let of = |j: usize| {
+        let preempted = tasks.affected(j, t);
+        let preempted = preempted
+            .map(|k| (cost(tasks, pairs, k, j, form), tasks.preemptions(k, j, t)))
+            .collect();
+        tasks.0[j].demand(t).saturating_add(sum(form, preempted, tasks.jobs(j, t)))
+    };
+    (0..tasks.0.len()).map(of).fold(0, Time::saturating_add)
+}

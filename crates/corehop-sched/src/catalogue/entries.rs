@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The list of tests.
+
+use super::Deadlines::{Arbitrary, Implicit};
+use super::partitioned::{
+    bounded_tardiness, compliant, devi_anderson, g_edf, g_fp, one_cpu_by_priority,
+};
+use super::{
+    BASE, BLOCKED, Charging, EQUALS, Equals, G_EDF, G_FP, Kind, ONE_EDF, ONE_FP, RANKS, Suffers,
+    Test, with_bounds,
+};
+use crate::bill::Payer;
+use crate::contents;
+use crate::global::victims::{self, Carry};
+use crate::global::{self, bar, ff_dbf, fixed as global_fixed, load, rta};
+use crate::held_up;
+use crate::soft::compliant::Points;
+use crate::system::System;
+use crate::uni::edf_response::{Preemption, response_times};
+use crate::uni::{edf, fixed, nonpreemptive};
+use crate::verdict::{Answer, Verdict};
+
+const SOFT: &str = "global EDF, soft";
+const TOO_LONG: &str =
+    "its busy period takes too many steps, or has no end with suspension as execution";
+const SOFTLY: &str = "Yes means that tardiness is bounded, not that deadlines are met.";
+
+/// Every test but the partitioned ones.
+pub(super) static OTHERS: &[Test] = &[
+    Test {
+        name: "necessary",
+        scheduler: "any scheduler",
+        title: "U <= m, also of the CPUs that the set gives its tasks; C <= D of each task; and no more work within any time of \
+                a common release than the CPUs have",
+        kind: Kind::Necessary,
+        deadlines: Arbitrary,
+        knows: contents::ALL,
+        citation: "Liu and Layland 1973; Horn 1974; Baker and Cirinei, RTSS 2006",
+        run: |system| Answer::plain(global::necessary(system)),
+        suffers: Suffers::Nothing,
+        payer: Payer::NoJob,
+        charging: Charging::NotNeeded,
+        ..BASE
+    },
+    Test {
+        name: "own-cpu",
+        scheduler: "any global scheduler",
+        title: "n <= m, and C <= D of each task: no job waits for a CPU",
+        deadlines: Arbitrary,
+        suffers: Suffers::Nothing,
+        payer: Payer::NoJob,
+        charging: Charging::NotKnown,
+        citation: "of at most m tasks at most m jobs are ready, and C <= T; as in Bertogna, Cirinei and Lipari, ECRTS 2005",
+        run: |system| Answer::plain(global::own_cpu(system)),
+        ..BASE
+    },
+    Test {
+        name: "utilisation",
+        title: "U <= 1; exact where D >= T, otherwise it can only refuse",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        citation: "Liu and Layland, JACM 20(1), 1973; Baruah, Mok and Rosier, RTSS 1990",
+        run: |system| Answer::plain(edf::utilisation(system.tasks)),
+        ..ONE_EDF
+    },
+    Test {
+        name: "density",
+        title: "sum of C / min(D, T) <= 1",
+        deadlines: Arbitrary,
+        citation: "Liu, Real-Time Systems, 2000, theorem 6.2",
+        run: |system| Answer::plain(edf::density(system.tasks)),
+        ..ONE_EDF
+    },
+    Test {
+        name: "qpa",
+        title: "DBF(t) <= t at every deadline, from the last to the first",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        knows: contents::MOST,
+        assumes: &[BLOCKED],
+        citation: "Zhang and Burns, IEEE TC 58(9), 2009; Baruah, Rosier and Howell 1990; with blocking Baruah, RTSS 2006",
+        run: |system| Answer::plain(held_up::demand(system, &whole(system), system.tasks)),
+        supplied: true,
+        ..ONE_EDF
+    },
+    Test {
+        name: "edf-rta",
+        title: "the worst response of each task, over all that can begin its busy period",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        knows: contents::MOST,
+        assumes: &[BLOCKED],
+        citation: "Spuri, INRIA RR-2772, 1996",
+        run: edf_rta,
+        supplied: true,
+        ..ONE_EDF
+    },
+    Test {
+        name: "np-edf",
+        scheduler: "non-preemptive EDF on one CPU",
+        title: "DBF(t) + max of C_j - 1 over D_j > t is at most t",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        one_cpu: true,
+        citation: "Jeffay, Stanat and Martel, RTSS 1991; George, Rivierre and Spuri, INRIA RR-2966, 1996",
+        run: |system| Answer::plain(nonpreemptive::edf(system.tasks)),
+        suffers: Suffers::Nothing,
+        payer: Payer::NoJob,
+        ..BASE
+    },
+    Test {
+        name: "np-edf-rta",
+        scheduler: "non-preemptive EDF on one CPU",
+        title: "the worst response of each task that no job preempts",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        one_cpu: true,
+        citation: "George, Rivierre and Spuri, INRIA RR-2966, 1996",
+        run: np_edf_rta,
+        suffers: Suffers::Nothing,
+        payer: Payer::NoJob,
+        ..BASE
+    },
+    Test {
+        name: "liu-layland",
+        title: "U <= n (2^(1/n) - 1)",
+        deadlines: Arbitrary,
+        assumes: &[RANKS, "Priorities are rate-monotonic and D >= T; otherwise it does not tell."],
+        equals: Equals::NotKnown,
+        citation: "Liu and Layland, JACM 20(1), 1973",
+        run: |system| Answer::plain(fixed::liu_layland(system.tasks)),
+        ..ONE_FP
+    },
+    Test {
+        name: "hyperbolic",
+        title: "the product of u + 1 is at most 2",
+        deadlines: Arbitrary,
+        assumes: &[RANKS, "Priorities are rate-monotonic and D >= T; otherwise it does not tell."],
+        equals: Equals::NotKnown,
+        citation: "Bini, Buttazzo and Buttazzo, ECRTS 2001",
+        run: |system| Answer::plain(fixed::hyperbolic(system.tasks)),
+        ..ONE_FP
+    },
+    Test {
+        name: "p-fp-rta",
+        title: "w = (q + 1) C + B + sum over hp of ceil((w + J) / T) C; R = max of w + J - q T",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        knows: contents::ALL,
+        assumes: &[RANKS, EQUALS, BLOCKED],
+        citation: "Joseph and Pandya 1986; Lehoczky, RTSS 1990; Tindell, Burns and Wellings 1994",
+        run: one_cpu_by_priority,
+        payer: Payer::Affected,
+        charging: Charging::FixedPriority,
+        supplied: true,
+        ..ONE_FP
+    },
+    Test {
+        name: "p-fp-audsley",
+        title: "some order of priorities passes p-fp-rta; the order is given",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        knows: contents::MOST,
+        assumes: &["Priorities that were given are ignored.", BLOCKED],
+        equals: Equals::NotAsked,
+        citation: "Audsley, YCS 164, 1991",
+        run: audsley,
+        payer: Payer::Others,
+        supplied: true,
+        ..ONE_FP
+    },
+    Test {
+        name: "np-fp-rta",
+        scheduler: "non-preemptive fixed priorities on one CPU",
+        title: "w = B + q C + sum over hp of (floor((w + J) / T) + 1) C; R = max of w + C + J - q T",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        one_cpu: true,
+        knows: contents::STATED,
+        assumes: &[RANKS, EQUALS, BLOCKED],
+        equals: Equals::Served,
+        citation: "George, Rivierre and Spuri 1996; Davis, Burns, Bril and Lukkien, RTS 35(3), 2007",
+        run: |system| responses(system, nonpreemptive::fixed),
+        suffers: Suffers::Nothing,
+        payer: Payer::NoJob,
+        charging: Charging::NotKnown,
+        ..BASE
+    },
+    Test {
+        name: "g-edf",
+        title: "some test for global EDF accepts; which one is given",
+        deadlines: Arbitrary,
+        citation: "own-cpu, on one CPU qpa, then gfb, bak, bcl-iterative, rta, bar, load and ff-dbf; Bertogna and Baruah, JSA 57(5), 2011",
+        run: g_edf,
+        payer: Payer::EachTest,
+        ..BASE
+    },
+    Test {
+        name: "gfb",
+        title: "sum of delta <= m - (m - 1) max delta, delta = C / min(D, T)",
+        deadlines: Arbitrary,
+        citation: "Goossens, Funk and Baruah, RTS 25(2-3), 2003; Baker and Baruah 2007",
+        run: |system| Answer::plain(global::gfb(system)),
+        ..G_EDF
+    },
+    Test {
+        name: "bak",
+        title: "for each k, sum of min(1, beta_i) <= m (1 - lambda) + lambda, lambda = C_k / D_k",
+        deadlines: Arbitrary,
+        citation: "Baker, RTSS 2003; for D > T Baker, IEEE TPDS 16(8), 2005",
+        run: |system| Answer::plain(global::bak(system)),
+        ..G_EDF
+    },
+    Test {
+        name: "bcl",
+        title: "for each k, sum of min(beta_i, 1 - lambda) < m (1 - lambda)",
+        citation: "Bertogna, Cirinei and Lipari, ECRTS 2005",
+        run: |system| Answer::plain(global::bcl(system)),
+        ..G_EDF
+    },
+    Test {
+        name: "bcl-iterative",
+        title: "bcl with slacks: what is known of one task lessens what it carries in for others",
+        citation: "Bertogna, Cirinei and Lipari, IEEE TPDS 20(4), 2009",
+        run: |system| Answer::plain(global::bcl_iterative(system)),
+        ..G_EDF
+    },
+    Test {
+        name: "rta",
+        title: "R = C_k + floor(sum of min(W_i(R), I_i(D_k), R - C_k + 1) / m), with slacks, at most 25 rounds",
+        citation: "Bertogna and Cirinei, RTSS 2007",
+        run: |system| with_bounds(rta::edf_bounds(system)),
+        in_windows: Some(|system, delays| with_bounds(victims::edf(system, delays))),
+        ..G_EDF
+    },
+    Test {
+        name: "bar",
+        title: "demand from where all CPUs became busy, with at most m - 1 tasks carrying in; U < m",
+        citation: "Baruah, RTSS 2007, with the correction for integer time",
+        run: |system| Answer::plain(bar::bar(system)),
+        ..G_EDF
+    },
+    Test {
+        name: "load",
+        title: "max of DBF(t) / t <= max(mu - (ceil mu - 1) delta, (ceil mu - 1) - (ceil mu - 2) delta)",
+        deadlines: Arbitrary,
+        citation: "Baker and Baruah, RTS 43(1), 2009, corollary 2",
+        run: |system| Answer::plain(load::load(system)),
+        ..G_EDF
+    },
+    Test {
+        name: "ff-dbf",
+        title: "for some sigma, sum of ffdbf(t, sigma) <= (m - (m - 1) sigma) t at all t",
+        assumes: &["sigma is the largest density or a multiple of 1/50, and 1/10 below its limit."],
+        citation: "Baruah, Bonifaci, Marchetti-Spaccamela and Stiller, RTS 46(1), 2010",
+        run: |system| Answer::plain(ff_dbf::ff_dbf(system)),
+        ..G_EDF
+    },
+    Test {
+        name: "g-np-edf",
+        scheduler: "global non-preemptive EDF",
+        title: "R = y - 1 + C_k for the least y that the others, and m that began before, cannot fill",
+        citation: "Baruah, RTS 32(1), 2006; windows as in Guan et al., JSA 57(5), 2011",
+        run: |system| with_bounds(global::nonpreemptive::edf(system)),
+        suffers: Suffers::Nothing,
+        payer: Payer::NoJob,
+        ..BASE
+    },
+    Test {
+        name: "g-fp",
+        title: "some test for global fixed priorities accepts; which one is given",
+        deadlines: Arbitrary,
+        assumes: &[RANKS],
+        equals: Equals::Served,
+        citation: "own-cpu, on one CPU p-fp-rta, then g-fp-guan, g-fp-bertogna and g-fp-da-lc; Davis and Burns, RTS 47(1), 2011",
+        run: g_fp,
+        payer: Payer::EachTest,
+        ..G_FP
+    },
+    Test {
+        name: "g-fp-bertogna",
+        title: "R = C_k + floor(sum over hp of min(W_i(R), R - C_k + 1) / m), hp carrying in what their own bounds allow",
+        assumes: &[RANKS],
+        equals: Equals::Served,
+        citation: "Bertogna and Cirinei, RTSS 2007, with slacks (equation 8)",
+        run: |system| with_bounds(global_fixed::bertogna(system)),
+        in_windows: Some(|system, delays| with_bounds(victims::fixed(system, delays, Carry::All))),
+        ..G_FP
+    },
+    Test {
+        name: "g-fp-bertogna-plain",
+        title: "g-fp-bertogna without slacks: hp carry in what their deadlines allow",
+        assumes: &[RANKS],
+        equals: Equals::Served,
+        citation: "Bertogna and Cirinei, RTSS 2007",
+        run: |system| with_bounds(global_fixed::bertogna_plain(system)),
+        ..G_FP
+    },
+    Test {
+        name: "g-fp-guan",
+        title: "R = C_k + floor(Omega_k(R) / m), with at most m - 1 tasks carrying in",
+        assumes: &[RANKS],
+        citation: "Guan, Stigge, Yi and Yu, RTSS 2009",
+        run: |system| with_bounds(global_fixed::guan(system)),
+        in_windows: Some(|system, delays| {
+            with_bounds(victims::fixed(system, delays, Carry::Limited))
+        }),
+        ..G_FP
+    },
+    Test {
+        name: "g-fp-da-lc",
+        title: "D_k >= C_k + floor(sum of interference in D_k / m), at most m - 1 carrying in",
+        assumes: &[RANKS],
+        citation: "Davis and Burns, RTS 47(1), 2011; Guan et al., RTSS 2009",
+        run: |system| {
+            let passes = |order: Vec<usize>| global_fixed::da_lc_in_order(system, &order);
+            let accepted = global_fixed::given_order(system).is_some_and(passes);
+            Answer::plain(Verdict::sufficient(accepted))
+        },
+        in_windows: Some(|system, delays| {
+            let passes = |order: Vec<usize>| victims::da_lc_in_order(system, delays, &order);
+            let accepted = global_fixed::given_order(system).is_some_and(passes);
+            Answer::plain(Verdict::sufficient(accepted))
+        }),
+        ..G_FP
+    },
+    Test {
+        name: "g-fp-da-lc-opa",
+        title: "some order of priorities passes g-fp-da-lc; the order is given",
+        assumes: &["Priorities that were given are ignored."],
+        equals: Equals::NotAsked,
+        citation: "Davis and Burns, RTS 47(1), 2011; Audsley, YCS 164, 1991",
+        run: |system| ordered(global_fixed::da_lc_assignment(system)),
+        in_windows: Some(|system, delays| ordered(victims::da_lc_assignment(system, delays))),
+        payer: Payer::Others,
+        ..G_FP
+    },
+    Test {
+        name: "g-fp-dkc",
+        title: "g-fp-da-lc in the order of D - k C, k = (m - 1 + sqrt(5 m^2 - 6 m + 1)) / (2 m)",
+        assumes: &["Priorities that were given are ignored."],
+        equals: Equals::NotAsked,
+        citation: "Davis and Burns, RTS 47(1), 2011; after Andersson and Jonsson 2000",
+        run: |system| {
+            let order = global_fixed::dkc_order(system);
+            ordered(global_fixed::da_lc_in_order(system, &order).then_some(order))
+        },
+        in_windows: Some(|system, delays| {
+            let order = global_fixed::dkc_order(system);
+            ordered(victims::da_lc_in_order(system, delays, &order).then_some(order))
+        }),
+        payer: Payer::Others,
+        ..G_FP
+    },
+    Test {
+        name: "g-np-fp",
+        scheduler: "global non-preemptive fixed priorities",
+        title: "R = y - 1 + C_k for the least y that hp, and m of lp that began before, cannot fill",
+        assumes: &[RANKS],
+        equals: Equals::Served,
+        citation: "Guan, Yi, Deng, Gu and Yu, JSA 57(5), 2011",
+        run: |system| with_bounds(global::nonpreemptive::fixed(system)),
+        suffers: Suffers::Nothing,
+        payer: Payer::NoJob,
+        charging: Charging::NotKnown,
+        ..BASE
+    },
+    Test {
+        name: "soft-g-edf",
+        scheduler: SOFT,
+        title: "U <= m and each u <= 1: tardiness is bounded",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        assumes: &[SOFTLY],
+        citation: "Devi and Anderson, RTSS 2005; Leontyev and Anderson, RTS 44(1-3), 2010",
+        run: bounded_tardiness,
+        ..BASE
+    },
+    Test {
+        name: "devi-anderson",
+        scheduler: SOFT,
+        title: "R = T + C + ceil(x), x = (E_L - e_min) / (m - U_{L-1}), L = ceil(U) - 1",
+        kind: Kind::Exact,
+        deadlines: Implicit,
+        assumes: &[SOFTLY],
+        citation: "Devi and Anderson, RTSS 2005 and RTS 38(2), 2008",
+        run: devi_anderson,
+        ..BASE
+    },
+    Test {
+        name: "cva",
+        scheduler: SOFT,
+        title: "R = Y + x + C by compliant vectors, Y = D - min D, x = s - C/m, the least s with G(s) + S <= m s",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        assumes: &[SOFTLY],
+        citation: "Erickson, Devi and Baruah, ECRTS 2010",
+        run: |system| compliant(system, Points::Edf),
+        ..BASE
+    },
+    Test {
+        name: "g-fl",
+        scheduler: "global fair lateness, soft",
+        title: "cva with priority points D - floor((m - 1) C / m)",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        assumes: &[SOFTLY],
+        citation: "Erickson and Anderson, ECRTS 2012",
+        run: |system| compliant(system, Points::FairLateness),
+        ..BASE
+    },
+];
+
+/// The tasks of a set for one CPU.
+fn whole(system: System<'_>) -> Vec<usize> {
+    (0..system.tasks.len()).collect()
+}
+
+fn np_edf_rta(system: System<'_>) -> Answer {
+    let tasks = system.tasks;
+    if edf::utilisation(tasks) == Verdict::Unschedulable {
+        return Answer::plain(Verdict::Unschedulable);
+    }
+    let Some(bounds) = response_times(tasks, Preemption::None) else {
+        return Answer::unknown(TOO_LONG);
+    };
+    let met = bounds.iter().zip(tasks).all(|(&response, task)| response <= task.deadline);
+    Answer::bounded(Verdict::exact(met), bounds)
+}
+
+fn edf_rta(system: System<'_>) -> Answer {
+    let tasks = system.tasks;
+    if edf::utilisation(tasks) == Verdict::Unschedulable {
+        return Answer::plain(Verdict::Unschedulable);
+    }
+    let Some(bounds) = held_up::responses_by_deadline(system, &whole(system), tasks) else {
+        // Without an end it is no miss yet, but no supply bounds it.
+        let why = "its busy period has no end within its steps, or the CPU does not supply so much in the long run";
+        return match held_up::demand(system, &whole(system), tasks) {
+            Verdict::Unschedulable => Answer::plain(Verdict::Unschedulable),
+            _ if system.supply.is_some() => Answer::unknown(why),
+            _ => Answer::unknown(TOO_LONG),
+        };
+    };
+    let met = bounds.iter().zip(tasks).all(|(&response, task)| response <= task.deadline);
+    match held_up::is_exact(system, tasks) {
+        true => Answer::bounded(Verdict::exact(met), bounds),
+        false if met => Answer::bounded(Verdict::Schedulable, bounds),
+        // A bound need not be attained: a no is that of the set without what is only bounded.
+        false => Answer::plain(held_up::demand(system, &whole(system), tasks)),
+    }
+}
+
+/// An analysis that writes responses, with them where all are met.
+fn responses(
+    system: System<'_>,
+    analysis: fn(&[corehop_plan::workload::task::Task], Option<&mut [u64]>) -> Verdict,
+) -> Answer {
+    let mut bounds = vec![0; system.tasks.len()];
+    match analysis(system.tasks, Some(&mut bounds)) {
+        Verdict::Schedulable => Answer::bounded(Verdict::Schedulable, bounds),
+        other => Answer::plain(other),
+    }
+}
+
+fn audsley(system: System<'_>) -> Answer {
+    match held_up::assigned(system) {
+        Ok(order) => ordered(Some(order)),
+        Err(verdict) => Answer {
+            why: Some("no order of priorities is known to meet every deadline".to_owned()),
+            ..Answer::plain(verdict)
+        },
+    }
+}
+
+fn ordered(order: Option<Vec<usize>>) -> Answer {
+    match order {
+        None => Answer::plain(Verdict::Unknown),
+        order => Answer { priorities: order, ..Answer::plain(Verdict::Schedulable) },
+    }
+}

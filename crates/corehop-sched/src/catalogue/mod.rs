@@ -1,0 +1,586 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every test by name: what it is for, what it assumes, where it comes from, and how it is run.
+
+mod cached_entries;
+mod entries;
+mod partitioned;
+mod partitioned_entries;
+
+pub use cached_entries::NO_PAIRS;
+
+use super::bill::{Bill, Payer};
+use super::chains;
+use super::clusters;
+use super::contents::{self, Content};
+use super::verdict::{Answer, Verdict};
+use crate::ranking::Ranking;
+use crate::system::System;
+use corehop_plan::platform::Platform;
+use corehop_plan::words::edit_distance;
+use corehop_plan::workload::Event;
+use corehop_plan::workload::task::{Task, TaskSet, Time};
+
+/// The kind of a test, by its possible answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Yes or no.
+    Exact,
+    /// Yes, or nothing.
+    Sufficient,
+    /// No, or nothing.
+    Necessary,
+}
+
+impl Kind {
+    /// In a word, with what follows from it.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Exact => "exact: yes or no",
+            Self::Sufficient => "sufficient: yes or unknown",
+            Self::Necessary => "necessary: no or unknown",
+        }
+    }
+}
+
+/// The relative deadlines that a test admits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deadlines {
+    /// D = T.
+    Implicit,
+    /// D <= T.
+    Constrained,
+    /// Any.
+    Arbitrary,
+}
+
+/// A test: a name, what stands behind it, and how it is run.
+#[expect(clippy::struct_excessive_bools, reason = "each is a property of its own")]
+#[derive(Debug)]
+pub struct Test {
+    /// As options and answers have it.
+    pub name: &'static str,
+    /// The scheduler that it is about.
+    pub scheduler: &'static str,
+    /// The question, in the paper's letters.
+    pub title: &'static str,
+    /// The kind, by its possible answers.
+    pub kind: Kind,
+    /// The deadlines it admits; for others it does not tell.
+    pub deadlines: Deadlines,
+    /// Whether it is about one CPU only.
+    pub one_cpu: bool,
+    /// The contents of sets that the test charges beside C, T, D and priorities. For sets with other contents the answer is unknown.
+    pub knows: &'static [Content],
+    /// The interruptions of jobs under its scheduler that the test itself does not charge. (What is necessary
+    /// for all schedulers holds for one under which nothing does.)
+    pub suffers: Suffers,
+    /// Its treatment of tasks that share a priority.
+    pub equals: Equals,
+    /// The payer for that ([`bill`](super::bill)).
+    pub payer: Payer,
+    /// The way to charge an operating system's overheads to a set before the test is asked.
+    pub charging: Charging,
+    /// Whether it charges cache reloads by the blocks that tasks use.
+    pub reloads: bool,
+    /// Whether it charges measured delays by pair of tasks, and nothing to jobs.
+    pub by_pair: bool,
+    /// Whether it takes the supply of a CPU that does not supply all of the time ([`supply`](super::supply)).
+    pub supplied: bool,
+    /// The test with delays of victims in its own windows, given in the order of the tasks, where it has that.
+    in_windows: Option<fn(System<'_>, &[Time]) -> Answer>,
+    /// Its other assumptions.
+    pub assumes: &'static [&'static str],
+    /// The citation.
+    pub citation: &'static str,
+    run: fn(System<'_>) -> Answer,
+}
+
+/// Every test.
+pub fn all() -> impl Iterator<Item = &'static Test> + Clone {
+    let cached = cached_entries::BY_BLOCKS.iter().flatten();
+    let others = entries::OTHERS.iter().chain(partitioned_entries::PARTITIONED);
+    others.chain(cached).chain(&cached_entries::BY_PAIRS)
+}
+
+/// The interruptions of jobs under a scheduler, once they have begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Suffers {
+    /// Nothing.
+    Nothing,
+    /// Preemptions.
+    Preemptions,
+    /// Preemptions, and migrations within clusters of so many CPUs.
+    Within(u32),
+    /// Preemptions, and migrations to any CPU.
+    Everything,
+}
+
+/// A test's treatment of tasks that share a priority: SCHED_FIFO preempts no equal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Equals {
+    /// It asks for no priorities, or assigns its own.
+    NotAsked,
+    /// It serves their jobs in the order of their releases.
+    Served,
+    /// It does not tell.
+    NotKnown,
+}
+
+/// Of every test that takes the priorities of the set.
+const RANKS: &str = "Priorities are those given; tasks of the same priority are served in the order of their releases \
+     (SCHED_FIFO, not SCHED_RR). Where none are given, they are deadline-monotonic and distinct, ties by index.";
+
+/// Of exact tests for them.
+const EQUALS: &str =
+    "Where tasks share a priority it is exact if their deadlines are within their periods.";
+
+/// Of exact tests that charge blocking.
+const BLOCKED: &str = "Blocking is a bound; where a task has it, the test is only sufficient.";
+
+/// The way to charge overheads ([`overhead::system`](super::overhead::system)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Charging {
+    /// To each job, which pays for the preemption that it causes.
+    JobLevel,
+    /// As tasks above all others, and as jitter.
+    FixedPriority,
+    /// They cannot turn its no into a yes.
+    NotNeeded,
+    /// They cannot be charged to it.
+    NotKnown,
+}
+
+/// The common part of most tests.
+const BASE: Test = Test {
+    name: "",
+    scheduler: "global EDF",
+    title: "",
+    kind: Kind::Sufficient,
+    deadlines: Deadlines::Constrained,
+    one_cpu: false,
+    knows: &[],
+    suffers: Suffers::Everything,
+    equals: Equals::NotAsked,
+    payer: Payer::Others,
+    charging: Charging::JobLevel,
+    reloads: false,
+    by_pair: false,
+    supplied: false,
+    in_windows: None,
+    assumes: &[],
+    citation: "",
+    run: |_| Answer::plain(Verdict::Unknown),
+};
+
+/// Of tests for global EDF.
+const G_EDF: Test = Test { payer: Payer::Deadlines, ..BASE };
+
+/// Of tests for EDF on one CPU.
+const ONE_EDF: Test = Test {
+    scheduler: "EDF on one CPU",
+    one_cpu: true,
+    suffers: Suffers::Preemptions,
+    payer: Payer::LaterDeadline,
+    ..BASE
+};
+
+/// Of tests for fixed priorities on one CPU.
+const ONE_FP: Test = Test {
+    scheduler: "fixed priorities on one CPU",
+    one_cpu: true,
+    equals: Equals::Served,
+    suffers: Suffers::Preemptions,
+    payer: Payer::LowerPriority,
+    charging: Charging::NotKnown,
+    ..BASE
+};
+
+/// Of tests for global fixed priorities.
+const G_FP: Test = Test {
+    scheduler: "global fixed priorities",
+    equals: Equals::NotKnown,
+    payer: Payer::LowerPriority,
+    charging: Charging::NotKnown,
+    ..BASE
+};
+
+/// Of tests for partitioned EDF.
+const P_EDF: Test = Test {
+    scheduler: "partitioned EDF",
+    suffers: Suffers::Preemptions,
+    payer: Payer::EachGroup,
+    ..BASE
+};
+
+/// Of those that ask for processor demand.
+const P_EDF_QPA: Test =
+    Test { knows: contents::MOST, deadlines: Deadlines::Arbitrary, supplied: true, ..P_EDF };
+
+/// Of tests for partitioned fixed priorities.
+const P_FP: Test = Test {
+    scheduler: "partitioned fixed priorities",
+    equals: Equals::Served,
+    suffers: Suffers::Preemptions,
+    payer: Payer::Affected,
+    charging: Charging::FixedPriority,
+    knows: contents::MOST,
+    ..BASE
+};
+
+/// Of tests that charge reloads by cache blocks.
+const CACHED: Test = Test {
+    suffers: Suffers::Nothing,
+    payer: Payer::NoJob,
+    charging: Charging::NotKnown,
+    reloads: true,
+    ..BASE
+};
+
+/// Of a set that says which blocks its tasks use.
+const IGNORES_RELOADS: &str = "it accepts, but the set says which cache blocks its tasks use (ucb, ecb), and this test does \
+     not charge reloads: ask one that does (`multiset-combined`), or charge a delay with --delay or --costs";
+
+/// Of tests that know of locks and suspension.
+const HELD_UP: &str = "Tasks are sporadic. Jobs wait for each other only at the stated locks, and suspend themselves for at most the stated times.";
+
+/// Of the same tests.
+const SECTIONS: &str = "The length of a section includes the sections within it. Under pi no section is within another one, and a \
+     lock that was released has no owner until a waiter runs (as with rt_mutex).";
+
+/// Of the same tests, where deadlines order jobs.
+const BY_DEADLINE: &str = "A deadline counts from the arrival of a job, and so does its priority. At most one section (blocking_us) \
+     holds up the jobs of a busy interval, as under srp.";
+
+/// The assumptions of every test here.
+const ALWAYS: [&str; 2] = [
+    "Time is integer: releases and execution times are multiples of the unit.",
+    "Overheads are negligible, or charged in the execution times.",
+];
+
+impl Test {
+    /// The basis of the verdict, in order.
+    pub fn assumptions(&self) -> Vec<&'static str> {
+        let deadlines = match self.deadlines {
+            Deadlines::Implicit => Some("Deadlines are periods."),
+            Deadlines::Constrained => Some("Deadlines are within periods."),
+            Deadlines::Arbitrary => None,
+        };
+        let knows = |content| self.knows.contains(&content);
+        let jitter =
+            (!knows(Content::Jitter)).then_some("There is no release jitter and no blocking.");
+        let tasks = match knows(Content::Locks) {
+            true if self.scheduler.contains("EDF") => [HELD_UP, SECTIONS, BY_DEADLINE].as_slice(),
+            true => &[HELD_UP, SECTIONS],
+            false => &[
+                "Tasks are sporadic and independent: no job waits for another one, or suspends itself.",
+            ],
+        };
+        let cpus = (!self.one_cpu).then_some("The CPUs are identical.");
+        let own = self.assumes.iter().copied();
+        let always = tasks.iter().copied().chain(ALWAYS);
+        always.chain(deadlines).chain(jitter).chain(cpus).chain(own).collect()
+    }
+
+    /// The events that may cost a job its delay on so many CPUs under its scheduler, nearest first. `platform` says which
+    /// migrations stay within a cluster of so many CPUs, and which there are between its first `cpus` CPUs; without it all
+    /// count.
+    pub fn events(&self, platform: Option<&Platform>, cpus: u32) -> Vec<Event> {
+        let all = Event::RESUMING;
+        let reached = match self.suffers {
+            Suffers::Nothing => 0,
+            // From one CPU no job gets to another one.
+            _ if cpus == 1 => 1,
+            Suffers::Preemptions => 1,
+            Suffers::Everything => all.len(),
+            Suffers::Within(size) => {
+                let sizes = platform.map(clusters::sizes).unwrap_or_default();
+                let cache = sizes.iter().find(|&&(it, _)| it == size);
+                cache.map_or(all.len(), |&(_, level)| (level as usize).clamp(1, 3) + 1)
+            }
+        };
+        let there = platform.map(|platform| Event::among_first(platform, cpus as usize));
+        let reached = all[..reached].iter().copied();
+        reached.filter(|it| there.as_ref().is_none_or(|there| there.contains(it))).collect()
+    }
+
+    /// The answer of the test for a system, with its charges.
+    pub fn run(&self, system: System<'_>) -> Answer {
+        if let Some(why) = self.refusal(system) {
+            return Answer::unknown(why);
+        }
+        let answer = match system.bill {
+            Some(bill) if self.charges_a_whole_set() => self.run_charged(system, bill),
+            _ => (self.run)(system),
+        };
+        if system.cache.is_some() && self.ignores_reloads() && answer.verdict.is_schedulable() {
+            return Answer::unknown(IGNORES_RELOADS);
+        }
+        if let (Verdict::Schedulable, Some(resource)) = (answer.verdict, torn(system, &answer)) {
+            return Answer::unknown(format!(
+                "it accepts, but tasks on several CPUs use `{resource}`, and no bound is known for locks between CPUs"
+            ));
+        }
+        let answer = chains::judged(system, self.is_soft(), answer);
+        match misplaced(system, &answer) {
+            Some(at) if answer.verdict.is_schedulable() => Answer::unknown(format!(
+                "it accepts, but not with task {at} where the set puts it (`cpus`, `pieces`, `shares`)"
+            )),
+            _ => answer,
+        }
+    }
+
+    /// Whether its jobs may be released late by more than the next ones: with priorities that are fixed, and where jobs of EDF
+    /// stay on one CPU and are told apart by their demand alone.
+    pub fn knows_release_jitter(&self) -> bool {
+        match self.charging {
+            Charging::FixedPriority | Charging::NotNeeded => true,
+            Charging::JobLevel => {
+                self.suffers == Suffers::Preemptions && self.payer != Payer::EachPiece
+            }
+            Charging::NotKnown => false,
+        }
+    }
+
+    /// Whether no job of a set is preempted under its scheduler: at most as many tasks as CPUs share one queue.
+    pub(super) fn leaves_jobs_alone(&self, set: &TaskSet) -> bool {
+        let by_itself = [Payer::EachGroup, Payer::Affected, Payer::EachPiece];
+        let one_queue = self.suffers == Suffers::Everything && !by_itself.contains(&self.payer);
+        one_queue && set.tasks().len() <= set.cpus() as usize
+    }
+
+    /// Whether it charges less than every job for all others, if it knows who is preempted.
+    pub(super) fn charges_victims(&self) -> bool {
+        self.in_windows.is_some()
+            || matches!(self.payer, Payer::Deadlines | Payer::EachTest)
+            || matches!(self.suffers, Suffers::Within(_)) && !self.is_soft()
+    }
+
+    /// Whether what is charged to a job does not depend on what the test finds.
+    fn charges_a_whole_set(&self) -> bool {
+        let by_itself = [Payer::EachTest, Payer::EachGroup, Payer::Affected, Payer::EachPiece];
+        self.charging != Charging::NotNeeded && !by_itself.contains(&self.payer)
+    }
+
+    fn run_charged(&self, system: System<'_>, bill: &Bill) -> Answer {
+        let charges = bill.jobs(self.payer, system.cpus, system.tasks, &bill.resumed);
+        let mut answer = (self.run)(System { tasks: &charges.tasks, bill: None, ..system });
+        if answer.verdict == Verdict::Unknown
+            && let Some(by_window) = self.run_in_windows(system, bill)
+        {
+            let charges = charges.within(system.tasks, by_window.bounds.as_deref());
+            return Answer { charged: Some(charges), ..by_window };
+        }
+        for bound in answer.bounds.iter_mut().flatten() {
+            *bound += bill.latency();
+        }
+        Answer { charged: Some(charges), ..answer }
+    }
+
+    /// The yes of the test with delays of victims in its own windows.
+    fn run_in_windows(&self, system: System<'_>, bill: &Bill) -> Option<Answer> {
+        let run = self.in_windows.filter(|_| bill.overheads.is_none() && !bill.own)?;
+        let answer = run(System { bill: None, ..system }, &bill.resumed);
+        answer.verdict.is_schedulable().then_some(answer)
+    }
+
+    /// Whether jobs are preempted under its scheduler, and it does not ask what they lose of the cache.
+    fn ignores_reloads(&self) -> bool {
+        !self.reloads && self.suffers != Suffers::Nothing
+    }
+
+    /// Why it cannot tell of such a system.
+    pub(super) fn refusal(&self, system: System<'_>) -> Option<String> {
+        let which = |wrong: fn(&Task) -> bool| system.tasks.iter().position(wrong);
+        if system.supply.is_some() && !self.supplied {
+            return Some(takes_no_supply());
+        }
+        if self.one_cpu && system.cpus != 1 {
+            return Some(format!("it is about one CPU, and the set has {}", system.cpus));
+        }
+        let beyond = match self.deadlines {
+            Deadlines::Implicit => which(|task| task.deadline != task.period).map(|at| (at, "not")),
+            Deadlines::Constrained => {
+                which(|task| task.deadline > task.period).map(|at| (at, "beyond"))
+            }
+            Deadlines::Arbitrary => None,
+        };
+        if let Some((at, how)) = beyond {
+            return Some(format!("the deadline of task {at} is {how} its period"));
+        }
+        if let (Equals::NotKnown, Some((one, other))) =
+            (self.equals, Ranking::of(system.tasks).tie())
+        {
+            return Some(format!(
+                "tasks {one} and {other} have the same priority, which it does not cover: give each its own, or ask \
+                 p-fp-rta, p-fp-ffd or g-fp-bertogna"
+            ));
+        }
+        contents::refusal(self, system)
+    }
+}
+
+/// Why a test that compares demand with all of the time does not tell of a CPU that supplies less.
+fn takes_no_supply() -> String {
+    let takes: Vec<_> = all().filter(|test| test.supplied).map(|test| test.name).collect();
+    format!("it takes no supply (--supply); those that do are {}", takes.join(", "))
+}
+
+/// A resource that an answer makes tasks of several CPUs use.
+fn torn<'a>(system: System<'a>, answer: &Answer) -> Option<&'a str> {
+    let locks = system.locks?;
+    let resource = locks.shared_across(answer.partition.as_ref()?)?;
+    Some(&locks.names[resource])
+}
+
+/// The first task that an answer does not leave where the set puts it.
+fn misplaced(system: System<'_>, answer: &Answer) -> Option<usize> {
+    let by_bins = || answer.partition.as_ref().map(|bins| system.places_of(bins));
+    let places = answer.placement.clone().or_else(by_bins);
+    system.first_misplaced(places.as_deref())
+}
+
+/// Names no test.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown test `{name}`; nearest: {nearest}; `all` runs every test")]
+pub struct UnknownTest {
+    /// The requested name.
+    pub name: String,
+    /// Names that are near to it.
+    pub nearest: String,
+}
+
+/// The test of this name.
+///
+/// # Errors
+/// [`UnknownTest`] where there is none, with the names that are near.
+pub fn test(name: &str) -> Result<&'static Test, UnknownTest> {
+    all().find(|test| test.name == name).ok_or_else(|| {
+        let mut near: Vec<_> =
+            all().map(|test| (edit_distance(test.name, name), test.name)).collect();
+        near.sort_unstable();
+        let nearest: Vec<_> = near.into_iter().take(4).map(|(_, name)| name).collect();
+        UnknownTest { name: name.to_owned(), nearest: nearest.join(", ") }
+    })
+}
+
+/// A verdict and, where the test found them, bounds on response times.
+fn with_bounds(bounds: Option<Vec<Time>>) -> Answer {
+    bounds.map_or_else(
+        || Answer::plain(Verdict::Unknown),
+        |bounds| Answer::bounded(Verdict::Schedulable, bounds),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_fixtures::task_sets::{implicit, set};
+    use corehop_plan::workload::task::Parameters;
+
+    #[test]
+    fn names_are_unique_and_every_test_says_where_it_comes_from() {
+        for (at, test) in all().enumerate() {
+            assert!(all().take(at).all(|other| other.name != test.name), "{}", test.name);
+            assert!(test.citation.chars().any(|c| c.is_ascii_digit()), "{}", test.name);
+            assert!(test.assumptions().len() >= 4, "{}", test.name);
+        }
+    }
+
+    #[test]
+    fn a_test_that_takes_priorities_states_its_treatment_of_equals() {
+        for test in all() {
+            let takes = test.assumes.contains(&RANKS);
+            assert_eq!(takes, test.equals != Equals::NotAsked, "{}", test.name);
+        }
+    }
+
+    #[test]
+    fn every_test_answers_where_periods_differ_by_twelve_digits() {
+        let set = set(
+            1,
+            &[(1, 3, 2), (1, 3, 3), (366_503_875_925, 1_099_511_627_775, 1_099_511_627_775)],
+        );
+        for name in ["rta", "g-edf", "g-fp-guan", "g-fp-bertogna", "g-np-edf", "edf-rta", "qpa"] {
+            let verdict = test(name).unwrap().run(System::of(&set)).verdict;
+            assert_ne!(verdict, Verdict::Unschedulable, "{name}");
+        }
+    }
+
+    #[test]
+    fn equals_are_served_by_release_or_refused_by_name() {
+        let task =
+            |wcet, period| Parameters { wcet, period, priority: Some(10), ..Parameters::default() };
+        let set = TaskSet::new(1, &[task(1_000, 5_000), task(20_000, 100_000)]).unwrap();
+        for test in all().filter(|test| test.equals != Equals::NotAsked) {
+            let answer = test.run(System::of(&set));
+            assert_ne!(answer.verdict, Verdict::Schedulable, "{}", test.name);
+            if test.equals == Equals::NotKnown {
+                assert!(answer.why.unwrap().contains("tasks 0 and 1"), "{}", test.name);
+            }
+        }
+        assert_eq!(test("p-fp-rta").unwrap().run(System::of(&set)).verdict, Verdict::Unschedulable);
+        // An order that is assigned has no equals.
+        assert_eq!(
+            test("p-fp-audsley").unwrap().run(System::of(&set)).verdict,
+            Verdict::Schedulable
+        );
+    }
+
+    #[test]
+    fn a_name_that_is_mistyped_is_answered_with_what_is_near() {
+        let error = test("g-fp-gaun").unwrap_err().to_string();
+        assert!(error.contains("g-fp-guan"), "{error}");
+        assert_eq!(test("gfb").unwrap().name, "gfb");
+    }
+
+    #[test]
+    fn a_scheduler_suffers_what_it_lets_happen() {
+        for (name, suffers) in [
+            ("np-edf", Suffers::Nothing),
+            ("g-np-fp", Suffers::Nothing),
+            ("qpa", Suffers::Preemptions),
+            ("p-edf-ffd", Suffers::Preemptions),
+            ("c-edf-6", Suffers::Within(6)),
+            ("soft-c-edf-2", Suffers::Within(2)),
+            ("sp-edf-c=d", Suffers::Everything),
+            ("sp-edf-os", Suffers::Preemptions),
+            ("edf-ucb-union", Suffers::Nothing),
+            ("rta", Suffers::Everything),
+        ] {
+            assert_eq!(test(name).unwrap().suffers, suffers, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_test_says_why_it_does_not_tell() {
+        let two = implicit(2, &[(1, 2)]);
+        let answer = test("qpa").unwrap().run(System::of(&two));
+        assert_eq!(answer.verdict, Verdict::Unknown);
+        assert_eq!(answer.why.unwrap(), "it is about one CPU, and the set has 2");
+        let long = set(2, &[(1, 2, 2), (1, 2, 3)]);
+        let answer = test("rta").unwrap().run(System::of(&long));
+        assert_eq!(answer.why.unwrap(), "the deadline of task 1 is beyond its period");
+    }
+
+    #[test]
+    fn a_sufficient_test_never_says_no_and_a_necessary_one_never_yes() {
+        let sets = [
+            implicit(1, &[(1, 2)]),
+            implicit(1, &[(2, 3), (2, 3)]),
+            implicit(2, &[(1, 10), (1, 10), (11, 11)]),
+            set(1, &[(3, 9, 2)]),
+        ];
+        for test in all() {
+            for set in &sets {
+                let verdict = test.run(System::of(&set)).verdict;
+                match test.kind {
+                    Kind::Exact => {}
+                    Kind::Sufficient => {
+                        assert_ne!(verdict, Verdict::Unschedulable, "{}", test.name);
+                    }
+                    Kind::Necessary => assert_ne!(verdict, Verdict::Schedulable, "{}", test.name),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Latencies of chains from end to end.
+//!
+//! **Periodic** chains pass data through variables: `L = sum of (R_i + T_i)`, since data that a job just missed waits for the next job,
+//! at most a period later (Davare, Zhu, Di Natale, Pinello, Kanajan and Sangiovanni-Vincentelli, DAC 2007). Each task is activated once
+//! in its period, up to its jitter late, and not merely at most once.
+//!
+//! **Event-triggered** chains under fixed priorities: the end of a job activates a job of the next task, on the same or on another CPU.
+//! `n` activations of a task take no less than `(n - 1) T - J`. The next task has the jitter `J + R - C_min`, with `C_min` the least
+//! execution time and `R` the longest response from the activation, and its activations are `C_min` apart, since ends of jobs of one task
+//! are no closer (Tindell and Clark 1994; Richter, Jersak and Ernst 2003; pyCPA's propagation `jitter_dmin`). Jitter and responses grow
+//! together until neither changes. `L = sum of R_i`, from the release of the first job.
+
+use super::held_up;
+use super::system::System;
+use super::uni::STEPS;
+use super::verdict::{Answer, Verdict};
+use crate::ranking::Ranking;
+use corehop_plan::workload::chains::{Activation, Chain, Chains};
+use corehop_plan::workload::task::{LONGEST, Task, Time};
+
+/// An answer with the latency of each chain: a set whose chains end too late is not known to be in time.
+pub(super) fn judged(system: System<'_>, soft: bool, answer: Answer) -> Answer {
+    let Some(chains) = system.chains.filter(|it| !it.all.is_empty()) else { return answer };
+    if answer.verdict != Verdict::Schedulable {
+        return answer;
+    }
+    let responds = |at: usize| match &answer.bounds {
+        Some(bounds) => Some(bounds[at]),
+        None => (!soft).then(|| system.tasks[at].deadline),
+    };
+    let latency = |chain: &Chain| -> Option<Time> {
+        let each = |&at: &usize| match chain.activation {
+            Activation::Periodic => Some(responds(at)? + system.tasks[at].period),
+            Activation::Event => {
+                // The response of the first counts from the arrival; what it takes comes with its release.
+                let late = if chains.activator(at).is_none() { system.tasks[at].jitter } else { 0 };
+                Some(responds(at)?.saturating_sub(late))
+            }
+        };
+        chain.tasks.iter().map(each).sum()
+    };
+    let Some(latencies) = chains.all.iter().map(latency).collect::<Option<Vec<Time>>>() else {
+        return Answer::unknown("it bounds no response time, and the set has chains");
+    };
+    let late =
+        chains.all.iter().zip(&latencies).find(|(chain, latency)| **latency > chain.deadline);
+    let why = late.map(|(chain, _)| {
+        format!("it accepts, but chain `{}` is not known to end within its deadline", chain.name)
+    });
+    let verdict = if why.is_some() { Verdict::Unknown } else { answer.verdict };
+    Answer { verdict, why, latencies: Some(latencies), ..answer }
+}
+
+/// Whether ends of jobs activate others.
+pub(super) fn activates(system: System<'_>) -> bool {
+    system.chains.is_some_and(|chains| chains.by_events().any(|chain| chain.tasks.len() > 1))
+}
+
+/// Activations of a task: for each distance `d` and slack `s` here, `n` of them in no less than `(n - 1) d - s`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Activations(Vec<(Time, Time)>);
+
+impl Activations {
+    /// The most activations within `length`.
+    fn within(&self, length: Time) -> Time {
+        let most = self.0.iter().map(|&(distance, slack)| (length + slack).div_ceil(distance));
+        most.min().unwrap_or(0)
+    }
+
+    /// The least time from the first of `n` activations to the last.
+    fn span(&self, n: Time) -> Time {
+        let of = |&(distance, slack): &(Time, Time)| ((n - 1) * distance).saturating_sub(slack);
+        self.0.iter().map(of).max().unwrap_or(0)
+    }
+
+    /// The ends of jobs that respond within `least` and `most`, and execute for `least` at the least.
+    fn ends(&self, least: Time, most: Time) -> Self {
+        let later = self.0.iter().map(|&(distance, slack)| (distance, slack + most - least));
+        Self(later.chain((least > 0).then_some((least, 0))).collect())
+    }
+}
+
+/// Responses of the tasks of CPUs under fixed priorities, where tasks activate each other: of an activated one from its activation, of
+/// the others from the arrival. None where they grow beyond all limits, or take too many steps.
+pub(crate) fn responses(system: System<'_>, bins: &[Vec<usize>]) -> Option<Vec<Time>> {
+    let chains = system.chains?;
+    let tasks: Vec<Vec<Task>> = bins.iter().map(|bin| held_up::by_priority(system, bin)).collect();
+    let mut steps = STEPS;
+    let stated = |task: &Task| Activations(vec![(task.period, task.jitter)]);
+    let mut activations: Vec<Activations> = system.tasks.iter().map(stated).collect();
+    loop {
+        let mut local = vec![0; activations.len()];
+        for (bin, tasks) in bins.iter().zip(&tasks) {
+            let of_bin: Vec<Activations> = bin.iter().map(|&at| activations[at].clone()).collect();
+            let ranking = Ranking::of(tasks);
+            for (place, &i) in ranking.order().iter().enumerate() {
+                let above = ranking.above(place);
+                local[bin[i]] = response(tasks, &of_bin, above, i, &mut steps)?;
+            }
+        }
+        let next = propagated(chains, &activations, &local);
+        if next == activations {
+            let late = |at: usize| match chains.activator(at) {
+                None => system.tasks[at].jitter,
+                Some(_) => 0,
+            };
+            return Some((0..local.len()).map(|at| local[at] + late(at)).collect());
+        }
+        activations = next;
+    }
+}
+
+/// The activations that follow from responses.
+fn propagated(
+    chains: &Chains,
+    activations: &[Activations],
+    responses: &[Time],
+) -> Vec<Activations> {
+    let of = |at: usize| match chains.activator(at) {
+        None => activations[at].clone(),
+        Some(before) => activations[before].ends(chains.least[before], responses[before]),
+    };
+    (0..activations.len()).map(of).collect()
+}
+
+/// The longest response of task `i` from its activation.
+fn response(
+    tasks: &[Task],
+    activations: &[Activations],
+    above: &[usize],
+    i: usize,
+    steps: &mut u64,
+) -> Option<Time> {
+    let (own, mut done, mut worst) = (&tasks[i], 0, 0);
+    for n in 1.. {
+        done = done.max(own.blocking + n * own.wcet);
+        loop {
+            *steps = steps.checked_sub(above.len() as u64 + 1)?;
+            let interference = |&j: &usize| activations[j].within(done) * tasks[j].wcet;
+            let next = own.blocking + n * own.wcet + above.iter().map(interference).sum::<Time>();
+            if next == done {
+                break;
+            }
+            done = next;
+        }
+        worst = worst.max(done - activations[i].span(n));
+        if worst > LONGEST {
+            return None;
+        }
+        if done <= activations[i].span(n + 1) {
+            break;
+        }
+    }
+    Some(worst)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::test;
+    use corehop_plan::workload::set_file::parse;
+    use corehop_plan::workload::task::TaskSet;
+
+    /// C, C_min, T, J, CPU and rank of tasks `0`, `1`, …; chains by their tasks.
+    fn set(tasks: &[[Time; 6]], chains: &[&[usize]]) -> TaskSet {
+        let task = |(at, [wcet, least, period, jitter, cpu, rank]): (usize, &[Time; 6])| {
+            format!(
+                r#"{{"name": "{at}", "wcet_us": {wcet}, "bcet_us": {least}, "period_us": {period}, "deadline_us": 999,
+                "jitter_us": {jitter}, "cpus": [{cpu}], "priority": {rank}}}"#
+            )
+        };
+        let chain = |tasks: &&[usize]| {
+            let tasks: Vec<String> = tasks.iter().map(|at| format!("\"{at}\"")).collect();
+            format!(
+                r#"{{"name": "c", "activation": "event", "deadline_us": 999, "tasks": [{}]}}"#,
+                tasks.join(", ")
+            )
+        };
+        let tasks: Vec<String> = tasks.iter().enumerate().map(task).collect();
+        let chains: Vec<String> = chains.iter().map(chain).collect();
+        let (tasks, chains) = (tasks.join(", "), chains.join(", "));
+        parse(&format!(r#"{{"cpus": 2, "tasks": [{tasks}], "chains": [{chains}]}}"#)).unwrap()
+    }
+
+    fn asked(set: &TaskSet) -> (Vec<Time>, Vec<Time>) {
+        let answer = test("p-fp-given").unwrap().run(System::of(&set));
+        (answer.bounds.unwrap(), answer.latencies.unwrap())
+    }
+
+    #[test]
+    fn the_distributed_example_of_pycpa() {
+        // spp_test: responses from the activation are 10, 13, 2 and 19; those of the first ones count from the arrival here.
+        let set = set(
+            &[[10, 5, 30, 5, 0, 1], [3, 1, 15, 6, 0, 2], [2, 2, 30, 0, 1, 1], [9, 4, 15, 0, 1, 2]],
+            &[&[0, 2], &[1, 3]],
+        );
+        assert_eq!(asked(&set), (vec![10 + 5, 13 + 6, 2, 19], vec![12, 32]));
+    }
+
+    #[test]
+    fn the_example_of_pycpa_on_one_cpu() {
+        // simple: T11 of 5 in 30 with jitter 60 activates T12 of 9.
+        let set = set(&[[5, 5, 30, 60, 0, 1], [9, 1, 30, 0, 0, 2]], &[&[0, 1]]);
+        let (bounds, latencies) = asked(&set);
+        assert_eq!((bounds[0] - 60, bounds[1], latencies[0]), (15, 37, 52));
+    }
+
+    #[test]
+    fn periodic_chains_wait_for_each_period() {
+        let text = |deadline: Time| {
+            format!(
+                r#"{{"cpus": 1, "chains": [{{"name": "c", "tasks": ["b", "a"], "deadline_us": {deadline}}}],
+                "tasks": [{{"name": "a", "wcet_us": 2, "period_us": 10}}, {{"name": "b", "wcet_us": 5, "period_us": 20}}]}}"#
+            )
+        };
+        // R + T: 7 + 20 and 2 + 10.
+        let answer = |name: &str, deadline| {
+            test(name).unwrap().run(System::of(&parse(&text(deadline)).unwrap()))
+        };
+        for name in ["p-fp-rta", "edf-rta"] {
+            assert_eq!(answer(name, 39).latencies, Some(vec![39]), "{name}");
+            assert_eq!(answer(name, 38).verdict, Verdict::Unknown, "{name}");
+        }
+        // Where no response is known, the deadline bounds it.
+        assert_eq!(answer("qpa", 60).latencies, Some(vec![60]));
+        assert!(answer("qpa", 59).why.unwrap().contains("chain `c` is not known"));
+        assert_eq!(answer("soft-g-edf", 99).verdict, Verdict::Unknown);
+    }
+}

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The changes after which some test accepts a set that none accepts as it is, the cheapest first.
+//!
+//! Priorities and CPUs come before another scheduler, that before limits of preemption, and those before more CPUs and less work.
+//! Each change was given to the tests of its scheduler, and carries the set that they accepted, as `check -o` writes it.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::catalogue::{Kind, Test, test};
+use super::charge::ChargedAnswer;
+use super::deployment::deployed;
+use super::limited::remedy::{Limit, Remedy, Treated};
+use super::margin::Asking;
+use super::question::Question;
+use super::sentence::{called, sentence};
+use super::slack::{largest, percent};
+use corehop_plan::workload::placement::TaskPlacement;
+use corehop_plan::workload::scheduler::{Order, Reach, Scheduler};
+use corehop_plan::workload::set_file;
+use corehop_plan::workload::task::{TaskSet, Tick, Time};
+
+/// The most CPUs that a change adds.
+const MORE_CPUS: u32 = 4;
+
+/// A change that makes a set accepted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Change {
+    /// The change, as a clause: `with other priorities, the highest first: a, b`.
+    pub what: String,
+    /// The test that accepts.
+    pub test: &'static str,
+    /// The condition of the yes, where it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub condition: Option<String>,
+    /// The changed set, as `check -o` writes it: with its scheduler, priorities and CPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set: Option<Value>,
+    /// For each task, the time for which it runs on once something more urgent came, or which tasks may preempt it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Vec<Treated>>,
+}
+
+impl Change {
+    /// As a sentence, with its condition.
+    pub fn sentence(&self) -> String {
+        let condition = self.condition.as_deref().and_then(|it| it.strip_prefix("yes, "));
+        condition.map_or_else(|| self.what.clone(), |it| format!("{}, {it}", self.what))
+    }
+}
+
+/// A set that was accepted.
+struct Accepted {
+    test: &'static Test,
+    asked: ChargedAnswer,
+    set: TaskSet,
+}
+
+impl Accepted {
+    fn change(&self, what: String) -> Change {
+        let condition = self.asked.answer.why.clone();
+        let condition = condition.filter(|_| self.asked.answer.is_conditional());
+        let (test, set) = (self.test.name, Some(set_file::write(&self.set)));
+        Change { what, test, condition, set, limits: None }
+    }
+
+    /// The tasks of each CPU.
+    fn packing(&self) -> Option<String> {
+        let places = self.set.placement()?;
+        let on = |cpu: usize| {
+            let here = |at: &usize| places[*at].cpus() == [cpu];
+            let names = (0..places.len()).filter(here).map(|at| called(&self.set, at));
+            let names: Vec<String> = names.collect();
+            (!names.is_empty()).then(|| format!("CPU {cpu}: {}", names.join(", ")))
+        };
+        let cpus: Vec<String> = (0..self.set.cpus() as usize).filter_map(on).collect();
+        (self.set.cpus() > 1 && !cpus.is_empty()).then(|| cpus.join("; "))
+    }
+
+    /// The tasks by priority.
+    fn order(&self) -> String {
+        let mut order: Vec<usize> = (0..self.set.tasks().len()).collect();
+        order.sort_by_key(|&at| self.set.tasks()[at].priority);
+        let names: Vec<String> = order.into_iter().map(|at| called(&self.set, at)).collect();
+        names.join(", ")
+    }
+
+    /// The tasks that run in pieces.
+    fn pieces(&self) -> Vec<String> {
+        let of = |(at, place): (usize, &TaskPlacement)| {
+            let TaskPlacement::Pieces(pieces) = place else { return None };
+            let piece = |it: &corehop_plan::workload::placement::PlacedPiece| {
+                let span = |time| self.set.tick().span(time);
+                format!("{} on CPU {} within {}", span(it.budget), it.cpu, span(it.deadline))
+            };
+            let pieces: Vec<String> = pieces.iter().map(piece).collect();
+            Some(format!("{} as {}", called(&self.set, at), pieces.join(", then ")))
+        };
+        self.set.placement().unwrap_or_default().iter().enumerate().filter_map(of).collect()
+    }
+}
+
+/// A set under a scheduler, and what may make it accepted.
+struct Changing<'a, 'b> {
+    set: &'a TaskSet,
+    scheduler: Scheduler,
+    asking: &'a Asking<'b>,
+    found: Vec<Change>,
+}
+
+/// All changes that were found for a set under a scheduler; `named` is the test that the user named, if there is one. A test for a
+/// scheduler that sets cannot state leaves only that scheduler to be changed, and bounds on tardiness none.
+pub fn changes(
+    set: &TaskSet,
+    scheduler: Scheduler,
+    asking: &Asking<'_>,
+    named: Option<&Test>,
+) -> Vec<Change> {
+    let mut all = Changing { set, scheduler, asking, found: Vec::new() };
+    match named {
+        Some(test) if test.is_soft() => return all.found,
+        Some(test) => {
+            let stated = test.scheduler().is_some() || test.kind == Kind::Necessary;
+            all.as_it_is(stated);
+            if !stated {
+                return all.found;
+            }
+        }
+        None => {}
+    }
+    all.other_priorities_and_cpus();
+    all.other_schedulers();
+    all.in_pieces();
+    all.limited_preemption();
+    all.smaller_working_sets();
+    all.more_cpus();
+    all.less_work();
+    all.found
+}
+
+impl Changing<'_, '_> {
+    fn by_priority(&self) -> bool {
+        self.scheduler.order() == Order::Rank
+    }
+
+    fn ranked(&self) -> bool {
+        self.set.tasks().iter().all(|it| it.priority.is_some())
+    }
+
+    /// The set, if some test for a scheduler accepts it.
+    fn holds(&self, set: &TaskSet, scheduler: Scheduler) -> Option<Accepted> {
+        let question = Question { scheduler, assumed: false };
+        let answered = self.asking.question(set, question)?;
+        Self::accepted(set, answered.test, Some(scheduler), answered.asked)
+    }
+
+    fn accepted(
+        set: &TaskSet,
+        test: &'static Test,
+        scheduler: Option<Scheduler>,
+        asked: ChargedAnswer,
+    ) -> Option<Accepted> {
+        if !asked.is_accepted() {
+            return None;
+        }
+        let under = scheduler.map_or_else(
+            || test.scheduler.to_owned(),
+            |scheduler| Question { scheduler, assumed: false }.under(set, None),
+        );
+        let judged = sentence(set, &under, test, &asked);
+        let deployed = deployed(set, test, scheduler, &asked).ok().flatten();
+        let set = deployed.unwrap_or_else(|| set.clone()).judged(judged);
+        Some(Accepted { test, asked, set })
+    }
+
+    fn consider(
+        &mut self,
+        set: &TaskSet,
+        scheduler: Scheduler,
+        what: impl FnOnce(&Accepted) -> String,
+    ) -> bool {
+        let accepted = self.holds(set, scheduler);
+        if let Some(accepted) = &accepted {
+            self.found.push(accepted.change(what(accepted)));
+        }
+        accepted.is_some()
+    }
+
+    /// The set as it is, by another test than the one that was named, which is about the same scheduler or not.
+    fn as_it_is(&mut self, same: bool) {
+        let (set, scheduler) = (self.set, self.scheduler);
+        self.consider(set, scheduler, |it| {
+            let packing = it.packing().map_or_else(String::new, |it| format!(", with {it}"));
+            let under = Question { scheduler, assumed: false }.under(set, None);
+            let how = if same { "as it is".to_owned() } else { format!("under {under}") };
+            format!("{how}, by the test {}{packing}", it.test.name)
+        });
+    }
+
+    fn other_priorities_and_cpus(&mut self) {
+        let before = self.found.len();
+        let with_cpus =
+            |it: &Accepted| it.packing().map_or_else(String::new, |it| format!(": {it}"));
+        if self.by_priority() && self.ranked() {
+            self.consider(&self.set.clone().unranked(), self.scheduler, |it| {
+                format!("with other priorities, the highest first: {}", it.order())
+            });
+        }
+        if self.set.placement().is_some() {
+            self.consider(&self.set.clone().unplaced(), self.scheduler, |it| {
+                format!("with other CPUs for its tasks{}", with_cpus(it))
+            });
+            if self.found.len() == before && self.by_priority() && self.ranked() {
+                self.consider(&self.set.clone().unplaced().unranked(), self.scheduler, |it| {
+                    format!(
+                        "with other CPUs and priorities, the highest first: {}{}",
+                        it.order(),
+                        it.packing().map_or_else(String::new, |it| format!("; {it}"))
+                    )
+                });
+            }
+        }
+    }
+
+    fn other_schedulers(&mut self) {
+        let reach = self.scheduler.reach();
+        if self.by_priority() {
+            let edf = if reach == Reach::Partitioned { Scheduler::PEdf } else { Scheduler::GEdf };
+            self.consider(&self.set.clone().unranked(), edf, |_| "under EDF".to_owned());
+        }
+        if self.set.cpus() == 1 || !self.scheduler.is_simulated() {
+            return;
+        }
+        let free = self.set.clone().unplaced();
+        let [apart, global] = if self.by_priority() {
+            [Scheduler::PFp, Scheduler::GFp]
+        } else {
+            [Scheduler::PEdf, Scheduler::GEdf]
+        };
+        if reach == Reach::Partitioned {
+            self.consider(&free, global, |_| "with all CPUs for all tasks (global)".to_owned());
+        } else {
+            self.consider(&free, apart, |it| {
+                let on = it.packing().map_or_else(String::new, |it| format!(": {it}"));
+                format!("with one CPU for each task (partitioned){on}")
+            });
+        }
+    }
+
+    /// Semi-partitioned EDF, where tasks must be cut.
+    fn in_pieces(&mut self) {
+        let free = self.set.clone().unplaced().unranked();
+        if free.cpus() == 1 || !self.scheduler.is_simulated() {
+            return;
+        }
+        let Ok(test) = test("sp-edf-c=d") else { return };
+        let asked = self.asking.ask(&free, test);
+        let accepted = asked.and_then(|asked| Self::accepted(&free, test, None, asked));
+        let Some(accepted) = accepted else { return };
+        let pieces = accepted.pieces();
+        if !pieces.is_empty() {
+            let what = format!("in pieces under EDF (C=D): {}", pieces.join("; "));
+            self.found.push(accepted.change(what));
+        }
+    }
+
+    fn limited_preemption(&mut self) {
+        let limits: &[Limit] = if self.by_priority() {
+            &[Limit::FpThresholds, Limit::FpRegions]
+        } else {
+            &[Limit::EdfRegions]
+        };
+        for &limit in limits {
+            let Some(remedy) = self.asking.limited(self.set, limit) else { continue };
+            let what = format!("with preemptions limited ({limit}): {}", self.told(&remedy));
+            let test = if self.by_priority() { "p-fp-rta" } else { "qpa" };
+            let limits = Some(remedy.tasks);
+            self.found.push(Change { what, test, condition: None, set: None, limits });
+            return;
+        }
+    }
+
+    /// The tasks that are not preempted by all others.
+    fn told(&self, remedy: &Remedy) -> String {
+        let of = |(at, it): (usize, &Treated)| {
+            let who = called(self.set, at);
+            let wcet = self.set.in_whole_microseconds()[at].wcet;
+            match &it.preempted_by {
+                _ if it.preemptions == it.remaining => None,
+                Some(by) if !by.is_empty() => {
+                    let by: Vec<String> = by.iter().map(|&at| called(self.set, at)).collect();
+                    Some(format!("{who} by {} only", by.join(", ")))
+                }
+                None if it.region_us < wcet => {
+                    Some(format!("{who} runs on for {}", Tick::Micro.span(it.region_us)))
+                }
+                _ => Some(format!("{who} is not preempted")),
+            }
+        };
+        let all: Vec<String> = remedy.tasks.iter().enumerate().filter_map(of).collect();
+        if all.is_empty() { "as the delays allow".to_owned() } else { all.join(", ") }
+    }
+
+    /// Smaller working sets, where delays follow from their sizes: of all tasks by one factor, and of one alone.
+    fn smaller_working_sets(&mut self) {
+        if self.asking.charges_by_size(self.set) {
+            let all = self.set.wss_kib().to_vec();
+            let shrunk = |thousandths: Time| -> Vec<Option<u64>> {
+                all.iter().map(|it| it.map(|kib| (kib * thousandths / 1_000).max(1))).collect()
+            };
+            if let Some(at) = self.largest_share(|at| self.with_sizes(shrunk(at))) {
+                let set = self.with_sizes(shrunk(at));
+                let off = percent(1_000 - at);
+                self.consider(&set, self.scheduler, |_| {
+                    format!("with every working set {off} % smaller")
+                });
+            }
+            let largest = (0..all.len()).max_by_key(|&at| all[at]);
+            let Some((one, Some(size))) = largest.map(|at| (at, all[at])) else { return };
+            let alone = |thousandths: Time| {
+                let mut sizes = all.clone();
+                sizes[one] = Some((size * thousandths / 1_000).max(1));
+                self.with_sizes(sizes)
+            };
+            if let Some(at) = self.largest_share(alone) {
+                let set = alone(at);
+                let kib = set.wss_kib()[one].unwrap_or_default();
+                let who = called(self.set, one);
+                self.consider(&set, self.scheduler, |_| {
+                    format!("with a working set of {kib} KiB in place of {size} for {who} alone")
+                });
+            }
+        }
+    }
+
+    fn with_sizes(&self, sizes: Vec<Option<u64>>) -> TaskSet {
+        self.set.clone().with_working_sets(sizes)
+    }
+
+    /// The largest part of a thousand, below all of it, at which a changed set is accepted: looked for from half of it down, as
+    /// small sizes may not have been measured.
+    fn largest_share(&self, changed: impl Fn(Time) -> TaskSet) -> Option<Time> {
+        let holds = |at: Time| self.holds(&changed(at), self.scheduler).is_some();
+        let halves = (1..=9).map(|times| 1_000 >> times);
+        let low = halves.into_iter().find(|&at| holds(at))?;
+        Some(largest(low, (2 * low + 1).min(999), holds))
+    }
+
+    /// The fewest CPUs beyond those of the set, if a few are enough.
+    fn more_cpus(&mut self) {
+        let free = self.set.clone().unplaced();
+        for cpus in self.set.cpus() + 1..=self.set.cpus() + MORE_CPUS {
+            let Some(more) = free.clone().with_cpus(cpus) else { return };
+            let found = self.consider(&more, self.scheduler, |it| {
+                let on = it.packing().map_or_else(String::new, |it| format!(": {it}"));
+                format!("on {cpus} CPUs{on}")
+            });
+            if found {
+                return;
+            }
+        }
+    }
+
+    /// Shorter WCETs: of the one task that has to save least, and of all by one factor.
+    fn less_work(&mut self) {
+        let set = self.set;
+        let wcets: Vec<Time> = set.tasks().iter().map(|it| it.wcet).collect();
+        let holds = |set: &TaskSet| self.holds(set, self.scheduler).is_some();
+        let shorter = |thousandths: Time| -> TaskSet {
+            let wcets: Vec<Time> =
+                wcets.iter().map(|it| (it * thousandths / 1_000).max(1)).collect();
+            set.clone().stretched(&wcets)
+        };
+        if !holds(&shorter(1)) {
+            return;
+        }
+        let every = largest(1, 999, |at| holds(&shorter(at)));
+        let with = |at: usize, wcet: Time| {
+            let mut wcets = wcets.clone();
+            wcets[at] = wcet;
+            set.clone().stretched(&wcets)
+        };
+        let mut best: Option<(Time, usize)> = None;
+        for (at, &own) in wcets.iter().enumerate() {
+            // A task is of interest only if it saves less than the best one so far.
+            let least = best.map_or(1, |(saves, _)| (own + 1).saturating_sub(saves));
+            let most = own - 1;
+            if (1..=most).contains(&least) && holds(&with(at, least)) {
+                let wcet = largest(least, most, |wcet| holds(&with(at, wcet)));
+                best = Some((own - wcet, at));
+            }
+        }
+        if let Some((saves, at)) = best {
+            let wcet = wcets[at] - saves;
+            self.consider(&with(at, wcet), self.scheduler, |it| {
+                format!(
+                    "with a WCET of {} in place of {} for {} alone",
+                    it.set.tick().span(wcet),
+                    it.set.tick().span(wcet + saves),
+                    called(&it.set, at)
+                )
+            });
+        }
+        self.consider(&shorter(every), self.scheduler, |_| {
+            format!("with every WCET {} % shorter", percent(1_000 - every))
+        });
+    }
+}

@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A set asked with what is charged to it: each test with the delays and overheads of its own scheduler.
+//!
+//! The payer is decided by [`bill`](super::bill). Delays are rounded up to ticks of the set, once for each task;
+//! overheads are charged in nanoseconds where the spans of the set allow that.
+
+use super::bill::{Bill, Payer};
+use super::cache_aware::pairs::Pairs;
+use super::catalogue::{Charging, NO_PAIRS, Suffers, Test};
+use super::charged_supply::ChargedSupply;
+use super::delays::{Delays, by_the_highest};
+use super::overhead::system::Overheads;
+use super::speed;
+use super::supply::{InUnits, Supplied};
+use super::verdict::{Answer, Charges, Verdict};
+use super::{clusters, contents, deployment};
+use crate::system::System;
+use corehop_plan::platform::Platform;
+use corehop_plan::workload::Event;
+use corehop_plan::workload::task::{LONGEST, Task, TaskError, TaskSet, Tick, Time};
+use corehop_stats::costs::{Cost, Costs};
+
+/// The delay that a preemption or migration costs each job.
+#[expect(missing_debug_implementations, reason = "costs need not be printed")]
+pub enum Delay<'a> {
+    /// None is charged.
+    Nothing,
+    /// The same to each in ticks of the set, `D_c`: `e' = e + D_c` (Bastoni, Brandenburg and Anderson 2010, section 2).
+    Each(Time),
+    /// The cost of the dearest event that its scheduler lets happen, for the task's working set.
+    Costs(Box<dyn Costs + Send + 'a>),
+}
+
+/// A set, and what is charged to it.
+#[expect(missing_debug_implementations, reason = "as for `Delay`")]
+pub struct Charged<'a> {
+    set: &'a TaskSet,
+    /// On a machine whose CPUs differ: the set as its slowest CPUs execute it, or why that is not known.
+    slowed: Option<Result<TaskSet, String>>,
+    /// Whether tests are asked about that one.
+    slow: bool,
+    /// The clusters that the machine's caches make of the set's CPUs, by size.
+    clusters: Vec<(u32, clusters::OfSet)>,
+    platform: Option<&'a Platform>,
+    delay: Delay<'a>,
+    /// In nanoseconds.
+    overheads: Option<Overheads>,
+    /// The supply of the CPUs in microseconds and in nanoseconds, where they do not supply all of the time.
+    supply: Option<InUnits>,
+    /// The largest delay seen is taken for a bound.
+    largest_bounds: bool,
+    /// The delays that were looked up already, by the events that may cause them.
+    known: Vec<(Vec<Event>, Delays)>,
+}
+
+/// The answer of a test. Times are in the ticks of the set.
+#[derive(Debug)]
+pub struct ChargedAnswer {
+    /// The unit of all times here.
+    pub tick: Tick,
+    /// The answer.
+    pub answer: Answer,
+    /// For how long a job of each task can be off the CPU once it began, where that is bounded.
+    pub longest_preemptions: Option<Vec<Time>>,
+    /// The delay that each job was charged, where any was.
+    pub delays: Option<Vec<Time>>,
+    /// The tasks with all that was charged to them: C, T and D.
+    pub charged: Option<Vec<[f64; 3]>>,
+    /// The assumption of the answer beside those of the test.
+    pub note: Option<String>,
+    /// The statistic that was charged for delays, with its number of samples, if that was chosen by the samples: `the p90
+    /// of at least 200 samples`.
+    pub charged_by: Option<String>,
+    /// The supply of the CPUs that was asked with.
+    pub supply: Option<ChargedSupply>,
+}
+
+impl<'a> Charged<'a> {
+    /// `platform` says which migrations there are, and which stay within a cluster; overheads are in nanoseconds.
+    pub fn new(
+        set: &'a TaskSet,
+        platform: Option<&'a Platform>,
+        delay: Delay<'a>,
+        overheads: Option<Overheads>,
+    ) -> Self {
+        let slowed = platform.and_then(|platform| speed::stretched(set, platform));
+        let clusters = platform.map(|it| clusters::of_set(it, set.cpus())).unwrap_or_default();
+        let (known, largest_bounds) = (Vec::new(), false);
+        Self {
+            set,
+            slowed,
+            slow: false,
+            clusters,
+            platform,
+            delay,
+            overheads,
+            supply: None,
+            largest_bounds,
+            known,
+        }
+    }
+
+    /// On CPUs with this supply. A test of one CPU and one that chooses CPUs are asked with the least supply of all; where the
+    /// set gives each task a CPU, with that of the CPU.
+    #[must_use]
+    pub fn supplied_by(self, supply: Option<&InUnits>) -> Self {
+        Self { supply: supply.cloned(), ..self }
+    }
+
+    /// Takes the largest delay seen for a bound, or not.
+    #[must_use]
+    pub fn accepting_largest(self, accepted: bool) -> Self {
+        Self { largest_bounds: accepted, ..self }
+    }
+
+    /// Whether the CPUs do not supply all of the time.
+    pub(super) fn has_supply(&self) -> bool {
+        self.supply.is_some()
+    }
+
+    /// The answer of a test for the set, charged for its scheduler.
+    ///
+    /// # Errors
+    /// [`TaskError`] for a task whose delay is not known.
+    pub fn ask(&mut self, test: &Test) -> Result<ChargedAnswer, TaskError> {
+        let mut asked = self.ask_with_charges(test)?;
+        asked.tick = self.set.tick();
+        match (&self.slowed, asked.answer.verdict, self.platform) {
+            (Some(Ok(_)), Verdict::Schedulable, Some(platform)) => {
+                self.slow = true;
+                let slow = self.ask_with_charges(test);
+                self.slow = false;
+                asked = ChargedAnswer { tick: self.set.tick(), ..slow? };
+                if !asked.answer.verdict.is_schedulable() {
+                    asked.answer = Answer::unknown(speed::why(platform));
+                }
+            }
+            (Some(Err(why)), Verdict::Schedulable, _) => {
+                asked.answer = Answer::unknown(format!("it accepts for identical CPUs, but {why}"));
+            }
+            _ => {}
+        }
+        if let (Verdict::Schedulable, Some(at)) = (asked.answer.verdict, self.over_budget(&asked)) {
+            asked.answer = Answer::unknown(format!(
+                "it accepts, but task {at} needs more with what is charged than its budget (`budget_us`)"
+            ));
+        }
+        Ok(asked)
+    }
+
+    /// The first task that needs more than its budget, if the set states budgets.
+    fn over_budget(&self, asked: &ChargedAnswer) -> Option<usize> {
+        let (budgets, _) = (self.set.budgets()?, asked.charged.as_ref()?);
+        let needs = deployment::needs(self.set, asked);
+        budgets.iter().zip(needs).position(|(&budget, needed)| needed > budget)
+    }
+
+    /// The set that tests are asked about.
+    fn asked_about(&self) -> &TaskSet {
+        match &self.slowed {
+            Some(Ok(slowed)) if self.slow => slowed,
+            _ => self.set,
+        }
+    }
+
+    /// It with the clusters for a test.
+    ///
+    /// # Errors
+    /// Why the set's CPUs make no such clusters on the machine.
+    fn system(&self, test: &Test) -> Result<System<'_>, String> {
+        let system = System::of(&self.asked_about());
+        let Suffers::Within(size) = test.suffers else { return Ok(system) };
+        match self.clusters.iter().find(|it| it.0 == size) {
+            None => match self.platform {
+                Some(platform) if size != self.set.cpus() => {
+                    Err(format!("no cache of {} makes clusters of {size} CPUs", platform.id))
+                }
+                _ => Ok(system),
+            },
+            Some((_, Ok(clusters))) => Ok(System { clusters: Some(clusters), ..system }),
+            Some((_, Err(why))) => Err(why.clone()),
+        }
+    }
+
+    fn ask_with_charges(&mut self, test: &Test) -> Result<ChargedAnswer, TaskError> {
+        let system = match self.system(test) {
+            Ok(system) => system,
+            Err(why) => return Ok(asked(Answer::unknown(why), &[])),
+        };
+        let bare = matches!(self.delay, Delay::Nothing) && self.overheads.is_none();
+        if bare || test.charging == Charging::NotNeeded {
+            return Ok(self.ask_with_supply(test, system));
+        }
+        if self.overheads.is_some() && test.charging == Charging::NotKnown {
+            return Ok(asked(Answer::unknown("overheads cannot be charged for it"), &[]));
+        }
+        if self.overheads.is_some_and(|it| it.dedicated.is_some()) && !test.knows_release_jitter() {
+            let why = "releases that a dedicated CPU handles are late by different times, and it knows no jitter";
+            return Ok(asked(Answer::unknown(why), &[]));
+        }
+        if let Some(why) = self.not_charged(test, system) {
+            return Ok(asked(Answer::unknown(why), &[]));
+        }
+        let (unit, bill, resumed) = self.bill(test)?;
+        let (pieces, own) = (test.payer == Payer::EachPiece, bill.own);
+        let pairs = test.by_pair.then(|| self.pairs(unit));
+        let (pairs, unsure) = match pairs {
+            Some(Ok((pairs, unsure))) => (Some(pairs), unsure),
+            Some(Err(why)) => return Ok(asked(Answer::unknown(why), &[])),
+            None => (None, None),
+        };
+        let system = self.system(test).unwrap_or_else(|_| System::of(&self.asked_about()));
+        let supply = self.supply_in(unit);
+        let reloads: Vec<Time> = bill.resumed.iter().map(|it| it / unit.0).collect();
+        let locks = system.locks.map(|locks| locks.reloading(&reloads));
+        let locks = locks.as_ref();
+        let pairs = pairs.as_ref();
+        let system = System { pairs, locks, supply, ..self.seen_by(test, system) };
+        let mut asked = if own && !pieces && self.overheads.is_none() {
+            one_value(test, system, unit, bill)
+        } else {
+            unit.ask(test, system, &bill)
+        };
+        (asked.note, asked.supply) = (resumed.note, self.charged_supply());
+        asked.note_supply();
+        asked.charged_by = resumed.by;
+        let doubt = resumed.doubt.filter(|_| !test.leaves_jobs_alone(self.set));
+        let doubt = unsure.or(doubt).or_else(|| asked.doubt_of_supply());
+        self.settle(test, &mut asked.answer, doubt);
+        Ok(asked.placed(system))
+    }
+
+    /// Asks with the supply of the CPUs, and with nothing charged. What is necessary on CPUs that supply all of the time is
+    /// necessary on others.
+    fn ask_with_supply(&self, test: &Test, system: System<'_>) -> ChargedAnswer {
+        let needed = test.charging != Charging::NotNeeded;
+        let supply = self.supply_in(Unit(1)).filter(|_| needed);
+        let system = System { supply, ..system };
+        let mut asked = asked(test.run(system), system.tasks);
+        if needed {
+            asked.supply = self.charged_supply();
+            asked.note_supply();
+            let doubt = asked.doubt_of_supply();
+            self.settle(test, &mut asked.answer, doubt);
+        }
+        asked.placed(system)
+    }
+
+    /// The supply as tests see it, in this unit.
+    fn supply_in(&self, unit: Unit) -> Option<Supplied<'_>> {
+        let all = self.supply.as_ref()?;
+        Some(Supplied::of(all.of_unit(unit.nanos(self.set.tick())), self.set))
+    }
+
+    /// The supply with what was observed of it, for the longest deadline or period of the set.
+    fn charged_supply(&self) -> Option<ChargedSupply> {
+        self.supply.as_ref().map(|it| ChargedSupply::of(it, self.set))
+    }
+
+    /// Why what is charged cannot be charged to what the set contains.
+    fn not_charged(&self, test: &Test, system: System<'_>) -> Option<String> {
+        let each = matches!(self.delay, Delay::Each(_));
+        contents::not_charged(test, system, self.overheads.is_some(), each)
+    }
+
+    /// The bill for a test, the unit of the bill, and how far the delays are known.
+    fn bill(&mut self, test: &Test) -> Result<(Unit, Bill, Delays), TaskError> {
+        let resumed = self.delays(&test.events(self.platform, self.set.cpus()))?;
+        let pieces = test.payer == Payer::EachPiece;
+        // Within a CPU a job is preempted and no more; a piece of it moves.
+        let preempted = if pieces { self.delays(&[Event::Preemption])? } else { resumed.clone() };
+        let unit = Unit::of(self.set, self.overheads.is_some());
+        let bill = Bill {
+            resumed: unit.all(&preempted.each),
+            moved: unit.all(&resumed.each),
+            overheads: self.overheads.map(|it| it.in_units_of(unit.nanos(self.set.tick()))),
+            own: matches!(self.delay, Delay::Each(_)) && !test.by_pair,
+        };
+        Ok((unit, bill, resumed))
+    }
+
+    /// The number of units in a tick for a test, and its bill, if anything is charged.
+    pub(super) fn bill_of(&mut self, test: &Test) -> Result<(Time, Option<Bill>), TaskError> {
+        let bare = matches!(self.delay, Delay::Nothing) && self.overheads.is_none();
+        if bare || test.charging == Charging::NotNeeded {
+            return Ok((1, None));
+        }
+        self.bill(test).map(|(unit, bill, _)| (unit.0, Some(bill)))
+    }
+
+    /// The system as a test is to see it: where a delay is charged, one that charges no reloads need not know of blocks.
+    fn seen_by<'s>(&self, test: &Test, system: System<'s>) -> System<'s> {
+        let nothing = matches!(self.delay, Delay::Nothing);
+        System { cache: system.cache.filter(|_| test.reloads || nothing), ..system }
+    }
+
+    /// Takes back what is not certain: a yes to delays that nothing bounds, and a no to charges, which are bounds.
+    fn settle(&self, test: &Test, answer: &mut Answer, doubt: Option<String>) {
+        if matches!(self.delay, Delay::Nothing) && self.overheads.is_none() && self.supply.is_none()
+        {
+            return;
+        }
+        let why = match answer.verdict {
+            Verdict::Schedulable => doubt,
+            Verdict::Unschedulable => {
+                let uncharged = test.run(System::of(&self.asked_about())).verdict;
+                (uncharged != Verdict::Unschedulable).then(|| AS_CHARGED.to_owned())
+            }
+            Verdict::Unknown => None,
+        };
+        if why.is_some() {
+            (answer.verdict, answer.why) = (Verdict::Unknown, why);
+        }
+    }
+
+    /// The delay of each task for a simulation in microseconds, when it resumes on its CPU and on another one; None where the
+    /// test charges other delays than one for each task.
+    pub(super) fn simulated_delays(
+        &mut self,
+        test: &Test,
+    ) -> Result<Option<[Vec<Time>; 2]>, TaskError> {
+        if test.by_pair && !matches!(self.delay, Delay::Nothing) {
+            return Ok(None);
+        }
+        let resumed = self.delays(&[Event::Preemption])?.each;
+        let moved = self.delays(&test.events(self.platform, self.set.cpus()))?.each;
+        Ok(Some([resumed, moved]))
+    }
+
+    /// Whether the machine has CPUs of different speeds.
+    pub(super) fn has_slow_cpus(&self) -> bool {
+        self.slowed.is_some()
+    }
+
+    /// Whether overheads of the operating system are charged.
+    pub(super) fn has_overheads(&self) -> bool {
+        self.overheads.is_some()
+    }
+
+    /// The CPUs of each cluster of a test.
+    pub(super) fn clusters_of(&self, test: &Test) -> Result<Vec<Vec<usize>>, String> {
+        let Suffers::Within(size) = test.suffers else {
+            return Err("the clusters are not known".to_owned());
+        };
+        let system = self.system(test)?;
+        let size = size as usize;
+        Ok((0..self.set.cpus() as usize / size).map(|bin| system.bin_cpus(bin, size)).collect())
+    }
+
+    /// The delays by pair in this unit, and why they bound nothing, if they do not; or why there are none.
+    fn pairs(&self, unit: Unit) -> Result<(Pairs, Option<String>), String> {
+        let sizes = self.set.wss_kib();
+        let one = |delay: Time| Pairs {
+            losses: vec![vec![(u64::MAX, delay.saturating_mul(unit.0))]; sizes.len()],
+            sizes: vec![0; sizes.len()],
+        };
+        let costs = match &self.delay {
+            Delay::Nothing => return Ok((one(0), None)),
+            Delay::Each(delay) => return Ok((one(*delay), None)),
+            Delay::Costs(costs) => costs,
+        };
+        let of = |costs: &dyn Costs| pairs_by(sizes, costs, self.set.tick(), unit);
+        let ranked = costs.quantiles();
+        let mut known = ranked.iter().filter_map(|(_, costs)| of(*costs).ok());
+        let sure = known.find(|(_, unsure)| unsure.is_none());
+        sure.map_or_else(|| of(costs.as_ref()), Ok)
+    }
+
+    /// The delay of each task where these events may happen.
+    fn delays(&mut self, events: &[Event]) -> Result<Delays, TaskError> {
+        let same = |it| Delays { each: vec![it; self.set.tasks().len()], ..Delays::default() };
+        let costs = match &self.delay {
+            Delay::Nothing => return Ok(same(0)),
+            Delay::Each(delay) => return Ok(same(*delay)),
+            Delay::Costs(_) if events.is_empty() => return Ok(same(0)),
+            Delay::Costs(costs) => costs,
+        };
+        if let Some((_, known)) = self.known.iter().find(|it| it.0 == events) {
+            return Ok(known.clone());
+        }
+        let found = by_the_highest(self.set, events, costs.as_ref(), self.largest_bounds)?;
+        self.known.push((events.to_vec(), found.clone()));
+        Ok(found)
+    }
+}
+
+/// The delays by pair in this unit, and why they bound nothing, if they do not; or why there are none.
+fn pairs_by(
+    sizes: &[Option<u64>],
+    costs: &dyn Costs,
+    tick: Tick,
+    unit: Unit,
+) -> Result<(Pairs, Option<String>), String> {
+    let mut pairs = Pairs::default();
+    let mut unsure = None;
+    for &wss in sizes {
+        // That every size is known was asked before.
+        let wss = wss.unwrap_or_default();
+        let measured = match costs.by_preemptor(wss as f64) {
+            Ok(measured) => measured,
+            Err(why) => return Err(format!("{NO_PAIRS} ({why})")),
+        };
+        let mut most = 0;
+        let loss = |(kib, cost): (f64, Cost)| {
+            if cost.high_us.is_none() {
+                let what =
+                    format!("it accepts, but the cost of {wss} KiB by {kib} KiB has no interval");
+                unsure.get_or_insert(what);
+            }
+            let least = tick.up_from_us(cost.high_us.unwrap_or(cost.us));
+            // A larger preemptor takes no less; where it seems so, the smaller one bounds it.
+            most = Time::max(most, least.saturating_mul(unit.0));
+            (kib.floor() as u64, most)
+        };
+        pairs.losses.push(measured.into_iter().map(loss).collect());
+        pairs.sizes.push(wss);
+    }
+    Ok((pairs, unsure))
+}
+
+impl ChargedAnswer {
+    /// Whether it is a yes, or one under a condition that nothing proves.
+    pub fn is_accepted(&self) -> bool {
+        self.answer.verdict.is_schedulable() || self.answer.is_conditional()
+    }
+
+    /// With the CPUs of each task, where the test put tasks into bins of as many CPUs each.
+    fn placed(mut self, system: System<'_>) -> Self {
+        if let (None, Some(bins)) = (&self.answer.placement, &self.answer.partition) {
+            self.answer.placement = Some(system.places_of(bins));
+        }
+        self
+    }
+}
+
+/// Each task longer by one value, before the test sees it; if a test of several CPUs does not accept that, each
+/// victim with it.
+fn one_value(test: &Test, system: System<'_>, unit: Unit, bill: Bill) -> ChargedAnswer {
+    let longer = longer_by_one_value(test, system, &bill);
+    if longer.answer.verdict == Verdict::Unknown && test.charges_victims() {
+        let by_victim = unit.ask(test, system, &Bill { own: false, ..bill });
+        if by_victim.answer.verdict.is_schedulable() {
+            return by_victim;
+        }
+    }
+    longer
+}
+
+fn longer_by_one_value(test: &Test, system: System<'_>, bill: &Bill) -> ChargedAnswer {
+    let charges = bill.jobs(Payer::Others, system.cpus, system.tasks, &bill.resumed);
+    let answer = test.run(System { tasks: &charges.tasks, ..system });
+    let longer = asked(answer, &charges.tasks);
+    ChargedAnswer {
+        delays: Some(charges.paid.clone()),
+        charged: Some(Unit(1).spans(&charges)),
+        ..longer
+    }
+}
+
+/// An answer about these tasks, with nothing charged.
+fn asked(answer: Answer, tasks: &[Task]) -> ChargedAnswer {
+    let off = |(bound, task): (&Time, &Task)| bound.saturating_sub(task.wcet);
+    let longest = answer.bounds.as_ref().map(|it| it.iter().zip(tasks).map(off).collect());
+    ChargedAnswer {
+        tick: Tick::default(),
+        answer,
+        longest_preemptions: longest,
+        delays: None,
+        charged: None,
+        note: None,
+        charged_by: None,
+        supply: None,
+    }
+}
+
+/// Why a no to a set with charges, that would be none without them, is not known to be one.
+pub(super) const AS_CHARGED: &str = "it refuses the set as charged, and a charge is a bound";
+
+/// The unit of time that a test is asked in: so many to a tick of the set.
+#[derive(Debug, Clone, Copy)]
+struct Unit(Time);
+
+impl Unit {
+    /// Nanoseconds where they are wanted, and are not the ticks, and no span of the set gets too long.
+    fn of(set: &TaskSet, finer: bool) -> Self {
+        let spans = |task: &Task| {
+            let held_up = task.jitter.max(task.blocking).max(task.suspension);
+            task.period.max(task.deadline).max(held_up)
+        };
+        let short = set.tasks().iter().all(|task| spans(task) <= LONGEST / 1_000);
+        Self(if finer && short && set.tick() == Tick::Micro { 1_000 } else { 1 })
+    }
+
+    /// The nanoseconds of one.
+    fn nanos(self, tick: Tick) -> Time {
+        tick.nanos(1).get() / self.0
+    }
+
+    fn all(self, ticks: &[Time]) -> Vec<Time> {
+        ticks.iter().map(|it| it.saturating_mul(self.0)).collect()
+    }
+
+    /// Asks in this unit, and gives the answer in ticks.
+    fn ask(self, test: &Test, system: System<'_>, bill: &Bill) -> ChargedAnswer {
+        let finer = |task: &Task| task.in_units_of(self.0);
+        let tasks: Vec<Task> = system.tasks.iter().map(finer).collect();
+        let locks = system.locks.map(|locks| locks.in_finer(self.0));
+        let chains = system.chains.map(|chains| chains.in_finer(self.0));
+        let (locks, chains) = (locks.as_ref(), chains.as_ref());
+        let finer = System { tasks: &tasks, bill: Some(bill), locks, chains, ..system };
+        let mut answer = test.run(finer);
+        let bounds = answer.bounds.iter_mut().chain(&mut answer.latencies).flatten();
+        for bound in bounds {
+            *bound = bound.div_ceil(self.0);
+        }
+        let charges = answer.charged.take();
+        let paid = |it: &Charges| it.paid.iter().map(|paid| paid.div_ceil(self.0)).collect();
+        ChargedAnswer {
+            delays: charges.as_ref().map(paid),
+            charged: charges.as_ref().map(|it| self.spans(it)),
+            ..asked(answer, system.tasks)
+        }
+    }
+
+    /// C, T and D in ticks.
+    fn spans(self, charges: &Charges) -> Vec<[f64; 3]> {
+        let ticks = |span: Time| span as f64 / self.0 as f64;
+        let of = |task: &Task| [ticks(task.wcet), ticks(task.period), ticks(task.deadline)];
+        charges.tasks.iter().map(of).collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "charge_tests.rs"]
+mod tests;

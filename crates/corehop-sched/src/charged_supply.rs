@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The supply of the CPUs in the answer of a test: its basis, and the conditions of a yes.
+
+use super::charge::ChargedAnswer;
+use super::supply::{Claim, InUnits, Supplied};
+use super::verdict::CONDITIONAL;
+use corehop_plan::workload::task::{TaskSet, Time};
+
+/// The supply of the CPUs in an answer.
+#[derive(Debug, Clone)]
+pub struct ChargedSupply {
+    all: InUnits,
+    /// The observations behind it, for the longest deadline or period of the set; None where the supply is stated.
+    pub claim: Option<Claim>,
+}
+
+impl ChargedSupply {
+    pub(super) fn of(all: &InUnits, set: &TaskSet) -> Self {
+        let longest = set.tasks().iter().map(|task| task.deadline.max(task.period)).max();
+        let tick = set.tick().nanos(1).get();
+        let claim = all.of_unit(tick).claim(longest.unwrap_or(1), tick);
+        Self { all: all.clone(), claim }
+    }
+
+    /// As a test sees it, for tasks in units of which so many are a tick; `own` where each bin is a CPU of the set.
+    pub(super) fn in_unit(&self, set: &TaskSet, unit: Time, own: bool) -> Supplied<'_> {
+        let seen = Supplied::of(self.all.of_unit(set.tick().nanos(1).get() / unit), set);
+        if own { seen.own() } else { seen }
+    }
+
+    /// The gaps that bounds and slack contain, as a line.
+    pub fn line(&self) -> String {
+        let supplied = self.all.of_unit(1).worst().long_run() * 100.0;
+        let gaps = match self.claim {
+            Some(claim) => format!("the gaps that were seen: {}", claim.most_lost()),
+            None => "the gaps that the stated budget leaves".to_owned(),
+        };
+        format!(
+            "bounds and slack contain {gaps}; {supplied:.1} % of the CPU is certain in the long run"
+        )
+    }
+
+    /// As a test sees it, for tasks in ticks.
+    pub(super) fn seen(&self, set: &TaskSet) -> Supplied<'_> {
+        Supplied::of(self.all.of_unit(set.tick().nanos(1).get()), set)
+    }
+}
+
+impl ChargedAnswer {
+    /// Adds the origin of the supply to the assumptions.
+    pub(super) fn note_supply(&mut self) {
+        let supply = self.supply.as_ref().map(|it| it.all.of_unit(1).note().to_owned());
+        let both: Vec<String> = self.note.take().into_iter().chain(supply).collect();
+        self.note = (!both.is_empty()).then(|| both.join(" "));
+    }
+
+    /// The reason for which an observed supply bounds nothing: too few windows of such a length were seen.
+    pub(super) fn doubt_of_supply(&self) -> Option<String> {
+        let claim = self.supply.as_ref()?.claim.filter(|claim| !claim.bounds())?;
+        Some(format!("{CONDITIONAL}{}", claim.sentence()))
+    }
+
+    /// The conditions of a yes: what was charged by a statistic, and the supply that was observed.
+    pub fn conditions(&self) -> Option<String> {
+        let by = self.charged_by.as_ref().map(|by| format!("no delay exceeds {by}"));
+        let supply = self.supply.as_ref().and_then(|it| it.claim).map(|it| it.sentence());
+        let all: Vec<String> = by.into_iter().chain(supply).collect();
+        (!all.is_empty()).then(|| format!(", if {}", all.join(", and ")))
+    }
+}

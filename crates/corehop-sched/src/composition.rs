@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The parts of a bound on a response, which sum up to the bound exactly.
+//!
+//! For fixed priorities and EDF on one CPU the parts are those of the busy window in which the bound is attained, task by task. A
+//! window may hold several jobs of the task; then the time that passed before the release of the one in question is taken off.
+//! For other tests the time in which other jobs hold the task up is one part.
+
+use serde::Serialize;
+
+use super::catalogue::Test;
+use super::charge::{Charged, ChargedAnswer};
+use super::partition::given;
+use super::question::Question;
+use super::ranking::Ranking;
+use super::sentence::{bounds_of, called, on_cpus};
+use super::supply::FULL;
+use super::system::System;
+use super::uni::{edf_response, fixed};
+use corehop_plan::words::words;
+use corehop_plan::workload::scheduler::Order;
+use corehop_plan::workload::task::{Task, TaskSet, Time};
+
+words! {
+    /// The kind of a part of a bound.
+    Kind, "a part of a response" {
+        /// Work of the task: of the job, and of those before it in the busy window.
+        Own = "own",
+        /// Work of a task of higher or the same priority.
+        HigherPriority = "higher_priority",
+        /// Work of a task whose jobs are due no later.
+        EarlierDeadline = "earlier_deadline",
+        /// Work of other jobs, which the test does not tell apart.
+        Others = "others",
+        /// Blocking by jobs of lower priority.
+        Blocking = "blocking",
+        /// Release jitter.
+        Jitter = "jitter",
+        /// Delays that are charged for preemptions and migrations.
+        Delays = "delays",
+        /// Overheads of the operating system.
+        Overheads = "overheads",
+        /// The time of the busy window before the job arrives, which is taken off.
+        BeforeArrival = "before_arrival",
+        /// Time of the window that the CPU does not supply.
+        Supply = "supply",
+        /// Rounding up to ticks.
+        Rounding = "rounding",
+    }
+}
+
+/// A part of a bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// Its kind.
+    pub what: Kind,
+    /// The task whose work it is, if that is told apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<usize>,
+    /// The number of jobs, where they are counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<Time>,
+    /// The time in ticks of the set, written in microseconds; below zero where time is taken off.
+    pub us: i64,
+}
+
+/// The bound on the response of a task, and what it consists of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Composition {
+    /// The task, by its place in the set.
+    pub task: usize,
+    /// The bound in ticks, written in microseconds.
+    pub bound_us: Time,
+    /// The deadline in ticks, written in microseconds.
+    pub deadline_us: Time,
+    /// The parts, none of them zero, which sum up to the bound.
+    pub parts: Vec<Part>,
+}
+
+/// Work of jobs of a task in a busy window, in the unit of the test: bare, delays, and overheads.
+type Share = (Kind, usize, Time, [Time; 3]);
+
+/// The parts of a window in the unit of a test, of which so many make a tick.
+struct Window {
+    unit: Time,
+    shares: Vec<Share>,
+    /// Parts that are no work of jobs.
+    others: Vec<(Kind, i128)>,
+}
+
+impl Composition {
+    /// Of the task whose bound leaves the least part of its time until the deadline; none where the test gives no bounds.
+    pub fn of_the_tightest(
+        set: &TaskSet,
+        test: &'static Test,
+        asked: &ChargedAnswer,
+        charged: &mut Charged<'_>,
+    ) -> Option<Self> {
+        let bounds = bounds_of(set, test, asked)?;
+        let part = |at: &usize| bounds[*at] as f64 / set.tasks()[*at].deadline as f64;
+        let task = (0..bounds.len()).max_by(|a, b| part(a).total_cmp(&part(b)))?;
+        Some(Self::of(set, test, asked, charged, (task, bounds[task])))
+    }
+
+    /// Of a task with this bound.
+    pub(crate) fn of(
+        set: &TaskSet,
+        test: &'static Test,
+        asked: &ChargedAnswer,
+        charged: &mut Charged<'_>,
+        (task, bound): (usize, Time),
+    ) -> Self {
+        let question = Question::of(set, None).scheduler;
+        let order = test.scheduler().unwrap_or(question).order();
+        let window = match order {
+            _ if set.is_in_parts() => None,
+            Order::Deadline => by_deadline(set, test, asked, task),
+            Order::Rank => by_priority(set, test, asked, charged, task),
+            Order::Fair => None,
+        };
+        let supplied = asked.supply.is_some();
+        let parts = window.and_then(|window| window.parts(bound, supplied));
+        let parts = parts.unwrap_or_else(|| told_apart_by_charges(set, asked, (task, bound)));
+        Self { task, bound_us: bound, deadline_us: set.tasks()[task].deadline, parts }
+    }
+
+    /// As a sentence: `` `b` responds within 8 ms of 10 ms: 3 ms of its own, 5 ms of `a` (5 jobs) ``.
+    pub fn sentence(&self, set: &TaskSet) -> String {
+        let parts: Vec<String> = self.parts.iter().map(|part| part.words(set)).collect();
+        format!(
+            "{} responds within {} of {}: {}",
+            called(set, self.task),
+            set.tick().span(self.bound_us),
+            set.tick().span(self.deadline_us),
+            parts.join(", ")
+        )
+    }
+}
+
+impl Part {
+    fn words(&self, set: &TaskSet) -> String {
+        let time = set.tick().span(self.us.unsigned_abs());
+        let jobs = match self.jobs {
+            Some(jobs) if jobs > 1 => format!(" ({jobs} jobs)"),
+            _ => String::new(),
+        };
+        let whose = self.task.map_or_else(|| "other tasks".to_owned(), |at| called(set, at));
+        match self.what {
+            Kind::Own => format!("{time} of its own{jobs}"),
+            Kind::HigherPriority | Kind::EarlierDeadline => format!("{time} of {whose}{jobs}"),
+            Kind::Others => format!("{time} in which other tasks hold it up"),
+            Kind::Blocking => format!("{time} of blocking"),
+            Kind::Jitter => format!("{time} of jitter"),
+            Kind::Delays => format!("{time} of delays"),
+            Kind::Overheads => format!("{time} of overheads"),
+            Kind::BeforeArrival => format!("less {time} before its arrival"),
+            Kind::Supply => format!("{time} that the CPU does not supply"),
+            Kind::Rounding => format!("{time} of rounding"),
+        }
+    }
+}
+
+impl Window {
+    /// In ticks, each rounded down, with the rest as a part; none where the sum is not the bound that the test gives. On a CPU that
+    /// does not supply all of the time, what is missing is what it does not supply.
+    fn parts(mut self, bound: Time, supplied: bool) -> Option<Vec<Part>> {
+        let unit = i128::from(self.unit);
+        let work = self.shares.iter().flat_map(|it| it.3).map(i128::from).sum::<i128>();
+        let mut exact = work + self.others.iter().map(|it| it.1).sum::<i128>();
+        let lacks = i128::from(bound) * unit - exact;
+        if supplied && lacks >= unit {
+            self.others.push((Kind::Supply, lacks));
+            exact += lacks;
+        }
+        if (exact + unit - 1).div_euclid(unit) != i128::from(bound) {
+            return None;
+        }
+        let us = |span: i128| span.div_euclid(unit) as i64;
+        let mut parts: Vec<Part> = Vec::new();
+        for &(what, task, jobs, [bare, ..]) in &self.shares {
+            let jobs = Some(jobs);
+            parts.push(Part { what, task: Some(task), jobs, us: us(i128::from(bare)) });
+        }
+        let sum = |at: usize| self.shares.iter().map(|it| i128::from(it.3[at])).sum::<i128>();
+        let plain = |what, us| Part { what, task: None, jobs: None, us };
+        let charges = [(Kind::Delays, sum(1)), (Kind::Overheads, sum(2))];
+        for &(what, span) in charges.iter().chain(&self.others) {
+            match parts.iter_mut().find(|it| it.what == what && it.task.is_none()) {
+                Some(part) => part.us += us(span),
+                None => parts.push(plain(what, us(span))),
+            }
+        }
+        let rest = bound as i64 - parts.iter().map(|it| it.us).sum::<i64>();
+        parts.push(plain(Kind::Rounding, rest));
+        parts.retain(|part| part.us != 0);
+        Some(parts)
+    }
+}
+
+/// The charges to the task itself, and the time in which others hold the task up.
+fn told_apart_by_charges(
+    set: &TaskSet,
+    asked: &ChargedAnswer,
+    (task, bound): (usize, Time),
+) -> Vec<Part> {
+    let own = set.tasks()[task].wcet.min(bound);
+    let whole = asked.charged.as_ref().map_or(own, |it| it[task][0].floor() as Time);
+    let whole = whole.clamp(own, bound);
+    let delays = asked.delays.as_ref().map_or(0, |it| it[task]).min(whole - own);
+    let part = |what, us: Time| Part { what, task: None, jobs: None, us: us as i64 };
+    let parts = [
+        Part { task: Some(task), ..part(Kind::Own, own) },
+        part(Kind::Others, bound - whole),
+        part(Kind::Delays, delays),
+        part(Kind::Overheads, whole - own - delays),
+    ];
+    parts.into_iter().filter(|part| part.us != 0).collect()
+}
+
+/// The CPU of a task, and the tasks of that CPU, ascending, where each has one.
+fn beside(set: &TaskSet, asked: &ChargedAnswer, task: usize) -> Option<(usize, Vec<usize>)> {
+    let placement = asked.answer.placement.as_deref().or_else(|| set.placement());
+    let bins = given::bins(System { placement, ..System::of(&set) }).ok()?;
+    let (cpu, mut bin) = bins.into_iter().enumerate().find(|(_, bin)| bin.contains(&task))?;
+    bin.sort_unstable();
+    Some((cpu, bin))
+}
+
+/// The busy window of a task under EDF on its CPU, with the charges in microseconds.
+fn by_deadline(set: &TaskSet, test: &Test, asked: &ChargedAnswer, task: usize) -> Option<Window> {
+    let (cpu, group) = beside(set, asked, task)?;
+    let tasks = super::sentence::charged_tasks(set, asked);
+    let own: Vec<Task> = group.iter().map(|&at| tasks[at]).collect();
+    let place = group.iter().position(|&at| at == task)?;
+    let supply = on_cpus(set, test, asked).map(|it| it.at(cpu).supply());
+    let busiest = edf_response::busiest(&own, place, supply.unwrap_or(&FULL))?;
+    let share = |&(j, jobs): &(usize, Time)| {
+        let at = group[j];
+        let bare = set.tasks()[at].wcet;
+        let delay = asked.delays.as_ref().map_or(0, |it| it[at]).min(own[j].wcet - bare);
+        let what = if j == place { Kind::Own } else { Kind::EarlierDeadline };
+        let each = [bare, delay, own[j].wcet - bare - delay];
+        (what, at, jobs, each.map(|it| jobs * it))
+    };
+    let shares = busiest.jobs.iter().map(share).collect();
+    let latency = set.tasks()[task].deadline.saturating_sub(tasks[task].deadline);
+    let others = vec![
+        (Kind::Overheads, i128::from(latency)),
+        (Kind::BeforeArrival, -i128::from(busiest.arrival)),
+    ];
+    Some(Window { unit: 1, shares, others })
+}
+
+/// The busy window of a task under fixed priorities on its CPU, with the charges in the unit of the test.
+fn by_priority(
+    set: &TaskSet,
+    test: &'static Test,
+    asked: &ChargedAnswer,
+    charged: &mut Charged<'_>,
+    task: usize,
+) -> Option<Window> {
+    let (cpu, group) = beside(set, asked, task)?;
+    let place = group.iter().position(|&at| at == task)?;
+    let mut ranked: Vec<Task> = set.tasks().to_vec();
+    if let Some(order) = &asked.answer.priorities {
+        order.iter().zip(1..).for_each(|(&at, rank)| ranked[at].priority = Some(rank));
+    }
+    let bare: Vec<Task> = group.iter().map(|&at| ranked[at]).collect();
+    let (unit, bill) = charged.bill_of(test).ok()?;
+    let bare: Vec<Task> = bare.iter().map(|it| it.in_units_of(unit)).collect();
+    let (tasks, delays) = match &bill {
+        // What an order that the test finds charges to jobs is in its answer.
+        Some(_) if asked.answer.priorities.is_some() => return None,
+        Some(bill) => bill.priorities(&bare, &bill.of(&group)),
+        None => (bare.clone(), vec![0; bare.len()]),
+    };
+    let own = bill.as_ref().is_some_and(|bill| bill.own);
+    let paid = if own { bill.map_or_else(Vec::new, |bill| bill.of(&group)) } else { Vec::new() };
+    let charged = fixed::charged_for(&tasks, &delays, place);
+    let ranking = Ranking::of(&charged);
+    let at = ranking.order().iter().position(|&i| i == place)?;
+    let [_] = ranking.level(at) else { return None };
+    let above = ranking.above(at);
+    let seen = asked.supply.as_ref().map(|it| it.in_unit(set, unit, test.name.ends_with("-given")));
+    let supply = seen.map(|it| it.at(cpu).supply());
+    let (jobs, done) = fixed::worst_window(&charged, above, place, supply.unwrap_or(&FULL))?;
+    let share = |j: usize, jobs: Time| {
+        let what = if j == place { Kind::Own } else { Kind::HigherPriority };
+        // Interrupts come after the tasks, and are overheads altogether.
+        let Some(task) = bare.get(j) else {
+            return (Kind::Overheads, task, jobs, [0, 0, jobs * charged[j].wcet]);
+        };
+        let delay = charged[j].wcet - tasks[j].wcet + paid.get(j).copied().unwrap_or(0);
+        let overheads = charged[j].wcet - task.wcet - delay;
+        (what, group[j], jobs, [task.wcet, delay, overheads].map(|it| jobs * it))
+    };
+    let released = |j: usize| (done + charged[j].jitter).div_ceil(charged[j].period);
+    let shares = [share(place, jobs)].into_iter();
+    let shares = shares.chain(above.iter().map(|&j| share(j, released(j)))).collect();
+    let (mine, bare) = (&charged[place], &bare[place]);
+    let others = vec![
+        (Kind::Blocking, i128::from(mine.blocking)),
+        (Kind::Jitter, i128::from(bare.jitter)),
+        (Kind::Overheads, i128::from(mine.jitter - bare.jitter)),
+        (Kind::BeforeArrival, -i128::from((jobs - 1) * mine.period)),
+    ];
+    Some(Window { unit, shares, others })
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Repeated integer division by the same number, by its reciprocal.
+//!
+//! Analyses divide windows by periods in their innermost loops, where the processor's division is most of
+//! the time. The floating-point quotient is off by far less than a half, so that rounding it to the nearest
+//! whole number gives the quotient or one more, which the remainder tells.
+
+use corehop_plan::workload::task::{LONGEST, Time};
+
+/// A number to divide by, at least 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Divisor {
+    by: Time,
+    inverse: f64,
+}
+
+/// The bound of a dividend, so that a double holds it with a bit to spare.
+pub(crate) const MOST: Time = 1 << 51;
+
+// Windows are sums of a few spans.
+const _: () = assert!(MOST >= 64 * LONGEST);
+
+impl Divisor {
+    pub(crate) fn new(by: Time) -> Self {
+        Self { by, inverse: 1.0 / by as f64 }
+    }
+
+    /// The number itself.
+    #[inline]
+    pub(crate) fn by(self) -> Time {
+        self.by
+    }
+
+    /// One over it, rounded.
+    #[inline]
+    pub(crate) fn inverse(self) -> f64 {
+        self.inverse
+    }
+
+    /// Quotient and remainder of what is below [`MOST`].
+    #[inline]
+    pub(crate) fn divide(self, x: Time) -> (Time, Time) {
+        // 2^52: the bits of a double between it and twice that end in the number that is added.
+        const ANCHOR: f64 = 4_503_599_627_370_496.0;
+        const BITS: u64 = ANCHOR.to_bits();
+        debug_assert!(x < MOST);
+        let exact = f64::from_bits(x | BITS) - ANCHOR;
+        let nearest = (exact * self.inverse + ANCHOR).to_bits() - BITS;
+        let rest = x.wrapping_sub(nearest.wrapping_mul(self.by));
+        // A remainder below zero, of a quotient rounded up, has its highest bit set.
+        let over = rest >> 63;
+        (nearest - over, rest.wrapping_add(over * self.by))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_divides_as_the_processor_does() {
+        let mut state = 11_u64;
+        let mut draw = |bits: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+            (state >> 13) >> (51 - bits)
+        };
+        for by_bits in 1..=40 {
+            for x_bits in 1..=51 {
+                for _ in 0..50 {
+                    let by = draw(by_bits) + 1;
+                    let divisor = Divisor::new(by);
+                    let x = draw(x_bits);
+                    let near = (x / by * by).min(MOST - 2);
+                    for x in [x, near, near + 1, near.saturating_sub(1), MOST - 1, 0] {
+                        assert_eq!(divisor.divide(x), (x / by, x % by), "{x} / {by}");
+                    }
+                }
+            }
+        }
+    }
+}

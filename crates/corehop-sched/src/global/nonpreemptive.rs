@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Several CPUs, one queue, no preemption: a job that began runs to its end.
+//!
+//! By the problem window of a job from its release to its start, in which all CPUs are busy: with jobs
+//! of higher priority, and with at most `m` others that began before (Guan, Yi, Deng, Gu and Yu, Journal of
+//! Systems Architecture 57(5), 2011, for fixed priorities; Baruah, Real-Time Systems 32(1), 2006, asks the
+//! same of EDF). A window of `y` units is survived where what can fill it is less than `m y`; the job then
+//! began within `y - 1`, and responds within `y - 1 + C`.
+
+use super::edf::Part;
+use super::workload::{Fill, Work, least_unfilled};
+use super::{constrained, each_fits};
+use crate::divisor::Divisor;
+use crate::ranking::Ranking;
+use crate::system::System;
+use corehop_plan::workload::task::{Task, Time};
+
+/// The most rounds in which slacks are improved.
+const ROUNDS: usize = 25;
+
+/// Bounds on response times under global non-preemptive fixed priorities, where all make it. Equals are taken for higher,
+/// and carry in what their deadlines allow: the first job to be late would find that all before it are in time.
+pub fn fixed(system: System<'_>) -> Option<Vec<Time>> {
+    let tasks = system.tasks;
+    if !each_fits(tasks) || !constrained(tasks) {
+        return None;
+    }
+    let ranking = Ranking::of(tasks);
+    let mut bounds = vec![0; tasks.len()];
+    for (at, &k) in ranking.order().iter().enumerate() {
+        let own = &tasks[k];
+        let rests = longest_rests(system, ranking.below(at).iter().map(|&i| &tasks[i]));
+        let y = least_unfilled(system.m(), own.deadline - own.wcet + 1, |y| {
+            let mut fill = Fill::new(y);
+            for &rest in &rests {
+                fill.add(Work { value: rest, run: 0 });
+            }
+            for &i in ranking.above(at) {
+                fill.add(Work::densest(&tasks[i], tasks[i].deadline - bounds[i], y));
+            }
+            for &i in ranking.level(at).iter().filter(|&&i| i != k) {
+                fill.add(Work::densest(&tasks[i], 0, y));
+            }
+            fill
+        })?;
+        bounds[k] = own.wcet + y - 1;
+    }
+    Some(bounds)
+}
+
+/// The rests of the `m` longest jobs that may have begun a unit before.
+fn longest_rests<'a>(system: System<'_>, tasks: impl Iterator<Item = &'a Task>) -> Vec<Time> {
+    let mut rests: Vec<Time> = tasks.map(|task| task.wcet - 1).filter(|&rest| rest > 0).collect();
+    rests.sort_unstable_by(|a, b| b.cmp(a));
+    rests.truncate(system.cpus as usize);
+    rests
+}
+
+/// Bounds on response times under global non-preemptive EDF, where all make it.
+pub fn edf(system: System<'_>) -> Option<Vec<Time>> {
+    let tasks = system.tasks;
+    if !each_fits(tasks) || !constrained(tasks) {
+        return None;
+    }
+    let mut slack = vec![0; tasks.len()];
+    let mut accepted = false;
+    for _ in 0..ROUNDS {
+        let (mut all_fit, mut changed) = (true, false);
+        for (k, own) in tasks.iter().enumerate() {
+            let Some(response) = edf_response(system, k, &slack) else {
+                all_fit = false;
+                continue;
+            };
+            changed |= own.deadline - response > slack[k];
+            slack[k] = slack[k].max(own.deadline - response);
+        }
+        accepted |= all_fit;
+        if !changed {
+            break;
+        }
+    }
+    accepted.then(|| tasks.iter().zip(&slack).map(|(task, slack)| task.deadline - slack).collect())
+}
+
+fn edf_response(system: System<'_>, k: usize, slack: &[Time]) -> Option<Time> {
+    let own = &system.tasks[k];
+    let others = || system.tasks.iter().enumerate().filter(|&(i, _)| i != k);
+    // A job that is due later can only be one that began before: its deadline is beyond D_k.
+    let later = others().map(|(_, task)| task).filter(|task| task.deadline > own.deadline);
+    let rests = longest_rests(system, later);
+    let y = least_unfilled(system.m(), own.deadline - own.wcet + 1, |y| {
+        let mut fill = Fill::new(y);
+        for &rest in &rests {
+            fill.add(Work { value: rest, run: 0 });
+        }
+        for (i, task) in others() {
+            let most = Part::of(task, Divisor::new(task.period), own.deadline).less(task, slack[i]);
+            fill.add(Work::densest(task, slack[i], y).at_most(most));
+        }
+        fill
+    })?;
+    Some(own.wcet + y - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_fixtures::task_sets::implicit;
+
+    #[test]
+    fn a_short_job_waits_for_the_longest_rests() {
+        // m = 2: two jobs of 9 began a unit ago: 8 left on both; the job of 1 begins after 8.
+        let set = implicit(2, &[(1, 10), (9, 40), (9, 41)]);
+        assert_eq!(fixed(System::of(&set)).unwrap()[0], 9);
+        assert_eq!(edf(System::of(&set)).unwrap()[0], 9);
+        assert_eq!(fixed(System::of(&implicit(2, &[(3, 10), (9, 40), (9, 41)]))), None);
+    }
+
+    #[test]
+    fn with_a_cpu_each_no_job_waits() {
+        let set = implicit(3, &[(1, 10), (9, 40), (9, 41)]);
+        assert_eq!(fixed(System::of(&set)), Some(vec![1, 9, 9]));
+    }
+}

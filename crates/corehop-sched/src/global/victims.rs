@@ -1,0 +1,546 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Delays of preempted jobs, in the window of each response: global EDF and global fixed priorities.
+//!
+//! A job that resumes reloads what it lost: at most `d` of its task for each time it resumes. [`bill`](crate::bill)
+//! charges every job with the largest delay among all tasks that it can keep waiting. Here the response of each task `k` has
+//! charges of its own: tasks that nothing preempts, and tasks that no window of `k` contains, cost nothing, and a task with a
+//! large delay that is seldom preempted pays for its own few preemptions.
+//!
+//! **The most preemptions of a job** (`Preempted::most`). Each preemption is caused by a release, and a release preempts at most
+//! one job, of lower priority and released before. A job that began waits only while `m` jobs of other tasks with higher
+//! priority are ready. So nothing preempts a task with fewer than `m` such tasks, nor, under EDF, the tasks with the shortest
+//! relative deadline: what is released later and is due no later has a shorter one. Let `N` be the number of tasks with a ready
+//! job of higher priority. The job runs only while `N < m`, and each of its preemptions is a release that makes `N` reach `m`.
+//! If `N` was `n0` when the job began, the first preemption takes `m - n0` releases, and each later one at least one. Of the
+//! `n0` tasks that were ready then, each had released a job less than its response `R_j` before, so that it releases at most
+//! `ceil((L + R_j) / T_j) - 1` further ones within `L`. A task that was not ready releases at most `ceil(L / T_j)`.
+//!
+//! **Theorem.** Divide the tasks that are preempted into a set `E`, which pay for themselves, and a set `F` of the others. Let
+//! `E_i = C_i + P_i d_i` for `i` in `E`, where `P_i` is the most preemptions of a job, and `E_i = C_i` otherwise. Let `c_i` be
+//! the largest `d_v` of all `v` in `F` that a job of `i` can keep waiting in a window of `k`, `k` among them. Then the response
+//! of `k` is at most that of a job of `E_k` without delays, beside jobs that each occupy a CPU for up to `E_i + c_i`, and not
+//! later than `R_i + c_i` after their release.
+//!
+//! *Proof.* Say that a job of `i` *lingers* for `c_i` after its end. Say that a job of a task in `F` *reloads* while it runs within
+//! `d` of its task after it resumed. Say that a job *counts* while it lingers, and while it runs and does not reload. Look at an
+//! instant at which the job of `k` waits, or reloads. Claim: jobs of `m` different tasks count, with a higher priority. If no job of
+//! priority at least that of `k` reloads, the job of `k` waits, and the `m` jobs that run are those. Otherwise let `v` be the highest
+//! that reloads. It resumed at some `s`. At `s - 1` it waited for jobs of `m` tasks, all of higher priority. Each of these still runs
+//! (`v` runs, so that nothing of higher priority waits), and does not reload, since `v` is the highest that does; or it ended
+//! less than `d_v <= c_i` ago, and lingers. So they count.
+//!
+//! Now let the job of `k` be unfinished `L` after the beginning of its window. It ran for at most `E_k - 1` at other instants, so there
+//! were at least `Y = L - E_k + 1` of those above, and the tasks of higher priority count for `m Y` in the window, each for at
+//! most `Y`. That is the condition of the analyses without delays, with `E_i + c_i` for `C_i` and `R_i + c_i` for `R_i`. ∎
+//!
+//! Under EDF one of the jobs for which `v` waited may be the one of `k` before (`Known::job_before`): it has ended, and lingers into
+//! the window for at most `R_k + c_k - T_k`, which is added to what the others do.
+//!
+//! Under fixed priorities at most `m - 1` tasks carry in (Guan et al.): let the window begin with the longest stretch before the release
+//! throughout which `m` higher tasks are ready or linger. Then jobs of `m` tasks count throughout: if one reloads or `m` are
+//! ready, as above; otherwise all that are ready run, and with those that linger they are `m`. Just before, fewer than `m` were
+//! ready or lingered, so that only these carry in. None of them reloaded then, or `m` would have counted, so that each has counted for a
+//! unit before: the bound `E_i + c_i - 1` on carried work remains.
+//!
+//! A job that is preempted while it reloads begins its reload anew. If a reload is spread over the time after the job resumed, the job has
+//! done no less at any instant.
+
+use super::bar::largest_sum;
+use super::fixed::{Split, carried};
+use super::window::{Among, Sweep};
+use super::workload::{Neighbour, Work};
+use super::{constrained, each_fits};
+use crate::divisor::Divisor;
+use crate::ranking::Ranking;
+use crate::system::System;
+use crate::uni::fixed::optimal_assignment;
+use corehop_plan::workload::task::{Task, Time};
+
+/// The most rounds of EDF, and the most windows of one response.
+const ROUNDS: usize = 25;
+const WINDOWS: usize = 100;
+
+/// The most tasks, where the time grows with the square of their number, and with the fourth power.
+const MOST_TASKS: usize = 1_000;
+const MOST_ORDERED: usize = 100;
+
+/// The work that others carry into a window under fixed priorities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carry {
+    /// All of them (Bertogna and Cirinei).
+    All,
+    /// At most `m - 1` of them (Guan et al.).
+    Limited,
+}
+
+/// Bounds on responses under global fixed priorities with distinct ones, where all make it; `delays` in the order of the tasks.
+pub fn fixed(system: System<'_>, delays: &[Time], carry: Carry) -> Option<Vec<Time>> {
+    if !is_covered(system.tasks, MOST_TASKS) {
+        return None;
+    }
+    let order = Ranking::distinct(system.tasks).ok()?;
+    let mut known = Known::new(system, delays, Order::Fixed);
+    let (mut sweep, mut split) = (Sweep::default(), Split::default());
+    for (at, &k) in order.iter().enumerate() {
+        let above = &order[..at];
+        let bound = known.least_response(k, above, |felt, own| match carry {
+            Carry::All => densest(&mut sweep, system.m(), felt, own),
+            Carry::Limited => limited(&mut split, system.m(), felt, own),
+        })?;
+        known.settle(k, above, bound);
+    }
+    Some(known.responses)
+}
+
+/// Bounds on responses under global EDF, where all make it. Each round takes the responses that those before it found for those of the
+/// other jobs: if some job were the first to exceed its bound, all jobs in its window would have kept theirs.
+pub fn edf(system: System<'_>, delays: &[Time]) -> Option<Vec<Time>> {
+    let tasks = system.tasks;
+    if !is_covered(tasks, MOST_TASKS) {
+        return None;
+    }
+    let mut known = Known::new(system, delays, Order::Deadline);
+    let others: Vec<Vec<usize>> =
+        (0..tasks.len()).map(|k| (0..tasks.len()).filter(|&i| i != k).collect()).collect();
+    for (k, beside) in others.iter().enumerate() {
+        known.settle(k, beside, tasks[k].deadline);
+    }
+    let (mut accepted, mut sweep) = (false, Sweep::default());
+    for _ in 0..ROUNDS {
+        let (mut all_fit, mut changed) = (true, false);
+        for (k, beside) in others.iter().enumerate() {
+            let analysis = |felt: &[Felt], own| densest(&mut sweep, system.m(), felt, own);
+            let found = known.least_response(k, beside, analysis);
+            all_fit &= found.is_some();
+            if let Some(bound) = found.filter(|&bound| bound < known.responses[k]) {
+                known.settle(k, beside, bound);
+                changed = true;
+            }
+        }
+        accepted |= all_fit;
+        if !changed {
+            break;
+        }
+    }
+    accepted.then_some(known.responses)
+}
+
+/// Deadline analysis with at most `m - 1` tasks carrying in for a given order, the highest priority first.
+pub fn da_lc_in_order(system: System<'_>, delays: &[Time], order: &[usize]) -> bool {
+    let covered = is_covered(system.tasks, MOST_ORDERED);
+    covered && order.iter().enumerate().all(|(at, &k)| da_lc(system, delays, k, &order[..at]))
+}
+
+/// An order that passes it, if any does (Audsley's algorithm: whether a task makes it depends on which tasks are above, and not on
+/// their order).
+pub fn da_lc_assignment(system: System<'_>, delays: &[Time]) -> Option<Vec<usize>> {
+    if !is_covered(system.tasks, MOST_ORDERED) {
+        return None;
+    }
+    optimal_assignment(system.tasks.len(), |k, above| da_lc(system, delays, k, above))
+}
+
+/// Deadline analysis with at most `m - 1` tasks carrying in (Davis and Burns): task `k` makes it below `above`, in whatever order those are, if all
+/// of them make their deadlines.
+fn da_lc(system: System<'_>, delays: &[Time], k: usize, above: &[usize]) -> bool {
+    let mut known = Known::new(system, delays, Order::Any);
+    for &i in above {
+        let beside: Vec<usize> = above.iter().copied().filter(|&j| j != i).collect();
+        known.settle(i, &beside, system.tasks[i].deadline);
+    }
+    let by_deadline = |felt: &[Felt], own: Own| within_deadline(system.m(), felt, own);
+    known.least_response(k, above, by_deadline).is_some()
+}
+
+/// Whether each job could make it alone, within its period, and there are no more tasks than that.
+fn is_covered(tasks: &[Task], most: usize) -> bool {
+    tasks.len() <= most && each_fits(tasks) && constrained(tasks)
+}
+
+/// The order of priorities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// By absolute deadlines.
+    Deadline,
+    /// By tasks; the others in a window are those above.
+    Fixed,
+    /// The same where the order of those above is not known: each of them can preempt each other one.
+    Any,
+}
+
+/// A task as the window of another one feels it.
+#[derive(Debug, Clone, Copy)]
+struct Felt {
+    /// The longest that a job counts, its period, and the longest time from its release until it no longer counts.
+    wcet: Time,
+    period: Divisor,
+    response: Time,
+    /// The most for which jobs count that have priority.
+    most: Time,
+}
+
+/// The job whose response is looked for: what it executes, and its deadline.
+#[derive(Debug, Clone, Copy)]
+struct Own {
+    wcet: Time,
+    deadline: Time,
+}
+
+/// The most preemptions of a job within some time.
+#[derive(Debug)]
+struct Preempted {
+    /// Of each task that can be ready with a higher priority: its period, its response, and the latest release that has
+    /// priority, counted from that of the job; none where only earlier releases have it.
+    higher: Vec<(Time, Time, Option<Time>)>,
+    cpus: usize,
+}
+
+impl Preempted {
+    fn is_possible(&self) -> bool {
+        self.higher.len() >= self.cpus && self.higher.iter().any(|it| it.2.is_some())
+    }
+
+    /// See the module.
+    fn most(&self, window: Time) -> Time {
+        if !self.is_possible() {
+            return 0;
+        }
+        let (mut releases, mut ready) = (0, 0);
+        for &(period, response, latest) in &self.higher {
+            let span = latest.unwrap_or(0).min(window);
+            let fresh = span.div_ceil(period);
+            let of_ready = (span + response).div_ceil(period) - 1;
+            releases += fresh;
+            ready += usize::from(of_ready >= fresh);
+        }
+        let spared = (self.cpus - 1).saturating_sub(ready) as Time;
+        releases.saturating_sub(spared)
+    }
+}
+
+/// All that is known of responses.
+struct Known<'a> {
+    system: System<'a>,
+    delays: &'a [Time],
+    order: Order,
+    responses: Vec<Time>,
+    /// The most preemptions of a job of each task.
+    preemptions: Vec<Time>,
+}
+
+impl<'a> Known<'a> {
+    fn new(system: System<'a>, delays: &'a [Time], order: Order) -> Self {
+        let responses = system.tasks.iter().map(|task| task.deadline).collect();
+        let preemptions = vec![0; system.tasks.len()];
+        Self { system, delays, order, responses, preemptions }
+    }
+
+    fn settle(&mut self, k: usize, others: &[usize], bound: Time) {
+        self.responses[k] = bound;
+        self.preemptions[k] = self.preempted(k, others).most(bound);
+    }
+
+    /// Whether a job of `i` with a higher priority can be unfinished after the release of one of `k`.
+    fn is_felt(&self, i: usize, k: usize) -> bool {
+        let (own, other) = (&self.system.tasks[k], &self.system.tasks[i]);
+        self.order != Order::Deadline || own.deadline + self.responses[i] > other.deadline
+    }
+
+    fn preempted(&self, k: usize, others: &[usize]) -> Preempted {
+        let own = &self.system.tasks[k];
+        let of = |&j: &usize| {
+            let task = &self.system.tasks[j];
+            let latest = match self.order {
+                Order::Deadline => own.deadline.checked_sub(task.deadline).filter(|&it| it > 0),
+                Order::Fixed | Order::Any => Some(Time::MAX),
+            };
+            (task.period, self.responses[j], latest)
+        };
+        let higher = others.iter().filter(|&&j| self.is_felt(j, k)).map(of).collect();
+        Preempted { higher, cpus: self.system.cpus as usize }
+    }
+
+    /// The tasks that are preempted in a window of `k`, those with the largest delays first. `above` are the others there, under
+    /// fixed priorities the highest first.
+    fn victims(&self, k: usize, above: &[usize]) -> Vec<usize> {
+        let of = |i: usize| self.delays[i] > 0 && self.preemptions[i] > 0;
+        let others = above.iter().copied().filter(|&i| of(i) && self.is_felt(i, k));
+        let itself =
+            Some(k).filter(|_| self.delays[k] > 0 && self.preempted(k, above).is_possible());
+        let mut victims: Vec<usize> = others.chain(itself).collect();
+        victims.sort_by_key(|&v| std::cmp::Reverse(self.delays[v]));
+        victims
+    }
+
+    /// The least bound over divisions of the victims, by an analysis of a window.
+    fn least_response(
+        &self,
+        k: usize,
+        above: &[usize],
+        mut analysis: impl FnMut(&[Felt], Own) -> Option<Time>,
+    ) -> Option<Time> {
+        let victims = self.victims(k, above);
+        let all = victims.len();
+        let mut paying: Vec<usize> =
+            [0, 1, 2, 3, all / 2, all].into_iter().filter(|&it| it <= all).collect();
+        paying.sort_unstable();
+        paying.dedup();
+        let of = |count: usize| self.response(k, above, victims.split_at(count), &mut analysis);
+        paying.into_iter().filter_map(of).min()
+    }
+
+    /// The bound if the first victims pay for themselves, and the jobs that keep the others waiting pay for those.
+    fn response(
+        &self,
+        k: usize,
+        above: &[usize],
+        (paying, paid): (&[usize], &[usize]),
+        analysis: &mut impl FnMut(&[Felt], Own) -> Option<Time>,
+    ) -> Option<Time> {
+        let lingers = self.lingers(k, above, paid);
+        let pays = |i: usize| paying.contains(&i);
+        let each = above.iter().zip(lingers);
+        let mut felt: Vec<Felt> =
+            each.map(|(&i, lingers)| self.felt(i, k, pays(i), lingers)).collect();
+        if self.order == Order::Deadline {
+            felt.extend(self.job_before(k, paid));
+        }
+        let task = &self.system.tasks[k];
+        let own = |count: Time| Own {
+            wcet: task.wcet.saturating_add(count.saturating_mul(self.delays[k])),
+            deadline: task.deadline,
+        };
+        if !pays(k) {
+            return analysis(&felt, own(0));
+        }
+        let preempted = self.preempted(k, above);
+        let mut count = 0;
+        // More preemptions make a longer window, and that more preemptions.
+        for _ in 0..WINDOWS {
+            let bound = analysis(&felt, own(count))?;
+            let more = preempted.most(bound);
+            if more <= count {
+                return Some(bound);
+            }
+            count = more;
+        }
+        None
+    }
+
+    /// For how long the jobs of each task `above` linger: the largest delay of those that are paid for and can wait for it.
+    fn lingers(&self, k: usize, above: &[usize], paid: &[usize]) -> Vec<Time> {
+        let of = |i: usize| if paid.contains(&i) { self.delays[i] } else { 0 };
+        if self.order == Order::Fixed {
+            let mut most = of(k);
+            let mut lingers = vec![0; above.len()];
+            for (lingers, &i) in lingers.iter_mut().zip(above).rev() {
+                *lingers = most;
+                most = most.max(of(i));
+            }
+            return lingers;
+        }
+        // The victims come with the largest delay first.
+        above.iter().map(|&i| self.longest_but(i, paid)).collect()
+    }
+
+    fn longest_but(&self, i: usize, paid: &[usize]) -> Time {
+        paid.iter().find(|&&v| v != i).map_or(0, |&v| self.delays[v])
+    }
+
+    /// The job of `k` before the one that is looked at, which may linger into its window under EDF.
+    fn job_before(&self, k: usize, paid: &[usize]) -> Option<Felt> {
+        let period = self.system.tasks[k].period;
+        let until = self.responses[k].saturating_add(self.longest_but(k, paid));
+        let most = until.checked_sub(period).filter(|&most| most > 0)?;
+        let wcet = most.min(period);
+        Some(Felt { wcet, period: Divisor::new(period), response: wcet + period, most })
+    }
+
+    /// Task `i` in the window of `k`, if its jobs pay for themselves or not, and linger for so long.
+    fn felt(&self, i: usize, k: usize, pays: bool, lingers: Time) -> Felt {
+        let (task, own) = (&self.system.tasks[i], &self.system.tasks[k]);
+        let count = if pays { self.preemptions[i] } else { 0 };
+        let reloads = count.saturating_mul(self.delays[i]);
+        let executes = task.wcet.saturating_add(reloads).min(self.responses[i]);
+        let wcet = executes.saturating_add(lingers);
+        let period = Divisor::new(task.period);
+        if wcet >= task.period {
+            // A job may count until the next one does.
+            return Felt { wcet: task.period, period, response: task.period, most: Time::MAX };
+        }
+        let response = self.responses[i] + lingers;
+        let most = match self.order {
+            // Its last job is due no later than that of `k`.
+            Order::Deadline => {
+                let span = (own.deadline + response).saturating_sub(task.deadline);
+                Work::periodic(wcet, period, span).value
+            }
+            Order::Fixed | Order::Any => Time::MAX,
+        };
+        Felt { wcet, period, response, most }
+    }
+}
+
+impl Felt {
+    /// The most work of a task in a window: the first job is as late as it may be, and the others come as soon as they may.
+    fn densest(&self) -> Neighbour {
+        Neighbour::leading(self.wcet, self.period, self.response - self.wcet).at_most(self.most)
+    }
+
+    /// Without work carried in.
+    fn alone(&self) -> Neighbour {
+        Neighbour::leading(self.wcet, self.period, 0)
+    }
+
+    /// With work carried in, in a window of `x`.
+    fn carried(&self, x: Time) -> Work {
+        let period = self.period.by();
+        if self.response > period || self.wcet >= period {
+            let x = x + self.response - self.wcet;
+            return Work { run: 0, ..Work::periodic(self.wcet, self.period, x) };
+        }
+        carried(self.wcet, self.period, self.response, x)
+    }
+}
+
+/// The windows of a job; none where it does more than its deadline allows.
+fn windows(own: Own) -> Option<Among> {
+    let limit = own.deadline.checked_sub(own.wcet)? + 1;
+    Some(Among { from: 1, limit, wait: own.wcet - 1 })
+}
+
+/// All others carry in.
+fn densest(sweep: &mut Sweep, m: u64, felt: &[Felt], own: Own) -> Option<Time> {
+    let among = windows(own)?;
+    let mut others: Vec<Neighbour> = felt.iter().map(Felt::densest).collect();
+    sweep.least_unfilled(m, &mut others, among).map(|y| own.wcet + y - 1)
+}
+
+/// At most `m - 1` of them do.
+fn limited(split: &mut Split, m: u64, felt: &[Felt], own: Own) -> Option<Time> {
+    let Among { limit, wait, .. } = windows(own)?;
+    let mut y = 1;
+    while y <= limit {
+        split.clear();
+        for it in felt {
+            split.add(it.alone(), it.carried(y + wait), y, wait);
+        }
+        match split.next(m, y, limit) {
+            None => return Some(own.wcet + y - 1),
+            Some(later) => y = later,
+        }
+    }
+    None
+}
+
+/// The window of the deadline alone, with at most `m - 1` that carry in.
+fn within_deadline(m: u64, felt: &[Felt], own: Own) -> Option<Time> {
+    let y = windows(own)?.limit;
+    let mut gains = Vec::with_capacity(felt.len());
+    let mut sum = 0;
+    for it in felt {
+        let alone = it.alone().at(own.deadline).value.min(y);
+        let with = it.densest().at(own.deadline).value.min(y);
+        sum += alone;
+        gains.push(with.saturating_sub(alone));
+    }
+    sum += largest_sum(&mut gains, m as usize - 1);
+    (own.wcet + sum / m <= own.deadline).then_some(own.deadline)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::global::{fixed as bare, rta};
+    use corehop_fixtures::task_sets::{implicit, set};
+
+    #[test]
+    fn a_third_task_on_two_cpus_is_preempted_once_by_hand() {
+        // Both of the others arrive 1 after the third began: it waits for 10, reloads for 5, and has 19 to do.
+        let three = implicit(2, &[(10, 100), (10, 100), (20, 100)]);
+        for carry in [Carry::All, Carry::Limited] {
+            assert_eq!(fixed(System::of(&three), &[9, 9, 5], carry), Some(vec![10, 10, 35]));
+        }
+        // Beside a job of 150 each arrival within 40 preempts it: at 1, and at 41 after 25 more of its 40. 40 + 2 (10 + 5) = 70.
+        let often = implicit(2, &[(150, 200), (10, 40), (40, 200)]);
+        let bounds = fixed(System::of(&often), &[9, 9, 5], Carry::Limited);
+        assert_eq!(bounds, Some(vec![150, 10, 70]));
+    }
+
+    #[test]
+    fn under_edf_what_cannot_be_preempted_costs_nothing_by_hand() {
+        // Nothing preempts the first. The second waits only while the third, which is due later, is not done: when it is
+        // known to end within 35, it is never ready with an earlier deadline beside the second.
+        let three = set(2, &[(10, 100, 50), (10, 100, 60), (20, 100, 100)]);
+        assert_eq!(edf(System::of(&three), &[9, 9, 5]), Some(vec![10, 10, 35]));
+        assert_eq!(edf(System::of(&three), &[90, 90, 5]), Some(vec![10, 10, 35]));
+        // As many tasks as CPUs.
+        let three = set(3, &[(10, 100, 50), (10, 100, 60), (20, 100, 100)]);
+        assert_eq!(edf(System::of(&three), &[90, 90, 90]), Some(vec![10, 10, 20]));
+    }
+
+    #[test]
+    fn the_job_before_lingers_into_a_window_under_edf() {
+        let system = implicit(2, &[(1, 10), (1, 10), (1, 10)]);
+        let mut known = Known::new(System::of(&system), &[7, 3, 0], Order::Deadline);
+        // It may end with its period, and linger for the largest delay of the others.
+        assert_eq!(known.job_before(2, &[0, 1]).map(|it| it.most), Some(7));
+        assert_eq!(known.job_before(0, &[0, 1]).map(|it| it.most), Some(3));
+        known.responses[2] = 4;
+        assert_eq!(known.job_before(2, &[0, 1]).map(|it| it.most), Some(1));
+        assert!(known.job_before(2, &[1]).is_none());
+    }
+
+    #[test]
+    fn a_job_that_lingers_occupies_its_cpu_for_longer_and_until_later() {
+        let system = implicit(2, &[(2, 20), (1, 10), (1, 10)]);
+        let mut known = Known::new(System::of(&system), &[3, 0, 0], Order::Fixed);
+        (known.responses[0], known.preemptions[0]) = (9, 2);
+        let felt = |pays, lingers| {
+            let it = known.felt(0, 1, pays, lingers);
+            (it.wcet, it.response)
+        };
+        assert_eq!(felt(false, 0), (2, 9));
+        assert_eq!(felt(false, 4), (6, 13));
+        // Two reloads of 3 are within its response of 9.
+        assert_eq!(felt(true, 4), (12, 13));
+        // It may occupy the CPU until its next job does.
+        assert_eq!(felt(true, 15), (20, 20));
+    }
+
+    #[test]
+    fn without_delays_bounds_are_those_of_the_analyses_themselves() {
+        let mut state = 17_u64;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+            (state >> 33) % below
+        };
+        let mut compared = 0;
+        for _ in 0..2_000 {
+            let tasks: Vec<_> = (0..draw(5) + 2)
+                .map(|_| {
+                    let period = draw(30) + 4;
+                    let wcet = draw(period / 2) + 1;
+                    (wcet, period, wcet + draw(period - wcet + 1))
+                })
+                .collect();
+            let set = set(draw(3) as u32 + 1, &tasks);
+            let (system, none) = (System::of(&set), vec![0; tasks.len()]);
+            assert_eq!(fixed(system, &none, Carry::All), bare::bertogna(system), "{tasks:?}");
+            assert_eq!(fixed(system, &none, Carry::Limited), bare::guan(system), "{tasks:?}");
+            // What may be due within a window is counted a little closer here.
+            if let Some(bounds) = rta::edf_bounds(system) {
+                let here = edf(system, &none).unwrap();
+                assert!(here.iter().zip(&bounds).all(|(here, it)| here <= it), "{tasks:?}");
+                compared += 1;
+            }
+            let small: Vec<Time> = (0..tasks.len()).map(|_| draw(3)).collect();
+            if let Some(bounds) = edf(system, &small) {
+                let larger: Vec<Time> = small.iter().map(|it| it + draw(2)).collect();
+                let more = edf(system, &larger).unwrap_or_else(|| vec![Time::MAX; tasks.len()]);
+                assert!(bounds.iter().zip(&more).all(|(a, b)| a <= b), "{tasks:?} {small:?}");
+            }
+        }
+        assert!(compared > 300, "{compared}");
+    }
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The workload of other tasks in a window, and the least window that they cannot fill on all CPUs.
+
+use crate::divisor::Divisor;
+use crate::uni::STEPS;
+use corehop_plan::workload::task::{Task, Time};
+
+/// A workload at the present window, and how it goes on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Grower {
+    pub(super) value: Time,
+    /// For how many units it grows by one each.
+    pub(super) run: Time,
+    /// In how many units its next job begins; [`Time::MAX`] where what comes then is left out.
+    pub(super) next: Time,
+    pub(super) wcet: Time,
+    pub(super) period: Time,
+    /// The bound it never exceeds.
+    pub(super) most: Time,
+}
+
+/// A workload at some window, and for how many further units it grows by one each (then it stays
+/// for a while).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Work {
+    pub(super) value: Time,
+    pub(super) run: Time,
+}
+
+impl Work {
+    /// Jobs of `wcet` every `period`, back to back with the window's end: `floor(x/T) C + min(C, x mod T)`.
+    #[inline]
+    pub(super) fn periodic(wcet: Time, period: Divisor, x: Time) -> Self {
+        let (whole, rest) = period.divide(x);
+        if rest < wcet {
+            Self { value: whole * wcet + rest, run: wcet - rest }
+        } else {
+            Self { value: (whole + 1) * wcet, run: 0 }
+        }
+    }
+
+    /// Bertogna and Cirinei's densest packing in a window of length `x`: the first job as late as its
+    /// slack lets it, all others as soon as they may.
+    #[inline]
+    pub(super) fn densest(task: &Task, slack: Time, x: Time) -> Self {
+        // x + D - C - S is not negative: a slack is at most D - C.
+        let period = Divisor::new(task.period);
+        Self::periodic(task.wcet, period, x + task.deadline - task.wcet - slack)
+    }
+
+    #[inline]
+    pub(super) fn at_most(self, limit: Time) -> Self {
+        if self.value >= limit {
+            Self { value: limit, run: 0 }
+        } else {
+            Self { value: self.value, run: self.run.min(limit - self.value) }
+        }
+    }
+}
+
+/// A task as others feel it: what it does in a window longer by `lead`, up to a limit.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Neighbour {
+    wcet: Time,
+    period: Divisor,
+    lead: Time,
+    most: Time,
+}
+
+impl Neighbour {
+    /// One whose jobs come back to back with the window's beginning.
+    #[inline]
+    pub(super) fn periodic(task: &Task, period: Divisor) -> Self {
+        Self { wcet: task.wcet, period, lead: 0, most: Time::MAX }
+    }
+    /// One whose first job comes by so much earlier.
+    #[inline]
+    pub(super) fn leading(wcet: Time, period: Divisor, lead: Time) -> Self {
+        Self { wcet, period, lead, most: Time::MAX }
+    }
+    /// One that runs as densest as its slack lets it.
+    #[inline]
+    pub(super) fn densest(task: &Task, period: Divisor, slack: Time) -> Self {
+        let lead = task.deadline - task.wcet - slack;
+        Self { lead, ..Self::periodic(task, period) }
+    }
+    /// The same, that does no more than `most`.
+    #[inline]
+    pub(super) fn at_most(self, most: Time) -> Self {
+        Self { most, ..self }
+    }
+    /// The number of its jobs that begin in a unit, rounded.
+    #[inline]
+    pub(super) fn per_unit(&self) -> f64 {
+        self.period.inverse()
+    }
+    /// Its work in a window of `x`, and its growth from there.
+    #[inline]
+    pub(super) fn at(&self, x: Time) -> Grower {
+        let Self { wcet, period, lead, most } = *self;
+        let (whole, rest) = period.divide(x + lead);
+        let grown = rest.min(wcet);
+        let value = (whole * wcet + grown).min(most);
+        let run = (wcet - grown).min(most - value);
+        Grower { value, run, next: period.by() - rest, wcet, period: period.by(), most }
+    }
+}
+
+/// The period of each task, to divide by.
+pub(super) fn periods(tasks: &[Task]) -> Vec<Divisor> {
+    tasks.iter().map(|task| Divisor::new(task.period)).collect()
+}
+
+/// The interference of a set of tasks in a window of `y` units, each cut to the window.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fill {
+    y: Time,
+    /// Tasks that could fill the window alone, and the least that one of them has.
+    capped: u64,
+    least_capped: Time,
+    /// The work of the others, the number of them that are growing, and the shortest time they go on.
+    below: Time,
+    growing: u64,
+    shortest_run: Time,
+}
+
+impl Fill {
+    pub(super) fn new(y: Time) -> Self {
+        Self {
+            y,
+            capped: 0,
+            least_capped: Time::MAX,
+            below: 0,
+            growing: 0,
+            shortest_run: Time::MAX,
+        }
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, work: Work) {
+        if work.value >= self.y {
+            self.capped += 1;
+            self.least_capped = self.least_capped.min(work.value);
+        } else {
+            self.below += work.value;
+            if work.run > 0 {
+                self.growing += 1;
+                self.shortest_run = self.shortest_run.min(work.run);
+            }
+        }
+    }
+
+    /// Nothing where the tasks cannot fill the window on `m` CPUs; otherwise a longer window such that they
+    /// fill all between.
+    #[inline]
+    fn next(&self, m: u64) -> Option<Time> {
+        let (y, filled) = (self.y, self.capped * self.y + self.below);
+        let excess = filled.checked_sub(m * y)?;
+        Some(self.if_nothing_grew(m).max(self.while_they_grow(m, excess)))
+    }
+
+    /// Even if no workload grew, the window stays filled up to here.
+    fn if_nothing_grew(&self, m: u64) -> Time {
+        let last = self.least_capped.saturating_add(1);
+        if self.capped < m { (self.below / (m - self.capped) + 1).min(last) } else { last }
+    }
+
+    /// Until the first growing workload stops to grow, or a capped one no longer is, all is linear.
+    fn while_they_grow(&self, m: u64, excess: Time) -> Time {
+        let linear = self.shortest_run.min(self.least_capped.saturating_sub(self.y));
+        let rising = self.capped + self.growing;
+        let until = if rising >= m { linear } else { linear.min(excess / (m - rising)) };
+        self.y.saturating_add(until).saturating_add(1)
+    }
+}
+
+/// The least `y` from 1 to `limit` such that `fill(y)` is less than `m y`; none where there is none.
+#[inline]
+pub(super) fn least_unfilled(
+    m: u64,
+    limit: Time,
+    mut fill: impl FnMut(Time) -> Fill,
+) -> Option<Time> {
+    let mut y = 1;
+    // A count, not a clock; a window that takes more steps counts as filled.
+    for _ in 0..STEPS >> 6 {
+        if y > limit {
+            break;
+        }
+        match fill(y).next(m) {
+            None => return Some(y),
+            Some(longer) => y = longer,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jumping_finds_what_walking_finds() {
+        let mut state = 7_u64;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+            (state >> 33) % below
+        };
+        let mut found = 0;
+        for _ in 0..4_000 {
+            let m = draw(4) + 1;
+            let tasks: Vec<_> = (0..draw(7))
+                .map(|_| {
+                    let period = draw(30) + 1;
+                    (draw(period) + 1, period, draw(20), draw(60) + 1)
+                })
+                .collect();
+            let fill = |y: Time| {
+                let mut fill = Fill::new(y);
+                for &(wcet, period, offset, cap) in &tasks {
+                    let period = Divisor::new(period);
+                    fill.add(Work::periodic(wcet, period, y + offset).at_most(cap));
+                }
+                fill
+            };
+            let filled = |y: Time| -> Time {
+                let of = |&(c, t, offset, cap): &(Time, Time, Time, Time)| {
+                    let x = y + offset;
+                    (x / t * c + c.min(x % t)).min(cap).min(y)
+                };
+                tasks.iter().map(of).sum()
+            };
+            let walked = (1..=200).find(|&y| filled(y) < m * y);
+            assert_eq!(least_unfilled(m, 200, fill), walked, "{m} {tasks:?}");
+            found += usize::from(walked.is_some_and(|y| y > 3));
+        }
+        assert!(found > 100, "{found}");
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The longest non-preemptive regions under EDF.
+
+use super::{NoRegions, plain};
+use crate::uni::{STEPS, edf::qpa};
+use crate::verdict::Verdict;
+use corehop_plan::workload::task::{Task, Time};
+
+/// For how long each task may run on once a job with an earlier deadline arrived; its whole WCET at most.
+///
+/// A region of `q` holds up the jobs that are due within `t` only if its own task is due later, so the set
+/// stays schedulable as long as `DBF(t) + q <= t` at every deadline `t` before `D` of that task (Baruah, "The
+/// limited-preemption uniprocessor scheduling of sporadic task systems", ECRTS 2005; Bertogna and Baruah, IEEE
+/// TII 6(4), 2010). Each task's bound holds whatever the others' regions are.
+///
+/// # Errors
+/// [`NoRegions`] where the set is not schedulable even fully preemptive, or has release jitter or blocking.
+pub fn regions(tasks: &[Task]) -> Result<Vec<Time>, NoRegions> {
+    plain(tasks)?;
+    match qpa(tasks) {
+        Verdict::Schedulable => {}
+        Verdict::Unschedulable => return Err(NoRegions::Misses { policy: "edf" }),
+        Verdict::Unknown => return Err(NoRegions::OutOfSteps),
+    }
+    let slacks = slacks(tasks)?;
+    let of = |task: &Task| {
+        let before = slacks.partition_point(|&(t, _)| t < task.deadline);
+        before.checked_sub(1).map_or(task.wcet, |last| task.wcet.min(slacks[last].1))
+    };
+    Ok(tasks.iter().map(of).collect())
+}
+
+/// The deadlines before the longest relative one, each with the least slack `t - DBF(t)` up to it.
+fn slacks(tasks: &[Task]) -> Result<Vec<(Time, Time)>, NoRegions> {
+    let longest = tasks.iter().map(|task| task.deadline).max().unwrap_or(0);
+    let jobs = |task: &Task| (longest - task.deadline).div_ceil(task.period);
+    let all: Time = tasks.iter().map(jobs).sum();
+    if all.saturating_mul(tasks.len() as u64) > STEPS {
+        return Err(NoRegions::OutOfSteps);
+    }
+    let deadlines = |task: &Task| {
+        let (first, period) = (task.deadline, task.period);
+        (0..jobs(task)).map(move |job| first + job * period)
+    };
+    let mut instants: Vec<Time> = tasks.iter().flat_map(deadlines).collect();
+    instants.sort_unstable();
+    instants.dedup();
+    let mut least = Time::MAX;
+    let with_slack = |t: Time| {
+        let demand: Time = tasks.iter().map(|task| task.demand(t)).sum();
+        least = least.min(t.saturating_sub(demand));
+        (t, least)
+    };
+    Ok(instants.into_iter().map(with_slack).collect())
+}

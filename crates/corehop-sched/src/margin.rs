@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The distance of an answer from the other one, with all that is charged: of a yes the slack, the tightest task and its busiest window;
+//! of a no the tasks that are late, a schedule that misses, and the changes that make it a yes.
+
+use serde_json::{Value, json};
+
+use super::catalogue::Test;
+use super::change::{Change, changes};
+use super::charge::{Charged, ChargedAnswer, Delay};
+use super::composition::Composition;
+use super::late::{Late, late};
+use super::limited::remedy::{Limit, Remedy, remedy};
+use super::overhead::system::Overheads;
+use super::question::{Answered, Question};
+use super::schedule::scene::scenes;
+use super::schedule::search::{Found, busiest, miss};
+use super::sentence::called;
+use super::slack::{Asks, FEW_TASKS, Slack};
+use super::supply::InUnits;
+use corehop_plan::platform::Platform;
+use corehop_plan::workload::Event;
+use corehop_plan::workload::scheduler::Scheduler;
+use corehop_plan::workload::task::{TaskSet, Time};
+use corehop_stats::costs::{Cost, Costs, Highest};
+
+/// Asks about changed sets as a user asked about the set.
+#[expect(missing_debug_implementations, reason = "costs need not be printed")]
+pub struct Asking<'a> {
+    /// The machine.
+    pub platform: Option<&'a Platform>,
+    /// The delay that is charged to a set; None where the costs of its working sets are not known.
+    pub delay: &'a (dyn Fn(&TaskSet) -> Option<Delay<'a>> + 'a),
+    /// The overheads that are charged.
+    pub overheads: Option<Overheads>,
+    /// The supply of the CPUs, where they do not supply all of the time.
+    pub supply: Option<&'a InUnits>,
+    /// Whether the largest delay seen is taken for a bound.
+    pub accept_largest: bool,
+}
+
+impl Asking<'_> {
+    /// A set with what is charged to it.
+    pub fn charged<'s>(&'s self, set: &'s TaskSet, delay: Delay<'s>) -> Charged<'s> {
+        let charged = Charged::new(set, self.platform, delay, self.overheads);
+        charged.accepting_largest(self.accept_largest).supplied_by(self.supply)
+    }
+
+    /// The answer of a test for a set, if there is one.
+    pub(super) fn ask(&self, set: &TaskSet, test: &'static Test) -> Option<ChargedAnswer> {
+        self.charged(set, (self.delay)(set)?).ask(test).ok()
+    }
+
+    /// The answer to a question about a set, if there is one. Tests that try all assignments take too long to be asked often.
+    pub(super) fn question(&self, set: &TaskSet, question: Question) -> Option<Answered> {
+        let mut tests = question.tests(set, self.platform).ok()?;
+        tests.retain(|test| !test.name.ends_with("-exact"));
+        question.ask(set, &tests, &mut self.charged(set, (self.delay)(set)?)).ok()
+    }
+
+    /// Whether delays are charged by the sizes of working sets.
+    pub(super) fn charges_by_size(&self, set: &TaskSet) -> bool {
+        matches!((self.delay)(set), Some(Delay::Costs(_)))
+    }
+
+    /// Whether any delays are charged.
+    fn charges(&self, set: &TaskSet) -> bool {
+        !matches!((self.delay)(set), Some(Delay::Nothing))
+    }
+
+    /// Limits of preemption with which all deadlines of one CPU are met, each job paying for the preemptions that are left, where
+    /// upper ends of what these cost are known.
+    pub(super) fn limited(&self, set: &TaskSet, limit: Limit) -> Option<Remedy> {
+        let holds = set.cache().is_some() || set.locks().is_some() || set.chains().is_some();
+        let charges = self.overheads.is_some() || self.supply.is_some();
+        if set.cpus() != 1 || holds || charges || set.is_in_parts() {
+            return None;
+        }
+        let exactly = |us: f64| Cost { us, low_us: Some(us), high_us: Some(us) };
+        let delays: Vec<Cost> = match (self.delay)(set)? {
+            Delay::Nothing => vec![exactly(0.0); set.tasks().len()],
+            Delay::Each(delay) => {
+                vec![exactly(delay as f64 / set.tick().per_us() as f64); set.tasks().len()]
+            }
+            Delay::Costs(costs) => upper_ends(set, costs.as_ref(), self.accept_largest)?,
+        };
+        remedy(&set.in_whole_microseconds(), limit, &delays).ok()
+    }
+}
+
+/// The upper end of the cost of a preemption to each task, where that is known.
+fn upper_ends(set: &TaskSet, costs: &dyn Costs, accept_largest: bool) -> Option<Vec<Cost>> {
+    let sizes: Option<Vec<f64>> = set.wss_kib().iter().map(|it| it.map(|kib| kib as f64)).collect();
+    let sizes = sizes?;
+    let highest = Highest::of(costs, &[Event::Preemption], &sizes);
+    if highest.as_ref().is_some_and(|it| it.beyond.is_some()) {
+        return None;
+    }
+    let costs = highest.as_ref().map_or(costs, |it| it.costs);
+    let of = |&size: &f64| costs.cost(Event::Preemption, size).ok();
+    let known = |it: Cost| (accept_largest || it.high_us.is_some()).then_some(it);
+    sizes.iter().map(|size| of(size).and_then(known)).collect()
+}
+
+/// The additions to an answer that a user wishes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wishes {
+    /// The slack and the changes: always, never, or of sets of few tasks (None).
+    pub slack: Option<bool>,
+    /// A schedule in any case.
+    pub schedule: bool,
+}
+
+/// The distance of an answer from the other one.
+#[derive(Debug, Default)]
+pub struct Margin {
+    /// The work that an accepted set takes beyond its own.
+    pub slack: Option<Slack>,
+    /// The bound of the tightest task of such a set.
+    pub tightest: Option<Composition>,
+    /// The tasks that are late in a set that is refused.
+    pub late: Vec<Late>,
+    /// The changes that make a no a yes.
+    pub changes: Vec<Change>,
+    /// The first miss that simulation finds, or the busiest window of the tightest task; or why there is none.
+    pub schedule: Option<Result<Found, String>>,
+    accepted: bool,
+}
+
+impl Margin {
+    /// Of an answer. `question` is the question of the set, if it was asked, and not one test. Sets of many tasks have no slack and
+    /// no changes unless that is wished, and what a search through all assignments accepts has no slack.
+    pub fn of(
+        set: &TaskSet,
+        answered: &Answered,
+        question: Option<Question>,
+        asking: &Asking<'_>,
+        wishes: Wishes,
+    ) -> Self {
+        let accepted = answered.asked.is_accepted();
+        let few =
+            set.tasks().len() <= FEW_TASKS && !(accepted && answered.test.name.ends_with("-exact"));
+        let wide = wishes.slack.unwrap_or(few);
+        let scheduler = question.map(|it| it.scheduler).or_else(|| answered.test.scheduler());
+        let own = scheduler.unwrap_or_else(|| Question::of(set, None).scheduler);
+        let mut margin = Self { accepted, ..Self::default() };
+        if accepted && wide {
+            let mut by = By { asking, test: answered.test };
+            margin.slack = Slack::of(set, asking.charges(set), &mut by);
+            margin.tightest = (asking.delay)(set).and_then(|delay| {
+                let mut charged = asking.charged(set, delay);
+                Composition::of_the_tightest(set, answered.test, &answered.asked, &mut charged)
+            });
+        }
+        if !accepted && wide {
+            margin.late = late(set, answered.test, own, &answered.asked);
+            let named = question.is_none().then_some(answered.test);
+            margin.changes = changes(set, own, asking, named);
+        }
+        let never = wishes.slack == Some(false) && !wishes.schedule;
+        if !never && (wide || !accepted || wishes.schedule) {
+            margin.schedule =
+                simulated(set, answered, scheduler, asking, accepted, margin.tightest.as_ref());
+        }
+        margin
+    }
+
+    /// Heads and sentences.
+    pub fn lines(&self, set: &TaskSet) -> Vec<(&'static str, String)> {
+        let name = |at| called(set, at);
+        let tightest = self.tightest.iter().map(|it| ("tightest", it.sentence(set)));
+        let slack = self.slack.iter().flat_map(|it| it.sentences(set, name));
+        let late = self.late.iter().map(|it| ("late", it.sentence(set)));
+        let changes = self.changes.iter().map(|it| ("yes", it.sentence()));
+        tightest.chain(slack.map(|line| ("slack", line))).chain(late).chain(changes).collect()
+    }
+
+    /// Adds all of it to an answer in JSON.
+    pub fn put(&self, set: &TaskSet, value: &mut Value) {
+        let us = |value| set.tick().in_us(value);
+        if let Some(slack) = &self.slack {
+            value["slack"] = us(json!(slack));
+        }
+        if let Some(tightest) = &self.tightest {
+            value["tightest"] = us(json!(tightest));
+        }
+        if !self.late.is_empty() {
+            value["late"] = us(json!(self.late));
+        }
+        if !self.changes.is_empty() {
+            value["changes"] = json!(self.changes);
+        }
+        let schedule = match &self.schedule {
+            Some(Ok(found)) => us(found.json()),
+            Some(Err(why)) => json!({ "found": false, "simulations": 0, "why": why }),
+            None => return,
+        };
+        value[if self.accepted { "busiest" } else { "miss" }] = schedule;
+    }
+
+    /// Whether the schedule is the busiest window of a set that holds.
+    pub fn is_accepted(&self) -> bool {
+        self.accepted
+    }
+}
+
+/// A schedule of a set as it was asked about.
+fn simulated(
+    set: &TaskSet,
+    answered: &Answered,
+    scheduler: Option<Scheduler>,
+    asking: &Asking<'_>,
+    accepted: bool,
+    tightest: Option<&Composition>,
+) -> Option<Result<Found, String>> {
+    let test = answered.test;
+    let any = ["necessary", "own-cpu"].contains(&test.name);
+    let scheduler = match scheduler {
+        Some(_) if test.is_soft() => None,
+        None if any => Some(Question::of(set, None).scheduler),
+        scheduler => scheduler,
+    };
+    let Some(scheduler) = scheduler else {
+        return Some(Err(format!("schedules of {} are not simulated", test.scheduler)));
+    };
+    let mut charged = asking.charged(set, (asking.delay)(set)?);
+    let found = scenes(set, scheduler, test, &answered.asked, &mut charged);
+    Some(found.map(|scenes| {
+        if accepted {
+            busiest(&scenes, tightest.map_or_else(|| least_left(set), |it| it.task))
+        } else {
+            miss(&scenes)
+        }
+    }))
+}
+
+/// The task whose WCET is the largest part of its deadline.
+fn least_left(set: &TaskSet) -> usize {
+    let part = |at: &usize| set.tasks()[*at].wcet as f64 / set.tasks()[*at].deadline as f64;
+    (0..set.tasks().len()).max_by(|a, b| part(a).total_cmp(&part(b))).unwrap_or(0)
+}
+
+/// One test, asked about sets with more work.
+struct By<'a, 'b> {
+    asking: &'a Asking<'b>,
+    test: &'static Test,
+}
+
+impl Asks for By<'_, '_> {
+    fn accepts(&mut self, set: &TaskSet, delay: Option<Time>) -> bool {
+        let asked = match delay {
+            Some(delay) => self.asking.charged(set, Delay::Each(delay)).ask(self.test).ok(),
+            None => self.asking.ask(set, self.test),
+        };
+        asked.is_some_and(|it| it.is_accepted())
+    }
+}

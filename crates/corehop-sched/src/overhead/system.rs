@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Overheads of the operating system, charged to tasks (Brandenburg, PhD thesis, UNC 2011, chapter 3).
+//!
+//! Preemption-centric for job-level fixed priorities (EDF): each job pays for the preemption that it
+//! causes. With jitter for fixed priorities: ticks and releases become tasks above all others. Whose delays a job pays
+//! is told elsewhere ([`bill`](super::super::bill)).
+
+use std::cmp::Ordering;
+
+use crate::exact::{self, settle};
+use crate::ranking::Ranking;
+use corehop_plan::workload::task::{LONGEST, Task, TaskSet, Time};
+
+/// The times of an operating system, each as a bound, in the unit of the tasks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Overheads {
+    /// A timer tick, and the time between two (none where there are no ticks).
+    pub tick: Time,
+    /// Time between two ticks.
+    pub quantum: Option<Time>,
+    /// Handling the interrupt that releases a job.
+    pub release: Time,
+    /// From the event to the start of its interrupt handler.
+    pub event_latency: Time,
+    /// Choosing the next job.
+    pub scheduling: Time,
+    /// Switching to it.
+    pub context_switch: Time,
+    /// Telling another CPU (charged from two CPUs on).
+    pub interprocessor: Time,
+    /// With a CPU of its own for all releases: the longest time until one is handled, with those that may come before it
+    /// ([`dedicated_to`](Overheads::dedicated_to)). None where each CPU handles its own.
+    pub dedicated: Option<Time>,
+}
+
+/// Steps towards the longest time until a release is handled; one that is not found by then counts as none.
+const MOST_STEPS: usize = 100_000;
+
+impl Overheads {
+    /// The same in a unit that is so many nanoseconds, each rounded up; the time between ticks is rounded down.
+    #[must_use]
+    pub fn in_units_of(self, nanos: Time) -> Self {
+        let up = |span: Time| span.div_ceil(nanos);
+        Self {
+            tick: up(self.tick),
+            quantum: self.quantum.map(|span| (span / nanos).max(1)),
+            release: up(self.release),
+            event_latency: up(self.event_latency),
+            scheduling: up(self.scheduling),
+            context_switch: up(self.context_switch),
+            interprocessor: up(self.interprocessor),
+            dedicated: self.dedicated.map(up),
+        }
+    }
+
+    /// The same with a CPU that handles the releases of all these tasks, whose times are in microseconds, and nothing else. A release
+    /// waits for those that come with it: the least R > 0 with `R = sum of ceil((R + J_i + ev) / T_i) rel`, over the tasks of all
+    /// CPUs. Where releases come faster than they are handled there is none, and no task is in time.
+    #[must_use]
+    pub fn dedicated_to(self, set: &TaskSet) -> Self {
+        let tasks = set.tasks();
+        let ns = |time: Time| u128::from(set.tick().nanos(time).get());
+        let release = u128::from(self.release);
+        let late = |task: &Task| ns(task.jitter) + u128::from(self.event_latency);
+        let releases = |by: u128, task: &Task| (by + late(task)).div_ceil(ns(task.period)).max(1);
+        let handled = |by: u128| tasks.iter().map(|it| releases(by, it)).sum::<u128>() * release;
+        let mut by = tasks.len() as u128 * release;
+        let never = u128::from(LONGEST) * 1_000;
+        for _ in 0..MOST_STEPS {
+            let next = handled(by);
+            if next == by || next > never {
+                return Self { dedicated: Some(next.min(2 * never) as Time), ..self };
+            }
+            by = next;
+        }
+        Self { dedicated: Some((2 * never) as Time), ..self }
+    }
+
+    /// Telling another CPU: on several, and wherever a CPU of its own handles releases.
+    fn interrupt(&self, cpus: u32) -> Time {
+        if cpus > 1 || self.dedicated.is_some() { self.interprocessor } else { 0 }
+    }
+
+    /// The time by which a release may be late before it interrupts a CPU of the tasks.
+    pub fn latency(&self) -> Time {
+        self.event_latency + self.dedicated.unwrap_or(0)
+    }
+}
+
+/// `e' = (e + 2 (sch + cxs) + cpmd) / (1 - Ut - Ur) + 2 cpre + ipi`, `T' = T - ev`, `D' = D - ev`; with a CPU of its own for
+/// releases, Ur is 0, and a release is late by `ev + R`. Execution times are rounded up. `tasks` are those of one CPU, cluster or machine with so many CPUs: a job pays for the releases among them,
+/// and `cpmd` is what it pays for the job that it preempts.
+pub fn job_level(tasks: &[Task], cpus: u32, costs: &Overheads, cpmd: &[Time]) -> Vec<Task> {
+    let inflated = |(task, &delay): (&Task, &Time)| {
+        one_job(tasks, cpus, costs, task, delay).unwrap_or_else(|| task.impossible())
+    };
+    tasks.iter().zip(cpmd).map(inflated).collect()
+}
+
+fn one_job(tasks: &[Task], cpus: u32, costs: &Overheads, task: &Task, delay: Time) -> Option<Task> {
+    if delay > LONGEST {
+        return None;
+    }
+    let left = |span: Time| span.checked_sub(costs.latency()).filter(|&rest| rest > 0);
+    let (period, deadline) = (left(task.period)?, left(task.deadline)?);
+    let (tick, quantum) = (i128::from(costs.tick), costs.quantum);
+    let latency = i128::from(costs.event_latency);
+    // With a CPU of their own, releases interrupt no job.
+    let release = if costs.dedicated.is_some() { 0 } else { i128::from(costs.release) };
+    let count = tasks.len() as i128;
+    let after = costs.interrupt(cpus);
+    let own = i128::from(task.wcet + 2 * (costs.scheduling + costs.context_switch) + delay);
+    // Divided by 1 - Ut - Ur: what the job needs, and twice what is interrupted at once when it
+    // preempts: cpre = (tick + ev Ut + n rel + ev Ur) / (1 - Ut - Ur).
+    let ticks = if quantum.is_some() { tick } else { 0 };
+    let fixed = own + 2 * (ticks + count * release);
+    // g (1 - Ut - Ur) >= fixed + 2 ev (Ut + Ur), asked for whole g without a division.
+    let enough = |g: Time| {
+        let interrupted = i128::from(g) + 2 * latency;
+        let by_ticks = quantum.map(|quantum| (-interrupted * tick, quantum));
+        let by_releases = tasks.iter().map(|task| (-interrupted * release, task.period));
+        let terms = by_ticks.into_iter().chain(by_releases).chain([(i128::from(g) - fixed, 1)]);
+        exact::sign(terms) != Ordering::Less
+    };
+    let rate = quantum.map_or(0.0, |quantum| costs.tick as f64 / quantum as f64)
+        + tasks.iter().map(|task| release as f64 / task.period as f64).sum::<f64>();
+    let guess = (fixed as f64 + 2.0 * latency as f64 * rate) / (1.0 - rate);
+    if rate >= 1.0 || guess > LONGEST as f64 {
+        return None;
+    }
+    let wcet = settle(guess.ceil() as u128, |g| enough(g as Time)) as Time + after;
+    Some(Task { wcet, period, deadline, ..*task })
+}
+
+/// For fixed priorities: ticks and releases are tasks of the highest priority with jitter `ev`; each task has
+/// jitter `ev + rel (+ ipi)` more, with a CPU of its own for releases `ev + R + ipi`, and `C' = C + 2 (sch + cxs) + cpmd`. The added tasks come after
+/// those given, which are those of one CPU.
+pub fn fixed_priority(tasks: &[Task], cpus: u32, costs: &Overheads, cpmd: &[Time]) -> Vec<Task> {
+    let own = if costs.dedicated.is_some() { 0 } else { costs.release };
+    let added = (costs.latency() + own + costs.interrupt(cpus)).min(2 * LONGEST);
+    let mut charged = tasks.to_vec();
+    let ticks = costs.quantum.filter(|_| costs.tick > 0);
+    let releases: &[Task] =
+        if costs.release > 0 && costs.dedicated.is_none() { tasks } else { &[] };
+    // Ranks are made explicit: the interrupts take the first ones. Tasks that share a priority still do.
+    let first = releases.len() as u32 + 1;
+    let ranking = Ranking::of(tasks);
+    for (place, &at) in ranking.order().iter().enumerate() {
+        let task = &mut charged[at];
+        task.priority = Some(first + ranking.above(place).len() as u32);
+        task.jitter += added;
+        let longer = cpmd[at].min(2 * LONGEST) + 2 * (costs.scheduling + costs.context_switch);
+        task.wcet = (task.wcet + longer).min(2 * LONGEST);
+    }
+    let interrupt = |rank: usize, wcet: Time, period: Time| Task {
+        wcet,
+        period,
+        // An interrupt handler is not itself in time or late.
+        deadline: LONGEST,
+        jitter: costs.event_latency,
+        blocking: 0,
+        suspension: 0,
+        priority: Some(rank as u32),
+    };
+    charged.extend(ticks.map(|quantum| interrupt(0, costs.tick, quantum)));
+    let own = releases.iter().enumerate();
+    charged.extend(own.map(|(at, task)| interrupt(at + 1, costs.release, task.period)));
+    charged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::uni::fixed::response_time_analysis;
+    use corehop_fixtures::task_sets::{implicit, set};
+
+    fn wcets(inflated: &[Task]) -> Vec<Time> {
+        inflated.iter().map(Task::wcet).collect()
+    }
+
+    #[test]
+    fn without_overheads_nothing_changes() {
+        let set = implicit(2, &[(10, 100), (20, 200)]);
+        let same = job_level(set.tasks(), 2, &Overheads::default(), &[0, 0]);
+        assert_eq!(same, set.tasks());
+        let same = fixed_priority(set.tasks(), 1, &Overheads::default(), &[0, 0]);
+        assert_eq!(wcets(&same), [10, 20]);
+    }
+
+    #[test]
+    fn scheduling_is_charged_twice_and_the_delay_once() {
+        let set = implicit(1, &[(10, 100), (20, 200), (30, 300)]);
+        let costs = Overheads { scheduling: 1, context_switch: 2, ..Overheads::default() };
+        let inflated = job_level(set.tasks(), 1, &costs, &[7, 7, 5]);
+        assert_eq!(wcets(&inflated), [10 + 6 + 7, 20 + 6 + 7, 30 + 6 + 5]);
+    }
+
+    #[test]
+    fn six_configurations_are_what_schedcat_charges() {
+        // Its jlfp.charge_scheduling_overheads by hand, of two tasks (1000, 10000) that pay 50 for each other.
+        let set = implicit(2, &[(1_000, 10_000), (1_000, 10_000)]);
+        let plain = Overheads { scheduling: 2, context_switch: 3, ..Overheads::default() };
+        let charged = |cpus, costs: Overheads| {
+            let task = job_level(set.tasks(), cpus, &costs, &[50, 50])[0];
+            (task.wcet, task.period)
+        };
+        // 1000 + 2 (2 + 3) + 50.
+        assert_eq!(charged(1, plain), (1_060, 10_000));
+        // (1060 + 2 (100)) / 0.9 = 1400.
+        let ticks = Overheads { tick: 100, quantum: Some(1_000), ..plain };
+        assert_eq!(charged(1, ticks), (1_400, 10_000));
+        // cpre = (100 + 20 (0.1)) / 0.9: (1060 + 2 (102)) / 0.9 = 1404.4.
+        let late = Overheads { event_latency: 20, ..ticks };
+        assert_eq!(charged(1, late), (1_405, 9_980));
+        // Ur = 2 (50) / 10000: (1060 + 2 (2) 50) / 0.99 = 1272.7; and 100 to tell another CPU.
+        let releases = Overheads { release: 50, interprocessor: 100, ..plain };
+        assert_eq!(charged(1, releases), (1_273, 10_000));
+        assert_eq!(charged(2, releases), (1_373, 10_000));
+        // A CPU of its own handles releases: each job waits until both are handled, and for the interrupt, on one CPU as on
+        // several. (SchedCAT charges one release, to the job.)
+        let dedicated = Overheads { dedicated: Some(100), ..releases };
+        assert_eq!(
+            (charged(1, dedicated), charged(2, dedicated)),
+            ((1_160, 9_900), (1_160, 9_900))
+        );
+    }
+
+    #[test]
+    fn a_dedicated_cpu_handles_a_release_after_all_that_may_come_before_it() {
+        let costs = Overheads { release: 3_000, ..Overheads::default() };
+        let waits = |tasks: &[(Time, Time)], costs: Overheads| {
+            costs.dedicated_to(&implicit(1, tasks)).dedicated.unwrap()
+        };
+        // Three at once, and none comes again meanwhile.
+        assert_eq!(waits(&[(1, 100), (1, 100), (1, 200)], costs), 9_000);
+        // In 9 us the first comes twice, in 12 us three times: 3 (3 + 1 + 1) = 15, in which it comes no fourth time.
+        assert_eq!(waits(&[(1, 5), (1, 100), (1, 200)], costs), 15_000);
+        // Interrupts that come late come closer to each other: in 9 + 2 us the first comes twice.
+        let late = Overheads { event_latency: 2_000, ..costs };
+        assert_eq!(waits(&[(1, 10), (1, 100), (1, 200)], late), 12_000);
+        // Faster than they are handled.
+        assert!(waits(&[(1, 5), (1, 6)], costs) > LONGEST);
+        assert_eq!(waits(&[(1, 100)], Overheads::default()), 0);
+    }
+
+    #[test]
+    fn ticks_and_releases_stretch_what_runs() {
+        // Ut = 1/10, Ur = 0: e' = e / 0.9 + 2 (1 / 0.9): (10 + 2) / 0.9 = 13.33, up to 14.
+        let set = implicit(1, &[(10, 100)]);
+        let costs = Overheads { tick: 1, quantum: Some(10), ..Overheads::default() };
+        assert_eq!(wcets(&job_level(set.tasks(), 1, &costs, &[0])), [14]);
+        // Exactly 16 / 0.9 + 2 / 0.9 = 20: not rounded beyond.
+        assert_eq!(wcets(&job_level(implicit(1, &[(16, 100)]).tasks(), 1, &costs, &[0])), [20]);
+        // Ur = 2/100, n rel = 2: (10 + 4) / 0.98 = 14.28, with the ev of 3: + 2 * 3 * 0.02 / 0.98.
+        let costs = Overheads { release: 2, event_latency: 3, ..Overheads::default() };
+        let inflated = job_level(set.tasks(), 1, &costs, &[0]);
+        assert_eq!(wcets(&inflated), [15]);
+        assert_eq!((inflated[0].period(), inflated[0].deadline()), (97, 97));
+    }
+
+    #[test]
+    fn a_deadline_that_the_latency_eats_makes_the_set_infeasible() {
+        // A peer divides by zero there.
+        let set = set(1, &[(1, 10, 3)]);
+        let costs = Overheads { event_latency: 3, ..Overheads::default() };
+        let inflated = job_level(set.tasks(), 1, &costs, &[0]);
+        assert!(inflated[0].wcet() > inflated[0].period());
+        let busy = Overheads { tick: 10, quantum: Some(10), ..Overheads::default() };
+        assert!(job_level(set.tasks(), 1, &busy, &[0])[0].wcet() > LONGEST);
+    }
+
+    #[test]
+    fn for_fixed_priorities_interrupts_are_tasks() {
+        let set = implicit(1, &[(10, 50), (20, 200)]);
+        let costs = Overheads {
+            tick: 1,
+            quantum: Some(20),
+            release: 2,
+            event_latency: 3,
+            ..Overheads::default()
+        };
+        let inflated = fixed_priority(set.tasks(), 1, &costs, &[4, 4]);
+        assert_eq!(wcets(&inflated), [14, 24, 1, 2, 2]);
+        let mut responses = vec![0; 5];
+        response_time_analysis(&inflated, Some(&mut responses));
+        // By hand: w = 14 + ceil((w + 3) / 20) + 2 ceil((w + 3) / 50) + 2 = 14 + 2 + 2 + 2 = 20; J = 5.
+        assert_eq!(responses[0], 20 + 5);
+    }
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Overheads of an operating system by the number of tasks, as SchedCAT's files have them: a column `TASK-COUNT`, and one
+//! in microseconds for each overhead.
+
+use std::fmt::Write as _;
+
+use super::system::Overheads;
+use corehop_plan::units::Nanos;
+use corehop_plan::workload::task::{LONGEST, Time};
+
+/// Overheads, each by the number of tasks.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct OverheadTable {
+    /// By name: numbers of tasks, ascending, with what it takes then, which does not fall.
+    columns: Vec<(&'static str, Vec<(f64, f64)>)>,
+}
+
+/// Why a text is no such table, or does not tell.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum OverheadError {
+    /// There is no `TASK-COUNT`, or nothing else.
+    #[error("the table of overheads has no column {0}")]
+    Column(&'static str),
+    /// A column that is not known here.
+    #[error("the table of overheads has a column `{0}`: known are TASK-COUNT, {known}", known = known())]
+    Unknown(String),
+    /// A column is there twice.
+    #[error("the table of overheads has the column `{0}` twice: expected each once")]
+    Twice(String),
+    /// A line has another number of fields than the head.
+    #[error("the table of overheads, line {line}: {fields} fields: expected {columns}")]
+    Fields {
+        /// The line, counted from 1.
+        line: usize,
+        /// Its fields.
+        fields: usize,
+        /// The columns.
+        columns: usize,
+    },
+    /// A field is no number.
+    #[error(
+        "the table of overheads, line {line}: {column} is `{text}`: expected a number from 0 on"
+    )]
+    Field {
+        /// The line, counted from 1.
+        line: usize,
+        /// The column.
+        column: String,
+        /// The text there.
+        text: String,
+    },
+    /// There is no column that a test charges: only locks and system calls.
+    #[error(
+        "no scheduling overheads in this table: expected some of the columns {charged}",
+        charged = CHARGED.join(", ")
+    )]
+    NotScheduling,
+    /// More tasks than it knows of.
+    #[error("the overheads are known for up to {most} tasks, and the set has {count}")]
+    Beyond {
+        /// The most that it knows of.
+        most: f64,
+        /// Those of the set.
+        count: usize,
+    },
+}
+
+/// The columns that are charged.
+const CHARGED: [&str; 6] = ["IPI-LATENCY", "SCHEDULE", "RELEASE", "CXS", "TICK", "RELEASE-LATENCY"];
+/// The columns that are kept: locks and system calls, which no test here charges.
+const KEPT: [&str; 6] = ["LOCK", "UNLOCK", "READ-LOCK", "READ-UNLOCK", "SYSCALL-IN", "SYSCALL-OUT"];
+
+fn known() -> String {
+    [CHARGED, KEPT].concat().join(", ")
+}
+
+const COUNT: &str = "TASK-COUNT";
+
+impl OverheadTable {
+    /// Whether a text is one, by its first line.
+    pub fn is_one(text: &str) -> bool {
+        text.lines().next().is_some_and(|head| head.split(',').any(|it| it.trim() == COUNT))
+    }
+
+    /// Reads one. Of several values for a number of tasks the largest counts, and more tasks take no less.
+    ///
+    /// # Errors
+    /// [`OverheadError`], which names the column or the line.
+    pub fn parse(text: &str) -> Result<Self, OverheadError> {
+        let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let head: Vec<&str> = lines
+            .next()
+            .map(|(_, line)| line.split(',').map(str::trim).collect())
+            .unwrap_or_default();
+        let count = head.iter().position(|&it| it == COUNT).ok_or(OverheadError::Column(COUNT))?;
+        let name = |(at, &column): (usize, &&str)| {
+            let known = CHARGED.into_iter().chain(KEPT).find(|&name| name == column);
+            known.map(|name| (at, name)).ok_or_else(|| OverheadError::Unknown(column.to_owned()))
+        };
+        let others = head.iter().enumerate().filter(|&(at, _)| at != count);
+        let places: Vec<(usize, &'static str)> = others.map(name).collect::<Result<_, _>>()?;
+        let twice = |(at, column): (usize, &&str)| head[..at].contains(column);
+        if let Some((_, column)) = head.iter().enumerate().find(|&it| twice(it)) {
+            return Err(OverheadError::Twice((*column).to_owned()));
+        }
+        let mut columns: Vec<(&'static str, Vec<(f64, f64)>)> =
+            places.iter().map(|&(_, name)| (name, Vec::new())).collect();
+        for (at, line) in lines {
+            let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+            if fields.len() > head.len() {
+                let (line, fields, columns) = (at + 1, fields.len(), head.len());
+                return Err(OverheadError::Fields { line, fields, columns });
+            }
+            let number = |place: usize| {
+                let text = fields.get(place).copied().unwrap_or_default();
+                let number = text.parse().ok();
+                let number = number.filter(|value: &f64| (0.0..LONGEST as f64).contains(value));
+                let (line, column) = (at + 1, head[place].to_owned());
+                number.ok_or(OverheadError::Field { line, column, text: text.to_owned() })
+            };
+            for (&(place, _), (_, points)) in places.iter().zip(&mut columns) {
+                points.push((number(count)?, number(place)?));
+            }
+        }
+        if columns.iter().all(|(_, points)| points.is_empty()) {
+            return Err(OverheadError::Column("with overheads"));
+        }
+        for (_, points) in &mut columns {
+            settle(points);
+        }
+        Ok(Self { columns })
+    }
+
+    /// It as SchedCAT reads it.
+    pub fn schedcat(&self) -> String {
+        let mut text = COUNT.to_owned();
+        for (name, _) in &self.columns {
+            text.extend([",", name]);
+        }
+        text.push('\n');
+        let rows = self.columns.first().map_or(0, |(_, points)| points.len());
+        for row in 0..rows {
+            let _ = write!(text, "{}", self.columns[0].1[row].0);
+            for (_, points) in &self.columns {
+                let _ = write!(text, ",{}", points[row].1);
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    /// The columns that a test charges and that the table lacks; nothing is charged for them.
+    pub fn lacks(&self) -> Vec<&'static str> {
+        let there = |name: &&str| self.columns.iter().any(|(known, _)| known == name);
+        CHARGED.into_iter().filter(|name| !there(name)).collect()
+    }
+
+    /// The overheads of so many tasks in nanoseconds, rounded up; with the time between two ticks. Each CPU handles its own
+    /// releases.
+    ///
+    /// # Errors
+    /// [`OverheadError::Beyond`] for more tasks than the table knows of, [`OverheadError::NotScheduling`] for a table
+    /// with none of the columns that a test charges.
+    pub fn of(&self, count: usize, quantum: Nanos) -> Result<Overheads, OverheadError> {
+        if self.lacks().len() == CHARGED.len() {
+            return Err(OverheadError::NotScheduling);
+        }
+        let value = |name: &str| {
+            let column = self.columns.iter().find(|(known, _)| *known == name);
+            column.map_or(Ok(0), |(_, points)| at(points, count))
+        };
+        Ok(Overheads {
+            tick: value("TICK")?,
+            quantum: Some(quantum.get()),
+            release: value("RELEASE")?,
+            event_latency: value("RELEASE-LATENCY")?,
+            scheduling: value("SCHEDULE")?,
+            context_switch: value("CXS")?,
+            interprocessor: value("IPI-LATENCY")?,
+            dedicated: None,
+        })
+    }
+}
+
+/// Numbers of tasks ascend, of several values the largest counts, and more tasks take no less.
+fn settle(points: &mut Vec<(f64, f64)>) {
+    points.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
+    points.dedup_by_key(|point| point.0.to_bits());
+    let mut most = 0.0;
+    for (_, value) in points {
+        most = f64::max(most, *value);
+        *value = most;
+    }
+}
+
+/// In nanoseconds, by the straight line between two numbers of tasks; below the first its value.
+fn at(points: &[(f64, f64)], count: usize) -> Result<Time, OverheadError> {
+    let n = count as f64;
+    let place = points.partition_point(|&(known, _)| known < n);
+    let Some(&(right, above)) = points.get(place) else {
+        let most = points.last().map_or(0.0, |&(most, _)| most);
+        return Err(OverheadError::Beyond { most, count });
+    };
+    let value = match place.checked_sub(1).map(|before| points[before]) {
+        None => above,
+        Some((left, below)) => below + (above - below) * (n - left) / (right - left),
+    };
+    // A third of a microsecond and the like come out a hair too large.
+    Ok((value * 1e3 - 1e-6).ceil().max(0.0) as Time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "TASK-COUNT,SCHEDULE,CXS,TICK\n10,2.5,1.25,1\n20,4.5,1,3\n";
+
+    #[test]
+    fn overheads_lie_on_straight_lines_in_nanoseconds_and_do_not_fall() {
+        let table = OverheadTable::parse(TABLE).unwrap();
+        let of = |count| table.of(count, Nanos::new(1_000_000)).unwrap();
+        // At 15: 3.5, and 2 for a tick; context switches do not get cheaper.
+        let overheads = of(15);
+        assert_eq!(
+            (overheads.scheduling, overheads.context_switch, overheads.tick),
+            (3_500, 1_250, 2_000)
+        );
+        assert_eq!((of(3).scheduling, of(10).scheduling, of(20).scheduling), (2_500, 2_500, 4_500));
+        assert_eq!((overheads.release, overheads.quantum), (0, Some(1_000_000)));
+        let error = table.of(21, Nanos::new(1_000_000)).unwrap_err().to_string();
+        assert!(error.contains("up to 20 tasks") && error.contains("has 21"), "{error}");
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let table = OverheadTable::parse(TABLE).unwrap();
+        assert_eq!(table.schedcat(), TABLE.replace("20,4.5,1,3", "20,4.5,1.25,3"));
+        assert_eq!(OverheadTable::parse(&table.schedcat()), Ok(table));
+        assert!(OverheadTable::is_one(TABLE) && !OverheadTable::is_one("WSS,L1\n1,2\n"));
+    }
+
+    #[test]
+    fn a_table_of_locks_is_no_table_of_zeros() {
+        let locks = OverheadTable::parse("TASK-COUNT,LOCK,SYSCALL-IN\n2,0.1,3.7\n").unwrap();
+        let error = locks.of(2, Nanos::new(1_000_000)).unwrap_err();
+        assert_eq!(error, OverheadError::NotScheduling);
+        assert!(error.to_string().starts_with("no scheduling overheads in this table"), "{error}");
+        // Tables of locks are still converted.
+        assert_eq!(locks.schedcat(), "TASK-COUNT,LOCK,SYSCALL-IN\n2,0.1,3.7\n");
+        let some = OverheadTable::parse(TABLE).unwrap();
+        assert_eq!(some.lacks(), ["IPI-LATENCY", "RELEASE", "RELEASE-LATENCY"]);
+    }
+
+    #[test]
+    fn what_is_no_table_is_refused_with_column_and_line() {
+        let refused = |text: &str, words: &[&str]| {
+            let error = OverheadTable::parse(text).unwrap_err().to_string();
+            assert!(words.iter().all(|word| error.contains(word)), "{error}");
+        };
+        refused("A,B\n", &["TASK-COUNT"]);
+        refused("TASK-COUNT\n10\n", &["no column with overheads"]);
+        refused(&TABLE.replace("CXS", "CXZ"), &["`CXZ`", "IPI-LATENCY"]);
+        refused(&TABLE.replace("4.5", "-1"), &["line 3", "SCHEDULE", "`-1`"]);
+        refused(&TABLE.replace("4.5", "inf"), &["line 3", "`inf`"]);
+        refused("TASK-COUNT,CXS\n10\n", &["line 2", "CXS is ``"]);
+        refused("TASK-COUNT,CXS\n10,1,2\n", &["line 2", "3 fields: expected 2"]);
+        refused("TASK-COUNT,CXS,CXS\n10,1,2\n", &["`CXS` twice"]);
+    }
+}

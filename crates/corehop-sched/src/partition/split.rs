@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Semi-partitioned EDF by C=D splitting (Burns, Davis, Wang and Zhang, Real-Time Systems 48(1), 2012).
+//!
+//! A task that fits on no CPU whole is cut: its first piece `(C', T, D = C')` runs at once on a CPU that is
+//! nearly full, the rest `(C - C', T, D - C')` goes on to another.
+//!
+//! With delays, each piece is a task of its CPU: it pays for the job that it preempts there, and each but the first
+//! reloads after its move, within its budget. A piece is then `(C' + paid, T, D')` with `D'` equal to that.
+
+use std::cmp::Reverse;
+
+use crate::bill::{Bill, Payer};
+use crate::system::System;
+use crate::uni::edf;
+use crate::verdict::Verdict;
+use corehop_plan::workload::task::{Task, Time};
+
+use super::packing::by_utilisation;
+
+/// A task, or a piece of it, on a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// The task.
+    pub task: usize,
+    /// The CPU.
+    pub cpu: usize,
+    /// The part of its work that is done there.
+    pub wcet: Time,
+    /// The time it may run there: its work, and its reload after its move.
+    pub budget: Time,
+    /// Its payment for the job that it preempts there.
+    pub paid: Time,
+    /// Within how long of its release there.
+    pub deadline: Time,
+}
+
+/// The load of a CPU: tasks and pieces as tasks, and the reload of each when it resumes.
+#[derive(Debug, Clone, Default)]
+pub struct Load {
+    tasks: Vec<Task>,
+    resumed: Vec<Time>,
+}
+
+impl Load {
+    /// With one more.
+    fn with(&self, task: Task, resumed: Time) -> Self {
+        let mut more = self.clone();
+        more.push(task, resumed);
+        more
+    }
+
+    /// Puts one more onto it.
+    pub(crate) fn push(&mut self, task: Task, resumed: Time) {
+        self.tasks.push(task);
+        self.resumed.push(resumed);
+    }
+
+    /// The payment of each for delays.
+    pub(crate) fn paid(&self, bill: Option<&Bill>) -> Vec<Time> {
+        let none = || vec![0; self.tasks.len()];
+        bill.map_or_else(none, |it| it.paid(Payer::LaterDeadline, &self.tasks, &self.resumed))
+    }
+
+    /// Whether all meet their deadlines, with what they pay.
+    pub(crate) fn meets(&self, bill: Option<&Bill>) -> bool {
+        let verdict = match bill {
+            None => edf::qpa(&self.tasks),
+            Some(bill) => {
+                edf::qpa(&bill.jobs(Payer::LaterDeadline, 1, &self.tasks, &self.resumed).tasks)
+            }
+        };
+        verdict == Verdict::Schedulable
+    }
+}
+
+/// The rest of a task that is being placed.
+#[derive(Debug, Clone, Copy)]
+struct Rest {
+    task: Task,
+    /// The reload of its jobs when they resume.
+    resumed: Time,
+    /// Its first reload on the next CPU.
+    reload: Time,
+}
+
+impl Rest {
+    /// All of it as a task of one CPU.
+    fn whole(&self) -> Task {
+        Task { wcet: self.task.wcet + self.reload, ..self.task }
+    }
+
+    /// A piece that is due within `deadline` and needs all of that: its budget, and what it pays. None where what it
+    /// pays leaves nothing.
+    fn piece(&self, beside: &Load, bill: Option<&Bill>, deadline: Time) -> Option<(Time, Time)> {
+        let task = Task { deadline, ..self.task };
+        let with = |_| beside.with(task, self.resumed).paid(bill).pop();
+        let paid = bill.and_then(with).unwrap_or(0);
+        let budget = deadline.checked_sub(paid).filter(|&budget| budget > self.reload)?;
+        Some((budget, paid))
+    }
+
+    /// The largest piece of at most so much work that fits beside a load, as its budget, what it pays, and `D'`.
+    fn largest(
+        &self,
+        beside: &Load,
+        bill: Option<&Bill>,
+        most: Time,
+    ) -> Option<(Time, Time, Time)> {
+        let fits = |deadline: Time| match self.piece(beside, bill, deadline) {
+            None => true,
+            Some((budget, _)) => {
+                let piece = Task { wcet: budget, deadline, ..self.task };
+                budget - self.reload <= most && beside.with(piece, self.resumed).meets(bill)
+            }
+        };
+        // Between a piece that fits (none at all) and one that does not.
+        let (mut low, mut high) = (0, self.task.deadline + 1);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if fits(middle) { low = middle } else { high = middle }
+        }
+        self.piece(beside, bill, low).map(|(budget, paid)| (budget, paid, low))
+    }
+}
+
+/// First fit by falling utilisation, splitting what fits nowhere; the pieces, or the first task that no
+/// splitting placed.
+///
+/// # Errors
+/// The index of the task that could not be placed.
+pub fn c_equals_d(system: System<'_>) -> Result<Vec<Piece>, usize> {
+    let mut order: Vec<usize> = (0..system.tasks.len()).collect();
+    order.sort_by(|&a, &b| by_utilisation(&system.tasks[b], &system.tasks[a]));
+    let mut cpus: Vec<Load> = vec![Load::default(); system.cpus as usize];
+    let mut pieces = Vec::new();
+    for at in order {
+        place(system, at, &mut cpus, &mut pieces).ok_or(at)?;
+    }
+    // Those that came later may have raised what those before them pay.
+    for (cpu, load) in cpus.iter().enumerate() {
+        let here = pieces.iter_mut().filter(|piece| piece.cpu == cpu);
+        here.zip(load.paid(system.bill)).for_each(|(piece, paid)| piece.paid = paid);
+    }
+    Ok(pieces)
+}
+
+fn place(system: System<'_>, at: usize, cpus: &mut [Load], pieces: &mut Vec<Piece>) -> Option<()> {
+    let bill = system.bill;
+    let delay = |of: fn(&Bill) -> &Vec<Time>| bill.map_or(0, |bill| of(bill)[at]);
+    let resumed = delay(|bill| &bill.resumed);
+    let mut rest = Rest { task: system.tasks[at], resumed, reload: 0 };
+    // A task is not on one CPU twice: its pieces would have to follow each other there.
+    let mut used = vec![false; cpus.len()];
+    loop {
+        let open = |cpu: &usize| !used[*cpu];
+        let whole = rest.whole();
+        let fits = |cpu: &usize| cpus[*cpu].with(whole, resumed).meets(bill);
+        if let Some(cpu) = (0..cpus.len()).filter(open).find(fits) {
+            cpus[cpu].push(whole, resumed);
+            let (wcet, deadline) = (rest.task.wcet, rest.task.deadline);
+            pieces.push(Piece { task: at, cpu, wcet, budget: whole.wcet, paid: 0, deadline });
+            return Some(());
+        }
+        // Jobs of a thread follow each other: a piece of the next job must not begin before the last piece of this one ends.
+        rest.task.deadline = rest.task.deadline.min(rest.task.period);
+        // The CPU that takes the most work; of several, the first.
+        let most = rest.task.wcet - 1;
+        let heads = (0..cpus.len()).filter(open);
+        let heads = heads.filter_map(|cpu| Some((rest.largest(&cpus[cpu], bill, most)?, cpu)));
+        let ((budget, paid, deadline), cpu) =
+            heads.max_by_key(|&((budget, ..), cpu)| (budget, Reverse(cpu)))?;
+        used[cpu] = true;
+        cpus[cpu].push(Task { wcet: budget, deadline, ..rest.task }, resumed);
+        let wcet = budget - rest.reload;
+        pieces.push(Piece { task: at, cpu, wcet, budget, paid, deadline });
+        let (left, due) = (rest.task.wcet - wcet, rest.task.deadline - deadline);
+        let reload = delay(|bill| &bill.moved);
+        rest = Rest { task: Task { wcet: left, deadline: due, ..rest.task }, resumed, reload };
+        if left + reload > due {
+            return None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_fixtures::task_sets::implicit;
+
+    #[test]
+    fn a_task_that_is_cut_is_done_within_its_period_though_it_is_due_later() {
+        let tasks = [(6, 10, 10), (6, 10, 10), (6, 10, 30)];
+        let set = corehop_fixtures::task_sets::set(2, &tasks);
+        let pieces = c_equals_d(System::of(&set)).unwrap();
+        let due: Vec<Time> =
+            pieces.iter().filter(|it| it.task == 2).map(|it| it.deadline).collect();
+        assert!(due.len() > 1 && due.iter().sum::<Time>() <= 10, "{pieces:?}");
+        // Whole, a task keeps its deadline.
+        let set = corehop_fixtures::task_sets::set(1, &[(6, 10, 30)]);
+        assert_eq!(c_equals_d(System::of(&set)).unwrap()[0].deadline, 30);
+    }
+
+    #[test]
+    fn three_tasks_that_no_partition_places_are_split() {
+        // Three of 0.6 on two CPUs: the third is cut into what fits beside each.
+        let set = implicit(2, &[(6, 10), (6, 10), (6, 10)]);
+        let pieces = c_equals_d(System::of(&set)).unwrap();
+        assert_eq!(pieces.len(), 4);
+        let of_third: Time =
+            pieces.iter().filter(|piece| piece.task == 2).map(|piece| piece.wcet).sum();
+        assert_eq!(of_third, 6);
+        // Beside (6, 10) a head of 4 fits: by 4 it is done, and 6 + 4 by 10.
+        assert_eq!(pieces[2], Piece { task: 2, cpu: 0, wcet: 4, budget: 4, paid: 0, deadline: 4 });
+        assert_eq!(pieces[3], Piece { task: 2, cpu: 1, wcet: 2, budget: 2, paid: 0, deadline: 6 });
+    }
+
+    #[test]
+    fn a_split_job_pays_for_each_piece_and_each_move_by_hand() {
+        // Two of 60 in 100 with delay 10, and one of 58 in 100 that pays 10 for either of them, and 5 for its move. Beside
+        // the first 40 are left: 30 of work. The rest is 28, 5 to reload and 10 to pay: 43, more than what is left.
+        let set = implicit(2, &[(60, 100), (60, 100), (58, 100)]);
+        let bill =
+            Bill { resumed: vec![10, 10, 0], moved: vec![0, 0, 5], overheads: None, own: false };
+        let system = System { bill: Some(&bill), ..System::of(&set) };
+        assert_eq!(c_equals_d(system), Err(2));
+        let less = implicit(2, &[(60, 100), (60, 100), (55, 100)]);
+        let pieces = c_equals_d(System { bill: Some(&bill), ..System::of(&less) }).unwrap();
+        let head = Piece { task: 2, cpu: 0, wcet: 30, budget: 30, paid: 10, deadline: 40 };
+        let tail = Piece { task: 2, cpu: 1, wcet: 25, budget: 30, paid: 10, deadline: 60 };
+        assert_eq!(pieces[2..], [head, tail]);
+    }
+
+    #[test]
+    fn beside_a_set_that_already_fails_there_is_no_head_and_no_abort() {
+        let full = implicit(1, &[(5, 9), (5, 9)]);
+        let load = Load { tasks: full.tasks().to_vec(), resumed: vec![0; 2] };
+        let rest = Rest { task: full.tasks()[0], resumed: 0, reload: 0 };
+        assert_eq!(rest.largest(&load, None, 3), None);
+        assert_eq!(c_equals_d(System::of(&implicit(2, &[(9, 10), (9, 10), (9, 10)]))), Err(2));
+    }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Patterns of releases: the release and the execution time of each job, and which of several equals goes first.
+
+use corehop_plan::workload::draw::Draw;
+use corehop_plan::workload::task::{Task, Time};
+
+/// The seed of all random patterns.
+pub const SEED: u64 = 42;
+
+/// A pattern of releases for the tasks of a scene.
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    /// The first release of each task; those that are released by then have arrived earlier, by their jitter.
+    pub(super) begins: Vec<Time>,
+    /// The task that loses where the scheduler may take either of two.
+    pub(super) last: Option<usize>,
+    /// Whether a job that resumes prefers a CPU that it was not on.
+    pub(super) restless: bool,
+    /// Random gaps, jitter and execution times.
+    draws: Option<Draws>,
+}
+
+/// The random part of a pattern.
+#[derive(Debug, Clone)]
+struct Draws {
+    draw: Draw,
+    /// Whether jobs come later than they may.
+    sporadic: bool,
+    /// Whether jobs execute for less than their WCET.
+    shorter: bool,
+}
+
+impl Pattern {
+    /// All tasks release their first job at once, and the next ones as soon as they may.
+    pub fn at_once(tasks: usize) -> Self {
+        Self { begins: vec![0; tasks], last: None, restless: false, draws: None }
+    }
+
+    /// The same, but one task begins `offset` later, and goes last among its equals.
+    pub fn but_one(tasks: usize, one: usize, offset: Time) -> Self {
+        let mut begins = vec![0; tasks];
+        begins[one] = offset;
+        Self { begins, last: Some(one), restless: false, draws: None }
+    }
+
+    /// Random offsets; of a few patterns also random gaps, and execution times below the WCET where that can matter.
+    pub fn random(tasks: &[Task], number: u64, several_cpus: bool) -> Self {
+        let mut draw = Draw::of_set(SEED, number);
+        let begins = tasks.iter().map(|task| match draw.below(3) {
+            0 => 0,
+            _ => draw.below(task.period),
+        });
+        let begins = begins.collect();
+        let last = Some(draw.below(tasks.len() as u64) as usize);
+        let (sporadic, shorter) = (number % 3 == 2, several_cpus && number % 4 == 3);
+        let restless = number % 2 == 1;
+        Self { begins, last, restless, draws: Some(Draws { draw, sporadic, shorter }) }
+    }
+
+    /// The time by which a job comes later than its task may release it.
+    pub(super) fn gap(&mut self, task: &Task) -> Time {
+        match &mut self.draws {
+            Some(Draws { draw, sporadic: true, .. }) => match draw.below(2) {
+                0 => draw.below(task.period / 2 + 1),
+                _ => 0,
+            },
+            _ => 0,
+        }
+    }
+
+    /// The time from the arrival of a job to its release; `first` jobs take all the jitter that they have, and later ones none,
+    /// which brings releases closest to each other.
+    pub(super) fn jitter(&mut self, task: &Task, first: bool) -> Time {
+        match &mut self.draws {
+            None if first => task.jitter,
+            None => 0,
+            Some(it) => match it.draw.below(3) {
+                0 => 0,
+                1 => task.jitter,
+                _ => it.draw.below(task.jitter + 1),
+            },
+        }
+    }
+
+    /// The time for which a job executes.
+    pub(super) fn work(&mut self, task: &Task) -> Time {
+        match &mut self.draws {
+            Some(Draws { draw, shorter: true, .. }) => match draw.below(3) {
+                0 => 1 + draw.below(task.wcet),
+                _ => task.wcet,
+            },
+            _ => task.wcet,
+        }
+    }
+}

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A scheduler, from event to event.
+//!
+//! Of one instant jobs end first, then others are released, then the CPUs are given out: the most urgent jobs have one each, and
+//! one that runs stays where it is. A job of a task waits for the one before it. A job that resumes reloads for its whole delay,
+//! however little it got done since the last time.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+
+use super::pattern::Pattern;
+use super::scene::{By, Scene};
+use super::{Doing, Job, Schedule, Stretch};
+use corehop_plan::workload::task::Time;
+
+/// The aim of a simulation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Goal {
+    /// The first missed deadline.
+    Miss,
+    /// The longest response of a task of the scene.
+    Longest(usize),
+}
+
+/// The end of a simulation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Until {
+    /// At the latest after so many jobs.
+    pub jobs: u64,
+    /// As soon as no job is left, once all tasks have released one.
+    pub idle: bool,
+}
+
+/// The result of a simulation.
+#[derive(Debug, Clone)]
+pub struct Played {
+    /// The schedule that was looked for, if there is one.
+    pub schedule: Option<Schedule>,
+    /// The jobs that were released.
+    pub jobs: u64,
+}
+
+/// The place of a job in the order of its scheduler: the smaller is served first.
+type Urgency = (Time, Time, bool, usize, usize);
+
+/// A job under way.
+#[derive(Debug, Clone, Copy)]
+struct State {
+    left: Time,
+    reload: Time,
+    doing: Doing,
+    /// The CPU that it had last, by its place in the scene.
+    last: Option<usize>,
+}
+
+struct Play<'a> {
+    scene: &'a Scene,
+    pattern: Pattern,
+    goal: Goal,
+    now: Time,
+    /// The beginning of the window, at which no earlier job was left.
+    began: Time,
+    /// The next release of each task, with the job's arrival.
+    next: BinaryHeap<Reverse<(Time, usize, Time)>>,
+    /// By task: the releases so far.
+    count: Vec<u64>,
+    released: u64,
+    /// The jobs of the window by place, with the task's place in the scene.
+    jobs: Vec<Job>,
+    states: Vec<State>,
+    stretches: Vec<Stretch>,
+    /// By CPU: its last stretch.
+    open: Vec<Option<usize>>,
+    /// By task: the job that is served, and those that wait for it.
+    queues: Vec<VecDeque<usize>>,
+    waiting: BTreeSet<Urgency>,
+    seats: Vec<Option<Urgency>>,
+    dues: BinaryHeap<Reverse<(Time, usize)>>,
+    missed: Option<usize>,
+    best: Option<(Time, Schedule)>,
+}
+
+/// Serves the jobs of a pattern.
+pub fn play(scene: &Scene, pattern: Pattern, goal: Goal, until: Until) -> Played {
+    let mut play = Play::new(scene, pattern, goal);
+    while play.step(until) {}
+    let jobs = play.released;
+    let schedule = match play.missed {
+        Some(job) => Some(play.schedule(job)),
+        None => play.best.map(|it| it.1),
+    };
+    Played { schedule, jobs }
+}
+
+impl<'a> Play<'a> {
+    fn new(scene: &'a Scene, pattern: Pattern, goal: Goal) -> Self {
+        let n = scene.tasks.len();
+        let mut play = Self {
+            scene,
+            pattern,
+            goal,
+            now: 0,
+            began: 0,
+            next: BinaryHeap::new(),
+            count: vec![0; n],
+            released: 0,
+            jobs: Vec::new(),
+            states: Vec::new(),
+            stretches: Vec::new(),
+            open: vec![None; scene.cpus.len()],
+            queues: vec![VecDeque::new(); n],
+            waiting: BTreeSet::new(),
+            seats: vec![None; scene.cpus.len()],
+            dues: BinaryHeap::new(),
+            missed: None,
+            best: None,
+        };
+        // The jobs that are released first have arrived before.
+        let start = scene.parameters.iter().map(|it| it.jitter).max().unwrap_or(0);
+        for at in 0..n {
+            let task = &scene.parameters[at];
+            let begin = start + play.pattern.begins[at];
+            let jitter = play.pattern.jitter(task, true);
+            play.next.push(Reverse((begin, at, begin - jitter)));
+        }
+        play
+    }
+
+    /// One event; whether there is more to come.
+    fn step(&mut self, until: Until) -> bool {
+        let release = self.next.peek().map_or(Time::MAX, |it| it.0.0);
+        let ends = self.seats.iter().flatten().map(|it| {
+            let state = self.states[it.4];
+            self.now + state.reload + state.left
+        });
+        let next = ends.min().unwrap_or(Time::MAX).min(release);
+        self.run(next);
+        self.retire();
+        self.look_for_misses();
+        if let Some(job) = self.missed {
+            let Job { ended_us, due_us, task, .. } = self.jobs[job];
+            let patience = self.scene.parameters[task].period;
+            if ended_us.is_some() || self.now > due_us + patience {
+                return false;
+            }
+        }
+        let all = self.count.iter().all(|&count| count > 0);
+        let idle = self.queues.iter().all(VecDeque::is_empty);
+        if self.released >= until.jobs || (until.idle && idle && all) {
+            return false;
+        }
+        self.release(idle);
+        self.dispatch();
+        true
+    }
+
+    /// Time passes, in which the CPUs serve their jobs.
+    fn run(&mut self, to: Time) {
+        for seat in 0..self.seats.len() {
+            let Some(urgency) = self.seats[seat] else { continue };
+            let job = urgency.4;
+            let state = &mut self.states[job];
+            let (span, doing) = (to - self.now, state.doing);
+            let reloads = state.reload.min(span);
+            state.reload -= reloads;
+            state.left -= span - reloads;
+            let middle = self.now + reloads;
+            self.keep(seat, job, self.now, middle, doing);
+            self.keep(seat, job, middle, to, Doing::Work);
+        }
+        self.now = to;
+    }
+
+    /// Notes a stretch, or lengthens the one before it.
+    fn keep(&mut self, seat: usize, job: usize, from_us: Time, to_us: Time, doing: Doing) {
+        if from_us == to_us {
+            return;
+        }
+        let cpu = self.scene.cpus[seat];
+        match self.open[seat].and_then(|at| self.stretches.get_mut(at)) {
+            Some(it) if (it.job, it.to_us, it.doing) == (job, from_us, doing) => it.to_us = to_us,
+            _ => {
+                self.open[seat] = Some(self.stretches.len());
+                self.stretches.push(Stretch { cpu, job, from_us, to_us, doing });
+            }
+        }
+    }
+
+    /// Jobs that are done leave, and the next ones of their tasks follow.
+    fn retire(&mut self) {
+        for seat in 0..self.seats.len() {
+            let Some(urgency) = self.seats[seat] else { continue };
+            let job = urgency.4;
+            if self.states[job].reload + self.states[job].left > 0 {
+                continue;
+            }
+            self.seats[seat] = None;
+            self.jobs[job].ended_us = Some(self.now);
+            let task = self.jobs[job].task;
+            self.queues[task].pop_front();
+            if let Some(&next) = self.queues[task].front() {
+                self.waiting.insert(self.urgency(next));
+            }
+            self.compare(job);
+        }
+    }
+
+    /// Keeps the schedule of the longest response.
+    fn compare(&mut self, job: usize) {
+        let response = self.now - self.jobs[job].arrival_us;
+        let longer = self.best.as_ref().is_none_or(|(best, _)| response > *best);
+        if self.goal == Goal::Longest(self.jobs[job].task) && longer {
+            self.best = Some((response, self.schedule(job)));
+        }
+    }
+
+    fn look_for_misses(&mut self) {
+        while let Some(&Reverse((due, job))) = self.dues.peek() {
+            if due > self.now {
+                return;
+            }
+            self.dues.pop();
+            let in_time = self.jobs[job].ended_us.is_some_and(|end| end <= due);
+            if !in_time && self.goal == Goal::Miss && self.missed.is_none() {
+                self.missed = Some(job);
+            }
+        }
+    }
+
+    /// Jobs are released; after an idle time a new window begins.
+    fn release(&mut self, idle: bool) {
+        while let Some(&Reverse((release, task, arrival))) = self.next.peek() {
+            if release > self.now {
+                return;
+            }
+            self.next.pop();
+            if idle && self.queues.iter().all(VecDeque::is_empty) && self.missed.is_none() {
+                self.begin_window();
+            }
+            self.admit(task, arrival);
+        }
+    }
+
+    fn begin_window(&mut self) {
+        self.began = self.now;
+        self.jobs.clear();
+        self.states.clear();
+        self.stretches.clear();
+        self.open.fill(None);
+        self.dues.clear();
+    }
+
+    /// A job of a task is ready, and the next one is expected.
+    fn admit(&mut self, task: usize, arrival: Time) {
+        let own = self.scene.parameters[task];
+        let (work, job) = (self.pattern.work(&own), self.jobs.len());
+        let due = arrival + own.deadline;
+        self.jobs.push(Job {
+            task,
+            arrival_us: arrival,
+            release_us: self.now,
+            due_us: due,
+            work_us: work,
+            ended_us: None,
+        });
+        self.states.push(State { left: work, reload: 0, doing: Doing::Work, last: None });
+        self.dues.push(Reverse((due, job)));
+        (self.count[task], self.released) = (self.count[task] + 1, self.released + 1);
+        self.queues[task].push_back(job);
+        if self.queues[task].len() == 1 {
+            self.waiting.insert(self.urgency(job));
+        }
+        let arrival = arrival + own.period + self.pattern.gap(&own);
+        let release = (arrival + self.pattern.jitter(&own, false)).max(self.now);
+        self.next.push(Reverse((release, task, arrival)));
+    }
+
+    fn urgency(&self, job: usize) -> Urgency {
+        let Job { task, release_us, due_us, .. } = self.jobs[job];
+        let goes_last = self.pattern.last == Some(task);
+        match self.scene.by {
+            By::Deadline => (due_us, 0, goes_last, task, job),
+            By::Rank => (Time::from(self.scene.ranks[task]), release_us, goes_last, task, job),
+        }
+    }
+
+    /// Gives the CPUs to the most urgent jobs.
+    fn dispatch(&mut self) {
+        while let Some(&first) = self.waiting.first() {
+            let free = self.seats.iter().any(Option::is_none);
+            let worst = (0..self.seats.len()).max_by_key(|&seat| self.seats[seat]);
+            match worst {
+                _ if free => {}
+                Some(seat) if self.seats[seat].is_some_and(|it| it > first) => {
+                    self.waiting.extend(self.seats[seat].take());
+                }
+                _ => return,
+            }
+            self.waiting.remove(&first);
+            self.seat(first);
+        }
+    }
+
+    /// Starts or resumes a job on a free CPU.
+    fn seat(&mut self, urgency: Urgency) {
+        let job = urgency.4;
+        let last = self.states[job].last;
+        let mut free = (0..self.seats.len()).filter(|&seat| self.seats[seat].is_none());
+        let wanted = free.clone().find(|&seat| (last == Some(seat)) != self.pattern.restless);
+        let Some(seat) = wanted.or_else(|| free.next()) else { return };
+        let task = self.jobs[job].task;
+        let state = &mut self.states[job];
+        (state.reload, state.doing) = match last {
+            None => (0, Doing::Work),
+            Some(last) if last == seat => (self.scene.resumed[task], Doing::Preemption),
+            Some(_) => (self.scene.moved[task], Doing::Migration),
+        };
+        state.last = Some(seat);
+        self.seats[seat] = Some(urgency);
+    }
+
+    /// The window so far, about one of its jobs. Times count from the first arrival in it.
+    fn schedule(&self, subject: usize) -> Schedule {
+        let jobs = self.jobs.iter().filter(|job| job.release_us < self.now);
+        let zero = self.jobs.iter().map(|job| job.arrival_us).min().unwrap_or(0).min(self.began);
+        let job = |job: &Job| Job {
+            task: self.scene.tasks[job.task],
+            arrival_us: job.arrival_us - zero,
+            release_us: job.release_us - zero,
+            due_us: job.due_us - zero,
+            work_us: job.work_us,
+            ended_us: job.ended_us.map(|end| end - zero),
+        };
+        let stretch =
+            |it: &Stretch| Stretch { from_us: it.from_us - zero, to_us: it.to_us - zero, ..*it };
+        Schedule {
+            cpus: self.scene.cpus.clone(),
+            from_us: 0,
+            to_us: self.now - zero,
+            jobs: jobs.map(job).collect(),
+            stretches: self.stretches.iter().map(stretch).collect(),
+            subject,
+            with_delays: self.scene.with_delays(),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Breakdown utilisation: execution times grow together until a set is no longer schedulable.
+
+use super::family::{Family, Member};
+use super::verdicts::Way;
+use corehop_plan::workload::task::{Task, Time};
+
+/// The whole, in the unit of the answer.
+pub(super) const WHOLE: u64 = 1_000_000;
+/// Beyond this factor, in thousandths, nothing is looked for.
+const MOST: u64 = 1 << 30;
+
+/// The utilisation, in millionths of that of all CPUs, of the set with its execution times as
+/// long as they can be, in steps of a thousandth of what they were; the delay is charged in full, and does
+/// not count as utilisation.
+///
+/// Found by halving, so it takes for granted what all tests here are built to hold: that a set
+/// which is schedulable stays so when its execution times shrink.
+pub(super) fn breakdown(way: Way, cpus: u32, family: &Family, member: &Member, delay: Time) -> u64 {
+    let tasks = family.charged(member, 0);
+    let utilisation = |by: u64| {
+        let each = |task: &Task| {
+            let wcet = (u128::from(task.wcet) * u128::from(by)).div_ceil(1_000);
+            wcet as f64 / task.period as f64
+        };
+        tasks.iter().map(each).sum::<f64>() / f64::from(cpus)
+    };
+    if tasks.is_empty() {
+        return WHOLE;
+    }
+    // Between a factor that is fine and one that fills more than all CPUs.
+    let (mut low, mut high) = (0, 1);
+    while utilisation(high) <= 1.0 && high < MOST {
+        high *= 2;
+    }
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if way.verdict_scaled(family, member, delay, middle) { low = middle } else { high = middle }
+    }
+    ((utilisation(low) * WHOLE as f64) as u64).min(WHOLE)
+}

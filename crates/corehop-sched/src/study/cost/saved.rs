@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The savings of limited preemption for a set on several CPUs.
+
+use crate::System;
+use serde::Serialize;
+
+use super::Known;
+use crate::limited::remedy::{Limit, Remedy, remedy};
+use crate::partition::{Admission, Fit, Packing};
+use corehop_plan::workload::Event;
+use corehop_plan::workload::task::{Task, TaskSet};
+use corehop_stats::costs::{Cost, Costs};
+
+/// Sums over sets, before and after.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Saved {
+    /// The way to limit preemptions.
+    pub limit: Limit,
+    /// Sets that are schedulable fully preemptive, with all preemptions that jobs may suffer then paid for.
+    pub before: u64,
+    /// Those that are schedulable so limited, with what remains paid for.
+    pub after: u64,
+    /// Of the latter: the preemptions that jobs may suffer at most in a second, fully preemptive, on all CPUs, summed up.
+    pub preemptions_before: f64,
+    /// The most that remain.
+    pub preemptions_after: f64,
+    /// The greatest cost of the former, in CPUs, summed up.
+    pub cpus_before: f64,
+    /// The greatest cost of the latter.
+    pub cpus_after: f64,
+}
+
+impl Saved {
+    pub(super) fn none(limit: Limit) -> Self {
+        Self {
+            limit,
+            before: 0,
+            after: 0,
+            preemptions_before: 0.0,
+            preemptions_after: 0.0,
+            cpus_before: 0.0,
+            cpus_after: 0.0,
+        }
+    }
+
+    /// A set, packed by utilisation (worst fit decreasing), each CPU on its own.
+    pub(super) fn take(&mut self, set: &TaskSet, known: &Known) {
+        let admission = Admission::Utilisation;
+        let packing = Packing { fit: Fit::Worst, decreasing: true, admission, cluster: 1 };
+        let Ok(cpus) = packing.pack(System::of(&set)) else { return };
+        let treat = |cpu: &Vec<usize>| treated(set, cpu, known, self.limit);
+        let all: Vec<_> = cpus.iter().filter(|cpu| !cpu.is_empty()).map(treat).collect();
+        self.before += u64::from(all.iter().all(|(preemptive, _)| *preemptive));
+        let Some(limited) = all.into_iter().map(|it| it.1).collect::<Option<Vec<_>>>() else {
+            return;
+        };
+        self.after += 1;
+        for [preemptions, cpus] in limited {
+            self.preemptions_before += preemptions[0];
+            self.preemptions_after += preemptions[1];
+            self.cpus_before += cpus[0];
+            self.cpus_after += cpus[1];
+        }
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        self.before += other.before;
+        self.after += other.after;
+        self.preemptions_before += other.preemptions_before;
+        self.preemptions_after += other.preemptions_after;
+        self.cpus_before += other.cpus_before;
+        self.cpus_after += other.cpus_after;
+    }
+}
+
+/// Preemptions in a second and what they cost in CPUs, each before and after.
+type Sums = [[f64; 2]; 2];
+
+/// Whether a CPU is schedulable fully preemptive; and the sums where it is so limited.
+fn treated(set: &TaskSet, cpu: &[usize], known: &Known, limit: Limit) -> (bool, Option<Sums>) {
+    let mut cpu = cpu.to_vec();
+    cpu.sort_unstable();
+    let tasks: Vec<Task> = cpu.iter().map(|&at| set.tasks()[at]).collect();
+    let size = |&at: &usize| set.wss_kib()[at].unwrap_or_default() as f64;
+    let delay = |at: &usize| (&known).cost(Event::Preemption, size(at)).ok();
+    let Some(delays) = cpu.iter().map(delay).collect::<Option<Vec<Cost>>>() else {
+        return (false, None);
+    };
+    match remedy(&tasks, limit, &delays) {
+        Ok(remedy) => (remedy.preemptive == Some(true), Some(sums(&tasks, &remedy))),
+        // What is schedulable with all preemptions paid for is so with fewer: there a remedy is found.
+        Err(_) => (false, None),
+    }
+}
+
+fn sums(tasks: &[Task], remedy: &Remedy) -> Sums {
+    let mut sums = Sums::default();
+    for (task, it) in tasks.iter().zip(&remedy.tasks) {
+        let each = it.delay.high_us.unwrap_or(it.delay.us);
+        for (place, count) in [it.preemptions, it.remaining].into_iter().enumerate() {
+            let rate = count as f64 / task.period() as f64;
+            sums[0][place] += rate * 1e6;
+            sums[1][place] += rate * each;
+        }
+    }
+    sums
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The counts of a study, or of a part of it.
+
+use super::breakdown::WHOLE;
+use super::shard::{Shard, Shards};
+use super::tally::{Estimate, Tally};
+use super::{Crossover, Measure, Reading, Study};
+use corehop_plan::workload::task::Time;
+
+/// The counts of a study.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StudyCounts {
+    /// The study.
+    pub study: Study,
+    /// The sets that were drawn.
+    pub shards: Shards,
+    /// Of each reading, in order.
+    pub(super) readings: Vec<Counts>,
+}
+
+/// The counts of a reading. What is compared with what follows from the reading alone, so that counts
+/// of one study can be added place by place.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Counts {
+    /// By scheduler, delay and cap: the schedulable sets, or their breakdown utilisations.
+    pub(super) cells: Vec<Tally>,
+    /// By scheduler and delay: the weights of the caps at which the set is schedulable; or the mean
+    /// breakdown utilisation over the caps.
+    pub(super) weighted: Vec<Tally>,
+    /// By crossover and step: the first's weight less the other's, of the same stream.
+    pub(super) differences: Vec<Tally>,
+}
+
+/// Why outcomes do not add up.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StudyCountsError {
+    /// They are of different studies, or of other seeds or numbers of sets.
+    #[error("shards of different studies: {0}")]
+    Different(String),
+    /// They have sets in common.
+    #[error("the shards {0} and {1} have sets in common: give each shard once")]
+    Overlap(Shard, Shard),
+    /// There is none.
+    #[error("no shards to merge")]
+    Nothing,
+}
+
+impl Reading {
+    /// The largest number that a cell's sets are counted with.
+    pub(super) fn scale(&self) -> u64 {
+        match self.measure {
+            Measure::Schedulability => 1,
+            Measure::Breakdown => WHOLE,
+        }
+    }
+    /// The largest weighted number of a set.
+    pub(super) fn weighted_scale(&self) -> u64 {
+        match self.measure {
+            Measure::Schedulability => self.caps.whole(),
+            Measure::Breakdown => WHOLE,
+        }
+    }
+    /// The delays at which a crossover is looked for.
+    pub(super) fn steps(&self, crossover: &Crossover) -> Vec<Time> {
+        let last = self.delays.last().copied().unwrap_or(0);
+        (0..=last / crossover.step_us).map(|step| step * crossover.step_us).collect()
+    }
+    fn scheduler(&self, name: &str) -> Option<usize> {
+        self.schedulers.iter().position(|scheduler| scheduler.name == name)
+    }
+    fn delay(&self, delay: Time) -> Option<usize> {
+        self.delays.binary_search(&delay).ok()
+    }
+}
+
+impl StudyCounts {
+    /// Takes another part of the same study in.
+    ///
+    /// # Errors
+    /// [`StudyCountsError`] where it is of another study, or has sets that are in already.
+    pub fn merge(&mut self, other: &Self) -> Result<(), StudyCountsError> {
+        let (a, b) = (&self.study, &other.study);
+        if a != b {
+            let what = if (a.seed, a.sets) == (b.seed, b.sets) {
+                format!("{} and {} are not described alike", a.id, b.id)
+            } else {
+                format!("{} sets of seed {} and {} sets of seed {}", a.sets, a.seed, b.sets, b.seed)
+            };
+            return Err(StudyCountsError::Different(what));
+        }
+        self.shards =
+            self.shards.with(&other.shards).map_err(|(a, b)| StudyCountsError::Overlap(a, b))?;
+        for (own, more) in self.readings.iter_mut().zip(&other.readings) {
+            own.merge(more);
+        }
+        Ok(())
+    }
+
+    /// All parts together.
+    ///
+    /// # Errors
+    /// As [`StudyCounts::merge`], and where there is none.
+    pub fn merged(parts: impl IntoIterator<Item = Self>) -> Result<Self, StudyCountsError> {
+        let mut parts = parts.into_iter();
+        let mut all = parts.next().ok_or(StudyCountsError::Nothing)?;
+        for part in parts {
+            all.merge(&part)?;
+        }
+        Ok(all)
+    }
+
+    /// Whether every set of the study is in.
+    pub fn is_whole(&self) -> bool {
+        self.shards.is_whole()
+    }
+
+    /// The number of sets of each cap so far.
+    pub fn sets(&self) -> u64 {
+        self.shards.sets(self.study.sets)
+    }
+
+    /// S(U, D_c): the share of sets that are schedulable, or the mean breakdown utilisation, by the places
+    /// of reading, scheduler, delay and cap. Nothing where no set is in, or no such place is.
+    pub fn schedulability(
+        &self,
+        reading: usize,
+        scheduler: usize,
+        delay: usize,
+        cap: usize,
+    ) -> Option<Estimate> {
+        let (about, counts) = (self.study.readings.get(reading)?, self.readings.get(reading)?);
+        let at = (scheduler * about.delays.len() + delay) * about.caps.len() + cap;
+        let tally = counts.cells.get(at)?;
+        match about.measure {
+            Measure::Schedulability => tally.share(),
+            Measure::Breakdown => tally.mean_of(WHOLE),
+        }
+    }
+
+    /// W(D_c), the weighted schedulability, or the mean breakdown utilisation, by the places of reading,
+    /// scheduler and delay.
+    pub fn weighted(&self, reading: usize, scheduler: usize, delay: usize) -> Option<Estimate> {
+        let about = self.study.readings.get(reading)?;
+        let at = scheduler * about.delays.len() + delay;
+        self.readings.get(reading)?.weighted.get(at)?.mean_of(about.weighted_scale())
+    }
+
+    /// W of a scheduler at a delay, by their names.
+    pub fn weighted_of(&self, reading: usize, scheduler: &str, delay: Time) -> Option<Estimate> {
+        let about = self.study.readings.get(reading)?;
+        self.weighted(reading, about.scheduler(scheduler)?, about.delay(delay)?)
+    }
+}
+
+impl Counts {
+    /// Adds counts of the same reading.
+    pub(super) fn merge(&mut self, other: &Self) {
+        let pairs = [
+            (&mut self.cells, &other.cells),
+            (&mut self.weighted, &other.weighted),
+            (&mut self.differences, &other.differences),
+        ];
+        for (own, more) in pairs {
+            own.iter_mut().zip(more).for_each(|(own, more)| own.merge(*more));
+        }
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Up to which delay is one scheduler preferable to another?
+
+use serde::Serialize;
+
+use super::tally::Tally;
+use super::{Crossover, StudyCounts};
+
+/// The delay at which a scheduler stops being preferable to another.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Crossing {
+    /// The scheduler whose delay grows.
+    pub of: String,
+    /// The scheduler that is compared with it.
+    pub against: String,
+    /// The latter's delay in microseconds.
+    pub at_us: u64,
+    /// The finding.
+    #[serde(flatten)]
+    pub preferable: Preferable,
+}
+
+/// Up to which delay the first is preferable.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "preferable")]
+pub enum Preferable {
+    /// Below this delay.
+    Below {
+        /// In microseconds.
+        crossover_us: f64,
+        /// Its 95 % interval: the delays at which neither is preferable beyond chance. The study's largest
+        /// delay where it may lie beyond.
+        interval_us: [f64; 2],
+    },
+    /// At every delay of the study.
+    Throughout,
+    /// Not even without delay.
+    Never,
+}
+
+impl StudyCounts {
+    /// The delays at which schedulers stop being preferable, in the order in which the reading has them.
+    ///
+    /// Both are asked about the same sets, so that what is judged is the difference of each set's weights, not
+    /// of two means with a scatter each. Between two steps the difference is taken to be a straight line.
+    pub fn crossings(&self, reading: usize) -> Vec<Crossing> {
+        let (Some(about), Some(counts)) =
+            (self.study.readings.get(reading), self.readings.get(reading))
+        else {
+            return Vec::new();
+        };
+        let mut rest = counts.differences.as_slice();
+        let mut found = Vec::new();
+        for crossover in &about.crossovers {
+            let steps = about.steps(crossover).len().min(rest.len());
+            let (own, others) = rest.split_at(steps);
+            rest = others;
+            if let Some(preferable) = crossing(own, crossover, about.caps.whole()) {
+                found.push(Crossing {
+                    of: crossover.of.clone(),
+                    against: crossover.against.clone(),
+                    at_us: crossover.at_us,
+                    preferable,
+                });
+            }
+        }
+        found
+    }
+}
+
+fn crossing(differences: &[Tally], about: &Crossover, most: u64) -> Option<Preferable> {
+    let means: Vec<f64> = differences.iter().map(|tally| tally.mean()).collect::<Option<_>>()?;
+    let errors: Vec<f64> =
+        differences.iter().map(|tally| tally.errors_above_zero(most)).collect::<Option<_>>()?;
+    let step = about.step_us as f64;
+    let last = (differences.len() - 1) as f64 * step;
+    if means[0] <= 0.0 {
+        return Some(Preferable::Never);
+    }
+    let Some(crossover) = falls_below(&means, 0.0) else { return Some(Preferable::Throughout) };
+    let low = falls_below(&errors, Tally::REACH).unwrap_or(0.0);
+    let high = falls_below(&errors, -Tally::REACH).map_or(last, |high| high * step);
+    let crossover_us = crossover * step;
+    // The one added pair of each kind can shift an end by a hair.
+    let interval_us = [(low * step).min(crossover_us), high.max(crossover_us)];
+    Some(Preferable::Below { crossover_us, interval_us })
+}
+
+/// The first place, in steps, at which `values` are no longer above `level`.
+fn falls_below(values: &[f64], level: f64) -> Option<f64> {
+    let at = values.iter().position(|&value| value <= level)?;
+    let Some(before) = at.checked_sub(1) else { return Some(0.0) };
+    let (a, b) = (values[before] - level, values[at] - level);
+    Some(before as f64 + a / (a - b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_plan::workload::draw::Draw;
+
+    fn about() -> Crossover {
+        Crossover { of: "g".into(), against: "p".into(), at_us: 0, step_us: 10 }
+    }
+
+    fn tallies(means: &[i64]) -> Vec<Tally> {
+        // So many sets, half a unit above and half below the mean.
+        let of = |&mean: &i64| {
+            let mut tally = Tally::default();
+            (0..5_000).for_each(|_| [mean - 1, mean + 1].into_iter().for_each(|v| tally.add(v)));
+            tally
+        };
+        means.iter().map(of).collect()
+    }
+
+    #[test]
+    fn a_crossover_lies_where_the_straight_line_has_its_zero() {
+        let found = crossing(&tallies(&[6, 4, 1, -3]), &about(), 10).unwrap();
+        let Preferable::Below { crossover_us, interval_us: [low, high] } = found else { panic!() };
+        // From 1 at 20 us to -3 at 30 us.
+        assert!((crossover_us - 22.5).abs() < 1e-9);
+        assert!((22.0..22.5).contains(&low) && (22.5..23.0).contains(&high), "{low} {high}");
+    }
+
+    #[test]
+    fn without_a_crossover_it_says_who_is_preferable() {
+        assert_eq!(crossing(&tallies(&[6, 4]), &about(), 10), Some(Preferable::Throughout));
+        assert_eq!(crossing(&tallies(&[-1, -4]), &about(), 10), Some(Preferable::Never));
+        assert_eq!(crossing(&[Tally::default()], &about(), 10), None);
+    }
+
+    #[test]
+    fn intervals_of_crossovers_cover_in_94_of_100_cases_at_least() {
+        // A set bears the first scheduler's delays up to a threshold, uniform below 20 steps; the other
+        // one carries a share p of the sets, whatever the delay. What is expected of the difference
+        // at step k, 1 - k/20 - p, is a straight line with its zero at 20 (1 - p).
+        const STEPS: u64 = 20;
+        for (seed, (sets, p)) in [(60, 0.5), (200, 0.33), (200, 0.87)].into_iter().enumerate() {
+            let truth = 10.0 * STEPS as f64 * (1.0 - p);
+            let covers = |index: u64| {
+                let mut stream = Draw::of_set(300 + seed as u64, index);
+                let mut tallies = vec![Tally::default(); STEPS as usize + 1];
+                for _ in 0..sets {
+                    let (threshold, other) = (stream.below(STEPS), i64::from(stream.unit() < p));
+                    for (step, tally) in (0..).zip(&mut tallies) {
+                        tally.add(i64::from(step <= threshold) - other);
+                    }
+                }
+                match crossing(&tallies, &about(), 1) {
+                    Some(Preferable::Below { interval_us: [low, high], .. }) => {
+                        low <= truth && truth <= high
+                    }
+                    _ => false,
+                }
+            };
+            let covered = (0..10_000).filter(|&index| covers(index)).count() as f64 / 10_000.0;
+            assert!(covered >= 0.94, "{sets} {p}: {covered}");
+        }
+    }
+}

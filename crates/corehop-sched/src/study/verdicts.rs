@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Verdicts of a scheduler on the sets of a family: by the fast path if there is one, by the test itself
+//! otherwise.
+
+use super::bins::Bins;
+use super::family::{Family, Member};
+use super::fast_path::{Charged, Rule};
+use super::{Clusters, Policy, Reading};
+use crate::catalogue::{Test, test};
+use crate::partition::{Admission, Fit, Packing};
+use crate::system::System;
+use crate::verdict::Verdict;
+use corehop_plan::workload::generate::Deadline;
+use corehop_plan::workload::task::{Task, Time};
+
+/// The way to ask a policy.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Way {
+    /// By utilisations alone.
+    Packed(Rule),
+    /// By its test, of each set.
+    Asked { cpus: u32, test: &'static Test, clusters: Option<Clusters> },
+}
+
+impl Way {
+    /// The quickest way to ask the policy.
+    pub(super) fn of(policy: Policy, reading: &Reading) -> Option<Self> {
+        let cpus = reading.cpus;
+        let packed = |clusters| Some(Self::Packed(Rule { cpus, clusters }));
+        let implicit = reading.generator.deadline() == Deadline::Implicit;
+        let whole = Clusters { cpus, fit: Fit::First, decreasing: false };
+        match (policy.test, policy.clusters) {
+            // Within a cluster that is not over-full tardiness is bounded.
+            ("soft-g-edf", clusters) => packed(clusters.unwrap_or(whole)),
+            (name, None) if implicit => {
+                let fit = name.strip_prefix("p-edf-").and_then(Fit::by_letters);
+                let single = |(fit, decreasing)| Clusters { cpus: 1, fit, decreasing };
+                fit.map(single).map_or_else(|| Self::asked(policy, cpus), packed)
+            }
+            _ => Self::asked(policy, cpus),
+        }
+    }
+
+    /// The obvious way: each set is made, and its test is run.
+    pub(super) fn asked(policy: Policy, cpus: u32) -> Option<Self> {
+        let test = test(policy.test).ok()?;
+        Some(Self::Asked { cpus, test, clusters: policy.clusters })
+    }
+
+    /// The rule of a scheduler with one queue for all CPUs, to which a longer delay is never welcome.
+    pub(super) fn one_bin(self) -> Option<Rule> {
+        match self {
+            Self::Packed(rule) if rule.bins() == 1 => Some(rule),
+            _ => None,
+        }
+    }
+
+    /// The verdict on each member of the family, in their order; no for those that are left out.
+    pub(super) fn verdicts(
+        self,
+        family: &Family,
+        charged: &Charged,
+        delay: Time,
+        bins: &mut Bins,
+        verdicts: &mut Vec<bool>,
+    ) {
+        match self {
+            Self::Packed(rule) => rule.verdicts(family, charged, bins, verdicts),
+            Self::Asked { .. } => verdicts.extend(
+                family.members.iter().map(|member| self.verdict(&family.charged(member, delay))),
+            ),
+        }
+    }
+
+    /// The verdict on one member, with its execution times scaled by so many thousandths.
+    pub(super) fn verdict_scaled(
+        self,
+        family: &Family,
+        member: &Member,
+        delay: Time,
+        by: u64,
+    ) -> bool {
+        let scale = |task: Task| {
+            let wcet = (u128::from(task.wcet - delay) * u128::from(by)).div_ceil(1_000) as Time;
+            Task { wcet: wcet + delay, ..task }
+        };
+        let tasks: Vec<Task> = family.charged(member, delay).into_iter().map(scale).collect();
+        self.verdict(&tasks)
+    }
+
+    fn verdict(self, tasks: &[Task]) -> bool {
+        let (cpus, test, clusters) = match self {
+            Self::Asked { cpus, test, clusters } => (cpus, Some(test), clusters),
+            Self::Packed(rule) => (rule.cpus, None, Some(rule.clusters)),
+        };
+        // A set without tasks misses no deadline.
+        if tasks.is_empty() {
+            return true;
+        }
+        let asked = |cpus, tasks: &[Task]| {
+            let system = System::plain(cpus, tasks);
+            test.is_none_or(|test| test.run(system).verdict == Verdict::Schedulable)
+        };
+        let Some(Clusters { cpus: cluster, fit, decreasing }) = clusters else {
+            return asked(cpus, tasks);
+        };
+        let packing = Packing { fit, decreasing, admission: Admission::Utilisation, cluster };
+        packing.pack(System::plain(cpus, tasks)).is_ok_and(|bins| {
+            let of = |bin: &Vec<usize>| bin.iter().map(|&at| tasks[at]).collect::<Vec<_>>();
+            bins.iter().filter(|bin| !bin.is_empty()).all(|bin| asked(cluster, &of(bin)))
+        })
+    }
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The reach of an observed supply: the windows that were seen, and the share of all windows that may lose more.
+
+use serde_json::{Value, json};
+
+use super::Supplies;
+use corehop_plan::workload::task::Time;
+
+/// The confidence of the bound on that share.
+const CONFIDENCE: f64 = 0.95;
+/// The largest share of windows above a bound with which it is still one, as for costs.
+const MOST_BEYOND: f64 = 0.1;
+
+/// The basis of an observed supply, for windows up to a length.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Claim {
+    /// The length of a window, in nanoseconds.
+    pub window_ns: u64,
+    /// The most that is lost in it, in nanoseconds.
+    pub lost_ns: u64,
+    /// The windows of that length that were watched, which have no part in common: of the CPU with the fewest.
+    pub windows: u64,
+    /// The windows that follow one another in the longest time that was asked about.
+    pub parts: u64,
+    /// The share of such times that may lose more, at 95 % confidence, if windows are alike.
+    pub beyond: f64,
+}
+
+impl Claim {
+    /// Whether few enough windows lose more for the supply to be a bound.
+    pub fn bounds(&self) -> bool {
+        self.beyond <= MOST_BEYOND
+    }
+
+    /// With times in microseconds.
+    pub fn json(&self) -> Value {
+        json!({
+            "window_us": self.window_ns as f64 / 1_000.0,
+            "most_lost_us": self.lost_ns as f64 / 1_000.0,
+            "windows": self.windows,
+            "in_a_row": self.parts,
+            "beyond_at_95_percent": self.beyond,
+        })
+    }
+
+    /// The most that the longest windows lost: `up to 4 ms in 40 ms`.
+    pub fn most_lost(&self) -> String {
+        format!("up to {} in {}", milliseconds(self.lost_ns), milliseconds(self.window_ns))
+    }
+
+    /// As a condition, to follow "if".
+    pub fn sentence(&self) -> String {
+        let Self { window_ns, lost_ns, windows, parts, .. } = *self;
+        let (window, lost) = (milliseconds(window_ns), milliseconds(lost_ns));
+        let several = if parts > 1 { format!(", nor {parts} in a row,") } else { String::new() };
+        let share = percent(self.beyond.min(1.0));
+        let share = if self.bounds() {
+            format!("at most {share} lose more, at 95 % confidence")
+        } else {
+            format!(
+                "up to {share} may lose more, at 95 % confidence: a longer `corehop measure supply` tells"
+            )
+        };
+        format!(
+            "no window up to {window}{several} loses more than the most seen at its length ({lost} in any of \
+             {windows} of {window}; {share})"
+        )
+    }
+}
+
+/// The share that may lie above the largest of `n`: with the confidence, no more than so much does (Wilks 1941; with no exceedance
+/// among `n` it is the bound of Clopper and Pearson).
+fn beyond(n: u64) -> f64 {
+    if n == 0 { 1.0 } else { 1.0 - (1.0 - CONFIDENCE).powf(1.0 / n as f64) }
+}
+
+impl Supplies {
+    /// The basis of an answer about times up to `longest`, in units of `unit_ns`; None where the supply is stated.
+    pub fn claim(&self, longest: Time, unit_ns: u64) -> Option<Claim> {
+        let asked = longest.saturating_mul(unit_ns).max(1);
+        let known = self.watched.values().map(super::Watched::longest).min()?;
+        let window_ns = asked.min(known).max(1);
+        let parts = asked.div_ceil(window_ns);
+        let windows = self.watched.values().map(|it| it.windows_of(window_ns)).min()?;
+        let lost_ns = self.worst.in_units_of(1).lost(window_ns);
+        let beyond = (beyond(windows) * parts as f64).min(1.0);
+        Some(Claim { window_ns, lost_ns, windows, parts, beyond })
+    }
+}
+
+/// A share as percent, rounded up to two digits.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    let digits = if percent >= 10.0 {
+        0
+    } else if percent >= 1.0 {
+        1
+    } else {
+        2
+    };
+    let scale = 10_f64.powi(digits);
+    format!("{} %", (percent * scale).ceil() / scale)
+}
+
+/// Nanoseconds for reading, rounded up to microseconds.
+fn milliseconds(ns: u64) -> String {
+    match ns.div_ceil(1_000) {
+        us @ 0..1_000 => format!("{us} us"),
+        us => format!("{} ms", us as f64 / 1_000.0),
+    }
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The rows of `measure supply` as windows: the supply of each CPU, and figures of it for people.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Seek};
+
+use parquet::file::reader::ChunkReader;
+use serde::Serialize;
+
+use super::{Gap, NoSupply, Supplies, Supply, Window};
+use corehop_plan::samples::{FileError, Reader, RowKind, SupplyGap};
+
+/// The lengths of windows for which the most that was lost is shown, in milliseconds.
+const SHOWN_MS: [u64; 3] = [1, 10, 40];
+
+/// Of a thread that had to share its CPU.
+const WITHOUT_FIFO: &str = "The thread that watched was not under SCHED_FIFO: times in which other threads had the CPU count as gaps.";
+
+/// Why a file gives no supply.
+#[derive(Debug, thiserror::Error)]
+pub enum NoSupplyInFile {
+    /// A file that cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// Rows of another experiment.
+    #[error(
+        "contains {0}, not the gaps of CPUs: `corehop measure supply -o FILE.parquet` records those"
+    )]
+    Other(String),
+    /// Rows that give none.
+    #[error(transparent)]
+    Rows(#[from] NoSupply),
+}
+
+/// Collects rows until all are there.
+#[derive(Debug, Clone, Default)]
+pub struct ObservedSupply {
+    windows: Vec<Window>,
+    /// The numbers of the last window.
+    last: Option<(u64, u64)>,
+    /// The gaps whose begin was not seen, by CPU.
+    cut: BTreeMap<u32, u64>,
+    /// The policies of the threads that watched.
+    policies: BTreeSet<String>,
+    /// A row that does not belong to the window before it.
+    astray: Option<u64>,
+}
+
+/// The figures of a CPU.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SupplySummary {
+    /// The CPU.
+    pub cpu: u32,
+    /// The windows.
+    pub windows: usize,
+    /// The time for which it was watched, in seconds.
+    pub watched_s: f64,
+    /// The gaps.
+    pub gaps: usize,
+    /// The gaps among them whose begin was not seen: they are no shorter than that.
+    pub cut: u64,
+    /// The gaps in a second.
+    pub gaps_per_s: f64,
+    /// The largest gap in microseconds; None without a gap.
+    pub largest_us: Option<f64>,
+    /// The share of the time that was lost, in percent, with gaps too short for a row.
+    pub lost_percent: f64,
+    /// The most that any window of 1, 10 and 40 ms lost, in microseconds; None where no window is so long.
+    pub most_lost_us: [Option<f64>; 3],
+    /// The policies of the threads that watched.
+    pub policies: Vec<String>,
+}
+
+/// The supply in a file of `measure supply`.
+///
+/// # Errors
+/// [`NoSupplyInFile`]: not such a file, damaged, or without a window.
+pub fn read<S>(reader: &mut Reader<S>) -> Result<Supplies, NoSupplyInFile>
+where
+    S: ChunkReader + Read + Seek + 'static,
+{
+    if reader.rows_kind()? != RowKind::Supply {
+        return Err(NoSupplyInFile::Other(reader.kind().rows.clone()));
+    }
+    let mut observed = ObservedSupply::default();
+    while let Some(rows) = reader.next_rows::<SupplyGap>()? {
+        observed.take(&rows);
+    }
+    Ok(observed.supplies()?)
+}
+
+impl ObservedSupply {
+    /// Takes some rows, in the order of the file.
+    pub fn take(&mut self, rows: &[SupplyGap]) {
+        for row in rows {
+            let (cpu, of) = (row.cpu as u32, (row.window, row.cpu));
+            if row.gap == 0 {
+                self.last = Some(of);
+                self.policies.insert(row.policy.to_string());
+                let (asked, watched, short) = (row.asked_ns, row.watched_ns, row.short_ns);
+                self.windows.push(Window { cpu, asked, watched, short, gaps: Vec::new() });
+            }
+            let window = self.windows.last_mut().filter(|_| self.last == Some(of));
+            match (window, row.gap_at_ns.zip(row.gap_ns)) {
+                (None, _) => self.astray = self.astray.or(Some(row.window)),
+                (Some(window), Some((at, length))) => window.gaps.push(Gap { at, length }),
+                (Some(_), None) => {}
+            }
+            *self.cut.entry(cpu).or_default() += u64::from(row.cut);
+        }
+    }
+
+    /// The supply of each CPU.
+    ///
+    /// # Errors
+    /// [`NoSupply`] where there is no window, or one lacks rows.
+    pub fn supplies(&self) -> Result<Supplies, NoSupply> {
+        match self.astray {
+            None if self.without_fifo() => {
+                Ok(Supplies::watched(&self.windows)?.noting(WITHOUT_FIFO))
+            }
+            None => Supplies::watched(&self.windows),
+            Some(window) => Err(NoSupply(format!(
+                "window {window} lacks its first row: give the whole file of a run, in its order"
+            ))),
+        }
+    }
+
+    /// Whether a thread of another policy than SCHED_FIFO watched.
+    pub fn without_fifo(&self) -> bool {
+        self.policies.iter().any(|policy| !policy.starts_with("fifo"))
+    }
+
+    /// The figures of each CPU.
+    pub fn summaries(&self) -> Vec<SupplySummary> {
+        let supplies = self.supplies().ok();
+        let cpus: BTreeSet<u32> = self.windows.iter().map(|it| it.cpu).collect();
+        let of = |cpu| self.summary(cpu, supplies.as_ref().and_then(|it| it.of_cpu(cpu)));
+        cpus.into_iter().map(of).collect()
+    }
+
+    fn summary(&self, cpu: u32, supply: Option<&Supply>) -> SupplySummary {
+        let windows: Vec<&Window> = self.windows.iter().filter(|it| it.cpu == cpu).collect();
+        let lengths = || windows.iter().flat_map(|it| &it.gaps).map(|gap| gap.length);
+        let watched: f64 = windows.iter().map(|it| it.watched as f64).sum();
+        let lost: f64 =
+            lengths().chain(windows.iter().map(|it| it.short)).map(|ns| ns as f64).sum();
+        let longest = windows.iter().map(|it| it.asked).max().unwrap_or(0);
+        let most = |ms: u64| {
+            let ns = ms * 1_000_000;
+            supply.filter(|_| ns <= longest).map(|it| it.lost(ns) as f64 / 1e3)
+        };
+        SupplySummary {
+            cpu,
+            windows: windows.len(),
+            watched_s: watched / 1e9,
+            gaps: lengths().count(),
+            cut: self.cut.get(&cpu).copied().unwrap_or(0),
+            gaps_per_s: lengths().count() as f64 / (watched / 1e9),
+            largest_us: lengths().max().map(|ns| ns as f64 / 1e3),
+            lost_percent: 100.0 * lost / watched,
+            most_lost_us: SHOWN_MS.map(most),
+            policies: self.policies.iter().cloned().collect(),
+        }
+    }
+}

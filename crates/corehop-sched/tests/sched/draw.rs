@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Random small sets, on which everything can be tried out.
+
+use corehop_sched::System;
+use corehop_sched::{Parameters, TaskSet, Time, Verdict, test};
+use proptest::prelude::*;
+
+/// The kind of deadlines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// D = T.
+    Implicit,
+    /// C <= D <= T.
+    Constrained,
+    /// C <= D <= 2 T.
+    Arbitrary,
+}
+
+/// Sets on up to `cpus` CPUs, with periods up to `longest`.
+pub(crate) fn sets(cpus: u32, longest: Time, due: Due) -> impl Strategy<Value = TaskSet> {
+    let task = (2..=longest, 0.0..1.0_f64, 0.0..1.0_f64);
+    let tasks = prop::collection::vec(task, 1..=7);
+    (1..=cpus, 0.3..1.2_f64, tasks).prop_map(move |(cpus, fill, tasks)| {
+        // The utilisations are scaled such that sets lie around what `cpus` can do.
+        let sum: f64 = tasks.iter().map(|&(_, u, _)| u + 0.05).sum();
+        let scale = fill * f64::from(cpus) / sum;
+        let of = |&(period, u, at): &(Time, f64, f64)| {
+            let wcet =
+                ((u + 0.05) * scale * period as f64).round().clamp(1.0, period as f64) as Time;
+            let room = |most: Time| wcet + (at * (most - wcet + 1) as f64) as Time;
+            let deadline = match due {
+                Due::Implicit => period,
+                Due::Constrained => room(period),
+                Due::Arbitrary => room(2 * period),
+            };
+            Parameters { wcet, period, deadline: Some(deadline), ..Parameters::default() }
+        };
+        TaskSet::new(cpus, &tasks.iter().map(of).collect::<Vec<_>>()).unwrap()
+    })
+}
+
+/// The verdict of the test of this name.
+pub(crate) fn verdict(name: &str, set: &TaskSet) -> Verdict {
+    test(name).unwrap().run(System::of(&set)).verdict
+}
+
+/// Whether it accepts.
+pub(crate) fn accepts(name: &str, set: &TaskSet) -> bool {
+    verdict(name, set) == Verdict::Schedulable
+}
+
+/// The parameters of a set, to change one and make a set again.
+pub(crate) fn parameters(set: &TaskSet) -> Vec<Parameters> {
+    let of = |task: &corehop_sched::Task| Parameters {
+        wcet: task.wcet(),
+        period: task.period(),
+        deadline: Some(task.deadline()),
+        ..Parameters::default()
+    };
+    set.tasks().iter().map(of).collect()
+}
+
+/// A set of (C, T, D).
+pub(crate) fn set(cpus: u32, tasks: &[(Time, Time, Time)]) -> TaskSet {
+    let of = |&(wcet, period, deadline): &(Time, Time, Time)| Parameters {
+        wcet,
+        period,
+        deadline: Some(deadline),
+        ..Parameters::default()
+    };
+    TaskSet::new(cpus, &tasks.iter().map(of).collect::<Vec<_>>()).unwrap()
+}
+
+/// A set of (C, T) with D = T.
+pub(crate) fn implicit(cpus: u32, tasks: &[(Time, Time)]) -> TaskSet {
+    set(cpus, &tasks.iter().map(|&(c, t)| (c, t, t)).collect::<Vec<_>>())
+}

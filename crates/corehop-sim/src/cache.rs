@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One cache: tags, the states of its lines as masks over the ways, and for an inclusive cache which
+//! of the caches inside it may have a line.
+
+use corehop_plan::platform::{Distance, Inclusion, Index};
+
+use super::fast_path::Lane;
+use super::replacement::{Policy, ways_of};
+use super::spec::CacheSpec;
+use super::tags::{Block, Blocks, Line, NAMED, NO_LINE, peek, poke};
+
+/// The rights and duties of a copy. None of them: the copy is shared and as memory (or the next
+/// cache further out) has it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Bits {
+    /// No copy exists but in this cache, inside it, and further out on its way to memory.
+    pub(super) alone: bool,
+    /// This copy is newer than what is further out.
+    pub(super) dirty: bool,
+    /// This copy's package answers other packages (MESIF).
+    pub(super) forward: bool,
+}
+
+impl Bits {
+    /// As the low bits of a way's word.
+    #[inline(always)]
+    fn packed(self) -> u16 {
+        u16::from(self.alone) | u16::from(self.dirty) << 1 | u16::from(self.forward) << 2
+    }
+
+    #[inline(always)]
+    pub(super) fn unpacked(word: u16) -> Self {
+        Self { alone: word & 1 != 0, dirty: word & 2 != 0, forward: word & 4 != 0 }
+    }
+}
+
+/// The map of a line to its set, in the form that is quick to compute.
+#[derive(Debug, Clone)]
+pub(super) struct Finder {
+    /// Of a power of two of sets: one less.
+    mask: Option<u32>,
+    sets: u32,
+    /// 2⁶⁴ over the number of sets, rounded up (Lemire, Kaser and Kurz 2019).
+    magic: u64,
+    /// Another way than the remainder.
+    hash: Option<Box<Index>>,
+}
+
+impl Finder {
+    fn new(spec: &CacheSpec) -> Self {
+        let sets = spec.sets;
+        let plain = spec.index == Index::Modulo;
+        let lower = sets.next_power_of_two() >> u32::from(!sets.is_power_of_two());
+        let power = plain && (sets.is_power_of_two() || bug!(SetsPowerOfTwo));
+        Self {
+            mask: power.then(|| lower - 1),
+            sets,
+            magic: (u64::MAX / u64::from(sets)).wrapping_add(1),
+            hash: (!plain).then(|| Box::new(spec.index.clone())),
+        }
+    }
+
+    /// The mask that finds the set, where one does.
+    #[inline(always)]
+    pub(super) fn mask(&self) -> Option<u32> {
+        self.mask
+    }
+
+    #[inline(always)]
+    pub(super) fn set(&self, line: Line) -> u32 {
+        self.mask.map_or_else(|| self.remainder().set(line), |mask| line & mask)
+    }
+
+    #[inline(always)]
+    fn remainder(&self) -> Remainder<'_> {
+        Remainder { sets: self.sets, magic: self.magic, hash: self.hash.as_deref() }
+    }
+}
+
+/// [`Finder::set`] without a mask: the remainder, unless there is a hash.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Remainder<'a> {
+    sets: u32,
+    magic: u64,
+    hash: Option<&'a Index>,
+}
+
+impl Remainder<'_> {
+    #[inline(always)]
+    pub(super) fn set(&self, line: Line) -> u32 {
+        if let Some(hash) = self.hash {
+            return hash.set(line, self.sets);
+        }
+        let fraction = self.magic.wrapping_mul(u64::from(line));
+        ((u128::from(fraction) * u128::from(self.sets)) >> 64) as u32
+    }
+}
+
+/// The effects of others on a cache's lines.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CacheCounters {
+    /// Lines that went to make room.
+    pub evictions: u64,
+    /// Of these, dirty ones.
+    pub write_backs: u64,
+    /// Lines that went because a cache further out, which includes this one, evicted them.
+    pub back_invalidations: u64,
+    /// Lines that went because another CPU wrote them.
+    pub invalidations: u64,
+    /// Questions answered: had it, unmodified.
+    pub snoop_hits: u64,
+    /// Questions answered: had it modified (HITM).
+    pub snoop_hits_modified: u64,
+}
+
+/// One cache and its place among the others.
+#[expect(clippy::struct_excessive_bools, reason = "each is a property of its own")]
+#[derive(Debug, Clone)]
+pub(super) struct Cache {
+    pub(super) level: u8,
+    pub(super) inclusion: Inclusion,
+    pub(super) write_through: bool,
+    pub(super) write_allocate: bool,
+    /// The distance of CPUs that have this cache as the first one in common.
+    pub(super) distance: Distance,
+    /// Of its first CPU.
+    pub(super) package: usize,
+    pub(super) parent: Option<usize>,
+    /// Its place among the children of its parent.
+    pub(super) place: usize,
+    pub(super) children: Vec<usize>,
+    pub(super) counters: CacheCounters,
+    /// A directory of the lines that the caches inside hold.
+    pub(super) snoop_filter: Option<Box<Self>>,
+    includes: bool,
+    drops_clean: bool,
+    ways: u32,
+    sets: u32,
+    finder: Finder,
+    policy: Policy,
+    blocks: Blocks,
+    ranks: Vec<u8>,
+    /// Of an inclusive cache with more than [`NAMED`] caches inside: for each way those that may
+    /// have the line. With fewer they are in the way's word.
+    many: Vec<u64>,
+    /// The number of lines it holds.
+    filled: u32,
+}
+
+impl Cache {
+    pub(super) fn new(spec: &CacheSpec, distance: Distance, package: usize, seed: u64) -> Self {
+        Self {
+            level: spec.level as u8,
+            inclusion: spec.inclusion,
+            write_through: spec.write_through,
+            write_allocate: spec.write_allocate,
+            distance,
+            package,
+            parent: None,
+            place: 0,
+            children: Vec::new(),
+            counters: CacheCounters::default(),
+            snoop_filter: spec
+                .snoop_filter
+                .as_ref()
+                .map(|filter| Box::new(Self::new(filter, distance, package, !seed))),
+            includes: false,
+            drops_clean: false,
+            ways: spec.ways,
+            sets: spec.sets,
+            finder: Finder::new(spec),
+            policy: Policy::new(spec.replacement, spec.ways, seed),
+            blocks: Blocks::new(spec.ways),
+            ranks: Vec::new(),
+            many: Vec::new(),
+            filled: 0,
+        }
+    }
+
+    /// Whether it has no cache inside.
+    #[inline(always)]
+    pub(super) fn is_innermost(&self) -> bool {
+        self.children.is_empty()
+    }
+
+    /// Whether the lines inside are all in it too.
+    #[inline(always)]
+    pub(super) fn includes(&self) -> bool {
+        self.includes
+    }
+
+    /// Whether a clean line that leaves it leaves without anyone hearing of it.
+    #[inline(always)]
+    pub(super) fn drops_clean(&self) -> bool {
+        self.drops_clean
+    }
+
+    /// Whether it is filled on the way in, takes writes as usual, and lets the caches inside keep what they have.
+    pub(super) fn is_plain(&self) -> bool {
+        let filled = self.is_innermost() || self.inclusion != Inclusion::Exclusive;
+        filled && !self.write_through && self.write_allocate && self.snoop_filter.is_none()
+    }
+
+    /// Works out what depends on the caches around and inside.
+    pub(super) fn settle(&mut self, outer: Option<Inclusion>) {
+        self.includes = self.inclusion == Inclusion::Inclusive || self.is_innermost();
+        self.drops_clean = outer != Some(Inclusion::Exclusive);
+        if let Some(filter) = &mut self.snoop_filter {
+            filter.children.clone_from(&self.children);
+            filter.includes = true;
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.filled == 0
+    }
+
+    /// The number of lines it can hold.
+    pub(super) fn capacity(&self) -> u64 {
+        u64::from(self.sets) * u64::from(self.ways)
+    }
+
+    /// Whether it takes room.
+    #[cfg(test)]
+    pub(super) fn is_allocated(&self) -> bool {
+        self.blocks.is_allocated()
+    }
+
+    #[inline(always)]
+    pub(super) fn set_of(&self, line: Line) -> u32 {
+        self.finder.set(line)
+    }
+
+    #[inline(always)]
+    pub(super) fn find(&self, set: u32, line: Line) -> Option<u32> {
+        peek!(&self.blocks, set, None, block => block.find(line))
+    }
+
+    /// Has the host fetch the set that `line` would be in.
+    #[inline(always)]
+    pub(super) fn expect(&self, line: Line) {
+        peek!(&self.blocks, self.set_of(line), (), block => block.expect());
+    }
+
+    /// The line that has to go when `line` comes into a full set, if it is newer here than further out, and as far as it is
+    /// known without a look at the policy's order of all.
+    #[inline(always)]
+    pub(super) fn newer_to_go(&self, line: Line) -> Option<Line> {
+        let set = self.set_of(line);
+        peek!(&self.blocks, set, None, block => {
+            let way = self.policy.next_victim_of(block.order)?;
+            block.flagged(way, 2)
+        })
+    }
+
+    /// Set and way of a line.
+    #[inline(always)]
+    pub(super) fn locate(&self, line: Line) -> Option<(u32, u32)> {
+        let set = self.set_of(line);
+        Some((set, self.find(set, line)?))
+    }
+
+    #[inline(always)]
+    fn ranks_of(ranks: &mut [u8], each: usize, set: u32) -> &mut [u8] {
+        if each == 0 { &mut [] } else { &mut ranks[set as usize * each..][..each] }
+    }
+
+    /// The line in this way was used.
+    #[inline(always)]
+    pub(super) fn touch(&mut self, set: u32, way: u32) {
+        let ranks = Self::ranks_of(&mut self.ranks, self.policy.ranks(), set);
+        poke!(&mut self.blocks, set, block => self.policy.hit(&mut block.order, ranks, way));
+    }
+
+    #[inline(always)]
+    fn word(&mut self, set: u32, way: u32) -> &mut u16 {
+        poke!(&mut self.blocks, set, block => block.word(way))
+    }
+
+    #[inline(always)]
+    fn word_at(&self, set: u32, way: u32) -> u16 {
+        peek!(&self.blocks, set, 0, block => block.words[way as usize])
+    }
+
+    #[inline(always)]
+    pub(super) fn bits(&self, set: u32, way: u32) -> Bits {
+        Bits::unpacked(self.word_at(set, way))
+    }
+
+    #[inline(always)]
+    pub(super) fn set_bits(&mut self, set: u32, way: u32, bits: Bits) {
+        let word = self.word(set, way);
+        *word = *word & !7 | bits.packed();
+    }
+
+    /// A write hit in a line that is held alone: makes it dirty. Says whether it was held alone.
+    #[inline(always)]
+    pub(super) fn write_alone(&mut self, set: u32, way: u32) -> bool {
+        let word = self.word(set, way);
+        let alone = *word & 1;
+        if !bug!(SilentWriteStaysClean) {
+            *word |= alone << 1;
+        }
+        alone == 1
+    }
+
+    /// Makes a copy dirty that is here.
+    pub(super) fn make_dirty(&mut self, set: u32, way: u32) {
+        *self.word(set, way) |= 2;
+    }
+
+    #[cold]
+    fn allocate(&mut self) {
+        let sets = self.sets as usize;
+        self.blocks.allocate(sets, self.policy.empty());
+        let ranks = self.policy.ranks();
+        self.ranks = (0..ranks as u8).cycle().take(sets * ranks).collect();
+        if self.includes && self.children.len() > NAMED {
+            self.many = vec![0; sets * self.ways as usize];
+        }
+    }
+
+    /// Puts a line in that is not here, into one of the `allowed` ways; where, and what had to go.
+    #[inline(always)]
+    pub(super) fn insert(&mut self, line: Line, bits: Bits, allowed: u32) -> Inserted {
+        if !self.blocks.is_allocated() {
+            self.allocate();
+        }
+        let set = self.finder.set(line);
+        let every = self.policy.every();
+        let allowed = if bug!(MaskIgnored) { every } else { allowed & every };
+        let policy = &mut self.policy;
+        let ranks = Self::ranks_of(&mut self.ranks, policy.ranks(), set);
+        let (way, old) = poke!(&mut self.blocks, set, block => {
+            let empty = !block.taken & allowed;
+            let ignored = bug!(EmptyWaysIgnored) && block.taken & allowed != 0;
+            let way = if empty == 0 || ignored {
+                policy.victim(&mut block.order, ranks, allowed)
+            } else {
+                empty.trailing_zeros()
+            };
+            policy.fill(&mut block.order, ranks, way);
+            block.taken |= 1 << way;
+            (way, block.put(way, line, bits.packed()))
+        });
+        let mut inserted = Inserted {
+            set,
+            way,
+            victim: old.0,
+            bits: Bits::unpacked(old.1),
+            sharers: u64::from(old.1 >> 3),
+        };
+        if !self.many.is_empty() {
+            inserted.sharers = std::mem::take(self.sharer_word(set, way));
+        }
+        if inserted.victim == NO_LINE {
+            self.filled += 1;
+        } else {
+            self.counters.evictions += 1;
+        }
+        inserted
+    }
+
+    /// Takes a line out. Who inside may have it is forgotten.
+    pub(super) fn remove(&mut self, set: u32, way: u32) -> (Line, Bits) {
+        self.filled -= 1;
+        let (line, word) = poke!(&mut self.blocks, set, block => {
+            block.taken &= !(1 << way);
+            block.put(way, NO_LINE, 0)
+        });
+        if !self.many.is_empty() {
+            *self.sharer_word(set, way) = 0;
+        }
+        (line, Bits::unpacked(word))
+    }
+
+    /// Gives up a line that a cache around evicts, if it is here; whether it was newer. Of an innermost cache.
+    pub(super) fn give_up(&mut self, line: Line) -> bool {
+        self.locate(line).is_some_and(|(set, way)| self.give_up_at(set, way))
+    }
+
+    /// The same of the line in this place.
+    pub(super) fn give_up_at(&mut self, set: u32, way: u32) -> bool {
+        self.counters.back_invalidations += 1;
+        self.remove(set, way).1.dirty
+    }
+
+    /// The cache taken apart for [`super::fast_path`], if its sets are this wide.
+    #[inline(always)]
+    pub(super) fn lane<const N: usize, const KNOWN: u8, const POWER: bool>(
+        &mut self,
+        blocks: impl Fn(&mut Blocks) -> Option<&mut Vec<Block<N>>>,
+        allowed: u32,
+        own: usize,
+        lonely: bool,
+    ) -> Option<Lane<'_, N, KNOWN, POWER>> {
+        if !self.blocks.is_allocated() {
+            self.allocate();
+        }
+        Some(Lane {
+            blocks: blocks(&mut self.blocks)?,
+            finder: self.finder.remainder(),
+            mask: if POWER { self.finder.mask()? } else { 0 },
+            allowed: if bug!(MaskIgnored) { u32::MAX } else { allowed } & self.policy.every(),
+            policy: &mut self.policy,
+            counters: &mut self.counters,
+            filled: &mut self.filled,
+            level: self.level,
+            includes: self.includes,
+            lonely,
+            asks: !self.includes && !lonely,
+            own: if self.children.is_empty() { 0 } else { 1 << own },
+        })
+    }
+
+    /// The key of its policy, when these ways may be filled.
+    pub(super) fn known(&self, allowed: u32) -> u8 {
+        self.policy.known(allowed & self.policy.every())
+    }
+
+    /// Whether a mask finds the set of a line.
+    pub(super) fn has_mask(&self) -> bool {
+        self.finder.mask().is_some()
+    }
+
+    /// Of how many ways its sets have room for.
+    pub(super) fn width(&self) -> usize {
+        match self.blocks {
+            Blocks::Eight(_) => 8,
+            Blocks::Sixteen(_) => 16,
+            Blocks::ThirtyTwo(_) => 32,
+        }
+    }
+
+    /// Whether way words name all caches inside.
+    pub(super) fn names_all(&self) -> bool {
+        self.children.len() <= NAMED
+    }
+
+    #[inline]
+    fn sharer_word(&mut self, set: u32, way: u32) -> &mut u64 {
+        &mut self.many[set as usize * self.ways as usize + way as usize]
+    }
+
+    /// The children that may have a line that is here, by their places. Of an inclusive cache.
+    #[inline(always)]
+    pub(super) fn sharers(&self, set: u32, way: u32) -> u64 {
+        if self.many.is_empty() {
+            u64::from(self.word_at(set, way) >> 3)
+        } else {
+            self.many[set as usize * self.ways as usize + way as usize]
+        }
+    }
+
+    /// Whether the child in this place may have the line.
+    #[inline(always)]
+    pub(super) fn may_have(&self, set: u32, way: u32, child: usize) -> bool {
+        self.sharers(set, way) >> child & 1 == 1
+    }
+
+    /// The children that may have a line, as far as a snoop filter tells.
+    #[inline(always)]
+    pub(super) fn filtered(&self, line: Line) -> u64 {
+        let Some(filter) = &self.snoop_filter else { return u64::MAX };
+        filter.locate(line).map_or(0, |(set, way)| filter.sharers(set, way))
+    }
+
+    #[inline(always)]
+    pub(super) fn set_present(&mut self, set: u32, way: u32, child: usize, on: bool) {
+        if self.many.is_empty() {
+            let word = self.word(set, way);
+            *word = *word & !(8 << child) | u16::from(on) << (3 + child);
+        } else {
+            let word = self.sharer_word(set, way);
+            *word = *word & !(1 << child) | u64::from(on) << child;
+        }
+    }
+
+    /// The lines of a set that has no empty way, with their ways; nothing of another one.
+    pub(super) fn full_set(&self, set: u32) -> impl Iterator<Item = (u32, Line)> {
+        let every = self.policy.every();
+        let taken = peek!(&self.blocks, set, 0, block => block.taken);
+        let ways = if taken == every { every } else { 0 };
+        ways_of(ways)
+            .map(move |way| (way, peek!(&self.blocks, set, NO_LINE, block => block.tag(way))))
+    }
+
+    /// Every line that is here.
+    #[cfg(test)]
+    pub(super) fn lines(&self) -> Vec<(Line, Bits)> {
+        let mut lines = Vec::new();
+        for set in 0..self.sets {
+            let taken = peek!(&self.blocks, set, 0, block => block.taken);
+            for way in ways_of(taken) {
+                let line = peek!(&self.blocks, set, NO_LINE, block => block.tag(way));
+                lines.push((line, self.bits(set, way)));
+            }
+        }
+        lines
+    }
+}
+
+/// The place of a new line, and the line that was there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Inserted {
+    pub(super) set: u32,
+    pub(super) way: u32,
+    /// [`NO_LINE`] where the way was empty.
+    pub(super) victim: Line,
+    pub(super) bits: Bits,
+    /// The children that may have the victim.
+    pub(super) sharers: u64,
+}

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Coherence requests between caches.
+
+use corehop_plan::platform::{Distance, Found, Lookup, Protocol, Supplier};
+
+use super::cache::Bits;
+use super::hierarchy::{Hierarchy, Ongoing, Path, between};
+use super::observer::Observer;
+use super::outcome::AccessOutcome;
+use super::tags::Line;
+
+/// The request to a cache for a line, with all caches inside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Request {
+    /// Share it with one below a common cache: the right to write ends, newer data is given up.
+    Read,
+    /// The same from another root: the duty to forward ends too.
+    ReadAway,
+    /// Give it up: another CPU writes it.
+    Invalidate,
+    /// Give it up: it is flushed.
+    Flush,
+    /// Give it up: a cache around has to forget it.
+    Room,
+}
+
+/// The answer of a cache, with all inside.
+#[expect(clippy::struct_excessive_bools, reason = "each is a yes or no of its own")]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answer {
+    /// The number of copies there were.
+    pub(super) copies: u32,
+    /// One of them was held alone.
+    pub(super) alone: bool,
+    /// One was newer than what is further out.
+    pub(super) dirty: bool,
+    /// One was the forwarder.
+    pub(super) forward: bool,
+    /// Others have it, or may have it as far as the one who asked can tell.
+    pub(super) may_share: bool,
+    /// It came to supply the line.
+    pub(super) supplied: bool,
+    /// The level of the innermost newer copy, or else of the outermost copy.
+    pub(super) level: u8,
+    /// The outermost cache with a copy around the newer one.
+    pub(super) owner: usize,
+    /// The distance of the answering root.
+    pub(super) distance: Distance,
+}
+
+impl Default for Answer {
+    fn default() -> Self {
+        Self {
+            copies: 0,
+            alone: false,
+            dirty: false,
+            forward: false,
+            may_share: false,
+            supplied: false,
+            level: 0,
+            owner: usize::MAX,
+            distance: Distance::Core,
+        }
+    }
+}
+
+impl Answer {
+    /// Takes the answer of another cache in.
+    pub(super) fn add(&mut self, other: Self) {
+        if other.copies == 0 {
+            return;
+        }
+        let better =
+            self.copies == 0 || (!self.dirty && (other.dirty || (other.forward && !self.forward)));
+        if better {
+            self.level = other.level;
+            self.distance = other.distance;
+            self.owner = other.owner;
+        }
+        self.copies += other.copies;
+        self.alone |= other.alone;
+        self.dirty |= other.dirty;
+        self.forward |= other.forward;
+    }
+}
+
+impl<O: Observer> Hierarchy<O> {
+    /// Asks cache `x` and all inside it. Newer data is taken from all copies: who asks has to put
+    /// it somewhere.
+    pub(super) fn ask(&mut self, x: usize, line: Line, request: Request) -> Answer {
+        let mut answer = Answer::default();
+        let cache = &self.caches[x];
+        let includes = cache.includes();
+        if includes && cache.is_empty() {
+            return answer;
+        }
+        let here = cache.locate(line);
+        match here {
+            None if includes => return answer,
+            Some((set, way)) if includes => {
+                let reads = matches!(request, Request::Read | Request::ReadAway);
+                // Were there two sharers, neither could have newer data or the right to write.
+                let quiet =
+                    !cache.bits(set, way).alone || cache.sharers(set, way).count_ones() != 1;
+                if !(reads && quiet) {
+                    for place in 0..self.caches[x].children.len() {
+                        if self.caches[x].may_have(set, way, place) {
+                            let inside = self.ask(self.caches[x].children[place], line, request);
+                            if inside.copies == 0 && !bug!(StalePresenceKept) {
+                                self.caches[x].set_present(set, way, place, false);
+                            }
+                            answer.add(inside);
+                        }
+                    }
+                }
+            }
+            _ => {
+                let may = cache.filtered(line);
+                for place in (0..self.caches[x].children.len()).filter(|it| may >> it & 1 == 1) {
+                    answer.add(self.ask(self.caches[x].children[place], line, request));
+                    if bug!(OneSharerAsked) && answer.copies > 0 {
+                        break;
+                    }
+                }
+            }
+        }
+        if let Some((set, way)) = here {
+            self.answer_here(x, (set, way), line, request, &mut answer);
+        }
+        answer
+    }
+
+    /// The copy of `x` itself.
+    fn answer_here(
+        &mut self,
+        x: usize,
+        (set, way): (u32, u32),
+        line: Line,
+        request: Request,
+        answer: &mut Answer,
+    ) {
+        let cache = &mut self.caches[x];
+        let bits = cache.bits(set, way);
+        match request {
+            Request::Read | Request::ReadAway => {
+                let forward = bits.forward && (request == Request::Read || bug!(TwoForwarders));
+                let alone = bits.alone && bug!(OwnerKeepsRight);
+                cache.set_bits(set, way, Bits { alone, dirty: false, forward });
+                cache.counters.snoop_hits += u64::from(!bits.dirty);
+                cache.counters.snoop_hits_modified += u64::from(bits.dirty);
+            }
+            Request::Invalidate => {
+                cache.remove(set, way);
+                cache.counters.invalidations += 1;
+                cache.counters.snoop_hits += u64::from(!bits.dirty);
+                cache.counters.snoop_hits_modified += u64::from(bits.dirty);
+                if O::ON {
+                    self.observer.invalidated(x, line);
+                }
+            }
+            Request::Flush => {
+                cache.remove(set, way);
+            }
+            Request::Room => {
+                cache.give_up_at(set, way);
+            }
+        }
+        if !answer.dirty {
+            answer.level = self.caches[x].level;
+        }
+        if answer.dirty || bits.dirty {
+            answer.dirty = true;
+            answer.owner = x;
+        }
+        answer.copies += 1;
+        answer.alone |= bits.alone;
+        answer.forward |= bits.forward;
+    }
+
+    /// Asks the caches inside `x` but for those inside `but`.
+    pub(super) fn ask_beside(
+        &mut self,
+        x: usize,
+        but: usize,
+        line: Line,
+        request: Request,
+        ongoing: &mut Ongoing,
+    ) -> Answer {
+        let mut answer = Answer::default();
+        let may = self.caches[x].filtered(line);
+        for place in (0..self.caches[x].children.len()).filter(|it| may >> it & 1 == 1) {
+            let child = self.caches[x].children[place];
+            if child == but || (bug!(WriteForgetsInstructions) && self.caches[child].level == 1) {
+                continue;
+            }
+            let inside = self.ask(child, line, request);
+            if inside.copies > 0 || self.caches[x].snoop_filter.is_none() {
+                self.note(inside, self.caches[x].distance, request, ongoing);
+            }
+            answer.add(inside);
+            if bug!(OneSharerAsked) && answer.copies > 0 {
+                break;
+            }
+        }
+        answer.may_share = answer.copies > 0;
+        answer
+    }
+
+    /// Asks those inside `x`, which has the line, that could know better or must give it up. Newer
+    /// data goes to `x` unless the line is to be written.
+    pub(super) fn ask_inside(
+        &mut self,
+        x: usize,
+        but: usize,
+        (set, way): (u32, u32),
+        line: Line,
+        request: Request,
+        ongoing: &mut Ongoing,
+    ) -> Answer {
+        let cache = &self.caches[x];
+        let write = request == Request::Invalidate;
+        let mut answer = Answer::default();
+        if cache.includes() {
+            let children = cache.children.len();
+            let own = self.caches[but].place;
+            let sharers = cache.sharers(set, way).count_ones();
+            let others = sharers - u32::from(cache.may_have(set, way, own));
+            let asks = write || (cache.bits(set, way).alone && sharers == 1 && others == 1);
+            for place in 0..children {
+                if place == own || !asks || !self.caches[x].may_have(set, way, place) {
+                    continue;
+                }
+                if bug!(WriteForgetsInstructions) && self.caches[x].level == 2 && write {
+                    continue;
+                }
+                let inside = self.ask(self.caches[x].children[place], line, request);
+                self.note(inside, self.caches[x].distance, request, ongoing);
+                if write || (inside.copies == 0 && !bug!(StalePresenceKept)) {
+                    self.caches[x].set_present(set, way, place, false);
+                }
+                answer.add(inside);
+                if bug!(OneSharerAsked) && answer.copies > 0 {
+                    break;
+                }
+            }
+            answer.may_share =
+                if asks { answer.copies > 0 } else { others > 0 && !bug!(OtherSharersUncounted) };
+        } else if cache.children.len() > 1 && (write || cache.bits(set, way).alone) {
+            answer = self.ask_beside(x, but, line, request, ongoing);
+        }
+        if answer.dirty && !write {
+            self.caches[x].make_dirty(set, way);
+        }
+        answer
+    }
+
+    /// Takes the line from everyone further out than place `at` of the way but the way itself, as
+    /// far as it could be.
+    pub(super) fn outward(&mut self, path: Path, at: usize, line: Line, ongoing: &mut Ongoing) {
+        for place in at + 1..path.len {
+            let (x, inner) = (path.caches[place], path.caches[place - 1]);
+            if let Some(here) = self.caches[x].locate(line) {
+                let alone = self.caches[x].bits(here.0, here.1).alone;
+                self.ask_inside(x, inner, here, line, Request::Invalidate, ongoing);
+                if alone {
+                    return;
+                }
+            } else if !self.caches[x].includes() {
+                self.ask_beside(x, inner, line, Request::Invalidate, ongoing);
+            }
+        }
+        let package = self.caches[path.caches[path.len - 1]].package;
+        self.others(path, line, Request::Invalidate, package, ongoing);
+    }
+
+    /// Every copy on the way from place `at` on is held alone from now on.
+    pub(super) fn own_all(&mut self, path: Path, at: usize, line: Line) {
+        for &x in &path.caches[at..path.len] {
+            if let Some((set, way)) = self.caches[x].locate(line) {
+                let bits = self.caches[x].bits(set, way);
+                self.caches[x].set_bits(set, way, Bits { alone: true, forward: false, ..bits });
+            }
+        }
+    }
+
+    /// Asks every root but that of the way. Newer data is settled, too, unless the line is to be
+    /// written.
+    pub(super) fn others(
+        &mut self,
+        path: Path,
+        line: Line,
+        request: Request,
+        package: usize,
+        ongoing: &mut Ongoing,
+    ) -> Answer {
+        let own = path.caches[path.len - 1];
+        let write = request == Request::Invalidate;
+        let request = if write { request } else { Request::ReadAway };
+        let mut answer = Answer::default();
+        if bug!(WriteMissForgetsPackages) && write {
+            return answer;
+        }
+        for root in 0..self.roots.len() {
+            let x = self.roots[root];
+            if x == own {
+                continue;
+            }
+            let mut inside = self.ask(x, line, request);
+            inside.distance = between(package, self.caches[x].package);
+            self.note(inside, inside.distance, request, ongoing);
+            answer.add(inside);
+        }
+        if answer.dirty && !write {
+            if self.protocol == Protocol::Moesi {
+                self.settle(answer, line);
+            } else if !bug!(MesiForgetsWriteBack) {
+                ongoing.outcome.written_back = ongoing.outcome.written_back.saturating_add(1);
+                if O::ON {
+                    self.observer.written_back(line);
+                }
+            }
+        }
+        answer
+    }
+
+    /// Leaves newer data with its owner (MOESI).
+    pub(super) fn settle(&mut self, answer: Answer, line: Line) {
+        if bug!(OwnerForgetsData) {
+            return;
+        }
+        if let Some((set, way)) = self.caches[answer.owner].locate(line) {
+            self.caches[answer.owner].make_dirty(set, way);
+        }
+    }
+
+    /// A peer below `x` supplies the line.
+    pub(super) fn supplied_by_peer(&self, answer: Answer, x: usize, ongoing: &mut Ongoing) {
+        ongoing.outcome = AccessOutcome {
+            supplier: Supplier::Peer,
+            level: answer.level,
+            state: if answer.dirty { Found::Dirty } else { Found::Clean },
+            distance: self.caches[x].distance,
+            ..ongoing.outcome
+        };
+    }
+
+    /// Counts a question and what it took away.
+    fn note(&self, answer: Answer, distance: Distance, request: Request, ongoing: &mut Ongoing) {
+        let outcome = &mut ongoing.outcome;
+        // Inside a core no cache has to ask.
+        let asked =
+            distance > Distance::Core && (self.lookup == Lookup::Snooping || answer.copies > 0);
+        outcome.asked = outcome.asked.saturating_add(u8::from(asked));
+        if request == Request::Invalidate && answer.copies > 0 {
+            let copies = answer.copies.min(255) as u8;
+            outcome.invalidated = outcome.invalidated.saturating_add(copies);
+            outcome.farthest = outcome.farthest.max(distance);
+        }
+    }
+
+    /// Whether `x` or a cache inside it has the line. Snoop filters are not asked: one may be about to note it.
+    pub(super) fn holds(&self, x: usize, line: Line) -> bool {
+        let cache = &self.caches[x];
+        if cache.includes() && cache.is_empty() {
+            return false;
+        }
+        if cache.locate(line).is_some() {
+            return true;
+        }
+        !cache.includes() && cache.children.iter().any(|&child| self.holds(child, line))
+    }
+
+    /// Whether a cache inside `x` has the line.
+    pub(super) fn has_inside(&self, x: usize, line: Line) -> bool {
+        let cache = &self.caches[x];
+        match cache.locate(line) {
+            None if cache.includes() => false,
+            _ => cache.children.iter().any(|&child| self.holds(child, line)),
+        }
+    }
+}

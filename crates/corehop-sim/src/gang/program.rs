@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One round of a thread of a gang, as a script of loads, stores and locks.
+//!
+//! Instructions take a cycle each, and the accesses of one thread wait as many at a time as the
+//! program has independent ones. The numbers of instructions were derived from the tables of Kamali
+//! (2010), chapter 4, wherever a quotient of two printed numbers gives them; see [`instructions`].
+
+use super::fork_join::{self, Choice};
+use corehop_plan::experiment::Draw;
+use corehop_plan::workload::gang::{Channel, Program};
+
+/// The bytes of a line.
+const LINE: u64 = 64;
+/// The bytes of an item, of a lock, and of a counter.
+const WORD: u64 = 4;
+/// The bytes of a mutex of the C library.
+const MUTEX: u64 = 40;
+/// The bytes of a point.
+const POINT: u64 = 2;
+/// The place in memory of the first record of sums, and the length of a record: after a header of the
+/// allocator, so that a line has parts of both.
+const FIRST_RECORD: u64 = 16;
+const RECORD: u64 = 64;
+/// The place of the five sums in a record.
+const SUMS: [u64; 5] = [24, 32, 40, 48, 56];
+/// The share of the system in a hand-over through a local socket or a pipe: instructions, and lines that
+/// it keeps of it (the study `kamali-4-6`; taken for pipes too).
+const SYSTEM_INSTRUCTIONS: u32 = 10_000;
+const SYSTEM_LINES: u64 = 65;
+
+/// A line of the memory that all have in common, or of the thread's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MemoryLine {
+    /// Of the common memory.
+    Common(u32),
+    /// Of its own.
+    Own(u32),
+}
+
+/// One step of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Act {
+    /// Executes so many instructions.
+    Compute(u32),
+    /// Loads from a line and waits for it.
+    Load(MemoryLine),
+    /// Stores to a line, and waits for nothing: the store buffer does.
+    Store(MemoryLine),
+    /// Takes a lock that is on a line, by a locked instruction; waits while another has it.
+    Lock(u32, MemoryLine),
+    /// Gives it back, by a store.
+    Unlock(u32, MemoryLine),
+    /// Waits for its turn, looking at a line; the thread of this number has the first.
+    Take(MemoryLine),
+    /// Gives the turn to the other, by a store.
+    Give(MemoryLine),
+    /// Changes a line by a locked instruction.
+    Update(MemoryLine),
+    /// Decides what to do next, which no other act of the script comes after.
+    Decide(Choice),
+}
+
+impl Act {
+    /// The line it is for.
+    pub(super) const fn place(self) -> Option<MemoryLine> {
+        match self {
+            Self::Compute(_) | Self::Decide(_) => None,
+            Self::Load(place)
+            | Self::Update(place)
+            | Self::Store(place)
+            | Self::Lock(_, place)
+            | Self::Unlock(_, place)
+            | Self::Take(place)
+            | Self::Give(place) => Some(place),
+        }
+    }
+}
+
+/// One thread's part of a program.
+#[derive(Debug, Clone)]
+pub(super) struct Part {
+    program: Program,
+    member: u64,
+    /// The threads of the gang.
+    members: u64,
+    draw: Draw,
+    /// The rounds so far.
+    done: u64,
+}
+
+/// The instructions of a round, waiting aside.
+///
+/// `swap`: both threads together execute 14.4 thousand million instructions (Table 4.4: misses over
+/// Table 4.5: misses per million instructions) for 100 million swaps, as the misses of the largest
+/// arrays say, which are four for each but for what the caches hold: 144 for a swap. `bucket-sort`: above 4 million items the array comes through the cache anew, a
+/// miss for every 16 items, and Table 4.8 has 880 misses per million instructions: 71 for an item.
+/// `linear-regression`: a load of two bytes, three products and five sums: 20, assumed. `fork-join`: those of a task.
+pub(super) const fn instructions(program: &Program) -> u32 {
+    match program {
+        Program::Swap { .. } => 144,
+        Program::BucketSort { .. } => 71,
+        Program::LinearRegression { .. } => 20,
+        Program::Exchange { instructions, through: Channel::Memory, .. } => *instructions,
+        Program::Exchange { instructions, .. } => *instructions + SYSTEM_INSTRUCTIONS,
+        Program::ForkJoin { .. } => fork_join::INSTRUCTIONS,
+    }
+}
+
+/// The accesses of one thread that wait at the same time.
+///
+/// A swap's two items do not depend on each other, but each on its lock; everything else goes through
+/// one line after the other.
+pub(super) const fn parallelism(program: &Program) -> u64 {
+    match program {
+        Program::Swap { .. } => 2,
+        _ => 1,
+    }
+}
+
+/// The lines of one hand-over.
+fn handed_over(items: u64, through: Channel) -> u64 {
+    match through {
+        Channel::Memory => items,
+        Channel::Socket | Channel::Pipe => (items * Program::MESSAGE).div_ceil(LINE) + SYSTEM_LINES,
+    }
+}
+
+/// The lines of the memory that a gang of so many threads has in common.
+pub(super) fn common_lines(program: &Program, members: u64) -> u64 {
+    let lines = |bytes: u64| bytes.div_ceil(LINE);
+    match program {
+        Program::Swap { items, .. } => 2 * lines(items * WORD),
+        Program::BucketSort { buckets, .. } => {
+            lines(u64::from(*buckets) * MUTEX) + lines(u64::from(*buckets) * WORD)
+        }
+        Program::LinearRegression { .. } => lines(FIRST_RECORD + members * RECORD),
+        // The line on which they look whose turn it is comes after all buffers.
+        Program::Exchange { items, through, .. } => members * handed_over(*items, *through) + 1,
+        Program::ForkJoin { number } => fork_join::lines(*number, members),
+    }
+}
+
+/// The lines of each thread's own memory.
+pub(super) fn own_lines(program: &Program, members: u64) -> u64 {
+    let part = |bytes: u64| (program.items().div_ceil(members) * bytes).div_ceil(LINE);
+    match program {
+        Program::Swap { .. } | Program::Exchange { .. } | Program::ForkJoin { .. } => 0,
+        Program::BucketSort { .. } => part(WORD),
+        Program::LinearRegression { .. } => part(POINT),
+    }
+}
+
+impl Part {
+    /// The part of thread `member` of `members`, which draws from `draw`.
+    pub(super) fn new(program: &Program, (member, members): (u64, u64), draw: Draw) -> Self {
+        Self { program: program.clone(), member, members, draw, done: 0 }
+    }
+
+    /// The number of the thread.
+    pub(super) const fn member(&self) -> u64 {
+        self.member
+    }
+
+    /// The next round, in place of what `script` holds.
+    pub(super) fn round(&mut self, script: &mut Vec<Act>) {
+        script.clear();
+        match self.program {
+            Program::Swap { items, fixed_low_bits } => self.swap(items, fixed_low_bits, script),
+            Program::BucketSort { buckets, .. } => self.count(buckets, script),
+            Program::LinearRegression { .. } => self.add(script),
+            Program::Exchange { items, through, .. } => {
+                self.exchange(handed_over(items, through) as u32, script);
+            }
+            Program::ForkJoin { .. } => script.push(Act::Decide(Choice::Begin)),
+        }
+        self.done += 1;
+    }
+
+    /// An item at random. With fixed low bits the first thread's are all of one remainder.
+    fn item(&mut self, items: u64, fixed_low_bits: bool) -> u64 {
+        let step = if fixed_low_bits && self.member == 0 { 1 << items.trailing_zeros() } else { 1 };
+        self.draw.below(items / step) * step
+    }
+
+    fn swap(&mut self, items: u64, fixed_low_bits: bool, script: &mut Vec<Act>) {
+        let one = self.item(items, fixed_low_bits);
+        let mut other = one;
+        while other == one {
+            other = self.item(items, fixed_low_bits);
+        }
+        let (low, high) = (one.min(other), one.max(other));
+        let line = |item: u64| (item * WORD / LINE) as u32;
+        let locks = (items * WORD).div_ceil(LINE) as u32;
+        let item = |item| MemoryLine::Common(line(item));
+        let lock = |item| MemoryLine::Common(locks + line(item));
+        script.extend([
+            Act::Compute(instructions(&self.program)),
+            Act::Lock(low as u32, lock(low)),
+            Act::Lock(high as u32, lock(high)),
+            Act::Load(item(low)),
+            Act::Load(item(high)),
+            Act::Store(item(low)),
+            Act::Store(item(high)),
+            Act::Unlock(high as u32, lock(high)),
+            Act::Unlock(low as u32, lock(low)),
+        ]);
+    }
+
+    /// Its own array from the beginning to the end and again, `of` elements in a line: the line, if
+    /// this round begins one.
+    fn stream(&self, of: u64) -> Option<Act> {
+        let lines = own_lines(&self.program, self.members);
+        self.done
+            .is_multiple_of(of)
+            .then(|| Act::Load(MemoryLine::Own((self.done / of % lines) as u32)))
+    }
+
+    fn count(&mut self, buckets: u32, script: &mut Vec<Act>) {
+        let bucket = self.draw.below(u64::from(buckets));
+        let mutex = MemoryLine::Common((bucket * MUTEX / LINE) as u32);
+        let mutexes = (u64::from(buckets) * MUTEX).div_ceil(LINE);
+        let counter = MemoryLine::Common((mutexes + bucket * WORD / LINE) as u32);
+        script.extend(self.stream(LINE / WORD));
+        script.extend([
+            Act::Compute(instructions(&self.program)),
+            Act::Lock(bucket as u32, mutex),
+            Act::Load(counter),
+            Act::Store(counter),
+            Act::Unlock(bucket as u32, mutex),
+        ]);
+    }
+
+    fn add(&mut self, script: &mut Vec<Act>) {
+        script.extend(self.stream(LINE / POINT));
+        script.push(Act::Compute(instructions(&self.program)));
+        let record = FIRST_RECORD + self.member * RECORD;
+        let mut last = None;
+        for line in SUMS.map(|sum| ((record + sum) / LINE) as u32) {
+            if last != Some(line) {
+                script.extend([
+                    Act::Load(MemoryLine::Common(line)),
+                    Act::Store(MemoryLine::Common(line)),
+                ]);
+            }
+            last = Some(line);
+        }
+    }
+
+    /// Reads what the thread before it has written, and writes its own for the next.
+    fn exchange(&mut self, items: u32, script: &mut Vec<Act>) {
+        let members = self.members as u32;
+        let turn = MemoryLine::Common(members * items);
+        let mine = self.member as u32 * items;
+        let others = (self.member as u32 + members - 1) % members * items;
+        script.push(Act::Take(turn));
+        script.push(Act::Compute(instructions(&self.program)));
+        for at in 0..items {
+            script.push(Act::Load(MemoryLine::Common(others + at)));
+            script.push(Act::Store(MemoryLine::Common(mine + at)));
+        }
+        script.push(Act::Give(turn));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(program: &Program, member: u64) -> Vec<Act> {
+        let mut script = Vec::new();
+        Part::new(program, (member, 2), Draw::new(1, member)).round(&mut script);
+        script
+    }
+
+    #[test]
+    fn a_swap_locks_the_lower_of_two_items_first_and_locks_are_behind_the_items() {
+        let program = Program::Swap { items: 100, fixed_low_bits: false };
+        assert_eq!(common_lines(&program, 2), 14);
+        for member in 0..2 {
+            let script = round(&program, member);
+            let (
+                Act::Lock(low, MemoryLine::Common(first)),
+                Act::Lock(high, MemoryLine::Common(second)),
+            ) = (script[1], script[2])
+            else {
+                panic!("{script:?}")
+            };
+            assert!(low < high && high < 100);
+            assert_eq!([first, second], [7 + low / 16, 7 + high / 16]);
+            assert_eq!(script[3], Act::Load(MemoryLine::Common(low / 16)));
+            assert_eq!(script[8], Act::Unlock(low, MemoryLine::Common(first)));
+        }
+    }
+
+    #[test]
+    fn with_fixed_low_bits_the_first_thread_has_one_in_64_of_64_times_25_items_the_other_all() {
+        let program = Program::Swap { items: 1_600, fixed_low_bits: true };
+        let items = |member| {
+            let mut part = Part::new(&program, (member, 2), Draw::new(1, member));
+            let mut script = Vec::new();
+            let mut items = std::collections::BTreeSet::new();
+            for _ in 0..20_000 {
+                part.round(&mut script);
+                for act in &script {
+                    if let Act::Lock(item, _) = act {
+                        items.insert(*item);
+                    }
+                }
+            }
+            items
+        };
+        assert_eq!(items(0), (0..25).map(|at| at * 64).collect());
+        assert_eq!(items(1).len(), 1_600);
+    }
+
+    #[test]
+    fn a_count_loads_a_line_of_the_array_every_16_items_and_counters_are_behind_the_mutexes() {
+        let program = Program::BucketSort { items: 64, buckets: 4 };
+        assert_eq!([common_lines(&program, 2), own_lines(&program, 2)], [4, 2]);
+        let mut part = Part::new(&program, (0, 2), Draw::new(1, 0));
+        let mut script = Vec::new();
+        let mut loads = Vec::new();
+        for at in 0..48 {
+            part.round(&mut script);
+            if let Act::Load(MemoryLine::Own(line)) = script[0] {
+                loads.push((at, line));
+            }
+            assert_eq!(script[script.len() - 3], Act::Load(MemoryLine::Common(3)));
+        }
+        assert_eq!(loads, [(0, 0), (16, 1), (32, 0)]);
+    }
+
+    #[test]
+    fn the_sums_of_two_threads_have_one_line_in_common() {
+        let program = Program::LinearRegression { items: 1_000 };
+        let lines = |member| {
+            let script = round(&program, member);
+            let stored = script.into_iter().filter_map(|act| match act {
+                Act::Store(MemoryLine::Common(line)) => Some(line),
+                _ => None,
+            });
+            stored.collect::<Vec<_>>()
+        };
+        assert_eq!([lines(0), lines(1)], [[0, 1], [1, 2]]);
+    }
+
+    #[test]
+    fn who_has_its_turn_reads_the_others_buffer_and_fills_its_own() {
+        let program = Program::Exchange { items: 2, instructions: 10, through: Channel::Memory };
+        let (turn, line) = (MemoryLine::Common(4), MemoryLine::Common);
+        assert_eq!(
+            round(&program, 1),
+            [
+                Act::Take(turn),
+                Act::Compute(10),
+                Act::Load(line(0)),
+                Act::Store(line(2)),
+                Act::Load(line(1)),
+                Act::Store(line(3)),
+                Act::Give(turn),
+            ]
+        );
+        assert_eq!(round(&program, 0)[2..4], [Act::Load(line(2)), Act::Store(line(0))]);
+    }
+}

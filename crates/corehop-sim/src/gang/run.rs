@@ -1,0 +1,599 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Threads of gangs under way: the earliest takes its next step.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::fork_join::{Choice, Tree};
+use super::pages::Sampler;
+use super::program::{Act, MemoryLine, Part, common_lines, own_lines, parallelism};
+use super::seat::{self, Seat, counts_of, gained};
+use crate::machine_state::MachineState;
+use crate::recipe::{Recipe, no_frames};
+use crate::tags::Line;
+use crate::times::{Picos, picos};
+use crate::walker::{Manner, Visit};
+use corehop_plan::experiment::{Draw, Gang, GangMove};
+use corehop_plan::host::Shared;
+use corehop_plan::machine::MachineError;
+use corehop_plan::platform::{Latency, Platform};
+use corehop_plan::samples::{MemberCounts, MemberRecord};
+use corehop_plan::units::{Bytes, Cpu};
+use corehop_plan::workload::Page;
+use corehop_plan::workload::gang::{Program, Sharing};
+
+/// One look at a lock that another has: a pause, a load, a comparison and a jump.
+const LOOK: u32 = 4;
+/// The steps between two looks whether the run has to end.
+const STEPS: u64 = 4_096;
+/// The length of the pause, in cycles.
+const LOOK_CYCLES: u64 = 20;
+
+/// One thread.
+pub(super) struct Member {
+    /// Its gang.
+    pub(super) gang: usize,
+    /// The CPU that it runs on, as the machine counts them, and its place in the list of seats.
+    pub(super) cpu: usize,
+    pub(super) seat: usize,
+    part: Part,
+    /// The lines of the common memory, as this thread has them, and of its own.
+    common: Vec<Line>,
+    own: Vec<Line>,
+    script: Vec<Act>,
+    /// The next step of the script.
+    step: usize,
+    /// The rounds that have begun.
+    pub(super) rounds: u64,
+    pub(super) clock: Picos,
+    pub(super) cycle: Picos,
+    /// The time in which it did not have a CPU, or slept.
+    pub(super) away: Picos,
+    /// Whether it sleeps until it is woken.
+    pub(super) asleep: bool,
+    /// Its accesses on its CPU before another thread had it last, and what the CPU had when it came back.
+    earlier: MemberCounts,
+    came: MemberCounts,
+    instructions: u64,
+    /// Whether it has found a lock taken, and looks at it.
+    looking: bool,
+    /// The CPUs that it goes to, the last one first: the rounds that it has begun before, and the CPU.
+    moves: Vec<(u64, usize, Picos)>,
+    /// The counts at the end of its warm-up.
+    begin: Option<Account>,
+    /// The counts at its end.
+    end: Option<Account>,
+}
+
+/// The time of a thread and its accesses.
+#[derive(Clone, Copy)]
+struct Account {
+    clock: Picos,
+    counts: MemberCounts,
+}
+
+/// The common state of the threads of a gang.
+pub(super) struct Common {
+    pub(super) gang: Gang,
+    /// The first of its threads.
+    first: usize,
+    manner: Manner,
+    /// The locks that are taken.
+    locks: BTreeSet<u32>,
+    /// The thread whose turn it is.
+    turn: usize,
+    /// The tasks of a fork and join: all threads', or of each thread.
+    trees: Vec<Tree>,
+    /// For every line of the common memory who fetched it last, and when it has it.
+    arrivals: Vec<(usize, Picos)>,
+    /// Its pages, where they are sampled.
+    pages: Vec<Line>,
+}
+
+/// Gangs under way on one machine.
+pub(super) struct Run {
+    state: MachineState,
+    pub(super) gangs: Vec<Common>,
+    pub(super) members: Vec<Member>,
+    /// The CPUs in use.
+    pub(super) seats: Vec<Seat>,
+    /// Whether some of them are shared, so that all threads begin at one time.
+    take_turns: bool,
+    /// Whether a thread that waits for its turn sleeps, and is woken by the one that gives it; else it looks.
+    sleeps: bool,
+    /// The wake-ups of one thread by another.
+    pub(super) wakes: BTreeMap<(usize, usize), u64>,
+    /// The pages whose writers are looked at, where they are.
+    sampler: Option<Sampler>,
+}
+
+impl Run {
+    /// On an empty machine.
+    pub(super) fn new(state: MachineState, sleeps: bool) -> Self {
+        Self {
+            state,
+            gangs: Vec::new(),
+            members: Vec::new(),
+            seats: Vec::new(),
+            take_turns: false,
+            sleeps,
+            wakes: BTreeMap::new(),
+            sampler: None,
+        }
+    }
+
+    /// Adds a gang, whose draws are of a stream.
+    ///
+    /// # Errors
+    /// If there is no memory for its data, or a CPU's clock is not known.
+    pub(super) fn add(
+        &mut self,
+        recipe: &Recipe,
+        gang: &Gang,
+        (seed, stream): (u64, u64),
+    ) -> Result<(), MachineError> {
+        let home = self.state.node_of(recipe.place(gang.cpus[0]));
+        let frames = &mut self.state.frames;
+        let mut lines = |count: u64| -> Result<Vec<Line>, MachineError> {
+            let wss = Bytes::new((count * 64).next_multiple_of(4_096));
+            let lines = frames.place(wss, Page::Base, home, None);
+            let mut lines = lines.map_err(|error| no_frames(&error))?;
+            lines.truncate(count as usize);
+            Ok(lines)
+        };
+        let (number, first) = (self.gangs.len(), self.members.len());
+        let threads = gang.cpus.len() as u64;
+        let of_common = common_lines(&gang.program, threads);
+        let common = lines(of_common)?;
+        for (at, &cpu) in gang.cpus.iter().enumerate() {
+            let copy = at > 0 && gang.sharing == Sharing::None;
+            let draw = Draw::new(seed, stream ^ (at as u64 + 1) << 60);
+            let common = if copy { lines(of_common)? } else { common.clone() };
+            let own = lines(own_lines(&gang.program, threads))?;
+            let part = Part::new(&gang.program, (at as u64, threads), draw);
+            let cpu_place = recipe.place(cpu);
+            let seat = Seat::take(&mut self.seats, cpu_place, first + at);
+            let cycle = cycle(&recipe.platform, cpu)?;
+            self.members.push(Member {
+                gang: number,
+                cpu: cpu_place,
+                seat,
+                part,
+                common,
+                own,
+                script: Vec::new(),
+                step: 0,
+                rounds: 0,
+                clock: 0,
+                cycle,
+                away: 0,
+                asleep: false,
+                earlier: MemberCounts::default(),
+                came: MemberCounts::default(),
+                instructions: 0,
+                looking: false,
+                moves: moves_of(recipe, gang, at)?,
+                begin: None,
+                end: None,
+            });
+        }
+        let manner = manner(parallelism(&gang.program));
+        // Lines that every thread has for itself never go to another thread.
+        let contended = if gang.sharing == Sharing::Write { common.len() } else { 0 };
+        self.gangs.push(Common {
+            gang: gang.clone(),
+            first,
+            manner,
+            locks: BTreeSet::new(),
+            turn: 0,
+            trees: trees_of(gang),
+            arrivals: vec![(0, 0); contended],
+            pages: self.pages(gang, first),
+        });
+        self.take_turns = !self.sleeps && self.seats.len() < self.members.len();
+        self.create(first);
+        Ok(())
+    }
+
+    fn lines_of_page(&self) -> Line {
+        self.state.frames.lines_of(Page::Base)
+    }
+
+    /// The pages of the memory that threads, the first of which is `first`, have in common, or would have. What goes
+    /// through the system lies in pages of the kernel.
+    fn pages(&self, gang: &Gang, first: usize) -> Vec<Line> {
+        if !(self.sleeps && gang.program.has_own_pages()) {
+            return Vec::new();
+        }
+        let lines = self.members[first..].iter().flat_map(|member| &member.common);
+        let mut pages: Vec<Line> = lines.map(|line| line / self.lines_of_page()).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        pages
+    }
+
+    /// Until no thread has a step before a time, or the run has to end.
+    pub(super) fn until(&mut self, end: Picos) {
+        for step in 0_u64.. {
+            let next = self.earliest().filter(|&at| self.members[at].clock < end);
+            let Some(at) = next else { break };
+            if step.is_multiple_of(STEPS) && self.state.is_over() {
+                break;
+            }
+            self.step(at);
+            self.hand_over(at);
+        }
+    }
+
+    /// Runs to the end; nothing if the run had to end before.
+    pub(super) fn run(mut self) -> Option<Vec<MemberRecord>> {
+        self.until(Picos::MAX);
+        let record = |member: &Member| member.record(&self.gangs[member.gang].gang);
+        (!self.state.is_cut()).then(|| self.members.iter().map(record).collect())
+    }
+
+    /// The last thread writes all data of its gang, whose first thread is `first`, once, as their creator.
+    fn create(&mut self, first: usize) {
+        let Some(creator) = self.members.last() else { return };
+        let (cpu, common, gang) = (creator.cpu, creator.common.clone(), creator.gang);
+        let own = self.members[first..].iter().flat_map(|member| member.own.clone());
+        let manner = self.gangs[gang].manner;
+        let lines = own.collect::<Vec<_>>().into_iter().chain(common);
+        for (number, line) in (0_u64..).zip(lines) {
+            if number.is_multiple_of(STEPS) && self.state.is_over() {
+                break;
+            }
+            self.state.act(cpu, visit(&self.state, line, true), manner, 0);
+        }
+    }
+
+    /// Of the threads that have their CPU the one with the earliest next step; of several the first.
+    fn earliest(&self) -> Option<usize> {
+        let running = self.seats.iter().filter_map(Seat::running);
+        running.min_by_key(|&at| (self.members[at].clock, at))
+    }
+
+    /// Gives the CPU of a thread to the next one, where it has ended, waits, or has had its slice.
+    fn hand_over(&mut self, at: usize) {
+        let member = &self.members[at];
+        let (now, ended, asleep) = (member.clock, member.end.is_some(), member.asleep);
+        let seat = &mut self.seats[member.seat];
+        // One that was moved waits for its new CPU.
+        if seat.running() != Some(at) {
+            return;
+        }
+        if !(seat.is_over(now) || ended || asleep || member.looking) {
+            return;
+        }
+        let next =
+            if ended || asleep { seat.leave(at, now) } else { seat.next(now, member.looking) };
+        if ended || asleep || next.is_some() {
+            self.members[at].earlier = self.counts(at);
+        }
+        self.begin(next);
+    }
+
+    /// A thread has a CPU from some time on.
+    fn begin(&mut self, next: Option<(usize, Picos)>) {
+        let Some((next, begins)) = next else { return };
+        let came = counts_of(self.state.caches().counters(self.members[next].cpu));
+        let next = &mut self.members[next];
+        next.came = came;
+        next.away += begins.saturating_sub(next.clock);
+        next.clock = next.clock.max(begins);
+    }
+
+    /// Wakes a thread that sleeps, if it does.
+    fn wake(&mut self, at: usize, by: usize) {
+        if !self.members[at].asleep {
+            return;
+        }
+        let now = self.members[by].clock;
+        self.members[at].asleep = false;
+        *self.wakes.entry((by, at)).or_default() += 1;
+        let next = self.seats[self.members[at].seat].join(at, now);
+        self.begin(next);
+    }
+
+    /// Takes a thread to another CPU.
+    pub(super) fn take_to(&mut self, at: usize, cpu: usize, cycle: Picos) {
+        let member = &self.members[at];
+        let (now, asleep) = (member.clock, member.asleep);
+        if !asleep {
+            let runs = self.seats[member.seat].running() == Some(at);
+            if runs {
+                self.members[at].earlier = self.counts(at);
+            }
+            let next = self.seats[self.members[at].seat].leave(at, now);
+            self.begin(next.filter(|_| runs));
+        }
+        let seat = Seat::of_cpu(&mut self.seats, cpu);
+        let member = &mut self.members[at];
+        (member.cpu, member.seat, member.cycle) = (cpu, seat, cycle);
+        if !asleep {
+            let next = self.seats[seat].join(at, now);
+            self.begin(next);
+        }
+    }
+
+    /// Looks at other pages from now on, for a window.
+    pub(super) fn sample(&mut self, window: (Picos, Picos), draw: Draw) {
+        let mut sampler = Sampler::new(self.lines_of_page(), draw);
+        for it in &self.gangs {
+            sampler.sample(&it.pages, it.gang.cpus.len(), window);
+        }
+        self.sampler = Some(sampler);
+    }
+
+    /// Ends the window: what its pages told.
+    pub(super) fn sampled(&mut self, span: Picos, tid: impl Fn(usize) -> u32) -> Vec<Shared> {
+        self.sampler.take().map_or_else(Vec::new, |it| it.seen(span, tid))
+    }
+
+    /// The bytes of a thread: its own, and its share of those that it has in common with others.
+    pub(super) fn working_set(&self, at: usize) -> u64 {
+        let member = &self.members[at];
+        let gang = &self.gangs[member.gang].gang;
+        let sharers = if gang.sharing == Sharing::None { 1 } else { gang.cpus.len() };
+        64 * (member.own.len() + member.common.len() / sharers) as u64
+    }
+
+    /// The accesses of a thread so far.
+    pub(super) fn counted(&self, at: usize) -> MemberCounts {
+        let member = &self.members[at];
+        if self.seats[member.seat].running() == Some(at) {
+            return self.counts(at);
+        }
+        MemberCounts { instructions: member.instructions, ..member.earlier }
+    }
+
+    /// The accesses of a thread so far; it has its CPU.
+    fn counts(&self, at: usize) -> MemberCounts {
+        let member = &self.members[at];
+        let now = counts_of(self.state.caches().counters(member.cpu));
+        let all = seat::sum(&member.earlier, &gained(&member.came, &now));
+        MemberCounts { instructions: member.instructions, ..all }
+    }
+
+    /// The next step of a thread.
+    fn step(&mut self, at: usize) {
+        let member = &mut self.members[at];
+        if member.step == member.script.len() {
+            self.next_round(at);
+            return;
+        }
+        let act = member.script[member.step];
+        if let Some(arrival) = self.on_its_way(at, act) {
+            self.members[at].clock = arrival;
+            return;
+        }
+        let member = &mut self.members[at];
+        // No thread locks or waits for data of its own, or for data that is only read.
+        let common = &mut self.gangs[member.gang];
+        let alone = common.gang.sharing != Sharing::Write;
+        let number = at - common.first;
+        match act {
+            Act::Compute(instructions) => member.compute(instructions),
+            Act::Decide(choice) => return self.decide(at, choice),
+            Act::Load(place) => self.touch(at, place, Touch::Load),
+            Act::Store(place) | Act::Unlock(_, place) | Act::Give(place) => {
+                self.touch(at, place, Touch::Store);
+            }
+            Act::Update(place) => self.touch(at, place, Touch::Locked),
+            Act::Lock(_, place) | Act::Take(place) if alone => {
+                self.touch(at, place, Touch::Locked);
+            }
+            Act::Lock(lock, place) => {
+                let free = !common.locks.contains(&lock);
+                if !self.wait(at, place, free) {
+                    // Who waits for a lock looks at it again and again.
+                    self.members[at].instructions += u64::from(LOOK);
+                    return;
+                }
+                self.gangs[self.members[at].gang].locks.insert(lock);
+            }
+            Act::Take(place) => {
+                let its_turn = common.turn == number;
+                if self.sleeps && !its_turn {
+                    self.members[at].asleep = true;
+                    return;
+                }
+                // Who waits for its turn is put to sleep by the system.
+                if !self.wait(at, place, its_turn) {
+                    return;
+                }
+            }
+        }
+        self.members[at].step += 1;
+        let common = &mut self.gangs[self.members[at].gang];
+        match act {
+            Act::Unlock(lock, _) => _ = common.locks.remove(&lock),
+            Act::Give(_) => {
+                common.turn = (number + 1) % common.gang.cpus.len();
+                let next = common.first + common.turn;
+                self.wake(next, at);
+            }
+            _ => {}
+        }
+    }
+
+    /// The next work of a thread, in place of its script; where it found nothing it looks again.
+    fn decide(&mut self, at: usize, choice: Choice) {
+        let member = &mut self.members[at];
+        let common = &mut self.gangs[member.gang];
+        let number = at - common.first;
+        let tree = number.min(common.trees.len() - 1);
+        let idle = common.trees[tree].decide(number, choice, &mut member.script);
+        (member.step, member.looking) = (0, idle);
+        if idle {
+            member.instructions += u64::from(LOOK);
+            member.clock += LOOK_CYCLES * member.cycle;
+        }
+    }
+
+    /// Until when a line that `act` is for is on its way to another thread: no thread takes it before it
+    /// has arrived there.
+    fn on_its_way(&self, at: usize, act: Act) -> Option<Picos> {
+        let Some(MemoryLine::Common(line)) = act.place() else { return None };
+        let common = &self.gangs[self.members[at].gang];
+        let (who, arrival) = *common.arrivals.get(line as usize)?;
+        (who != at && arrival > self.members[at].clock).then_some(arrival)
+    }
+
+    /// Takes what is on a line by a locked instruction if it is free; otherwise looks at it, the first
+    /// time by that instruction. Whether it has it now.
+    fn wait(&mut self, at: usize, place: MemoryLine, free: bool) -> bool {
+        let looked = self.members[at].looking;
+        if free || !looked {
+            self.touch(at, place, Touch::Locked);
+        } else {
+            self.touch(at, place, Touch::Load);
+        }
+        let member = &mut self.members[at];
+        member.looking = !free;
+        if !free {
+            member.clock += LOOK_CYCLES * member.cycle;
+        }
+        free
+    }
+
+    /// One round is over, or the first begins.
+    fn next_round(&mut self, at: usize) {
+        let counts = self.counts(at);
+        let member = &mut self.members[at];
+        let gang = &self.gangs[member.gang].gang;
+        let (warm_up, all) = (gang.warm_up, gang.warm_up.saturating_add(gang.rounds));
+        let account = Account { clock: member.clock, counts };
+        if member.rounds == warm_up && member.begin.is_none() {
+            member.begin = Some(account);
+            self.arrive(account.clock);
+        }
+        let waits = self.take_turns && self.members.iter().any(|it| it.begin.is_none());
+        let member = &mut self.members[at];
+        member.looking = waits && member.begin.is_some();
+        if member.looking {
+            member.clock += LOOK_CYCLES * member.cycle;
+            return;
+        }
+        if member.rounds == all {
+            member.end = Some(account);
+            return;
+        }
+        let due = |&mut (after, ..): &mut (u64, usize, Picos)| after <= member.rounds;
+        let to = member.moves.pop_if(due);
+        member.rounds += 1;
+        member.step = 0;
+        member.part.round(&mut member.script);
+        if let Some((_, cpu, cycle)) = to {
+            self.take_to(at, cpu, cycle);
+        }
+    }
+
+    /// For threads that take turns, the time of all begins with the last that arrives: a thread that is over
+    /// before another begins had the other's time too.
+    fn arrive(&mut self, now: Picos) {
+        if self.take_turns && self.members.iter().all(|it| it.begin.is_some()) {
+            self.members
+                .iter_mut()
+                .filter_map(|it| it.begin.as_mut())
+                .for_each(|it| it.clock = now);
+        }
+    }
+
+    /// One access of a thread to a line.
+    fn touch(&mut self, at: usize, place: MemoryLine, touch: Touch) {
+        let member = &self.members[at];
+        let common = &self.gangs[member.gang];
+        let (sharing, manner) = (common.gang.sharing, common.manner);
+        let line = match place {
+            MemoryLine::Common(line) => member.common[line as usize],
+            MemoryLine::Own(line) => member.own[line as usize],
+        };
+        let written = touch != Touch::Load
+            && (sharing != Sharing::Read || matches!(place, MemoryLine::Own(_)));
+        let (cpu, clock) = (member.cpu, member.clock);
+        let took = self.state.act(cpu, visit(&self.state, line, written), manner, clock);
+        if let (Some(sampler), MemoryLine::Common(_), true) = (&mut self.sampler, place, written) {
+            sampler.write((member.gang, at), line, clock);
+        }
+        let member = &mut self.members[at];
+        if let MemoryLine::Common(line) = place
+            && let common = &mut self.gangs[member.gang]
+            && let Some(arrival) = common.arrivals.get_mut(line as usize)
+        {
+            *arrival = (at, clock + took * parallelism(&common.gang.program));
+        }
+        // A store waits in the store buffer and delays no thread.
+        member.clock += if touch == Touch::Store { 0 } else { took };
+    }
+}
+
+/// A kind of access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Touch {
+    Load,
+    Store,
+    /// A locked instruction: a store that is waited for.
+    Locked,
+}
+
+impl Member {
+    fn compute(&mut self, instructions: u32) {
+        self.instructions += u64::from(instructions);
+        self.clock += u64::from(instructions) * self.cycle;
+    }
+
+    /// The counts between its warm-up and its end.
+    fn record(&self, gang: &Gang) -> MemberRecord {
+        let (Some(begin), Some(end)) = (self.begin, self.end) else {
+            return MemberRecord::default();
+        };
+        let member = gang.cpus.get(self.part.member() as usize);
+        MemberRecord {
+            cpu: member.copied().unwrap_or_default(),
+            picos: end.clock - begin.clock,
+            preempted: None,
+            counts: Some(gained(&begin.counts, &end.counts)),
+        }
+    }
+}
+
+/// The moves of a thread, the last one first.
+fn moves_of(
+    recipe: &Recipe,
+    gang: &Gang,
+    thread: usize,
+) -> Result<Vec<(u64, usize, Picos)>, MachineError> {
+    let to = |it: GangMove| -> Result<_, MachineError> {
+        let after = gang.warm_up.saturating_add(it.after_rounds);
+        Ok((after, recipe.place(it.cpu), cycle(&recipe.platform, it.cpu)?))
+    };
+    gang.moves_of(thread).into_iter().rev().map(to).collect()
+}
+
+/// The trees of tasks of a gang: one for all, or one for each.
+fn trees_of(gang: &Gang) -> Vec<Tree> {
+    let Program::ForkJoin { number } = gang.program else { return Vec::new() };
+    let (threads, alone) = (gang.cpus.len(), gang.sharing != Sharing::Write);
+    let trees = if alone { threads } else { 1 };
+    vec![Tree::new(number, threads, alone); trees]
+}
+
+/// One access at a time, or more, to small pages.
+pub(super) const fn manner(parallelism: u64) -> Manner {
+    Manner { parallelism: Some(parallelism * 1_000), ..Manner::LINES }
+}
+
+/// A load of a line, or a store.
+pub(super) fn visit(state: &MachineState, line: Line, written: bool) -> Visit {
+    let page = line / state.frames.lines_of(Page::Base);
+    Visit { line, reads: !written, writes: written, fetches: false, words: 0, page }
+}
+
+/// A cycle of a CPU.
+pub(super) fn cycle(platform: &Platform, cpu: Cpu) -> Result<Picos, MachineError> {
+    picos(platform, cpu, Latency::cycles(1)).map_err(|error| MachineError::NotPossible {
+        what: format!("shared-data on {}", platform.name),
+        why: error.to_string(),
+        remedy: format!("complete its platform file (`{}`)", platform.id),
+    })
+}

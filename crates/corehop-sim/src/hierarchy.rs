@@ -1,0 +1,509 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The caches of a machine together: what an access does to all of them, in one step.
+
+use corehop_plan::platform::{Distance, Found, Inclusion, Lookup, Protocol, Supplier};
+
+use super::cache::{Bits, Cache, CacheCounters};
+use super::coherence::{Answer, Request};
+use super::observer::Observer;
+use super::outcome::{Access, AccessOutcome, CpuCounters};
+use super::spec::{MAX_LEVELS, Spec, SpecError};
+use super::tags::Line;
+use super::ways::Three;
+
+/// The caches between a CPU and memory, innermost first.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Path {
+    pub(super) caches: [usize; MAX_LEVELS],
+    /// Of each its place among the caches inside the next one.
+    pub(super) places: [usize; MAX_LEVELS],
+    pub(super) len: usize,
+    /// None of them is exclusive, or treats writes in a way of its own.
+    pub(super) plain: bool,
+}
+
+/// The caches of a machine, with what they hold.
+///
+/// A clone is a snapshot; caches that no line ever came to take no room in it.
+#[derive(Debug, Clone)]
+pub struct Hierarchy<O = ()> {
+    pub(super) caches: Vec<Cache>,
+    /// The caches that have none further out.
+    pub(super) roots: Vec<usize>,
+    /// One of the caches has a snoop filter.
+    pub(super) filtered: bool,
+    /// For each CPU its way for data and its way for instructions.
+    pub(super) paths: Vec<[Path; 2]>,
+    /// For each CPU and level (from 0) the ways that it may fill.
+    masks: Vec<[u32; MAX_LEVELS]>,
+    packages: Vec<usize>,
+    pub(super) protocol: Protocol,
+    pub(super) lookup: Lookup,
+    pub(super) counters: Vec<CpuCounters>,
+    /// For each CPU what the quick loop knows of its ways, for data and for instructions.
+    pub(super) ready: Vec<[Option<Box<Three>>; 2]>,
+    pub(super) observer: O,
+}
+
+/// The end of a search on a CPU's way.
+enum SearchEnd {
+    /// In the cache at this place of the way, in this set and way.
+    Own(usize, u32, u32),
+    /// Inside the cache at this place, beside the way.
+    Beside(usize, Answer),
+    /// Nowhere on this side of memory.
+    Nowhere,
+}
+
+/// An access under way.
+pub(super) struct Ongoing {
+    pub(super) outcome: AccessOutcome,
+    /// The ways that may be filled, by level.
+    pub(super) masks: [u32; MAX_LEVELS],
+}
+
+/// The state that new copies are filled with.
+pub(super) struct Filling {
+    pub(super) bits: Bits,
+    /// The outermost new copy has newer data than what is further out.
+    pub(super) carried: bool,
+    /// Places of the way to fill: from the first to before the second.
+    pub(super) places: (usize, usize),
+}
+
+impl Hierarchy {
+    /// Empty caches. `seed` starts the generators of caches with random replacement.
+    ///
+    /// # Errors
+    /// As [`Spec::check`].
+    pub fn new(spec: &Spec, seed: u64) -> Result<Self, SpecError> {
+        Self::observed(spec, seed, ())
+    }
+}
+
+impl<O: Observer> Hierarchy<O> {
+    /// Empty caches with an observer, such as [`super::miss_kinds::MissKinds`].
+    ///
+    /// # Errors
+    /// As [`Spec::check`].
+    pub fn observed(spec: &Spec, seed: u64, observer: O) -> Result<Self, SpecError> {
+        spec.check()?;
+        let mut caches: Vec<Cache> = Vec::new();
+        let mut first = Vec::new();
+        for cache in &spec.caches {
+            first.push(caches.len());
+            for cpus in &cache.instances {
+                let seed = seed ^ (caches.len() as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                let distance = spec.distance(cpus, cache.level);
+                caches.push(Cache::new(cache, distance, spec.packages[cpus[0]], seed));
+            }
+        }
+        let mut paths = Vec::new();
+        for cpu in 0..spec.cpus() {
+            let path = |instruction| {
+                let way = spec.way(cpu, instruction);
+                let mut caches = [usize::MAX; MAX_LEVELS];
+                for (place, &(cache, instance)) in way.iter().enumerate() {
+                    caches[place] = first[cache] + instance;
+                }
+                Path { caches, places: [0; MAX_LEVELS], len: way.len(), plain: false }
+            };
+            paths.push([path(false), path(true)]);
+        }
+        link(&mut caches, &mut paths);
+        let roots = (0..caches.len()).filter(|&cache| caches[cache].parent.is_none()).collect();
+        Ok(Self {
+            filtered: caches.iter().any(|cache| cache.snoop_filter.is_some()),
+            caches,
+            roots,
+            masks: vec![[u32::MAX; MAX_LEVELS]; spec.cpus()],
+            packages: spec.packages.clone(),
+            protocol: spec.protocol,
+            lookup: spec.lookup,
+            counters: vec![CpuCounters::default(); spec.cpus()],
+            ready: vec![[None, None]; spec.cpus()],
+            paths,
+            observer,
+        })
+    }
+
+    /// Lets `cpu` fill only these ways of its caches of this level (from 1): a partition. Hits are
+    /// possible in all ways. Ways beyond a cache's own are ignored.
+    ///
+    /// # Panics
+    /// If the mask is empty or the level is beyond [`MAX_LEVELS`].
+    pub fn set_ways(&mut self, cpu: usize, level: u32, mask: u32) {
+        assert!(mask != 0, "a partition of no ways");
+        self.masks[cpu][level as usize - 1] = mask;
+        self.ready[cpu] = [None, None];
+    }
+
+    /// The number of lines that all outermost caches can hold.
+    pub(super) fn lines(&self) -> u64 {
+        self.roots.iter().map(|&root| self.caches[root].capacity()).sum()
+    }
+
+    /// The outermost cache on the way of `cpu`.
+    pub(super) fn root_of(&self, cpu: usize) -> usize {
+        let path = self.path(cpu, false);
+        path.caches[path.len - 1]
+    }
+
+    /// The counts of this CPU's accesses so far.
+    pub fn counters(&self, cpu: usize) -> &CpuCounters {
+        &self.counters[cpu]
+    }
+
+    /// The fate of the lines of the cache of this level and kind of use that serves `cpu`.
+    pub fn cache_counters(
+        &self,
+        cpu: usize,
+        level: u32,
+        instruction: bool,
+    ) -> Option<CacheCounters> {
+        let path = self.path(cpu, instruction);
+        let mut caches = path.caches[..path.len].iter().map(|&cache| &self.caches[cache]);
+        caches.find(|cache| u32::from(cache.level) == level).map(|cache| cache.counters)
+    }
+
+    /// The observer.
+    pub fn observer(&self) -> &O {
+        &self.observer
+    }
+
+    #[inline(always)]
+    pub(super) fn masks(&self, cpu: usize) -> [u32; MAX_LEVELS] {
+        self.masks[cpu]
+    }
+
+    #[inline(always)]
+    pub(super) fn path(&self, cpu: usize, instruction: bool) -> Path {
+        self.paths[cpu][usize::from(instruction)]
+    }
+
+    /// `cpu` reads, writes or executes `line`.
+    #[inline]
+    pub fn access(&mut self, cpu: usize, line: Line, access: Access) -> AccessOutcome {
+        let counters = &mut self.counters[cpu];
+        match access {
+            Access::Read => counters.reads += 1,
+            Access::Write => counters.writes += 1,
+            Access::Fetch => counters.fetches += 1,
+        }
+        let cache = self.paths[cpu][usize::from(access == Access::Fetch)].caches[0];
+        let cache = &mut self.caches[cache];
+        let set = cache.set_of(line);
+        let found = cache.find(set, line);
+        if let Some(way) = found {
+            cache.touch(set, way);
+            let quiet =
+                access != Access::Write || (cache.write_alone(set, way) && !cache.write_through);
+            if quiet {
+                if !(bug!(WriteHitsUncounted) && access == Access::Write) {
+                    self.counters[cpu].hits[0] += 1;
+                }
+                if O::ON {
+                    self.observer.looked_up(
+                        cpu,
+                        self.path(cpu, access == Access::Fetch).caches[0],
+                        line,
+                        true,
+                    );
+                }
+                return AccessOutcome::HIT;
+            }
+            return self.beyond(cpu, line, access);
+        }
+        let path = self.path(cpu, access == Access::Fetch);
+        self.miss(cpu, &path, line, access)
+    }
+
+    /// An access that the innermost cache cannot serve alone.
+    pub(super) fn beyond(&mut self, cpu: usize, line: Line, access: Access) -> AccessOutcome {
+        let path = self.path(cpu, access == Access::Fetch);
+        let innermost = &self.caches[path.caches[0]];
+        let write = access == Access::Write;
+        let passes = write && !innermost.write_allocate && path.len > 1;
+        let first = usize::from(passes && innermost.locate(line).is_none());
+        let (outcome, upgraded, remote) = self.bring(cpu, path, line, write, first);
+        self.count(cpu, outcome, upgraded, remote);
+        outcome
+    }
+
+    /// Brings `line` into the cache of level `level` of `cpu`, for data, unless it is there or
+    /// further in. Nothing is counted for it but [`CpuCounters::prefetches`] and what it evicts.
+    /// Nothing happens where that cache is exclusive.
+    pub fn prefetch(&mut self, cpu: usize, line: Line, level: u32) -> Option<AccessOutcome> {
+        let path = self.path(cpu, false);
+        let caches = &path.caches[..path.len];
+        let first = caches.iter().position(|&x| u32::from(self.caches[x].level) == level)?;
+        let inside = first > 0 && self.holds(caches[first - 1], line);
+        let held = inside || self.caches[caches[first]].locate(line).is_some();
+        if held || (first > 0 && self.caches[caches[first]].inclusion == Inclusion::Exclusive) {
+            return None;
+        }
+        let first = if bug!(PrefetchGoesInside) { 0 } else { first };
+        let (outcome, _, _) = self.bring(cpu, path, line, false, first);
+        let counters = &mut self.counters[cpu];
+        counters.prefetches += 1;
+        counters.write_backs += u64::from(outcome.written_back);
+        Some(outcome)
+    }
+
+    /// Takes `line` out of every cache, as `clflush` does; modified data goes to memory. Says
+    /// whether there was any.
+    pub fn flush(&mut self, line: Line) -> bool {
+        let mut dirty = false;
+        for root in 0..self.roots.len() {
+            let root = self.roots[root];
+            if bug!(FlushForgetsLast) && !self.caches[root].is_innermost() {
+                for child in self.caches[root].children.clone() {
+                    dirty |= self.ask(child, line, Request::Flush).dirty;
+                }
+                continue;
+            }
+            dirty |= self.ask(root, line, Request::Flush).dirty;
+        }
+        dirty
+    }
+
+    fn count(&mut self, cpu: usize, outcome: AccessOutcome, upgraded: bool, remote: Answer) {
+        let counters = &mut self.counters[cpu];
+        let dirty = usize::from(outcome.state == Found::Dirty);
+        match outcome.supplier {
+            Supplier::Own => counters.hits[usize::from(outcome.level) - 1] += 1,
+            Supplier::Peer if remote.copies > 0 => counters.remote[dirty] += 1,
+            Supplier::Peer => counters.peer[dirty] += 1,
+            Supplier::Memory => counters.memory += 1,
+        }
+        let missed = outcome.supplier == Supplier::Memory || remote.supplied;
+        counters.snoop_hits += u64::from(missed && remote.copies > 0);
+        counters.snoop_hits_modified += u64::from(missed && remote.dirty);
+        counters.upgrades += u64::from(upgraded);
+        counters.invalidations += u64::from(outcome.invalidated);
+        counters.write_backs += u64::from(outcome.written_back);
+        counters.asked += u64::from(outcome.asked);
+    }
+
+    /// Finds the line, settles with the other caches, and fills those of the way from place `first`
+    /// on. Also says whether a shared copy was upgraded, and what other roots answered.
+    fn bring(
+        &mut self,
+        cpu: usize,
+        path: Path,
+        line: Line,
+        write: bool,
+        first: usize,
+    ) -> (AccessOutcome, bool, Answer) {
+        let mut ongoing = Ongoing { outcome: AccessOutcome::own(0), masks: self.masks[cpu] };
+        let request = if write { Request::Invalidate } else { Request::Read };
+        let mut remote = Answer::default();
+        let mut upgraded = false;
+        let place = self.search(cpu, path, line, request, first, &mut ongoing);
+        let filling = match place {
+            SearchEnd::Own(at, set, way) => {
+                upgraded = write && at == 0 && !self.caches[path.caches[0]].bits(set, way).alone;
+                self.own(path, at, (set, way), line, request, first, &mut ongoing)
+            }
+            SearchEnd::Beside(at, answer) => {
+                self.beside(path, at, answer, line, request, first, &mut ongoing)
+            }
+            SearchEnd::Nowhere => {
+                remote = self.others(path, line, request, self.packages[cpu], &mut ongoing);
+                self.nowhere(path, remote, write, first, &mut ongoing)
+            }
+        };
+        remote.supplied = ongoing.outcome.supplier == Supplier::Peer && remote.copies > 0;
+        self.fill(path, line, write, &filling, &mut ongoing);
+        (ongoing.outcome, upgraded, remote)
+    }
+
+    fn search(
+        &mut self,
+        cpu: usize,
+        path: Path,
+        line: Line,
+        request: Request,
+        first: usize,
+        ongoing: &mut Ongoing,
+    ) -> SearchEnd {
+        for at in first..path.len {
+            let x = path.caches[at];
+            let cache = &self.caches[x];
+            let set = cache.set_of(line);
+            let found = cache.find(set, line);
+            if O::ON {
+                self.observer.looked_up(cpu, x, line, found.is_some());
+            }
+            if let Some(way) = found {
+                return SearchEnd::Own(at, set, way);
+            }
+            let cache = &self.caches[x];
+            if at > 0 && !cache.includes() && cache.children.len() > 1 {
+                let answer = self.ask_beside(x, path.caches[at - 1], line, request, ongoing);
+                if answer.copies > 0 {
+                    return SearchEnd::Beside(at, answer);
+                }
+            }
+        }
+        SearchEnd::Nowhere
+    }
+
+    /// The line is in a cache on the way.
+    #[expect(clippy::too_many_arguments, reason = "they are one access")]
+    fn own(
+        &mut self,
+        path: Path,
+        at: usize,
+        (set, way): (u32, u32),
+        line: Line,
+        request: Request,
+        first: usize,
+        ongoing: &mut Ongoing,
+    ) -> Filling {
+        let x = path.caches[at];
+        let write = request == Request::Invalidate;
+        let bits = self.caches[x].bits(set, way);
+        ongoing.outcome = AccessOutcome {
+            asked: ongoing.outcome.asked,
+            ..AccessOutcome::own(self.caches[x].level)
+        };
+        ongoing.outcome.state = if bits.dirty { Found::Dirty } else { Found::Clean };
+        let mut grant = bits.alone;
+        if at > 0 {
+            let inner = path.caches[at - 1];
+            let answer = self.ask_inside(x, inner, (set, way), line, request, ongoing);
+            if answer.dirty {
+                self.supplied_by_peer(answer, x, ongoing);
+            }
+            grant &= !answer.may_share || bug!(ReadGrantsExclusive);
+        }
+        if write && !bits.alone && !bug!(UpgradeForgetsOthers) {
+            self.outward(path, at, line, ongoing);
+        }
+        if write {
+            self.own_all(path, at, line);
+        }
+        let mut filling = Filling {
+            bits: Bits { alone: grant || write, dirty: false, forward: false },
+            carried: false,
+            places: (first, at),
+        };
+        let cache = &mut self.caches[x];
+        if at > first && cache.inclusion == Inclusion::Exclusive {
+            if !bug!(ExclusiveKeeps) {
+                cache.remove(set, way);
+            }
+            filling.carried = bits.dirty && !bug!(ExclusiveMoveCleans);
+            filling.bits.alone = bits.alone || write;
+            filling.bits.forward = bits.forward && !write;
+        } else if at > 0 {
+            cache.touch(set, way);
+            if at > first && cache.includes() && !bug!(PresenceNotSet) {
+                let child = self.caches[path.caches[at - 1]].place;
+                self.caches[x].set_present(set, way, child, true);
+            }
+        }
+        filling
+    }
+
+    /// The line is in a cache beside the way, inside the one at place `at`, which lacks it.
+    #[expect(clippy::too_many_arguments, reason = "they are one access")]
+    fn beside(
+        &mut self,
+        path: Path,
+        at: usize,
+        answer: Answer,
+        line: Line,
+        request: Request,
+        first: usize,
+        ongoing: &mut Ongoing,
+    ) -> Filling {
+        let x = path.caches[at];
+        let write = request == Request::Invalidate;
+        self.supplied_by_peer(answer, x, ongoing);
+        let filled = self.caches[x].inclusion == Inclusion::NonInclusive;
+        let mut carried = false;
+        if write {
+            if !answer.alone {
+                self.outward(path, at, line, ongoing);
+            }
+            self.own_all(path, at + 1, line);
+        } else if answer.dirty {
+            let owned = self.protocol == Protocol::Moesi;
+            if owned {
+                self.settle(answer, line);
+            } else if filled {
+                carried = true;
+            } else {
+                let bits = Bits { alone: answer.alone, dirty: true, forward: false };
+                self.hand_out(x, line, bits, ongoing);
+            }
+        }
+        let bits = Bits { alone: write || bug!(ReadGrantsExclusive), dirty: false, forward: false };
+        if !filled {
+            return Filling { bits, carried, places: (first, at) };
+        }
+        // The cache that the peers share gets a copy first, with the rights that they had.
+        let shared = Bits { alone: write || answer.alone, dirty: carried, forward: false };
+        self.put(x, line, shared, ongoing);
+        Filling { bits, carried: false, places: (first, at) }
+    }
+
+    /// The line is in no cache on this side of memory; other roots have answered.
+    fn nowhere(
+        &mut self,
+        path: Path,
+        remote: Answer,
+        write: bool,
+        first: usize,
+        ongoing: &mut Ongoing,
+    ) -> Filling {
+        let shared = remote.copies > 0 && !write;
+        let answers =
+            remote.dirty || (self.protocol == Protocol::Mesif && (remote.forward || remote.alone));
+        let asked = ongoing.outcome;
+        ongoing.outcome = AccessOutcome { supplier: Supplier::Memory, level: 0, ..asked };
+        if answers {
+            ongoing.outcome.supplier = Supplier::Peer;
+            ongoing.outcome.level = remote.level;
+            ongoing.outcome.state = if remote.dirty { Found::Dirty } else { Found::Clean };
+            ongoing.outcome.distance = remote.distance;
+        }
+        let forward = shared && self.protocol == Protocol::Mesif;
+        let alone = !shared || bug!(ReadGrantsExclusive);
+        let bits = Bits { alone, dirty: false, forward };
+        Filling { bits, carried: false, places: (first, path.len) }
+    }
+}
+
+/// Tells each cache the one around it, and those inside, in the order of their numbers.
+fn link(caches: &mut [Cache], paths: &mut [[Path; 2]]) {
+    for path in paths.iter().flatten() {
+        for pair in path.caches[..path.len].windows(2) {
+            caches[pair[0]].parent = Some(pair[1]);
+        }
+    }
+    for x in 0..caches.len() {
+        if let Some(parent) = caches[x].parent {
+            caches[x].place = caches[parent].children.len();
+            caches[parent].children.push(x);
+        }
+    }
+    for x in 0..caches.len() {
+        let outer = caches[x].parent.map(|outer| caches[outer].inclusion);
+        caches[x].settle(outer);
+    }
+    for path in paths.iter_mut().flatten() {
+        let own = &path.caches[..path.len];
+        for (place, &x) in path.places.iter_mut().zip(own) {
+            *place = caches[x].place;
+        }
+        path.plain = own.iter().all(|&x| caches[x].is_plain());
+    }
+}
+
+/// The distance of two packages, or of two parts of one.
+pub(super) fn between(a: usize, b: usize) -> Distance {
+    if a == b { Distance::Package } else { Distance::Machine }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Movement of lines: inwards on a fill, outwards on an eviction.
+
+use corehop_plan::platform::Inclusion;
+
+use super::cache::{Bits, Inserted};
+use super::hierarchy::{Filling, Hierarchy, Ongoing, Path};
+use super::observer::Observer;
+use super::tags::{Line, NO_LINE};
+
+impl<O: Observer> Hierarchy<O> {
+    /// Fills the caches of the way, outermost first.
+    pub(super) fn fill(
+        &mut self,
+        path: Path,
+        line: Line,
+        write: bool,
+        filling: &Filling,
+        ongoing: &mut Ongoing,
+    ) {
+        let (first, end) = filling.places;
+        // Data newer than memory and the duty to forward stay with the outermost new copy.
+        let (mut carried, mut forward) = (filling.carried, filling.bits.forward);
+        for at in (first..end).rev() {
+            let x = path.caches[at];
+            if at > 0 && self.caches[x].inclusion == Inclusion::Exclusive {
+                continue;
+            }
+            let bits = Bits { dirty: carried, forward, ..filling.bits };
+            (carried, forward) = (false, false);
+            let (set, way) = self.put(x, line, bits, ongoing);
+            if at > first && self.caches[x].includes() && !bug!(PresenceNotSet) {
+                let child = self.caches[path.caches[at - 1]].place;
+                self.caches[x].set_present(set, way, child, true);
+            }
+        }
+        if write {
+            self.written(path.caches[first], line, ongoing);
+        }
+    }
+
+    /// The copy in `x`, which is held alone, was written.
+    fn written(&mut self, x: usize, line: Line, ongoing: &mut Ongoing) {
+        let Some((set, way)) = self.caches[x].locate(line) else { return };
+        let mut bits = self.caches[x].bits(set, way);
+        if !bug!(SilentWriteStaysClean) {
+            bits.dirty = true;
+        }
+        let through = self.caches[x].write_through;
+        self.caches[x].set_bits(
+            set,
+            way,
+            Bits { dirty: bits.dirty && (!through || bug!(WriteThroughKeepsDirty)), ..bits },
+        );
+        if through {
+            self.hand_out(x, line, bits, ongoing);
+        }
+    }
+
+    /// Puts a line into a cache that lacks it.
+    #[inline]
+    pub(super) fn put(
+        &mut self,
+        x: usize,
+        line: Line,
+        bits: Bits,
+        ongoing: &mut Ongoing,
+    ) -> (u32, u32) {
+        let cache = &mut self.caches[x];
+        let mask = ongoing.masks[usize::from(cache.level) - 1];
+        // The new line is in before the old one arrives further out, where it might displace the
+        // other copies of the new one.
+        let inserted = cache.insert(line, bits, mask);
+        if inserted.victim != NO_LINE {
+            self.displaced(x, inserted, ongoing);
+        }
+        // Last, or what the old one displaces might take its entry away again.
+        if self.filtered {
+            self.note_in_filters(x, line, ongoing);
+        }
+        (inserted.set, inserted.way)
+    }
+
+    /// Deals with what a line that came into `x` displaced.
+    #[inline]
+    pub(super) fn displaced(&mut self, x: usize, inserted: Inserted, ongoing: &mut Ongoing) {
+        let Inserted { victim, mut bits, sharers, .. } = inserted;
+        if sharers != 0 && self.purge_inside(x, victim, sharers) {
+            bits.dirty = !bug!(BackInvalidationLosesData) || bits.dirty;
+        }
+        if bits.dirty {
+            self.caches[x].counters.write_backs += 1;
+        }
+        if bits.dirty || !self.caches[x].drops_clean() {
+            self.hand_out(x, victim, bits, ongoing);
+        }
+    }
+
+    /// The inner caches in these places give up a line that left `x`, which includes them; whether
+    /// one of them had newer data.
+    #[inline]
+    fn purge_inside(&mut self, x: usize, line: Line, mut sharers: u64) -> bool {
+        if bug!(NoBackInvalidation) {
+            return false;
+        }
+        let mut newer = false;
+        while sharers != 0 {
+            let child = self.caches[x].children[sharers.trailing_zeros() as usize];
+            newer |= self.purge(child, line);
+            sharers &= sharers - 1;
+        }
+        newer
+    }
+
+    /// `x` and all inside give up a line; whether one of them had newer data.
+    fn purge(&mut self, x: usize, line: Line) -> bool {
+        let cache = &self.caches[x];
+        let here = cache.locate(line);
+        let mut newer = false;
+        match here {
+            None if cache.includes() => return false,
+            Some((set, way)) if cache.includes() => {
+                newer = self.purge_inside(x, line, cache.sharers(set, way));
+            }
+            _ => {
+                for place in 0..cache.children.len() {
+                    newer |= self.purge(self.caches[x].children[place], line);
+                }
+            }
+        }
+        if let Some((set, way)) = here {
+            newer |= self.caches[x].give_up_at(set, way);
+        }
+        newer
+    }
+
+    /// Gives a line that left `x` (or newer data of it) to the caches further out, or memory.
+    pub(super) fn hand_out(&mut self, x: usize, line: Line, bits: Bits, ongoing: &mut Ongoing) {
+        let mut from = x;
+        loop {
+            let Some(outer) = self.caches[from].parent else {
+                if bits.dirty && !bug!(DirtyEvictionDropped) {
+                    ongoing.outcome.written_back = ongoing.outcome.written_back.saturating_add(1);
+                    if O::ON {
+                        self.observer.written_back(line);
+                    }
+                }
+                return;
+            };
+            match self.caches[outer].inclusion {
+                Inclusion::Exclusive if self.enters(outer, from, line, bits) => {
+                    self.put(outer, line, bits, ongoing);
+                    return;
+                }
+                _ if !bits.dirty => return,
+                Inclusion::Exclusive => from = outer,
+                Inclusion::Inclusive | Inclusion::NonInclusive => {
+                    self.absorb(outer, from, line, bits, ongoing);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether a line that leaves `from` goes into the exclusive cache around it: no other cache
+    /// inside that one has it.
+    fn enters(&self, outer: usize, from: usize, line: Line, bits: Bits) -> bool {
+        if bug!(ExclusiveTakesOnlyDirty) && !bits.dirty {
+            return false;
+        }
+        let inside = if bits.alone { from } else { outer };
+        bug!(ExclusiveDuplicates) || !self.has_inside(inside, line)
+    }
+
+    /// Newer data arrives at a cache from one inside it.
+    fn absorb(&mut self, outer: usize, from: usize, line: Line, bits: Bits, ongoing: &mut Ongoing) {
+        if let Some((set, way)) = self.caches[outer].locate(line) {
+            self.caches[outer].make_dirty(set, way);
+            let includes = self.caches[outer].includes();
+            if includes && (bug!(PresenceClearedEarly) || !self.holds(from, line)) {
+                let child = self.caches[from].place;
+                self.caches[outer].set_present(set, way, child, false);
+            }
+        } else if !bug!(NonInclusiveDropsVictims) {
+            self.put(outer, line, bits, ongoing);
+        }
+    }
+}

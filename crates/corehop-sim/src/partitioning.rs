@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Page placement and cache partitioning of a simulated machine: what an administrator decides on
+//! a real one, by page colouring or by cache allocation.
+
+use serde::{Deserialize, Serialize};
+
+use corehop_plan::platform::{Index, Platform};
+use corehop_plan::words::words;
+
+use super::spec::{MAX_LEVELS, MAX_WAYS};
+
+/// Bytes of a base page.
+const PAGE: u64 = 4 << 10;
+
+words! {
+    /// The page frames that a working set gets.
+    Placement, "a placement" {
+        /// Any that are free, as on a machine that has been up for a while.
+        Random = "random",
+        /// Neighbouring ones.
+        Contiguous = "contiguous",
+    }
+}
+
+/// The ways of its caches of a level that somebody may fill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ways {
+    /// 1 is next to the core.
+    pub level: u32,
+    /// A bit for each way.
+    pub mask: u32,
+}
+
+/// The share of a common cache that one user may use.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// The page colours; empty for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub colours: Vec<u32>,
+    /// The ways, by level; all of those that are not named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ways: Vec<Ways>,
+}
+
+/// The shares of the job and of everyone else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Partitioning {
+    /// The frames to choose from.
+    #[serde(default = "Partitioning::at_random")]
+    pub placement: Placement,
+    /// The number of colours: frames of one colour are so many frames apart. Of the last level of
+    /// cache where it is not stated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub colours: Option<u32>,
+    /// The measured job's.
+    #[serde(default)]
+    pub job: Share,
+    /// That of polluters, preemptors and the operating system.
+    #[serde(default)]
+    pub others: Share,
+}
+
+impl Default for Partitioning {
+    fn default() -> Self {
+        Self {
+            placement: Placement::Random,
+            colours: None,
+            job: Share::default(),
+            others: Share::default(),
+        }
+    }
+}
+
+/// Why memory or caches cannot be arranged so.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}: {remedy}")]
+pub struct PartitioningError {
+    what: String,
+    remedy: String,
+}
+
+fn wrong(what: String, remedy: impl Into<String>) -> PartitioningError {
+    PartitioningError { what, remedy: remedy.into() }
+}
+
+impl Partitioning {
+    fn at_random() -> Placement {
+        Placement::Random
+    }
+
+    /// Whether it is as on any machine.
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether anyone is restricted to some colours.
+    pub fn has_colours(&self) -> bool {
+        !self.job.colours.is_empty() || !self.others.colours.is_empty()
+    }
+
+    /// The number of colours on `platform`: as stated, or the pages in a way of the last level of
+    /// cache.
+    ///
+    /// # Errors
+    /// If that cache spreads a page over sets by a hash, so that it has no colour.
+    pub fn colour_count(&self, platform: &Platform) -> Result<u32, PartitioningError> {
+        if let Some(count) = self.colours {
+            return Ok(count);
+        }
+        let last = platform.caches.iter().max_by_key(|cache| cache.level);
+        let hashed = last.and_then(|cache| cache.mechanism.index.as_ref());
+        if let Some(index) = hashed.filter(|index| index.value != Index::Modulo) {
+            let what = format!("the last level of cache is indexed by `{}`", index.value);
+            return Err(wrong(what, "pages have no colour there; divide its ways instead"));
+        }
+        let bytes = last.and_then(corehop_plan::platform::Cache::set_count).unwrap_or(0)
+            * platform.line_size().get();
+        Ok((bytes / PAGE).max(1) as u32)
+    }
+
+    /// Whether `platform` can be shared out so.
+    ///
+    /// # Errors
+    /// [`PartitioningError`] names the colour, level or way that there is not.
+    pub fn check(&self, platform: &Platform) -> Result<(), PartitioningError> {
+        if self.has_colours() {
+            let count = self.colour_count(platform)?;
+            let mut colours = self.job.colours.iter().chain(&self.others.colours);
+            if let Some(colour) = colours.find(|&&colour| colour >= count) {
+                let what = format!("colour {colour} of {count}");
+                return Err(wrong(what, format!("name colours from 0 to {}", count - 1)));
+            }
+            if self.placement == Placement::Contiguous {
+                let what = "neighbouring frames have different colours".to_owned();
+                return Err(wrong(what, "leave the placement or the colours out"));
+            }
+        }
+        self.job.ways.iter().chain(&self.others.ways).try_for_each(|ways| ways.check(platform))
+    }
+}
+
+impl Ways {
+    fn check(self, platform: &Platform) -> Result<(), PartitioningError> {
+        let of_level = platform.caches.iter().filter(|cache| cache.level == self.level);
+        let most = of_level.filter_map(|cache| Some(cache.ways.as_ref()?.value)).min();
+        let Some(most) = most.filter(|_| self.level as usize <= MAX_LEVELS) else {
+            let what = format!("there is no level-{} cache with known ways", self.level);
+            return Err(wrong(what, "name a level that the platform file has"));
+        };
+        let highest = MAX_WAYS - self.mask.leading_zeros();
+        if self.mask == 0 || highest > most {
+            let what = if self.mask == 0 {
+                format!("a share of no way of level {}", self.level)
+            } else {
+                format!("way {} of a level-{} cache of {most} ways", highest - 1, self.level)
+            };
+            return Err(wrong(what, format!("name ways from 0 to {}", most - 1)));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(partitioning: &Partitioning) -> String {
+        let platform = Platform::named("xeon_x5650").unwrap().unwrap();
+        partitioning.check(&platform).unwrap_err().to_string()
+    }
+
+    fn job(colours: &[u32], ways: &[Ways]) -> Partitioning {
+        let job = Share { colours: colours.to_vec(), ways: ways.to_vec() };
+        Partitioning { job, ..Partitioning::default() }
+    }
+
+    #[test]
+    fn a_page_has_as_many_colours_as_pages_fit_into_a_way() {
+        // 12,288 sets of 64 bytes are 192 pages.
+        assert!(refused(&job(&[192], &[])).contains("colour 192 of 192"));
+        let stated = Partitioning { colours: Some(16), ..job(&[16], &[]) };
+        assert!(refused(&stated).contains("colour 16 of 16"));
+        let platform = Platform::named("xeon_x5650").unwrap().unwrap();
+        assert_eq!(job(&[0, 191], &[Ways { level: 3, mask: 0x8001 }]).check(&platform), Ok(()));
+    }
+
+    #[test]
+    fn what_the_caches_do_not_have_is_refused_by_name() {
+        assert!(refused(&job(&[], &[Ways { level: 4, mask: 1 }])).contains("no level-4 cache"));
+        assert!(refused(&job(&[], &[Ways { level: 2, mask: 0x1ff }])).contains("way 8"));
+        assert!(refused(&job(&[], &[Ways { level: 2, mask: 0 }])).contains("no way of level 2"));
+        let both = Partitioning { placement: Placement::Contiguous, ..job(&[1], &[]) };
+        assert!(refused(&both).contains("neighbouring"));
+        let mut hashed = Platform::named("xeon_x5650").unwrap().unwrap();
+        hashed.caches[3].mechanism.index.as_mut().unwrap().value = Index::Fold(14);
+        assert!(job(&[1], &[]).check(&hashed).unwrap_err().to_string().contains("fold 14"));
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Planted bugs: mistakes that a test can switch on, to see whether the other tests notice.
+//!
+//! The simulator asks `bug!(NAME)` at each place where an error would matter. In the library
+//! that is the constant `false` and leaves nothing behind; in the unit tests it is true on the
+//! thread that has planted this bug.
+
+#[cfg(not(test))]
+macro_rules! bug {
+    ($name:ident) => {
+        false
+    };
+}
+#[cfg(test)]
+macro_rules! bug {
+    ($name:ident) => {
+        $crate::planted::is($crate::planted::Bug::$name)
+    };
+}
+
+#[cfg(test)]
+pub(crate) use switch::{Bug, is, with};
+
+#[cfg(test)]
+mod switch {
+    use std::cell::Cell;
+
+    macro_rules! bugs {
+        ($($(#[doc = $doc:literal])+ $name:ident),+ $(,)?) => {
+            /// A planted bug.
+            #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+            pub(crate) enum Bug { $($(#[doc = $doc])+ $name),+ }
+            impl Bug {
+                pub(crate) const ALL: &'static [Self] = &[$(Self::$name),+];
+            }
+        };
+    }
+
+    bugs! {
+        /// A hit does not change the order of replacement.
+        HitIsNoUse,
+        /// A new line does not come first in the order of replacement.
+        FillIsNoUse,
+        /// FIFO orders by use.
+        FifoUsesHits,
+        /// The bits of the tree point to the last use.
+        TreeNotFlipped,
+        /// The last bit of bit PLRU clears nothing.
+        BitPlruNeverClears,
+        /// SRRIP expects new lines soon.
+        SrripFillsNear,
+        /// Empty ways are not taken first.
+        EmptyWaysIgnored,
+        /// The way mask is not looked at.
+        MaskIgnored,
+        /// The set is that of the next lower power of two.
+        SetsPowerOfTwo,
+        /// A line that leaves an inclusive cache stays in the inner ones.
+        NoBackInvalidation,
+        /// The dirty data of the inner caches are lost at a back-invalidation.
+        BackInvalidationLosesData,
+        /// A dirty line that is evicted is dropped.
+        DirtyEvictionDropped,
+        /// A hit in an exclusive cache leaves the line there.
+        ExclusiveKeeps,
+        /// A line moved inwards from an exclusive cache comes clean.
+        ExclusiveMoveCleans,
+        /// Clean victims do not enter an exclusive cache.
+        ExclusiveTakesOnlyDirty,
+        /// A victim enters an exclusive cache though another cache inside still has it.
+        ExclusiveDuplicates,
+        /// A dirty victim that a non-inclusive cache lacks is dropped.
+        NonInclusiveDropsVictims,
+        /// A write to an exclusive line does not make it dirty.
+        SilentWriteStaysClean,
+        /// A write to a shared line does not invalidate the other copies.
+        UpgradeForgetsOthers,
+        /// A write that misses leaves the copies of other packages.
+        WriteMissForgetsPackages,
+        /// A reader gets a line for itself though others have it.
+        ReadGrantsExclusive,
+        /// The owner keeps the right to write when another reads.
+        OwnerKeepsRight,
+        /// Modified data is not written back when another package reads under MESI.
+        MesiForgetsWriteBack,
+        /// The owner under MOESI loses its data when another reads.
+        OwnerForgetsData,
+        /// The forwarder stays one when another has become it.
+        TwoForwarders,
+        /// The child's bit is not set when a line goes to it.
+        PresenceNotSet,
+        /// The child's bit is cleared when it evicts a dirty line, though it has another copy.
+        PresenceClearedEarly,
+        /// A stale bit stays after the child has said that it lacks the line.
+        StalePresenceKept,
+        /// Instruction caches keep lines that are written.
+        WriteForgetsInstructions,
+        /// Only the first of several children with the line is asked.
+        OneSharerAsked,
+        /// A flush forgets the outermost level.
+        FlushForgetsLast,
+        /// Hits of the innermost cache are not counted for writes.
+        WriteHitsUncounted,
+        /// A write-through cache keeps the dirty line.
+        WriteThroughKeepsDirty,
+        /// A prefetch goes into the innermost cache.
+        PrefetchGoesInside,
+        /// The quick loop passes lines inwards that others may have.
+        FastPathAsksNone,
+        /// The quick loop does not set the bit of the cache inside.
+        FastPathSetsNoBit,
+        /// The quick loop does not purge the second cache.
+        FastPathPurgesOnlyInnermost,
+        /// The quick loop drops dirty lines of the outermost cache.
+        FastPathForgetsWriteBack,
+        /// The quick loop drops dirty lines of the second cache.
+        FastPathForgetsSecond,
+        /// The quick loop drops dirty lines of the innermost cache.
+        FastPathForgetsInnermost,
+        /// The quick loop does not make written lines dirty.
+        FastPathForgetsWrite,
+        /// After a pause of the quick loop the caches inside are not filled.
+        FastPathResumesTooLate,
+        /// The quick loop does not look at the caches of other packages.
+        FastPathForgetsPackages,
+        /// The quick loop does not look at caches beside the innermost one.
+        FastPathForgetsBeside,
+        /// Sharers that need not be asked are taken for none.
+        OtherSharersUncounted,
+        /// A line whose entry in a snoop filter has gone stays in the caches inside.
+        FilterForgetsVictim,
+        /// The newer data of such a line is lost.
+        FilterLosesData,
+        /// Entries of lines that have left count like the others.
+        FilterKeepsStale,
+    }
+
+    thread_local! {
+        static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+    }
+
+    /// Whether this bug is planted on this thread.
+    #[inline]
+    pub(crate) fn is(bug: Bug) -> bool {
+        PLANTED.get() == Some(bug)
+    }
+
+    /// The result of `body` with this bug planted.
+    pub(crate) fn with<T>(bug: Bug, body: impl FnOnce() -> T) -> T {
+        struct Clear;
+        impl Drop for Clear {
+            fn drop(&mut self) {
+                PLANTED.set(None);
+            }
+        }
+        let _clear = Clear;
+        PLANTED.set(Some(bug));
+        body()
+    }
+}

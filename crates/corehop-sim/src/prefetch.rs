@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Prefetchers: the lines to fetch after an observed access. It proposes lines;
+//! [`super::Hierarchy::prefetch`] brings them. A core that is simulated without it pays nothing.
+//!
+//! - *Stream*: a tracker per page, the last used ones; after `confirm` accesses in one direction
+//!   within the page, the lines ahead in that direction.
+//! - *Direction*: the same for accesses that go the same way by any distance.
+//! - *Stride*: the same for equal distances other than one line.
+//! - *Adjacent line*: the other half of an aligned pair.
+//!
+//! No prefetcher leaves the page. With few trackers, accesses that visit many pages in random order
+//! find theirs gone, and nothing is fetched.
+
+use wide::u32x8;
+
+use super::tags::Line;
+use corehop_plan::platform::{self, Platform, PrefetchKind};
+
+/// The state of a tracker for a page.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tracker {
+    last: Line,
+    /// From the access before the last one to the last one, in lines.
+    step: i32,
+    /// The number of times it was the same.
+    run: u32,
+}
+
+/// A prefetcher of one core.
+#[derive(Debug, Clone)]
+pub struct Prefetcher {
+    kind: PrefetchKind,
+    /// The level that it fills, and whose misses it sees.
+    level: u32,
+    ahead: u32,
+    confirm: u32,
+    /// Lines of a page, as a shift.
+    page: u32,
+    /// The page of each tracker, eight at a time. From `newest` on, and round, they are in the order
+    /// of their last uses.
+    pages: Vec<[u32; 8]>,
+    known: Vec<Tracker>,
+    newest: usize,
+}
+
+/// No page: what trackers without one hold.
+const NO_PAGE: u32 = u32::MAX;
+
+/// Lines that are proposed at a time at most.
+const MOST_AHEAD: usize = 16;
+
+impl Prefetcher {
+    /// A prefetcher as a platform describes it, for pages of `page` bytes in lines of `line`. Without
+    /// numbers of its own it has 16 trackers, is started by 2 steps, and fetches 2 lines ahead.
+    pub fn new(spec: &platform::Prefetcher, page: u64, line: u64) -> Self {
+        let or =
+            |fact: &Option<platform::Fact<u32>>, value| fact.as_ref().map_or(value, |f| f.value);
+        let trackers = or(&spec.trackers, 16) as usize;
+        Self {
+            kind: spec.kind,
+            level: spec.level,
+            ahead: or(&spec.ahead, 2).min(MOST_AHEAD as u32),
+            confirm: or(&spec.confirm, 2),
+            page: (page / line).max(1).ilog2(),
+            pages: vec![[NO_PAGE; 8]; trackers.div_ceil(8)],
+            known: vec![Tracker::default(); trackers],
+            newest: 0,
+        }
+    }
+
+    /// Those of `platform` that are on.
+    pub fn all_of(platform: &Platform, page: u64) -> Vec<Self> {
+        let line = platform.line_size().get();
+        let on = platform.prefetchers.iter().filter(|prefetcher| prefetcher.on.value);
+        on.map(|prefetcher| Self::new(prefetcher, page, line)).collect()
+    }
+
+    /// The level of cache that it fills. It is to be shown the accesses that missed the levels
+    /// inside that one.
+    pub fn level(&self) -> u32 {
+        self.level
+    }
+
+    /// An access to `line`; calls `fetch` for each line to bring, nearest first.
+    #[inline(always)]
+    pub fn access(&mut self, line: Line, mut fetch: impl FnMut(Line)) {
+        if self.kind == PrefetchKind::AdjacentLine {
+            fetch(line ^ 1);
+            return;
+        }
+        let Some((step, run)) = self.track(line) else { return };
+        let follows = match self.kind {
+            PrefetchKind::Stream => step.abs() == 1,
+            _ => step != 0,
+        };
+        if !follows || run < self.confirm {
+            return;
+        }
+        let step = if self.kind == PrefetchKind::Direction { step.signum() } else { step };
+        for distance in 1..=self.ahead as i32 {
+            let Some(next) = line.checked_add_signed(step.wrapping_mul(distance)) else { return };
+            if next >> self.page != line >> self.page {
+                return;
+            }
+            fetch(next);
+        }
+    }
+
+    /// The step to `line` in its page, and how often it was the same; nothing for a new page.
+    #[inline(always)]
+    fn track(&mut self, line: Line) -> Option<(i32, u32)> {
+        let page = line >> self.page;
+        if !is_among(&self.pages, page) {
+            self.meet(page, line);
+            return None;
+        }
+        let kind = self.kind;
+        let tracker = self.use_again(page);
+        let step = line.wrapping_sub(tracker.last) as i32;
+        let same = match kind {
+            PrefetchKind::Direction => step.signum() == tracker.step.signum(),
+            _ => step == tracker.step,
+        };
+        tracker.run = if same && step != 0 { tracker.run + 1 } else { 1 };
+        (tracker.step, tracker.last) = (step, line);
+        Some((step, tracker.run))
+    }
+
+    /// The tracker that was not used for longest gets a new page.
+    #[inline(always)]
+    fn meet(&mut self, page: u32, line: Line) {
+        let count = self.known.len();
+        if count > 0 {
+            self.newest = if self.newest == 0 { count - 1 } else { self.newest - 1 };
+            self.pages.as_flattened_mut()[self.newest] = page;
+            self.known[self.newest] = Tracker { last: line, step: 0, run: 0 };
+        }
+    }
+
+    /// The tracker of `page`, which has one, is the last used one from now on.
+    fn use_again(&mut self, page: u32) -> &mut Tracker {
+        let count = self.known.len();
+        let pages = self.pages.as_flattened_mut();
+        let mut at = pages.iter().position(|&other| other == page).unwrap_or(self.newest);
+        let tracker = self.known[at];
+        while at != self.newest {
+            let newer = if at == 0 { count - 1 } else { at - 1 };
+            (pages[at], self.known[at]) = (pages[newer], self.known[newer]);
+            at = newer;
+        }
+        pages[at] = page;
+        self.known[at] = tracker;
+        &mut self.known[at]
+    }
+}
+
+/// Whether `page` is one of `pages`.
+#[inline(always)]
+fn is_among(pages: &[[u32; 8]], page: u32) -> bool {
+    let mut found = u32x8::splat(0);
+    for &eight in pages {
+        found |= u32x8::new(eight).simd_eq(u32x8::splat(page));
+    }
+    found.to_array() != [0; 8]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_plan::platform::Fact;
+
+    fn prefetcher(kind: PrefetchKind, trackers: u32) -> Prefetcher {
+        let spec = platform::Prefetcher {
+            kind,
+            level: 2,
+            on: Fact::assumed(true, ""),
+            trackers: Some(Fact::assumed(trackers, "")),
+            ahead: Some(Fact::assumed(2, "")),
+            confirm: Some(Fact::assumed(2, "")),
+        };
+        Prefetcher::new(&spec, 4096, 64)
+    }
+
+    fn fetched(prefetcher: &mut Prefetcher, lines: &[Line]) -> Vec<Vec<Line>> {
+        let one = |&line: &Line| {
+            let mut all = Vec::new();
+            prefetcher.access(line, |line| all.push(line));
+            all
+        };
+        lines.iter().map(one).collect()
+    }
+
+    #[test]
+    fn a_stream_is_followed_after_two_steps_and_not_beyond_its_page() {
+        let mut stream = prefetcher(PrefetchKind::Stream, 16);
+        let none: Vec<Line> = Vec::new();
+        let up = fetched(&mut stream, &[8, 9, 10, 11]);
+        assert_eq!(up, [none.clone(), none.clone(), vec![11, 12], vec![12, 13]]);
+        // Down, and to the first line of the page.
+        assert_eq!(fetched(&mut stream, &[3, 2, 1])[2], [0]);
+        // Lines two apart are no stream, but a stride.
+        assert_eq!(fetched(&mut stream, &[20, 22, 24, 26])[3], none);
+        let mut stride = prefetcher(PrefetchKind::Stride, 16);
+        assert_eq!(fetched(&mut stride, &[20, 22, 24, 26])[2], [26, 28]);
+    }
+
+    #[test]
+    fn more_streams_than_trackers_are_forgotten() {
+        let pages = |count: u32| -> Vec<Line> {
+            (0..6).flat_map(|at| (0..count).map(move |page| page * 64 + at)).collect()
+        };
+        let useful = |trackers: u32, count: u32| {
+            let mut stream = prefetcher(PrefetchKind::Stream, trackers);
+            fetched(&mut stream, &pages(count)).concat().len()
+        };
+        assert_eq!(useful(16, 16), 16 * 4 * 2);
+        assert_eq!(useful(16, 17), 0);
+        assert_eq!(useful(0, 1), 0);
+    }
+
+    #[test]
+    fn the_adjacent_line_is_the_other_half_of_the_pair() {
+        let mut adjacent = prefetcher(PrefetchKind::AdjacentLine, 0);
+        assert_eq!(fetched(&mut adjacent, &[6, 7]), [[7], [6]]);
+    }
+}

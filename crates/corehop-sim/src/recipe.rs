@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The recipe of a simulated machine: its platform, how that is shared out, and how much of it is simulated.
+
+use corehop_plan::experiment::Draw;
+use corehop_plan::machine::MachineError;
+use corehop_plan::platform::{Fact, Platform};
+use corehop_plan::stop::Stop;
+use corehop_plan::units::{Bytes, Cpu, Nanos};
+use corehop_plan::workload::trace::TraceError;
+use corehop_plan::workload::{Load, Page, Pattern, Polluter, WorkingSet};
+
+use super::frames::{Colours, FramesError};
+use super::machine_state::MachineState;
+use super::partitioning::{Partitioning, PartitioningError, Placement, Share};
+use super::spec::SpecError;
+use super::tags::Line;
+use super::times::Picos;
+use super::walker::{TracePages, Walker};
+
+/// Smallest sampled set.
+const LEAST_SAMPLE: Bytes = Bytes::from_kib(512);
+/// Of the lines of a task's working set at least so many, unless polluters run.
+const LEAST_LINES: u64 = 64;
+/// Sampled sets are at most so far apart.
+const MOST_APART: u32 = 64;
+/// Beside polluters they are at least so far apart.
+const APART_UNDER_LOAD: u32 = 16;
+/// And farther, where so many lines are still simulated.
+const ENOUGH_LINES: u64 = 256;
+
+/// The snapshots of a loaded phase, with other frames each.
+pub(super) const SNAPSHOTS: usize = 4;
+
+/// The working sets that are simulated in some of the sets of all caches only. A line is lost or kept whatever becomes of
+/// those in other sets, so a part tells of the whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sampling {
+    /// None.
+    #[default]
+    Exact,
+    /// Those of 8 MiB and more: one set in 16.
+    Large,
+    /// Those of a mebibyte and more: one set in 2, and up to one in 64 for the largest; beside polluters smaller ones too, in
+    /// one of 16.
+    Most,
+}
+
+/// Working sets from this size on are large.
+pub(super) const LARGE: Bytes = Bytes::from_mib(8);
+/// Of those one set in so many is simulated.
+const LARGE_APART: u32 = 16;
+
+/// A huge page.
+const HUGE: Bytes = Bytes::from_mib(2);
+
+/// All that a fresh machine is made from.
+#[derive(Debug)]
+pub(super) struct Recipe {
+    pub(super) platform: Platform,
+    pub(super) partitioning: Partitioning,
+    /// The colours of the job's pages and of others', where they are restricted.
+    pub(super) colours: [Option<Colours>; 2],
+    /// The working sets that are simulated in some of the sets only.
+    pub(super) sampling: Sampling,
+    /// The time of polluters and preemptors for a line besides its access.
+    pub(super) pause: Picos,
+    /// Whether the run has to end.
+    pub(super) stop: Stop,
+}
+
+impl Recipe {
+    /// The recipe of `platform`, its memory and caches shared out.
+    ///
+    /// # Errors
+    /// [`MachineError::NotPossible`] names the fact that the platform file lacks or that cannot be simulated, and
+    /// the share that is not possible.
+    pub(super) fn new(
+        platform: Platform,
+        partitioning: Partitioning,
+    ) -> Result<Self, MachineError> {
+        let refused = |error: PartitioningError| MachineError::NotPossible {
+            what: format!("an arrangement on {}", platform.name),
+            why: error.to_string(),
+            remedy: format!("see `corehop platform {}`", platform.id),
+        };
+        partitioning.check(&platform).map_err(refused)?;
+        let mut colours = [None, None];
+        if partitioning.has_colours() {
+            let of = partitioning.colour_count(&platform).map_err(refused)?;
+            let restricted = |share: &Share| {
+                (!share.colours.is_empty()).then(|| Colours { of, mine: share.colours.clone() })
+            };
+            colours = [restricted(&partitioning.job), restricted(&partitioning.others)];
+        }
+        let recipe = Self {
+            platform,
+            partitioning,
+            colours,
+            sampling: Sampling::Exact,
+            pause: 0,
+            stop: Stop::never(),
+        };
+        recipe.state(1, 0)?;
+        Ok(recipe)
+    }
+
+    /// One in how many sets is enough for `set` under `load`. Beside polluters a line is lost or
+    /// kept whatever becomes of the others, and most of the work is theirs: few lines are enough.
+    pub(super) fn every(&self, set: &WorkingSet, load: &Load) -> u32 {
+        let ahead = self.reads_ahead();
+        if !self.is_sampled(set) || (ahead && set.pattern == Pattern::Scan) {
+            return 1;
+        }
+        if self.sampling == Sampling::Large {
+            return LARGE_APART;
+        }
+        let parts = (set.wss.get() / LEAST_SAMPLE.get()).clamp(1, u64::from(MOST_APART));
+        let every = 1 << parts.ilog2();
+        let few = *load != Load::Idle && (!ahead || set.wss >= LEAST_SAMPLE);
+        let enough = (set.lines() / ENOUGH_LINES).clamp(1, u64::from(MOST_APART)).ilog2();
+        if few { APART_UNDER_LOAD.max(1 << enough).max(every) } else { every }
+    }
+
+    /// The same for tasks, whose samples are many: for each so few lines are enough with or without
+    /// polluters.
+    pub(super) fn every_of_tasks(&self, set: &WorkingSet, load: &Load) -> u32 {
+        let needs_pages = set.pattern == Pattern::Scan || set.wss < LEAST_SAMPLE;
+        if !self.is_sampled(set) || (self.reads_ahead() && needs_pages) {
+            return 1;
+        }
+        if self.sampling == Sampling::Large {
+            return LARGE_APART;
+        }
+        let least = if *load == Load::Idle { 1 } else { APART_UNDER_LOAD };
+        let parts = (set.lines() / LEAST_LINES).clamp(1, u64::from(MOST_APART));
+        least.max(1 << parts.ilog2())
+    }
+
+    /// Whether sets of caches may be left out for this working set. A program's visits to one line depend on those to others.
+    pub(super) fn is_sampled(&self, set: &WorkingSet) -> bool {
+        match self.sampling {
+            _ if set.trace.is_some() => false,
+            Sampling::Exact => false,
+            Sampling::Large => set.wss >= LARGE,
+            Sampling::Most => true,
+        }
+    }
+
+    fn reads_ahead(&self) -> bool {
+        self.platform.prefetchers.iter().any(|prefetcher| prefetcher.on.value)
+    }
+
+    /// The share of a working set of this size that others of the host take out of the caches during an absence, at the quantile
+    /// `at` of such absences.
+    pub(super) fn lost(&self, wss: Bytes, away: Picos, at: f64) -> f64 {
+        self.platform.lost_share(wss, Nanos::new(away / 1_000), at)
+    }
+
+    /// The pages that memory on pages of a kind lies on: a host may have backed huge ones with small ones.
+    fn backed(&self, page: Page) -> Page {
+        let small = |fact: &Fact<Bytes>| fact.value < HUGE;
+        if self.platform.pages.backing.as_ref().is_some_and(small) { Page::Base } else { page }
+    }
+
+    /// The place of a CPU among all of the platform's.
+    pub(super) fn place(&self, cpu: Cpu) -> usize {
+        self.platform.cpus.value.iter().position(|other| other == cpu).unwrap_or(0)
+    }
+
+    /// An empty machine of its own.
+    pub(super) fn idle_state(&self, seed: u64) -> Result<MachineState, MachineError> {
+        self.state(1, seed)
+    }
+
+    /// An empty machine, one in `every` of whose sets is simulated.
+    pub(super) fn state(&self, every: u32, seed: u64) -> Result<MachineState, MachineError> {
+        let Self { platform, partitioning, .. } = self;
+        let state = MachineState::new(platform, every, seed);
+        let mut state = state.map_err(|error| not_possible(platform, &error))?;
+        state.frames.set_contiguous(partitioning.placement == Placement::Contiguous);
+        state.share(&partitioning.job.ways, &partitioning.others.ways);
+        state.heed(&self.stop);
+        Ok(state)
+    }
+
+    /// The walk of a job that begins on the CPU at place `here`, over memory of its own.
+    pub(super) fn set_on(
+        &self,
+        state: &mut MachineState,
+        here: usize,
+        set: &WorkingSet,
+        draw: &mut Draw,
+    ) -> Result<Walker, MachineError> {
+        let node = match set.node {
+            Some(number) => state.frames.node(number).map_err(|error| no_frames(&error))?,
+            None => state.node_of(here),
+        };
+        let colours = self.colours[0].as_ref();
+        if colours.is_some() && set.page != Page::Base {
+            return Err(MachineError::NotPossible {
+                what: format!("a working set of {} on huge pages of some colours", set.wss),
+                why: "a huge page has every colour".to_owned(),
+                remedy: "take base pages (`--page 4k`), or leave the job's colours out".to_owned(),
+            });
+        }
+        let of_page = state.frames.lines_of(set.page);
+        let mut place = |wss| {
+            let lines = state.frames.place(wss, self.backed(set.page), node, colours);
+            lines.map_err(|error| no_frames(&error))
+        };
+        let Some(trace) = &set.trace else {
+            return Ok(Walker::of_set(set, place(set.wss)?, of_page, draw));
+        };
+        let pages = TracePages::of(trace, of_page).map_err(|error| damaged(&error))?;
+        let lines = place(pages.size())?;
+        Walker::of_trace(trace, &pages, &lines, set.page).map_err(|error| damaged(&error))
+    }
+
+    /// The walk of another than the job.
+    pub(super) fn polluter_on(
+        &self,
+        state: &mut MachineState,
+        cpu: usize,
+        polluter: &Polluter,
+        draw: &mut Draw,
+    ) -> Result<Walker, MachineError> {
+        let (lines, of_page) = self.memory_of_others(state, cpu, polluter.wss, Page::Base)?;
+        Ok(Walker::of_polluter(polluter, lines, of_page, draw).pausing(self.pause))
+    }
+
+    /// The lines of memory of another than the job, on the node of `cpu`, and how many are in a page.
+    pub(super) fn memory_of_others(
+        &self,
+        state: &mut MachineState,
+        cpu: usize,
+        size: Bytes,
+        page: Page,
+    ) -> Result<(Vec<Line>, u32), MachineError> {
+        let node = state.node_of(cpu);
+        let lines = state.frames.place(size, self.backed(page), node, self.colours[1].as_ref());
+        Ok((lines.map_err(|error| no_frames(&error))?, state.frames.lines_of(page)))
+    }
+}
+
+fn not_possible(platform: &Platform, error: &SpecError) -> MachineError {
+    MachineError::NotPossible {
+        what: format!("simulating {}", platform.name),
+        why: error.to_string(),
+        remedy: format!("complete its platform file (`{}`)", platform.id),
+    }
+}
+
+/// A plan's text that was changed after it was checked.
+fn damaged(error: &TraceError) -> MachineError {
+    MachineError::NotPossible {
+        what: "this plan".to_owned(),
+        why: error.to_string(),
+        remedy: "plan the trace again".to_owned(),
+    }
+}
+
+/// Whether all of these working sets are touched by jobs of corehop.
+pub(super) fn no_programs(sets: &[&WorkingSet]) -> Result<(), MachineError> {
+    match sets.iter().find_map(|set| set.workload.as_ref()) {
+        None => Ok(()),
+        Some(job) => Err(MachineError::NotPossible {
+            what: format!("the user's own job {job}"),
+            why: "a simulated machine runs no programs of the host's".to_owned(),
+            remedy: "measure live".to_owned(),
+        }),
+    }
+}
+
+/// No room for what a plan asks for.
+pub(super) fn no_frames(error: &FramesError) -> MachineError {
+    MachineError::NotPossible {
+        what: "this plan".to_owned(),
+        why: error.to_string(),
+        remedy: "see the platform file".to_owned(),
+    }
+}

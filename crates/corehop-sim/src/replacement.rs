@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The choice of a victim way: each policy's memory of a set is one 64-bit word (and a byte per way for
+//! exact orders of more than 16 ways).
+//!
+//! | policy | the word |
+//! |---|---|
+//! | LRU, FIFO up to 8 ways | an 8×8 matrix of bits: row a, column b: a was used after b |
+//! | LRU, FIFO up to 16 ways | the ways as nibbles, the last used one lowest |
+//! | LRU, FIFO beyond | nothing; the byte of a way is its place in the order |
+//! | tree PLRU | bit n is node n of the tree (1 is the root): on, room is made on the right |
+//! | bit PLRU, NRU | bit w is way w, on after a use |
+//! | SRRIP | bits 2w and 2w+1 are the prediction for way w |
+
+use std::sync::Arc;
+
+use corehop_plan::platform::Replacement;
+
+use super::generator::Generator;
+
+/// A policy in the form that its number of ways allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Matrix,
+    Nibbles,
+    Ranks,
+    Tree,
+    BitPlru,
+    Nru,
+    Random,
+    Srrip,
+}
+
+/// The effect of a use of each way on the word of a set: all but nibbles and ranks.
+#[derive(Debug, Clone)]
+struct Uses {
+    /// For each way the bits that stay, and those that are on afterwards.
+    ways: [(u64, u64); 32],
+    /// A word that is not left like this: all but the bits of the last use go.
+    full: u64,
+}
+
+/// A policy for sets of some number of ways.
+#[derive(Debug, Clone)]
+pub(super) struct Policy {
+    form: Form,
+    /// Whether a hit counts as a use.
+    on_hit: bool,
+    ways: u32,
+    /// The ways as a mask.
+    every: u32,
+    /// Of a matrix: the rows beyond the ways.
+    beyond: u64,
+    /// Of a tree: the nodes with ways on their right.
+    forks: u64,
+    /// Of nibbles: where the last one is.
+    last: u32,
+    /// The effect of hits and fills; the caches of a level share it.
+    hits: Arc<Uses>,
+    fills: Arc<Uses>,
+    /// Of `random`.
+    generator: Generator,
+}
+
+/// A word with every way's bit in it.
+pub(super) const fn all(ways: u32) -> u32 {
+    if ways >= 32 { u32::MAX } else { (1 << ways) - 1 }
+}
+
+/// The compile-time knowledge of a loop over a way of caches about their policies: none.
+pub(super) const ANY: u8 = 0;
+/// Every cache of the way replaces the least recently used line of all its ways.
+pub(super) const LRU: u8 = 1;
+/// Sets of up to 8 lanes are full trees of 8 ways, and wider ones have bit PLRU over all their ways.
+pub(super) const TREES: u8 = 2;
+
+const NIBBLES: u64 = 0x1111_1111_1111_1111;
+const BYTES: u64 = 0x0101_0101_0101_0101;
+
+/// The way that a tree of 8 ways makes room in, by its seven bits.
+static LEAVES: [u8; 128] = leaves();
+
+const fn leaves() -> [u8; 128] {
+    let mut leaves = [0; 128];
+    let mut word = 0;
+    while word < 128 {
+        let mut node = 1;
+        while node < 8 {
+            node = 2 * node + ((word << 1) >> node) % 2;
+        }
+        leaves[word] = (node - 8) as u8;
+        word += 1;
+    }
+    leaves
+}
+
+/// The nodes between the root and `way`, and for each whether room is made on the right after a use
+/// of `way`, as masks over the word of the tree.
+fn path(way: u32, ways: u32) -> (u64, u64) {
+    let leaves = ways.next_power_of_two();
+    let (mut mask, mut value) = (0, 0);
+    let mut node = leaves + way;
+    while node > 1 {
+        let from_left = node & 1 == 0;
+        node >>= 1;
+        mask |= 1 << node;
+        value |= u64::from(from_left) << node;
+    }
+    (mask, value)
+}
+
+impl Uses {
+    /// The effect of a hit, or else of a fill, under a policy of this form.
+    fn new(form: Form, ways: u32, hit: bool, counts: bool) -> Self {
+        let every = u64::from(all(ways));
+        let of = |way: u32| {
+            let way = way.min(ways - 1);
+            match form {
+                Form::Srrip => {
+                    let far = if hit || bug!(SrripFillsNear) { 0 } else { 2 };
+                    (!(3 << (2 * way)), far << (2 * way))
+                }
+                _ if !counts => (u64::MAX, 0),
+                Form::Matrix => {
+                    let keep = !(BYTES << way);
+                    (keep, every << (8 * way) & keep)
+                }
+                Form::Tree => {
+                    let (mask, value) = path(way, ways);
+                    (!mask, if bug!(TreeNotFlipped) { mask & !value } else { value })
+                }
+                Form::BitPlru | Form::Nru => (u64::MAX, 1 << way),
+                Form::Nibbles | Form::Ranks | Form::Random => (u64::MAX, 0),
+            }
+        };
+        let wraps = form == Form::BitPlru && counts && !bug!(BitPlruNeverClears);
+        Self {
+            ways: std::array::from_fn(|way| of(way as u32)),
+            full: if wraps { every } else { u64::MAX },
+        }
+    }
+
+    #[inline(always)]
+    fn apply(&self, word: &mut u64, way: u32) {
+        let (keep, on) = self.ways[way as usize & 31];
+        let used = *word & keep | on;
+        *word = if used == self.full { on } else { used };
+    }
+}
+
+impl Policy {
+    pub(super) fn new(policy: Replacement, ways: u32, seed: u64) -> Self {
+        let order = match ways {
+            0..=8 => Form::Matrix,
+            9..=16 => Form::Nibbles,
+            _ => Form::Ranks,
+        };
+        let form = match policy {
+            Replacement::Lru | Replacement::Fifo => order,
+            Replacement::TreePlru => Form::Tree,
+            Replacement::BitPlru => Form::BitPlru,
+            Replacement::Nru => Form::Nru,
+            Replacement::Random => Form::Random,
+            Replacement::Srrip => Form::Srrip,
+        };
+        let ordered = policy != Replacement::Random;
+        let on_hit = (ordered && policy != Replacement::Fifo) || bug!(FifoUsesHits);
+        let on_hit = on_hit && !bug!(HitIsNoUse);
+        let on_fill = ordered && !bug!(FillIsNoUse);
+        Self {
+            form,
+            on_hit,
+            ways,
+            every: all(ways),
+            beyond: if ways < 8 { u64::MAX << (8 * ways) } else { 0 },
+            forks: forks(ways),
+            last: 4 * (ways - 1),
+            hits: Arc::new(Uses::new(form, ways, true, on_hit)),
+            fills: Arc::new(Uses::new(form, ways, false, on_fill)),
+            generator: Generator(seed),
+        }
+    }
+
+    /// The ways as a mask.
+    #[inline(always)]
+    pub(super) fn every(&self) -> u32 {
+        self.every
+    }
+
+    /// Bytes per set beside the word.
+    #[inline(always)]
+    pub(super) fn ranks(&self) -> usize {
+        if self.form == Form::Ranks { self.ways as usize } else { 0 }
+    }
+
+    /// The word of an empty set.
+    pub(super) fn empty(&self) -> u64 {
+        match self.form {
+            Form::Nibbles => 0xFEDC_BA98_7654_3210,
+            _ => 0,
+        }
+    }
+
+    /// The line in `way` was used.
+    #[inline(always)]
+    pub(super) fn hit(&self, word: &mut u64, ranks: &mut [u8], way: u32) {
+        if self.form == Form::Nibbles {
+            *word = if self.on_hit { to_front(*word, way) } else { *word };
+        } else if self.form == Form::Ranks {
+            if self.on_hit {
+                rank_first(ranks, way);
+            }
+        } else {
+            self.hits.apply(word, way);
+        }
+    }
+
+    /// A line came into `way`.
+    #[inline(always)]
+    pub(super) fn fill(&self, word: &mut u64, ranks: &mut [u8], way: u32) {
+        if self.form == Form::Nibbles {
+            *word = if bug!(FillIsNoUse) { *word } else { to_front(*word, way) };
+        } else if self.form == Form::Ranks {
+            if !bug!(FillIsNoUse) {
+                rank_first(ranks, way);
+            }
+        } else {
+            self.fills.apply(word, way);
+        }
+    }
+
+    /// The key of sets of this width, when these ways may be filled.
+    pub(super) fn known(&self, allowed: u32) -> u8 {
+        let whole = allowed == self.every && self.on_hit;
+        match self.form {
+            Form::Matrix | Form::Nibbles if whole => LRU,
+            Form::Tree if whole && self.ways == 8 => TREES,
+            Form::BitPlru if whole && matches!(self.ways, 9..=16) => TREES,
+            _ => ANY,
+        }
+    }
+
+    /// [`Policy::hit`] in a block of `N` lanes, up to 16, of a policy known by `KNOWN`.
+    #[inline(always)]
+    pub(super) fn hit_in<const N: usize, const KNOWN: u8>(&self, word: &mut u64, way: u32) {
+        match (N, KNOWN) {
+            (8, _) | (_, TREES) => self.hits.apply(word, way),
+            (_, LRU) => *word = to_front(*word, way),
+            _ => self.hit(word, &mut [], way),
+        }
+    }
+
+    /// [`Policy::fill`] likewise.
+    #[inline(always)]
+    pub(super) fn fill_in<const N: usize, const KNOWN: u8>(&self, word: &mut u64, way: u32) {
+        match (N, KNOWN) {
+            (8, _) | (_, TREES) => self.fills.apply(word, way),
+            (_, LRU) if !bug!(FillIsNoUse) => *word = to_front(*word, way),
+            _ => self.fill(word, &mut [], way),
+        }
+    }
+
+    /// [`Policy::victim`] likewise.
+    #[inline(always)]
+    pub(super) fn victim_in<const N: usize, const KNOWN: u8>(
+        &mut self,
+        word: &mut u64,
+        allowed: u32,
+    ) -> u32 {
+        match (N, KNOWN) {
+            (8, LRU) => oldest_row(*word | self.beyond),
+            (_, LRU) => (*word >> self.last) as u32 & 15,
+            (8, TREES) => u32::from(LEAVES[(*word >> 1) as usize & 127]),
+            (_, TREES) => lowest(!(*word as u32) & allowed, allowed),
+            _ => self.victim(word, &[], allowed),
+        }
+    }
+
+    /// The next victim of a full set, where that is quickly found.
+    #[inline(always)]
+    pub(super) fn next_victim<const N: usize, const KNOWN: u8>(&self, word: u64) -> Option<u32> {
+        match (N, KNOWN) {
+            (8, LRU) => Some(oldest_row(word | self.beyond)),
+            (8, TREES) => Some(u32::from(LEAVES[(word >> 1) as usize & 127])),
+            _ => None,
+        }
+    }
+
+    /// The same for a policy of which nothing is known when the program is compiled, where all ways may be filled.
+    #[inline(always)]
+    pub(super) fn next_victim_of(&self, word: u64) -> Option<u32> {
+        match self.form {
+            Form::Matrix => Some(oldest_row(word | self.beyond)),
+            Form::Nibbles => Some((word >> self.last) as u32 & 15),
+            Form::BitPlru => Some(lowest(!(word as u32) & self.every, self.every)),
+            Form::Tree => Some(self.leaf_of_all(word)),
+            _ => None,
+        }
+    }
+
+    /// The way to make room in, one of `allowed`; all of them are taken.
+    #[inline(always)]
+    pub(super) fn victim(&mut self, word: &mut u64, ranks: &[u8], allowed: u32) -> u32 {
+        let quick = if allowed == self.every { self.next_victim_of(*word) } else { None };
+        quick.unwrap_or_else(|| self.victim_rarely(word, ranks, allowed))
+    }
+
+    fn victim_rarely(&mut self, word: &mut u64, ranks: &[u8], allowed: u32) -> u32 {
+        match self.form {
+            Form::Matrix => {
+                let among = u64::from(allowed);
+                let newest = |way: &u32| (*word >> (8 * way)) & among == 0;
+                ways_of(allowed).find(newest).unwrap_or(0)
+            }
+            Form::Nibbles => {
+                let at = |place: u32| (*word >> (4 * place)) as u32 & 15;
+                let mut places = (0..self.ways).rev().map(at);
+                places.find(|&way| allowed >> way & 1 == 1).unwrap_or(0)
+            }
+            Form::Ranks => ways_of(allowed).max_by_key(|&way| ranks[way as usize]).unwrap_or(0),
+            Form::Tree => self.leaf(*word, allowed),
+            Form::BitPlru => lowest(!(*word as u32) & allowed, allowed),
+            Form::Nru => {
+                if !(*word as u32) & allowed == 0 {
+                    *word &= !u64::from(allowed);
+                }
+                lowest(!(*word as u32) & allowed, allowed)
+            }
+            Form::Random => {
+                let drawn = self.generator.below(allowed.count_ones());
+                ways_of(allowed).nth(drawn as usize).unwrap_or(0)
+            }
+            Form::Srrip => distant(word, allowed),
+        }
+    }
+
+    /// Down the tree, to the side that each node says, unless no way is there.
+    #[inline(always)]
+    fn leaf_of_all(&self, word: u64) -> u32 {
+        let (mut node, leaves, word) = (1, self.ways.next_power_of_two(), word & self.forks);
+        while node < leaves {
+            node = 2 * node + (word >> node) as u32 % 2;
+        }
+        node - leaves
+    }
+
+    /// Down the tree, to the side that each node says unless nothing there is allowed.
+    fn leaf(&self, word: u64, allowed: u32) -> u32 {
+        let leaves = self.ways.next_power_of_two();
+        let (mut node, mut low, mut size) = (1, 0, leaves);
+        while size > 1 {
+            size /= 2;
+            let side = |low: u32| (u64::from(allowed) >> low) & ((1 << size) - 1) != 0;
+            let wanted = word >> node & 1 == 1;
+            let right = if wanted { side(low + size) } else { !side(low) };
+            node = 2 * node + u64::from(right);
+            low += if right { size } else { 0 };
+        }
+        low
+    }
+}
+
+/// The nodes of the tree over so many ways that have a way on their right.
+fn forks(ways: u32) -> u64 {
+    let leaves = ways.next_power_of_two();
+    let has = |node: &u32| {
+        // The leftmost leaf below the node's right child.
+        let mut leaf = 2 * node + 1;
+        while leaf < leaves {
+            leaf *= 2;
+        }
+        leaf - leaves < ways
+    };
+    (1..leaves).filter(has).fold(0, |forks, node| forks | 1 << node)
+}
+
+/// The way whose row is empty: it was used after none. Rows beyond the ways are to be full.
+#[inline(always)]
+fn oldest_row(word: u64) -> u32 {
+    // The lowest zero byte; bytes above it may be marked wrongly.
+    let zero = word.wrapping_sub(BYTES) & !word & (BYTES << 7);
+    zero.trailing_zeros() / 8
+}
+
+/// The ways of a mask, ascending.
+pub(super) fn ways_of(mut mask: u32) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let way = mask.trailing_zeros();
+        mask &= mask.wrapping_sub(1);
+        (way < 32).then_some(way)
+    })
+}
+
+/// The lowest way of `first`, or of `second` where that is empty.
+#[inline(always)]
+fn lowest(first: u32, second: u32) -> u32 {
+    (if first == 0 { second } else { first }).trailing_zeros()
+}
+
+/// Way `way` comes first from now on; those before it one later.
+#[cold]
+fn rank_first(ranks: &mut [u8], way: u32) {
+    let own = ranks[way as usize];
+    for rank in ranks.iter_mut() {
+        *rank += u8::from(*rank < own);
+    }
+    ranks[way as usize] = 0;
+}
+
+/// Moves the nibble `way` to the lowest place; those below it go up by one.
+#[inline(always)]
+fn to_front(word: u64, way: u32) -> u64 {
+    let differs = word ^ (NIBBLES * u64::from(way));
+    // The lowest zero nibble is where `way` is.
+    let zero = differs.wrapping_sub(NIBBLES) & !differs & (NIBBLES << 3);
+    let shift = zero.trailing_zeros() & !3;
+    let below = word & ((1 << shift) - 1);
+    let upto = (0xF << shift) | ((1 << shift) - 1);
+    (word & !upto) | below << 4 | u64::from(way)
+}
+
+/// The lowest allowed way that is predicted to be used last; all grow older until there is one.
+fn distant(word: &mut u64, allowed: u32) -> u32 {
+    let prediction = |word: u64, way: u32| (word >> (2 * way)) & 3;
+    let oldest = ways_of(allowed).map(|way| prediction(*word, way)).max().unwrap_or(0);
+    for way in ways_of(allowed) {
+        *word += (3 - oldest) << (2 * way);
+    }
+    ways_of(allowed).find(|&way| prediction(*word, way) == 3).unwrap_or(0)
+}

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Buses, channels and links: each serves one line at a time, first come, first served.
+//!
+//! Requests come in the order of simulated time (the machine state sees to that), so that a server is a
+//! single number: the time from which on it is free. With N cores that wait for one another the
+//! latency at saturation is N times the service time, as in a closed queueing network.
+
+use corehop_plan::platform::{
+    Distance, Fact, Latency, Platform, Server as PlatformServer, Side, Traffic,
+};
+
+use corehop_plan::units::Cpu;
+
+use super::drift::Drifting;
+use super::spec::SpecError;
+use super::times::Picos;
+
+/// Kinds of traffic, the transfers by the distance of the peer.
+const KINDS: usize = TRANSFERS + 5;
+/// The place of the first kind of transfer.
+const TRANSFERS: usize = 5;
+/// The distances of peers, in the order of their kinds.
+const DISTANCES: [Distance; 5] =
+    [Distance::Core, Distance::L2, Distance::L3, Distance::Package, Distance::Machine];
+
+/// One kind of server, as a platform file has it.
+struct Described {
+    service: Picos,
+    drift: Option<Drifting>,
+    /// The instance that each CPU uses.
+    of_cpu: Vec<Option<usize>>,
+    /// The instance that belongs to each node.
+    of_node: Vec<Option<usize>>,
+    side: Side,
+    /// The place of its first instance among those of all servers.
+    first: usize,
+    count: usize,
+    /// The instances for one group of CPUs: one, or one for each slice of their last-level cache.
+    slices: usize,
+}
+
+/// An instance.
+#[derive(Debug, Clone)]
+struct Instance {
+    /// The time from which on it is free.
+    free: Picos,
+    /// The time that it was busy.
+    busy: Picos,
+    service: Picos,
+    /// The time up to which the service time stays as it is.
+    until: Picos,
+    drift: Option<Drifting>,
+}
+
+/// The instances that a line passes; mostly it is one.
+#[derive(Debug, Clone, Copy)]
+struct Route {
+    /// The first of them, or [`NOWHERE`].
+    first: u32,
+    /// The others: from the first of these places in [`Servers::stops`] to before the second.
+    others: (u32, u32),
+}
+
+/// No instance.
+const NOWHERE: u32 = u32::MAX;
+
+/// All servers of a machine.
+#[derive(Debug, Clone, Default)]
+pub struct Servers {
+    /// Those of the first server, of the second one, and so on.
+    instances: Vec<Instance>,
+    /// The number of requests at each server.
+    counts: Vec<usize>,
+    /// The instances that lines pass after their first one.
+    stops: Vec<u32>,
+    /// By kind of traffic, CPU and home. What passes the second slice of a last level, the third one and so on are kinds
+    /// after all others.
+    routes: Vec<Route>,
+    cpus: usize,
+    homes: usize,
+}
+
+impl Servers {
+    /// The servers that `platform` states; there may be none. Each line that passes stands for
+    /// `weight` lines.
+    ///
+    /// # Errors
+    /// If a service time in cycles has no clock, or a server carries nothing.
+    pub fn from_platform(platform: &Platform, weight: u64) -> Result<Self, SpecError> {
+        let mut all = Self {
+            cpus: platform.cpus.value.len(),
+            homes: platform.nodes.len().max(1),
+            ..Self::default()
+        };
+        let mut servers = Vec::new();
+        for server in &platform.servers {
+            let server = Described::new(server, platform, weight, all.instances.len())?;
+            let (service, drift) = (server.service, server.drift.clone());
+            let until = if drift.is_some() { 0 } else { Picos::MAX };
+            let instance = Instance { free: 0, busy: 0, service, until, drift };
+            all.instances.resize(server.first + server.count, instance);
+            all.counts.push(server.count);
+            servers.push(server);
+        }
+        let slices = platform.cpus.value.iter().map(|cpu| slices_of(platform, cpu)).max();
+        let further = (1..slices.unwrap_or(1)).map(|slice| (Traffic::LastLevel as usize, slice));
+        for (kind, slice) in (0..KINDS).map(|kind| (kind, 0)).chain(further) {
+            let carries = |server: &PlatformServer| times(server, kind);
+            let carriers = servers.iter().zip(platform.servers.iter().map(carries));
+            let carriers: Vec<&Described> =
+                carriers.flat_map(|(server, times)| std::iter::repeat_n(server, times)).collect();
+            all.add_routes(&carriers, slice);
+        }
+        Ok(all)
+    }
+
+    /// The routes of a kind of traffic that these servers carry, in the order of the platform file.
+    fn add_routes(&mut self, carriers: &[&Described], slice: usize) {
+        for cpu in 0..self.cpus {
+            for home in 0..self.homes {
+                let mut stops = carriers.iter().filter_map(|server| server.stop(cpu, home, slice));
+                let (first, begin) = (stops.next().unwrap_or(NOWHERE), self.stops.len() as u32);
+                self.stops.extend(stops);
+                self.routes.push(Route { first, others: (begin, self.stops.len() as u32) });
+            }
+        }
+    }
+
+    /// From here on service times that drift do so by other chances.
+    pub(super) fn redraw(&mut self, seed: u64, stream: u64) {
+        for (place, instance) in self.instances.iter_mut().enumerate() {
+            if let Some(drift) = &mut instance.drift {
+                drift.redraw(seed, stream ^ (place as u64) << 48);
+                instance.until = 0;
+            }
+        }
+    }
+
+    /// Service times that drift are others from here on: the next job begins at any time after the last one.
+    pub(super) fn begin_anew(&mut self) {
+        for instance in self.instances.iter_mut().filter(|instance| instance.drift.is_some()) {
+            instance.until = 0;
+        }
+    }
+
+    /// Whether there is nothing to queue for.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.instances.is_empty()
+    }
+
+    /// One line of `traffic` for `cpu`, whose home is the node at place `home`, asked for at `at`:
+    /// how long it waits. The time of the service itself is in the latency table. Transfers are of another package here.
+    #[inline(always)]
+    pub fn pass(&mut self, traffic: Traffic, cpu: usize, home: usize, at: Picos) -> Picos {
+        let kind = if traffic == Traffic::Transfer { TRANSFERS + 4 } else { traffic as usize };
+        self.pass_kind(kind, cpu, home, at)
+    }
+
+    /// A line that a peer so far away has.
+    #[inline(always)]
+    pub fn transfer(&mut self, distance: Distance, cpu: usize, home: usize, at: Picos) -> Picos {
+        self.pass_kind(TRANSFERS + distance as usize, cpu, home, at)
+    }
+
+    /// A line that passes this slice of the last level of `cpu`.
+    #[inline(always)]
+    pub(super) fn pass_slice(&mut self, slice: usize, cpu: usize, home: usize, at: Picos) -> Picos {
+        let kind = if slice == 0 { Traffic::LastLevel as usize } else { KINDS + slice - 1 };
+        self.pass_kind(kind, cpu, home, at)
+    }
+
+    #[inline(always)]
+    fn pass_kind(&mut self, kind: usize, cpu: usize, home: usize, at: Picos) -> Picos {
+        let route = (kind * self.cpus + cpu) * self.homes + home;
+        let Some(&Route { first, others: (begin, end) }) = self.routes.get(route) else { return 0 };
+        let Some(instance) = self.instances.get_mut(first as usize) else { return 0 };
+        let mut time = instance.pass(at);
+        if begin < end {
+            for &stop in &self.stops[begin as usize..end as usize] {
+                time = self.instances[stop as usize].pass(time);
+            }
+        }
+        time - at
+    }
+
+    /// Moves all clocks on, as if so much time had passed with the queues as they are.
+    pub fn skip(&mut self, time: Picos) {
+        for instance in &mut self.instances {
+            instance.free += time;
+            instance.until = instance.until.saturating_add(time);
+        }
+    }
+
+    /// For each server and instance the share of the time up to `now` that it was busy, in
+    /// thousandths.
+    pub fn utilisation(&self, now: Picos) -> Vec<Vec<u64>> {
+        let share = |instance: &Instance| {
+            (u128::from(instance.busy) * 1_000 / u128::from(now.max(1))) as u64
+        };
+        let mut rest = self.instances.iter().map(share);
+        self.counts.iter().map(|&count| rest.by_ref().take(count).collect()).collect()
+    }
+}
+
+/// The slices of the last-level cache of a CPU; a cache in one piece is one.
+fn slices_of(platform: &Platform, cpu: Cpu) -> usize {
+    platform.slices(cpu).map_or(1, |slices| slices.count.value.max(1) as usize)
+}
+
+/// The number of times that a line of this kind passes through a server.
+fn times(server: &PlatformServer, kind: usize) -> usize {
+    let far = [Distance::Machine];
+    let distances = server.distances.as_ref().map_or(&far[..], |fact| &fact.value);
+    let is = |one: Traffic| match kind.checked_sub(TRANSFERS) {
+        Some(at) => one == Traffic::Transfer && distances.contains(&DISTANCES[at]),
+        None => one != Traffic::Transfer && one as usize == kind,
+    };
+    server.carries.value.iter().filter(|&&one| is(one)).count()
+}
+
+impl Instance {
+    /// A line that comes at `at`: when it is served.
+    #[inline(always)]
+    fn pass(&mut self, at: Picos) -> Picos {
+        let begins = self.free.max(at);
+        if begins >= self.until {
+            self.change(begins);
+        }
+        self.free = begins + self.service;
+        self.busy += self.service;
+        begins
+    }
+
+    /// Another service time holds from `now` on.
+    #[cold]
+    fn change(&mut self, now: Picos) {
+        if let Some(drift) = &mut self.drift {
+            let (service, hold) = drift.next();
+            (self.service, self.until) = (service, now + hold);
+        }
+    }
+}
+
+impl Described {
+    /// A server as the platform describes it, each of whose lines stands for `weight`.
+    fn new(
+        server: &PlatformServer,
+        platform: &Platform,
+        weight: u64,
+        first: usize,
+    ) -> Result<Self, SpecError> {
+        let instances = &server.instances.value;
+        let find = |cpu| instances.iter().position(|cpus| cpus.contains(cpu));
+        let of_cpu = platform.cpus.value.iter().map(find).collect();
+        let of_node =
+            platform.nodes.iter().map(|node| node.cpus.value.first().and_then(find)).collect();
+        let missing = || SpecError::Missing { fact: "clock.core".to_owned() };
+        let core = platform.clock.core.as_ref().map(|fact: &Fact<_>| fact.value);
+        let service = match server.service.value {
+            Latency::Picos(picos) => picos,
+            cycles @ Latency::MilliCycles(_) => cycles.picos(core.ok_or_else(missing)?),
+        };
+        let service = service * weight;
+        let drift = server.drift.as_ref().map(|drift| Drifting::new(drift, service));
+        let side = server.side.as_ref().map_or(Side::Requester, |fact| fact.value);
+        let in_slices = server.carries.value.iter().all(|&it| it == Traffic::LastLevel);
+        let sliced = instances.cpus().iter().map(|cpu| slices_of(platform, cpu)).max();
+        let slices = sliced.filter(|_| in_slices).unwrap_or(1);
+        let count = instances.len() * slices;
+        Ok(Self { service, drift, of_cpu, of_node, side, first, count, slices })
+    }
+
+    /// The instance that a line of this home and slice passes on its way to `cpu`.
+    fn stop(&self, cpu: usize, home: usize, slice: usize) -> Option<u32> {
+        let instance = match self.side {
+            Side::Requester => self.of_cpu[cpu],
+            Side::Home => self.of_node.get(home).copied().flatten(),
+        };
+        instance.map(|group| (self.first + group * self.slices + slice % self.slices) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(side: Side) -> Platform {
+        let mut platform = Platform::named("xeon_x5650").unwrap().unwrap();
+        platform.servers = vec![PlatformServer {
+            name: "channel".to_owned(),
+            instances: platform.packages.clone(),
+            carries: Fact::assumed(vec![Traffic::MemoryRead, Traffic::WriteBack], ""),
+            distances: None,
+            service: Fact::assumed(Latency::Picos(8_000), ""),
+            side: Some(Fact::assumed(side, "")),
+            drift: None,
+        }];
+        platform
+    }
+
+    #[test]
+    fn who_comes_while_it_is_busy_waits_and_who_comes_later_does_not() {
+        let mut servers = Servers::from_platform(&machine(Side::Requester), 1).unwrap();
+        let mut read = |cpu, at| servers.pass(Traffic::MemoryRead, cpu, 0, at);
+        assert_eq!(
+            [read(0, 0), read(1, 0), read(2, 1_000), read(0, 50_000)],
+            [0, 8_000, 15_000, 0]
+        );
+    }
+
+    #[test]
+    fn each_package_has_its_own_and_the_home_decides_where_it_says_so() {
+        let mut servers = Servers::from_platform(&machine(Side::Requester), 1).unwrap();
+        assert_eq!(servers.pass(Traffic::WriteBack, 0, 0, 0), 0);
+        assert_eq!(servers.pass(Traffic::MemoryRead, 6, 0, 0), 0);
+        let mut servers = Servers::from_platform(&machine(Side::Home), 1).unwrap();
+        assert_eq!(servers.pass(Traffic::MemoryRead, 0, 0, 0), 0);
+        assert_eq!(servers.pass(Traffic::MemoryRead, 6, 0, 0), 8_000);
+        assert_eq!(servers.pass(Traffic::MemoryRead, 6, 1, 0), 0);
+        assert_eq!(servers.pass(Traffic::Transfer, 6, 0, 0), 0);
+    }
+
+    #[test]
+    fn lines_of_peers_pass_where_their_distance_says_so() {
+        let mut platform = machine(Side::Requester);
+        platform.servers[0].carries.value.push(Traffic::Transfer);
+        let mut servers = Servers::from_platform(&platform, 1).unwrap();
+        let both = |servers: &mut Servers, distance| {
+            [0, 1].map(|cpu| servers.transfer(distance, cpu, 0, 0))
+        };
+        assert_eq!(both(&mut servers, Distance::L3), [0, 0]);
+        assert_eq!(both(&mut servers, Distance::Machine), [0, 8_000]);
+        assert_eq!(servers.pass(Traffic::Transfer, 2, 0, 0), 16_000);
+        platform.servers[0].distances = Some(Fact::assumed(vec![Distance::L3], ""));
+        let mut servers = Servers::from_platform(&platform, 1).unwrap();
+        assert_eq!(both(&mut servers, Distance::L3), [0, 8_000]);
+        assert_eq!(both(&mut servers, Distance::Machine), [0, 0]);
+        // It is the same way as to memory.
+        assert_eq!(servers.pass(Traffic::MemoryRead, 2, 0, 0), 16_000);
+    }
+
+    #[test]
+    fn a_port_of_the_last_level_is_one_for_each_slice() {
+        let mut platform = machine(Side::Requester);
+        platform.servers[0].carries.value = vec![Traffic::LastLevel];
+        let last = platform.caches.iter_mut().max_by_key(|cache| cache.level).unwrap();
+        last.mechanism.slices = Some(corehop_plan::platform::Slices {
+            count: Fact::assumed(3, ""),
+            index: None,
+            hop: Fact::assumed(Latency::Picos(1_000), ""),
+            columns: None,
+        });
+        let mut servers = Servers::from_platform(&platform, 1).unwrap();
+        let mut pass = |slice, cpu| servers.pass_slice(slice, cpu, 0, 0);
+        assert_eq!(
+            [(0, 0), (1, 1), (2, 0), (2, 1)].map(|(slice, cpu)| pass(slice, cpu)),
+            [0, 0, 0, 8_000]
+        );
+        assert_eq!([(0, 6), (2, 7), (0, 7)].map(|(slice, cpu)| pass(slice, cpu)), [0, 0, 8_000]);
+        // What carries something else besides is one for all slices.
+        platform.servers[0].carries.value.push(Traffic::MemoryRead);
+        let mut servers = Servers::from_platform(&platform, 1).unwrap();
+        assert_eq!([0, 1].map(|slice| servers.pass_slice(slice, 0, 0, 0)), [0, 8_000]);
+        assert_eq!(servers.pass(Traffic::MemoryRead, 0, 0, 0), 16_000);
+    }
+
+    #[test]
+    fn at_saturation_each_of_n_waits_for_the_others() {
+        let mut servers = Servers::from_platform(&machine(Side::Home), 1).unwrap();
+        let (cores, latency) = (12, 20_000);
+        let mut at = vec![0; cores];
+        for _ in 0..1_000 {
+            let first = (0..cores).min_by_key(|&cpu| (at[cpu], cpu)).unwrap();
+            let waited = servers.pass(Traffic::MemoryRead, first, 0, at[first]);
+            at[first] += latency + waited;
+        }
+        // In a cycle of 96 ns each is served once: 20 ns of its own, the rest it waits.
+        let rounds = 1_000 / cores as u64;
+        assert!(at[0].abs_diff(rounds * 96_000) < 200_000, "{}", at[0]);
+        let busy = servers.utilisation(at[0]);
+        assert!(busy[0][0] > 990 && busy[0][1] == 0, "{busy:?}");
+    }
+}

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The caches of a machine as the simulator sees them: what a platform says, with nothing missing.
+
+use corehop_plan::platform::{
+    Cache as PlatformCache, CacheKind, Distance, Inclusion, Index, Lookup, Platform, Protocol,
+    Replacement, SnoopFilter, Writes,
+};
+use corehop_plan::units::Cpu;
+
+use super::replacement::all;
+
+/// Levels of cache at most.
+pub const MAX_LEVELS: usize = 4;
+/// Ways of a cache at most.
+pub const MAX_WAYS: u32 = 32;
+
+/// Why a platform cannot be simulated.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// A fact is needed and not stated.
+    #[error("a simulation needs `{fact}`: add it to the platform file")]
+    Missing {
+        /// The key, as `cache[2].ways`.
+        fact: String,
+    },
+    /// A fact that cannot be simulated.
+    #[error("`{fact}`: {problem}")]
+    Unsupported {
+        /// The key.
+        fact: String,
+        /// The error, and what would be possible.
+        problem: String,
+    },
+}
+
+/// One level and kind of cache, all instances of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheSpec {
+    /// 1 is next to the core.
+    pub level: u32,
+    /// The kind of its contents.
+    pub kind: CacheKind,
+    /// Sets of an instance; any number.
+    pub sets: u32,
+    /// Lines per set, up to [`MAX_WAYS`].
+    pub ways: u32,
+    /// The map of a line to its set.
+    pub index: Index,
+    /// The rule for the line that makes room.
+    pub replacement: Replacement,
+    /// Its relation to the caches inside it; without meaning at the innermost level.
+    pub inclusion: Inclusion,
+    /// Whether written lines go on at once.
+    pub write_through: bool,
+    /// Whether a write that misses brings the line in.
+    pub write_allocate: bool,
+    /// Sets, ways, index and replacement of each instance's snoop filter.
+    pub snoop_filter: Option<Box<Self>>,
+    /// For each instance the CPUs that it serves.
+    pub instances: Vec<Vec<usize>>,
+}
+
+impl CacheSpec {
+    /// A cache of so many sets and ways per group of CPUs: LRU, inclusive, modulo, write-back.
+    pub fn new(level: u32, kind: CacheKind, sets: u32, ways: u32) -> Self {
+        Self {
+            level,
+            kind,
+            sets,
+            ways,
+            index: Index::Modulo,
+            replacement: Replacement::Lru,
+            inclusion: Inclusion::Inclusive,
+            write_through: false,
+            write_allocate: true,
+            snoop_filter: None,
+            instances: Vec::new(),
+        }
+    }
+
+    /// The ways as a mask.
+    pub fn every_way(&self) -> u32 {
+        all(self.ways)
+    }
+}
+
+/// The caches of a machine and how they agree. CPUs are numbered from 0 without gaps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    /// The caches, in any order.
+    pub caches: Vec<CacheSpec>,
+    /// For each CPU its core.
+    pub cores: Vec<usize>,
+    /// For each CPU its package.
+    pub packages: Vec<usize>,
+    /// The states of a line.
+    pub protocol: Protocol,
+    /// The way to find the holders of a line.
+    pub lookup: Lookup,
+    /// Bytes of a line.
+    pub line: u64,
+}
+
+impl Spec {
+    /// The number of CPUs.
+    pub fn cpus(&self) -> usize {
+        self.cores.len()
+    }
+
+    /// The smallest distance of two CPUs that share these caches.
+    pub(super) fn distance(&self, cpus: &[usize], level: u32) -> Distance {
+        let one = |of: &[usize]| cpus.iter().all(|&cpu| of[cpu] == of[cpus[0]]);
+        match level {
+            _ if one(&self.cores) => Distance::Core,
+            ..=2 => Distance::L2,
+            _ if one(&self.packages) => Distance::L3,
+            _ => Distance::Machine,
+        }
+    }
+
+    /// The caches of `platform`. CPU n of the machine is the n-th of [`Platform::cpus`]. Where a
+    /// platform does not say how a cache replaces, includes or indexes, it is LRU, non-inclusive
+    /// and modulo; the protocol is then MESI and found by snooping.
+    ///
+    /// # Errors
+    /// Names the first fact that is missing or beyond what can be simulated.
+    pub fn from_platform(platform: &Platform) -> Result<Self, SpecError> {
+        let numbered: Vec<Cpu> = platform.cpus.value.iter().collect();
+        let place = |cpu: Cpu| numbered.iter().position(|&other| other == cpu).unwrap_or(0);
+        let group = |groups: &corehop_plan::platform::CpuGroups, cpu: Cpu| {
+            groups.iter().position(|group| group.contains(cpu)).unwrap_or(usize::MAX)
+        };
+        let line = platform.line_size();
+        let mut caches = Vec::new();
+        for (at, cache) in platform.caches.iter().enumerate() {
+            let mut spec = geometry(cache, at, line.get())?;
+            let members = |cpus: &corehop_plan::units::CpuList| cpus.iter().map(place).collect();
+            spec.instances = cache.instances.value.iter().map(members).collect();
+            caches.push(spec);
+        }
+        let of = |groups| numbered.iter().map(|&cpu| group(groups, cpu)).collect();
+        let spec = Self {
+            caches,
+            cores: of(&platform.cores.value),
+            packages: of(&platform.packages.value),
+            protocol: platform.coherence.protocol.as_ref().map_or(Protocol::Mesi, |f| f.value),
+            lookup: platform.coherence.lookup.as_ref().map_or(Lookup::Snooping, |f| f.value),
+            line: line.get(),
+        };
+        spec.check()?;
+        Ok(spec)
+    }
+
+    /// The machine with one in `every` of its sets: what those of the real one would do with the
+    /// lines that come to them, renumbered. None where sets do not divide so, or are found by a hash.
+    #[must_use]
+    pub fn sampled(&self, every: u32) -> Option<Self> {
+        let mut caches = self.caches.clone();
+        for cache in &mut caches {
+            thin_out(cache, every)?;
+            if let Some(filter) = &mut cache.snoop_filter {
+                thin_out(filter, every)?;
+            }
+        }
+        Some(Self { caches, ..self.clone() })
+    }
+
+    /// Whether every CPU has an innermost cache for data and one for instructions, and no level
+    /// has a gap.
+    ///
+    /// # Errors
+    /// Names what is missing.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let missing = |fact: String| Err(SpecError::Missing { fact });
+        for cpu in 0..self.cpus() {
+            for instruction in [false, true] {
+                let way = self.way(cpu, instruction);
+                let first = way.first().map(|&(cache, _)| self.caches[cache].level);
+                if first != Some(1) && !(instruction && way.len() == self.way(cpu, false).len()) {
+                    return missing(format!("a level-1 cache of CPU {cpu}"));
+                }
+            }
+        }
+        self.check_filters()?;
+        self.check_writes()
+    }
+
+    /// A snoop filter is part of a cache that has caches inside and does not include them.
+    fn check_filters(&self) -> Result<(), SpecError> {
+        let known = |cache: &CacheSpec| cache.level == 1 || cache.inclusion == Inclusion::Inclusive;
+        let idle = |cache: &CacheSpec| cache.snoop_filter.is_some() && known(cache);
+        self.caches.iter().position(idle).map_or(Ok(()), |at| {
+            Err(SpecError::Unsupported {
+                fact: format!("cache[{at}].mechanism.snoop_filter"),
+                problem: "this cache knows the lines inside without one".to_owned(),
+            })
+        })
+    }
+
+    /// Written lines can go on at once from the innermost level only, and not to an exclusive
+    /// cache, which holds none of the lines inside.
+    fn check_writes(&self) -> Result<(), SpecError> {
+        for (at, cache) in self.caches.iter().enumerate() {
+            let plain = !cache.write_through && cache.write_allocate;
+            let next = self.caches.iter().filter(|other| other.level == cache.level + 1);
+            let taken = next.clone().any(|other| other.inclusion == Inclusion::Exclusive);
+            if !plain && (cache.level > 1 || taken || next.count() == 0) {
+                return Err(SpecError::Unsupported {
+                    fact: format!("cache[{at}].mechanism.writes"),
+                    problem: "only a level-1 cache inside one that is not exclusive can be \
+                              write-through or not allocate on writes"
+                        .to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The caches between a CPU and memory as (place in [`Spec::caches`], instance), innermost
+    /// first. A CPU without an instruction cache fetches through its data cache.
+    pub(super) fn way(&self, cpu: usize, instruction: bool) -> Vec<(usize, usize)> {
+        let (own, other) = if instruction {
+            (CacheKind::Instruction, CacheKind::Data)
+        } else {
+            (CacheKind::Data, CacheKind::Instruction)
+        };
+        let has = |kind| {
+            let serves = |spec: &CacheSpec| spec.instances.iter().any(|cpus| cpus.contains(&cpu));
+            self.caches.iter().any(|spec| spec.kind == kind && serves(spec))
+        };
+        let skipped = if instruction && !has(own) { CacheKind::Instruction } else { other };
+        let mut way = Vec::new();
+        for (place, spec) in self.caches.iter().enumerate() {
+            let instance = spec.instances.iter().position(|cpus| cpus.contains(&cpu));
+            if let Some(instance) = instance.filter(|_| spec.kind != skipped) {
+                way.push((place, instance));
+            }
+        }
+        way.sort_by_key(|&(place, _)| self.caches[place].level);
+        way
+    }
+}
+
+/// Leaves a cache one in `every` of its sets; nothing where that cannot be done.
+fn thin_out(cache: &mut CacheSpec, every: u32) -> Option<()> {
+    let can = cache.sets.is_multiple_of(every) && cache.index == Index::Modulo;
+    cache.sets /= every;
+    can.then_some(())
+}
+
+/// The snoop filter of a cache of this level.
+fn snoop_filter(filter: &SnoopFilter, level: u32) -> CacheSpec {
+    let ways = filter.ways.value;
+    let sets = filter.entries.value / ways.max(1);
+    let mut spec = CacheSpec::new(level, CacheKind::Unified, sets, ways);
+    spec.index = filter.index.as_ref().map_or(Index::Modulo, |fact| fact.value.clone());
+    spec.replacement = filter.replacement.as_ref().map_or(Replacement::Lru, |fact| fact.value);
+    spec
+}
+
+/// Size, ways and mechanism of one cache of a platform.
+fn geometry(cache: &PlatformCache, at: usize, line: u64) -> Result<CacheSpec, SpecError> {
+    let fact = |name: &str| format!("cache[{at}].{name}");
+    let missing = |name: &str| SpecError::Missing { fact: fact(name) };
+    let beyond = |name: &str, problem: String| SpecError::Unsupported { fact: fact(name), problem };
+    let ways = cache.ways.as_ref().ok_or_else(|| missing("ways"))?.value;
+    let own = cache.line.as_ref().map_or(line, |line| line.value.get());
+    if own != line {
+        let problem = format!(
+            "lines of {own} and of {line} bytes in one machine; only one size can be simulated"
+        );
+        return Err(beyond("line", problem));
+    }
+    let contradicted =
+        cache.effective.as_ref().zip(cache.size.as_ref().filter(|s| s.is_contradicted()));
+    let sets = match contradicted {
+        Some((effective, _)) => Some(effective.value.get() / (u64::from(ways).max(1) * line)),
+        None => cache.set_count(),
+    };
+    let sets = sets.ok_or_else(|| missing("size"))?;
+    if ways == 0 || ways > MAX_WAYS {
+        let problem = format!("{ways} ways; 1 to {MAX_WAYS} can be simulated");
+        return Err(beyond("ways", problem));
+    }
+    if cache.level as usize > MAX_LEVELS {
+        let problem = format!("level {}; {MAX_LEVELS} levels can be simulated", cache.level);
+        return Err(beyond("level", problem));
+    }
+    let sets = u32::try_from(sets).ok().filter(|&sets| sets > 0 && sets < 1 << 28);
+    let sets = sets.ok_or_else(|| beyond("size", "1 to 2²⁸ sets can be simulated".to_owned()))?;
+    let mechanism = &cache.mechanism;
+    let index = mechanism.index.as_ref().map_or(Index::Modulo, |fact| fact.value.clone());
+    if !index.fits(u64::from(sets)) {
+        return Err(beyond("mechanism.index", format!("`{index}` cannot find {sets} sets")));
+    }
+    let filter = mechanism.snoop_filter.as_ref().map(|filter| snoop_filter(filter, cache.level));
+    if let Some(wide) = filter.as_ref().map(|filter| filter.ways).filter(|&ways| ways > MAX_WAYS) {
+        let problem = format!("{wide} ways; 1 to {MAX_WAYS} can be simulated");
+        return Err(beyond("mechanism.snoop_filter.ways", problem));
+    }
+    let through = mechanism.writes.as_ref().is_some_and(|fact| fact.value == Writes::Through);
+    Ok(CacheSpec {
+        level: cache.level,
+        kind: cache.kind,
+        sets,
+        ways,
+        index,
+        replacement: mechanism.replacement.as_ref().map_or(Replacement::Lru, |fact| fact.value),
+        inclusion: mechanism.inclusion.as_ref().map_or(Inclusion::NonInclusive, |fact| fact.value),
+        write_through: through,
+        write_allocate: mechanism.write_allocate.as_ref().is_none_or(|fact| fact.value),
+        snoop_filter: filter.map(Box::new),
+        instances: Vec::new(),
+    })
+}

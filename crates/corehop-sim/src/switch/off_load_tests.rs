@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests of off-loading on the simulated machine.
+
+use super::*;
+
+fn named(name: &str) -> Platform {
+    Platform::named(name).unwrap().unwrap()
+}
+
+fn load(os_cores: &str, mechanism: SwitchMechanism, threads: u32) -> OffLoad {
+    let (compute, call) = (Nanos::from_micros(10), Nanos::from_micros(5));
+    let os_cores = os_cores.parse().unwrap();
+    OffLoad { os_cores, mechanism, threads, compute, call, calls: 2_000, seed: 7 }
+}
+
+fn run(platform: &Platform, load: &OffLoad, flags: Flags) -> OffLoaded {
+    let switches = Switches::simulate(platform, load).unwrap();
+    off_load(platform, load, &switches, flags).unwrap()
+}
+
+#[test]
+fn one_thread_that_stays_takes_the_time_of_its_parts() {
+    let outcome = run(&named("m5_ccss"), &load("2-3", SwitchMechanism::None, 1), Flags::NONE);
+    // Means of 2,000 exponential draws: within a tenth.
+    assert!((4.5..5.5).contains(&outcome.mean_us), "{outcome:?}");
+    assert!((60_000.0..73_500.0).contains(&outcome.calls_per_second), "{outcome:?}");
+    assert!(outcome.there <= 0.0, "{outcome:?}");
+    // The other application core does nothing at all, and this one has no pause.
+    assert!((outcome.quiet - 0.5).abs() < 1e-9, "{outcome:?}");
+}
+
+#[test]
+fn one_thread_that_switches_pays_both_switches_and_frees_its_core_meanwhile() {
+    let platform = named("m5_cccc");
+    let mut load = load("2-3", SwitchMechanism::StrongV3, 1);
+    let stays = run(
+        &platform,
+        &OffLoad { mechanism: SwitchMechanism::None, ..load.clone() },
+        Flags::AFFINITY,
+    );
+    let switches = Switches::simulate(&platform, &load).unwrap();
+    let goes = off_load(&platform, &load, &switches, Flags::AFFINITY).unwrap();
+    // All cores are alike: a call takes its own time and both switches.
+    let both = (switches.times[0][2] + switches.times[2][0]) as f64 / 1e6;
+    assert!((goes.mean_us - stays.mean_us - both).abs() < 0.01, "{goes:?} {stays:?} {both}");
+    assert!(goes.there >= 1.0, "{goes:?}");
+    assert!(goes.quiet > 0.6, "{goes:?}");
+    load.mechanism = SwitchMechanism::StrongV4;
+    assert!(run(&platform, &load, Flags::AFFINITY).quiet <= 0.0, "it polls");
+}
+
+#[test]
+fn a_work_conserving_policy_does_not_queue_and_the_others_do() {
+    let platform = named("m5_ccss");
+    let mut load = load("3", SwitchMechanism::StrongV4, 2);
+    load.os_cores = "2-3".parse().unwrap();
+    load.threads = 2;
+    load.compute = Nanos::new(100);
+    // Both threads of two application cores are bound to OS cores of their own: nothing ever queues.
+    let bound = run(&platform, &load, Flags::STATIC_BINDING);
+    assert!(bound.there >= 1.0, "{bound:?}");
+    // With four threads the OS cores are always busy: calls stay where an application core would idle.
+    load.threads = 4;
+    let conserving = run(&platform, &load, Flags::WORK_CONSERVING);
+    assert!(conserving.there < 0.99, "{conserving:?}");
+    let queues = run(&platform, &load, Flags::AFFINITY);
+    assert!(queues.there >= 1.0, "{queues:?}");
+    assert!(conserving.mean_us < queues.mean_us, "{conserving:?} {queues:?}");
+}
+
+#[test]
+fn time_is_neither_lost_nor_made() {
+    for (name, threads) in [("m5_ccss_slow", 5), ("m5_cccc", 2)] {
+        let platform = named(name);
+        let load = load("2-3", SwitchMechanism::StrongV5, threads);
+        let switches = Switches::simulate(&platform, &load).unwrap();
+        for bits in 0..16 {
+            let flags = Flags::from_bits(bits).unwrap();
+            let mut machine = Machine::new(&platform, &load, &switches, flags).unwrap();
+            let end = machine.run();
+            for core in &machine.cores {
+                assert_eq!(core.spent.iter().sum::<Picos>(), end, "{name} {bits}");
+            }
+            assert_eq!(machine.times.len(), threads as usize * 2_000);
+        }
+    }
+}
+
+#[test]
+fn energy_is_power_by_time_and_unknown_without_a_power() {
+    let mut platform = named("m5_cccc");
+    let load = load("2-3", SwitchMechanism::None, 1);
+    let outcome = run(&platform, &load, Flags::NONE);
+    let [active, _, quiesced] = power(&platform, Cpu(0)).unwrap();
+    let expected = (active + 3.0 * quiesced) * 1e6 / outcome.calls_per_second;
+    assert!((outcome.microjoules.unwrap() / expected - 1.0).abs() < 1e-3, "{outcome:?}");
+    platform.core.polling_power = None;
+    assert_eq!(run(&platform, &load, Flags::NONE).microjoules, None);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_outcome_and_what_is_not_possible_is_refused() {
+    let platform = named("m5_ccss");
+    let mut load = load("2-3", SwitchMechanism::StrongV2, 3);
+    let flags = Flags::AFFINITY | Flags::WORK_CONSERVING;
+    assert_eq!(run(&platform, &load, flags), run(&platform, &load, flags));
+    let switches = Switches::simulate(&platform, &load).unwrap();
+    let mut refused = |os: &str, threads: u32| {
+        load.os_cores = os.parse().unwrap();
+        load.threads = threads;
+        off_load(&platform, &load, &switches, flags).unwrap_err().to_string()
+    };
+    assert!(refused("0-3", 1).contains("no core is left"));
+    assert!(refused("7", 1).contains("its cores are 0-3"));
+    assert!(refused("3", 0).contains("nothing to do"));
+}
+#[test]
+fn the_library_s_v5_wakes_a_core_that_has_slept_and_is_not_known_without_a_wake_up() {
+    let mut platform = named("m5_cccc");
+    let mut load = load("2-3", SwitchMechanism::V5, 1);
+    let why = unknown(&platform, load.mechanism).unwrap().unwrap();
+    assert!(why.contains("core.futex_wake"), "{why}");
+    assert!(Switches::simulate(&platform, &load).unwrap_err().to_string().contains("futex"));
+    platform.core.futex_wake = Some(corehop_plan::platform::Fact::assumed(
+        corehop_plan::platform::Latency::Picos(8_000_000),
+        "",
+    ));
+    assert_eq!(unknown(&platform, load.mechanism).unwrap(), None);
+    let mut mean = |mechanism, compute| {
+        load.mechanism = mechanism;
+        load.compute = compute;
+        run(&platform, &load, Flags::AFFINITY).mean_us
+    };
+    // Four CPUs poll for up to 50 us: calls every 15 us find the OS core polling, as they do live.
+    let often = Nanos::from_micros(10);
+    let [v3, v4, v5] = [SwitchMechanism::V3, SwitchMechanism::V4, SwitchMechanism::V5]
+        .map(|mechanism| mean(mechanism, often));
+    assert!(v4 < v5 && v5 < v4 + 1.0 && v5 + 10.0 < v3, "{v4} {v5} {v3}");
+    // Calls every millisecond do not, while the caller polls for the result: one of two wake-ups of 8 us is left.
+    let seldom = Nanos::from_millis(1);
+    let [v3, v5] = [SwitchMechanism::V3, SwitchMechanism::V5].map(|it| mean(it, seldom));
+    assert!((v3 - v5 - 8.0).abs() < 0.5, "{v5} {v3}");
+}

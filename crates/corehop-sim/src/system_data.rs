@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The operating system's data: the lines it touches at a switch, charged to no task.
+
+use std::collections::BTreeMap;
+
+use corehop_plan::experiment::Draw;
+use corehop_plan::machine::MachineError;
+use corehop_plan::platform::{Fact, Platform};
+use corehop_plan::units::Bytes;
+use corehop_plan::workload::{Pattern, Polluter};
+
+use super::machine_state::MachineState;
+use super::recipe::Recipe;
+use super::walker::Walker;
+
+/// The system's data on a CPU that a job leaves, and on one that a job gets; none where the
+/// platform does not say.
+pub(super) fn footprints(platform: &Platform) -> [Option<Bytes>; 2] {
+    let core = &platform.core;
+    let of = |fact: &Option<Fact<Bytes>>| fact.as_ref().map(|fact| fact.value);
+    [of(&core.leave_footprint), of(&core.switch_footprint)]
+}
+
+/// The data, by CPU and size.
+#[derive(Debug, Default)]
+pub(super) struct SystemData(BTreeMap<(usize, Bytes), Walker>);
+
+impl SystemData {
+    /// The system touches so much of its data of `cpu`.
+    ///
+    /// # Errors
+    /// If the simulated memory is full.
+    pub(super) fn touch(
+        &mut self,
+        recipe: &Recipe,
+        state: &mut MachineState,
+        draw: &mut Draw,
+        cpu: usize,
+        footprint: Option<Bytes>,
+    ) -> Result<(), MachineError> {
+        let Some(wss) = footprint else { return Ok(()) };
+        let data = Polluter { wss, pattern: Pattern::Shuffled, write_ratio: 0.25 };
+        let mut walker = match self.0.remove(&(cpu, wss)) {
+            Some(walker) => walker,
+            None => recipe.polluter_on(state, cpu, &data, draw)?,
+        };
+        state.touch_untimed(cpu, &mut walker);
+        self.0.insert((cpu, wss), walker);
+        Ok(())
+    }
+}

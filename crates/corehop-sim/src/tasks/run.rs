@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A running task set on its own machine: the next event and its task.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use corehop_plan::experiment::{Draw, TaskRun, Tasks};
+use corehop_plan::machine::MachineError;
+use corehop_plan::samples::{Away, JobRecord, Leave, TaskJobRecord};
+use corehop_plan::units::Cpu;
+use corehop_plan::workload::Page;
+use corehop_plan::workload::scheduler::Order;
+
+use super::super::machine_state::MachineState;
+use super::super::recipe::Recipe;
+use super::super::stays::User;
+use super::super::system_data::{SystemData, footprints};
+use super::super::times::Picos;
+use super::super::turns::Turns;
+use super::super::walker::Walker;
+use super::dispatch::{Cluster, Places, Urgency};
+use super::job::Job;
+use super::{KEEP_WARM, LEAST_PAUSE, STREAMS};
+
+/// The clock of a CPU on which nothing happens.
+const NEVER: Picos = Picos::MAX;
+/// The events between two looks whether the run has to end.
+const EVENTS: u64 = 4_096;
+/// Nanoseconds are whole times of this many picoseconds.
+const NANO: Picos = 1_000;
+
+/// The events of one instant, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// The job on this CPU ends.
+    End(usize),
+    /// A job of this task is released.
+    Release(usize),
+    /// The job on this CPU visits a line.
+    Act(usize),
+}
+
+/// A task and its job.
+struct Task {
+    walker: Option<Walker>,
+    releases: Box<dyn Iterator<Item = u64> + Send>,
+    /// The releases of jobs that wait for an earlier one to end.
+    late: VecDeque<Picos>,
+    /// When its thread queued up for a CPU, at the end of its priority.
+    queued: Picos,
+    job: Option<Job>,
+    /// The jobs that it has begun.
+    count: u64,
+}
+
+/// The tasks' places on the machine.
+struct Homes {
+    /// By task the CPU that it had last.
+    last: Vec<usize>,
+    /// By pair of CPUs.
+    distances: Vec<Vec<u8>>,
+}
+
+impl Places for Homes {
+    fn last(&self, task: usize) -> usize {
+        self.last[task]
+    }
+    fn distance(&self, from: usize, to: usize) -> u8 {
+        self.distances[from][to]
+    }
+}
+
+/// A task set under way.
+pub(super) struct Run<'a> {
+    recipe: &'a Recipe,
+    plan: &'a Tasks,
+    number: usize,
+    state: MachineState,
+    /// When the run began, by the machine state's clock.
+    began: Picos,
+    draw: Draw,
+    system: SystemData,
+    tasks: Vec<Task>,
+    homes: Homes,
+    clusters: Vec<Cluster>,
+    /// The next release of each task that has one.
+    releases: BinaryHeap<Reverse<(Picos, usize)>>,
+    /// By CPU: the task that has it, when something happens there, and whether the job then ends.
+    has: Vec<Option<usize>>,
+    clocks: Vec<Picos>,
+    ends: Vec<bool>,
+    /// The CPUs on which something happens, by their clocks; [`Run::number`] tells them apart.
+    turns: Turns,
+    /// Clocks have changed since they were put in order.
+    stale: bool,
+    done: Vec<TaskJobRecord>,
+}
+
+impl<'a> Run<'a> {
+    /// Run `number` of `plan` on a machine like `base`.
+    pub(super) fn new(
+        recipe: &'a Recipe,
+        plan: &'a Tasks,
+        seed: u64,
+        number: usize,
+        base: &MachineState,
+    ) -> Self {
+        let run = &plan.runs[number];
+        let stream = STREAMS | number as u64;
+        let mut state = base.clone();
+        state.redraw(seed, stream);
+        let cpus: Vec<Cpu> = recipe.platform.cpus.value.iter().collect();
+        let distance = |&from: &Cpu| {
+            let to = |&to: &Cpu| recipe.platform.affinity(from, to) as u8;
+            cpus.iter().map(to).collect()
+        };
+        let places = |cluster: usize| -> Vec<usize> {
+            run.clusters[cluster].iter().map(|cpu| recipe.place(cpu)).collect()
+        };
+        let of_clusters: Vec<Vec<usize>> = (0..run.clusters.len()).map(places).collect();
+        // The threads of tasks start on the CPUs in turn.
+        let first = |(at, cluster): (usize, usize)| {
+            let cpus = &of_clusters[cluster];
+            cpus[at % cpus.len()]
+        };
+        let last = run.tasks.iter().map(|task| task.cluster).enumerate().map(first).collect();
+        let mut this = Self {
+            recipe,
+            plan,
+            number,
+            began: state.now(),
+            state,
+            draw: Draw::new(seed, stream),
+            system: SystemData::default(),
+            tasks: (0..run.tasks.len())
+                .map(|at| Task::new(plan.releases(seed, number, at)))
+                .collect(),
+            homes: Homes { last, distances: cpus.iter().map(distance).collect() },
+            clusters: of_clusters.into_iter().map(Cluster::new).collect(),
+            releases: BinaryHeap::new(),
+            has: vec![None; cpus.len()],
+            clocks: vec![NEVER; cpus.len()],
+            ends: vec![false; cpus.len()],
+            turns: Turns::default(),
+            stale: false,
+            done: Vec::new(),
+        };
+        (0..run.tasks.len()).for_each(|task| this.expect_release(task));
+        this
+    }
+
+    fn set(&self) -> &'a TaskRun {
+        &self.plan.runs[self.number]
+    }
+
+    /// Goes on until the time `until` after its beginning, or until the run has to end; whether there is more to come.
+    ///
+    /// # Errors
+    /// If the simulated memory is full.
+    pub(super) fn advance(&mut self, until: Picos) -> Result<bool, MachineError> {
+        let until = self.began + until;
+        for number in 0_u64.. {
+            let Some((at, event)) = self.next() else { break };
+            if at >= until || (number.is_multiple_of(EVENTS) && self.state.is_over()) {
+                return Ok(true);
+            }
+            let done = self.done.len();
+            match event {
+                Event::Act(cpu) => self.act(cpu, at),
+                Event::End(_) | Event::Release(_) => self.change(at)?,
+            }
+            if self.state.is_cut() {
+                self.done.truncate(done);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The records of the jobs that have ended since it was last asked.
+    pub(super) fn take_done(&mut self) -> Vec<TaskJobRecord> {
+        std::mem::take(&mut self.done)
+    }
+
+    /// The next event, and its time.
+    fn next(&mut self) -> Option<(Picos, Event)> {
+        if std::mem::take(&mut self.stale) {
+            let busy = (0..self.clocks.len()).filter(|&cpu| self.clocks[cpu] < NEVER);
+            self.turns = Turns::of(busy.map(|cpu| (self.clocks[cpu], self.number(cpu))));
+        }
+        let release = self.releases.peek().map(|&Reverse((at, task))| (at, Event::Release(task)));
+        let Some((at, number)) = self.turns.first() else { return release };
+        let (kind, cpu) = (number / self.clocks.len(), number % self.clocks.len());
+        let here = (at, if kind == 0 { Event::End(cpu) } else { Event::Act(cpu) });
+        Some(release.map_or(here, |release| release.min(here)))
+    }
+
+    /// A CPU among those of which something is expected: of one instant, jobs that end come first.
+    fn number(&self, cpu: usize) -> usize {
+        if self.ends[cpu] { cpu } else { self.clocks.len() + cpu }
+    }
+
+    /// All jobs that end or are released at this time do so, and others get the CPUs.
+    fn change(&mut self, now: Picos) -> Result<(), MachineError> {
+        let mut left = Vec::new();
+        while let Some((at, event)) = self.next() {
+            match event {
+                _ if at > now => break,
+                Event::End(cpu) => {
+                    self.end(cpu, now);
+                    left.push(cpu);
+                }
+                Event::Release(task) => self.release(task, now),
+                Event::Act(_) => break,
+            }
+        }
+        self.dispatch(&left, now)
+    }
+
+    /// When `task` is released next.
+    fn expect_release(&mut self, task: usize) {
+        if let Some(release) = self.tasks[task].releases.next() {
+            self.releases.push(Reverse((self.began + release * NANO, task)));
+        }
+    }
+
+    fn release(&mut self, task: usize, now: Picos) {
+        self.releases.pop();
+        self.expect_release(task);
+        if self.tasks[task].job.is_some() {
+            self.tasks[task].late.push_back(now);
+        } else {
+            self.tasks[task].queued = now;
+            self.begin(task, now);
+        }
+    }
+
+    /// A job that was released at that time is ready. A late one follows at once: its thread does not queue up again.
+    fn begin(&mut self, task: usize, release: Picos) {
+        let planned = &self.set().tasks[task];
+        let it = &mut self.tasks[task];
+        let (by, since) = match self.plan.scheduler.order() {
+            Order::Rank => (u64::from(planned.rank), it.queued),
+            Order::Deadline | Order::Fair => (release + planned.deadline.get() * NANO, 0),
+        };
+        it.job = Some(Job::new(it.count, release, planned.wcet.get() * NANO));
+        it.count += 1;
+        self.clusters[planned.cluster].ready(Urgency { by, since, task });
+    }
+
+    /// The job on `cpu` ends, and the task's next one is ready if it is late already.
+    fn end(&mut self, cpu: usize, now: Picos) {
+        (self.clocks[cpu], self.stale) = (NEVER, true);
+        let Some(task) = self.has[cpu].take() else { return };
+        let cluster = self.set().tasks[task].cluster;
+        self.clusters[cluster].ended(cpu);
+        if let Some(job) = self.tasks[task].job.take() {
+            let record = self.record(task, job, now);
+            self.done.push(record);
+        }
+        if let Some(release) = self.tasks[task].late.pop_front() {
+            if release == now {
+                self.tasks[task].queued = now;
+            }
+            self.begin(task, release);
+        }
+    }
+
+    /// Gives CPUs to the most urgent jobs; those `left` by jobs that have ended are for best effort
+    /// if no job gets them.
+    fn dispatch(&mut self, left: &[usize], now: Picos) -> Result<(), MachineError> {
+        let [leaving, switching] = footprints(&self.recipe.platform);
+        let homes = &self.homes;
+        let decided = self.clusters.iter_mut().map(|cluster| cluster.decide(homes));
+        let changes = decided.collect::<Vec<_>>().concat();
+        for change in &changes {
+            if let Some(job) = change.loses.and_then(|task| self.tasks[task].job.as_mut()) {
+                job.lose(now, Some(change.gains));
+            }
+        }
+        for change in &changes {
+            if change.loses.is_none() && !left.contains(&change.cpu) {
+                self.state.occupy(change.cpu, now);
+            } else {
+                self.state.run_until(now);
+            }
+            self.state.switch(change.cpu, User::Task(change.gains));
+            self.touch_system(change.cpu, switching)?;
+            self.seat(change.cpu, change.gains, now)?;
+        }
+        for &cpu in left {
+            if self.has[cpu].is_none() {
+                self.state.vacate(cpu, now);
+                self.touch_system(cpu, leaving)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn touch_system(
+        &mut self,
+        cpu: usize,
+        footprint: Option<corehop_plan::units::Bytes>,
+    ) -> Result<(), MachineError> {
+        self.system.touch(self.recipe, &mut self.state, &mut self.draw, cpu, footprint)
+    }
+
+    /// The job of `task` has `cpu`.
+    fn seat(&mut self, cpu: usize, task: usize, now: Picos) -> Result<(), MachineError> {
+        let set = &self.set().tasks[task].set;
+        let it = &mut self.tasks[task];
+        let walker = match it.walker.take() {
+            Some(walker) => walker,
+            None => self.recipe.set_on(&mut self.state, cpu, set, &mut self.draw)?,
+        };
+        if let Some(job) = &mut it.job {
+            if let Some(picos) = job.away_until(now) {
+                let loses = !self.recipe.platform.losses.is_empty();
+                let at = if loses { self.draw.unit() } else { 0.0 };
+                let share = self.recipe.lost(set.wss, picos, at);
+                self.state.lose(walker.memory(), share, &mut self.draw);
+            }
+            job.gain(cpu, now, walker.visits());
+        }
+        it.walker = Some(walker);
+        self.homes.last[task] = cpu;
+        self.has[cpu] = Some(task);
+        self.set_clock(cpu, task);
+        self.stale = true;
+        Ok(())
+    }
+
+    /// The next event on `cpu`, which the job of `task` has.
+    fn set_clock(&mut self, cpu: usize, task: usize) {
+        let event = self.tasks[task].job.as_ref().and_then(Job::event);
+        (self.clocks[cpu], self.ends[cpu]) = event.unwrap_or((NEVER, false));
+    }
+
+    /// The job on `cpu` visits a line: of its pass, or any to keep its working set warm.
+    fn act(&mut self, cpu: usize, now: Picos) {
+        let Some(task) = self.has[cpu] else { return };
+        let Task { walker: Some(walker), job: Some(job), .. } = &mut self.tasks[task] else {
+            return;
+        };
+        let passes = job.passes(now);
+        let by = (cpu, User::Task(task));
+        if passes && job.is_at_start() {
+            walker.restart();
+            self.state.begin_walk(by);
+        }
+        let before = self.state.misses(cpu);
+        let mut took = self.state.act_as(by, walker.visit(), walker.manner(), now);
+        if !passes {
+            took = took.max(KEEP_WARM / walker.visits() as Picos).max(LEAST_PAUSE);
+        }
+        job.visited(now, took, self.state.misses(cpu) - before);
+        self.set_clock(cpu, task);
+        if self.clocks[cpu] < NEVER {
+            self.turns.instead_of_first(self.clocks[cpu], self.number(cpu));
+        } else {
+            self.stale = true;
+        }
+    }
+
+    fn cpu(&self, place: usize) -> Cpu {
+        self.recipe.platform.cpus.value.iter().nth(place).unwrap_or_default()
+    }
+
+    /// The record of a job that ends now.
+    fn record(&self, task: usize, mut job: Job, now: Picos) -> TaskJobRecord {
+        let course = job.end(now);
+        let nanos = |at: Picos| (at - self.began) / NANO;
+        let began_ns = nanos(job.began.unwrap_or(now));
+        let away = job.away.map(|away| Away {
+            from: self.cpu(away.from),
+            to: self.cpu(away.to),
+            length_ns: away.picos as f64 / NANO as f64,
+            by: away.by,
+        });
+        let set = &self.set().tasks[task].set;
+        let touched = away.filter(|_| job.over.len() == 3).map(|away| JobRecord {
+            draw: None,
+            exchange: None,
+            llc_share: None,
+            phase: 0,
+            job: 0,
+            start_ns: began_ns,
+            policy: self.plan.scheduler.to_string(),
+            huge_share: if set.page == Page::Base { 0.0 } else { 1.0 },
+            touches: job.over.iter().map(|pass| pass.touch(set, |at| self.cpu(at))).collect(),
+            leaves: vec![leave(away)],
+        });
+        TaskJobRecord {
+            run: self.number,
+            task,
+            job: job.number,
+            release_ns: nanos(job.release),
+            began_ns,
+            ended_ns: nanos(now),
+            executed_ns: job.executed / NANO,
+            course,
+            preemptions: job.preemptions,
+            migrations: job.migrations,
+            away,
+            touched,
+        }
+    }
+}
+
+impl Task {
+    fn new(releases: impl Iterator<Item = u64> + Send + 'static) -> Self {
+        Self {
+            walker: None,
+            releases: Box::new(releases),
+            late: VecDeque::new(),
+            queued: 0,
+            job: None,
+            count: 0,
+        }
+    }
+}
+
+fn leave(away: Away) -> Leave {
+    Leave {
+        from: away.from,
+        to: away.to,
+        requested_ns: away.length_ns as u64,
+        length_ns: away.length_ns,
+        bound_ns: 0.0,
+        switch_ns: None,
+        preemptor_lines: None,
+        load_bytes: None,
+        switches: None,
+    }
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The time of an access from its outcome, on an otherwise idle machine. Cores of
+//! another kind may have caches and a clock of their own.
+
+use corehop_plan::platform::{
+    Affinity, Core, CoreKind, Distance, Fact, Found, Home, Latency, LatencyRow, Platform, Supplier,
+};
+use corehop_plan::units::Cpu;
+
+use super::outcome::AccessOutcome;
+use super::spec::{MAX_LEVELS, SpecError};
+
+/// Picoseconds.
+pub type Picos = u64;
+
+const LEVELS: usize = MAX_LEVELS + 1;
+/// Room for every combination of a place's fields, each in bits of its own.
+const PLACES: usize = 1 << 10;
+const DISTANCES: [Distance; 5] =
+    [Distance::Core, Distance::L2, Distance::L3, Distance::Package, Distance::Machine];
+
+/// The time of every kind of outcome on every CPU of a machine.
+#[derive(Debug, Clone)]
+pub struct Times {
+    kinds: Vec<CoreTimes>,
+    /// The same on a core whose package has just been idle.
+    waking: Vec<CoreTimes>,
+    /// The kind of each CPU.
+    kind_of: Vec<usize>,
+}
+
+/// The time of every kind of outcome on one kind of core, and what the core needs besides.
+#[derive(Debug, Clone)]
+pub struct CoreTimes {
+    /// By supplier, level, state, distance, home: see [`place`].
+    table: Box<[Picos; PLACES]>,
+    /// The time of a core for each access to a word, the cache aside.
+    pub work: Picos,
+    /// The misses that independent accesses keep under way, in thousandths.
+    pub parallelism: u64,
+    /// The misses that a core can have under way at most.
+    pub outstanding: u64,
+}
+
+#[inline(always)]
+fn place(supplier: Supplier, level: usize, state: Found, distance: Distance, home: Home) -> usize {
+    const { assert!(LEVELS <= 8) };
+    let (state, home) = ((state as usize) << 1, home as usize);
+    ((supplier as usize) << 8 | (level & 7) << 5 | (distance as usize) << 2 | state | home)
+        & (PLACES - 1)
+}
+
+impl Times {
+    /// The times that `platform` states.
+    ///
+    /// # Errors
+    /// Names the cache or memory whose latency is missing, or the clock that turns its cycles into
+    /// time.
+    pub fn from_platform(platform: &Platform) -> Result<Self, SpecError> {
+        let cpus: Vec<Cpu> = platform.cpus.value.iter().collect();
+        let kind = |cpu| platform.core_kinds.iter().position(|kind| kind.cpus.value.contains(cpu));
+        let mut known: Vec<Option<usize>> = Vec::new();
+        let (mut kinds, mut waking, mut kind_of) = (Vec::new(), Vec::new(), Vec::new());
+        for cpu in cpus {
+            let kind = kind(cpu);
+            let place = known.iter().position(|&other| other == kind);
+            if place.is_none() {
+                known.push(kind);
+                kinds.push(CoreTimes::new(&Compiler { platform, cpu, waking: false })?);
+                waking.push(CoreTimes::new(&Compiler { platform, cpu, waking: true })?);
+            }
+            kind_of.push(place.unwrap_or(known.len() - 1));
+        }
+        Ok(Self { kinds, waking, kind_of })
+    }
+
+    /// Those of the CPU at this place.
+    #[inline(always)]
+    pub fn on(&self, cpu: usize) -> &CoreTimes {
+        &self.kinds[self.kind_of[cpu]]
+    }
+
+    /// Those of the CPU at this place, should its clock not be up to speed yet.
+    #[inline(always)]
+    pub fn waking_on(&self, cpu: usize) -> &CoreTimes {
+        &self.waking[self.kind_of[cpu]]
+    }
+}
+
+/// A latency on a CPU of `platform`, whose clock turns cycles into time.
+///
+/// # Errors
+/// If that clock is not stated.
+pub(super) fn picos(platform: &Platform, cpu: Cpu, latency: Latency) -> Result<Picos, SpecError> {
+    Compiler { platform, cpu, waking: false }.picos(latency)
+}
+
+impl CoreTimes {
+    fn new(compiler: &Compiler<'_>) -> Result<Self, SpecError> {
+        let mut table = Box::new([0; PLACES]);
+        for supplier in [Supplier::Own, Supplier::Peer, Supplier::Memory] {
+            for level in 0..LEVELS {
+                for state in [Found::Clean, Found::Dirty] {
+                    for distance in DISTANCES {
+                        for home in [Home::Local, Home::Remote] {
+                            let way = Way { supplier, level: level as u32, state, distance, home };
+                            table[place(supplier, level, state, distance, home)] =
+                                compiler.time(&way)?;
+                        }
+                    }
+                }
+            }
+        }
+        let work = compiler.core(|core| core.work.as_ref());
+        let number = |fact: Option<&Fact<u32>>, otherwise| {
+            fact.map_or(otherwise, |fact| u64::from(fact.value))
+        };
+        Ok(Self {
+            table,
+            work: work.map(|fact| compiler.core_picos(fact.value)).transpose()?.unwrap_or(0),
+            parallelism: number(compiler.core(|core| core.parallelism.as_ref()), 1_000),
+            outstanding: number(compiler.core(|core| core.outstanding.as_ref()), 10),
+        })
+    }
+
+    /// The time from load to use.
+    #[inline(always)]
+    pub fn of(&self, outcome: &AccessOutcome, home: Home) -> Picos {
+        let level = outcome.level as usize;
+        self.table[place(outcome.supplier, level, outcome.state, outcome.distance, home)]
+    }
+}
+
+/// One way that an access can go.
+struct Way {
+    supplier: Supplier,
+    level: u32,
+    state: Found,
+    distance: Distance,
+    home: Home,
+}
+
+impl Way {
+    /// The number of stated properties that a row fits; none where it does not fit.
+    fn fit(&self, row: &LatencyRow) -> Option<u32> {
+        fn one<T: PartialEq>(stated: Option<&T>, is: &T) -> Option<u32> {
+            match stated {
+                None => Some(0),
+                Some(stated) => (stated == is).then_some(1),
+            }
+        }
+        if row.supplier != self.supplier {
+            return None;
+        }
+        Some(
+            one(row.level.as_ref(), &self.level)?
+                + one(row.state.as_ref(), &self.state)?
+                + one(row.distance.as_ref(), &self.distance)?
+                + one(row.home.as_ref(), &self.home)?,
+        )
+    }
+}
+
+/// Turns what a platform states into times on one of its CPUs.
+struct Compiler<'a> {
+    platform: &'a Platform,
+    cpu: Cpu,
+    /// The package has just been idle.
+    waking: bool,
+}
+
+impl<'a> Compiler<'a> {
+    fn kind(&self) -> Option<&'a CoreKind> {
+        self.platform.core_kinds.iter().find(|kind| kind.cpus.value.contains(self.cpu))
+    }
+
+    /// A fact of the CPU's kind of core, or else of all cores.
+    fn core<T>(&self, fact: impl Fn(&'a Core) -> Option<&'a Fact<T>>) -> Option<&'a Fact<T>> {
+        self.kind().and_then(|kind| fact(&kind.core)).or(fact(&self.platform.core))
+    }
+
+    fn picos(&self, latency: Latency) -> Result<Picos, SpecError> {
+        let own = self.kind().and_then(|kind| kind.frequency.as_ref());
+        match (latency, own.or(self.platform.clock.core.as_ref())) {
+            (Latency::Picos(picos), _) => Ok(picos),
+            (cycles, Some(core)) => Ok(cycles.picos(core.value)),
+            (_, None) => Err(SpecError::Missing { fact: "clock.core".to_owned() }),
+        }
+    }
+
+    /// A latency that stands still with the core: its own work, and caches on its way to memory.
+    fn core_picos(&self, latency: Latency) -> Result<Picos, SpecError> {
+        let slow = self.platform.clock.after_idle.as_ref().filter(|_| self.waking);
+        match (latency, slow) {
+            (Latency::MilliCycles(_), Some(slow)) => Ok(latency.picos(slow.value)),
+            _ => self.picos(latency),
+        }
+    }
+
+    /// The time of a way: the row that fits with most of what it states; otherwise that of the
+    /// cache, of a measured exchange of lines between such CPUs, or of memory.
+    fn time(&self, way: &Way) -> Result<Picos, SpecError> {
+        let rows = self.platform.latencies.iter();
+        let fitting = rows.filter_map(|row| Some((way.fit(row)?, row)));
+        // Of rows that state as much, the first one: `max_by_key` would take the last.
+        let best = fitting.fold(None, |best: Option<(u32, &LatencyRow)>, one| match best {
+            Some(best) if best.0 >= one.0 => Some(best),
+            _ => Some(one),
+        });
+        match best {
+            Some((_, row)) => self.picos(row.time.value),
+            None if way.supplier == Supplier::Own => self.cache(way.level),
+            None => match self.exchange(way).filter(|_| way.supplier == Supplier::Peer) {
+                Some(time) => self.picos(time),
+                None => self.memory(way.home),
+            },
+        }
+    }
+
+    /// The measured time of lines that go from CPU to CPU over this distance, undisturbed.
+    fn exchange(&self, way: &Way) -> Option<Latency> {
+        let affinity = match way.distance {
+            Distance::Core => Affinity::Smt,
+            Distance::L2 => Affinity::L2,
+            Distance::L3 => Affinity::L3,
+            Distance::Package | Distance::Machine => Affinity::Memory,
+        };
+        let classes = self.platform.exchange_classes();
+        classes.into_iter().find(|class| class.affinity == affinity).map(|class| class.least)
+    }
+
+    fn cache(&self, level: u32) -> Result<Picos, SpecError> {
+        let mut caches = self.platform.data_caches(self.cpu);
+        let Some(cache) = caches.find(|cache| cache.level == level) else { return Ok(0) };
+        let missing = || SpecError::Missing { fact: format!("the latency of {}", cache.label()) };
+        self.core_picos(cache.latency.as_ref().ok_or_else(missing)?.value)
+    }
+
+    fn memory(&self, home: Home) -> Result<Picos, SpecError> {
+        let memory = &self.platform.memory;
+        let missing = || SpecError::Missing { fact: "memory.local".to_owned() };
+        let local = memory.local.as_ref().ok_or_else(missing)?;
+        let fact = match home {
+            Home::Local => local,
+            Home::Remote => memory.remote.as_ref().unwrap_or(local),
+        };
+        self.picos(fact.value)
+    }
+}
+
+/// For every CPU of a platform, in its order, the place of its node.
+pub(super) fn nodes_of_cpus(platform: &Platform) -> Vec<usize> {
+    let place = |cpu: Cpu| {
+        platform.nodes.iter().position(|node| node.cpus.value.contains(cpu)).unwrap_or(0)
+    };
+    platform.cpus.value.iter().map(place).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(supplier: Supplier, cycles: u64) -> LatencyRow {
+        let time = Fact::assumed(Latency::cycles(cycles), "");
+        LatencyRow { supplier, level: None, state: None, distance: None, home: None, time }
+    }
+
+    fn x5650() -> Platform {
+        let mut platform = Platform::named("xeon_x5650").unwrap().unwrap();
+        platform.latencies.clear();
+        platform
+    }
+
+    fn cycles(platform: &Platform, outcome: AccessOutcome, home: Home) -> u64 {
+        let picos = Times::from_platform(platform).unwrap().on(0).of(&outcome, home);
+        (picos * 2_660 + 500_000) / 1_000_000
+    }
+
+    const REMOTE_DIRTY: AccessOutcome = AccessOutcome {
+        supplier: Supplier::Peer,
+        level: 2,
+        state: Found::Dirty,
+        distance: Distance::Machine,
+        ..AccessOutcome::HIT
+    };
+
+    #[test]
+    fn without_rows_the_caches_and_the_memory_say_how_long() {
+        let platform = x5650();
+        let own = |level| AccessOutcome { level, ..AccessOutcome::HIT };
+        assert_eq!([1, 2, 3].map(|level| cycles(&platform, own(level), Home::Local)), [4, 10, 42]);
+        let memory = AccessOutcome { supplier: Supplier::Memory, level: 0, ..AccessOutcome::HIT };
+        assert_eq!(cycles(&platform, memory, Home::Local), 183);
+        assert_eq!(cycles(&platform, memory, Home::Remote), 312);
+        assert_eq!(cycles(&platform, REMOTE_DIRTY, Home::Local), 183);
+    }
+
+    #[test]
+    fn the_row_that_states_most_applies() {
+        let mut platform = x5650();
+        platform.latencies = vec![
+            row(Supplier::Peer, 100),
+            LatencyRow { distance: Some(Distance::Machine), ..row(Supplier::Peer, 200) },
+            LatencyRow {
+                distance: Some(Distance::Machine),
+                level: Some(2),
+                ..row(Supplier::Peer, 300)
+            },
+        ];
+        assert_eq!(cycles(&platform, REMOTE_DIRTY, Home::Local), 300);
+        let l3 = AccessOutcome { level: 3, ..REMOTE_DIRTY };
+        assert_eq!(cycles(&platform, l3, Home::Local), 200);
+        let near = AccessOutcome { distance: Distance::L3, ..REMOTE_DIRTY };
+        assert_eq!(cycles(&platform, near, Home::Local), 100);
+    }
+
+    #[test]
+    fn a_slow_core_needs_longer_for_its_cycles_and_as_long_for_what_is_shared() {
+        let chip = Platform::named("m5_cs_slow").unwrap().unwrap();
+        let times = Times::from_platform(&chip).unwrap();
+        let level = |cpu: usize, level| {
+            times.on(cpu).of(&AccessOutcome { level, ..AccessOutcome::HIT }, Home::Local)
+        };
+        // Two cycles of 3 GHz, one of 750 MHz; 4 ns for both.
+        assert_eq!([level(0, 1), level(1, 1)], [666, 1_333]);
+        assert_eq!([level(0, 2), level(1, 2)], [4_000, 4_000]);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let mut platform = x5650();
+        platform.memory.local = None;
+        let text = Times::from_platform(&platform).unwrap_err().to_string();
+        assert!(text.contains("memory.local"), "{text}");
+        let mut platform = x5650();
+        platform.clock.core = None;
+        assert!(Times::from_platform(&platform).unwrap_err().to_string().contains("clock.core"));
+    }
+}

@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The time of a visit: translation, the latency of its accesses, queues, and what prefetchers
+//! ask for because of it. The caches themselves are elsewhere: their outcomes come in.
+
+use corehop_plan::platform::{Distance, Home, Platform, Supplier, Traffic};
+
+use super::frames::Frames;
+use super::hierarchy::Hierarchy;
+use super::outcome::AccessOutcome;
+use super::prefetch::Prefetcher;
+use super::remote_polluters::RemotePolluters;
+use super::rows::Rows;
+use super::servers::Servers;
+use super::slices::Slices;
+use super::spec::SpecError;
+use super::stays::{Ledger, Stays, User};
+use super::tags::Line;
+use super::times::{CoreTimes, Picos, Times, nodes_of_cpus};
+use super::translation::{Lookup, Translation};
+use super::walker::{Manner, Visit};
+
+/// The pages that prefetchers do not leave, in bytes.
+const BASE_PAGE: u64 = 4 << 10;
+
+/// The parameters of the time of a visit, the caches apart.
+#[derive(Debug, Clone)]
+pub(super) struct Timing {
+    times: Times,
+    pub(super) servers: Servers,
+    rows: Option<Rows>,
+    slices: Option<Slices>,
+    /// Those of each CPU.
+    prefetchers: Vec<Vec<Prefetcher>>,
+    pub(super) translation: Translation,
+    /// The users of the TLBs, if a visit stands for several.
+    stays: Option<Stays>,
+    /// The thread that had each CPU last; nothing where a switch keeps translations.
+    threads: Vec<Option<User>>,
+    /// The time that threads were kept by finding addresses.
+    pub(super) finding: Picos,
+    /// For each CPU the place of its node.
+    pub(super) nodes: Vec<usize>,
+    /// Each simulated line stands for so many.
+    pub(super) weight: Picos,
+    pub(super) remote_polluters: RemotePolluters,
+    /// Until when a locked access keeps everybody from what is beyond his innermost cache.
+    pub(super) locked: Picos,
+    /// The level of the outermost caches.
+    last_level: u8,
+}
+
+/// The parameters of the time of the visits that one CPU makes in one manner.
+pub(super) struct Course<'a> {
+    lookup: Lookup<'a>,
+    /// The account of look-ups that stand for several.
+    ledger: Option<Ledger<'a>>,
+    /// See [`Manner::any_page`].
+    any_page: Option<Picos>,
+    /// At the usual clock, and when it may not be up yet.
+    core: [&'a CoreTimes; 2],
+    servers: &'a mut Servers,
+    rows: Option<&'a mut Rows>,
+    slices: Option<&'a Slices>,
+    remote_polluters: &'a mut RemotePolluters,
+    prefetchers: &'a mut [Prefetcher],
+    finding: &'a mut Picos,
+    cpu: usize,
+    /// The place of its node.
+    node: usize,
+    weight: Picos,
+    locked: Picos,
+    last_level: u8,
+}
+
+/// A visit under way.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Ongoing {
+    pub(super) line: Line,
+    words: u32,
+    reads: bool,
+    fetches: bool,
+    /// The core's clock may not be up yet.
+    pub(super) waking: bool,
+    /// When its accesses happen.
+    at: Picos,
+    /// The time that finding the address took.
+    found: Picos,
+    latency: Picos,
+}
+
+/// The core's scaling of the latencies of a walk.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rate {
+    /// The time for each access to a word.
+    work: Picos,
+    /// The misses under way at once, in thousandths.
+    under_way: u64,
+    /// Whether all that could be under way lies on the page that is to be found: then it waits for that.
+    by_page: bool,
+    /// The time of the walk for a line besides.
+    pause: Picos,
+    /// An access that hits in the innermost cache, which takes cycles of the core alone.
+    hit: Picos,
+}
+
+impl Rate {
+    /// The time that takes `waking`, a part of a visit at the clock of `slow`, at the usual clock.
+    pub(super) fn at_usual_clock(&self, waking: Picos, slow: &Self) -> Picos {
+        waking * self.hit / slow.hit.max(1)
+    }
+
+    /// The part of a latency that keeps the thread.
+    #[inline(always)]
+    fn share(&self, time: Picos) -> Picos {
+        if self.under_way == 1_000 { time } else { time * 1_000 / self.under_way }
+    }
+}
+
+/// The lines that prefetchers asked for, with the level they are for.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Wanted {
+    lines: Vec<(Line, u32)>,
+    at: Picos,
+}
+
+impl Wanted {
+    /// Whether they asked for none.
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+}
+
+impl Timing {
+    /// For a machine in which each line stands for `weight`; with prefetchers where that is one.
+    ///
+    /// # Errors
+    /// Names the fact that the platform lacks or that cannot be simulated.
+    pub(super) fn new(platform: &Platform, weight: Picos) -> Result<Self, SpecError> {
+        let cpus = platform.cpus.value.len();
+        let whole = weight == 1;
+        let flushes = platform.core.switch_flushes_tlb.as_ref().is_some_and(|fact| fact.value);
+        let ahead = if whole { Prefetcher::all_of(platform, BASE_PAGE) } else { Vec::new() };
+        Ok(Self {
+            times: Times::from_platform(platform)?,
+            servers: Servers::from_platform(platform, weight)?,
+            rows: Rows::from_platform(platform, weight)?,
+            slices: Slices::from_platform(platform)?,
+            prefetchers: vec![ahead; cpus],
+            translation: Translation::from_platform(platform)?,
+            stays: (!whole).then(|| Stays::new(cpus)),
+            threads: if flushes { vec![None; cpus] } else { Vec::new() },
+            finding: 0,
+            nodes: nodes_of_cpus(platform),
+            weight,
+            remote_polluters: RemotePolluters::new(cpus),
+            locked: 0,
+            last_level: platform.caches.iter().map(|cache| cache.level).max().unwrap_or(0) as u8,
+        })
+    }
+
+    /// Another job begins.
+    pub(super) fn begin_job(&mut self) {
+        self.servers.begin_anew();
+        if let Some(stays) = &mut self.stays {
+            stays.begin_job();
+        }
+    }
+
+    /// The thread `to` has `cpu` from now on: another one than before finds empty TLBs where a switch flushes them.
+    pub(super) fn switch(&mut self, cpu: usize, to: User) {
+        let Some(thread) = self.threads.get_mut(cpu) else { return };
+        if thread.replace(to) != Some(to) {
+            self.translation.flush(cpu);
+            if let Some(stays) = &mut self.stays {
+                stays.end(cpu);
+            }
+        }
+    }
+
+    /// A walk of `user` on `cpu` begins.
+    #[inline(always)]
+    pub(super) fn begin_walk(&mut self, cpu: usize, user: User) {
+        if let Some(stays) = &mut self.stays {
+            stays.begin_walk(cpu, user);
+        }
+    }
+
+    /// Lets polluters that are not simulated come to the servers until `at`.
+    #[inline(always)]
+    pub(super) fn run_elsewhere(&mut self, at: Picos) {
+        if !self.servers.is_empty() {
+            self.remote_polluters.run(at, &mut self.servers);
+        }
+    }
+
+    /// For visits that `cpu` makes in this manner, to execute lines where it `fetches`.
+    #[inline(always)]
+    pub(super) fn course(
+        &mut self,
+        (cpu, user): (usize, User),
+        manner: Manner,
+        fetches: bool,
+    ) -> Course<'_> {
+        let ledger = self.stays.as_mut().map(|stays| stays.of(cpu, user));
+        Course {
+            lookup: self.translation.on(cpu, manner.huge, fetches),
+            // A page that is left when it has been walked through is found once, by whichever of its lines.
+            ledger: ledger.filter(|_| !manner.by_page),
+            any_page: manner.any_page,
+            core: [self.times.on(cpu), self.times.waking_on(cpu)],
+            servers: &mut self.servers,
+            rows: self.rows.as_mut(),
+            slices: self.slices.as_ref(),
+            remote_polluters: &mut self.remote_polluters,
+            prefetchers: &mut self.prefetchers[cpu],
+            finding: &mut self.finding,
+            cpu,
+            node: self.nodes[cpu],
+            weight: self.weight,
+            locked: self.locked,
+            last_level: self.last_level,
+        }
+    }
+
+    /// The scaling of `cpu` for latencies in a walk of this manner.
+    #[inline(always)]
+    pub(super) fn rate(&self, cpu: usize, manner: Manner, waking: bool) -> Rate {
+        let times = if waking { self.times.waking_on(cpu) } else { self.times.on(cpu) };
+        let under_way = manner.parallelism.unwrap_or(times.parallelism);
+        Rate {
+            work: times.work * self.weight,
+            under_way: under_way.clamp(1, times.outstanding * 1_000),
+            by_page: manner.by_page,
+            pause: manner.pause * self.weight,
+            hit: times.of(&AccessOutcome::HIT, Home::Local),
+        }
+    }
+}
+
+impl Course<'_> {
+    /// Lets polluters that are not simulated come to the servers until `at`.
+    #[inline(always)]
+    pub(super) fn run_elsewhere(&mut self, at: Picos) {
+        if !self.servers.is_empty() {
+            self.remote_polluters.run(at, self.servers);
+        }
+    }
+
+    /// A visit begins at time `at`, by a core whose clock may not be up yet.
+    #[inline(always)]
+    pub(super) fn begin(&mut self, visit: Visit, at: Picos, waking: bool) -> Ongoing {
+        let Visit { line, words, reads, fetches, page, .. } = visit;
+        let mut found = self.lookup.of(page);
+        if let Some(ledger) = &mut self.ledger {
+            found = ledger.of(page, found, self.weight, self.any_page);
+        }
+        Ongoing { line, words, reads, fetches, waking, at: at + found, found, latency: 0 }
+    }
+
+    /// The outcome of an access of the visit. Lines that prefetchers ask for are added to `wanted`.
+    #[inline(always)]
+    pub(super) fn met(
+        &mut self,
+        visit: &mut Ongoing,
+        write: bool,
+        outcome: AccessOutcome,
+        frames: &Frames,
+        wanted: &mut Wanted,
+    ) {
+        let core = self.core[usize::from(visit.waking)];
+        let (time, waited) = if outcome.is_innermost_hit() {
+            (core.of(&outcome, Home::Local), 0)
+        } else {
+            let line = visit.line;
+            let node = frames.home(line);
+            let home = if node == self.node { Home::Local } else { Home::Remote };
+            let stopped = self.locked.saturating_sub(visit.at);
+            let (slice, by) = self.slice_of(line, outcome);
+            let waited = stopped + self.queue(node, slice, outcome, visit.at + stopped);
+            if write || !visit.fetches {
+                wanted.at = visit.at + waited;
+                self.look_ahead(line, outcome, wanted);
+            }
+            let sooner = self.sooner_by_its_row(node, line, outcome);
+            (core.of(&outcome, home).saturating_add_signed(by).saturating_sub(sooner), waited)
+        };
+        // A write after a read waits in the store buffer and delays no access.
+        if !(write && visit.reads) {
+            visit.latency = time * self.weight + waited;
+        }
+    }
+
+    /// The slice of the last level that an access passes, and how much more than on average it takes for being so far.
+    #[inline(always)]
+    fn slice_of(&self, line: Line, outcome: AccessOutcome) -> (usize, i64) {
+        match self.slices {
+            Some(slices) if self.passes_last_level(outcome) => slices.of(self.cpu, line),
+            _ => (0, 0),
+        }
+    }
+
+    /// Whether the access came as far as the last level.
+    #[inline(always)]
+    fn passes_last_level(&self, outcome: AccessOutcome) -> bool {
+        outcome.supplier != Supplier::Own || outcome.level == self.last_level
+    }
+
+    /// The time that a line comes sooner because it lies in an open row of memory.
+    #[inline(always)]
+    fn sooner_by_its_row(&mut self, node: usize, line: Line, outcome: AccessOutcome) -> Picos {
+        match &mut self.rows {
+            Some(rows) if outcome.supplier == Supplier::Memory => rows.read(node, line),
+            _ => 0,
+        }
+    }
+
+    /// The visit ends: how long it keeps the thread.
+    #[inline(always)]
+    pub(super) fn end(&mut self, visit: &Ongoing, rate: &Rate) -> Picos {
+        let Ongoing { words, found, latency, .. } = *visit;
+        let (walk, overlapped) = if rate.by_page { (found, 0) } else { (0, found) };
+        *self.finding += walk + rate.share(overlapped);
+        let work = rate.work * Picos::from(words);
+        rate.pause + walk + work.max(rate.share(overlapped + latency))
+    }
+
+    /// Shows an access to the prefetchers that see it, and notes what they ask for.
+    #[inline(always)]
+    fn look_ahead(&mut self, line: Line, outcome: AccessOutcome, wanted: &mut Wanted) {
+        for prefetcher in &mut *self.prefetchers {
+            let level = prefetcher.level();
+            if outcome.supplier == Supplier::Own && u32::from(outcome.level) < level {
+                continue;
+            }
+            prefetcher.access(line, |line| wanted.lines.push((line, level)));
+        }
+    }
+
+    /// Brings what prefetchers asked for: in no time of the job's, but through the servers.
+    pub(super) fn bring(&mut self, wanted: &mut Wanted, caches: &mut Hierarchy, frames: &Frames) {
+        for (line, level) in wanted.lines.drain(..) {
+            if let Some(outcome) = caches.prefetch(self.cpu, line, level) {
+                let (slice, _) = self.slice_of(line, outcome);
+                self.queue(frames.home(line), slice, outcome, wanted.at);
+            }
+        }
+    }
+
+    /// Passes what follows from an access through the servers; how long the access itself waits.
+    #[inline(always)]
+    fn queue(&mut self, node: usize, slice: usize, outcome: AccessOutcome, at: Picos) -> Picos {
+        if self.servers.is_empty() {
+            return 0;
+        }
+        let cpu = self.cpu;
+        self.remote_polluters.note(cpu, node, outcome);
+        // Polluters elsewhere do not come to this one: what they wait there stays part of their pace.
+        let port = if self.passes_last_level(outcome) {
+            self.servers.pass_slice(slice, cpu, node, at)
+        } else {
+            0
+        };
+        port + self.queue_beyond(node, outcome, at + port)
+    }
+
+    /// The part of it that is beyond the last level of cache.
+    #[inline(always)]
+    fn queue_beyond(&mut self, node: usize, outcome: AccessOutcome, at: Picos) -> Picos {
+        let cpu = self.cpu;
+        let mut waited = 0;
+        if outcome.asked > 0 || outcome.farthest == Distance::Machine {
+            waited += self.servers.pass(Traffic::Snoop, cpu, node, at);
+        }
+        // As at the port: polluters elsewhere do not come for each other's lines, so that what they wait for those is part
+        // of their pace.
+        let mut for_peers = 0;
+        match outcome.supplier {
+            Supplier::Memory => waited += self.servers.pass(Traffic::MemoryRead, cpu, node, at),
+            Supplier::Peer => for_peers = self.servers.transfer(outcome.distance, cpu, node, at),
+            Supplier::Own => {}
+        }
+        for _ in 0..outcome.written_back {
+            // Posted: it occupies the server, and no access waits for it.
+            self.servers.pass(Traffic::WriteBack, cpu, node, at + waited + for_peers);
+        }
+        self.remote_polluters.note_wait(cpu, waited);
+        waited + for_peers
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The order of turns: numbers in the order of their times.
+//!
+//! Threads that walk beside each other come round again after about as long as the others, so that one who was first
+//! is soon found its place from the end.
+
+use std::collections::VecDeque;
+
+use super::times::Picos;
+
+/// Numbers, each with a time; of several at one time the smaller number comes first.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Turns(VecDeque<(Picos, usize)>);
+
+impl Turns {
+    /// Those of these times, in any order.
+    pub(super) fn of(times: impl IntoIterator<Item = (Picos, usize)>) -> Self {
+        let mut all: Vec<(Picos, usize)> = times.into_iter().collect();
+        all.sort_unstable();
+        Self(all.into())
+    }
+
+    /// The time of the first, and its number.
+    #[inline(always)]
+    pub(super) fn first(&self) -> Option<(Picos, usize)> {
+        self.0.front().copied()
+    }
+
+    /// The first comes again at this time.
+    #[inline(always)]
+    pub(super) fn first_again(&mut self, at: Picos) {
+        if let Some((_, number)) = self.first() {
+            self.instead_of_first(at, number);
+        }
+    }
+
+    /// This number comes at this time, and the first does not.
+    #[inline(always)]
+    pub(super) fn instead_of_first(&mut self, at: Picos, number: usize) {
+        let mine = (at, number);
+        self.0.pop_front();
+        let mut place = self.0.len();
+        self.0.push_back(mine);
+        while place > 0 && self.0[place - 1] > mine {
+            self.0.swap(place - 1, place);
+            place -= 1;
+        }
+    }
+
+    /// Everybody comes so much later.
+    pub(super) fn skip(&mut self, time: Picos) {
+        self.0.iter_mut().for_each(|(at, _)| *at += time);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_plan::experiment::Draw;
+
+    #[test]
+    fn the_first_is_always_the_one_that_a_look_at_all_would_find() {
+        let mut draw = Draw::new(4, 2);
+        let mut times: Vec<Picos> = (0..7).map(|_| draw.below(20)).collect();
+        let mut turns = Turns::of(times.iter().enumerate().map(|(number, &at)| (at, number)));
+        for round in 0..2_000 {
+            let first = (0..times.len()).min_by_key(|&number| (times[number], number)).unwrap();
+            assert_eq!(turns.first(), Some((times[first], first)), "{round}");
+            times[first] += draw.below(30);
+            turns.first_again(times[first]);
+            if round % 100 == 0 {
+                for at in &mut times {
+                    *at += 5;
+                }
+                turns.skip(5);
+            }
+        }
+        assert_eq!(Turns::default().first(), None);
+    }
+}

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One walker for all: accesses of one CPU, one after the other, while no other CPU acts.
+//!
+//! Most accesses concern no other cache, and [`super::fast_path`] carries them out in one loop. The
+//! others go the general way, one by one. The tests send everything through both.
+
+use super::cache::{Bits, Cache};
+use super::fast_path::{self, Stop, Tally};
+use super::hierarchy::{Hierarchy, Ongoing, Path};
+use super::observer::Observer;
+use super::outcome::{Access, AccessOutcome};
+use super::replacement::{ANY, LRU, TREES};
+use super::tags::Line;
+use super::tags::{Block, Blocks};
+use super::walker::Visit;
+use super::ways::Three;
+use corehop_plan::platform::{Found, Supplier};
+
+/// A run of the loop that carries out fewer accesses than this was not worth its beginning.
+const WORTH_IT: u64 = 16;
+/// So many accesses then go the general way.
+const PATIENCE: u32 = 64;
+
+/// The action on a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Does {
+    /// It is read, or executed.
+    Reads,
+    /// It is written.
+    Writes,
+    /// It is read, or executed, and then written: two accesses.
+    Both,
+}
+
+impl Does {
+    /// The action of a visit; nothing where it does none.
+    #[inline(always)]
+    pub(super) fn of(visit: &Visit) -> Option<Self> {
+        match (visit.reads || visit.fetches, visit.writes) {
+            (false, true) => Some(Self::Writes),
+            (true, false) => Some(Self::Reads),
+            (true, true) => Some(Self::Both),
+            (false, false) => None,
+        }
+    }
+}
+
+/// A source of accesses, which is told of what each of them came to.
+pub(super) trait Visitor {
+    /// The line of the next access, and what is done to it; nothing where the walk is to end here.
+    /// Until it is told of the outcome the answer stays the same. When it has been told of the first
+    /// of two accesses, the second one is next.
+    fn next(&mut self) -> Option<(Line, Does)>;
+    /// A line that will be asked for before long.
+    fn ahead(&self) -> Option<Line>;
+    /// The outcome of the access that was next. Answers whether the walk may go on at once.
+    fn met(&mut self, does: Does, outcome: AccessOutcome) -> bool;
+    /// The second of two accesses was an [`AccessOutcome::HIT`].
+    fn wrote(&mut self);
+}
+
+/// The number of accesses that go the general way before the loop is tried again. It decides about nothing
+/// but speed.
+#[derive(Debug, Default)]
+pub(super) struct Pace(u32);
+
+fn eight(blocks: &mut Blocks) -> Option<&mut Vec<Block<8>>> {
+    if let Blocks::Eight(blocks) = blocks { Some(blocks) } else { None }
+}
+
+fn sixteen(blocks: &mut Blocks) -> Option<&mut Vec<Block<16>>> {
+    if let Blocks::Sixteen(blocks) = blocks { Some(blocks) } else { None }
+}
+
+impl<O: Observer> Hierarchy<O> {
+    /// `cpu` carries out the accesses of `visitor`, which executes lines instead of reading them
+    /// where it `fetches`. Answers whether the visitor has ended the walk; it has paused otherwise.
+    pub(super) fn walk<V: Visitor>(
+        &mut self,
+        cpu: usize,
+        fetches: bool,
+        pace: &mut Pace,
+        visitor: &mut V,
+    ) -> bool {
+        let path = self.path(cpu, fetches);
+        loop {
+            if pace.0 == 0 && !O::ON {
+                match self.quickly(cpu, &path, fetches, pace, visitor) {
+                    Stop::Done => return true,
+                    Stop::Paused => return false,
+                    Stop::Ask | Stop::Evicted { .. } => {}
+                }
+            }
+            pace.0 = pace.0.saturating_sub(1);
+            let Some((line, does)) = visitor.next() else { return true };
+            if !self.one(cpu, fetches, (line, does), visitor) {
+                return false;
+            }
+        }
+    }
+
+    /// `cpu` carries out the accesses of `visitor`, one visit, the general way; or by the loop of [`super::fast_path`],
+    /// which pays for lines that the innermost cache lacks in machines so `large` that the host has to fetch their sets.
+    /// Answers as [`Hierarchy::walk`].
+    #[inline(always)]
+    pub(super) fn visit<V: Visitor>(
+        &mut self,
+        cpu: usize,
+        fetches: bool,
+        large: bool,
+        visitor: &mut V,
+    ) -> bool {
+        let innermost = self.paths[cpu][usize::from(fetches)].caches[0];
+        while let Some(next) = visitor.next() {
+            if large && self.caches[innermost].locate(next.0).is_none() {
+                return self.visit_quickly(cpu, fetches, visitor);
+            }
+            if !self.one(cpu, fetches, next, visitor) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The same by the loop. What is known of the way is kept for the next time.
+    fn visit_quickly<V: Visitor>(&mut self, cpu: usize, fetches: bool, visitor: &mut V) -> bool {
+        let path = self.path(cpu, fetches);
+        loop {
+            // An access the general way may have filled a cache that was left out for being empty.
+            let way = self.ready(cpu, fetches, &path);
+            let asked = way.as_ref().map_or(0, |way| way.asked);
+            let mut tally = Tally { asked, ..Tally::default() };
+            let stop = way.as_ref().and_then(|way| self.three(&path, way, visitor, &mut tally));
+            self.add(cpu, fetches, &tally);
+            self.ready[cpu][usize::from(fetches)] = way;
+            match stop {
+                Some(Stop::Done) => return true,
+                Some(Stop::Paused) => return false,
+                _ => {}
+            }
+            let Some(next) = visitor.next() else { return true };
+            if !self.one(cpu, fetches, next, visitor) {
+                return false;
+            }
+        }
+    }
+
+    /// One access, the general way. Answers whether the walk may go on at once.
+    #[inline(always)]
+    fn one<V: Visitor>(
+        &mut self,
+        cpu: usize,
+        fetches: bool,
+        (line, does): (Line, Does),
+        visitor: &mut V,
+    ) -> bool {
+        let access = match does {
+            Does::Writes => Access::Write,
+            _ if fetches => Access::Fetch,
+            _ => Access::Read,
+        };
+        let outcome = self.access(cpu, line, access);
+        if let Some(later) = visitor.ahead().filter(|_| !outcome.is_innermost_hit()) {
+            self.expect(cpu, later);
+        }
+        visitor.met(does, outcome)
+    }
+
+    /// Carries accesses out in the loop of [`super::fast_path`], as long as that is quick.
+    fn quickly<V: Visitor>(
+        &mut self,
+        cpu: usize,
+        path: &Path,
+        fetches: bool,
+        pace: &mut Pace,
+        visitor: &mut V,
+    ) -> Stop {
+        let Some(way) = self.way_of_three(cpu, path, fetches) else {
+            pace.0 = u32::MAX;
+            return Stop::Ask;
+        };
+        let mut tally = Tally { asked: way.asked, ..Tally::default() };
+        let stop = self.three(path, &way, visitor, &mut tally);
+        let done: u64 = tally.accesses.iter().sum();
+        pace.0 = if done < WORTH_IT { PATIENCE } else { 0 };
+        self.add(cpu, fetches, &tally);
+        stop.unwrap_or(Stop::Ask)
+    }
+
+    /// Has the host fetch what it needs to find where `line` is, of which `cpu` will ask before long.
+    pub(super) fn expect(&self, cpu: usize, line: Line) {
+        let path = self.path(cpu, false);
+        for &x in &path.caches[1.min(path.len)..path.len] {
+            self.caches[x].expect(line);
+        }
+        for &root in &self.roots {
+            if root != path.caches[path.len - 1] {
+                self.caches[root].expect(line);
+            }
+        }
+    }
+
+    /// The same for the outermost caches alone, which are by far the largest: for `line`, and for the line of a second
+    /// cache that it is going to displace, if that is newer there.
+    #[inline(always)]
+    pub(super) fn expect_outermost(&self, cpu: usize, line: Line) {
+        self.roots.iter().for_each(|&root| self.caches[root].expect(line));
+        let path = &self.paths[cpu][0];
+        let newer = || self.caches[path.caches[1]].newer_to_go(line);
+        if let Some(newer) = (path.len == 3).then(newer).flatten() {
+            self.caches[path.caches[2]].expect(newer);
+        }
+    }
+
+    /// Whether every root but `own` would answer that nothing inside it has `line`.
+    #[inline(always)]
+    fn others_lack(&self, own: usize, line: Line) -> bool {
+        self.roots.iter().all(|&root| root == own || !self.holds(root, line))
+    }
+
+    /// Whether the caches inside `x`, which does not include them, other than the one in place `own`
+    /// would answer that they lack `line`.
+    #[inline(always)]
+    fn beside_lack(&self, x: usize, own: usize, line: Line) -> bool {
+        let children = &self.caches[x].children;
+        children.iter().enumerate().all(|(place, &child)| place == own || !self.holds(child, line))
+    }
+
+    /// Runs the loop, and finishes accesses within which it stopped to be quick. Nothing where there
+    /// is no loop for these caches.
+    fn three<V: Visitor>(
+        &mut self,
+        path: &Path,
+        way: &Three,
+        visitor: &mut V,
+        tally: &mut Tally,
+    ) -> Option<Stop> {
+        loop {
+            let stop = self.dispatch(path, way, visitor, tally)?;
+            let Stop::Evicted { place, inserted, fill, mut outcome } = stop else {
+                return Some(stop);
+            };
+            let written = outcome.written_back;
+            let mut ongoing = Ongoing { outcome, masks: way.masks };
+            self.displaced(path.caches[place], inserted, &mut ongoing);
+            let end = place.saturating_sub(usize::from(bug!(FastPathResumesTooLate)));
+            self.fill_quietly(path, end, fill.line, (fill.alone, fill.writes()), &mut ongoing);
+            outcome.written_back = ongoing.outcome.written_back.max(written);
+            tally.written += u64::from(outcome.written_back);
+            tally.accesses[usize::from(fill.writes())] += 1;
+            if !visitor.met(fill.does, outcome) {
+                return Some(Stop::Paused);
+            }
+        }
+    }
+
+    /// Takes what the loop counted to the counters of `cpu`.
+    fn add(&mut self, cpu: usize, fetches: bool, tally: &Tally) {
+        let counters = &mut self.counters[cpu];
+        let [others, writes] = tally.accesses;
+        counters.writes += writes;
+        *(if fetches { &mut counters.fetches } else { &mut counters.reads }) += others;
+        for (count, found) in counters.hits.iter_mut().zip(&tally.found[..3]) {
+            *count += found;
+        }
+        counters.memory += tally.found[3];
+        counters.asked += tally.found[3] * u64::from(tally.asked) + tally.asked_beside;
+        counters.write_backs += tally.written;
+    }
+
+    /// The loop for the widths of these three caches.
+    fn dispatch<V: Visitor>(
+        &mut self,
+        path: &Path,
+        way: &Three,
+        visitor: &mut V,
+        tally: &mut Tally,
+    ) -> Option<Stop> {
+        macro_rules! of {
+            ($count:literal) => {{
+                let all: [usize; $count] = way.all.as_slice().try_into().ok()?;
+                let mut all = self.caches.get_disjoint_mut(all).ok()?;
+                Self::run_three(&mut all, path, way, visitor, tally)
+            }};
+        }
+        match way.all.len() {
+            3 => of!(3),
+            4 => of!(4),
+            5 => of!(5),
+            6 => of!(6),
+            7 => of!(7),
+            _ => {
+                let mut all: Vec<(usize, &mut Cache)> = Vec::new();
+                for (x, cache) in self.caches.iter_mut().enumerate() {
+                    if let Some(place) = way.all.iter().position(|&other| other == x) {
+                        all.push((place, cache));
+                    }
+                }
+                all.sort_unstable_by_key(|&(place, _)| place);
+                let mut all: Vec<&mut Cache> = all.into_iter().map(|(_, cache)| cache).collect();
+                Self::run_three(&mut all, path, way, visitor, tally)
+            }
+        }
+    }
+
+    /// The loop for the widths of these caches, which are in the order of [`Three::all`].
+    fn run_three<'a, V: Visitor>(
+        all: &'a mut [&'a mut Cache],
+        path: &Path,
+        way: &Three,
+        visitor: &mut V,
+        tally: &mut Tally,
+    ) -> Option<Stop> {
+        let (own, others) = all.split_at_mut(3);
+        let (beside, remote) = others.split_at_mut(way.beside);
+        let [l1, l2, l3] = own else { return None };
+        let widths = [&l1, &l2, &l3].map(|cache| cache.width());
+        let masks = [&l1, &l2, &l3].map(|cache| way.masks[usize::from(cache.level) - 1]);
+        macro_rules! three {
+            ($a:ident, $b:ident, $c:ident, $known:ident) => {{
+                let mut l3 = l3.lane($c, masks[2], path.places[1], way.lonely[2])?;
+                l3.asks |= !way.remote_includes;
+                let l1 = l1.lane($a, masks[0], 0, true)?;
+                let l2 = l2.lane($b, masks[1], path.places[0], way.lonely[1])?;
+                let mut three = fast_path::Three::<'_, _, _, _, $known> {
+                    l1,
+                    l2,
+                    l3,
+                    beside,
+                    beside_asked: way.beside_asked,
+                    remote,
+                    fetches: way.fetches,
+                };
+                Some(three.run(visitor, tally))
+            }};
+        }
+        match (widths, way.known) {
+            ([8, 8, 16], LRU) => three!(eight, eight, sixteen, LRU),
+            ([8, 8, 16], TREES) => three!(eight, eight, sixteen, TREES),
+            ([8, 8, 8], _) => three!(eight, eight, eight, ANY),
+            ([8, 8, 16], _) => three!(eight, eight, sixteen, ANY),
+            ([8, 16, 16], _) => three!(eight, sixteen, sixteen, ANY),
+            _ => None,
+        }
+    }
+
+    /// An access to a line that the innermost cache lacks.
+    #[inline(always)]
+    pub(super) fn miss(
+        &mut self,
+        cpu: usize,
+        path: &Path,
+        line: Line,
+        access: Access,
+    ) -> AccessOutcome {
+        if path.plain && !O::ON {
+            let write = access == Access::Write;
+            if let Some(outcome) = self.quiet(cpu, path, line, write) {
+                let counters = &mut self.counters[cpu];
+                counters.write_backs += u64::from(outcome.written_back);
+                counters.asked += u64::from(outcome.asked);
+                match outcome.supplier {
+                    Supplier::Memory => counters.memory += 1,
+                    _ => counters.hits[usize::from(outcome.level) - 1] += 1,
+                }
+                return outcome;
+            }
+        }
+        self.beyond(cpu, line, access)
+    }
+
+    /// The line is further out on a way without exclusive caches, or in memory, and no other cache
+    /// has to give up or hand over anything; or nothing has been done.
+    #[inline(always)]
+    fn quiet(&mut self, cpu: usize, path: &Path, line: Line, write: bool) -> Option<AccessOutcome> {
+        let spotted = self.spot(path, line, write)?;
+        let mut ongoing = Ongoing { outcome: AccessOutcome::own(0), masks: self.masks(cpu) };
+        ongoing.outcome.asked = spotted.asked;
+        let end = if let Some((at, set, way)) = spotted.place {
+            let cache = &mut self.caches[path.caches[at]];
+            cache.touch(set, way);
+            if cache.includes() && !bug!(PresenceNotSet) {
+                cache.set_present(set, way, path.places[at - 1], true);
+            }
+            ongoing.outcome.level = cache.level;
+            ongoing.outcome.state = if spotted.dirty { Found::Dirty } else { Found::Clean };
+            at
+        } else {
+            ongoing.outcome.supplier = Supplier::Memory;
+            path.len
+        };
+        self.fill_quietly(path, end, line, (spotted.alone, write), &mut ongoing);
+        Some(ongoing.outcome)
+    }
+
+    /// Fills the caches of the way before place `end`, outermost first, with a line that is held
+    /// `alone` or not, and in the innermost one written or not.
+    #[inline(always)]
+    fn fill_quietly(
+        &mut self,
+        path: &Path,
+        end: usize,
+        line: Line,
+        (alone, write): (bool, bool),
+        ongoing: &mut Ongoing,
+    ) {
+        for at in (0..end).rev() {
+            let x = path.caches[at];
+            let dirty = write && at == 0 && !bug!(SilentWriteStaysClean);
+            let (set, way) = self.put(x, line, Bits { alone, dirty, forward: false }, ongoing);
+            if at > 0 && self.caches[x].includes() && !bug!(PresenceNotSet) {
+                self.caches[x].set_present(set, way, path.places[at - 1], true);
+            }
+        }
+    }
+
+    /// Looks for a line that the innermost cache lacks; nothing where another cache has to do
+    /// something about it.
+    #[inline(always)]
+    fn spot(&self, path: &Path, line: Line, write: bool) -> Option<Spotted> {
+        let mut asked = 0_u8;
+        for at in 1..path.len {
+            let (x, own) = (path.caches[at], path.places[at - 1]);
+            let cache = &self.caches[x];
+            let set = cache.set_of(line);
+            let found = cache.find(set, line);
+            let bits = found.map_or(Bits::default(), |way| cache.bits(set, way));
+            if found.is_some() && write && !bits.alone {
+                return None;
+            }
+            let mut shared = false;
+            if cache.includes() {
+                let sharers = found.map_or(0, |way| cache.sharers(set, way));
+                shared = sharers & !(1 << own) != 0;
+                // The only one who may have it might have newer data.
+                if shared && (write || (bits.alone && sharers.is_power_of_two())) {
+                    return None;
+                }
+            } else if cache.children.len() > 1 && (found.is_none() || bits.alone) {
+                if !self.beside_lack(x, own, line) {
+                    return None;
+                }
+                asked = asked.saturating_add(self.beside_asked(x));
+            }
+            if let Some(way) = found {
+                let alone = bits.alone && !shared;
+                return Some(Spotted {
+                    place: Some((at, set, way)),
+                    alone,
+                    dirty: bits.dirty,
+                    asked,
+                });
+            }
+        }
+        if !self.others_lack(path.caches[path.len - 1], line) {
+            return None;
+        }
+        asked = asked.saturating_add(self.roots_asked());
+        Some(Spotted { place: None, alone: true, dirty: false, asked })
+    }
+}
+
+/// The place of a line that needs no action elsewhere.
+struct Spotted {
+    /// The place on the way, set and way; memory otherwise.
+    place: Option<(usize, u32, u32)>,
+    /// Whether no other cache has it.
+    alone: bool,
+    /// It is newer there than in memory.
+    dirty: bool,
+    /// The questions that it took.
+    asked: u8,
+}

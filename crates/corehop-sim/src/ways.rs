@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The quick loop's knowledge of a CPU's way: which caches beside it have to be looked at. It holds until one of those that were
+//! left out, being empty, is filled.
+
+use super::hierarchy::{Hierarchy, Path};
+use super::observer::Observer;
+use super::replacement::ANY;
+use super::spec::MAX_LEVELS;
+use corehop_plan::platform::{Distance, Lookup};
+
+/// The quick loop's knowledge of the caches beside the way.
+#[derive(Debug, Clone)]
+pub(super) struct Three {
+    pub(super) fetches: bool,
+    pub(super) masks: [u32; MAX_LEVELS],
+    /// For each cache of the way whether no other inside it has to be looked at, but for those that are among `all`.
+    pub(super) lonely: [bool; 3],
+    /// The caches of the way, innermost first; then those beside the innermost one that are not empty, as far as the second
+    /// one does not include them; then the other roots that are not empty.
+    pub(super) all: Vec<usize>,
+    /// The number of those beside.
+    pub(super) beside: usize,
+    /// The number of them that are asked, and counted, at a look beside.
+    pub(super) beside_asked: u8,
+    /// All other roots include the caches inside.
+    pub(super) remote_includes: bool,
+    /// The number of roots that are asked, and counted, at a miss of all caches.
+    pub(super) asked: u8,
+    /// The key of the policies of all three.
+    pub(super) known: u8,
+    /// The caches that were empty, and left out for it.
+    pub(super) empty: Vec<usize>,
+}
+
+impl<O: Observer> Hierarchy<O> {
+    /// The knowledge of the way, taken from where it is kept.
+    #[inline(always)]
+    pub(super) fn ready(&mut self, cpu: usize, fetches: bool, path: &Path) -> Option<Box<Three>> {
+        let known = self.ready[cpu][usize::from(fetches)].take();
+        let valid = |way: &Three| way.empty.iter().all(|&x| self.caches[x].is_empty());
+        match known {
+            Some(way) if valid(&way) => Some(way),
+            _ if O::ON => None,
+            _ => self.way_of_three(cpu, path, fetches).map(Box::new),
+        }
+    }
+
+    /// Whether reads on this way can take the loop of [`super::fast_path`], and what it has to know.
+    pub(super) fn way_of_three(&self, cpu: usize, path: &Path, fetches: bool) -> Option<Three> {
+        let own = &path.caches[..path.len];
+        let fits = |&x: &usize| self.caches[x].width() <= 16 && self.caches[x].names_all();
+        if own.len() != 3 || !path.plain || !own.iter().all(fits) {
+            return None;
+        }
+        let widths = [0, 1, 2].map(|place| self.caches[own[place]].width());
+        let masked = own[..2].iter().all(|&x| self.caches[x].has_mask());
+        if !matches!(widths, [8, 8, 8 | 16] | [8, 16, 16]) || !masked {
+            return None;
+        }
+        let masks = self.masks(cpu);
+        let known = |&x: &usize| {
+            let cache = &self.caches[x];
+            cache.known(masks[usize::from(cache.level) - 1])
+        };
+        let first = known(&own[0]);
+        let mut empty = Vec::new();
+        let beside = self.beside_first(own[1], path.places[0], &mut empty);
+        let outer = &self.caches[own[2]];
+        let lonely = outer.includes() || self.is_lonely(own[2], path.places[1], &mut empty);
+        let others = self.roots.iter().copied().filter(|&root| root != own[2]);
+        let (deserted, remote): (Vec<usize>, Vec<usize>) =
+            others.partition(|&root| self.is_deserted(root));
+        for root in deserted {
+            self.add_all_of(root, &mut empty);
+        }
+        let inner = &self.caches[own[1]];
+        let asked = if inner.includes() { 0 } else { self.beside_asked(own[1]) };
+        let looked_at = beside.is_some();
+        let beside = beside.unwrap_or_default();
+        Some(Three {
+            fetches,
+            masks,
+            known: if own.iter().all(|x| known(x) == first) { first } else { ANY },
+            lonely: [true, looked_at, lonely],
+            remote_includes: remote.iter().all(|&root| self.caches[root].includes()),
+            beside: beside.len(),
+            beside_asked: asked,
+            all: own.iter().copied().chain(beside).chain(remote).collect(),
+            asked: self.roots_asked(),
+            empty,
+        })
+    }
+
+    /// The caches inside `x`, the second on a way, but for the one in place `own`, which have to be looked at: those that are
+    /// not empty, unless `x` includes them. Nothing where they are not innermost ones.
+    fn beside_first(&self, x: usize, own: usize, empty: &mut Vec<usize>) -> Option<Vec<usize>> {
+        if self.caches[x].includes() {
+            return Some(Vec::new());
+        }
+        let (without, with): (Vec<usize>, Vec<usize>) =
+            self.others_inside(x, own).partition(|&child| self.is_deserted(child));
+        for child in without {
+            self.add_all_of(child, empty);
+        }
+        with.iter().all(|&child| self.caches[child].is_innermost()).then_some(with)
+    }
+
+    /// The caches inside `x` but for the one in place `own`.
+    fn others_inside(&self, x: usize, own: usize) -> impl Iterator<Item = usize> {
+        let children = self.caches[x].children.iter().copied();
+        children.filter(move |&child| self.caches[child].place != own)
+    }
+
+    /// Adds `x` and, unless it includes them, the caches inside.
+    fn add_all_of(&self, x: usize, to: &mut Vec<usize>) {
+        let cache = &self.caches[x];
+        to.push(x);
+        if !cache.includes() {
+            cache.children.iter().for_each(|&child| self.add_all_of(child, to));
+        }
+    }
+
+    /// The number of questions that an access costs that no cache of its root can serve.
+    pub(super) fn roots_asked(&self) -> u8 {
+        if self.lookup == Lookup::Directory { 0 } else { (self.roots.len() - 1).min(255) as u8 }
+    }
+
+    /// Whether nothing can be learnt, and nothing is counted, by asking the caches inside `x` other
+    /// than the one in place `own`: those are `empty`.
+    fn is_lonely(&self, x: usize, own: usize, empty: &mut Vec<usize>) -> bool {
+        let lonely =
+            self.beside_asked(x) == 0 && self.others_inside(x, own).all(|it| self.is_deserted(it));
+        if lonely {
+            for child in self.others_inside(x, own) {
+                self.add_all_of(child, empty);
+            }
+        }
+        lonely
+    }
+
+    /// The number of questions that answer costs.
+    #[inline(always)]
+    pub(super) fn beside_asked(&self, x: usize) -> u8 {
+        let cache = &self.caches[x];
+        let free = self.lookup == Lookup::Directory || cache.distance == Distance::Core;
+        if free { 0 } else { (cache.children.len() - 1).min(255) as u8 }
+    }
+
+    /// Whether `x` and all inside it are empty.
+    fn is_deserted(&self, x: usize) -> bool {
+        let cache = &self.caches[x];
+        cache.is_empty() && cache.children.iter().all(|&child| self.is_deserted(child))
+    }
+}

@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Access times by working-set size, and the cache levels that show in them.
+//!
+//! While a working set fits into a cache, an access takes what that cache takes, whatever the size:
+//! on log–log axes a plateau. Between plateaus the curve rises, as a growing share of accesses goes
+//! one level further out. Plateaus are found by the cheapest description of the curve (a level costs
+//! something, a point off its level costs its distance, a point on no level costs something too), so
+//! one odd point neither makes nor breaks one. A cache of the size C is observed where the curve
+//! leaves a plateau at C; where it stays flat far beyond C, the size is contradicted.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::delay::nested_quantile;
+use super::ordered::Ordered;
+use super::quantile::Quantile;
+use super::replicates::Nested;
+use corehop_plan::platform::Platform;
+use corehop_plan::samples::{AccessTime, Text};
+use corehop_plan::workload::{LineState, Page, Pattern};
+
+/// The common properties of the walks of one curve.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CurveKey {
+    /// The platform, by id.
+    #[serde(serialize_with = "super::cell::text")]
+    pub machine: Text,
+    /// The order of the accesses.
+    pub pattern: Pattern,
+    /// The pages asked for.
+    pub page: Page,
+    /// The share of word accesses that write.
+    pub write_ratio: f64,
+    /// The number of independent chains.
+    pub chains: u64,
+    /// The NUMA node of the memory, where one was asked for.
+    pub node: Option<u64>,
+    /// The state of the lines before a walk.
+    pub cache_state: LineState,
+}
+
+impl CurveKey {
+    fn of(walk: &AccessTime) -> Self {
+        Self {
+            machine: walk.machine.clone(),
+            pattern: walk.pattern,
+            page: walk.page,
+            write_ratio: walk.write_ratio,
+            chains: walk.chains,
+            node: walk.node,
+            cache_state: walk.cache_state,
+        }
+    }
+
+    fn order(&self) -> impl Ord + '_ {
+        let set = (self.pattern, self.page, self.chains, self.write_ratio.to_bits());
+        (&self.machine, set, self.node, self.cache_state)
+    }
+}
+
+impl Eq for CurveKey {}
+
+impl PartialOrd for CurveKey {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for CurveKey {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+/// The time of an access at one working-set size, in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CurvePoint {
+    /// The working-set size in bytes.
+    pub wss_bytes: u64,
+    /// The number of walks, disturbed ones included.
+    pub n_all: usize,
+    /// The median over the valid walks; None where there is none.
+    pub access_ns: Option<Quantile>,
+    /// The least of the valid walks.
+    pub min_ns: Option<f64>,
+}
+
+/// A range of sizes at which an access takes the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Plateau {
+    /// The smallest size in bytes.
+    pub from_bytes: u64,
+    /// The largest size in bytes.
+    pub to_bytes: u64,
+    /// The time of an access in nanoseconds: the median of the points.
+    pub access_ns: f64,
+    /// The number of points.
+    pub points: usize,
+}
+
+/// A curve, and the plateaus in it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Curve {
+    /// The common properties of its walks.
+    pub key: CurveKey,
+    /// Its points by size.
+    pub points: Vec<CurvePoint>,
+    /// Its plateaus, innermost first. Found where lines were valid before a walk.
+    pub plateaus: Vec<Plateau>,
+}
+
+impl Curve {
+    /// The median time of an access at this size, in nanoseconds.
+    pub fn at(&self, wss_bytes: u64) -> Option<f64> {
+        let point = self.points.iter().find(|point| point.wss_bytes == wss_bytes)?;
+        Some(point.access_ns?.estimate)
+    }
+}
+
+/// The walks of a point: how many there are, and the valid ones with their replicates.
+#[derive(Debug, Clone, Default)]
+struct Walks {
+    n_all: usize,
+    access_ns: Vec<f64>,
+    replicates: Vec<u64>,
+}
+
+impl Walks {
+    fn take(&mut self, walk: &AccessTime) {
+        self.n_all += 1;
+        if walk.valid && walk.access_ns.is_finite() {
+            self.access_ns.push(walk.access_ns);
+            self.replicates.push(walk.replicate.unwrap_or_default());
+        }
+    }
+
+    fn point(&self, wss_bytes: u64) -> CurvePoint {
+        let nested = Nested::from_labelled(&self.access_ns, &self.replicates).ok();
+        CurvePoint {
+            wss_bytes,
+            n_all: self.n_all,
+            access_ns: nested.and_then(|nested| nested_quantile(&nested, 0.5)),
+            min_ns: Ordered::new(&self.access_ns).ok().as_ref().map(Ordered::min),
+        }
+    }
+}
+
+/// Sorts walks into curves as they stream by.
+#[derive(Debug, Clone, Default)]
+pub struct Curves {
+    walks: BTreeMap<(CurveKey, u64), Walks>,
+}
+
+impl Curves {
+    /// Takes some more walks.
+    pub fn take(&mut self, walks: &[AccessTime]) {
+        for walk in walks {
+            self.walks.entry((CurveKey::of(walk), walk.wss_bytes)).or_default().take(walk);
+        }
+    }
+
+    /// The curves with their plateaus.
+    pub fn finish(&self) -> Vec<Curve> {
+        let mut curves: Vec<Curve> = Vec::new();
+        for ((key, wss_bytes), walks) in &self.walks {
+            let point = walks.point(*wss_bytes);
+            match curves.last_mut() {
+                Some(curve) if curve.key == *key => curve.points.push(point),
+                _ => curves.push(Curve {
+                    key: key.clone(),
+                    points: vec![point],
+                    plateaus: Vec::new(),
+                }),
+            }
+        }
+        for curve in &mut curves {
+            if curve.key.cache_state == LineState::Valid {
+                curve.plateaus = plateaus(&curve.points);
+            }
+        }
+        curves
+    }
+}
+
+/// A point this far off its level (as a logarithm) costs one.
+const TOLERANCE: f64 = 0.095;
+/// The greatest penalty of a point, however far off.
+const MOST: f64 = 1.5;
+/// The penalty of a level.
+const LEVEL: f64 = 1.2;
+/// The penalty of a point on no level.
+const ON_NONE: f64 = 1.0;
+/// Levels closer together than this factor are one: no cache is that little slower than the next.
+const DISTINCT: f64 = 1.3;
+
+/// The plateaus of a curve, by dynamic programming over where each begins and ends.
+pub fn plateaus(points: &[CurvePoint]) -> Vec<Plateau> {
+    let known: Vec<(u64, f64)> = points
+        .iter()
+        .filter_map(|point| Some((point.wss_bytes, point.access_ns?.estimate)))
+        .filter(|&(_, ns)| ns > 0.0)
+        .collect();
+    let logs: Vec<f64> = known.iter().map(|&(_, ns)| ns.ln()).collect();
+    let found = cheapest(&logs).into_iter().map(|(from, to)| Plateau {
+        from_bytes: known[from].0,
+        to_bytes: known[to].0,
+        access_ns: middle(&logs[from..=to]).exp(),
+        points: to - from + 1,
+    });
+    found.fold(Vec::new(), merged)
+}
+
+/// Appends a plateau, or lengthens the last one by it.
+fn merged(mut plateaus: Vec<Plateau>, next: Plateau) -> Vec<Plateau> {
+    match plateaus.last_mut() {
+        Some(last) if next.access_ns < last.access_ns * DISTINCT => {
+            let weight = |plateau: &Plateau| plateau.points as f64;
+            let points = last.points + next.points;
+            let logs = last.access_ns.ln() * weight(last) + next.access_ns.ln() * weight(&next);
+            last.access_ns = (logs / points as f64).exp();
+            last.to_bytes = next.to_bytes;
+            last.points = points;
+        }
+        _ => plateaus.push(next),
+    }
+    plateaus
+}
+
+/// First and last index of each level in the cheapest description of `logs`.
+fn cheapest(logs: &[f64]) -> Vec<(usize, usize)> {
+    // best[k]: the cost of the first k points, and where the level that ends there begins, if any.
+    let mut best: Vec<(f64, Option<usize>)> = vec![(0.0, None)];
+    for end in 1..=logs.len() {
+        let mut choice = (best[end - 1].0 + ON_NONE, None);
+        for from in 0..end.saturating_sub(1) {
+            let cost = best[from].0 + LEVEL + distance(&logs[from..end]);
+            if cost < choice.0 {
+                choice = (cost, Some(from));
+            }
+        }
+        best.push(choice);
+    }
+    let mut levels = Vec::new();
+    let mut end = logs.len();
+    while end > 0 {
+        match best[end].1 {
+            Some(from) => {
+                levels.push((from, end - 1));
+                end = from;
+            }
+            None => end -= 1,
+        }
+    }
+    levels.reverse();
+    levels
+}
+
+/// The penalty of the points of a level together.
+fn distance(logs: &[f64]) -> f64 {
+    let level = middle(logs);
+    logs.iter().map(|log| ((log - level).abs() / TOLERANCE).min(MOST)).sum()
+}
+
+/// The median.
+fn middle(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let half = sorted.len() / 2;
+    if sorted.len() % 2 == 1 { sorted[half] } else { f64::midpoint(sorted[half - 1], sorted[half]) }
+}
+
+/// A declared cache beside what the curve shows at its size.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Edge {
+    /// `L1d`, `L2`, …
+    pub cache: String,
+    /// Its declared size in bytes.
+    pub declared_bytes: u64,
+    /// The largest size in bytes that is still on the plateau within it, if one is found.
+    pub flat_to_bytes: Option<u64>,
+    /// The smallest measured size in bytes at which an access takes twice as long.
+    pub rises_by_bytes: Option<u64>,
+    /// The time of an access on that plateau, in nanoseconds.
+    pub access_ns: Option<f64>,
+    /// The verdict on the declared size.
+    pub outcome: EdgeOutcome,
+    /// Why, in a sentence.
+    pub why: String,
+}
+
+/// The verdict of a curve on a declared cache size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EdgeOutcome {
+    /// The curve leaves a plateau at that size.
+    Observed,
+    /// The curve leaves it well before, or is flat far beyond.
+    Contradicted,
+    /// The curve does not reach that far, or shows no plateau there.
+    CannotTell,
+}
+
+impl EdgeOutcome {
+    /// The outcome in words.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Observed => "observed",
+            Self::Contradicted => "contradicted",
+            Self::CannotTell => "cannot tell",
+        }
+    }
+}
+
+/// The greatest distance between the end of a plateau and the size of its own cache: hashing, other data and
+/// translation make a cache seem smaller, a victim cache inside it makes it seem larger.
+const LEEWAY: f64 = 2.0;
+
+/// The declared caches of `platform` that hold data, each held against the plateaus of `curve`.
+pub fn edges(curve: &Curve, platform: &Platform) -> Vec<Edge> {
+    let cpu = platform.usable().first().unwrap_or_default();
+    let caches = platform
+        .data_caches(cpu)
+        .filter_map(|cache| Some((cache.label(), cache.size.as_ref()?.value.get())));
+    let caches: Vec<(String, u64)> = caches.collect();
+    let inner = |index: usize| index.checked_sub(1).map_or(0, |inner| caches[inner].1);
+    caches
+        .iter()
+        .enumerate()
+        .map(|(index, (label, size))| edge(curve, label, inner(index), *size))
+        .collect()
+}
+
+/// One declared cache: its plateau is the last one that begins within it and reaches beyond the
+/// cache inside it.
+fn edge(curve: &Curve, label: &str, inner: u64, size: u64) -> Edge {
+    let (within, beyond) = (size as f64 / LEEWAY, size as f64 * LEEWAY);
+    let last = curve.points.last().map_or(0, |point| point.wss_bytes);
+    let mut its = curve.plateaus.iter().rev();
+    let plateau = its.find(|it| it.from_bytes <= size && it.to_bytes > inner.saturating_mul(3) / 2);
+    let rises_by = plateau.and_then(|plateau| {
+        // A rise by less is translation, or other data in the cache, and no edge.
+        let twice = |ns: f64| ns >= 2.0 * plateau.access_ns;
+        let mut beyond = curve.points.iter().filter(|point| point.wss_bytes > plateau.to_bytes);
+        let point = beyond.find(|point| point.access_ns.is_some_and(|it| twice(it.estimate)))?;
+        Some(point.wss_bytes)
+    });
+    let (outcome, why) = match (plateau, rises_by) {
+        _ if last < size => (EdgeOutcome::CannotTell, "the curve ends within it".to_owned()),
+        (None, _) => (EdgeOutcome::CannotTell, "no plateau lies within it".to_owned()),
+        (Some(plateau), rises) => {
+            let until = corehop_plan::units::Bytes::new(plateau.to_bytes);
+            match rises {
+                _ if plateau.to_bytes as f64 > beyond => {
+                    (EdgeOutcome::Contradicted, format!("still flat at {until}"))
+                }
+                None => (EdgeOutcome::CannotTell, "flat to the end of the curve".to_owned()),
+                Some(rises) => {
+                    let by = corehop_plan::units::Bytes::new(rises);
+                    let why = format!("flat up to {until}, twice as long by {by}");
+                    let early = rises as f64 <= within;
+                    (if early { EdgeOutcome::Contradicted } else { EdgeOutcome::Observed }, why)
+                }
+            }
+        }
+    };
+    Edge {
+        cache: label.to_owned(),
+        declared_bytes: size,
+        flat_to_bytes: plateau.map(|plateau| plateau.to_bytes),
+        rises_by_bytes: rises_by,
+        access_ns: plateau.map(|plateau| plateau.access_ns),
+        outcome,
+        why,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::access_time;
+
+    /// A curve through these times, at 4 KiB and on by doubling.
+    fn curve(times: &[f64]) -> Curve {
+        let walks: Vec<AccessTime> = times
+            .iter()
+            .enumerate()
+            .map(|(power, &access_ns)| AccessTime {
+                wss_bytes: 4096 << power,
+                access_ns,
+                ..access_time()
+            })
+            .collect();
+        let mut curves = Curves::default();
+        curves.take(&walks);
+        let [curve] = curves.finish().try_into().unwrap();
+        curve
+    }
+
+    /// 48 KiB, 2 MiB and 480 MiB, as a guest reports them.
+    fn platform() -> Platform {
+        let cache = |level: u32, kind: &str, size: &str| {
+            format!(
+                "[[cache]]\nlevel = {level}\nkind = \"{kind}\"\nsize = {{ value = \"{size}\", \
+                 source = \"assumed\" }}\ninstances = {{ value = [\"0-1\"], source = \"assumed\" }}\n"
+            )
+        };
+        let text = format!(
+            "schema = 1\nid = \"box\"\nname = \"box\"\ncpus = {{ value = \"0-1\", source = \
+             \"assumed\" }}\npackages = {{ value = [\"0-1\"], source = \"assumed\" }}\ncores = {{ \
+             value = [\"0\", \"1\"], source = \"assumed\" }}\n{}{}{}",
+            cache(1, "data", "48 KiB"),
+            cache(2, "unified", "2 MiB"),
+            cache(3, "unified", "480 MiB"),
+        );
+        Platform::from_toml(&text).unwrap()
+    }
+
+    #[test]
+    fn three_levels_of_a_clean_curve_are_found_with_their_times() {
+        //  4     8    16    32   64   128  256  512  1M   2M    4M    8M    16M
+        let times = [1.6, 1.6, 1.6, 1.62, 4.0, 5.4, 5.5, 5.5, 5.6, 12.0, 30.0, 31.0, 31.0];
+        let plateaus = curve(&times).plateaus;
+        let ends: Vec<(u64, u64)> =
+            plateaus.iter().map(|it| (it.from_bytes >> 10, it.to_bytes >> 10)).collect();
+        assert_eq!(ends, [(4, 32), (128, 1024), (4096, 16384)]);
+        for (plateau, ns) in plateaus.iter().zip([1.6, 5.5, 31.0]) {
+            assert!((plateau.access_ns / ns - 1.0).abs() < 0.02, "{plateau:?}");
+        }
+    }
+
+    #[test]
+    fn one_odd_point_neither_breaks_a_plateau_nor_makes_one() {
+        let times = [1.6, 1.6, 9.0, 1.6, 1.6, 5.5, 5.5, 5.5, 5.5];
+        let ends: Vec<u64> = curve(&times).plateaus.iter().map(|it| it.to_bytes >> 10).collect();
+        assert_eq!(ends, [64, 1024]);
+    }
+
+    #[test]
+    fn a_steady_slope_has_no_plateau_and_noise_of_a_few_percent_is_one() {
+        let slope: Vec<f64> = (0..10).map(|power| 1.5_f64.powi(power)).collect();
+        assert_eq!(curve(&slope).plateaus, []);
+        let noise = [1.0, 1.05, 0.97, 1.02, 1.06, 0.95, 1.0];
+        assert_eq!(curve(&noise).plateaus.len(), 1);
+        assert_eq!(curve(&[1.0]).plateaus, []);
+    }
+
+    #[test]
+    fn a_declared_size_is_observed_contradicted_or_out_of_reach() {
+        let times = [1.6, 1.6, 1.6, 1.62, 4.0, 5.4, 5.5, 5.5, 5.6, 12.0, 30.0, 31.0, 31.0];
+        let edges = edges(&curve(&times), &platform());
+        let found: Vec<(&str, EdgeOutcome)> =
+            edges.iter().map(|edge| (edge.cache.as_str(), edge.outcome)).collect();
+        assert_eq!(
+            found,
+            [
+                ("L1d", EdgeOutcome::Observed),
+                ("L2", EdgeOutcome::Observed),
+                ("L3", EdgeOutcome::CannotTell),
+            ]
+        );
+        assert_eq!(
+            (edges[0].flat_to_bytes, edges[0].rises_by_bytes),
+            (Some(32 << 10), Some(64 << 10))
+        );
+    }
+
+    #[test]
+    fn a_size_that_the_curve_does_not_know_is_contradicted() {
+        // An L2 of 256 KiB where 2 MiB are declared.
+        let small = [1.6, 1.6, 1.6, 1.62, 5.4, 5.5, 5.5, 12.0, 30.0, 31.0, 31.0, 31.0, 31.0];
+        let of = |times: &[f64]| edges(&curve(times), &platform())[1].outcome;
+        assert_eq!(of(&small), EdgeOutcome::Contradicted);
+        // And one of 8 MiB.
+        let large = [1.6, 1.6, 1.6, 1.62, 5.4, 5.5, 5.5, 5.5, 5.5, 5.5, 5.5, 5.5, 31.0];
+        assert_eq!(of(&large), EdgeOutcome::Contradicted);
+    }
+
+    #[test]
+    fn disturbed_walks_count_and_do_not_enter() {
+        let bad = AccessTime { valid: false, access_ns: 900.0, ..access_time() };
+        let mut curves = Curves::default();
+        curves.take(&[access_time(), bad, access_time()]);
+        let point = &curves.finish()[0].points[0];
+        assert_eq!((point.n_all, point.access_ns.unwrap().n), (3, 2));
+        assert_eq!(point.min_ns, Some(1.5));
+    }
+}

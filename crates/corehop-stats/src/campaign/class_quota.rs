@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The cells that lack samples of an observed class.
+//!
+//! A host that moves its virtual CPUs decides which class a migration is of. Where it has shown several
+//! for a good part of the time, each is to have its part of a cell's samples; further replicates are
+//! taken for that, a bounded number, since none can be told which class it will meet.
+
+use crate::classes::{Classes, Exchanges, depends_on_class};
+use corehop_plan::platform::Platform;
+use corehop_plan::samples::{Sample, SwitchBatch};
+use corehop_plan::workload::Event;
+
+/// A class that the machine is in for less than this share of the time is not waited for.
+const OFTEN: f64 = 0.1;
+
+/// The samples of a run, as far as their classes matter.
+#[derive(Debug, Clone)]
+pub struct ClassQuota {
+    platform: Platform,
+    exchanges: Exchanges,
+    /// The valid samples that depend on their class, each with what is to be decided.
+    samples: Vec<Sample>,
+}
+
+impl ClassQuota {
+    /// None yet.
+    pub fn new(platform: Platform) -> Self {
+        Self { platform, exchanges: Exchanges::default(), samples: Vec::new() }
+    }
+
+    /// Takes a sample, as it was declared.
+    pub fn take(&mut self, sample: &Sample) {
+        self.exchanges.take(&self.platform, sample);
+        if sample.valid && depends_on_class(sample) && sample.exchange_cpu.is_some() {
+            self.samples.push(sample.clone());
+        }
+    }
+
+    /// Takes a batch of core switches, as it was declared. Batches have no quota.
+    pub fn take_switches(&mut self, batch: &SwitchBatch) {
+        self.exchanges.take(&self.platform, batch);
+    }
+
+    /// The classes of the run so far.
+    pub fn classes(&self) -> Classes {
+        self.exchanges.finish()
+    }
+
+    /// The number of samples that each cell lacks, of the class that it has fewest of: each class that was
+    /// shown often is to have an equal part of the requested number.
+    pub fn lacking(&self, asked: &[u32]) -> Vec<u32> {
+        let classes = self.classes();
+        let often: Vec<Event> = often(&classes);
+        let mut lacking = vec![0; asked.len()];
+        if often.len() < 2 {
+            return lacking;
+        }
+        let mut counts = vec![vec![0_u32; often.len()]; asked.len()];
+        let mut concerned = vec![false; asked.len()];
+        for sample in &self.samples {
+            let cell = sample.cell as usize;
+            let (Some(counts), Some(concerned)) = (counts.get_mut(cell), concerned.get_mut(cell))
+            else {
+                continue;
+            };
+            *concerned = true;
+            let class = classes.class_of(&self.platform, sample);
+            if let Some(at) = often.iter().position(|&of| Some(of) == class) {
+                counts[at] += 1;
+            }
+        }
+        for (cell, lacks) in lacking.iter_mut().enumerate().filter(|&(cell, _)| concerned[cell]) {
+            let part = asked[cell] / often.len() as u32;
+            let fewest = counts[cell].iter().copied().min().unwrap_or(part);
+            *lacks = part.saturating_sub(fewest);
+        }
+        lacking
+    }
+}
+
+/// The classes that a run has shown often enough to be waited for.
+fn often(classes: &Classes) -> Vec<Event> {
+    let mut all = Vec::new();
+    for of in classes.pairs.iter().filter(|of| of.levels.count() > 1) {
+        for (level, stay) in of.stays.levels.iter().enumerate() {
+            let class = crate::distance::measured_event(of.declared, level, of.levels.count());
+            if stay.share >= OFTEN && !all.contains(&class) {
+                all.push(class);
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::{guest, sample};
+
+    /// A run in which so many of a hundred batches were far, one sample of cell 1 each.
+    fn run(far: u64) -> ClassQuota {
+        let mut quota = ClassQuota::new(guest());
+        for at in 0..100 {
+            let ns = |at: u64| {
+                if at < 100 - far { 45.0 + (at % 7) as f64 } else { 205.0 + (at % 5) as f64 }
+            };
+            quota.take(&Sample {
+                event: Event::L3Migration,
+                declared_event: Some(Event::L3Migration),
+                cell: 1,
+                from_cpu: 0,
+                to_cpu: 1,
+                exchange_cpu: Some(1),
+                exchange_ns: Some(ns(at)),
+                exchange_after_ns: Some(ns(at) + 0.5),
+                start_ns: at * 100_000_000,
+                ..sample()
+            });
+        }
+        quota
+    }
+
+    #[test]
+    fn a_class_that_is_met_often_is_to_have_its_part_and_a_rare_one_is_not_waited_for() {
+        assert_eq!(run(0).lacking(&[10, 100]), [0, 0]);
+        assert_eq!(run(5).lacking(&[10, 100]), [0, 0], "too rare to be waited for");
+        assert_eq!(run(20).lacking(&[10, 100]), [0, 30]);
+        assert_eq!(run(50).lacking(&[10, 100]), [0, 0]);
+    }
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Cells: the groups of samples.
+
+use std::cmp::Ordering;
+
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use corehop_plan::experiment::Length;
+use corehop_plan::platform::MemoryArchitecture;
+use corehop_plan::samples::{Sample, Text};
+use corehop_plan::units::Bytes;
+use corehop_plan::workload::{Absence, Event, LineState, Mover, Page, Pattern};
+
+/// The common properties of the samples of a cell.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CellKey {
+    /// The platform, by id.
+    #[serde(serialize_with = "text")]
+    pub machine: Text,
+    /// The distance of its memory from the packages.
+    pub memory_architecture: MemoryArchitecture,
+    /// The experiment.
+    #[serde(serialize_with = "text")]
+    pub experiment: Text,
+    /// The background load.
+    #[serde(serialize_with = "text")]
+    pub load: Text,
+    /// The order of the accesses.
+    pub pattern: Pattern,
+    /// The user's own job in its place.
+    #[serde(serialize_with = "optional_text")]
+    pub workload: Option<Text>,
+    /// The pages asked for.
+    pub page: Page,
+    /// The NUMA node of the memory, where one was asked for.
+    pub node: Option<u64>,
+    /// Whether every job had fresh page frames.
+    pub fresh_frames: bool,
+    /// The number of independent chains.
+    pub chains: u64,
+    /// The share of word accesses that write.
+    pub write_ratio: f64,
+    /// The state of the lines before the cold touch.
+    pub cache_state: LineState,
+    /// The event between the warm and the resumed touch.
+    pub event: Event,
+    /// The occupant of the CPU meanwhile.
+    pub preempted_by: Absence,
+    /// The distribution of preemption lengths.
+    #[serde(serialize_with = "text")]
+    pub preemption_length: Text,
+    /// The memory that the preemptor or the polluters walked.
+    #[serde(serialize_with = "optional_text")]
+    pub polluter: Option<Text>,
+    /// The way the job got to the other CPU.
+    pub mover: Mover,
+    /// For what runs beside a load without migrating: the class of its CPU and the other one, where it
+    /// was measured. A polluter below the same cache is another neighbour than one apart.
+    pub pair_class: Option<Event>,
+    /// The working-set size in bytes.
+    pub wss_bytes: u64,
+}
+
+pub(super) fn text<S: Serializer>(text: &Text, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(text)
+}
+
+#[expect(clippy::ref_option, reason = "the form that serde calls")]
+fn optional_text<S: Serializer>(text: &Option<Text>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_some(&text.as_deref())
+}
+
+/// The class that tells neighbours apart; a migration's own event does so already.
+fn beside_a_load(sample: &Sample) -> Option<Event> {
+    let stays = !sample.event.is_migration() && sample.preempted_by == Absence::Load;
+    sample.pair_class.filter(|_| stays)
+}
+
+impl CellKey {
+    /// The cell of a sample.
+    pub fn of(sample: &Sample) -> Self {
+        Self {
+            machine: sample.machine.clone(),
+            memory_architecture: sample.memory_architecture,
+            experiment: sample.experiment.clone(),
+            load: sample.load.clone(),
+            pattern: sample.pattern,
+            workload: sample.workload.clone(),
+            page: sample.page,
+            node: sample.node,
+            fresh_frames: sample.fresh_frames.unwrap_or_default(),
+            chains: sample.chains,
+            write_ratio: sample.write_ratio,
+            cache_state: sample.cache_state,
+            event: sample.event,
+            preempted_by: sample.preempted_by,
+            preemption_length: sample.preemption_length.clone(),
+            polluter: sample.polluter.clone(),
+            mover: sample.mover,
+            pair_class: beside_a_load(sample),
+            wss_bytes: sample.wss_bytes,
+        }
+    }
+
+    /// The working-set size in KiB.
+    pub fn wss_kib(&self) -> f64 {
+        self.wss_bytes as f64 / 1024.0
+    }
+
+    /// The size of what a polluter walks, in bytes, from `shuffled 4 MiB write 0.5`.
+    pub fn polluter_bytes(&self) -> Option<u64> {
+        walked_bytes(self.polluter.as_deref()?)
+    }
+
+    /// Whether the two differ in nothing but the working-set size.
+    pub fn same_series(&self, other: &Self) -> bool {
+        *self == Self { wss_bytes: self.wss_bytes, ..other.clone() }
+    }
+
+    /// Whether the two differ in nothing but the event, its absence, and the working-set size.
+    pub fn same_panel(&self, other: &Self) -> bool {
+        *self
+            == Self {
+                event: self.event,
+                preempted_by: self.preempted_by,
+                preemption_length: self.preemption_length.clone(),
+                polluter: self.polluter.clone(),
+                mover: self.mover,
+                pair_class: self.pair_class,
+                wss_bytes: self.wss_bytes,
+                ..other.clone()
+            }
+    }
+
+    /// The properties that must be equal, besides load, write ratio, size and length, for two cells to be
+    /// compared, as one text.
+    pub fn variant(&self) -> String {
+        let Self { experiment, pattern, page, chains, cache_state, mover, .. } = self;
+        let (workload, node, fresh) = (&self.workload, self.node, self.fresh_frames);
+        let text = format!("{experiment} {pattern} {page} {chains} {cache_state} {mover}");
+        format!("{text} {workload:?} {node:?} {fresh}")
+    }
+
+    /// The distribution of preemption lengths; empty where the job resumed at once.
+    pub fn absence(&self) -> &str {
+        match &*self.preemption_length {
+            "none" | "fixed_0ns" => "",
+            length => length,
+        }
+    }
+
+    /// Its fields by name, each value as text; `none` where there is none.
+    pub fn fields(&self) -> Vec<(String, String)> {
+        fields(self)
+    }
+
+    /// The fields in the order in which summaries are listed; `idle` stands before other loads.
+    fn order(&self) -> impl Ord + '_ {
+        let place = (&self.machine, self.memory_architecture, &self.experiment);
+        let load = (&*self.load != "idle", &self.load);
+        let memory = (&self.workload, self.page, self.node, self.fresh_frames);
+        let set = (self.pattern, memory, self.chains, self.write_ratio.to_bits());
+        // Lengths by their time, not by their spelling: 16 ms come after 1 ms.
+        let drawn = self.preemption_length.parse::<Length>().ok();
+        let drawn = drawn.map(|length| (!matches!(length, Length::Fixed(_)), length.mean()));
+        let drawn = (drawn, &self.preemption_length);
+        let length = (self.preempted_by, drawn, &self.polluter, self.mover, self.pair_class);
+        (place, load, set, self.cache_state, self.event, length, self.wss_bytes)
+    }
+}
+
+/// The size of what a polluter walks, in bytes, from `shuffled 4 MiB write 0.5`.
+pub(super) fn walked_bytes(polluter: &str) -> Option<u64> {
+    let mut words = polluter.split(' ').skip(1);
+    let size: Bytes = format!("{} {}", words.next()?, words.next()?).parse().ok()?;
+    Some(size.get())
+}
+
+/// The fields of a key by name, each value as text; `none` where there is none.
+pub(super) fn fields(key: &impl Serialize) -> Vec<(String, String)> {
+    let text = |value: Value| match value {
+        Value::Null => "none".to_owned(),
+        Value::String(text) => text,
+        other => other.to_string(),
+    };
+    let Value::Object(fields) = serde_json::json!(key) else { return Vec::new() };
+    fields.into_iter().map(|(name, value)| (name, text(value))).collect()
+}
+
+impl Eq for CellKey {}
+
+impl PartialOrd for CellKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for CellKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order().cmp(&other.order())
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The activity during the absence of a job. Costs are compared within one company only: a job that waits while
+//! nothing runs keeps its lines, and a job that waits while others run loses them to these others.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::cell::{CellKey, walked_bytes};
+use super::summary::CellSummary;
+use corehop_plan::units::Bytes;
+use corehop_plan::workload::{Absence, Event};
+
+/// The work in the job's place while it was away, besides the load's on other CPUs. Two costs are compared
+/// only where the jobs were away in the same company.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Company {
+    /// The occupant of the CPU.
+    pub preempted_by: Absence,
+    /// The memory that it walked.
+    pub polluter: Option<String>,
+    /// Beside a load: how far the CPU was from the other one, where that was measured. A neighbour at the
+    /// distance of an L3 migration is compared with L3 migrations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pair_class: Option<Event>,
+}
+
+impl Company {
+    /// The company of a cell's job.
+    pub fn of(cell: &CellKey) -> Self {
+        Self {
+            preempted_by: cell.preempted_by,
+            polluter: cell.polluter.as_deref().map(ToOwned::to_owned),
+            pair_class: cell.pair_class,
+        }
+    }
+
+    /// Nothing that the experiment put there.
+    pub const fn nothing() -> Self {
+        Self { preempted_by: Absence::Nothing, polluter: None, pair_class: None }
+    }
+
+    /// Whether a migration of this class leads from its CPU to the neighbour it is about.
+    pub fn leads(&self, migration: Event) -> bool {
+        self.pair_class.is_none_or(|class| class == migration)
+    }
+
+    /// The events of resuming in place in it, the closest to a preemption first.
+    pub fn stays(&self) -> &'static [Event] {
+        match self.preempted_by {
+            Absence::Nothing => &[Event::Preemption, Event::IdleLeave],
+            _ => &[Event::Preemption],
+        }
+    }
+
+    /// The size of what ran, if anything with a known size did.
+    fn walked(&self) -> Option<Bytes> {
+        self.polluter.as_deref().and_then(walked_bytes).map(Bytes::new)
+    }
+
+    /// The company as a short clause: `a preemptor walked 4 MiB meanwhile`.
+    pub fn brief(&self) -> String {
+        match (self.preempted_by, self.walked()) {
+            (Absence::Preemptor, Some(size)) => format!("a preemptor walked {size} meanwhile"),
+            (Absence::Load, Some(size)) => format!("polluters walked {size} meanwhile"),
+            _ => self.to_string(),
+        }
+    }
+}
+
+/// Whether a job resumes in place after this event.
+pub const fn stays(event: Event) -> bool {
+    matches!(event, Event::Preemption | Event::IdleLeave)
+}
+
+/// Cells of one size and one length whose jobs were away in one company: these, and only these, are compared.
+#[derive(Debug, Clone)]
+pub struct Alike<'a> {
+    /// The company.
+    pub company: Company,
+    /// The cells: resuming in place first, then the migrations from near to far.
+    pub cells: Vec<&'a CellSummary>,
+}
+
+impl Alike<'_> {
+    /// Whether the job both stayed and moved in this company.
+    pub fn compares(&self) -> bool {
+        let any = |moved: bool| self.cells.iter().any(|it| it.cell.event.is_migration() == moved);
+        any(true) && any(false)
+    }
+}
+
+/// The cells of preemptions, idle leaves and migrations by company, if they are of one panel, size and length;
+/// companies with both stays and migrations come first. A migration under a load belongs to the company of the
+/// neighbour that it leads to.
+pub fn alike<'a>(cells: &[&'a CellSummary]) -> Vec<Alike<'a>> {
+    let mut groups: Vec<Alike<'a>> = Vec::new();
+    for &summary in cells.iter().filter(|it| stays(it.cell.event)) {
+        let company = Company::of(&summary.cell);
+        match groups.iter_mut().find(|group| group.company == company) {
+            Some(group) => group.cells.push(summary),
+            None => groups.push(Alike { company, cells: vec![summary] }),
+        }
+    }
+    for &summary in cells.iter().filter(|it| it.cell.event.is_migration()) {
+        let (event, own) = (summary.cell.event, Company::of(&summary.cell));
+        let same =
+            |it: &Company| it.preempted_by == own.preempted_by && it.polluter == own.polluter;
+        match groups.iter_mut().find(|group| same(&group.company) && group.company.leads(event)) {
+            Some(group) => group.cells.push(summary),
+            None => groups.push(Alike { company: own, cells: vec![summary] }),
+        }
+    }
+    for group in &mut groups {
+        group.cells.sort_by_key(|it| Event::ALL.iter().position(|event| *event == it.cell.event));
+    }
+    groups.sort_by_key(|group| !group.compares());
+    groups
+}
+
+impl fmt::Display for Company {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.preempted_by, &self.polluter) {
+            (Absence::Nothing, _) => f.write_str("nothing ran meanwhile"),
+            (Absence::Preemptor, None) => f.write_str("preempted meanwhile"),
+            (Absence::Preemptor, Some(walked)) => {
+                write!(f, "a preemptor walked {walked} meanwhile")
+            }
+            (Absence::Load, None) => f.write_str("the load ran meanwhile"),
+            (Absence::Load, Some(walked)) => write!(f, "polluters walked {walked} meanwhile"),
+        }?;
+        match self.pair_class {
+            Some(class) => write!(f, ", the neighbour at {class} distance"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The costs of one host as a file: a model, and the machine that it is true of.
+
+use serde::{Deserialize, Serialize};
+
+use crate::cpmd::{Model, NotAModel};
+use corehop_plan::bounds;
+use corehop_plan::platform::{Platform, PlatformError};
+
+/// The form of such files.
+const HOST_COSTS_SCHEMA: &str = "corehop-host-costs-1";
+
+/// A host.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Host {
+    /// Its description.
+    pub platform: Platform,
+    /// A digest of the identity that its system was given at installation, if it has one.
+    pub identity: Option<String>,
+}
+
+impl Host {
+    /// The first thing in which it is another one than `known`, which the answer calls `whose`.
+    pub fn difference(&self, known: &Self, whose: &str) -> Option<String> {
+        let identities = self.identity.as_ref().zip(known.identity.as_ref());
+        let other_system = identities.is_some_and(|(this, other)| this != other);
+        self.platform
+            .difference(&known.platform, whose)
+            .or_else(|| other_system.then(|| "the identity in /etc/machine-id".to_owned()))
+    }
+}
+
+/// The costs of a host.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostCosts {
+    /// The host.
+    pub host: Host,
+    /// When the samples were taken: the day of the first.
+    pub date: String,
+    /// The costs.
+    pub model: Model,
+}
+
+/// Why a text has no costs of a host.
+#[derive(Debug, thiserror::Error)]
+pub enum NotHostCosts {
+    /// It is something else, or torn.
+    #[error("not costs that `corehop fit --default` kept: {0}")]
+    Form(#[from] serde_json::Error),
+    /// It is of a version that is not known here.
+    #[error(
+        "these costs have the form `{0}`, and this corehop reads `{HOST_COSTS_SCHEMA}`: fit them again"
+    )]
+    Schema(String),
+    /// The description of its machine is damaged.
+    #[error("the description of their machine: {0}")]
+    Platform(#[from] PlatformError),
+    /// The model is damaged.
+    #[error(transparent)]
+    Model(#[from] NotAModel),
+}
+
+/// The form of the file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    schema: String,
+    identity: Option<String>,
+    date: String,
+    platform: String,
+    model: serde_json::Value,
+}
+
+impl HostCosts {
+    /// The costs as JSON.
+    pub fn to_json(&self) -> String {
+        let file = File {
+            schema: HOST_COSTS_SCHEMA.to_owned(),
+            identity: self.host.identity.clone(),
+            date: self.date.clone(),
+            platform: self.host.platform.to_toml(),
+            model: serde_json::json!(self.model),
+        };
+        format!("{:#}\n", serde_json::json!(file))
+    }
+
+    /// The costs in a text.
+    ///
+    /// # Errors
+    /// [`NotHostCosts`] for anything else.
+    pub fn from_json(text: &str) -> Result<Self, NotHostCosts> {
+        let file: File = bounds::from_json(text)?;
+        if file.schema != HOST_COSTS_SCHEMA {
+            return Err(NotHostCosts::Schema(file.schema));
+        }
+        let platform = Platform::from_toml(&file.platform)?;
+        let model = Model::from_json(&file.model.to_string())?;
+        let host = Host { platform, identity: file.identity };
+        Ok(Self { host, date: file.date, model })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpmd::Fit;
+    use crate::estimator::Estimator;
+    use crate::example::sample;
+
+    fn host(platform: &str, identity: Option<&str>) -> Host {
+        let platform = Platform::named(platform).unwrap().unwrap();
+        Host { platform, identity: identity.map(ToOwned::to_owned) }
+    }
+
+    fn costs() -> HostCosts {
+        let mut fit = Fit::new(Estimator::Difference);
+        fit.take(&[sample()]);
+        let (host, date) = (host("xeon_l7455", Some("a")), "2026-11-23".to_owned());
+        HostCosts { host, date, model: fit.finish() }
+    }
+
+    #[test]
+    fn what_is_kept_is_read_again() {
+        let costs = costs();
+        assert_eq!(HostCosts::from_json(&costs.to_json()).unwrap(), costs);
+    }
+
+    #[test]
+    fn another_processor_or_another_system_is_another_host() {
+        let here = host("xeon_l7455", Some("a"));
+        assert_eq!(here.difference(&here, "of the costs"), None);
+        assert_eq!(here.difference(&host("xeon_l7455", None), "of the costs"), None);
+        let other = here.difference(&host("xeon_e5520", Some("a")), "of the costs").unwrap();
+        assert_eq!(other, "id xeon_l7455, of the costs xeon_e5520");
+        let other = here.difference(&host("xeon_l7455", Some("b")), "of the costs").unwrap();
+        assert!(other.contains("machine-id"), "{other}");
+    }
+
+    #[test]
+    fn other_files_are_no_costs_of_a_host() {
+        let said = |text: &str| HostCosts::from_json(text).unwrap_err().to_string();
+        assert!(said(&costs().model.to_json()).contains("fit --default"));
+        assert!(said("").contains("fit --default"));
+        assert!(said(&costs().to_json().replace("costs-1", "costs-2")).contains("fit them again"));
+    }
+}

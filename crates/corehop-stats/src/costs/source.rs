@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The source of costs, and the choice among them.
+
+use std::collections::BTreeSet;
+
+use super::ranked::{RankedCosts, SampledCosts, is_named};
+use super::{CostTable, Costs, ModelCosts};
+use crate::cpmd::{Model, Statistic};
+use corehop_plan::units::Nanos;
+
+/// A table of costs, or a model of them.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Source {
+    /// A summary table.
+    Table(CostTable),
+    /// A model that `corehop fit` made.
+    Model(Model),
+}
+
+/// The part of a source's costs to use.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Selection {
+    /// The background load; the only one there is, where none is named.
+    pub load: Option<String>,
+    /// The statistic; for one answer the largest, for several all that there are (of a model mean and largest).
+    pub statistic: Option<String>,
+    /// The preemption length, for models; the longest measured where there is none.
+    pub length: Option<Nanos>,
+    /// Other fields of the series, for models, as names and values.
+    pub only: Vec<(String, String)>,
+}
+
+/// The costs of one load by one statistic.
+pub struct Selected<'a> {
+    /// The load.
+    pub load: String,
+    /// The statistic.
+    pub statistic: String,
+    /// The costs.
+    pub costs: Box<dyn Costs + Send + 'a>,
+}
+
+impl std::fmt::Debug for Selected<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Selected({} {})", self.load, self.statistic)
+    }
+}
+
+/// Why no costs are meant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SelectError {
+    /// Several loads, and none named.
+    #[error("--load: the costs have several loads: {0}")]
+    Loads(String),
+    /// Nothing like that.
+    #[error("no costs of {sought}: there are {known}")]
+    Unknown {
+        /// Load and statistic.
+        sought: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// An option that a table cannot tell.
+    #[error("{0} applies to a model or samples, not to a table of costs")]
+    NotOfATable(&'static str),
+}
+
+impl Source {
+    /// The loads that it has costs under.
+    pub fn loads(&self) -> Vec<&str> {
+        let loads: BTreeSet<&str> = match self {
+            Self::Table(table) => table.selections().map(|(load, ..)| load).collect(),
+            Self::Model(model) => {
+                model.curves.iter().map(|curve| curve.series.key.load.as_str()).collect()
+            }
+        };
+        loads.into_iter().collect()
+    }
+
+    /// The costs that are meant, for one answer.
+    ///
+    /// # Errors
+    /// [`SelectError`] where several could be meant, or none is.
+    pub fn selected(&self, wanted: &Selection) -> Result<Selected<'_>, SelectError> {
+        let loads = self.loads();
+        let load = match (&wanted.load, loads.as_slice()) {
+            (Some(load), _) => load,
+            (None, [one]) => *one,
+            (None, several) => return Err(SelectError::Loads(several.join(", "))),
+        };
+        let statistic = wanted.statistic.as_deref().unwrap_or("max");
+        let exact = Selection {
+            load: Some(load.to_owned()),
+            statistic: Some(statistic.to_owned()),
+            ..wanted.clone()
+        };
+        let found = self.selections(&exact)?.into_iter().next();
+        found.ok_or_else(|| self.unknown(&exact))
+    }
+
+    /// The costs that are meant, for a verdict on deadlines: by the statistic that is named, with its name, otherwise by all
+    /// quantiles and the largest seen. A table that says nothing of samples states bounds.
+    ///
+    /// # Errors
+    /// [`SelectError`] where several could be meant, or none is.
+    pub fn for_a_verdict(&self, wanted: &Selection) -> Result<Selected<'_>, SelectError> {
+        let mut all = self.sampled(wanted)?;
+        if let Some(name) = &wanted.statistic {
+            if is_named(name) {
+                let quantiles = vec![(name.clone(), self.sampled(wanted)?.costs)];
+                all.costs = Box::new(RankedCosts { quantiles, largest: all.costs });
+            }
+            return Ok(all);
+        }
+        let of = |name: &&str| {
+            let statistic = Some((*name).to_owned());
+            let load = Some(all.load.clone());
+            let of = Selection { load, statistic, ..wanted.clone() };
+            Some(((*name).to_owned(), self.sampled(&of).ok()?.costs))
+        };
+        let quantiles: Vec<_> = self.quantiles(&all.load).iter().filter_map(of).collect();
+        if !quantiles.is_empty() {
+            all.costs = Box::new(RankedCosts { quantiles, largest: all.costs });
+        }
+        Ok(all)
+    }
+
+    /// The quantiles that samples can have, the highest first; none for a table that says nothing of samples.
+    fn quantiles(&self, load: &str) -> &'static [&'static str] {
+        match self {
+            Self::Model(_) => &["p99", "p90", "median"],
+            Self::Table(table) if table.select(load, "n").is_some() => {
+                &["p999", "p99", "p90", "p50"]
+            }
+            Self::Table(_) => &[],
+        }
+    }
+
+    /// As [`Source::selected`], with the ends that a table gives its statistics.
+    fn sampled(&self, wanted: &Selection) -> Result<Selected<'_>, SelectError> {
+        let mut selected = self.selected(wanted)?;
+        if let Self::Table(table) = self
+            && let Some(costs) = SampledCosts::of(table, &selected.load, &selected.statistic)
+        {
+            selected.costs = Box::new(costs);
+        }
+        Ok(selected)
+    }
+
+    /// All that are meant.
+    ///
+    /// # Errors
+    /// [`SelectError`] where none is.
+    pub fn selections(&self, wanted: &Selection) -> Result<Vec<Selected<'_>>, SelectError> {
+        let is =
+            |sought: &Option<String>, it: &str| sought.as_deref().is_none_or(|word| word == it);
+        let found: Vec<Selected<'_>> = match self {
+            Self::Table(table) => {
+                if wanted.length.is_some() || !wanted.only.is_empty() {
+                    let name = if wanted.length.is_some() { "--length" } else { "--only" };
+                    return Err(SelectError::NotOfATable(name));
+                }
+                let meant = |&(load, statistic, _): &(&str, &str, _)| {
+                    is(&wanted.load, load) && is(&wanted.statistic, statistic)
+                };
+                let meant = table.selections().filter(meant);
+                let of = |(load, statistic, costs): (&str, &str, _)| Selected {
+                    load: load.to_owned(),
+                    statistic: statistic.to_owned(),
+                    costs: Box::new(costs),
+                };
+                meant.map(of).collect()
+            }
+            Self::Model(model) => {
+                let statistics: Vec<Statistic> = match &wanted.statistic {
+                    Some(word) => word.parse().into_iter().collect(),
+                    None => vec![Statistic::Mean, Statistic::Max],
+                };
+                let loads = self.loads().into_iter().filter(|load| is(&wanted.load, load));
+                let of = |load: &str, statistic: Statistic| Selected {
+                    load: load.to_owned(),
+                    statistic: statistic.word().to_owned(),
+                    costs: Box::new(ModelCosts::new(
+                        model,
+                        load,
+                        statistic,
+                        wanted.length,
+                        &wanted.only,
+                    )),
+                };
+                loads.flat_map(|load| statistics.iter().map(move |&it| of(load, it))).collect()
+            }
+        };
+        if found.is_empty() { Err(self.unknown(wanted)) } else { Ok(found) }
+    }
+
+    fn unknown(&self, wanted: &Selection) -> SelectError {
+        let word = |it: &Option<String>| it.clone().unwrap_or_else(|| "any".to_owned());
+        let known: Vec<String> = match self {
+            Self::Table(table) => {
+                table.selections().map(|(load, what, _)| format!("{load} {what}")).collect()
+            }
+            Self::Model(_) => {
+                let statistics: Vec<&str> = Statistic::ALL.iter().map(|it| it.word()).collect();
+                vec![format!("{}, each by {}", self.loads().join(", "), statistics.join(", "))]
+            }
+        };
+        SelectError::Unknown {
+            sought: format!("{} {}", word(&wanted.load), word(&wanted.statistic)),
+            known: known.join(", "),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_plan::workload::Event;
+
+    fn source() -> Source {
+        let text = "load,event,statistic,wss_kib,cost_us\n\
+            idle,preemption,max,64,10\nbusy,preemption,max,64,20\nbusy,preemption,avg,64,5\n";
+        Source::Table(CostTable::parse(text).unwrap())
+    }
+
+    fn of(load: Option<&str>, statistic: Option<&str>) -> Selection {
+        let owned = |it: Option<&str>| it.map(ToOwned::to_owned);
+        Selection { load: owned(load), statistic: owned(statistic), ..Selection::default() }
+    }
+
+    #[test]
+    fn one_answer_needs_one_load_and_takes_the_largest_cost() {
+        let source = source();
+        assert_eq!(
+            source.selected(&of(None, None)).unwrap_err(),
+            SelectError::Loads("busy, idle".to_owned())
+        );
+        let busy = source.selected(&of(Some("busy"), None)).unwrap();
+        assert_eq!(busy.costs.cost(Event::Preemption, 1.0).map(|it| it.us), Ok(20.0));
+        assert_eq!(source.selections(&of(Some("busy"), None)).unwrap().len(), 2);
+        assert_eq!(source.selections(&Selection::default()).unwrap().len(), 3);
+    }
+
+    #[test]
+    fn what_is_not_there_is_told_with_what_is() {
+        let error = source().selected(&of(Some("idle"), Some("p99"))).unwrap_err().to_string();
+        assert!(error.contains("idle p99") && error.contains("busy avg"), "{error}");
+        let long = Selection { length: Some(Nanos::new(1)), ..Selection::default() };
+        assert!(source().selections(&long).unwrap_err().to_string().contains("--length"));
+    }
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The delay predicted from the caches alone: lost lines times the latency of each.
+//!
+//! Two models. `worst_case`: every line that the caches held comes from memory (Wächtler 2012, section
+//! 5.3.2: 10 MiB at 183 less 46 cycles are 8.44 ms). `survivors`: a preemptor that walks so many lines
+//! leaves of each set what still fits, by the law of how many lines fall into a set.
+//!
+//! # Survivors
+//! In a set of `W` ways with `v` lines of the job, `q` lines of the preemptor push out the least recently
+//! used: lines of the job, as soon as `q > W - v`. The job then walks in the order of before, and each
+//! line that it misses pushes out the one it needs next, so that such a set loses all of its `v` lines.
+//! With frames at random both counts are binomial, with contiguous ones they are equal in all sets; the
+//! two placements are the ends of the answer.
+//!
+//! Assumed: LRU, one chain of dependent accesses, read misses only, an otherwise idle memory, a cache
+//! that holds a line whenever those inside it do. A migration loses whatever the two CPUs do not share.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::point::Cost;
+use super::series::SeriesKey;
+use crate::balance::Levels;
+use crate::binomial::at_most;
+use crate::cell::walked_bytes;
+use corehop_plan::platform::mechanism::{Distance, Supplier};
+use corehop_plan::platform::{Affinity, Hertz, Latency, Platform};
+use corehop_plan::workload::{Absence, Event, LINE};
+
+/// The caches of a machine as far as these models need them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hierarchy {
+    /// Innermost first.
+    pub caches: Vec<Level>,
+    /// The time of a line from memory, in nanoseconds.
+    pub memory_ns: f64,
+    /// The time of a line that lies in another core's caches, by its distance, where known.
+    #[serde(default)]
+    pub peers: BTreeMap<Affinity, Peer>,
+}
+
+/// The time of a line from the caches of another core, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Peer {
+    /// From a cache that only that core has.
+    pub private_ns: f64,
+    /// From a cache that it shares with others, but not with this one.
+    pub shared_ns: Option<f64>,
+}
+
+/// A cache.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Level {
+    /// 1 is next to the core.
+    pub level: u32,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Its sets.
+    pub sets: u64,
+    /// Lines in a set.
+    pub ways: u32,
+    /// The time of a hit, in nanoseconds.
+    pub hit_ns: f64,
+}
+
+/// The times of lines after an event, by the models of the module.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Expected {
+    /// With the survivors of contiguous and of random frames as ends, their middle as the estimate.
+    pub survivors: Cost,
+    /// With no survivors.
+    pub worst_case: Cost,
+}
+
+impl Hierarchy {
+    /// The caches that serve the first CPU of `platform`, with the times of `levels`. None where a size, a
+    /// number of ways or a time is not known.
+    pub fn of(platform: &Platform, levels: &Levels) -> Option<Self> {
+        let cpu = platform.usable().first()?;
+        let mut caches = Vec::new();
+        for cache in platform.data_caches(cpu) {
+            let label = cache.label();
+            let (_, _, time) = levels.caches.iter().find(|(known, ..)| *known == label)?;
+            let bytes = cache.capacity()?.get();
+            let ways = cache.ways.as_ref()?.value;
+            // A share of a cache has its ways, and fewer sets.
+            let sets = bytes / (u64::from(ways) * platform.line_size().get());
+            caches.push(Level { level: cache.level, bytes, sets, ways, hit_ns: (*time)? });
+        }
+        let peers = [Affinity::L2, Affinity::L3, Affinity::Memory];
+        let peers =
+            peers.into_iter().filter_map(|affinity| Some((affinity, peer(platform, affinity)?)));
+        Some(Self { caches, memory_ns: levels.memory_ns?, peers: peers.collect() })
+    }
+
+    /// The time of a warm line: a hit in the first cache that holds all.
+    fn warm_ns(&self, wss_bytes: u64) -> f64 {
+        let holds = self.caches.iter().find(|cache| wss_bytes <= cache.bytes);
+        holds.map_or(self.memory_ns, |cache| cache.hit_ns)
+    }
+
+    /// The expected delay of a working set after the event of `key` and an absence of `length_us`. None for
+    /// several chains or another pattern: how far their misses overlap is not known here.
+    pub fn expected(&self, key: &SeriesKey, wss_bytes: u64, length_us: f64) -> Option<Expected> {
+        let shuffled = key.pattern == corehop_plan::workload::Pattern::Shuffled;
+        if key.chains != 1 || !shuffled || key.workload.is_some() {
+            return None;
+        }
+        let lines = wss_bytes as f64 / LINE as f64;
+        let cost = |line_ns: f64| lines * (line_ns - self.warm_ns(wss_bytes)).max(0.0) / 1e3;
+        let exact = |value| Cost { estimate_us: value, low_us: Some(value), high_us: Some(value) };
+        let survivors = match key.event {
+            Event::None | Event::IdleLeave | Event::SmtMigration => exact(0.0),
+            Event::Flush => exact(cost(self.memory_ns)),
+            Event::L2Migration => exact(cost(self.moved_ns(key, wss_bytes, Affinity::L2, 2))),
+            Event::L3Migration => exact(cost(self.moved_ns(key, wss_bytes, Affinity::L3, 3))),
+            Event::MemoryMigration => {
+                exact(cost(self.moved_ns(key, wss_bytes, Affinity::Memory, u32::MAX)))
+            }
+            Event::Preemption if key.preempted_by == Absence::Nothing => exact(0.0),
+            Event::Preemption => {
+                let walked = self.walked(walked_bytes(key.polluter.as_deref()?)?, length_us);
+                let [even, random] =
+                    [false, true].map(|random| cost(self.line_ns(wss_bytes, walked, random)));
+                let (low, high) = (even.min(random), even.max(random));
+                Cost {
+                    estimate_us: f64::midpoint(low, high),
+                    low_us: Some(low),
+                    high_us: Some(high),
+                }
+            }
+        };
+        let held = self.caches.last().map_or(0, |last| last.bytes).min(wss_bytes);
+        let all =
+            held as f64 / LINE as f64 * (self.memory_ns - self.warm_ns(wss_bytes)).max(0.0) / 1e3;
+        Some(Expected { survivors, worst_case: exact(all) })
+    }
+
+    /// The average time of a line after a migration between CPUs that share the caches from `level` on. Lines
+    /// that were written lie in the private caches of the core that was left, as far as they fit.
+    fn moved_ns(&self, key: &SeriesKey, wss_bytes: u64, affinity: Affinity, level: u32) -> f64 {
+        let shared = self.at_level(level);
+        let Some(peer) = self.peers.get(&affinity).filter(|_| key.write_ratio > 0.0) else {
+            return shared;
+        };
+        let private = self.caches.iter().rfind(|cache| cache.level < level.min(3));
+        let held = private.map_or(0.0, |cache| (cache.bytes as f64 / wss_bytes as f64).min(1.0));
+        let rest = if level == u32::MAX { peer.shared_ns.unwrap_or(shared) } else { shared };
+        held * peer.private_ns + (1.0 - held) * rest
+    }
+
+    fn at_level(&self, level: u32) -> f64 {
+        self.caches
+            .iter()
+            .find(|cache| cache.level >= level)
+            .map_or(self.memory_ns, |cache| cache.hit_ns)
+    }
+
+    /// The lines that a preemptor gets to touch: all of its own, or as many as memory hands it meanwhile.
+    fn walked(&self, polluter_bytes: u64, length_us: f64) -> u64 {
+        let in_time = length_us * 1e3 / self.memory_ns;
+        (polluter_bytes / LINE).min(in_time as u64)
+    }
+
+    /// The average time of a line of the job after a preemptor walked so many lines.
+    fn line_ns(&self, wss_bytes: u64, walked: u64, random: bool) -> f64 {
+        let lines = wss_bytes / LINE;
+        let (mut lost, mut sum) = (1.0, 0.0);
+        for cache in &self.caches {
+            let kept = cache.survivors(lines, walked, random);
+            // What an inner cache has kept this one has too.
+            let gone = (1.0 - kept).min(lost);
+            sum += (lost - gone) * cache.hit_ns;
+            lost = gone;
+        }
+        sum + lost * self.memory_ns
+    }
+}
+
+/// The time of lines from cores at a distance: as the platform states it, or as its exchanges were measured.
+fn peer(platform: &Platform, affinity: Affinity) -> Option<Peer> {
+    let distance = match affinity {
+        Affinity::L2 => Distance::L2,
+        Affinity::L3 => Distance::Package,
+        _ => Distance::Machine,
+    };
+    let clock = platform.clock.core.as_ref().map_or(Hertz::new(0), |core| core.value);
+    let nanos = |latency: Latency| Some(latency.picos(clock) as f64 / 1e3).filter(|&ns| ns > 0.0);
+    let rows = || {
+        platform
+            .latencies
+            .iter()
+            .filter(move |row| row.supplier == Supplier::Peer && row.distance == Some(distance))
+    };
+    let at = |shared: bool| rows().find(|row| row.level.is_none_or(|level| (level >= 3) == shared));
+    let stated = at(false).and_then(|row| nanos(row.time.value));
+    let exchanged = || {
+        let classes = platform.exchange_classes();
+        nanos(classes.into_iter().find(|class| class.affinity == affinity)?.median)
+    };
+    let shared_ns = at(true).and_then(|row| nanos(row.time.value));
+    Some(Peer { private_ns: stated.or_else(exchanged)?, shared_ns })
+}
+
+impl Level {
+    /// The share of `lines` that are hits after `walked` other lines passed through.
+    pub fn survivors(&self, lines: u64, walked: u64, random: bool) -> f64 {
+        if lines == 0 {
+            return 1.0;
+        }
+        let ways = self.ways as usize;
+        if !random {
+            let per_set = |count: u64| count as f64 / self.sets as f64;
+            return f64::from(
+                per_set(lines).ceil() + per_set(walked).ceil() <= f64::from(self.ways),
+            );
+        }
+        let share = 1.0 / self.sets as f64;
+        let of_job = |v: usize| at_most(lines as usize, share, v);
+        let mut kept = 0.0;
+        for v in 1..=ways {
+            let mass = of_job(v) - of_job(v - 1);
+            kept += mass * v as f64 * at_most(walked as usize, share, ways - v);
+        }
+        (kept * self.sets as f64 / lines as f64).min(1.0)
+    }
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The cost of a preemption or migration as a function of working-set size and length: fitted to
+//! samples, or computed from the caches alone.
+//!
+//! A model keeps, for every series of cells, what was measured at each size and length, and reads values
+//! off the curve through them: monotone in the length, monotone in the size as long as the working set
+//! stays in one cache. Beside it stand two models that have seen no sample ([`analytic`]). Each says how
+//! far off it was on points it had not seen. A measured size and length are answered with the samples; between sizes a
+//! computed model answers only if it does better on the same points.
+
+mod companies;
+mod monotone;
+mod point;
+mod series;
+pub mod analytic;
+mod holdout;
+mod question;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use analytic::Hierarchy;
+pub use holdout::Errors;
+pub use point::{Cost, Point, Statistic};
+use point::{Seen, nested};
+pub use question::{NoAnswer, Prediction, Question};
+pub use series::{Reading, Series, SeriesKey, ValueOrigin};
+pub use store::{MODEL_SCHEMA, NotAModel};
+
+use super::balance::Levels;
+use super::cell::CellKey;
+use super::estimator::Estimator;
+use super::replicates::{Nested, SharedDependence};
+use super::summary::replicate_of;
+use corehop_plan::platform::Platform;
+use corehop_plan::samples::Sample;
+use corehop_plan::units::Bytes;
+use corehop_plan::words::words;
+use corehop_plan::workload::Event;
+
+words! {
+    /// The method of a prediction.
+    Method, "a method" {
+        /// Read off a curve through what was measured.
+        Fitted = "fitted",
+        /// Computed: the lines that a preemptor leaves, times what the others take.
+        Survivors = "survivors",
+        /// Computed: every line that the caches held, from memory.
+        WorstCase = "worst_case",
+    }
+}
+
+/// A fitted model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    /// The version of this form.
+    pub schema: String,
+    /// The estimator of a delay from the intervals of a sample.
+    pub estimator: Estimator,
+    /// The machines.
+    pub machines: BTreeMap<String, Caches>,
+    /// The measured curves, each with the error of predictions.
+    pub curves: Vec<FittedSeries>,
+}
+
+/// The caches of a machine.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Caches {
+    /// The sizes of those that hold data, in bytes, ascending.
+    pub sizes: Vec<u64>,
+    /// The size of the largest that belongs to one core alone, in bytes, where that is known.
+    #[serde(default)]
+    pub own: Option<u64>,
+    /// With ways and times, where those are known.
+    pub hierarchy: Option<Hierarchy>,
+    /// Preemption, and the migrations that its CPUs allow, where that is known.
+    #[serde(default)]
+    pub events: Option<Vec<Event>>,
+}
+
+/// A series and its errors.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FittedSeries {
+    /// The measured series.
+    pub series: Series,
+    /// By method, on points not seen.
+    pub errors: Vec<Errors>,
+    /// The method that answers.
+    pub method: Method,
+}
+
+/// Gathers samples, to be fitted.
+#[derive(Debug, Clone)]
+pub struct Fit {
+    estimator: Estimator,
+    machines: BTreeMap<String, Caches>,
+    /// By series (those are few) and size: each valid sample.
+    seen: Vec<(SeriesKey, BySize)>,
+    /// The series of a cell.
+    known: BTreeMap<CellKey, usize>,
+}
+
+type BySize = BTreeMap<u64, BTreeMap<Drawn, Vec<Seen>>>;
+/// The distribution of lengths.
+type Drawn = String;
+
+/// Drawn lengths are cut into so many parts of equal number, if each then has [`FEWEST`] samples.
+const PARTS: usize = 4;
+const FEWEST: usize = 20;
+
+impl Fit {
+    /// Nothing yet.
+    pub fn new(estimator: Estimator) -> Self {
+        Self { estimator, machines: BTreeMap::new(), seen: Vec::new(), known: BTreeMap::new() }
+    }
+
+    /// Takes what is known of a machine; `levels` has its times.
+    pub fn machine(&mut self, platform: &Platform, levels: &Levels) {
+        let mut sizes: Vec<u64> =
+            platform.cache_sizes().iter().map(|(_, size)| size.get()).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let own = platform.largest_private_cache().map(Bytes::get);
+        let events = Some(Event::on(platform));
+        let caches = Caches { sizes, own, hierarchy: Hierarchy::of(platform, levels), events };
+        self.machines.insert(platform.id.clone(), caches);
+    }
+
+    /// Takes some more samples; those that are not valid are left out, and so are those of
+    /// `conditions`, whose replicates are not independent.
+    pub fn take(&mut self, samples: &[Sample]) {
+        let delays = self.estimator.delays_us(samples);
+        for (sample, delay) in delays.filter(|(sample, _)| sample.renewed.is_none()) {
+            let at = self.series(CellKey::of(sample));
+            let sizes = &mut self.seen[at].1;
+            let drawn = sizes.entry(sample.wss_bytes).or_default();
+            let seen = drawn.entry(sample.preemption_length.to_string()).or_default();
+            let replicate = replicate_of(sample);
+            seen.push(Seen { length_us: length_us(sample), delay_us: delay, replicate });
+        }
+    }
+
+    /// Takes a delay that somebody else knows of, in microseconds: that of a shuffled list in base pages, as
+    /// the synthetic method has it. One that is not a number is left out.
+    pub fn known(&mut self, event: Event, load: &str, wss: Bytes, length_us: f64, delay_us: f64) {
+        if !delay_us.is_finite() || !length_us.is_finite() {
+            return;
+        }
+        let at = self.place(SeriesKey::usual(event, load));
+        let drawn = self.seen[at].1.entry(wss.get()).or_default();
+        let drawn = drawn.entry("given".to_owned()).or_default();
+        // Each is known apart from the others.
+        let replicate = drawn.len() as u64;
+        drawn.push(Seen { length_us, delay_us, replicate });
+    }
+
+    fn place(&mut self, key: SeriesKey) -> usize {
+        let place = self.seen.iter().position(|(known, _)| *known == key);
+        place.unwrap_or_else(|| {
+            self.seen.push((key, BTreeMap::new()));
+            self.seen.len() - 1
+        })
+    }
+
+    fn series(&mut self, cell: CellKey) -> usize {
+        if let Some(&at) = self.known.get(&cell) {
+            return at;
+        }
+        let at = self.place(SeriesKey::of(&cell));
+        self.known.insert(cell, at);
+        at
+    }
+
+    /// The model.
+    pub fn finish(self) -> Model {
+        let Self { estimator, mut machines, seen, .. } = self;
+        for (key, _) in &seen {
+            // What was measured can happen, whatever the description of the machine says.
+            if let Some(events) = machines.get_mut(&key.machine).and_then(|it| it.events.as_mut())
+                && key.event.is_migration()
+                && !events.contains(&key.event)
+            {
+                events.push(key.event);
+            }
+        }
+        let dependences = dependences(&seen);
+        let curve = |(key, sizes): (SeriesKey, BySize)| {
+            let in_a_row = dependences[&key.machine].in_a_row(key.event == Event::None);
+            let of_size = |(size, drawn)| points(size, drawn, in_a_row);
+            let points = sizes.into_iter().flat_map(of_size).collect();
+            let series = Series { key, points };
+            let caches = machines.get(&series.key.machine).cloned().unwrap_or_default();
+            let (errors, method) =
+                holdout::errors(&series, &caches.sizes, caches.hierarchy.as_ref());
+            FittedSeries { series, errors, method }
+        };
+        let mut curves: Vec<FittedSeries> = seen.into_iter().map(curve).collect();
+        curves.retain(|curve| !curve.series.points.is_empty());
+        Model { schema: MODEL_SCHEMA.to_owned(), estimator, machines, curves }
+    }
+}
+
+/// By machine: how many replicates in a row count for one.
+fn dependences(seen: &[(SeriesKey, BySize)]) -> BTreeMap<String, SharedDependence> {
+    let mut machines: BTreeMap<String, Vec<(bool, Nested)>> = BTreeMap::new();
+    for (key, sizes) in seen {
+        let cells = sizes.values().flat_map(BTreeMap::values).filter_map(|it| nested(it));
+        let control = key.event == Event::None;
+        let of_machine = machines.entry(key.machine.clone()).or_default();
+        of_machine.extend(cells.map(|cell| (control, cell)));
+    }
+    let shown = |cells: &[(bool, Nested)]| {
+        SharedDependence::of(cells.iter().map(|(control, cell)| (*control, cell)))
+    };
+    machines.into_iter().map(|(machine, cells)| (machine, shown(&cells))).collect()
+}
+
+/// The time off the CPU; 0 where the job resumed at once.
+fn length_us(sample: &Sample) -> f64 {
+    if sample.requested_length_ns == 0 { 0.0 } else { sample.length_ns / 1e3 }
+}
+
+/// The points of a size: one for each fixed length, several for lengths that were drawn.
+fn points(wss_bytes: u64, by_length: BTreeMap<Drawn, Vec<Seen>>, in_a_row: f64) -> Vec<Point> {
+    let mut points = Vec::new();
+    for (drawn, mut seen) in by_length {
+        let parts =
+            if drawn.starts_with("fixed") || drawn == "none" { 1 } else { parts(seen.len()) };
+        if parts > 1 {
+            seen.sort_by(|a, b| a.length_us.total_cmp(&b.length_us));
+        }
+        let n = seen.len();
+        let part = |part: usize| {
+            let range = part * n / parts..(part + 1) * n / parts;
+            Point::of(wss_bytes, &seen[range], in_a_row)
+        };
+        points.extend((0..parts).filter_map(part));
+    }
+    points.sort_by(|a, b| a.length_us.total_cmp(&b.length_us));
+    points
+}
+
+fn parts(n: usize) -> usize {
+    (n / FEWEST).clamp(1, PARTS)
+}

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Cells that differ in nothing but size and length, and the curve through them.
+
+use serde::{Deserialize, Serialize};
+
+use super::monotone::{Among, among, pools};
+use super::point::{Cost, Point, Statistic};
+use crate::cell::{CellKey, fields};
+use corehop_plan::platform::MemoryArchitecture;
+use corehop_plan::workload::{Absence, Event, LineState, Mover, Page, Pattern};
+
+/// The common properties of the cells of a series.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SeriesKey {
+    /// The platform, by id.
+    pub machine: String,
+    /// The distance of its memory from the packages.
+    pub memory_architecture: MemoryArchitecture,
+    /// The experiment.
+    pub experiment: String,
+    /// The background load.
+    pub load: String,
+    /// The event.
+    pub event: Event,
+    /// The occupant of the CPU meanwhile.
+    pub preempted_by: Absence,
+    /// The memory that the preemptor or the polluters walked.
+    pub polluter: Option<String>,
+    /// The way the job got to the other CPU.
+    pub mover: Mover,
+    /// The order of the accesses.
+    pub pattern: Pattern,
+    /// The share of word accesses that write.
+    pub write_ratio: f64,
+    /// The number of independent chains.
+    pub chains: u64,
+    /// The pages asked for.
+    pub page: Page,
+    /// The NUMA node of the memory, where one was asked for.
+    pub node: Option<u64>,
+    /// Whether every job had fresh page frames.
+    pub fresh_frames: bool,
+    /// The state of the lines before the cold touch.
+    pub cache_state: LineState,
+    /// The user's own job in its place.
+    pub workload: Option<String>,
+    /// For what runs beside a load without migrating: the measured class of its CPU and the other one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair_class: Option<Event>,
+}
+
+impl SeriesKey {
+    /// The series that a cell belongs to.
+    pub fn of(cell: &CellKey) -> Self {
+        Self {
+            machine: cell.machine.to_string(),
+            memory_architecture: cell.memory_architecture,
+            experiment: cell.experiment.to_string(),
+            load: cell.load.to_string(),
+            event: cell.event,
+            preempted_by: cell.preempted_by,
+            polluter: cell.polluter.as_ref().map(ToString::to_string),
+            mover: cell.mover,
+            pattern: cell.pattern,
+            write_ratio: cell.write_ratio,
+            chains: cell.chains,
+            page: cell.page,
+            node: cell.node,
+            fresh_frames: cell.fresh_frames,
+            cache_state: cell.cache_state,
+            workload: cell.workload.as_ref().map(ToString::to_string),
+            pair_class: cell.pair_class,
+        }
+    }
+
+    /// That of a delay of which nothing else is known, each field as it usually is.
+    pub fn usual(event: Event, load: &str) -> Self {
+        Self {
+            machine: "given".to_owned(),
+            memory_architecture: MemoryArchitecture::Uma,
+            experiment: "synthetic".to_owned(),
+            load: load.to_owned(),
+            event,
+            preempted_by: Absence::Preemptor,
+            polluter: None,
+            mover: Mover::Affinity,
+            pattern: Pattern::Shuffled,
+            write_ratio: 0.0,
+            chains: 1,
+            page: Page::Base,
+            node: None,
+            fresh_frames: false,
+            cache_state: LineState::Valid,
+            workload: None,
+            pair_class: None,
+        }
+    }
+
+    /// Its fields by name, each value as text; `none` where there is none.
+    pub fn fields(&self) -> Vec<(String, String)> {
+        let mut all = fields(self);
+        if self.pair_class.is_none() {
+            // It is not stored where there is none.
+            all.push(("pair_class".to_owned(), "none".to_owned()));
+        }
+        all
+    }
+
+    /// The value of a field; None where there is no such field.
+    pub fn field(&self, name: &str) -> Option<String> {
+        self.fields().into_iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+}
+
+/// A series of measured points.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Series {
+    /// The common properties of its cells.
+    pub key: SeriesKey,
+    /// By size, then by length.
+    pub points: Vec<Point>,
+}
+
+/// The origin of a value in a series.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ValueOrigin {
+    /// This size was measured.
+    Measured,
+    /// It lies between two sizes that were measured.
+    Between {
+        /// The smaller one, in bytes.
+        below_bytes: u64,
+        /// The larger one.
+        above_bytes: u64,
+    },
+    /// It is smaller than all that were measured: no more than the smallest, down to nothing.
+    BelowAll {
+        /// The smallest one measured, in bytes.
+        smallest_bytes: u64,
+    },
+}
+
+/// A value read off a series.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reading {
+    /// The value: as measured at a size and length that were measured, otherwise off the curve.
+    pub cost: Cost,
+    /// The position among the measured sizes.
+    pub place: ValueOrigin,
+    /// The curve's value at a measured size and length, where it pools the measured value with its neighbours.
+    pub curve: Option<Cost>,
+    /// Samples at the size, or the fewer of those at the two sizes around it.
+    pub n: usize,
+    /// Their replicates, likewise.
+    pub replicates: Option<usize>,
+    /// The length that was measured nearest to the one asked for, where that was not measured.
+    pub nearest_length_us: Option<f64>,
+}
+
+impl Series {
+    /// The sizes measured, ascending.
+    pub fn sizes(&self) -> Vec<u64> {
+        let mut sizes: Vec<u64> = self.points.iter().map(|point| point.wss_bytes).collect();
+        sizes.dedup();
+        sizes
+    }
+
+    /// The same without one size.
+    pub(super) fn without(&self, wss_bytes: u64) -> Self {
+        let others = self.points.iter().filter(|point| point.wss_bytes != wss_bytes);
+        Self { key: self.key.clone(), points: others.cloned().collect() }
+    }
+
+    /// A statistic at a size and a length, the longest measured where none is given. `caches` are the
+    /// sizes of the caches, ascending: within one, a larger working set does not cost less.
+    ///
+    /// Between two sizes of one cache the true cost lies between theirs; across the size of a cache it
+    /// may rise with the lines up to that size before it falls.
+    ///
+    /// None beyond the largest size, or where the points do not carry the statistic.
+    pub(super) fn read(
+        &self,
+        statistic: Statistic,
+        wss_bytes: u64,
+        length_us: Option<f64>,
+        caches: &[u64],
+    ) -> Option<Reading> {
+        let columns: Vec<Column> = self
+            .points
+            .chunk_by(|a, b| a.wss_bytes == b.wss_bytes)
+            .filter_map(|points| Column::read(points, statistic, length_us))
+            .collect();
+        let columns = ordered_within_caches(&columns, caches);
+        let sizes: Vec<f64> = columns.iter().map(|column| column.wss_bytes as f64).collect();
+        let plain = |column: &Column, cost, place| Reading {
+            cost,
+            place,
+            curve: None,
+            n: column.n,
+            replicates: column.replicates,
+            nearest_length_us: column.nearest_length_us,
+        };
+        match among(&sizes, wss_bytes as f64) {
+            Among::Beyond => None,
+            Among::At(at) => {
+                let column = &columns[at];
+                let cost = column.measured.unwrap_or(column.cost);
+                let curve = Some(column.cost).filter(|curve| *curve != cost);
+                Some(Reading { curve, ..plain(column, cost, ValueOrigin::Measured) })
+            }
+            Among::Before => {
+                let first = columns.first()?;
+                let share = wss_bytes as f64 / first.wss_bytes as f64;
+                let place = ValueOrigin::BelowAll { smallest_bytes: first.wss_bytes };
+                Some(plain(first, first.cost.down_to_nothing(share), place))
+            }
+            Among::Between(at, share) => {
+                Some(between(&columns[at], &columns[at + 1], share, caches))
+            }
+        }
+    }
+}
+
+/// A statistic at one size, its length settled.
+#[derive(Debug, Clone, Copy)]
+struct Column {
+    wss_bytes: u64,
+    cost: Cost,
+    /// The measured value at this length, if any.
+    measured: Option<Cost>,
+    n: usize,
+    replicates: Option<usize>,
+    nearest_length_us: Option<f64>,
+}
+
+impl Column {
+    fn read(points: &[Point], statistic: Statistic, length_us: Option<f64>) -> Option<Self> {
+        let carrying: Vec<(&Point, Cost)> = points
+            .iter()
+            .filter_map(|point| Some((point, *point.delay.get(&statistic)?)))
+            .collect();
+        let (last, _) = carrying.last()?;
+        let weights: Vec<f64> = carrying.iter().map(|(point, _)| point.n as f64).collect();
+        let costs: Vec<Cost> = carrying.iter().map(|(_, cost)| *cost).collect();
+        let costs = Cost::non_decreasing(&costs, &weights);
+        let lengths: Vec<f64> = carrying.iter().map(|(point, _)| point.length_us).collect();
+        let length = length_us.unwrap_or(last.length_us);
+        let (cost, around) = match among(&lengths, length) {
+            Among::At(at) => (costs[at], at..=at),
+            Among::Before => (costs[0], 0..=0),
+            Among::Beyond => (costs[costs.len() - 1], costs.len() - 1..=costs.len() - 1),
+            Among::Between(at, share) => (costs[at].towards(costs[at + 1], share), at..=at + 1),
+        };
+        let seen = carrying.iter().any(|(point, _)| point.saw(length));
+        let spanned = carrying[0].0.least_length_us <= length && length <= last.most_length_us;
+        let apart = |at: usize| (lengths[at] - length).abs();
+        let nearest = (0..lengths.len()).min_by(|&a, &b| apart(a).total_cmp(&apart(b)))?;
+        let measured = carrying[nearest].0.saw(length).then_some(carrying[nearest].1);
+        let around = if measured.is_some() { nearest..=nearest } else { around };
+        let around = &carrying[around];
+        Some(Self {
+            wss_bytes: points[0].wss_bytes,
+            cost: if measured.is_some() { costs[nearest] } else { cost },
+            measured,
+            n: around.iter().map(|(point, _)| point.n).min().unwrap_or(0),
+            replicates: around.iter().filter_map(|(point, _)| point.replicates).min(),
+            nearest_length_us: Some(lengths[nearest]).filter(|_| !seen && !spanned),
+        })
+    }
+}
+
+/// Within each cache, values that do not fall.
+fn ordered_within_caches(columns: &[Column], caches: &[u64]) -> Vec<Column> {
+    let level = |column: &Column| caches.partition_point(|&size| size < column.wss_bytes);
+    let mut all = Vec::with_capacity(columns.len());
+    for within in columns.chunk_by(|a, b| level(a) == level(b)) {
+        // Beyond the last cache nothing fits anyway, and a cost may fall.
+        if level(&within[0]) == caches.len() {
+            all.extend_from_slice(within);
+            continue;
+        }
+        let weights: Vec<f64> = within.iter().map(|column| column.n as f64).collect();
+        let costs: Vec<Cost> = within.iter().map(|column| column.cost).collect();
+        let costs = Cost::non_decreasing(&costs, &weights);
+        all.extend(within.iter().zip(costs).map(|(column, cost)| Column { cost, ..*column }));
+    }
+    all
+}
+
+fn between(below: &Column, above: &Column, share: f64, caches: &[u64]) -> Reading {
+    let (a, b) = (below.cost, above.cost);
+    let line = a.towards(b, share);
+    // A cost grows about as a power of the size, a little faster than the lines do.
+    let power = |a: f64, b: f64| {
+        let size = below.wss_bytes as f64 + share * (above.wss_bytes - below.wss_bytes) as f64;
+        let log = (size / below.wss_bytes as f64).ln()
+            / (above.wss_bytes as f64 / below.wss_bytes as f64).ln();
+        a * (log * (b / a).ln()).exp()
+    };
+    let both = a.estimate_us > 0.0 && b.estimate_us > 0.0;
+    let estimate_us = if both { power(a.estimate_us, b.estimate_us) } else { line.estimate_us };
+    // The first cache that the smaller one fits and the larger one does not.
+    let edge = caches.iter().find(|&&size| below.wss_bytes <= size && size < above.wss_bytes);
+    let peak = edge.map_or(1.0, |&edge| edge as f64 / below.wss_bytes as f64);
+    let least = |x: f64, y: f64| x.min(y);
+    let most = |x: f64, y: f64| (x * if x > 0.0 { peak } else { 1.0 }).max(y);
+    Reading {
+        cost: Cost {
+            low_us: a.low_us.zip(b.low_us).map(|(x, y)| least(x, y)),
+            high_us: a.high_us.zip(b.high_us).map(|(x, y)| most(x, y)),
+            estimate_us,
+        },
+        place: ValueOrigin::Between { below_bytes: below.wss_bytes, above_bytes: above.wss_bytes },
+        curve: None,
+        n: below.n.min(above.n),
+        replicates: below.replicates.zip(above.replicates).map(|(a, b)| a.min(b)),
+        nearest_length_us: below.nearest_length_us.or(above.nearest_length_us),
+    }
+}
+
+impl Cost {
+    /// Costs that do not fall: neighbours that violate the order are pooled, and the interval of a pooled value holds
+    /// those of all cells in the pool. Where the intervals of two of these are disjoint, the data contradict the law, and
+    /// the cells stay as they were measured.
+    fn non_decreasing(costs: &[Self], weights: &[f64]) -> Vec<Self> {
+        let estimates: Vec<f64> = costs.iter().map(|cost| cost.estimate_us).collect();
+        let mut all = Vec::with_capacity(costs.len());
+        for pool in pools(&estimates, weights) {
+            let (members, weights) = (&costs[pool.clone()], &weights[pool]);
+            match members {
+                [one] => all.push(*one),
+                several if Self::contradict(several) => all.extend_from_slice(several),
+                several => {
+                    all.extend(std::iter::repeat_n(Self::pooled(several, weights), several.len()));
+                }
+            }
+        }
+        all
+    }
+
+    /// Whether a cost surely lies below one before it.
+    fn contradict(costs: &[Self]) -> bool {
+        let later = |at: usize| costs[at + 1..].iter().any(|it| it.surely_less(&costs[at]));
+        (0..costs.len()).any(later)
+    }
+
+    /// The weighted mean, and an interval that holds those of all.
+    fn pooled(costs: &[Self], weights: &[f64]) -> Self {
+        let sum: f64 = costs.iter().zip(weights).map(|(cost, by)| cost.estimate_us * by).sum();
+        let end = |end: fn(&Self) -> Option<f64>, farther: fn(f64, f64) -> f64| {
+            let ends: Option<Vec<f64>> = costs.iter().map(end).collect();
+            ends.and_then(|ends| ends.into_iter().reduce(farther))
+        };
+        Self {
+            estimate_us: sum / weights.iter().sum::<f64>(),
+            low_us: end(|cost| cost.low_us, f64::min),
+            high_us: end(|cost| cost.high_us, f64::max),
+        }
+    }
+
+    /// Part of the way to another.
+    fn towards(self, other: Self, share: f64) -> Self {
+        let line = |a: f64, b: f64| a + share * (b - a);
+        let ends = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| line(a, b));
+        Self {
+            estimate_us: line(self.estimate_us, other.estimate_us),
+            low_us: ends(self.low_us, other.low_us),
+            high_us: ends(self.high_us, other.high_us),
+        }
+    }
+
+    /// A share of it as the estimate, anything from nothing to all of it as the interval.
+    fn down_to_nothing(self, share: f64) -> Self {
+        Self {
+            estimate_us: self.estimate_us * share,
+            low_us: self.low_us.map(|low| low.min(0.0)),
+            high_us: self.high_us,
+        }
+    }
+}

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The number and positions of the levels of exchanges.
+//!
+//! **Dense values.** Values are counted in cells of 1 % (in log). Only those that have enough company
+//! ([`SHARE`] of all values within 10 %) say how many levels there are. Disturbed exchanges are
+//! scattered upward and have none.
+//!
+//! **Pieces.** The gap statistic (Tibshirani, Walther and Hastie, Journal of the Royal Statistical
+//! Society B 63(2), 2001) of the logarithms: `Gap(k)` is how much smaller the logarithm of the sum of
+//! squares within `k` clusters is than for uniform values over the same range. Clusters are exact
+//! (dynamic programming over cells). The number is the least within one standard error of the
+//! greatest gap: the first rise, as in the paper, misses three levels at equal distances. Cells weigh
+//! by the root of their counts, so that a level of 2 % still counts beside one of 98 %; the root of a
+//! log-concave density is log-concave, which is what makes uniform the hardest case of one cluster
+//! (their theorem 1).
+//!
+//! **Levels.** Pieces that are not apart are put together again, the closest first. Two are apart if
+//! their medians differ by [`RELEVANT`] at least, the stretch between them (95 % of the nearer to 5 %
+//! of the farther) is longer than both half spreads that face it, and values are [`THINNER`] in
+//! its middle than in either: the two halves of one peak never are.
+//!
+//! **Certainty.** The share of resamples with the same number, as for the branches of a tree
+//! (Felsenstein, Evolution 39(4), 1985; for clusters Jain and Moreau, Pattern Recognition 20(5),
+//! 1987). Exchanges are dependent over seconds, so whole blocks of neighbours are redrawn (circular
+//! block bootstrap, Politis and Romano, 1992, with the block length of [`moments`]).
+
+use std::ops::Range;
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::Level;
+use crate::moments;
+
+/// The share of all exchanges that a level has at least.
+pub const SHARE: f64 = 0.01;
+
+/// The fewest exchanges of a level: two or three may be one disturbance.
+pub const FEWEST: usize = 4;
+
+/// The ratio of medians below which two levels are one.
+///
+/// This is relevance, not detection: an exchange through caches takes so many cycles of the clock,
+/// and between its base and its boost a server's clock alone changes by half (2.4 and 3.7 GHz on an
+/// EPYC 9654). The guest that gave 30 to 60 ns has such states at 31 and 46 ns. They can be told
+/// apart, but they are no distance. Two classes of CPU pairs differ by a factor of about two or more.
+pub const RELEVANT: f64 = 1.75;
+
+/// At most this many levels, from SMT siblings to no shared cache.
+const MOST_LEVELS: usize = 4;
+/// At most this many pieces, since a wide level may first come in several.
+const MOST_PIECES: usize = 6;
+/// The width of a cell, in log.
+const CELL: f64 = 0.01;
+/// The number of cells within which company is looked for.
+const COMPANY: usize = 10;
+/// The share of values with company below which company says nothing.
+const CROWD: f64 = 0.9;
+/// The ratio by which values are thinner between two levels than in the thinner of the two.
+const THINNER: f64 = 3.0;
+/// A spread seen in so many values counts twice; in more of them less.
+const WARY: f64 = 8.0;
+/// At most this many cells are clustered; of a wider range several are taken together.
+const GRID: usize = 100;
+/// Sets of uniform values that the reference is the mean of.
+const SETS: usize = 20;
+/// The seed of everything drawn here.
+const SEED: u64 = 0x6469_7374_616e_6365;
+/// Resamples for the certainty.
+const RESAMPLES: usize = 100;
+/// At most this many exchanges, evenly taken from the run, are resampled.
+const RESAMPLED: usize = 5_000;
+
+/// The exchanges of a run, and its levels in cells.
+#[derive(Debug)]
+pub(super) struct Run {
+    /// The least exchange in ns: where the first cell begins.
+    least: f64,
+    /// The cell of each exchange, in order.
+    cells: Vec<usize>,
+    reference: Reference,
+    pieces: Vec<Piece>,
+}
+
+impl Run {
+    /// Of positive, finite values in the order in which they were taken.
+    pub(super) fn new(values: &[f64]) -> Self {
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        // A difference of logarithms, since the quotient of two values may be infinite.
+        let cell = |value: &f64| ((value.ln() - least.ln()) / CELL) as usize;
+        let cells: Vec<usize> = values.iter().map(cell).collect();
+        let reference = Reference::new(values.len());
+        let pieces = pieces(&histogram(&cells), &reference);
+        Self { least, cells, reference, pieces }
+    }
+
+    /// The levels, nearest first, described by their dense values.
+    pub(super) fn levels(&self) -> Vec<Level> {
+        self.pieces.iter().map(|piece| piece.level(self.least)).collect()
+    }
+
+    /// The share of resamples with the same number of levels.
+    pub(super) fn certainty(&self) -> f64 {
+        let every = self.cells.len().div_ceil(RESAMPLED).max(1);
+        let cells: Vec<usize> = self.cells.iter().copied().step_by(every).collect();
+        let logs: Vec<f64> = cells.iter().map(|&cell| cell as f64).collect();
+        let block = moments::block(&logs);
+        let mut random = Pcg64Mcg::seed_from_u64(SEED);
+        let mut same = || {
+            let counts = histogram(&resample(&cells, block, &mut random));
+            pieces(&counts, &self.reference).len() == self.pieces.len()
+        };
+        let same = (0..RESAMPLES).filter(|_| same()).count();
+        same as f64 / RESAMPLES as f64
+    }
+}
+
+fn histogram(cells: &[usize]) -> Vec<u32> {
+    let mut counts = vec![0; cells.iter().max().map_or(0, |last| last + 1)];
+    for &cell in cells {
+        counts[cell] += 1;
+    }
+    counts
+}
+
+/// The fewest of `n` values that make a level.
+fn fewest(n: usize) -> usize {
+    ((SHARE * n as f64).ceil() as usize).max(FEWEST)
+}
+
+/// The counts of those cells whose values have company; all where that is less than [`CROWD`] of
+/// them, since then the values are too few or too scattered to tell.
+fn dense(counts: &[u32]) -> Vec<u32> {
+    let mut below = vec![0_usize];
+    for &count in counts {
+        below.push(below[below.len() - 1] + count as usize);
+    }
+    let n = below[counts.len()];
+    let fewest = fewest(n);
+    let around = |cell: usize| {
+        let last = (cell + COMPANY + 1).min(counts.len());
+        below[last] - below[cell.saturating_sub(COMPANY)]
+    };
+    let kept = |(cell, &count): (usize, &u32)| if around(cell) >= fewest { count } else { 0 };
+    let dense: Vec<u32> = counts.iter().enumerate().map(kept).collect();
+    if (total(&dense) as f64) < CROWD * n as f64 { counts.to_vec() } else { dense }
+}
+
+/// Values per cell in the middle third between two cells; the other two hold the tails of levels.
+fn middle(counts: &[u32], end: f64, start: f64) -> f64 {
+    let third = (start - end) / 3.0;
+    let (first, last) = ((end + third) as usize, (start - third) as usize);
+    let between = counts.get(first..last).unwrap_or_default();
+    total(between) as f64 / between.len().max(1) as f64
+}
+
+fn total(counts: &[u32]) -> usize {
+    counts.iter().map(|&count| count as usize).sum()
+}
+
+/// Neighbouring cells that belong together: a level, or a part of one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Piece {
+    /// First cell.
+    start: usize,
+    /// The cell after the last.
+    end: usize,
+    /// Quantiles of 5, 50 and 95 % in cells.
+    quantiles: [f64; 3],
+    n: usize,
+}
+
+impl Piece {
+    /// The piece within these cells, without empty ones at its ends; None where all are empty.
+    fn new(counts: &[u32], range: Range<usize>) -> Option<Self> {
+        let inner = occupied(&counts[range.clone()])?;
+        let (start, end) = (range.start + inner.start, range.start + inner.end);
+        let n = total(&counts[start..end]);
+        let quantiles = [0.05, 0.5, 0.95].map(|p| {
+            let (rank, mut below) = (((p * n as f64).ceil() as usize).max(1), 0);
+            let reached = counts[start..end].iter().position(|&count| {
+                below += count as usize;
+                below >= rank
+            });
+            (start + reached.unwrap_or(0)) as f64 + 0.5
+        });
+        Some(Self { start, end, quantiles, n })
+    }
+
+    /// In ns, where `least` is the beginning of the first cell.
+    fn level(&self, least: f64) -> Level {
+        let [low_ns, median_ns, high_ns] =
+            self.quantiles.map(|quantile| (least.ln() + quantile * CELL).exp());
+        Level { median_ns, low_ns, high_ns, exchanges: self.n }
+    }
+
+    /// From median to median, in log.
+    fn distance(&self, farther: &Self) -> f64 {
+        (farther.quantiles[1] - self.quantiles[1]) * CELL
+    }
+
+    /// Whether a farther piece is another level, where `counts` are of all values.
+    fn apart(&self, farther: &Self, counts: &[u32]) -> bool {
+        let ([_, median, end], [start, farther_median, _]) = (self.quantiles, farther.quantiles);
+        let facing = self.wary(end - median) + farther.wary(farther_median - start);
+        let distance = self.distance(farther);
+        distance >= RELEVANT.ln()
+            && distance > 2.0 * facing * CELL
+            && THINNER * middle(counts, end, start) <= self.density().min(farther.density())
+    }
+
+    /// A spread in cells, widened since that of few values comes out too small.
+    fn wary(&self, spread: f64) -> f64 {
+        spread * (1.0 + WARY / self.n as f64)
+    }
+
+    /// The number of all values in it or near it.
+    fn with_company(&self, counts: &[u32]) -> usize {
+        total(&counts[self.start.saturating_sub(COMPANY)..(self.end + COMPANY).min(counts.len())])
+    }
+
+    /// Values per cell in its own range.
+    fn density(&self) -> f64 {
+        0.9 * self.n as f64 / (self.quantiles[2] - self.quantiles[0] + 1.0)
+    }
+}
+
+/// The levels of these counts as pieces, nearest first; at least one where there are values.
+fn pieces(counts: &[u32], reference: &Reference) -> Vec<Piece> {
+    let dense = dense(counts);
+    let Some(range) = occupied(&dense) else { return Vec::new() };
+    let ranges = if range.len() as f64 * CELL < RELEVANT.ln() {
+        vec![range]
+    } else {
+        reference.clusters(&dense, range)
+    };
+    let mut pieces: Vec<Piece> =
+        ranges.into_iter().filter_map(|range| Piece::new(&dense, range)).collect();
+    while let Some(at) = next_to_join(&pieces, counts) {
+        let joined = Piece::new(&dense, pieces[at].start..pieces[at + 1].end);
+        pieces.splice(at..at + 2, joined);
+    }
+    let fewest = fewest(total(counts));
+    pieces.retain(|piece| piece.with_company(counts) >= fewest);
+    if pieces.is_empty() {
+        pieces.extend(Piece::new(counts, 0..counts.len()));
+    }
+    pieces
+}
+
+/// From the first cell with values to the last.
+fn occupied(counts: &[u32]) -> Option<Range<usize>> {
+    let first = counts.iter().position(|&count| count > 0)?;
+    let last = counts.iter().rposition(|&count| count > 0)?;
+    Some(first..last + 1)
+}
+
+/// The nearer of the two closest pieces that are not apart, or of the two closest of too many.
+fn next_to_join(pieces: &[Piece], counts: &[u32]) -> Option<usize> {
+    let too_many = pieces.len() > MOST_LEVELS;
+    let distance = |at: &usize| pieces[*at].distance(&pieces[at + 1]);
+    (1..pieces.len())
+        .map(|at| at - 1)
+        .filter(|&at| too_many || !pieces[at].apart(&pieces[at + 1], counts))
+        .min_by(|a, b| distance(a).total_cmp(&distance(b)))
+}
+
+/// The spread of uniform values over the same range within their clusters.
+#[derive(Debug)]
+struct Reference {
+    /// Mean of the logarithm of what is within 1, 2, … clusters, per value and squared range.
+    within: Vec<f64>,
+    /// Standard error of each.
+    error: Vec<f64>,
+}
+
+impl Reference {
+    /// For `n` values; from 5,000 on, chance does not matter any more.
+    fn new(n: usize) -> Self {
+        let mut random = Pcg64Mcg::seed_from_u64(SEED);
+        let mut set = || {
+            let mut counts = vec![0; GRID];
+            for _ in 0..n.min(RESAMPLED) {
+                counts[random.random_range(0..GRID)] += 1;
+            }
+            logs_within(&partitions(&weights(&counts, 1)), GRID)
+        };
+        let sets: Vec<Vec<f64>> = (0..SETS).map(|_| set()).collect();
+        let mean = |k| sets.iter().map(|set| set[k]).sum::<f64>() / SETS as f64;
+        let within: Vec<f64> = (0..MOST_PIECES).map(mean).collect();
+        let error = |k: usize| {
+            let squares: f64 = sets.iter().map(|set| (set[k] - within[k]).powi(2)).sum();
+            (squares / SETS as f64 * (1.0 + 1.0 / SETS as f64)).sqrt()
+        };
+        let error = (0..MOST_PIECES).map(error).collect();
+        Self { within, error }
+    }
+
+    /// The clusters of the cells in `range`, as many as the gap statistic says.
+    fn clusters(&self, counts: &[u32], range: Range<usize>) -> Vec<Range<usize>> {
+        let together = range.len().div_ceil(GRID);
+        let weights = weights(&counts[range.clone()], together);
+        let partitions = partitions(&weights);
+        let gaps: Vec<f64> = logs_within(&partitions, weights.len())
+            .iter()
+            .zip(&self.within)
+            .map(|(within, uniform)| uniform - within)
+            .collect();
+        let best = (0..gaps.len()).max_by(|&a, &b| gaps[a].total_cmp(&gaps[b])).unwrap_or(0);
+        let enough = gaps[best] - self.error[best];
+        let k = gaps.iter().position(|&gap| gap >= enough).unwrap_or(best);
+        let cell = |at: usize| (range.start + at * together).min(range.end);
+        partitions[k].ends(weights.len()).map(|(start, end)| cell(start)..cell(end)).collect()
+    }
+}
+
+/// The roots of counts, several cells taken together.
+fn weights(counts: &[u32], together: usize) -> Vec<f64> {
+    counts.chunks(together).map(|cells| (total(cells) as f64).sqrt()).collect()
+}
+
+/// The best way to cut cells into so many clusters.
+#[derive(Debug, Clone)]
+struct Partition {
+    /// Weighted mean of the squared distances from the cluster's mean, in cells.
+    within: f64,
+    /// The first place of each cluster.
+    starts: Vec<usize>,
+}
+
+impl Partition {
+    /// Start and end of each cluster of `cells` cells.
+    fn ends(&self, cells: usize) -> impl Iterator<Item = (usize, usize)> {
+        let ends = self.starts.iter().copied().skip(1).chain([cells]);
+        self.starts.iter().copied().zip(ends)
+    }
+}
+
+/// The logarithm of what is within, per squared range. Within a cell values are uniform, which adds
+/// the same to all and keeps it from 0.
+fn logs_within(partitions: &[Partition], cells: usize) -> Vec<f64> {
+    let range = (cells * cells) as f64;
+    partitions.iter().map(|partition| ((partition.within + 1.0 / 12.0) / range).ln()).collect()
+}
+
+/// The best partitions into 1, 2, … clusters, exact by dynamic programming (Fisher, Journal of the
+/// American Statistical Association 53, 1958). At least six cells.
+fn partitions(weights: &[f64]) -> Vec<Partition> {
+    let sums = Sums::new(weights);
+    let cells = weights.len();
+    let mut best: Vec<f64> = (0..=cells).map(|end| sums.within(0, end)).collect();
+    let mut cuts: Vec<Vec<usize>> = vec![vec![0; cells + 1]];
+    let mut found = vec![sums.partition(&best, &cuts)];
+    while found.len() < MOST_PIECES.min(cells) {
+        let cut = |end: usize| {
+            let cost = |start: usize| best[start] + sums.within(start, end);
+            let costs = (0..=end).map(|start| (cost(start), start));
+            costs.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((0.0, 0))
+        };
+        (best, cuts) = {
+            let (costs, starts) = (0..=cells).map(cut).unzip();
+            cuts.push(starts);
+            (costs, cuts)
+        };
+        found.push(sums.partition(&best, &cuts));
+    }
+    found
+}
+
+/// Sums over the first cells: of weights, of weighted places, of weighted squared places.
+#[derive(Debug)]
+struct Sums(Vec<[f64; 3]>);
+
+impl Sums {
+    fn new(weights: &[f64]) -> Self {
+        let mut sums = vec![[0.0; 3]];
+        for (place, weight) in weights.iter().enumerate() {
+            let ([n, first, second], x) = (sums[place], place as f64);
+            sums.push([n + weight, first + weight * x, second + weight * x * x]);
+        }
+        Self(sums)
+    }
+
+    /// Sum of squared distances from the mean of the cells from `start` to before `end`.
+    fn within(&self, start: usize, end: usize) -> f64 {
+        let (a, b) = (self.0[start], self.0[end]);
+        let n = b[0] - a[0];
+        if n <= 0.0 {
+            return 0.0;
+        }
+        let first = b[1] - a[1];
+        (b[2] - a[2] - first * first / n).max(0.0)
+    }
+
+    /// The partition that these cuts lead to, from the last cluster back.
+    fn partition(&self, best: &[f64], cuts: &[Vec<usize>]) -> Partition {
+        let cells = self.0.len() - 1;
+        let mut end = cells;
+        let mut starts: Vec<usize> = cuts
+            .iter()
+            .rev()
+            .map(|cut| {
+                end = cut[end];
+                end
+            })
+            .collect();
+        starts.reverse();
+        Partition { within: best[cells] / self.0[cells][0].max(1.0), starts }
+    }
+}
+
+/// As many cells as there are, in blocks of neighbours, the series closed to a circle.
+fn resample(cells: &[usize], block: usize, random: &mut Pcg64Mcg) -> Vec<usize> {
+    let n = cells.len();
+    let mut drawn = Vec::with_capacity(n + block);
+    while drawn.len() < n {
+        let start = random.random_range(0..n);
+        drawn.extend((start..start + block).map(|at| cells[at % n]));
+    }
+    drawn.truncate(n);
+    drawn
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The gain of a shared cache, predicted from counts that were taken without one.
+//!
+//! Kamali (2010), chapter 5, predicts the ratio of run times (below 1 threads gain by being together) from SMR, the share
+//! of misses that another package answers, and MPmI, the misses per million instructions. Printed is a plane in both. Other
+//! forms take their product, which is the number of misses that a shared cache avoids.
+
+use serde::{Deserialize, Serialize};
+
+use corehop_plan::words::words;
+
+/// Counts of a program without a shared cache, and the ratio of its run times.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Observed {
+    /// The program. Rows of one program are left out together.
+    pub benchmark: String,
+    /// Misses that another package answered, over all misses.
+    pub smr: f64,
+    /// Misses per million instructions.
+    pub mpmi: f64,
+    /// The run time with a cache in common over that without.
+    pub ratio: f64,
+}
+
+impl Observed {
+    /// Misses per million instructions that a shared cache avoids.
+    fn avoided(&self) -> f64 {
+        self.smr * self.mpmi
+    }
+}
+
+words! {
+    /// The form of a prediction.
+    Form, "a form of a prediction" {
+        /// A plane in SMR and MPmI with the printed coefficients (Table 5.4).
+        Printed = "printed",
+        /// A plane in SMR and MPmI.
+        Plane = "plane",
+        /// A line through 1 in SMR times MPmI.
+        Product = "product",
+        /// The latencies of the platform, and a cycle for each instruction: nothing is fitted.
+        Physical = "physical",
+        /// A line in the logarithm of one and SMR times MPmI.
+        Logarithm = "logarithm",
+        /// A gain that comes to an end as SMR times MPmI grows.
+        Saturating = "saturating",
+    }
+}
+
+/// A prediction with its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "form")]
+pub enum GainModel {
+    /// ratio = `at_zero` + `per_mpmi` MPmI + `per_smr` SMR
+    Plane {
+        /// The ratio at zero.
+        at_zero: f64,
+        /// Its change for each miss per million instructions.
+        per_mpmi: f64,
+        /// Its change for each unit of SMR.
+        per_smr: f64,
+    },
+    /// ratio = 1 - `each` SMR MPmI
+    Product {
+        /// The gain of each avoided miss per million instructions.
+        each: f64,
+    },
+    /// ratio = `at_zero` + `each` ln(1 + SMR MPmI)
+    Logarithm {
+        /// The ratio at zero.
+        at_zero: f64,
+        /// Its change for each unit of the logarithm.
+        each: f64,
+    },
+    /// ratio = 1 - `most` SMR MPmI / (`half` + SMR MPmI)
+    ///
+    /// With c nanoseconds per million instructions without these misses, and latencies `far` and `near`, the times are
+    /// c + x far and c + x near: `most` is 1 - near / far, and `half` is c / far.
+    Saturating {
+        /// The gain where there is nothing but misses.
+        most: f64,
+        /// SMR times MPmI with half of that gain.
+        half: f64,
+    },
+}
+
+/// Kamali (2010), Table 5.4.
+pub const PRINTED: GainModel =
+    GainModel::Plane { at_zero: 1.044_417, per_mpmi: -0.000_013, per_smr: -0.296_878 };
+
+/// The best form, fitted to all rows that Kamali (2010) printed. The study `kamali-regression` fits it anew.
+pub const TAKEN: GainModel = GainModel::Saturating { most: 0.946, half: 14_730.0 };
+
+/// The Xeon E5520 of Kamali (2010): a line from the other package takes 83 ns, one from the shared cache 81 cycles of 2.267
+/// GHz (platform `xeon_e5520`), and an instruction a cycle, which is assumed.
+pub const E5520: GainModel = GainModel::physical(83.0, 81.0 / 2.267, 1.0 / 2.267);
+
+impl GainModel {
+    /// ratio = 1 - SMR MPmI (far - near) / (10^6 times an instruction), all in nanoseconds: each miss that the other package
+    /// answers is served from nearby instead.
+    pub const fn physical(far_ns: f64, near_ns: f64, instruction_ns: f64) -> Self {
+        Self::Product { each: (far_ns - near_ns) / (1e6 * instruction_ns) }
+    }
+
+    /// The predicted ratio of run times.
+    pub fn ratio(self, smr: f64, mpmi: f64) -> f64 {
+        let x = smr * mpmi;
+        match self {
+            Self::Plane { at_zero, per_mpmi, per_smr } => at_zero + per_mpmi * mpmi + per_smr * smr,
+            Self::Product { each } => 1.0 - each * x,
+            Self::Logarithm { at_zero, each } => at_zero + each * x.ln_1p(),
+            Self::Saturating { most, half } => 1.0 - most * x / (half + x),
+        }
+    }
+
+    fn of(self, row: &Observed) -> f64 {
+        self.ratio(row.smr, row.mpmi)
+    }
+
+    /// The sum of the squares of what it is off by.
+    pub fn residual_squares(self, rows: &[Observed]) -> f64 {
+        rows.iter().map(|it| (self.of(it) - it.ratio).powi(2)).sum()
+    }
+}
+
+impl Form {
+    /// The prediction of this form that is nearest to the rows (least squares); None where they do not determine it.
+    pub fn fit(self, rows: &[Observed]) -> Option<GainModel> {
+        let of = |row: fn(&Observed) -> f64| rows.iter().map(row);
+        match self {
+            Self::Printed => Some(PRINTED),
+            Self::Plane => {
+                let inputs = rows.iter().map(|it| ([1.0, it.mpmi * 1e-4, it.smr], it.ratio));
+                let [at_zero, per_mpmi, per_smr] = least_squares(inputs)?;
+                Some(GainModel::Plane { at_zero, per_mpmi: per_mpmi * 1e-4, per_smr })
+            }
+            Self::Physical => Some(E5520),
+            Self::Product => {
+                let gains = rows.iter().map(|it| ([it.avoided() * 1e-4], 1.0 - it.ratio));
+                let [each] = least_squares(gains)?;
+                Some(GainModel::Product { each: each * 1e-4 })
+            }
+            Self::Logarithm => {
+                let inputs = of(|it| it.avoided().ln_1p()).zip(of(|it| it.ratio));
+                let [at_zero, each] = least_squares(inputs.map(|(x, y)| ([1.0, x], y)))?;
+                Some(GainModel::Logarithm { at_zero, each })
+            }
+            Self::Saturating => saturating(rows),
+        }
+    }
+}
+
+/// Halves are tried from 10 to a million, four in a hundred apart.
+fn saturating(rows: &[Observed]) -> Option<GainModel> {
+    let step = |it: i32| 10.0 * 1.04_f64.powi(it);
+    let halves = (0..).map(step).take_while(|&half| half < 1e6);
+    let models = halves.filter_map(|half| {
+        let share = |x: f64| x / (half + x);
+        let gains = rows.iter().map(|it| ([share(it.avoided())], 1.0 - it.ratio));
+        let [most] = least_squares(gains)?;
+        Some(GainModel::Saturating { most, half })
+    });
+    models.min_by(|a, b| a.residual_squares(rows).total_cmp(&b.residual_squares(rows)))
+}
+
+/// The coefficients of the inputs whose sum is nearest to the outputs: the normal equations, solved by elimination with the
+/// largest pivot. None where inputs depend on each other.
+fn least_squares<const N: usize>(rows: impl Iterator<Item = ([f64; N], f64)>) -> Option<[f64; N]> {
+    let (mut matrix, mut right) = ([[0.0; N]; N], [0.0; N]);
+    for (inputs, output) in rows {
+        for i in 0..N {
+            right[i] += inputs[i] * output;
+            for j in 0..N {
+                matrix[i][j] += inputs[i] * inputs[j];
+            }
+        }
+    }
+    for column in 0..N {
+        let size = |&row: &usize| matrix[row][column].abs();
+        let pivot = (column..N).max_by(|a, b| size(a).total_cmp(&size(b)))?;
+        matrix.swap(column, pivot);
+        right.swap(column, pivot);
+        if matrix[column][column].abs() < 1e-12 {
+            return None;
+        }
+        for row in (0..N).filter(|&row| row != column) {
+            let factor = matrix[row][column] / matrix[column][column];
+            let from = matrix[column];
+            matrix[row].iter_mut().zip(from).for_each(|(to, from)| *to -= factor * from);
+            right[row] -= factor * right[column];
+        }
+    }
+    Some(std::array::from_fn(|it| right[it] / matrix[it][it]))
+}
+
+impl std::fmt::Display for GainModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Plane { at_zero, per_mpmi, per_smr } => {
+                write!(f, "{at_zero:.3} {per_mpmi:+.7} MPmI {per_smr:+.3} SMR")
+            }
+            Self::Product { each } => write!(f, "1 - {each:.7} SMR MPmI"),
+            Self::Logarithm { at_zero, each } => {
+                write!(f, "{at_zero:.3} {each:+.4} ln(1 + SMR MPmI)")
+            }
+            Self::Saturating { most, half } => {
+                write!(f, "1 - {most:.3} SMR MPmI / ({half:.0} + SMR MPmI)")
+            }
+        }
+    }
+}
+
+/// The judgement of a form that tells programs that gain from those that do not, each predicted from the others.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Judgement {
+    /// Rows that are said to gain, and do not.
+    pub false_alarms: usize,
+    /// Rows that do not gain.
+    pub without_gain: usize,
+    /// Rows that are said to gain, and do.
+    pub found: usize,
+    /// Rows that gain.
+    pub with_gain: usize,
+    /// The mean of the absolute errors of the ratio.
+    pub mean_error: f64,
+}
+
+impl Judgement {
+    /// Rows that are told wrongly.
+    pub const fn wrong(&self) -> usize {
+        self.false_alarms + self.with_gain - self.found
+    }
+}
+
+/// Judges a form: all rows of a benchmark are predicted from those of the others. A row gains where its ratio is no more
+/// than `threshold`. None where a fit is not possible.
+pub fn leaving_one_out(form: Form, rows: &[Observed], threshold: f64) -> Option<Judgement> {
+    let mut judgement =
+        Judgement { false_alarms: 0, without_gain: 0, found: 0, with_gain: 0, mean_error: 0.0 };
+    let benchmarks: std::collections::BTreeSet<&str> =
+        rows.iter().map(|it| it.benchmark.as_str()).collect();
+    for left_out in benchmarks {
+        let (judged, fitted): (Vec<Observed>, Vec<Observed>) =
+            rows.iter().cloned().partition(|it| it.benchmark == left_out);
+        let model = form.fit(&fitted)?;
+        for row in &judged {
+            let (gains, said) = (row.ratio <= threshold, model.of(row) <= threshold);
+            judgement.with_gain += usize::from(gains);
+            judgement.without_gain += usize::from(!gains);
+            judgement.found += usize::from(gains && said);
+            judgement.false_alarms += usize::from(!gains && said);
+            judgement.mean_error += (model.of(row) - row.ratio).abs() / rows.len() as f64;
+        }
+    }
+    Some(judgement)
+}
+
+/// The form that tells the fewest rows wrongly, with its judgement; of equals the one with the smaller error.
+pub fn best(rows: &[Observed], threshold: f64) -> Option<(Form, Judgement)> {
+    let judged =
+        Form::ALL.iter().filter_map(|&form| Some((form, leaving_one_out(form, rows, threshold)?)));
+    judged.min_by(|(_, a), (_, b)| {
+        a.wrong().cmp(&b.wrong()).then(a.mean_error.total_cmp(&b.mean_error))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(of: impl Fn(f64, f64) -> f64) -> Vec<Observed> {
+        let point = |it: u32| (f64::from(it % 7) / 7.0, f64::from(it * it) * 40.0);
+        let row = |it| {
+            let (smr, mpmi) = point(it);
+            Observed { benchmark: format!("b{}", it % 3), smr, mpmi, ratio: of(smr, mpmi) }
+        };
+        (0..30).map(row).collect()
+    }
+
+    #[test]
+    fn each_form_finds_its_own_coefficients_again() {
+        let models = [
+            (Form::Plane, GainModel::Plane { at_zero: 1.1, per_mpmi: -2e-5, per_smr: -0.4 }),
+            (Form::Product, GainModel::Product { each: 3e-5 }),
+            (Form::Logarithm, GainModel::Logarithm { at_zero: 1.0, each: -0.05 }),
+            (
+                Form::Saturating,
+                GainModel::Saturating { most: 0.5, half: 10.0 * 1.04_f64.powi(150) },
+            ),
+        ];
+        for (form, model) in models {
+            let rows = rows(|smr, mpmi| model.ratio(smr, mpmi));
+            let fitted = form.fit(&rows).unwrap();
+            assert!(fitted.residual_squares(&rows) < 1e-16, "{form}: {fitted:?}");
+        }
+    }
+
+    #[test]
+    fn the_physical_form_takes_what_a_line_from_afar_costs_more_than_one_from_nearby() {
+        // In 10^6 instructions of 0.5 ns 1,000 misses take 40 ns less: 40 of 500 microseconds.
+        let ratio = GainModel::physical(60.0, 20.0, 0.5).ratio(0.5, 2_000.0);
+        assert!((ratio - (1.0 - 40.0 / 500.0)).abs() < 1e-12, "{ratio}");
+        assert_eq!(Form::Physical.fit(&[]), Some(E5520));
+    }
+
+    #[test]
+    fn no_form_is_fitted_to_rows_that_do_not_determine_it() {
+        let same = vec![Observed { benchmark: "x".into(), smr: 0.5, mpmi: 1e4, ratio: 0.8 }; 9];
+        assert_eq!(Form::Plane.fit(&same), None);
+        assert_eq!(leaving_one_out(Form::Plane, &same, 0.9), None);
+        assert!(Form::Product.fit(&same).is_some());
+    }
+
+    #[test]
+    fn a_benchmark_is_judged_by_what_the_others_say() {
+        let row = |benchmark: &str, mpmi: f64, ratio: f64| Observed {
+            benchmark: benchmark.into(),
+            smr: 1.0,
+            mpmi,
+            ratio,
+        };
+        // The others gain 0.1 for each 1,000 misses; x gains nothing from 2,000.
+        let rows = [row("a", 1e3, 0.9), row("b", 3e3, 0.7), row("x", 2e3, 1.0)];
+        let judged = leaving_one_out(Form::Product, &rows, 0.95).unwrap();
+        assert_eq!((judged.false_alarms, judged.without_gain), (1, 1));
+        assert_eq!((judged.found, judged.with_gain, judged.wrong()), (2, 2, 1));
+        let with_itself = Form::Product.fit(&rows).unwrap().of(&rows[2]);
+        assert!(with_itself > 0.82, "alone it would pull the line: {with_itself}");
+    }
+
+    #[test]
+    fn the_printed_plane_predicts_what_table_5_7_has_for_network_test_and_my_sql() {
+        assert!((PRINTED.ratio(0.98, 6_715.25) - 0.67).abs() < 0.005);
+        assert!((PRINTED.ratio(0.90, 2_511.96) - 0.74).abs() < 0.0051);
+    }
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Preemption lengths: got against asked for.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::delay::{ALPHA, nested_quantile};
+use super::ordered::Ordered;
+use super::quantile::{Maximum, Quantile, maximum};
+use super::replicates::Nested;
+use corehop_plan::samples::{PreemptionLength, Text};
+
+/// The actual lengths for one requested length; times in microseconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LengthSummary {
+    /// The platform, by id.
+    pub machine: String,
+    /// The background load.
+    pub load: String,
+    /// The length asked for.
+    pub requested_us: f64,
+    /// The length got: its median.
+    pub got_us: Quantile,
+    /// The excess over the requested length: its median.
+    pub excess_us: Quantile,
+    /// The excess: the 99 % quantile, where the number of absences carries it.
+    pub excess_p99_us: Option<Quantile>,
+    /// The excess: the greatest, and of how many.
+    pub excess_max_us: Maximum,
+}
+
+/// The lengths that came of one that was asked for, and the replicate of each.
+type Got = (Vec<f64>, Vec<u64>);
+
+/// Sorts absences by what was asked for as they stream by.
+#[derive(Debug, Clone, Default)]
+pub struct Lengths {
+    got: BTreeMap<(Text, Text, u64), Got>,
+}
+
+impl Lengths {
+    /// Takes some more absences.
+    pub fn take(&mut self, absences: &[PreemptionLength]) {
+        for absence in absences.iter().filter(|absence| absence.length_ns.is_finite()) {
+            let key = (absence.machine.clone(), absence.load.clone(), absence.requested_length_ns);
+            let (got, replicates) = self.got.entry(key).or_default();
+            got.push(absence.length_ns / 1e3);
+            replicates.push(absence.replicate.unwrap_or_default());
+        }
+    }
+
+    /// The actual lengths, by requested length.
+    pub fn finish(&self) -> Vec<LengthSummary> {
+        self.got.iter().filter_map(|(key, got)| summary(key, got)).collect()
+    }
+}
+
+fn summary(
+    (machine, load, requested): &(Text, Text, u64),
+    (got, replicates): &Got,
+) -> Option<LengthSummary> {
+    let requested_us = *requested as f64 / 1e3;
+    let excess: Vec<f64> = got.iter().map(|got| got - requested_us).collect();
+    let [of_got, of_excess] =
+        [got, &excess].map(|values| Nested::from_labelled(values, replicates).ok());
+    let (of_got, of_excess) = (of_got?, of_excess?);
+    let carried = excess.len() >= 100;
+    Some(LengthSummary {
+        machine: machine.to_string(),
+        load: load.to_string(),
+        requested_us,
+        got_us: nested_quantile(&of_got, 0.5)?,
+        excess_us: nested_quantile(&of_excess, 0.5)?,
+        excess_p99_us: nested_quantile(&of_excess, 0.99).filter(|_| carried),
+        excess_max_us: maximum(&Ordered::new(&excess).ok()?, 1.0 - ALPHA).ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::preemption_length;
+
+    #[test]
+    fn what_was_got_is_held_against_what_was_asked_for() {
+        let got = |us: f64| PreemptionLength { length_ns: 1e3 * us, ..preemption_length() };
+        let other = PreemptionLength { requested_length_ns: 2_000_000, ..got(2_500.0) };
+        let mut lengths = Lengths::default();
+        lengths.take(&[got(1_050.0), got(1_060.0), got(1_400.0), other]);
+        let [one, two] = lengths.finish().try_into().unwrap();
+        assert_eq!((one.requested_us, one.got_us.estimate), (1_000.0, 1_060.0));
+        assert_eq!((one.excess_us.estimate, one.excess_max_us.value), (60.0, 400.0));
+        assert_eq!((one.excess_max_us.n, one.excess_p99_us), (3, None));
+        assert_eq!((two.requested_us, two.excess_us.estimate), (2_000.0, 500.0));
+    }
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The errors of a form on programs and sizes that it was not fitted to.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::FittedForm;
+use super::laws::{Form, Law};
+use super::question::between;
+use super::rows::GainRow;
+use corehop_plan::words::words;
+use corehop_plan::workload::gang::Sharing;
+
+words! {
+    /// A kind of rows that a form was not fitted to.
+    LeftOut, "something left out" {
+        /// A program, in all its sizes.
+        Program = "program",
+        /// A size of a program, between two others.
+        Size = "size",
+    }
+}
+
+/// The errors of predictions, as factors: 1.25 is a fifth too little or a quarter too much.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Judged {
+    /// The kind that was left out at a time.
+    pub left_out: LeftOut,
+    /// The number of them.
+    pub groups: usize,
+    /// The predicted rows.
+    pub rows: usize,
+    /// The typical error: the exponential of the mean of the logarithms.
+    pub mean: f64,
+    /// The largest error of a row.
+    pub worst: f64,
+    /// The largest error of the next one is no more than this with probability `level`: by the order of the largest errors of
+    /// what was left out, each time over the rows of it.
+    pub bound: f64,
+    /// That probability: with n left out no more than n / (n + 1) can be said.
+    pub level: f64,
+}
+
+/// The aimed-at probability of intervals.
+const LEVEL: f64 = 0.95;
+
+/// The prediction of a row by a form that has not seen it.
+struct Unseen<'a> {
+    row: &'a GainRow,
+    group: String,
+    ratio: f64,
+}
+
+/// All forms that the rows determine, with their errors.
+pub(super) fn judged(rows: &[GainRow], crowding: Option<f64>) -> Vec<FittedForm> {
+    let all: Vec<&GainRow> = rows.iter().collect();
+    let fitted = |&form: &Form| {
+        let law = form.fit(&all, crowding)?;
+        // A law without its inputs says nothing.
+        let shares = |it: &&GainRow| it.sharing == Sharing::Write;
+        let mut written = rows.iter().filter(shares);
+        written.any(|it| law.ratio(&it.inputs, crowding).is_some()).then_some((form, law))
+    };
+    let laws: Vec<(Form, Law)> = Form::ALL.iter().filter_map(fitted).collect();
+    // Only rows that all of them predict compare them. The twins with private data would flatter all alike.
+    let predicts = |it: &GainRow, law: Law| law.ratio(&it.inputs, crowding).is_some();
+    let is_common = |it: &&&GainRow| {
+        it.sharing != Sharing::None && laws.iter().all(|&(_, law)| predicts(it, law))
+    };
+    let judged: Vec<&GainRow> = all.iter().filter(is_common).copied().collect();
+    let errors = |form, left_out| {
+        let groups = grouped(&judged, left_out);
+        let unseen = groups
+            .iter()
+            .map(|(name, group)| unseen(form, &all, (name, group), left_out, crowding));
+        let unseen: Vec<Unseen<'_>> =
+            unseen.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect();
+        Judged::of(left_out, &unseen)
+    };
+    let fitted = |(form, law)| FittedForm {
+        form,
+        law,
+        by_program: errors(form, LeftOut::Program),
+        by_size: errors(form, LeftOut::Size),
+    };
+    laws.iter().copied().map(fitted).collect()
+}
+
+/// The form that is off least, on programs or else on sizes.
+pub(super) fn best(forms: &[FittedForm]) -> Option<Form> {
+    let off = |it: &FittedForm| it.judged().map(|judged| judged.mean);
+    let judged = forms.iter().filter_map(|it| Some((it.form, off(it)?)));
+    judged.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(form, _)| form)
+}
+
+fn grouped<'a>(rows: &[&'a GainRow], by: LeftOut) -> BTreeMap<String, Vec<&'a GainRow>> {
+    let mut groups: BTreeMap<String, Vec<&GainRow>> = BTreeMap::new();
+    for it in rows {
+        groups.entry(name_of(it, by)).or_default().push(it);
+    }
+    groups
+}
+
+/// The program of a row, or the program and the size.
+fn name_of(it: &GainRow, by: LeftOut) -> String {
+    match by {
+        LeftOut::Program => it.program.clone(),
+        LeftOut::Size => format!("{} {} {}", it.program, it.parameters, it.items),
+    }
+}
+
+/// The predictions of a group from the others; None where the others do not determine the form.
+fn unseen<'a>(
+    form: Form,
+    rows: &[&'a GainRow],
+    (name, group): (&str, &[&'a GainRow]),
+    by: LeftOut,
+    crowding: Option<f64>,
+) -> Option<Vec<Unseen<'a>>> {
+    // The twins of what is left out are left out too.
+    let others: Vec<&GainRow> = rows.iter().filter(|it| name_of(it, by) != name).copied().collect();
+    if others.is_empty() {
+        return None;
+    }
+    let law = form.fit(&others, crowding)?;
+    let of = |&row: &&'a GainRow| {
+        // Of a size that was not measured the counts and times are those between its neighbours.
+        let inputs = match by {
+            LeftOut::Program => row.inputs,
+            LeftOut::Size => between(&others, row)?,
+        };
+        Some(Unseen { row, group: name.to_owned(), ratio: law.ratio(&inputs, crowding)? })
+    };
+    Some(group.iter().filter_map(of).collect())
+}
+
+impl Judged {
+    fn of(left_out: LeftOut, unseen: &[Unseen<'_>]) -> Option<Self> {
+        let mut groups: BTreeMap<&str, f64> = BTreeMap::new();
+        for it in unseen {
+            let worst = groups.entry(&it.group).or_default();
+            *worst = worst.max(it.off());
+        }
+        let mut bounds: Vec<f64> = groups.into_values().collect();
+        bounds.sort_by(f64::total_cmp);
+        let n = bounds.len();
+        let off: Vec<f64> = unseen.iter().map(Unseen::off).collect();
+        let rank = ((LEVEL * (n + 1) as f64).ceil() as usize).min(n);
+        Some(Self {
+            left_out,
+            groups: n,
+            rows: off.len(),
+            mean: (off.iter().sum::<f64>() / off.len() as f64).exp(),
+            worst: off.iter().copied().fold(0.0, f64::max).exp(),
+            bound: bounds.get(rank.checked_sub(1)?)?.exp(),
+            level: rank as f64 / (n + 1) as f64,
+        })
+    }
+}
+
+impl Unseen<'_> {
+    /// The error as a logarithm. It has the noise of the row in it, as the next measured ratio will.
+    fn off(&self) -> f64 {
+        (self.ratio / self.row.ratio).ln().abs()
+    }
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The forms of a prediction, and how each is fitted.
+
+use serde::{Deserialize, Serialize};
+
+use super::super::gain::{self, GainModel, Observed};
+use super::rows::{GainRow, Inputs};
+use corehop_plan::words::words;
+
+words! {
+    /// The form of a prediction for one machine.
+    Form, "a form of a prediction" {
+        /// A plane in SMR and MPmI with the printed coefficients of another machine (Kamali 2010, Table 5.4).
+        Printed = "printed",
+        /// A plane in SMR and MPmI.
+        Plane = "plane",
+        /// A line through 1 in SMR times MPmI.
+        Product = "product",
+        /// A line in the logarithm of one and SMR times MPmI.
+        Logarithm = "logarithm",
+        /// A gain that comes to an end as SMR times MPmI grows.
+        Saturating = "saturating",
+        /// Lines that a round hands over by construction, each for the time of a line: nothing is fitted.
+        Physical = "physical",
+        /// The same, each line for a fitted share of the time of a line.
+        Lines = "lines",
+    }
+}
+
+/// A form with its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Law {
+    /// From SMR and MPmI.
+    Counts(GainModel),
+    /// ratio = turns (alone + `each` lines near) / (alone + `each` lines far): the times of a round, with the lines that it
+    /// hands over.
+    Lines {
+        /// The times of a line that a thread waits for each of them: below 1 where others come at the same time, above where
+        /// it has to come again.
+        each: f64,
+    },
+}
+
+/// Ratios are not predicted smaller than this: a plane has negative ones.
+const LEAST: f64 = 0.01;
+
+impl Form {
+    /// The form of the same name that takes counts.
+    const fn of_counts(self) -> Option<gain::Form> {
+        match self {
+            Self::Printed => Some(gain::Form::Printed),
+            Self::Plane => Some(gain::Form::Plane),
+            Self::Product => Some(gain::Form::Product),
+            Self::Logarithm => Some(gain::Form::Logarithm),
+            Self::Saturating => Some(gain::Form::Saturating),
+            Self::Physical | Self::Lines => None,
+        }
+    }
+
+    /// The law of this form that is nearest to the rows; None where they do not determine it.
+    pub(super) fn fit(self, rows: &[&GainRow], crowding: Option<f64>) -> Option<Law> {
+        match self.of_counts() {
+            Some(form) => {
+                let observed: Vec<Observed> =
+                    rows.iter().filter_map(|it| observed(it, crowding)).collect();
+                if observed.is_empty() {
+                    None
+                } else {
+                    form.fit(&observed).filter(|it| falls(*it)).map(Law::Counts)
+                }
+            }
+            None if self == Self::Physical => Some(Law::Lines { each: 1.0 }),
+            None => lines(rows, crowding),
+        }
+    }
+}
+
+impl Law {
+    /// The ratio; None where an input is unknown.
+    pub(super) fn ratio(self, it: &Inputs, crowding: Option<f64>) -> Option<f64> {
+        let together = match self {
+            // Counts say nothing of turns.
+            Self::Counts(_) if it.turns > 1.0 => return None,
+            Self::Counts(model) => model.ratio(it.smr?, it.mpmi?),
+            Self::Lines { each } => {
+                let (lines, alone) = (each * it.handed_over?, it.alone_ns?);
+                let line = |ns: Option<f64>| if lines > 0.0 { ns } else { Some(0.0) };
+                let (near, far) = (line(it.near_line_ns)?, line(it.far_line_ns)?);
+                it.turns * (alone + lines * near) / (alone + lines * far)
+            }
+        };
+        Some((together * crowd(it, crowding)?).max(LEAST))
+    }
+
+    /// The quantity in which it is monotone, and that has a range on the rows: SMR times MPmI, or the time of lines against the time
+    /// without.
+    pub(super) fn strength(self, it: &Inputs) -> Option<f64> {
+        match self {
+            Self::Counts(_) => Some(it.smr? * it.mpmi?),
+            Self::Lines { .. } => Some(it.handed_over? * it.far_line_ns? / it.alone_ns?),
+        }
+    }
+}
+
+/// Whether more sharing never predicts less gain: rows can say otherwise by chance.
+fn falls(model: GainModel) -> bool {
+    match model {
+        GainModel::Plane { per_mpmi, per_smr, .. } => per_mpmi <= 0.0 && per_smr <= 0.0,
+        GainModel::Product { each } => each >= 0.0,
+        GainModel::Logarithm { each, .. } => each <= 0.0,
+        GainModel::Saturating { most, .. } => most >= 0.0,
+    }
+}
+
+/// The factor for what does not fit into a shared cache; None where that was not measured.
+fn crowd(it: &Inputs, crowding: Option<f64>) -> Option<f64> {
+    match it.crowded {
+        Some(share) if share > 0.0 => crowding.map(|each| 1.0 + each * share),
+        _ => Some(1.0),
+    }
+}
+
+/// Without what a crowded cache makes of it.
+fn observed(row: &GainRow, crowding: Option<f64>) -> Option<Observed> {
+    let it = &row.inputs;
+    Some(Observed {
+        benchmark: row.program.clone(),
+        smr: it.smr?,
+        mpmi: it.mpmi?,
+        ratio: row.ratio / crowd(it, crowding)?,
+    })
+}
+
+/// The least squares of the logarithms, over shares from 0.01 to 100, four in a hundred apart.
+fn lines(rows: &[&GainRow], crowding: Option<f64>) -> Option<Law> {
+    let hands_over = |it: &&&GainRow| it.inputs.handed_over.is_some_and(|lines| lines > 0.0);
+    let rows: Vec<&&GainRow> = rows.iter().filter(hands_over).collect();
+    let squares = |law: Law| -> Option<f64> {
+        let off = |it: &&&GainRow| Some((law.ratio(&it.inputs, crowding)? / it.ratio).ln());
+        let off: Vec<f64> = rows.iter().filter_map(off).collect();
+        (!off.is_empty()).then(|| off.iter().map(|it| it * it).sum())
+    };
+    let laws = (0..236).map(|step| Law::Lines { each: 0.01 * 1.04_f64.powi(step) });
+    let laws = laws.filter_map(|law| Some((law, squares(law)?)));
+    laws.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(law, _)| law)
+}
+
+/// The part of the ratio that a share of the data adds which only fits while threads are apart, from the twins with private data;
+/// None where all fitted.
+pub(super) fn crowding(rows: &[GainRow]) -> Option<f64> {
+    let twin = |it: &&GainRow| it.sharing == corehop_plan::workload::gang::Sharing::None;
+    let (mut both, mut squares) = (0.0, 0.0);
+    for it in rows.iter().filter(twin) {
+        let share = it.inputs.crowded.unwrap_or(0.0);
+        both += share * (it.ratio / it.inputs.turns - 1.0);
+        squares += share * share;
+    }
+    // A cache that is shared without harm is no gain of sharing.
+    (squares > 0.0).then(|| (both / squares).max(0.0))
+}

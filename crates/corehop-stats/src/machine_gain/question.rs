@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Asking for a ratio: of a program and size, or of counts.
+
+use serde::{Deserialize, Serialize};
+
+use super::construction::Built;
+use super::judge::{Judged, LeftOut};
+use super::laws::{Form, Law};
+use super::rows::{GainRow, Inputs, shape};
+use super::{FittedForm, MachineGain};
+use corehop_plan::workload::gang::Sharing;
+
+/// The threads whose ratio is asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Asked {
+    /// Those of a program, by its word, at a size.
+    Program {
+        /// The program.
+        program: String,
+        /// The size of its data.
+        items: u64,
+        /// The way its threads share their data.
+        sharing: Sharing,
+    },
+    /// Those of a program of which these counts were taken far.
+    Counts {
+        /// The share of misses that another cache answered.
+        smr: f64,
+        /// Misses per million instructions.
+        mpmi: f64,
+    },
+}
+
+/// A predicted ratio of run times, near over far. Below 1 the threads gain by being together.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Predicted {
+    /// The ratio; None where only bounds are known.
+    pub ratio: Option<f64>,
+    /// It is at least this, where that is known.
+    pub low: Option<f64>,
+    /// It is at most this, where that is known.
+    pub high: Option<f64>,
+    /// The probability of the interval, where it has one.
+    pub level: Option<f64>,
+    /// The form that says so; None where it was measured.
+    pub by: Option<Form>,
+    /// The replicates of a measured ratio.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicates: Option<usize>,
+}
+
+impl Predicted {
+    /// A ratio by a form, without an interval.
+    pub(crate) const fn point(ratio: f64, by: Form) -> Self {
+        Self {
+            ratio: Some(ratio),
+            low: None,
+            high: None,
+            level: None,
+            by: Some(by),
+            replicates: None,
+        }
+    }
+
+    /// With the errors of the form on what it had not seen.
+    pub(crate) fn within(self, judged: Option<&Judged>) -> Self {
+        let (Some(ratio), Some(judged)) = (self.ratio, judged) else { return self };
+        let (low, high) = (ratio / judged.bound, ratio * judged.bound);
+        Self { low: Some(low), high: Some(high), level: Some(judged.level), ..self }
+    }
+
+    /// The ratio over threads that were apart for this share of the time only, and together for the rest.
+    pub fn of_part(self, apart: f64) -> Self {
+        let part = |it: Option<f64>| it.map(|it| 1.0 - apart * (1.0 - it));
+        Self { ratio: part(self.ratio), low: part(self.low), high: part(self.high), ..self }
+    }
+
+    /// The gain that is certain, as a share of the run time: 0 where none is.
+    pub fn gain(&self) -> f64 {
+        self.high.map_or(0.0, |high| (1.0 - high).max(0.0))
+    }
+
+    /// Whether being together is predicted to gain nothing, or to cost.
+    pub fn hurts(&self) -> bool {
+        self.low.is_some_and(|low| low >= 1.0)
+    }
+}
+
+/// Why nothing is predicted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoGain {
+    /// The program was not measured.
+    #[error("`{program}` with sharing `{sharing}` was not measured; there is {known}")]
+    Unknown {
+        /// The program.
+        program: String,
+        /// The way of sharing.
+        sharing: Sharing,
+        /// The range that was measured.
+        known: String,
+    },
+    /// It was measured with several parameters.
+    #[error("`{program}` was measured with {parameters}: fit one of them alone")]
+    Several {
+        /// The program.
+        program: String,
+        /// Its parameters.
+        parameters: String,
+    },
+    /// A size that no measured one lies beyond.
+    #[error("{items} items lie outside of the measured sizes: {sizes}")]
+    Beyond {
+        /// The size.
+        items: u64,
+        /// The measured sizes.
+        sizes: String,
+    },
+    /// The best form lacks what it needs.
+    #[error("the form `{form}` needs {what}, and that is unknown here")]
+    Lacks {
+        /// The form.
+        form: Form,
+        /// The input that it needs.
+        what: &'static str,
+    },
+}
+
+impl MachineGain {
+    /// The ratio of these threads.
+    ///
+    /// # Errors
+    /// [`NoGain`] says why there is none.
+    pub fn predict(&self, asked: &Asked) -> Result<Predicted, NoGain> {
+        match asked {
+            Asked::Program { program, items, sharing } => {
+                self.of_program(program, *items, *sharing)
+            }
+            Asked::Counts { smr, mpmi } => self.of_counts(*smr, *mpmi).ok_or(NoGain::Lacks {
+                form: self.taken,
+                what: "misses that were counted when it was fitted",
+            }),
+        }
+    }
+
+    fn of_program(&self, program: &str, items: u64, sharing: Sharing) -> Result<Predicted, NoGain> {
+        let meant = |it: &&GainRow| it.program == program && it.sharing == sharing;
+        let rows: Vec<&GainRow> = self.rows.iter().filter(meant).collect();
+        let Some(first) = rows.first() else { return Err(self.unknown(program, sharing)) };
+        if !rows.iter().all(|it| it.is_like(first)) {
+            let parameters: Vec<String> = rows
+                .iter()
+                .map(|it| format!("{} ({} threads)", it.parameters, it.threads))
+                .collect();
+            return Err(NoGain::Several {
+                program: program.to_owned(),
+                parameters: parameters.join(", "),
+            });
+        }
+        if let Some(measured) = rows.iter().find(|it| it.items == items) {
+            return Ok(measured.as_measured());
+        }
+        let wanted = self.at(first, items);
+        let inputs = between(&rows, &wanted).ok_or_else(|| {
+            let sizes: Vec<String> = rows.iter().map(|it| it.items.to_string()).collect();
+            NoGain::Beyond { items, sizes: sizes.join(", ") }
+        })?;
+        let lacks = NoGain::Lacks {
+            form: self.taken,
+            what: "counts, or lines that follow from the program",
+        };
+        // Of a program that was measured the errors on sizes count.
+        self.answer(&inputs, LeftOut::Size).ok_or(lacks)
+    }
+
+    /// A row of another size, with what follows from its construction.
+    fn at(&self, row: &GainRow, items: u64) -> GainRow {
+        let GainRow { program, parameters, sharing, threads, .. } = row;
+        let built = Built { program, items, parameters, sharing: *sharing, threads: *threads };
+        let inputs = shape(built, &self.host.platform, (self.near, self.far));
+        GainRow { items, inputs, ..row.clone() }
+    }
+
+    fn unknown(&self, program: &str, sharing: Sharing) -> NoGain {
+        let known: std::collections::BTreeSet<String> =
+            self.rows.iter().map(|it| format!("{} ({})", it.program, it.sharing)).collect();
+        let known = known.into_iter().collect::<Vec<_>>().join(", ");
+        NoGain::Unknown { program: program.to_owned(), sharing, known }
+    }
+
+    /// The ratio of a program of which only counts are known; None where none were counted on this machine.
+    pub fn of_counts(&self, smr: f64, mpmi: f64) -> Option<Predicted> {
+        let inputs = Inputs { turns: 1.0, smr: Some(smr), mpmi: Some(mpmi), ..Inputs::default() };
+        let counts = self.forms.iter().filter(|it| matches!(it.law, Law::Counts(_)));
+        let judged = counts.filter_map(|it| Some((it, it.judged()?.mean)));
+        let (best, _) = judged.min_by(|a, b| a.1.total_cmp(&b.1))?;
+        self.by(best, &inputs, LeftOut::Program)
+    }
+
+    fn answer(&self, inputs: &Inputs, by: LeftOut) -> Option<Predicted> {
+        self.by(self.form(self.taken)?, inputs, by)
+    }
+
+    /// The ratio by a form: with its interval where the form has seen as much, a bound beyond.
+    fn by(&self, form: &FittedForm, inputs: &Inputs, by: LeftOut) -> Option<Predicted> {
+        let judged = match by {
+            LeftOut::Program => form.judged(),
+            LeftOut::Size => form.by_size.as_ref().or(form.by_program.as_ref()),
+        };
+        let ratio = form.law.ratio(inputs, self.crowding)?;
+        let point = Predicted::point(ratio, form.form).within(judged);
+        let strengths =
+            self.rows.iter().filter_map(|it| Some((form.law.strength(&it.inputs)?, it)));
+        let strengths: Vec<(f64, &GainRow)> = strengths.collect();
+        let least = strengths.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let most = strengths.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let asked = form.law.strength(inputs)?;
+        let edge = |row: &GainRow| {
+            let ratio = form.law.ratio(&row.inputs, self.crowding)?;
+            Some(Predicted::point(ratio, form.form).within(judged))
+        };
+        // The ratio falls as sharing grows: beyond the range it is at most, or at least, that of the edge.
+        Some(if asked > most.0 {
+            Predicted { ratio: None, low: None, high: edge(most.1)?.high, ..point }
+        } else if asked < least.0 {
+            Predicted { ratio: None, low: edge(least.1)?.low, high: None, ..point }
+        } else {
+            point
+        })
+    }
+}
+
+impl GainRow {
+    fn as_measured(&self) -> Predicted {
+        Predicted {
+            ratio: Some(self.ratio),
+            low: self.low,
+            high: self.high,
+            level: self.low.map(|_| 0.95),
+            by: None,
+            replicates: self.replicates,
+        }
+    }
+}
+
+/// The inputs of a row as far as its construction tells them, and the rest from the sizes around it: on a straight line in the
+/// logarithm of the size. None where it lies outside.
+pub(super) fn between(rows: &[&GainRow], wanted: &GainRow) -> Option<Inputs> {
+    let like = || rows.iter().filter(|it| it.is_like(wanted));
+    let below = like().filter(|it| it.items < wanted.items).max_by_key(|it| it.items)?;
+    let above = like().filter(|it| it.items > wanted.items).min_by_key(|it| it.items)?;
+    let log = |it: &GainRow| (it.items as f64).ln();
+    let place = (log(wanted) - log(below)) / (log(above) - log(below));
+    let read = |of: fn(&Inputs) -> Option<f64>| {
+        let (low, high) = (of(&below.inputs)?, of(&above.inputs)?);
+        Some(low + place * (high - low))
+    };
+    Some(Inputs {
+        smr: read(|it| it.smr),
+        mpmi: read(|it| it.mpmi),
+        far_line_ns: read(|it| it.far_line_ns),
+        near_line_ns: read(|it| it.near_line_ns),
+        alone_ns: read(|it| it.alone_ns),
+        ..wanted.inputs
+    })
+}

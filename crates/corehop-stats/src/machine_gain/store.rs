@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The gains of a machine as a file.
+
+use serde::{Deserialize, Serialize};
+
+use super::{FittedForm, Form, GainRow, MachineGain};
+use crate::costs::Host;
+use corehop_plan::bounds;
+use corehop_plan::platform::{Platform, PlatformError};
+use corehop_plan::workload::gang::Placing;
+
+/// The form of such files.
+pub const GAIN_SCHEMA: &str = "corehop-gain-1";
+
+/// Why a text has no gains of a machine.
+#[derive(Debug, thiserror::Error)]
+pub enum NotAGain {
+    /// It is something else, or torn.
+    #[error(
+        "not a model of the gain of sharing that `corehop fit` wrote (it fits one to files of `corehop measure shared-data`): {0}"
+    )]
+    Form(#[from] serde_json::Error),
+    /// It is of another version, or a model of something else.
+    #[error("it has the form `{0}`, and gains of sharing have `{GAIN_SCHEMA}`: fit them again")]
+    Schema(String),
+    /// The description of its machine is damaged.
+    #[error("the description of its machine: {0}")]
+    Platform(#[from] PlatformError),
+    /// The form that answers is not among those that were fitted.
+    #[error(
+        "the form `{0}` is to answer, and it is not among those that were fitted: fit them again"
+    )]
+    Taken(Form),
+}
+
+/// The beginning of the file.
+#[derive(Deserialize)]
+struct Head {
+    schema: String,
+}
+
+/// The form of the file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    schema: String,
+    source: String,
+    identity: Option<String>,
+    simulated: bool,
+    date: String,
+    near: Placing,
+    far: Placing,
+    taken: Form,
+    crowding: Option<f64>,
+    forms: Vec<FittedForm>,
+    rows: Vec<GainRow>,
+    platform: String,
+}
+
+impl MachineGain {
+    /// As JSON, every number to the last bit.
+    pub fn to_json(&self) -> String {
+        let file = File {
+            schema: GAIN_SCHEMA.to_owned(),
+            source: self.source(),
+            identity: self.host.identity.clone(),
+            simulated: self.simulated,
+            date: self.date.clone(),
+            near: self.near,
+            far: self.far,
+            taken: self.taken,
+            crowding: self.crowding,
+            forms: self.forms.clone(),
+            rows: self.rows.clone(),
+            platform: self.host.platform.to_toml(),
+        };
+        format!("{:#}\n", serde_json::json!(file))
+    }
+
+    /// Whether a text says that it is one.
+    pub fn is_meant(text: &str) -> bool {
+        serde_json::from_str::<Head>(text).is_ok_and(|it| it.schema.starts_with("corehop-gain-"))
+    }
+
+    /// The gains in a text.
+    ///
+    /// # Errors
+    /// [`NotAGain`] for anything else.
+    pub fn from_json(text: &str) -> Result<Self, NotAGain> {
+        let head: Head = serde_json::from_str(text)?;
+        if head.schema != GAIN_SCHEMA {
+            return Err(NotAGain::Schema(head.schema));
+        }
+        let file: File = bounds::from_json(text)?;
+        let platform = Platform::from_toml(&file.platform)?;
+        if !file.forms.iter().any(|it| it.form == file.taken) {
+            return Err(NotAGain::Taken(file.taken));
+        }
+        Ok(Self {
+            host: Host { platform, identity: file.identity },
+            simulated: file.simulated,
+            date: file.date,
+            near: file.near,
+            far: file.far,
+            rows: file.rows,
+            crowding: file.crowding,
+            forms: file.forms,
+            taken: file.taken,
+        })
+    }
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Values that may be asked for a statistic: at least one, all finite, in ascending order.
+//!
+//! Every function of [`crate`] that takes [`Ordered`] can rely on this, so an empty cell or a
+//! NaN is an error where the values come in and never a number further down.
+
+use serde::Serialize;
+
+/// Why values or parameters carry no statistic.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum BadInput {
+    /// There are no values at all.
+    #[error("no values: the cell is empty; take samples first")]
+    Empty,
+    /// There are values, but fewer than this statistic is defined for.
+    #[error("{got} values, but {what} needs at least {needed}: take more samples")]
+    TooFew {
+        /// The statistic asked for.
+        what: &'static str,
+        /// The least number of values it is defined for.
+        needed: usize,
+        /// The number of values given.
+        got: usize,
+    },
+    /// A value is NaN or infinite.
+    #[error("value {index} is {value}, not a finite number: check its computation")]
+    NotFinite {
+        /// Position in the slice as given, from 0.
+        index: usize,
+        /// The value.
+        value: f64,
+    },
+    /// A parameter that must lie strictly between 0 and 1 does not.
+    #[error("{name} = {value}: give a number above 0 and below 1")]
+    NotAProbability {
+        /// The parameter.
+        name: &'static str,
+        /// The given value.
+        value: f64,
+    },
+    /// A parameter that must be a positive number is not.
+    #[error("{name} = {value}: give a positive number")]
+    NotPositive {
+        /// The parameter.
+        name: &'static str,
+        /// The given value.
+        value: f64,
+    },
+    /// Two columns that belong together differ in length.
+    #[error("{left} has {left_len} values and {right} {right_len}: give one of each per sample")]
+    Unpaired {
+        /// The first column.
+        left: &'static str,
+        /// Its length.
+        left_len: usize,
+        /// The second column.
+        right: &'static str,
+        /// Its length.
+        right_len: usize,
+    },
+}
+
+/// At least one value, all finite, in ascending order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ordered(Vec<f64>);
+
+impl Ordered {
+    /// A sorted copy of `values`.
+    ///
+    /// # Errors
+    /// [`BadInput::Empty`], or [`BadInput::NotFinite`] for the first NaN or infinity.
+    pub fn new(values: &[f64]) -> Result<Self, BadInput> {
+        finite(values)?;
+        let mut sorted = values.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        Ok(Self(sorted))
+    }
+
+    /// The number of values; never 0.
+    #[allow(clippy::len_without_is_empty)] // never empty: that is what the type is for
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The values, ascending.
+    pub fn as_slice(&self) -> &[f64] {
+        &self.0
+    }
+
+    /// The order statistic `X_(rank)`, with rank 1 for the least; None outside `1..=len`.
+    pub fn rank(&self, rank: usize) -> Option<f64> {
+        rank.checked_sub(1).and_then(|index| self.0.get(index)).copied()
+    }
+
+    /// The least value.
+    pub fn min(&self) -> f64 {
+        self.0[0]
+    }
+
+    /// The greatest value.
+    pub fn max(&self) -> f64 {
+        self.0[self.0.len() - 1]
+    }
+
+    /// The number of values that differ from each other.
+    pub fn distinct(&self) -> usize {
+        1 + self.0.windows(2).filter(|pair| pair[0] < pair[1]).count()
+    }
+
+    /// The number of values below `x`.
+    pub fn below(&self, x: f64) -> usize {
+        self.0.partition_point(|&value| value < x)
+    }
+
+    /// The number of values that are at most `x`.
+    pub fn at_most(&self, x: f64) -> usize {
+        self.0.partition_point(|&value| value <= x)
+    }
+}
+
+/// A two-sided confidence interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Nominal confidence, for instance 0.95.
+    pub level: f64,
+}
+
+impl Interval {
+    /// High end less low end, in the unit of the values.
+    pub fn width(&self) -> f64 {
+        self.high - self.low
+    }
+
+    /// Whether `x` lies in the interval, its ends included.
+    pub fn contains(&self, x: f64) -> bool {
+        self.low <= x && x <= self.high
+    }
+
+    /// Whether the whole interval lies within `±margin` of zero.
+    pub fn within(&self, margin: f64) -> bool {
+        -margin <= self.low && self.high <= margin
+    }
+}
+
+/// Checks that `values` is not empty and holds finite numbers only.
+pub(crate) fn finite(values: &[f64]) -> Result<(), BadInput> {
+    if values.is_empty() {
+        return Err(BadInput::Empty);
+    }
+    match values.iter().position(|value| !value.is_finite()) {
+        Some(index) => Err(BadInput::NotFinite { index, value: values[index] }),
+        None => Ok(()),
+    }
+}
+
+/// Checks that `value` lies strictly between 0 and 1.
+pub(crate) fn probability(name: &'static str, value: f64) -> Result<(), BadInput> {
+    if value > 0.0 && value < 1.0 {
+        return Ok(());
+    }
+    Err(BadInput::NotAProbability { name, value })
+}
+
+/// Checks that `value` is a positive, finite number.
+pub(crate) fn positive(name: &'static str, value: f64) -> Result<(), BadInput> {
+    if value > 0.0 && value.is_finite() {
+        return Ok(());
+    }
+    Err(BadInput::NotPositive { name, value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_slice_a_nan_and_an_infinity_are_errors_that_name_the_place() {
+        assert_eq!(Ordered::new(&[]), Err(BadInput::Empty));
+        let error = Ordered::new(&[1.0, f64::INFINITY]).unwrap_err();
+        assert_eq!(error, BadInput::NotFinite { index: 1, value: f64::INFINITY });
+        let error = Ordered::new(&[1.0, 2.0, f64::NAN]).unwrap_err().to_string();
+        assert!(error.contains("value 2 is NaN"), "{error}");
+    }
+
+    #[test]
+    fn ranks_count_from_one_and_end_at_the_number_of_values() {
+        let values = Ordered::new(&[3.0, 1.0, 2.0, 2.0]).unwrap();
+        assert_eq!(values.rank(0), None);
+        assert_eq!(values.rank(1), Some(1.0));
+        assert_eq!(values.rank(4), Some(3.0));
+        assert_eq!(values.rank(5), None);
+        assert_eq!((values.below(2.0), values.at_most(2.0), values.distinct()), (1, 3, 3));
+        assert_eq!((values.min(), values.max(), values.len()), (1.0, 3.0, 4));
+    }
+}

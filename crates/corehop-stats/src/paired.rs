@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Differences taken in pairs: what a change does, with interval, and the least that would have shown.
+
+use serde::Serialize;
+
+use super::binomial;
+use super::moments::moments;
+use super::ordered::{BadInput, Interval};
+
+/// The probability of seeing a difference that is called detectable.
+pub const POWER: f64 = 0.8;
+
+/// The evidence of pairs of measurements, without a change and with it, about the change.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Paired {
+    /// Number of pairs.
+    pub pairs: usize,
+    /// Mean of the differences, with less without.
+    pub mean: f64,
+    /// Its interval; none where the pairs are too few, or too much alike, for one.
+    pub interval: Option<Interval>,
+    /// The least difference that so many pairs that vary so much would show in four of five
+    /// experiments; none where that is not known.
+    pub detectable: Option<f64>,
+}
+
+/// The value that a standard normal variable exceeds with probability `p`.
+pub fn exceeded(p: f64) -> f64 {
+    std::f64::consts::SQRT_2 * statrs::function::erf::erfc_inv(2.0 * p)
+}
+
+/// The sign test's p-value of `hits` or more of so many pairs, where each is as likely to be one as not.
+pub fn sign_test(pairs: usize, hits: usize) -> f64 {
+    if hits == 0 { 1.0 } else { binomial::at_least(pairs, 0.5, hits) }
+}
+
+/// By what half of an interval is multiplied to be what shows in four of five experiments, as a shift
+/// that the interval does not reach back from: for 95 % 1.43.
+pub(super) fn to_detectable(interval: &Interval) -> f64 {
+    let half = exceeded((1.0 - interval.level) / 2.0);
+    (half + exceeded(1.0 - POWER)) / half
+}
+
+impl Paired {
+    /// Of the differences, in the order in which they were taken; the interval at confidence
+    /// `1 - alpha`, the same for the same seed.
+    ///
+    /// # Errors
+    /// [`BadInput`] where there is none, one is not finite, or `alpha` is not between 0 and 1.
+    pub fn of(differences: &[f64], alpha: f64, seed: u64) -> Result<Self, BadInput> {
+        let of = moments(differences, alpha, seed)?;
+        let detectable = of.interval.map(|it| it.width() / 2.0 * to_detectable(&it));
+        Ok(Self { pairs: of.n, mean: of.mean, interval: of.interval, detectable })
+    }
+
+    /// In a word: `more`, `less`, or `inconclusive` where the interval has both, or there is none.
+    pub fn verdict(&self) -> &'static str {
+        match self.interval {
+            Some(interval) if interval.low > 0.0 => "more",
+            Some(interval) if interval.high < 0.0 => "less",
+            _ => "inconclusive",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Differences around `mean` that vary by one in either direction.
+    fn around(mean: f64) -> Vec<f64> {
+        (0..200).map(|at| mean + f64::from(at * 7919 % 201) / 100.0 - 1.0).collect()
+    }
+
+    #[test]
+    fn a_change_shows_where_it_is_larger_than_what_would_have_shown() {
+        let nothing = Paired::of(&around(0.0), 0.05, 1).unwrap();
+        assert_eq!(nothing.verdict(), "inconclusive");
+        let detectable = nothing.detectable.unwrap();
+        // Uniform within one either way: a standard error of 0.577 / sqrt(200), times 2.80.
+        assert!((0.08..0.15).contains(&detectable), "{detectable}");
+        assert_eq!(Paired::of(&around(2.0 * detectable), 0.05, 1).unwrap().verdict(), "more");
+        assert_eq!(Paired::of(&around(-2.0 * detectable), 0.05, 1).unwrap().verdict(), "less");
+    }
+
+    #[test]
+    fn what_shows_in_four_of_five_experiments_is_a_quantile_of_power_beyond_half_of_any_interval() {
+        let of = |alpha| Paired::of(&around(0.0), alpha, 1).unwrap();
+        for (alpha, factor) in [(0.05, 1.429_4), (0.1, 1.511_7), (0.32, 1.846_3)] {
+            let half = of(alpha).interval.unwrap().width() / 2.0;
+            let detectable = of(alpha).detectable.unwrap();
+            assert!((detectable / half - factor).abs() < 1e-3, "{alpha}: {}", detectable / half);
+        }
+    }
+
+    #[test]
+    fn a_few_pairs_or_equal_ones_say_nothing() {
+        let few = Paired::of(&[1.0, 2.0, 3.0], 0.05, 1).unwrap();
+        assert_eq!((few.verdict(), few.detectable, few.pairs), ("inconclusive", None, 3));
+        assert!(Paired::of(&[], 0.05, 1).is_err());
+        assert!(Paired::of(&[f64::NAN], 0.05, 1).is_err());
+    }
+}

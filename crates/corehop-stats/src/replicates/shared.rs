@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Dependence that the cells of a run share.
+//!
+//! Slow changes of a machine (neighbours come and go, the host moves memory) make neighbouring replicates
+//! alike by little: too little to stand out in one cell of twenty replicates, and enough to make its interval
+//! a third too narrow. All cells of a run go through it together, so it shows in all of them. It is estimated
+//! from blocks of neighbouring replicates (batch means: Conway, Management Science 9, 1963): of independent
+//! replicates the mean ranks of blocks of `b` vary a `b`-th as much as the ranks do; what they vary beyond
+//! that is how many replicates in a row count for one. The average over cells is taken, since one cell alone
+//! has a handful of blocks; and the larger of two lengths of blocks, since long ones see what is slower and
+//! short ones are more.
+
+use super::Nested;
+
+/// A run of a cell is cut into so many blocks, once short ones and once long ones.
+const BLOCKS: [usize; 2] = [5, 3];
+
+/// The number of replicates in a row that count for one, by all `cells` of a run together; 1 where none have
+/// replicates enough to show it.
+fn shared_dependence<'a>(cells: impl Iterator<Item = &'a Nested>) -> f64 {
+    let medians: Vec<Vec<f64>> = cells.map(Nested::medians).collect();
+    let pooled = |blocks| {
+        let all: Vec<f64> = medians.iter().filter_map(|it| inflation(it, blocks)).collect();
+        all.iter().sum::<f64>() / all.len().max(1) as f64
+    };
+    BLOCKS.into_iter().map(pooled).fold(1.0, f64::max)
+}
+
+/// The number of replicates in a row that count for one in the cells of a run. Controls, in which nothing
+/// happens between two touches, feel nothing of what a machine does slowly; they are apart from the others.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SharedDependence {
+    controls: f64,
+    others: f64,
+}
+
+impl SharedDependence {
+    /// Of the cells of a run, each with whether it is a control.
+    pub fn of<'a>(cells: impl Iterator<Item = (bool, &'a Nested)>) -> Self {
+        let (controls, others): (Vec<_>, Vec<_>) = cells.partition(|&(control, _)| control);
+        let shown =
+            |cells: Vec<(bool, &'a Nested)>| shared_dependence(cells.into_iter().map(|it| it.1));
+        Self { controls: shown(controls), others: shown(others) }
+    }
+
+    /// Of a control, or of another cell; at least 1.
+    pub fn in_a_row(&self, control: bool) -> f64 {
+        if control { self.controls } else { self.others }
+    }
+}
+
+/// Fewer replicates than this show nothing of blocks.
+const FEWEST: usize = 10;
+
+/// By how much the block means of the ranks vary more than those of independent values would; None
+/// of fewer than ten values, and of equal ones.
+fn inflation(series: &[f64], blocks: usize) -> Option<f64> {
+    let length = series.len() / blocks;
+    if series.len() < FEWEST {
+        return None;
+    }
+    let ranks = super::serial::centred_ranks(&series[..length * blocks]);
+    let whole = variance(&ranks);
+    let means: Vec<f64> =
+        ranks.chunks(length).map(|block| block.iter().sum::<f64>() / length as f64).collect();
+    (whole > 0.0).then(|| length as f64 * variance(&means) / whole)
+}
+
+/// With divisor `n - 1`, about the mean, which is that of centred ranks: nearly zero.
+fn variance(values: &[f64]) -> f64 {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (values.len() - 1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::Draw;
+
+    /// Cells of one run: twenty replicates each, of noise and of what the machine does slowly.
+    fn run(draw: &mut Draw, cells: usize, slow: f64) -> Vec<Nested> {
+        let machine = draw.autoregression(0.8, 20);
+        let cell = |draw: &mut Draw| {
+            let values = machine.iter().map(|it| vec![slow * it + draw.normal()]).collect();
+            Nested::new(values).unwrap()
+        };
+        (0..cells).map(|_| cell(draw)).collect()
+    }
+
+    #[test]
+    fn independent_replicates_count_for_about_themselves() {
+        let mut draw = Draw::new(211);
+        let found: Vec<f64> =
+            (0..200).map(|_| shared_dependence(run(&mut draw, 40, 0.0).iter())).collect();
+        let mean = found.iter().sum::<f64>() / found.len() as f64;
+        assert!((1.0..1.15).contains(&mean), "{mean}");
+        assert_eq!(shared_dependence([].into_iter()).to_bits(), 1.0_f64.to_bits());
+        let alike = Nested::new(vec![vec![3.0]; 20]).unwrap();
+        assert_eq!(shared_dependence([&alike].into_iter()).to_bits(), 1.0_f64.to_bits());
+    }
+
+    #[test]
+    fn what_a_machine_does_slowly_is_seen_in_the_cells_that_feel_it_and_not_in_the_controls() {
+        let mut draw = Draw::new(227);
+        let (mut controls, mut others) = (0.0, 0.0);
+        for _ in 0..100 {
+            let (steady, slow) = (run(&mut draw, 20, 0.0), run(&mut draw, 20, 1.5));
+            let cells = steady.iter().map(|cell| (true, cell));
+            let shown = SharedDependence::of(cells.chain(slow.iter().map(|cell| (false, cell))));
+            controls += shown.in_a_row(true) / 100.0;
+            others += shown.in_a_row(false) / 100.0;
+        }
+        assert!(controls < 1.2 && others > controls + 0.4, "{controls} {others}");
+    }
+
+    #[test]
+    fn what_cells_share_widens_intervals_until_the_next_run_lands() {
+        let mut draw = Draw::new(223);
+        // The machine's part is a third of the variance of a replicate: a correlation of 0.27.
+        let (mut alone, mut shared, mut all) = (0, 0, 0);
+        for _ in 0..400 {
+            let cells = run(&mut draw, 30, 0.7);
+            let dependence = shared_dependence(cells.iter());
+            for cell in cells.iter().take(4) {
+                let inside = |it: &Nested| {
+                    it.median(0.05).unwrap().interval.is_none_or(|it| it.contains(0.0))
+                };
+                alone += u32::from(inside(cell));
+                shared += u32::from(inside(&cell.clone().depending(dependence)));
+                all += 1;
+            }
+        }
+        let share = |it: u32| f64::from(it) / f64::from(all);
+        assert!(share(shared) > share(alone) + 0.02, "{} {}", share(shared), share(alone));
+        assert!(share(shared) > 0.9, "{}", share(shared));
+    }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Does one cell lie beyond another one by more than a margin? One-sided tests, with the replicate as the unit.
+//!
+//! The replicate medians of the first cell are moved by the margin, and those of the second are ranked among them. Up to some
+//! thousands of exchanges the p-value is that of Brunner and Munzel's statistic over all of them (Neubert and Brunner 2007).
+//! Beyond that it is the larger of two: the exact one of the rank sum (Wilcoxon 1945, with mid-ranks for ties), which is
+//! right in the far tail, where a gate over many cells decides, and that of Brunner and Munzel by `t`, which allows for cells
+//! that vary differently.
+
+use serde::Serialize;
+
+use super::super::compare::order;
+use super::super::ordered::{BadInput, Ordered};
+use super::difference::{MOST_EXCHANGES, as_fewer, exchanges, hits};
+use super::estimate::Replicates;
+use super::{FEWEST_REPLICATES, Nested};
+
+/// More replicates on both sides together are ranked by `t` alone: the count of all rank sums grows with their fourth power.
+const MOST_COUNTED: usize = 80;
+
+/// The evidence about `y` against `x` moved, in one-sided p-values.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct BeyondShift {
+    /// The p-value of "`y` does not lie above the moved `x`".
+    pub above: f64,
+    /// The p-value of "`y` does not lie below the moved `x`".
+    pub below: f64,
+}
+
+/// The evidence about `y` against `x`, whose replicate medians are `moved` one by one, so that a margin that is a share of `x`
+/// carries no error of its own; None below six replicates on a side.
+///
+/// # Errors
+/// [`BadInput`] for a side without a sample, or a move to what is no number.
+pub fn beyond(
+    x: &Nested,
+    y: &Nested,
+    moved: impl Fn(f64) -> f64,
+) -> Result<Option<BeyondShift>, BadInput> {
+    let [x, y] = [x, y].map(|cell| Replicates::of(cell, cell.medians()));
+    if !have_enough(&x, &y) {
+        return Ok(None);
+    }
+    let from: Vec<f64> = x.values.iter().map(|&value| moved(value)).collect();
+    let [above, below] = tails(&from, &y.values)?;
+    let in_a_row = x.in_a_row().max(y.in_a_row());
+    let of = |p_value| as_fewer(p_value, in_a_row);
+    Ok(Some(BeyondShift { above: of(above), below: of(below) }))
+}
+
+/// Dependence raises p-values, and takes none away.
+fn have_enough(x: &Replicates, y: &Replicates) -> bool {
+    x.values.len().min(y.values.len()) >= FEWEST_REPLICATES
+}
+
+/// The least one-sided p-value that so many replicates allow, of which `in_a_row` count for one: all of one side lie beyond all of
+/// the other. None below six on a side.
+pub fn least_p_value(x: usize, y: usize, in_a_row: f64) -> Option<f64> {
+    (x.min(y) >= FEWEST_REPLICATES).then(|| as_fewer(1.0 / exchanges(x, y), in_a_row))
+}
+
+/// The number of replicates on either side whose least p-value is at most `level`.
+pub fn replicates_for(level: f64) -> u64 {
+    let allows = |&n: &usize| 1.0 / exchanges(n, n) <= level;
+    (FEWEST_REPLICATES..1_000).find(allows).unwrap_or(1_000) as u64
+}
+
+/// The p-values of `y` lying above `x`, and below.
+fn tails(x: &[f64], y: &[f64]) -> Result<[f64; 2], BadInput> {
+    if exchanges(x.len(), y.len()) <= MOST_EXCHANGES {
+        let hits = hits(x, y);
+        return Ok([hits.above, hits.below]);
+    }
+    let by_t = order(x, y, 0.05)?;
+    let (half, rest) = (by_t.p_value / 2.0, 1.0 - by_t.p_value / 2.0);
+    let studentised = if by_t.theta >= 0.5 { [half, rest] } else { [rest, half] };
+    if x.len() + y.len() > MOST_COUNTED {
+        return Ok(studentised);
+    }
+    let counted = rank_sum(x, y)?;
+    Ok([0, 1].map(|tail| f64::max(counted[tail], studentised[tail])))
+}
+
+/// The exact p-values of the rank sum of `y` being so large, and so small, over all exchanges.
+fn rank_sum(x: &[f64], y: &[f64]) -> Result<[f64; 2], BadInput> {
+    let all = Ordered::new(&[x, y].concat())?;
+    // Twice the mid-rank is whole.
+    let twice = |value: &f64| all.below(*value) + all.at_most(*value) + 1;
+    let ranks: Vec<usize> = all.as_slice().iter().map(twice).collect();
+    let seen: usize = y.iter().map(twice).sum();
+    let ways = ways(&ranks, y.len());
+    let total: f64 = ways.iter().sum();
+    let (below, from) = ways.split_at(seen.min(ways.len() - 1));
+    let at_least: f64 = from.iter().sum();
+    let at_most: f64 = below.iter().sum::<f64>() + from[0];
+    Ok([at_least / total, at_most / total])
+}
+
+/// By sum: the number of ways to choose `many` of the ranks.
+fn ways(ranks: &[usize], many: usize) -> Vec<f64> {
+    let most: usize = ranks.iter().sum();
+    let mut chosen = vec![vec![0.0; most + 1]; many + 1];
+    chosen[0][0] = 1.0;
+    for (place, &rank) in ranks.iter().enumerate() {
+        for count in (1..=many.min(place + 1)).rev() {
+            let (fewer, more) = chosen.split_at_mut(count);
+            for (to, from) in more[0][rank..].iter_mut().zip(&fewer[count - 1]) {
+                *to += from;
+            }
+        }
+    }
+    chosen.swap_remove(many)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_fixtures::designs::{Design, Draw, Law};
+
+    fn by(shift: f64) -> impl Fn(f64) -> f64 {
+        move |value| value + shift
+    }
+
+    fn cell(values: &[f64]) -> Nested {
+        Nested::new(values.iter().map(|&value| vec![value]).collect()).unwrap()
+    }
+
+    #[test]
+    fn the_rank_sum_is_that_of_all_exchanges_by_hand() {
+        // Ranks of y: 3 and 4 of 4: one of six choices has so large a sum, all have so small a one.
+        let [above, below] = rank_sum(&[1.0, 2.0], &[3.0, 4.0]).unwrap();
+        assert!((above - 1.0 / 6.0).abs() < 1e-12 && (below - 1.0).abs() < 1e-12);
+        // Mid-ranks 1.5, 1.5, 3: y has 1.5 + 3 of the sums 3, 4.5, 4.5.
+        let [above, below] = rank_sum(&[1.0], &[1.0, 2.0]).unwrap();
+        assert!((above - 2.0 / 3.0).abs() < 1e-12 && (below - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn replicates_that_do_not_overlap_reach_the_least_p_value() {
+        let design = Design::steady(Law::Normal, Law::Normal, 0.9);
+        for n in [6, 8, 20] {
+            let low = design.run(&mut Draw::new(1), n, 1).concat();
+            let high: Vec<f64> = low.iter().map(|value| value + 100.0).collect();
+            let (low, high) = (cell(&low), cell(&high));
+            let found = beyond(&low, &high, by(10.0)).unwrap().unwrap();
+            let least = least_p_value(n, n, 1.0).unwrap();
+            assert!((found.above / least - 1.0).abs() < 1e-6, "{n}: {found:?} {least}");
+            assert!(found.below > 0.99, "{n}: {found:?}");
+            let far = beyond(&low, &high, by(200.0)).unwrap().unwrap();
+            assert!((far.below / least - 1.0).abs() < 1e-6 && far.above > 0.99, "{n}: {far:?}");
+        }
+    }
+
+    #[test]
+    fn the_least_p_value_says_how_many_replicates_a_level_takes() {
+        // C(12, 6) = 924, C(14, 7) = 3,432, C(16, 8) = 12,870.
+        assert_eq!([1e-2, 1.0 / 923.0, 1e-3, 1e-4].map(replicates_for), [6, 6, 7, 8]);
+        let (five, six) = (cell(&[1.0; 5]), cell(&[1.0; 6]));
+        assert_eq!((least_p_value(5, 6, 1.0), beyond(&five, &six, by(0.0))), (None, Ok(None)));
+    }
+
+    /// At the edge of the margin a test errs as often as it says, in either tail.
+    #[test]
+    fn a_difference_of_just_the_shift_is_found_as_rarely_as_the_level_says() {
+        let laws = [Law::Normal, Law::LogNormal(0.5)];
+        for (sizes, law) in
+            [(6, 6), (10, 10), (20, 20), (6, 20)].into_iter().flat_map(|s| laws.map(|l| (s, l)))
+        {
+            let design = Design::steady(law, Law::Normal, 0.9);
+            let (mut draw, mut small) = (Draw::new(11), [0_u32; 2]);
+            let runs = 1_500;
+            for _ in 0..runs {
+                let x = Nested::new(design.run(&mut draw, sizes.0, 5)).unwrap();
+                let mut groups = design.run(&mut draw, sizes.1, 5);
+                groups.iter_mut().flatten().for_each(|value| *value += 3.0);
+                let y = Nested::new(groups).unwrap();
+                if let Some(found) = beyond(&x, &y, by(3.0)).unwrap() {
+                    small[0] += u32::from(found.above <= 0.025);
+                    small[1] += u32::from(found.below <= 0.025);
+                }
+            }
+            for tail in small {
+                let rate = f64::from(tail) / f64::from(runs);
+                assert!(rate <= 0.037, "{sizes:?} {law:?}: {rate}");
+            }
+        }
+    }
+}

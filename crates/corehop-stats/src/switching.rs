@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The cost of a core switch by each mechanism, and the point from which one pays.
+//!
+//! **Cost of a switch**: `(T - T_none) / 2`, where `T` is the mean time of a call that switches there and back,
+//! and `T_none` of the same call without a switch (Strong et al. 2009, section 5.1, gettidbench).
+//!
+//! **Break-even.** A caller that waits for each call loses `T - T_none` per call; a switch pays where the call
+//! itself is that much faster on the other core, as it may be on a core with warm caches. A caller with several
+//! calls outstanding works on meanwhile. With `w` ns of own work per call it needs `max(T_k, w + c)` per call,
+//! where `T_k` is the time per call with `k` outstanding and no own work, and `c` its own part of a switch;
+//! without switches `T_none + w`. So a switch pays if `c < T_none`, from `w = T_k - T_none` on. The time of an
+//! empty call with `k` outstanding is an upper bound of `c`, and is taken for it.
+//!
+//! That leaves out what the other core could do instead. Two workers, each on its core, were measured with the call, too (the
+//! mechanism `second-worker`): [`Instead`] compares with them.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+mod pays;
+
+use pays::{Beside, Medians};
+pub use pays::{Instead, Pays, Point};
+
+use super::ordered::Ordered;
+use super::quantile::median;
+use super::replicates::{Between, Nested};
+use corehop_plan::samples::SwitchBatch;
+use corehop_plan::workload::Event;
+use corehop_plan::workload::switching::{SwitchCall, SwitchMechanism};
+
+/// One minus the confidence of all intervals.
+const ALPHA: f64 = 0.05;
+
+/// A call from one CPU to another, as far as it does not matter how it got there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Switched {
+    /// The platform, by id.
+    pub machine: String,
+    /// The application core.
+    pub from_cpu: u64,
+    /// The OS core.
+    pub to_cpu: u64,
+    /// The measured class of a migration between the two, where it is known.
+    pub pair_class: Option<Event>,
+    /// The call.
+    pub call: SwitchCall,
+    /// Its bytes; 0 without a size.
+    pub bytes: u64,
+}
+
+/// The times of one call by one mechanism.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SwitchSummary {
+    /// The call.
+    #[serde(flatten)]
+    pub of: Switched,
+    /// The mechanism.
+    pub mechanism: SwitchMechanism,
+    /// The number of calls outstanding at a time.
+    pub outstanding: u64,
+    /// The number of valid batches.
+    pub batches: usize,
+    /// The number of batches that are not valid.
+    pub invalid: usize,
+    /// The mean time of a call in a batch, in nanoseconds: the median over replicates.
+    pub mean_ns: Between,
+    /// The shortest and the longest mean of a batch, in nanoseconds.
+    pub range_ns: (f64, f64),
+    /// The 10th, 50th, 90th and 99th percentiles of single calls, in nanoseconds: medians over batches.
+    pub percentiles_ns: [f64; 4],
+    /// A line exchange of the two CPUs, in nanoseconds for one way: the median over batches.
+    pub exchange_ns: Option<f64>,
+    /// The time of a call beyond that without a switch, in nanoseconds.
+    pub extra_ns: Option<Between>,
+    /// The point from which a switch pays; None without a switch.
+    pub pays: Option<Pays>,
+    /// The same, if a second worker could use the other core instead; None without a switch.
+    pub instead: Option<Instead>,
+}
+
+impl SwitchSummary {
+    /// The cost of one switch, in nanoseconds, with its interval if there is one. None without a switch, and with
+    /// several calls outstanding.
+    pub fn per_switch_ns(&self) -> Option<(f64, Option<(f64, f64)>)> {
+        let is_switch = self.outstanding == 1 && self.mechanism.switches();
+        let extra = self.extra_ns.as_ref().filter(|_| is_switch)?;
+        let ends = extra.interval.map(|interval| (interval.low / 2.0, interval.high / 2.0));
+        Some((extra.estimate / 2.0, ends))
+    }
+}
+
+/// Batches of one call by one mechanism.
+#[derive(Debug, Clone, Default)]
+struct Batches {
+    /// The means of batches, by seed and replicate.
+    means: BTreeMap<(u64, u64), Vec<f64>>,
+    percentiles: [Vec<f64>; 4],
+    exchanges: Vec<f64>,
+    invalid: usize,
+    /// The reason for which the first batch that was not measured was not.
+    why: Option<String>,
+}
+
+/// A mechanism without a valid batch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NotMeasured {
+    /// The call.
+    #[serde(flatten)]
+    pub of: Switched,
+    /// The mechanism.
+    pub mechanism: SwitchMechanism,
+    /// The number of calls outstanding at a time.
+    pub outstanding: u64,
+    /// The number of batches.
+    pub batches: usize,
+    /// The reason.
+    pub why: String,
+}
+
+/// The mechanisms without a valid batch, with their reasons.
+pub fn not_measured(rows: &[SwitchBatch]) -> Vec<NotMeasured> {
+    let mut switchings = Switchings::default();
+    switchings.take(rows);
+    switchings.not_measured()
+}
+
+impl Batches {
+    fn take(&mut self, row: &SwitchBatch) {
+        let Some(mean_ns) = row.mean_ns.filter(|_| row.valid) else {
+            self.invalid += 1;
+            if let Some(why) = &row.not_measured {
+                self.why.get_or_insert_with(|| why.to_string());
+            }
+            return;
+        };
+        let replicate = (row.seed, row.replicate.unwrap_or_default());
+        self.means.entry(replicate).or_default().push(mean_ns);
+        let values = [row.p10_ns, row.p50_ns, row.p90_ns, row.p99_ns];
+        self.percentiles.iter_mut().zip(values).for_each(|(all, value)| all.extend(value));
+        self.exchanges.extend(row.exchange_ns);
+    }
+
+    /// The median of each replicate.
+    fn medians(&self) -> Medians {
+        let of = |(&replicate, means): (&(u64, u64), &Vec<f64>)| Some((replicate, middle(means)?));
+        self.means.iter().filter_map(of).collect()
+    }
+
+    /// The differences to `other`, replicate by replicate.
+    fn beyond(&self, other: &Self) -> Option<Between> {
+        let without = other.medians();
+        let difference = |(replicate, with): (&(u64, u64), &f64)| {
+            without.get(replicate).map(|without| vec![with - without])
+        };
+        let differences = self.medians().iter().filter_map(difference).collect();
+        Nested::new(differences).ok()?.median(ALPHA).ok()
+    }
+}
+
+fn middle(values: &[f64]) -> Option<f64> {
+    Ordered::new(values).ok().map(|values| median(&values))
+}
+
+/// A mechanism, with its number of outstanding calls.
+type Way = (SwitchMechanism, u64);
+
+/// Takes batches, one after the other.
+#[derive(Debug, Clone, Default)]
+pub struct Switchings {
+    batches: BTreeMap<Switched, BTreeMap<Way, Batches>>,
+}
+
+impl Switchings {
+    /// Takes some more batches.
+    pub fn take(&mut self, rows: &[SwitchBatch]) {
+        for row in rows {
+            let of = Switched {
+                machine: row.machine.to_string(),
+                from_cpu: row.from_cpu,
+                to_cpu: row.to_cpu,
+                pair_class: row.pair_class,
+                call: row.call,
+                bytes: row.bytes,
+            };
+            let ways = self.batches.entry(of).or_default();
+            ways.entry((row.mechanism, row.outstanding)).or_default().take(row);
+        }
+    }
+
+    /// The summaries, by pair of CPUs and call; the mechanisms of one in their order. A mechanism without a valid
+    /// batch has none.
+    pub fn finish(&self) -> Vec<SwitchSummary> {
+        let of_call = |(of, ways): (&Switched, &BTreeMap<Way, Batches>)| {
+            let medians = |mechanism| ways.get(&(mechanism, 1)).map(Batches::medians);
+            let none = ways.get(&(SwitchMechanism::None, 1));
+            let summary = |(&way, batches): (&Way, &Batches)| {
+                let extra = none.filter(|_| way.0 != SwitchMechanism::None);
+                let extra = extra.and_then(|none| batches.beyond(none));
+                let beside = Beside {
+                    outstanding: way.1,
+                    way: batches.medians(),
+                    none: medians(SwitchMechanism::None),
+                    part: self.callers_part(of, way),
+                    two: medians(SwitchMechanism::SecondWorker),
+                };
+                summary(of, way, batches, extra, &beside)
+            };
+            ways.iter().filter_map(summary).collect::<Vec<_>>()
+        };
+        self.batches.iter().flat_map(of_call).collect()
+    }
+
+    /// The mechanisms without a valid batch. A pair of CPUs has several classes at most in its batches that were measured, so
+    /// that one measured in any class is measured.
+    pub fn not_measured(&self) -> Vec<NotMeasured> {
+        let measured = |of: &Switched, way: &Way| {
+            let same = |other: &Switched| Switched { pair_class: None, ..other.clone() };
+            let others = self.batches.iter().filter(|(other, _)| same(other) == same(of));
+            others.filter_map(|(_, ways)| ways.get(way)).any(|it| !it.means.is_empty())
+        };
+        let all = self.batches.iter().flat_map(|(of, ways)| ways.iter().map(move |it| (of, it)));
+        let lacking = all.filter(|(of, (way, _))| !measured(of, way));
+        lacking
+            .map(|(of, (&(mechanism, outstanding), batches))| NotMeasured {
+                of: of.clone(),
+                mechanism,
+                outstanding,
+                batches: batches.invalid,
+                why: batches.why.clone().unwrap_or_else(|| {
+                    "the other CPU did not take the calls, or changed its distance".to_owned()
+                }),
+            })
+            .collect()
+    }
+
+    /// An upper bound of the caller's part of a switch: an empty call by the same way.
+    fn callers_part(&self, of: &Switched, way: Way) -> Option<Medians> {
+        let empty = Switched { call: SwitchCall::Gettid, bytes: 0, ..of.clone() };
+        Some(self.batches.get(&empty)?.get(&way)?.medians())
+    }
+}
+
+fn summary(
+    of: &Switched,
+    (mechanism, outstanding): Way,
+    batches: &Batches,
+    extra_ns: Option<Between>,
+    beside: &Beside,
+) -> Option<SwitchSummary> {
+    let all: Vec<f64> = batches.means.values().flatten().copied().collect();
+    let ordered = Ordered::new(&all).ok()?;
+    let nested = Nested::new(batches.means.values().cloned().collect()).ok()?;
+    let switches = mechanism.switches();
+    Some(SwitchSummary {
+        of: of.clone(),
+        mechanism,
+        outstanding,
+        batches: all.len(),
+        invalid: batches.invalid,
+        mean_ns: nested.median(ALPHA).ok()?,
+        range_ns: (ordered.min(), ordered.max()),
+        percentiles_ns: [0, 1, 2, 3].map(|at| middle(&batches.percentiles[at]).unwrap_or(f64::NAN)),
+        exchange_ns: middle(&batches.exchanges),
+        pays: switches.then(|| beside.pays()),
+        instead: switches.then(|| beside.instead()),
+        extra_ns,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_plan::samples::example::switch_batch;
+
+    /// Eight replicates with one batch each, whose means are `ns` and some more.
+    fn batches(
+        mechanism: SwitchMechanism,
+        outstanding: u64,
+        call: SwitchCall,
+        ns: f64,
+    ) -> Vec<SwitchBatch> {
+        let bytes = if call.is_sized() { 4096 } else { 0 };
+        let batch = |replicate: u64| SwitchBatch {
+            mechanism,
+            outstanding,
+            call,
+            bytes,
+            mean_ns: Some(ns + replicate as f64),
+            replicate: Some(replicate),
+            ..switch_batch()
+        };
+        (0..8).map(batch).collect()
+    }
+
+    fn summaries(rows: &[Vec<SwitchBatch>]) -> Vec<SwitchSummary> {
+        let mut all = Switchings::default();
+        for rows in rows {
+            all.take(rows);
+        }
+        all.finish()
+    }
+
+    #[test]
+    fn a_switch_costs_half_of_what_a_call_takes_longer_in_the_same_replicate() {
+        use SwitchMechanism::{None, V4};
+        let rows = [(None, 70.0), (V4, 470.0)]
+            .map(|(mechanism, ns)| batches(mechanism, 1, SwitchCall::Gettid, ns));
+        let [none, v4] = &summaries(&rows)[..] else { unreachable!("two mechanisms") };
+        assert_eq!((none.per_switch_ns(), none.pays), (Option::None, Option::None));
+        let (estimate, _) = v4.per_switch_ns().unwrap();
+        assert!((estimate - 200.0).abs() < 1e-9, "{estimate}");
+        let exact = |ns| Point { ns, interval: Some((ns, ns)), replicates: 8 };
+        assert_eq!(v4.pays, Some(Pays::FasterThere(exact(400.0))));
+        assert_eq!(v4.instead, Some(Instead::Unknown), "no second worker was measured");
+        assert_eq!((v4.batches, v4.range_ns), (8, (470.0, 477.0)));
+    }
+
+    #[test]
+    fn outstanding_calls_pay_from_the_own_work_that_fills_the_time_of_the_other_core() {
+        use SwitchMechanism::{None, V4};
+        let of = |ns_of_write| {
+            summaries(&[
+                batches(None, 1, SwitchCall::Gettid, 70.0),
+                batches(V4, 16, SwitchCall::Gettid, 60.0),
+                batches(None, 1, SwitchCall::Pwrite, ns_of_write),
+                batches(V4, 16, SwitchCall::Pwrite, 350.0),
+            ])
+        };
+        // The caller's part is 60 ns of a write of 270, and the other core needs 80 ns more for one.
+        let exact = |ns| Point { ns, interval: Some((ns, ns)), replicates: 8 };
+        assert_eq!(of(270.0)[3].pays, Some(Pays::OwnWork(exact(80.0))));
+        assert_eq!(of(2_000.0)[3].pays, Some(Pays::OwnWork(exact(0.0))));
+        let Some(Pays::Never { part_ns, .. }) = of(50.0)[3].pays else { panic!("it pays") };
+        assert!((part_ns - 63.5).abs() < 1.0, "{part_ns}");
+    }
+
+    #[test]
+    fn without_the_call_that_stays_nothing_is_said_of_a_switch() {
+        let rows = [batches(SwitchMechanism::V4, 1, SwitchCall::Gettid, 400.0)];
+        let [v4] = &summaries(&rows)[..] else { unreachable!("one mechanism") };
+        assert_eq!((v4.per_switch_ns(), v4.pays), (Option::None, Some(Pays::Unknown)));
+    }
+
+    #[test]
+    fn near_and_far_batches_are_not_mixed_and_invalid_ones_only_counted() {
+        let mut rows = batches(SwitchMechanism::V4, 1, SwitchCall::Gettid, 400.0);
+        for (at, row) in rows.iter_mut().enumerate() {
+            let far = at % 2 == 1;
+            row.pair_class = Some(if far { Event::MemoryMigration } else { Event::L3Migration });
+            row.valid = at != 7;
+        }
+        let [near, far] = &summaries(&[rows])[..] else { unreachable!("two classes") };
+        assert_eq!((near.batches, near.invalid, far.batches, far.invalid), (4, 0, 3, 1));
+    }
+    #[test]
+    fn a_mechanism_that_was_never_measured_says_why_and_one_that_failed_once_is_measured() {
+        let failed = |rows: &mut [SwitchBatch]| {
+            for row in rows {
+                (row.mean_ns, row.valid) = (None, false);
+                row.not_measured = Some("no answer".into());
+            }
+        };
+        let mut sqpoll = batches(SwitchMechanism::Sqpoll, 1, SwitchCall::Gettid, 400.0);
+        failed(&mut sqpoll[..1]);
+        let mut v3 = batches(SwitchMechanism::V3, 1, SwitchCall::Gettid, 400.0);
+        failed(&mut v3);
+        let mut all = Switchings::default();
+        all.take(&[sqpoll, v3].concat());
+        let [lacks] = &all.not_measured()[..] else { panic!("{:?}", all.not_measured()) };
+        assert_eq!((lacks.mechanism, &*lacks.why), (SwitchMechanism::V3, "no answer"));
+        let [sqpoll] = &all.finish()[..] else { panic!("{:?}", all.finish()) };
+        assert_eq!((sqpoll.batches, sqpoll.invalid), (7, 1));
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The design effect of replicates on a tail: exceedances of one replicate are alike.
+//!
+//! The design effect (Kish, Survey Sampling, 1965): by how much the replicates vary more than they would
+//! were all samples independent. Two things make a tail, how many samples exceed the threshold and by
+//! how much, so the larger of both counts.
+
+use std::collections::BTreeMap;
+
+use super::Tail;
+use crate::replicates::{FEWEST_REPLICATES, NoInterval};
+
+/// Exceedances by replicate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Replicated {
+    /// Replicates with a sample.
+    pub replicates: usize,
+    /// By how much replicates vary more than independent samples would; at least 1.
+    pub design_effect: f64,
+}
+
+/// The values of one replicate: its samples, those above the threshold, and the sum of their excesses.
+#[derive(Debug, Clone, Copy, Default)]
+struct Own {
+    samples: f64,
+    beyond: f64,
+    excess: f64,
+}
+
+impl Replicated {
+    /// Of the samples that the tail was fitted to, each with its replicate, where so many replicates in
+    /// a row count for one.
+    ///
+    /// # Errors
+    /// [`NoInterval::TooFewReplicates`] where fewer than six have a sample above the threshold.
+    pub fn of(
+        tail: &Tail,
+        samples: &[f64],
+        replicates: &[u64],
+        in_a_row: f64,
+    ) -> Result<Self, NoInterval> {
+        let mut all: BTreeMap<u64, Own> = BTreeMap::new();
+        for (&value, &replicate) in samples.iter().zip(replicates) {
+            let own = all.entry(replicate).or_default();
+            own.samples += 1.0;
+            if value > tail.threshold {
+                own.beyond += 1.0;
+                own.excess += value - tail.threshold;
+            }
+        }
+        let have = all.values().filter(|own| own.beyond > 0.0).count();
+        if have < FEWEST_REPLICATES {
+            return Err(NoInterval::TooFewReplicates { have });
+        }
+        let all: Vec<Own> = all.into_values().collect();
+        let design_effect = counts(&all).max(excesses(&all, tail)).max(1.0) * in_a_row.max(1.0);
+        Ok(Self { replicates: all.len(), design_effect })
+    }
+}
+
+/// The variance of the numbers of exceedances over that of binomial ones.
+fn counts(all: &[Own]) -> f64 {
+    let sum = |of: fn(&Own) -> f64| all.iter().map(of).sum::<f64>();
+    let (n, share) = (sum(|it| it.samples), sum(|it| it.beyond) / sum(|it| it.samples));
+    let squares: f64 = all.iter().map(|it| (it.beyond - share * it.samples).powi(2)).sum();
+    corrected(all) * squares / (n * share * (1.0 - share)).max(f64::MIN_POSITIVE)
+}
+
+/// The variance of the sums of excesses over that of independent ones.
+fn excesses(all: &[Own], tail: &Tail) -> f64 {
+    let ys = tail.excesses.as_slice();
+    let mean = ys.iter().sum::<f64>() / ys.len() as f64;
+    let within: f64 = ys.iter().map(|y| (y - mean).powi(2)).sum();
+    let squares: f64 = all.iter().map(|it| (it.excess - mean * it.beyond).powi(2)).sum();
+    corrected(all) * squares / within.max(f64::MIN_POSITIVE)
+}
+
+/// The mean is that of the replicates themselves, from which they vary a little less.
+fn corrected(all: &[Own]) -> f64 {
+    all.len() as f64 / (all.len() as f64 - 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fit_tail;
+    use super::*;
+    use crate::draw::{Draw, Law};
+
+    fn labels(n: usize, replicates: u64) -> Vec<u64> {
+        (0..n as u64).map(|at| at * replicates / n as u64).collect()
+    }
+
+    #[test]
+    fn independent_samples_have_a_design_effect_near_one_and_a_slightly_wider_interval() {
+        let values = Draw::new(3).values(Law::Exponential, 2_000);
+        let tail = fit_tail(&values, 1).unwrap();
+        let of = Replicated::of(&tail, &values, &labels(2_000, 20), 1.0).unwrap();
+        assert!((1.0..1.6).contains(&of.design_effect), "{of:?}");
+        let p = tail.reaches_to();
+        let [alone, replicated] =
+            [tail.quantile(p, 0.05).unwrap(), tail.replicated_quantile(p, 0.05, &of).unwrap()];
+        assert!((alone.0 - replicated.0).abs() < 1e-12);
+        assert!((1.0..1.6).contains(&(replicated.1.width() / alone.1.width())));
+    }
+
+    #[test]
+    fn excesses_that_one_replicate_has_in_common_widen_the_interval() {
+        // Every other replicate has excesses of about 1, every other of about 3.
+        let mut draw = Draw::new(11);
+        let labels = labels(2_000, 20);
+        let scale = |label: u64| if label.is_multiple_of(2) { 1.0 } else { 2.0 };
+        let values: Vec<f64> =
+            labels.iter().map(|&label| -scale(label) * (1.0 - draw.unit()).ln()).collect();
+        // The law of the mixture is what matters here, not whether a run with such steps is refused.
+        let shuffled: Vec<f64> = (0..2_000).map(|at| values[at * 997 % 2_000]).collect();
+        let tail = fit_tail(&shuffled, 1).unwrap();
+        let of = Replicated::of(&tail, &values, &labels, 1.0).unwrap();
+        assert!(of.design_effect > 2.0, "{of:?}");
+        let dependent = Replicated::of(&tail, &values, &labels, 2.0).unwrap();
+        assert!((dependent.design_effect / of.design_effect - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_tail_of_one_replicate_has_no_interval_and_says_why() {
+        let values = Draw::new(3).values(Law::Exponential, 2_000);
+        let tail = fit_tail(&values, 1).unwrap();
+        let why = Replicated::of(&tail, &values, &vec![0; 2_000], 1.0).unwrap_err();
+        assert_eq!(why.to_string(), "1 replicates; an interval needs 6");
+    }
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The outcome of task sets under a scheduler: the course of their jobs, missed deadlines, and
+//! whether delays depend on the number of tasks (Bastoni et al. 2010, section 3.1 and observation 5).
+//!
+//! Jobs and samples of a run come in two files. They belong together by what made them, which is the same
+//! in both, and a sample says which job it is of by that job's place in its file.
+//!
+//! Unobserved runs count only among the courses: they serve for comparison with the same runs under
+//! observation ([`crate::recording`]).
+
+mod schedule;
+mod size;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+pub use schedule::{
+    DelayPair, JobCounts, LengthQuantiles, RunSummary, SchedulerPair, SchedulerSummary, TaskSummary,
+};
+pub use size::{LEAST_SAMPLES, SizeEffect, SizePoint};
+
+use super::cell::text;
+use super::estimator::Estimator;
+use super::verdict::{Verdict, bastoni_5};
+use corehop_plan::samples::{JobOutcome, Provenance, Sample, TaskJob, Text};
+use corehop_plan::workload::Event;
+use corehop_plan::workload::scheduler::Scheduler;
+
+/// The common properties of jobs that are counted together.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Under {
+    /// The platform, by id.
+    #[serde(serialize_with = "text")]
+    pub machine: Text,
+    /// The scheduler.
+    pub scheduler: Scheduler,
+    /// The background load.
+    #[serde(serialize_with = "text")]
+    pub load: Text,
+}
+
+/// The values kept of a job.
+#[derive(Debug, Clone, Copy)]
+struct Job {
+    run: u64,
+    task: u64,
+    response_us: f64,
+    lateness_us: f64,
+    course: JobOutcome,
+    away: Option<(Event, f64)>,
+    preemptions: u64,
+    migrations: u64,
+}
+
+/// The values kept of a valid sample.
+#[derive(Debug, Clone, Copy)]
+struct Delay {
+    job: u64,
+    event: Event,
+    wss_bytes: u64,
+    write_ratio: f64,
+    micros: f64,
+}
+
+/// A run of a plan.
+#[derive(Debug, Clone)]
+struct Run {
+    under: Under,
+    seed: u64,
+    set: u64,
+    task_count: u64,
+    wss_bytes: u64,
+    write_ratio: f64,
+    /// Whether it gave samples, or only ran.
+    watched: bool,
+    /// When its last job ended, in seconds after its start.
+    seconds: f64,
+    tasks: BTreeMap<u64, Timing>,
+}
+
+/// The timing requirements of a task, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct Timing {
+    period: u64,
+    deadline: u64,
+    wcet: u64,
+}
+
+/// The files of one run of a plan.
+#[derive(Debug, Clone, Default)]
+struct Pair {
+    runs: BTreeMap<u64, Run>,
+    jobs: Vec<Job>,
+    delays: Vec<Delay>,
+    /// Whether there were samples, valid or not.
+    sampled: bool,
+}
+
+impl Pair {
+    /// The jobs that gave a sample, valid or not.
+    fn gave(&self) -> usize {
+        self.jobs.iter().filter(|job| job.course == JobOutcome::Sample).count()
+    }
+
+    /// Whether the file of the samples is there, or would have none.
+    fn has_its_samples(&self) -> bool {
+        self.sampled || self.gave() == 0
+    }
+
+    /// The valid samples with the run that each is of; those of a file whose jobs are not there are
+    /// of none.
+    fn of_runs(&self) -> impl Iterator<Item = (u64, &Run, &Delay)> {
+        self.delays.iter().filter_map(|delay| {
+            let run = self.jobs.get(delay.job as usize)?.run;
+            Some((run, self.runs.get(&run)?, delay))
+        })
+    }
+}
+
+/// Takes jobs and samples of task sets, file by file.
+#[derive(Debug, Clone, Default)]
+pub struct TaskRuns {
+    pairs: BTreeMap<String, Pair>,
+}
+
+/// The results of task sets.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TaskReport {
+    /// The courses of jobs, by scheduler and load.
+    pub courses: Vec<JobCounts>,
+    /// Schedulers, each under each load.
+    pub schedulers: Vec<SchedulerSummary>,
+    /// Two schedulers that had the same task sets.
+    pub pairs: Vec<SchedulerPair>,
+    /// Preemption lengths as they happened.
+    pub lengths: Vec<LengthQuantiles>,
+    /// Delays by the number of tasks, maxima at equal numbers of samples.
+    pub sizes: Vec<SizePoint>,
+    /// The effects of the number of tasks.
+    pub effects: Vec<SizeEffect>,
+    /// The runs.
+    pub runs: Vec<RunSummary>,
+    /// The tasks of each run.
+    pub tasks: Vec<TaskSummary>,
+    /// Observation 5 of Bastoni et al., by machine.
+    pub verdicts: BTreeMap<String, Verdict>,
+    /// Samples whose jobs are not among the files.
+    pub samples_without_jobs: usize,
+    /// Jobs that gave samples which are not among the files.
+    pub jobs_without_samples: usize,
+}
+
+impl TaskRuns {
+    /// Takes jobs of a file from there.
+    pub fn jobs(&mut self, from: &Provenance, jobs: &[TaskJob]) {
+        let pair = self.pairs.entry(key(from)).or_default();
+        for job in jobs {
+            let run = pair.runs.entry(job.run).or_insert_with(|| Run {
+                under: Under {
+                    machine: job.machine.clone(),
+                    scheduler: job.scheduler,
+                    load: job.load.clone(),
+                },
+                seed: job.seed,
+                set: job.set,
+                task_count: job.task_count,
+                wss_bytes: job.wss_bytes,
+                write_ratio: job.write_ratio,
+                watched: job.course != JobOutcome::Unwatched,
+                seconds: 0.0,
+                tasks: BTreeMap::new(),
+            });
+            run.tasks.entry(job.task).or_insert(Timing {
+                period: job.period_ns,
+                deadline: job.deadline_ns,
+                wcet: job.wcet_ns,
+            });
+            let ended = (job.release_ns as f64 + job.response_ns) / 1e9;
+            run.seconds = run.seconds.max(ended);
+            pair.jobs.push(Job {
+                run: job.run,
+                task: job.task,
+                response_us: job.response_ns / 1e3,
+                lateness_us: job.lateness_ns / 1e3,
+                course: job.course,
+                away: job.length_ns.map(|length| (job.event, length / 1e3)),
+                preemptions: job.preemptions,
+                migrations: job.migrations,
+            });
+        }
+    }
+
+    /// Takes samples of a file from there; those that are of no task are left alone.
+    pub fn samples(&mut self, from: &Provenance, estimator: Estimator, samples: &[Sample]) {
+        let mut of_tasks = samples.iter().filter(|it| it.task_count.is_some()).peekable();
+        if of_tasks.peek().is_none() {
+            return;
+        }
+        let delay = |sample: &Sample| {
+            let (_, micros) = estimator.delays_us(std::slice::from_ref(sample)).next()?;
+            Some(Delay {
+                job: sample.job,
+                event: sample.event,
+                wss_bytes: sample.wss_bytes,
+                write_ratio: sample.write_ratio,
+                micros,
+            })
+        };
+        let pair = self.pairs.entry(key(from)).or_default();
+        pair.sampled = true;
+        pair.delays.extend(of_tasks.filter(|it| it.valid).filter_map(delay));
+    }
+
+    /// The report; None where no file had anything of a task set.
+    pub fn finish(&self) -> Option<TaskReport> {
+        let pairs: Vec<&Pair> = self.pairs.values().collect();
+        if pairs.is_empty() {
+            return None;
+        }
+        let (sizes, effects) = size::sizes(&pairs);
+        let lost = |pair: &&Pair| pair.delays.len() - pair.of_runs().count();
+        let unseen = |pair: &&&Pair| !pair.sampled;
+        Some(TaskReport {
+            courses: schedule::courses(&pairs),
+            schedulers: schedule::schedulers(&pairs),
+            pairs: schedule::compared(&pairs),
+            lengths: schedule::lengths(&pairs),
+            runs: schedule::runs(&pairs),
+            tasks: schedule::tasks(&pairs),
+            samples_without_jobs: pairs.iter().map(lost).sum(),
+            jobs_without_samples: pairs.iter().filter(unseen).map(|pair| pair.gave()).sum(),
+            verdicts: verdicts(&pairs, &effects),
+            sizes,
+            effects,
+        })
+    }
+}
+
+/// Observation 5 by machine, from what its own runs say.
+fn verdicts(pairs: &[&Pair], effects: &[SizeEffect]) -> BTreeMap<String, Verdict> {
+    let of_machine = |run: &Run| {
+        let told = effects.iter().filter(|it| it.under.machine == run.under.machine);
+        let told = told.filter(|it| size::counts(&it.under));
+        let comparisons = told.map(|it| it.comparison.clone()).collect();
+        (run.under.machine.to_string(), bastoni_5(comparisons))
+    };
+    pairs.iter().flat_map(|pair| pair.runs.values()).map(of_machine).collect()
+}
+
+/// A write ratio as a whole number, to group by.
+fn millionths(ratio: f64) -> u64 {
+    (ratio * 1e6).round() as u64
+}
+
+/// The common property of the two files of a run, and of no others: two commands may run the same plan within
+/// a second, on two machines, but hardly into the same file.
+fn key(from: &Provenance) -> String {
+    let Provenance { plan_digest, date, seed, command, .. } = from;
+    format!("{plan_digest} {date} {seed} {}", command.join(" "))
+}
