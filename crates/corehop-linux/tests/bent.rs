@@ -273,7 +273,7 @@ fn files_cited_exist(found: &Platform, root: &Path) {
         let paths = place.split([' ', ',']).filter(|word| word.starts_with('/'));
         for path in paths {
             let there = if path.contains('*') {
-                (0..256).any(|cpu| root.join(&path[1..].replace('*', &cpu.to_string())).exists())
+                (0..256).any(|cpu| root.join(path[1..].replace('*', &cpu.to_string())).exists())
             } else {
                 root.join(&path[1..]).exists()
             };

@@ -184,7 +184,7 @@ mod tests {
     }
 
     fn asked(set: &TaskSet) -> (Vec<Time>, Vec<Time>) {
-        let answer = test("p-fp-given").unwrap().run(System::of(&set));
+        let answer = test("p-fp-given").unwrap().run(System::of(set));
         (answer.bounds.unwrap(), answer.latencies.unwrap())
     }
 

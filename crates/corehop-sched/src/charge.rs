@@ -168,7 +168,7 @@ impl<'a> Charged<'a> {
     /// # Errors
     /// Why the set's CPUs make no such clusters on the machine.
     fn system(&self, test: &Test) -> Result<System<'_>, String> {
-        let system = System::of(&self.asked_about());
+        let system = System::of(self.asked_about());
         let Suffers::Within(size) = test.suffers else { return Ok(system) };
         match self.clusters.iter().find(|it| it.0 == size) {
             None => match self.platform {
@@ -209,7 +209,7 @@ impl<'a> Charged<'a> {
             Some(Err(why)) => return Ok(asked(Answer::unknown(why), &[])),
             None => (None, None),
         };
-        let system = self.system(test).unwrap_or_else(|_| System::of(&self.asked_about()));
+        let system = self.system(test).unwrap_or_else(|_| System::of(self.asked_about()));
         let supply = self.supply_in(unit);
         let reloads: Vec<Time> = bill.resumed.iter().map(|it| it / unit.0).collect();
         let locks = system.locks.map(|locks| locks.reloading(&reloads));
@@ -303,7 +303,7 @@ impl<'a> Charged<'a> {
         let why = match answer.verdict {
             Verdict::Schedulable => doubt,
             Verdict::Unschedulable => {
-                let uncharged = test.run(System::of(&self.asked_about())).verdict;
+                let uncharged = test.run(System::of(self.asked_about())).verdict;
                 (uncharged != Verdict::Unschedulable).then(|| AS_CHARGED.to_owned())
             }
             Verdict::Unknown => None,

@@ -219,7 +219,7 @@ fn told_apart_by_charges(
 /// The CPU of a task, and the tasks of that CPU, ascending, where each has one.
 fn beside(set: &TaskSet, asked: &ChargedAnswer, task: usize) -> Option<(usize, Vec<usize>)> {
     let placement = asked.answer.placement.as_deref().or_else(|| set.placement());
-    let bins = given::bins(System { placement, ..System::of(&set) }).ok()?;
+    let bins = given::bins(System { placement, ..System::of(set) }).ok()?;
     let (cpu, mut bin) = bins.into_iter().enumerate().find(|(_, bin)| bin.contains(&task))?;
     bin.sort_unstable();
     Some((cpu, bin))

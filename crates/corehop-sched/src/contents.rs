@@ -310,7 +310,7 @@ mod tests {
     fn a_test_that_knows_of_something_charges_it() {
         for test in all() {
             for (content, set) in sets(test, true).iter().filter(|it| test.knows.contains(&it.0)) {
-                let verdict = test.run(System::of(&set)).verdict;
+                let verdict = test.run(System::of(set)).verdict;
                 assert_ne!(verdict, Verdict::Schedulable, "{} {content:?}", test.name);
             }
         }

@@ -33,7 +33,7 @@ pub fn late(set: &TaskSet, test: &Test, scheduler: Scheduler, asked: &ChargedAns
     }
     let of = |tasks: &[Task], by_charges: bool| -> Vec<Late> {
         let supply = on_cpus(set, test, asked);
-        let system = System { tasks, supply, ..System::of(&set) };
+        let system = System { tasks, supply, ..System::of(set) };
         let mut found = late_tasks(scheduler.order(), system);
         let alone = (0..tasks.len()).filter(|&at| tasks[at].wcet > tasks[at].deadline);
         let alone: Vec<usize> = alone.filter(|at| !found.iter().any(|it| it.0 == *at)).collect();

@@ -168,7 +168,7 @@ impl Question {
             // where the first one refuses the set with charges.
             let takes_none = charged.has_supply() && !test.supplied;
             let hides = takes_none && doubt.as_ref().is_some_and(|(before, _)| before.supplied);
-            let untaken = doubt.is_some() && test.refusal(System::of(&set)).is_some();
+            let untaken = doubt.is_some() && test.refusal(System::of(set)).is_some();
             let refuses = doubt.as_ref().is_some_and(|(_, before)| refuses_as_charged(before));
             if !accepted && !hides && !untaken && (!refuses || accepts(&asked)) {
                 doubt = Some((test, asked));

@@ -126,7 +126,7 @@ fn responses_by_deadline(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> O
     for (cpu, group) in groups.iter().enumerate().filter(|(_, group)| !group.is_empty()) {
         let own: Vec<Task> = group.iter().map(|&at| tasks[at]).collect();
         let supply = on_cpus(set, test, asked).map(|it| it.at(cpu));
-        let system = System { supply, ..System::of(&set) };
+        let system = System { supply, ..System::of(set) };
         let responses = held_up::responses_by_deadline(system, group, &own)?;
         for (&at, response) in group.iter().zip(responses) {
             // What is charged to periods and deadlines comes before the release.
@@ -170,7 +170,7 @@ fn late(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> Option<String> {
     of_tasks
         .find_map(|(tasks, with)| {
             let supply = on_cpus(set, test, asked);
-            let system = System { tasks: &tasks, supply, ..System::of(&set) };
+            let system = System { tasks: &tasks, supply, ..System::of(set) };
             too_long(set, system, with)
                 .or_else(|| overload(set, system, with))
                 .or_else(|| undersupplied(set, system, with))

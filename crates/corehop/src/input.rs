@@ -130,7 +130,7 @@ pub(crate) fn named_with_format(path: &Path, text: &str, wanted: &str) -> String
     let name = shown::path(path);
     match seen(text.as_bytes()).filter(|seen| !seen.is(wanted)) {
         Some(seen) => format!("{name}: {seen}; wanted is {wanted}"),
-        None => name.to_string(),
+        None => name.clone(),
     }
 }
 

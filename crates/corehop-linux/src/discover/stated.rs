@@ -48,16 +48,15 @@ impl Stated {
             let Some(text) = root.read(file).filter(|text| !text.trim().is_empty()) else {
                 continue;
             };
-            let number = match self.texts.get(&text) {
-                Some(&number) => number,
-                None => {
-                    let is_list = file.ends_with("list");
-                    let group = if is_list { text.trim().parse().ok() } else { mask(&text) };
-                    let group = group.ok_or_else(|| root.unreadable(file, &text))?;
-                    let number = self.number(group.intersection(online));
-                    self.texts.insert(text, number);
-                    number
-                }
+            let number = if let Some(&number) = self.texts.get(&text) {
+                number
+            } else {
+                let is_list = file.ends_with("list");
+                let group = if is_list { text.trim().parse().ok() } else { mask(&text) };
+                let group = group.ok_or_else(|| root.unreadable(file, &text))?;
+                let number = self.number(group.intersection(online));
+                self.texts.insert(text, number);
+                number
             };
             self.of.push((cpu, number));
             self.place.get_or_insert_with(|| file.clone());

@@ -101,7 +101,7 @@ fn the_distance_of_cpus_is_unknown_where_its_process_is_silent_and_nothing_waits
     host.look_closely(true);
     let mut lines = || host.observe(WINDOW).unwrap().activity.unwrap().lines;
     // On a busy machine not every exchange meets.
-    let known = (0..50).filter_map(|_| lines()).next().expect("an exchange");
+    let known = (0..50).find_map(|_| lines()).expect("an exchange");
     let ns = [known.shared_cache_ns, known.separate_ns];
     assert!(ns.into_iter().flatten().all(|it| (1.0..100_000.0).contains(&it)), "{known:?}");
     let process = child_called("corehop-lines").expect("the process that answered");

@@ -572,7 +572,7 @@ mod tests {
         ];
         for test in all() {
             for set in &sets {
-                let verdict = test.run(System::of(&set)).verdict;
+                let verdict = test.run(System::of(set)).verdict;
                 match test.kind {
                     Kind::Exact => {}
                     Kind::Sufficient => {

@@ -225,7 +225,7 @@ mod tests {
 
     /// Serves synchronous periodic jobs by the rules of the module, and says how late each task was.
     fn simulated(set: &TaskSet, until: Time) -> Vec<Time> {
-        let (tasks, assignment) = (set.tasks(), assign(System::of(&set)).unwrap());
+        let (tasks, assignment) = (set.tasks(), assign(System::of(set)).unwrap());
         let portions = |at: usize| assignment.cut.iter().filter(move |it| it.task == at);
         let fixed_on = |at: usize| assignment.fixed.iter().position(|fixed| fixed.contains(&at));
         let mut given = vec![vec![0_u64; set.cpus() as usize]; tasks.len()];

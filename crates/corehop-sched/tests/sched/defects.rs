@@ -7,7 +7,7 @@ use corehop_sched::{Answer, TaskSet, Verdict, test};
 use crate::draw::{accepts, implicit, set, verdict};
 
 fn answer(name: &str, set: &TaskSet) -> Answer {
-    test(name).unwrap().run(System::of(&set))
+    test(name).unwrap().run(System::of(set))
 }
 
 #[test]

@@ -41,7 +41,7 @@ pub(crate) fn sets(cpus: u32, longest: Time, due: Due) -> impl Strategy<Value = 
 
 /// The verdict of the test of this name.
 pub(crate) fn verdict(name: &str, set: &TaskSet) -> Verdict {
-    test(name).unwrap().run(System::of(&set)).verdict
+    test(name).unwrap().run(System::of(set)).verdict
 }
 
 /// Whether it accepts.

@@ -44,7 +44,7 @@ fn holds(
     drawn: &[Time],
 ) -> Result<(), TestCaseError> {
     for test in about(scheduler) {
-        let answer = test.run(System::of(&set));
+        let answer = test.run(System::of(set));
         if answer.verdict != Verdict::Schedulable {
             continue;
         }
@@ -71,7 +71,7 @@ fn stays_within(
     policy: Policy,
     drawn: &[Time],
 ) -> Result<(), TestCaseError> {
-    let answer = corehop_sched::test(name).unwrap().run(System::of(&set));
+    let answer = corehop_sched::test(name).unwrap().run(System::of(set));
     let Some(bounds) = answer.bounds else { return Ok(()) };
     for (offsets, delays) in patterns(set, drawn) {
         let (order, offsets, delays) = (&[][..], &offsets[..], &delays[..]);
@@ -85,7 +85,7 @@ fn stays_within(
 
 /// Each CPU of a partition misses nothing.
 fn each_cpu_holds(set: &TaskSet, name: &str, drawn: &[Time]) -> Result<(), TestCaseError> {
-    let answer = corehop_sched::test(name).unwrap().run(System::of(&set));
+    let answer = corehop_sched::test(name).unwrap().run(System::of(set));
     let Some(bins) = answer.partition else { return Ok(()) };
     let mut placed: Vec<usize> = bins.concat();
     placed.sort_unstable();

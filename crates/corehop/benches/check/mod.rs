@@ -106,7 +106,7 @@ pub(crate) fn figures() -> Fallible<Vec<Value>> {
 fn figure(contest: &Contest, suite: &str, sets: &[&TaskSet], peer: &Value) -> Value {
     let ours = micros(contest.accepts, sets);
     let theirs = peer["us_per_set"].as_f64().unwrap_or(f64::NAN);
-    let accepted = sets.iter().filter(|set| (contest.accepts)(System::of(&set))).count();
+    let accepted = sets.iter().filter(|set| (contest.accepts)(System::of(set))).count();
     json!({
         "name": format!("check/{}-{suite}", contest.name),
         "value": ours,
@@ -139,7 +139,7 @@ fn sets(suite: &Value) -> Fallible<Vec<TaskSet>> {
 
 /// The same of a test of a system.
 fn micros(accepts: impl Fn(System<'_>) -> bool, sets: &[&TaskSet]) -> f64 {
-    least(|set: &TaskSet| accepts(black_box(System::of(&set))), sets)
+    least(|set: &TaskSet| accepts(black_box(System::of(set))), sets)
 }
 
 /// The least CPU time per set over repeated passes: what others do on the machine only adds to it.

@@ -20,7 +20,7 @@ pub(super) fn figures(suite: &str, sets: &[TaskSet]) -> Fallible<Vec<Value>> {
 
 fn figure(name: &'static str, suite: &str, sets: &[TaskSet]) -> Fallible<Value> {
     let ask =
-        |set: &TaskSet| Ok::<Answer, Box<dyn std::error::Error>>(test(name)?.run(System::of(&set)));
+        |set: &TaskSet| Ok::<Answer, Box<dyn std::error::Error>>(test(name)?.run(System::of(set)));
     let (mut packed, mut cpus) = (Vec::new(), Vec::new());
     for set in sets {
         if let Some(bins) = ask(set)?.partition {

@@ -25,7 +25,7 @@ use crate::median::Median;
 use crate::{Fallible, pause};
 
 /// A turn, and the time before it.
-const TURN: Duration = Duration::from_millis(2000);
+const TURN: Duration = Duration::from_secs(2);
 const SETTLE: Duration = Duration::from_millis(30);
 /// Turns with watching on each side.
 const TURNS: usize = 20;

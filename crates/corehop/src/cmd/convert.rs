@@ -93,9 +93,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Exit::Damaged => failure.context(input::named_with_format(&args.file, &text, wanted)),
         _ => failure.context(shown::path(&args.file)),
     })?;
-    match &output {
-        Some(file) => file.write(&rewritten)?,
-        None => {}
+    if let Some(file) = &output {
+        file.write(&rewritten)?
     }
     ended(args, "", output.is_none().then_some(&*rewritten))
 }

@@ -146,7 +146,10 @@ impl Tally {
         match self {
             Self::Cells { .. } => {}
             Self::Switches(it) => {
-                extend(answer, json!({"switches": summaries(it), "not_measured": not_measured(it)}))
+                extend(
+                    answer,
+                    json!({"switches": summaries(it), "not_measured": not_measured(it)}),
+                );
             }
             Self::Supply(it) => extend(answer, json!({"supply": it.summaries()})),
             Self::Tasks(tally) => tally.answer(answer, ended.files.get(1))?,

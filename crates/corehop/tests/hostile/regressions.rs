@@ -18,7 +18,7 @@ use crate::verdict::{Ended, Limits, finding, run};
 /// Runs a command line on the seed files, as they are.
 fn ended(bench: &Bench, folder: &Path, words: &[OsString]) -> Ended {
     // The machine may be busy.
-    let limits = Limits { patience: Duration::from_secs(60), ..Limits::USUAL };
+    let limits = Limits { patience: Duration::from_mins(1), ..Limits::USUAL };
     let ended = run(&bench.program, words, folder, limits);
     assert_eq!(finding(&ended), None, "{words:?}: {}", ended.said);
     ended

@@ -123,7 +123,7 @@ fn wait(child: &mut Child, patience: Duration) -> (ExitStatus, bool) {
             // SAFETY: our child, which was not waited for, so that the number is its own.
             unsafe { libc::kill(child.id().cast_signed(), libc::SIGTERM) };
         }
-        if passed > patience + Duration::from_secs(120) {
+        if passed > patience + Duration::from_mins(2) {
             child.kill().unwrap();
         }
         std::thread::sleep(pause);

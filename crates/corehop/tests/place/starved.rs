@@ -47,5 +47,5 @@ fn with_a_probe_that_never_runs_the_time_ctrl_c_and_sigkill_end_a_placer_and_put
     let (placer, _probe) = starved(&scene, &[]).unwrap();
     signal(placer.id(), libc::SIGKILL);
     until("put back", || turns.cpus() == *before);
-    assert!(begun.elapsed() < Duration::from_secs(60));
+    assert!(begun.elapsed() < Duration::from_mins(1));
 }

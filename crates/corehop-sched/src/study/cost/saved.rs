@@ -47,7 +47,7 @@ impl Saved {
     pub(super) fn take(&mut self, set: &TaskSet, known: &Known) {
         let admission = Admission::Utilisation;
         let packing = Packing { fit: Fit::Worst, decreasing: true, admission, cluster: 1 };
-        let Ok(cpus) = packing.pack(System::of(&set)) else { return };
+        let Ok(cpus) = packing.pack(System::of(set)) else { return };
         let treat = |cpu: &Vec<usize>| treated(set, cpu, known, self.limit);
         let all: Vec<_> = cpus.iter().filter(|cpu| !cpu.is_empty()).map(treat).collect();
         self.before += u64::from(all.iter().all(|(preemptive, _)| *preemptive));

@@ -192,7 +192,7 @@ fn step(words: &[OsString], expected: &[Exit]) -> Result<Vec<u8>, Failure> {
 
 /// The command line of a step, for reading.
 fn line_of(words: &[OsString]) -> String {
-    let shown = |word: &OsString| match shown::path(Path::new(word)).to_string() {
+    let shown = |word: &OsString| match shown::path(Path::new(word)).clone() {
         word if word.contains(' ') => format!("'{word}'"),
         word => word,
     };

@@ -119,7 +119,7 @@ impl Args {
         // The terminal belongs to the program: no progress is shown.
         let destination = self.out.destination(self.arms.draws().resumes());
         let spool = self.trace.as_deref().map(spool_folder);
-        let run = Run { replicates, spool, ..self.out.to_run(destination, true) };
+        let run = Run { spool, replicates, ..self.out.to_run(destination, true) };
         let output_to_stderr = self.out.wants_stdout();
         let mut machine =
             LiveMachine::new(platform, Options { output_to_stderr, ..Options::default() });
