@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Made-up answers, to be varied. For tests, here and where answers are shown.
 
+#![expect(clippy::missing_panics_doc, reason = "what is made up is sound")]
+
 use corehop_plan::host::residence::Residence;
 use corehop_plan::host::wakes::{IdleWait, Setting, WakeArm, WakeBatch, WakeBatches};
 use corehop_plan::host::{Active, Activity, LineTimes, Move};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A gate over two simulated results: equal machines raise false alarms as rarely as stated, and a planted change is found.
+#![allow(clippy::print_stdout, reason = "a test program reports")]
 
 use corehop_decide::comparison::{Comparison, Margin, Results, compare};
 use corehop_decide::gate::{CostChange, FailOn, Gate};

@@ -2,7 +2,7 @@
 //! Text of others, made safe for a terminal: control characters are shown as escapes, so that no terminal obeys them.
 //!
 //! Threads, programs and files can have any bytes in their names, and any user can start such a thread. A terminal takes some
-//! of these bytes as commands: it renames its window, hides a line, or shows a text from right to left. [`line`] is for a
+//! of these bytes as commands: it renames its window, hides a line, or shows a text from right to left. [`line`](line()) is for a
 //! name in a text, [`lines`] for a whole text with its own line breaks.
 //!
 //! JSON stays JSON: a control character that JSON allows in a string is written in the way in which JSON escapes it.

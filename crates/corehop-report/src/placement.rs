@@ -409,8 +409,8 @@ mod tests {
     use corehop_decide::example::{halts, seen};
     use corehop_decide::wake_cost::WakeCost;
 
-    fn costs(idle_ns: f64) -> Option<WakeCost> {
-        Some(WakeCost::of(&seen([2_000.0, idle_ns, 11_000.0]), Some(halts())))
+    fn costs(idle_ns: f64) -> WakeCost {
+        WakeCost::of(&seen([2_000.0, idle_ns, 11_000.0]), Some(halts()))
     }
 
     #[test]
@@ -420,7 +420,7 @@ mod tests {
         assert!(alone.starts_with("1 placement tried, and 1 kept"), "{alone}");
         let with = |idle_ns| {
             let mut answer = placed.clone();
-            answer.wake_up = costs(idle_ns);
+            answer.wake_up = Some(costs(idle_ns));
             answer
         };
         let dear = with(17_000.0);
@@ -439,7 +439,7 @@ mod tests {
     fn a_program_whose_threads_do_not_wake_each_other_is_told_of_no_setting() {
         let mut quiet = answer(&[(7, "0")], Verdict::Same(OUTCOME), false);
         (quiet.proposals, quiet.trials, quiet.least_windows) = (Vec::new(), Vec::new(), 1);
-        quiet.wake_up = costs(17_000.0);
+        quiet.wake_up = Some(costs(17_000.0));
         assert!(
             sentence(&quiet).starts_with("No placement is worth its moves"),
             "{}",

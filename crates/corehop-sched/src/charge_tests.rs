@@ -51,7 +51,9 @@ fn a_yes_that_rests_on_a_median_or_a_mean_is_conditional_and_one_by_an_upper_qua
     use corehop_stats::costs::{CostTable, Selection, Source};
     let mut text = "load,event,statistic,wss_kib,cost_us\nidle,preemption,n,64,200\n".to_owned();
     for (name, us) in [("p50", 5), ("mean", 6), ("p90", 8)] {
-        text += &format!("idle,preemption,{name},64,{us}\nidle,preemption,{name}_high,64,{us}\n");
+        for name in [name.to_owned(), format!("{name}_high")] {
+            text += ["idle,preemption", &name, "64", &format!("{us}\n")].join(",").as_str();
+        }
     }
     let source = Source::Table(CostTable::parse(&text).unwrap());
     let task =

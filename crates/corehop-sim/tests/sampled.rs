@@ -23,7 +23,7 @@ fn set(mib: u64, page: Page) -> WorkingSet {
 }
 
 /// The events that there are on this platform, of these sets.
-fn experiment(platform: &Platform, sets: Vec<WorkingSet>, samples: u32) -> Synthetic {
+fn experiment(platform: &Platform, sets: &[WorkingSet], samples: u32) -> Synthetic {
     let of = |events: Vec<Event>| Synthetic {
         mover: Mover::Affinity,
         preemptor: Polluter {
@@ -35,7 +35,7 @@ fn experiment(platform: &Platform, sets: Vec<WorkingSet>, samples: u32) -> Synth
         passes: 0,
         groups: vec![Group {
             load: Load::Idle,
-            sets: sets.clone(),
+            sets: sets.to_vec(),
             events,
             length: Length::Fixed(Nanos::from_millis(4)),
             absence: Absence::Preemptor,
@@ -116,7 +116,7 @@ fn judge(platform: &Platform, experiment: &Synthetic, seeds: std::ops::Range<u64
 #[test]
 fn an_absence_from_small_pages_costs_in_some_of_the_sets_what_it_costs_in_all_of_them() {
     let platform = Platform::named("xeon_x5650").unwrap().unwrap();
-    let mut experiment = experiment(&platform, vec![set(4, Page::Base)], 2);
+    let mut experiment = experiment(&platform, &[set(4, Page::Base)], 2);
     experiment.groups[0].events = vec![Event::IdleLeave, Event::Preemption];
     for (name, mean, _, warm) in apart(&platform, &experiment, 1..3, Sampling::Most) {
         // A page's first visit in the warm touch, counted as often as the visit stands for, makes it 1.6 % too dear.
@@ -133,7 +133,7 @@ fn every_event(id: &str) {
         .into_iter()
         .flat_map(|mib| [Page::Base, Page::Transparent].map(|page| set(mib, page)));
     let wrong: Vec<String> = sets
-        .flat_map(|set| judge(&platform, &experiment(&platform, vec![set], 2), 1..seeds + 1))
+        .flat_map(|set| judge(&platform, &experiment(&platform, &[set], 2), 1..seeds + 1))
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop check --deploy`: from a set to its threads on this host.
 
+#![allow(clippy::print_stdout, reason = "a test program reports")]
+
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -7,6 +7,8 @@
 //! reader brings along (a process, a program, a trace, a description of the host) is put there by [`bring`]. What cannot run
 //! here at all is listed in [`NOT_RUN`] with the reason.
 
+#![allow(clippy::print_stdout, reason = "a test program reports")]
+
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -34,7 +36,8 @@ fn documents() -> Vec<(String, String)> {
     for folder in ["docs/guide", "docs/concepts", "docs"] {
         let files = fs::read_dir(repository().join(folder)).unwrap();
         let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
-        let pages = names.filter(|name| name.ends_with(".md"));
+        let is_page = |name: &String| Path::new(name).extension().is_some_and(|it| it == "md");
+        let pages = names.filter(is_page);
         paths.extend(pages.map(|name| format!("{folder}/{name}")));
     }
     let read = |path: String| {

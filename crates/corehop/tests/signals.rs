@@ -203,9 +203,9 @@ fn every_verb_ends_soon_after_each_signal_and_leaves_nothing_but_rows() {
                 (slowest, name_of_it) = (took, name.clone());
             }
             let left = std::fs::read_dir(&out).unwrap().flatten();
-            let left: Vec<String> =
-                left.map(|it| it.file_name().to_string_lossy().into_owned()).collect();
-            assert!(left.iter().all(|it| !it.ends_with(".tmp")), "{name} left {left:?}");
+            let left: Vec<PathBuf> = left.map(|it| it.path()).collect();
+            let is_temporary = |it: &PathBuf| it.extension().is_some_and(|it| it == "tmp");
+            assert!(!left.iter().any(is_temporary), "{name} left {left:?}");
             std::fs::remove_dir_all(&out).unwrap();
         }
     }

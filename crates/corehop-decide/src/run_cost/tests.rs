@@ -38,7 +38,9 @@ fn neighbour(platform: &Platform, event: Event) -> u32 {
 
 fn counted(absences: &[Absence]) -> Absences {
     let mut counted = Absences::default();
-    absences.iter().for_each(|it| counted.take(Some(0), event(&platform(), it), it));
+    for it in absences {
+        counted.take(Some(0), event(&platform(), it), it);
+    }
     counted
 }
 

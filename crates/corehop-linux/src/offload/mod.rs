@@ -3,7 +3,7 @@
 //!
 //! The program is started with a library before libc (crate `corehop-shim`), which this one carries with it. The `library`
 //! has a file that only its owner can write and that stays; the `board` has a folder that is removed at the end.
-//! [`trusted`] says which paths both may have.
+//! `trusted` says which paths both may have.
 
 mod boards;
 mod coverage;

@@ -6,7 +6,7 @@
 //! thread that cannot be put back. So files are read and parsed as bytes here, and [`shown`] turns a name into text.
 //!
 //! A process number goes to another process after its holder's death, so `/proc/PID` may be another process at the
-//! next reading. Code that reads it repeatedly compares start times ([`Stat::start_time`], `supervisor::ProcessId`), or
+//! next reading. Code that reads it repeatedly compares start times (`Stat::start_time`, `supervisor::ProcessId`), or
 //! says why another process's text does no harm.
 
 mod name;

@@ -119,7 +119,7 @@ pub struct EndedRun {
     pub migrations: u64,
     /// The exit code, or 128 plus a signal; None if the end was not seen.
     pub status: Option<i32>,
-    /// The CPUs that its threads ran on for at least [`RAN_ON`] of their CPU time; None if unknown.
+    /// The CPUs that its threads ran on for at least `RAN_ON` of their CPU time; None if unknown.
     pub ran_on: Option<CpuList>,
     /// The CPUs that its threads were allowed to run on, together, when looked at; None if unknown.
     pub allowed: Option<CpuList>,

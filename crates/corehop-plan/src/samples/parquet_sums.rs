@@ -63,6 +63,7 @@ impl<W: Write> Write for Summing<W> {
 }
 
 /// Writes Parquet with checksums.
+#[expect(missing_debug_implementations, reason = "the writer inside has none")]
 pub struct SealedWriter<W: Write + Send> {
     writer: ArrowWriter<Summing<W>>,
     /// First the four letters at the beginning of the file, then each row group.
@@ -71,6 +72,9 @@ pub struct SealedWriter<W: Write + Send> {
 
 impl<W: Write + Send> SealedWriter<W> {
     /// Begins a file.
+    ///
+    /// # Errors
+    /// [`ParquetError`] where `out` cannot be written, or Parquet does not know a type of the schema.
     pub fn begin(
         out: W,
         schema: SchemaRef,
@@ -84,6 +88,9 @@ impl<W: Write + Send> SealedWriter<W> {
     }
 
     /// Appends rows.
+    ///
+    /// # Errors
+    /// [`ParquetError`] where the file cannot be written, or the rows are not of its schema.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), ParquetError> {
         let mut from = 0;
         while from < batch.num_rows() {
@@ -109,6 +116,9 @@ impl<W: Write + Send> SealedWriter<W> {
     }
 
     /// Ends the file.
+    ///
+    /// # Errors
+    /// [`ParquetError`] where the file cannot be written.
     pub fn end(mut self) -> Result<(), ParquetError> {
         let left = self.writer.in_progress_rows() as u64;
         if left > 0 {
@@ -165,6 +175,7 @@ fn parsed(text: &[u8]) -> Option<(u32, Vec<Group>)> {
 /// The verdict of a file's checksums.
 #[derive(Debug)]
 pub struct Verified {
+    /// The first damage, where there is one.
     pub damage: Option<Damage>,
     /// The numbers of the sound row groups.
     pub sound: Vec<usize>,
@@ -200,6 +211,9 @@ impl From<ParquetError> for VerifyError {
 }
 
 /// Verifies a file. Nothing for one without checksums.
+///
+/// # Errors
+/// [`VerifyError`] where the file cannot be read, or its footer is damaged.
 pub fn verify(file: &impl ChunkReader) -> Result<Option<Verified>, VerifyError> {
     let size = file.len();
     sums_of(file, size)?.map(|sums| check(file, size, &sums)).transpose()

@@ -16,11 +16,17 @@ pub use super::time::{LONGEST, MOST_CPUS, MOST_TASKS, Tick, Time};
 /// In the letters of the papers `C` (or `e`), `T` (or `p`) and `D` (or `d`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Task {
+    /// Worst-case execution time, C.
     pub wcet: Time,
+    /// Period, the least time between two releases, T.
     pub period: Time,
+    /// Relative deadline, D.
     pub deadline: Time,
+    /// Release jitter, J: the longest time from arrival to release.
     pub jitter: Time,
+    /// The longest time for which a job of lower priority may hold it up, B.
     pub blocking: Time,
+    /// The longest time for which a job waits for something beside CPU and locks once it began, in all, S.
     pub suspension: Time,
     /// The rank that was given; the smaller is served first.
     pub priority: Option<u32>,
@@ -57,6 +63,7 @@ impl Task {
     }
     /// It with jobs that execute for so much longer. Beyond the longest span nothing fits anyway, and sums stay
     /// inside of 64 bits.
+    #[must_use]
     pub fn longer(&self, delay: Time) -> Self {
         match self.wcet.checked_add(delay).filter(|&wcet| wcet <= 2 * LONGEST) {
             Some(wcet) => Self { wcet, ..*self },
@@ -64,6 +71,7 @@ impl Task {
         }
     }
     /// It in a unit of time of which so many make the present one.
+    #[must_use]
     pub fn in_units_of(&self, finer: Time) -> Self {
         Self {
             wcet: self.wcet * finer,
@@ -76,6 +84,7 @@ impl Task {
         }
     }
     /// It as a task that fits nowhere: what charging makes of one that cannot be served.
+    #[must_use]
     pub fn impossible(&self) -> Self {
         Self { wcet: 2 * LONGEST, ..*self }
     }

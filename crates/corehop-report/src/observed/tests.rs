@@ -51,7 +51,9 @@ pub(crate) fn recording() -> Recording {
 pub(crate) fn counted(absences: &[Absence]) -> Absences {
     let platform = Platform::named("xeon_l7455").unwrap().unwrap();
     let mut counted = Absences::default();
-    absences.iter().for_each(|it| counted.take(Some(0), event(&platform, it), it));
+    for it in absences {
+        counted.take(Some(0), event(&platform, it), it);
+    }
     counted
 }
 

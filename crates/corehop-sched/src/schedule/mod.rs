@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Schedules of a set: the first miss of a set that no test accepts, and the busiest window of a task of one that holds.
 //!
-//! A [`Scene`] is a group of CPUs with the tasks that only they serve. [`play`] serves releases that a [`Pattern`] gives, from
+//! A `Scene` is a group of CPUs with the tasks that only they serve. [`play`] serves releases that a `Pattern` gives, from
 //! event to event; [`search`] looks through patterns. All of it is bounded by a number of jobs, and depends on the set alone.
 //!
 //! The simulation covers preemptive EDF and fixed priorities among the CPUs of a scene; jobs that execute for their WCET, and on

@@ -30,7 +30,7 @@ pub fn density(tasks: &[Task]) -> Verdict {
 /// demanded by `t` also covers every instant between `DBF(t)` and `t`, so these are skipped.
 ///
 /// With release jitter a job that arrives at `a` is due at `a + D` and can be released at `a + J`, so that the demand is that of tasks
-/// with deadlines `D - J` (Baruah, Chen and Mok, RTSS 1997). With blocking see [`qpa_held_up`].
+/// with deadlines `D - J` (Baruah, Chen and Mok, RTSS 1997). With blocking see `qpa_held_up`.
 pub fn qpa(tasks: &[Task]) -> Verdict {
     qpa_on(tasks, &FULL)
 }

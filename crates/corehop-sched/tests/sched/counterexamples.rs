@@ -259,6 +259,7 @@ fn no_response_of_the_busiest_window_exceeds_its_bound() {
 
 #[test]
 fn a_schedule_that_breaks_a_rule_is_found_out() {
+    type Change = fn(&mut Schedule, usize);
     // Dhall: the two short ones go first, and the long one misses.
     let task = |wcet, period| Parameters { wcet, period, ..Parameters::default() };
     let set = TaskSet::new(2, &[task(1, 10), task(1, 10), task(11, 11)]).unwrap();
@@ -268,7 +269,6 @@ fn a_schedule_that_breaks_a_rule_is_found_out() {
     assert_eq!(rules.broken(&good), None);
     assert_eq!((good.subject().task, good.subject().ended_us), (2, Some(12)));
     let last = good.stretches.len() - 1;
-    type Change = fn(&mut Schedule, usize);
     let breaks: [(&str, Change); 6] = [
         ("less work", |it, _| it.jobs[2].work_us -= 1),
         ("more work than the WCET", |it, _| it.jobs[0].work_us = 2),

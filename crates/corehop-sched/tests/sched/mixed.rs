@@ -172,7 +172,9 @@ impl Case {
         }
         if kind.by == By::Rank && dice.one_in(3) {
             // Priorities that some tasks share, in no order of deadlines.
-            given.iter_mut().for_each(|task| task.priority = Some(dice.below(3) as u32));
+            for task in &mut given {
+                task.priority = Some(dice.below(3) as u32);
+            }
         }
         let set = TaskSet::new(cpus as u32, &given).unwrap();
         Self { set, given, costs: ByTask { resumed, moved } }

@@ -22,6 +22,7 @@ fn sets() -> u64 {
 }
 
 /// A kind of sets: their contents, and the rules under which they run.
+#[expect(clippy::struct_excessive_bools, reason = "each is one of the contents of a set")]
 #[derive(Debug, Clone, Copy)]
 struct Kind {
     name: &'static str,
@@ -197,10 +198,10 @@ impl Case {
             }
         };
         let mut actors: Vec<Actor> = (0..tasks.len()).map(of).collect();
-        for at in 0..tasks.len() {
+        for (at, actor) in actors.iter_mut().enumerate() {
             // Less urgent tasks often begin just before the others.
-            let early = actors[at].rank as Time;
-            actors[at].jobs = self.jobs(at, pattern, early, dice);
+            let early = actor.rank as Time;
+            actor.jobs = self.jobs(at, pattern, early, dice);
         }
         actors
     }

@@ -38,13 +38,17 @@ pub(crate) fn counts_without_checksums(counts: &StudyCounts) -> Vec<u8> {
 
 fn parquet(schema: &SchemaRef, batches: &[RecordBatch]) -> Vec<u8> {
     let mut out = ArrowWriter::try_new(Vec::new(), schema.clone(), None).unwrap();
-    batches.iter().for_each(|batch| out.write(&of(schema, batch)).unwrap());
+    for batch in batches {
+        out.write(&of(schema, batch)).unwrap();
+    }
     out.into_inner().unwrap()
 }
 
 fn stream(schema: &SchemaRef, batches: &[RecordBatch]) -> Vec<u8> {
     let mut out = StreamWriter::try_new(Vec::new(), schema).unwrap();
-    batches.iter().for_each(|batch| out.write(&of(schema, batch)).unwrap());
+    for batch in batches {
+        out.write(&of(schema, batch)).unwrap();
+    }
     out.into_inner().unwrap()
 }
 

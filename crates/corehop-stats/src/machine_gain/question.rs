@@ -70,6 +70,7 @@ impl Predicted {
     }
 
     /// The ratio over threads that were apart for this share of the time only, and together for the rest.
+    #[must_use]
     pub fn of_part(self, apart: f64) -> Self {
         let part = |it: Option<f64>| it.map(|it| 1.0 - apart * (1.0 - it));
         Self { ratio: part(self.ratio), low: part(self.low), high: part(self.high), ..self }

@@ -35,6 +35,7 @@ const COMPANY: [(&str, usize); 3] = [("quiet", 0), ("one-hog", 1), ("two-hogs", 
 
 /// The rates of a block, in counts per second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the name of its column")]
 struct Block {
     program: String,
     company: String,

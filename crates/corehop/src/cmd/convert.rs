@@ -94,15 +94,15 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         _ => failure.context(shown::path(&args.file)),
     })?;
     if let Some(file) = &output {
-        file.write(&rewritten)?
+        file.write(&rewritten)?;
     }
     ended(args, "", output.is_none().then_some(&*rewritten))
 }
 
 /// Refuses options of other forms than the one that is asked for.
 fn only_for_this_form(args: &Args) -> Result<(), Failure> {
-    let costs = [("--load", args.load.is_some()), ("--statistic", args.statistic.is_some())];
     type Rule<'a> = (&'a str, &'a [Form], &'a [(&'a str, bool)]);
+    let costs = [("--load", args.load.is_some()), ("--statistic", args.statistic.is_some())];
     let all: [Rule<'_>; 4] = [
         ("--salvage is for --to rows", &[Form::Rows], &[("--salvage", args.salvage)]),
         ("--cpus is for --to tasks", &[Form::Tasks], &[("--cpus", args.cpus.is_some())]),

@@ -188,7 +188,7 @@ fn restore(as_json: bool) -> Result<Exit, Failure> {
         };
         json!({"restored": restored.iter().map(each).collect::<Vec<_>>()})
     });
-    let lines = || restored.iter().map(|one| format!("{one}\n")).collect();
+    let lines = || restored.iter().flat_map(|one| [one.to_string(), "\n".to_owned()]).collect();
     let unsettled = restored.iter().filter(|one| !one.is_settled()).count() as u64;
     let found = counted(restored.len() as u64, "journal");
     let sentence = match (restored.len(), unsettled) {

@@ -147,7 +147,8 @@ fn rows(path: &Path, count: usize) -> Result<Exit, Failure> {
     }
     let sentence =
         format!("The first {} of {}.", counted(lines.len() as u64, "row"), shown::path(path));
-    let lines: String = lines.into_iter().map(|row| format!("{row}\n")).collect();
+    let lines: String =
+        lines.into_iter().flat_map(|row| [row.to_string(), "\n".to_owned()]).collect();
     answer(&sentence, Rest::Data(&lines))?;
     Ok(Exit::Done)
 }

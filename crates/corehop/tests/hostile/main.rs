@@ -90,7 +90,7 @@ impl Bench {
             self.seeds.names.iter().filter(|name| words.iter().any(|it| it == name.as_str()));
         for name in named {
             let (from, to) = (self.seeds.folder.join(name), folder.join(name));
-            self.file(name, &from, &to, &mut draw);
+            Self::file(name, &from, &to, &mut draw);
         }
         words
     }
@@ -107,8 +107,9 @@ impl Bench {
     }
 
     /// A seed file as it is, or changed.
-    fn file(&self, name: &str, from: &Path, to: &Path, draw: &mut Draw) {
-        let is_rows = name.ends_with(".parquet") || name.ends_with(".part");
+    fn file(name: &str, from: &Path, to: &Path, draw: &mut Draw) {
+        let is_rows =
+            ["parquet", "part"].iter().any(|it| to.extension().is_some_and(|own| own == *it));
         let way = draw.below(8);
         if TREES.contains(&name) {
             let text = fs::read(from).unwrap();
@@ -132,7 +133,7 @@ impl Bench {
         let why = finding(&ended)?;
         let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("hostile-{seed}"));
         drop(fs::remove_dir_all(&kept));
-        let line: Vec<_> = words.iter().map(|it| format!("{it:?}")).collect();
+        let line: Vec<_> = words.iter().map(|it| format!("'{}'", it.display())).collect();
         let panic = ended.said.lines().skip_while(|it| !it.contains("panicked at")).take(2);
         let panic: Vec<&str> = panic.collect();
         // Another file system, perhaps.

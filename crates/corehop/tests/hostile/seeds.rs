@@ -113,7 +113,11 @@ pub(crate) fn make(program: &Path, folder: &Path) -> Seeds {
     for (name, from) in KEPT {
         let text = fs::read(root.join(from)).unwrap();
         // A log is long, and its first windows have every kind of line.
-        let most = if name.ends_with(".jsonl") { 12_000 } else { usize::MAX };
+        let most = if Path::new(name).extension().is_some_and(|it| it == "jsonl") {
+            12_000
+        } else {
+            usize::MAX
+        };
         fs::write(folder.join(name), &text[..most.min(text.len())]).unwrap();
     }
     for name in TREES {

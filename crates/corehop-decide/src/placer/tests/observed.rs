@@ -76,7 +76,9 @@ fn wake_ups_are_charged_with_the_distance_at_which_they_were_counted() {
     }
     let mut even = windows(1, 20, |_, at| [0, at as u32 % 2]);
     let count = mixed.iter().flat_map(|it| &it.contacts).map(|it| it.count).sum::<u64>();
-    even.iter_mut().for_each(|it| it.contacts.iter_mut().for_each(|it| it.count = count / 40));
+    for it in even.iter_mut().flat_map(|it| &mut it.contacts) {
+        it.count = count / 40;
+    }
     let saved = |windows: &[Activity]| advised(one_cache(), windows).unwrap().saved.unwrap();
     let (mixed, even) = (saved(&mixed), saved(&even));
     assert!((mixed / even - 0.4).abs() < 0.05, "{mixed} of {even}");

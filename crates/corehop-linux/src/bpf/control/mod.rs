@@ -140,7 +140,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn of(words: [u64; Word::COUNT]) -> Self {
+    fn of(words: &[u64; Word::COUNT]) -> Self {
         let word = |word: Word| words[word as usize];
         Self {
             tid: word(Word::Thread) as u32,
@@ -398,7 +398,7 @@ impl ControlPages {
     /// The counts in slot `slot`. The words are read one by one: a thread that reads its own while it runs
     /// reads what cannot change; of another one they may belong to two moments.
     pub fn counts(&self, slot: u32) -> Counts {
-        Counts::of(self.memory.words(Self::first_word(slot)))
+        Counts::of(&self.memory.words(Self::first_word(slot)))
     }
 
     /// The counts of every thread that was registered so far, in the order of registration.

@@ -287,7 +287,8 @@ fn table(placed: &TaskSet, kept: &Kept) -> String {
         text.push('\n');
     }
     if kept.exceeding.len() > LISTED {
-        text.push_str(&format!("and {} more (--json has all)\n", kept.exceeding.len() - LISTED));
+        let more = kept.exceeding.len() - LISTED;
+        text += &format!("and {more} more (--json has all)\n");
     }
     text
 }
