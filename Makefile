@@ -4,7 +4,7 @@
 COREHOP := target/release/corehop
 STATIC  := target/x86_64-unknown-linux-gnu/release/corehop
 # Every benchmark names the same packages, so that they have the same features and are compiled once.
-BENCH   := cargo bench --locked -p corehop -p corehop-core -p corehop-switch
+BENCH   := cargo bench --locked -p corehop -p corehop-sim -p corehop-switch
 VENV    := .venv
 PYTHON  := $(VENV)/bin/python
 
@@ -44,8 +44,8 @@ test:
 ## raise a false alarm in `compare`. Then absences in some of the sets of the caches against all of them, by 20 seeds on three
 ## machines.
 soundness:
-	COREHOP_SOUNDNESS_SETS=50000 cargo test --release --locked -p corehop-core --test sched --test alarms --test repeated -- soundness pairs supply --nocapture
-	cargo test --release --locked -p corehop-core --test sampled -- --include-ignored --nocapture
+	COREHOP_SOUNDNESS_SETS=50000 cargo test --release --locked -p corehop-sched -p corehop-decide -p corehop-stats --test sched --test alarms --test repeated -- soundness pairs supply --nocapture
+	cargo test --release --locked -p corehop-sim --test sampled -- --include-ignored --nocapture
 
 ## The hand-offs of core switching in every order of their steps (loom), and whether planted faults are found.
 models:

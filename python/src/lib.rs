@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop._corehop`: what the Python package does in process.
 //!
-//! Files of samples, their summaries, platforms, and schedulability: thin wrappers over corehop-core, which knows no
+//! Files of samples, their summaries, platforms, and schedulability: thin wrappers over the crates that know no
 //! Python. Tables leave as Arrow streams, structures as JSON; the words are in `corehop/`. Neither
 //! measuring nor planning is done here: the program does both, in a process of its own.
 

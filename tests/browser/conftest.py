@@ -27,7 +27,7 @@ def sample_files(folder):
     """Files with made-up rows, by the example that `cargo test` builds too."""
     example = ROOT / "target" / "debug" / "examples" / "sample_files"
     if not example.exists():
-        command = ["cargo", "build", "--quiet", "-p", "corehop-core", "--example", "sample_files"]
+        command = ["cargo", "build", "--quiet", "-p", "corehop-report", "--example", "sample_files"]
         subprocess.run(command, cwd=ROOT, check=True)
     subprocess.run([example, folder], check=True)
 

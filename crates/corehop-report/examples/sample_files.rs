@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files with made-up rows, for looking at reports where nothing can be measured.
 //!
-//! `cargo run -p corehop-core --example sample_files -- FOLDER` writes into FOLDER: `synthetic.parquet`,
+//! `cargo run -p corehop-report --example sample_files -- FOLDER` writes into FOLDER: `synthetic.parquet`,
 //! `access-time.parquet`, `preemption-length.parquet`, `polluter-sweep.parquet`, `torn.part` (the
 //! beginning of a run that was killed), `hostile.parquet`, whose names try to break a page, and
 //! `measured.toml`, the same machine with what was measured of it.

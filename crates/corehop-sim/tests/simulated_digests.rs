@@ -2,7 +2,7 @@
 //! Digests of what the simulated machine answers for a fixed seed. A change that makes it faster
 //! leaves all of them as they are; a change of its physics replaces them, and says so.
 //!
-//! `COREHOP_UPDATE_DIGESTS=1 cargo test -p corehop-core --test simulated_digests` writes them anew;
+//! `COREHOP_UPDATE_DIGESTS=1 cargo test -p corehop-sim --test simulated_digests` writes them anew;
 //! `-- --ignored` compares more plans, larger ones, which takes minutes.
 
 use std::collections::BTreeMap;

@@ -141,10 +141,10 @@ fn table_of_words(source: &str, title: &str, name: &str, what: &str) -> String {
 }
 
 fn words() -> String {
-    let workload = read("crates/corehop-core/src/workload/mod.rs");
-    let gang = read("crates/corehop-core/src/workload/gang.rs");
-    let record = read("crates/corehop-core/src/samples/record.rs");
-    let platform = read("crates/corehop-core/src/platform/affinity.rs");
+    let workload = read("crates/corehop-plan/src/workload/mod.rs");
+    let gang = read("crates/corehop-plan/src/workload/gang.rs");
+    let record = read("crates/corehop-plan/src/samples/record.rs");
+    let platform = read("crates/corehop-plan/src/platform/affinity.rs");
     [
         table_of_words(&workload, "Events", "Event", "an event"),
         table_of_words(&record, "Causes", "Cause", "a cause"),
@@ -206,7 +206,7 @@ fn provenance(word: String, field: &str, optional: bool) -> String {
 
 /// The values of a key that holds one of the words of `platform/mechanism.rs`.
 fn words_of(name: &str, field: &str) -> String {
-    let source = read("crates/corehop-core/src/platform/mechanism.rs");
+    let source = read("crates/corehop-plan/src/platform/mechanism.rs");
     let declared = declared(&source, &format!("{name}, \""));
     let word = |declared: &Declared| format!("`{}`", declared.code.split('"').nth(1).unwrap());
     let words: Vec<_> = declared.iter().map(word).collect();
@@ -214,10 +214,10 @@ fn words_of(name: &str, field: &str) -> String {
 }
 
 fn keys() -> String {
-    let source = read("crates/corehop-core/src/platform/mod.rs")
-        + &read("crates/corehop-core/src/platform/mechanism.rs")
-        + &read("crates/corehop-core/src/platform/observed.rs")
-        + &read("crates/corehop-core/src/platform/loss.rs");
+    let source = read("crates/corehop-plan/src/platform/mod.rs")
+        + &read("crates/corehop-plan/src/platform/mechanism.rs")
+        + &read("crates/corehop-plan/src/platform/observed.rs")
+        + &read("crates/corehop-plan/src/platform/loss.rs");
     let tables = [
         ("Platform", "The file itself"),
         ("Clock", "`[clock]`"),

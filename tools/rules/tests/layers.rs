@@ -2,13 +2,33 @@
 //! The order of modules and crates: the invariants of ARCHITECTURE.md that a reader of sources can check.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// The last module that the live machine may use: the seam, and all above it.
-const SEAM: &str = "host";
+use corehop_fixtures::repository;
+
+/// The crates, in the order in which data flows through them, and those of ours that each may depend on.
+const DEPENDENCIES: [(&str, &[&str]); 12] = [
+    ("plan", &[]),
+    ("switch", &[]),
+    ("shim", &["switch"]),
+    ("sim", &["plan", "switch"]),
+    // Not on `sim`: a model would be tested against itself.
+    ("stats", &["plan"]),
+    ("sched", &["plan", "stats"]),
+    ("decide", &["plan", "sim", "stats", "sched"]),
+    ("report", &["plan", "sim", "stats", "sched", "decide"]),
+    // The live machine knows the seams and nothing that follows from samples.
+    ("linux", &["plan", "shim", "switch"]),
+    ("", &["plan", "sim", "stats", "sched", "decide", "report", "linux"]),
+    ("fixtures", &["plan"]),
+    ("rules", &[]),
+];
+
+/// The crates that touch no operating system: a machine, a host, a file are handed in.
+const PURE: [&str; 6] = ["plan", "sim", "stats", "sched", "decide", "report"];
 
 fn crates() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    repository("crates")
 }
 
 /// A source file without its comments.
@@ -18,8 +38,9 @@ struct Source {
     code: String,
 }
 
-fn sources(crate_name: &str) -> Vec<Source> {
-    let root = crates().join(crate_name).join("src");
+/// The sources of a crate of ours by its short name.
+fn sources(name: &str) -> Vec<Source> {
+    let root = crates().join(format!("corehop-{name}/src"));
     let mut folders = vec![root.clone()];
     let mut found = Vec::new();
     while let Some(folder) = folders.pop() {
@@ -88,7 +109,25 @@ fn first_parts(path: &str) -> Vec<String> {
     parts
 }
 
-/// The modules that `code`, which belongs to the core's module `own`, must not use.
+/// The dependencies of ours in a manifest, without those of tests.
+fn ours(manifest: &str) -> Vec<String> {
+    let dependencies = manifest.split("\n[dependencies]\n").nth(1).unwrap_or_default();
+    let lines = dependencies.split("\n[").next().unwrap_or_default().lines();
+    lines
+        .filter_map(|line| line.split(['.', ' ', '=']).next()?.strip_prefix("corehop-"))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The manifest of a crate or tool of ours by its short name; of the program by an empty one.
+fn manifest(name: &str) -> String {
+    let folder = if name.is_empty() { "corehop".to_owned() } else { format!("corehop-{name}") };
+    let places = [crates().join(folder), crates().join("../tools").join(name)];
+    let found = places.iter().find_map(|it| fs::read_to_string(it.join("Cargo.toml")).ok());
+    found.unwrap_or_else(|| panic!("no crate {name}"))
+}
+
+/// The modules that `code`, which belongs to the module `own`, must not use.
 fn trespasses(code: &str, own: &str, order: &[String]) -> Vec<String> {
     let place = |name: &str| order.iter().position(|module| module == name);
     let Some(here) = place(own) else { return Vec::new() };
@@ -97,38 +136,40 @@ fn trespasses(code: &str, own: &str, order: &[String]) -> Vec<String> {
     // `super::` beyond the module itself leads to the crate as well.
     used.extend(named_after(code, "super::"));
     used.extend(named_after(code, "super::super::"));
+    let below = |name: &String| place(name).is_some_and(|there| there > here);
     let mut wrong: Vec<_> = used
         .into_iter()
-        .filter_map(|name| {
-            let there = place(&name)?;
-            if there > here {
-                return Some(format!("uses `{name}`, which comes after `{own}` in src/lib.rs"));
-            }
-            let judged_by_itself = own == "model" && name == "sim";
-            judged_by_itself.then(|| "uses `sim`: a model must not be tested against itself".into())
-        })
+        .filter(below)
+        .map(|name| format!("uses `{name}`, which comes after `{own}` in src/lib.rs"))
         .collect();
     wrong.dedup();
     wrong
 }
 
-/// The core's modules that may be used up to and including `last`.
-fn up_to<'a>(order: &'a [String], last: &str) -> &'a [String] {
-    let place = order.iter().position(|module| module == last).unwrap();
-    &order[..=place]
-}
-
-fn order() -> Vec<String> {
-    let lib = sources("corehop-core").into_iter().find(|source| source.path == "lib.rs").unwrap();
-    modules(&lib.code)
+#[test]
+fn a_crate_depends_only_on_those_that_its_line_names() {
+    for (name, allowed) in DEPENDENCIES {
+        for used in ours(&manifest(name)) {
+            assert!(allowed.contains(&&*used), "corehop-{name} depends on corehop-{used}");
+        }
+    }
+    let folders = fs::read_dir(crates()).unwrap().map(|it| it.unwrap().file_name());
+    for folder in folders.map(|it| it.into_string().unwrap()) {
+        let name = folder.strip_prefix("corehop").unwrap().trim_start_matches('-');
+        assert!(DEPENDENCIES.iter().any(|(known, _)| *known == name), "{folder} has no line");
+    }
+    let planted = "[package]\n\n[dependencies]\ncorehop-sim.workspace = true\nserde = \"1\"\n\n[dev-dependencies]\ncorehop-plan = {}\n";
+    assert_eq!(ours(planted), ["sim"]);
 }
 
 #[test]
-fn a_module_of_the_core_uses_only_those_above_it() {
-    let order = order();
-    assert!(order.len() >= 9 && order.contains(&SEAM.to_owned()), "{order:?}");
+fn a_module_of_plans_uses_only_those_above_it() {
+    let all = sources("plan");
+    let lib = all.iter().find(|source| source.path == "lib.rs").unwrap();
+    let order = modules(&lib.code);
+    assert!(order.len() >= 12, "{order:?}");
     let mut wrong = Vec::new();
-    for source in sources("corehop-core") {
+    for source in &all {
         let own = source.path.split(['/', '.']).next().unwrap();
         let found = trespasses(&source.code, own, &order);
         wrong.extend(found.into_iter().map(|what| format!("src/{} {what}", source.path)));
@@ -137,50 +178,50 @@ fn a_module_of_the_core_uses_only_those_above_it() {
 }
 
 #[test]
-fn the_live_machine_knows_the_core_only_up_to_the_seam() {
-    let order = order();
-    let known = up_to(&order, SEAM);
-    let mut wrong = Vec::new();
-    for source in sources("corehop-linux") {
-        let used = named_after(&source.code, "corehop_core::");
-        let beyond = used.into_iter().filter(|name| order.contains(name) && !known.contains(name));
-        wrong.extend(beyond.map(|name| format!("corehop-linux/src/{} uses {name}", source.path)));
-    }
-    assert!(wrong.is_empty(), "beyond `{SEAM}`: {wrong:#?}");
-}
-
-#[test]
-fn the_core_touches_no_file_no_clock_and_no_process() {
+fn pure_crates_touch_no_file_no_clock_and_no_process() {
     let outside =
         ["std::fs", "std::env", "std::process", "std::net", "std::os", "Instant::", "SystemTime"];
     let mut wrong = Vec::new();
-    for source in sources("corehop-core") {
-        // Tests inside of modules may read the files that come with the repository.
-        let code = source.code.split("#[cfg(test)]").next().unwrap_or_default();
-        let used = outside.iter().filter(|name| code.contains(*name));
-        wrong.extend(used.map(|name| format!("src/{} uses {name}", source.path)));
+    for name in PURE {
+        for source in sources(name) {
+            // Tests inside of modules may read the files that come with the repository.
+            let code = source.code.split("#[cfg(test)]").next().unwrap_or_default();
+            let used = outside.iter().filter(|it| code.contains(*it));
+            wrong.extend(used.map(|it| format!("corehop-{name}/src/{} uses {it}", source.path)));
+        }
+        let manifest = manifest(name);
+        for outside in ["libc", "nix", "rustix", "indicatif", "clap", "tokio"] {
+            let names = |line: &str| line.split(['.', ' ', '=']).next() == Some(outside);
+            assert!(!manifest.lines().any(names), "corehop-{name} depends on {outside}");
+        }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]
-fn the_core_depends_on_nothing_that_talks_to_an_operating_system() {
-    let manifest = fs::read_to_string(crates().join("corehop-core/Cargo.toml")).unwrap();
-    let (_, dependencies) = manifest.split_once("[dependencies]").unwrap();
-    let dependencies = dependencies.split("\n[").next().unwrap();
-    for name in ["libc", "nix", "rustix", "corehop-linux", "indicatif", "clap", "tokio"] {
-        assert!(!dependencies.lines().any(|line| line.starts_with(name)), "{name}");
+fn no_crate_includes_a_file_from_beside_its_folder() {
+    let mut wrong = Vec::new();
+    for (name, _) in
+        DEPENDENCIES.iter().filter(|(name, _)| !["", "fixtures", "rules"].contains(name))
+    {
+        for source in sources(name) {
+            let depth = source.path.matches('/').count() + 1;
+            let out = "../".repeat(depth + 1);
+            let lines = source.code.lines().filter(|line| line.contains("include_"));
+            wrong.extend(lines.filter(|line| line.contains(&out)).map(|_| source.path.clone()));
+        }
     }
+    assert!(wrong.is_empty(), "it could not be packaged: {wrong:#?}");
 }
 
 #[test]
 fn core_switching_depends_on_libc_alone_and_its_policies_on_nothing() {
-    let manifest = fs::read_to_string(crates().join("corehop-switch/Cargo.toml")).unwrap();
+    let manifest = manifest("switch");
     let (_, dependencies) = manifest.split_once("[dependencies]\n").unwrap();
     let dependencies = dependencies.split("\n\n").next().unwrap();
     assert_eq!(dependencies, "libc = { workspace = true, optional = true }");
-    for source in sources("corehop-switch") {
-        assert!(!source.code.contains("corehop_core"), "{} uses the core", source.path);
+    for source in sources("switch") {
+        assert!(!source.code.contains("corehop_plan"), "{} uses others", source.path);
         if ["policy.rs", "budget.rs"].contains(&source.path.as_str()) {
             let code = source.code.split("#[cfg(test)]").next().unwrap_or_default();
             assert!(named_after(code, "crate::").is_empty(), "{} uses others", source.path);
@@ -192,7 +233,7 @@ fn core_switching_depends_on_libc_alone_and_its_policies_on_nothing() {
 #[test]
 fn python_computes_and_the_program_acts() {
     let manifest = fs::read_to_string(crates().join("../python/Cargo.toml")).unwrap();
-    assert!(manifest.contains("\ncorehop-core.workspace"));
+    assert!(manifest.contains("\ncorehop-plan.workspace"));
     for name in ["corehop-linux", "corehop ", "corehop.", "libc"] {
         assert!(!manifest.lines().any(|line| line.starts_with(name)), "{name}");
     }
@@ -222,7 +263,6 @@ fn a_use_from_above_is_found_however_it_is_written() {
     for code in good {
         assert_eq!(trespasses(code, "samples", &order), Vec::<String>::new(), "{code}");
     }
-    assert_eq!(trespasses("use crate::sim::Cache;", "model", &order).len(), 1);
     assert!(trespasses(&without_comments("//! [`crate::model`]"), "samples", &order).is_empty());
 }
 

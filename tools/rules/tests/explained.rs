@@ -3,15 +3,20 @@
 //! headings of its tables, the values of its enums of words, and the columns of its files.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use corehop_fixtures::repository;
 use corehop_plan::samples::RowKind;
 use corehop_report::glossary::{Entry, entries, look_up};
 use corehop_report::table::COLUMNS;
 
-/// The sources of this crate, without tests.
+/// The crates whose words are printed.
+const PRINTED: [&str; 6] = ["plan", "sim", "stats", "sched", "decide", "report"];
+
+/// The sources of these crates, without tests.
 fn sources() -> Vec<(PathBuf, String)> {
-    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    let source = |name| repository(&format!("crates/corehop-{name}/src"));
+    let mut folders = PRINTED.map(source).to_vec();
     let mut found = Vec::new();
     while let Some(folder) = folders.pop() {
         for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
