@@ -9,8 +9,8 @@ use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use corehop_plan::samples::{
     FileError, FileKind, MissingFile, Reader, Row, RowKind, Sample, Verification,
 };
-use corehop_report::data::{Gather, ReportData};
 use corehop_report::{listing, screen};
+use corehop_results::{Gather, Results};
 use corehop_stats::conditions::Spreads;
 use corehop_stats::estimator::Estimator;
 use pyo3::prelude::*;
@@ -113,8 +113,8 @@ impl File {
     }
 
     /// The contents of the file, and of the others of its run, as a report has them.
-    pub(crate) fn gathered(&self, estimator: Estimator) -> PyResult<ReportData> {
-        let read = || -> Result<ReportData, FileError> {
+    pub(crate) fn gathered(&self, estimator: Estimator) -> PyResult<Results> {
+        let read = || -> Result<Results, FileError> {
             let mut gather = Gather::new(estimator);
             for path in std::iter::once(&self.path).chain(&self.beside()) {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::comparison::{Quantity, Results};
+use super::comparison::{Quantities, Quantity};
 use super::placer::log::PlacementLog;
 use super::program_runs::{RunFigures, RunQuantity};
 use corehop_plan::samples::{
@@ -23,9 +23,9 @@ fn quantity(experiment: &str, group: String, place: u64, name: String) -> Quanti
     Quantity { file, experiment, group, cell: None, package: None, place, name, aside: None }
 }
 
-impl Results {
+impl Quantities {
     /// Takes the rows of a file, of whatever kind. Recordings have their runs in several files, and are taken by
-    /// [`Results::take_runs`].
+    /// [`Quantities::take_runs`].
     pub fn take_rows(&mut self, rows: &Rows) {
         self.take(&rows.samples);
         self.take_access_times(rows);

@@ -98,7 +98,7 @@ impl Quantity {
 
 /// The replicates of a result by quantity, in microseconds.
 #[derive(Debug, Clone)]
-pub struct Results {
+pub struct Quantities {
     estimator: Estimator,
     file: String,
     /// The number of replicates of the files before.
@@ -127,7 +127,7 @@ struct Values {
     packages: Vec<Option<u64>>,
 }
 
-impl Results {
+impl Quantities {
     /// None yet.
     pub fn new(estimator: Estimator) -> Self {
         let (file, packages, all) = (String::new(), CpuGroups::default(), BTreeMap::new());
@@ -275,7 +275,11 @@ fn packages_apart(a: &Values, b: &Values, (level, in_a_row): (f64, f64)) -> Vec<
 }
 
 /// Two results whose quantities are package by package where that is possible.
-fn by_packages([a, b]: [&Results; 2], dependence: [&Dependence; 2], alpha: f64) -> [Results; 2] {
+fn by_packages(
+    [a, b]: [&Quantities; 2],
+    dependence: [&Dependence; 2],
+    alpha: f64,
+) -> [Quantities; 2] {
     let (mut left, mut right) = (a.clone(), b.clone());
     let common: Vec<&Quantity> = a.all.keys().filter(|it| b.all.contains_key(it)).collect();
     let level = first_level(alpha, 2 * common.len());
@@ -437,8 +441,8 @@ impl Comparison {
 /// # Errors
 /// [`BadInput`] where `alpha` is no probability.
 pub fn compare(
-    a: &Results,
-    b: &Results,
+    a: &Quantities,
+    b: &Quantities,
     margin: Margin,
     alpha: f64,
 ) -> Result<Comparison, BadInput> {
@@ -480,7 +484,7 @@ fn apart(evidence: &[Evidence], aside: &[bool], alpha: f64) -> Result<Vec<Decide
 
 /// The quantities of both results, each a result with its replicates.
 fn pairs_of<'a>(
-    [(all_a, of_a), (all_b, of_b)]: [(&'a Results, &'a BTreeMap<&Quantity, Nested>); 2],
+    [(all_a, of_a), (all_b, of_b)]: [(&'a Quantities, &'a BTreeMap<&Quantity, Nested>); 2],
     margin: Margin,
 ) -> Vec<Pair<'a>> {
     let pair = |(&quantity, a): (&&'a Quantity, &'a Nested)| {

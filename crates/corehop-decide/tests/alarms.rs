@@ -2,7 +2,7 @@
 //! A gate over two simulated results: equal machines raise false alarms as rarely as stated, and a planted change is found.
 #![allow(clippy::print_stdout, reason = "a test program reports")]
 
-use corehop_decide::comparison::{Comparison, Margin, Results, compare};
+use corehop_decide::comparison::{Comparison, Margin, Quantities, compare};
 use corehop_decide::gate::{CostChange, FailOn, Gate};
 use corehop_fixtures::x5650;
 use corehop_plan::experiment::{Experiment, Synthetic};
@@ -22,17 +22,17 @@ fn experiment(replicates: u32) -> Synthetic {
     all
 }
 
-fn run(platform: &Platform, seed: u64) -> Results {
+fn run(platform: &Platform, seed: u64) -> Quantities {
     const REPLICATES: u32 = 20;
     let plan = experiment(REPLICATES).replicated(platform, seed, REPLICATES).unwrap();
     let mut machine = SimMachine::new(platform.clone()).unwrap();
-    let mut results = Results::new(Estimator::Difference);
+    let mut results = Quantities::new(Estimator::Difference);
     results.of_packages(&platform.packages.value);
     results.take(&samples_of(&mut machine, &plan).unwrap());
     results
 }
 
-fn compared(a: &Results, b: &Results, margin: Margin) -> Comparison {
+fn compared(a: &Quantities, b: &Quantities, margin: Margin) -> Comparison {
     compare(a, b, margin, 0.05).unwrap()
 }
 
@@ -44,7 +44,7 @@ fn two_equal_results_raise_a_false_alarm_as_rarely_as_stated_for_soundness() {
     let thorough = std::env::var_os("COREHOP_SOUNDNESS_SETS").is_some();
     let (runs, pairs, most) = if thorough { (40, 200, 17) } else { (3, 3, 1) };
     let platform = x5650();
-    let all: Vec<Results> = (1..=runs).map(|seed| run(&platform, seed)).collect();
+    let all: Vec<Quantities> = (1..=runs).map(|seed| run(&platform, seed)).collect();
     let every = (0..all.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
     // Spread over all pairs, so that no run is in many more than another.
     let step = (all.len() * (all.len() - 1) / 2 / pairs).max(1);

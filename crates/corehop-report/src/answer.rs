@@ -3,14 +3,14 @@
 //!
 //! The page begins with it, and the terminal's table ends with it.
 
-use super::data::ReportData;
 use super::table::{interval, micros};
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::Event;
+use corehop_results::Results;
 use corehop_stats::headline::{Cost, Group, Headline, headline};
 
 /// The sentence; None where nothing was preempted or migrated.
-pub fn answer(data: &ReportData) -> Option<String> {
+pub fn answer(data: &Results) -> Option<String> {
     let headline = headline(&data.summaries)?;
     let machine = data.machines.iter().find(|machine| *machine.id == *headline.cell.machine);
     let id = &*headline.cell.machine;
@@ -148,9 +148,10 @@ fn length(text: &str) -> String {
 }
 
 /// The source of the migration classes.
-fn classes(data: &ReportData, headline: &Headline) -> &'static str {
+fn classes(data: &Results, headline: &Headline) -> &'static str {
     let migrates = headline.costs().any(|it| it.event.is_migration());
-    let measured = |file: &super::data::FileNote| file.provenance.machine.contains_key("distance");
+    let measured =
+        |file: &corehop_results::FileNote| file.provenance.machine.contains_key("distance");
     if headline.simulated {
         "simulated, not measured"
     } else if !migrates {

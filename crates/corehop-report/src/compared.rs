@@ -318,7 +318,7 @@ fn by_share(it: &Compared) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_decide::comparison::{Margin, Results, compare};
+    use corehop_decide::comparison::{Margin, Quantities, compare};
     use corehop_plan::samples::Sample;
     use corehop_plan::samples::example::sample;
     use corehop_stats::estimator::Estimator;
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_comparison_says_why_a_cell_has_no_interval_each_reason_once() {
-        let mut all = Results::new(Estimator::Difference);
+        let mut all = Quantities::new(Estimator::Difference);
         for samples in [delays(4, 10), delays(64, 2), delays(256, 2)] {
             all.take(&samples);
         }
@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn the_sentence_stands_first_and_tables_fit_into_a_mail() {
         let (mut a, mut b) =
-            (Results::new(Estimator::Difference), Results::new(Estimator::Difference));
+            (Quantities::new(Estimator::Difference), Quantities::new(Estimator::Difference));
         for at in 0..20 {
             let of = |more: f64| Sample {
                 event: corehop_plan::workload::Event::MemoryMigration,

@@ -13,7 +13,6 @@ pub mod gem5;
 pub mod supply;
 pub mod table;
 pub mod figure;
-pub mod data;
 pub mod answer;
 pub mod costs;
 pub mod gains;

@@ -9,11 +9,11 @@ use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
 use serde_json::{Value, json};
 
-use super::data::{FileNote, ReportData};
 use super::figure::Table;
 use super::table::plain;
 use corehop_plan::samples::RowKind;
 use corehop_plan::shown;
+use corehop_results::{FileNote, Results};
 use corehop_stats::tasks::Under;
 
 /// Name and meaning of the columns of a row type, by the name of the type.
@@ -22,7 +22,7 @@ pub fn columns(rows: &str) -> Vec<(&'static str, &'static str)> {
 }
 
 /// The number of rows of the files, how many of them are valid, and where they come from.
-pub fn sentence(data: &ReportData) -> String {
+pub fn sentence(data: &Results) -> String {
     let of_one_run = deadlines(data).filter(|_| data.files.len() == 2);
     if let Some(deadlines) = of_one_run {
         return deadlines;
@@ -52,12 +52,12 @@ pub fn sentence(data: &ReportData) -> String {
 }
 
 /// The sentence of a report: the costs, or the contents where no cost was measured.
-pub fn answer(data: &ReportData) -> String {
+pub fn answer(data: &Results) -> String {
     super::answer::answer(data).or_else(|| deadlines(data)).unwrap_or_else(|| sentence(data))
 }
 
 /// The deadlines of task sets, which are in the file of their jobs.
-fn deadlines(data: &ReportData) -> Option<String> {
+fn deadlines(data: &Results) -> Option<String> {
     if let Some(missing) = data.missing.iter().find(|it| it.kind == RowKind::TaskJobs) {
         return Some(format!("Nothing is known of deadlines: {missing}."));
     }
@@ -72,7 +72,7 @@ fn deadlines(data: &ReportData) -> Option<String> {
 }
 
 /// The contents of the one file of `data`, for a terminal.
-pub fn text(data: &ReportData) -> String {
+pub fn text(data: &Results) -> String {
     let Some(file) = data.files.first() else { return String::new() };
     let mut text = String::new();
     let missing = data.missing.iter().map(|file| ("missing", file.to_string()));
@@ -120,7 +120,7 @@ fn brief(digests: &str) -> String {
 }
 
 /// The number of valid rows, by class, and the causes that disturbed the others.
-fn counts(data: &ReportData) -> Vec<Table> {
+fn counts(data: &Results) -> Vec<Table> {
     let mut tables = Vec::new();
     let budget = &data.budget;
     for (label, fates) in
@@ -151,7 +151,7 @@ fn counts(data: &ReportData) -> Vec<Table> {
 }
 
 /// The same as JSON.
-pub fn json(data: &ReportData) -> Value {
+pub fn json(data: &Results) -> Value {
     let Some(file) = data.files.first() else { return Value::Null };
     let columns: Vec<Value> = columns(&file.rows)
         .into_iter()
@@ -172,7 +172,7 @@ pub fn json(data: &ReportData) -> Value {
 
 /// The results that are no cells of delays, curves or lengths, each as an object: overheads, core switches, supplies (and the
 /// mechanisms that gave none, with the reason), task sets, recorded programs.
-pub fn results(data: &ReportData) -> Vec<Value> {
+pub fn results(data: &Results) -> Vec<Value> {
     let overheads = data.overheads.iter().map(|it| json!(it));
     let switches = data.switches.iter().map(|it| json!(it));
     let supply = data.supply.iter().map(|it| json!(it));
@@ -219,10 +219,10 @@ fn value(column: &dyn Array, row: usize) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::Gather;
     use corehop_plan::samples::example::sample;
     use corehop_plan::samples::example::switch_batch;
     use corehop_plan::samples::{Cause, Row as _, Sample, SwitchBatch};
+    use corehop_results::Gather;
     use corehop_stats::estimator::Estimator;
     use corehop_stats::switching::not_measured;
     use std::sync::Arc;

@@ -4,17 +4,17 @@
 use std::fmt::Write as _;
 
 use super::answer::answer;
-use super::data::{FileNote, ReportData};
 use super::escape::escape;
 use super::html;
 use super::sections::sections;
+use corehop_results::{FileNote, Results};
 
 /// The page.
-pub fn page(data: &ReportData) -> String {
+pub fn page(data: &Results) -> String {
     html::whole(&title(data), &subtitle(data), &sections(data))
 }
 
-fn title(data: &ReportData) -> String {
+fn title(data: &Results) -> String {
     let names: Vec<&str> = data
         .machines
         .iter()
@@ -27,7 +27,7 @@ fn title(data: &ReportData) -> String {
 }
 
 /// The answer; date, seed, files, number of samples; and a warning where rows are missing.
-fn subtitle(data: &ReportData) -> String {
+fn subtitle(data: &Results) -> String {
     let mut parts: Vec<String> = Vec::new();
     if let Some(first) = data.files.first() {
         parts.push(first.provenance.date.clone());
@@ -55,7 +55,7 @@ fn subtitle(data: &ReportData) -> String {
 }
 
 /// The doubts about the files, each with its heading.
-fn warnings(data: &ReportData) -> impl Iterator<Item = (&'static str, String)> {
+fn warnings(data: &Results) -> impl Iterator<Item = (&'static str, String)> {
     let of_file = |file: &FileNote| {
         let named = |why: &str| format!("{}: {why}", file.name);
         let incomplete = file.incomplete.as_deref().map(|why| ("Incomplete", named(why)));
@@ -69,8 +69,8 @@ fn warnings(data: &ReportData) -> impl Iterator<Item = (&'static str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::Gather;
     use corehop_plan::samples::{Part, Provenance, Reader, RowKind};
+    use corehop_results::Gather;
     use corehop_stats::estimator::Estimator;
 
     const EVIL: &str = "</script><img src=x onerror=alert(1)>\"'&";

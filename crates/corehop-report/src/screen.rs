@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A report on one screen of a terminal: the tables that fit.
 
-use super::data::ReportData;
 use super::sections;
 use super::table::{self, paragraph, plain};
+use corehop_results::Results;
 
 /// The most lines of tables.
 const LINES: usize = 46;
 
 /// Tables of at most fifty lines of `width` columns; `whole` adds tables of other contents than cells.
-pub fn screen(data: &ReportData, width: usize, whole: bool) -> String {
+pub fn screen(data: &Results, width: usize, whole: bool) -> String {
     let (first, later) =
         if whole { sections::tables_around_cells(data) } else { Default::default() };
     let mut blocks: Vec<String> = first.iter().map(plain).collect();

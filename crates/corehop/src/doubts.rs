@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use corehop_decide::placer::log::PlacementLog;
 use corehop_plan::samples::{MissingFile, Reader, Verification};
 use corehop_plan::shown;
-use corehop_report::data::incomplete;
+use corehop_results::incomplete;
 use serde_json::{Value, json};
 
 use crate::exit::Failure;

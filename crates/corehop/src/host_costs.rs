@@ -7,7 +7,7 @@ use corehop_linux::discover::SysRoot;
 use corehop_linux::{folders, live};
 use corehop_plan::platform::Platform;
 use corehop_plan::shown;
-use corehop_report::data::{FileNote, ReportData};
+use corehop_results::{FileNote, Results};
 use corehop_stats::costs::{Host, HostCosts};
 use corehop_stats::cpmd::Model;
 use serde_json::Value;
@@ -67,7 +67,7 @@ impl Keeping {
     ///
     /// # Errors
     /// Exit 4 for samples of another machine, exit 2 if costs are kept already and must not be replaced.
-    pub(crate) fn of(data: &ReportData, inputs: &[&Path], force: Force) -> Result<Self, Failure> {
+    pub(crate) fn of(data: &Results, inputs: &[&Path], force: Force) -> Result<Self, Failure> {
         let host = here(found(&SysRoot::live())?);
         for file in &data.files {
             if let Some(difference) = strange(file, &host) {

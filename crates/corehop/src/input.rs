@@ -17,8 +17,8 @@ use corehop_plan::samples::{
 use corehop_plan::shown;
 use corehop_plan::workload::set_file;
 use corehop_plan::workload::task::TaskSet;
-use corehop_report::data::{FileNote, Gather, ReportData};
 use corehop_report::off_load::{NotAnAnswer, OffLoadAnswer};
+use corehop_results::{FileNote, Gather, Results};
 use corehop_sched::study::{StoreError, StudyCounts};
 use corehop_sched::supply::{self, Supplies};
 use corehop_stats::costs::{CostTable, Host, Source};
@@ -228,7 +228,7 @@ pub(crate) fn of_samples(path: &Path) -> Result<Reader<File>, Failure> {
 }
 
 /// The joined data of `files`.
-pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<ReportData, Failure> {
+pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<Results, Failure> {
     let mut gather = Gather::new(estimator);
     let is_platform = |path: &&PathBuf| path.extension().is_some_and(|it| it == "toml");
     let (platforms, samples): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().partition(is_platform);
@@ -322,7 +322,7 @@ pub(crate) fn fitted(files: &[PathBuf], estimator: Estimator) -> Result<Model, F
 }
 
 /// The model of the samples that files have.
-pub(crate) fn fitted_to(data: ReportData) -> Result<Model, Failure> {
+pub(crate) fn fitted_to(data: Results) -> Result<Model, Failure> {
     let model = data.fit.finish();
     if model.curves.is_empty() {
         let what = "no valid sample of a delay in these files: `corehop show FILE` shows what they contain";
@@ -352,7 +352,7 @@ pub(crate) fn gain(path: &Path) -> Result<MachineGain, Failure> {
 }
 
 /// The gain of sharing, fitted to the runs that files have.
-pub(crate) fn gain_of(data: &ReportData) -> Result<MachineGain, Failure> {
+pub(crate) fn gain_of(data: &Results) -> Result<MachineGain, Failure> {
     if !data.summaries.is_empty() {
         let what =
             "these files have delays and runs of threads that share data: fit each kind for itself";

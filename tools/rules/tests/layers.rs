@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use corehop_fixtures::repository;
 
 /// The crates, in the order in which data flows through them, and those of ours that each may depend on.
-const DEPENDENCIES: [(&str, &[&str]); 12] = [
+const DEPENDENCIES: [(&str, &[&str]); 13] = [
     ("plan", &[]),
     ("switch", &[]),
     ("shim", &["switch"]),
@@ -16,16 +16,17 @@ const DEPENDENCIES: [(&str, &[&str]); 12] = [
     ("stats", &["plan"]),
     ("sched", &["plan", "stats"]),
     ("decide", &["plan", "sim", "stats", "sched"]),
-    ("report", &["plan", "sim", "stats", "sched", "decide"]),
+    ("results", &["plan", "stats", "sched", "decide"]),
+    ("report", &["plan", "sim", "stats", "sched", "decide", "results"]),
     // The live machine knows the seams and nothing that follows from samples.
     ("linux", &["plan", "shim", "switch"]),
-    ("", &["plan", "sim", "stats", "sched", "decide", "report", "linux"]),
+    ("", &["plan", "sim", "stats", "sched", "decide", "results", "report", "linux"]),
     ("fixtures", &["plan"]),
     ("rules", &[]),
 ];
 
 /// The crates that touch no operating system: a machine, a host, a file are handed in.
-const PURE: [&str; 6] = ["plan", "sim", "stats", "sched", "decide", "report"];
+const PURE: [&str; 7] = ["plan", "sim", "stats", "sched", "decide", "results", "report"];
 
 fn crates() -> PathBuf {
     repository("crates")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Results of which is known what a comparison should say.
+//! Quantities of which is known what a comparison should say.
 
 use super::*;
 use corehop_plan::samples::example::sample;
@@ -10,24 +10,24 @@ const USUAL: [FailOn; 2] = [FailOn::Slower, FailOn::Unknown];
 const GATE: [FailOn; 1] = [FailOn::Slower];
 
 /// `n` delays that spread by `spread` around `us`, in an order without a trend.
-fn delays(us: f64, spread: f64, n: u64, kib: u64) -> Results {
+fn delays(us: f64, spread: f64, n: u64, kib: u64) -> Quantities {
     drawn(us, spread, n, kib, 37)
 }
 
 /// The same in an order of its own by `step`.
-fn drawn(us: f64, spread: f64, n: u64, kib: u64, step: u64) -> Results {
+fn drawn(us: f64, spread: f64, n: u64, kib: u64, step: u64) -> Quantities {
     let of = |k: u64| {
         let place = (k * step % n) as f64 / n as f64 - 0.5;
         let resumed_ns = 1e3 * (1.0 + us + spread * place);
         let replicate = Some(k);
         Sample { warm_ns: 1e3, resumed_ns, wss_bytes: kib << 10, replicate, ..sample() }
     };
-    let mut delays = Results::new(Estimator::Difference);
+    let mut delays = Quantities::new(Estimator::Difference);
     delays.take(&(0..n).map(of).collect::<Vec<_>>());
     delays
 }
 
-fn outcome_of(a: &Results, b: &Results) -> CostChange {
+fn outcome_of(a: &Quantities, b: &Quantities) -> CostChange {
     compare(a, b, MARGIN, 0.05).unwrap().cells[0].decided.outcome
 }
 
@@ -71,7 +71,7 @@ fn with_as_many_replicates_as_it_says_equal_costs_are_told() {
             let resumed_ns = 1e3 * (16.0 + 10.0 * place(k));
             Sample { warm_ns: 1e3, resumed_ns, replicate: Some(k), ..sample() }
         };
-        let mut delays = Results::new(Estimator::Difference);
+        let mut delays = Quantities::new(Estimator::Difference);
         delays.take(&(0..n).map(of).collect::<Vec<_>>());
         delays
     };
@@ -110,10 +110,10 @@ fn a_gate_fails_on_what_it_is_told_to() {
 }
 
 /// Many cells, of which the last is slower by this factor in the second result.
-fn many_cells(cells: u64, replicates: u64, factor: f64) -> (Results, Results) {
+fn many_cells(cells: u64, replicates: u64, factor: f64) -> (Quantities, Quantities) {
     let mut draw = corehop_fixtures::designs::Draw::new(17);
     let mut run = |factor: f64| {
-        let mut results = Results::new(Estimator::Difference);
+        let mut results = Quantities::new(Estimator::Difference);
         for kib in 1..=cells {
             let us = if kib == cells { 20.0 * factor } else { 20.0 };
             let mut of = |at| {
@@ -144,8 +144,8 @@ fn one_slow_cell_is_found_among_many_and_its_interval_is_as_wide_as_alone() {
     }
 }
 
-fn compared_alone(a: &Results, b: &Results, kib: u64) -> Interval {
-    let only = |of: &Results| {
+fn compared_alone(a: &Quantities, b: &Quantities, kib: u64) -> Interval {
+    let only = |of: &Quantities| {
         let mut of = of.clone();
         of.all.retain(|it, _| it.cell.as_ref().unwrap().wss_bytes == kib << 10);
         of
@@ -170,7 +170,7 @@ fn a_change_of_the_detectable_size_is_found_in_about_four_of_five_experiments() 
     use corehop_fixtures::designs::{Design, Draw, Law};
     let (design, mut draw) = (Design::steady(Law::Normal, Law::Normal, 0.9), Draw::new(5));
     let mut take = |more: f64| {
-        let mut delays = Results::new(Estimator::Difference);
+        let mut delays = Quantities::new(Estimator::Difference);
         for (at, group) in design.run(&mut draw, 20, 3).into_iter().enumerate() {
             let of = |value: f64| {
                 let resumed_ns = 1e3 * (21.0 + value + more);
@@ -204,8 +204,8 @@ fn cells_that_only_one_has_are_counted_and_nothing_in_common_does_not_pass() {
 
 #[test]
 fn two_hosts_are_compared_whatever_they_are_called() {
-    let mut here = Results::new(Estimator::Difference);
-    let mut there = Results::new(Estimator::Difference);
+    let mut here = Quantities::new(Estimator::Difference);
+    let mut there = Quantities::new(Estimator::Difference);
     here.take(&[sample()]);
     there.take(&[Sample { machine: "other".into(), ..sample() }]);
     assert_eq!(compare(&here, &there, MARGIN, 0.05).unwrap().cells.len(), 1);
@@ -213,10 +213,10 @@ fn two_hosts_are_compared_whatever_they_are_called() {
 
 /// The results of two runs that draw the package of each replicate: on the second one all costs twice as much. In the second run
 /// the first package is slower by this factor.
-fn of_two_packages(factor: f64) -> (Results, Results) {
+fn of_two_packages(factor: f64) -> (Quantities, Quantities) {
     let packages: CpuGroups = serde_json::from_str("\"0-1 by 1\"").unwrap();
     let run = |first: f64, step: u64| {
-        let mut results = Results::new(Estimator::Difference);
+        let mut results = Quantities::new(Estimator::Difference);
         results.of_packages(&packages);
         let of = |at: u64| {
             let package = at % 2;
@@ -258,7 +258,7 @@ fn planted_changes_are_found_and_equal_results_raise_few_alarms() {
     use corehop_fixtures::designs::{Design, Draw, Law};
     let (design, mut draw) = (Design::steady(Law::LogNormal(0.5), Law::Normal, 0.8), Draw::new(29));
     let mut run = |factor: f64| {
-        let mut results = Results::new(Estimator::Difference);
+        let mut results = Quantities::new(Estimator::Difference);
         for kib in 1..=10 {
             let factor = if kib <= 2 { factor } else { 1.0 };
             for (at, group) in design.run(&mut draw, 20, 3).into_iter().enumerate() {
@@ -297,7 +297,7 @@ fn planted_changes_are_found_and_equal_results_raise_few_alarms() {
 }
 
 /// Twenty replicates of a planned migration below one cache, of which these came out in memory; the latter cost `us`.
-fn with_chance(in_memory: &[u64], us: f64) -> Results {
+fn with_chance(in_memory: &[u64], us: f64) -> Quantities {
     use corehop_plan::workload::Event;
     let mut draw = corehop_fixtures::designs::Draw::new(23);
     let of = |at: u64| {
@@ -307,7 +307,7 @@ fn with_chance(in_memory: &[u64], us: f64) -> Results {
         let declared_event = Some(Event::L3Migration);
         Sample { warm_ns: 0.0, resumed_ns, event, declared_event, replicate: Some(at), ..sample() }
     };
-    let mut results = Results::new(Estimator::Difference);
+    let mut results = Quantities::new(Estimator::Difference);
     results.take(&(0..20).map(of).collect::<Vec<_>>());
     results
 }

@@ -3,16 +3,16 @@
 
 use super::cost::{cache_marks, statistics, wss_axis};
 use super::panel::with_interval;
-use crate::data::ReportData;
 use crate::figure::{
     Axis, Figure, FigureKind, Point, Section, Series, Style, Table, Unit, Variant,
 };
 use crate::table::micros;
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::LineState;
+use corehop_results::Results;
 use corehop_stats::access::Curve;
 
-pub(super) fn access(data: &ReportData) -> Option<Section> {
+pub(super) fn access(data: &Results) -> Option<Section> {
     if data.curves.is_empty() {
         return None;
     }
@@ -96,7 +96,7 @@ fn series(curve: &Curve) -> [Series; 2] {
 }
 
 /// The declared caches beside the curve.
-fn edges(data: &ReportData) -> Table {
+fn edges(data: &Results) -> Table {
     let mut table = Table::new(
         "Declared caches against the curve",
         &["machine", "cache", "declared", "outcome", "because", "access on its plateau, ns"],
@@ -133,7 +133,7 @@ fn plateaus(curve: &Curve) -> Table {
     table
 }
 
-fn points(data: &ReportData) -> Table {
+fn points(data: &Results) -> Table {
     let mut table = Table::new(
         "Time of an access in ns",
         &["WSS", "lines", "pattern", "pages", "write ratio", "valid walks", "median [95 %]", "min"],

@@ -4,19 +4,19 @@
 
 use super::cost::statistics;
 use super::panel::percent;
-use crate::data::ReportData;
 use crate::figure::{
     Axis, Figure, FigureKind, Point, Section, Series, Style, Table, Unit, Variant,
 };
 use crate::table::micros;
 use corehop_plan::samples::Cause;
 use corehop_plan::units::Bytes;
+use corehop_results::Results;
 use corehop_stats::balance::Balance;
 use corehop_stats::budget::Fate;
 use corehop_stats::verdict::{Comparison, Says, TestOutcome, Verdict};
 
 /// The disturbance budget.
-pub(super) fn budget(data: &ReportData) -> Option<Section> {
+pub(super) fn budget(data: &Results) -> Option<Section> {
     let budget = &data.budget;
     if budget.total.n_all == 0 {
         return None;
@@ -114,7 +114,7 @@ fn fates(label: &str, fates: &[Fate], causes: &[Cause]) -> Table {
 }
 
 /// The observations of the studies.
-pub(super) fn verdicts(data: &ReportData) -> Option<Section> {
+pub(super) fn verdicts(data: &Results) -> Option<Section> {
     let mut tables = Vec::new();
     for machine in data.machines.iter().filter(|machine| !machine.verdicts.is_empty()) {
         let mut table = Table::new(
@@ -186,7 +186,7 @@ fn comparison(comparison: &Comparison) -> Vec<String> {
 }
 
 /// The closing balance, and the share of translation.
-pub(super) fn balance(data: &ReportData) -> Option<Section> {
+pub(super) fn balance(data: &Results) -> Option<Section> {
     let with_any = data.machines.iter().filter(|machine| !machine.balances.is_empty());
     let variants: Vec<Variant> = with_any
         .clone()
@@ -278,7 +278,7 @@ fn category(cell: &corehop_stats::cell::CellKey) -> String {
     }
 }
 
-fn levels(machine: &crate::data::MachineNote) -> Table {
+fn levels(machine: &corehop_results::MachineNote) -> Table {
     let mut table = Table::new(
         format!("Latencies used, {}", machine.id),
         &["level", "size", "access, ns", "from"],
@@ -332,7 +332,7 @@ fn balances(machine: &str, balances: &[Balance]) -> Table {
     table
 }
 
-fn translations(data: &ReportData) -> Table {
+fn translations(data: &Results) -> Table {
     let mut table = Table::new(
         "The share of translation: the same cell in base and in huge pages",
         &["event", "WSS", "load", "huge pages", "base, µs", "huge, µs", "translation, µs", "share"],

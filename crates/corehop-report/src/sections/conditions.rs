@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Causes of the spread of a cell: shares of the variance between the steps of `conditions`.
 
-use crate::data::ReportData;
 use crate::figure::{Section, Table};
 use corehop_plan::units::{Bytes, three_digits};
+use corehop_results::Results;
 use corehop_stats::conditions::{Share, Spreading};
 
 /// A table for each run of `conditions`.
-pub(super) fn conditions(data: &ReportData) -> Option<Section> {
+pub(super) fn conditions(data: &Results) -> Option<Section> {
     data.spreads.first()?;
     let section = Section::new("conditions", "Causes of the spread").says(
         "Each step of the run renewed one thing and kept the rest. A share is a share of the variance \
@@ -32,7 +32,7 @@ fn why_none(it: &Spreading) -> Option<String> {
 }
 
 /// The samples behind the tables, and the reasons for missing ones.
-pub(super) fn notes(data: &ReportData) -> impl Iterator<Item = String> + '_ {
+pub(super) fn notes(data: &Results) -> impl Iterator<Item = String> + '_ {
     data.spreads.iter().flat_map(|it| [Some(counts(it)), why_none(it)]).flatten()
 }
 

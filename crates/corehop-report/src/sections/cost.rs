@@ -2,19 +2,19 @@
 //! Cost against working-set size.
 
 use super::panel::{Panel, colour, count, median, panels, with_interval};
-use crate::data::ReportData;
 use crate::figure::{
     Axis, Figure, FigureKind, Mark, Point, Section, Series, Style, Table, Unit, Variant,
 };
 use crate::table::{micros, spread_text};
 use corehop_plan::platform::Platform;
 use corehop_plan::units::Bytes;
+use corehop_results::Results;
 use corehop_stats::delay::Extrapolation;
 use corehop_stats::saturation::SWEEP;
 use corehop_stats::summary::CellSummary;
 
 /// Cost against working-set size by class.
-pub(super) fn cost(data: &ReportData) -> Option<Section> {
+pub(super) fn cost(data: &Results) -> Option<Section> {
     let cells = data.summaries.iter().filter(|cell| &*cell.cell.experiment != SWEEP);
     let panels = panels(cells);
     if panels.is_empty() {
@@ -53,7 +53,7 @@ pub(super) fn statistics(names: &[(&str, bool)]) -> Vec<(String, bool)> {
 }
 
 /// The sizes of the caches of all machines: declared, or found where that is contradicted.
-pub(super) fn cache_marks(data: &ReportData) -> Vec<Mark> {
+pub(super) fn cache_marks(data: &Results) -> Vec<Mark> {
     let several = data.machines.len() > 1;
     let mut marks: Vec<Mark> = Vec::new();
     for machine in &data.machines {

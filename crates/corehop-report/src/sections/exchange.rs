@@ -2,17 +2,17 @@
 //! Measurements of the machine itself: lines from CPU to CPU, accesses at each level, and what
 //! became of the stated facts.
 
-use crate::data::ReportData;
 use crate::figure::{Section, Table};
 use crate::{exchange_svg, label};
 use corehop_plan::platform::observed::Exchange;
 use corehop_plan::platform::{Check, Platform};
+use corehop_results::Results;
 
 /// Up to so many pairs the table of all of them is shown at once.
 const AT_ONCE: usize = 16;
 
 /// The exchanges and latencies of each machine; where they were not measured, what to type.
-pub(super) fn exchange(data: &ReportData) -> Option<Section> {
+pub(super) fn exchange(data: &Results) -> Option<Section> {
     let known: Vec<&Platform> =
         data.machines.iter().filter_map(|machine| machine.platform.as_ref()).collect();
     known.first()?;

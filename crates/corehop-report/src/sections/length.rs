@@ -3,17 +3,17 @@
 
 use super::cost::statistics;
 use super::panel::{colour, with_interval};
-use crate::data::ReportData;
 use crate::figure::{
     Axis, Figure, FigureKind, Point, Section, Series, Style, Table, Unit, Variant,
 };
 use crate::table::micros;
 use corehop_plan::units::Bytes;
+use corehop_results::Results;
 use corehop_stats::lengths::LengthSummary;
 use corehop_stats::scatter::Cloud;
 
 /// Every sample as a point.
-pub(super) fn scatter(data: &ReportData) -> Option<Section> {
+pub(super) fn scatter(data: &Results) -> Option<Section> {
     let mut variants: Vec<(u8, Variant)> = Vec::new();
     for cloud in &data.clouds {
         let cell = &cloud.cell;
@@ -100,7 +100,7 @@ fn table(clouds: &[Cloud]) -> Table {
 }
 
 /// Lengths asked for against got.
-pub(super) fn asked_and_got(data: &ReportData) -> Option<Section> {
+pub(super) fn asked_and_got(data: &Results) -> Option<Section> {
     if data.lengths.is_empty() {
         return None;
     }

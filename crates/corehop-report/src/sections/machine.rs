@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine, and what was found on it.
 
-use crate::data::ReportData;
 use crate::figure::{Section, Table};
 use crate::platform_svg;
+use corehop_results::Results;
 
 /// The drawing of each machine, and the classes that cannot be measured.
-pub(super) fn machines(data: &ReportData) -> Option<Section> {
+pub(super) fn machines(data: &Results) -> Option<Section> {
     let known: Vec<_> =
         data.machines.iter().filter_map(|machine| machine.platform.as_ref()).collect();
     let first = known.first()?;
@@ -29,7 +29,7 @@ pub(super) fn machines(data: &ReportData) -> Option<Section> {
 }
 
 /// The findings of the doctor, those that matter most first.
-pub(super) fn findings(data: &ReportData) -> Option<Section> {
+pub(super) fn findings(data: &Results) -> Option<Section> {
     let mut table = Table::new(
         "Found before the run",
         &["what", "severity", "found", "why it matters", "remedy"],

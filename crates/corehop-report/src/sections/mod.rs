@@ -19,12 +19,12 @@ mod sweep;
 mod switching;
 mod tasks;
 
-use super::data::ReportData;
 use super::figure::{Section, Table};
+use corehop_results::Results;
 
 /// The tables beside the delays of cells: causes of the spread, saturation, access times, preemption lengths,
 /// gangs, task sets.
-pub fn other_tables(data: &ReportData) -> Vec<Table> {
+pub fn other_tables(data: &Results) -> Vec<Table> {
     let parts = [
         conditions::conditions(data),
         access::access(data),
@@ -37,7 +37,7 @@ pub fn other_tables(data: &ReportData) -> Vec<Table> {
 
 /// The same tables in two groups: those of experiments that ask another question than the cost of a cell,
 /// and the rest.
-pub(super) fn tables_around_cells(data: &ReportData) -> (Vec<Table>, Vec<Table>) {
+pub(super) fn tables_around_cells(data: &Results) -> (Vec<Table>, Vec<Table>) {
     let first = [conditions::conditions(data), tasks::tasks(data)];
     let later = [access::access(data), length::asked_and_got(data), sharing::sharing(data)];
     let first = tables(first).chain(sweep::saturation(data)).chain(of_programs(data));
@@ -49,20 +49,20 @@ fn tables(sections: impl IntoIterator<Item = Option<Section>>) -> impl Iterator<
 }
 
 /// Recorded programs, the kernel's overheads, core switches, supplies.
-fn of_programs(data: &ReportData) -> impl Iterator<Item = Table> {
+fn of_programs(data: &Results) -> impl Iterator<Item = Table> {
     let measured = overheads::tables(data).into_iter().chain(switching::tables(data));
     recorded::tables(data).into_iter().chain(measured).chain(supply::tables(data))
 }
 
 /// The notes beside these tables in a terminal.
-pub fn notes(data: &ReportData) -> Vec<String> {
+pub fn notes(data: &Results) -> Vec<String> {
     let notes = conditions::notes(data).chain(tasks::notes(data));
     let notes = notes.chain(recorded::notes(data)).chain(overheads::notes(data));
     notes.chain(switching::notes(data)).chain(supply::notes(data)).collect()
 }
 
 /// The sections that the data support, in the order of reading: the picture first.
-pub(super) fn sections(data: &ReportData) -> Vec<Section> {
+pub(super) fn sections(data: &Results) -> Vec<Section> {
     let results = [
         cost::cost(data),
         overview::overview(data),

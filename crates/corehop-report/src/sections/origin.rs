@@ -3,11 +3,11 @@
 
 use serde_json::Value;
 
-use crate::data::{FileNote, ReportData};
 use crate::figure::{Section, Table};
+use corehop_results::{FileNote, Results};
 
 /// The provenance of every file.
-pub(super) fn origin(data: &ReportData) -> Option<Section> {
+pub(super) fn origin(data: &Results) -> Option<Section> {
     (!data.files.is_empty()).then(|| Section {
         tables: data.files.iter().map(provenance).collect(),
         ..Section::new("provenance", "Provenance")

@@ -2,13 +2,13 @@
 //! The main result, and how far to trust it.
 
 use super::panel::{count, median, panels, percent};
-use crate::data::{FileNote, ReportData};
 use crate::figure::{Section, Table};
 use crate::table::{self, IN_ERROR, micros};
 use corehop_plan::finding::Severity;
 use corehop_plan::platform::Platform;
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::Event;
+use corehop_results::{FileNote, Results};
 use corehop_stats::classes::Classes;
 use corehop_stats::control::within_error;
 use corehop_stats::delay::ALPHA;
@@ -21,7 +21,7 @@ use corehop_stats::summary::CellSummary;
 const SIZES: usize = 6;
 
 /// The delays of the first panel: an idle machine, base pages.
-pub(super) fn overview(data: &ReportData) -> Option<Section> {
+pub(super) fn overview(data: &Results) -> Option<Section> {
     let sweep = |summary: &&CellSummary| &*summary.cell.experiment == SWEEP;
     let panels = panels(data.summaries.iter());
     let panel = panels.iter().find(|panel| !sweep(&panel.cells[0])).or(panels.first())?;
@@ -83,7 +83,7 @@ fn some_of(sizes: &[u64]) -> Vec<u64> {
 }
 
 /// The facts that weaken the numbers of this report.
-pub(super) fn trust(data: &ReportData) -> Option<Section> {
+pub(super) fn trust(data: &Results) -> Option<Section> {
     let mut points = Vec::new();
     for file in &data.files {
         points.extend(file.incomplete.as_ref().map(|why| format!("{}: {why}.", file.name)));
@@ -215,7 +215,7 @@ fn no_distance(file: &FileNote) -> Option<String> {
 }
 
 /// A run that ended when it had seen enough has seen what it liked: its intervals are a little narrow.
-fn stopped_by_the_data(data: &ReportData) -> Option<String> {
+fn stopped_by_the_data(data: &Results) -> Option<String> {
     let ended = |word: &&String| word.starts_with("--precision") || word.starts_with("--budget");
     let commands = data.files.iter().flat_map(|file| &file.provenance.command);
     let words: std::collections::BTreeSet<&str> =

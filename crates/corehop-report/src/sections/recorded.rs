@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recorded programs.
 
-use super::super::data::{Recorded, ReportData};
 use super::super::figure::{Section, Table};
 use super::super::{observed, observed_page, program_runs};
+use corehop_results::{Recorded, Results};
 
 /// The sections of each recorded program.
-pub(super) fn recorded(data: &ReportData) -> Vec<Section> {
+pub(super) fn recorded(data: &Results) -> Vec<Section> {
     let of = |it: &Recorded| {
         let arms = it.comparison.as_ref().map(program_runs::section);
         let sections = observed_page::sections(&it.recording, &it.cost, &it.platform);
@@ -15,7 +15,7 @@ pub(super) fn recorded(data: &ReportData) -> Vec<Section> {
     data.recorded.iter().flat_map(of).collect()
 }
 
-pub(super) fn tables(data: &ReportData) -> Vec<Table> {
+pub(super) fn tables(data: &Results) -> Vec<Table> {
     let of = |it: &Recorded| {
         let arms = it.comparison.as_ref().map_or_else(Vec::new, program_runs::tables);
         [arms, observed::tables(&it.cost)].concat()
@@ -23,7 +23,7 @@ pub(super) fn tables(data: &ReportData) -> Vec<Table> {
     data.recorded.iter().flat_map(of).collect()
 }
 
-pub(super) fn notes(data: &ReportData) -> impl Iterator<Item = String> {
+pub(super) fn notes(data: &Results) -> impl Iterator<Item = String> {
     let of = |it: &Recorded| {
         let arms = it.comparison.as_ref().map_or_else(Vec::new, program_runs::answers);
         let firsts = observed::firsts(&it.recording, &it.cost);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Gangs: what it gains threads with common data to share a cache.
 
-use crate::data::ReportData;
 use crate::figure::{Section, Table};
+use corehop_results::Results;
 use corehop_stats::gain::TAKEN;
 use corehop_stats::sharing::{SharingSummary, Side};
 
 /// A table of all gangs.
-pub(super) fn sharing(data: &ReportData) -> Option<Section> {
+pub(super) fn sharing(data: &Results) -> Option<Section> {
     let table = table(&data.sharings);
     (!data.sharings.is_empty()).then(|| Section {
         tables: vec![table.shown()],

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The supply of CPUs.
 
-use super::super::data::ReportData;
 use super::super::figure::{Section, Table};
 use super::super::supply;
+use corehop_results::Results;
 
 /// The supply, if the data has some.
-pub(super) fn supply(data: &ReportData) -> Option<Section> {
+pub(super) fn supply(data: &Results) -> Option<Section> {
     let tables = tables(data);
     (!tables.is_empty()).then(|| Section {
         text: notes(data),
@@ -15,11 +15,11 @@ pub(super) fn supply(data: &ReportData) -> Option<Section> {
     })
 }
 
-pub(super) fn tables(data: &ReportData) -> Vec<Table> {
+pub(super) fn tables(data: &Results) -> Vec<Table> {
     let table = (!data.supply.is_empty()).then(|| supply::table(&data.supply));
     table.into_iter().collect()
 }
 
-pub(super) fn notes(data: &ReportData) -> Vec<String> {
+pub(super) fn notes(data: &Results) -> Vec<String> {
     supply::notes(&data.supply)
 }

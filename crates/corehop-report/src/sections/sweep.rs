@@ -3,18 +3,18 @@
 
 use super::cost::{point, statistics, table};
 use super::panel::{Panel, panels, percent};
-use crate::data::ReportData;
 use crate::figure::{
     Axis, Figure, FigureKind, Mark, Point, Section, Series, Style, Table, Unit, Variant,
 };
 use crate::table::micros;
 use corehop_plan::units::Bytes;
+use corehop_results::Results;
 use corehop_stats::cell::CellKey;
 use corehop_stats::saturation::{Reached, SWEEP, Saturation, same_but_length};
 use corehop_stats::summary::CellSummary;
 
 /// Cost against the length for which a polluter ran.
-pub(super) fn sweep(data: &ReportData) -> Option<Section> {
+pub(super) fn sweep(data: &Results) -> Option<Section> {
     let cells = data.summaries.iter().filter(|cell| &*cell.cell.experiment == SWEEP);
     let panels = panels(cells);
     if panels.is_empty() {
@@ -132,7 +132,7 @@ fn marks<'a>(saturations: impl Iterator<Item = &'a Saturation>) -> Vec<Mark> {
 }
 
 /// The lengths at which delays stop growing, measured and predicted.
-pub(super) fn saturation(data: &ReportData) -> Option<Table> {
+pub(super) fn saturation(data: &Results) -> Option<Table> {
     let mut caches: Vec<&str> = Vec::new();
     for refill in data.saturations.iter().flat_map(|one| &one.refills) {
         if !caches.contains(&refill.cache.as_str()) {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Core switches: the ladder of mechanisms, the time of a call by its size, and from which point a switch pays.
 
-use super::super::data::ReportData;
 use super::super::figure::{
     Axis, Figure, FigureKind, Point, Section, Series, Style, Table, Unit, Variant,
 };
 use super::super::switching;
 use corehop_plan::workload::switching::SwitchMechanism;
+use corehop_results::Results;
 use corehop_stats::switching::SwitchSummary;
 
 /// The core switches, if the data has some.
-pub(super) fn switching(data: &ReportData) -> Option<Section> {
+pub(super) fn switching(data: &Results) -> Option<Section> {
     let tables = tables(data);
     (!tables.is_empty()).then(|| Section {
         figures: figure(&data.switches).into_iter().collect(),
@@ -25,11 +25,11 @@ pub(super) fn switching(data: &ReportData) -> Option<Section> {
     })
 }
 
-pub(super) fn tables(data: &ReportData) -> Vec<Table> {
+pub(super) fn tables(data: &Results) -> Vec<Table> {
     switching::tables(&data.switches, &data.switches_not_measured)
 }
 
-pub(super) fn notes(data: &ReportData) -> impl Iterator<Item = String> {
+pub(super) fn notes(data: &Results) -> impl Iterator<Item = String> {
     switching::notes(&data.switches, &data.switches_not_measured).into_iter()
 }
 

@@ -2,11 +2,11 @@
 //! Task sets under a scheduler: how jobs went, deadlines, preemption lengths, and whether the number
 //! of tasks matters.
 
-use super::super::data::ReportData;
 use super::super::figure::{Section, Table};
 use super::account::word;
 use corehop_plan::samples::JobOutcome;
 use corehop_plan::units::{Bytes, three_digits};
+use corehop_results::Results;
 use corehop_stats::tasks::{
     JobCounts, LengthQuantiles, SchedulerPair, SchedulerSummary, SizeEffect, SizePoint, TaskReport,
     TaskSummary, Under,
@@ -16,7 +16,7 @@ use corehop_stats::tasks::{
 const LISTED: usize = 10;
 
 /// Tables of all that is known of them.
-pub(super) fn tasks(data: &ReportData) -> Option<Section> {
+pub(super) fn tasks(data: &Results) -> Option<Section> {
     let report = data.tasks.as_ref()?;
     let all = [
         jobs(&report.courses),
@@ -39,7 +39,7 @@ pub(super) fn tasks(data: &ReportData) -> Option<Section> {
 }
 
 /// The omissions of the tables of task sets, and the outcome of their observations.
-pub(super) fn notes(data: &ReportData) -> Vec<String> {
+pub(super) fn notes(data: &Results) -> Vec<String> {
     let Some(report) = data.tasks.as_ref() else { return Vec::new() };
     let mut notes = Vec::new();
     if report.samples_without_jobs > 0 {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use corehop_decide::comparison::{Margin, Results, compare};
+use corehop_decide::comparison::{Margin, Quantities, compare};
 use corehop_decide::gate::{FailOn, Gate};
 use corehop_decide::program_runs::{self, RunComparison, RunFigures};
 use corehop_plan::platform::Platform;
@@ -113,8 +113,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
 /// Compares the quantities of two results; `beside` has what is shown of two recordings without a test.
 fn results(
     args: &Args,
-    a: &Results,
-    b: &Results,
+    a: &Quantities,
+    b: &Quantities,
     beside: Option<&RunComparison>,
 ) -> Result<Exit, Failure> {
     args.estimates(a.has_delays() || b.has_delays())?;
@@ -192,14 +192,14 @@ fn recording(path: &Path) -> Result<bool, Failure> {
 }
 
 /// The quantities of a file.
-fn file(path: &Path, estimator: Estimator) -> Result<Results, Failure> {
-    let mut results = Results::new(estimator);
+fn file(path: &Path, estimator: Estimator) -> Result<Quantities, Failure> {
+    let mut results = Quantities::new(estimator);
     take(&mut results, path)?;
     Ok(results)
 }
 
 /// Takes the quantities of a file.
-fn take(results: &mut Results, path: &Path) -> Result<(), Failure> {
+fn take(results: &mut Quantities, path: &Path) -> Result<(), Failure> {
     let nothing = |what: &str| Failure::says(Exit::Usage, format!("{}: {what}", shown::path(path)));
     match Answer::read(path)? {
         Some(Answer::Placement(log)) if !results.take_placement(&log) => Err(nothing(
@@ -219,7 +219,7 @@ fn take(results: &mut Results, path: &Path) -> Result<(), Failure> {
 }
 
 /// Takes the rows of a file.
-fn take_rows(results: &mut Results, path: &Path) -> Result<(), Failure> {
+fn take_rows(results: &mut Quantities, path: &Path) -> Result<(), Failure> {
     if input::is_recording(path)? {
         results.take_runs(&runs(path)?);
         return Ok(());
@@ -232,7 +232,7 @@ fn take_rows(results: &mut Results, path: &Path) -> Result<(), Failure> {
     rows_of(results, path)
 }
 
-fn rows_of(results: &mut Results, path: &Path) -> Result<(), Failure> {
+fn rows_of(results: &mut Quantities, path: &Path) -> Result<(), Failure> {
     let named = |failure: Failure| failure.context(shown::path(path));
     let mut reader = input::open(path)?;
     let kind = reader.rows_kind().map_err(|error| named(error.into()))?;
@@ -248,12 +248,12 @@ fn rows_of(results: &mut Results, path: &Path) -> Result<(), Failure> {
 }
 
 /// The quantities of the results in a folder. Other files are left alone.
-fn folder(path: &Path, estimator: Estimator) -> Result<Results, Failure> {
+fn folder(path: &Path, estimator: Estimator) -> Result<Quantities, Failure> {
     let failed = |error| Failure::new(Exit::Failed, error).context(shown::path(path));
     let entries = std::fs::read_dir(path).map_err(failed)?;
     let files: BTreeSet<PathBuf> =
         entries.map(|entry| entry.map(|it| it.path())).collect::<Result<_, _>>().map_err(failed)?;
-    let mut results = Results::new(estimator);
+    let mut results = Quantities::new(estimator);
     for file in files.iter().filter(|it| is_result(it)) {
         let of_rows = file.extension().is_some_and(|it| it == "parquet");
         if !of_rows && Answer::read(file)?.is_none() {

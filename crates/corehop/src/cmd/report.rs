@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use corehop_decide::placer::log::PlacementLog;
-use corehop_report::data::ReportData;
 use corehop_report::figure::Table;
 use corehop_report::off_load::OffLoadAnswer;
 use corehop_report::study::page as study_page;
 use corehop_report::{listing, page, placement, screen, sections, table};
+use corehop_results::Results;
 use corehop_sched::study::StudyCounts;
 use corehop_stats::estimator::Estimator;
 use corehop_stats::summary::CellSummary;
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
 
 /// The cells; beside them the outcomes of task sets and the causes of the spread, if present. Other kinds of rows have
 /// their tables.
-fn everything(data: &ReportData) -> Value {
+fn everything(data: &Results) -> Value {
     let cells = json!(data.summaries);
     let mut all = serde_json::Map::new();
     all.extend(data.tasks.as_ref().map(|it| ("task_sets".to_owned(), json!(it))));
@@ -139,7 +139,7 @@ fn as_rows(table: &Table) -> Value {
 }
 
 /// Refuses a table of cells, or a choice among them, where the files have none.
-fn of_cells(args: &Args, form: Option<Form>, data: &ReportData) -> Result<(), Failure> {
+fn of_cells(args: &Args, form: Option<Form>, data: &Results) -> Result<(), Failure> {
     if !data.summaries.is_empty() {
         return Ok(());
     }
@@ -232,7 +232,7 @@ fn tell(
 }
 
 /// The table of the cells; with the other contents of the files, unless cells were selected.
-fn text(data: &ReportData, whole: bool) -> String {
+fn text(data: &Results, whole: bool) -> String {
     let others = if whole { sections::other_tables(data) } else { Vec::new() };
     let notes = if whole { sections::notes(data) } else { Vec::new() };
     table::text(&data.summaries, output::width())

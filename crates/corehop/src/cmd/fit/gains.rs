@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop fit` of files of `measure shared-data`: the gain of threads from being together.
 
-use corehop_report::data::ReportData;
 use corehop_report::gains;
+use corehop_results::Results;
 
 use super::Args;
 use crate::exit::{Exit, Failure, refuse};
@@ -12,7 +12,7 @@ use crate::output::{OutputFile, Rest, answer};
 /// Fits the forms, and writes or prints them.
 pub(super) fn run(
     args: &Args,
-    data: &ReportData,
+    data: &Results,
     output: Option<OutputFile>,
 ) -> Result<Exit, Failure> {
     refuse("files of `measure shared-data` have no costs", &[("--default", args.is_default)])?;

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Everything that a report shows, gathered from the files it is made of.
-//!
-//! Files stream through [`Gather`]; the models do the arithmetic. What comes out is a value that a
-//! page is written from.
+//! From files to results.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
@@ -11,91 +8,44 @@ use std::path::Path;
 use parquet::file::reader::ChunkReader;
 use serde_json::Value;
 
-use corehop_decide::program_runs::{RunComparison, RunFigures, arms};
-use corehop_decide::run_cost::{RunCost, uncosted};
+use corehop_decide::program_runs::{RunFigures, arms};
+use corehop_decide::run_cost::uncosted;
 use corehop_plan::finding::Finding;
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{
     FileError, FileKind, MissingFile, OverheadFacts, Provenance, Reader, RecordedAbsence,
-    RecordedRun, RecordedThread, Recording, RecordingFacts, Row, RowKind, Sample, Verification,
+    RecordedRun, RecordedThread, Recording, RecordingFacts, Row, RowKind, Sample,
 };
 use corehop_plan::shown;
 use corehop_plan::workload::{LineState, Load};
-use corehop_sched::supply::{ObservedSupply, SupplySummary};
-use corehop_stats::access::{Curve, Curves, Edge, edges};
-use corehop_stats::balance::{Balance, Levels, Translation, balances, translations};
-use corehop_stats::budget::{Budget, budget};
-use corehop_stats::conditions::{Spreading, Spreads};
+use corehop_sched::supply::ObservedSupply;
+use corehop_stats::access::{Curve, Curves, edges};
+use corehop_stats::balance::{Levels, balances, translations};
+use corehop_stats::budget::budget;
+use corehop_stats::conditions::Spreads;
 use corehop_stats::cpmd::Fit;
 use corehop_stats::estimator::Estimator;
-use corehop_stats::lengths::{LengthSummary, Lengths};
-use corehop_stats::overheads::{OverheadSummary, Overheads};
+use corehop_stats::lengths::Lengths;
+use corehop_stats::overheads::Overheads;
 use corehop_stats::saturation::{CountedMisses, Saturation, Target, saturations};
-use corehop_stats::scatter::{Cloud, Scatter};
-use corehop_stats::sharing::{SharingSummary, Sharings};
+use corehop_stats::scatter::Scatter;
+use corehop_stats::sharing::Sharings;
 use corehop_stats::summary::{CellSummary, Summaries};
-use corehop_stats::switching::{NotMeasured, SwitchSummary, Switchings};
+use corehop_stats::switching::Switchings;
 use corehop_stats::tasks::{TaskReport, TaskRuns};
 use corehop_stats::verdict::{MachineFacts, MachineView, Verdict};
 
-/// The contents of a report.
-#[derive(Debug, Clone)]
-pub struct ReportData {
-    /// The estimator of delays.
-    pub estimator: Estimator,
-    /// The files it is made of.
-    pub files: Vec<FileNote>,
-    /// The machines they were made on.
-    pub machines: Vec<MachineNote>,
-    /// The cells.
-    pub summaries: Vec<CellSummary>,
-    /// The causes of the spread of a cell.
-    pub spreads: Vec<Spreading>,
-    /// Delays against preemption lengths.
-    pub clouds: Vec<Cloud>,
-    /// Access times.
-    pub curves: Vec<Curve>,
-    /// Preemption lengths, got against asked for.
-    pub lengths: Vec<LengthSummary>,
-    /// The gain of threads with common data from a common cache.
-    pub sharings: Vec<SharingSummary>,
-    /// The results of task sets under their schedulers.
-    pub tasks: Option<TaskReport>,
-    /// Scheduling overheads.
-    pub overheads: Vec<OverheadSummary>,
-    /// The cost of core switches.
-    pub switches: Vec<SwitchSummary>,
-    /// The mechanisms of core switches without a valid batch.
-    pub switches_not_measured: Vec<NotMeasured>,
-    /// The time that CPUs did not supply.
-    pub supply: Vec<SupplySummary>,
-    /// The facts of the measurements of overheads, one for each file.
-    pub overhead_facts: Vec<OverheadFacts>,
-    /// Recorded programs.
-    pub recorded: Vec<Recorded>,
-    /// Files that belong beside these and are not there.
-    pub missing: Vec<MissingFile>,
-    /// The lost samples, and the causes.
-    pub budget: Budget,
-    /// The share of translation.
-    pub translations: Vec<Translation>,
-    /// The lengths at which delays stop growing.
-    pub saturations: Vec<Saturation>,
-    /// All that a model of the delays is fitted from. It is fitted on demand, as that takes time.
-    pub fit: Fit,
-}
+use crate::{FileNote, MachineNote, Recorded, Results};
 
-/// A recorded program, without the cost of its events.
-#[derive(Debug, Clone)]
-pub struct Recorded {
-    /// The comparison of its arms, if it has some.
-    pub comparison: Option<RunComparison>,
-    /// The recording.
-    pub recording: Recording,
-    /// Its events by class, thread and preempter.
-    pub cost: RunCost,
-    /// The machine that it ran on.
-    pub platform: Platform,
+/// A platform that none of the samples was taken on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "it describes another machine than that of the samples ({differences}): `corehop platform \
+     --measure -o FILE.toml` on that machine writes the right one"
+)]
+pub struct StrangePlatform {
+    /// In what it differs from each machine of the samples.
+    pub differences: String,
 }
 
 impl Recorded {
@@ -134,55 +84,6 @@ impl Gathered {
             Some(MissingFile { beside: beside.clone(), name, kind })
         })
     }
-}
-
-/// A file of a report.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FileNote {
-    /// Its name.
-    pub name: String,
-    /// The kind of its rows.
-    pub rows: String,
-    /// The version of the row types.
-    pub schema: u32,
-    /// The number of rows read.
-    pub n_rows: u64,
-    /// Why it is not a whole run, if it is not.
-    pub incomplete: Option<String>,
-    /// Whether checksums vouch for its rows.
-    pub verification: Verification,
-    /// The origin of its rows.
-    pub provenance: Provenance,
-}
-
-/// A machine of a report.
-#[derive(Debug, Clone)]
-pub struct MachineNote {
-    /// Its id.
-    pub id: String,
-    /// Its description; None where a file carries no platform that can be read.
-    pub platform: Option<Platform>,
-    /// The findings of the doctor before the run.
-    pub findings: Vec<Finding>,
-    /// The observations of the studies, each with a verdict.
-    pub verdicts: Vec<Verdict>,
-    /// Declared caches beside the access-time curve.
-    pub edges: Vec<Edge>,
-    /// The times of its levels.
-    pub levels: Option<Levels>,
-    /// The part of its delays that they explain.
-    pub balances: Vec<Balance>,
-}
-
-/// A platform that none of the samples was taken on.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "it describes another machine than that of the samples ({differences}): `corehop platform \
-     --measure -o FILE.toml` on that machine writes the right one"
-)]
-pub struct StrangePlatform {
-    /// In what it differs from each machine of the samples.
-    pub differences: String,
 }
 
 /// Takes files, one after the other.
@@ -327,7 +228,7 @@ impl Gather {
     }
 
     /// The contents of all files together.
-    pub fn finish(mut self) -> ReportData {
+    pub fn finish(mut self) -> Results {
         let summaries = self.summaries.finish();
         let curves = self.curves.finish();
         let tasks = self.tasks.finish();
@@ -344,7 +245,7 @@ impl Gather {
                 self.fit.machine(platform, levels);
             }
         }
-        ReportData {
+        Results {
             estimator: self.estimator,
             machines,
             spreads: self.spreads.finish(),
@@ -441,15 +342,6 @@ impl Gather {
     }
 }
 
-impl MachineNote {
-    /// The verdict of task sets on an observation that nothing else can test.
-    fn tell(&mut self, tasks: &TaskReport) {
-        let Some(verdict) = tasks.verdicts.get(&self.id) else { return };
-        let verdicts = self.verdicts.iter_mut().filter(|it| it.id == verdict.id);
-        verdicts.for_each(|it| it.clone_from(verdict));
-    }
-}
-
 /// Hands every batch of rows on, and counts them.
 fn each<R, S>(reader: &mut Reader<S>, mut take: impl FnMut(&[R])) -> Result<u64, FileError>
 where
@@ -495,5 +387,14 @@ where
         Some("the run is in progress, or ended before it wrote Parquet".to_owned())
     } else {
         None
+    }
+}
+
+impl MachineNote {
+    /// The verdict of task sets on an observation that nothing else can test.
+    fn tell(&mut self, tasks: &TaskReport) {
+        let Some(verdict) = tasks.verdicts.get(&self.id) else { return };
+        let verdicts = self.verdicts.iter_mut().filter(|it| it.id == verdict.id);
+        verdicts.for_each(|it| it.clone_from(verdict));
     }
 }
