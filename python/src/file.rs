@@ -10,7 +10,7 @@ use corehop_plan::samples::{
     FileError, FileKind, MissingFile, Reader, Row, RowKind, Sample, Verification,
 };
 use corehop_report::{listing, screen};
-use corehop_results::{Gather, Results};
+use corehop_results::{Files, Results};
 use corehop_stats::conditions::Spreads;
 use corehop_stats::estimator::Estimator;
 use pyo3::prelude::*;
@@ -26,6 +26,7 @@ use crate::table::Table;
 pub(crate) struct File {
     path: PathBuf,
     kind: FileKind,
+    rows: RowKind,
     truncated: bool,
     doubts: Doubts,
     table: Py<Table>,
@@ -42,6 +43,7 @@ struct Doubts {
 /// A file as it was read.
 struct Loaded {
     kind: FileKind,
+    rows: RowKind,
     truncated: bool,
     doubts: Doubts,
     table: Table,
@@ -50,8 +52,8 @@ struct Loaded {
 /// Reads a corehop file: Parquet, or the `.part` of a running or killed run.
 #[pyfunction]
 pub(crate) fn load(py: Python<'_>, path: PathBuf) -> PyResult<File> {
-    let Loaded { kind, truncated, doubts, table } = py.detach(|| read(&path))?;
-    Ok(File { path, kind, truncated, doubts, table: Py::new(py, table)? })
+    let Loaded { kind, rows, truncated, doubts, table } = py.detach(|| read(&path))?;
+    Ok(File { path, kind, rows, truncated, doubts, table: Py::new(py, table)? })
 }
 
 fn read(path: &Path) -> PyResult<Loaded> {
@@ -67,6 +69,7 @@ fn read(path: &Path) -> PyResult<Loaded> {
 fn all(path: &Path, file: std::fs::File) -> Result<Loaded, FileError> {
     let mut reader = Reader::open(file)?;
     let kind = reader.kind().clone();
+    let rows = reader.rows_kind()?;
     let mut batches = Vec::new();
     let mut schema = None;
     while let Some(batch) = reader.next_batch()? {
@@ -76,53 +79,50 @@ fn all(path: &Path, file: std::fs::File) -> Result<Loaded, FileError> {
         batches.push(RecordBatch::try_new(schema, batch.columns().to_vec())?);
     }
     // A file without rows has the columns of its kind all the same.
-    let schema = schema.unwrap_or_else(|| of_kind(known(&kind).fields().into(), &kind));
-    let mut missing = MissingFile::beside(known(&kind), path, Path::exists);
+    let schema = schema.unwrap_or_else(|| of_kind(rows.fields().into(), &kind));
+    let mut missing = MissingFile::beside(rows, path, Path::exists);
     // Early files know of no runs.
     let knows_runs = schema.column_with_name("run").is_some();
     missing.retain(|it| it.kind != RowKind::Runs || knows_runs);
-    if known(&kind).written_with(&kind.provenance.experiment).contains(&RowKind::TaskJobs) {
+    if rows.written_with(&kind.provenance.experiment).contains(&RowKind::TaskJobs) {
         missing.extend(MissingFile::jobs_beside(path, Path::exists));
     }
     let doubts = Doubts { verification: reader.verification(), missing };
-    Ok(Loaded { kind, truncated: reader.truncated(), doubts, table: Table::new(schema, batches) })
-}
-
-/// The kind of the rows of a file that was opened.
-fn known(file: &FileKind) -> RowKind {
-    RowKind::named(&file.rows).unwrap_or(RowKind::Samples)
+    let (truncated, table) = (reader.truncated(), Table::new(schema, batches));
+    Ok(Loaded { kind, rows, truncated, doubts, table })
 }
 
 fn of_kind(fields: Fields, kind: &FileKind) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, kind.metadata()))
 }
 
-impl File {
-    /// The other files of its run that are there: jobs of task sets, threads and runs of a recording.
-    fn beside(&self) -> Vec<PathBuf> {
-        let kind = known(&self.kind);
-        let Some(first) = kind.first_of(&self.path) else { return Vec::new() };
-        let others = kind.written_with(&self.kind.provenance.experiment).into_iter();
-        let is = |kind: RowKind, path: &Path| {
-            let reader = std::fs::File::open(path).ok().and_then(|file| Reader::open(file).ok());
-            reader.is_some_and(|it| it.rows_kind().is_ok_and(|it| it == kind))
-        };
-        let there =
-            others.map(|kind| (kind, kind.beside(&first))).filter(|(kind, it)| is(*kind, it));
-        there.map(|(_, path)| path).collect()
+/// The files of this host; doubts about them are attributes of [`File`].
+struct Named;
+
+impl Files for Named {
+    type Content = std::fs::File;
+    type Error = PyErr;
+
+    fn open(&self, path: &Path) -> PyResult<Reader<std::fs::File>> {
+        let file = std::fs::File::open(path).map_err(|error| errors::system(path, &error))?;
+        Reader::open(file).map_err(|error| self.error(path, error))
     }
 
+    fn error(&self, path: &Path, error: FileError) -> PyErr {
+        errors::file(path, error)
+    }
+
+    fn is_there(&self, path: &Path) -> bool {
+        path.exists()
+    }
+
+    fn left_out(&self, _: PyErr) {}
+}
+
+impl File {
     /// The contents of the file, and of the others of its run, as a report has them.
     pub(crate) fn gathered(&self, estimator: Estimator) -> PyResult<Results> {
-        let read = || -> Result<Results, FileError> {
-            let mut gather = Gather::new(estimator);
-            for path in std::iter::once(&self.path).chain(&self.beside()) {
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                gather.file(&name, &mut Reader::open(std::fs::File::open(path)?)?)?;
-            }
-            Ok(gather.finish())
-        };
-        read().map_err(|error| errors::file(&self.path, error))
+        Ok(corehop_results::gathered(&[&self.path], estimator, &Named)?.finish())
     }
 
     /// The rows of every batch, as structs of the core.
@@ -132,6 +132,11 @@ impl File {
             rows.extend(R::rows(batch).map_err(errors::damaged)?);
         }
         Ok(rows)
+    }
+
+    /// The kind of the rows.
+    pub(crate) const fn rows_kind(&self) -> RowKind {
+        self.rows
     }
 
     /// The machine that the rows are from, where its description can be read.
@@ -197,7 +202,7 @@ impl File {
 
     /// Name and meaning of every column; a file of an earlier program may lack some.
     fn docs(&self) -> Vec<(&'static str, &'static str)> {
-        let mut docs = known(&self.kind).docs();
+        let mut docs = self.rows.docs();
         docs.retain(|(name, _)| self.table.get().schema().column_with_name(name).is_some());
         docs
     }

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, StringArray, UInt64Array};
-use corehop_plan::samples::{AccessTime, PreemptionLength, Row, Sample, SharedData};
+use corehop_plan::samples::RowKind;
 use corehop_report::{listing, table};
-use corehop_stats::access::{Curve, CurvePoint, Curves};
+use corehop_stats::access::{Curve, CurvePoint};
 use corehop_stats::estimator::Estimator;
-use corehop_stats::lengths::{LengthSummary, Lengths};
+use corehop_stats::lengths::LengthSummary;
 use corehop_stats::quantile::Quantile;
-use corehop_stats::sharing::{SharingSummary, Sharings};
-use corehop_stats::summary::{CellSummary, summarize};
+use corehop_stats::sharing::SharingSummary;
+use corehop_stats::summary::CellSummary;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
@@ -42,25 +42,20 @@ enum Cells {
 impl Summary {
     pub(crate) fn of(file: &File, estimator: &str) -> PyResult<Self> {
         let estimator: Estimator = estimator.parse().map_err(errors::usage)?;
-        match file.kind() {
-            AccessTime::KIND => {
-                let mut curves = Curves::default();
-                curves.take(&file.rows()?);
-                Ok(Self(Cells::Curves(curves.finish())))
-            }
-            SharedData::KIND => {
-                let mut sharings = Sharings::default();
-                sharings.take(&file.rows()?);
-                Ok(Self(Cells::Sharings(sharings.finish())))
-            }
-            PreemptionLength::KIND => {
-                let mut lengths = Lengths::default();
-                lengths.take(&file.rows()?);
-                Ok(Self(Cells::Lengths(lengths.finish())))
-            }
-            Sample::KIND => Ok(Self(Cells::Delays(summarize(&file.rows()?, estimator)))),
-            _ => Ok(Self(Cells::Results(listing::results(&file.gathered(estimator)?)))),
-        }
+        let results = file.gathered(estimator)?;
+        Ok(Self(match file.rows_kind() {
+            RowKind::Samples => Cells::Delays(results.summaries),
+            RowKind::AccessTimes => Cells::Curves(results.curves),
+            RowKind::PreemptionLengths => Cells::Lengths(results.lengths),
+            RowKind::SharedData => Cells::Sharings(results.sharings),
+            RowKind::TaskJobs
+            | RowKind::Absences
+            | RowKind::Threads
+            | RowKind::Runs
+            | RowKind::Overheads
+            | RowKind::Switches
+            | RowKind::Supply => Cells::Results(listing::results(&results)),
+        }))
     }
 }
 

@@ -104,6 +104,8 @@ pub struct Gather {
     supply: ObservedSupply,
     overhead_facts: Vec<OverheadFacts>,
     recordings: Vec<Gathered>,
+    /// Files beside these that are not there.
+    pub(crate) missing: Vec<MissingFile>,
     fit: Fit,
 }
 
@@ -126,6 +128,7 @@ impl Gather {
             supply: ObservedSupply::default(),
             overhead_facts: Vec::new(),
             recordings: Vec::new(),
+            missing: Vec::new(),
             fit: Fit::new(estimator),
         }
     }
@@ -258,7 +261,12 @@ impl Gather {
             supply: self.supply.summaries(),
             switches_not_measured: self.switches.not_measured(),
             overhead_facts: self.overhead_facts,
-            missing: self.recordings.iter().flat_map(Gathered::missing).collect(),
+            missing: self
+                .recordings
+                .iter()
+                .flat_map(Gathered::missing)
+                .chain(self.missing)
+                .collect(),
             recorded: self.recordings.into_iter().filter_map(Recorded::of).collect(),
             budget: budget(&summaries),
             translations: translations(&summaries),

@@ -5,6 +5,7 @@
 //! to them; nothing behind them reads rows again.
 #![forbid(unsafe_code)]
 
+mod files;
 mod gather;
 
 use corehop_decide::program_runs::RunComparison;
@@ -29,6 +30,7 @@ use corehop_stats::switching::{NotMeasured, SwitchSummary};
 use corehop_stats::tasks::TaskReport;
 use corehop_stats::verdict::Verdict;
 
+pub use files::{Files, gathered};
 pub use gather::{Gather, StrangePlatform, incomplete};
 
 /// All that files say together.

@@ -18,7 +18,7 @@ use corehop_plan::shown;
 use corehop_plan::workload::set_file;
 use corehop_plan::workload::task::TaskSet;
 use corehop_report::off_load::{NotAnAnswer, OffLoadAnswer};
-use corehop_results::{FileNote, Gather, Results};
+use corehop_results::{FileNote, Files, Results};
 use corehop_sched::study::{StoreError, StudyCounts};
 use corehop_sched::supply::{self, Supplies};
 use corehop_stats::costs::{CostTable, Host, Source};
@@ -227,62 +227,46 @@ pub(crate) fn of_samples(path: &Path) -> Result<Reader<File>, Failure> {
     Ok(reader)
 }
 
-/// The joined data of `files`.
+/// The files of this host: doubts about them are said.
+struct Named;
+
+impl Files for Named {
+    type Content = File;
+    type Error = Failure;
+
+    fn open(&self, path: &Path) -> Result<Reader<File>, Failure> {
+        open(path)
+    }
+
+    fn error(&self, path: &Path, error: FileError) -> Failure {
+        damaged(path, error)
+    }
+
+    fn is_there(&self, path: &Path) -> bool {
+        path.exists()
+    }
+
+    fn left_out(&self, error: Failure) {
+        doubts::of_unreadable(&error);
+    }
+}
+
+/// The results of `files`: rows, and what platform files say of their machines.
 pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<Results, Failure> {
-    let mut gather = Gather::new(estimator);
     let is_platform = |path: &&PathBuf| path.extension().is_some_and(|it| it == "toml");
-    let (platforms, samples): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().partition(is_platform);
-    refuse_twice(&samples)?;
-    let mut others = of_recordings(&samples)?;
-    let mut without_jobs = Vec::new();
-    for path in &samples {
-        match jobs_of(path)? {
-            // A file that was not named keeps the one that was from no answer.
-            Some(Ok(jobs)) if !samples.contains(&&jobs) => match open(&jobs) {
-                Ok(_) => others.push(jobs),
-                Err(failure) => doubts::of_unreadable(&failure),
-            },
-            Some(Err(missing)) => without_jobs.push(missing),
-            _ => {}
-        }
-    }
-    for path in samples.into_iter().chain(&others) {
-        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-        let mut reader = open(path)?;
-        gather
-            .file(&name, &mut reader)
-            .map_err(|error| Failure::from(error).context(shown::path(path)))?;
-    }
+    let (platforms, rows): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().partition(is_platform);
+    refuse_twice(&rows)?;
+    let rows: Vec<&Path> = rows.into_iter().map(PathBuf::as_path).collect();
+    let mut gather = corehop_results::gathered(&rows, estimator, &Named)?;
     for path in platforms {
         let platform = platform_in(path)?;
         gather
             .platform(platform)
             .map_err(|error| Failure::new(Exit::Usage, error).context(shown::path(path)))?;
     }
-    let mut data = gather.finish();
-    data.missing.extend(without_jobs);
-    data.missing.iter().for_each(doubts::of_missing);
-    Ok(data)
-}
-
-/// The other files of recorded programs that have one among `files`.
-fn of_recordings(files: &[&PathBuf]) -> Result<Vec<PathBuf>, Failure> {
-    let mut others: Vec<PathBuf> = Vec::new();
-    for path in files {
-        let first = |kind: RowKind| kind.first_of(path);
-        let [absences, threads, runs] = RowKind::OF_RECORDING;
-        let first = first(threads).or_else(|| first(runs)).or_else(|| first(absences));
-        let all =
-            first.into_iter().flat_map(|it| RowKind::OF_RECORDING.map(|kind| kind.beside(&it)));
-        let is_new = |it: &PathBuf| it.exists() && !files.contains(&it) && !others.contains(it);
-        let found: Vec<PathBuf> = all.filter(is_new).collect();
-        if !found.is_empty() && is_recording(path)? {
-            let recorded = |it: &PathBuf| is_recording(it).map(|yes| yes.then(|| it.clone()));
-            let found = found.iter().map(recorded).collect::<Result<Vec<_>, _>>()?;
-            others.extend(found.into_iter().flatten());
-        }
-    }
-    Ok(others)
+    let results = gather.finish();
+    results.missing.iter().for_each(doubts::of_missing);
+    Ok(results)
 }
 
 /// The file with the jobs of the task sets, whose samples are in `path`; None where `path` has other rows.

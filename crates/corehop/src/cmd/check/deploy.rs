@@ -288,7 +288,7 @@ fn table(placed: &TaskSet, kept: &Kept) -> String {
     }
     if kept.exceeding.len() > LISTED {
         let more = kept.exceeding.len() - LISTED;
-        text += &format!("and {more} more (--json has all)\n");
+        text += &["and ", &more.to_string(), " more (--json has all)\n"].concat();
     }
     text
 }

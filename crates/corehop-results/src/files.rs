@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The files that belong to those that were named: of a run that writes several, all that are there.
+
+use std::io::{Read, Seek};
+use std::path::{Path, PathBuf};
+
+use corehop_plan::samples::{FileError, MissingFile, Reader, RowKind};
+use corehop_stats::estimator::Estimator;
+use parquet::file::reader::ChunkReader;
+
+use crate::Gather;
+
+/// The file system, as far as results need one: the caller opens files, and says what it thinks of them.
+pub trait Files {
+    /// An open file.
+    type Content: ChunkReader + Read + Seek + 'static;
+    /// An error that names its file.
+    type Error;
+    /// Opens a file of rows.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or is none.
+    fn open(&self, path: &Path) -> Result<Reader<Self::Content>, Self::Error>;
+    /// An error met while rows of `path` were read.
+    fn error(&self, path: &Path, error: FileError) -> Self::Error;
+    /// Whether there is such a file.
+    fn is_there(&self, path: &Path) -> bool;
+    /// Takes note of a file that was not named and cannot be read: those that were named have their answer without it.
+    fn left_out(&self, error: Self::Error);
+}
+
+/// All rows of the files of `named`, and of the files of the same runs beside them.
+///
+/// # Errors
+/// Where a named file cannot be read. One beside it is left out, and missed where it is not there.
+pub fn gathered<F: Files>(
+    named: &[&Path],
+    estimator: Estimator,
+    files: &F,
+) -> Result<Gather, F::Error> {
+    let mut gather = Gather::new(estimator);
+    let mut beside: Vec<(RowKind, PathBuf)> = Vec::new();
+    for path in named {
+        let mut reader = files.open(path)?;
+        for (kind, other) in companions(path, &reader) {
+            if !named.contains(&&*other) && !beside.iter().any(|(_, known)| *known == other) {
+                beside.push((kind, other));
+            }
+        }
+        if expects_jobs(&reader) {
+            gather.missing.extend(MissingFile::jobs_beside(path, |it| files.is_there(it)));
+        }
+        take(&mut gather, path, &mut reader).map_err(|error| files.error(path, error))?;
+    }
+    for (kind, path) in beside.iter().filter(|(_, path)| files.is_there(path)) {
+        match files.open(path) {
+            Ok(mut reader) if reader.rows_kind().is_ok_and(|found| found == *kind) => {
+                take(&mut gather, path, &mut reader).map_err(|error| files.error(path, error))?;
+            }
+            // Another file has the name by chance.
+            Ok(_) => {}
+            Err(error) => files.left_out(error),
+        }
+    }
+    Ok(gather)
+}
+
+fn take<S>(gather: &mut Gather, path: &Path, reader: &mut Reader<S>) -> Result<(), FileError>
+where
+    S: ChunkReader + Read + Seek + 'static,
+{
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    gather.file(&name, reader)
+}
+
+/// The other files that the run of this one wrote.
+fn companions<S>(path: &Path, reader: &Reader<S>) -> Vec<(RowKind, PathBuf)>
+where
+    S: ChunkReader + Read + Seek + 'static,
+{
+    let Ok(kind) = reader.rows_kind() else { return Vec::new() };
+    let Some(first) = kind.first_of(path) else { return Vec::new() };
+    let others = kind.written_with(&reader.kind().provenance.experiment).into_iter();
+    others.map(|kind| (kind, kind.beside(&first))).collect()
+}
+
+/// Whether the rows are samples of task sets, whose jobs lie beside them.
+fn expects_jobs<S>(reader: &Reader<S>) -> bool
+where
+    S: ChunkReader + Read + Seek + 'static,
+{
+    let experiment = &reader.kind().provenance.experiment;
+    reader.rows_kind().is_ok_and(|kind| kind.written_with(experiment) == [RowKind::TaskJobs])
+}
