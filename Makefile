@@ -21,14 +21,18 @@ run: build
 	$(COREHOP) report out/quick.parquet out/quick-access.parquet out/quick-length.parquet \
 	    out/quick-platform.toml --table screen --force -o out/quick.html
 
-.PHONY: build
-build:
+.PHONY: build shim
+build: shim
 	cargo build --release --locked -p corehop
+
+## The library that `corehop offload` preloads, which the program carries.
+shim:
+	cargo shim
 
 ## Everything: Rust, the static binary in an empty chroot, a current kernel with eight CPUs in an emulator, the
 ## Python package, the report in a headless browser. (The package takes the static binary, and an extension of the
 ## profile that is built by then, so that everything is compiled twice and not three times.)
-test:
+test: shim
 	cargo test --locked
 	$(MAKE) --no-print-directory models
 	crates/corehop-switch/tests/sanitize.sh
@@ -115,7 +119,7 @@ repeat: build
 
 ## A binary that runs on a machine with nothing installed: dist/corehop. (Its random numbers come from
 ## the system call, as an initramfs may have no /dev.)
-dist:
+dist: shim
 	RUSTFLAGS='-C target-feature=+crt-static --cfg getrandom_backend="linux_getrandom"' cargo build --release --locked \
 	    --target x86_64-unknown-linux-gnu -p corehop
 	mkdir -p dist && cp $(STATIC) dist/corehop

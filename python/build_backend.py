@@ -91,7 +91,9 @@ def built_program() -> Path:
         raise SystemExit(f"{WORKSPACE} is not a checkout of corehop: build the wheel inside of one")
     if shutil.which("cargo") is None:
         raise SystemExit("cargo is needed to build corehop: https://rustup.rs")
+    release = WORKSPACE / os.environ.get("CARGO_TARGET_DIR", "target") / "release"
+    carried = os.environ | {"COREHOP_SHIM": str(release / "libcorehop_shim.so")}
+    subprocess.run(["cargo", "shim"], cwd=WORKSPACE, check=True)
     command = ["cargo", "build", "--release", "--locked", "-p", "corehop"]
-    subprocess.run(command, cwd=WORKSPACE, check=True)
-    target = os.environ.get("CARGO_TARGET_DIR", "target")
-    return WORKSPACE / target / "release" / "corehop"
+    subprocess.run(command, cwd=WORKSPACE, check=True, env=carried)
+    return release / "corehop"

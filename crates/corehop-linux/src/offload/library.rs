@@ -16,8 +16,11 @@ use super::{OffloadError, Refusal};
 use crate::folders;
 use crate::mapped::Mapped;
 
-/// The library.
+/// The library; nothing where it was not there when this program was built.
+#[cfg(carries_shim)]
 static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/corehop_shim.so"));
+#[cfg(not(carries_shim))]
+static LIBRARY: &[u8] = &[];
 
 /// The name of an installed library beside the program.
 const INSTALLED: &str = "corehop_shim.so";
@@ -28,6 +31,9 @@ const ROOTS_SECOND: &str = "/run/corehop-library";
 
 /// The path of the library's file, which is made if there is none.
 pub(super) fn path(readers: Readers) -> Result<PathBuf, OffloadError> {
+    if LIBRARY.is_empty() {
+        return Err(OffloadError::NotCarried);
+    }
     let failed = |source| OffloadError::Failed { what: "giving up lent rights", source };
     as_the_user(|| find(&installed(), &folders(), readers)).map_err(failed)?
 }

@@ -50,6 +50,12 @@ impl fmt::Display for List<'_> {
 /// Why a program cannot be run this way.
 #[derive(Debug, thiserror::Error)]
 pub enum OffloadError {
+    /// The program was built without the library.
+    #[error(
+        "this corehop was built without the library that programs preload: in a checkout, `cargo shim` builds the \
+         library, and `cargo build --release -p corehop` a program that carries it"
+    )]
+    NotCarried,
     /// There is no such program.
     #[error("`{program}` cannot be started: {source}")]
     NoProgram {
