@@ -12,7 +12,9 @@ fn main() {
     println!("cargo::rerun-if-changed={}", given.display());
     if !given.exists() {
         let name = given.display();
-        println!("cargo::warning={name} is missing: this corehop cannot off-load; build it by `cargo shim`");
+        println!(
+            "cargo::warning={name} is missing: this corehop cannot off-load; build it by `cargo shim`"
+        );
         return;
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());

@@ -4,6 +4,8 @@
 //! Every test is a pure function of a [`System`], in integer time; verdicts come from whole numbers
 //! and fractions, never from a rounded number, a clock or a time-out. [`all`] lists them by name,
 //! with what each assumes and where it comes from.
+//!
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 pub mod exact;
@@ -51,4 +53,5 @@ pub use sentence::sentence;
 pub use system::System;
 pub use verdict::{Answer, Verdict};
 
+pub use corehop_plan::workload::set_file;
 pub use corehop_plan::workload::task::{Parameters, Task, TaskError, TaskSet, Tick, Time};
