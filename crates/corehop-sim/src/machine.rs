@@ -82,7 +82,7 @@ impl Machine for SimMachine {
         self.recipe.stop = sink.stop();
         let (recipe, seed, sum) = (&self.recipe, plan.seed, &mut self.sum);
         plan.check(&recipe.platform)?;
-        let sets = plan.body.working_sets();
+        let sets = plan.body.of_any_kind().working_sets();
         no_programs(&sets)?;
         self.large_sampled |= sets.iter().any(|set| recipe.is_sampled(set));
         match &plan.body {

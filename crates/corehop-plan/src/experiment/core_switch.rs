@@ -7,6 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::kind::Kind;
 use super::plan::Plan;
 use super::switches::{SwitchCell, SwitchRound, Switches, SwitchesError};
 use super::{Draw, Experiment, ExperimentError, Turn, Unit};

@@ -3,8 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::kind::{Kind, samples};
+use super::plan::PlanError;
+use super::unit::Unit;
 use crate::platform::Platform;
-use crate::units::{Cpu, CpuList};
+use crate::units::{Cpu, CpuList, Nanos};
 use crate::workload::gang::{GangError, Placing, Program, Sharing};
 
 /// The most threads of a gang.
@@ -164,16 +167,6 @@ impl Gang {
 }
 
 impl Gangs {
-    /// Leaves out so many runs, the first ones. A gang without runs stays: rows refer to its place.
-    pub(super) fn skip(&mut self, mut runs: u64) {
-        for gang in &mut self.gangs {
-            let skipped = gang.samples.min(u32::try_from(runs).unwrap_or(u32::MAX));
-            gang.samples -= skipped;
-            gang.first_run += skipped;
-            runs -= u64::from(skipped);
-        }
-    }
-
     /// Whether `platform` can run it.
     ///
     /// # Errors
@@ -201,5 +194,41 @@ impl Gangs {
     /// The number of runs.
     pub fn runs(&self) -> u64 {
         self.gangs.iter().map(|gang| u64::from(gang.samples)).sum()
+    }
+}
+
+impl Kind for Gangs {
+    fn fits(&self, platform: &Platform) -> Result<(), PlanError> {
+        Ok(self.check(platform)?)
+    }
+
+    fn amount(&self) -> Option<(&'static str, u64)> {
+        Some(("gangs that run", self.runs()))
+    }
+
+    fn units(&self) -> Vec<Unit> {
+        let each = Nanos::default();
+        let unit = |gang: &Gang| Unit { name: gang.name(), asked: gang.samples, each };
+        self.gangs.iter().map(unit).collect()
+    }
+
+    /// A gang without runs stays: rows refer to its place.
+    fn leave_out(&mut self, mut done: u64, _: u64) {
+        for gang in &mut self.gangs {
+            let skipped = gang.samples.min(u32::try_from(done).unwrap_or(u32::MAX));
+            gang.samples -= skipped;
+            gang.first_run += skipped;
+            done -= u64::from(skipped);
+        }
+    }
+
+    fn go_on(&mut self, more: Self) {
+        for (gang, more) in self.gangs.iter_mut().zip(more.gangs) {
+            gang.samples += more.samples;
+        }
+    }
+
+    fn outline(&self, units: &[Unit], _: Option<usize>) -> String {
+        format!(": {} gangs, {} runs", units.len(), samples(units))
     }
 }

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
 use super::condition::Condition;
+use super::kind::{Kind, samples};
+use super::plan::PlanError;
+use super::unit::Unit;
 use crate::platform::{Affinity, Platform};
 use crate::units::{Cpu, Nanos};
 use crate::workload::{
@@ -195,16 +198,6 @@ impl Phase {
 }
 
 impl Jobs {
-    /// Leaves out so many jobs, the first ones.
-    pub(super) fn skip(&mut self, mut jobs: u64) {
-        for phase in &mut self.phases {
-            let skipped = phase.jobs.len().min(jobs as usize);
-            phase.jobs.drain(..skipped);
-            jobs -= skipped as u64;
-        }
-        self.phases.retain(|phase| !phase.jobs.is_empty());
-    }
-
     /// The most jobs in one plan; longer experiments are run in blocks.
     pub const MOST_JOBS: u64 = 1_000_000;
 
@@ -355,5 +348,51 @@ impl Jobs {
             }),
             None => Ok(()),
         }
+    }
+}
+
+impl Kind for Jobs {
+    fn fits(&self, platform: &Platform) -> Result<(), PlanError> {
+        Ok(self.check(platform)?)
+    }
+
+    fn amount(&self) -> Option<(&'static str, u64)> {
+        Some(("jobs", self.count() as u64))
+    }
+
+    fn units(&self) -> Vec<Unit> {
+        let mut counts = vec![0; self.cells.len()];
+        for job in self.phases.iter().flat_map(|phase| &phase.jobs) {
+            // A plan by hand may name a cell that is not there.
+            counts.get_mut(job.cell).into_iter().for_each(|count| *count += 1);
+        }
+        let cells: Vec<(Cell, u32)> = self.cells.iter().cloned().zip(counts).collect();
+        Unit::of_cells(&cells, &self.sets)
+    }
+
+    fn leave_out(&mut self, mut done: u64, _: u64) {
+        for phase in &mut self.phases {
+            let skipped = phase.jobs.len().min(done as usize);
+            phase.jobs.drain(..skipped);
+            done -= skipped as u64;
+        }
+        self.phases.retain(|phase| !phase.jobs.is_empty());
+    }
+
+    fn go_on(&mut self, more: Self) {
+        self.phases.extend(more.phases);
+    }
+
+    fn working_sets(&self) -> Vec<&WorkingSet> {
+        self.sets.iter().collect()
+    }
+
+    fn outline(&self, units: &[Unit], replicates: Option<usize>) -> String {
+        let replicates = match replicates {
+            None | Some(0) => "no replicates of its own".to_owned(),
+            Some(1) => "1 replicate, so no intervals".to_owned(),
+            Some(several) => format!("{several} replicates"),
+        };
+        format!(": {} cells, {} samples, {replicates}", units.len(), samples(units))
     }
 }

@@ -3,7 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::Plan;
+use super::kind::Kind;
+use super::plan::{Plan, PlanError};
 use super::task_sets::TaskSets;
 use super::tasks::Tasks;
 use super::{Experiment, ExperimentError, Turn, Unit, one_usable};
@@ -44,12 +45,40 @@ impl Overheads {
     }
 
     /// Its unit: one measurement of everything.
-    pub(super) fn unit(&self) -> Unit {
+    fn unit(&self) -> Unit {
         let runs = self.tasks.iter().flat_map(|tasks| &tasks.runs);
         let runs: u64 = runs.map(|run| run.duration.get()).sum();
         let pairs = (self.cpus.len() * self.cpus.len().saturating_sub(1)) as u64;
         let each = FROM_THREADS.get() + pairs * EACH_PAIR.get() + runs;
         Unit { name: "all overheads".to_owned(), asked: 1, each: Nanos::new(each) }
+    }
+}
+
+impl Kind for Overheads {
+    fn fits(&self, platform: &Platform) -> Result<(), PlanError> {
+        Ok(self.check(platform).map_err(Box::new)?)
+    }
+
+    fn amount(&self) -> Option<(&'static str, u64)> {
+        Some(("CPUs", self.cpus.len() as u64))
+    }
+
+    /// One measurement of everything.
+    fn units(&self) -> Vec<Unit> {
+        vec![self.unit()]
+    }
+
+    fn leave_out(&mut self, _: u64, _: u64) {}
+
+    /// There is nothing to go on with: it runs once.
+    fn go_on(&mut self, _: Self) {}
+
+    fn is_whole(&self) -> Option<&'static str> {
+        Some("scheduling overheads")
+    }
+
+    fn outline(&self, _: &[Unit], _: Option<usize>) -> String {
+        String::new()
     }
 }
 

@@ -5,17 +5,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::ExperimentError;
-use super::gangs::{Gangs, GangsError};
-use super::jobs::{Jobs, JobsError, Phase};
-use super::overheads::Overheads;
-use super::program::{Program, ProgramError, Target};
-use super::switches::{Switches, SwitchesError};
-use super::tasks::{Tasks, TasksError};
-use super::watch::{Watch, WatchError};
+use super::gangs::GangsError;
+use super::jobs::{JobsError, Phase};
+use super::kind::Body;
+use super::program::ProgramError;
+use super::switches::SwitchesError;
+use super::tasks::TasksError;
+use super::unit::Unit;
+use super::watch::WatchError;
 use crate::bounds;
 use crate::platform::Platform;
 use crate::words::digest;
-use crate::workload::WorkingSet;
 
 /// The version of the plan's JSON form.
 pub const PLAN_SCHEMA: u32 = 3;
@@ -32,43 +32,6 @@ pub struct Plan {
     /// The work itself.
     #[serde(flatten)]
     pub body: Body,
-}
-
-/// The work, under the name of its kind.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Body {
-    /// Scripted jobs on working sets.
-    Jobs(Jobs),
-    /// Task sets under a scheduler.
-    Tasks(Tasks),
-    /// Threads with common data.
-    Gangs(Gangs),
-    /// A program to record.
-    Program(Program),
-    /// A kernel whose scheduling overheads are measured.
-    Overheads(Overheads),
-    /// Core switches by several mechanisms.
-    Switches(Switches),
-    /// CPUs whose supply is watched.
-    Supply(Watch),
-}
-
-impl Body {
-    /// The working sets of jobs and of tasks.
-    pub fn working_sets(&self) -> Vec<&WorkingSet> {
-        match self {
-            Self::Jobs(jobs) => jobs.sets.iter().collect(),
-            Self::Tasks(tasks) => {
-                tasks.runs.iter().flat_map(|run| &run.tasks).map(|task| &task.set).collect()
-            }
-            Self::Gangs(_)
-            | Self::Program(_)
-            | Self::Overheads(_)
-            | Self::Switches(_)
-            | Self::Supply(_) => Vec::new(),
-        }
-    }
 }
 
 /// Why a plan, written by hand or read back, cannot be run.
@@ -161,51 +124,9 @@ impl Plan {
         digest(&self.to_json())
     }
 
-    /// Its jobs, if it is a plan of jobs.
-    pub const fn jobs(&self) -> Option<&Jobs> {
-        if let Body::Jobs(jobs) = &self.body { Some(jobs) } else { None }
-    }
-
-    /// Its task sets, if it is a plan of task sets.
-    pub const fn tasks(&self) -> Option<&Tasks> {
-        if let Body::Tasks(tasks) = &self.body { Some(tasks) } else { None }
-    }
-
-    /// Its gangs, if it is a plan of gangs.
-    pub const fn gangs(&self) -> Option<&Gangs> {
-        if let Body::Gangs(gangs) = &self.body { Some(gangs) } else { None }
-    }
-
-    /// Its program, if it is a plan to record one.
-    pub const fn program(&self) -> Option<&Program> {
-        if let Body::Program(program) = &self.body { Some(program) } else { None }
-    }
-
-    /// Its core switches, if it is a plan of those.
-    pub const fn switches(&self) -> Option<&Switches> {
-        if let Body::Switches(switches) = &self.body { Some(switches) } else { None }
-    }
-
-    /// Its windows, if it is a plan to watch the supply of CPUs.
-    pub const fn supply(&self) -> Option<&Watch> {
-        if let Body::Supply(watch) = &self.body { Some(watch) } else { None }
-    }
-
-    /// Goes on with what another plan of the same kind runs.
+    /// Goes on with what another plan of the same kind runs; one of another kind is left alone, and no experiment makes such.
     pub fn extend(&mut self, more: Self) {
-        match (&mut self.body, more.body) {
-            (Body::Jobs(jobs), Body::Jobs(more)) => jobs.phases.extend(more.phases),
-            (Body::Tasks(tasks), Body::Tasks(more)) => tasks.runs.extend(more.runs),
-            (Body::Gangs(gangs), Body::Gangs(more)) => {
-                let pairs = gangs.gangs.iter_mut().zip(more.gangs);
-                pairs.for_each(|(gang, more)| gang.samples += more.samples);
-            }
-            (Body::Program(program), Body::Program(more)) => program.runs.extend(more.runs),
-            (Body::Switches(switches), Body::Switches(more)) => switches.rounds.extend(more.rounds),
-            (Body::Supply(watch), Body::Supply(more)) => watch.windows.extend(more.windows),
-            // An experiment's plans are of one kind, and this one runs once.
-            _ => {}
-        }
+        self.body.go_on(more.body);
     }
 
     /// Refuses a plan that cannot go on where it was interrupted.
@@ -213,37 +134,15 @@ impl Plan {
     /// # Errors
     /// [`PlanError::Whole`].
     pub fn check_resumable(&self) -> Result<(), PlanError> {
-        match &self.body {
-            Body::Jobs(_)
-            | Body::Tasks(_)
-            | Body::Gangs(_)
-            | Body::Switches(_)
-            | Body::Supply(_) => Ok(()),
-            Body::Program(it) if !it.arms.is_empty() => Ok(()),
-            Body::Program(_) => Err(PlanError::Whole("a program")),
-            Body::Overheads(_) => Err(PlanError::Whole("scheduling overheads")),
-        }
+        self.body.of_any_kind().is_whole().map_or(Ok(()), |noun| Err(PlanError::Whole(noun)))
     }
 
     /// The plan without the `done` jobs, or runs of sets, gangs or a program that it begins with. `jobs` is the
-    /// number of jobs in the result: a run of a set that was cut off is repeated under another number.
+    /// number of jobs in the result.
     #[must_use]
     pub fn rest(&self, done: u64, jobs: u64) -> Self {
         let mut rest = self.clone();
-        match &mut rest.body {
-            Body::Jobs(it) => it.skip(done),
-            Body::Gangs(it) => it.skip(done),
-            Body::Switches(it) => it.skip(done),
-            Body::Supply(it) => it.skip(done),
-            Body::Tasks(it) => {
-                it.renumber(jobs);
-                it.runs.drain(..it.runs.len().min(done as usize));
-            }
-            Body::Program(it) => {
-                it.runs.drain(..it.runs.len().min(done as usize));
-            }
-            Body::Overheads(_) => {}
-        }
+        rest.body.of_any_kind_mut().leave_out(done, jobs);
         rest
     }
 
@@ -252,16 +151,7 @@ impl Plan {
     /// # Errors
     /// [`PlanError`] names the first thing that does not fit.
     pub fn check(&self, platform: &Platform) -> Result<(), PlanError> {
-        match &self.body {
-            Body::Jobs(jobs) => jobs.check(platform)?,
-            Body::Tasks(tasks) => tasks.check(platform)?,
-            Body::Gangs(gangs) => gangs.check(platform)?,
-            Body::Overheads(it) => it.check(platform).map_err(Box::new)?,
-            Body::Program(it) => it.check()?,
-            Body::Switches(it) => it.check(platform)?,
-            Body::Supply(it) => it.check(platform)?,
-        }
-        Ok(())
+        self.body.of_any_kind().fits(platform)
     }
 
     /// Refuses a plan that runs nothing.
@@ -269,64 +159,21 @@ impl Plan {
     /// # Errors
     /// [`PlanError::Empty`].
     pub fn check_not_empty(&self) -> Result<(), PlanError> {
-        let (what, count) = match &self.body {
-            Body::Jobs(jobs) => ("jobs", jobs.count() as u64),
-            Body::Tasks(tasks) => ("runs", tasks.runs.len() as u64),
-            Body::Gangs(gangs) => ("gangs that run", gangs.runs()),
-            Body::Overheads(it) => ("CPUs", it.cpus.len() as u64),
-            Body::Switches(it) => ("batches", it.batches()),
-            Body::Supply(it) => ("windows", it.windows.len() as u64),
-            Body::Program(program) if !program.arms.is_empty() => {
-                ("runs", program.runs.len() as u64)
-            }
-            Body::Program(program) => match &program.target {
-                Target::Command(words) => ("command", words.len() as u64),
-                Target::Process(_) | Target::Cgroup(_) => return Ok(()),
-            },
-        };
-        if count == 0 { Err(PlanError::Empty(what)) } else { Ok(()) }
+        match self.body.of_any_kind().amount() {
+            Some((noun, 0)) => Err(PlanError::Empty(noun)),
+            _ => Ok(()),
+        }
     }
-}
 
-impl From<Jobs> for Body {
-    fn from(jobs: Jobs) -> Self {
-        Self::Jobs(jobs)
-    }
-}
-
-impl From<Tasks> for Body {
-    fn from(tasks: Tasks) -> Self {
-        Self::Tasks(tasks)
-    }
-}
-
-impl From<Program> for Body {
-    fn from(program: Program) -> Self {
-        Self::Program(program)
-    }
-}
-
-impl From<Overheads> for Body {
-    fn from(overheads: Overheads) -> Self {
-        Self::Overheads(overheads)
-    }
-}
-
-impl From<Switches> for Body {
-    fn from(switches: Switches) -> Self {
-        Self::Switches(switches)
-    }
-}
-
-impl From<Watch> for Body {
-    fn from(watch: Watch) -> Self {
-        Self::Supply(watch)
-    }
-}
-
-impl From<Gangs> for Body {
-    fn from(gangs: Gangs) -> Self {
-        Self::Gangs(gangs)
+    /// One line about it: `units` and replicates are those of the experiment, or its own.
+    pub fn outline(
+        &self,
+        units: &[Unit],
+        replicates: Option<usize>,
+        platform: &Platform,
+    ) -> String {
+        let counts = self.body.of_any_kind().outline(units, replicates);
+        format!("{} on {}{counts}", self.experiment, platform.name)
     }
 }
 

@@ -8,7 +8,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::kind::{Kind, samples};
 use super::plan::Plan;
+use super::plan::PlanError;
 use super::{Experiment, ExperimentError, Turn, Unit, binding};
 use crate::platform::Platform;
 use crate::shown;
@@ -163,17 +165,6 @@ impl Program {
         Self { target, estimate_wss, arms: Vec::new(), runs: Vec::new() }
     }
 
-    /// Its units: the arms with their runs, or the one run of unknown length.
-    pub(super) fn units(&self) -> Vec<Unit> {
-        let unit = |name: String, asked| Unit { name, asked, each: Nanos::default() };
-        if self.arms.is_empty() {
-            return vec![unit(self.target.to_string(), 1)];
-        }
-        let runs = |arm| self.runs.iter().filter(|run| run.arm == arm).count() as u32;
-        let of = |(at, arm): (usize, &Arm)| unit(arm.name.clone(), runs(at));
-        self.arms.iter().enumerate().map(of).collect()
-    }
-
     /// The name of the arm of a run, and its block; those of a recording without arms if it has none.
     pub fn place(&self, run: usize) -> (&str, u32) {
         let arm = |run: &ProgramRun| Some((self.arms.get(run.arm)?.name.as_str(), run.block));
@@ -215,6 +206,52 @@ impl Program {
     }
 }
 
+impl Kind for Program {
+    fn fits(&self, _: &Platform) -> Result<(), PlanError> {
+        Ok(self.check()?)
+    }
+
+    fn amount(&self) -> Option<(&'static str, u64)> {
+        if !self.arms.is_empty() {
+            return Some(("runs", self.runs.len() as u64));
+        }
+        match &self.target {
+            Target::Command(words) => Some(("command", words.len() as u64)),
+            Target::Process(_) | Target::Cgroup(_) => None,
+        }
+    }
+
+    /// The arms with their runs, or the one run of unknown length.
+    fn units(&self) -> Vec<Unit> {
+        let unit = |name: String, asked| Unit { name, asked, each: Nanos::default() };
+        if self.arms.is_empty() {
+            return vec![unit(self.target.to_string(), 1)];
+        }
+        let runs = |arm| self.runs.iter().filter(|run| run.arm == arm).count() as u32;
+        let of = |(at, arm): (usize, &Arm)| unit(arm.name.clone(), runs(at));
+        self.arms.iter().enumerate().map(of).collect()
+    }
+
+    fn leave_out(&mut self, done: u64, _: u64) {
+        self.runs.drain(..self.runs.len().min(done as usize));
+    }
+
+    fn go_on(&mut self, more: Self) {
+        self.runs.extend(more.runs);
+    }
+
+    fn is_whole(&self) -> Option<&'static str> {
+        self.arms.is_empty().then_some("a program")
+    }
+
+    fn outline(&self, units: &[Unit], _: Option<usize>) -> String {
+        if self.arms.is_empty() {
+            return String::new();
+        }
+        format!(": {} arms, {} runs of {}", units.len(), samples(units), self.target)
+    }
+}
+
 impl Experiment for Program {
     fn name(&self) -> &'static str {
         NAME
@@ -226,7 +263,7 @@ impl Experiment for Program {
     }
 
     fn units(&self, _: &Platform, _: u64) -> Result<Vec<Unit>, ExperimentError> {
-        Ok(self.units())
+        Ok(Kind::units(self))
     }
 
     fn block(&self, _: &Platform, seed: u64, _: Turn, _: &[u32]) -> Result<Plan, ExperimentError> {

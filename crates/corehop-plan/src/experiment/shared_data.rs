@@ -9,6 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::gangs::{Gang, GangMove, Gangs, GangsError};
+use super::kind::Kind;
 use super::plan::Plan;
 use super::{Experiment, ExperimentError, Turn, Unit};
 use crate::platform::{Affinity, Platform};
@@ -184,7 +185,7 @@ impl Experiment for SharedData {
     }
 
     fn units(&self, platform: &Platform, _: u64) -> Result<Vec<Unit>, ExperimentError> {
-        Ok(Unit::of_gangs(&self.gangs(platform)?))
+        Ok(self.gangs(platform)?.units())
     }
 
     fn block(

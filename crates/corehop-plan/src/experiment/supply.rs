@@ -9,6 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::kind::Kind;
 use super::plan::Plan;
 use super::watch::{PlannedWindow, Watch};
 use super::{Draw, Experiment, ExperimentError, Turn, Unit};

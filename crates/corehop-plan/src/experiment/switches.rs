@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::kind::{Kind, samples};
+use super::plan::PlanError;
 use super::unit::Unit;
 use crate::platform::Platform;
 use crate::units::{Cpu, Nanos};
@@ -202,19 +204,19 @@ impl Switches {
     pub fn batches(&self) -> u64 {
         self.rounds.iter().map(|round| round.order.len() as u64).sum()
     }
+}
 
-    /// Leaves out so many batches, the first ones.
-    pub(super) fn skip(&mut self, mut batches: u64) {
-        for round in &mut self.rounds {
-            let skipped = round.order.len().min(usize::try_from(batches).unwrap_or(usize::MAX));
-            round.order.drain(..skipped);
-            batches -= skipped as u64;
-        }
-        self.rounds.retain(|round| !round.order.is_empty());
+impl Kind for Switches {
+    fn fits(&self, platform: &Platform) -> Result<(), PlanError> {
+        Ok(self.check(platform)?)
     }
 
-    /// Its units: the cells, each with its number of batches.
-    pub(super) fn units(&self) -> Vec<Unit> {
+    fn amount(&self) -> Option<(&'static str, u64)> {
+        Some(("batches", self.batches()))
+    }
+
+    /// The cells, each with its number of batches.
+    fn units(&self) -> Vec<Unit> {
         let mut counts = vec![0; self.cells.len()];
         for &cell in self.rounds.iter().flat_map(|round| &round.order) {
             // A plan by hand may name a cell that is not there.
@@ -226,6 +228,23 @@ impl Switches {
             each: cell.projected(),
         };
         self.cells.iter().zip(counts).map(unit).collect()
+    }
+
+    fn leave_out(&mut self, mut done: u64, _: u64) {
+        for round in &mut self.rounds {
+            let skipped = round.order.len().min(usize::try_from(done).unwrap_or(usize::MAX));
+            round.order.drain(..skipped);
+            done -= skipped as u64;
+        }
+        self.rounds.retain(|round| !round.order.is_empty());
+    }
+
+    fn go_on(&mut self, more: Self) {
+        self.rounds.extend(more.rounds);
+    }
+
+    fn outline(&self, units: &[Unit], _: Option<usize>) -> String {
+        format!(": {} cells, {} batches", units.len(), samples(units))
     }
 }
 
@@ -275,9 +294,9 @@ mod tests {
             rounds: vec![round(0, &[2, 0, 1]), round(1, &[1, 0])],
         };
         assert_eq!(plan.batches(), 5);
-        plan.skip(2);
+        plan.leave_out(2, 0);
         assert_eq!(plan.rounds, [round(0, &[1]), round(1, &[1, 0])]);
-        plan.skip(1);
+        plan.leave_out(1, 0);
         assert_eq!(plan.rounds, [round(1, &[1, 0])]);
         assert_eq!(plan.units()[1].asked, 1);
     }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Draw;
 use super::Preset;
+use super::kind::Kind;
 use super::plan::Plan;
 use super::tasks::{MOST_TASKS, PlannedTask, TaskRun, Tasks, TasksError};
 use super::{Experiment, ExperimentError, Turn, Unit};
@@ -435,7 +436,7 @@ impl Experiment for TaskSets {
     }
 
     fn units(&self, platform: &Platform, seed: u64) -> Result<Vec<Unit>, ExperimentError> {
-        Ok(Unit::of_tasks(&self.tasks(platform, seed)?))
+        Ok(self.tasks(platform, seed)?.units())
     }
 
     fn block(

@@ -5,6 +5,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::Draw;
+use super::kind::{Kind, samples};
+use super::plan::PlanError;
+use super::unit::Unit;
 use super::{Cell, Length};
 use crate::platform::Platform;
 use crate::units::{Bytes, CpuList, Nanos};
@@ -329,6 +332,40 @@ impl TaskRun {
             return Err(TasksError::Task { run, task, what });
         }
         Ok(())
+    }
+}
+
+impl Kind for Tasks {
+    fn fits(&self, platform: &Platform) -> Result<(), PlanError> {
+        Ok(self.check(platform)?)
+    }
+
+    fn amount(&self) -> Option<(&'static str, u64)> {
+        Some(("runs", self.runs.len() as u64))
+    }
+
+    fn units(&self) -> Vec<Unit> {
+        let unit = |run: &TaskRun| Unit { name: run.name(), asked: 1, each: run.duration };
+        self.runs.iter().map(unit).collect()
+    }
+
+    /// A run that was cut off is repeated under another number.
+    fn leave_out(&mut self, done: u64, jobs: u64) {
+        self.renumber(jobs);
+        self.runs.drain(..self.runs.len().min(done as usize));
+    }
+
+    fn go_on(&mut self, more: Self) {
+        self.runs.extend(more.runs);
+    }
+
+    fn working_sets(&self) -> Vec<&WorkingSet> {
+        self.runs.iter().flat_map(|run| &run.tasks).map(|task| &task.set).collect()
+    }
+
+    fn outline(&self, units: &[Unit], _: Option<usize>) -> String {
+        let (runs, whole) = (samples(units), Unit::projected(units));
+        format!(": {runs} runs under {}, {whole} in all", self.scheduler)
     }
 }
 

@@ -2,10 +2,7 @@
 //! The units of an experiment: cells of jobs, runs of task sets, gangs.
 
 use super::cell::{Cell, names};
-use super::gangs::{Gang, Gangs};
-use super::jobs::Jobs;
-use super::plan::{Body, Plan};
-use super::tasks::{TaskRun, Tasks};
+use super::plan::Plan;
 use crate::units::Nanos;
 use crate::workload::WorkingSet;
 
@@ -31,19 +28,6 @@ impl Unit {
         cells.iter().zip(names(&only, sets)).map(unit).collect()
     }
 
-    /// Those of task sets: the runs.
-    pub fn of_tasks(tasks: &Tasks) -> Vec<Self> {
-        let unit = |run: &TaskRun| Self { name: run.name(), asked: 1, each: run.duration };
-        tasks.runs.iter().map(unit).collect()
-    }
-
-    /// Those of threads with common data: the gangs.
-    pub fn of_gangs(gangs: &Gangs) -> Vec<Self> {
-        let each = Nanos::default();
-        let unit = |gang: &Gang| Self { name: gang.name(), asked: gang.samples, each };
-        gangs.gangs.iter().map(unit).collect()
-    }
-
     /// About how long the samples asked for take together.
     pub fn projected(units: &[Self]) -> Nanos {
         let of = |unit: &Self| u64::from(unit.asked).saturating_mul(unit.each.get());
@@ -54,24 +38,6 @@ impl Unit {
 impl Plan {
     /// The units it counts, each with its number of samples.
     pub fn units(&self) -> Vec<Unit> {
-        match &self.body {
-            Body::Jobs(jobs) => of_jobs(jobs),
-            Body::Tasks(tasks) => Unit::of_tasks(tasks),
-            Body::Gangs(gangs) => Unit::of_gangs(gangs),
-            Body::Program(program) => program.units(),
-            Body::Overheads(overheads) => vec![overheads.unit()],
-            Body::Switches(switches) => switches.units(),
-            Body::Supply(watch) => watch.units(),
-        }
+        self.body.of_any_kind().units()
     }
-}
-
-fn of_jobs(jobs: &Jobs) -> Vec<Unit> {
-    let mut counts = vec![0; jobs.cells.len()];
-    for job in jobs.phases.iter().flat_map(|phase| &phase.jobs) {
-        // A plan by hand may name a cell that is not there.
-        counts.get_mut(job.cell).into_iter().for_each(|count| *count += 1);
-    }
-    let cells: Vec<(Cell, u32)> = jobs.cells.iter().cloned().zip(counts).collect();
-    Unit::of_cells(&cells, &jobs.sets)
 }

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::kind::{Kind, samples};
+use super::plan::PlanError;
 use super::unit::Unit;
 use crate::platform::Platform;
 use crate::units::{Cpu, CpuList, Nanos};
@@ -90,9 +92,19 @@ impl Watch {
         }
         Ok(())
     }
+}
 
-    /// The units: the windows of each CPU.
-    pub(super) fn units(&self) -> Vec<Unit> {
+impl Kind for Watch {
+    fn fits(&self, platform: &Platform) -> Result<(), PlanError> {
+        Ok(self.check(platform)?)
+    }
+
+    fn amount(&self) -> Option<(&'static str, u64)> {
+        Some(("windows", self.windows.len() as u64))
+    }
+
+    /// The windows of each CPU.
+    fn units(&self) -> Vec<Unit> {
         let unit = |cpu: Cpu| {
             let asked = self.windows.iter().filter(|it| it.cpu == cpu).count() as u32;
             // A CPU is watched for at most 45 of 100 ms, and other CPUs meanwhile.
@@ -103,8 +115,15 @@ impl Watch {
         self.cpus.iter().map(unit).collect()
     }
 
-    /// Leaves out the first windows.
-    pub(super) fn skip(&mut self, done: u64) {
+    fn leave_out(&mut self, done: u64, _: u64) {
         self.windows.drain(..self.windows.len().min(done as usize));
+    }
+
+    fn go_on(&mut self, more: Self) {
+        self.windows.extend(more.windows);
+    }
+
+    fn outline(&self, units: &[Unit], _: Option<usize>) -> String {
+        format!(": {} CPUs, {} windows", units.len(), samples(units))
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use corehop_plan::experiment::{Body, Experiment, Plan, Turn, Unit};
+use corehop_plan::experiment::{Experiment, Plan, Turn, Unit};
 use corehop_plan::platform::Platform;
 use corehop_plan::units::Nanos;
 
@@ -58,7 +58,7 @@ pub(super) fn of_plan(plan: &Plan, platform: &Platform, json: bool) -> Result<Ex
 
 /// The units of a plan with their sample counts, the projected time, and what cannot be measured.
 fn outline(plan: &Plan, units: &[Unit], replicates: Option<usize>, platform: &Platform) -> String {
-    let head = head(plan, units, replicates, platform);
+    let head = plan.outline(units, replicates, platform);
     let lines = units.iter().map(|unit| format!("{:>8}  {}", unit.asked, unit.name));
     let projected = Unit::projected(units);
     let time = (projected > Nanos::default())
@@ -69,32 +69,6 @@ fn outline(plan: &Plan, units: &[Unit], replicates: Option<usize>, platform: &Pl
         missing.map(|it| format!("not measurable here: {} ({})", it.affinity.event(), it.why));
     let all = std::iter::once(head).chain(lines).chain(time).chain(missing);
     all.map(|line| line + "\n").collect()
-}
-
-fn head(plan: &Plan, units: &[Unit], replicates: Option<usize>, platform: &Platform) -> String {
-    let (what, machine, count) = (&plan.experiment, &platform.name, units.len());
-    let samples: u64 = units.iter().map(|unit| u64::from(unit.asked)).sum();
-    match &plan.body {
-        Body::Jobs(_) => {
-            let replicates = match replicates {
-                None | Some(0) => "no replicates of its own".to_owned(),
-                Some(1) => "1 replicate, so no intervals".to_owned(),
-                Some(several) => format!("{several} replicates"),
-            };
-            format!("{what} on {machine}: {count} cells, {samples} samples, {replicates}")
-        }
-        Body::Tasks(tasks) => {
-            let whole = Unit::projected(units);
-            format!("{what} on {machine}: {samples} runs under {}, {whole} in all", tasks.scheduler)
-        }
-        Body::Gangs(_) => format!("{what} on {machine}: {count} gangs, {samples} runs"),
-        Body::Switches(_) => format!("{what} on {machine}: {count} cells, {samples} batches"),
-        Body::Supply(_) => format!("{what} on {machine}: {count} CPUs, {samples} windows"),
-        Body::Program(it) if !it.arms.is_empty() => {
-            format!("{what} on {machine}: {count} arms, {samples} runs of {}", it.target)
-        }
-        Body::Program(_) | Body::Overheads(_) => format!("{what} on {machine}"),
-    }
 }
 
 /// The same time for the standard library.
