@@ -266,3 +266,7 @@ pub unsafe extern "C" fn corehop_switch_close(switch: *mut Switch) {
         drop(unsafe { Box::from_raw(switch) });
     }
 }
+
+#[cfg(test)]
+#[path = "ffi_tests.rs"]
+mod tests;
