@@ -223,10 +223,8 @@ impl Events {
         let mut lost = 0;
         let mut streams = Vec::new();
         for (cpu, count) in (0..self.cpus).zip(counts) {
-            // At least STOPPED where nothing was begun.
-            let count = if count >= STOPPED { 0 } else { count };
-            let taken = count.min(u64::from(self.places));
-            lost += count - taken;
+            let (taken, without) = placed(count, self.places);
+            lost += without;
             streams.push((Cpu(cpu), self.list(cpu, taken as usize)));
         }
         (streams, lost)
@@ -247,8 +245,14 @@ impl Events {
         events
     }
 
+    /// Lists of these CPUs with `1 << places_shift` places each, and no program: what a test counts is all there is.
+    #[cfg(test)]
+    pub(crate) fn by_hand(cpus: &CpuList, places_shift: u32) -> Result<Self, BpfError> {
+        Self::without_programs(kernel_types()?, cpus, places_shift)
+    }
+
     /// Sets the count of a CPU; what it was.
-    fn set_count(&self, cpu: u32, count: u64) -> u64 {
+    pub(crate) fn set_count(&self, cpu: u32, count: u64) -> u64 {
         self.heads.word(cpu as usize * HEAD_WORDS).swap(count, Ordering::AcqRel)
     }
 
@@ -273,9 +277,67 @@ impl Events {
     }
 }
 
+/// Of the events that a CPU has counted, the number that found one of its places, and the number that found none.
+fn placed(count: u64, places: u32) -> (u64, u64) {
+    // At least STOPPED where nothing was begun.
+    let count = if count >= STOPPED { 0 } else { count };
+    let taken = count.min(u64::from(places));
+    (taken, count - taken)
+}
+
 #[cfg(test)]
+#[expect(clippy::print_stderr, reason = "a skip says why")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn events_beyond_the_places_found_none_and_a_stopped_count_is_none() {
+        assert_eq!(
+            [0, 7, 8, 9, 20].map(|it| placed(it, 8)),
+            [(0, 0), (7, 0), (8, 0), (8, 1), (8, 12)]
+        );
+        // A program that was running when the count was stopped has added to it.
+        assert_eq!([STOPPED, STOPPED + 3].map(|it| placed(it, 8)), [(0, 0); 2]);
+        assert_eq!(placed(STOPPED - 1, 8), (8, STOPPED - 9));
+    }
+
+    #[test]
+    fn what_finds_no_place_is_told_as_lost_and_the_rest_is_listed_in_order_by_cpu_once() {
+        let events = match Events::by_hand(&CpuList::new([Cpu(0), Cpu(1)]), 3) {
+            Ok(events) => events,
+            Err(error) => return eprintln!("skipped: {error}"),
+        };
+        let note = |cpu: u32, place: usize, begin_ns: u64| {
+            let first = (cpu as usize * 8 + place) * EVENT_WORDS;
+            let words = [begin_ns, Kind::Waking as u64 + 1, 40 + begin_ns, begin_ns + 1];
+            for (at, word) in words.into_iter().enumerate() {
+                events.lists.word(first + at).store(word, Ordering::Relaxed);
+            }
+        };
+        events.begin();
+        (0..8).for_each(|place| note(0, place, 100 - place as u64));
+        note(1, 0, 30);
+        note(1, 1, 31);
+        events.set_count(0, 8 + 5);
+        events.set_count(1, 2);
+        let (streams, lost) = events.end();
+        assert_eq!(lost, 5);
+        let begins = |streams: &[(Cpu, Vec<Event>)]| -> Vec<(u32, Vec<u64>)> {
+            let of = |(cpu, events): &(Cpu, Vec<Event>)| {
+                (cpu.0, events.iter().map(|it| it.begin_ns).collect())
+            };
+            streams.iter().map(of).collect()
+        };
+        assert_eq!(begins(&streams), [(0, (93..=100).collect()), (1, vec![30, 31])]);
+        assert_eq!(streams[1].1[0].argument, 70);
+        // Nothing is counted or listed twice, and what both CPUs lack is added up.
+        assert_eq!((events.end().1, begins(&events.end().0)), (0, vec![(0, vec![]), (1, vec![])]));
+        events.begin();
+        events.set_count(0, 9);
+        events.set_count(1, 10);
+        let (streams, lost) = events.end();
+        assert_eq!((lost, begins(&streams)), (3, vec![(0, vec![]), (1, vec![])]));
+    }
 
     #[test]
     fn kinds_are_numbered_as_their_probes_are() {

@@ -243,8 +243,127 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 }
 
 #[cfg(test)]
+#[expect(clippy::print_stderr, reason = "a skip says why")]
 mod tests {
+    use corehop_core::experiment::{GivenTask, Source, TaskSets};
+    use corehop_core::units::{Bytes, Nanos};
+    use corehop_core::workload::scheduler::Scheduler;
+    use corehop_core::workload::{Load, WorkingSet};
+
     use super::*;
+    use crate::discover::{SysRoot, discover};
+
+    /// A recorder whose events the test counts by hand, for the first CPU that is usable.
+    fn by_hand() -> Option<(Recorder, CpuList)> {
+        let cpus = CpuList::new(discover(&SysRoot::live()).unwrap().usable().first());
+        let events = match Events::by_hand(&cpus, 3) {
+            Ok(events) => Arc::new(events),
+            Err(error) => {
+                eprintln!("skipped: {error}");
+                return None;
+            }
+        };
+        let offsets = Offsets::measure(&cpus, &Clock::calibrate(Duration::from_millis(5))).unwrap();
+        let known = Known { process: 0, tick: None };
+        Some((Recorder { events, offsets, known, stop: Stop::default() }, cpus))
+    }
+
+    /// Sets of these numbers of tasks, in this order.
+    fn sets(counts: &[usize]) -> Tasks {
+        let platform = discover(&SysRoot::live()).unwrap();
+        let of = |count: usize| {
+            let task = GivenTask {
+                budget: None,
+                name: None,
+                wcet: Nanos::from_micros(100),
+                period: Nanos::from_millis(10),
+                deadline: Nanos::from_millis(10),
+                priority: None,
+                cpu: None,
+                cpus: Vec::new(),
+                set: WorkingSet::list(Bytes::from_kib(4), 0.5),
+            };
+            let sets = TaskSets {
+                scheduler: Scheduler::Eevdf,
+                sched_ext: None,
+                source: Source::Given(vec![task; count]),
+                duration: Nanos::from_secs(1),
+                loads: vec![Load::Idle],
+                share: 0.5,
+                paired: false,
+                cpus: CpuList::default(),
+                cluster_level: None,
+            };
+            sets.tasks(&platform, 1).unwrap()
+        };
+        let mut all = of(counts[0]);
+        all.runs = counts.iter().flat_map(|&count| of(count).runs).collect();
+        all
+    }
+
+    #[test]
+    fn the_lost_events_of_all_runs_are_told_and_sets_of_one_size_are_replicates() {
+        let Some((recorder, cpus)) = by_hand() else { return };
+        let tasks = sets(&[2, 3, 3]);
+        let first = cpus.first().unwrap().0;
+        let mut lost = [4, 0, 5].into_iter();
+        let mut run = |_: &Tasks, events: &Arc<Events>, _: &mut dyn Sink| {
+            events.begin();
+            events.set_count(first, 8 + lost.next().unwrap());
+            Ok(RunEnd::Complete)
+        };
+        let mut take = |_: &[OverheadRecord]| Ok(true);
+        let sets = Sets { tasks: &tasks, run: &mut run };
+        let (by_count, lost, end) = recorder.of_sets(&cpus, sets, &mut take).unwrap();
+        assert_eq!((lost, end), (9, RunEnd::Complete));
+        // The first of two tasks are the pairs of CPUs.
+        assert_eq!(by_count.into_keys().collect::<Vec<_>>(), [(2, 0), (2, 1), (3, 0), (3, 1)]);
+        let told = recorder.account(&cpus, &Durations::default(), lost);
+        assert_eq!((told.lost, told.events), (9, 0), "no program was missed: there is none");
+    }
+
+    #[test]
+    fn a_run_that_is_stopped_keeps_what_there_is_and_begins_no_further_one() {
+        let Some((recorder, cpus)) = by_hand() else { return };
+        let tasks = sets(&[2, 3]);
+        let mut runs = 0;
+        let mut run = |_: &Tasks, _: &Arc<Events>, _: &mut dyn Sink| {
+            runs += 1;
+            Ok(RunEnd::Stopped)
+        };
+        let mut take = |_: &[OverheadRecord]| Ok(true);
+        let sets = Sets { tasks: &tasks, run: &mut run };
+        let (by_count, _, end) = recorder.of_sets(&cpus, sets, &mut take).unwrap();
+        assert_eq!((by_count.len(), end), (2, RunEnd::Stopped));
+        assert_eq!(runs, 1);
+    }
+
+    #[test]
+    fn times_become_records_with_their_kind_their_pair_and_their_replicate() {
+        let pair = |from, to| (Cpu(from), Cpu(to));
+        let found = Durations {
+            scheduling: vec![1.0],
+            switch: vec![2.0],
+            release: vec![3.0],
+            event_latency: vec![4.0],
+            interprocessor: [(pair(0, 1), vec![5.0]), (pair(0, 7), vec![6.0])].into(),
+            ..Durations::default()
+        };
+        let cpus = CpuList::new([Cpu(0), Cpu(1)]);
+        let rows = records(found, (3, 2), &cpus);
+        let told: Vec<_> = rows.iter().map(|it| (it.overhead, it.between, it.ns[0])).collect();
+        let expected = [
+            (Overhead::Decision, None, 1.0),
+            (Overhead::Switch, None, 2.0),
+            // No tick was seen; CPU 7 is not among the CPUs.
+            (Overhead::Release, None, 3.0),
+            (Overhead::EventLatency, None, 4.0),
+            (Overhead::OneWay, Some(pair(0, 1)), 5.0),
+        ];
+        assert_eq!(told, expected);
+        assert!(rows.iter().all(|it| (it.tasks, it.replicate) == (3, Some(2))));
+        assert!(rows.iter().all(|it| it.vantage == Vantage::Kernel));
+    }
 
     #[test]
     fn the_ticks_handler_is_found_where_addresses_are_shown() {
@@ -258,6 +377,7 @@ mod tests {
     #[test]
     fn the_median_is_one_of_the_values() {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0, 3.0, 2.0]), Some(3.0), "the upper of the middle two");
         assert_eq!(median(vec![]), None);
     }
 }

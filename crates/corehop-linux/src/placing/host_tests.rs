@@ -132,3 +132,46 @@ fn a_thread_that_is_not_followed_or_has_ended_is_not_moved() {
         assert!(moved(&mut host, pid).is_err());
     });
 }
+
+/// A window of a host whose last looks took so long, with the time that it lasted.
+fn window_after(looks: [u64; 3], closely: bool) -> (Duration, PlacingHost, Sleeper) {
+    let sleeper = Sleeper::begin();
+    let mut host = begin(&sleeper, true).unwrap();
+    host.look_closely(closely);
+    host.look_times = looks.map(Duration::from_micros);
+    let activity = host.observe(WINDOW).unwrap().activity.unwrap();
+    (Duration::from_nanos(activity.span_ns), host, sleeper)
+}
+
+/// Looking has a limit to its cost: of a look of 1 ms, at the median of three, a window is at least 300 ms long, and a third
+/// of that while a placement is tried.
+#[test]
+fn a_window_is_as_long_as_the_usual_look_makes_it() {
+    let ms = Duration::from_millis;
+    let least = |looks, closely| window_after(looks, closely).0;
+    assert!(least([1_000, 0, 1_000], false) >= ms(300), "two of three looks took 1 ms");
+    assert!(least([1_000; 3], true) >= ms(100), "a trial");
+    // Shorter windows than those are held up by a busy host, and some of five are not.
+    let most = |looks, closely, limit: Duration| {
+        let seen: Vec<Duration> = (0..5).map(|_| least(looks, closely)).collect();
+        assert!(seen.iter().any(|&it| it >= WINDOW && it < limit), "{looks:?}: {seen:?}");
+    };
+    most([0, 0, 9_000], false, ms(200));
+    most([1_000; 3], true, ms(250));
+}
+
+#[test]
+fn each_look_is_charged_with_its_cpu_time_and_the_oldest_of_three_is_forgotten() {
+    apart(|| {
+        let (_, mut host, _sleeper) = window_after([1, 2, 3], false);
+        let [first, second, own] = host.look_times;
+        assert_eq!([first, second], [2, 3].map(Duration::from_micros));
+        // It reads some files in /proc.
+        assert!((Duration::from_micros(5)..Duration::from_secs(1)).contains(&own), "{own:?}");
+        let before = thread_cpu_time().get();
+        host.observe(WINDOW).unwrap();
+        let all = Duration::from_nanos(thread_cpu_time().get() - before);
+        assert!(host.look_times[2] <= all, "{:?} of {all:?}", host.look_times);
+        assert_eq!(host.look_times[1], own);
+    });
+}
