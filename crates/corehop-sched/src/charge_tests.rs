@@ -259,3 +259,34 @@ fn overheads_are_charged_in_nanoseconds_whatever_the_unit_of_the_set() {
     let more = wcet(&finer) - wcet(&whole);
     assert!((0.0009..0.0031).contains(&more), "{more}");
 }
+
+/// Two tasks that use the same blocks of a cache, and leave much room. What reloads them costs has to be charged by the test or
+/// by a delay; overheads are no such charge.
+#[test]
+fn reloads_that_nobody_charges_leave_no_yes_whatever_else_is_charged() {
+    let text = r#"{"cpus": 1, "block_reload_ns": 1000, "tasks": [
+        {"wcet_us": 10, "period_us": 100, "wss_kib": 64, "ucb": "1-3", "ecb": "1-3"},
+        {"wcet_us": 20, "period_us": 200, "wss_kib": 64, "ucb": "1-3", "ecb": "1-3"}]}"#;
+    let set = set_file::parse(text).unwrap();
+    let costs = || Delay::Costs(Box::new(Same(5.0, Some(5.0), Some(5.0))));
+    let ask = |name: &str, delay, overheads: bool| {
+        let overheads = overheads.then(self::overheads);
+        let asked = Charged::new(&set, None, delay, overheads).ask(test(name).unwrap()).unwrap();
+        (asked.answer.verdict, asked.answer.why.unwrap_or_default())
+    };
+    for name in ["qpa", "p-fp-rta"] {
+        for overheads in [false, true] {
+            let (verdict, why) = ask(name, Delay::Nothing, overheads);
+            assert_eq!(verdict, Verdict::Unknown, "{name}, overheads: {overheads}");
+            assert!(why.contains("does not charge reloads"), "{name}: {why}");
+            for delay in [Delay::Each(1), costs()] {
+                let (verdict, why) = ask(name, delay, overheads);
+                assert_eq!(verdict, Verdict::Schedulable, "{name}, {overheads}: {why}");
+            }
+        }
+    }
+    // A test that charges the reloads itself has them beside nothing else.
+    assert_eq!(ask("edf-ucb-union", Delay::Nothing, false), (Verdict::Schedulable, String::new()));
+    let (verdict, why) = ask("edf-ucb-union", Delay::Nothing, true);
+    assert_eq!((verdict, why.as_str()), (Verdict::Unknown, "overheads cannot be charged for it"));
+}

@@ -156,3 +156,121 @@ impl Study for PointStudy {
         Ok(Sheet::judged(self.head(), (samples, "samples a value"), rows, vec![quantity]))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{Certificate, Touch};
+
+    /// A study of two values; `more` is put before the points.
+    fn study(quantity: &str, more: &str) -> PointStudy {
+        let text = format!(
+            "id = \"x\"\ntitle = \"t\"\nplatform = \"xeon_x5650\"\nsamples = 5\nquantity = \"{quantity}\"\n\
+             page = \"4k\"\nwrite_ratio = 0.25\nlimit = 0.1\n{more}\n\
+             [[point]]\nname = \"a\"\nwss_kib = 16\ncpu = 1\nprinted = 4.0\n\
+             [[point]]\nname = \"b\"\nwss_kib = 32\ncpu = 2\npolluters = \"0-1\"\nprinted = 0.5\nfitted = \"latency\"\n"
+        );
+        PointStudy::new(&text).unwrap()
+    }
+
+    const POLLUTER: &str = "polluter = { wss = \"4 MiB\", pattern = \"shuffled\", write_ratio = 0.5 }";
+
+    /// A job whose warm touch took this long for 100 lines, of which so many missed.
+    fn job(ns: f64, misses: Option<u64>) -> JobRecord {
+        let touch = |ns| Touch {
+            cpu: Cpu(0),
+            ended_on: Cpu(0),
+            cpu_taken: false,
+            ns,
+            lines: 100,
+            lines_certified: 100,
+            uncertified_ns: 0.0,
+            holes: 0,
+            hole_ns: 0.0,
+            aborts: 0,
+            switches: 0,
+            faults: 0,
+            steal_ns: 0,
+            interrupts: None,
+            misses,
+            sibling_busy: None,
+            spin_ns: 0.0,
+            complete: true,
+            certificate: Certificate::Simulated,
+        };
+        JobRecord {
+            phase: 0,
+            job: 0,
+            draw: None,
+            exchange: None,
+            llc_share: None,
+            start_ns: 0,
+            policy: String::new(),
+            huge_share: 0.0,
+            touches: vec![touch(77_777.0), touch(ns)],
+            leaves: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_value_is_read_from_the_warm_touch_in_the_unit_of_print() {
+        // 1 µs at 2.5 GHz are 2,500 cycles of 100 lines.
+        let cycles = study("cycles_per_line", "");
+        assert_eq!(cycles.read(&job(1_000.0, None), 2_500_000_000), Some(25.0));
+        let rate = study("hit_rate_percent", "");
+        let read = |misses| rate.read(&job(1_000.0, misses), 2_500_000_000);
+        assert_eq!([read(Some(0)), read(Some(25)), read(Some(100))], [100.0, 75.0, 0.0].map(Some));
+        assert_eq!(read(None), None, "misses that nothing counted");
+        let cold = JobRecord { touches: vec![job(1.0, None).touches[0].clone()], ..job(1.0, None) };
+        assert_eq!(cycles.read(&cold, 1), None);
+    }
+
+    #[test]
+    fn a_point_is_held_against_the_mean_and_a_fitted_one_judges_nothing() {
+        let study = study("cycles_per_line", POLLUTER);
+        let row = study.beside(&study.points[0], &[2.0, 3.0, 7.0]);
+        assert_eq!(row.what, What::Point { name: "a".to_owned() });
+        assert_eq!((row.printed, row.simulated, row.n), (4.0, Some(4.0), Some(3)));
+        assert_eq!(
+            (row.role, row.error, row.quantity),
+            (Role::Judged, Some(0.0), Some("cycles_per_line"))
+        );
+        // A relative error of less than 1 cycle is relative to that.
+        let row = study.beside(&study.points[1], &[2.5]);
+        assert_eq!((row.role, row.error), (Role::Fitted, Some(2.0)));
+        let row = study.beside(&study.points[0], &[5.0]);
+        assert_eq!(row.error, Some(0.25));
+    }
+
+    #[test]
+    fn a_point_is_planned_on_its_cpu_with_its_set_and_with_polluters_where_it_has_some() {
+        let study = study("cycles_per_line", POLLUTER);
+        let group = |at: usize| study.experiment(&study.points[at], 7).groups.remove(0);
+        let (quiet, loud) = (group(0), group(1));
+        assert_eq!((&quiet.load, quiet.samples), (&Load::Idle, 7));
+        let Load::Constructed { polluter, cpus } = loud.load else { panic!("{:?}", loud.load) };
+        assert_eq!((Some(polluter), cpus.to_string()), (study.polluter.clone(), "0-1".to_owned()));
+        assert_eq!((loud.sets[0].wss, loud.sets[0].write_ratio), (Bytes::from_kib(32), 0.25));
+        assert_eq!((loud.sets[0].page, quiet.events), (Page::Base, vec![Event::None]));
+        let bare = self::study("cycles_per_line", "");
+        assert_eq!(bare.experiment(&bare.points[1], 7).groups[0].load, Load::Idle);
+    }
+
+    #[test]
+    fn a_study_keeps_the_sizes_that_are_asked_for_and_is_judged_with_the_clock_of_the_machine() {
+        let mut study = study("cycles_per_line", "");
+        assert!(!study.clone().narrow(&[64]));
+        assert!(study.narrow(&[16, 64]));
+        assert_eq!(study.points.len(), 1);
+        let platform = Platform::named("xeon_x5650").unwrap().unwrap();
+        let sheet = study.judge(&platform, &mut Lab::new(1, Some(2), false)).unwrap();
+        assert_eq!((sheet.rows.len(), sheet.rows[0].n), (1, Some(2)));
+        assert_eq!((sheet.basis.as_deref(), sheet.samples), (Some("2 samples a value"), Some(2)));
+        // 16 KiB are in its L1 cache, which answers within 4 cycles.
+        let cycles = sheet.rows[0].simulated.unwrap();
+        assert!((3.9..4.6).contains(&cycles), "{cycles}");
+        let judged = &sheet.quantities[0];
+        assert_eq!((judged.word, judged.limit), ("cycles_per_line", Some(0.1)));
+        assert!(sheet.is_missed(), "fewer samples than the study takes judge nothing");
+    }
+}
