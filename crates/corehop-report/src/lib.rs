@@ -44,3 +44,5 @@ pub mod validation;
 mod headings;
 pub mod glossary;
 pub mod listing;
+#[cfg(test)]
+mod told;

@@ -173,7 +173,8 @@ mod tests {
         PointStudy::new(&text).unwrap()
     }
 
-    const POLLUTER: &str = "polluter = { wss = \"4 MiB\", pattern = \"shuffled\", write_ratio = 0.5 }";
+    const POLLUTER: &str =
+        "polluter = { wss = \"4 MiB\", pattern = \"shuffled\", write_ratio = 0.5 }";
 
     /// A job whose warm touch took this long for 100 lines, of which so many missed.
     fn job(ns: f64, misses: Option<u64>) -> JobRecord {

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What reports say, word for word: every section, table, figure and note of made-up files, beside the text that a reader has
+//! checked.
+//!
+//! `COREHOP_UPDATE_TOLD=1` writes the texts anew: look at each line that changes.
+
+mod rows;
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::data::ReportData;
+use super::figure::{Axis, Figure, Mark, Section, Series, Table};
+use super::{answer, listing, page, screen, sections, table};
+
+/// Holds `text` against the expected one of this name.
+fn told(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/report/told").join(name);
+    if std::env::var_os("COREHOP_UPDATE_TOLD").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    let mut lines = text.lines().zip(expected.lines()).zip(1..);
+    if let Some(((told, expected), at)) = lines.find(|((told, expected), _)| told != expected) {
+        panic!("{name}, line {at}\n    told: {told}\nexpected: {expected}\n(see {})", file!());
+    }
+    assert_eq!(
+        text.lines().count(),
+        expected.lines().count(),
+        "{name}: the lines behind the common ones"
+    );
+}
+
+/// Sections in lines: all that a page makes its HTML from.
+fn outline(sections: &[Section]) -> String {
+    let mut text = String::new();
+    for section in sections {
+        let Section { id, title, text: says, drawing, figures, tables } = section;
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "\n# {id}: {title}");
+        text.extend(says.iter().map(|it| format!("{it}\n")));
+        text.extend(drawing.iter().map(|it| svg(it)));
+        text.extend(figures.iter().map(figure));
+        text.push_str(&in_lines(tables));
+    }
+    text
+}
+
+/// A drawing, a line for each element, without its colours.
+fn svg(drawing: &str) -> String {
+    let elements = drawing.replace("><", ">\n<");
+    let lines = elements.lines().filter(|line| !line.starts_with("<style>"));
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+fn in_lines(tables: &[Table]) -> String {
+    let mut text = String::new();
+    for Table { caption, head, rows, open } in tables {
+        let shown = if *open { ", shown" } else { "" };
+        let _ = writeln!(text, "table: {caption}{shown}\n  {}", head.join(" | "));
+        text.extend(rows.iter().map(|row| format!("  {}\n", row.join(" | ").replace('\n', "\\"))));
+    }
+    text
+}
+
+fn axis(it: &Axis) -> String {
+    format!("{} ({}, log: {}, {:?})", it.name, it.short, it.log, it.unit)
+}
+
+fn marks(marks: &[Mark]) -> String {
+    marks.iter().map(|it| format!("  mark {} at {}\n", it.label, it.x)).collect()
+}
+
+fn figure(it: &Figure) -> String {
+    let views: Vec<String> = it.views.iter().map(axis).collect();
+    let mut text =
+        format!("figure {}: {:?} over {}, of {}\n", it.id, it.kind, axis(&it.x), views.join("; "));
+    let statistics: Vec<String> =
+        it.statistics.iter().map(|(name, on)| format!("{name}: {on}")).collect();
+    let _ = writeln!(text, "  statistics {}; marked: {}", statistics.join(", "), it.marked);
+    text += &marks(&it.marks);
+    for variant in &it.variants {
+        let _ = writeln!(text, "  variant {} of {}", variant.label, variant.categories.join(", "));
+        text += &marks(&variant.marks);
+        text.extend(variant.series.iter().map(series));
+    }
+    text
+}
+
+fn series(it: &Series) -> String {
+    let values = |of: &[Option<f64>]| {
+        let all: Vec<String> =
+            of.iter().map(|it| it.map_or_else(|| "-".to_owned(), digits)).collect();
+        all.join("/")
+    };
+    let mut text = format!("    {} {} in {} {:?}:", it.name, it.statistic, it.colour, it.style);
+    for point in &it.points {
+        let _ = write!(text, " {}={}", digits(point.x), values(&point.y));
+        if !point.low.is_empty() || !point.high.is_empty() {
+            let _ = write!(text, " [{}, {}]", values(&point.low), values(&point.high));
+        }
+        if !point.note.is_empty() {
+            let _ = write!(text, " ({})", point.note);
+        }
+    }
+    text + "\n"
+}
+
+/// Six digits: what follows is rounding.
+fn digits(value: f64) -> String {
+    let places = if value.abs() >= 1_000.0 { 1 } else { 5 };
+    let text = format!("{value:.places$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// The sections of a page without those of these ids, which other texts have.
+fn sections_but(data: &ReportData, others: &[&str]) -> Vec<Section> {
+    let mut all = sections::sections(data);
+    all.retain(|it| !others.contains(&it.id.as_str()));
+    all
+}
+
+/// Everything that is said of `data`: on the page but for sections of these ids, on one screen, in lists.
+fn all_of(data: &ReportData, but: &[&str]) -> String {
+    let mut text = format!("answer: {}\n", answer::answer(data).unwrap_or_default());
+    let _ =
+        writeln!(text, "listed: {}\nsentence: {}", listing::answer(data), listing::sentence(data));
+    text += &outline(&sections_but(data, but));
+    let _ = writeln!(text, "\n# around cells\n{}", in_lines(&sections::other_tables(data)));
+    let _ = writeln!(text, "# notes\n{}", sections::notes(data).join("\n"));
+    let _ = writeln!(text, "\n# screen\n{}", screen::screen(data, 100, true));
+    text
+}
+
+#[test]
+fn samples_of_two_machines_with_all_that_their_files_know() {
+    let data = rows::samples().finish();
+    let mut text = all_of(&data, &[]);
+    let _ = writeln!(text, "\n# text\n{}", table::text(&data.summaries, 100));
+    let _ = writeln!(text, "\n# csv\n{}", table::csv(&table::joinable(&data.summaries[..4])));
+    told("samples.txt", &text);
+}
+
+#[test]
+fn results_that_are_no_cells() {
+    told("others.txt", &all_of(&rows::others().finish(), &["machine", "provenance"]));
+}
+
+#[test]
+fn a_recorded_program_and_one_whose_threads_are_not_there() {
+    let data = rows::recorded(true).finish();
+    let mut text = all_of(&data, &["machine", "provenance", "exchange"]);
+    let _ = writeln!(text, "\n# listing\n{}", listing::text(&data));
+    let data = rows::recorded(false).finish();
+    let _ = writeln!(text, "# without threads\n{}", sections::notes(&data).join("\n"));
+    let _ = writeln!(text, "\n# listing\n{}", listing::text(&data));
+    told("recorded.txt", &text);
+}
+
+#[test]
+fn what_was_measured_of_a_machine_and_the_balance_of_its_delays() {
+    let data = rows::balanced().finish();
+    let others = ["cost", "length", "access", "budget", "provenance", "overview"];
+    told("measured.txt", &outline(&sections_but(&data, &others)));
+}
+
+/// The lines of a page between its style and its scripts.
+fn html(data: &ReportData) -> String {
+    let page = page::page(data);
+    let (_, page) = page.split_once("</head>\n").unwrap();
+    let (page, _) = page.split_once("<script>").unwrap();
+    svg(page)
+}
+
+#[test]
+fn the_page_in_html() {
+    let cells = html(&rows::samples().finish());
+    let (head, _) = cells.split_once("<main>").unwrap();
+    let (_, one) = cells.split_once("<section id=\"sweep\">").unwrap();
+    let (one, _) = one.split_once("</section>").unwrap();
+    let recorded = html(&rows::recorded(false).finish());
+    told("page.html", &[head, one, &recorded].concat());
+}
+
+#[test]
+fn a_report_of_nothing_says_nothing() {
+    let data = rows::nothing().finish();
+    assert_eq!(outline(&sections::sections(&data)), "");
+    assert!(sections::other_tables(&data).is_empty() && sections::notes(&data).is_empty());
+    assert_eq!((answer::answer(&data), screen::screen(&data, 100, true)), (None, String::new()));
+    assert_eq!(listing::text(&data), "");
+}
