@@ -169,7 +169,8 @@ fn html(data: &ReportData) -> String {
     let page = page::page(data);
     let (_, page) = page.split_once("</head>\n").unwrap();
     let (page, _) = page.split_once("<script>").unwrap();
-    svg(page)
+    let page = page.replace(concat!("corehop ", env!("CARGO_PKG_VERSION")), "corehop VERSION");
+    svg(&page)
 }
 
 #[test]
