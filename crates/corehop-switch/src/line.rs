@@ -471,3 +471,82 @@ pub(crate) unsafe fn run_here(call: Call) -> u64 {
     // SAFETY: by the caller.
     unsafe { partner::run(call) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nap_is_a_share_of_the_wait_within_its_limits() {
+        let waits = [0, 1_600_000, 3_200_000, 64_000_000, 65_000_000, u64::MAX];
+        assert_eq!(waits.map(nap), [50_000, 50_000, 100_000, 2_000_000, 2_000_000, 2_000_000]);
+    }
+
+    #[test]
+    fn calls_are_claimed_lightly_only_where_a_partner_polls_without_a_leash() {
+        static LEASHES: [Leash; 1] = [const { Leash::new() }; 1];
+        let (free, held) =
+            (Options::default(), Options { leashes: &LEASHES, ..Options::default() });
+        let barrier = sys::has_membarrier();
+        for mechanism in Mechanism::ALL {
+            let polls = matches!(mechanism, Mechanism::Polling | Mechanism::Adaptive);
+            let expected = if polls && barrier { Claiming::Light } else { Claiming::Strict };
+            assert_eq!(claiming(mechanism, &free), expected, "{mechanism}");
+            assert_eq!(claiming(mechanism, &held), Claiming::Strict, "{mechanism}");
+        }
+    }
+
+    unsafe extern "C" fn number(_: *mut c_void) -> u64 {
+        sys::thread() as u64
+    }
+
+    fn call() -> Call {
+        Call { function: number as *const () as usize, argument: std::ptr::null_mut() }
+    }
+
+    /// A line to the last usable core, with its witness.
+    fn line() -> (Line, Arc<Witness>) {
+        let witness = Arc::new(Witness::new().unwrap());
+        let core = sys::affinity().unwrap().iter().last().unwrap();
+        let patient = Options { patience_ns: 60_000_000_000, ..Options::default() };
+        (Line::open(core, Mechanism::HandOff, 0, &patient, &witness).unwrap(), witness)
+    }
+
+    #[test]
+    fn a_partner_has_the_name_of_its_core_and_is_gone_when_its_line_is_closed() {
+        let (mut line, witness) = line();
+        let Some(Settled::There(partner)) = line.call(call(), &witness) else {
+            panic!("no answer")
+        };
+        let name = std::fs::read_to_string(format!("/proc/self/task/{partner}/comm")).unwrap();
+        assert_eq!(name.trim(), format!("corehop-{}", line.core));
+        line.close(&witness);
+        assert!(sys::is_gone(partner as i32));
+    }
+
+    #[test]
+    fn a_line_owes_what_was_submitted_and_not_taken_the_oldest_first() {
+        let (mut line, witness) = line();
+        assert_eq!(
+            (line.owes(0), line.owes(1), line.oldest(), line.busy()),
+            (false, false, None, false)
+        );
+        let all: Vec<u64> = (0..70).map_while(|_| line.submit(call())).collect();
+        assert_eq!(all, (1..=64).collect::<Vec<_>>(), "64 calls are outstanding");
+        assert!((1..=64).all(|seq| line.owes(seq)) && !line.owes(65) && !line.owes(0));
+        assert_eq!((line.oldest(), line.busy(), line.room().is_some()), (Some(1), true, false));
+        line.wait(1, &witness);
+        assert_eq!((line.owes(1), line.oldest()), (false, Some(2)));
+        // The number of a call whose slot has another call by now is owed no more.
+        assert_eq!((line.submit(call()), line.owes(65), line.owes(1)), (Some(65), true, false));
+        for seq in [3, 2] {
+            line.wait(seq, &witness);
+        }
+        assert_eq!(line.oldest(), Some(4));
+        while let Some(seq) = line.oldest() {
+            line.wait(seq, &witness);
+        }
+        assert_eq!((line.busy(), line.room().is_some()), (false, true));
+        line.close(&witness);
+    }
+}

@@ -45,7 +45,7 @@ fn a_caller_sleeps_while_its_function_runs_on_the_other_core() {
         (Mechanism::Adaptive, PATIENT),
     ] {
         let Some(mut switch) = open(mechanism, patience) else { continue };
-        let before = cpu_time();
+        let (begun, before) = (Instant::now(), cpu_time());
         let here = std::thread::current().id();
         let ran_here = switch.run(move || {
             std::thread::sleep(WAIT);
@@ -53,6 +53,8 @@ fn a_caller_sleeps_while_its_function_runs_on_the_other_core() {
         });
         let spent = cpu_time() - before;
         assert!(spent < MOST, "{mechanism}, patience {patience} ns: {spent:?}, here: {ran_here}");
+        let waited = begun.elapsed();
+        assert!(waited < 5 * WAIT, "{mechanism}: a nap outlasts the function: {waited:?}");
     }
 }
 
@@ -128,4 +130,22 @@ fn a_call_that_is_not_taken_comes_back_when_patience_ends_and_not_before() {
 unsafe extern "C" fn long(_: *mut std::ffi::c_void) -> u64 {
     std::thread::sleep(Duration::from_millis(400));
     9
+}
+
+/// A caller that slept would take 50 µs and more for each call. On a busy machine, one call of many is undisturbed.
+#[test]
+fn a_call_to_a_partner_that_polls_takes_no_sleep_of_its_caller() {
+    for mechanism in [Mechanism::Polling, Mechanism::Adaptive] {
+        let Some(mut switch) = open(mechanism, PATIENT) else { continue };
+        let mut least = Duration::MAX;
+        for _ in 0..20_000 {
+            let begun = Instant::now();
+            switch.run(|| ());
+            least = least.min(begun.elapsed());
+            if least < Duration::from_micros(30) {
+                break;
+            }
+        }
+        assert!(least < Duration::from_micros(30), "{mechanism}: {least:?}");
+    }
 }

@@ -13,22 +13,27 @@ use super::data::ReportData;
 use super::figure::{Axis, Figure, Mark, Section, Series, Table};
 use super::{answer, listing, page, screen, sections, table};
 
-/// Holds `text` against the expected one of this name.
-fn told(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/report/told").join(name);
+/// Holds a text against the expected one, the file of this name beside this one.
+macro_rules! told {
+    ($name:literal, $text:expr) => {
+        told($name, include_str!($name), $text)
+    };
+}
+
+fn told(name: &str, expected: &str, text: &str) {
     if std::env::var_os("COREHOP_UPDATE_TOLD").is_some() {
-        std::fs::write(&path, text).unwrap();
+        // The path of this file begins at the root of the workspace.
+        let mut roots =
+            Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|it| it.join(file!()));
+        let path = roots.find(|it| it.exists()).unwrap().with_file_name(name);
+        return std::fs::write(path, text).unwrap();
     }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
     let mut lines = text.lines().zip(expected.lines()).zip(1..);
     if let Some(((told, expected), at)) = lines.find(|((told, expected), _)| told != expected) {
         panic!("{name}, line {at}\n    told: {told}\nexpected: {expected}\n(see {})", file!());
     }
-    assert_eq!(
-        text.lines().count(),
-        expected.lines().count(),
-        "{name}: the lines behind the common ones"
-    );
+    let count = |text: &str| text.lines().count();
+    assert_eq!(count(text), count(expected), "{name}: the lines behind those that are the same");
 }
 
 /// Sections in lines: all that a page makes its HTML from.
@@ -138,12 +143,12 @@ fn samples_of_two_machines_with_all_that_their_files_know() {
     let mut text = all_of(&data, &[]);
     let _ = writeln!(text, "\n# text\n{}", table::text(&data.summaries, 100));
     let _ = writeln!(text, "\n# csv\n{}", table::csv(&table::joinable(&data.summaries[..4])));
-    told("samples.txt", &text);
+    told!("samples.txt", &text);
 }
 
 #[test]
 fn results_that_are_no_cells() {
-    told("others.txt", &all_of(&rows::others().finish(), &["machine", "provenance"]));
+    told!("others.txt", &all_of(&rows::others().finish(), &["machine", "provenance"]));
 }
 
 #[test]
@@ -154,14 +159,14 @@ fn a_recorded_program_and_one_whose_threads_are_not_there() {
     let data = rows::recorded(false).finish();
     let _ = writeln!(text, "# without threads\n{}", sections::notes(&data).join("\n"));
     let _ = writeln!(text, "\n# listing\n{}", listing::text(&data));
-    told("recorded.txt", &text);
+    told!("recorded.txt", &text);
 }
 
 #[test]
 fn what_was_measured_of_a_machine_and_the_balance_of_its_delays() {
     let data = rows::balanced().finish();
     let others = ["cost", "length", "access", "budget", "provenance", "overview"];
-    told("measured.txt", &outline(&sections_but(&data, &others)));
+    told!("measured.txt", &outline(&sections_but(&data, &others)));
 }
 
 /// The lines of a page between its style and its scripts.
@@ -180,7 +185,7 @@ fn the_page_in_html() {
     let (_, one) = cells.split_once("<section id=\"sweep\">").unwrap();
     let (one, _) = one.split_once("</section>").unwrap();
     let recorded = html(&rows::recorded(false).finish());
-    told("page.html", &[head, one, &recorded].concat());
+    told!("page.html", &[head, one, &recorded].concat());
 }
 
 #[test]
