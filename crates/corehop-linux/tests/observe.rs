@@ -3,7 +3,8 @@
 //! CAP_PERFMON, records of switches `kernel.perf_event_paranoid` 2. Skips with the reason where it may not.
 #![expect(clippy::print_stderr, reason = "a skip says why")]
 
-use std::process::Command;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use corehop_linux::control_page::Method;
@@ -40,9 +41,20 @@ fn recording(
     most: Option<Duration>,
     method: Method,
 ) -> Result<Recording, ObserveError> {
+    recording_then(target, most, method, &mut || {})
+}
+
+/// The same, with what is to happen once recording has begun: again and again, until the target ends.
+fn recording_then(
+    target: &Target,
+    most: Option<Duration>,
+    method: Method,
+    begun: &mut dyn FnMut(),
+) -> Result<Recording, ObserveError> {
     let how = How { to_stderr: true, method: Some(method), ..How::default() };
     let (begin, mut recording) = (Instant::now(), Recording::default());
     let mut take = |records: &[ProgramRecord]| {
+        begun();
         for record in records {
             recording.take(record);
         }
@@ -54,7 +66,12 @@ fn recording(
 }
 
 fn recorded(target: &Target, most: Option<Duration>, method: Method) -> Option<Recording> {
-    match recording(target, most, method) {
+    allowed(recording(target, most, method), method)
+}
+
+/// The recording, or nothing and the reason why this host does not allow it.
+fn allowed(outcome: Result<Recording, ObserveError>, method: Method) -> Option<Recording> {
+    match outcome {
         Ok(recording) => {
             let facts = &recording.facts;
             assert_eq!((facts.method.as_str(), &facts.why_not_bpf), (method.name(), &None));
@@ -121,18 +138,34 @@ fn took_turns(run: &Recording, method: Method) {
     assert!(facts.took.switches.is_none_or(|it| it.count == switches), "{:?}", facts.took);
 }
 
-/// Two loops that share one CPU from begin to end: each waits while the other runs.
+/// Two loops that share one CPU from begin to end: each waits while the other runs. Where others had the CPU for longer than
+/// the loops, they took more turns than are kept: the loops run again.
 #[test]
 fn waiting_is_as_long_as_others_had_the_cpu_and_booked_to_them() {
+    const ATTEMPTS: u32 = 4;
+    for attempt in 1..=ATTEMPTS {
+        match shared_one_cpu() {
+            Some(true) => return,
+            Some(false) => eprintln!("attempt {attempt} of {ATTEMPTS}: others had the CPU"),
+            None => return,
+        }
+    }
+    eprintln!("skipped: this host is too busy to tell whether all of a wait is booked");
+}
+
+/// Whether what two loops waited was for each other in the main, so that nearly all of it had to be booked; the rest holds
+/// whatever else runs. Nothing where this host does not allow it, and the reason.
+fn shared_one_cpu() -> Option<bool> {
     let cpu = current_cpu().0.to_string();
-    let turns = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done & \
-                 i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; wait";
+    let turns = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done & \
+                 i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done; wait";
     let target = command(&["taskset", "-c", &cpu, "sh", "-c", turns]);
-    let Some(run) = recorded(&target, None, Method::Bpf) else { return };
+    let run = recorded(&target, None, Method::Bpf)?;
     let loops: Vec<_> = run.threads.iter().filter(|thread| thread.name == "sh").collect();
     let [one, other] = loops[..] else { panic!("{:?}", run.threads) };
     let (Some(waited), Some(other_waited)) = (one.waited_ns, other.waited_ns) else {
-        return eprintln!("skipped: this kernel has no account of waiting");
+        eprintln!("skipped: this kernel has no account of waiting");
+        return None;
     };
     let (cpu_ns, other_cpu) = (one.cpu_ns.unwrap(), other.cpu_ns.unwrap());
     // Whatever else runs, a loop waits at least for most of what the other does in its own time.
@@ -144,23 +177,34 @@ fn waiting_is_as_long_as_others_had_the_cpu_and_booked_to_them() {
     let others: u64 = run.facts.others.iter().flatten().map(|it| it.held_ns).sum();
     let booked = own + others + run.facts.idle_ns.unwrap();
     // Of a wait in which others took more turns than are kept, a part is unknown.
-    let whole = all + all / 10 >= booked && booked * 10 > all * 7;
+    let undisturbed = all < 2 * (cpu_ns + other_cpu);
+    let whole = all + all / 10 >= booked && (!undisturbed || booked * 10 > all * 7);
     assert!(whole, "{all} ns of waiting, {booked} ns booked: {:?}", run.facts);
     // The two waited for each other, and for nothing that a loop alone had done. Turns are read off the run queue's
     // clock, which begins them somewhat before the thread's own account does.
-    assert!(
-        own * 10 > (cpu_ns + other_cpu) * 6 && own * 50 <= (cpu_ns + other_cpu) * 51,
-        "{own} {one:?} {other:?}"
-    );
+    let loops = cpu_ns + other_cpu;
+    assert!(!undisturbed || own * 10 > loops * 6, "{own} {one:?} {other:?}");
+    assert!(own > 0 && own * 50 <= loops * 51, "{own} {one:?} {other:?}");
+    Some(undisturbed)
 }
 
 #[test]
 fn a_process_that_runs_already_is_followed_with_what_it_starts() {
     for method in METHODS {
-        let mut shell =
-            Command::new("sh").args(["-c", "sleep 1; /bin/true; sleep 0.2"]).spawn().unwrap();
-        let run = recorded(&Target::Process(shell.id()), None, method);
+        // It starts nothing before recording has begun, however long that takes here.
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "read go; /bin/true; sleep 0.2"]).stdin(Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        let mut told = shell.stdin.take();
+        let mut go = || {
+            if let Some(mut it) = told.take() {
+                it.write_all(b"\n").unwrap();
+            }
+        };
+        let run = recording_then(&Target::Process(shell.id()), None, method, &mut go);
+        go();
         shell.wait().unwrap();
+        let run = allowed(run, method);
         let Some(run) = run else { continue };
         assert_eq!((run.facts.status, run.threads[0].tid), (None, shell.id()));
         assert!(run.threads.len() >= 3 && run.threads[0].voluntary >= 2, "{:?}", run.threads);

@@ -16,6 +16,9 @@ use corehop_plan::units::{Bytes, CpuList, Nanos};
 use corehop_plan::workload::scheduler::Scheduler;
 use corehop_plan::workload::{Event, Load, WorkingSet};
 
+/// Runs that others on this host may disturb are made at most so often.
+const ATTEMPTS: u32 = 4;
+
 fn host() -> Platform {
     discover(&SysRoot::live()).unwrap()
 }
@@ -110,13 +113,29 @@ fn every_release_has_one_job_whatever_the_scheduler() {
     }
 }
 
+/// Records in which at least five jobs of the second task were off their CPU while the first one ran. The host itself may be
+/// away, and take some of those jobs.
+fn undisturbed(plan: &Tasks) -> Option<Vec<TaskJobRecord>> {
+    for attempt in 1..=ATTEMPTS {
+        let records = allowed(plan)?;
+        assert_whole(plan, &records);
+        let of_low = |it: &&TaskJobRecord| it.task == 1 && it.course == JobOutcome::Sample;
+        let by_first = |it: &&TaskJobRecord| it.away.is_some_and(|away| away.by == Some(0));
+        let seen = records.iter().filter(of_low).filter(by_first).count();
+        if seen >= 5 || attempt == ATTEMPTS {
+            return Some(records);
+        }
+        eprintln!("attempt {attempt} of {ATTEMPTS}: {seen} jobs give a sample by the first task");
+    }
+    None
+}
+
 #[test]
 fn a_task_of_low_rank_is_preempted_by_the_one_above_it_and_says_so() {
     // The second is released together with the first every 50 ms, and is longer than its period.
     let tasks = vec![task(1_000, 5_000, 4), task(10_000, 50_000, 64)];
     let plan = plan(Scheduler::PFp, tasks, true);
-    let Some(records) = allowed(&plan) else { return };
-    assert_whole(&plan, &records);
+    let Some(records) = undisturbed(&plan) else { return };
     let (host, low) = (host(), records.iter().filter(|record| record.task == 1));
     let planned = planned(&plan);
     let mut rows = Projector::new(&planned, &host, 0);
@@ -136,14 +155,28 @@ fn a_task_of_low_rank_is_preempted_by_the_one_above_it_and_says_so() {
     assert_eq!(migrations, 0, "a task with one CPU does not migrate");
 }
 
+/// Nothing but an end of the execution time or an absence comes before such a working set is warm, whatever else runs. Where
+/// nothing else runs, most jobs end so.
 #[test]
 fn jobs_too_short_for_their_working_set_end_with_their_execution_time() {
+    use JobOutcome::{AwayInCold, AwayInWarm, Blocked, TooShort};
     let plan = plan(Scheduler::Eevdf, vec![task(50, 10_000, 1024)], false);
-    let records = run(&plan).unwrap();
-    assert_whole(&plan, &records);
-    assert!(records.iter().all(|record| record.touched.is_none()));
-    let short = records.iter().filter(|record| record.course == JobOutcome::TooShort).count();
-    assert!(short * 2 > records.len(), "{short} of {}", records.len());
+    let mut some = 0;
+    for attempt in 1..=ATTEMPTS {
+        let records = run(&plan).unwrap();
+        assert_whole(&plan, &records);
+        assert!(records.iter().all(|record| record.touched.is_none()));
+        let early = [TooShort, AwayInCold, AwayInWarm, Blocked];
+        let late = records.iter().find(|record| !early.contains(&record.course));
+        assert!(late.is_none(), "{late:?}");
+        let short = records.iter().filter(|record| record.course == TooShort).count();
+        if short * 2 > records.len() {
+            return;
+        }
+        some += short;
+        eprintln!("attempt {attempt} of {ATTEMPTS}: others interrupted all but {short} jobs");
+    }
+    assert!(some > 0, "no job ended with its execution time");
 }
 
 #[test]

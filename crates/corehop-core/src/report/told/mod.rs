@@ -16,11 +16,11 @@ use super::{answer, listing, page, screen, sections, table};
 /// Holds a text against the expected one, the file of this name beside this one.
 macro_rules! told {
     ($name:literal, $text:expr) => {
-        told($name, include_str!($name), $text)
+        $crate::report::told::hold($name, include_str!($name), $text)
     };
 }
 
-fn told(name: &str, expected: &str, text: &str) {
+fn hold(name: &str, expected: &str, text: &str) {
     if std::env::var_os("COREHOP_UPDATE_TOLD").is_some() {
         // The path of this file begins at the root of the workspace.
         let mut roots =
@@ -35,6 +35,8 @@ fn told(name: &str, expected: &str, text: &str) {
     let count = |text: &str| text.lines().count();
     assert_eq!(count(text), count(expected), "{name}: the lines behind those that are the same");
 }
+
+mod verbs;
 
 /// Sections in lines: all that a page makes its HTML from.
 fn outline(sections: &[Section]) -> String {
@@ -169,13 +171,19 @@ fn what_was_measured_of_a_machine_and_the_balance_of_its_delays() {
     told!("measured.txt", &outline(&sections_but(&data, &others)));
 }
 
-/// The lines of a page between its style and its scripts.
 fn html(data: &ReportData) -> String {
-    let page = page::page(data);
+    all_lines(&page::page(data))
+}
+
+/// The lines of a page between its style and its scripts.
+fn all_lines(page: &str) -> String {
     let (_, page) = page.split_once("</head>\n").unwrap();
     let (page, _) = page.split_once("<script>").unwrap();
-    let page = page.replace(concat!("corehop ", env!("CARGO_PKG_VERSION")), "corehop VERSION");
-    svg(&page)
+    svg(&without_version(page))
+}
+
+fn without_version(text: &str) -> String {
+    text.replace(concat!("corehop ", env!("CARGO_PKG_VERSION")), "corehop VERSION")
 }
 
 #[test]

@@ -111,7 +111,7 @@ pub(super) fn nothing() -> Gather {
 
 /// `replicates` times `each` samples like `of`, the delay of which is `us` and a tenth more with each replicate. The first
 /// replicate has one sample more: replicates need not be of one size.
-fn cell(of: &Sample, us: f64, replicates: u64, each: u64) -> Vec<Sample> {
+pub(super) fn cell(of: &Sample, us: f64, replicates: u64, each: u64) -> Vec<Sample> {
     let one = |replicate: u64, at: u64| Sample {
         job: replicate * 10 + at,
         replicate: Some(replicate),
