@@ -18,6 +18,8 @@ pub mod regression;
 pub mod claims;
 pub mod host;
 mod studies;
+#[cfg(test)]
+mod tests;
 
 pub use lab::Lab;
 pub use sheet::{Row, Sheet};

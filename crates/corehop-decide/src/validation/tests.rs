@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Small studies from their description to their sheet: what is planned, what is simulated, and what is held against print.
+
+use super::aim::{Aim, Errors, Order, Reached, Samples};
+use super::gangs::GangStudy;
+use super::sheet::{GangQuantity, Judged, Role, Row, Sheet, Tested, What};
+use super::switches::SwitchStudy;
+use super::tables::TableStudy;
+use super::{Head, Lab, Study, all};
+use crate::experiment::{Body, Plan, Step};
+use crate::model::verdict::TestOutcome;
+use crate::platform::{Hertz, Latency, Platform};
+use crate::units::Nanos;
+use crate::workload::{Absence, Event, Load};
+
+fn x5650() -> Platform {
+    Platform::named("xeon_x5650").unwrap().unwrap()
+}
+
+fn is(found: f64, expected: f64) -> bool {
+    (found - expected).abs() < 1e-9
+}
+
+#[test]
+fn every_folder_of_studies_is_one_study_in_the_order_of_its_kind() {
+    let all = all().unwrap();
+    let ids: Vec<&str> = all.iter().map(|it| it.head().id).collect();
+    let expected = "bastoni-spread bastoni-table3 bastoni-table4 waechtler-a4 waechtler-a5 waechtler-a6 \
+        waechtler-5-2 waechtler-5-3 kamali-4-5 kamali-4-6 kamali-4-8 kamali-5-1 kamali-5-3 strong-2b strong-3 \
+        strong-5 strong-6 kamali-regression bastoni-fig3 bastoni-fig4 bastoni-claims bastoni-claim-1 \
+        waechtler-claims waechtler-exclusive";
+    assert_eq!(ids.join(" "), expected);
+    assert!(all.iter().all(|it| !it.head().title.is_empty()));
+}
+
+/// A table of two sizes, of which the smaller takes fewer samples; `more` is put before its lengths.
+fn table(more: &str) -> TableStudy {
+    let description = format!(
+        "id = \"made-up\"\ntitle = \"two sizes\"\nplatform = \"xeon_x5650\"\nsamples = 6\npattern = \"shuffled\"\n\
+         page = \"4k\"\nwrite_ratio = 0.5\nlimit = 0.1\n{more}\n[small]\nup_to = \"4 KiB\"\nsamples = 4\n\
+         [lengths]\nfixed_4ms = \"fixed_4ms\"\n\"\" = \"fixed_1ms\"\n\
+         [[fitted]]\nevent = \"l3_migration\"\nwss_kib = [16]\nparameters = [\"one\"]\n"
+    );
+    let rows = "event,preemption_length,statistic,wss_kib,cost_us\npreemption,fixed_4ms,avg,4,0.5\n\
+        preemption,fixed_4ms,max,4,2\npreemption,fixed_4ms,std,4,0.1\npreemption,fixed_4ms,avg,16,8\n\
+        l3_migration,,avg,4,2\nl3_migration,,avg,16,10\n";
+    TableStudy::new(&description, rows).unwrap()
+}
+
+/// The load, the absence and the numbers of jobs of a plan, by event and size in KiB.
+fn planned(plan: &Plan) -> Vec<(Event, u64, usize)> {
+    let jobs = plan.jobs().unwrap();
+    let count = |cell: usize| {
+        jobs.phases.iter().flat_map(|it| &it.jobs).filter(|job| job.cell == cell).count()
+    };
+    let cells = jobs.cells.iter().enumerate();
+    cells.map(|(at, it)| (it.event, jobs.sets[it.set].wss.get() >> 10, count(at))).collect()
+}
+
+#[test]
+fn a_table_plans_its_cells_with_fewer_samples_up_to_a_size_and_with_its_load() {
+    let lab = Lab::new(1, None, false);
+    let plan = table("").plan(&x5650(), &lab).unwrap();
+    let mut cells = planned(&plan);
+    cells.sort_unstable();
+    let expected = [
+        (Event::Preemption, 4, 4),
+        (Event::Preemption, 16, 6),
+        (Event::L3Migration, 4, 4),
+        (Event::L3Migration, 16, 6),
+    ];
+    let mut expected = expected.to_vec();
+    expected.sort_unstable();
+    assert_eq!(cells, expected);
+    // A lab that takes fewer than the small sets takes as many of all.
+    let few = table("").plan(&x5650(), &Lab::new(1, Some(2), false)).unwrap();
+    assert!(planned(&few).iter().all(|it| it.2 == 2), "{:?}", planned(&few));
+    let of = |more: &str| {
+        let plan = table(more).plan(&x5650(), &lab).unwrap();
+        let cell = plan.jobs().unwrap().cells[0].clone();
+        (cell.load, cell.absence)
+    };
+    assert_eq!(of(""), (Load::Idle, Absence::Nothing));
+    let polluter = "polluter = { wss = \"4 MiB\", pattern = \"scan\", write_ratio = 0.0 }";
+    let (load, absence) = of(polluter);
+    assert!(matches!(load, Load::Constructed { .. }) && absence == Absence::Load, "{load:?}");
+    let changing =
+        "changing = { window = \"1 MiB\", fresh = 0.1, write_ratio = 0.5, pause = \"1 us\" }";
+    let (load, absence) = of(changing);
+    assert!(matches!(load, Load::Changing { .. }) && absence == Absence::Load, "{load:?}");
+}
+
+#[test]
+fn further_passes_are_those_of_the_study_unless_the_lab_says_otherwise() {
+    let passes = |more: &str, lab: Lab| {
+        let plan = table(more).plan(&x5650(), &lab).unwrap();
+        let Body::Jobs(jobs) = &plan.body else { panic!("jobs") };
+        let steps = jobs.phases[0].jobs[0].steps.iter();
+        steps
+            .filter_map(|it| if let Step::Passes(passes) = it { Some(*passes) } else { None })
+            .sum::<u32>()
+    };
+    let lab = || Lab::new(1, Some(1), false);
+    assert_eq!([passes("", lab()), passes("passes = 2", lab())], [0, 2]);
+    assert_eq!(passes("passes = 2", lab().passing(Some(1))), 1);
+    assert_eq!(passes("passes = 2", lab().passing(None)), 2);
+}
+
+#[test]
+fn a_server_drifts_only_in_a_study_that_says_so_and_a_missing_one_is_named() {
+    let platform = Platform::named("xeon_l7455").unwrap().unwrap();
+    let drifting = |server: &str| {
+        table(&format!(
+            "contention = {{ server = \"{server}\", drift = {{ spread = {{ value = 1000, source = \"measured\" }}, \
+             hold = {{ value = \"25 ms\", source = \"measured\" }} }} }}"
+        ))
+    };
+    let drifts = |study: &TableStudy| {
+        let on = study.on(&platform).unwrap();
+        on.servers
+            .iter()
+            .filter_map(|it| Some((it.name.clone(), it.drift.clone()?.hold.value)))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(drifts(&table("")), []);
+    assert_eq!(drifts(&drifting("memory")), [("memory".to_owned(), Nanos::from_millis(25))]);
+    let error = drifting("tape").on(&platform).unwrap_err().to_string();
+    assert!(
+        error.contains("made-up needs a [[server]] called tape, and xeon_l7455 has none"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_pause_is_in_cycles_of_the_core_or_none() {
+    let platform = x5650();
+    assert_eq!(table("").pause(&platform), 0);
+    let pause = |value: &str| {
+        let more = format!("polluter_pause = {{ value = \"{value}\", source = \"measured\" }}");
+        table(&more).pause(&platform)
+    };
+    assert_eq!(pause("5 ns"), 5_000);
+    let core = platform.clock.core.as_ref().unwrap().value;
+    assert_eq!(pause("10 cycles"), Latency::cycles(10).picos(core));
+    assert!(core > Hertz::new(1) && pause("10 cycles") > 3_000);
+}
+
+#[test]
+fn a_table_is_judged_by_the_statistics_of_its_samples() {
+    let mut lab = Lab::new(1, Some(4), false);
+    let mut study = table("");
+    let sheet = study.judge(&x5650(), &mut lab).unwrap();
+    let of = |event: Event, kib: u64| -> Vec<f64> {
+        let samples = lab.of_table("made-up").iter();
+        let own = samples.filter(|it| it.event == event && it.wss_bytes == kib << 10);
+        own.map(|it| (it.resumed_ns - it.warm_ns) / 1e3).collect()
+    };
+    let small = of(Event::Preemption, 4);
+    let mean = small.iter().sum::<f64>() / 4.0;
+    let deviation = (small.iter().map(|it| (it - mean) * (it - mean)).sum::<f64>() / 3.0).sqrt();
+    let most = small.iter().copied().fold(f64::MIN, f64::max);
+    let found: Vec<f64> = sheet.rows.iter().map(|it| it.simulated.unwrap()).collect();
+    assert!(
+        is(found[0], mean) && is(found[1], most) && is(found[2], deviation),
+        "{found:?} {small:?}"
+    );
+    let others = of(Event::L3Migration, 16);
+    assert!(is(found[5], others.iter().sum::<f64>() / 4.0), "{found:?}");
+    let error = (found[3] - 8.0).abs() / 8.0;
+    assert!(is(sheet.rows[3].error.unwrap(), error), "{:?}", sheet.rows[3]);
+    let parts: Vec<_> = sheet.rows.iter().map(|it| (it.n, it.role, it.quantity)).collect();
+    let judged = (Some(4), Role::Judged, Some("µs"));
+    assert_eq!(
+        parts,
+        [
+            judged,
+            (Some(4), Role::Judged, None),
+            (Some(4), Role::Judged, None),
+            judged,
+            judged,
+            (Some(4), Role::Fitted, Some("µs"))
+        ]
+    );
+    let cost = &sheet.quantities[0];
+    assert_eq!(
+        (cost.judged.unwrap().rows, cost.fitted.unwrap().rows, cost.limit),
+        (3, 1, Some(0.1))
+    );
+    assert_eq!(cost.order.unwrap().pairs, 2);
+    assert_eq!(sheet.basis.as_deref(), Some("4 samples a cell, 4 up to 4 KiB"));
+    // Deviations have no order of events; the samples are not simulated again.
+    let before = lab.of_table("made-up").as_ptr();
+    let spread = table("judges = \"std\"").judge(&x5650(), &mut lab).unwrap();
+    assert_eq!(lab.of_table("made-up").as_ptr(), before);
+    assert_eq!(spread.quantities[0].order, None);
+    assert_eq!(spread.quantities[0].judged.unwrap().rows, 1);
+    assert!(lab.of_table("another").is_empty());
+    assert!(study.narrow(&[16]) && study.printed.len() == 2 && !study.narrow(&[64]));
+}
+
+#[test]
+fn a_lab_takes_its_own_number_of_samples_where_it_has_one() {
+    let of = |own, takes| Lab::new(1, own, false).samples(takes);
+    assert_eq!(of(None, 64), Samples { have: 64, takes: 64 });
+    assert_eq!(of(Some(8), 64), Samples { have: 8, takes: 64 });
+}
+
+const SWITCHES: &str = "id = \"s\"\ntitle = \"t\"\nplatform = \"m5_cs\"\nsamples = 2\nlimit = 0.5\n\
+    [[fitted]]\nplatform = \"m5_cs\"\nmechanisms = [\"strong-v2\", \"strong-v4\"]\nwake_up = 100\nparameters = [\"one\"]\n";
+
+#[test]
+fn a_core_switch_is_simulated_on_the_machine_of_its_row() {
+    let rows = "platform,mechanism,wake_up_cycles,value\nm5_cs,strong-v2,100,1000\nm5_cs,strong-v2,0,0.5\n\
+        m5_cs,strong-v3,100,1000\nm5_cc,strong-v2,100,1000\nm5_cs,strong-v4,100,1000\n";
+    let study = SwitchStudy::new(SWITCHES, rows).unwrap();
+    let fitted: Vec<bool> = study.printed.iter().map(|it| study.is_fitted(it)).collect();
+    assert_eq!(fitted, [true, false, false, false, true]);
+    let wake_up = |at: usize| study.printed[at].machine().unwrap().core.wake_up.unwrap().value;
+    assert_eq!([wake_up(0), wake_up(1)], [Latency::cycles(100), Latency::cycles(0)]);
+    let one = SwitchStudy { printed: study.printed[..3].to_vec(), ..study };
+    let sheet = one.judge(&x5650(), &mut Lab::new(1, Some(1), false)).unwrap();
+    let names: Vec<&What> = sheet.rows.iter().map(|it| &it.what).collect();
+    let name = |name: &str| What::Point { name: name.to_owned() };
+    let expected = [
+        name("m5_cs strong-v2, awake after 100"),
+        name("m5_cs strong-v2"),
+        name("m5_cs strong-v3, awake after 100"),
+    ];
+    assert_eq!(names, expected.iter().collect::<Vec<_>>());
+    let found: Vec<f64> = sheet.rows.iter().map(|it| it.simulated.unwrap()).collect();
+    assert!(found[0] > found[1] && found[1] > 10.0, "waking up takes time: {found:?}");
+    assert!((found[2] - found[0]).abs() > 1.0, "each row has its own mechanism: {found:?}");
+    // Relative to what was printed, however little that is.
+    assert!(is(sheet.rows[1].error.unwrap(), (found[1] - 0.5) / 0.5), "{:?}", sheet.rows[1]);
+    assert_eq!(
+        sheet.rows.iter().map(|it| it.role).collect::<Vec<_>>(),
+        [Role::Fitted, Role::Judged, Role::Judged]
+    );
+    assert_eq!(sheet.basis.as_deref(), Some("1 layouts a value"));
+    let wrong = rows.replace("m5_cc,", "m6,");
+    let error = SwitchStudy::new(SWITCHES, &wrong).unwrap_err().to_string();
+    assert!(error.contains("line 5") && error.contains("`m6` is not a platform"), "{error}");
+}
+
+#[test]
+fn gangs_are_simulated_once_for_each_program_and_joined_with_their_rows() {
+    let description = "id = \"g\"\ntitle = \"t\"\nplatform = \"xeon_e5520\"\nsamples = 1\nrounds = 20\n\
+        printed_rounds = 2000000.0\nsharing = \"write\"\n[limits]\nruntime_ratio = 0.1\nsmr_separate = 0.15\n";
+    let rows = "program,items,buckets,quantity,value\nswap,100,,runtime_ratio,0.5\nswap,100,,smr_separate,0.9\n\
+        swap,200,,misses_million,4\nswap,200,,snoops_million,4\n";
+    let study = GangStudy::new(description, rows).unwrap();
+    let platform = Platform::named("xeon_e5520").unwrap().unwrap();
+    // Two programs, each below one cache and on two packages.
+    let plan = study.plan(&platform, 1, 1).unwrap();
+    assert_eq!(plan.gangs().unwrap().gangs.len(), 4);
+    let sheet = study.judge(&platform, &mut Lab::new(1, Some(9), false)).unwrap();
+    assert_eq!(sheet.samples, Some(1), "no more runs than the study takes");
+    let found: Vec<f64> = sheet.rows.iter().map(|it| it.simulated.unwrap()).collect();
+    assert!(found[0] > 0.0 && (0.0..=1.0).contains(&found[1]), "{found:?}");
+    assert!(found[2] >= found[3] && found[2] > 0.0, "{found:?}");
+    let quantities: Vec<_> =
+        sheet.quantities.iter().map(|it| (it.word, it.relative, it.limit)).collect();
+    let expected = [
+        (GangQuantity::RuntimeRatio.word(), false, Some(0.1)),
+        (GangQuantity::SmrSeparate.word(), false, Some(0.15)),
+        (GangQuantity::Snoops.word(), true, None),
+        (GangQuantity::Misses.word(), true, None),
+    ];
+    assert_eq!(quantities, expected);
+}
+
+fn cost(printed: f64, simulated: Option<f64>, role: Role) -> Row {
+    Row {
+        what: What::Cost {
+            event: Event::Preemption,
+            preemption_length: "fixed_4ms".to_owned(),
+            statistic: "avg".to_owned(),
+            wss_kib: 4,
+        },
+        quantity: Some("µs"),
+        printed,
+        simulated,
+        n: None,
+        role,
+        error: simulated.map(|it| Row::relative(printed, it, 1.0)),
+    }
+}
+
+#[test]
+fn a_row_as_json_has_its_unit_its_part_and_its_error() {
+    let json = cost(2.0, Some(3.0), Role::Fitted).json();
+    let expected = serde_json::json!({
+        "event": "preemption", "preemption_length": "fixed_4ms", "statistic": "avg", "wss_kib": 4,
+        "printed_us": 2.0, "simulated_us": 3.0, "fitted": true, "error": 0.5,
+    });
+    assert_eq!(json, expected);
+    let point = Row {
+        what: What::Point { name: "p".to_owned() },
+        n: Some(7),
+        ..cost(0.5, None, Role::NotModelled)
+    };
+    let expected = serde_json::json!({
+        "name": "p", "printed": 0.5, "simulated": null, "fitted": false, "not_modelled": true, "error": null, "n": 7,
+    });
+    assert_eq!(point.json(), expected);
+    assert!(is(Row::relative(-4.0, -5.0, 1.0), 0.25) && is(Row::relative(0.1, 0.3, 1.0), 0.2));
+    assert_eq!(
+        [Role::Judged, Role::Fitted, Role::NotModelled].map(Role::mark),
+        ["", "fitted", "not modelled"]
+    );
+}
+
+#[test]
+fn the_errors_of_each_part_are_summed_up_apart_and_an_aim_that_is_missed_shows() {
+    let head = Head { id: "i", title: "t", platform: "p" };
+    let samples = Samples { have: 8, takes: 8 };
+    let sheet = |limit| {
+        let rows = vec![
+            cost(10.0, Some(11.0), Role::Judged),
+            cost(10.0, Some(12.0), Role::Judged),
+            cost(10.0, Some(13.0), Role::Judged),
+            cost(10.0, None, Role::Judged),
+            cost(10.0, Some(15.0), Role::Fitted),
+            cost(10.0, Some(20.0), Role::NotModelled),
+            Row { quantity: None, ..cost(10.0, Some(90.0), Role::Judged) },
+        ];
+        Sheet::judged(head, (samples, "samples a cell"), rows, vec![Judged::new("µs", limit)])
+    };
+    let judged = sheet(Some(0.2));
+    let [it] = &judged.quantities[..] else { panic!("one quantity") };
+    let errors = |it: Option<Errors>| {
+        it.map(|it| (it.rows, (it.median * 100.0).round(), (it.p90 * 100.0).round()))
+    };
+    assert_eq!(errors(it.judged), Some((3, 20.0, 30.0)));
+    assert_eq!(
+        (errors(it.fitted), errors(it.not_modelled)),
+        (Some((1, 50.0, 50.0)), Some((1, 100.0, 100.0)))
+    );
+    assert_eq!((it.aim.as_ref().unwrap().outcome, judged.is_missed()), (Reached::Reached, false));
+    let missed = sheet(Some(0.1));
+    let why = &missed.quantities[0].aim.as_ref().unwrap().why;
+    assert_eq!(why[0], "the median error is 20.0 %, above 10.0 %");
+    assert_eq!(
+        (why[1].as_str(), missed.is_missed()),
+        ("the 90th percentile is 30.0 %, above 25.0 %", true)
+    );
+    assert_eq!((sheet(None).quantities[0].aim.clone(), sheet(None).is_missed()), (None, false));
+    let claim = |expected, found| {
+        let tested = Tested { claim: String::new(), expected, found, evidence: String::new() };
+        Sheet::of_claims(head, vec![tested]).is_missed()
+    };
+    let (yes, no) = (TestOutcome::Holds, TestOutcome::DoesNot);
+    assert_eq!(
+        [claim(Some(yes), yes), claim(Some(yes), no), claim(None, no)],
+        [false, true, false]
+    );
+}
+
+#[test]
+fn quantiles_of_errors_are_errors_that_were_made() {
+    let of = |values: &[f64]| Errors::over(values.to_vec()).map(|it| (it.rows, it.median, it.p90));
+    assert_eq!(of(&[]), None);
+    assert_eq!(of(&[0.3]), Some((1, 0.3, 0.3)));
+    assert_eq!(of(&[0.4, 0.1]), Some((2, 0.1, 0.4)));
+    // The fifth and the ninth of ten, and the sixth and the tenth of eleven.
+    let ten: Vec<f64> = (1..=10).rev().map(f64::from).collect();
+    assert_eq!(of(&ten), Some((10, 5.0, 9.0)));
+    assert_eq!(of(&[ten, vec![11.0]].concat()), Some((11, 6.0, 10.0)));
+    // An aim that is just reached is reached.
+    let errors = Errors { rows: 1, median: 0.1, p90: 0.25 };
+    let whole = Samples { have: 1, takes: 1 };
+    let aim = Aim::of(Some(errors), Some(Order { pairs: 2, agree: 2 }), 0.1, whole);
+    assert_eq!((aim.outcome, aim.is_open(), aim.p90), (Reached::Reached, false, 0.25));
+    let turned = Aim::of(Some(errors), Some(Order { pairs: 2, agree: 1 }), 0.1, whole);
+    assert_eq!(turned.why, ["1 of 2 pairs of events are in the printed order"]);
+    assert!(turned.is_open() && Aim::of(None, None, 0.1, whole).is_open());
+}
