@@ -62,6 +62,8 @@ mod spread;
 #[cfg(test)]
 mod coverage;
 #[cfg(test)]
+mod by_hand;
+#[cfg(test)]
 mod tests;
 
 pub use difference::{BetweenDifference, median_difference, widest_difference};
