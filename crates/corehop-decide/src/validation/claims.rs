@@ -512,3 +512,7 @@ mod tests {
         assert!(!observed(&verdict, TestOutcome::CannotTell).is_missed());
     }
 }
+
+#[cfg(test)]
+#[path = "claims_tests.rs"]
+mod lengths;

@@ -426,4 +426,76 @@ mod tests {
         assert!(sheet.judged.unwrap().median < 1e-12);
         assert!(sheet.halves.unwrap().median > 0.5, "{:?}", sheet.halves);
     }
+
+    #[test]
+    fn groups_keep_the_sizes_the_events_and_the_loads_that_were_seen() {
+        let mut groups = Preset::Quick.synthetic(&platform(), None, None).groups;
+        let before: usize = groups.iter().map(|it| it.sets.len()).sum();
+        only_seen(&mut groups, &cell(Event::Preemption, 64, 1.0));
+        assert!(before > 1 && !groups.is_empty());
+        for group in &groups {
+            let sizes: Vec<u64> = group.sets.iter().map(|it| it.wss.get()).collect();
+            assert!(
+                sizes.iter().all(|&it| it == 65_536) && group.load.word() == "idle",
+                "{sizes:?}"
+            );
+            // A migration may have been of another class than it was planned for.
+            assert!(group.events.iter().all(|it| *it == Event::Preemption || it.is_migration()));
+        }
+        assert!(groups.iter().any(|it| it.events.contains(&Event::Preemption)));
+        only_seen(&mut groups, &[]);
+        assert!(groups.is_empty());
+    }
+
+    #[test]
+    fn warm_touches_of_controls_are_compared_and_pages_that_were_not_huge_judge_nothing() {
+        let warmer = |mut samples: Vec<Sample>, ns: f64| {
+            for it in &mut samples {
+                (it.warm_ns, it.resumed_ns) = (it.warm_ns + ns, it.resumed_ns + ns);
+            }
+            samples
+        };
+        let live = cell(Event::None, 64, 0.1);
+        let sheet = held_against(&platform(), &live, &warmer(live.clone(), 250.0));
+        // 1.25 µs in place of 1 µs.
+        assert!((sheet.warm.unwrap().median - 0.25).abs() < 1e-9, "{:?}", sheet.warm);
+        let huge = |share: f64| -> Vec<Sample> {
+            let of = |it: Sample| Sample { page: Page::Transparent, huge_share: share, ..it };
+            cell(Event::Preemption, 64, 20.0).into_iter().map(of).collect()
+        };
+        let part = |share| held_against(&platform(), &huge(share), &huge(1.0)).cells[0].part;
+        assert_eq!(
+            [part(0.0), part(0.49), part(0.5)],
+            [Part::NoHugePages, Part::NoHugePages, Part::Judged]
+        );
+    }
+
+    #[test]
+    fn an_order_is_judged_among_cells_that_differ_by_enough_and_an_aim_is_missed_below_its_share() {
+        let live = [
+            cell(Event::Preemption, 64, 100.0),
+            cell(Event::Flush, 64, 200.0),
+            cell(Event::L3Migration, 64, 100.5),
+        ]
+        .concat();
+        let turned = [
+            cell(Event::Preemption, 64, 100.0),
+            cell(Event::Flush, 64, 50.0),
+            cell(Event::L3Migration, 64, 100.5),
+        ]
+        .concat();
+        let sheet = held_against(&platform(), &live, &turned);
+        // The preemption and the migration are alike; the flush costs more than either live, and less simulated.
+        assert_eq!(sheet.order, Order { pairs: 2, agree: 0 });
+        assert!(
+            sheet
+                .missed()
+                .iter()
+                .any(|it| it == "0.0 % of the pairs come in the live order, fewer than 95 %"),
+            "{:?}",
+            sheet.missed()
+        );
+        let same = held_against(&platform(), &live, &live);
+        assert_eq!((same.order, same.missed()), (Order { pairs: 2, agree: 2 }, Vec::new()));
+    }
 }

@@ -315,4 +315,104 @@ mod tests {
         let error = RegressionStudy::new(&wrong, table).unwrap_err();
         assert!(error.to_string().contains("kamali-9-9"), "{error}");
     }
+
+    /// A study whose rows lie on the printed plane, but for what is added to the ratio of the first.
+    fn on_the_plane(off: f64) -> RegressionStudy {
+        let mut study = study();
+        for it in &mut study.fitted {
+            it.ratio = PRINTED.ratio(it.smr, it.mpmi);
+        }
+        study.fitted[0].ratio += off;
+        study
+    }
+
+    #[test]
+    fn the_least_residual_is_what_rounding_in_favour_leaves() {
+        let row =
+            |ratio: f64| Observed { benchmark: "x".to_owned(), smr: 0.5, mpmi: 1_000.0, ratio };
+        let plane = PRINTED.ratio(0.5, 1_000.0);
+        // 0.005 of the ratio, 0.297 × 0.005 of SMR, and half of a millionth for each of a thousand misses.
+        let slack = 0.005 + 0.001_484_39 + 0.000_5;
+        for (off, left) in
+            [(0.0, 0.0), (slack - 1e-6, 0.0), (0.1, 0.1 - slack), (-0.1, 0.1 - slack)]
+        {
+            let found = least_residual(&row(plane + off));
+            assert!((found - left).abs() < 1e-9, "{off}: {found}");
+        }
+    }
+
+    #[test]
+    fn residuals_that_are_as_large_as_the_printed_ones_leave_the_rest_open() {
+        let mut study = on_the_plane(1.0);
+        let own = least_residual(&study.fitted[0]).powi(2);
+        for (squares, found) in [(own, TestOutcome::CannotTell), (own - 1e-9, TestOutcome::DoesNot)]
+        {
+            study.residual_squares = squares;
+            let rest = study.any_rest();
+            assert_eq!(rest.found, found, "{}", rest.evidence);
+            assert!(rest.claim.contains("26 rows that are not printed"), "{}", rest.claim);
+        }
+        assert!(
+            study
+                .any_rest()
+                .evidence
+                .contains("squares of the residuals of the printed rows alone 1.00, 0.9")
+        );
+    }
+
+    #[test]
+    fn a_prediction_that_does_not_follow_is_counted_with_how_far_it_is_off() {
+        let mut study = study();
+        let evidence = study.predictions().evidence;
+        assert!(evidence.starts_with("9 of 9 rows, off by 0.0"), "{evidence}");
+        study.others[2].printed =
+            PRINTED.ratio(study.others[2].row.smr, study.others[2].row.mpmi) + 0.5;
+        let predictions = study.predictions();
+        assert_eq!(predictions.found, TestOutcome::DoesNot);
+        assert_eq!(predictions.evidence, "8 of 9 rows, off by 0.500 at most");
+    }
+
+    #[test]
+    fn an_aim_is_reached_with_no_more_alarms_and_no_fewer_gains_than_it_says() {
+        let aim = Aim { false_alarms: 2, found: 0.95 };
+        let of = |false_alarms, found| {
+            aim.is_reached(&Judgement {
+                false_alarms,
+                without_gain: 24,
+                found,
+                with_gain: 20,
+                mean_error: 0.0,
+            })
+        };
+        assert_eq!([of(2, 19), of(3, 19), of(2, 18), of(0, 20)], [true, false, false, true]);
+    }
+
+    #[test]
+    fn each_form_is_tested_and_the_best_is_held_against_the_aim() {
+        let study = study();
+        let platform = Platform::named("xeon_e5520").unwrap().unwrap();
+        let sheet = study.judge(&platform, &mut Lab::new(1, None, false)).unwrap();
+        assert_eq!(sheet.claims.len(), 3 + Form::ALL.len() + 1);
+        let best = sheet.claims.last().unwrap();
+        assert_eq!((best.found, best.expected), (TestOutcome::Holds, None));
+        assert!(
+            best.claim.contains("saturating") && best.evidence.contains("; fitted to all rows: "),
+            "{best:?}"
+        );
+        let printed = &sheet.claims[3];
+        assert_eq!(
+            (printed.found, printed.expected),
+            (TestOutcome::DoesNot, Some(TestOutcome::Holds))
+        );
+        assert!(
+            printed.evidence.starts_with("22 false alarms of 24, 63 of 63 gains found, off by 0."),
+            "{}",
+            printed.evidence
+        );
+        assert!(sheet.claims[4..].iter().all(|it| it.expected.is_none()));
+        // An aim that nothing reaches, and one that everything does.
+        let with = |aim| RegressionStudy { aim, ..study.clone() }.best(&study.all()).unwrap().found;
+        assert_eq!(with(Aim { false_alarms: 0, found: 1.1 }), TestOutcome::DoesNot);
+        assert_eq!(with(Aim { false_alarms: 99, found: 0.0 }), TestOutcome::Holds);
+    }
 }
