@@ -2,13 +2,13 @@
 //! Ends of growth against printed lengths, and the evidence of observations.
 
 use super::*;
-use crate::model::example::sample;
+use corehop_plan::samples::example::sample;
 
 /// Samples of a sweep of 1, 2, 4 and 8 ms: the delay in microseconds after each.
 fn sweep(delays: [f64; 4]) -> Vec<Sample> {
     let of = |(ms, us): (u64, f64)| {
         (0..12).map(move |replicate| Sample {
-            experiment: crate::model::saturation::SWEEP.into(),
+            experiment: corehop_stats::saturation::SWEEP.into(),
             event: Event::Preemption,
             load: "constructed".into(),
             polluter: Some("shuffled 4 MiB write 0.5".into()),
@@ -24,9 +24,9 @@ fn sweep(delays: [f64; 4]) -> Vec<Sample> {
 }
 
 fn saturates(printed_ms: u64, at_the_latest: bool) -> Saturates {
-    let polluter = crate::workload::Polluter {
-        wss: crate::units::Bytes::from_kib(4_096),
-        pattern: crate::workload::Pattern::Shuffled,
+    let polluter = corehop_plan::workload::Polluter {
+        wss: corehop_plan::units::Bytes::from_kib(4_096),
+        pattern: corehop_plan::workload::Pattern::Shuffled,
         write_ratio: 0.5,
     };
     let (sets, lengths, loads, cpus) = <_>::default();
@@ -81,9 +81,9 @@ fn an_end_of_growth_is_held_against_the_printed_length_from_both_sides() {
 
 #[test]
 fn contradictions_beyond_the_first_are_counted_in_the_evidence() {
-    let mut verdict = crate::model::verdict::bastoni_5(Vec::new());
+    let mut verdict = corehop_stats::verdict::bastoni_5(Vec::new());
     assert_eq!(observed(&verdict, TestOutcome::Holds).evidence, verdict.evidence);
-    let comparison = |says| crate::model::verdict::Comparison {
+    let comparison = |says| corehop_stats::verdict::Comparison {
         what: "a against b".to_owned(),
         wss_bytes: 4_096,
         estimate: 1.0,

@@ -160,7 +160,7 @@ impl Study for PointStudy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::{Certificate, Touch};
+    use corehop_plan::samples::{Certificate, Touch};
 
     /// A study of two values; `more` is put before the points.
     fn study(quantity: &str, more: &str) -> PointStudy {

@@ -7,11 +7,11 @@ use super::sheet::{GangQuantity, Judged, Role, Row, Sheet, Tested, What};
 use super::switches::SwitchStudy;
 use super::tables::TableStudy;
 use super::{Head, Lab, Study, all};
-use crate::experiment::{Body, Plan, Step};
-use crate::model::verdict::TestOutcome;
-use crate::platform::{Hertz, Latency, Platform};
-use crate::units::Nanos;
-use crate::workload::{Absence, Event, Load};
+use corehop_plan::experiment::{Body, Plan, Step};
+use corehop_plan::platform::{Hertz, Latency, Platform};
+use corehop_plan::units::Nanos;
+use corehop_plan::workload::{Absence, Event, Load};
+use corehop_stats::verdict::TestOutcome;
 
 fn x5650() -> Platform {
     Platform::named("xeon_x5650").unwrap().unwrap()

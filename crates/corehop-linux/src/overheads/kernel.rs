@@ -245,10 +245,10 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 #[cfg(test)]
 #[expect(clippy::print_stderr, reason = "a skip says why")]
 mod tests {
-    use corehop_core::experiment::{GivenTask, Source, TaskSets};
-    use corehop_core::units::{Bytes, Nanos};
-    use corehop_core::workload::scheduler::Scheduler;
-    use corehop_core::workload::{Load, WorkingSet};
+    use corehop_plan::experiment::{GivenTask, Source, TaskSets};
+    use corehop_plan::units::{Bytes, Nanos};
+    use corehop_plan::workload::scheduler::Scheduler;
+    use corehop_plan::workload::{Load, WorkingSet};
 
     use super::*;
     use crate::discover::{SysRoot, discover};

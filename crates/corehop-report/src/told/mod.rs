@@ -9,14 +9,14 @@ mod rows;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::data::ReportData;
 use super::figure::{Axis, Figure, Mark, Section, Series, Table};
 use super::{answer, listing, page, screen, sections, table};
+use corehop_results::Results;
 
 /// Holds a text against the expected one, the file of this name beside this one.
 macro_rules! told {
     ($name:literal, $text:expr) => {
-        $crate::report::told::hold($name, include_str!($name), $text)
+        $crate::told::hold($name, include_str!($name), $text)
     };
 }
 
@@ -121,14 +121,14 @@ fn digits(value: f64) -> String {
 }
 
 /// The sections of a page without those of these ids, which other texts have.
-fn sections_but(data: &ReportData, others: &[&str]) -> Vec<Section> {
+fn sections_but(data: &Results, others: &[&str]) -> Vec<Section> {
     let mut all = sections::sections(data);
     all.retain(|it| !others.contains(&it.id.as_str()));
     all
 }
 
 /// Everything that is said of `data`: on the page but for sections of these ids, on one screen, in lists.
-fn all_of(data: &ReportData, but: &[&str]) -> String {
+fn all_of(data: &Results, but: &[&str]) -> String {
     let mut text = format!("answer: {}\n", answer::answer(data).unwrap_or_default());
     let _ =
         writeln!(text, "listed: {}\nsentence: {}", listing::answer(data), listing::sentence(data));
@@ -171,7 +171,7 @@ fn what_was_measured_of_a_machine_and_the_balance_of_its_delays() {
     told!("measured.txt", &outline(&sections_but(&data, &others)));
 }
 
-fn html(data: &ReportData) -> String {
+fn html(data: &Results) -> String {
     all_lines(&page::page(data))
 }
 

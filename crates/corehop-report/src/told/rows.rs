@@ -7,25 +7,25 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::finding::{Finding, Severity};
-use crate::model::estimator::Estimator;
-use crate::model::saturation::SWEEP;
-use crate::platform::Platform;
-use crate::report::data::Gather;
-use crate::samples::example::{
+use corehop_plan::finding::{Finding, Severity};
+use corehop_plan::platform::Platform;
+use corehop_plan::samples::example::{
     access_time, preemption_length, recorded_absence, recorded_run, recorded_thread, sample,
     switch_batch, task_job,
 };
-use crate::samples::{
+use corehop_plan::samples::{
     Absence, AccessTime, Cause, Certificate, EndedRun, KernelObservation, ObservedThread, Overhead,
     OverheadFacts, OverheadTime, Part, Provenance, Reader, RecordingFacts, RowKind, Rows, Sample,
     SharedData, SupplyGap, SwitchBatch, TaskJob, Vantage,
 };
-use crate::units::Cpu;
-use crate::workload::gang::{Placing, Sharing};
-use crate::workload::scheduler::Scheduler;
-use crate::workload::switching::{SwitchCall, SwitchMechanism};
-use crate::workload::{Absence as Away, Event, LineState, Page};
+use corehop_plan::units::Cpu;
+use corehop_plan::workload::gang::{Placing, Sharing};
+use corehop_plan::workload::scheduler::Scheduler;
+use corehop_plan::workload::switching::{SwitchCall, SwitchMechanism};
+use corehop_plan::workload::{Absence as Away, Event, LineState, Page};
+use corehop_results::Gather;
+use corehop_stats::estimator::Estimator;
+use corehop_stats::saturation::SWEEP;
 
 /// Two cores of 32 KiB and a common cache of 1 MiB: `box`, which is a guest. And `tub`, whose cores have 64 KiB each and
 /// nothing in common.
@@ -439,7 +439,7 @@ pub(super) fn others() -> Gather {
     let mut other =
         |name, kind, facts: Value, rows: Rows| take(&mut gather, (name, kind), "box", facts, &rows);
     other("access.parquet", RowKind::AccessTimes, json!({}), access_times().into());
-    let lengths = (0..40).map(|job| crate::samples::PreemptionLength {
+    let lengths = (0..40).map(|job| corehop_plan::samples::PreemptionLength {
         job,
         requested_length_ns: if job < 20 { 1_000_000 } else { 4_000_000 },
         length_ns: if job < 20 { 1_050_000.0 } else { 4_090_000.0 } + 100.0 * (job % 20) as f64,

@@ -4,26 +4,26 @@
 use std::fmt::Write as _;
 
 use super::{all_lines, rows, svg, without_version};
-use crate::decision::advice::{Wanted, advise};
-use crate::decision::comparison::{Margin, Results, compare};
-use crate::decision::gate::FailOn;
-use crate::decision::placer::pin::tests::{OUTCOME, answer};
-use crate::decision::placer::trial::Verdict;
-use crate::decision::wake_cost::WakeCost;
-use crate::decision::wake_cost::tests::{halts, seen};
-use crate::model::cpmd::{Model, Question, Statistic};
-use crate::model::estimator::Estimator;
-use crate::platform::Platform;
-use crate::report::{
+use crate::{
     advice_page, compared, costs, decided, exchange_svg, gem5, placement, platform_svg,
     platform_text, validation, wake_cost,
 };
-use crate::samples::Sample;
-use crate::units::Bytes;
-use crate::validation::aim::Errors;
-use crate::validation::host;
-use crate::validation::sheet::{GangQuantity, Judged, Role, Row, Sheet, What};
-use crate::workload::Event;
+use corehop_decide::advice::{Wanted, advise};
+use corehop_decide::comparison::{Margin, Quantities, compare};
+use corehop_decide::example::{OUTCOME, placed as answer};
+use corehop_decide::example::{halts, seen};
+use corehop_decide::gate::FailOn;
+use corehop_decide::placer::trial::Verdict;
+use corehop_decide::validation::aim::Errors;
+use corehop_decide::validation::host;
+use corehop_decide::validation::sheet::{GangQuantity, Judged, Role, Row, Sheet, What};
+use corehop_decide::wake_cost::WakeCost;
+use corehop_plan::platform::Platform;
+use corehop_plan::samples::Sample;
+use corehop_plan::units::Bytes;
+use corehop_plan::workload::Event;
+use corehop_stats::cpmd::{Model, Question, Statistic};
+use corehop_stats::estimator::Estimator;
 
 #[test]
 fn platforms_as_text_as_drawings_and_for_gem5() {
@@ -173,10 +173,11 @@ fn fitted_costs_predictions_and_the_advice_that_follows() {
 /// Two results: one cell that is slower by a half, one that did not change, one of too few replicates, and one that B lacks.
 #[test]
 fn two_results_side_by_side() {
-    let (mut a, mut b) = (Results::new(Estimator::Difference), Results::new(Estimator::Difference));
+    let (mut a, mut b) =
+        (Quantities::new(Estimator::Difference), Quantities::new(Estimator::Difference));
     let of = |kib: u64, us: f64, replicates: u64| -> Vec<Sample> {
         rows::cell(
-            &Sample { wss_bytes: kib << 10, ..crate::model::example::sample() },
+            &Sample { wss_bytes: kib << 10, ..corehop_plan::samples::example::sample() },
             us,
             replicates,
             1,
@@ -239,13 +240,14 @@ fn what_a_placer_did() {
 fn live_samples_beside_simulated_ones() {
     let platform = Platform::named("xeon_x5650").unwrap().unwrap();
     let of = |event, kib: u64, us| {
-        let one = Sample { event, wss_bytes: kib << 10, ..crate::model::example::sample() };
+        let one =
+            Sample { event, wss_bytes: kib << 10, ..corehop_plan::samples::example::sample() };
         rows::cell(&one, us, 10, 2)
     };
     let live =
         [of(Event::Preemption, 64, 10.0), of(Event::Flush, 64, 40.0), of(Event::None, 64, 0.01)]
             .concat();
     let simulated = [of(Event::Preemption, 64, 12.0), of(Event::Flush, 64, 30.0)].concat();
-    let sheet = host::held_against(&platform, &live, &simulated);
-    told!("host.txt", &crate::report::host_sheet::sheet(&sheet));
+    let sheet = corehop_decide::example::held_against(&platform, &live, &simulated);
+    told!("host.txt", &crate::host_sheet::sheet(&sheet));
 }
