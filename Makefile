@@ -8,7 +8,7 @@ BENCH   := cargo bench --locked -p corehop -p corehop-sim -p corehop-switch
 VENV    := .venv
 PYTHON  := $(VENV)/bin/python
 
-.PHONY: run test soundness deploy-live models stress fuzz kills bench bench-servers bench-place bench-regret repeat dist lab bpf lint clean
+.PHONY: run test soundness mutants deploy-live models stress fuzz kills bench bench-servers bench-place bench-regret repeat dist lab bpf lint clean
 
 ## Build, measure this host for some minutes, print the table and where the report lies.
 run: build
@@ -50,6 +50,14 @@ test: shim
 soundness:
 	COREHOP_SOUNDNESS_SETS=50000 cargo test --release --locked -p corehop-sched -p corehop-decide -p corehop-stats --test sched --test alarms --test repeated -- soundness pairs supply --nocapture
 	cargo test --release --locked -p corehop-sim --test sampled -- --include-ignored --nocapture
+
+## Do the tests bite? N small faults, drawn with a SEED: each is switched on and the tests that reach the fault run. Prints the
+## share caught and each survivor; results in out/mutants.jsonl, so that a run that is interrupted goes on. ONLY=crates/x/src/y
+## asks for one crate or folder, OWN=1 only for the tests of the crates with faults. See tools/mutants/README.md.
+N    ?= 200
+SEED ?= 1
+mutants:
+	cargo run --locked -p corehop-mutants -- -n $(N) --seed $(SEED) $(if $(ONLY),--only $(ONLY)) $(if $(OWN),--own-tests)
 
 ## The hand-offs of core switching in every order of their steps (loom), and whether planted faults are found.
 models:

@@ -15,10 +15,19 @@ pub(crate) use tests;
 /// A test and its name.
 pub(crate) type Test = (&'static str, fn());
 
-/// Runs the tests whose name contains one of `filters`, `at_once` at a time.
+/// Runs the tests whose name contains one of `filters` (with `--exact`: is one of them), `at_once` at a time. With
+/// `--list` it only prints the names, as the usual harness does.
 pub(crate) fn report(all: &[Test], filters: &[String], at_once: usize) -> ExitCode {
-    let words: Vec<&String> = filters.iter().filter(|word| !word.starts_with('-')).collect();
-    let chosen = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(*word));
+    let (options, words): (Vec<&String>, Vec<_>) =
+        filters.iter().partition(|word| word.starts_with('-'));
+    let has = |option: &str| options.iter().any(|it| *it == option);
+    if has("--list") {
+        all.iter().for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    let fits =
+        |name: &str, word: &str| if has("--exact") { name == word } else { name.contains(word) };
+    let chosen = |name: &str| words.is_empty() || words.iter().any(|word| fits(name, word));
     let tests: Vec<_> = all.iter().filter(|(name, _)| chosen(name)).collect();
     let (queue, failed) = (Mutex::new(tests.iter()), Mutex::new(Vec::new()));
     thread::scope(|scope| {

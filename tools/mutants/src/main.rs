@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Measures how well the tests of a workspace catch small faults.
+//!
+//! A *mutant* is the program with one small fault: another operator, condition or number, or a statement left out. This
+//! tool draws a seeded sample of mutants, compiles all of them at once, runs the tests that reach each mutant, and prints
+//! the mutants that no test caught. See the README of this folder.
+
+mod compile;
+mod copy;
+mod draw;
+mod modules;
+mod plant;
+mod process;
+mod report;
+mod results;
+mod rewrite;
+mod sites;
+mod suite;
+mod trial;
+mod workspace;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+
+use copy::Tree;
+use draw::Candidate;
+use modules::{Enabled, SourceText};
+use plant::{Planted, Sample};
+use report::Shown;
+use results::{Described, Results};
+use trial::{Court, MutantFate};
+use workspace::Workspace;
+
+/// Draw mutants of the workspace, run the tests that reach each, and print the survivors
+#[derive(Debug, Parser)]
+struct Wanted {
+    /// Number of mutants
+    #[arg(short = 'n', long, default_value_t = 200)]
+    number: usize,
+    /// Seed of the draw
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Only mutants of files whose path in the workspace begins so
+    #[arg(long, value_name = "PATH_PREFIX", default_value = "")]
+    only: String,
+    /// Ask only the tests of the packages that have mutants, and not those of packages that depend on them
+    #[arg(long)]
+    own_tests: bool,
+    /// Judge only this mutant of the sample, also where its result is known
+    #[arg(long, value_name = "NUMBER")]
+    mutant: Option<u32>,
+    /// Seconds that tests may take in any case (five times their usual time comes on top)
+    #[arg(long, default_value_t = 20.0)]
+    patience: f64,
+    /// A folder of the workspace
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    root: PathBuf,
+    /// The results, lines of JSON to which new ones are appended [default: out/mutants.jsonl of the workspace]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Mutants that change nothing [default: tools/mutants/equivalent.txt of the workspace]
+    #[arg(long, value_name = "FILE")]
+    equivalent: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    process::be_responsible();
+    let result = measure(&Wanted::parse());
+    process::sweep();
+    match result {
+        Ok(text) => {
+            say(&text);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "error: {error:#}");
+            ExitCode::from(if process::is_interrupted() { 130 } else { 1 })
+        }
+    }
+}
+
+/// Prints a line.
+fn say(text: &str) {
+    let _ = writeln!(io::stdout(), "{text}");
+}
+
+fn measure(wanted: &Wanted) -> Result<String> {
+    let workspace = Workspace::load(&wanted.root)?;
+    let tree = Tree::read(&workspace.root)?;
+    let sources = sources(&workspace)?;
+    let candidates = candidates(&workspace, &sources, &wanted.only);
+    ensure!(!candidates.is_empty(), "no file of tested code begins with {:?}", wanted.only);
+    say(&format!("{} mutants can be drawn from {} files", candidates.len(), sources.len()));
+    let folder = workspace.root.join("target/mutants");
+    // A change of the list of equivalent mutants, or of this tool, leaves results as they are.
+    let state = format!("{:016x}", tree.identity(Path::new("tools/mutants")));
+    let order = draw::order(&candidates, wanted.seed);
+    let sample = Sample { sources: &sources, candidates: &candidates, order: &order };
+    let planted = plant::plant(&workspace, &tree, &sample, wanted, &folder, &state)?;
+    judge_all(wanted, &workspace, &sample, &planted, &folder, &state)
+}
+
+/// The production sources of all members, in an order that does not depend on the machine.
+fn sources(workspace: &Workspace) -> Result<Vec<SourceText>> {
+    let host = Enabled::of_host()?;
+    let mut all = Vec::new();
+    for member in &workspace.members {
+        all.append(&mut modules::of_member(&workspace.root, member, &host)?);
+    }
+    Ok(all)
+}
+
+fn candidates(workspace: &Workspace, sources: &[SourceText], only: &str) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for (at, source) in sources.iter().enumerate() {
+        let path = source.path.to_string_lossy();
+        if !path.starts_with(only) {
+            continue;
+        }
+        let member = workspace.members.iter().find(|member| member.name == source.package);
+        let folder = member.map_or(Path::new(""), |member| &member.folder);
+        let area = draw::area(&source.package, folder, &source.path);
+        for mutation in sites::find(source) {
+            let range = &mutation.range;
+            let after = mutation.mutated(&source.text, range);
+            let identity = format!("{path} {} {} {after}", range.start, range.end);
+            found.push(Candidate { source: at, area: area.clone(), identity, mutation });
+        }
+    }
+    found
+}
+
+/// Judges the mutants of the sample and returns the report.
+fn judge_all(
+    wanted: &Wanted,
+    workspace: &Workspace,
+    sample: &Sample<'_>,
+    planted: &Planted,
+    folder: &Path,
+    state: &str,
+) -> Result<String> {
+    let reaches = plant::reaches(sample, planted, folder, state)?;
+    let patience = Duration::from_secs_f64(wanted.patience);
+    let court = Court { programs: &planted.programs, reaches: &reaches, patience };
+    let broken = plant::broken(&reaches);
+    if !broken.is_empty() {
+        say(&format!(
+            "{} tests that reach mutants fail without one, and are not asked:",
+            broken.len()
+        ));
+        broken.iter().for_each(|name| say(&format!("    {name}")));
+    }
+    let path = wanted.output.clone().unwrap_or_else(|| workspace.root.join("out/mutants.jsonl"));
+    let tests = if wanted.own_tests { "own" } else { "all" };
+    let mut results = Results::open(&path, state, tests)?;
+    let equivalents = equivalents(wanted, workspace)?;
+    let described: Vec<(u32, Described)> = planted
+        .numbers
+        .iter()
+        .take(wanted.number)
+        .map(|&number| (number, sample.describe(number)))
+        .collect();
+    let (left_out, asked): (Vec<_>, Vec<_>) = described
+        .iter()
+        .filter(|(number, _)| wanted.mutant.is_none_or(|only| only == *number))
+        .partition(|(_, mutant)| equivalents.iter().any(|equivalent| equivalent.is(mutant)));
+    ensure!(left_out.len() + asked.len() > 0, "the sample has no mutant {:?}", wanted.mutant);
+    for (at, (number, mutant)) in asked.iter().enumerate() {
+        if wanted.mutant.is_some() || results.of(mutant).is_none() {
+            let start = Instant::now();
+            let fate = court.judge(*number)?;
+            process::sweep();
+            let seconds = start.elapsed().as_secs_f64();
+            say(&progress(at + 1, asked.len(), mutant, &fate, seconds));
+            results.add(mutant, fate, seconds)?;
+        }
+    }
+    let shown: Vec<_> = asked
+        .iter()
+        .filter_map(|(number, mutant)| {
+            results.of(mutant).map(|fate| Shown { number: *number, mutant, fate })
+        })
+        .collect();
+    if wanted.mutant.is_some() && left_out.is_empty() {
+        return Ok(report::survivor(&shown[0]));
+    }
+    Ok(format!("\n{}", report::text(&shown, left_out.len())))
+}
+
+fn progress(at: usize, of: usize, mutant: &Described, fate: &MutantFate, seconds: f64) -> String {
+    let word = match fate {
+        MutantFate::Caught { .. } => "caught",
+        MutantFate::TimedOut { .. } => "caught by time-out",
+        MutantFate::Survived { .. } => "SURVIVED",
+        MutantFate::NotExecuted => "NOT EXECUTED",
+    };
+    format!("{at}/{of} {}:{} {word}, {seconds:.1} s", mutant.file, mutant.line)
+}
+
+fn equivalents(wanted: &Wanted, workspace: &Workspace) -> Result<Vec<results::Equivalent>> {
+    let usual = || workspace.root.join("tools/mutants/equivalent.txt");
+    let path = wanted.equivalent.clone().unwrap_or_else(usual);
+    if wanted.equivalent.is_none() && !path.exists() {
+        return Ok(Vec::new());
+    }
+    let text = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
+    results::equivalents(&text).with_context(|| format!("{}", path.display()))
+}
+
+/// The packages that have mutants of these sources.
+fn packages_of(sample: &Sample<'_>, numbers: &[u32]) -> BTreeSet<String> {
+    let package = |&number: &u32| sample.source(number).package.clone();
+    numbers.iter().map(package).collect()
+}

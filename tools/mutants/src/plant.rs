@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The sample in the copy of the tree: written, and built until it compiles.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use anyhow::Result;
+
+use crate::compile::{self, Attempt, Folders, Place, TestProgram};
+use crate::copy::Tree;
+use crate::draw::{Candidate, hash};
+use crate::modules::SourceText;
+use crate::results::Described;
+use crate::rewrite::{self, Numbered};
+use crate::suite::{self, Reach};
+use crate::workspace::Workspace;
+use crate::{Wanted, packages_of, process, say};
+
+/// All candidates in the order of the draw: the number of a mutant is its place in the order, from 1.
+#[derive(Clone, Copy)]
+pub(crate) struct Sample<'a> {
+    pub sources: &'a [SourceText],
+    pub candidates: &'a [Candidate],
+    pub order: &'a [usize],
+}
+
+/// The mutants that are in the test programs, in the order of the draw.
+#[derive(Debug)]
+pub(crate) struct Planted {
+    pub numbers: Vec<u32>,
+    pub programs: Vec<TestProgram>,
+}
+
+impl Sample<'_> {
+    pub(crate) fn candidate(&self, number: u32) -> &Candidate {
+        &self.candidates[self.order[number as usize - 1]]
+    }
+
+    pub(crate) fn source(&self, number: u32) -> &SourceText {
+        &self.sources[self.candidate(number).source]
+    }
+
+    pub(crate) fn describe(&self, number: u32) -> Described {
+        let (mutation, source) = (&self.candidate(number).mutation, self.source(number));
+        let lines = mutation.lines(&source.text);
+        Described {
+            package: source.package.clone(),
+            file: source.path.to_string_lossy().into_owned(),
+            line: source.text[..lines.start].matches('\n').count() + 1,
+            kind: mutation.kind,
+            before: source.text[lines.clone()].to_owned(),
+            after: mutation.mutated(&source.text, &lines),
+            byte: mutation.range.start,
+        }
+    }
+
+    /// The first `count` mutants without those that are known not to compile.
+    fn chosen(&self, count: usize, refused: &BTreeSet<String>) -> Vec<u32> {
+        let numbers = 1..=count.min(self.order.len()) as u32;
+        numbers.filter(|&number| !refused.contains(&self.candidate(number).identity)).collect()
+    }
+
+    /// The files with these mutants, and where each mutant is in them. A file in which a crate begins has the switch too.
+    fn rewritten(&self, numbers: &[u32]) -> (BTreeMap<PathBuf, String>, Vec<Place>) {
+        let (mut files, mut places) = (BTreeMap::new(), Vec::new());
+        let packages = packages_of(self, numbers);
+        let most = numbers.iter().copied().max().unwrap_or(0);
+        for (at, source) in self.sources.iter().enumerate() {
+            let of_file = |number: &&u32| self.candidate(**number).source == at;
+            let mutations: Vec<Numbered<'_>> = numbers
+                .iter()
+                .filter(of_file)
+                .map(|&number| (number, &self.candidate(number).mutation))
+                .collect();
+            let begins = source.is_root && packages.contains(&source.package);
+            if mutations.is_empty() && !begins {
+                continue;
+            }
+            let mut rewritten = rewrite::rewrite(&source.text, &mutations);
+            if begins {
+                rewritten.text.push_str(&rewrite::switch_module(most));
+            }
+            let of_source = |(number, bytes)| (number, source.path.clone(), bytes);
+            places.extend(rewritten.places.into_iter().map(of_source));
+            files.insert(source.path.clone(), rewritten.text);
+        }
+        (files, places)
+    }
+}
+
+/// Writes the copy of the tree and builds it, without the mutants that do not compile.
+pub(crate) fn plant(
+    workspace: &Workspace,
+    tree: &Tree,
+    sample: &Sample<'_>,
+    wanted: &Wanted,
+    folder: &Path,
+    state: &str,
+) -> Result<Planted> {
+    let folders = Folders { tree: folder.join("tree"), target: folder.join("build") };
+    let memory = folder.join(format!("refused-{state}.json"));
+    let known = fs::read_to_string(&memory).unwrap_or_default();
+    let mut refused: BTreeSet<String> = serde_json::from_str(&known).unwrap_or_default();
+    // About one in six does not compile, mostly because a sum is no number.
+    let mut count = wanted.number + wanted.number / 4 + 3;
+    loop {
+        let numbers = sample.chosen(count, &refused);
+        if numbers.len() < wanted.number && count < sample.order.len() {
+            count += wanted.number - numbers.len() + 3;
+            continue;
+        }
+        let (files, places) = sample.rewritten(&numbers);
+        tree.write(&folders.tree, &files)?;
+        say(&format!("building {} mutants; {} more do not compile", numbers.len(), refused.len()));
+        let attempt = build(workspace, sample, &numbers, wanted, &folders)?;
+        if attempt.said.is_none() {
+            return Ok(Planted { numbers, programs: attempt.programs });
+        }
+        for number in compile::blamed(&attempt, &places)? {
+            refused.insert(sample.candidate(number).identity.clone());
+        }
+        fs::write(&memory, serde_json::to_string(&refused)?)?;
+    }
+}
+
+/// Builds the test programs. A package that has features which a usual build leaves out is checked with all of them first,
+/// because the errors of a build inside of a build script have no places.
+fn build(
+    workspace: &Workspace,
+    sample: &Sample<'_>,
+    numbers: &[u32],
+    wanted: &Wanted,
+    folders: &Folders,
+) -> Result<Attempt> {
+    let mutated = packages_of(sample, numbers);
+    for member in &workspace.members {
+        if member.has_more && mutated.contains(&member.name) {
+            let attempt = folders.check_all(&member.name)?;
+            if attempt.said.is_some() {
+                return Ok(attempt);
+            }
+        }
+    }
+    let tested = if wanted.own_tests { mutated } else { workspace.dependents(&mutated) };
+    folders.build(&tested)
+}
+
+/// The mutants that each test reaches, from a file of this sample or by running the tests.
+pub(crate) fn reaches(
+    sample: &Sample<'_>,
+    planted: &Planted,
+    folder: &Path,
+    state: &str,
+) -> Result<Vec<Reach>> {
+    let numbers = planted.numbers.iter();
+    let sum = numbers.fold(0, |sum, &number| {
+        hash(sum, &format!("{number} {}", sample.candidate(number).identity))
+    });
+    let file = folder.join(format!("reach-{state}-{sum:016x}.jsonl"));
+    let at_once = thread::available_parallelism().map_or(1, usize::from);
+    let known = suite::reach(&planted.programs, &file, &folder.join("notes"), at_once);
+    process::sweep();
+    known
+}
+
+/// The tests that reach mutants and fail without one.
+pub(crate) fn broken(reaches: &[Reach]) -> Vec<String> {
+    let fails = |reach: &&Reach| !reach.passes && !reach.numbers.is_empty();
+    reaches.iter().filter(fails).map(|reach| format!("{} {}", reach.program, reach.test)).collect()
+}
