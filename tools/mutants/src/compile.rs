@@ -41,12 +41,12 @@ pub(crate) struct Fault {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(tag = "reason", rename_all = "kebab-case")]
+#[serde(tag = "reason")]
 enum Message {
-    CompilerMessage {
-        message: Diagnostic,
-    },
-    CompilerArtifact {
+    #[serde(rename = "compiler-message")]
+    Said { message: Diagnostic },
+    #[serde(rename = "compiler-artifact")]
+    Made {
         manifest_path: PathBuf,
         target: Built,
         executable: Option<PathBuf>,
@@ -138,19 +138,13 @@ fn read(messages: &[u8]) -> Result<Attempt> {
     for line in messages.split(|&byte| byte == b'\n').filter(|line| line.starts_with(b"{")) {
         let message = serde_json::from_slice(line).context("cargo answers in another format")?;
         match message {
-            Message::CompilerMessage { message } if message.level.starts_with("error") => {
+            Message::Said { message } if message.level.starts_with("error") => {
                 let mut places = Vec::new();
                 places_of(&message, &mut places);
                 let rendered = message.rendered.unwrap_or_default();
                 attempt.errors.push(Fault { rendered, places });
             }
-            Message::CompilerArtifact {
-                manifest_path,
-                target,
-                executable,
-                profile,
-                package_id,
-            } => {
+            Message::Made { manifest_path, target, executable, profile, package_id } => {
                 let Some(path) = executable.filter(|_| profile.test) else { continue };
                 let folder = manifest_path.parent().unwrap_or(Path::new("/")).to_owned();
                 let kind = target.kind.first().map_or("lib", String::as_str);

@@ -31,7 +31,7 @@ impl Tree {
             .output()
             .context("git cannot be started")?;
         let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "git ls-files failed in {root:?}: {said}");
+        ensure!(output.status.success(), "git ls-files failed in {}: {said}", root.display());
         let mut files = BTreeMap::new();
         for name in output.stdout.split(|&byte| byte == 0).filter(|name| !name.is_empty()) {
             let path = PathBuf::from(std::ffi::OsStr::from_bytes(name));
@@ -61,7 +61,8 @@ impl Tree {
         for (path, content) in &self.files {
             let to = folder.join(path);
             let parent = to.parent().context("a file has a folder")?;
-            fs::create_dir_all(parent).with_context(|| format!("{parent:?} cannot be made"))?;
+            fs::create_dir_all(parent)
+                .with_context(|| format!("{} cannot be made", parent.display()))?;
             match content {
                 Content::Link(target) => {
                     if fs::read_link(&to).ok().as_ref() != Some(target) {
@@ -72,7 +73,8 @@ impl Tree {
                 Content::Bytes(bytes, permissions) => {
                     let bytes = rewritten.get(path).map_or(&bytes[..], |text| text.as_bytes());
                     if fs::read(&to).ok().as_deref() != Some(bytes) {
-                        fs::write(&to, bytes).with_context(|| format!("{to:?}"))?;
+                        fs::write(&to, bytes)
+                            .with_context(|| format!("{} cannot be written", to.display()))?;
                         fs::set_permissions(&to, permissions.clone())?;
                     }
                 }
@@ -108,7 +110,7 @@ impl Tree {
 
 fn content(path: &Path) -> Result<Option<Content>> {
     let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(None) };
-    let said = || format!("{path:?} cannot be read");
+    let said = || format!("{} cannot be read", path.display());
     Ok(if metadata.is_symlink() {
         Some(Content::Link(fs::read_link(path).with_context(said)?))
     } else if metadata.is_file() {

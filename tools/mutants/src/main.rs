@@ -56,8 +56,8 @@ struct Wanted {
     /// Judge only this mutant of the sample, also where its result is known
     #[arg(long, value_name = "NUMBER")]
     mutant: Option<u32>,
-    /// Seconds that tests may take in any case (five times their usual time comes on top)
-    #[arg(long, default_value_t = 20.0)]
+    /// Seconds that tests may take in any case (three times their usual time comes on top)
+    #[arg(long, default_value_t = 10.0)]
     patience: f64,
     /// A folder of the workspace
     #[arg(long, value_name = "FOLDER", default_value = ".")]
@@ -68,6 +68,18 @@ struct Wanted {
     /// Mutants that change nothing [default: tools/mutants/equivalent.txt of the workspace]
     #[arg(long, value_name = "FILE")]
     equivalent: Option<PathBuf>,
+}
+
+/// All that is fixed before the first build.
+struct Run<'a> {
+    wanted: &'a Wanted,
+    workspace: &'a Workspace,
+    tree: &'a Tree,
+    sample: Sample<'a>,
+    /// The folder for the copy of the tree, its build, and what is known about both.
+    folder: PathBuf,
+    /// The name of the state of the tree.
+    state: String,
 }
 
 fn main() -> ExitCode {
@@ -97,14 +109,20 @@ fn measure(wanted: &Wanted) -> Result<String> {
     let sources = sources(&workspace)?;
     let candidates = candidates(&workspace, &sources, &wanted.only);
     ensure!(!candidates.is_empty(), "no file of tested code begins with {:?}", wanted.only);
-    say(&format!("{} mutants can be drawn from {} files", candidates.len(), sources.len()));
-    let folder = workspace.root.join("target/mutants");
-    // A change of the list of equivalent mutants, or of this tool, leaves results as they are.
-    let state = format!("{:016x}", tree.identity(Path::new("tools/mutants")));
+    let files: BTreeSet<usize> = candidates.iter().map(|candidate| candidate.source).collect();
+    say(&format!("{} mutants can be drawn from {} files", candidates.len(), files.len()));
     let order = draw::order(&candidates, wanted.seed);
-    let sample = Sample { sources: &sources, candidates: &candidates, order: &order };
-    let planted = plant::plant(&workspace, &tree, &sample, wanted, &folder, &state)?;
-    judge_all(wanted, &workspace, &sample, &planted, &folder, &state)
+    let run = Run {
+        wanted,
+        workspace: &workspace,
+        tree: &tree,
+        sample: Sample { sources: &sources, candidates: &candidates, order: &order },
+        folder: workspace.root.join("target/mutants"),
+        // A change of the list of equivalent mutants, or of this tool, leaves results as they are.
+        state: format!("{:016x}", tree.identity(Path::new("tools/mutants"))),
+    };
+    let planted = plant::plant(&run)?;
+    judge_all(&run, &planted)
 }
 
 /// The production sources of all members, in an order that does not depend on the machine.
@@ -138,15 +156,9 @@ fn candidates(workspace: &Workspace, sources: &[SourceText], only: &str) -> Vec<
 }
 
 /// Judges the mutants of the sample and returns the report.
-fn judge_all(
-    wanted: &Wanted,
-    workspace: &Workspace,
-    sample: &Sample<'_>,
-    planted: &Planted,
-    folder: &Path,
-    state: &str,
-) -> Result<String> {
-    let reaches = plant::reaches(sample, planted, folder, state)?;
+fn judge_all(run: &Run<'_>, planted: &Planted) -> Result<String> {
+    let Run { wanted, workspace, sample, .. } = run;
+    let reaches = plant::reaches(run, planted)?;
     let patience = Duration::from_secs_f64(wanted.patience);
     let court = Court { programs: &planted.programs, reaches: &reaches, patience };
     let broken = plant::broken(&reaches);
@@ -155,11 +167,11 @@ fn judge_all(
             "{} tests that reach mutants fail without one, and are not asked:",
             broken.len()
         ));
-        broken.iter().for_each(|name| say(&format!("    {name}")));
+        say(&format!("    {}", broken.join("\n    ")));
     }
     let path = wanted.output.clone().unwrap_or_else(|| workspace.root.join("out/mutants.jsonl"));
     let tests = if wanted.own_tests { "own" } else { "all" };
-    let mut results = Results::open(&path, state, tests)?;
+    let mut results = Results::open(&path, &run.state, tests)?;
     let equivalents = equivalents(wanted, workspace)?;
     let described: Vec<(u32, Described)> = planted
         .numbers
@@ -177,6 +189,8 @@ fn judge_all(
             let start = Instant::now();
             let fate = court.judge(*number)?;
             process::sweep();
+            // A test may leave files, for instance the inputs for which a mutant failed.
+            planted.restore(run)?;
             let seconds = start.elapsed().as_secs_f64();
             say(&progress(at + 1, asked.len(), mutant, &fate, seconds));
             results.add(mutant, fate, seconds)?;

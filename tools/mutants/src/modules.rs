@@ -98,12 +98,14 @@ pub(crate) fn of_member(root: &Path, member: &Member, host: &Enabled) -> Result<
         if found.iter().any(|source| source.path == path) {
             continue;
         }
-        let text = fs::read_to_string(root.join(&path)).with_context(|| format!("{path:?}"))?;
-        let parsed = syn::parse_file(&text).with_context(|| format!("{path:?} is not parsed"))?;
+        let shown = path.display();
+        let text = fs::read_to_string(root.join(&path));
+        let text = text.with_context(|| format!("{shown} cannot be read"))?;
+        let parsed = syn::parse_file(&text).with_context(|| format!("{shown} is no Rust"))?;
         for (child, explicit) in declared(&path, is_root, &parsed, &enabled) {
-            // A module that an inactive path or a macro declares has no file here.
             let there = child.iter().find(|path| root.join(path).is_file());
-            let there = there.with_context(|| format!("{path:?} declares {child:?}: no file"))?;
+            let there = there
+                .with_context(|| format!("{shown} declares a module without a file: {child:?}"))?;
             open.push((there.clone(), explicit));
         }
         let package = member.name.clone();

@@ -3,20 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 
 use anyhow::Result;
 
 use crate::compile::{self, Attempt, Folders, Place, TestProgram};
-use crate::copy::Tree;
 use crate::draw::{Candidate, hash};
 use crate::modules::SourceText;
 use crate::results::Described;
 use crate::rewrite::{self, Numbered};
 use crate::suite::{self, Reach};
-use crate::workspace::Workspace;
-use crate::{Wanted, packages_of, process, say};
+use crate::{Run, packages_of, process, say};
 
 /// All candidates in the order of the draw: the number of a mutant is its place in the order, from 1.
 #[derive(Clone, Copy)]
@@ -31,6 +29,16 @@ pub(crate) struct Sample<'a> {
 pub(crate) struct Planted {
     pub numbers: Vec<u32>,
     pub programs: Vec<TestProgram>,
+    /// The copy of the tree, and the files that are not as in the tree.
+    copy: PathBuf,
+    files: BTreeMap<PathBuf, String>,
+}
+
+impl Planted {
+    /// Undoes changes of the copy.
+    pub(crate) fn restore(&self, run: &Run<'_>) -> Result<()> {
+        run.tree.write(&self.copy, &self.files)
+    }
 }
 
 impl Sample<'_> {
@@ -91,14 +99,8 @@ impl Sample<'_> {
 }
 
 /// Writes the copy of the tree and builds it, without the mutants that do not compile.
-pub(crate) fn plant(
-    workspace: &Workspace,
-    tree: &Tree,
-    sample: &Sample<'_>,
-    wanted: &Wanted,
-    folder: &Path,
-    state: &str,
-) -> Result<Planted> {
+pub(crate) fn plant(run: &Run<'_>) -> Result<Planted> {
+    let Run { wanted, sample, folder, state, .. } = run;
     let folders = Folders { tree: folder.join("tree"), target: folder.join("build") };
     let memory = folder.join(format!("refused-{state}.json"));
     let known = fs::read_to_string(&memory).unwrap_or_default();
@@ -112,11 +114,11 @@ pub(crate) fn plant(
             continue;
         }
         let (files, places) = sample.rewritten(&numbers);
-        tree.write(&folders.tree, &files)?;
+        run.tree.write(&folders.tree, &files)?;
         say(&format!("building {} mutants; {} more do not compile", numbers.len(), refused.len()));
-        let attempt = build(workspace, sample, &numbers, wanted, &folders)?;
+        let attempt = build(run, &numbers, &folders)?;
         if attempt.said.is_none() {
-            return Ok(Planted { numbers, programs: attempt.programs });
+            return Ok(Planted { numbers, programs: attempt.programs, files, copy: folders.tree });
         }
         for number in compile::blamed(&attempt, &places)? {
             refused.insert(sample.candidate(number).identity.clone());
@@ -127,15 +129,9 @@ pub(crate) fn plant(
 
 /// Builds the test programs. A package that has features which a usual build leaves out is checked with all of them first,
 /// because the errors of a build inside of a build script have no places.
-fn build(
-    workspace: &Workspace,
-    sample: &Sample<'_>,
-    numbers: &[u32],
-    wanted: &Wanted,
-    folders: &Folders,
-) -> Result<Attempt> {
-    let mutated = packages_of(sample, numbers);
-    for member in &workspace.members {
+fn build(run: &Run<'_>, numbers: &[u32], folders: &Folders) -> Result<Attempt> {
+    let mutated = packages_of(&run.sample, numbers);
+    for member in &run.workspace.members {
         if member.has_more && mutated.contains(&member.name) {
             let attempt = folders.check_all(&member.name)?;
             if attempt.said.is_some() {
@@ -143,17 +139,13 @@ fn build(
             }
         }
     }
-    let tested = if wanted.own_tests { mutated } else { workspace.dependents(&mutated) };
+    let tested = if run.wanted.own_tests { mutated } else { run.workspace.dependents(&mutated) };
     folders.build(&tested)
 }
 
 /// The mutants that each test reaches, from a file of this sample or by running the tests.
-pub(crate) fn reaches(
-    sample: &Sample<'_>,
-    planted: &Planted,
-    folder: &Path,
-    state: &str,
-) -> Result<Vec<Reach>> {
+pub(crate) fn reaches(run: &Run<'_>, planted: &Planted) -> Result<Vec<Reach>> {
+    let Run { sample, folder, state, .. } = run;
     let numbers = planted.numbers.iter();
     let sum = numbers.fold(0, |sum, &number| {
         hash(sum, &format!("{number} {}", sample.candidate(number).identity))
@@ -162,6 +154,7 @@ pub(crate) fn reaches(
     let at_once = thread::available_parallelism().map_or(1, usize::from);
     let known = suite::reach(&planted.programs, &file, &folder.join("notes"), at_once);
     process::sweep();
+    planted.restore(run)?;
     known
 }
 

@@ -91,8 +91,9 @@ pub(crate) struct Equivalent {
 
 impl Equivalent {
     pub(crate) fn is(&self, mutant: &Described) -> bool {
-        let lines =
-            |text: &str| -> Vec<String> { text.lines().map(plain).filter(is_text).collect() };
+        let lines = |text: &str| -> Vec<String> {
+            text.lines().map(plain).filter(|line| !line.is_empty()).collect()
+        };
         self.file == mutant.file
             && self.before == lines(&mutant.before)
             && self.after == lines(&mutant.after)
@@ -101,10 +102,6 @@ impl Equivalent {
 
 fn plain(line: &str) -> String {
     line.trim().to_owned()
-}
-
-fn is_text(line: &String) -> bool {
-    !line.is_empty()
 }
 
 /// Reads the list: for each mutant the file, the lines `-` before and `+` after, and the reason after `=`.

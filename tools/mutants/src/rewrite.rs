@@ -4,6 +4,7 @@
 //! `a < b` becomes `(if crate::__mutant::on(17) { a <= b } else { a < b })`, and a statement that can be left out
 //! `if !crate::__mutant::on(17) { … }`. Other bytes stay, and so do the numbers of lines.
 
+use std::fmt::Write;
 use std::ops::Range;
 use std::str::FromStr;
 
@@ -64,7 +65,7 @@ fn switches(text: &str, mutations: &[Numbered<'_>]) -> (String, &'static str) {
     let mut before = String::from("(");
     for (number, mutation) in mutations {
         let mutated = in_one_line(mutation.mutated(text, &mutation.range));
-        before.push_str(&format!("if crate::__mutant::on({number}) {{ {mutated} }} else "));
+        let _ = write!(before, "if crate::__mutant::on({number}) {{ {mutated} }} else ");
     }
     before.push_str("{ ");
     (before, " })")

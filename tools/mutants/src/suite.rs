@@ -136,7 +136,8 @@ fn reach_of(program: &TestProgram, test: &str, notes: &Path) -> Result<Reach> {
 }
 
 fn numbers(file: &PathBuf) -> Result<BTreeSet<u32>> {
-    let text = fs::read_to_string(file).with_context(|| format!("{file:?}"))?;
+    let text =
+        fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
     fs::remove_file(file)?;
     Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
 }

@@ -39,7 +39,9 @@ impl MutantFate {
 struct Batch<'a> {
     program: &'a TestProgram,
     tests: Vec<&'a str>,
+    /// The time that the tests take one after the other without a mutant.
     seconds: f64,
+    is_slow: bool,
 }
 
 /// The tests of the workspace with what they reach, and the time that they may take with a mutant.
@@ -47,7 +49,7 @@ struct Batch<'a> {
 pub(crate) struct Court<'a> {
     pub programs: &'a [TestProgram],
     pub reaches: &'a [Reach],
-    /// The time that a test may take in any case; five times its usual time comes on top.
+    /// The time that a test may take in any case; three times its usual time comes on top.
     pub patience: Duration,
 }
 
@@ -101,7 +103,7 @@ impl Court<'_> {
     fn run(&self, number: u32, batch: &Batch<'_>) -> Result<Way> {
         let mut command = suite::command(batch.program, &batch.tests);
         command.env("COREHOP_MUTANT", number.to_string());
-        let limit = self.patience + Duration::from_secs_f64(5.0 * batch.seconds);
+        let limit = self.patience + Duration::from_secs_f64(3.0 * batch.seconds);
         Ok(process::run(&mut command, limit)?.way)
     }
 
@@ -118,29 +120,29 @@ impl Court<'_> {
             let tests = found.remove(program.name.as_str()).unwrap_or_default();
             let (quick, slow): (Vec<_>, Vec<_>) =
                 tests.into_iter().partition(|reach| reach.seconds <= QUICK);
-            batches.push(Batch::of(program, &quick));
-            batches.extend(slow.iter().map(|reach| Batch::of(program, &[*reach])));
+            batches.push(Batch::of(program, &quick, false));
+            batches.extend(slow.iter().map(|reach| Batch::of(program, &[*reach], true)));
         }
         batches.retain(|batch| !batch.tests.is_empty());
         batches.sort_by(|one, other| {
-            let unit_first = other.program.is_unit.cmp(&one.program.is_unit);
-            unit_first.then(one.seconds.total_cmp(&other.seconds))
+            let rank = |batch: &Batch<'_>| (batch.is_slow, !batch.program.is_unit);
+            rank(one).cmp(&rank(other)).then(one.seconds.total_cmp(&other.seconds))
         });
         batches
     }
 }
 
 impl<'a> Batch<'a> {
-    fn of(program: &'a TestProgram, reaches: &[&'a Reach]) -> Self {
+    fn of(program: &'a TestProgram, reaches: &[&'a Reach], is_slow: bool) -> Self {
         let tests = reaches.iter().map(|reach| reach.test.as_str()).collect();
-        Self { program, tests, seconds: reaches.iter().map(|reach| reach.seconds).sum() }
+        Self { program, tests, seconds: reaches.iter().map(|reach| reach.seconds).sum(), is_slow }
     }
 
     fn alone<'b>(&self, test: &'b str) -> Batch<'b>
     where
         'a: 'b,
     {
-        Batch { program: self.program, tests: vec![test], seconds: self.seconds }
+        Batch { tests: vec![test], ..*self }
     }
 }
 
@@ -163,13 +165,14 @@ mod tests {
     }
 
     #[test]
-    fn unit_tests_come_first_then_the_cheapest_and_slow_tests_run_alone() {
+    fn quick_unit_tests_come_first_and_slow_tests_run_last_and_alone() {
         let programs = [program("whole", false), program("unit", true), program("small", false)];
         let reaches = [
             reach("whole", "a", 0.5, &[1, 2]),
             reach("whole", "b", 0.2, &[1]),
             reach("whole", "slow", 30.0, &[1]),
             reach("unit", "c", 0.9, &[1]),
+            reach("unit", "heavy", 1.5, &[1]),
             reach("unit", "broken", 0.1, &[1, 3]),
             reach("small", "d", 0.1, &[1]),
             reach("small", "e", 0.1, &[2]),
@@ -180,7 +183,7 @@ mod tests {
             let tests = court.batches(number).into_iter().map(|batch| batch.tests);
             tests.collect::<Vec<_>>()
         };
-        assert_eq!(batches(1), [vec!["c"], vec!["d"], vec!["a", "b"], vec!["slow"]]);
+        assert_eq!(batches(1), [vec!["c"], vec!["d"], vec!["a", "b"], vec!["heavy"], vec!["slow"]]);
         assert_eq!(batches(2), [["e"], ["a"]]);
         assert_eq!(court.judge(3).unwrap(), MutantFate::NotExecuted, "its test fails anyway");
     }

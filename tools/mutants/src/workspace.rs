@@ -71,7 +71,7 @@ impl Workspace {
             .output()
             .context("cargo metadata cannot be started")?;
         let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "cargo metadata failed in {folder:?}: {said}");
+        ensure!(output.status.success(), "cargo metadata failed in {}: {said}", folder.display());
         Self::read(&output.stdout)
     }
 
@@ -128,7 +128,9 @@ pub(crate) fn cargo() -> std::ffi::OsString {
 fn member(package: &Described, root: &Path) -> Result<Member> {
     let inside = |path: &Path| {
         let relative = path.strip_prefix(root);
-        relative.map(Path::to_owned).with_context(|| format!("{path:?} is outside of {root:?}"))
+        relative
+            .map(Path::to_owned)
+            .with_context(|| format!("{} is outside of the workspace", path.display()))
     };
     let is_code = |target: &&Target| {
         let not = ["test", "bench", "example", "custom-build", "proc-macro"];
