@@ -34,6 +34,7 @@ shim:
 ## profile that is built by then, so that everything is compiled twice and not three times.)
 test: shim
 	cargo test --locked
+	cargo test --locked -p corehop-mutants
 	$(MAKE) --no-print-directory models
 	crates/corehop-switch/tests/sanitize.sh
 	tests/dist.sh $(STATIC)

@@ -121,8 +121,21 @@ fn measure(wanted: &Wanted) -> Result<String> {
         // A change of the list of equivalent mutants, or of this tool, leaves results as they are.
         state: format!("{:016x}", tree.identity(Path::new("tools/mutants"))),
     };
+    let _lock = lock(&run.folder)?;
     let planted = plant::plant(&run)?;
     judge_all(&run, &planted)
+}
+
+/// Locks the copy of the tree until the end of the run.
+fn lock(folder: &Path) -> Result<fs::File> {
+    let path = folder.join("lock");
+    let open = || {
+        fs::create_dir_all(folder)?;
+        fs::File::options().write(true).create(true).truncate(false).open(&path)
+    };
+    let file = open().with_context(|| format!("{} cannot be made", path.display()))?;
+    file.try_lock().with_context(|| format!("{} is in use by another run", folder.display()))?;
+    Ok(file)
 }
 
 /// The production sources of all members, in an order that does not depend on the machine.
