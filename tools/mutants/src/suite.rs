@@ -98,7 +98,11 @@ pub(crate) fn reach(
             let reach = reach_of(program, test, notes)?;
             let line = serde_json::to_string(&reach)?;
             writeln!(kept.lock().map_err(poisoned)?, "{line}")?;
-            results.lock().map_err(poisoned)?.push(reach);
+            let mut results = results.lock().map_err(poisoned)?;
+            results.push(reach);
+            if results.len() % 200 == 0 {
+                say(&format!("{} of {} tests", results.len(), open.len()));
+            }
         }
         Ok(())
     };
