@@ -59,6 +59,10 @@ struct Wanted {
     /// Seconds that tests may take in any case (three times their usual time comes on top)
     #[arg(long, default_value_t = 10.0)]
     patience: f64,
+    /// Tests that run at once to see what they reach: more than 1 only where no tests exclude each other by a lock in their
+    /// process, or by their program
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    at_once: usize,
     /// A folder of the workspace
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     root: PathBuf,

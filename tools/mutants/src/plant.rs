@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
-use std::thread;
 
 use anyhow::Result;
 
@@ -105,8 +104,8 @@ pub(crate) fn plant(run: &Run<'_>) -> Result<Planted> {
     let memory = folder.join(format!("refused-{state}.json"));
     let known = fs::read_to_string(&memory).unwrap_or_default();
     let mut refused: BTreeSet<String> = serde_json::from_str(&known).unwrap_or_default();
-    // About one in six does not compile, mostly because a sum is no number.
-    let mut count = wanted.number + wanted.number / 4 + 3;
+    // Few do not compile: a sum of texts, for instance, has no difference. Spare ones save a further build.
+    let mut count = wanted.number + wanted.number / 40 + 3;
     loop {
         let numbers = sample.chosen(count, &refused);
         if numbers.len() < wanted.number && count < sample.order.len() {
@@ -151,7 +150,7 @@ pub(crate) fn reaches(run: &Run<'_>, planted: &Planted) -> Result<Vec<Reach>> {
         hash(sum, &format!("{number} {}", sample.candidate(number).identity))
     });
     let file = folder.join(format!("reach-{state}-{sum:016x}.jsonl"));
-    let at_once = thread::available_parallelism().map_or(1, usize::from);
+    let at_once = run.wanted.at_once.max(1);
     let known = suite::reach(&planted.programs, &file, &folder.join("notes"), at_once);
     process::sweep();
     planted.restore(run)?;

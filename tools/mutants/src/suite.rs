@@ -2,7 +2,8 @@
 //! The tests, and which mutants each of them reaches.
 //!
 //! Every test runs once alone, in a process that notes the places it evaluates. Threads and processes that the test
-//! starts note theirs in the same file, so that nothing has to be guessed from names of threads.
+//! starts note theirs in the same file, so that nothing has to be guessed from names of threads. Tests run one after the
+//! other unless the user allows more: some spin, and exclude each other by a lock in their process.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
