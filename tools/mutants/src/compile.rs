@@ -28,7 +28,7 @@ pub(crate) struct TestProgram {
 pub(crate) struct Attempt {
     pub programs: Vec<TestProgram>,
     pub errors: Vec<Fault>,
-    /// What cargo itself said, if the build failed.
+    /// The messages of cargo itself, if the build failed.
     pub said: Option<String>,
 }
 

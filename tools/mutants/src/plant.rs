@@ -114,7 +114,8 @@ pub(crate) fn plant(run: &Run<'_>) -> Result<Planted> {
         }
         let (files, places) = sample.rewritten(&numbers);
         run.tree.write(&folders.tree, &files)?;
-        say(&format!("building {} mutants; {} more do not compile", numbers.len(), refused.len()));
+        let left_out = count.min(sample.order.len()) - numbers.len();
+        say(&format!("building {} mutants; {left_out} more do not compile", numbers.len()));
         let attempt = build(run, &numbers, &folders)?;
         if attempt.said.is_none() {
             return Ok(Planted { numbers, programs: attempt.programs, files, copy: folders.tree });

@@ -30,7 +30,7 @@ const LIMITS: [(libc::__rlimit_resource_t, u64); 4] = [
 const GRACE: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(2);
 
-/// How a test program ended.
+/// The end of a test program.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Ended {
     pub way: Way,
