@@ -29,6 +29,9 @@ const LIMITS: [(libc::__rlimit_resource_t, u64); 4] = [
 /// The time for which processes may end by themselves after SIGTERM, for instance to undo what they changed.
 const GRACE: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(2);
+/// The time for which the last lines of a program that has ended may be on their way, where a process of the program
+/// still holds its standard output.
+const LAST_LINES: Duration = Duration::from_secs(5);
 
 /// The end of a test program.
 #[derive(Debug, Clone, PartialEq)]
@@ -144,12 +147,12 @@ fn wait(child: &mut Child, failures: &Receiver<String>, deadline: Instant) -> Re
     }
 }
 
-/// The end of a program by itself. Its last lines may still be on their way.
+/// The end of a program by itself.
 fn ended(status: ExitStatus, failures: &Receiver<String>) -> Way {
     if status.success() {
         return Way::Passed;
     }
-    Way::Failed(failures.recv_timeout(Duration::from_millis(200)).ok())
+    Way::Failed(failures.recv_timeout(LAST_LINES).ok())
 }
 
 /// Ends all processes of the child's group.
@@ -244,7 +247,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("pid");
         let script = format!("trap '' TERM; sleep 50 & echo $! > {file:?}; wait; sleep 50");
-        assert_eq!(way(&script, Duration::from_millis(300)), Way::TimedOut);
+        let start = Instant::now();
+        assert_eq!(way(&script, Duration::from_secs(2)), Way::TimedOut);
+        assert!(start.elapsed() < Duration::from_secs(40), "the group went on after SIGTERM");
         let process = fs::read_to_string(file).unwrap();
         let state =
             fs::read_to_string(format!("/proc/{}/stat", process.trim())).unwrap_or_default();
