@@ -105,9 +105,9 @@ impl Folders {
         self.run("build", &["--tests"], packages.iter())
     }
 
-    /// Checks the whole library of a package, also what its default features leave out.
+    /// Checks the library and the programs of a package, also what its default features leave out.
     pub(crate) fn check_all(&self, package: &String) -> Result<Attempt> {
-        self.run("check", &["--all-features", "--lib"], [package].into_iter())
+        self.run("check", &["--all-features"], [package].into_iter())
     }
 
     fn run<'a>(
