@@ -25,16 +25,16 @@ pub(crate) struct TestProgram {
 
 /// A build of the tree.
 #[derive(Debug)]
-pub(crate) struct Attempt {
+pub(crate) struct BuildAttempt {
     pub programs: Vec<TestProgram>,
-    pub errors: Vec<Fault>,
+    pub errors: Vec<BuildFault>,
     /// The messages of cargo itself, if the build failed.
     pub said: Option<String>,
 }
 
 /// An error of the compiler.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct BuildFault {
     rendered: String,
     /// The file, its bytes, and whether the error is there.
     places: Vec<(PathBuf, Range<usize>, bool)>,
@@ -42,13 +42,13 @@ pub(crate) struct Fault {
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "reason")]
-enum Message {
+enum CargoMessage {
     #[serde(rename = "compiler-message")]
     Said { message: Diagnostic },
     #[serde(rename = "compiler-artifact")]
     Made {
         manifest_path: PathBuf,
-        target: Built,
+        target: BuiltTarget,
         executable: Option<PathBuf>,
         profile: Profile,
         package_id: String,
@@ -60,13 +60,13 @@ enum Message {
 #[derive(Debug, Deserialize)]
 struct Diagnostic {
     level: String,
-    spans: Vec<Span>,
+    spans: Vec<CodeSpan>,
     children: Vec<Self>,
     rendered: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Span {
+struct CodeSpan {
     file_name: PathBuf,
     byte_start: usize,
     byte_end: usize,
@@ -76,11 +76,11 @@ struct Span {
 
 #[derive(Debug, Deserialize)]
 struct Expansion {
-    span: Span,
+    span: CodeSpan,
 }
 
 #[derive(Debug, Deserialize)]
-struct Built {
+struct BuiltTarget {
     kind: Vec<String>,
     name: String,
 }
@@ -101,12 +101,12 @@ pub(crate) struct Folders {
 
 impl Folders {
     /// Builds the test programs of these packages, as `cargo test` does.
-    pub(crate) fn build(&self, packages: &BTreeSet<String>) -> Result<Attempt> {
+    pub(crate) fn build(&self, packages: &BTreeSet<String>) -> Result<BuildAttempt> {
         self.run("build", &["--tests"], packages.iter())
     }
 
     /// Checks the library and the programs of a package, also what its default features leave out.
-    pub(crate) fn check_all(&self, package: &String) -> Result<Attempt> {
+    pub(crate) fn check_all(&self, package: &String) -> Result<BuildAttempt> {
         self.run("check", &["--all-features"], [package].into_iter())
     }
 
@@ -115,7 +115,7 @@ impl Folders {
         verb: &str,
         options: &[&str],
         packages: impl Iterator<Item = &'a String>,
-    ) -> Result<Attempt> {
+    ) -> Result<BuildAttempt> {
         let mut command = Command::new(cargo());
         command.arg(verb).args(options).args(["--locked", "--message-format=json", "--target-dir"]);
         command.arg(&self.target);
@@ -132,19 +132,19 @@ impl Folders {
 }
 
 /// Reads the messages of cargo, a line of JSON each.
-fn read(messages: &[u8]) -> Result<Attempt> {
-    let mut attempt = Attempt { programs: Vec::new(), errors: Vec::new(), said: None };
+fn read(messages: &[u8]) -> Result<BuildAttempt> {
+    let mut attempt = BuildAttempt { programs: Vec::new(), errors: Vec::new(), said: None };
     // Warnings of the build that only repeat what the code says are left out; so is what programs of the build print.
     for line in messages.split(|&byte| byte == b'\n').filter(|line| line.starts_with(b"{")) {
         let message = serde_json::from_slice(line).context("cargo answers in another format")?;
         match message {
-            Message::Said { message } if message.level.starts_with("error") => {
+            CargoMessage::Said { message } if message.level.starts_with("error") => {
                 let mut places = Vec::new();
                 places_of(&message, &mut places);
                 let rendered = message.rendered.unwrap_or_default();
-                attempt.errors.push(Fault { rendered, places });
+                attempt.errors.push(BuildFault { rendered, places });
             }
-            Message::Made { manifest_path, target, executable, profile, package_id } => {
+            CargoMessage::Made { manifest_path, target, executable, profile, package_id } => {
                 let Some(path) = executable.filter(|_| profile.test) else { continue };
                 let folder = manifest_path.parent().unwrap_or(Path::new("/")).to_owned();
                 let kind = target.kind.first().map_or("lib", String::as_str);
@@ -184,11 +184,11 @@ fn places_of(message: &Diagnostic, places: &mut Vec<(PathBuf, Range<usize>, bool
 }
 
 /// A number with the file and the bytes in which its mutant is now.
-pub(crate) type Place = (u32, PathBuf, Range<usize>);
+pub(crate) type PlantedPlace = (u32, PathBuf, Range<usize>);
 
 /// The mutants that an attempt which failed is due to: of each error the innermost place around it, or else all places
 /// inside of it, or else those around the places that the error points to besides.
-pub(crate) fn blamed(attempt: &Attempt, places: &[Place]) -> Result<BTreeSet<u32>> {
+pub(crate) fn blamed(attempt: &BuildAttempt, places: &[PlantedPlace]) -> Result<BTreeSet<u32>> {
     let mut found = BTreeSet::new();
     for fault in &attempt.errors {
         let of_fault = [true, false].into_iter().find_map(|primary| {
@@ -212,10 +212,10 @@ pub(crate) fn blamed(attempt: &Attempt, places: &[Place]) -> Result<BTreeSet<u32
     Ok(found)
 }
 
-fn around(stated: &(PathBuf, Range<usize>, bool), places: &[Place]) -> Vec<u32> {
+fn around(stated: &(PathBuf, Range<usize>, bool), places: &[PlantedPlace]) -> Vec<u32> {
     let (file, bytes, _) = stated;
     let here = || places.iter().filter(|(_, path, _)| path == file);
-    let contains = |place: &&Place| place.2.start <= bytes.start && bytes.end <= place.2.end;
+    let contains = |place: &&PlantedPlace| place.2.start <= bytes.start && bytes.end <= place.2.end;
     let innermost = here().filter(contains).map(|(_, _, place)| place.len()).min();
     if let Some(length) = innermost {
         return here()
@@ -224,11 +224,11 @@ fn around(stated: &(PathBuf, Range<usize>, bool), places: &[Place]) -> Vec<u32> 
             .map(number)
             .collect();
     }
-    let touches = |place: &&Place| place.2.start < bytes.end && bytes.start < place.2.end;
+    let touches = |place: &&PlantedPlace| place.2.start < bytes.end && bytes.start < place.2.end;
     here().filter(touches).map(number).collect()
 }
 
-fn number(place: &Place) -> u32 {
+fn number(place: &PlantedPlace) -> u32 {
     place.0
 }
 
@@ -236,15 +236,15 @@ fn number(place: &Place) -> u32 {
 mod tests {
     use super::*;
 
-    fn fault(places: &[(&str, Range<usize>, bool)]) -> Fault {
+    fn fault(places: &[(&str, Range<usize>, bool)]) -> BuildFault {
         let places =
             places.iter().map(|(file, bytes, is)| (PathBuf::from(file), bytes.clone(), *is));
-        Fault { rendered: "error: no".to_owned(), places: places.collect() }
+        BuildFault { rendered: "error: no".to_owned(), places: places.collect() }
     }
 
-    fn blamed_of(faults: Vec<Fault>) -> Result<BTreeSet<u32>> {
+    fn blamed_of(faults: Vec<BuildFault>) -> Result<BTreeSet<u32>> {
         let attempt =
-            Attempt { programs: Vec::new(), errors: faults, said: Some("failed".to_owned()) };
+            BuildAttempt { programs: Vec::new(), errors: faults, said: Some("failed".to_owned()) };
         let place = |number, file: &str, bytes| (number, PathBuf::from(file), bytes);
         let places = [
             place(1, "a.rs", 10..50),

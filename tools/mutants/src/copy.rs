@@ -13,17 +13,17 @@ use crate::draw::hash;
 
 /// The files of a tree that git knows or would add, relative to the tree, with their contents.
 #[derive(Debug)]
-pub(crate) struct Tree {
-    files: BTreeMap<PathBuf, Content>,
+pub(crate) struct SourceTree {
+    files: BTreeMap<PathBuf, FileContent>,
 }
 
 #[derive(Debug)]
-enum Content {
+enum FileContent {
     Bytes(Vec<u8>, fs::Permissions),
     Link(PathBuf),
 }
 
-impl Tree {
+impl SourceTree {
     pub(crate) fn read(root: &Path) -> Result<Self> {
         let output = Command::new("git")
             .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -48,8 +48,8 @@ impl Tree {
         let relevant = self.files.iter().filter(|(path, _)| !path.starts_with(apart));
         relevant.fold(0, |sum, (path, content)| {
             let text = match content {
-                Content::Bytes(bytes, _) => String::from_utf8_lossy(bytes),
-                Content::Link(target) => target.to_string_lossy(),
+                FileContent::Bytes(bytes, _) => String::from_utf8_lossy(bytes),
+                FileContent::Link(target) => target.to_string_lossy(),
             };
             hash(hash(sum, &path.to_string_lossy()), &text)
         })
@@ -64,13 +64,13 @@ impl Tree {
             fs::create_dir_all(parent)
                 .with_context(|| format!("{} cannot be made", parent.display()))?;
             match content {
-                Content::Link(target) => {
+                FileContent::Link(target) => {
                     if fs::read_link(&to).ok().as_ref() != Some(target) {
                         let _ = fs::remove_file(&to);
                         std::os::unix::fs::symlink(target, &to)?;
                     }
                 }
-                Content::Bytes(bytes, permissions) => {
+                FileContent::Bytes(bytes, permissions) => {
                     let bytes = rewritten.get(path).map_or(&bytes[..], |text| text.as_bytes());
                     if fs::read(&to).ok().as_deref() != Some(bytes) {
                         fs::write(&to, bytes)
@@ -108,13 +108,13 @@ impl Tree {
     }
 }
 
-fn content(path: &Path) -> Result<Option<Content>> {
+fn content(path: &Path) -> Result<Option<FileContent>> {
     let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(None) };
     let said = || format!("{} cannot be read", path.display());
     Ok(if metadata.is_symlink() {
-        Some(Content::Link(fs::read_link(path).with_context(said)?))
+        Some(FileContent::Link(fs::read_link(path).with_context(said)?))
     } else if metadata.is_file() {
-        Some(Content::Bytes(fs::read(path).with_context(said)?, metadata.permissions()))
+        Some(FileContent::Bytes(fs::read(path).with_context(said)?, metadata.permissions()))
     } else {
         None
     })
@@ -124,7 +124,7 @@ fn content(path: &Path) -> Result<Option<Content>> {
 mod tests {
     use super::*;
 
-    fn tree(root: &Path) -> Tree {
+    fn tree(root: &Path) -> SourceTree {
         fs::create_dir_all(root.join("a")).unwrap();
         fs::write(root.join("a/x.rs"), "one").unwrap();
         fs::write(root.join("y.rs"), "two").unwrap();
@@ -134,7 +134,7 @@ mod tests {
         assert!(
             Command::new("git").args(["init", "-q"]).current_dir(root).status().unwrap().success()
         );
-        Tree::read(root).unwrap()
+        SourceTree::read(root).unwrap()
     }
 
     #[test]
@@ -171,8 +171,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let first = tree(folder.path()).identity(Path::new("a"));
         fs::write(folder.path().join("a/x.rs"), "changed").unwrap();
-        assert_eq!(Tree::read(folder.path()).unwrap().identity(Path::new("a")), first);
+        assert_eq!(SourceTree::read(folder.path()).unwrap().identity(Path::new("a")), first);
         fs::write(folder.path().join("y.rs"), "changed").unwrap();
-        assert_ne!(Tree::read(folder.path()).unwrap().identity(Path::new("a")), first);
+        assert_ne!(SourceTree::read(folder.path()).unwrap().identity(Path::new("a")), first);
     }
 }

@@ -12,7 +12,7 @@ use crate::sites::{Mutation, MutationKind};
 
 /// A mutation that can be drawn.
 #[derive(Debug, Clone)]
-pub(crate) struct Candidate {
+pub(crate) struct MutantCandidate {
     /// The index of the source file.
     pub source: usize,
     /// The crate and the folder in which the file lies.
@@ -34,7 +34,7 @@ pub(crate) fn area(package: &str, folder: &Path, file: &Path) -> String {
 }
 
 /// The candidates of one area that are not drawn yet.
-struct Area {
+struct DrawArea {
     /// For each kind, the remaining candidates; the last is drawn next.
     kinds: Vec<Vec<usize>>,
     turn: usize,
@@ -43,8 +43,8 @@ struct Area {
     step: f64,
 }
 
-impl Area {
-    fn new(name: &str, members: &[usize], candidates: &[Candidate], seed: u64) -> Self {
+impl DrawArea {
+    fn new(name: &str, members: &[usize], candidates: &[MutantCandidate], seed: u64) -> Self {
         let mut kinds: BTreeMap<MutationKind, Vec<usize>> = BTreeMap::new();
         for &at in members {
             kinds.entry(candidates[at].mutation.kind).or_default().push(at);
@@ -77,13 +77,13 @@ impl Area {
 }
 
 /// The indices of all candidates in the order of the draw.
-pub(crate) fn order(candidates: &[Candidate], seed: u64) -> Vec<usize> {
+pub(crate) fn order(candidates: &[MutantCandidate], seed: u64) -> Vec<usize> {
     let mut members: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (at, candidate) in candidates.iter().enumerate() {
         members.entry(&candidate.area).or_default().push(at);
     }
     let mut areas: Vec<_> =
-        members.iter().map(|(name, list)| Area::new(name, list, candidates, seed)).collect();
+        members.iter().map(|(name, list)| DrawArea::new(name, list, candidates, seed)).collect();
     let mut drawn = Vec::with_capacity(candidates.len());
     while let Some((at, area)) =
         areas.iter_mut().enumerate().min_by(|(_, one), (_, other)| one.next.total_cmp(&other.next))
@@ -113,13 +113,18 @@ pub(crate) fn hash(seed: u64, text: &str) -> u64 {
 mod tests {
     use super::*;
 
-    fn candidate(area: &str, kind: MutationKind, at: usize) -> Candidate {
+    fn candidate(area: &str, kind: MutationKind, at: usize) -> MutantCandidate {
         let mutation = Mutation { kind, range: at..at + 1, edits: Vec::new() };
-        Candidate { source: 0, area: area.to_owned(), identity: format!("{area} {at}"), mutation }
+        MutantCandidate {
+            source: 0,
+            area: area.to_owned(),
+            identity: format!("{area} {at}"),
+            mutation,
+        }
     }
 
     /// 900 candidates in a large area, of which few are statements; 100 in a small area.
-    fn some() -> Vec<Candidate> {
+    fn some() -> Vec<MutantCandidate> {
         let kind = |at: usize| match at % 90 {
             0 => MutationKind::Statement,
             odd if odd % 2 == 1 => MutationKind::Operator,

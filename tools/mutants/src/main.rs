@@ -29,18 +29,18 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 
-use copy::Tree;
-use draw::Candidate;
+use copy::SourceTree;
+use draw::MutantCandidate;
 use modules::{Enabled, SourceText};
 use plant::{Planted, Sample};
-use report::Shown;
-use results::{Described, Results};
+use report::ShownMutant;
+use results::{MutantResults, MutantText};
 use trial::{Court, MutantFate};
 use workspace::Workspace;
 
 /// Draw mutants of the workspace, run the tests that reach each, and print the survivors
 #[derive(Debug, Parser)]
-struct Wanted {
+struct MutantOptions {
     /// Number of mutants
     #[arg(short = 'n', long, default_value_t = 200)]
     number: usize,
@@ -75,10 +75,10 @@ struct Wanted {
 }
 
 /// All that is fixed before the first build.
-struct Run<'a> {
-    wanted: &'a Wanted,
+struct MutantRun<'a> {
+    wanted: &'a MutantOptions,
     workspace: &'a Workspace,
-    tree: &'a Tree,
+    tree: &'a SourceTree,
     sample: Sample<'a>,
     /// The folder for the copy of the tree, its build, and what is known about both.
     folder: PathBuf,
@@ -88,7 +88,7 @@ struct Run<'a> {
 
 fn main() -> ExitCode {
     process::be_responsible();
-    let result = measure(&Wanted::parse());
+    let result = measure(&MutantOptions::parse());
     process::sweep();
     match result {
         Ok(text) => {
@@ -107,16 +107,16 @@ fn say(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }
 
-fn measure(wanted: &Wanted) -> Result<String> {
+fn measure(wanted: &MutantOptions) -> Result<String> {
     let workspace = Workspace::load(&wanted.root)?;
-    let tree = Tree::read(&workspace.root)?;
+    let tree = SourceTree::read(&workspace.root)?;
     let sources = sources(&workspace)?;
     let candidates = candidates(&workspace, &sources, &wanted.only);
     ensure!(!candidates.is_empty(), "no file of tested code begins with {:?}", wanted.only);
     let files: BTreeSet<usize> = candidates.iter().map(|candidate| candidate.source).collect();
     say(&format!("{} mutants can be drawn from {} files", candidates.len(), files.len()));
     let order = draw::order(&candidates, wanted.seed);
-    let run = Run {
+    let run = MutantRun {
         wanted,
         workspace: &workspace,
         tree: &tree,
@@ -152,7 +152,7 @@ fn sources(workspace: &Workspace) -> Result<Vec<SourceText>> {
     Ok(all)
 }
 
-fn candidates(workspace: &Workspace, sources: &[SourceText], only: &str) -> Vec<Candidate> {
+fn candidates(workspace: &Workspace, sources: &[SourceText], only: &str) -> Vec<MutantCandidate> {
     let mut found = Vec::new();
     for (at, source) in sources.iter().enumerate() {
         let path = source.path.to_string_lossy();
@@ -166,15 +166,15 @@ fn candidates(workspace: &Workspace, sources: &[SourceText], only: &str) -> Vec<
             let range = &mutation.range;
             let after = mutation.mutated(&source.text, range);
             let identity = format!("{path} {} {} {after}", range.start, range.end);
-            found.push(Candidate { source: at, area: area.clone(), identity, mutation });
+            found.push(MutantCandidate { source: at, area: area.clone(), identity, mutation });
         }
     }
     found
 }
 
 /// Judges the mutants of the sample and returns the report.
-fn judge_all(run: &Run<'_>, planted: &Planted) -> Result<String> {
-    let Run { wanted, workspace, sample, .. } = run;
+fn judge_all(run: &MutantRun<'_>, planted: &Planted) -> Result<String> {
+    let MutantRun { wanted, workspace, sample, .. } = run;
     let reaches = plant::reaches(run, planted)?;
     let patience = Duration::from_secs_f64(wanted.patience);
     let court = Court { programs: &planted.programs, reaches: &reaches, patience };
@@ -188,9 +188,9 @@ fn judge_all(run: &Run<'_>, planted: &Planted) -> Result<String> {
     }
     let path = wanted.output.clone().unwrap_or_else(|| workspace.root.join("out/mutants.jsonl"));
     let tests = if wanted.own_tests { "own" } else { "all" };
-    let mut results = Results::open(&path, &run.state, tests)?;
+    let mut results = MutantResults::open(&path, &run.state, tests)?;
     let equivalents = equivalents(wanted, workspace)?;
-    let described: Vec<(u32, Described)> = planted
+    let described: Vec<(u32, MutantText)> = planted
         .numbers
         .iter()
         .take(wanted.number)
@@ -216,7 +216,7 @@ fn judge_all(run: &Run<'_>, planted: &Planted) -> Result<String> {
     let shown: Vec<_> = asked
         .iter()
         .filter_map(|(number, mutant)| {
-            results.of(mutant).map(|fate| Shown { number: *number, mutant, fate })
+            results.of(mutant).map(|fate| ShownMutant { number: *number, mutant, fate })
         })
         .collect();
     if wanted.mutant.is_some() && left_out.is_empty() {
@@ -225,7 +225,7 @@ fn judge_all(run: &Run<'_>, planted: &Planted) -> Result<String> {
     Ok(format!("\n{}", report::text(&shown, left_out.len())))
 }
 
-fn progress(at: usize, of: usize, mutant: &Described, fate: &MutantFate, seconds: f64) -> String {
+fn progress(at: usize, of: usize, mutant: &MutantText, fate: &MutantFate, seconds: f64) -> String {
     let word = match fate {
         MutantFate::Caught { .. } => "caught",
         MutantFate::TimedOut { .. } => "caught by time-out",
@@ -235,7 +235,7 @@ fn progress(at: usize, of: usize, mutant: &Described, fate: &MutantFate, seconds
     format!("{at}/{of} {}:{} {word}, {seconds:.1} s", mutant.file, mutant.line)
 }
 
-fn equivalents(wanted: &Wanted, workspace: &Workspace) -> Result<Vec<results::Equivalent>> {
+fn equivalents(wanted: &MutantOptions, workspace: &Workspace) -> Result<Vec<results::Equivalent>> {
     let usual = || workspace.root.join("tools/mutants/equivalent.txt");
     let path = wanted.equivalent.clone().unwrap_or_else(usual);
     if wanted.equivalent.is_none() && !path.exists() {

@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use syn::{Attribute, Item, ItemMod, Lit, Meta};
 
-use crate::workspace::Member;
+use crate::workspace::WorkspaceMember;
 
 /// The conditions under which the compiler keeps an item.
 ///
@@ -90,7 +90,11 @@ pub(crate) struct SourceText {
 }
 
 /// Reads the production sources of a package.
-pub(crate) fn of_member(root: &Path, member: &Member, host: &Enabled) -> Result<Vec<SourceText>> {
+pub(crate) fn of_member(
+    root: &Path,
+    member: &WorkspaceMember,
+    host: &Enabled,
+) -> Result<Vec<SourceText>> {
     let enabled = host.with_features(&member.features);
     let mut open: Vec<_> = member.roots.iter().map(|path| (path.clone(), true)).collect();
     let mut found: Vec<SourceText> = Vec::new();

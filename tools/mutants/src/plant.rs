@@ -7,19 +7,19 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::compile::{self, Attempt, Folders, Place, TestProgram};
-use crate::draw::{Candidate, hash};
+use crate::compile::{self, BuildAttempt, Folders, PlantedPlace, TestProgram};
+use crate::draw::{MutantCandidate, hash};
 use crate::modules::SourceText;
-use crate::results::Described;
+use crate::results::MutantText;
 use crate::rewrite::{self, Numbered};
-use crate::suite::{self, Reach};
-use crate::{Run, packages_of, process, say};
+use crate::suite::{self, TestReach};
+use crate::{MutantRun, packages_of, process, say};
 
 /// All candidates in the order of the draw: the number of a mutant is its place in the order, from 1.
 #[derive(Clone, Copy)]
 pub(crate) struct Sample<'a> {
     pub sources: &'a [SourceText],
-    pub candidates: &'a [Candidate],
+    pub candidates: &'a [MutantCandidate],
     pub order: &'a [usize],
 }
 
@@ -35,13 +35,13 @@ pub(crate) struct Planted {
 
 impl Planted {
     /// Undoes changes of the copy.
-    pub(crate) fn restore(&self, run: &Run<'_>) -> Result<()> {
+    pub(crate) fn restore(&self, run: &MutantRun<'_>) -> Result<()> {
         run.tree.write(&self.copy, &self.files)
     }
 }
 
 impl Sample<'_> {
-    pub(crate) fn candidate(&self, number: u32) -> &Candidate {
+    pub(crate) fn candidate(&self, number: u32) -> &MutantCandidate {
         &self.candidates[self.order[number as usize - 1]]
     }
 
@@ -49,10 +49,10 @@ impl Sample<'_> {
         &self.sources[self.candidate(number).source]
     }
 
-    pub(crate) fn describe(&self, number: u32) -> Described {
+    pub(crate) fn describe(&self, number: u32) -> MutantText {
         let (mutation, source) = (&self.candidate(number).mutation, self.source(number));
         let lines = mutation.lines(&source.text);
-        Described {
+        MutantText {
             package: source.package.clone(),
             file: source.path.to_string_lossy().into_owned(),
             line: source.text[..lines.start].matches('\n').count() + 1,
@@ -70,7 +70,7 @@ impl Sample<'_> {
     }
 
     /// The files with these mutants, and where each mutant is in them. A file in which a crate begins has the switch too.
-    fn rewritten(&self, numbers: &[u32]) -> (BTreeMap<PathBuf, String>, Vec<Place>) {
+    fn rewritten(&self, numbers: &[u32]) -> (BTreeMap<PathBuf, String>, Vec<PlantedPlace>) {
         let (mut files, mut places) = (BTreeMap::new(), Vec::new());
         let packages = packages_of(self, numbers);
         let most = numbers.iter().copied().max().unwrap_or(0);
@@ -98,8 +98,8 @@ impl Sample<'_> {
 }
 
 /// Writes the copy of the tree and builds it, without the mutants that do not compile.
-pub(crate) fn plant(run: &Run<'_>) -> Result<Planted> {
-    let Run { wanted, sample, folder, state, .. } = run;
+pub(crate) fn plant(run: &MutantRun<'_>) -> Result<Planted> {
+    let MutantRun { wanted, sample, folder, state, .. } = run;
     let folders = Folders { tree: folder.join("tree"), target: folder.join("build") };
     let memory = folder.join(format!("refused-{state}.json"));
     let known = fs::read_to_string(&memory).unwrap_or_default();
@@ -129,7 +129,7 @@ pub(crate) fn plant(run: &Run<'_>) -> Result<Planted> {
 
 /// Builds the test programs. A package that has features which a usual build leaves out is checked with all of them first,
 /// because the errors of a build inside of a build script have no places.
-fn build(run: &Run<'_>, numbers: &[u32], folders: &Folders) -> Result<Attempt> {
+fn build(run: &MutantRun<'_>, numbers: &[u32], folders: &Folders) -> Result<BuildAttempt> {
     let mutated = packages_of(&run.sample, numbers);
     for member in &run.workspace.members {
         if member.has_more && mutated.contains(&member.name) {
@@ -144,8 +144,8 @@ fn build(run: &Run<'_>, numbers: &[u32], folders: &Folders) -> Result<Attempt> {
 }
 
 /// The mutants that each test reaches, from a file of this sample or by running the tests.
-pub(crate) fn reaches(run: &Run<'_>, planted: &Planted) -> Result<Vec<Reach>> {
-    let Run { sample, folder, state, .. } = run;
+pub(crate) fn reaches(run: &MutantRun<'_>, planted: &Planted) -> Result<Vec<TestReach>> {
+    let MutantRun { sample, folder, state, .. } = run;
     let numbers = planted.numbers.iter();
     let sum = numbers.fold(0, |sum, &number| {
         hash(sum, &format!("{number} {}", sample.candidate(number).identity))
@@ -159,7 +159,7 @@ pub(crate) fn reaches(run: &Run<'_>, planted: &Planted) -> Result<Vec<Reach>> {
 }
 
 /// The tests that reach mutants and fail without one.
-pub(crate) fn broken(reaches: &[Reach]) -> Vec<String> {
-    let fails = |reach: &&Reach| !reach.passes && !reach.numbers.is_empty();
+pub(crate) fn broken(reaches: &[TestReach]) -> Vec<String> {
+    let fails = |reach: &&TestReach| !reach.passes && !reach.numbers.is_empty();
     reaches.iter().filter(fails).map(|reach| format!("{} {}", reach.program, reach.test)).collect()
 }

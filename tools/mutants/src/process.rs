@@ -35,13 +35,13 @@ const LAST_LINES: Duration = Duration::from_secs(5);
 
 /// The end of a test program.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Ended {
-    pub way: Way,
+pub(crate) struct TestRun {
+    pub way: TestEnd,
     pub seconds: f64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum TestEnd {
     Passed,
     /// A test failed (the program was then stopped), or the program ended by a signal or an exit code, without a name.
     Failed(Option<String>),
@@ -73,7 +73,7 @@ pub(crate) fn is_interrupted() -> bool {
 }
 
 /// Runs a test program until its end, its first failed test, or the limit.
-pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<Ended> {
+pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<TestRun> {
     let start = Instant::now();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
     // SAFETY: between fork and exec only setrlimit is called, which reads a local.
@@ -88,10 +88,10 @@ pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<Ended> {
     let _ = fs::write(format!("/proc/{}/oom_score_adj", child.id()), "1000");
     let failures = failures(child.stdout.take());
     let way = wait(&mut child, &failures, start + limit);
-    if !matches!(way, Ok(Way::Passed)) {
+    if !matches!(way, Ok(TestEnd::Passed)) {
         end_group(&mut child)?;
     }
-    Ok(Ended { way: way?, seconds: start.elapsed().as_secs_f64() })
+    Ok(TestRun { way: way?, seconds: start.elapsed().as_secs_f64() })
 }
 
 fn limit_resources() {
@@ -128,10 +128,10 @@ fn failed(line: &str) -> Option<&str> {
     Some(name.trim_end_matches(" - should panic"))
 }
 
-fn wait(child: &mut Child, failures: &Receiver<String>, deadline: Instant) -> Result<Way> {
+fn wait(child: &mut Child, failures: &Receiver<String>, deadline: Instant) -> Result<TestEnd> {
     loop {
         match failures.recv_timeout(POLL) {
-            Ok(name) => return Ok(Way::Failed(Some(name))),
+            Ok(name) => return Ok(TestEnd::Failed(Some(name))),
             Err(RecvTimeoutError::Disconnected) => thread::sleep(POLL),
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -139,7 +139,7 @@ fn wait(child: &mut Child, failures: &Receiver<String>, deadline: Instant) -> Re
             return Ok(ended(status, failures));
         }
         if Instant::now() >= deadline {
-            return Ok(Way::TimedOut);
+            return Ok(TestEnd::TimedOut);
         }
         if is_interrupted() {
             bail!("interrupted: the next run goes on here");
@@ -148,11 +148,11 @@ fn wait(child: &mut Child, failures: &Receiver<String>, deadline: Instant) -> Re
 }
 
 /// The end of a program by itself.
-fn ended(status: ExitStatus, failures: &Receiver<String>) -> Way {
+fn ended(status: ExitStatus, failures: &Receiver<String>) -> TestEnd {
     if status.success() {
-        return Way::Passed;
+        return TestEnd::Passed;
     }
-    Way::Failed(failures.recv_timeout(LAST_LINES).ok())
+    TestEnd::Failed(failures.recv_timeout(LAST_LINES).ok())
 }
 
 /// Ends all processes of the child's group.
@@ -220,7 +220,7 @@ mod tests {
         command
     }
 
-    fn way(script: &str, limit: Duration) -> Way {
+    fn way(script: &str, limit: Duration) -> TestEnd {
         run(&mut shell(script), limit).unwrap().way
     }
 
@@ -228,9 +228,9 @@ mod tests {
 
     #[test]
     fn a_program_passes_fails_by_name_or_fails_by_its_end() {
-        assert_eq!(way("echo 'test a ... ok'", LONG), Way::Passed);
-        assert_eq!(way("kill -SEGV $$", LONG), Way::Failed(None));
-        let name = Way::Failed(Some("a::b".to_owned()));
+        assert_eq!(way("echo 'test a ... ok'", LONG), TestEnd::Passed);
+        assert_eq!(way("kill -SEGV $$", LONG), TestEnd::Failed(None));
+        let name = TestEnd::Failed(Some("a::b".to_owned()));
         assert_eq!(way("echo 'test a::b ... FAILED'; exit 101", LONG), name);
     }
 
@@ -238,7 +238,7 @@ mod tests {
     fn the_first_failed_test_stops_the_program() {
         let start = Instant::now();
         let script = "echo 'test a - should panic ... FAILED'; sleep 50";
-        assert_eq!(way(script, LONG), Way::Failed(Some("a".to_owned())));
+        assert_eq!(way(script, LONG), TestEnd::Failed(Some("a".to_owned())));
         assert!(start.elapsed() < Duration::from_secs(40), "sleep was not ended");
     }
 
@@ -248,7 +248,7 @@ mod tests {
         let file = folder.path().join("pid");
         let script = format!("trap '' TERM; sleep 50 & echo $! > {file:?}; wait; sleep 50");
         let start = Instant::now();
-        assert_eq!(way(&script, Duration::from_secs(2)), Way::TimedOut);
+        assert_eq!(way(&script, Duration::from_secs(2)), TestEnd::TimedOut);
         assert!(start.elapsed() < Duration::from_secs(40), "the group went on after SIGTERM");
         let process = fs::read_to_string(file).unwrap();
         let state = format!("/proc/{}/stat", process.trim());
@@ -263,6 +263,6 @@ mod tests {
     #[test]
     fn limits_hold_for_programs_that_tests_start() {
         let script = "sh -c 'test $(ulimit -c) = 0 && test $(ulimit -d) -le 8388608'";
-        assert_eq!(way(script, LONG), Way::Passed);
+        assert_eq!(way(script, LONG), TestEnd::Passed);
     }
 }

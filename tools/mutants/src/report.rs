@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::results::Described;
+use crate::results::MutantText;
 use crate::trial::MutantFate;
 
 /// The quantile of the normal distribution for a two-sided interval of 95 %.
@@ -12,14 +12,14 @@ const Z: f64 = 1.959_963_984_540_054;
 
 /// A mutant of the sample with its result.
 #[derive(Debug)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct ShownMutant<'a> {
     pub number: u32,
-    pub mutant: &'a Described,
+    pub mutant: &'a MutantText,
     pub fate: &'a MutantFate,
 }
 
 /// The whole report: survivors, then a line for each package and one for all.
-pub(crate) fn text(judged: &[Shown<'_>], equivalent: usize) -> String {
+pub(crate) fn text(judged: &[ShownMutant<'_>], equivalent: usize) -> String {
     let mut text = String::new();
     for shown in judged.iter().filter(|shown| !shown.fate.is_caught()) {
         let _ = writeln!(text, "{}", survivor(shown));
@@ -51,8 +51,8 @@ pub(crate) fn text(judged: &[Shown<'_>], equivalent: usize) -> String {
 }
 
 /// A survivor as a diff.
-pub(crate) fn survivor(shown: &Shown<'_>) -> String {
-    let Described { file, line, before, after, .. } = shown.mutant;
+pub(crate) fn survivor(shown: &ShownMutant<'_>) -> String {
+    let MutantText { file, line, before, after, .. } = shown.mutant;
     let why = match shown.fate {
         MutantFate::NotExecuted => "no test executes the place".to_owned(),
         MutantFate::Survived { passed: 1 } => "1 test passes".to_owned(),
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_report_counts_packages_and_shows_survivors_as_diffs() {
-        let mutant = |package: &str, after: &str| Described {
+        let mutant = |package: &str, after: &str| MutantText {
             package: package.to_owned(),
             file: format!("{package}/src/a.rs"),
             line: 7,
@@ -122,9 +122,9 @@ mod tests {
         let caught = MutantFate::Caught { by: "x lib x a".to_owned() };
         let survived = MutantFate::Survived { passed: 3 };
         let judged = [
-            Shown { number: 1, mutant: &one, fate: &survived },
-            Shown { number: 2, mutant: &two, fate: &MutantFate::NotExecuted },
-            Shown { number: 3, mutant: &three, fate: &caught },
+            ShownMutant { number: 1, mutant: &one, fate: &survived },
+            ShownMutant { number: 2, mutant: &two, fate: &MutantFate::NotExecuted },
+            ShownMutant { number: 3, mutant: &three, fate: &caught },
         ];
         let text = text(&judged, 4);
         assert!(

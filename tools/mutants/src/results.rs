@@ -13,7 +13,7 @@ use crate::trial::MutantFate;
 
 /// A mutant as a person reads it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Described {
+pub(crate) struct MutantText {
     pub package: String,
     /// The path relative to the workspace.
     pub file: String,
@@ -28,11 +28,11 @@ pub(crate) struct Described {
 
 /// A result: valid for one state of the tree, and for the tests that were asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Judged {
+pub(crate) struct JudgedMutant {
     pub tree: String,
     pub tests: String,
     #[serde(flatten)]
-    pub mutant: Described,
+    pub mutant: MutantText,
     #[serde(flatten)]
     pub fate: MutantFate,
     pub seconds: f64,
@@ -40,14 +40,14 @@ pub(crate) struct Judged {
 
 /// The results of this and of earlier runs.
 #[derive(Debug)]
-pub(crate) struct Results {
+pub(crate) struct MutantResults {
     file: File,
-    known: Vec<Judged>,
+    known: Vec<JudgedMutant>,
     tree: String,
     tests: String,
 }
 
-impl Results {
+impl MutantResults {
     /// Opens the file of results, for a state of the tree and a choice of tests.
     pub(crate) fn open(path: &Path, tree: &str, tests: &str) -> Result<Self> {
         let said = || format!("{} cannot be opened", path.display());
@@ -64,17 +64,22 @@ impl Results {
         Ok(Self { file, known, tree: tree.to_owned(), tests: tests.to_owned() })
     }
 
-    pub(crate) fn of(&self, mutant: &Described) -> Option<&MutantFate> {
-        let is = |judged: &&Judged| {
+    pub(crate) fn of(&self, mutant: &MutantText) -> Option<&MutantFate> {
+        let is = |judged: &&JudgedMutant| {
             judged.mutant == *mutant && judged.tree == self.tree && judged.tests == self.tests
         };
         // The last result holds: a mutant can be judged again.
         self.known.iter().rev().find(is).map(|judged| &judged.fate)
     }
 
-    pub(crate) fn add(&mut self, mutant: &Described, fate: MutantFate, seconds: f64) -> Result<()> {
+    pub(crate) fn add(
+        &mut self,
+        mutant: &MutantText,
+        fate: MutantFate,
+        seconds: f64,
+    ) -> Result<()> {
         let (tree, tests) = (self.tree.clone(), self.tests.clone());
-        let judged = Judged { tree, tests, mutant: mutant.clone(), fate, seconds };
+        let judged = JudgedMutant { tree, tests, mutant: mutant.clone(), fate, seconds };
         writeln!(self.file, "{}", serde_json::to_string(&judged)?)?;
         self.known.push(judged);
         Ok(())
@@ -90,7 +95,7 @@ pub(crate) struct Equivalent {
 }
 
 impl Equivalent {
-    pub(crate) fn is(&self, mutant: &Described) -> bool {
+    pub(crate) fn is(&self, mutant: &MutantText) -> bool {
         let lines = |text: &str| -> Vec<String> {
             text.lines().map(plain).filter(|line| !line.is_empty()).collect()
         };
@@ -138,8 +143,8 @@ pub(crate) fn equivalents(text: &str) -> Result<Vec<Equivalent>> {
 mod tests {
     use super::*;
 
-    fn mutant(before: &str, after: &str) -> Described {
-        Described {
+    fn mutant(before: &str, after: &str) -> MutantText {
+        MutantText {
             package: "x".to_owned(),
             file: "src/a.rs".to_owned(),
             line: 3,
@@ -155,20 +160,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out/results.jsonl");
         let fate = MutantFate::Survived { passed: 4 };
-        let mut results = Results::open(&path, "t", "all").unwrap();
+        let mut results = MutantResults::open(&path, "t", "all").unwrap();
         assert_eq!(results.of(&mutant("a", "b")), None);
         results.add(&mutant("a", "b"), fate.clone(), 0.5).unwrap();
         assert_eq!(results.of(&mutant("a", "b")), Some(&fate));
         let text = fs::read_to_string(&path).unwrap();
         fs::write(&path, format!("{text}{}", &text[..20])).unwrap();
-        let mut results = Results::open(&path, "t", "all").unwrap();
+        let mut results = MutantResults::open(&path, "t", "all").unwrap();
         results.add(&mutant("c", "d"), MutantFate::NotExecuted, 0.0).unwrap();
-        let results = Results::open(&path, "t", "all").unwrap();
+        let results = MutantResults::open(&path, "t", "all").unwrap();
         assert_eq!(results.of(&mutant("a", "b")), Some(&fate));
         assert_eq!(results.of(&mutant("c", "d")), Some(&MutantFate::NotExecuted));
         assert_eq!(results.of(&mutant("a", "c")), None);
-        assert_eq!(Results::open(&path, "u", "all").unwrap().of(&mutant("a", "b")), None);
-        assert_eq!(Results::open(&path, "t", "own").unwrap().of(&mutant("a", "b")), None);
+        assert_eq!(MutantResults::open(&path, "u", "all").unwrap().of(&mutant("a", "b")), None);
+        assert_eq!(MutantResults::open(&path, "t", "own").unwrap().of(&mutant("a", "b")), None);
     }
 
     #[test]
@@ -179,7 +184,7 @@ mod tests {
         assert!(is("  a < b", "  a <= b"));
         assert!(is("        f();", "        "), "a deleted statement leaves an empty line");
         assert!(!is("a < b", "a > b") && !is("a < c", "a <= b"));
-        let other = Described { file: "src/b.rs".to_owned(), ..mutant("a < b", "a <= b") };
+        let other = MutantText { file: "src/b.rs".to_owned(), ..mutant("a < b", "a <= b") };
         assert!(!list[0].is(&other));
     }
 

@@ -72,18 +72,18 @@ impl Mutation {
 
 /// Every mutation of a source file.
 pub(crate) fn find(source: &SourceText) -> Vec<Mutation> {
-    let mut finder = Finder { enabled: &source.enabled, text: &source.text, found: Vec::new() };
+    let mut finder = SiteFinder { enabled: &source.enabled, text: &source.text, found: Vec::new() };
     finder.visit_file(&source.parsed);
     finder.found
 }
 
-struct Finder<'a> {
+struct SiteFinder<'a> {
     enabled: &'a Enabled,
     text: &'a str,
     found: Vec<Mutation>,
 }
 
-impl Finder<'_> {
+impl SiteFinder<'_> {
     fn add(&mut self, kind: MutationKind, range: Range<usize>, edits: Vec<Edit>) {
         self.found.push(Mutation { kind, range, edits });
     }
@@ -164,7 +164,7 @@ macro_rules! skipped {
     };
 }
 
-impl<'ast> Visit<'ast> for Finder<'_> {
+impl<'ast> Visit<'ast> for SiteFinder<'_> {
     kept!(
         visit_item_impl: ItemImpl,
         visit_item_mod: ItemMod,
@@ -261,7 +261,8 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_macro(&mut self, node: &'ast syn::Macro) {
         for expression in arguments(node) {
             // Its nodes live no longer than this call; what is found is bytes of the text.
-            let mut inner = Finder { enabled: self.enabled, text: self.text, found: Vec::new() };
+            let mut inner =
+                SiteFinder { enabled: self.enabled, text: self.text, found: Vec::new() };
             inner.visit_expr(&expression);
             self.found.append(&mut inner.found);
         }

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::modules::Enabled;
-use crate::workspace::Member;
+use crate::workspace::WorkspaceMember;
 
 /// The mutations of a function body: the kind, and the body after each.
 fn of_body(body: &str) -> Vec<(MutationKind, String)> {
@@ -16,7 +16,7 @@ fn of_body(body: &str) -> Vec<(MutationKind, String)> {
 fn of_text(text: &str) -> Vec<(MutationKind, String)> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("lib.rs"), text).unwrap();
-    let member = Member::alone("x", "lib.rs");
+    let member = WorkspaceMember::alone("x", "lib.rs");
     let host = Enabled::of_host().unwrap();
     let sources = crate::modules::of_member(folder.path(), &member, &host).unwrap();
     let found = find(&sources[0]);

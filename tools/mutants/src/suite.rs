@@ -19,7 +19,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::compile::TestProgram;
-use crate::process::{self, Way};
+use crate::process::{self, TestEnd};
 use crate::say;
 
 /// The longest time of a test without a mutant.
@@ -27,7 +27,7 @@ const LONGEST: Duration = Duration::from_mins(30);
 
 /// The result of one test without a mutant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Reach {
+pub(crate) struct TestReach {
     /// The name of the test program.
     pub program: String,
     pub test: String,
@@ -75,7 +75,7 @@ pub(crate) fn reach(
     file: &Path,
     notes: &Path,
     at_once: usize,
-) -> Result<Vec<Reach>> {
+) -> Result<Vec<TestReach>> {
     let mut known = read(file);
     let mut open = Vec::new();
     for program in programs {
@@ -122,7 +122,7 @@ fn poisoned<T>(_: T) -> anyhow::Error {
     anyhow!("another thread of this program failed")
 }
 
-fn reach_of(program: &TestProgram, test: &str, notes: &Path) -> Result<Reach> {
+fn reach_of(program: &TestProgram, test: &str, notes: &Path) -> Result<TestReach> {
     let file =
         notes.join(format!("{:016x}", crate::draw::hash(0, &format!("{} {test}", program.name))));
     // Anyone may write, because some tests run programs as another user.
@@ -133,11 +133,11 @@ fn reach_of(program: &TestProgram, test: &str, notes: &Path) -> Result<Reach> {
         process::run(command(program, &[test]).env("COREHOP_MUTANT_NOTES", &file), LONGEST)?;
     let numbers = numbers(&file)?;
     // Notes take time and open files, which a test may see.
-    let passes = noting.way == Way::Passed || {
-        process::run(&mut command(program, &[test]), LONGEST)?.way == Way::Passed
+    let passes = noting.way == TestEnd::Passed || {
+        process::run(&mut command(program, &[test]), LONGEST)?.way == TestEnd::Passed
     };
     let test = test.to_owned();
-    Ok(Reach { program: program.name.clone(), test, seconds: noting.seconds, passes, numbers })
+    Ok(TestReach { program: program.name.clone(), test, seconds: noting.seconds, passes, numbers })
 }
 
 fn numbers(file: &PathBuf) -> Result<BTreeSet<u32>> {
@@ -147,7 +147,7 @@ fn numbers(file: &PathBuf) -> Result<BTreeSet<u32>> {
     Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
 }
 
-fn read(file: &Path) -> Vec<Reach> {
+fn read(file: &Path) -> Vec<TestReach> {
     let text = fs::read_to_string(file).unwrap_or_default();
     // A last line that was cut off is made again.
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()

@@ -8,8 +8,8 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::compile::TestProgram;
-use crate::process::{self, Way};
-use crate::suite::{self, Reach};
+use crate::process::{self, TestEnd};
+use crate::suite::{self, TestReach};
 
 /// Tests of a program that take at most this long alone run together, in seconds; others run one by one.
 const QUICK: f64 = 1.0;
@@ -36,7 +36,7 @@ impl MutantFate {
 
 /// The tests of one program that run together.
 #[derive(Debug, PartialEq)]
-struct Batch<'a> {
+struct TestBatch<'a> {
     program: &'a TestProgram,
     tests: Vec<&'a str>,
     /// The time that the tests take one after the other without a mutant.
@@ -48,7 +48,7 @@ struct Batch<'a> {
 #[derive(Debug)]
 pub(crate) struct Court<'a> {
     pub programs: &'a [TestProgram],
-    pub reaches: &'a [Reach],
+    pub reaches: &'a [TestReach],
     /// The time that a test may take in any case; three times its usual time comes on top.
     pub patience: Duration,
 }
@@ -72,17 +72,19 @@ impl Court<'_> {
 
     /// Runs a batch until a test fails twice. A test that fails once and passes when asked again is left out: some tests
     /// depend on the machine.
-    fn ask(&self, number: u32, mut batch: Batch<'_>) -> Result<Option<MutantFate>> {
+    fn ask(&self, number: u32, mut batch: TestBatch<'_>) -> Result<Option<MutantFate>> {
         while !batch.tests.is_empty() {
             let by = |test: &str| format!("{} {test}", batch.program.name);
             match self.run(number, &batch)? {
-                Way::Passed => return Ok(None),
-                Way::TimedOut => return Ok(Some(MutantFate::TimedOut { by: by(batch.tests[0]) })),
-                Way::Failed(Some(test)) => {
+                TestEnd::Passed => return Ok(None),
+                TestEnd::TimedOut => {
+                    return Ok(Some(MutantFate::TimedOut { by: by(batch.tests[0]) }));
+                }
+                TestEnd::Failed(Some(test)) => {
                     let alone = batch.alone(&test);
                     // Once may be chance; a race may need a second try.
                     for _ in 0..2 {
-                        if self.run(number, &alone)? != Way::Passed {
+                        if self.run(number, &alone)? != TestEnd::Passed {
                             return Ok(Some(MutantFate::Caught { by: by(&test) }));
                         }
                     }
@@ -91,8 +93,8 @@ impl Court<'_> {
                         return Ok(None);
                     }
                 }
-                Way::Failed(None) => {
-                    let again = self.run(number, &batch)? != Way::Passed;
+                TestEnd::Failed(None) => {
+                    let again = self.run(number, &batch)? != TestEnd::Passed;
                     return Ok(again.then(|| MutantFate::Caught { by: by(batch.tests[0]) }));
                 }
             }
@@ -100,7 +102,7 @@ impl Court<'_> {
         Ok(None)
     }
 
-    fn run(&self, number: u32, batch: &Batch<'_>) -> Result<Way> {
+    fn run(&self, number: u32, batch: &TestBatch<'_>) -> Result<TestEnd> {
         let mut command = suite::command(batch.program, &batch.tests);
         command.env("COREHOP_MUTANT", number.to_string());
         let limit = self.patience + Duration::from_secs_f64(3.0 * batch.seconds);
@@ -108,8 +110,8 @@ impl Court<'_> {
     }
 
     /// The tests that reach a mutant, in the order in which they run.
-    fn batches(&self, number: u32) -> Vec<Batch<'_>> {
-        let mut found: BTreeMap<&str, Vec<&Reach>> = BTreeMap::new();
+    fn batches(&self, number: u32) -> Vec<TestBatch<'_>> {
+        let mut found: BTreeMap<&str, Vec<&TestReach>> = BTreeMap::new();
         for reach in
             self.reaches.iter().filter(|reach| reach.passes && reach.numbers.contains(&number))
         {
@@ -120,29 +122,29 @@ impl Court<'_> {
             let tests = found.remove(program.name.as_str()).unwrap_or_default();
             let (quick, slow): (Vec<_>, Vec<_>) =
                 tests.into_iter().partition(|reach| reach.seconds <= QUICK);
-            batches.push(Batch::of(program, &quick, false));
-            batches.extend(slow.iter().map(|reach| Batch::of(program, &[*reach], true)));
+            batches.push(TestBatch::of(program, &quick, false));
+            batches.extend(slow.iter().map(|reach| TestBatch::of(program, &[*reach], true)));
         }
         batches.retain(|batch| !batch.tests.is_empty());
         batches.sort_by(|one, other| {
-            let rank = |batch: &Batch<'_>| (batch.is_slow, !batch.program.is_unit);
+            let rank = |batch: &TestBatch<'_>| (batch.is_slow, !batch.program.is_unit);
             rank(one).cmp(&rank(other)).then(one.seconds.total_cmp(&other.seconds))
         });
         batches
     }
 }
 
-impl<'a> Batch<'a> {
-    fn of(program: &'a TestProgram, reaches: &[&'a Reach], is_slow: bool) -> Self {
+impl<'a> TestBatch<'a> {
+    fn of(program: &'a TestProgram, reaches: &[&'a TestReach], is_slow: bool) -> Self {
         let tests = reaches.iter().map(|reach| reach.test.as_str()).collect();
         Self { program, tests, seconds: reaches.iter().map(|reach| reach.seconds).sum(), is_slow }
     }
 
-    fn alone<'b>(&self, test: &'b str) -> Batch<'b>
+    fn alone<'b>(&self, test: &'b str) -> TestBatch<'b>
     where
         'a: 'b,
     {
-        Batch { tests: vec![test], ..*self }
+        TestBatch { tests: vec![test], ..*self }
     }
 }
 
@@ -154,8 +156,8 @@ mod tests {
         TestProgram { name: name.to_owned(), is_unit, path: "/p".into(), folder: "/".into() }
     }
 
-    fn reach(program: &str, test: &str, seconds: f64, numbers: &[u32]) -> Reach {
-        Reach {
+    fn reach(program: &str, test: &str, seconds: f64, numbers: &[u32]) -> TestReach {
+        TestReach {
             program: program.to_owned(),
             test: test.to_owned(),
             seconds,
@@ -206,7 +208,7 @@ mod tests {
     fn a_mutant_is_caught_only_by_a_test_that_fails_again() {
         let caught = MutantFate::Caught { by: "p b".to_owned() };
         assert_eq!(judged("echo 'test b ... FAILED'; exit 101"), caught);
-        let once = "test -e mark || echo 'test b ... FAILED'; echo x > mark";
+        let once = "test -e mark || { echo x > mark; echo 'test b ... FAILED'; }";
         assert_eq!(judged(once), MutantFate::Survived { passed: 2 });
         assert_eq!(judged("exit 0"), MutantFate::Survived { passed: 2 });
         assert_eq!(judged("test $COREHOP_MUTANT = 1"), MutantFate::Survived { passed: 2 });

@@ -11,19 +11,19 @@ use serde::Deserialize;
 /// The part of the output of `cargo metadata` that this tool reads.
 #[derive(Debug, Deserialize)]
 struct Metadata {
-    packages: Vec<Described>,
+    packages: Vec<PackageRecord>,
     workspace_default_members: Vec<String>,
     workspace_root: PathBuf,
 }
 
 #[derive(Debug, Deserialize)]
-struct Described {
+struct PackageRecord {
     id: String,
     name: String,
     manifest_path: PathBuf,
     features: serde_json::Map<String, serde_json::Value>,
     dependencies: Vec<Dependency>,
-    targets: Vec<Target>,
+    targets: Vec<TargetRecord>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -33,14 +33,14 @@ struct Dependency {
 }
 
 #[derive(Debug, Deserialize)]
-struct Target {
+struct TargetRecord {
     kind: Vec<String>,
     src_path: PathBuf,
 }
 
 /// A package of the workspace whose tests `cargo test` runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Member {
+pub(crate) struct WorkspaceMember {
     /// The name by which cargo selects the package.
     pub name: String,
     /// The folder of the package, relative to the workspace.
@@ -59,7 +59,7 @@ pub(crate) struct Member {
 #[derive(Debug)]
 pub(crate) struct Workspace {
     pub root: PathBuf,
-    pub members: Vec<Member>,
+    pub members: Vec<WorkspaceMember>,
 }
 
 impl Workspace {
@@ -106,7 +106,7 @@ impl Workspace {
 }
 
 #[cfg(test)]
-impl Member {
+impl WorkspaceMember {
     /// A package of one crate, in the folder of the workspace.
     pub(crate) fn alone(name: &str, root: &str) -> Self {
         Self {
@@ -125,21 +125,21 @@ pub(crate) fn cargo() -> std::ffi::OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-fn member(package: &Described, root: &Path) -> Result<Member> {
+fn member(package: &PackageRecord, root: &Path) -> Result<WorkspaceMember> {
     let inside = |path: &Path| {
         let relative = path.strip_prefix(root);
         relative
             .map(Path::to_owned)
             .with_context(|| format!("{} is outside of the workspace", path.display()))
     };
-    let is_code = |target: &&Target| {
+    let is_code = |target: &&TargetRecord| {
         let not = ["test", "bench", "example", "custom-build", "proc-macro"];
         !target.kind.iter().any(|kind| not.contains(&kind.as_str()))
     };
     let roots: Result<Vec<_>> =
         package.targets.iter().filter(is_code).map(|target| inside(&target.src_path)).collect();
     let folder = package.manifest_path.parent().unwrap_or(root);
-    Ok(Member {
+    Ok(WorkspaceMember {
         name: package.name.clone(),
         folder: inside(folder)?,
         roots: roots?,
