@@ -29,12 +29,11 @@ build: shim
 shim:
 	cargo shim
 
-## Everything: Rust, the static binary in an empty chroot, a current kernel with eight CPUs in an emulator, the
+## Everything: format and lints, Rust, the static binary in an empty chroot, a current kernel with eight CPUs in an emulator, the
 ## Python package, the report in a headless browser. (The package takes the static binary, and an extension of the
 ## profile that is built by then, so that everything is compiled twice and not three times.)
-test: shim
+test: shim lint
 	cargo test --locked
-	cargo test --locked -p corehop-mutants
 	$(MAKE) --no-print-directory models
 	crates/corehop-switch/tests/sanitize.sh
 	tests/dist.sh $(STATIC)

@@ -14,7 +14,7 @@ use crate::workspace::cargo;
 /// A test program that cargo built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TestProgram {
-    /// The package, the kind of the target and its name: `corehop-core lib corehop_core`.
+    /// The package, the kind of the target and its name: `corehop-plan lib corehop_plan`.
     pub name: String,
     /// Whether the program has the tests inside of a library or of a program, and no other.
     pub is_unit: bool,

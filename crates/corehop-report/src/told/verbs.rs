@@ -15,7 +15,6 @@ use corehop_decide::example::{halts, seen};
 use corehop_decide::gate::FailOn;
 use corehop_decide::placer::trial::Verdict;
 use corehop_decide::validation::aim::Errors;
-use corehop_decide::validation::host;
 use corehop_decide::validation::sheet::{GangQuantity, Judged, Role, Row, Sheet, What};
 use corehop_decide::wake_cost::WakeCost;
 use corehop_plan::platform::Platform;
