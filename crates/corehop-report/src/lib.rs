@@ -44,5 +44,3 @@ pub mod validation;
 mod headings;
 pub mod glossary;
 pub mod listing;
-#[cfg(test)]
-mod told;

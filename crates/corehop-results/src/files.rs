@@ -19,7 +19,7 @@ pub trait Files {
     /// Opens a file of rows.
     ///
     /// # Errors
-    /// Where it cannot be read, or is none.
+    /// The reason for which it cannot be read.
     fn open(&self, path: &Path) -> Result<Reader<Self::Content>, Self::Error>;
     /// An error met while rows of `path` were read.
     fn error(&self, path: &Path, error: FileError) -> Self::Error;
@@ -32,7 +32,7 @@ pub trait Files {
 /// All rows of the files of `named`, and of the files of the same runs beside them.
 ///
 /// # Errors
-/// Where a named file cannot be read. One beside it is left out, and missed where it is not there.
+/// An error of a named file. One beside it is left out, and missed where it is not there.
 pub fn gathered<F: Files>(
     named: &[&Path],
     estimator: Estimator,

@@ -263,7 +263,7 @@ fn overheads_are_charged_in_nanoseconds_whatever_the_unit_of_the_set() {
 /// Two tasks that use the same blocks of a cache, and leave much room. What reloads them costs has to be charged by the test or
 /// by a delay; overheads are no such charge.
 #[test]
-fn reloads_that_nobody_charges_leave_no_yes_whatever_else_is_charged() {
+fn reloads_without_a_charge_leave_no_yes_whatever_else_is_charged() {
     let text = r#"{"cpus": 1, "block_reload_ns": 1000, "tasks": [
         {"wcet_us": 10, "period_us": 100, "wss_kib": 64, "ucb": "1-3", "ecb": "1-3"},
         {"wcet_us": 20, "period_us": 200, "wss_kib": 64, "ucb": "1-3", "ecb": "1-3"}]}"#;

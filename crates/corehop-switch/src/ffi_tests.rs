@@ -33,7 +33,7 @@ impl Open {
         Self(unsafe { corehop_switch_open(&raw const options) })
     }
 
-    /// What `describe` leaves in a buffer of this size that was full of `x`, and what it returns.
+    /// The contents of a buffer of this size, full of `x` before, that `describe` had, and its result.
     fn describe(&self, size: usize) -> (Vec<u8>, usize) {
         let mut buffer = vec![b'x'; size + 2];
         // SAFETY: the switch is open, and the buffer is larger than is said.

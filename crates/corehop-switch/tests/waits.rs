@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a wait is made: a thread that has nothing to do sleeps, and the thread that it waits for wakes it.
+//! Waits: a thread that has nothing to do sleeps, and the thread that it waits for wakes it.
 #![expect(clippy::print_stdout, reason = "a test says why it cannot look")]
 
 use std::time::{Duration, Instant};

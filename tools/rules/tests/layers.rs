@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use corehop_fixtures::repository;
 
-/// The crates, in the order in which data flows through them, and those of ours that each may depend on.
+/// The crates, in the order in which data flows through them, and those that each may depend on.
 const DEPENDENCIES: [(&str, &[&str]); 13] = [
     ("plan", &[]),
     ("switch", &[]),
@@ -39,7 +39,7 @@ struct Source {
     code: String,
 }
 
-/// The sources of a crate of ours by its short name.
+/// The sources of a crate by its short name.
 fn sources(name: &str) -> Vec<Source> {
     let root = crates().join(format!("corehop-{name}/src"));
     let mut folders = vec![root.clone()];
@@ -110,7 +110,7 @@ fn first_parts(path: &str) -> Vec<String> {
     parts
 }
 
-/// The dependencies of ours in a manifest, without those of tests.
+/// The crates of this project in the dependencies of a manifest, without those of tests.
 fn ours(manifest: &str) -> Vec<String> {
     let dependencies = manifest.split("\n[dependencies]\n").nth(1).unwrap_or_default();
     let lines = dependencies.split("\n[").next().unwrap_or_default().lines();
@@ -120,7 +120,7 @@ fn ours(manifest: &str) -> Vec<String> {
         .collect()
 }
 
-/// The manifest of a crate or tool of ours by its short name; of the program by an empty one.
+/// The manifest of a crate or tool by its short name; of the program by an empty one.
 fn manifest(name: &str) -> String {
     let folder = if name.is_empty() { "corehop".to_owned() } else { format!("corehop-{name}") };
     let places = [crates().join(folder), crates().join("../tools").join(name)];

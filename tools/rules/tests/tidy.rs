@@ -343,7 +343,7 @@ fn panicking_starts(path: &str, text: &str) -> Vec<String> {
         return Vec::new();
     }
     let starts = ["thread::spawn(", "scope.spawn(", "enable_steady_tick("];
-    let outside = !path.ends_with("src/corehop-plan/src/parallel.rs");
+    let outside = !path.ends_with("corehop-plan/src/parallel.rs");
     let is = |line: &&str| {
         let code = line.split("//").next().unwrap_or_default();
         starts.iter().any(|it| code.contains(it)) || outside && code.contains("rayon::")

@@ -225,7 +225,7 @@ mod tests {
         assert!(counted.told > 20.0, "{counted:?}");
     }
 
-    /// Where others make many calls meanwhile, a part of the few is counted.
+    /// If others make many calls meanwhile, a part of the few is counted.
     #[test]
     fn few_calls_are_told_exactly_where_others_make_few() {
         for attempt in 1..=ATTEMPTS {
@@ -240,7 +240,7 @@ mod tests {
         eprintln!("skipped: the calls of others on this host are many");
     }
 
-    /// Where others have the CPU, the calls of the last window are few, or the windows no sample of each other.
+    /// If others have the CPU, the calls of the last window are few, or the windows no sample of each other.
     #[test]
     fn many_calls_are_told_nearly_by_a_part_of_each_window() {
         let mut seen = Vec::new();

@@ -24,7 +24,7 @@ pub trait Kind {
     /// The number of things that it runs, behind their noun; None where that cannot be counted before.
     fn amount(&self) -> Option<(&'static str, u64)>;
 
-    /// What it counts, each with its number of samples.
+    /// Its units, each with its number of samples.
     fn units(&self) -> Vec<Unit>;
 
     /// Leaves out the first `done` of its samples. `jobs` is the number of jobs in the result that they are in.
@@ -45,7 +45,7 @@ pub trait Kind {
         Vec::new()
     }
 
-    /// What an outline says of it behind the names of experiment and machine: counts of `units`, and of replicates, if they
+    /// The part of an outline behind the names of experiment and machine: counts of `units`, and of replicates, if they
     /// are known.
     fn outline(&self, units: &[Unit], replicates: Option<usize>) -> String;
 }

@@ -62,7 +62,7 @@ pub fn notes(data: &Results) -> Vec<String> {
 }
 
 /// The sections that the data support, in the order of reading: the picture first.
-pub(super) fn sections(data: &Results) -> Vec<Section> {
+pub fn sections(data: &Results) -> Vec<Section> {
     let results = [
         cost::cost(data),
         overview::overview(data),

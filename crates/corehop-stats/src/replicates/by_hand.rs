@@ -181,7 +181,7 @@ fn what_cells_share_is_the_mean_over_cells_of_what_their_blocks_vary_more() {
     assert!(is(shared(&[cell(&ramp), cell(&[2.0; 12])]), 4.923_076_923_076_923));
 }
 
-/// Where every sample of one kind is above every sample of the other, the interval is that of as many pairs which all agreed.
+/// If every sample of one kind is above every sample of the other, the interval is that of as many pairs which all agreed.
 #[test]
 fn an_order_without_exception_has_an_interval_at_the_edge_and_turns_with_its_sides() {
     let side = |from: f64| -> Vec<(f64, u64)> {

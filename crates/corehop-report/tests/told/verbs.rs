@@ -4,10 +4,6 @@
 use std::fmt::Write as _;
 
 use super::{all_lines, rows, svg, without_version};
-use crate::{
-    advice_page, compared, costs, decided, exchange_svg, gem5, placement, platform_svg,
-    platform_text, validation, wake_cost,
-};
 use corehop_decide::advice::{Wanted, advise};
 use corehop_decide::comparison::{Margin, Quantities, compare};
 use corehop_decide::example::{OUTCOME, placed as answer};
@@ -21,6 +17,10 @@ use corehop_plan::platform::Platform;
 use corehop_plan::samples::Sample;
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::Event;
+use corehop_report::{
+    advice_page, compared, costs, decided, exchange_svg, gem5, placement, platform_svg,
+    platform_text, validation, wake_cost,
+};
 use corehop_stats::cpmd::{Model, Question, Statistic};
 use corehop_stats::estimator::Estimator;
 
@@ -248,5 +248,5 @@ fn live_samples_beside_simulated_ones() {
             .concat();
     let simulated = [of(Event::Preemption, 64, 12.0), of(Event::Flush, 64, 30.0)].concat();
     let sheet = corehop_decide::example::held_against(&platform, &live, &simulated);
-    told!("host.txt", &crate::host_sheet::sheet(&sheet));
+    told!("host.txt", &corehop_report::host_sheet::sheet(&sheet));
 }

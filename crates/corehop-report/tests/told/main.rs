@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What reports say, word for word: every section, table, figure and note of made-up files, beside the text that a reader has
+//! The words of reports, one for one: every section, table, figure and note of made-up files, beside the text that a reader has
 //! checked.
 //!
 //! `COREHOP_UPDATE_TOLD=1` writes the texts anew: look at each line that changes.
@@ -9,14 +9,14 @@ mod rows;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::figure::{Axis, Figure, Mark, Section, Series, Table};
-use super::{answer, listing, page, screen, sections, table};
+use corehop_report::figure::{Axis, Figure, Mark, Section, Series, Table};
+use corehop_report::{answer, listing, page, screen, sections, table};
 use corehop_results::Results;
 
 /// Holds a text against the expected one, the file of this name beside this one.
 macro_rules! told {
     ($name:literal, $text:expr) => {
-        $crate::told::hold($name, include_str!($name), $text)
+        $crate::hold($name, include_str!($name), $text)
     };
 }
 
