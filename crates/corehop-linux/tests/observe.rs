@@ -30,7 +30,7 @@ impl Recording {
         match record {
             ProgramRecord::Absence(absence) => self.absences.push(absence.clone()),
             ProgramRecord::Thread(thread) => self.threads.push(thread.clone()),
-            ProgramRecord::End(_) => {}
+            ProgramRecord::Begin(_) | ProgramRecord::End(_) => {}
         }
     }
 }

@@ -3,12 +3,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::experiment::{Plan, PlanError};
+use crate::experiment::{Plan, PlanError, for_each_kind};
 use crate::platform::Platform;
-use crate::samples::{
-    Batch, GangRecord, JobRecord, OverheadRecord, ProgramRecord, Projector, Rows, Sample,
-    SupplyRecord, SwitchRecord, TaskJobRecord,
-};
+use crate::samples::{Batch, Projector, Rows, Sample};
 use crate::stop::Stop;
 
 /// A machine on which plans run. There are two, live and simulated, and nothing above this trait
@@ -91,39 +88,27 @@ impl<F: FnMut(Batch<'_>) -> Result<bool, SinkError>> Sink for SinkFn<F> {
     }
 }
 
-/// The records of a run, in memory.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Records {
-    /// Of scripted jobs.
-    pub jobs: Vec<JobRecord>,
-    /// Of jobs of task sets.
-    pub tasks: Vec<TaskJobRecord>,
-    /// Of runs of gangs.
-    pub gangs: Vec<GangRecord>,
-    /// Of a recorded program.
-    pub program: Vec<ProgramRecord>,
-    /// Of scheduling overheads.
-    pub overheads: Vec<OverheadRecord>,
-    /// Of batches of core switches.
-    pub switches: Vec<SwitchRecord>,
-    /// Of windows in which CPUs were watched.
-    pub supply: Vec<SupplyRecord>,
+macro_rules! records {
+    ($($(#[doc = $doc:literal])+ $kind:ident, $what:literal, $name:ident: $body:ty, $record:ty;)+) => {
+        /// The records of a run, in memory.
+        #[derive(Debug, Clone, PartialEq, Default)]
+        pub struct Records {
+            $(
+                #[doc = concat!("Of ", $what, ".")]
+                pub $name: Vec<$record>
+            ),+
+        }
+
+        impl Sink for Records {
+            fn take(&mut self, batch: Batch<'_>) -> Result<bool, SinkError> {
+                match batch { $(Batch::$kind(records) => self.$name.extend_from_slice(records)),+ }
+                Ok(true)
+            }
+        }
+    };
 }
 
-impl Sink for Records {
-    fn take(&mut self, batch: Batch<'_>) -> Result<bool, SinkError> {
-        match batch {
-            Batch::Jobs(records) => self.jobs.extend_from_slice(records),
-            Batch::Tasks(records) => self.tasks.extend_from_slice(records),
-            Batch::Gangs(records) => self.gangs.extend_from_slice(records),
-            Batch::Program { records, .. } => self.program.extend_from_slice(records),
-            Batch::Overheads(records) => self.overheads.extend_from_slice(records),
-            Batch::Switches(records) => self.switches.extend_from_slice(records),
-            Batch::Supply(records) => self.supply.extend_from_slice(records),
-        }
-        Ok(true)
-    }
-}
+for_each_kind!(records);
 
 /// The end of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

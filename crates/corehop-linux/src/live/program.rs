@@ -58,11 +58,12 @@ impl LiveMachine {
             to_stderr: self.options.output_to_stderr,
             method: None,
         };
+        one.take(&[ProgramRecord::Begin(one.number)]).map_err(MachineError::Sink)?;
         let mut threads = Vec::new();
         let (facts, end) = record(target, &how, &mut |records| {
             threads.extend(records.iter().filter_map(|record| match record {
                 ProgramRecord::Thread(thread) => Some(thread.clone()),
-                ProgramRecord::Absence(_) | ProgramRecord::End(_) => None,
+                ProgramRecord::Begin(_) | ProgramRecord::Absence(_) | ProgramRecord::End(_) => None,
             }));
             one.take(records)
         })?;
@@ -100,8 +101,7 @@ impl OneRun<'_> {
         &mut self,
         records: &[ProgramRecord],
     ) -> Result<bool, corehop_plan::machine::SinkError> {
-        let batch = Batch::Program { run: self.number, records };
-        self.goes_on &= self.sink.take(batch)?;
+        self.goes_on &= self.sink.take(Batch::Program(records))?;
         Ok(if self.is_whole { !interrupt::requested() } else { self.goes_on })
     }
 }

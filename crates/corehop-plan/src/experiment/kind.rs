@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Kinds of measurement: what plans of one kind have in common, whatever made them and whatever runs them.
 
-use super::gangs::Gangs;
-use super::jobs::Jobs;
-use super::overheads::Overheads;
 use super::plan::PlanError;
-use super::program::Program;
-use super::switches::Switches;
-use super::tasks::Tasks;
 use super::unit::Unit;
-use super::watch::Watch;
 use crate::platform::Platform;
 use crate::workload::WorkingSet;
 
@@ -55,9 +48,32 @@ pub(super) fn samples(units: &[Unit]) -> u64 {
     units.iter().map(|unit| u64::from(unit.asked)).sum()
 }
 
-/// The registry: lists the kinds once. A new kind is a line here.
-macro_rules! kinds {
-    ($($(#[doc = $doc:literal])+ $kind:ident, $what:literal, $name:ident: $body:ty;)+) => {
+/// The registry: lists the kinds of measurement once, for whatever is made for each of them. A kind has its variant, the noun
+/// of its plans, the name of its field, the body of its plans ([`Kind`]), and the records that a machine hands over.
+macro_rules! for_each_kind {
+    ($then:ident) => {
+        $then! {
+            /// Scripted jobs on working sets.
+            Jobs, "jobs", jobs: $crate::experiment::Jobs, $crate::samples::JobRecord;
+            /// Task sets under a scheduler.
+            Tasks, "task sets", tasks: $crate::experiment::Tasks, $crate::samples::TaskJobRecord;
+            /// Threads with common data.
+            Gangs, "gangs", gangs: $crate::experiment::Gangs, $crate::samples::GangRecord;
+            /// A program to record.
+            Program, "program", program: $crate::experiment::Program, $crate::samples::ProgramRecord;
+            /// A kernel whose scheduling overheads are measured.
+            Overheads, "overheads", overheads: $crate::experiment::Overheads, $crate::samples::OverheadRecord;
+            /// Core switches by several mechanisms.
+            Switches, "core switches", switches: $crate::experiment::Switches, $crate::samples::SwitchRecord;
+            /// CPUs whose supply is watched.
+            Supply, "windows", supply: $crate::experiment::Watch, $crate::samples::SupplyRecord;
+        }
+    };
+}
+pub(crate) use for_each_kind;
+
+macro_rules! bodies {
+    ($($(#[doc = $doc:literal])+ $kind:ident, $what:literal, $name:ident: $body:ty, $record:ty;)+) => {
         /// The work, under the name of its kind.
         #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
         #[serde(rename_all = "snake_case")]
@@ -100,19 +116,4 @@ macro_rules! kinds {
     };
 }
 
-kinds! {
-    /// Scripted jobs on working sets.
-    Jobs, "jobs", jobs: Jobs;
-    /// Task sets under a scheduler.
-    Tasks, "task sets", tasks: Tasks;
-    /// Threads with common data.
-    Gangs, "gangs", gangs: Gangs;
-    /// A program to record.
-    Program, "program", program: Program;
-    /// A kernel whose scheduling overheads are measured.
-    Overheads, "overheads", overheads: Overheads;
-    /// Core switches by several mechanisms.
-    Switches, "core switches", switches: Switches;
-    /// CPUs whose supply is watched.
-    Supply, "windows", supply: Watch;
-}
+for_each_kind!(bodies);

@@ -4,14 +4,14 @@
 use super::origin::Observation;
 use super::row::{RecordedRun, SharedData, SwitchBatch, TaskJob};
 use super::table::Rows;
-use crate::experiment::{Body, Plan};
+use crate::experiment::Plan;
 
 /// Counts what a plan's rows come to, in units of its experiment.
 #[derive(Debug, Clone)]
 pub struct Counter(By);
 
 #[derive(Debug, Clone)]
-enum By {
+pub(super) enum By {
     /// One for each job, of its cell.
     Job,
     /// One for each run of a gang.
@@ -31,19 +31,7 @@ enum By {
 impl Counter {
     /// For the rows of plans of an experiment that counts so many units, of which `plan` is one.
     pub fn new(plan: &Plan, units: usize) -> Self {
-        Self(match &plan.body {
-            Body::Jobs(_) => By::Job,
-            Body::Gangs(_) => By::GangRun,
-            Body::Switches(_) => By::SwitchBatch,
-            Body::Supply(it) => {
-                By::SupplyWindow(it.cpus.iter().map(|cpu| u64::from(cpu.0)).collect())
-            }
-            Body::Tasks(_) => By::TaskRun { planned: units as u64, under_way: None },
-            Body::Program(it) if !it.arms.is_empty() => {
-                By::ProgramRun(it.arms.iter().map(|arm| arm.name.clone()).collect())
-            }
-            Body::Program(_) | Body::Overheads(_) => By::Plan,
-        })
+        Self(plan.counted(units as u64))
     }
 
     /// The observations that some rows come to.

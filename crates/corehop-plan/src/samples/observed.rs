@@ -94,6 +94,8 @@ pub struct ObservedThread {
 /// A record of a program's run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProgramRecord {
+    /// A run of the plan begins, counted from 0: what follows is of that run.
+    Begin(usize),
     /// A thread was off its CPU.
     Absence(Absence),
     /// The counts of a thread, at the end of the recording.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Projects the records of a machine to rows.
 
+use super::count::By;
 use super::gang::GangRecord;
 use super::observed::ProgramRecord;
 use super::origin::{Observation, Origin, RunContext};
@@ -14,7 +15,10 @@ use super::supply::SupplyRecord;
 use super::switch::SwitchRecord;
 use super::table::{RowKind, Rows};
 use super::task_job::{TaskJobRecord, TaskRows};
-use crate::experiment::{Body, Cell, JobRows, Jobs, Plan};
+use crate::experiment::{
+    Body, Cell, Gangs, JobRows, Jobs, Overheads, Plan, Program, Switches, Tasks, Watch,
+    for_each_kind,
+};
 use crate::platform::Platform;
 use crate::units::Cpu;
 use crate::workload::{Absence, Load};
@@ -37,54 +41,25 @@ const SLOWEST_LINE_NS: f64 = 2_000.0;
 /// The same for loads that wait by themselves: for a device, or to the end of a pause between bursts.
 const SHORTEST_PROGRESS_OF_WAITING_NS: f64 = 25e6;
 
-/// Some records of a plan, as a machine hands them over.
-#[derive(Debug, Clone, Copy)]
-pub enum Batch<'a> {
-    /// Of scripted jobs.
-    Jobs(&'a [JobRecord]),
-    /// Of jobs of task sets.
-    Tasks(&'a [TaskJobRecord]),
-    /// Of runs of gangs.
-    Gangs(&'a [GangRecord]),
-    /// Of a run of a recorded program.
-    Program {
-        /// The run of the plan, counted from 0.
-        run: usize,
-        /// Its records.
-        records: &'a [ProgramRecord],
-    },
-    /// Of scheduling overheads.
-    Overheads(&'a [OverheadRecord]),
-    /// Of batches of core switches.
-    Switches(&'a [SwitchRecord]),
-    /// Of windows in which CPUs were watched.
-    Supply(&'a [SupplyRecord]),
+/// The way from the records of a kind to rows.
+pub(super) trait ToRows {
+    /// The records that a machine hands over.
+    type Record;
+
+    /// The kinds of rows that they become; the first is what `-o FILE` names.
+    fn row_kinds(&self) -> &'static [RowKind];
+
+    /// The rows of some records.
+    fn to_rows(&self, records: &[Self::Record], at: &mut Place<'_>, rows: &mut Rows);
+
+    /// The way in which rows are counted, where an experiment counts so many units.
+    fn counted(&self, units: u64) -> By;
 }
 
-impl Plan {
-    /// The kinds of rows that its records become; the first is what `-o FILE` names.
-    pub const fn kinds(&self) -> &'static [RowKind] {
-        match &self.body {
-            Body::Jobs(jobs) => match jobs.rows {
-                JobRows::Samples => &[RowKind::Samples],
-                JobRows::AccessTimes => &[RowKind::AccessTimes],
-                JobRows::PreemptionLengths => &[RowKind::PreemptionLengths],
-            },
-            Body::Tasks(_) => &[RowKind::Samples, RowKind::TaskJobs],
-            Body::Gangs(_) => &[RowKind::SharedData],
-            Body::Program(_) => &[RowKind::Absences, RowKind::Threads, RowKind::Runs],
-            Body::Overheads(_) => &[RowKind::Overheads],
-            Body::Switches(_) => &[RowKind::Switches],
-            Body::Supply(_) => &[RowKind::Supply],
-        }
-    }
-}
-
-/// Makes rows of the records of a plan.
+/// The place of a plan's records in a run, and how far they have come.
 #[derive(Debug, Clone)]
-pub struct Projector<'a> {
+pub(super) struct Place<'a> {
     context: RunContext,
-    plan: &'a Plan,
     platform: &'a Platform,
     of_tasks: Option<TaskRows<'a>>,
     /// By phase the number of jobs in the run before it; empty for a plan without phases.
@@ -93,6 +68,56 @@ pub struct Projector<'a> {
     first_job: u64,
     /// The number of jobs of task sets before the next.
     jobs: u64,
+    /// The run of a program that is under way.
+    run: usize,
+}
+
+macro_rules! projected {
+    ($($(#[doc = $doc:literal])+ $kind:ident, $what:literal, $name:ident: $body:ty, $record:ty;)+) => {
+        /// Some records of a plan, as a machine hands them over.
+        #[derive(Debug, Clone, Copy)]
+        pub enum Batch<'a> {
+            $(
+                #[doc = concat!("Of ", $what, ".")]
+                $kind(&'a [$record])
+            ),+
+        }
+
+        impl Plan {
+            /// The kinds of rows that its records become; the first is what `-o FILE` names.
+            pub fn kinds(&self) -> &'static [RowKind] {
+                match &self.body { $(Body::$kind(body) => body.row_kinds()),+ }
+            }
+
+            /// The way in which its rows are counted.
+            pub(super) fn counted(&self, units: u64) -> By {
+                match &self.body { $(Body::$kind(body) => body.counted(units)),+ }
+            }
+        }
+
+        impl Projector<'_> {
+            /// The rows of some records; none of records that are not of such a plan.
+            pub fn rows(&mut self, batch: Batch<'_>) -> Rows {
+                let mut rows = Rows::default();
+                match (batch, &self.plan.body) {
+                    $((Batch::$kind(records), Body::$kind(body)) => {
+                        body.to_rows(records, &mut self.place, &mut rows);
+                    })+
+                    _ => {}
+                }
+                rows
+            }
+        }
+    };
+}
+
+for_each_kind!(projected);
+
+/// Makes rows of the records of a plan.
+#[derive(Debug, Clone)]
+pub struct Projector<'a> {
+    plan: &'a Plan,
+    place: Place<'a>,
 }
 
 impl<'a> Projector<'a> {
@@ -107,86 +132,167 @@ impl<'a> Projector<'a> {
             Some(first)
         });
         let before = counts.collect();
-        Self { context, plan, platform, of_tasks, before, first_job, jobs: first_job }
+        let place =
+            Place { context, platform, of_tasks, before, first_job, jobs: first_job, run: 0 };
+        Self { plan, place }
     }
+}
 
-    /// The rows of some records; none of records that are not of such a plan.
-    pub fn rows(&mut self, batch: Batch<'_>) -> Rows {
-        let mut rows = Rows::default();
-        let seed = self.plan.seed;
-        match (batch, &self.plan.body, &self.of_tasks) {
-            (Batch::Jobs(records), Body::Jobs(jobs), _) => {
-                for record in records {
-                    self.job(jobs, record, &mut rows);
-                }
-            }
-            (Batch::Tasks(records), _, Some(of_tasks)) => {
-                for record in records {
-                    rows.samples.extend(of_tasks.sample(record, self.jobs));
-                    rows.task_jobs.push(of_tasks.job(record));
-                    self.jobs += 1;
-                }
-            }
-            (Batch::Gangs(records), Body::Gangs(gangs), _) => {
-                let of = |record| SharedData::of(gangs, seed, self.platform, record);
-                rows.shared_data.extend(records.iter().flat_map(of));
-            }
-            (Batch::Program { run, records }, Body::Program(program), _) => {
-                let (arm, block) = program.place(run);
-                let place = (self.first_job + run as u64, arm, block);
-                for record in records {
-                    self.program(place, record, &mut rows);
-                }
-            }
-            (Batch::Overheads(records), Body::Overheads(_), _) => {
-                for record in records {
-                    rows.overheads.extend(record.rows(self.platform, seed));
-                }
-            }
-            (Batch::Switches(records), Body::Switches(switches), _) => {
-                let of = |it| SwitchBatch::of(&self.context, switches, self.first_job, it);
-                rows.switches.extend(records.iter().filter_map(of));
-            }
-            (Batch::Supply(records), Body::Supply(watch), _) => {
-                let of = |it: &'_ SupplyRecord| {
-                    it.rows(&self.context, watch, self.first_job).collect::<Vec<_>>()
-                };
-                rows.supply.extend(records.iter().flat_map(of));
-            }
-            _ => {}
-        }
-        rows
-    }
+impl ToRows for Jobs {
+    type Record = JobRecord;
 
-    /// The row of a record of a run, which has a number, an arm and a block.
-    fn program(&self, place: (u64, &str, u32), record: &ProgramRecord, rows: &mut Rows) {
-        let (platform, seed, run) = (self.platform, self.plan.seed, place.0);
-        match record {
-            ProgramRecord::Absence(it) => {
-                rows.absences.push(RecordedAbsence::of(platform, seed, run, it));
-            }
-            ProgramRecord::Thread(it) => {
-                rows.threads.push(RecordedThread::of(platform, seed, run, it));
-            }
-            ProgramRecord::End(it) => rows.runs.push(RecordedRun::of(platform, seed, place, it)),
+    fn row_kinds(&self) -> &'static [RowKind] {
+        match self.rows {
+            JobRows::Samples => &[RowKind::Samples],
+            JobRows::AccessTimes => &[RowKind::AccessTimes],
+            JobRows::PreemptionLengths => &[RowKind::PreemptionLengths],
         }
     }
 
-    fn job(&self, jobs: &Jobs, record: &JobRecord, rows: &mut Rows) {
-        let Some(origin) = Origin::of(jobs, record, &self.before) else { return };
-        match jobs.rows {
-            JobRows::Samples => rows.samples.extend(Sample::of(&self.context, &origin, record)),
-            JobRows::AccessTimes => {
-                rows.access_times.extend(AccessTime::of(&self.context, &origin, record));
-            }
-            JobRows::PreemptionLengths => {
-                rows.preemption_lengths.extend(PreemptionLength::of(
-                    &self.context,
-                    &origin,
-                    record,
-                ));
+    fn to_rows(&self, records: &[JobRecord], at: &mut Place<'_>, rows: &mut Rows) {
+        for record in records {
+            let Some(origin) = Origin::of(self, record, &at.before) else { continue };
+            let context = &at.context;
+            match self.rows {
+                JobRows::Samples => rows.samples.extend(Sample::of(context, &origin, record)),
+                JobRows::AccessTimes => {
+                    rows.access_times.extend(AccessTime::of(context, &origin, record));
+                }
+                JobRows::PreemptionLengths => {
+                    rows.preemption_lengths.extend(PreemptionLength::of(context, &origin, record));
+                }
             }
         }
+    }
+
+    fn counted(&self, _: u64) -> By {
+        By::Job
+    }
+}
+
+impl ToRows for Tasks {
+    type Record = TaskJobRecord;
+
+    fn row_kinds(&self) -> &'static [RowKind] {
+        &[RowKind::Samples, RowKind::TaskJobs]
+    }
+
+    fn to_rows(&self, records: &[TaskJobRecord], at: &mut Place<'_>, rows: &mut Rows) {
+        let Some(of_tasks) = &at.of_tasks else { return };
+        for record in records {
+            rows.samples.extend(of_tasks.sample(record, at.jobs));
+            rows.task_jobs.push(of_tasks.job(record));
+            at.jobs += 1;
+        }
+    }
+
+    fn counted(&self, units: u64) -> By {
+        By::TaskRun { planned: units, under_way: None }
+    }
+}
+
+impl ToRows for Gangs {
+    type Record = GangRecord;
+
+    fn row_kinds(&self) -> &'static [RowKind] {
+        &[RowKind::SharedData]
+    }
+
+    fn to_rows(&self, records: &[GangRecord], at: &mut Place<'_>, rows: &mut Rows) {
+        let of = |record| SharedData::of(self, at.context.seed, at.platform, record);
+        rows.shared_data.extend(records.iter().flat_map(of));
+    }
+
+    fn counted(&self, _: u64) -> By {
+        By::GangRun
+    }
+}
+
+impl ToRows for Program {
+    type Record = ProgramRecord;
+
+    fn row_kinds(&self) -> &'static [RowKind] {
+        &RowKind::OF_RECORDING
+    }
+
+    fn to_rows(&self, records: &[ProgramRecord], at: &mut Place<'_>, rows: &mut Rows) {
+        let (platform, seed) = (at.platform, at.context.seed);
+        for record in records {
+            let run = at.first_job + at.run as u64;
+            match record {
+                ProgramRecord::Begin(run) => at.run = *run,
+                ProgramRecord::Absence(it) => {
+                    rows.absences.push(RecordedAbsence::of(platform, seed, run, it));
+                }
+                ProgramRecord::Thread(it) => {
+                    rows.threads.push(RecordedThread::of(platform, seed, run, it));
+                }
+                ProgramRecord::End(it) => {
+                    let (arm, block) = self.place(at.run);
+                    rows.runs.push(RecordedRun::of(platform, seed, (run, arm, block), it));
+                }
+            }
+        }
+    }
+
+    fn counted(&self, _: u64) -> By {
+        if self.arms.is_empty() {
+            return By::Plan;
+        }
+        By::ProgramRun(self.arms.iter().map(|arm| arm.name.clone()).collect())
+    }
+}
+
+impl ToRows for Overheads {
+    type Record = OverheadRecord;
+
+    fn row_kinds(&self) -> &'static [RowKind] {
+        &[RowKind::Overheads]
+    }
+
+    fn to_rows(&self, records: &[OverheadRecord], at: &mut Place<'_>, rows: &mut Rows) {
+        for record in records {
+            rows.overheads.extend(record.rows(at.platform, at.context.seed));
+        }
+    }
+
+    fn counted(&self, _: u64) -> By {
+        By::Plan
+    }
+}
+
+impl ToRows for Switches {
+    type Record = SwitchRecord;
+
+    fn row_kinds(&self) -> &'static [RowKind] {
+        &[RowKind::Switches]
+    }
+
+    fn to_rows(&self, records: &[SwitchRecord], at: &mut Place<'_>, rows: &mut Rows) {
+        let of = |it| SwitchBatch::of(&at.context, self, at.first_job, it);
+        rows.switches.extend(records.iter().filter_map(of));
+    }
+
+    fn counted(&self, _: u64) -> By {
+        By::SwitchBatch
+    }
+}
+
+impl ToRows for Watch {
+    type Record = SupplyRecord;
+
+    fn row_kinds(&self) -> &'static [RowKind] {
+        &[RowKind::Supply]
+    }
+
+    fn to_rows(&self, records: &[SupplyRecord], at: &mut Place<'_>, rows: &mut Rows) {
+        for record in records {
+            rows.supply.extend(record.rows(&at.context, self, at.first_job));
+        }
+    }
+
+    fn counted(&self, _: u64) -> By {
+        By::SupplyWindow(self.cpus.iter().map(|cpu| u64::from(cpu.0)).collect())
     }
 }
 
