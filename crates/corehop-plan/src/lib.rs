@@ -6,6 +6,7 @@
 //! operating system or a clock: a [`machine::Machine`] or a [`host::Host`] does, and it is handed in.
 #![forbid(unsafe_code)]
 
+mod kinds;
 pub mod shown;
 pub mod words;
 pub mod bounds;

@@ -3,7 +3,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::experiment::{Plan, PlanError, for_each_kind};
+use crate::experiment::{Plan, PlanError};
+use crate::kinds::for_each_kind;
 use crate::platform::Platform;
 use crate::samples::{Batch, Projector, Rows, Sample};
 use crate::stop::Stop;

@@ -203,7 +203,7 @@ fn two_recordings_are_compared_by_their_runs() {
     let sleeps = |seconds, file| {
         user.recorded(&["--repeat", "6", "-o", file, "--", "sleep", seconds]).is_some()
     };
-    if !(sleeps("0", &a) && sleeps("0.2", &b)) {
+    if !(sleeps("0", &a) && sleeps("0.5", &b)) {
         return;
     }
     let output = user.corehop(&["compare", &a, &b, "--json"]);

@@ -41,7 +41,6 @@ pub use conditions::Conditions;
 pub use core_switch::CoreSwitch;
 pub use gangs::{Gang, GangMove, Gangs, GangsError, MOST_THREADS};
 pub use jobs::{Absent, Job, JobRows, Jobs, JobsError, Phase, Step};
-pub(crate) use kind::for_each_kind;
 pub use kind::{Body, Kind};
 pub use length::Length;
 pub use moving_window::MovingWindow;

@@ -17,8 +17,8 @@ use super::table::{RowKind, Rows};
 use super::task_job::{TaskJobRecord, TaskRows};
 use crate::experiment::{
     Body, Cell, Gangs, JobRows, Jobs, Overheads, Plan, Program, Switches, Tasks, Watch,
-    for_each_kind,
 };
+use crate::kinds::for_each_kind;
 use crate::platform::Platform;
 use crate::units::Cpu;
 use crate::workload::{Absence, Load};
