@@ -18,11 +18,11 @@ use corehop_plan::samples::{
     OverheadFacts, OverheadTime, Part, Provenance, Reader, RecordingFacts, RowKind, Rows, Sample,
     SharedData, SupplyGap, SwitchBatch, TaskJob, Vantage,
 };
-use corehop_plan::units::Cpu;
+use corehop_plan::units::{Bytes, Cpu, CpuList};
 use corehop_plan::workload::gang::{Placing, Sharing};
 use corehop_plan::workload::scheduler::Scheduler;
 use corehop_plan::workload::switching::{SwitchCall, SwitchMechanism};
-use corehop_plan::workload::{Absence as Away, Event, LineState, Page};
+use corehop_plan::workload::{Absence as Away, Event, LineState, Load, Page, Pattern, Polluter};
 use corehop_results::Gather;
 use corehop_stats::estimator::Estimator;
 use corehop_stats::saturation::SWEEP;
@@ -138,7 +138,7 @@ fn samples_of_box() -> Vec<Sample> {
         Sample { event: Event::IdleLeave, preempted_by: Away::Nothing, ..preempted.clone() };
     let beside = Sample {
         load: "constructed".into(),
-        polluter: Some("shuffled 4 MiB write 0.5".into()),
+        polluter: Some(walker().to_string().as_str().into()),
         ..preempted.clone()
     };
     let varied = Sample { preemption_length: "uniform_0_50ms".into(), ..preempted.clone() };
@@ -166,6 +166,10 @@ fn samples_of_box() -> Vec<Sample> {
     all
 }
 
+fn walker() -> Polluter {
+    Polluter { wss: Bytes::from_kib(4_096), pattern: Pattern::Shuffled, write_ratio: 0.5 }
+}
+
 /// A polluter that runs for 1, 2, 4 and 8 ms beside 4 KiB and 16 KiB: the delay grows up to 2 ms.
 fn samples_of_tub() -> Vec<Sample> {
     let of = |kib: u64, ms: u64, us: f64| {
@@ -173,13 +177,12 @@ fn samples_of_tub() -> Vec<Sample> {
             machine: "tub".into(),
             experiment: SWEEP.into(),
             load: "constructed".into(),
-            polluter: Some("shuffled 4 MiB write 0.5".into()),
+            polluter: Some(walker().to_string().as_str().into()),
             wss_bytes: kib << 10,
             preemption_length: format!("fixed_{ms}ms").into(),
             requested_length_ns: ms * 1_000_000,
             length_ns: ms as f64 * 1e6,
             cold_ns: 1_000.0 + 4_000.0 * kib as f64,
-            load_bytes_per_s: Some(64e6),
             preemptor_lines: None,
             ..sample()
         };
@@ -203,17 +206,23 @@ fn finding(id: &str, severity: Severity) -> Finding {
 /// Samples of both machines, with all that their provenance can tell.
 pub(super) fn samples() -> Gather {
     let mut gather = nothing();
-    let load = json!({"load": {"constructed": {"polluter": {"wss": "4 MiB", "pattern": "shuffled", "write_ratio": 0.5}, "cpus": "1"}},
-        "classification": {"llc": {"load_misses_per_s": 1e6, "store_misses_per_s": 5e5}}});
+    let load = |loads: f64, stores: f64| {
+        let (polluter, cpus) = (walker(), CpuList::default());
+        json!([{
+            "load": Load::Constructed { polluter, cpus },
+            "classification": {"llc": {"load_misses_per_s": loads, "store_misses_per_s": stores}},
+        }])
+    };
     let of_box = json!({
         "findings": [finding("governor", Severity::Note), finding("clock", Severity::Warning)],
         "no_exchange": "CPU 1 is taken",
         "renewal": {"why_not_fresh": "pagemap is forbidden"},
         "kernel": "6.1",
+        "load": load(9e9, 0.0),
     });
     let of_tub = json!({
         "findings": [finding("steal", Severity::Obstacle)],
-        "load": [load],
+        "load": load(1e6, 5e5),
         "renewal": {"why_not_seen": "no rights"},
     });
     take(&mut gather, ("box.parquet", RowKind::Samples), "box", of_box, &samples_of_box().into());

@@ -19,10 +19,12 @@ use corehop_plan::units::Bytes;
 use corehop_plan::workload::Event;
 use corehop_report::{
     advice_page, compared, costs, decided, exchange_svg, gem5, placement, platform_svg,
-    platform_text, validation, wake_cost,
+    platform_text, schedule_svg, schedule_text, validation, wake_cost,
 };
 use corehop_stats::cpmd::{Model, Question, Statistic};
 use corehop_stats::estimator::Estimator;
+use corehop_sched::schedule::{Doing, Job, Schedule, Stretch};
+use corehop_fixtures::task_sets::implicit;
 
 #[test]
 fn platforms_as_text_as_drawings_and_for_gem5() {
@@ -249,4 +251,43 @@ fn live_samples_beside_simulated_ones() {
     let simulated = [of(Event::Preemption, 64, 12.0), of(Event::Flush, 64, 30.0)].concat();
     let sheet = corehop_decide::example::held_against(&platform, &live, &simulated);
     told!("host.txt", &corehop_report::host_sheet::sheet(&sheet));
+}
+
+/// The long job is preempted at 10, resumes on the other CPU at 15, reloads for 5, and ends at 25, when it is due at 20.
+#[test]
+fn a_schedule_that_misses_a_deadline() {
+    let job = |task, release_us, due_us, work_us, ended_us| Job {
+        task,
+        arrival_us: release_us,
+        release_us,
+        due_us,
+        work_us,
+        ended_us,
+    };
+    let stretch = |cpu, job, from_us, to_us, doing| Stretch { cpu, job, from_us, to_us, doing };
+    let schedule = Schedule {
+        cpus: vec![0, 1],
+        from_us: 0,
+        to_us: 30,
+        jobs: vec![
+            job(1, 0, 20, 15, Some(25)),
+            job(0, 10, 40, 5, Some(15)),
+            job(2, 5, 35, 30, None),
+        ],
+        stretches: vec![
+            stretch(0, 0, 0, 10, Doing::Work),
+            stretch(1, 2, 5, 15, Doing::Work),
+            stretch(0, 1, 10, 15, Doing::Work),
+            stretch(1, 0, 15, 20, Doing::Migration),
+            stretch(1, 0, 20, 25, Doing::Work),
+            stretch(0, 2, 15, 18, Doing::Preemption),
+        ],
+        subject: 0,
+        with_delays: true,
+    };
+    let set = implicit(2, &[(5, 100), (15, 100), (30, 100)]);
+    let drawn =
+        schedule_svg::draw(&set, &schedule, "Two CPUs & a title", "Task 1 is late by 5 us.");
+    let bars = schedule_text::bars(&set, &schedule, 70);
+    told!("schedule.txt", &format!("{bars}\n{}", svg(&drawn)));
 }
