@@ -184,3 +184,95 @@ fn open(whose: Whose, flags: u64) -> io::Result<OwnedFd> {
     let (kind, config, clock) = (SOFTWARE, DUMMY, libc::CLOCK_MONOTONIC);
     Event { kind, config, sample_type: SAMPLED, flags, clock, ..Event::default() }.open(whose)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    /// A ring of one page of records that the test writes in place of the kernel.
+    fn ring() -> SwitchRing {
+        let memory = Mapped::private(2 * PAGE, 0).unwrap();
+        SwitchRing { fd: File::open("/dev/null").unwrap().into(), memory, data: PAGE }
+    }
+
+    impl SwitchRing {
+        /// Writes a record behind those that there are: its kind, its flags, and its words behind the header.
+        fn write(&self, kind: u32, misc: u16, words: &[u64]) {
+            let at = self.position(HEAD).load(Ordering::Relaxed);
+            let size = 8 * (words.len() as u64 + 1);
+            let header = u64::from(kind) | u64::from(misc) << 32 | size << 48;
+            for (number, &word) in [header].iter().chain(words).enumerate() {
+                let place = PAGE / 8 + (at as usize % self.data) / 8;
+                let place = PAGE / 8 + (place - PAGE / 8 + number) % (self.data / 8);
+                // SAFETY: inside of the mapping, which this thread alone has.
+                unsafe { self.memory.start::<AtomicU64>().add(place).as_ref() }
+                    .store(word, Ordering::Relaxed);
+            }
+            self.position(HEAD).store(at + size, Ordering::Release);
+        }
+
+        fn taken(&mut self) -> Vec<Record> {
+            let mut all = Vec::new();
+            self.drain(|it| all.push(it));
+            all
+        }
+    }
+
+    fn switch(out: bool, preempted: bool, ns: u64) -> Record {
+        Record::Switch(Switch { pid: 7, tid: 9, out, preempted, ns, cpu: 3 })
+    }
+
+    const TASK: u64 = 9 << 32 | 7;
+
+    #[test]
+    fn records_are_read_word_by_word_once_and_kinds_that_are_not_asked_for_are_passed_over() {
+        let mut ring = ring();
+        assert_eq!(ring.taken(), []);
+        ring.write(SWITCH, MISC_OUT | MISC_PREEMPTED, &[TASK, 1_000, 3]);
+        ring.write(SWITCH, MISC_OUT, &[TASK, 1_100, 3]);
+        ring.write(99, 0, &[1, 2, 3]);
+        ring.write(SWITCH, 0, &[TASK, 1_200, 3]);
+        let expected =
+            [switch(true, true, 1_000), switch(true, false, 1_100), switch(false, false, 1_200)];
+        assert_eq!(ring.taken(), expected);
+        assert_eq!(ring.taken(), [], "taken once");
+        // The parent's process and the process, the parent and the thread it started; then TID, TIME, CPU.
+        ring.write(FORK, 0, &[5 << 32 | 6, 8 << 32 | 10, 77, TASK, 1_300, 3]);
+        ring.write(LOST, 0, &[1, 42, TASK, 1_400, 3]);
+        let name = u64::from_ne_bytes(*b"make\0old");
+        ring.write(COMM, 0, &[11 << 32 | 7, name, TASK, 1_500, 3]);
+        let all = ring.taken();
+        let expected = [
+            Record::Started(1_300, 8, 10),
+            Record::Lost(42),
+            Record::Name(1_500, 11, "make".to_owned()),
+        ];
+        assert_eq!(all, expected);
+        assert_eq!(
+            all.iter().map(Record::ns).collect::<Vec<_>>(),
+            [Some(1_300), None, Some(1_500)]
+        );
+    }
+
+    #[test]
+    fn records_go_on_at_the_beginning_where_the_ring_ends() {
+        let mut ring = ring();
+        // Behind three records of five words, one of four begins in the last words of the page.
+        (0..3).for_each(|_| ring.write(99, 0, &[0; 4]));
+        assert_eq!(ring.taken(), []);
+        for round in 0..300 {
+            ring.write(SWITCH, MISC_OUT, &[TASK, round, 3]);
+            assert_eq!(ring.taken(), [switch(true, false, round)], "{round}");
+        }
+    }
+
+    #[test]
+    fn a_header_without_a_size_does_not_hold_up_the_reader() {
+        let mut ring = ring();
+        ring.position(HEAD).store(16, Ordering::Release);
+        assert_eq!(ring.taken(), []);
+        assert_eq!(ring.position(TAIL).load(Ordering::Relaxed), 16);
+    }
+}

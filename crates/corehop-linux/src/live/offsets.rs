@@ -144,6 +144,21 @@ mod tests {
     }
 
     #[test]
+    fn between_two_cpus_that_are_both_off_the_offsets_are_taken_from_each_other_and_the_bounds_add_up()
+     {
+        let of = [(0, (0.0, 0.0)), (1, (100.0, 30.0)), (2, (-40.0, 5.0))];
+        let offsets = Offsets { of: of.map(|(cpu, it)| (Cpu(cpu), it)).into() };
+        let clock = Clock::of_rate(2.0);
+        // 2,000 ticks are 1,000 ns, of which the counters of the CPUs differ by 140.
+        assert_eq!(offsets.between(&clock, (Cpu(1), 0), (Cpu(2), 2_000)), (1_140.0, 35.0));
+        assert_eq!(offsets.between(&clock, (Cpu(2), 0), (Cpu(1), 2_000)), (860.0, 35.0));
+        assert_eq!((offsets.ahead(Cpu(2)), offsets.ahead(Cpu(7))), ((-40.0, 5.0), (0.0, 0.0)));
+        let told = offsets.describe();
+        let expected = json!({"cpu": 2, "offset_ns": -40.0, "bound_ns": 5.0});
+        assert_eq!((&told[2], told.as_array().map(Vec::len)), (&expected, Some(3)));
+    }
+
+    #[test]
     #[expect(clippy::print_stderr, reason = "a skip says why")]
     fn the_counters_of_two_cpus_are_compared_within_a_bound() {
         let cpus = crate::thread::affinity().unwrap();

@@ -250,6 +250,34 @@ mod tests {
     }
 
     #[test]
+    fn a_window_is_told_in_nanoseconds_since_its_begin_with_the_time_that_it_was_late() {
+        let (cpu, replicate, after) = (corehop_core::units::Cpu(3), 2, Nanos::from_millis(1));
+        let (window, threshold) = (Nanos::from_micros(10), Nanos::from_micros(1));
+        let planned = PlannedWindow { cpu, replicate, after };
+        let plan = Watch { cpus: <_>::default(), window, threshold, windows: Vec::new() };
+        // Two ticks are a nanosecond.
+        let (clock, started) = (Clock::of_rate(2.0), Instant::now());
+        let gaps = vec![(3_000, 7_000), (20_000, 24_000)];
+        let readings = Readings { threshold: 2_000, reading: 20, gaps, short: 101 };
+        let policy = best_policy(Err("not asked for".to_owned())).0;
+        let watcher = Watcher { plan: &plan, clock, started, policy, readings };
+        let punctual = watcher.record(&planned, 77, (1_000, 1_000, 24_000));
+        assert_eq!(punctual.gaps, [(1_000, 2_000), (9_500, 2_000)]);
+        let SupplyRecord { watched_ns, asked_ns, short_ns, cut, start_ns, .. } = punctual;
+        assert_eq!(
+            (watched_ns, asked_ns, short_ns, cut, start_ns),
+            (11_500, 10_000, 51, false, 77)
+        );
+        assert_eq!(
+            (punctual.cpu, punctual.replicate, punctual.policy),
+            (cpu, 2, policy.to_string())
+        );
+        let late = watcher.record(&planned, 77, (1_000, 2_000, 20_900));
+        assert_eq!((late.cut, late.gaps[0], late.gaps.len()), (true, (0, 500), 3));
+        assert_eq!(late.watched_ns, 10_000, "a rounding does not make it shorter than planned");
+    }
+
+    #[test]
     fn a_threshold_below_the_distance_of_readings_is_refused() {
         assert!(Readings::new(1).is_err_and(|why| why.contains("--threshold")));
     }

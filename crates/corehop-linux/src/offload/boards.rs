@@ -185,6 +185,8 @@ mod tests {
         let second = create(&base).unwrap();
         assert_ne!(board.path(), second.path());
         assert_eq!(Wishes::read(board.path()).unwrap(), wishes());
+        // The wishes, and the file of counts of this user, before any program has counted.
+        assert_eq!(fs::read_dir(board.path()).unwrap().count(), 2);
         Board::open(board.path()).unwrap().claim(1).unwrap().add(Call::Read, Count::There, 3);
         assert_eq!(board.tally(&LIMITS).unwrap().total(Call::Read, Count::There), 3);
         drop(second);

@@ -157,4 +157,37 @@ mod tests {
         });
         assert_eq!(count.count(), 5);
     }
+
+    #[test]
+    fn faults_of_one_thread_count_for_all_and_what_was_not_caused_is_given_back() {
+        // 100 of all threads together are left at first, and 1,000 more a second.
+        let mut budget = Budget::new(10_000, 0);
+        for tid in 1..=4 {
+            budget.charge(tid, Purpose::Explore, 25.0, 0);
+        }
+        assert!(!budget.allows(5, Purpose::Explore, 0) && !budget.allows_each(Purpose::Watch, 0));
+        assert!(budget.allows(5, Purpose::Explore, 1_000_000), "a fault a millisecond");
+        budget.charge(4, Purpose::Explore, -25.0, 0);
+        assert!(budget.allows(5, Purpose::Explore, 0));
+        // What is given back does not add up beyond the depth, and time does not go back.
+        let mut one = Budget::new(20, 0);
+        one.charge(1, Purpose::Watch, -50.0, SECOND);
+        one.charge(1, Purpose::Watch, 2.0, 0);
+        assert!(!one.allows(1, Purpose::Watch, SECOND));
+        assert!(one.allows(1, Purpose::Watch, SECOND + SECOND / 10));
+    }
+
+    #[test]
+    fn a_thread_without_faults_waits_for_one_of_its_purpose() {
+        assert_eq!(Budget::new(100, 0).wait_ns(), 20_000_000);
+        assert_eq!(Budget::new(0, 0).wait_ns(), 10_000_000_000, "not for ever");
+        // At least two, however few a second.
+        let mut few = Budget::new(2, 0);
+        let allowed = (0..5).filter(|_| {
+            let allows = few.allows(1, Purpose::Explore, 0);
+            few.charge(1, Purpose::Explore, f64::from(u8::from(allows)), 0);
+            allows
+        });
+        assert_eq!(allowed.count(), 2);
+    }
 }

@@ -128,6 +128,51 @@ mod tests {
     }
 
     #[test]
+    fn the_cpu_time_since_the_last_look_is_told_and_threads_that_have_ended_are_forgotten() {
+        let own = [std::process::id()];
+        let (end, wait) = std::sync::mpsc::channel::<()>();
+        let (tell, told) = std::sync::mpsc::channel();
+        let worker = std::thread::Builder::new().name("spins".to_owned());
+        let worker = worker.spawn(move || {
+            tell.send(crate::thread::current_tid()).unwrap();
+            // As much CPU time as it takes, however busy the host is.
+            let used = || crate::counters::software::thread_cpu_time().get();
+            wait.recv().unwrap();
+            let before = used();
+            while used() - before < 20_000_000 {
+                std::hint::spin_loop();
+            }
+            tell.send(0).unwrap();
+            wait.recv().unwrap_err();
+        });
+        let (worker, tid) = (worker.unwrap(), told.recv().unwrap());
+        let mut threads = Threads::default();
+        let look = |threads: &mut Threads| {
+            let all = threads.look(&own);
+            assert!(all.is_sorted_by_key(|it| it.tid));
+            all.into_iter().find(|it| it.tid == tid)
+        };
+        let first = look(&mut threads).unwrap();
+        assert_eq!((first.busy_ns, first.waited_ns, first.pid), (0, 0, own[0]));
+        end.send(()).unwrap();
+        told.recv().unwrap();
+        let second = look(&mut threads).unwrap();
+        assert!((20_000_000..2_000_000_000).contains(&second.busy_ns), "{second:?}");
+        assert_eq!((second.name.as_str(), threads.has(tid)), ("spins", true));
+        let third = look(&mut threads).unwrap();
+        assert!(third.busy_ns < second.busy_ns, "counted once: {third:?}");
+        drop(end);
+        worker.join().unwrap();
+        // The kernel keeps the thread for a moment after its end.
+        let mut tries = 0;
+        while look(&mut threads).is_some() && tries < 200 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            tries += 1;
+        }
+        assert!(!threads.has(tid) && !threads.known.contains_key(&tid));
+    }
+
+    #[test]
     fn threads_beyond_the_most_are_left_out_and_said_once() {
         let (end, wait) = std::sync::mpsc::channel::<()>();
         let sleeper = std::thread::spawn(move || wait.recv());
