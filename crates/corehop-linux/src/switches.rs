@@ -224,7 +224,12 @@ mod tests {
         Record::Switch(Switch { pid: 7, tid: 9, out, preempted, ns, cpu: 3 })
     }
 
-    const TASK: u64 = 9 << 32 | 7;
+    /// Two numbers in one word, the first in its low half.
+    const fn pair(low: u32, high: u32) -> u64 {
+        low as u64 | (high as u64) << 32
+    }
+
+    const TASK: u64 = pair(7, 9);
 
     #[test]
     fn records_are_read_word_by_word_once_and_kinds_that_are_not_asked_for_are_passed_over() {
@@ -239,10 +244,10 @@ mod tests {
         assert_eq!(ring.taken(), expected);
         assert_eq!(ring.taken(), [], "taken once");
         // The parent's process and the process, the parent and the thread it started; then TID, TIME, CPU.
-        ring.write(FORK, 0, &[5 << 32 | 6, 8 << 32 | 10, 77, TASK, 1_300, 3]);
+        ring.write(FORK, 0, &[pair(6, 5), pair(10, 8), 77, TASK, 1_300, 3]);
         ring.write(LOST, 0, &[1, 42, TASK, 1_400, 3]);
         let name = u64::from_ne_bytes(*b"make\0old");
-        ring.write(COMM, 0, &[11 << 32 | 7, name, TASK, 1_500, 3]);
+        ring.write(COMM, 0, &[pair(7, 11), name, TASK, 1_500, 3]);
         let all = ring.taken();
         let expected = [
             Record::Started(1_300, 8, 10),

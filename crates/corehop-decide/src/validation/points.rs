@@ -222,7 +222,7 @@ mod tests {
         let read = |misses| rate.read(&job(1_000.0, misses), 2_500_000_000);
         assert_eq!([read(Some(0)), read(Some(25)), read(Some(100))], [100.0, 75.0, 0.0].map(Some));
         assert_eq!(read(None), None, "misses that nothing counted");
-        let cold = JobRecord { touches: vec![job(1.0, None).touches[0].clone()], ..job(1.0, None) };
+        let cold = JobRecord { touches: vec![job(1.0, None).touches[0]], ..job(1.0, None) };
         assert_eq!(cycles.read(&cold, 1), None);
     }
 

@@ -75,7 +75,11 @@ fn axis(it: &Axis) -> String {
 }
 
 fn marks(marks: &[Mark]) -> String {
-    marks.iter().map(|it| format!("  mark {} at {}\n", it.label, it.x)).collect()
+    let mut text = String::new();
+    for it in marks {
+        let _ = writeln!(text, "  mark {} at {}", it.label, it.x);
+    }
+    text
 }
 
 fn figure(it: &Figure) -> String {

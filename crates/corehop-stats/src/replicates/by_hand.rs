@@ -111,10 +111,10 @@ fn where_a_level_is_out_of_reach_the_widest_within_is_taken_and_named() {
 fn exchanges_of_unequal_sides_with_ties_are_all_counted() {
     let of = |x: &[f64], y: &[f64]| {
         let hits = hits(x, y);
-        [hits.above, hits.below].map(|share| (35.0 * share).round())
+        [hits.above, hits.below].map(|share| (35.0 * share).round() as u32)
     };
-    assert_eq!(of(&[1.0, 2.0, 2.0], &[2.0, 3.0, 3.0, 5.0]), [3.0, 35.0]);
-    assert_eq!(of(&[2.0, 3.0, 3.0, 5.0], &[1.0, 2.0, 2.0]), [35.0, 3.0]);
+    assert_eq!(of(&[1.0, 2.0, 2.0], &[2.0, 3.0, 3.0, 5.0]), [3, 35]);
+    assert_eq!(of(&[2.0, 3.0, 3.0, 5.0], &[1.0, 2.0, 2.0]), [35, 3]);
 }
 
 /// Six against more than a hundred are not counted one by one: by `t`, the two tails are what is left of each other.
