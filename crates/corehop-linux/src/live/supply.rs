@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_window_is_told_in_nanoseconds_since_its_begin_with_the_time_that_it_was_late() {
-        let (cpu, replicate, after) = (corehop_core::units::Cpu(3), 2, Nanos::from_millis(1));
+        let (cpu, replicate, after) = (corehop_plan::units::Cpu(3), 2, Nanos::from_millis(1));
         let (window, threshold) = (Nanos::from_micros(10), Nanos::from_micros(1));
         let planned = PlannedWindow { cpu, replicate, after };
         let plan = Watch { cpus: <_>::default(), window, threshold, windows: Vec::new() };

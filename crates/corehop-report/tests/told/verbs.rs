@@ -13,6 +13,7 @@ use corehop_decide::placer::trial::Verdict;
 use corehop_decide::validation::aim::Errors;
 use corehop_decide::validation::sheet::{GangQuantity, Judged, Role, Row, Sheet, What};
 use corehop_decide::wake_cost::WakeCost;
+use corehop_fixtures::task_sets::implicit;
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::Sample;
 use corehop_plan::units::Bytes;
@@ -21,10 +22,9 @@ use corehop_report::{
     advice_page, compared, costs, decided, exchange_svg, gem5, placement, platform_svg,
     platform_text, schedule_svg, schedule_text, validation, wake_cost,
 };
+use corehop_sched::schedule::{Doing, Job, Schedule, Stretch};
 use corehop_stats::cpmd::{Model, Question, Statistic};
 use corehop_stats::estimator::Estimator;
-use corehop_sched::schedule::{Doing, Job, Schedule, Stretch};
-use corehop_fixtures::task_sets::implicit;
 
 #[test]
 fn platforms_as_text_as_drawings_and_for_gem5() {
