@@ -388,7 +388,9 @@ mod tests {
         let failed = || Err("late".to_owned());
         let after = |all: Vec<SwitchTimes>| {
             let mut tried = Tried::default();
-            all.iter().for_each(|times| tried.take(times));
+            for times in &all {
+                tried.take(times);
+            }
             tried.is_lost()
         };
         assert!(!after(vec![failed(); 4]) && after(vec![failed(); 5]));
