@@ -176,7 +176,7 @@ fn shared_one_cpu() -> Option<bool> {
     let others: u64 = run.facts.others.iter().flatten().map(|it| it.held_ns).sum();
     let booked = own + others + run.facts.idle_ns.unwrap();
     // Of a wait in which others took more turns than are kept, a part is unknown.
-    let undisturbed = all < 2 * (cpu_ns + other_cpu);
+    let undisturbed = all * 10 < (cpu_ns + other_cpu) * 13;
     let whole = all + all / 10 >= booked && (!undisturbed || booked * 10 > all * 7);
     assert!(whole, "{all} ns of waiting, {booked} ns booked: {:?}", run.facts);
     // The two waited for each other, and for nothing that a loop alone had done. Turns are read off the run queue's
