@@ -6,12 +6,12 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Float64Array, StringArray, UInt64Array};
 use corehop_plan::samples::RowKind;
 use corehop_report::{listing, table};
-use corehop_stats::access::{Curve, CurvePoint};
+use corehop_stats::access::{Curve, CurvePoint, Curves};
 use corehop_stats::estimator::Estimator;
-use corehop_stats::lengths::LengthSummary;
+use corehop_stats::lengths::{LengthSummary, Lengths};
 use corehop_stats::quantile::Quantile;
-use corehop_stats::sharing::SharingSummary;
-use corehop_stats::summary::CellSummary;
+use corehop_stats::sharing::{SharingSummary, Sharings};
+use corehop_stats::summary::{CellSummary, summarize};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
@@ -42,19 +42,30 @@ enum Cells {
 impl Summary {
     pub(crate) fn of(file: &File, estimator: &str) -> PyResult<Self> {
         let estimator: Estimator = estimator.parse().map_err(errors::usage)?;
-        let results = file.gathered(estimator)?;
         Ok(Self(match file.rows_kind() {
-            RowKind::Samples => Cells::Delays(results.summaries),
-            RowKind::AccessTimes => Cells::Curves(results.curves),
-            RowKind::PreemptionLengths => Cells::Lengths(results.lengths),
-            RowKind::SharedData => Cells::Sharings(results.sharings),
+            RowKind::Samples => Cells::Delays(summarize(&file.rows()?, estimator)),
+            RowKind::AccessTimes => {
+                let mut curves = Curves::default();
+                curves.take(&file.rows()?);
+                Cells::Curves(curves.finish())
+            }
+            RowKind::PreemptionLengths => {
+                let mut lengths = Lengths::default();
+                lengths.take(&file.rows()?);
+                Cells::Lengths(lengths.finish())
+            }
+            RowKind::SharedData => {
+                let mut sharings = Sharings::default();
+                sharings.take(&file.rows()?);
+                Cells::Sharings(sharings.finish())
+            }
             RowKind::TaskJobs
             | RowKind::Absences
             | RowKind::Threads
             | RowKind::Runs
             | RowKind::Overheads
             | RowKind::Switches
-            | RowKind::Supply => Cells::Results(listing::results(&results)),
+            | RowKind::Supply => Cells::Results(listing::results(&file.gathered(estimator)?)),
         }))
     }
 }
