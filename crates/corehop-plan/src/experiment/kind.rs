@@ -66,13 +66,12 @@ macro_rules! bodies {
                 match self { $(Self::$kind(body) => body),+ }
             }
 
-            /// Goes on with what another body of the same kind runs. Whether it is of the same kind.
-            pub(super) fn go_on(&mut self, more: Self) -> bool {
+            /// Goes on with what another body of the same kind runs.
+            pub(super) fn go_on(&mut self, more: Self) {
                 match (self, more) {
                     $((Self::$kind(body), Self::$kind(more)) => body.go_on(more),)+
-                    _ => return false,
+                    _ => {}
                 }
-                true
             }
         }
 

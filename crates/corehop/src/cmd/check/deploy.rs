@@ -5,6 +5,7 @@
 //! done, so that a run which was interrupted goes on where it ended.
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -288,7 +289,8 @@ fn table(placed: &TaskSet, kept: &Kept) -> String {
     }
     if kept.exceeding.len() > LISTED {
         let more = kept.exceeding.len() - LISTED;
-        text += &["and ", &more.to_string(), " more (--json has all)\n"].concat();
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "and {more} more (--json has all)");
     }
     text
 }
