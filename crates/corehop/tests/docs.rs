@@ -10,19 +10,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use corehop_fixtures::{repository, text as read};
 use corehop_linux::preflight;
 use corehop_plan::samples::RowKind;
 use corehop_sched::all as all_tests;
 
 const UPDATE: &str = "COREHOP_UPDATE_DOCS";
-
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn read(path: &str) -> String {
-    fs::read_to_string(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
 
 /// The program's help for a verb, or for none.
 fn help(verb: &str) -> String {
@@ -338,7 +331,7 @@ fn the_generated_parts_are_up_to_date() {
         let page = read(path);
         let now = with_part(&page, name, &part()).unwrap_or_else(|| panic!("{path}: no {name}"));
         if now != page && std::env::var_os(UPDATE).is_some() {
-            fs::write(repository().join(path), now).unwrap();
+            fs::write(repository(path), now).unwrap();
         } else if now != page {
             stale.insert(path);
         }
@@ -348,7 +341,7 @@ fn the_generated_parts_are_up_to_date() {
 
 /// Every page of the repository, by its path.
 fn pages() -> BTreeMap<String, String> {
-    let root = repository();
+    let root = repository("");
     let mut folders = vec![root.join("docs")];
     let mut paths = Vec::new();
     while let Some(folder) = folders.pop() {
@@ -408,7 +401,7 @@ fn broken(pages: &BTreeMap<String, String>, path: &str, link: &str) -> Option<St
         }
     }
     let target = if file.is_empty() { path.to_owned() } else { target.display().to_string() };
-    if !pages.contains_key(&target) && !repository().join(&target).exists() {
+    if !pages.contains_key(&target) && !repository(&target).exists() {
         return Some(format!("{path}: {link} leads nowhere"));
     }
     let known = |page: &String| anchor.is_empty() || anchors(page).contains(anchor);

@@ -13,10 +13,11 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output};
 use std::time::Duration;
 
+use corehop_fixtures::repository;
 use tempfile::TempDir;
 
 /// Blocks that do not run here: the document, the beginning of the first command, the reason.
@@ -26,22 +27,18 @@ const NOT_RUN: [(&str, &str, &str); 1] = [(
     "three live minutes, and as many to validate: tests/calibrated runs both on a described host",
 )];
 
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 /// Every document with recipes, by its path.
 fn documents() -> Vec<(String, String)> {
     let mut paths = vec!["README.md".to_owned()];
     for folder in ["docs/guide", "docs/concepts", "docs"] {
-        let files = fs::read_dir(repository().join(folder)).unwrap();
+        let files = fs::read_dir(repository(folder)).unwrap();
         let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
         let is_page = |name: &String| Path::new(name).extension().is_some_and(|it| it == "md");
         let pages = names.filter(is_page);
         paths.extend(pages.map(|name| format!("{folder}/{name}")));
     }
     let read = |path: String| {
-        let text = fs::read_to_string(repository().join(&path)).unwrap();
+        let text = fs::read_to_string(repository(&path)).unwrap();
         (path, text)
     };
     paths.into_iter().map(read).collect()
@@ -174,7 +171,7 @@ fn run(folder: &Path, command: &str) -> Output {
 fn folder() -> TempDir {
     let folder = TempDir::new().unwrap();
     for name in ["examples", "studies"] {
-        let given = repository().join(name).canonicalize().unwrap();
+        let given = repository(name).canonicalize().unwrap();
         std::os::unix::fs::symlink(given, folder.path().join(name)).unwrap();
     }
     folder
@@ -202,7 +199,7 @@ fn bring(folder: &Path, text: &str) {
     if let Some(study) = text.split("```toml\n").nth(1).and_then(|it| it.split("```").next()) {
         fs::write(folder.join("pairs.toml"), study).unwrap();
     }
-    let host = repository().join("platforms/xeon_x5650.toml");
+    let host = repository("platforms/xeon_x5650.toml");
     fs::copy(host, folder.join("host.toml")).unwrap();
 }
 
@@ -320,7 +317,7 @@ fn a_block_is_what_is_typed_without_comments_prompts_and_line_ends() {
 #[test]
 fn the_readmes_first_recipe_ends_in_a_verdict_that_names_the_quantile_and_its_samples() {
     let folder = folder();
-    let readme = fs::read_to_string(repository().join("README.md")).unwrap();
+    let readme = fs::read_to_string(repository("README.md")).unwrap();
     let all = blocks(&readme);
     let chain = all.iter().find(|it| it.iter().any(|it| it.contains("corehop check"))).unwrap();
     for command in chain {

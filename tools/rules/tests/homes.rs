@@ -5,7 +5,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use corehop_fixtures::repository;
 
 /// A source with words that others may not use, and the reason.
 struct Exception {
@@ -226,13 +228,9 @@ const PYTHON_EXCEPTIONS: &[Exception] = &[
     except("python/corehop/_binary.py", &["open("], "os.pidfd_open, which opens no file"),
 ];
 
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 /// The sources below `folder` with this extension: their paths in the repository, and their texts.
 fn sources(folder: &Path, extension: &str) -> Vec<(String, String)> {
-    let (root, mut folders, mut found) = (repository(), vec![folder.to_owned()], Vec::new());
+    let (root, mut folders, mut found) = (repository(""), vec![folder.to_owned()], Vec::new());
     while let Some(folder) = folders.pop() {
         for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if path.is_dir() {
@@ -248,9 +246,9 @@ fn sources(folder: &Path, extension: &str) -> Vec<(String, String)> {
 
 /// The Rust sources of the programs and of the libraries, without those of tests.
 fn rust() -> Vec<(String, String)> {
-    let crates = fs::read_dir(repository().join("crates")).unwrap();
+    let crates = fs::read_dir(repository("crates")).unwrap();
     let folders = crates.map(|entry| entry.unwrap().path().join("src"));
-    let folders = folders.chain([repository().join("python/src")]);
+    let folders = folders.chain([repository("python/src")]);
     let all: Vec<_> = folders.flat_map(|folder| sources(&folder, "rs")).collect();
     let tests: BTreeSet<String> =
         all.iter().flat_map(|(path, text)| test_modules(path, text)).collect();
@@ -375,7 +373,7 @@ fn all_text_goes_to_a_terminal_by_one_way() {
 
 #[test]
 fn the_python_package_writes_files_and_says_text_in_one_home() {
-    let sources = sources(&repository().join("python/corehop"), "py");
+    let sources = sources(&repository("python/corehop"), "py");
     let code = |text: &str| {
         let is_comment = |line: &&str| line.trim_start().starts_with('#');
         text.lines().filter(|line| !is_comment(line)).collect::<Vec<_>>().join("\n")

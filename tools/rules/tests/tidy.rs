@@ -2,7 +2,9 @@
 //! Habits of the house that a machine can check, in every source file of the repository.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use corehop_fixtures::repository;
 
 const LICENCE: &str = "SPDX-License-Identifier: MIT OR Apache-2.0";
 /// A function that is longer has a second one inside of it.
@@ -34,14 +36,10 @@ const NOT_OURS: [&str; 10] = [
     "build",
 ];
 
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 /// Every source file, with its path in the repository.
 fn sources() -> Vec<(String, String)> {
     let kinds = ["rs", "s", "py", "pyi", "sh", "js", "css", "c", "h"];
-    let root = repository();
+    let root = repository("");
     let mut folders = vec![root.clone()];
     let mut found = Vec::new();
     while let Some(folder) = folders.pop() {
