@@ -32,9 +32,9 @@ cp "$binary" "$root/corehop"
 chroot "$root" /corehop --version
 # Without /sys and /proc it cannot know the machine, and has to say so with the documented exit code.
 code=0
-chroot "$root" /corehop platform >"$root/out" 2>&1 || code=$?
+chroot "$root" /corehop sim platform >"$root/out" 2>&1 || code=$?
 if [ "$code" != 3 ] || [ ! -s "$root/out" ]; then
-    echo "corehop platform in an empty chroot: exit code $code, expected 3 and a reason:" >&2
+    echo "corehop sim platform in an empty chroot: exit code $code, expected 3 and a reason:" >&2
     cat "$root/out" >&2
     exit 1
 fi

@@ -9,7 +9,7 @@ within a second, by itself or with exit code 130, and leave no process, no unfin
 
 Then each round starts two runs that change the cpusets of the host (with --allow-system), and ends both with SIGKILL:
 the run, its supervisor, or both. Then every row of the streams must be readable, `--resume` must keep each of
-them, and the settings of the host must be back, by the supervisor or by `corehop doctor --restore`.
+them, and the settings of the host must be back, by the supervisor or by `corehop doctor restore`.
 """
 
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""`python -m corehop study FILE`: a schedulability study on the workers of Dask.
+"""`python -m corehop check study FILE`: a schedulability study on the workers of Dask.
 
 Everything else is a verb of the program `corehop`.
 """

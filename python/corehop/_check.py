@@ -206,7 +206,7 @@ def limit_preemptions(
         load, statistic, length, only: Which of these costs; as for `check` if left out.
 
     Returns:
-        The answer of `corehop advise SET.json --costs FILE --json`: for each `limit` (`edf_regions`, `fp_regions`,
+        The answer of `corehop advise set SET.json --costs FILE --json`: for each `limit` (`edf_regions`, `fp_regions`,
         `fp_thresholds`) the `tasks`, each with `region_us`, `preemptions` that a job may suffer, those `remaining`,
         and what it `saves`; whether the set is schedulable `preemptive`; `saves_share`, of the CPU; and the quantile
         that was `charged_by`, with its number of samples. Or `why_none`.

@@ -120,7 +120,7 @@ class CostModel:
         return [(answer["low_us"], answer["high_us"]) for answer in self.answers(X)]
 
     def answers(self, X: Any) -> list[dict[str, Any]]:
-        """The answer of `corehop predict --json` for each size."""
+        """The answer of `corehop advise predict --json` for each size."""
         return [json.loads(self._answer(row)) for row in _features(X)]
 
     def _answer(self, row: Mapping[str, Any]) -> str:
@@ -147,7 +147,7 @@ class CostModel:
 
     @property
     def model_(self) -> dict[str, Any]:
-        """All that was learned, as `corehop fit --json` prints it."""
+        """All that was learned, as `corehop advise fit --json` prints it."""
         learned: dict[str, Any] = json.loads(self._fitted.json())
         return learned
 
@@ -159,12 +159,12 @@ class CostModel:
         return model
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
-        """Writes the model, as `corehop fit -o` does; over an existing file only with `force`."""
+        """Writes the model, as `corehop advise fit -o` does; over an existing file only with `force`."""
         return _files.write(path, self._fitted.json(), force=force)
 
     @classmethod
     def load_model(cls, path: str | os.PathLike[str], **params: Any) -> Self:
-        """A model that `save` or `corehop fit -o` wrote.
+        """A model that `save` or `corehop advise fit -o` wrote.
 
         Raises:
             Damaged: the file is another one, or damaged.
@@ -187,7 +187,7 @@ _COLUMNS = ("wss_bytes", "length_us", "event", "load")
 
 
 def fit(samples: Samples | Iterable[Samples], *, estimator: str = "difference") -> CostModel:
-    """A model of all delays in some samples: what `corehop fit` computes.
+    """A model of all delays in some samples: what `corehop advise fit` computes.
 
     Raises:
         Usage: there is no delay in them.
@@ -211,7 +211,7 @@ def predict(
     method: str | None = None,
     only: Mapping[str, object] | None = None,
 ) -> list[dict[str, Any]]:
-    """The cost of an event at some sizes, with interval: the answer of `corehop predict --json`.
+    """The cost of an event at some sizes, with interval: the answer of `corehop advise predict --json`.
 
     Args:
         model: A model, the path of one (`*.json`), or samples to fit one to.

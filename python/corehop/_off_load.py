@@ -14,7 +14,7 @@ from corehop import _corehop, _files
 class OffLoad:
     """Where the system calls of a program were made, or what the policies of a simulated machine bring.
 
-    `print(answer)` gives the words of `corehop show`.
+    `print(answer)` gives the words of `corehop report contents`.
     """
 
     def __init__(self, answer: _corehop.OffLoad) -> None:
@@ -22,7 +22,7 @@ class OffLoad:
 
     @property
     def sentence(self) -> str:
-        """The answer in one sentence: the first of `corehop show`."""
+        """The answer in one sentence: the first of `corehop report contents`."""
         return self._answer.sentence()
 
     @property

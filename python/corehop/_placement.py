@@ -14,7 +14,7 @@ from corehop import _corehop, _files
 class Placement:
     """What a placer saw and did: evidence, placements that were tried, and what each brought.
 
-    `print(placement)` gives the words of `corehop show`.
+    `print(placement)` gives the words of `corehop report contents`.
     """
 
     def __init__(self, log: _corehop.Placement) -> None:
@@ -29,7 +29,7 @@ class Placement:
 
     @property
     def sentence(self) -> str:
-        """What came of placing, in one sentence: the first of `corehop show`."""
+        """What came of placing, in one sentence: the first of `corehop report contents`."""
         return self._log.sentence()
 
     @property

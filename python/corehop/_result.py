@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def load(path: str | os.PathLike[str]) -> Result:
     """Reads a file that `corehop measure` wrote: Parquet, or the `.part` of a run that goes on or
     was killed, as far as it goes. Other files of corehop are read too: the log of `corehop place -o` comes back as a
-    `Placement`, the answer of `corehop offload -o` as an `OffLoad`, counts of `corehop study -o` as a `StudyResult`.
+    `Placement`, the answer of `corehop offload -o` as an `OffLoad`, counts of `corehop check study -o` as a `StudyResult`.
 
     Warns of a file without checksums (not verified: written by another program or before checksums), and of files
     that are missing beside the recording of a program.

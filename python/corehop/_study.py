@@ -30,7 +30,7 @@ class StudyResult:
 
     @property
     def answer(self) -> dict[str, Any]:
-        """The answer of `corehop study --json`."""
+        """The answer of `corehop check study --json`."""
         if self._answer is None:
             self._answer = json.loads(self._outcome.json())
         return self._answer
@@ -91,11 +91,11 @@ class StudyResult:
         return StudyResult(outcome)
 
     def to_bytes(self) -> bytes:
-        """As Parquet: the bytes that `corehop study -o` writes."""
+        """As Parquet: the bytes that `corehop check study -o` writes."""
         return self._outcome.to_bytes()
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
-        """Writes a file that `corehop study` reads and merges; over an existing file only with `force`."""
+        """Writes a file that `corehop check study` reads and merges; over an existing file only with `force`."""
         return _files.write(path, self.to_bytes(), force=force)
 
     def save_page(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
@@ -121,7 +121,7 @@ def counts(path: str | os.PathLike[str]) -> StudyResult | None:
 
 
 def load_study(path: str | os.PathLike[str]) -> StudyResult:
-    """Counts that `StudyResult.save` or `corehop study -o` wrote.
+    """Counts that `StudyResult.save` or `corehop check study -o` wrote.
 
     Warns of a file without checksums.
 

@@ -72,14 +72,14 @@ impl Model {
         Ok(Self(model))
     }
 
-    /// Reads the output of `corehop fit -o`.
+    /// Reads the output of `corehop advise fit -o`.
     #[staticmethod]
     fn from_json(text: &str) -> PyResult<Self> {
         let model = corehop_stats::cpmd::Model::from_json(text);
         model.map(Self).map_err(errors::damaged)
     }
 
-    /// It as `corehop fit -o` writes it.
+    /// It as `corehop advise fit -o` writes it.
     fn json(&self) -> String {
         self.0.to_json()
     }
@@ -130,7 +130,7 @@ fn wanted(wss: &[String], length: Option<&str>, margin: f64, only: Only) -> PyRe
     Ok(Wanted { wss, length: length_of(length)?, margin, only })
 }
 
-/// Advice from a simulation of a platform, as `corehop advise --on` gives it, as JSON.
+/// Advice from a simulation of a platform, as `corehop advise simulate --on` gives it, as JSON.
 #[pyfunction]
 #[pyo3(signature = (on, wss, length=None, margin=0.1, samples=16, seed=1, loaded=true))]
 #[expect(

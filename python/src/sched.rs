@@ -313,7 +313,7 @@ impl Outcome {
         self.counts.sets()
     }
 
-    /// The outcome, as `corehop study --json` prints it; with costs also by size.
+    /// The outcome, as `corehop check study --json` prints it; with costs also by size.
     #[pyo3(signature = (costs=None))]
     fn json(&self, costs: Option<&Costs>) -> PyResult<String> {
         let answer =

@@ -214,7 +214,7 @@ def test_the_exchange_of_lines_is_a_heat_map_and_a_table_or_says_what_to_type(vi
     assert section.locator("td.bad", has_text="contradicted").count() == 1
     bare = visit("torn").locator("#exchange")
     assert bare.locator("svg").count() == 0
-    assert "corehop platform --measure -o FILE.toml" in bare.inner_text()
+    assert "corehop measure platform -o FILE.toml" in bare.inner_text()
 
 
 def test_a_name_that_is_markup_stays_a_name(visit):

@@ -21,7 +21,7 @@ field() {
 }
 
 check_discovery() {
-    corehop platform >answer || fail "corehop platform: exit code $?"
+    corehop sim platform >answer || fail "corehop sim platform: exit code $?"
     equals "CPUs" 0-7 "$(sed -n 's/^ *CPUs *\([^ ]*\) usable/\1/p' answer)"
     equals "nodes, packages and their L3" "0 0 0-3,1 1 4-7" "$(
         sed -n 's/^node \([0-9]*\) .* package \([0-9]*\) · L3 16 MiB *CPUs \(.*\)/\1 \2 \3/p' answer | paste -s -d ,
@@ -35,7 +35,7 @@ check_discovery() {
 
 # A shell moves itself, ten times, from one package to the other and back.
 check_control_page() {
-    corehop measure program --json -o moves.parquet -- sh -c \
+    corehop record --json -o moves.parquet -- sh -c \
         'for cpu in 0 4 0 4 0 4 0 4 0 4; do taskset -p -c $cpu $$; done' >said.moves 2>&1
     equals "exit code" 0 $?
     grep '^{' said.moves >answer
@@ -50,13 +50,13 @@ check_control_page() {
 
 # The classes of the rows in a file, with how many there are of each
 classes() {
-    corehop show --rows 1000 "$1" >answer || fail "corehop show: exit code $?"
+    corehop report contents --rows 1000 "$1" >answer || fail "corehop report contents: exit code $?"
     field event | sort | uniq -c | sed 's/^ *\([0-9]*\) \(.*\)/\2 \1/' | paste -s -d , | sed 's/,/, /g'
 }
 
 # Rows whose thread left CPUs 0 to 3 for 4 to 7, or the other way, and rows called so: both numbers
 across_packages() {
-    corehop show --rows 1000 "$1" | grep '"event":"memory_migration"' >answer
+    corehop report contents --rows 1000 "$1" | grep '"event":"memory_migration"' >answer
     field memory_architecture | sort -u | grep -qx numa || fail "a memory_migration on: $(field memory_architecture)"
     field from_cpu >from
     field to_cpu | paste -d ' ' from - |
@@ -84,7 +84,7 @@ check_synthetic_live() {
 
 # offline_4_once_there_are_rows FILE PROCESS
 offline_4_once_there_are_rows() {
-    until corehop show --rows 1 "$1" 2>/dev/null | grep -q .; do
+    until corehop report contents --rows 1 "$1" 2>/dev/null | grep -q .; do
         kill -0 "$2" || fail "it ended before a CPU was taken"
         sleep 0.2
     done
@@ -104,7 +104,7 @@ offlined() {
     echo 1 >/sys/devices/system/cpu/cpu4/online
     # shellcheck disable=SC2009 # there is no pgrep
     ps | grep -v grep | grep corehop && fail "a process is left"
-    corehop platform | grep -q "CPUs *0-7 usable" || fail "CPU 4 is not back"
+    corehop sim platform | grep -q "CPUs *0-7 usable" || fail "CPU 4 is not back"
     return $code
 }
 
@@ -122,7 +122,7 @@ check_hotplug_in_a_touch() {
         offlined touch.parquet --cpus 4 --event none --wss 1MiB
         equals "exit code" 6 $?
         grep -q "CPU 4.*offline" answer || fail "it does not say that CPU 4 went offline"
-        corehop show --rows 100000 touch.parquet >answer
+        corehop report contents --rows 100000 touch.parquet >answer
         taken=$(grep -c cpu_taken answer)
         [ "$taken" -gt 0 ] || continue
         echo "exit code 6, $(wc -l <answer) rows kept, $taken of them disturbed by cpu_taken (try $try)"
@@ -298,7 +298,7 @@ check_hotplug_task_set() {
         equals "exit code of $scheduler" 6 $code
         grep -q "CPUs 4 were taken offline" answer || fail "it does not say that CPU 4 went offline"
         nothing_left
-        corehop show --rows 100000 tasks.jobs.parquet >answer
+        corehop report contents --rows 100000 tasks.jobs.parquet >answer
         kept="$kept $scheduler $(wc -l <answer) jobs,"
     done
     echo "exit code 6, kept:${kept%,}"
@@ -404,7 +404,7 @@ check_place() {
     eventually "a window" windows_in_log 0
     ends
     equals "CPUs at the end" "0-7 0-7" "$(turns_on)"
-    corehop show log.jsonl >answer || fail "corehop show: exit code $?"
+    corehop report contents log.jsonl >answer || fail "corehop report contents: exit code $?"
     grep -q "sh ($there) and sh ($back): .* wake-ups/s" answer || fail "the pair is not named"
     echo "from CPUs 0 and 4 $together, and back to 0-7"
 }

@@ -197,7 +197,7 @@ fn not_divided(platform: &Platform, why: &str) -> SimulationError {
     SimulationError::Machine(MachineError::NotPossible {
         what: format!("dividing the cache of {}", platform.id),
         why: why.to_owned(),
-        remedy: format!("see `corehop platform {}`", platform.id),
+        remedy: format!("see `corehop sim platform {}`", platform.id),
     })
 }
 

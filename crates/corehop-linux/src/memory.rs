@@ -57,7 +57,9 @@ pub enum MemoryError {
         pages: u64,
     },
     /// The node does not exist or has no memory.
-    #[error("memory on node {node} is not available: {error}; `corehop platform` lists the nodes")]
+    #[error(
+        "memory on node {node} is not available: {error}; `corehop sim platform` lists the nodes"
+    )]
     Node {
         /// The node asked for.
         node: u32,

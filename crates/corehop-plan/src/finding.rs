@@ -25,7 +25,7 @@ words! {
 /// One thing found on a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// The name of what was looked at, as `corehop explain` takes it: `governor`. No two findings
+    /// The name of what was looked at, as `corehop help` takes it: `governor`. No two findings
     /// of one visit have the same.
     pub id: String,
     /// Its severity.

@@ -72,7 +72,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     hostile(folder, &synthetic[..400])
 }
 
-/// The machine as `corehop platform --measure` describes it.
+/// The machine as `corehop measure platform` describes it.
 fn measured(mut platform: Platform) -> Platform {
     let time = |from: Cpu, to: Cpu| match platform.affinity(from, to) {
         Affinity::SameCpu => 2_600,

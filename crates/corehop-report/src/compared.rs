@@ -76,7 +76,7 @@ fn remedy(experiment: &str, replicates: u64) -> String {
     }
     let n = replicates;
     match experiment {
-        "program" => format!("record {n} runs for either result (`measure program --repeat {n}`)"),
+        "program" => format!("record {n} runs for either result (`record --repeat {n}`)"),
         "schedule-sensitive" | "overheads" => {
             format!("measure {n} task sets for either result (`measure {experiment} --sets {n}`)")
         }

@@ -88,7 +88,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("machine", "The id of a platform."),
     ("cache", "A cache, by level."),
     ("declared", "The value that the machine declares (sysfs, CPUID)."),
-    ("outcome", "The outcome of a check or a comparison; `corehop explain` knows each word."),
+    ("outcome", "The outcome of a check or a comparison; `corehop help` knows each word."),
     (
         "access on its plateau",
         "The median time of an access on the plateau of this cache, in nanoseconds.",
@@ -170,7 +170,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("CPUs", "The application core, and the OS core that calls are switched to."),
     (
         "mechanism",
-        "A way to have a call carried out on another core: `corehop explain v4`, for instance.",
+        "A way to have a call carried out on another core: `corehop help v4`, for instance.",
     ),
     (
         "call",
@@ -302,7 +302,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("sizes", "The measured working-set sizes."),
     ("lengths", "The measured preemption lengths."),
     ("answers", "The method that predicts this series: the one with the least error."),
-    ("form", "The form of a prediction; `corehop explain` has each."),
+    ("form", "The form of a prediction; `corehop help` has each."),
     (
         "a program left out",
         "The errors on programs that a form was not fitted to, as factors: typical and largest, and the number of rows.",

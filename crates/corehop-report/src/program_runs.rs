@@ -54,7 +54,7 @@ pub fn verdict(judged: &Judged) -> String {
             let needed = judged.runs_to_fail;
             format!(
                 "Cannot tell whether the wall time is longer: too few runs to show any slowdown ({counts}); {needed} blocks are \
-                 enough (`measure program --repeat {needed}`)."
+                 enough (`record --repeat {needed}`)."
             )
         }
         _ if of(CostChange::Slower) > 0 => {

@@ -40,7 +40,7 @@ use crate::{FileNote, MachineNote, Recorded, Results};
 /// A platform that none of the samples was taken on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "it describes another machine than that of the samples ({differences}): `corehop platform \
+    "it describes another machine than that of the samples ({differences}): `corehop sim platform \
      --measure -o FILE.toml` on that machine writes the right one"
 )]
 pub struct StrangePlatform {

@@ -124,7 +124,7 @@ impl Recipe {
             what: format!("{what} on {}", self.platform.name),
             why,
             remedy: format!(
-                "state `{key}` in a platform file of your own (`corehop platform {} --help`)",
+                "state `{key}` in a platform file of your own (`corehop sim platform {} --help`)",
                 self.platform.id
             ),
         };

@@ -81,7 +81,7 @@ impl Recipe {
         let refused = |error: PartitioningError| MachineError::NotPossible {
             what: format!("an arrangement on {}", platform.name),
             why: error.to_string(),
-            remedy: format!("see `corehop platform {}`", platform.id),
+            remedy: format!("see `corehop sim platform {}`", platform.id),
         };
         partitioning.check(&platform).map_err(refused)?;
         let mut colours = [None, None];

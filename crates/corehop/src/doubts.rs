@@ -32,7 +32,7 @@ pub(crate) fn of_checksums(path: &Path, verification: Verification) {
     let Some(why) = verification.doubt() else { return };
     let name = shown::path(path);
     if is_new(|doubts| &mut doubts.not_verified, &name) {
-        let remedy = format!("`corehop convert {name} --to rows -o NEW.parquet` adds checksums");
+        let remedy = format!("`corehop convert rows {name} -o NEW.parquet` adds checksums");
         note(&format!("{name}: {why}; {remedy}"));
     }
 }

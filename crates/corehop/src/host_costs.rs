@@ -12,14 +12,14 @@ use corehop_stats::costs::{Host, HostCosts};
 use corehop_stats::cpmd::Model;
 use serde_json::Value;
 
-use crate::cmd::platform::found;
+use crate::cmd::sim::platform::found;
 use crate::exit::{Exit, Failure};
 use crate::input;
 use crate::output::{Force, OutputFile, file};
 
 /// The way to have costs of this host.
 pub(crate) const REMEDY: &str = "`corehop measure synthetic -o FILE.parquet` and \
-                                 `corehop fit FILE.parquet --default` measure and keep them";
+                                 `corehop advise fit FILE.parquet --default` measure and keep them";
 
 /// The file that they are kept in.
 fn place() -> Result<PathBuf, Failure> {
@@ -37,13 +37,14 @@ fn here(platform: Platform) -> Host {
 ///
 /// # Errors
 /// Exit 4 for costs of another machine, and for a damaged file.
-pub(crate) fn kept(platform: &Platform) -> Result<Option<(HostCosts, PathBuf)>, Failure> {
+pub(crate) fn kept() -> Result<Option<(HostCosts, PathBuf)>, Failure> {
     let Ok(path) = place() else { return Ok(None) };
     if !path.exists() {
         return Ok(None);
     }
     let costs = input::parsed(&path, "the costs of this host (JSON)", HostCosts::from_json)?;
-    if let Some(difference) = here(platform.clone()).difference(&costs.host, "of the costs") {
+    if let Some(difference) = here(found(&SysRoot::live())?).difference(&costs.host, "of the costs")
+    {
         let what = format!(
             "{}: these costs are of another machine ({difference}): {REMEDY} (--force replaces these); \
              --costs FILE or --costs none does without them",

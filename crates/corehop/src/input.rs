@@ -309,7 +309,7 @@ pub(crate) fn fitted(files: &[PathBuf], estimator: Estimator) -> Result<Model, F
 pub(crate) fn fitted_to(data: Results) -> Result<Model, Failure> {
     let model = data.fit.finish();
     if model.curves.is_empty() {
-        let what = "no valid sample of a delay in these files: `corehop show FILE` shows what they contain";
+        let what = "no valid sample of a delay in these files: `corehop report contents FILE` shows what they contain";
         return Err(Failure::says(Exit::No, what));
     }
     Ok(model)
@@ -345,7 +345,7 @@ pub(crate) fn gain_of(data: &Results) -> Result<MachineGain, Failure> {
     let machine = data.sharings.first().map(|it| it.machine.as_str());
     let described = data.machines.iter().find(|it| Some(it.id.as_str()) == machine);
     let platform = described.and_then(|it| it.platform.clone()).ok_or_else(|| {
-        let what = "no runs of `corehop measure shared-data` with the description of their machine: `corehop show FILE` shows what a file contains";
+        let what = "no runs of `corehop measure shared-data` with the description of their machine: `corehop report contents FILE` shows what a file contains";
         Failure::says(Exit::No, what)
     })?;
     let about = |file: &FileNote| file.provenance.machine.clone();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `platform --calibrate` and `validate FILE.toml` as they are typed.
+//! `sim calibrate` and `validate FILE.toml` as they are typed.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop check --deploy`: from a set to its threads on this host.
+//! `corehop check deploy`: from a set to its threads on this host.
 
 #![allow(clippy::print_stdout, reason = "a test program reports")]
 

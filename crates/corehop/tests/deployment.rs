@@ -124,13 +124,13 @@ const KINDS: [(&str, &[u8], &str, &str); 11] = [
     ("a.html", b"<!doctype html><html>", "an HTML page", "browser"),
     ("a.yaml", b"cpus: 2\ntasks:\n  - wcet_us: 3\n", "YAML", "task sets are JSON"),
     ("a.gz", b"\x1f\x8b\x08\x00rest", "gzip", "gunzip"),
-    ("a.elf", b"\x7fELF\x02\x01", "a program (ELF)", "corehop measure program"),
-    ("a.parquet", b"PAR1....PAR1", "Parquet", "corehop show"),
+    ("a.elf", b"\x7fELF\x02\x01", "a program (ELF)", "corehop record"),
+    ("a.parquet", b"PAR1....PAR1", "Parquet", "corehop report contents"),
     ("a.empty", b"\n", "an empty file", ""),
     ("a.csv", b"load,event,preemption_length\n", "a cost table (CSV)", "--costs"),
-    ("a.toml", b"schema = 1\nid = \"a\"\n", "a platform file (TOML)", "corehop platform"),
-    ("model.json", b"{\"curves\": []}", "a cost model (JSON)", "corehop predict"),
-    ("own.toml", b"[tool]\nx = 1\n", "TOML", "corehop study"),
+    ("a.toml", b"schema = 1\nid = \"a\"\n", "a platform file (TOML)", "corehop sim platform"),
+    ("model.json", b"{\"curves\": []}", "a cost model (JSON)", "corehop advise predict"),
+    ("own.toml", b"[tool]\nx = 1\n", "TOML", "corehop check study"),
 ];
 
 #[test]
@@ -167,7 +167,7 @@ fn a_file_of_another_kind_is_named_with_what_reads_it() {
     refused(&["check", set, "--costs", set], "a task set (JSON)", "corehop check");
     let platform = folder.path().join("a.toml");
     let platform = platform.to_str().unwrap();
-    refused(&["check", set, "--costs", platform], "a platform file (TOML)", "corehop platform");
+    refused(&["check", set, "--costs", platform], "a platform file (TOML)", "corehop sim platform");
 }
 
 #[test]

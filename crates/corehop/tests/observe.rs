@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop measure program` as a user types it.
+//! `corehop record` as a user types it.
 #![expect(clippy::print_stderr, reason = "a skip says why")]
 
 use std::io::{BufRead, BufReader, Write};
@@ -70,7 +70,7 @@ fn a_programs_run_is_priced_and_kept_and_its_output_is_its_own() {
     assert!(page.contains("When threads were away") && page.contains("preempted by") == by_bpf);
 }
 
-/// The number of rows that `corehop show` prints.
+/// The number of rows that `corehop report contents` prints.
 fn rows(path: &str) -> usize {
     let output = program(&["show", path, "--rows", "10000000"]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop platform`, as it is typed.
+//! `corehop sim platform`, as it is typed.
 
 #[path = "../../corehop-linux/tests/trees/mod.rs"]
 mod trees;

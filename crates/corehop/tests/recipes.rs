@@ -23,7 +23,7 @@ use tempfile::TempDir;
 /// Blocks that do not run here: the document, the beginning of the first command, the reason.
 const NOT_RUN: [(&str, &str, &str); 1] = [(
     "docs/guide/simulating.md",
-    "corehop platform --calibrate",
+    "corehop sim calibrate",
     "three live minutes, and as many to validate: tests/calibrated runs both on a described host",
 )];
 
@@ -133,15 +133,15 @@ fn short(command: &str, here: bool) -> String {
                 .replace("--items 100,10k,1M", "--items 100,1k")
         }
         "core-switch" => with(&[on, "--samples 4"]),
-        _ if command.starts_with("corehop study --merge") => command,
-        _ if command.starts_with("corehop study") => format!("{command} --sets 20"),
-        _ if command.starts_with("corehop advise --on") => {
+        _ if command.starts_with("corehop check study merge") => command,
+        _ if command.starts_with("corehop check study") => format!("{command} --sets 20"),
+        _ if command.starts_with("corehop advise simulate --on") => {
             format!("{command} --wss 64KiB --idle --samples 8")
         }
-        _ if command.starts_with("corehop platform --measure") => {
+        _ if command.starts_with("corehop measure platform") => {
             command.replace("--measure", "xeon_x5650")
         }
-        _ if command.starts_with("corehop place --on") && !command.contains("--pairs") => {
+        _ if command.starts_with("corehop place simulate --on") && !command.contains("--pairs") => {
             format!("{command} --pairs 1")
         }
         _ if command.starts_with("corehop place") && command.ends_with("4711") => {
@@ -153,7 +153,7 @@ fn short(command: &str, here: bool) -> String {
 
 /// Whether the answer needs rights or a kernel that this host may lack (exit code 3).
 fn needs_a_host(command: &str) -> bool {
-    ["corehop measure program", "corehop measure overheads", "corehop place"]
+    ["corehop record", "corehop measure overheads", "corehop place"]
         .iter()
         .any(|it| command.starts_with(it))
 }

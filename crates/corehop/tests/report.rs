@@ -179,7 +179,7 @@ fn what_was_measured_of_the_machine_joins_the_page_and_another_machine_is_refuse
     let samples = samples.to_str().unwrap();
     corehop(&["report", samples, "--force", "-o", out.to_str().unwrap()]);
     let page = std::fs::read_to_string(&out).unwrap();
-    assert!(page.contains("<code>corehop platform --measure -o FILE.toml</code>"));
+    assert!(page.contains("<code>corehop measure platform -o FILE.toml</code>"));
 }
 
 #[test]

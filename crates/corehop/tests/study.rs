@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop study`, as a script sees it.
+//! `corehop check study`, as a script sees it.
 
 use std::fs;
 use std::path::Path;
@@ -174,7 +174,7 @@ fn counts_are_shown_and_reported_as_what_they_are() {
     let (code, said) = error(&corehop(&["report", &counts, &counts]));
     assert!(code == Some(2) || said.contains("counts of a study"), "{said}");
     let (code, said) = error(&corehop(&["fit", &counts]));
-    assert!(code == Some(4) && said.contains("corehop study FILE"), "{said}");
+    assert!(code == Some(4) && said.contains("corehop check study FILE"), "{said}");
     let (code, said) = error(&corehop(&["report", &counts, "--table", "csv"]));
     assert!(code == Some(2) && said.contains("--rows"), "{said}");
 }

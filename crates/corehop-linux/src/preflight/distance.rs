@@ -28,7 +28,7 @@ fn verdict(platform: &Platform, distances: &[DistanceLevel], long: Duration) -> 
         let found =
             format!("in {seconds} the threads of no two CPUs met: how far apart is unknown");
         return Verdict::note(found)
-            .command("corehop platform --measure")
+            .command("corehop measure platform")
             .remark("The CPUs are busy; that looks for longer.");
     }
     let classes = distances.chunk_by(|a, b| a.class == b.class);
@@ -48,7 +48,7 @@ fn verdict(platform: &Platform, distances: &[DistanceLevel], long: Duration) -> 
         levels.len(),
         each.join(", ")
     ))
-    .command("corehop platform --measure --watch 60")
+    .command("corehop measure platform --watch 60")
     .remark(
         "That says how long the stays are. `corehop measure` tells the classes apart by itself; for \
          an interval each of them has to be met in six replicates: measure for longer \

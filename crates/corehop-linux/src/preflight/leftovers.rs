@@ -32,6 +32,6 @@ mod tests {
         let found = of(&[Leftover { journal: "/run/5-0.journal".into(), changes }]).unwrap();
         assert_eq!(found.severity, Severity::Obstacle);
         assert!(found.found.ends_with("/run/5-0.journal: write `1` to /setting"), "{found:?}");
-        assert_eq!(found.remedy.as_deref(), Some("corehop doctor --restore"));
+        assert_eq!(found.remedy.as_deref(), Some("corehop doctor restore"));
     }
 }

@@ -128,7 +128,7 @@ fn contradicted(cache: &Cache) -> Option<&str> {
 
 fn doubted(found: String) -> Verdict {
     Verdict::warning(found)
-        .command("corehop platform --measure")
+        .command("corehop measure platform")
         .remark("That measures the sizes of the levels; until then give sizes with --wss.")
 }
 

@@ -35,7 +35,7 @@ pub enum ProbeError {
     /// A thread could not be put on a CPU.
     #[error(
         "no thread can be put on {cpu} ({error}): it went offline, or the cpuset changed; look \
-         with `corehop platform`"
+         with `corehop sim platform`"
     )]
     Pin {
         /// The CPU.

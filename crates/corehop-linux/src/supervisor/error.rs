@@ -87,7 +87,7 @@ pub enum SupervisorError {
     /// Some changes could not be taken back.
     #[error(
         "not undone: {left}; still listed in {journal}: remove the cause, then run \
-         `corehop doctor --restore`", journal = shown::path(journal)
+         `corehop doctor restore`", journal = shown::path(journal)
     )]
     Left {
         /// The changes left, with the reason.

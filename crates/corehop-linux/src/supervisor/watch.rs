@@ -44,7 +44,7 @@ pub(super) fn supervise(journal: &OsStr) -> io::Result<()> {
     journal.lock_within(RELEASED);
     journal.reload()?;
     journal.undo_all();
-    // What could not be taken back stays listed for `corehop doctor --restore`.
+    // What could not be taken back stays listed for `corehop doctor restore`.
     if journal.is_settled() {
         journal.remove()?;
     }

@@ -17,7 +17,7 @@ pub enum FileError {
     NotOurs(String),
     /// Counts of a schedulability study.
     #[error(
-        "this file contains the counts of a study: `corehop study FILE` prints them, and --page draws them"
+        "this file contains the counts of a study: `corehop check study FILE` prints them, and --page draws them"
     )]
     Study,
     /// Written by a later version.
@@ -41,7 +41,7 @@ pub enum FileError {
     Damaged(String),
     /// Its checksums tell where it is damaged.
     #[error(
-        "this file is damaged: {0}; `corehop convert FILE --to rows --salvage -o NEW.parquet` keeps the sound rows"
+        "this file is damaged: {0}; `corehop convert rows FILE --salvage -o NEW.parquet` keeps the sound rows"
     )]
     Checksum(Damage),
     /// The rows are not as their schema version says.

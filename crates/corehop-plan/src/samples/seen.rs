@@ -26,8 +26,12 @@ impl fmt::Display for Seen {
 type Magic = (&'static [u8], &'static str, &'static str);
 
 const MAGICS: &[Magic] = &[
-    (b"PAR1", "Parquet", "`corehop show FILE` says whose rows the file holds"),
-    (b"\xff\xff\xff\xff", "an Arrow stream", "`corehop show FILE` says whose rows the file holds"),
+    (b"PAR1", "Parquet", "`corehop report contents FILE` says whose rows the file holds"),
+    (
+        b"\xff\xff\xff\xff",
+        "an Arrow stream",
+        "`corehop report contents FILE` says whose rows the file holds",
+    ),
     (
         b"ARROW1",
         "an Arrow file (Feather)",
@@ -44,7 +48,7 @@ const MAGICS: &[Magic] = &[
     (b"\xc1\x1f\xfc\xc1", "a trace in CTF (LTTng)", "`babeltrace2` reads it"),
     (b"SQLite format 3\x00", "an SQLite database", "`sqlite3` reads it"),
     (b"\x89HDF\r\n", "HDF5", "h5py and `h5dump` read it"),
-    (b"\x7fELF", "a program (ELF)", "`corehop measure program -- FILE` runs and records it"),
+    (b"\x7fELF", "a program (ELF)", "`corehop record -- FILE` runs and records it"),
     (b"%PDF", "PDF", "corehop does not read it"),
     (b"\x89PNG", "a picture (PNG)", "corehop does not read it"),
     (b"\x93NUMPY", "an array of NumPy", "numpy.load reads it"),
@@ -66,34 +70,38 @@ const JSON: &[Magic] = &[
     (
         b"\"corehop-offload",
         "an answer of `corehop offload -o`",
-        "`corehop show` and `corehop report` read it",
+        "`corehop report contents` and `corehop report` read it",
     ),
     (
         b"\"corehop_placement\"",
         "a log of `corehop place -o`",
-        "`corehop show` and `corehop report` read it",
+        "`corehop report contents` and `corehop report` read it",
     ),
     (
         b"\"corehop-model-",
         "a cost model (JSON)",
-        "`corehop predict` and `corehop check --costs` read it",
+        "`corehop advise predict` and `corehop check --costs` read it",
     ),
     (
         b"\"corehop-gain-",
         "a model of shared data (JSON)",
-        "`corehop predict` and `corehop place --model` read it",
+        "`corehop advise predict` and `corehop place --model` read it",
     ),
-    (b"\"curves\"", "a cost model (JSON)", "`corehop predict` and `corehop check --costs` read it"),
+    (
+        b"\"curves\"",
+        "a cost model (JSON)",
+        "`corehop advise predict` and `corehop check --costs` read it",
+    ),
     (b"\"wcet_us\"", "a task set (JSON)", "`corehop check` and `corehop convert` read it"),
     (b"\"budget_us\"", "a supply (JSON)", "`corehop check --supply` reads it"),
-    (b"\"timer\"", "an rt-app workload (JSON)", "`corehop convert FILE --to tasks` reads it"),
-    (b"\"global\"", "an rt-app workload (JSON)", "`corehop convert FILE --to tasks` reads it"),
+    (b"\"timer\"", "an rt-app workload (JSON)", "`corehop convert tasks FILE` reads it"),
+    (b"\"global\"", "an rt-app workload (JSON)", "`corehop convert tasks FILE` reads it"),
     (b"\"traceEvents\"", "a trace of Chrome (JSON)", "Perfetto reads it"),
     (b"\"nbformat\"", "a notebook", "Jupyter reads it"),
     (
         b"",
         "JSON",
-        "`corehop check` reads task sets, `corehop predict` models, `corehop measure --plan` plans",
+        "`corehop check` reads task sets, `corehop advise predict` models, `corehop measure plan` plans",
     ),
 ];
 
@@ -112,7 +120,7 @@ const TEXT: &[Magic] = &[
     (
         b"preemption_length",
         "a cost table (CSV)",
-        "`corehop check --costs` and `corehop study --costs` read it",
+        "`corehop check --costs` and `corehop check study --costs` read it",
     ),
     (
         b"task-count",
@@ -122,19 +130,19 @@ const TEXT: &[Magic] = &[
     (
         b"schema = ",
         "a platform file (TOML)",
-        "`corehop platform FILE.toml` and `--on FILE.toml` read it",
+        "`corehop sim platform FILE.toml` and `--on FILE.toml` read it",
     ),
     (
         b"[[cache]]",
         "a platform file (TOML)",
-        "`corehop platform FILE.toml` and `--on FILE.toml` read it",
+        "`corehop sim platform FILE.toml` and `--on FILE.toml` read it",
     ),
-    (b"[study", "the description of a study (TOML)", "`corehop study` reads it"),
+    (b"[study", "the description of a study (TOML)", "`corehop check study` reads it"),
 ];
 
 const TOML: Seen = Seen {
     what: "TOML",
-    reader: "`corehop platform` reads platform files, `corehop study` studies",
+    reader: "`corehop sim platform` reads platform files, `corehop check study` studies",
 };
 const YAML: Seen = Seen {
     what: "YAML",
@@ -238,7 +246,7 @@ mod tests {
             (b"\x1f\x8b\x08\x00", "gzip", "gunzip"),
             (b"PK\x03\x04rest", "ZIP", "unzip"),
             (b"PERFILE2....", "perf", "perf script"),
-            (b"PAR1....", "Parquet", "corehop show"),
+            (b"PAR1....", "Parquet", "corehop report contents"),
             (b"{\"schema\": \"corehop-offload\", \"version\": 1}", "offload", "corehop report"),
             (
                 b"{\"cpus\": 1, \"tasks\": [{\"wcet_us\": 1, \"period_us\": 4}]}",
@@ -247,7 +255,7 @@ mod tests {
             ),
             (b"{\"tasks\": {}, \"global\": {}}", "rt-app", "corehop convert"),
             (b"{\"a\": 1}", "JSON", "corehop check"),
-            (b"schema = 1\nid = \"a\"\n", "platform file", "corehop platform"),
+            (b"schema = 1\nid = \"a\"\n", "platform file", "corehop sim platform"),
             (b"a,b,c\n1,2,3\n", "CSV", "--costs"),
             (b"TASK-COUNT,SCHEDULE\n1,2\n", "SchedCAT", "--overheads"),
             (
@@ -255,9 +263,9 @@ mod tests {
                 "rt-app",
                 "corehop convert",
             ),
-            (b"{\"curves\": [{}]", "cost model", "corehop predict"),
+            (b"{\"curves\": [{}]", "cost model", "corehop advise predict"),
             (b"cpus: 2\ntasks:\n  - wcet_us: 3\n", "YAML", "does not read YAML"),
-            (b"# mine\n[tool]\nname = 1\n", "TOML", "corehop study"),
+            (b"# mine\n[tool]\nname = 1\n", "TOML", "corehop check study"),
             (b"\x00\xff\xfe\x80", "no text", ""),
             (b"MEASURED\xc3", "", ""),
         ] {

@@ -34,7 +34,7 @@ pub(super) fn exchange(data: &Results) -> Option<Section> {
     if !missing.is_empty() {
         section = section.says(format!(
             "Not measured on {}: cache-line transfers between CPUs, latencies of each level, \
-             and whether the stated facts are true. `corehop platform --measure -o FILE.toml` does \
+             and whether the stated facts are true. `corehop measure platform -o FILE.toml` does \
              it in some seconds; give `corehop report` that file beside those of the samples.",
             missing.join(" and ")
         ));

@@ -50,6 +50,6 @@ pub(super) fn findings(data: &Results) -> Option<Section> {
     (!table.rows.is_empty()).then(|| Section {
         tables: vec![table],
         ..Section::new("findings", "Findings of the doctor")
-            .says("Limits of this host, and threats to a measurement. `corehop explain WORD` explains each finding.")
+            .says("Limits of this host, and threats to a measurement. `corehop help WORD` explains each finding.")
     })
 }

@@ -19,7 +19,7 @@ pub(super) fn sharing(data: &Results) -> Option<Section> {
              instructions. The ratio is that of shared to separate, or where there is no second cache of same to \
              shared: below 1 the nearer placing pays. The predicted ratio needs \
              the misses without a common cache alone: {TAKEN}, fitted to the 87 printed rows of \
-             Kamali (2010). `corehop validate kamali-regression` says how far off it is.",
+             Kamali (2010). `corehop sim validate kamali-regression` says how far off it is.",
         ))
     })
 }

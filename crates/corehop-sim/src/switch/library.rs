@@ -87,7 +87,7 @@ impl Parts {
 /// The reason for which the time of a mechanism that wakes is not known.
 pub(super) fn unknown(platform: &Platform) -> String {
     format!(
-        "{} states no wake-up: `corehop platform --measure` on that host measures `core.futex_wake`, or add it or \
+        "{} states no wake-up: `corehop measure platform` on that host measures `core.futex_wake`, or add it or \
          `core.wake_up` to the platform file",
         platform.name
     )

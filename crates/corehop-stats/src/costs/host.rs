@@ -45,7 +45,7 @@ pub struct HostCosts {
 #[derive(Debug, thiserror::Error)]
 pub enum NotHostCosts {
     /// It is something else, or torn.
-    #[error("not costs that `corehop fit --default` kept: {0}")]
+    #[error("not costs that `corehop advise fit --default` kept: {0}")]
     Form(#[from] serde_json::Error),
     /// It is of a version that is not known here.
     #[error(

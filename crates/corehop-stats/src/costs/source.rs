@@ -13,7 +13,7 @@ use corehop_plan::units::Nanos;
 pub enum Source {
     /// A summary table.
     Table(CostTable),
-    /// A model that `corehop fit` made.
+    /// A model that `corehop advise fit` made.
     Model(Model),
 }
 

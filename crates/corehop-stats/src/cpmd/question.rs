@@ -216,8 +216,11 @@ impl Model {
             return Err(refuse("it gives the mean only"));
         }
         let hierarchy = self.machines.get(&series.key.machine).and_then(|it| it.hierarchy.as_ref());
-        let hierarchy = hierarchy
-            .ok_or_else(|| refuse("the machine's ways or times are not known (corehop platform --measure -o FILE.toml)"))?;
+        let hierarchy = hierarchy.ok_or_else(|| {
+            refuse(
+                "the machine's ways or times are not known (corehop measure platform -o FILE.toml)",
+            )
+        })?;
         let longest = series.points.iter().map(|point| point.length_us).fold(0.0, f64::max);
         let expected = hierarchy
             .expected(&series.key, asked.wss.get(), length_us.unwrap_or(longest))

@@ -17,7 +17,7 @@ pub const GAIN_SCHEMA: &str = "corehop-gain-1";
 pub enum NotAGain {
     /// It is something else, or torn.
     #[error(
-        "not a model of the gain of sharing that `corehop fit` wrote (it fits one to files of `corehop measure shared-data`): {0}"
+        "not a model of the gain of sharing that `corehop advise fit` wrote (it fits one to files of `corehop measure shared-data`): {0}"
     )]
     Form(#[from] serde_json::Error),
     /// It is of another version, or a model of something else.

@@ -3,6 +3,7 @@
 
 mod deploy;
 mod margin;
+pub(crate) mod study;
 
 use std::path::{Path, PathBuf};
 
@@ -27,10 +28,23 @@ use corehop_stats::costs::Source;
 use serde_json::{Value, json};
 
 use super::costs::CostArgs;
+use crate::cmd::VerbOrMode;
 use crate::doubts;
 use crate::exit::{Exit, Failure, refuse};
 use crate::input;
 use crate::output::{Force, OutputFile, Page, Paint, either, note};
+
+/// The verb and its modes.
+pub(crate) type Args = VerbOrMode<Ask, Mode>;
+
+/// Modes.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Mode {
+    /// Go the whole way on this host: measure, ask, place the tasks, run them, and set the jobs beside their bounds.
+    Deploy(deploy::Args),
+    /// Draw random task sets, and count how many each scheduler can schedule as delays grow.
+    Study(study::Args),
+}
 
 /// Test whether a task set meets its deadlines: under its own scheduler, or by one test, or by all.
 ///
@@ -38,9 +52,8 @@ use crate::output::{Force, OutputFile, Page, Paint, either, note};
 /// CPUs. A sufficient test that fails answers `unknown`. Only exact and necessary tests answer `false`.
 /// Exit code 0: yes; 1: no or unknown. `--test all` is a survey: its exit code is 0, or answers for the scheduler
 /// that is named.
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct Ask {
     /// A task set: {"cpus": m, "tasks": [{"wcet_us", "period_us", "deadline_us"?, "priority"?,
     /// "wss_kib"?, "jitter_us"?, "blocking_us"?, "suspension_us"?, "locks"?, "bcet_us"?, "budget_us"?, "name"?, "cpus"?,
     /// "pieces"?, "shares"?}], "scheduler"?, "locking"?, "chains"?}, in microseconds with up to three decimals, or as text with a
@@ -48,14 +61,44 @@ pub(crate) struct Args {
     /// task. - reads standard input.
     #[arg(value_name = "FILE|-")]
     file: PathBuf,
-    /// One test instead of the tests for the scheduler, or all as a survey; `corehop explain NAME` describes it
+    /// One test instead of the tests for the scheduler, or all as a survey; `corehop help NAME` describes it
     #[arg(long, value_name = "NAME|all")]
     test: Option<String>,
+    #[command(flatten)]
+    charges: Charges,
+    /// The machine: its caches define the clusters (`c-edf-l2`, `soft-c-edf-l3`, …) and the migrations within a
+    /// cluster. A platform's name, or a file.
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    platform: Option<String>,
+    /// Say how far the answer is from the other one. For a yes: what the response of the tightest task consists of, how much WCETs
+    /// may grow, how large a delay may become, which task fits besides. For a no: which tasks are late, and which changes make
+    /// it a yes. Without this option sets of up to 20 tasks are asked.
+    #[arg(long)]
+    slack: bool,
+    /// Draw a schedule: the first miss that simulation finds for a no or unknown, or the busiest window of the tightest task for a
+    /// yes, with releases, deadlines, the CPUs and what preemptions and migrations cost
+    #[arg(long, value_name = "FILE.svg")]
+    gantt: Option<PathBuf>,
+    /// If the answer is yes, write the set with its scheduler, the verdict, and the assignment of each task: its CPUs, its
+    /// pieces or its shares (none under a global scheduler); its priority, under fixed priorities; and `budget_us`, its
+    /// WCET with all that was charged, under EDF. `corehop convert rt-app` converts the file.
+    #[arg(short, long, value_name = "FILE.json")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The scheduler, and what is charged.
+#[derive(Debug, clap::Args)]
+struct Charges {
     /// The scheduler: g-edf, c-edf, p-edf, g-fp or p-fp; eevdf and sched_ext have no analysis. Default: `scheduler` of the
     /// set, otherwise p-fp if tasks have priorities, and p-edf if not
     #[arg(long, value_name = "NAME")]
     scheduler: Option<Scheduler>,
-    /// Charge each job the delay of one preemption or migration: e' = e + D_c. With --costs, a job pays for the job
+    /// Charge each job the delay of one preemption or migration: e' = e + D_c. With costs, a job pays for the job
     /// that it preempts: the cost of the most expensive event under this scheduler, for the working set of the
     /// preempted job.
     #[arg(long, value_name = "D_c", conflicts_with = "costs")]
@@ -65,7 +108,7 @@ pub(crate) struct Args {
     /// Take the largest cost seen for a bound. Without this option a yes that rests on the largest of n samples is
     /// conditional, and the exit code is 1. (The default statistic is the highest quantile whose upper end the samples
     /// give for every task; without such a quantile, it is the largest cost.)
-    #[arg(long, requires = "costs")]
+    #[arg(long, conflicts_with = "delay")]
     accept_largest: bool,
     /// Charge the overheads of the operating system by the number of tasks: a file of `measure overheads`, or
     /// SchedCAT's table (TASK-COUNT, SCHEDULE, CXS, TICK, RELEASE, RELEASE-LATENCY, IPI-LATENCY). Each job pays for the preemption that it causes,
@@ -85,63 +128,33 @@ pub(crate) struct Args {
     /// windows that may lose more than was seen; if up to a tenth of them may, the answer is conditional, and the exit code 1.
     #[arg(long, value_name = "FILE")]
     supply: Option<PathBuf>,
-    /// The machine: its caches define the clusters (`c-edf-l2`, `soft-c-edf-l3`, …) and the migrations within a
-    /// cluster. A platform's name, or a file.
-    #[arg(long, value_name = "NAME|FILE.toml")]
-    platform: Option<String>,
-    /// Say how far the answer is from the other one. For a yes: what the response of the tightest task consists of, how much WCETs
-    /// may grow, how large a delay may become, which task fits besides. For a no: which tasks are late, and which changes make
-    /// it a yes. Without this option sets of up to 20 tasks are asked.
-    #[arg(long)]
-    slack: bool,
-    /// Draw a schedule: the first miss that simulation finds for a no or unknown, or the busiest window of the tightest task for a
-    /// yes, with releases, deadlines, the CPUs and what preemptions and migrations cost
-    #[arg(long, value_name = "FILE.svg")]
-    gantt: Option<PathBuf>,
     /// Leave aside on which CPUs the set puts its tasks (`cpus`, `pieces`, `shares`)
     #[arg(long)]
     ignore_cpus: bool,
-    /// If the answer is yes, write the set with its scheduler, the verdict, and the assignment of each task: its CPUs, its
-    /// pieces or its shares (none under a global scheduler); its priority, under fixed priorities; and `budget_us`, its
-    /// WCET with all that was charged, under EDF. `corehop convert --to rt-app` converts the file.
-    #[arg(short, long, value_name = "FILE.json")]
-    output: Option<PathBuf>,
-    /// Go the whole way on this host, with the files in FOLDER: measure its supply, overheads and costs (those that no option
-    /// gives), ask, place the tasks, run them under each load, and set the jobs beside their bounds. Exit code 1: the answer is not
-    /// yes, or a job took longer than its bound. A run that was interrupted goes on with the files that it has; --force measures anew.
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["test", "output", "platform", "slack", "gantt"])]
-    deploy: Option<PathBuf>,
-    /// For how long --deploy runs the tasks, idle and again beside programs that pollute the caches [default: 10s]
-    #[arg(long = "for", value_name = "TIME")]
-    duration: Option<Nanos>,
-    /// Let --deploy switch off the load balancing of the machine for seconds, where EDF on single CPUs needs that
-    #[arg(long)]
-    allow_system: bool,
-    #[command(flatten)]
-    force: Force,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    if let Some(folder) = &args.deploy {
-        return deploy::run(args, folder);
+    match args {
+        VerbOrMode::Verb(args) => ask(args),
+        VerbOrMode::Mode(Mode::Deploy(args)) => deploy::run(args),
+        VerbOrMode::Mode(Mode::Study(args)) => study::run(args),
     }
-    let only = [("--for", args.duration.is_some()), ("--allow-system", args.allow_system)];
-    refuse("the set runs with --deploy alone", &only)?;
+}
+
+fn ask(args: &Ask) -> Result<Exit, Failure> {
+    let charges = &args.charges;
     let (output, gantt) = output_files(args)?;
     let platform = args.platform.as_deref().map(input::platform).transpose()?;
     let set = input::task_set(&args.file)?;
-    let set = if args.ignore_cpus { set.unplaced() } else { set };
+    let set = if charges.ignore_cpus { set.unplaced() } else { set };
     let asked = Asked::of(args, &set, platform.as_ref())?;
-    let source = args.costs.source()?;
-    let delay = delay(args, source.as_ref(), &set)?;
-    let overheads = overheads(args, &set)?;
-    let supply = supply(args, &set)?;
+    let source = charges.source(&set)?;
+    let delay = charges.delay(source.as_ref(), &set)?;
+    let overheads = charges.overheads(&set)?;
+    let supply = charges.supply(&set)?;
     let (platform, source) = (platform.as_ref(), source.as_ref());
-    let of_a_set = |set: &TaskSet| self::delay(args, source, set).ok();
-    let (accept_largest, supply) = (args.accept_largest, supply.as_ref());
+    let of_a_set = |set: &TaskSet| charges.delay(source, set).ok();
+    let (accept_largest, supply) = (charges.accept_largest, supply.as_ref());
     let asking = Asking { platform, delay: &of_a_set, overheads, supply, accept_largest };
     let mut charged = asking.charged(&set, delay);
     let (answered, question) = match asked {
@@ -172,20 +185,75 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(exit(answered.asked.answer.verdict))
 }
 
-/// The charge to each job for delays.
-fn delay<'a>(args: &Args, source: Option<&'a Source>, set: &TaskSet) -> Result<Delay<'a>, Failure> {
-    // Rounded up: a delay is never understated.
-    if let Some(delay) = args.delay {
-        return Ok(Delay::Each(set.tick().up(delay)));
+impl Charges {
+    /// The costs, if some are charged: those that are named; for a set with working sets those that this host kept.
+    fn source(&self, set: &TaskSet) -> Result<Option<Source>, Failure> {
+        if self.delay.is_some() {
+            self.costs.choice.refuse_without_costs()?;
+            return Ok(None);
+        }
+        let states = set.wss_kib().iter().any(Option::is_some);
+        if !states && !self.costs.is_given() {
+            self.costs.choice.refuse_without_costs()?;
+            return self.refuse_largest(None);
+        }
+        let chosen = self.costs.chosen()?;
+        if !self.costs.is_given() && chosen.source.is_some() {
+            note(&chosen.origin);
+        }
+        self.refuse_largest(chosen.source)
     }
-    match source {
-        Some(source) => Ok(Delay::Costs(source.for_a_verdict(&args.costs.selection())?.costs)),
-        None => uncharged(set),
+
+    /// Refuses to take the largest cost where there are no costs.
+    fn refuse_largest(&self, source: Option<Source>) -> Result<Option<Source>, Failure> {
+        let given = self.accept_largest && source.is_none();
+        refuse("there are no costs to take the largest of", &[("--accept-largest", given)])?;
+        Ok(source)
+    }
+
+    /// The charge to each job for delays.
+    fn delay<'a>(&self, source: Option<&'a Source>, set: &TaskSet) -> Result<Delay<'a>, Failure> {
+        // Rounded up: a delay is never understated.
+        if let Some(delay) = self.delay {
+            return Ok(Delay::Each(set.tick().up(delay)));
+        }
+        match source {
+            Some(source) => Ok(Delay::Costs(source.for_a_verdict(&self.costs.selection())?.costs)),
+            None if self.costs.is_given() => Ok(Delay::Nothing),
+            None => uncharged(set),
+        }
+    }
+
+    /// The overheads of the operating system, if charged.
+    fn overheads(&self, set: &TaskSet) -> Result<Option<Overheads>, Failure> {
+        let Some(path) = &self.overheads else { return Ok(None) };
+        if self.quantum.get() < 1_000 {
+            return Err(Failure::says(Exit::Usage, "--quantum: expected at least 1us"));
+        }
+        let named = |error| Failure::new(Exit::Damaged, error).context(shown::path(path));
+        let table = OverheadTable::parse(&input::table(path)?).map_err(named)?;
+        let known = table.of(set.tasks().len(), self.quantum).map_err(named)?;
+        let known = if self.dedicated { known.dedicated_to(set) } else { known };
+        let lacks = table.lacks();
+        if !lacks.is_empty() {
+            let lacks = lacks.join(", ");
+            note(&format!("{}: nothing is charged for {lacks}: no such column", shown::path(path)));
+        }
+        Ok(Some(known))
+    }
+
+    /// The supply of the CPUs, if they do not supply all of the time.
+    fn supply(&self, set: &TaskSet) -> Result<Option<InUnits>, Failure> {
+        let Some(path) = &self.supply else { return Ok(None) };
+        let supplies = input::supplies(path)?;
+        let unknown = |error| Failure::new(Exit::Usage, error).context(shown::path(path));
+        supplies.check(set).map_err(unknown)?;
+        Ok(Some(InUnits::of(&supplies)))
     }
 }
 
 /// Refuses -o for a test that says nothing about where and how tasks run.
-fn refuse_undeployable(args: &Args, set: &TaskSet, test: &Test) -> Result<(), Failure> {
+fn refuse_undeployable(args: &Ask, set: &TaskSet, test: &Test) -> Result<(), Failure> {
     if args.output.is_none() || test.deploys() || set.cpus() == 1 {
         return Ok(());
     }
@@ -213,14 +281,14 @@ enum Asked {
 }
 
 impl Asked {
-    fn of(args: &Args, set: &TaskSet, platform: Option<&Platform>) -> Result<Self, Failure> {
+    fn of(args: &Ask, set: &TaskSet, platform: Option<&Platform>) -> Result<Self, Failure> {
         let usage = |what: String| Err(Failure::says(Exit::Usage, what));
-        let question = Question::of(set, args.scheduler);
+        let question = Question::of(set, args.charges.scheduler);
         let tests = || {
             let tests = question.tests(set, platform);
             tests.map_err(|error| Failure::new(Exit::Usage, error))
         };
-        match (args.test.as_deref(), args.scheduler) {
+        match (args.test.as_deref(), args.charges.scheduler) {
             (None, _) => Ok(Self::Question(question, tests()?)),
             (Some("all"), _) if args.gantt.is_some() => usage(
                 "--gantt: a survey has no schedule to draw: leave out --test all, or name one test".to_owned(),
@@ -268,7 +336,7 @@ fn whole(
 
 /// Every test; the exit code is that of the scheduler that was named, if one was.
 fn surveyed(
-    args: &Args,
+    args: &Ask,
     set: &TaskSet,
     charged: &mut Charged<'_>,
     tests: &[&'static Test],
@@ -294,10 +362,14 @@ fn surveyed(
 }
 
 /// The files for the set with its assignment, and for the picture of a schedule.
-fn output_files(args: &Args) -> Result<(Option<OutputFile>, Option<OutputFile>), Failure> {
-    let read = [args.overheads.as_ref(), args.costs.costs.as_ref(), args.supply.as_ref()];
-    let others = [Some(&args.file)].into_iter().chain(read);
-    let mut others: Vec<&Path> = others.flatten().map(PathBuf::as_path).collect();
+fn output_files(args: &Ask) -> Result<(Option<OutputFile>, Option<OutputFile>), Failure> {
+    let read = [
+        args.charges.overheads.as_deref(),
+        args.charges.costs.file(),
+        args.charges.supply.as_deref(),
+    ];
+    let others = [Some(args.file.as_path())].into_iter().chain(read);
+    let mut others: Vec<&Path> = others.flatten().collect();
     let output = OutputFile::if_asked(args.output.as_ref(), &others, args.force)?;
     others.extend(args.output.as_deref());
     Ok((output, OutputFile::if_asked(args.gantt.as_ref(), &others, args.force)?))
@@ -341,33 +413,6 @@ fn requested(name: &str, platform: Option<&Platform>) -> Result<Tests, Failure> 
     let (size, _) = clusters::by_cache(platform, cache).map_err(usage)?;
     let name = format!("{soft}c-edf-{size}");
     Ok(vec![test(&name).map_err(|error| Failure::new(Exit::Usage, error))?])
-}
-
-/// The overheads of the operating system, if charged.
-fn overheads(args: &Args, set: &TaskSet) -> Result<Option<Overheads>, Failure> {
-    let Some(path) = &args.overheads else { return Ok(None) };
-    if args.quantum.get() < 1_000 {
-        return Err(Failure::says(Exit::Usage, "--quantum: expected at least 1us"));
-    }
-    let named = |error| Failure::new(Exit::Damaged, error).context(shown::path(path));
-    let table = OverheadTable::parse(&input::table(path)?).map_err(named)?;
-    let known = table.of(set.tasks().len(), args.quantum).map_err(named)?;
-    let known = if args.dedicated { known.dedicated_to(set) } else { known };
-    let lacks = table.lacks();
-    if !lacks.is_empty() {
-        let lacks = lacks.join(", ");
-        note(&format!("{}: nothing is charged for {lacks}: no such column", shown::path(path)));
-    }
-    Ok(Some(known))
-}
-
-/// The supply of the CPUs, if they do not supply all of the time.
-fn supply(args: &Args, set: &TaskSet) -> Result<Option<InUnits>, Failure> {
-    let Some(path) = &args.supply else { return Ok(None) };
-    let supplies = input::supplies(path)?;
-    let unknown = |error| Failure::new(Exit::Usage, error).context(shown::path(path));
-    supplies.check(set).map_err(unknown)?;
-    Ok(Some(InUnits::of(&supplies)))
 }
 
 /// Nothing is charged; but a set with working sets needs their costs.

@@ -56,7 +56,7 @@ pub(crate) struct Args {
     /// The probability that two equal results show nothing slower or faster; the confidence of each interval
     #[arg(long, value_name = "PERCENT%", default_value = "95%", value_parser = super::quantities::confidence)]
     confidence: f64,
-    /// The estimator of the delay of a sample (see `corehop explain estimator`) [default: difference]
+    /// The estimator of the delay of a sample (see `corehop help estimator`) [default: difference]
     #[arg(long)]
     estimator: Option<Estimator>,
     /// Print JSON.
@@ -163,7 +163,7 @@ fn arms(args: &Args) -> Result<Exit, Failure> {
     let comparison = program_runs::arms(&runs(&args.a)?, 1.0 - args.confidence).map_err(usage)?;
     if comparison.arms.iter().all(|arm| arm.effects.is_empty()) {
         let what = "nothing to compare: name two recordings, or one with arms \
-                    (`corehop measure program --arm`) whose runs succeeded";
+                    (`corehop record --arm`) whose runs succeeded";
         return Err(Failure::says(Exit::No, what));
     }
     let judged = comparison.judged(&args.fail_on, args.margin()).map_err(usage)?;

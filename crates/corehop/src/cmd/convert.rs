@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use corehop_plan::samples::{FileError, copy_parquet};
 use corehop_plan::shown;
@@ -12,109 +12,163 @@ use corehop_plan::workload::task::MOST_CPUS;
 use corehop_plan::workload::{rt_app, set_file};
 use corehop_sched::overhead::table::OverheadTable;
 use corehop_stats::costs::CostTable;
+use serde_json::json;
 
 use crate::exit::{Exit, Failure, refuse};
-use crate::input;
-use crate::output::{Force, OutputFile, Page, Rest, answer, counted, note};
+use crate::output::{Force, OutputFile, Page, Rest, answer, counted, either, note};
+use crate::{doubts, input};
 
 /// Convert task sets and cost tables to and from the formats of other programs, and files of rows to Parquet.
 ///
-/// The contents determine the kind of a file: a corehop task set, an rt-app workload, a cost table
-/// (`corehop report --table csv`), SchedCAT's table of cache-related delays (WSS, L1, L2, L3, MEM), or its table of
-/// overheads by the number of tasks (TASK-COUNT, SCHEDULE, CXS, …). `corehop check --overheads` reads the last one
-/// directly.
-///
-/// `--to rows` writes a file of `corehop measure` as Parquet with checksums, a `.part` too, and keeps every column.
-/// `--salvage` keeps the sound rows of a damaged file.
+/// The contents determine the kind of the file that is read.
 #[derive(Debug, clap::Args)]
+#[command(disable_help_subcommand = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    form: Form,
+}
+
+/// The forms to convert to.
+#[derive(Debug, clap::Subcommand)]
+enum Form {
+    /// A task set for `corehop check`, of an rt-app workload.
+    Tasks(Tasks),
+    /// An rt-app workload, of a task set.
+    RtApp(RtApp),
+    /// A cost table for `corehop check`, of SchedCAT's table of cache-related delays (WSS, L1, L2, L3, MEM).
+    Costs(Costs),
+    /// SchedCAT's table of cache-related delays, of a cost table (`corehop report --table csv`); or its table of overheads by
+    /// the number of tasks (TASK-COUNT, SCHEDULE, CXS, …), which `corehop check --overheads` reads directly.
+    Schedcat(Costs),
+    /// A file of rows of `corehop measure` as Parquet with checksums, a `.part` too, with every column.
+    Rows(RowsForm),
+}
+
+/// The file to read, and the file to write.
+#[derive(Debug, clap::Args)]
+struct Files {
     /// The file to convert.
     file: PathBuf,
-    /// The target format: tasks, rt-app, costs, schedcat or rows.
-    #[arg(long, value_name = "FORM")]
-    to: Form,
     /// The output file; default: standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
     force: Force,
-    /// For `rows`: keep the sound rows of a damaged file.
-    #[arg(long)]
-    salvage: bool,
-    /// For `tasks`: the number of CPUs; default: the CPUs that the workload names, at least one.
+    /// Print what was converted as JSON, in place of a sentence; needs -o, which takes the result
+    #[arg(long, requires = "output")]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct Tasks {
+    #[command(flatten)]
+    files: Files,
+    /// The number of CPUs; default: the CPUs that the workload names, at least one.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_CPUS)))]
     cpus: Option<u32>,
-    /// For `rt-app`: the duration of the run; default: 10.
+}
+
+#[derive(Debug, clap::Args)]
+struct RtApp {
+    #[command(flatten)]
+    files: Files,
+    /// The duration of the run
     #[arg(
         long,
         value_name = "SECONDS",
+        default_value_t = 10,
         value_parser = clap::value_parser!(u32).range(1..=2_147_483_647)
     )]
-    duration: Option<u32>,
-    /// For `schedcat` and `costs`: the background load of the costs; default: idle.
+    duration: u32,
+}
+
+#[derive(Debug, clap::Args)]
+struct Costs {
+    #[command(flatten)]
+    files: Files,
+    /// The background load of the costs; default: idle.
     #[arg(long, value_name = "LOAD")]
     load: Option<String>,
-    /// For `schedcat` and `costs`: the statistic of the costs; default: max.
+    /// The statistic of the costs; default: max.
     #[arg(long, value_name = "NAME")]
     statistic: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Form {
-    /// A task set for `corehop check`.
-    Tasks,
-    /// An rt-app workload.
-    RtApp,
-    /// A cost table for `corehop study` and `corehop check`.
-    Costs,
-    /// SchedCAT's table of cache-related delays.
-    Schedcat,
-    /// A file of rows as Parquet.
-    Rows,
+#[derive(Debug, clap::Args)]
+struct RowsForm {
+    #[command(flatten)]
+    files: Files,
+    /// Keep the sound rows of a damaged file.
+    #[arg(long)]
+    salvage: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    only_for_this_form(args)?;
-    let output = OutputFile::if_asked(args.output.as_ref(), &[&args.file], args.force)?;
-    if args.to == Form::Rows {
-        let lacks = || Failure::says(Exit::Usage, "--to rows writes Parquet: name a file with -o");
-        return rows(args, &output.ok_or_else(lacks)?);
+    match &args.form {
+        Form::Tasks(it) => {
+            let read = |path: &Path| input::text(path);
+            it.files.rewritten("tasks", "an rt-app workload (JSON)", read, |text| it.set(text))
+        }
+        Form::RtApp(it) => {
+            let read = |path: &Path| input::text(path);
+            it.files.rewritten("rt-app", "a task set (JSON)", read, |text| it.workload(text))
+        }
+        Form::Costs(it) => {
+            let read = |path: &Path| input::table(path);
+            it.files.rewritten("costs", "a cost table (CSV)", read, |text| it.table(text))
+        }
+        Form::Schedcat(it) => {
+            let read = |path: &Path| input::table(path);
+            it.files.rewritten("schedcat", "a cost table (CSV)", read, |text| it.schedcat(text))
+        }
+        Form::Rows(it) => it.run(),
     }
-    let text = match args.to {
-        Form::Tasks | Form::RtApp => input::text(&args.file)?,
-        Form::Costs | Form::Schedcat | Form::Rows => input::table(&args.file)?,
-    };
-    let (rewritten, wanted) = match args.to {
-        Form::Tasks => (tasks(&text, args), "an rt-app workload (JSON)"),
-        Form::RtApp => (workload(&text, args), "a task set (JSON)"),
-        Form::Costs | Form::Schedcat | Form::Rows => (costs(&text, args), "a cost table (CSV)"),
-    };
-    let rewritten = rewritten.map_err(|failure| match failure.exit() {
-        Exit::Damaged => failure.context(input::named_with_format(&args.file, &text, wanted)),
-        _ => failure.context(shown::path(&args.file)),
-    })?;
-    if let Some(file) = &output {
-        file.write(&rewritten)?;
-    }
-    ended(args, "", output.is_none().then_some(&*rewritten))
 }
 
-/// Refuses options of other forms than the one that is asked for.
-fn only_for_this_form(args: &Args) -> Result<(), Failure> {
-    type Rule<'a> = (&'a str, &'a [Form], &'a [(&'a str, bool)]);
-    let costs = [("--load", args.load.is_some()), ("--statistic", args.statistic.is_some())];
-    let all: [Rule<'_>; 4] = [
-        ("--salvage is for --to rows", &[Form::Rows], &[("--salvage", args.salvage)]),
-        ("--cpus is for --to tasks", &[Form::Tasks], &[("--cpus", args.cpus.is_some())]),
-        (
-            "--duration is for --to rt-app",
-            &[Form::RtApp],
-            &[("--duration", args.duration.is_some())],
-        ),
-        ("they are for --to schedcat and --to costs", &[Form::Schedcat, Form::Costs], &costs),
-    ];
-    let mut others = all.iter().filter(|(_, forms, _)| !forms.contains(&args.to));
-    others.try_for_each(|(what, _, options)| refuse(what, options))
+impl Files {
+    fn output(&self) -> Result<Option<OutputFile>, Failure> {
+        OutputFile::if_asked(self.output.as_ref(), &[&self.file], self.force)
+    }
+
+    /// Reads a text, and writes it as `rewrite` has it.
+    fn rewritten(
+        &self,
+        form: &str,
+        wanted: &str,
+        read: impl Fn(&Path) -> Result<String, Failure>,
+        rewrite: impl Fn(&str) -> Result<String, Failure>,
+    ) -> Result<Exit, Failure> {
+        let output = self.output()?;
+        let text = read(&self.file)?;
+        let rewritten = rewrite(&text).map_err(|failure| match failure.exit() {
+            Exit::Damaged => failure.context(input::named_with_format(&self.file, &text, wanted)),
+            _ => failure.context(shown::path(&self.file)),
+        })?;
+        if let Some(file) = &output {
+            file.write(&rewritten)?;
+        }
+        self.ended(form, "", output.is_none().then_some(&*rewritten))
+    }
+
+    /// Ends with a sentence: what was converted to what, and where that is.
+    fn ended(&self, form: &str, detail: &str, data: Option<&str>) -> Result<Exit, Failure> {
+        let file = shown::path(&self.file);
+        match (&self.output, data) {
+            (_, Some(data)) => {
+                answer(&format!("{file} is converted to {form}{detail}."), Rest::Data(data))?;
+            }
+            (Some(output), None) => {
+                let (path, output) = (output, shown::path(output));
+                let sentence = format!("{output} has {file} converted to {form}{detail}.");
+                let json =
+                    || json!({ "file": path, "form": form, "of": self.file, "sentence": sentence });
+                let json = self.json.then(|| doubts::with(json()));
+                either(&sentence, json.as_ref(), String::new)?;
+            }
+            (None, None) => {}
+        }
+        Ok(Exit::Done)
+    }
 }
 
 /// Says each sentence on stderr, in lines that fit.
@@ -141,101 +195,112 @@ impl Write for Noting<'_> {
     }
 }
 
-/// Writes the rows of a file as Parquet.
-fn rows(args: &Args, output: &OutputFile) -> Result<Exit, Failure> {
-    let mut reader =
-        if args.salvage { input::salvage(&args.file) } else { input::open(&args.file) }?;
-    let mut provenance = reader.kind().provenance.clone();
-    let is_torn = reader.truncated().then(|| "it was cut off while writing".to_owned());
-    let lost = reader.damage().map(|damage| format!("damaged, {damage}")).or(is_torn);
-    if let Some(lost) = &lost {
-        // Every reader says so of the new file.
-        provenance.stopped_by.get_or_insert_with(|| format!("rows kept of a file: {lost}"));
-    }
-    let mut kept = 0;
-    output.fill_by(|out| {
-        let mut out = Noting { out, failed: false };
-        let written = copy_parquet(&mut reader, &provenance, &mut out);
-        let target = || format!("writing {}", shown::path(output.path()));
-        kept = written.map_err(|error| match error {
-            FileError::Io(error) if out.failed => {
-                Failure::new(Exit::Failed, error).context(target())
-            }
-            error => Failure::from(error).context(shown::path(&args.file)),
+impl RowsForm {
+    /// Writes the rows of a file as Parquet.
+    fn run(&self) -> Result<Exit, Failure> {
+        let file = &self.files.file;
+        let lacks =
+            || Failure::says(Exit::Usage, "rows are written as Parquet: name a file with -o");
+        let output = self.files.output()?.ok_or_else(lacks)?;
+        let mut reader = if self.salvage { input::salvage(file) } else { input::open(file) }?;
+        let mut provenance = reader.kind().provenance.clone();
+        let is_torn = reader.truncated().then(|| "it was cut off while writing".to_owned());
+        let lost = reader.damage().map(|damage| format!("damaged, {damage}")).or(is_torn);
+        if let Some(lost) = &lost {
+            // Every reader says so of the new file.
+            provenance.stopped_by.get_or_insert_with(|| format!("rows kept of a file: {lost}"));
+        }
+        let mut kept = 0;
+        output.fill_by(|out| {
+            let mut out = Noting { out, failed: false };
+            let written = copy_parquet(&mut reader, &provenance, &mut out);
+            let target = || format!("writing {}", shown::path(output.path()));
+            kept = written.map_err(|error| match error {
+                FileError::Io(error) if out.failed => {
+                    Failure::new(Exit::Failed, error).context(target())
+                }
+                error => Failure::from(error).context(shown::path(file)),
+            })?;
+            Ok(())
         })?;
-        Ok(())
-    })?;
-    let lost = lost.map(|lost| format!("the input: {lost}; "));
-    let detail = format!(" ({}{} are kept)", lost.unwrap_or_default(), counted(kept, "row"));
-    ended(args, &detail, None)
-}
-
-/// Ends with a sentence: what was converted to what, and where that is.
-fn ended(args: &Args, detail: &str, data: Option<&str>) -> Result<Exit, Failure> {
-    let form = clap::ValueEnum::to_possible_value(&args.to);
-    let form = form.map_or_else(String::new, |it| it.get_name().to_owned());
-    let file = shown::path(&args.file);
-    match (&args.output, data) {
-        (_, Some(data)) => {
-            answer(&format!("{file} is converted to {form}{detail}."), Rest::Data(data))?;
-        }
-        (Some(output), None) => {
-            let output = shown::path(output);
-            answer(&format!("{output} has {file} converted to {form}{detail}."), Rest::Text(""))?;
-        }
-        (None, None) => {}
+        let lost = lost.map(|lost| format!("the input: {lost}; "));
+        let detail = format!(" ({}{} are kept)", lost.unwrap_or_default(), counted(kept, "row"));
+        self.files.ended("rows", &detail, None)
     }
-    Ok(Exit::Done)
 }
 
-fn tasks(text: &str, args: &Args) -> Result<String, Failure> {
-    let read = rt_app::read(text, args.cpus).map_err(|error| match error {
-        RtAppError::Cpus(_) => Failure::new(Exit::Usage, error),
-        error => Failure::new(Exit::Damaged, error),
-    })?;
-    say_all(&read.notes);
-    Ok(format!("{:#}\n", set_file::write(&read.set)))
-}
-
-fn workload(text: &str, args: &Args) -> Result<String, Failure> {
-    let set = set_file::parse(text).map_err(|error| Failure::new(Exit::Damaged, error))?;
-    let seconds = args.duration.unwrap_or(10);
-    let written = rt_app::write(&set, seconds);
-    let written = written.map_err(|error| Failure::new(Exit::NotPossible, error))?;
-    say_all(&written.notes);
-    Ok(written.text)
-}
-
-fn costs(text: &str, args: &Args) -> Result<String, Failure> {
-    if OverheadTable::is_one(text) {
-        let table =
-            OverheadTable::parse(text).map_err(|error| Failure::new(Exit::Damaged, error))?;
-        let what = "a table of overheads has no background loads and statistics to choose from";
-        refuse(
-            what,
-            &[("--load", args.load.is_some()), ("--statistic", args.statistic.is_some())],
-        )?;
-        return Ok(table.schedcat());
+impl Tasks {
+    fn set(&self, text: &str) -> Result<String, Failure> {
+        let read = rt_app::read(text, self.cpus).map_err(|error| match error {
+            RtAppError::Cpus(_) => Failure::new(Exit::Usage, error),
+            error => Failure::new(Exit::Damaged, error),
+        })?;
+        say_all(&read.notes);
+        Ok(format!("{:#}\n", set_file::write(&read.set)))
     }
-    let load = args.load.as_deref().unwrap_or("idle");
-    let statistic = args.statistic.as_deref().unwrap_or("max");
-    let table = CostTable::parse_as(text, load, statistic)
-        .map_err(|error| Failure::new(Exit::Damaged, error))?;
-    if args.to == Form::Costs {
+}
+
+impl RtApp {
+    fn workload(&self, text: &str) -> Result<String, Failure> {
+        let set = set_file::parse(text).map_err(|error| Failure::new(Exit::Damaged, error))?;
+        let written = rt_app::write(&set, self.duration);
+        let written = written.map_err(|error| Failure::new(Exit::NotPossible, error))?;
+        say_all(&written.notes);
+        Ok(written.text)
+    }
+}
+
+impl Costs {
+    /// The table in corehop's own form.
+    fn table(&self, text: &str) -> Result<String, Failure> {
+        if OverheadTable::is_one(text) {
+            return self.overheads(text);
+        }
         // SchedCAT's table does not state its load and its statistic; our own states those of each row.
         if !CostTable::is_schedcat(text) {
-            let what = "the table states the load and the statistic of each row";
-            let options =
-                [("--load", args.load.is_some()), ("--statistic", args.statistic.is_some())];
-            refuse(what, &options)?;
+            self.refuse_choice("the table states the load and the statistic of each row")?;
         }
-        return Ok(table.csv());
+        Ok(self.parsed(text)?.csv())
     }
-    let costs = table.select(load, statistic).ok_or_else(|| {
-        let known: Vec<String> =
-            table.selections().map(|(load, what, _)| format!("{load} {what}")).collect();
-        let known = known.join(", ");
-        Failure::says(Exit::Usage, format!("it has no costs of {load} {statistic}: it has {known}"))
-    })?;
-    Ok(costs.schedcat())
+
+    /// The table in SchedCAT's form.
+    fn schedcat(&self, text: &str) -> Result<String, Failure> {
+        if OverheadTable::is_one(text) {
+            return self.overheads(text);
+        }
+        let (table, (load, statistic)) = (self.parsed(text)?, self.choice());
+        let costs = table.select(load, statistic).ok_or_else(|| {
+            let known: Vec<String> =
+                table.selections().map(|(load, what, _)| format!("{load} {what}")).collect();
+            let known = known.join(", ");
+            let what = format!("it has no costs of {load} {statistic}: it has {known}");
+            Failure::says(Exit::Usage, what)
+        })?;
+        Ok(costs.schedcat())
+    }
+
+    /// A table of overheads has one form.
+    fn overheads(&self, text: &str) -> Result<String, Failure> {
+        let table =
+            OverheadTable::parse(text).map_err(|error| Failure::new(Exit::Damaged, error))?;
+        self.refuse_choice(
+            "a table of overheads has no background loads and statistics to choose from",
+        )?;
+        Ok(table.schedcat())
+    }
+
+    fn parsed(&self, text: &str) -> Result<CostTable, Failure> {
+        let (load, statistic) = self.choice();
+        CostTable::parse_as(text, load, statistic)
+            .map_err(|error| Failure::new(Exit::Damaged, error))
+    }
+
+    fn choice(&self) -> (&str, &str) {
+        (self.load.as_deref().unwrap_or("idle"), self.statistic.as_deref().unwrap_or("max"))
+    }
+
+    fn refuse_choice(&self, why: &str) -> Result<(), Failure> {
+        let given = [("--load", self.load.is_some()), ("--statistic", self.statistic.is_some())];
+        refuse(why, &given)
+    }
 }

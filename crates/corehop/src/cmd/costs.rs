@@ -2,14 +2,15 @@
 //! The options that name the costs of preemptions and migrations.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use corehop_plan::shown;
 use corehop_plan::units::Nanos;
 use corehop_stats::costs::{SelectError, Selection, Source};
 
 use super::quantities::pair;
 use crate::exit::{Exit, Failure, refuse};
-use crate::input;
+use crate::{host_costs, input};
 
 /// The heading of these options in the help.
 pub(super) const HEADING: &str = "What preemptions and migrations cost";
@@ -17,12 +18,20 @@ pub(super) const HEADING: &str = "What preemptions and migrations cost";
 /// The source of costs, and which of them to use.
 #[derive(Debug, clap::Args)]
 pub(super) struct CostArgs {
-    /// Costs by working-set size: a table of `corehop report --table csv`, a model of `corehop fit` (`*.json`), or
-    /// samples to fit one to
-    #[arg(long, value_name = "FILE", help_heading = HEADING)]
-    pub(super) costs: Option<PathBuf>,
+    /// Costs by working-set size: a table of `corehop report --table csv`, a model of `corehop advise fit` (`*.json`), or
+    /// samples to fit one to. `none` charges nothing. Default: the costs of this host that `corehop advise fit --default`
+    /// kept, if there are some
+    #[arg(long, value_name = "FILE|none", help_heading = HEADING)]
+    costs: Option<PathBuf>,
     #[command(flatten)]
     pub(super) choice: CostChoice,
+}
+
+/// Costs, and their origin in a sentence.
+#[derive(Debug)]
+pub(super) struct ChosenCosts {
+    pub(super) source: Option<Source>,
+    pub(super) origin: String,
 }
 
 /// The choice among the costs of a source.
@@ -58,12 +67,44 @@ impl CostChoice {
 }
 
 impl CostArgs {
-    /// Their source, if given.
-    pub(super) fn source(&self) -> Result<Option<Source>, Failure> {
-        if self.costs.is_none() {
+    /// The file, if one is named.
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.costs.as_deref().filter(|path| *path != Path::new("none"))
+    }
+
+    /// Whether an option says which costs are meant, or that there are none.
+    pub(super) const fn is_given(&self) -> bool {
+        self.costs.is_some()
+    }
+
+    /// The costs: those that are named, those of this host that were kept, or none.
+    ///
+    /// # Errors
+    /// Exit 2 for a choice among costs that are not there; exit 4 for a damaged file, and for kept costs of another machine.
+    pub(super) fn chosen(&self) -> Result<ChosenCosts, Failure> {
+        let none = |why: String| ChosenCosts { source: None, origin: format!("no costs: {why}") };
+        let chosen = match (self.file(), &self.costs) {
+            (Some(path), _) => ChosenCosts {
+                source: Some(input::costs(path)?),
+                origin: format!("costs: {}", shown::path(path)),
+            },
+            (None, Some(_)) => none("--costs none was given".to_owned()),
+            (None, None) => match host_costs::kept()? {
+                Some((costs, path)) => ChosenCosts {
+                    source: Some(Source::Model(costs.model)),
+                    origin: format!(
+                        "costs: those of this host, measured {}, in {}",
+                        costs.date,
+                        shown::path(&path)
+                    ),
+                },
+                None => none(format!("none of this host are kept; {}", host_costs::REMEDY)),
+            },
+        };
+        if chosen.source.is_none() {
             self.choice.refuse_without_costs()?;
         }
-        self.costs.as_deref().map(input::costs).transpose()
+        Ok(chosen)
     }
 
     /// The part of them to use.

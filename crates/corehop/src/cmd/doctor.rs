@@ -16,28 +16,44 @@ use corehop_report::wake_cost;
 use corehop_stats::restless;
 use serde_json::json;
 
-use super::platform::found;
+use super::sim::platform::found;
+use crate::cmd::VerbOrMode;
 use crate::exit::{Exit, Failure};
 use crate::output::{Page, Paint, counted, either};
 
+/// The verb and its modes.
+pub(crate) type Args = VerbOrMode<Host, Mode>;
+
 /// Check what this host allows, what would spoil a measurement, and how to fix it.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct Host {
     /// Print the findings as JSON.
     #[arg(long)]
     json: bool,
-    /// Undo the changes of a run that was killed together with its supervisor.
-    #[arg(long, conflicts_with = "sysfs_root")]
-    restore: bool,
     /// Check the host whose sys/ and proc/ were copied to this folder.
     #[arg(long, value_name = "DIR")]
     sysfs_root: Option<PathBuf>,
 }
 
+/// Modes.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Mode {
+    /// Undo the changes of a run that was killed together with its supervisor.
+    Restore {
+        /// Print the journals as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    if args.restore {
-        return restore(args.json);
+    match args {
+        VerbOrMode::Verb(host) => check(host),
+        VerbOrMode::Mode(Mode::Restore { json }) => restore(*json),
     }
+}
+
+fn check(args: &Host) -> Result<Exit, Failure> {
     let root = args.sysfs_root.as_ref().map_or_else(SysRoot::live, SysRoot::at);
     let platform = found(&root)?;
     let mut findings = preflight::doctor(&root, &platform);

@@ -2,18 +2,28 @@
 //! `corehop offload`
 
 mod answer;
-mod simulated;
+mod simulate;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use corehop_linux::offload::{CALLS, Call, Decision, Offload, OffloadError, Wishes};
-use corehop_plan::units::{Bytes, CpuList, Nanos};
+use corehop_plan::units::{Bytes, CpuList};
 use corehop_plan::workload::switching::SwitchMechanism;
-use corehop_sim::switch::off_load::{self, OffLoad};
 
+use crate::cmd::VerbOrMode;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Force, OutputFile, Rest};
+
+/// The verb and its modes.
+pub(crate) type Args = VerbOrMode<Here, Mode>;
+
+/// Modes.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Mode {
+    /// Simulate threads that compute and make calls, and compare the policies.
+    Simulate(simulate::Args),
+}
 
 /// Run a program whose system calls are made on other cores, and say what that brought.
 ///
@@ -23,36 +33,18 @@ use crate::output::{self, Force, OutputFile, Rest};
 /// is made by its own thread. While calls are off-loaded the program runs on the other CPUs. It ends with the program's
 /// exit code.
 ///
-/// The answer goes to stderr. `corehop explain offload` says which calls stay where they are, and why.
-///
-/// With `--on`, threads of a simulated machine compute and make calls; the answer compares the policies: calls per second,
-/// the time of a call, for how much of the time an application core was powered down, and energy.
+/// The answer goes to stderr. `corehop help offload` says which calls stay where they are, and why.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct Here {
     /// The OS cores: CPUs that make the program's system calls, and nothing else of it while they do
     #[arg(long, value_name = "LIST", value_parser = os_cores)]
     os_cores: CpuList,
     /// The choice of an OS core: `wc` stays if all are busy, `af` returns to the last one, `pa` (with both) even if
     /// it is busy, `static` always pairs the same cores; without any they take turns
-    /// (default: `af`; simulated, all of them are compared)
+    /// [default: af]
     #[arg(long, value_name = "WORDS", value_delimiter = ',')]
     policy: Vec<Policy>,
-    /// Simulate a platform, by name or file, instead of running a program
-    #[arg(long, value_name = "PLATFORM", conflicts_with_all = ["program", "threshold", "calls", "decide", "spin", "coverage"])]
-    on: Option<String>,
-    /// Simulated threads (default: 4)
-    #[arg(long, value_name = "N", requires = "on", conflicts_with = "program", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    threads: Option<u32>,
-    /// The mean time that a simulated thread computes from call to call, on the fastest core (default: 10 us)
-    #[arg(long, value_name = "TIME", requires = "on", conflicts_with = "program")]
-    compute: Option<Nanos>,
-    /// The mean time of its calls, on the fastest core (default: 5 us)
-    #[arg(long, value_name = "TIME", requires = "on", conflicts_with = "program")]
-    call_time: Option<Nanos>,
-    /// Seed of the simulation (default: 1)
-    #[arg(long, value_name = "N", requires = "on", conflicts_with = "program")]
-    seed: Option<u64>,
-    /// The mechanism: v1, v2, v3, v4 or v5; with --on also strong-v1 to strong-v5, of the kernel of 2009
+    /// The mechanism: v1, v2, v3, v4 or v5
     #[arg(long, value_name = "MECHANISM", default_value = "v5", value_parser = mechanism)]
     mechanism: SwitchMechanism,
     /// The least size of a call that is off-loaded; calls without a size are, from any threshold on
@@ -79,11 +71,8 @@ pub(crate) struct Args {
     /// Print the answer as JSON to stdout; the program's output goes to stderr
     #[arg(long)]
     json: bool,
-    /// Print no answer
-    #[arg(short, long, conflicts_with = "json")]
-    quiet: bool,
     /// The program and its arguments, after `--`
-    #[arg(last = true, required_unless_present = "on", value_name = "PROGRAM")]
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
 
@@ -115,14 +104,18 @@ enum Decide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    if let Some(platform) = &args.on {
-        return simulate(args, platform);
+    match args {
+        VerbOrMode::Verb(args) => on_this_host(args),
+        VerbOrMode::Mode(Mode::Simulate(args)) => simulate::run(args),
     }
+}
+
+fn on_this_host(args: &Here) -> Result<Exit, Failure> {
     if args.mechanism.is_strong() {
         return Err(Failure::says(
             Exit::Usage,
             format!(
-                "{} is a mechanism of the kernel of 2009, which is simulated only: name v1 to v5, or give --on",
+                "{} is a mechanism of the kernel of 2009, which is simulated only (`corehop offload simulate`): name v1 to v5",
                 args.mechanism
             ),
         ));
@@ -148,10 +141,10 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         serde_json::to_string_pretty(&answer).map_err(|it| Failure::new(Exit::Failed, it))?;
     let written = output.map_or(Ok(()), |output| output.write(format!("{text}\n")));
     let (sentence, words) = answer::words(&answer);
-    let printed = match (args.json, args.quiet) {
-        (true, _) => output::answer(sentence, Rest::Data(&format!("{text}\n"))),
-        (false, false) => output::answer(sentence, Rest::Beside(&words)),
-        (false, true) => Ok(()),
+    let printed = if args.json {
+        output::answer(sentence, Rest::Data(&format!("{text}\n")))
+    } else {
+        output::answer(sentence, Rest::Beside(&words))
     };
     for failure in [written, printed].into_iter().filter_map(Result::err) {
         // A wrapper ends as the program did, even if the answer is lost.
@@ -163,55 +156,11 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     })
 }
 
-/// The calls of each simulated thread.
-const SIMULATED_CALLS: u32 = 20_000;
-
-fn simulate(args: &Args, platform: &str) -> Result<Exit, Failure> {
-    let output = OutputFile::if_asked(args.output.as_ref(), &[], args.force)?;
-    let platform = crate::input::platform(platform)?;
-    let load = OffLoad {
-        os_cores: args.os_cores.clone(),
-        mechanism: args.mechanism,
-        threads: args.threads.unwrap_or(4),
-        compute: args.compute.unwrap_or(Nanos::from_micros(10)),
-        call: args.call_time.unwrap_or(Nanos::from_micros(5)),
-        calls: SIMULATED_CALLS,
-        seed: args.seed.unwrap_or(1),
-    };
-    let words: Vec<String> =
-        args.policy.iter().map(|it| format!("{it:?}").to_lowercase()).collect();
-    let policy = (!words.is_empty()).then(|| (words.join(","), args.flags()));
-    if let Some(why) = off_load::unknown(&platform, load.mechanism)? {
-        let sentence = format!(
-            "unknown: what {} costs on {}. {why}. Otherwise name v4, which polls, or a mechanism of the kernel of 2009 \
-             (--mechanism strong-v5)",
-            load.mechanism, platform.id
-        );
-        return Err(Failure::says(Exit::No, sentence));
-    }
-    let answer = simulated::simulated(&platform, &load, policy)?;
-    let json =
-        serde_json::to_string_pretty(&answer).map_err(|it| Failure::new(Exit::Failed, it))?;
-    if let Some(output) = output {
-        output.write(format!("{json}\n"))?;
-    }
-    if args.json {
-        output::answer(answer.sentence(), Rest::Data(&format!("{json}\n")))?;
-    } else if !args.quiet {
-        output::answer(answer.sentence(), Rest::Text(&simulated::text(&answer)))?;
-    }
-    Ok(Exit::Done)
-}
-
-impl Args {
+impl Here {
     /// The number of the mechanism in the library.
     fn number(&self) -> u32 {
         let place = SwitchMechanism::LIBRARY.iter().position(|&it| it == self.mechanism);
         place.map_or(0, |place| place as u32 + 1)
-    }
-
-    fn flags(&self) -> u32 {
-        self.policy.iter().fold(0, |all, &policy| all | policy as u32)
     }
 
     fn wishes(&self) -> Wishes {
@@ -224,7 +173,7 @@ impl Args {
         }
         Wishes {
             mechanism: self.number(),
-            flags: if self.policy.is_empty() { Policy::Af as u32 } else { self.flags() },
+            flags: if self.policy.is_empty() { Policy::Af as u32 } else { flags(&self.policy) },
             // These three are set by `Offload`.
             os_cores: [0; 16],
             free_cpus: [0; 16],
@@ -239,6 +188,11 @@ impl Args {
             thresholds,
         }
     }
+}
+
+/// The words of `--policy` as bits of the library.
+fn flags(policy: &[Policy]) -> u32 {
+    policy.iter().fold(0, |all, &policy| all | policy as u32)
 }
 
 fn os_cores(text: &str) -> Result<CpuList, String> {
@@ -257,7 +211,7 @@ fn mechanism(text: &str) -> Result<SwitchMechanism, String> {
     let known = |it: &SwitchMechanism| SwitchMechanism::LIBRARY.contains(it) || of_kernel(it);
     let mechanism = text.parse::<SwitchMechanism>().ok().filter(known);
     mechanism.ok_or_else(|| {
-        format!("`{text}` is none of v1, v2, v3, v4, v5, nor with --on of strong-v1 to strong-v5")
+        format!("`{text}` is none of v1, v2, v3, v4, v5, nor, simulated, of strong-v1 to strong-v5")
     })
 }
 

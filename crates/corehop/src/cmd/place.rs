@@ -5,8 +5,8 @@ mod costs;
 mod emit;
 mod gain;
 mod log;
-mod rehearse;
 mod replay;
+mod simulate;
 mod status;
 mod wakes;
 
@@ -30,9 +30,23 @@ use corehop_plan::units::Nanos;
 use self::emit::{Emission, Form};
 use self::log::Log;
 use self::status::Status;
+use crate::cmd::VerbOrMode;
+use crate::cmd::costs::CostArgs;
 use crate::cmd::measure::on;
 use crate::exit::{Exit, Failure};
 use crate::output::{Force, OutputFile, note};
+
+/// The verb and its modes.
+pub(crate) type Args = VerbOrMode<Here, Mode>;
+
+/// Modes.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Mode {
+    /// Place pairs of threads on a simulated machine, and compare with leaving them alone.
+    Simulate(simulate::Args),
+    /// Play a log back: does the placer decide again as it did? Nothing is moved.
+    Replay(replay::Args),
+}
 
 /// Find threads that wake each other, move them together, check that it pays, and keep or undo it.
 ///
@@ -45,7 +59,7 @@ use crate::output::{Force, OutputFile, note};
 /// Needs root, or CAP_BPF and CAP_PERFMON. Processes of other users need CAP_SYS_NICE. What a source of evidence lacks on this
 /// host is said, and placing goes on with the others.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct Here {
     /// Processes; those that they start belong to them
     #[arg(value_name = "PID", value_parser = process, conflicts_with_all = ["cgroup", "program"])]
     pids: Vec<u32>,
@@ -58,23 +72,17 @@ pub(crate) struct Args {
     progress: Option<ProgressSource>,
     /// The sources that tell which threads share data: wakes, locks, pages (of a program after `--`), counters. Wake-ups are counted in
     /// any case, where the kernel lets them be
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        default_value = "wakes",
-        conflicts_with = "on"
-    )]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "wakes")]
     evidence: Vec<Evidence>,
     /// The faults a second that `--evidence pages` may cause to a thread; each takes it some 10 to 50 us
-    #[arg(long, value_name = "N", default_value_t = PAGE_FAULTS, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "on")]
+    #[arg(long, value_name = "N", default_value_t = PAGE_FAULTS, value_parser = clap::value_parser!(u32).range(1..=1000))]
     page_faults: u32,
     /// Move nothing: say what would be tried
     #[arg(long)]
     dry_run: bool,
     /// End with the first verdict, or after a minute, restore all masks, and print the placement that was kept. `-o` names the
     /// file for the text, in place of a log. Exit code 1 if nothing was kept, or the form cannot express the placement
-    #[arg(long, value_enum, value_name = "FORM", requires = "progress", conflicts_with_all = ["dry_run", "on", "replay", "json"])]
+    #[arg(long, value_enum, value_name = "FORM", requires = "progress", conflicts_with_all = ["dry_run", "json"])]
     emit: Option<Form>,
     /// Try placements that no evidence speaks for, too. Each trial takes some seconds, half of them in a placement that may
     /// be bad
@@ -84,25 +92,14 @@ pub(crate) struct Args {
     /// until a placement is tried; where no other is found it is tried itself. It is undone at the end
     #[arg(long, value_name = "spread|packed|CPUS", conflicts_with = "dry_run")]
     start: Option<Start>,
-    /// Place pairs of threads on a simulated machine instead, and compare with leaving them alone: the id of a platform,
-    /// or a platform file
-    #[arg(long, value_name = "PLATFORM", conflicts_with_all = ["pids", "cgroup", "program", "progress", "dry_run", "model", "costs", "length", "window", "output"])]
-    on: Option<String>,
-    /// Play a log back instead: does the placer decide again as it did? Nothing is moved
-    #[arg(long, value_name = "LOG.jsonl", conflicts_with_all = ["pids", "cgroup", "program", "progress", "evidence", "page_faults", "dry_run", "search", "start", "on", "costs", "length", "window", "output"])]
-    replay: Option<PathBuf>,
-    /// The number of pairs on a simulated machine [default: one for every two CPUs]
-    #[arg(long, value_name = "N", requires = "on", conflicts_with_all = ["pids", "cgroup", "program", "replay"], value_parser = clap::value_parser!(u32).range(1..=512))]
-    pairs: Option<u32>,
-    /// The gain of threads that are together on this machine: a model of `corehop fit` of files of `measure shared-data`
+    /// The gain of threads that are together on this machine: a model of `corehop advise fit` of files of `measure shared-data`
     #[arg(long, value_name = "MODEL.json")]
     model: Option<PathBuf>,
-    /// The cost of moving a thread: a model of `corehop fit`, samples, or a table of costs [default: 200 us are assumed]
-    #[arg(long, value_name = "FILE")]
-    costs: Option<PathBuf>,
+    #[command(flatten)]
+    costs: CostArgs,
     /// End after so long [default: with the program, at Ctrl-C, or for processes that may not be moved with the advice]
     #[arg(long = "for", value_name = "TIME")]
-    length: Option<Nanos>,
+    duration: Option<Nanos>,
     /// The length of a window
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     window: Nanos,
@@ -127,12 +124,14 @@ const VERDICT: Nanos = Nanos::from_millis(60_000);
 const MOST_EVIDENCE: u32 = 20;
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    if let Some(machine) = &args.on {
-        return rehearse::run(args, machine);
+    match args {
+        VerbOrMode::Verb(args) => on_this_host(args),
+        VerbOrMode::Mode(Mode::Simulate(args)) => simulate::run(args),
+        VerbOrMode::Mode(Mode::Replay(args)) => replay::run(args),
     }
-    if let Some(log) = &args.replay {
-        return replay::run(args, log);
-    }
+}
+
+fn on_this_host(args: &Here) -> Result<Exit, Failure> {
     let targets = args.targets()?;
     if args.search && args.progress.is_none() {
         let why =
@@ -149,14 +148,14 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
             "--window is shorter than 10 ms: write for example --window 100ms",
         ));
     }
-    args.check_length()?;
+    args.check_duration()?;
     let input = args.progress.as_ref().and_then(ProgressSource::path);
     let mut output = OutputFile::if_asked(args.output.as_ref(), input.as_slice(), args.force)?;
     let beside_program = !args.program.is_empty();
     let emission =
         args.emit.map(|form| Emission { form: form.into(), file: output.take(), beside_program });
     let platform = on::platform(on::LIVE)?;
-    let move_costs = costs::of_moves(args.costs.as_deref())?;
+    let move_costs = costs::of_moves(&args.costs)?;
     let gain = gain::of_machine(args.model.as_deref(), &platform)?;
     // A placement that another one changes is judged by what that one does.
     for it in preflight::movers(&preflight::doctor(&SysRoot::live(), &platform)) {
@@ -165,7 +164,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     interrupt::install().map_err(|error| Failure::new(Exit::Failed, error))?;
     let (times, wake_up) = wakes::measured(&platform);
     let terrain = Terrain::of(&platform, times);
-    args.check_start(&terrain)?;
+    check_start(args.start.as_ref(), &terrain)?;
     let settings = args.settings(move_costs.on(terrain.caches().len()).ns);
     let advises = args.advises(&settings);
     let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
@@ -218,7 +217,7 @@ fn process(text: &str) -> Result<u32, String> {
 
 /// From window to window, until the program or the time ends.
 fn place(
-    args: &Args,
+    args: &Here,
     host: &mut PlacingHost,
     mut placer: Placer,
     log: &mut Log,
@@ -231,7 +230,7 @@ fn place(
 }
 
 fn windows(
-    args: &Args,
+    args: &Here,
     session: &mut Session<'_>,
     placer: &mut Placer,
     log: &mut Log,
@@ -241,7 +240,7 @@ fn windows(
     let (begin, window) = (Instant::now(), Duration::from_nanos(args.window.get()));
     let mut start = args.start.as_ref();
     let mut ended = None;
-    let length = args.length.or(args.emit.map(|_| VERDICT));
+    let length = args.duration.or(args.emit.map(|_| VERDICT));
     let over =
         |begin: Instant| length.is_some_and(|it| begin.elapsed() >= Duration::from_nanos(it.get()));
     let advised = |log: &Log| {
@@ -267,18 +266,29 @@ fn windows(
     Ok(ended)
 }
 
+/// The CPUs of `--start` are there.
+fn check_start(start: Option<&Start>, terrain: &Terrain) -> Result<(), Failure> {
+    let Some(Start::List(cpus)) = start else { return Ok(()) };
+    let there = terrain.cpus();
+    if cpus.is_within(there) {
+        return Ok(());
+    }
+    let why = format!("--start {cpus}: not all of these can be used; CPUs {there} can");
+    Err(Failure::says(Exit::Usage, why))
+}
+
 fn failed(error: HostError) -> Failure {
     Failure::new(Exit::Failed, error)
 }
 
-impl Args {
+impl Here {
     fn settings(&self, move_cost_ns: f64) -> Settings {
         Settings {
             may_move: self.may_move(),
             evidence: self.evidence_windows(),
             search: self.search,
             move_cost_ns,
-            ends_after_s: self.length.map(|it| it.get() as f64 * 1e-9),
+            ends_after_s: self.duration.map(|it| it.get() as f64 * 1e-9),
             ..Settings::default()
         }
     }
@@ -299,35 +309,24 @@ impl Args {
         if !self.is_advice() {
             return least;
         }
-        let time = self.length.map_or(ADVICE, |it| Nanos::new(it.get() / 4).min(ADVICE));
+        let time = self.duration.map_or(ADVICE, |it| Nanos::new(it.get() / 4).min(ADVICE));
         let windows = time.get() / self.window.get();
         u32::try_from(windows).unwrap_or(u32::MAX).clamp(least, MOST_EVIDENCE)
     }
 
     /// The windows after which it ends with its advice, unless a time was given.
     fn advises(&self, settings: &Settings) -> Option<u32> {
-        (self.is_advice() && self.length.is_none()).then_some(settings.evidence)
+        (self.is_advice() && self.duration.is_none()).then_some(settings.evidence)
     }
 
     /// Before the evidence is there, nothing can be said.
-    fn check_length(&self) -> Result<(), Failure> {
+    fn check_duration(&self) -> Result<(), Failure> {
         let windows = u64::from(Settings::default().evidence) + 1;
         let least = Nanos::new(windows * self.window.get());
-        let Some(length) = self.length.filter(|&it| it < least) else { return Ok(()) };
+        let Some(length) = self.duration.filter(|&it| it < least) else { return Ok(()) };
         let window = self.window;
         let why =
             format!("--for {length} is too short: {windows} windows of {window} take {least}");
-        Err(Failure::says(Exit::Usage, why))
-    }
-
-    /// The CPUs of `--start` are there.
-    fn check_start(&self, terrain: &Terrain) -> Result<(), Failure> {
-        let Some(Start::List(cpus)) = &self.start else { return Ok(()) };
-        let there = terrain.cpus();
-        if cpus.is_within(there) {
-            return Ok(());
-        }
-        let why = format!("--start {cpus}: not all of these can be used; CPUs {there} can");
         Err(Failure::says(Exit::Usage, why))
     }
 

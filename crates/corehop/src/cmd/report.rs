@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop report`
 
+mod contents;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -15,21 +17,32 @@ use corehop_stats::estimator::Estimator;
 use corehop_stats::summary::CellSummary;
 use serde_json::{Value, json};
 
-use super::study;
+use super::check::study;
+use crate::cmd::VerbOrMode;
 use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::output::{Force, OutputFile, Rest, answer, either};
 use crate::{input, output};
 
+/// The verb and its modes.
+pub(crate) type Args = VerbOrMode<Summary, Mode>;
+
+/// Modes.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Mode {
+    /// Show what a file contains: the kind of its rows, their provenance, how many are valid.
+    Contents(contents::Args),
+}
+
 /// Summarise samples as a table, and as one page that needs no network.
 ///
 /// One report joins files of any experiments. It reads the complete rows of a `.part` file and marks the run
-/// as incomplete. A platform file of the same machine (`corehop platform --measure -o FILE.toml`) adds the
+/// as incomplete. A platform file of the same machine (`corehop measure platform -o FILE.toml`) adds the
 /// cache-line transfer time between CPUs, and which stated facts are true.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct Summary {
     /// Files of `corehop measure`, and platform files (`*.toml`) of their machines. Or one file of
-    /// `corehop study -o`, one log of `corehop place -o`, or one answer of `corehop offload -o`.
+    /// `corehop check study -o`, one log of `corehop place -o`, or one answer of `corehop offload -o`.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Print a table: one screen for a terminal (the default without -o), text with all statistics of a
@@ -45,9 +58,12 @@ pub(crate) struct Args {
     output: Option<PathBuf>,
     #[command(flatten)]
     force: Force,
-    /// The estimator of the delay of a sample (see `corehop explain estimator`) [default: difference]
+    /// The estimator of the delay of a sample (see `corehop help estimator`) [default: difference]
     #[arg(long)]
     estimator: Option<Estimator>,
+    /// Print JSON, as `--table json` does
+    #[arg(long, conflicts_with = "table")]
+    json: bool,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -64,7 +80,15 @@ enum Form {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    let form = args.table.or(args.output.is_none().then_some(Form::Screen));
+    match args {
+        VerbOrMode::Verb(args) => summarise(args),
+        VerbOrMode::Mode(Mode::Contents(args)) => contents::run(args),
+    }
+}
+
+fn summarise(args: &Summary) -> Result<Exit, Failure> {
+    let json = args.json.then_some(Form::Json);
+    let form = json.or(args.table).or(args.output.is_none().then_some(Form::Screen));
     if form.is_none() && !args.only.is_empty() {
         let what = "--only selects cells of a table: add --table, or leave out -o";
         return Err(Failure::says(Exit::Usage, what));
@@ -139,7 +163,7 @@ fn as_rows(table: &Table) -> Value {
 }
 
 /// Refuses a table of cells, or a choice among them, where the files have none.
-fn of_cells(args: &Args, form: Option<Form>, data: &Results) -> Result<(), Failure> {
+fn of_cells(args: &Summary, form: Option<Form>, data: &Results) -> Result<(), Failure> {
     if !data.summaries.is_empty() {
         return Ok(());
     }
@@ -153,20 +177,20 @@ fn of_cells(args: &Args, form: Option<Form>, data: &Results) -> Result<(), Failu
     };
     let what = format!(
         "{asked}, and these files have no valid sample of a cell (rows: {kinds}): use --table json or text, or print rows with \
-         `corehop show FILE --rows N`"
+         `corehop report contents FILE --rows N`"
     );
     Err(Failure::says(Exit::Usage, what))
 }
 
 /// The log of a placer: its page, or its answer.
 fn placement_of(
-    args: &Args,
+    args: &Summary,
     form: Option<Form>,
     output: Option<OutputFile>,
     log: &PlacementLog,
 ) -> Result<Exit, Failure> {
     let what = "the log of a placer has no cells: leave out --only, and use --table text or json \
-                (`corehop show FILE --rows N` prints the rates of its windows)";
+                (`corehop report contents FILE --rows N` prints the rates of its windows)";
     without_cells(args, form, what)?;
     if let Some(file) = output {
         file.write(placement::page(log))?;
@@ -177,13 +201,13 @@ fn placement_of(
 
 /// The counts of a study: its page, or its tables.
 fn counts(
-    args: &Args,
+    args: &Summary,
     form: Option<Form>,
     output: Option<OutputFile>,
     outcome: &StudyCounts,
 ) -> Result<Exit, Failure> {
     let what = "the counts of a study have no cells: leave out --only, and use --table text or json \
-                (`corehop show FILE --rows N` prints the counts)";
+                (`corehop report contents FILE --rows N` prints the counts)";
     without_cells(args, form, what)?;
     if let Some(file) = output {
         file.write(study_page(outcome))?;
@@ -192,7 +216,7 @@ fn counts(
 }
 
 /// Refuses options that select cells, of a file that has none.
-fn without_cells(args: &Args, form: Option<Form>, what: &str) -> Result<(), Failure> {
+fn without_cells(args: &Summary, form: Option<Form>, what: &str) -> Result<(), Failure> {
     if args.estimator.is_some() {
         let what = "--estimator computes delays of cells, and this file has none: leave it out";
         return Err(Failure::says(Exit::Usage, what));
@@ -205,13 +229,13 @@ fn without_cells(args: &Args, form: Option<Form>, what: &str) -> Result<(), Fail
 
 /// An answer of off-load: its page, or its words.
 fn off_load_of(
-    args: &Args,
+    args: &Summary,
     form: Option<Form>,
     output: Option<OutputFile>,
     of: &OffLoadAnswer,
 ) -> Result<Exit, Failure> {
     let what = "an answer of `corehop offload` has no cells: leave out --only, and use --table text or json \
-                (`corehop show FILE --rows N` prints its calls)";
+                (`corehop report contents FILE --rows N` prints its calls)";
     without_cells(args, form, what)?;
     if let Some(file) = output {
         file.write(of.page())?;

@@ -9,8 +9,10 @@ use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use corehop_plan::shown;
+use indicatif::ProgressBar;
 
 pub(crate) mod answer;
 pub(crate) mod file;
@@ -22,6 +24,24 @@ use corehop_report::table::wrapped;
 
 use crate::exit::{Exit, Failure};
 
+/// Whether nothing but errors is wanted on stderr.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Whether `--quiet` was given: from now on stderr has nothing but errors.
+pub(crate) fn quiet(is_wanted: bool) {
+    QUIET.store(is_wanted, Ordering::Relaxed);
+}
+
+/// Whether stderr is to have nothing but errors.
+pub(crate) fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
+/// A spinner for a person who waits; hidden with `--quiet`, and where stderr is no terminal.
+pub(crate) fn spinner() -> ProgressBar {
+    if is_quiet() { ProgressBar::hidden() } else { ProgressBar::new_spinner() }
+}
+
 /// Whether a person reads standard output.
 fn stdout_is_terminal() -> bool {
     std::io::stdout().is_terminal()
@@ -32,19 +52,29 @@ fn stderr_is_terminal() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// Says `text` on stderr. Where stderr takes no text, the text is lost.
+/// Says `text` that is no error on stderr. Where stderr takes no text, the text is lost.
 pub(crate) fn say(text: &str) {
+    if !is_quiet() {
+        say_always(text);
+    }
+}
+
+/// Says `text` on stderr.
+fn say_always(text: &str) {
     let _lost = std::io::stderr().write_all(visible(text).as_bytes());
 }
 
 /// Says on stderr a line that is no error.
 pub(crate) fn note(text: &str) {
-    say_headed(&format!("note: {text}"));
+    if !is_quiet() {
+        say_headed(&format!("note: {text}"));
+    }
 }
 
-/// Says `head: text` on stderr: in lines that fit for a person, in one line for a log, where it can be searched.
+/// Says an error, `head: text`, on stderr: in lines that fit for a person, in one line for a log, where it can be searched.
 pub(crate) fn say_headed(text: &str) {
-    if stderr_is_terminal() { say(&folded(text)) } else { say(&format!("{text}\n")) }
+    let text = if stderr_is_terminal() { folded(text) } else { format!("{text}\n") };
+    say_always(&text);
 }
 
 /// `head: text` in lines that fit; the lines after the first of each paragraph begin below the text.
@@ -65,7 +95,7 @@ pub(crate) fn show_panics() {
         let text = panic.to_string();
         match shown::lines(&text) {
             Cow::Borrowed(_) => usual(panic),
-            Cow::Owned(text) => say(&format!("{text}\n")),
+            Cow::Owned(text) => say_always(&format!("{text}\n")),
         }
     }));
 }
@@ -95,7 +125,7 @@ pub(crate) fn of_clap(error: &clap::Error, words: &[std::ffi::OsString]) -> Resu
         error.render().ansi().to_string().replace("\x1b[", &OWN_ESCAPE)
     };
     if error.use_stderr() {
-        say(&text);
+        say_always(&text);
         return Ok(Exit::Usage);
     }
     print(&text).map(|()| Exit::Done)

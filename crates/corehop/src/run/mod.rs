@@ -27,7 +27,7 @@ use corehop_stats::classes::{as_declared, switches_as_declared};
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};
-use crate::output::{Force, Rest, answer, counted};
+use crate::output::{Force, Rest, answer, counted, is_quiet};
 use outputs::{Kept, Outputs};
 use progress::Progress;
 use tally::Tally;
@@ -69,14 +69,14 @@ const OF_A_HOST: u32 = 20;
 
 impl Run {
     /// A live run by which this host is described, or its description is judged.
-    pub(crate) const fn of_host(path: PathBuf, resume: bool, force: Force, json: bool) -> Self {
+    pub(crate) fn of_host(path: PathBuf, resume: bool, force: Force, json: bool) -> Self {
         Self {
             destination: Some(Destination::File { path, resume, force }),
             spool: None,
             goal: Goal::Count,
             replicates: OF_A_HOST,
             budget: None,
-            quiet: false,
+            quiet: is_quiet(),
             json,
         }
     }

@@ -255,7 +255,7 @@ fn refuse_existing(stream: &Path) -> Result<(), Failure> {
         lock(&file, stream)?;
     }
     let what = format!(
-        "{} belongs to an interrupted run: continue it with --resume, read it with `corehop show`, or remove it",
+        "{} belongs to an interrupted run: continue it with --resume, read it with `corehop report contents`, or remove it",
         shown::path(stream)
     );
     Err(Failure::says(Exit::Usage, what))

@@ -115,7 +115,9 @@ impl Progress {
         {
             if !cells.is_empty() {
                 let cells = counted(cells.len() as u64, "cell");
-                say(&format!("{cells} given up: {why}; `corehop show` lists the causes\n"));
+                say(&format!(
+                    "{cells} given up: {why}; `corehop report contents` lists the causes\n"
+                ));
             }
         }
     }

@@ -37,7 +37,7 @@ fn what_a_dead_run_has_left_is_told_and_nothing_is_measured_until_it_is_restored
         command.env("XDG_RUNTIME_DIR", directory.path());
         command
     };
-    let told = [&*format!("write `before` to {}", setting.display()), "corehop doctor --restore"];
+    let told = [&*format!("write `before` to {}", setting.display()), "corehop doctor restore"];
     refused(here(small(&file, &[])), 3, &told);
     assert!(!file.exists());
     let doctor = here(corehop(&["doctor"])).output().unwrap();

@@ -326,7 +326,7 @@ fn after_sigkill_the_stream_opens_and_the_run_can_be_resumed() {
     assert_eq!(files_in(&directory), ["run.parquet.part"]);
     let survived = rows(&part).0;
     assert!(!survived.is_empty());
-    refused(small(&file, &arguments), 2, &["--resume", "corehop show"]);
+    refused(small(&file, &arguments), 2, &["--resume", "corehop report contents"]);
     let child = small(&file, &[&arguments[..], &["--resume", "--budget", "500ms"]].concat())
         .spawn()
         .unwrap();

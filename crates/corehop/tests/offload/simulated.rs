@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop offload --on`: the policies on a simulated machine.
+//! `corehop offload simulate --on`: the policies on a simulated machine.
 
 use std::process::{Command, Output};
 

@@ -84,7 +84,7 @@ impl Partitions {
     /// Takes all of it back.
     ///
     /// # Errors
-    /// [`MachineError::Failed`] with what could not be: it stays listed for `corehop doctor --restore`.
+    /// [`MachineError::Failed`] with what could not be: it stays listed for `corehop doctor restore`.
     pub(super) fn end(mut self) -> Result<(), MachineError> {
         let left: Vec<String> = self
             .undos
@@ -97,7 +97,7 @@ impl Partitions {
             return Ok(());
         }
         self.whole.take().into_iter().for_each(WholeHost::keep);
-        let why = format!("{}; try `corehop doctor --restore`", left.join("; "));
+        let why = format!("{}; try `corehop doctor restore`", left.join("; "));
         Err(MachineError::Failed { what: "taking clusters of CPUs back".to_owned(), why })
     }
 
@@ -280,9 +280,7 @@ fn of_file(file: &Path, error: &io::Error) -> MachineError {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             "run as root where cgroups can be made, or use --scheduler g-edf"
         }
-        io::ErrorKind::AlreadyExists => {
-            "`corehop doctor --restore` removes what an earlier run left"
-        }
+        io::ErrorKind::AlreadyExists => "`corehop doctor restore` removes what an earlier run left",
         _ => {
             "another program may own these CPUs: end it, name others (--cpus), or run g-edf on all CPUs"
         }

@@ -268,7 +268,7 @@ fn all_online(cpus: &CpuList) -> Result<(), MachineError> {
         Some(gone) => Err(failed(
             "running a task set",
             format!(
-                "CPUs {gone} were taken offline, and its tasks run elsewhere since; see `corehop platform`"
+                "CPUs {gone} were taken offline, and its tasks run elsewhere since; see `corehop sim platform`"
             ),
         )),
     }

@@ -1,28 +1,42 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop advise SET.json --costs …`: limited preemption for a set of tasks.
+//! `corehop advise set`: limited preemption for a set of tasks.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use corehop_plan::shown;
 use corehop_report::limited::{self, remedies};
 use corehop_sched::limited::remedy::Remedies;
-use corehop_stats::costs::Selection;
 
-use super::Args;
+use crate::cmd::costs::CostArgs;
 use crate::exit::{Exit, Failure};
 use crate::input;
 use crate::output::either;
 
+/// Advise which task of a set on one CPU to make non-preemptive for how long, and what that saves.
+///
+/// Exit code 1: the set misses deadlines under every limit on preemptions.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A task set in the format of `corehop check`.
+    #[arg(value_name = "SET.json")]
+    file: PathBuf,
+    #[command(flatten)]
+    costs: CostArgs,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
 /// Computes what limited preemption saves for the set in a file.
-pub(super) fn run(args: &Args, file: &Path, costs: &Path) -> Result<Exit, Failure> {
+pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    let file = args.file.as_path();
     let set = input::task_set(file)?;
-    let source = input::costs(costs)?;
-    let wanted = Selection {
-        load: args.load.clone(),
-        statistic: args.statistic.clone(),
-        length: args.length,
-        only: args.only.clone(),
+    let chosen = args.costs.chosen()?;
+    let Some(source) = chosen.source else {
+        let what = format!("--costs: {}", chosen.origin);
+        return Err(Failure::says(Exit::Usage, what));
     };
+    let wanted = args.costs.selection();
     let selected = source.for_a_verdict(&wanted)?;
     let all = Remedies::of(&set, selected.costs.as_ref()).map_err(|error| {
         let exit = if error.field == "cpus" { Exit::Usage } else { Exit::Damaged };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop check SET --deploy FOLDER`: the way from a set to its threads on this host, and their bounds against what was seen.
+//! `corehop check deploy`: the way from a set to its threads on this host, and their bounds against what was seen.
 //!
 //! Each step is a command of its own, which is printed and can be repeated by hand. A file that is there already is a step that is
 //! done, so that a run which was interrupted goes on where it ended.
@@ -21,16 +21,42 @@ use corehop_sched::{Question, TaskSet, Tick};
 use serde_json::{Value, json};
 
 use super::super::measure::LIVE_SHARE;
-use super::Args;
+use super::Charges;
 use crate::exit::{Exit, Failure};
 use crate::input;
 use crate::output::file::folder as make_folder;
-use crate::output::{Page, Paint, counted, either, note};
+use crate::output::{Force, Page, Paint, counted, either, is_quiet, note};
 
-/// The time for which a deployed set runs under each load, unless another is named.
-const DURATION: Nanos = Nanos::from_secs(10);
 /// The jobs above their bounds that are listed.
 const LISTED: usize = 20;
+
+/// Go the whole way on this host, with the files in a folder: measure its supply, overheads and costs (those that no option
+/// gives), ask, place the tasks, run them under each load, and set the jobs beside their bounds.
+///
+/// Exit code 1: the answer is not yes, or a job took longer than its bound. A run that was interrupted goes on with the files
+/// that it has; --force measures anew.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A task set in the format of `corehop check`.
+    #[arg(value_name = "SET.json")]
+    file: PathBuf,
+    /// The folder for the files of all steps
+    #[arg(long, value_name = "FOLDER")]
+    folder: PathBuf,
+    #[command(flatten)]
+    charges: Charges,
+    /// For how long the tasks run, idle and again beside programs that pollute the caches
+    #[arg(long = "for", value_name = "TIME", default_value = "10s")]
+    duration: Nanos,
+    /// Let the run switch off the load balancing of the machine for seconds, where EDF on single CPUs needs that
+    #[arg(long)]
+    allow_system: bool,
+    #[command(flatten)]
+    force: Force,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
 
 /// The words of a command.
 type Words = Vec<OsString>;
@@ -43,15 +69,16 @@ struct Steps<'a> {
 }
 
 /// Measures what is missing, asks, places, runs, and compares.
-pub(super) fn run(args: &Args, folder: &Path) -> Result<Exit, Failure> {
+pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    let folder = args.folder.as_path();
     if args.file == Path::new("-") {
-        let what = "--deploy: several steps read the set: name a file instead of -";
+        let what = "several steps read the set: name a file instead of -";
         return Err(Failure::says(Exit::Usage, what));
     }
     let set = input::task_set(&args.file)?;
     let steps = Steps { folder, again: args.force.force };
     make_folder(folder)
-        .map_err(|error| Failure::says(Exit::Usage, format!("--deploy: {}", error.sentence())))?;
+        .map_err(|error| Failure::says(Exit::Usage, format!("--folder: {}", error.sentence())))?;
     let answer = steps.verdict(args, &set)?;
     let sentence = answer["sentence"].as_str().unwrap_or_default().to_owned();
     let placed = folder.join("placed.json");
@@ -79,32 +106,32 @@ impl Steps<'_> {
     /// The answer with what this host costs: what is not given is measured.
     fn verdict(&self, args: &Args, set: &TaskSet) -> Result<Value, Failure> {
         let mut words: Words = vec!["check".into(), args.file.clone().into()];
-        let supply = match &args.supply {
+        let supply = match &args.charges.supply {
             Some(file) => file.clone(),
             None => self.measured("supply.parquet", &["measure", "supply"])?,
         };
-        let overheads = match &args.overheads {
+        let overheads = match &args.charges.overheads {
             Some(file) => file.clone(),
             None => self.overheads(args, set)?,
         };
         words.extend(["--supply".into(), supply.into(), "--overheads".into(), overheads.into()]);
-        if let Some(delay) = args.delay {
+        if let Some(delay) = args.charges.delay {
             words.extend(["--delay".into(), delay.to_string().into()]);
         } else if let Some(costs) = self.costs(args, set)? {
             words.extend(["--costs".into(), costs.into()]);
-            words.extend(args.costs.choice.words());
+            words.extend(args.charges.costs.choice.words());
         }
-        if let Some(scheduler) = args.scheduler {
+        if let Some(scheduler) = args.charges.scheduler {
             words.extend(["--scheduler".into(), scheduler.to_string().into()]);
         }
         for (given, option) in [
-            (args.accept_largest, "--accept-largest"),
-            (args.ignore_cpus, "--ignore-cpus"),
-            (args.dedicated, "--dedicated"),
+            (args.charges.accept_largest, "--accept-largest"),
+            (args.charges.ignore_cpus, "--ignore-cpus"),
+            (args.charges.dedicated, "--dedicated"),
         ] {
             words.extend(given.then(|| option.into()));
         }
-        words.extend(["--quantum".into(), args.quantum.to_string().into()]);
+        words.extend(["--quantum".into(), args.charges.quantum.to_string().into()]);
         words.extend(["-o".into(), self.file("placed.json").into(), "--force".into()]);
         words.push("--json".into());
         let output = step(&words, &[Exit::Done, Exit::No])?;
@@ -114,7 +141,7 @@ impl Steps<'_> {
 
     /// The overheads of as many threads as the set has tasks, under its scheduler.
     fn overheads(&self, args: &Args, set: &TaskSet) -> Result<PathBuf, Failure> {
-        let scheduler = Question::of(set, args.scheduler).scheduler.to_string();
+        let scheduler = Question::of(set, args.charges.scheduler).scheduler.to_string();
         let count = set.tasks().len().to_string();
         let words = ["measure", "overheads", "--scheduler", &scheduler, "--tasks", &count];
         let system = args.allow_system.then_some("--allow-system");
@@ -125,8 +152,11 @@ impl Steps<'_> {
 
     /// The costs of preemptions for the working sets of a set, if it states any.
     fn costs(&self, args: &Args, set: &TaskSet) -> Result<Option<PathBuf>, Failure> {
-        if args.costs.costs.is_some() {
-            return Ok(args.costs.costs.clone());
+        if let Some(file) = args.charges.costs.file() {
+            return Ok(Some(file.to_owned()));
+        }
+        if args.charges.costs.is_given() {
+            return Ok(Some("none".into()));
         }
         let mut sizes: Vec<u64> = set.wss_kib().iter().flatten().copied().collect();
         sizes.sort_unstable();
@@ -158,7 +188,7 @@ impl Steps<'_> {
         let words = ["measure", "schedule-sensitive", "--task-set"];
         let mut words: Words = words.iter().map(OsString::from).collect();
         words.extend([self.file("placed.json").into(), "--duration".into()]);
-        words.extend([args.duration.unwrap_or(DURATION).to_string().into(), "-o".into()]);
+        words.extend([args.duration.to_string().into(), "-o".into()]);
         words.extend([self.file("run.parquet").into(), "--force".into()]);
         words.extend(args.allow_system.then(|| "--allow-system".into()));
         step(&words, &[Exit::Done])?;
@@ -178,7 +208,11 @@ fn step(words: &[OsString], expected: &[Exit]) -> Result<Vec<u8>, Failure> {
     let failed = |error| Failure::new(Exit::Failed, error).context(line.clone());
     let program = std::env::current_exe().map_err(failed)?;
     let mut command = Command::new(program);
-    command.args(words).stdin(Stdio::null()).stderr(Stdio::inherit());
+    command
+        .args(words)
+        .args(is_quiet().then_some("--quiet"))
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit());
     let ran = pass_on_the_end(&mut command).output().map_err(failed)?;
     let code = ran.status.code();
     let is = |exit: &Exit| code == Some(i32::from(exit.code()));
@@ -220,7 +254,7 @@ fn fits(placed: &TaskSet, folder: &Path) -> Result<(), Failure> {
     let file = folder.join("placed.json");
     let what = format!(
         "the set is not run: its threads would use {:.0} % of CPU {cpu}, and real-time threads are run for at most half of \
-         the time; {} has the set with its assignment, and `corehop convert {} --to rt-app` its threads",
+         the time; {} has the set with its assignment, and `corehop convert rt-app {}` its threads",
         100.0 * used,
         shown::path(&file),
         shown::path(&file)

@@ -23,7 +23,7 @@ const SIMULATED: u32 = 10;
 
 /// Measures the cost of a core switch.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     to: To,
     #[command(flatten)]

@@ -2,34 +2,31 @@
 //! `corehop measure`: run an experiment on a machine, and write a file. Each experiment owns its options;
 //! shared options are one struct.
 
-mod arms;
 mod core_switch;
 mod jobs;
 mod loads;
 pub(crate) mod on;
-mod outline;
+pub(super) mod outline;
 mod overheads;
 mod partitioning;
 mod plan;
-mod program;
 mod schedule_sensitive;
 pub(super) mod shared_data;
 mod supply;
-mod to;
+pub(super) mod to;
 mod trace;
 
 pub(crate) use schedule_sensitive::LIVE_SHARE;
 
+use super::sim;
 use crate::exit::{Exit, Failure};
 
 /// Measures.
 #[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(disable_help_subcommand = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    experiment: Option<Experiment>,
-    #[command(flatten)]
-    plan: plan::FromFile,
+    experiment: Experiment,
 }
 
 /// The experiments.
@@ -47,33 +44,34 @@ enum Experiment {
     Conditions(Box<jobs::Conditions>),
     /// Run threads with common data, with and without a common cache (simulated)
     SharedData(Box<shared_data::Args>),
-    /// Run task sets under a scheduler, and sample the cost of their preemptions and migrations.
-    /// With a program after `--`, the same as `measure program`
+    /// Run task sets under a scheduler, and sample the cost of their preemptions and migrations
     ScheduleSensitive(Box<schedule_sensitive::Args>),
-    /// Record a program's preemptions and migrations, the preempting threads, and the cost
-    Program(Box<program::Args>),
     /// Measure the cost of switching cores for one call, by mechanism and pair of CPUs
     CoreSwitch(Box<core_switch::Args>),
     /// Measure the kernel's scheduling overheads, as a table for `check --overheads`
     Overheads(Box<overheads::Args>),
     /// Record when, and for how long, CPUs run something else than the thread that should run, for `check --supply`
     Supply(Box<supply::Args>),
+    /// Measure the caches and the CPUs of this host, and describe it
+    Platform(sim::platform::Measured),
+    /// Run a plan from a file
+    Plan(Box<plan::Args>),
 }
 
 /// Measures.
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     match &args.experiment {
-        None => args.plan.run(),
-        Some(Experiment::Synthetic(it)) => it.run(),
-        Some(Experiment::AccessTime(it)) => it.run(),
-        Some(Experiment::PreemptionLength(it)) => it.run(),
-        Some(Experiment::PolluterSweep(it)) => it.run(),
-        Some(Experiment::Conditions(it)) => it.run(),
-        Some(Experiment::SharedData(it)) => it.run(),
-        Some(Experiment::ScheduleSensitive(it)) => it.run(),
-        Some(Experiment::Program(it)) => it.run(),
-        Some(Experiment::CoreSwitch(it)) => it.run(),
-        Some(Experiment::Overheads(it)) => it.run(),
-        Some(Experiment::Supply(it)) => it.run(),
+        Experiment::Synthetic(it) => it.run(),
+        Experiment::AccessTime(it) => it.run(),
+        Experiment::PreemptionLength(it) => it.run(),
+        Experiment::PolluterSweep(it) => it.run(),
+        Experiment::Conditions(it) => it.run(),
+        Experiment::SharedData(it) => it.run(),
+        Experiment::ScheduleSensitive(it) => it.run(),
+        Experiment::CoreSwitch(it) => it.run(),
+        Experiment::Overheads(it) => it.run(),
+        Experiment::Supply(it) => it.run(),
+        Experiment::Platform(it) => it.run(),
+        Experiment::Plan(it) => it.run(),
     }
 }

@@ -7,7 +7,7 @@ use corehop_plan::machine::Machine;
 use corehop_plan::platform::Platform;
 use corehop_sim::{Partitioning, Sampling, SimMachine};
 
-use super::super::platform::found;
+use super::super::sim::platform::found;
 use super::partitioning::PartitioningOptions;
 use crate::exit::{Exit, Failure};
 use crate::input;

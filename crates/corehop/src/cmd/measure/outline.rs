@@ -11,7 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::{Rest, answer};
 
 /// Prints the outline of an experiment, or its plan.
-pub(super) fn of_experiment(
+pub(in crate::cmd) fn of_experiment(
     experiment: &dyn Experiment,
     platform: &Platform,
     seed: u64,
@@ -29,7 +29,7 @@ pub(super) fn of_experiment(
 
 /// Ends with a plan as data.
 fn of_json(plan: &Plan) -> Result<Exit, Failure> {
-    let sentence = "This is a plan, and nothing was run: `corehop measure --plan FILE` runs it.";
+    let sentence = "This is a plan, and nothing was run: `corehop measure plan FILE` runs it.";
     answer(sentence, Rest::Data(&format!("{}\n", plan.to_json())))?;
     Ok(Exit::Done)
 }
@@ -48,7 +48,11 @@ fn of_text(text: &str, units: &[Unit]) -> Result<Exit, Failure> {
 }
 
 /// Prints the outline of a plan from a file, or the plan.
-pub(super) fn of_plan(plan: &Plan, platform: &Platform, json: bool) -> Result<Exit, Failure> {
+pub(in crate::cmd) fn of_plan(
+    plan: &Plan,
+    platform: &Platform,
+    json: bool,
+) -> Result<Exit, Failure> {
     if json {
         return of_json(plan);
     }
@@ -72,6 +76,6 @@ fn outline(plan: &Plan, units: &[Unit], replicates: Option<usize>, platform: &Pl
 }
 
 /// The same time for the standard library.
-pub(super) fn duration(time: Nanos) -> Duration {
+pub(in crate::cmd) fn duration(time: Nanos) -> Duration {
     Duration::from_nanos(time.get())
 }

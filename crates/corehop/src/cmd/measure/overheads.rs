@@ -21,12 +21,9 @@ use crate::run::Ended;
 ///
 /// `check --overheads` reads the file. With `-o FILE.csv` only the table that it charges is written.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     out: Out,
-    /// Print no progress on stderr
-    #[arg(short, long)]
-    quiet: bool,
     /// The seed of all random draws
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -57,7 +54,7 @@ impl Args {
         let table = self.out.output.as_deref().filter(|path| is_csv(path));
         let table = table.map(|path| OutputFile::new(path, &[], self.out.force)).transpose()?;
         let destination = self.out.destination(false).filter(|_| table.is_none());
-        let run = self.out.to_run(destination, self.quiet);
+        let run = self.out.to_run(destination);
         let options = Options { allow_system: self.tasks.allow_system, ..Options::default() };
         let mut machine = LiveMachine::new(platform, options);
         let ended = run.carry_out(&mut machine, &experiment, self.seed)?;

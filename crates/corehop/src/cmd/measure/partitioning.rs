@@ -12,7 +12,7 @@ const MOST: u32 = 32;
 
 /// The page placement and cache partitioning of a simulated machine.
 #[derive(Debug, clap::Args)]
-pub(super) struct PartitioningOptions {
+pub(in crate::cmd) struct PartitioningOptions {
     /// The page frames of a working set: random or contiguous
     #[arg(long, help_heading = HEADING)]
     placement: Option<Placement>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop measure --plan FILE`: runs a plan of any kind unchanged.
+//! `corehop measure plan`: runs a plan of any kind unchanged.
 
 use std::path::{Path, PathBuf};
 
@@ -13,12 +13,12 @@ use super::{on, outline};
 use crate::exit::{Exit, Failure};
 use crate::input;
 
-/// A plan from a file.
+/// Run a plan from a file, unchanged.
 #[derive(Debug, clap::Args)]
-pub(super) struct FromFile {
-    /// Run a plan from a file (`-`: stdin) instead of an experiment
-    #[arg(long, value_name = "FILE")]
-    plan: Option<PathBuf>,
+pub(crate) struct Args {
+    /// The plan, as `--dry-run --json` and `corehop report contents --plan` print it (`-`: stdin)
+    #[arg(value_name = "FILE")]
+    plan: PathBuf,
     /// Never use SCHED_FIFO
     #[arg(long)]
     no_real_time: bool,
@@ -34,15 +34,10 @@ pub(super) struct FromFile {
     sampled: Sampled,
 }
 
-impl FromFile {
+impl Args {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
-        let Some(path) = &self.plan else {
-            let what = "missing experiment: write `corehop measure EXPERIMENT`, or --plan FILE; \
-                        `corehop measure --help` lists the experiments";
-            return Err(Failure::says(Exit::Usage, what));
-        };
         let platform = self.to.platform()?;
-        let plan = read(path)?;
+        let plan = read(&self.plan)?;
         plan.check(&platform)?;
         plan.check_not_empty()?;
         if self.again.resume {

@@ -34,9 +34,9 @@ const OVERHEADS_COUNTS: [u32; 4] = [2, 10, 25, 50];
 const OVERHEADS_SETS: u32 = 8;
 const OVERHEADS_DURATION: Nanos = Nanos::from_millis(400);
 
-/// Task sets, or an earlier name of `measure program`.
+/// Task sets, or an earlier name of `record`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     /// quick, or bastoni (section 4.1): the task sets and the duration of each run
     #[arg(long, default_value = "quick")]
     preset: Preset,

@@ -17,7 +17,7 @@ const HEADING: &str = "Threads with common data";
 
 /// The programs of `shared-data`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     to: To,
     #[command(flatten)]

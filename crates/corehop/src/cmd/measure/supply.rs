@@ -20,7 +20,7 @@ const HEADING: &str = "Windows";
 /// A thread under SCHED_FIFO reads the clock in windows, on one CPU at a time, for at most half of any 100 ms. Readings that are
 /// far apart show a gap: the host ran another guest, or an interrupt or the firmware took the CPU. `check --supply` reads the file.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     to: To,
     #[command(flatten)]

@@ -15,17 +15,17 @@ use super::super::quantities::percent;
 use super::partitioning::PartitioningOptions;
 use super::{on, outline};
 use crate::exit::{Exit, Failure};
-use crate::output::Force;
+use crate::output::{Force, is_quiet};
 use crate::run::{Destination, Run};
 
 /// The destination of the rows, and the answer.
 #[derive(Debug, clap::Args)]
-pub(super) struct Out {
+pub(in crate::cmd) struct Out {
     /// The file to write; `FILE.part` until it is complete
     #[arg(short, long, value_name = "FILE.parquet")]
-    pub(super) output: Option<PathBuf>,
+    pub(in crate::cmd) output: Option<PathBuf>,
     #[command(flatten)]
-    pub(super) force: Force,
+    pub(in crate::cmd) force: Force,
     /// Write an Arrow stream to stdout instead of a file: the rows of the -o file, or of KIND
     /// (`task_jobs`)
     #[arg(
@@ -36,61 +36,58 @@ pub(super) struct Out {
         default_missing_value = "",
         conflicts_with_all = ["output", "json"]
     )]
-    pub(super) stream: Option<String>,
+    pub(in crate::cmd) stream: Option<String>,
     /// Print the outline of the plan and the projected time; with --json the plan itself
     #[arg(long)]
-    pub(super) dry_run: bool,
+    pub(in crate::cmd) dry_run: bool,
     /// Print one machine-readable answer on stdout
     #[arg(long)]
-    pub(super) json: bool,
+    pub(in crate::cmd) json: bool,
     /// Stop after this time; an experiment with cells spends the rest of it on the least certain ones
     #[arg(long, value_name = "TIME", value_parser = budget)]
-    pub(super) budget: Option<Nanos>,
+    pub(in crate::cmd) budget: Option<Nanos>,
 }
 
 /// The machine, the output, and the progress messages.
 #[derive(Debug, clap::Args)]
-pub(super) struct To {
+pub(in crate::cmd) struct To {
     /// The machine: `live`, the id of a platform, or a platform file
     #[arg(long, default_value = "live")]
-    pub(super) on: String,
+    pub(in crate::cmd) on: String,
     #[command(flatten)]
-    pub(super) out: Out,
-    /// Print no progress on stderr
-    #[arg(short, long)]
-    quiet: bool,
+    pub(in crate::cmd) out: Out,
     #[command(flatten)]
-    pub(super) partitioning: PartitioningOptions,
+    pub(in crate::cmd) partitioning: PartitioningOptions,
 }
 
 /// Whether to go on with an interrupted run.
 #[derive(Debug, clap::Args)]
-pub(super) struct Resume {
+pub(in crate::cmd) struct Resume {
     /// Resume an interrupted run from its FILE.part
     #[arg(long, requires = "output", conflicts_with = "stream")]
-    pub(super) resume: bool,
+    pub(in crate::cmd) resume: bool,
 }
 
 /// The seed of an experiment, and whether to resume it.
 #[derive(Debug, clap::Args)]
-pub(super) struct Draws {
+pub(in crate::cmd) struct Draws {
     #[command(flatten)]
     again: Resume,
     /// The seed of all random draws
     #[arg(long, default_value_t = 1)]
-    pub(super) seed: u64,
+    pub(in crate::cmd) seed: u64,
 }
 
 impl Draws {
     /// Whether to go on with an interrupted run.
-    pub(super) const fn resumes(&self) -> bool {
+    pub(in crate::cmd) const fn resumes(&self) -> bool {
         self.again.resume
     }
 }
 
 /// A precision to reach, instead of a number of samples.
 #[derive(Debug, clap::Args)]
-pub(super) struct Precise {
+pub(in crate::cmd) struct Precise {
     /// Measure until every cell's median is known to ±PERCENT of its warm touch (of the time of a run, for
     /// programs with common data), with 95 % confidence
     #[arg(long, value_name = "PERCENT%", value_parser = percent, conflicts_with = "samples", help_heading = "Enough samples")]
@@ -99,7 +96,7 @@ pub(super) struct Precise {
 
 impl Precise {
     /// The goal, if there is a precision.
-    pub(super) fn goal(&self) -> Option<Goal> {
+    pub(in crate::cmd) fn goal(&self) -> Option<Goal> {
         let precision = |relative| Goal::Precision(Precision { relative, alpha: 0.05 });
         self.precision.map(precision)
     }
@@ -107,33 +104,33 @@ impl Precise {
 
 /// The amount of an experiment to run.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Extent {
-    pub(super) goal: Goal,
+pub(in crate::cmd) struct Extent {
+    pub(in crate::cmd) goal: Goal,
     /// The requested number of replicates.
-    pub(super) replicates: Option<u32>,
+    pub(in crate::cmd) replicates: Option<u32>,
     /// The working sets that a simulated machine simulates in some of the sets of its caches only.
-    pub(super) sampling: Sampling,
+    pub(in crate::cmd) sampling: Sampling,
 }
 
 impl Extent {
     /// The default amount of the experiment.
-    pub(super) const WHOLE: Self =
+    pub(in crate::cmd) const WHOLE: Self =
         Self { goal: Goal::Count, replicates: None, sampling: Sampling::Large };
 }
 
 impl To {
     /// Whether the plan runs on this host.
-    pub(super) fn is_live(&self) -> bool {
+    pub(in crate::cmd) fn is_live(&self) -> bool {
         self.on == on::LIVE
     }
 
     /// The description of the machine.
-    pub(super) fn platform(&self) -> Result<Platform, Failure> {
+    pub(in crate::cmd) fn platform(&self) -> Result<Platform, Failure> {
         on::platform(&self.on)
     }
 
     /// Runs an experiment, or prints its outline.
-    pub(super) fn carry_out(
+    pub(in crate::cmd) fn carry_out(
         &self,
         platform: Platform,
         experiment: &dyn Experiment,
@@ -159,37 +156,37 @@ impl To {
     }
 
     /// A run of everything in one replicate.
-    pub(super) fn to_run(&self, resume: bool) -> Result<Run, Failure> {
+    pub(in crate::cmd) fn to_run(&self, resume: bool) -> Result<Run, Failure> {
         let destination = self.out.destination(resume);
         if destination.is_none() {
             let what = "missing output: give `-o FILE.parquet`, --stream or --dry-run";
             return Err(Failure::says(Exit::Usage, what));
         }
-        Ok(self.out.to_run(destination, self.quiet))
+        Ok(self.out.to_run(destination))
     }
 }
 
 impl Out {
     /// A run of everything in one replicate.
-    pub(super) fn to_run(&self, destination: Option<Destination>, quiet: bool) -> Run {
+    pub(in crate::cmd) fn to_run(&self, destination: Option<Destination>) -> Run {
         Run {
             destination,
             spool: None,
             goal: Goal::Count,
             replicates: 1,
             budget: self.budget.map(outline::duration),
-            quiet,
+            quiet: is_quiet(),
             json: self.json,
         }
     }
 
     /// Whether stdout is for an answer or a stream.
-    pub(super) const fn wants_stdout(&self) -> bool {
+    pub(in crate::cmd) const fn wants_stdout(&self) -> bool {
         self.json || self.stream.is_some()
     }
 
     /// The requested destination, if any.
-    pub(super) fn destination(&self, resume: bool) -> Option<Destination> {
+    pub(in crate::cmd) fn destination(&self, resume: bool) -> Option<Destination> {
         match (&self.output, &self.stream) {
             (Some(path), _) => {
                 Some(Destination::File { path: path.clone(), resume, force: self.force })

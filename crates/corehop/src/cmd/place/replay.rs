@@ -2,21 +2,36 @@
 //! A log of the placer, played back.
 
 use std::io::BufReader;
-use std::path::Path;
+use std::path::PathBuf;
 
 use corehop_decide::placer::Action;
 use corehop_decide::placer::log::LogError;
 use corehop_decide::placer::replay::{Difference, Replay, ReplayError, replay};
 use corehop_plan::shown;
 
-use super::{Args, gain};
+use super::gain;
 use crate::cmd::measure::on;
 use crate::exit::{Exit, Failure};
 use crate::input;
 use crate::output::either;
 
+/// Play a log back: does the placer decide again as it did? Nothing is moved.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A log of `corehop place -o`.
+    #[arg(value_name = "LOG.jsonl")]
+    log: PathBuf,
+    /// The gain of threads that are together on this machine, if the placer had a model of it
+    #[arg(long, value_name = "MODEL.json")]
+    model: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
 /// Plays a log back, and says whether the placer decides as it did.
-pub(super) fn run(args: &Args, log: &Path) -> Result<Exit, Failure> {
+pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    let log = args.log.as_path();
     let gain = match &args.model {
         Some(_) => gain::of_machine(args.model.as_deref(), &on::platform(on::LIVE)?)?,
         None => None,

@@ -7,6 +7,8 @@ use corehop_plan::host::Activity;
 use corehop_report::placement;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::output::spinner;
+
 /// The present step of a placer, on a terminal; nothing elsewhere.
 #[derive(Debug)]
 pub(super) struct Status {
@@ -20,7 +22,7 @@ pub(super) struct Status {
 
 impl Status {
     pub(super) fn new(last: Option<u32>) -> Self {
-        let line = ProgressBar::new_spinner();
+        let line = spinner();
         // The template is a constant; where it could not be parsed the default would be shown.
         if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
             line.set_style(style);

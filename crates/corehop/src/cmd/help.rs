@@ -1,22 +1,43 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop explain`
+//! `corehop help`
+
+mod shells;
+
+use std::path::PathBuf;
 
 use clap::Command;
+use clap_complete::Shell;
 use corehop_linux::preflight;
 use corehop_plan::platform::Platform;
 use corehop_plan::workload::set_file::FIELDS;
 use corehop_report::glossary::{Entry, entries, look_up, nearest};
 use corehop_sched::{Test, all as all_tests};
 
-use crate::exit::{Exit, Failure};
-use crate::output::{Page, Paint, Rest, answer};
+use serde_json::{Value, json};
 
-/// Explain a term: a term of the field, a column, a value, a finding, an exit code.
+use crate::exit::{Exit, Failure, refuse};
+use crate::output::{Force, Page, Paint, either};
+
+/// Explain a word: of a verb its help, of other words the meaning; of a word that is both, the meaning first.
+///
+/// Words are explained as they are printed in a file, a table, a report or a message.
 #[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("of").args(["words", "man", "completions"]))]
 pub(crate) struct Args {
-    /// The term, as printed in a file, a table, a report or a message; several words form one term.
-    #[arg(required = true, value_name = "WORD")]
+    /// The word; several words form one term, or name a mode of a verb
+    #[arg(value_name = "WORD")]
     words: Vec<String>,
+    /// Write man pages, one for each command, into this folder, for instance `/usr/local/share/man/man1`
+    #[arg(long, value_name = "FOLDER")]
+    man: Option<PathBuf>,
+    /// Print the completions of a shell, for instance for `/etc/bash_completion.d/corehop`
+    #[arg(long, value_name = "SHELL")]
+    completions: Option<Shell>,
+    #[command(flatten)]
+    force: Force,
+    /// Print JSON: each meaning of the word, or the files
+    #[arg(long, conflicts_with = "completions")]
+    json: bool,
 }
 
 /// The exit codes, by number.
@@ -36,12 +57,36 @@ const CODES: [(Exit, &str); 7] = [
     (Exit::Interrupted, "Interrupted (SIGINT, SIGTERM, SIGHUP); the recorded data is kept."),
 ];
 
-pub(crate) fn run(args: &Args, command: &Command) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, command: Command) -> Result<Exit, Failure> {
+    let files = args.man.is_some();
+    refuse("no file is written", &[("--force", args.force.force && !files)])?;
+    if let Some(shell) = args.completions {
+        return shells::completions(shell, command);
+    }
+    if let Some(folder) = &args.man {
+        return shells::manual(folder, args.force, args.json, command);
+    }
+    if args.words.is_empty() {
+        let text = help(&mut command.clone());
+        let json = args.json.then(|| meanings(&commands(&command)));
+        return either("Verbs answer questions.", json.as_ref(), || text).map(|()| Exit::Done);
+    }
+    explain(args, &command)
+}
+
+/// The help of a command for a terminal.
+fn help(command: &mut Command) -> String {
+    command.render_help().to_string()
+}
+
+/// Explains a word.
+fn explain(args: &Args, command: &Command) -> Result<Exit, Failure> {
     let word = args.words.join(" ");
     let mut known = all();
     known.extend(commands(command));
     let found = look_up(&known, &word);
-    if found.is_empty() {
+    let verb = named(command, &args.words);
+    if found.is_empty() && verb.is_none() {
         let near = nearest(&known, &word).join(", ");
         let hint = match near.as_str() {
             "" => "docs/reference lists the terms, and `corehop --help` the verbs".to_owned(),
@@ -51,10 +96,32 @@ pub(crate) fn run(args: &Args, command: &Command) -> Result<Exit, Failure> {
         return Err(Failure::says(Exit::Usage, sentence));
     }
     let page = Page::of_stdout();
-    let text: String = found.iter().map(|entry| paragraph(entry, page)).collect();
-    let kinds: Vec<&str> = found.iter().map(|entry| entry.kind.as_str()).collect();
-    answer(&format!("`{word}` is {}.", listed(&kinds)), Rest::Text(&text))?;
+    let mut text: String = found.iter().map(|entry| paragraph(entry, page)).collect();
+    let mut kinds: Vec<&str> = found.iter().map(|entry| entry.kind.as_str()).collect();
+    if let Some(mut verb) = verb {
+        if found.is_empty() {
+            kinds.push("a command");
+        }
+        text.push_str(if text.is_empty() { "" } else { "\n" });
+        text.push_str(&help(&mut verb));
+    }
+    let json = args.json.then(|| json!({ "word": word, "meanings": meanings(found) }));
+    either(&format!("`{word}` is {}.", listed(&kinds)), json.as_ref(), || text)?;
     Ok(Exit::Done)
+}
+
+/// Entries as JSON.
+fn meanings<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Value {
+    let entry = |it: &Entry| json!({ "word": it.word, "kind": it.kind, "meaning": it.meaning });
+    entries.into_iter().map(entry).collect()
+}
+
+/// The command that these words name, below `command`.
+fn named(command: &Command, words: &[String]) -> Option<Command> {
+    let mut whole = command.clone();
+    whole.build();
+    let last = words.iter().try_fold(&whole, |at, word| at.find_subcommand(word))?;
+    Some(last.clone())
 }
 
 /// The glossary, the doctor's concerns, the schedulability tests, and the exit codes.
@@ -68,7 +135,7 @@ fn all() -> Vec<Entry> {
     );
     all.extend(Platform::names().map(|name| {
         let meaning = format!(
-            "A machine: `corehop platform {name}` describes it, `--on {name}` simulates it."
+            "A machine: `corehop sim platform {name}` describes it, `--on {name}` simulates it."
         );
         Entry::new(name, "a built-in platform", &meaning)
     }));
@@ -83,13 +150,13 @@ fn all() -> Vec<Entry> {
 fn commands(command: &Command) -> Vec<Entry> {
     let mut all = Vec::new();
     let mut options: Vec<Entry> = Vec::new();
-    let verbs = command.get_subcommands().filter(|it| !it.is_hide_set());
-    for verb in verbs.filter(|it| it.get_name() != "help") {
+    for verb in command.get_subcommands().filter(|it| !it.is_hide_set()) {
         all.push(of_command(verb, "a verb", "corehop"));
         options.extend(of_options(verb, "corehop"));
-        for inner in verb.get_subcommands().filter(|it| it.get_name() != "help") {
+        for inner in verb.get_subcommands() {
             let above = format!("corehop {}", verb.get_name());
-            all.push(of_command(inner, &format!("an experiment of `{above}`"), &above));
+            let what = if verb.get_name() == "measure" { "an experiment" } else { "a mode" };
+            all.push(of_command(inner, &format!("{what} of `{above}`"), &above));
             options.extend(of_options(inner, &above));
         }
     }

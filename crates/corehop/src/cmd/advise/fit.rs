@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop fit`
+//! `corehop advise fit`
 
 mod gains;
 
@@ -27,16 +27,16 @@ pub(crate) struct Args {
     /// Files of `corehop measure`, and platform files (`*.toml`) of their machines for the cache latencies.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Write the model to this file, for `corehop predict`.
+    /// Write the model to this file, for `corehop advise predict`.
     #[arg(short, long, value_name = "MODEL.json")]
     output: Option<PathBuf>,
-    /// Keep the model as the costs of this host, in `~/.local/share/corehop/costs.json`. `corehop measure program`
-    /// uses them without --costs. The samples must be of this host.
+    /// Keep the model as the costs of this host, in `~/.local/share/corehop/costs.json`. Verbs with
+    /// --costs use them unless others are named. The samples must be of this host.
     #[arg(long = "default")]
     is_default: bool,
     #[command(flatten)]
     force: Force,
-    /// The estimator of the delay of a sample (see `corehop explain estimator`).
+    /// The estimator of the delay of a sample (see `corehop help estimator`).
     #[arg(long, default_value = "difference")]
     estimator: Estimator,
     /// Print the model as JSON.
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
     let output = OutputFile::if_asked(args.output.as_ref(), &inputs, args.force)?;
     let data = input::gather(&args.files, args.estimator)?;
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
 /// The next step with the model.
 fn next(file: Option<&Path>) -> String {
     match file.map(shown::path) {
-        Some(file) => format!(" `corehop predict {file} --wss SIZE` predicts with it."),
+        Some(file) => format!(" `corehop advise predict {file} --wss SIZE` predicts with it."),
         None => " -o MODEL.json keeps it.".to_owned(),
     }
 }

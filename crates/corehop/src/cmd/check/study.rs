@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop study`
+//! `corehop check study`
 
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -15,13 +15,34 @@ use corehop_sched::study::{
 use corehop_stats::costs::Selected;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::costs::CostArgs;
+use crate::cmd::VerbOrMode;
+use crate::cmd::costs::CostArgs;
 use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{Force, OutputFile, Page, Paint, either, say};
+use crate::output::{Force, OutputFile, Page, Paint, either, is_quiet, say};
 
 mod preemption;
+
+/// The verb and its modes.
+pub(crate) type Args = VerbOrMode<Count, Mode>;
+
+/// Modes.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Mode {
+    /// Add up shards written with -o.
+    Merge(Merge),
+}
+
+/// The shards of a study.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Merge {
+    /// The counts of shards, or of one run.
+    #[arg(required = true, value_name = "FILE.parquet")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    shown: Shown,
+}
 
 /// Draw random task sets, and count how many each scheduler can schedule as delays grow.
 ///
@@ -30,16 +51,13 @@ mod preemption;
 /// set, so shards run anywhere add up to the same bytes. A study with working sets compares finer charges for
 /// preemptions, and shows what limited preemption saves.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct Count {
     /// A study (*.toml, or its folder), or counts of an earlier run (*.parquet).
-    #[arg(value_name = "FILE|FOLDER", required_unless_present = "merge")]
-    what: Option<PathBuf>,
+    #[arg(value_name = "FILE|FOLDER")]
+    what: PathBuf,
     /// Run one shard: the sets whose index leaves the remainder K when divided by N.
     #[arg(long, value_name = "K/N")]
     shard: Option<Shard>,
-    /// Add up shards written with -o.
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["what", "shard", "sets", "seed", "threads"])]
-    merge: Vec<PathBuf>,
     /// Sets per cap; default: the study's number.
     #[arg(long, value_name = "N")]
     sets: Option<u64>,
@@ -49,6 +67,13 @@ pub(crate) struct Args {
     /// The number of threads; default: one per CPU.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+/// The forms of the counts.
+#[derive(Debug, clap::Args)]
+struct Shown {
     /// Write the counts to this file.
     #[arg(short, long, value_name = "FILE.parquet")]
     output: Option<PathBuf>,
@@ -68,80 +93,104 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    if let Some(study) = args.what.as_deref().map(of_costs).transpose()?.flatten() {
-        return preemption::run(args, study);
+    match args {
+        VerbOrMode::Verb(args) => args.run(),
+        VerbOrMode::Mode(Mode::Merge(args)) => args.run(),
     }
-    let [output, page_file, picture_file] = outputs(args)?;
-    let outcome = outcome(args)?;
-    for warning in outcome.study.warnings() {
-        say(&format!("corehop: {warning}\n"));
-    }
-    if let Some(file) = output {
-        file.fill(|out| outcome.write(out))?;
-    }
-    let page = page_file.map(|file| (file, page(&outcome)));
-    let drawn = picture_file.zip(picture(&outcome));
-    for (file, text) in page.into_iter().chain(drawn) {
-        file.write(text)?;
-    }
-    let source = args.costs.source()?;
-    let costs = source.as_ref().map(|source| source.selections(&args.costs.selection()));
-    let costs = costs.transpose()?;
-    let costs = costs.unwrap_or_default();
-    let all = || if source.is_some() { outcome.json_by_size(&costs) } else { outcome.json() };
-    let json = args.json.then(|| doubts::with(all()));
-    either(&sentence(&outcome), json.as_ref(), || text(&outcome, &costs))?;
-    Ok(Exit::Done)
 }
 
-/// The files to write: the counts, the page and the picture.
-fn outputs(args: &Args) -> Result<[Option<OutputFile>; 3], Failure> {
-    let mut others: Vec<&Path> =
-        args.what.iter().chain(&args.merge).map(PathBuf::as_path).collect();
-    let mut files = [None, None, None];
-    for (file, path) in files.iter_mut().zip([&args.output, &args.page, &args.picture]) {
-        *file = OutputFile::if_asked(path.as_ref(), &others, args.force)?;
-        others.extend(path.as_deref());
+impl Merge {
+    fn run(&self) -> Result<Exit, Failure> {
+        let inputs: Vec<&Path> = self.files.iter().map(PathBuf::as_path).collect();
+        let files = self.shown.files(&inputs)?;
+        let parts = self.files.iter().map(|path| input::study_counts(path));
+        let merged = StudyCounts::merged(parts.collect::<Result<Vec<_>, _>>()?);
+        let merged = merged.map_err(|error: StudyCountsError| Failure::new(Exit::Usage, error))?;
+        self.shown.answer(&merged, files)
     }
-    Ok(files)
 }
 
-/// The counts: merged, read, or computed now.
-fn outcome(args: &Args) -> Result<StudyCounts, Failure> {
-    let Some(what) = &args.what else {
-        let parts = args
-            .merge
-            .iter()
-            .map(|path| input::study_counts(path))
-            .collect::<Result<Vec<_>, _>>()?;
-        return StudyCounts::merged(parts)
-            .map_err(|error: StudyCountsError| Failure::new(Exit::Usage, error));
-    };
-    if what.extension().is_some_and(|extension| extension == "parquet") {
-        if args.sets.is_some() || args.seed.is_some() || args.shard.is_some() {
-            let why = format!(
-                "{}: this file has the counts already; --sets, --seed and --shard apply to a study",
-                shown::path(what)
-            );
-            return Err(Failure::says(Exit::Usage, why));
+impl Count {
+    fn run(&self) -> Result<Exit, Failure> {
+        if let Some(study) = of_costs(&self.what)? {
+            return preemption::run(self, study);
         }
-        return input::study_counts(what);
+        let files = self.shown.files(&[&self.what])?;
+        self.shown.answer(&self.outcome()?, files)
     }
-    let study = described(what)?
-        .with(args.seed, args.sets)
-        .map_err(|error| Failure::new(Exit::Usage, error))?;
-    let shard = args.shard.unwrap_or(Shard::WHOLE);
-    let bar = Bar::new(shard.sets(study.sets));
-    let outcome = carry_out(&study, shard, args.threads.map(|threads| threads as usize), &bar);
-    bar.0.finish_and_clear();
-    outcome.map_err(|error| {
-        let exit = match error {
-            Stopped::Interrupted => Exit::Interrupted,
-            Stopped::NoSet(_) => Exit::Damaged,
-            Stopped::Threads(_) => Exit::Failed,
-        };
-        Failure::new(exit, error)
-    })
+
+    /// The counts: read, or computed now.
+    fn outcome(&self) -> Result<StudyCounts, Failure> {
+        let what = &self.what;
+        if what.extension().is_some_and(|extension| extension == "parquet") {
+            if self.sets.is_some()
+                || self.seed.is_some()
+                || self.shard.is_some()
+                || self.threads.is_some()
+            {
+                let why = format!(
+                    "{}: this file has the counts already; --sets, --seed, --shard and --threads apply to a study",
+                    shown::path(what)
+                );
+                return Err(Failure::says(Exit::Usage, why));
+            }
+            return input::study_counts(what);
+        }
+        let study = described(what)?
+            .with(self.seed, self.sets)
+            .map_err(|error| Failure::new(Exit::Usage, error))?;
+        let shard = self.shard.unwrap_or(Shard::WHOLE);
+        let bar = Bar::new(shard.sets(study.sets));
+        let outcome = carry_out(&study, shard, self.threads.map(|threads| threads as usize), &bar);
+        bar.0.finish_and_clear();
+        outcome.map_err(|error| {
+            let exit = match error {
+                Stopped::Interrupted => Exit::Interrupted,
+                Stopped::NoSet(_) => Exit::Damaged,
+                Stopped::Threads(_) => Exit::Failed,
+            };
+            Failure::new(exit, error)
+        })
+    }
+}
+
+impl Shown {
+    /// The files to write: the counts, the page and the picture.
+    fn files(&self, inputs: &[&Path]) -> Result<[Option<OutputFile>; 3], Failure> {
+        let mut others = inputs.to_vec();
+        let mut files = [None, None, None];
+        for (file, path) in files.iter_mut().zip([&self.output, &self.page, &self.picture]) {
+            *file = OutputFile::if_asked(path.as_ref(), &others, self.force)?;
+            others.extend(path.as_deref());
+        }
+        Ok(files)
+    }
+
+    /// Writes the files, and prints the counts.
+    fn answer(
+        &self,
+        outcome: &StudyCounts,
+        [output, page_file, picture_file]: [Option<OutputFile>; 3],
+    ) -> Result<Exit, Failure> {
+        for warning in outcome.study.warnings() {
+            say(&format!("corehop: {warning}\n"));
+        }
+        if let Some(file) = output {
+            file.fill(|out| outcome.write(out))?;
+        }
+        let page = page_file.map(|file| (file, page(outcome)));
+        let drawn = picture_file.zip(picture(outcome));
+        for (file, text) in page.into_iter().chain(drawn) {
+            file.write(text)?;
+        }
+        let source = self.costs.chosen()?.source;
+        let costs = source.as_ref().map(|source| source.selections(&self.costs.selection()));
+        let costs = costs.transpose()?.unwrap_or_default();
+        let all = || if source.is_some() { outcome.json_by_size(&costs) } else { outcome.json() };
+        let json = self.json.then(|| doubts::with(all()));
+        either(&sentence(outcome), json.as_ref(), || text(outcome, &costs))?;
+        Ok(Exit::Done)
+    }
 }
 
 /// The study in a file, or in the `study.toml` of a folder.
@@ -176,7 +225,7 @@ struct Bar(ProgressBar);
 
 impl Bar {
     fn new(sets: u64) -> Self {
-        if !std::io::stderr().is_terminal() {
+        if is_quiet() || !std::io::stderr().is_terminal() {
             return Self(ProgressBar::hidden());
         }
         let bar = ProgressBar::new(sets);
@@ -196,7 +245,7 @@ impl Progress for Bar {
 }
 
 /// Up to which delay one scheduler is preferable to another: the first such finding, or the number of sets.
-pub(super) fn sentence(outcome: &StudyCounts) -> String {
+pub(crate) fn sentence(outcome: &StudyCounts) -> String {
     let counted = format!("{} task sets a cap, seed {}", outcome.sets(), outcome.study.seed);
     let first = outcome.study.readings.iter().enumerate().find_map(|(at, reading)| {
         let line = crossings(outcome, at).lines().next()?.trim().to_owned();
@@ -208,7 +257,7 @@ pub(super) fn sentence(outcome: &StudyCounts) -> String {
 }
 
 /// A table of each reading, and up to which delay a scheduler is preferable.
-pub(super) fn text(outcome: &StudyCounts, costs: &[Selected<'_>]) -> String {
+pub(crate) fn text(outcome: &StudyCounts, costs: &[Selected<'_>]) -> String {
     let terminal = Page::of_stdout();
     let study = &outcome.study;
     let mut text = format!("{}\n", terminal.wrap(&study.title, 0));

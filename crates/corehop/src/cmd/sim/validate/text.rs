@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop validate`: its tables in the terminal.
+//! `corehop sim validate`: its tables in the terminal.
 
 use std::fmt::Write;
 

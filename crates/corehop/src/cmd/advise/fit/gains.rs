@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop fit` of files of `measure shared-data`: the gain of threads from being together.
+//! `corehop advise fit` of files of `measure shared-data`: the gain of threads from being together.
 
 use corehop_report::gains;
 use corehop_results::Results;

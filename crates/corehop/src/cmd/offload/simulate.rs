@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Off-load on a simulated machine: the policies side by side.
 
+use std::path::PathBuf;
+
 use corehop_plan::platform::Platform;
+use corehop_plan::units::{CpuList, Nanos};
 use corehop_plan::workload::switching::SwitchMechanism;
 use corehop_report::figure::Table;
 use corehop_report::off_load;
@@ -10,15 +13,96 @@ use corehop_sim::switch::off_load::{self as simulation, Flags, OffLoad, OffLoade
 
 use serde::Serialize;
 
-use crate::exit::Failure;
+use super::{Policy, flags, mechanism, os_cores};
+use crate::exit::{Exit, Failure};
+use crate::input;
+use crate::output::{self, Force, OutputFile, Rest};
+
+/// Simulate threads that compute and make calls, and compare the policies: calls per second, the time of a call, for how much
+/// of the time an application core was powered down, and energy.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The platform, by name or file
+    #[arg(long, value_name = "PLATFORM")]
+    on: String,
+    /// The OS cores: CPUs that make the calls, and nothing else
+    #[arg(long, value_name = "LIST", value_parser = os_cores)]
+    os_cores: CpuList,
+    /// The choice of an OS core, as for a program of this host [default: all of them are compared]
+    #[arg(long, value_name = "WORDS", value_delimiter = ',')]
+    policy: Vec<Policy>,
+    /// The mechanism: v1, v2, v3, v4 or v5; or strong-v1 to strong-v5, of the kernel of 2009
+    #[arg(long, value_name = "MECHANISM", default_value = "v5", value_parser = mechanism)]
+    mechanism: SwitchMechanism,
+    /// Threads
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    threads: u32,
+    /// The mean time that a thread computes from call to call, on the fastest core
+    #[arg(long, value_name = "TIME", default_value = "10us")]
+    compute: Nanos,
+    /// The mean time of its calls, on the fastest core
+    #[arg(long, value_name = "TIME", default_value = "5us")]
+    call_time: Nanos,
+    /// The seed of the simulation
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Write the answer to a file, as JSON
+    #[arg(short, long, value_name = "FILE.json")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
+    /// Print the answer as JSON
+    #[arg(long)]
+    json: bool,
+}
 
 /// The policies that differ from each other, by the words of `--policy`.
 const POLICIES: [(&str, u32); 7] =
     [("", 0), ("af", 2), ("wc", 1), ("wc,af", 3), ("wc,af,pa", 7), ("static", 8), ("wc,static", 9)];
 
+/// The calls of each simulated thread.
+const SIMULATED_CALLS: u32 = 20_000;
+
+pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    let output = OutputFile::if_asked(args.output.as_ref(), &[], args.force)?;
+    let platform = input::platform(&args.on)?;
+    let load = OffLoad {
+        os_cores: args.os_cores.clone(),
+        mechanism: args.mechanism,
+        threads: args.threads,
+        compute: args.compute,
+        call: args.call_time,
+        calls: SIMULATED_CALLS,
+        seed: args.seed,
+    };
+    let words: Vec<String> =
+        args.policy.iter().map(|it| format!("{it:?}").to_lowercase()).collect();
+    let policy = (!words.is_empty()).then(|| (words.join(","), flags(&args.policy)));
+    if let Some(why) = simulation::unknown(&platform, load.mechanism)? {
+        let sentence = format!(
+            "unknown: what {} costs on {}. {why}. Otherwise name v4, which polls, or a mechanism of the kernel of 2009 \
+             (--mechanism strong-v5)",
+            load.mechanism, platform.id
+        );
+        return Err(Failure::says(Exit::No, sentence));
+    }
+    let answer = simulated(&platform, &load, policy)?;
+    let json =
+        serde_json::to_string_pretty(&answer).map_err(|it| Failure::new(Exit::Failed, it))?;
+    if let Some(output) = output {
+        output.write(format!("{json}\n"))?;
+    }
+    if args.json {
+        output::answer(answer.sentence(), Rest::Data(&format!("{json}\n")))?;
+    } else {
+        output::answer(answer.sentence(), Rest::Text(&text(&answer)))?;
+    }
+    Ok(Exit::Done)
+}
+
 /// The answer for a simulated machine.
 #[derive(Debug, Serialize)]
-pub(super) struct Simulated<'a> {
+struct Simulated<'a> {
     schema: &'static str,
     version: u64,
     platform: &'a str,
@@ -37,7 +121,7 @@ struct OfPolicy {
 }
 
 /// Runs a load without off-load, and by one policy or by each.
-pub(super) fn simulated<'a>(
+fn simulated<'a>(
     platform: &'a Platform,
     load: &'a OffLoad,
     policy: Option<(String, u32)>,
@@ -94,13 +178,13 @@ fn name(of: &OfPolicy) -> &str {
 
 impl Simulated<'_> {
     /// The main sentence.
-    pub(super) fn sentence(&self) -> &str {
+    fn sentence(&self) -> &str {
         self.sentences.first().map_or("", String::as_str)
     }
 }
 
 /// The evidence of the answer for a terminal.
-pub(super) fn text(answer: &Simulated<'_>) -> String {
+fn text(answer: &Simulated<'_>) -> String {
     let OffLoad { threads, compute, call, os_cores, mechanism, .. } = answer.load;
     let title = format!(
         "{}, simulated: {threads} threads that compute {compute} and call {call}, OS cores {os_cores}, {mechanism}",

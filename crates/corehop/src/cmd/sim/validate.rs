@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop validate`
+//! `corehop sim validate`
 
-mod host;
 mod text;
 
 use std::path::PathBuf;
@@ -24,18 +23,12 @@ use crate::output::{self, Force, OutputFile, either};
 /// working sets of a mebibyte and more. A study reaches its aim if the median error, the 90th percentile and
 /// the order of the events all meet it. With fewer samples than the study's number the aim is not judged.
 ///
-/// A platform file is compared with its host instead: the quick experiment, live beside simulated, cell by cell. The live
-/// samples go to a file beside it (`.live.parquet`).
-///
 /// Exit code 1: an aim is not reached or not judged, or a claim does not come out as printed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Platforms or studies, such as `xeon_x5650` or `waechtler-a4`; default: all. Or the platform file of a host.
-    #[arg(value_name = "NAME|FILE.toml")]
+    /// Platforms or studies, such as `xeon_x5650` or `waechtler-a4`; default: all.
+    #[arg(value_name = "NAME")]
     what: Vec<String>,
-    /// The live samples of the host that the platform file describes, in place of a measurement now.
-    #[arg(long, value_name = "FILE.parquet")]
-    live: Option<PathBuf>,
     /// Samples per cell; default: the study's number.
     #[arg(long, value_name = "N")]
     samples: Option<u32>,
@@ -68,9 +61,6 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    if let Some(file) = host::file(args)? {
-        return host::run(args, file);
-    }
     let mut lab = Lab::new(args.seed, args.samples, args.exact).passing(args.passes);
     let (mut answers, mut studies, mut tables) = (Vec::new(), Vec::new(), String::new());
     let mut drawings = Vec::new();
@@ -115,7 +105,8 @@ fn chosen(args: &Args) -> Result<Vec<Box<dyn Study>>, Failure> {
     if let Some(what) = args.what.iter().find(|what| !all.iter().any(|it| is(&**it, what))) {
         let known: Vec<&str> = all.iter().map(|it| it.head().id).collect();
         let what = format!(
-            "`{what}` is neither a study nor a platform of a study; studies are {}",
+            "`{what}` is neither a study nor a platform of a study; studies are {}; `corehop sim validate-host` \
+             compares a platform file with its host",
             known.join(", ")
         );
         return Err(Failure::says(Exit::Usage, what));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop validate FILE.toml`: a description of a host against the host.
+//! `corehop sim validate-host`: a description of a host against the host.
 
 use std::path::{Path, PathBuf};
 
@@ -13,50 +13,48 @@ use corehop_plan::shown;
 use corehop_report::host_sheet;
 use serde_json::json;
 
-use super::super::platform::{apart_of, found};
-use super::Args;
+use super::calibrate::apart_of;
+use super::platform::found;
 use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{OutputFile, either, note};
+use crate::output::{Force, OutputFile, either, note};
 use crate::run::Run;
 
-/// The platform file among the names, if there is one.
-pub(super) fn file(args: &Args) -> Result<Option<&str>, Failure> {
-    let is_file = |it: &&String| Path::new(it).extension().is_some_and(|it| it == "toml");
-    match args.what.iter().find(is_file) {
-        Some(file) if args.what.len() > 1 => {
-            let what = format!(
-                "{file} is a platform file, and is compared alone: leave the other names out"
-            );
-            Err(Failure::says(Exit::Usage, what))
-        }
-        None if args.live.is_some() => {
-            let what = "--live belongs to a platform file: `corehop validate FILE.toml --live FILE.parquet`";
-            Err(Failure::says(Exit::Usage, what))
-        }
-        found => Ok(found.map(String::as_str)),
-    }
+/// Compare a platform file with its host: the quick experiment, live beside simulated, cell by cell.
+///
+/// The live samples go to a file beside the platform file (`.live.parquet`). Exit code 1: an aim is missed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The platform file, as `corehop sim calibrate` writes it.
+    #[arg(value_name = "FILE.toml")]
+    file: PathBuf,
+    /// The live samples of the host that the platform file describes, in place of a measurement now.
+    #[arg(long, value_name = "FILE.parquet")]
+    live: Option<PathBuf>,
+    /// Simulate every set of every cache for working sets of any size (many times slower)
+    #[arg(long)]
+    exact: bool,
+    /// The seed of the measurement [default: 1]
+    #[arg(long, value_name = "N", conflicts_with = "live")]
+    seed: Option<u64>,
+    #[command(flatten)]
+    force: Force,
+    /// Print JSON: every cell, and the aims.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Compares, with the live samples of a file or of a run now.
-pub(super) fn run(args: &Args, file: &str) -> Result<Exit, Failure> {
-    let studies = [
-        ("--samples", args.samples.is_some()),
-        ("--wss", !args.wss.is_empty()),
-        ("--passes", args.passes.is_some()),
-        ("--on", args.on.is_some()),
-        ("--output", args.output.is_some()),
-        ("--svg", args.svg.is_some()),
-    ];
-    crate::exit::refuse("a platform file is compared with its host, not with a study", &studies)?;
-    let platform = input::platform(file)?;
+pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    let path = args.file.as_path();
+    let (platform, file) = (input::platform_in(path)?, shown::path(path));
     let samples = match &args.live {
-        Some(path) => of_host(&platform, input::samples(path)?, path)?,
-        None => measured(args, &platform, Path::new(file))?,
+        Some(live) => of_host(&platform, input::samples(live)?, live)?,
+        None => measured(args, &platform, path)?,
     };
     let Some(samples) = samples else { return Ok(Exit::Interrupted) };
-    let apart = apart_of(Path::new(file));
+    let apart = apart_of(path);
     let apart = apart.exists().then(|| input::platform_in(&apart)).transpose()?;
     let described = host::Described { declared: &platform, apart: apart.as_ref() };
     let sheet = host::beside(described, &samples, args.exact)?;
@@ -105,11 +103,11 @@ fn measured(args: &Args, platform: &Platform, file: &Path) -> Result<Option<Vec<
     let run = Run::of_host(rows.clone(), false, args.force, args.json);
     let mut machine = LiveMachine::new(platform.clone(), Options::default());
     let experiment = Preset::Quick.synthetic(platform, None, None);
-    let ended = run.carry_out(&mut machine, &experiment, args.seed)?;
+    let ended = run.carry_out(&mut machine, &experiment, args.seed.unwrap_or(1))?;
     if ended.exit != Exit::Done {
         let (file, rows) = (shown::path(file), shown::path(&rows));
         note(&format!(
-            "interrupted: `corehop validate {file} --live {rows}` compares what there is"
+            "interrupted: `corehop sim validate-host {file} --live {rows}` compares what there is"
         ));
         return Ok(None);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop show`
+//! `corehop report contents`
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use corehop_report::{listing, placement};
 use corehop_sched::study::StudyCounts;
 use corehop_stats::estimator::Estimator;
 
-use super::study;
+use crate::cmd::check::study;
 use crate::doubts;
 use crate::exit::{Exit, Failure};
 use crate::input;
@@ -19,7 +19,7 @@ use crate::output::{Rest, answer, counted, either};
 /// Show what a corehop file contains: the kind of its rows, their provenance, how many are valid.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A file of `corehop measure`, complete or partial (`.part`), a file of `corehop study -o`, the
+    /// A file of `corehop measure`, complete or partial (`.part`), a file of `corehop check study -o`, the
     /// log of `corehop place -o`, or the answer of `corehop offload -o`.
     file: PathBuf,
     /// Print JSON, with the meaning of every column and the whole provenance.
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     rows: Option<usize>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(outcome) = input::counts(&args.file)? {
         return counts(args, &outcome);
     }
@@ -71,7 +71,7 @@ fn plan(path: &Path) -> Result<Exit, Failure> {
     };
     let (file, seed) = (shown::path(path), provenance.seed);
     let sentence =
-        format!("This is the plan of {file}, seed {seed}: `corehop measure --plan` runs it again.");
+        format!("This is the plan of {file}, seed {seed}: `corehop measure plan` runs it again.");
     answer(&sentence, Rest::Data(&format!("{plan:#}\n")))?;
     Ok(Exit::Done)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop platform --calibrate`
+//! `corehop sim calibrate`
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,14 +15,32 @@ use corehop_plan::shown;
 use corehop_plan::workload::Page;
 use corehop_report::host_sheet;
 use corehop_sim::SimMachine;
-use indicatif::ProgressBar;
+
 use serde_json::json;
 
-use super::{Args, found, measure};
+use super::platform::{found, measure};
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{Force, OutputFile, either, note};
+use crate::output::{Force, OutputFile, either, note, spinner};
 use crate::run::{Run, stream_of};
+
+/// Measure this host, and find the numbers with which the simulated machine does what this host does (some three minutes).
+///
+/// Writes FILE.toml and, beside it, the live samples (`FILE.parquet`). Prints live beside simulated, cell by cell.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The platform file.
+    #[arg(short, long, value_name = "FILE.toml")]
+    output: PathBuf,
+    #[command(flatten)]
+    force: Force,
+    /// Go on with an interrupted calibration: what its FILE.parquet has is not measured again
+    #[arg(long)]
+    resume: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
 
 /// The seed of all random draws.
 const SEED: u64 = 1;
@@ -30,7 +48,8 @@ const SEED: u64 = 1;
 const HUGE: f64 = 0.5;
 
 /// Measures, finds the numbers, writes both files, and compares.
-pub(super) fn run(args: &Args, path: &Path) -> Result<Exit, Failure> {
+pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    let path = args.output.as_path();
     if path.extension().is_none_or(|it| it != "toml") {
         let what = format!("{}: a platform file is called FILE.toml", shown::path(path));
         return Err(Failure::says(Exit::Usage, what));
@@ -38,14 +57,14 @@ pub(super) fn run(args: &Args, path: &Path) -> Result<Exit, Failure> {
     let file = OutputFile::ordinary(path, &[], args.force)?;
     let beside = path.with_extension("parquet");
     // What is resumed is continued, not overwritten.
-    let goes_on = Force { force: args.force.force || args.calibration.resume };
+    let goes_on = Force { force: args.force.force || args.resume };
     let rows = OutputFile::ordinary(&beside, &[path], goes_on)?.into_path();
     let apart = OutputFile::ordinary(&apart_of(path), &[path, &beside], args.force)?;
-    let platform = if args.calibration.resume { began_on(&rows)? } else { looked_at()? };
+    let platform = if args.resume { began_on(&rows)? } else { looked_at()? };
     if platform.usable().len() == 1 {
         note("one usable CPU: the time of a line from another core cannot be measured");
     }
-    let run = Run::of_host(rows.clone(), args.calibration.resume, args.force, args.json);
+    let run = Run::of_host(rows.clone(), args.resume, args.force, args.json);
     let mut machine = LiveMachine::new(platform.clone(), Options::default());
     let ended = run.carry_out(&mut machine, &calibration::experiment(&platform), SEED)?;
     if ended.exit != Exit::Done {
@@ -76,7 +95,7 @@ fn remove(path: &Path) -> Result<(), Failure> {
 /// Says how to go on.
 fn interrupted(path: &Path) -> Exit {
     let path = shown::path(path);
-    note(&format!("interrupted: `corehop platform --calibrate --resume -o {path}` goes on"));
+    note(&format!("interrupted: `corehop sim calibrate --resume -o {path}` goes on"));
     Exit::Interrupted
 }
 
@@ -106,7 +125,7 @@ fn began_on(rows: &Path) -> Result<Platform, Failure> {
 }
 
 /// The file of the description with the cores apart.
-pub(crate) fn apart_of(path: &Path) -> PathBuf {
+pub(super) fn apart_of(path: &Path) -> PathBuf {
     path.with_extension("apart.toml")
 }
 
@@ -137,7 +156,7 @@ impl Descriptions {
     /// None where an interrupt asked for the end.
     fn of(platform: &Platform, samples: &[Sample]) -> Result<Option<Self>, Failure> {
         let states = States::of(platform, samples);
-        let bar = ProgressBar::new_spinner();
+        let bar = spinner();
         let mut progress = |doing: &str| {
             bar.set_message(format!("simulating: {doing}"));
             bar.tick();
@@ -181,7 +200,7 @@ impl Descriptions {
         let text = || format!("{}\n{}", self.numbers(path), host_sheet::sheet(&sheet));
         let file = shown::path(path);
         let sentence = format!(
-            "{file} describes this host for a simulation: `--on {file}` simulates on it, `corehop validate {file}` \
+            "{file} describes this host for a simulation: `--on {file}` simulates on it, `corehop sim validate-host {file}` \
              compares again (a second time: with --force)."
         );
         either(&sentence, json.as_ref(), text)?;

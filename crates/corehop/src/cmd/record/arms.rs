@@ -3,7 +3,7 @@
 
 use corehop_plan::experiment::{Argument, Arm, ProgramArms, ProgramError, Target};
 
-use super::to::Draws;
+use crate::cmd::measure::to::Draws;
 use crate::exit::{Exit, Failure};
 
 /// The heading of these options in the help.

@@ -10,13 +10,34 @@ use corehop_plan::units::Cpu;
 use corehop_plan::workload::gang::{Channel, Program, Sharing};
 use serde_json::json;
 
-use super::Args;
+use super::check_start;
 use crate::cmd::measure::on;
 use crate::exit::{Exit, Failure};
 use crate::output::either;
 
+/// Place pairs of threads on a simulated machine, and compare with leaving them alone.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The machine: the id of a platform, or a platform file
+    #[arg(long, value_name = "PLATFORM")]
+    on: String,
+    /// The number of pairs [default: one for every two CPUs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
+    pairs: Option<u32>,
+    /// Where the threads are at first: `spread`, `packed`, or CPUs such as `0,2-3`, a thread on each in turns [default: spread]
+    #[arg(long, value_name = "spread|packed|CPUS")]
+    start: Option<Start>,
+    /// Try placements that no evidence speaks for, too
+    #[arg(long)]
+    search: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
 /// Places pairs of threads on the machine that is named, and says what came of it.
-pub(super) fn run(args: &Args, machine: &str) -> Result<Exit, Failure> {
+pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    let machine = args.on.as_str();
     if machine == on::LIVE {
         let why =
             "--on live: name the processes instead, or a simulated machine such as xeon_e5520";
@@ -27,7 +48,7 @@ pub(super) fn run(args: &Args, machine: &str) -> Result<Exit, Failure> {
         |error: &dyn std::fmt::Display| Failure::says(Exit::NotPossible, error.to_string());
     let costs = wake_costs(&platform).map_err(|error| failed(&error))?;
     let terrain = Terrain::of(&platform, costs);
-    args.check_start(&terrain)?;
+    check_start(args.start.as_ref(), &terrain)?;
     let cpus = platform.usable().len();
     let pairs = args.pairs.map_or(cpus / 2, |pairs| pairs as usize).max(1);
     let start = args.start.clone().unwrap_or(Start::Spread);

@@ -1,48 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop completions` and `corehop manual`: what shells and `man` read, from the same definitions as
+//! `corehop help --completions` and `--man`: what shells and `man` read, from the same definitions as
 //! the command line itself.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 use corehop_plan::shown;
+use serde_json::json;
 
 use crate::exit::{Exit, Failure};
-use crate::output::{self, Force, OutputFile, Rest, answer, counted};
+use crate::output::{self, Force, OutputFile, Rest, answer, counted, either};
 
-/// Print the completions of a shell.
-///
-/// For bash: `corehop completions bash > /etc/bash_completion.d/corehop`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Completions {
-    /// The shell
-    shell: Shell,
-}
-
-/// Write man pages, one for each command, into a folder.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Manual {
-    /// The folder, for instance `/usr/local/share/man/man1`
-    folder: PathBuf,
-    #[command(flatten)]
-    force: Force,
-}
-
-pub(crate) fn completions(args: &Completions, mut command: Command) -> Result<Exit, Failure> {
+pub(super) fn completions(shell: Shell, mut command: Command) -> Result<Exit, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut command, "corehop", &mut script);
+    clap_complete::generate(shell, &mut command, "corehop", &mut script);
     let sentence = format!(
         "These are the completions of {}: write them to the folder from which the shell loads completions.",
-        args.shell
+        shell
     );
     answer(&sentence, Rest::Data(&String::from_utf8_lossy(&script)))?;
     Ok(Exit::Done)
 }
 
-pub(crate) fn manual(args: &Manual, command: Command) -> Result<Exit, Failure> {
-    output::file::folder(&args.folder)?;
+pub(super) fn manual(
+    folder: &Path,
+    force: Force,
+    as_json: bool,
+    command: Command,
+) -> Result<Exit, Failure> {
+    output::file::folder(folder)?;
     let mut pages = Vec::new();
     let mut whole = command.disable_help_subcommand(true);
     whole.build();
@@ -50,15 +38,19 @@ pub(crate) fn manual(args: &Manual, command: Command) -> Result<Exit, Failure> {
     rendered.map_err(|error| Failure::new(Exit::Failed, error))?;
     // No page is written before every page may be.
     let file = |(name, page): (String, Vec<u8>)| {
-        Ok((OutputFile::ordinary(&args.folder.join(name), &[], args.force)?, page))
+        Ok((OutputFile::ordinary(&folder.join(name), &[], force)?, page))
     };
     let files = pages.into_iter().map(file).collect::<Result<Vec<_>, Failure>>()?;
     let count = files.len() as u64;
     files.iter().try_for_each(|(file, page)| file.write(page))?;
-    let (folder, pages) = (shown::path(&args.folder), counted(count, "man page"));
+    let (folder, pages) = (shown::path(folder), counted(count, "man page"));
     let sentence =
         format!("{pages} of corehop are in {folder}: `man -l {folder}/corehop.1` shows the first.");
-    answer(&sentence, Rest::Text(""))?;
+    let json = as_json.then(|| {
+        let files: Vec<&Path> = files.iter().map(|(file, _)| file.path()).collect();
+        json!({ "files": files, "sentence": sentence })
+    });
+    either(&sentence, json.as_ref(), String::new)?;
     Ok(Exit::Done)
 }
 

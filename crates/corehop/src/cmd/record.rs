@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop measure program`: records an unmodified program as it runs.
+//! `corehop record`: records an unmodified program as it runs.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -12,7 +12,6 @@ use corehop_linux::live::{LiveMachine, Options};
 use corehop_plan::experiment::{Argument, Experiment, Program, Target};
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{FileError, Reader, RecordedAbsence, Recording};
-use corehop_plan::shown;
 use corehop_plan::units::Bytes;
 use corehop_report::observed::Trace;
 use corehop_report::{observed, observed_page, program_runs};
@@ -20,13 +19,14 @@ use corehop_stats::costs::{Selection, Source};
 
 use serde_json::json;
 
-use super::super::costs::{CostChoice, HEADING};
-use super::arms::ArmArgs;
-use super::to::Out;
-use super::{on, outline};
+mod arms;
+
+use self::arms::ArmArgs;
+use super::costs::CostArgs;
+use super::measure::to::Out;
+use super::measure::{on, outline};
 use crate::doubts;
 use crate::exit::{Exit, Failure};
-use crate::host_costs;
 use crate::input;
 use crate::output::{OutputFile, Page, print, say};
 use crate::run::{Ended, Run, of_arms};
@@ -34,15 +34,9 @@ use crate::run::{Ended, Run, of_arms};
 /// The background load of costs that were kept.
 const IDLE: &str = "idle";
 
-/// Costs, and their origin in a sentence.
-struct ChosenCosts {
-    source: Option<Source>,
-    origin: String,
-}
-
 /// The program to record, and the costs to charge.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     out: Out,
     /// Record this process and its children, until it ends or --budget is over
@@ -51,13 +45,8 @@ pub(super) struct Args {
     /// Record the processes of this cgroup
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "pid")]
     cgroup: Option<PathBuf>,
-    /// Costs by working-set size: a table (`*.csv`), a model of `corehop fit` (`*.json`), or samples to fit one
-    /// to. `none` charges nothing. Default: the costs of this host that
-    /// `corehop fit --default` kept, if there are some
-    #[arg(long, value_name = "FILE|none", help_heading = HEADING)]
-    costs: Option<PathBuf>,
     #[command(flatten)]
-    choice: CostChoice,
+    costs: CostArgs,
     /// The working set of the program, if known
     #[arg(long, value_name = "SIZE")]
     wss: Option<Bytes>,
@@ -99,12 +88,12 @@ impl Args {
     }
 
     /// Records the program, computes its costs, and prints the answer.
-    pub(super) fn run(&self) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self) -> Result<Exit, Failure> {
         let platform = on::platform(on::LIVE)?;
         let target = self.target()?;
         let arms = self.arms.experiment(&target, self.estimate_wss)?;
         // Costs that make no sense are refused before the program runs.
-        let costs = self.costs(&platform)?;
+        let costs = self.costs.chosen()?;
         let prices = costs.source.as_ref().map(|source| self.prices(source)).transpose()?;
         let once = Program::once(target, self.estimate_wss);
         let (experiment, replicates): (&dyn Experiment, u32) = match &arms {
@@ -119,7 +108,7 @@ impl Args {
         // The terminal belongs to the program: no progress is shown.
         let destination = self.out.destination(self.arms.draws().resumes());
         let spool = self.trace.as_deref().map(spool_folder);
-        let run = Run { spool, replicates, ..self.out.to_run(destination, true) };
+        let run = Run { spool, replicates, quiet: true, ..self.out.to_run(destination) };
         let output_to_stderr = self.out.wants_stdout();
         let mut machine =
             LiveMachine::new(platform, Options { output_to_stderr, ..Options::default() });
@@ -174,33 +163,6 @@ impl Args {
         }))
     }
 
-    /// The costs to charge: those that are named, those of this host, or none.
-    fn costs(&self, platform: &Platform) -> Result<ChosenCosts, Failure> {
-        let none = |why: String| ChosenCosts { source: None, origin: format!("no costs: {why}") };
-        let chosen = match self.costs.as_deref() {
-            Some(path) if path == Path::new("none") => none("--costs none was given".to_owned()),
-            Some(path) => ChosenCosts {
-                source: Some(input::costs(path)?),
-                origin: format!("costs: {}", shown::path(path)),
-            },
-            None => match host_costs::kept(platform)? {
-                Some((costs, path)) => ChosenCosts {
-                    source: Some(Source::Model(costs.model)),
-                    origin: format!(
-                        "costs: those of this host, measured {}, in {}",
-                        costs.date,
-                        shown::path(&path)
-                    ),
-                },
-                None => none(format!("none of this host are kept; {}", host_costs::REMEDY)),
-            },
-        };
-        if chosen.source.is_none() {
-            self.choice.refuse_without_costs()?;
-        }
-        Ok(chosen)
-    }
-
     /// The working set: as given, as estimated, or the whole possible range.
     fn wss(&self, recording: &Recording, platform: &Platform) -> WssRange {
         let unknown = || WssRange::unknown(recording.facts.rss_bytes, platform);
@@ -219,11 +181,11 @@ impl Args {
                 ["mean", "avg", "max"].into_iter().find(has)
             }
         };
-        let chosen = self.choice.selection();
+        let chosen = self.costs.selection();
         let statistic = chosen.statistic.or_else(|| usual.map(str::to_owned));
         // Costs that were not named are those of the program alone on the machine, if there are such.
         let loads = source.loads();
-        let idle = loads.len() > 1 && self.costs.is_none() && loads.contains(&IDLE);
+        let idle = loads.len() > 1 && !self.costs.is_given() && loads.contains(&IDLE);
         let load = chosen.load.or_else(|| idle.then(|| IDLE.to_owned()));
         let selection = Selection { load, statistic, ..chosen };
         source.selected(&selection)?;
@@ -232,8 +194,8 @@ impl Args {
 
     /// The files for the page and the trace.
     fn drawings(&self) -> Result<[Option<OutputFile>; 2], Failure> {
-        let mut others: Vec<&Path> =
-            [&self.costs, &self.out.output].into_iter().flatten().map(PathBuf::as_path).collect();
+        let given = [self.costs.file(), self.out.output.as_deref()];
+        let mut others: Vec<&Path> = given.into_iter().flatten().collect();
         let page = OutputFile::if_asked(self.timeline.as_ref(), &others, self.out.force)?;
         others.extend(self.timeline.as_deref());
         Ok([page, OutputFile::if_asked(self.trace.as_ref(), &others, self.out.force)?])

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop platform`
-
-mod calibrate;
-
-pub(crate) use calibrate::apart_of;
+//! `corehop sim platform` and `corehop measure platform`
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,19 +9,39 @@ use corehop_linux::probe::{observe, watch};
 use corehop_plan::platform::{Affinity, Check, Platform};
 use corehop_report::{gem5, label, platform_svg, platform_text};
 use corehop_stats::restless;
-use indicatif::ProgressBar;
+
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{Force, OutputFile, counted, either, note};
+use crate::output::{Force, OutputFile, counted, either, note, spinner};
 
 /// Describe a machine: CPUs, caches, their sharing, and what cannot be measured on it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A built-in platform, or a platform file; default: this host.
-    #[arg(value_name = "NAME|FILE.toml")]
+    /// A built-in platform, a platform file, or a folder to which the sys/ and proc/ of a machine were copied; default:
+    /// this host, as the system describes it (`corehop measure platform` measures it).
+    #[arg(value_name = "NAME|FILE.toml|FOLDER")]
     platform: Option<String>,
+    #[command(flatten)]
+    described: Described,
+}
+
+/// Measure cache-line transfers between the CPUs of this host and the latency of each level, and check the machine's own
+/// description (half a minute). Then watch the distance between CPUs.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Measured {
+    /// Seconds to watch, 0 to 3600. A hypervisor may move virtual CPUs every few seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=3600))]
+    watch: u64,
+    #[command(flatten)]
+    described: Described,
+}
+
+/// The forms of a description.
+#[derive(Debug, clap::Args)]
+struct Described {
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -40,65 +56,66 @@ pub(crate) struct Args {
     gem5: Option<PathBuf>,
     #[command(flatten)]
     force: Force,
-    /// Describe the machine whose sys/ and proc/ were copied to this folder.
-    #[arg(long, value_name = "DIR", conflicts_with = "platform")]
-    sysfs_root: Option<PathBuf>,
-    /// Measure cache-line transfers between CPUs and the latency of each level, and check the machine's
-    /// own description (half a minute). Then watch the distance between CPUs.
-    #[arg(long, conflicts_with_all = ["platform", "sysfs_root"])]
-    measure: bool,
-    /// Seconds to watch, 0 to 3600. A hypervisor may move virtual CPUs every few seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 20, requires = "measure", conflicts_with_all = ["platform", "sysfs_root", "calibrate"])]
-    #[arg(value_parser = clap::value_parser!(u64).range(0..=3600))]
-    watch: u64,
-    #[command(flatten)]
-    calibration: CalibrationArgs,
-}
-
-/// A description to simulate on.
-#[derive(Debug, Clone, Copy, clap::Args)]
-struct CalibrationArgs {
-    /// Measure, and find the numbers with which the simulated machine does what this host does (some three minutes). Writes
-    /// FILE.toml and, beside it, the live samples (`FILE.parquet`). Prints live beside simulated, cell by cell.
-    #[arg(long, requires = "output", conflicts_with_all = ["platform", "sysfs_root", "measure", "svg", "gem5"])]
-    calibrate: bool,
-    /// Go on with an interrupted calibration: what its FILE.parquet has is not measured again
-    #[arg(long, requires = "calibrate", conflicts_with_all = ["platform", "sysfs_root", "measure", "svg", "gem5"])]
-    resume: bool,
 }
 
 /// The interval at which a watched pair is sampled.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    if let Some(file) = args.output.as_ref().filter(|_| args.calibration.calibrate) {
-        return calibrate::run(args, file);
-    }
-    let (output, svg, gem5) = outputs(args)?;
-    let mut platform = match (&args.platform, &args.sysfs_root) {
-        (Some(name), _) => input::platform(name)?,
-        (None, Some(copy)) => found(&SysRoot::at(copy))?,
-        (None, None) => found(&SysRoot::live())?,
+    let files = args.described.files(args.platform.as_deref())?;
+    let platform = match &args.platform {
+        Some(copy) if Path::new(copy).is_dir() => found(&SysRoot::at(copy))?,
+        Some(name) => input::platform(name)?,
+        None => found(&SysRoot::live())?,
     };
-    if args.measure {
-        measure(&mut platform, Duration::from_secs(args.watch))?;
-    }
     if args.platform.is_some() {
         platform.gaps().iter().for_each(|gap| note(&gap.to_string()));
     }
-    if let Some(file) = output {
-        file.write(platform.to_toml())?;
+    args.described.answer(&platform, files)
+}
+
+impl Measured {
+    /// Measures this host, and describes it.
+    pub(crate) fn run(&self) -> Result<Exit, Failure> {
+        let files = self.described.files(None)?;
+        let mut platform = found(&SysRoot::live())?;
+        measure(&mut platform, Duration::from_secs(self.watch))?;
+        self.described.answer(&platform, files)
     }
-    if let Some(file) = svg {
-        file.write(platform_svg::draw(&platform))?;
+}
+
+impl Described {
+    /// The files to write: the description, the drawing, and the configuration of gem5.
+    fn files(&self, platform: Option<&str>) -> Result<[Option<OutputFile>; 3], Failure> {
+        let mut others: Vec<&Path> = platform.iter().map(Path::new).collect();
+        let mut files = [None, None, None];
+        for (file, path) in files.iter_mut().zip([&self.output, &self.svg, &self.gem5]) {
+            *file = OutputFile::if_asked(path.as_ref(), &others, self.force)?;
+            others.extend(path.as_deref());
+        }
+        Ok(files)
     }
-    if let Some(file) = gem5 {
-        let script = gem5::script(&platform);
-        file.write(script.map_err(|error| Failure::new(Exit::NotPossible, error))?)?;
+
+    /// Writes what was asked for, and prints the description.
+    fn answer(
+        &self,
+        platform: &Platform,
+        [output, svg, gem5]: [Option<OutputFile>; 3],
+    ) -> Result<Exit, Failure> {
+        if let Some(file) = output {
+            file.write(platform.to_toml())?;
+        }
+        if let Some(file) = svg {
+            file.write(platform_svg::draw(platform))?;
+        }
+        if let Some(file) = gem5 {
+            let script = gem5::script(platform);
+            file.write(script.map_err(|error| Failure::new(Exit::NotPossible, error))?)?;
+        }
+        let json = self.json.then(|| json(platform));
+        either(&sentence(platform), json.as_ref(), || platform_text::text(platform))?;
+        Ok(Exit::Done)
     }
-    let json = args.json.then(|| json(&platform));
-    either(&sentence(&platform), json.as_ref(), || platform_text::text(&platform))?;
-    Ok(Exit::Done)
 }
 
 /// The size of the machine, and whether its description can be trusted.
@@ -127,22 +144,9 @@ fn is_contradicted(check: &Check) -> bool {
     matches!(check, Check::Contradicted { .. })
 }
 
-/// The files to write: the description, the drawing, and the configuration of gem5.
-fn outputs(args: &Args) -> Result<(Wanted, Wanted, Wanted), Failure> {
-    let mut others: Vec<&Path> = args.platform.iter().map(Path::new).collect();
-    let output = OutputFile::if_asked(args.output.as_ref(), &others, args.force)?;
-    others.extend(args.output.as_deref());
-    let svg = OutputFile::if_asked(args.svg.as_ref(), &others, args.force)?;
-    others.extend(args.svg.as_deref());
-    Ok((output, svg, OutputFile::if_asked(args.gem5.as_ref(), &others, args.force)?))
-}
-
-/// A file that may have been asked for.
-type Wanted = Option<OutputFile>;
-
 /// Measures this host, watches it, and enters the results. Shows its progress on a terminal.
-fn measure(platform: &mut Platform, long: Duration) -> Result<(), Failure> {
-    let bar = ProgressBar::new_spinner();
+pub(super) fn measure(platform: &mut Platform, long: Duration) -> Result<(), Failure> {
+    let bar = spinner();
     let mut progress = |doing: &str| {
         bar.set_message(doing.to_owned());
         bar.tick();

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop study` of what preemptions cost: finer charges, and limited preemption.
+//! `corehop check study` of what preemptions cost: finer charges, and limited preemption.
 
 use corehop_report::cost_study;
 use corehop_sched::study::cost::{CostStudy, CostStudyError};
 use serde_json::json;
 
-use super::Args;
+use super::Count;
 use crate::exit::{Exit, Failure};
 use crate::output::either;
 
 /// Runs the study and prints the result.
-pub(super) fn run(args: &Args, study: CostStudy) -> Result<Exit, Failure> {
+pub(super) fn run(args: &Count, study: CostStudy) -> Result<Exit, Failure> {
     refuse(args)?;
     let study = study.with(args.seed, args.sets);
-    let source = args.costs.source()?;
-    let selected = source.as_ref().map(|source| source.selected(&args.costs.selection()));
+    let costs = &args.shown.costs;
+    let source = costs.chosen()?.source;
+    let selected = source.as_ref().map(|source| source.selected(&costs.selection()));
     let selected = selected.transpose()?;
     let costs = selected.as_ref().map(|selected| selected.costs.as_ref() as _);
     let outcome = study.run(costs).map_err(|error| {
@@ -22,7 +23,7 @@ pub(super) fn run(args: &Args, study: CostStudy) -> Result<Exit, Failure> {
             if matches!(error, CostStudyError::NoCosts) { Exit::Usage } else { Exit::Damaged };
         Failure::new(exit, error)
     })?;
-    let json = args.json.then(|| {
+    let json = args.shown.json.then(|| {
         json!({
             "id": study.id,
             "seed": study.seed,
@@ -41,13 +42,13 @@ pub(super) fn run(args: &Args, study: CostStudy) -> Result<Exit, Failure> {
 }
 
 /// Options that do not apply to such a study.
-fn refuse(args: &Args) -> Result<(), Failure> {
+fn refuse(args: &Count) -> Result<(), Failure> {
     let given = [
         ("--shard", args.shard.is_some()),
         ("--threads", args.threads.is_some()),
-        ("--output", args.output.is_some()),
-        ("--page", args.page.is_some()),
-        ("--picture", args.picture.is_some()),
+        ("--output", args.shown.output.is_some()),
+        ("--page", args.shown.page.is_some()),
+        ("--picture", args.shown.picture.is_some()),
     ];
     let Some((name, _)) = given.into_iter().find(|it| it.1) else { return Ok(()) };
     let what = format!("{name}: a study of preemption costs runs as a whole and prints its result");

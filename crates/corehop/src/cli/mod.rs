@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The verbs, one file each in `cmd`.
 
+mod words;
+
+pub(crate) use words::words;
+
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -15,67 +19,45 @@ use crate::output;
 ///
 /// Data goes to files and progress to stderr. With --json one machine-readable answer goes to stdout.
 /// Exit codes: 0 done, 1 the answer is no or unknown, 2 usage, 3 not possible on this host, 4 damaged
-/// input, 6 the host failed midway, 130 interrupted. `corehop explain exit-codes` explains them.
+/// input, 6 the host failed midway, 130 interrupted. `corehop help exit-codes` explains them.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100)]
+#[command(version, max_term_width = 100, disable_help_subcommand = true)]
 struct Cli {
+    /// Print nothing but errors on stderr: no progress, no notes, and no answer that belongs there
+    #[arg(id = QUIET, short, long, global = true)]
+    quiet: bool,
     #[command(subcommand)]
     verb: Verb,
 }
 
+/// The option that every verb and mode knows.
+pub(crate) const QUIET: &str = "quiet";
+
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Advise a scheduler: stay or move, to which CPU, at what cost.
-    Advise(cmd::advise::Args),
-    /// Compare two results cell by cell.
-    Compare(cmd::compare::Args),
-    /// Test whether a task set meets its deadlines, and list the assumptions.
-    Check(cmd::check::Args),
     /// Check what this host allows, what would spoil a measurement, and how to fix it.
     Doctor(cmd::doctor::Args),
     /// Measure what preemptions and migrations cost, and why.
     Measure(Box<cmd::measure::Args>),
+    /// Record a program's preemptions and migrations, the preempting threads, and the cost.
+    Record(Box<cmd::record::Args>),
+    /// Summarise results as a table and a page, or show what a file contains.
+    Report(cmd::report::Args),
+    /// Compare two results cell by cell.
+    Compare(cmd::compare::Args),
+    /// Advise a scheduler: stay or move, to which CPU, at what cost. Fit a model, and predict with it.
+    Advise(cmd::advise::Args),
+    /// Test whether a task set meets its deadlines, and list the assumptions. Count it for random sets.
+    Check(Box<cmd::check::Args>),
+    Place(Box<cmd::place::Args>),
     /// Run a program whose system calls are made on other cores, and say what that brought.
     Offload(cmd::offload::Args),
-    Place(cmd::place::Args),
-    /// Rerun published experiments on the simulated machine, and report its error.
-    Validate(cmd::validate::Args),
-    /// Draw random task sets, and count how many each scheduler can schedule as delays grow.
-    Study(cmd::study::Args),
-    /// Describe a machine: CPUs, caches, their sharing, and what cannot be measured on it.
-    Platform(cmd::platform::Args),
-    /// Fit a cost model to samples, and report its error.
-    Fit(cmd::fit::Args),
-    /// Predict the cost of a preemption or migration at a size and a length, with interval.
-    Predict(cmd::predict::Args),
-    /// Summarise samples as a table and a page.
-    Report(cmd::report::Args),
+    /// Simulated machines: describe one, find this host's numbers, and report the error against what was published.
+    Sim(cmd::sim::Args),
     /// Convert task sets and cost tables to and from the formats of other programs.
     Convert(cmd::convert::Args),
-    /// Show what a corehop file contains.
-    Show(cmd::show::Args),
-    /// Print the completions of a shell: bash, elvish, fish, powershell, zsh.
-    Completions(cmd::completions::Completions),
-    /// Write man pages, one for each command, into a folder.
-    Manual(cmd::completions::Manual),
-    /// Explain a term: a column, a cause, a finding, an exit code.
-    Explain(cmd::explain::Args),
-}
-
-/// Translates old command lines: recording a program was once part of `measure schedule-sensitive`.
-pub(crate) fn words(typed: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let mut words: Vec<OsString> = typed.collect();
-    let recorded = |word: &OsString| {
-        let word = word.to_string_lossy();
-        let option = word.split('=').next().unwrap_or_default();
-        ["--", "--pid", "--cgroup"].contains(&option)
-    };
-    let asked = words.get(1).is_some_and(|verb| verb == "measure")
-        && words.get(2).is_some_and(|what| what == "schedule-sensitive");
-    if asked && words.iter().skip(3).any(recorded) {
-        words[2] = "program".into();
-    }
-    words
+    /// Explain a word: a verb, an option, a column, a cause, a finding, an exit code.
+    Help(cmd::help::Args),
 }
 
 /// Runs a command line. An unknown verb or experiment is answered with the nearest one and the list.
@@ -118,53 +100,26 @@ fn names(command: &Command) -> Vec<&str> {
 
 /// Runs the verb that was typed.
 fn run(cli: Cli) -> Result<Exit, Failure> {
+    output::quiet(cli.quiet);
     match cli.verb {
-        Verb::Advise(args) => cmd::advise::run(&args),
-        Verb::Compare(args) => cmd::compare::run(&args),
-        Verb::Check(args) => cmd::check::run(&args),
         Verb::Doctor(args) => cmd::doctor::run(&args),
         Verb::Measure(args) => cmd::measure::run(&args),
-        Verb::Offload(args) => cmd::offload::run(&args),
-        Verb::Place(args) => cmd::place::run(&args),
-        Verb::Validate(args) => cmd::validate::run(&args),
-        Verb::Study(args) => cmd::study::run(&args),
-        Verb::Platform(args) => cmd::platform::run(&args),
-        Verb::Fit(args) => cmd::fit::run(&args),
-        Verb::Predict(args) => cmd::predict::run(&args),
+        Verb::Record(args) => args.run(),
         Verb::Report(args) => cmd::report::run(&args),
+        Verb::Compare(args) => cmd::compare::run(&args),
+        Verb::Advise(args) => cmd::advise::run(&args),
+        Verb::Check(args) => cmd::check::run(&args),
+        Verb::Place(args) => cmd::place::run(&args),
+        Verb::Offload(args) => cmd::offload::run(&args),
+        Verb::Sim(args) => cmd::sim::run(&args),
         Verb::Convert(args) => cmd::convert::run(&args),
-        Verb::Show(args) => cmd::show::run(&args),
-        Verb::Completions(args) => cmd::completions::completions(&args, Cli::command()),
-        Verb::Manual(args) => cmd::completions::manual(&args, Cli::command()),
-        Verb::Explain(args) => cmd::explain::run(&args, &Cli::command()),
+        Verb::Help(args) => cmd::help::run(&args, Cli::command()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn recording_a_program_may_be_typed_as_it_once_was() {
-        let now = |typed: &str| {
-            let typed = typed.split(' ').map(OsString::from);
-            words(typed).join(std::ffi::OsStr::new(" ")).into_string().unwrap()
-        };
-        for (typed, meant) in [
-            ("corehop measure schedule-sensitive -- true", "corehop measure program -- true"),
-            ("corehop measure schedule-sensitive --pid=7", "corehop measure program --pid=7"),
-            (
-                "corehop measure schedule-sensitive --tasks 4",
-                "corehop measure schedule-sensitive --tasks 4",
-            ),
-            (
-                "corehop measure program -- measure schedule-sensitive",
-                "corehop measure program -- measure schedule-sensitive",
-            ),
-        ] {
-            assert_eq!(now(typed), meant);
-        }
-    }
 
     #[test]
     fn an_unknown_experiment_or_verb_is_answered_with_the_nearest_and_the_list() {

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop sim`
+
+mod calibrate;
+pub(crate) mod platform;
+mod validate;
+mod validate_host;
+
+use crate::exit::{Exit, Failure};
+
+/// Simulated machines: describe one, find this host's numbers, and report the error against what was published.
+#[derive(Debug, clap::Args)]
+#[command(disable_help_subcommand = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    mode: Mode,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Mode {
+    /// Describe a machine: CPUs, caches, their sharing, and what cannot be measured on it.
+    Platform(platform::Args),
+    /// Measure this host, and find the numbers with which the simulated machine does what this host does.
+    Calibrate(calibrate::Args),
+    /// Rerun published experiments on the simulated machine, and report its error.
+    Validate(validate::Args),
+    /// Compare a platform file with its host: the quick experiment, live beside simulated, cell by cell.
+    ValidateHost(validate_host::Args),
+}
+
+pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    match &args.mode {
+        Mode::Platform(args) => platform::run(args),
+        Mode::Calibrate(args) => calibrate::run(args),
+        Mode::Validate(args) => validate::run(args),
+        Mode::ValidateHost(args) => validate_host::run(args),
+    }
+}
