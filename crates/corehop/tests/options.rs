@@ -66,6 +66,10 @@ const FILES: [(&str, &str); 11] = [
             [schedulers]
             g-edf = { test = "soft-g-edf" }
             p-edf = { test = "soft-g-edf", cluster = 1, packing = "wfd" }
+            [[crossover]]
+            of = "g-edf"
+            against = "p-edf"
+            step_us = 100
         "#,
     ),
     ("supply.json", "{\"cpus\": \"0-7\", \"period_us\": 1000, \"budget_us\": 900}"),
@@ -171,11 +175,14 @@ const VALUES: &str = "bytes=128B budget=90s call=getppid chains=4 colours=4 comm
     trace-skip=1 trace-take=2 trace-thread=5 transfer=loopback utilisation=0.1..0.2 watch=1 \
     workload=lib.so:job write-ratio=0.25 wss=128KiB arm=x=true batch=7 buckets=16 cgroup=/sys/fs/cgroup \
     pid=1 to=costs least=50us fail-on=unknown rows=2 live=a.parquet method=curve smr=0.5 mpmi=3 \
-    deploy=plain.json for=3s supply=supply.json threshold=2us watched=20s window=10ms report:output=out.html advise~fit:output=out.json sim~validate:output=out.html sim~validate:svg=.";
+    deploy=plain.json for=3s supply=supply.json threshold=2us shard=0/2 page=thp picture=out.svg check~study:threads=2 check~study:page=out.html check~study~merge:page=out.html start=packed pairs=2 man=man completions=bash watched=20s window=10ms report:output=out.html advise~fit:output=out.json sim~validate:output=out.html sim~validate:svg=.";
 
 /// Options that may change nothing, with the reason; a mode is the beginning of a command line.
-const QUIET: [(&str, &str, &str); 28] = [
+const QUIET: [(&str, &str, &str); 32] = [
     ("", "force", "a permission: nothing is in the way (tested below)"),
+    ("", "quiet", "no note stands on stderr beside these answers (tested below)"),
+    ("convert rows", "salvage", "a permission: the file is sound (tests/damaged)"),
+    ("check study", "threads", "the counts are the same, however many count"),
     ("", "no-real-time", "a promise: a plan has no policy, a simulated machine no SCHED_FIFO"),
     ("", "allow-system", "a permission, which these plans do not need"),
     (
@@ -183,7 +190,6 @@ const QUIET: [(&str, &str, &str); 28] = [
         "accept-largest",
         "the table of costs has no largest of so many samples (tests/costs)",
     ),
-    ("measure", "quiet", "no progress is shown beside a plan"),
     ("measure", "output", "a dry run writes no file"),
     ("measure", "budget", "a dry run shows the whole plan"),
     ("measure", "precision", "a dry run shows the first round"),
@@ -195,6 +201,8 @@ const QUIET: [(&str, &str, &str); 28] = [
     ("measure", "other-colours", "the plan is the same, its simulation is not"),
     ("measure", "job-ways", "the plan is the same, its simulation is not"),
     ("measure", "other-ways", "the plan is the same, its simulation is not"),
+    ("record", "output", "a dry run writes no file"),
+    ("record", "budget", "a dry run shows the whole plan"),
     ("record", "wss", "a recording without costs of this host prints no cost"),
     ("record", "costs", "a dry run prices nothing"),
     ("record", "timeline", "a dry run writes no file"),
@@ -414,6 +422,24 @@ fn an_option_of_another_mode_is_refused_by_name() {
         let seen = seen(&words);
         assert!(seen.code == Some(2) && seen.err.contains(option), "{line}: {seen:?}");
         assert!(seen.files.is_empty(), "{line}: {seen:?}");
+    }
+}
+
+#[test]
+fn a_quiet_answer_is_the_same_on_stdout_and_leaves_stderr_empty() {
+    for (verb, mode) in MODES {
+        let has_json = options(verb).iter().any(|(name, _)| name == "json");
+        let json = has_json && !mode.iter().any(|line| line.contains("--json"));
+        let add: Vec<String> = json.then(|| "--json".to_owned()).into_iter().collect();
+        for line in lines(&mode[..1], &add) {
+            let loud = seen(&line);
+            let at = line.iter().position(|word| word == "--").unwrap_or(line.len());
+            let quiet = [&line[..at], &["--quiet".to_owned()], &line[at..]].concat();
+            let quiet = seen(&quiet);
+            assert_eq!((&quiet.code, &quiet.out), (&loud.code, &loud.out), "{line:?}");
+            assert!(quiet.err.is_empty(), "{line:?}: {quiet:?}");
+            assert!(has_json, "{verb} has no --json");
+        }
     }
 }
 

@@ -92,6 +92,7 @@ impl Earlier {
         let mut now: Vec<OsString> = self.now.iter().map(OsString::from).collect();
         match self.option {
             None => now.extend_from_slice(rest),
+            Some(_) if is_mode(self.words[0], rest.first()?) => return None,
             // A word that is no option is a mode already, where modes are all that there is.
             Some(_) if self.words == ["measure"] && !is_option(rest.first()?) => return None,
             Some((name, becomes)) => now.extend(becomes.applied(name, rest)?),
@@ -99,6 +100,14 @@ impl Earlier {
         now.insert(0, program.clone());
         Some(now)
     }
+}
+
+/// Whether a word after a verb names a mode of today.
+fn is_mode(verb: &str, word: &OsStr) -> bool {
+    let is = |it: &&Earlier| {
+        it.now.first() == Some(&verb) && it.now.get(1).is_some_and(|now| word == *now)
+    };
+    EARLIER.iter().any(|it| is(&it))
 }
 
 fn is_option(word: &OsStr) -> bool {
@@ -201,7 +210,10 @@ mod tests {
             "place -- ./a --on x --replay y",
             "measure schedule-sensitive --tasks 4",
             "measure synthetic --plan x",
-            "advise simulate m5_cc",
+            "advise simulate --on m5_cc",
+            "advise set S.json --costs C.csv",
+            "place simulate --on m5_cc",
+            "offload simulate --on m5_cc",
             "check S.json --folder F",
             "doctor",
         ] {

@@ -54,8 +54,8 @@ struct Files {
     output: Option<PathBuf>,
     #[command(flatten)]
     force: Force,
-    /// Print what was converted as JSON, in place of a sentence; needs -o, which takes the result
-    #[arg(long, requires = "output")]
+    /// Print JSON: what was converted, and without -o the result as `content`
+    #[arg(long)]
     json: bool,
 }
 
@@ -153,19 +153,24 @@ impl Files {
     /// Ends with a sentence: what was converted to what, and where that is.
     fn ended(&self, form: &str, detail: &str, data: Option<&str>) -> Result<Exit, Failure> {
         let file = shown::path(&self.file);
-        match (&self.output, data) {
-            (_, Some(data)) => {
-                answer(&format!("{file} is converted to {form}{detail}."), Rest::Data(data))?;
+        let sentence = match &self.output {
+            Some(output) => {
+                format!("{} has {file} converted to {form}{detail}.", shown::path(output))
             }
-            (Some(output), None) => {
-                let (path, output) = (output, shown::path(output));
-                let sentence = format!("{output} has {file} converted to {form}{detail}.");
-                let json =
-                    || json!({ "file": path, "form": form, "of": self.file, "sentence": sentence });
+            None => format!("{file} is converted to {form}{detail}."),
+        };
+        let json = || {
+            json!({
+                "file": self.output, "form": form, "of": self.file, "sentence": sentence,
+                "content": data,
+            })
+        };
+        match data {
+            Some(data) if !self.json => answer(&sentence, Rest::Data(data))?,
+            _ => {
                 let json = self.json.then(|| doubts::with(json()));
                 either(&sentence, json.as_ref(), String::new)?;
             }
-            (None, None) => {}
         }
         Ok(Exit::Done)
     }
