@@ -26,25 +26,24 @@ fn help(verb: &str) -> String {
     text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
 }
 
-/// The verbs, and the experiments of `measure` after it.
+/// The verbs, and after each its modes.
 fn verbs() -> Vec<String> {
-    let experiments = || below("measure").into_iter().map(|name| format!("measure {name}"));
-    let with_experiments = |verb: String| {
-        let more: Vec<String> =
-            if verb == "measure" { experiments().collect() } else { Vec::new() };
-        std::iter::once(verb).chain(more)
-    };
-    below("").into_iter().flat_map(with_experiments).collect()
+    let mut all = Vec::new();
+    add_below("", &mut all);
+    all
 }
 
-/// The commands that the help of a verb lists.
-fn below(verb: &str) -> Vec<String> {
-    let help = help(verb);
-    let (_, list) = help.split_once("Commands:\n").unwrap();
+/// Adds the commands that the help of a command lists, each before those below it.
+fn add_below(above: &str, all: &mut Vec<String>) {
+    let help = help(above);
+    let Some((_, list)) = help.split_once("\nCommands:\n") else { return };
     let names = list.lines().take_while(|line| !line.is_empty());
     let names = names.filter(|line| !line.starts_with("    "));
-    let names = names.filter_map(|line| line.split_whitespace().next());
-    names.filter(|&name| name != "help").map(ToOwned::to_owned).collect()
+    for name in names.filter_map(|line| line.split_whitespace().next()) {
+        let command = format!("{above} {name}").trim_start().to_owned();
+        all.push(command.clone());
+        add_below(&command, all);
+    }
 }
 
 /// Declarations in a source file: `/// DOC`, then what is documented.
@@ -445,7 +444,7 @@ fn every_command_that_a_page_tells_to_type_exists() {
             let line = line.split(" # ").next().unwrap_or_default();
             let words: Vec<&str> = line.split_whitespace().collect();
             let typed = |count: usize| words[..count.min(words.len())].join(" ");
-            let Some(verb) = [typed(2), typed(1)].into_iter().find(|it| verbs.contains(it)) else {
+            let Some(verb) = [typed(3), typed(2), typed(1)].into_iter().find(|it| verbs.contains(it)) else {
                 wrong.push(format!("{path}: no verb `{}`", typed(1)));
                 continue;
             };
