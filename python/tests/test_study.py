@@ -43,7 +43,7 @@ def test_a_study_has_its_readings_and_is_a_table(whole: corehop.StudyResult) -> 
 
 def test_the_program_and_the_package_count_alike(whole: corehop.StudyResult, tmp_path: Path) -> None:
     file = tmp_path / "whole.parquet"
-    arguments = ["study", str(FIG5), "--sets", "40", "--json", "-o", str(file)]
+    arguments = ["check", "study", str(FIG5), "--sets", "40", "--json", "-o", str(file)]
     said = subprocess.run([corehop.binary(), *arguments], check=True, capture_output=True, text=True)
     assert json.loads(said.stdout) == whole.answer
     assert file.read_bytes() == whole.to_bytes()

@@ -162,7 +162,7 @@ fn validate() -> Fallible<Value> {
     let some = ["--samples".to_owned(), SAMPLES.to_string()];
     let fewer = if whole { &[][..] } else { &some };
     let begun = Instant::now();
-    let output = Command::new(BINARY).args(["validate", "--json"]).args(fewer).output()?;
+    let output = Command::new(BINARY).args(["sim", "validate", "--json"]).args(fewer).output()?;
     // 1: a table has missed its aim.
     if !matches!(output.status.code(), Some(0 | 1)) {
         return Err(String::from_utf8_lossy(&output.stderr).into());

@@ -19,7 +19,7 @@ fn refused(folder: &Path, words: &[&str]) -> (Option<i32>, String) {
 fn described() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
-    let written = corehop(at, &["platform", "xeon_x5650", "-o", "me.toml"]);
+    let written = corehop(at, &["sim", "platform", "xeon_x5650", "-o", "me.toml"]);
     assert!(written.status.success(), "{written:?}");
     let few =
         ["--wss", "4KiB,16KiB", "--event", "none,flush,preemption", "--samples", "24", "--quiet"];
@@ -32,12 +32,13 @@ fn described() -> tempfile::TempDir {
 #[test]
 fn a_machine_that_is_as_described_is_within_the_aims() {
     let folder = described();
-    let output = corehop(folder.path(), &["validate", "me.toml", "--live", "live.parquet"]);
+    let output =
+        corehop(folder.path(), &["sim", "validate-host", "me.toml", "--live", "live.parquet"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("judged: ") && text.contains("order of events: "), "{text}");
     assert!(text.lines().any(|it| it.starts_with("none ") && it.ends_with("control")), "{text}");
-    let words = ["validate", "me.toml", "--live", "live.parquet", "--json"];
+    let words = ["sim", "validate-host", "me.toml", "--live", "live.parquet", "--json"];
     let answer: serde_json::Value =
         serde_json::from_slice(&corehop(folder.path(), &words).stdout).unwrap();
     assert!(answer["judged"]["median"].as_f64().unwrap() < 0.05, "{}", answer["judged"]);
@@ -55,7 +56,8 @@ fn a_description_that_is_wrong_is_found_out() {
         .replace("183 cycles", "549 cycles");
     assert_ne!(wrong, text.replace("[memory]\n", "[memory]\n# three times as far\n"), "{text}");
     std::fs::write(&path, wrong).unwrap();
-    let output = corehop(folder.path(), &["validate", "me.toml", "--live", "live.parquet"]);
+    let output =
+        corehop(folder.path(), &["sim", "validate-host", "me.toml", "--live", "live.parquet"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{text}");
 }
@@ -64,15 +66,19 @@ fn a_description_that_is_wrong_is_found_out() {
 fn samples_of_another_host_and_options_of_studies_are_refused_by_name() {
     let folder = described();
     let at = folder.path();
-    let other = corehop(at, &["platform", "xeon_l7455", "-o", "other.toml"]);
+    let other = corehop(at, &["sim", "platform", "xeon_l7455", "-o", "other.toml"]);
     assert!(other.status.success());
     let cases: [(&[&str], i32, &str); 6] = [
-        (&["validate", "other.toml", "--live", "live.parquet"], 2, "has samples of xeon_x5650"),
-        (&["validate", "--live", "live.parquet"], 2, "--live belongs to a platform file"),
-        (&["validate", "me.toml", "waechtler-a4"], 2, "compared alone"),
-        (&["validate", "me.toml", "--samples", "3"], 2, "leave --samples out"),
-        (&["validate", "me.toml", "--live", "absent.parquet"], 2, "no such file"),
-        (&["validate", "me.toml"], 3, "describes another machine than this one"),
+        (
+            &["sim", "validate-host", "other.toml", "--live", "live.parquet"],
+            2,
+            "has samples of xeon_x5650",
+        ),
+        (&["sim", "validate", "--live", "live.parquet"], 2, "--live belongs to a platform file"),
+        (&["sim", "validate-host", "me.toml", "waechtler-a4"], 2, "compared alone"),
+        (&["sim", "validate-host", "me.toml", "--samples", "3"], 2, "leave --samples out"),
+        (&["sim", "validate-host", "me.toml", "--live", "absent.parquet"], 2, "no such file"),
+        (&["sim", "validate-host", "me.toml"], 3, "describes another machine than this one"),
     ];
     for (words, code, said) in cases {
         let (exit, text) = refused(at, words);
@@ -89,11 +95,11 @@ fn a_calibration_needs_a_file_of_its_own() {
     std::fs::write(at.join("me.toml"), "mine").unwrap();
     std::fs::write(at.join("rows.parquet"), "mine").unwrap();
     let cases: [(&[&str], &str); 5] = [
-        (&["platform", "--calibrate"], "--output"),
-        (&["platform", "--calibrate", "-o", "me.toml"], "me.toml: this file exists"),
-        (&["platform", "--calibrate", "-o", "rows.toml"], "rows.parquet: this file exists"),
-        (&["platform", "--calibrate", "--measure", "-o", "new.toml"], "cannot be used with"),
-        (&["platform", "--resume", "-o", "new.toml"], "--calibrate"),
+        (&["sim", "calibrate"], "--output"),
+        (&["sim", "calibrate", "-o", "me.toml"], "me.toml: this file exists"),
+        (&["sim", "calibrate", "-o", "rows.toml"], "rows.parquet: this file exists"),
+        (&["sim", "calibrate", "--measure", "-o", "new.toml"], "cannot be used with"),
+        (&["sim", "platform", "--resume", "-o", "new.toml"], "--calibrate"),
     ];
     for (words, said) in cases {
         let (exit, text) = refused(at, words);
@@ -124,7 +130,7 @@ fn interrupted(folder: &Path, words: &[&str]) -> (Option<i32>, String) {
 
 /// The number of rows in a file.
 fn rows(folder: &Path, file: &str) -> usize {
-    let output = corehop(folder, &["show", "--rows", "1000000", file]);
+    let output = corehop(folder, &["report", "contents", "--rows", "1000000", file]);
     output.stdout.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"{")).count()
 }
 
@@ -132,13 +138,13 @@ fn rows(folder: &Path, file: &str) -> usize {
 fn an_interrupted_calibration_keeps_its_samples_and_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
-    let (exit, said) = interrupted(at, &["platform", "--calibrate", "-o", "me.toml"]);
+    let (exit, said) = interrupted(at, &["sim", "calibrate", "-o", "me.toml"]);
     assert_eq!(exit, Some(130), "{said}");
     assert!(said.contains("--resume -o me.toml` goes on"), "{said}");
     assert!(!at.join("me.toml").exists() && !at.join("me.parquet.part").exists());
     let first = rows(at, "me.parquet");
     assert!(first > 50, "{first}");
-    let (exit, said) = interrupted(at, &["platform", "--calibrate", "--resume", "-o", "me.toml"]);
+    let (exit, said) = interrupted(at, &["sim", "calibrate", "--resume", "-o", "me.toml"]);
     assert_eq!(exit, Some(130), "{said}");
     assert!(rows(at, "me.parquet") >= first);
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 fn every_shell_gets_completions_that_know_the_experiments() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let output = Command::new(env!("CARGO_BIN_EXE_corehop"))
-            .args(["completions", shell])
+            .args(["help", "--completions", shell])
             .output()
             .unwrap();
         let text = String::from_utf8(output.stdout).unwrap();

@@ -28,7 +28,7 @@ fn measured(file: &str, more: &[&str]) -> Value {
 }
 
 fn rows(file: &str) -> Vec<Value> {
-    let shown = corehop(&["show", "--rows", "100000", file]);
+    let shown = corehop(&["report", "contents", "--rows", "100000", file]);
     let text = String::from_utf8(shown.stdout).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -187,7 +187,7 @@ fn the_simulated_ladder_of_this_host_is_near_the_live_one() {
     let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
     let (platform, live, simulated) =
         (path("here.toml"), path("live.parquet"), path("sim.parquet"));
-    let found = corehop(&["platform", "--measure", "--watch", "0", "-o", &platform]);
+    let found = corehop(&["measure", "platform", "--watch", "0", "-o", &platform]);
     assert_eq!(found.status.code(), Some(0), "{}", String::from_utf8_lossy(&found.stderr));
     let lowest = |answer: &Value, mechanism: &str| {
         let all = answer["switches"].as_array().unwrap().iter();

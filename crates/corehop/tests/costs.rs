@@ -76,20 +76,20 @@ fn a_model_is_fitted_and_asked_at_sizes_that_were_measured_and_in_between() {
     let file = samples(&folder, "a.parquet", "1");
     let model = folder.path().join("a.json");
     says(
-        &["fit", text(&file), "-o", text(&model)],
+        &["advise", "fit", text(&file), "-o", text(&model)],
         0,
         &["memory_migration", "fitted", "survivors"],
     );
     let question = words("--event memory_migration --wss 64KiB,128KiB --method fitted");
-    let ask = [&["predict", text(&model)], &question[..]].concat();
+    let ask = [&["advise", "predict", text(&model)], &question[..]].concat();
     let answers = answer(&ask);
     let [at, between] = [0, 1].map(|place| answers[place]["estimate_us"].as_f64().unwrap());
     assert!(0.0 < at && at < between, "{answers}");
     assert_eq!(answers[0]["place"], "measured");
     assert_eq!(answers[1]["place"]["between"]["below_bytes"], 64 << 10);
     // Samples are as good as the model fitted to them.
-    assert_eq!(answer(&[&["predict", text(&file)], &question[..]].concat()), answers);
-    let worst = [&ask[..4], &["--wss", "64KiB", "--method", "worst_case"]].concat();
+    assert_eq!(answer(&[&["advise", "predict", text(&file)], &question[..]].concat()), answers);
+    let worst = [&ask[..5], &["--wss", "64KiB", "--method", "worst_case"]].concat();
     assert!(answer(&worst)[0]["estimate_us"].as_f64().unwrap() > 0.0);
 }
 
@@ -98,7 +98,7 @@ fn questions_without_an_answer_say_why() {
     let folder = TempDir::new().unwrap();
     let file = samples(&folder, "a.parquet", "1");
     let ask = |more: &[&str], code, words: &[&str]| {
-        says(&[&["predict", text(&file)], more].concat(), code, words);
+        says(&[&["advise", "predict", text(&file)], more].concat(), code, words);
     };
     ask(&["--wss", "1MiB"], 1, &["1 MiB is beyond", "256 KiB", "corehop measure"]);
     ask(&["--wss", "64KiB", "--load", "heavy"], 2, &["load=heavy", "there is idle"]);
@@ -108,9 +108,9 @@ fn questions_without_an_answer_say_why() {
     ask(&["--wss", "64"], 2, &["no unit"]);
     let strange = folder.path().join("strange.json");
     std::fs::write(&strange, "{}").unwrap();
-    says(&["predict", text(&strange), "--wss", "64KiB"], 4, &["not a model"]);
-    says(&["predict", "/nowhere/m.json", "--wss", "64KiB"], 2, &["/nowhere/m.json"]);
-    says(&["fit", "/nowhere/a.parquet"], 2, &["no such file"]);
+    says(&["advise", "predict", text(&strange), "--wss", "64KiB"], 4, &["not a model"]);
+    says(&["advise", "predict", "/nowhere/m.json", "--wss", "64KiB"], 2, &["/nowhere/m.json"]);
+    says(&["advise", "fit", "/nowhere/a.parquet"], 2, &["no such file"]);
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn tasks_are_charged_what_a_model_says_of_their_working_sets() {
     let folder = TempDir::new().unwrap();
     let file = samples(&folder, "a.parquet", "1");
     let model = folder.path().join("a.json");
-    says(&["fit", text(&file), "-o", text(&model)], 0, &[]);
+    says(&["advise", "fit", text(&file), "-o", text(&model)], 0, &[]);
     let set = folder.path().join("set.json");
     let write = |wss: &str| {
         let task = format!(r#"{{"name": "x", "wcet_us": 100, "period_us": 10000{wss}}}"#);
@@ -186,7 +186,7 @@ fn tasks_are_charged_what_a_model_says_of_their_working_sets() {
     let tasks = [&[short][..], &[long; 6]].concat().join(", ");
     std::fs::write(&set, format!(r#"{{"cpus": 6, "tasks": [{tasks}]}}"#)).unwrap();
     let largest = |event: &str| {
-        let asked = ["predict", text(&model), "--event", event, "--wss", "64KiB"];
+        let asked = ["advise", "predict", text(&model), "--event", event, "--wss", "64KiB"];
         let cost = &answer(&[&asked[..], &["--statistic", "max"]].concat())[0]["estimate_us"];
         cost.as_f64().unwrap().max(0.0).ceil() as u64
     };
@@ -253,7 +253,7 @@ fn tasks_are_charged_what_a_model_says_of_their_working_sets() {
     says(&[&asked[..], &["--statistic", "best"]].concat(), 2, &["best", "median"]);
     // And a crossover leads back to sizes by the same model.
     let study = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/bastoni-fig5");
-    let asked = ["study", study, "--sets", "40", "--costs", text(&model)];
+    let asked = ["check", "study", study, "--sets", "40", "--costs", text(&model)];
     let found = answer(&asked);
     let sizes = found["readings"][0]["wss"].as_array().unwrap();
     assert_eq!(sizes.len(), 2, "mean and max of one load");

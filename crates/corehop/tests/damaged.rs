@@ -40,15 +40,15 @@ fn every_reader_says_what_is_damaged_and_how_many_rows_are_sound() {
     fs::write(&set, r#"{"cpus": 1, "tasks": [{"wcet_us": 1, "period_us": 9}]}"#).unwrap();
     let out = folder.path().join("new.parquet");
     let verbs: [&[&str]; 9] = [
-        &["show", file],
-        &["show", file, "--rows", "1"],
+        &["report", "contents", file],
+        &["report", "contents", file, "--rows", "1"],
         &["report", file],
         &["compare", file, file],
-        &["fit", file],
+        &["advise", "fit", file],
         &["advise", file],
-        &["predict", file, "--wss", "4KiB"],
+        &["advise", "predict", file, "--wss", "4KiB"],
         &["check", text(&set), "--costs", file],
-        &["convert", file, "--to", "rows", "-o", text(&out)],
+        &["convert", "rows", file, "-o", text(&out)],
     ];
     for verb in verbs {
         let output = corehop(verb);
@@ -67,7 +67,7 @@ fn a_damaged_stream_is_neither_resumed_nor_lost() {
     let mut stream = measured(&["--stream"]).stdout;
     fs::write(&part, &stream).unwrap();
     let new = folder.path().join("all.parquet");
-    let all = corehop(&["convert", text(&part), "--to", "rows", "-o", text(&new)]);
+    let all = corehop(&["convert", "rows", text(&part), "-o", text(&new)]);
     assert_eq!(all.status.code(), Some(0), "{}", said(&all));
     let middle = stream.len() / 2;
     stream[middle] ^= 0x10;
@@ -80,13 +80,13 @@ fn a_damaged_stream_is_neither_resumed_nor_lost() {
     assert!(said(&refused).contains("--salvage") && said(&refused).contains("rows before it"));
     assert_eq!(fs::read(&part).unwrap(), stream, "not a byte of it is touched");
     let new = folder.path().join("new.parquet");
-    let words = ["convert", text(&part), "--to", "rows", "--salvage", "-o", text(&new)];
+    let words = ["convert", "rows", text(&part), "--salvage", "-o", text(&new)];
     let salvaged = corehop(&words);
     assert_eq!(salvaged.status.code(), Some(0), "{}", said(&salvaged));
     let sentence = String::from_utf8(salvaged.stdout.clone()).unwrap();
     let words: Vec<&str> = sentence.split_whitespace().collect();
     assert!(words.join(" ").contains("rows are kept"), "{words:?}");
-    let shown = corehop(&["show", text(&new)]);
+    let shown = corehop(&["report", "contents", text(&new)]);
     assert_eq!(shown.status.code(), Some(0), "{}", said(&shown));
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.contains("damaged"), "the new file says what it lacks: {shown}");
@@ -114,7 +114,7 @@ fn devices_pipes_folders_and_vast_files_are_refused_in_a_sentence() {
     let inputs =
         ["/dev/zero", text(&log), text(&pipe), text(folder.path()), text(&sparse), text(&marked)];
     let verbs: [&[&str]; 9] = [
-        &["show"],
+        &["report", "contents"],
         &["report"],
         &["fit"],
         &["study"],

@@ -89,14 +89,14 @@ fn what_was_asked_goes_to_threads_and_back() {
         {"name": "b", "wcet_us": 2000, "period_us": 20000, "priority": 7, "cpus": [0], "jitter_us": 5},
         {"name": "c", "wcet_us": 1000, "period_us": 10000, "priority": 7, "cpus": [1], "wss_kib": 64}]}"#;
     std::fs::write(path("set.json"), set).unwrap();
-    let out = corehop(&["convert", &path("set.json"), "--to", "rt-app", "-o", &path("w.json")]);
+    let out = corehop(&["convert", "rt-app", &path("set.json"), "-o", &path("w.json")]);
     assert_eq!(out.status.code(), Some(0), "{}", error_of(&out));
     let said = error_of(&out).replace("\n      ", " ");
     assert!(said.contains("deadline_us, jitter_us, wss_kib"), "{said}");
     let workload: Value = serde_json::from_slice(&std::fs::read(path("w.json")).unwrap()).unwrap();
     let priority = |name: &str| workload["tasks"][name]["priority"].as_u64().unwrap();
     assert_eq!((priority("a"), priority("b"), priority("c")), (98, 97, 97));
-    let back = corehop(&["convert", &path("w.json"), "--to", "tasks"]);
+    let back = corehop(&["convert", "tasks", &path("w.json")]);
     assert_eq!(json(&back), serde_json::from_str::<Value>(set).unwrap());
 }
 
@@ -107,7 +107,7 @@ fn a_number_of_cpus_that_does_not_fit_is_a_mistake_of_the_command_line() {
     let pinned = r#"{"tasks": {"x": {"run": 5, "policy": "SCHED_FIFO", "cpus": [7], "timer": {"ref": "unique", "period": 7}}}}"#;
     std::fs::write(&file, pinned).unwrap();
     let converted =
-        |cpus: &str| corehop(&["convert", file.to_str().unwrap(), "--to", "tasks", "--cpus", cpus]);
+        |cpus: &str| corehop(&["convert", "tasks", file.to_str().unwrap(), "--cpus", cpus]);
     for (cpus, words) in
         [("0", "--cpus"), ("4", "--cpus is 4, and a thread names CPU 7"), ("99999", "--cpus")]
     {
@@ -151,8 +151,8 @@ fn a_file_of_another_kind_is_named_with_what_reads_it() {
         std::fs::write(&path, bytes).unwrap();
         let path = path.to_str().unwrap();
         refused(&["check", path], what, reader);
-        refused(&["convert", path, "--to", "tasks"], what, reader);
-        refused(&["convert", path, "--to", "rt-app"], what, reader);
+        refused(&["convert", "tasks", path], what, reader);
+        refused(&["convert", "rt-app", path], what, reader);
     }
     let set = folder.path().join("set.json");
     let workload = folder.path().join("workload.json");
@@ -162,7 +162,7 @@ fn a_file_of_another_kind_is_named_with_what_reads_it() {
         r#"/* mine */ {"tasks": {"x": {"run": 5, "timer": {"ref": "unique", "period": 70}}}}"#;
     std::fs::write(&workload, text).unwrap();
     let [set, workload] = [&set, &workload].map(|path| path.to_str().unwrap());
-    refused(&["convert", set, "--to", "tasks"], "a task set (JSON)", "corehop check");
+    refused(&["convert", "tasks", set], "a task set (JSON)", "corehop check");
     refused(&["check", workload], "an rt-app workload (JSON)", "corehop convert");
     refused(&["check", set, "--costs", set], "a task set (JSON)", "corehop check");
     let platform = folder.path().join("a.toml");
@@ -203,6 +203,6 @@ fn a_column_or_field_that_is_not_understood_is_refused_with_the_nearest_one() {
     let said = error_of(&corehop(&["check", &typo]));
     assert!(said.contains("`deadline` (the nearest is `deadline_us`)"), "{said}");
     let text = r#"{"tasks": {"x": {"run": 5, "polisy": "SCHED_FIFO", "timer": {"ref": "unique", "period": 70}}}}"#;
-    let said = error_of(&corehop(&["convert", &path("w.json", text), "--to", "tasks"]));
+    let said = error_of(&corehop(&["convert", "tasks", &path("w.json", text)]));
     assert!(said.contains("`polisy`") && said.contains("(the nearest is `policy`)"), "{said}");
 }

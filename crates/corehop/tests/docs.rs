@@ -444,7 +444,9 @@ fn every_command_that_a_page_tells_to_type_exists() {
             let line = line.split(" # ").next().unwrap_or_default();
             let words: Vec<&str> = line.split_whitespace().collect();
             let typed = |count: usize| words[..count.min(words.len())].join(" ");
-            let Some(verb) = [typed(3), typed(2), typed(1)].into_iter().find(|it| verbs.contains(it)) else {
+            let Some(verb) =
+                [typed(3), typed(2), typed(1)].into_iter().find(|it| verbs.contains(it))
+            else {
                 wrong.push(format!("{path}: no verb `{}`", typed(1)));
                 continue;
             };

@@ -45,21 +45,21 @@ fn every_verb_says_once_that_a_file_without_checksums_is_not_verified() {
     fs::write(&set, r#"{"cpus": 1, "tasks": [{"wcet_us": 1, "period_us": 9000, "wss_kib": 64}]}"#)
         .unwrap();
     let verbs: [&[&str]; 15] = [
-        &["show", OLD],
-        &["show", OLD, "--rows", "1"],
-        &["show", OLD, "--plan"],
-        &["show", OLD, "--json"],
+        &["report", "contents", OLD],
+        &["report", "contents", OLD, "--rows", "1"],
+        &["report", "contents", OLD, "--plan"],
+        &["report", "contents", OLD, "--json"],
         &["report", OLD],
         &["report", OLD, "--table", "text"],
         &["report", OLD, "--table", "csv"],
         &["report", OLD, "--table", "json"],
         &["report", OLD, "-o", text(&page)],
         &["compare", OLD, OLD, "--json"],
-        &["fit", OLD],
+        &["advise", "fit", OLD],
         &["advise", OLD, "--json"],
-        &["predict", OLD, "--wss", "64KiB"],
+        &["advise", "predict", OLD, "--wss", "64KiB"],
         &["check", text(&set), "--costs", OLD, "--test", "rta"],
-        &["convert", OLD, "--to", "rows", "-o", text(&new)],
+        &["convert", "rows", OLD, "-o", text(&new)],
     ];
     for verb in verbs {
         let output = corehop(verb);
@@ -76,18 +76,18 @@ fn every_verb_says_once_that_a_file_without_checksums_is_not_verified() {
             assert_eq!(answer(&output)["not_verified"], json!([OLD]), "{verb:?}");
         }
     }
-    assert_eq!(answer(&corehop(&["show", OLD, "--json"]))["verified"], json!(false));
-    assert!(printed(&corehop(&["show", OLD])).contains("checksums     not verified"));
+    assert_eq!(answer(&corehop(&["report", "contents", OLD, "--json"]))["verified"], json!(false));
+    assert!(printed(&corehop(&["report", "contents", OLD])).contains("checksums     not verified"));
     assert!(fs::read_to_string(&page).unwrap().contains("<strong>No checksums:</strong>"));
     // The remedy that the note names gives a file of the same rows that is verified.
-    let rows = |file| printed(&corehop(&["show", file, "--rows", "1000000"]));
+    let rows = |file| printed(&corehop(&["report", "contents", file, "--rows", "1000000"]));
     assert!(rows(OLD) == rows(text(&new)) && rows(OLD).lines().count() > 100);
-    let shown = corehop(&["show", text(&new), "--json"]);
+    let shown = corehop(&["report", "contents", text(&new), "--json"]);
     assert!(!said(&shown).contains("not verified"), "{}", said(&shown));
     assert_eq!(answer(&shown)["verified"], json!(true));
     assert_eq!(
         answer(&shown)["provenance"],
-        answer(&corehop(&["show", OLD, "--json"]))["provenance"]
+        answer(&corehop(&["report", "contents", OLD, "--json"]))["provenance"]
     );
 }
 
@@ -106,7 +106,7 @@ fn every_verb_says_once_that_a_run_was_cut_off_or_stopped_early() {
     fs::write(&cut, &stream.stdout[..stream.stdout.len() - 20]).unwrap();
     for verb in [
         &["compare", text(&whole), text(&cut), "--json"][..],
-        &["predict", text(&cut), "--wss", "4KiB", "--json"],
+        &["advise", "predict", text(&cut), "--wss", "4KiB", "--json"],
         &["advise", text(&cut), "--json"],
         &["report", text(&cut), "--table", "json"],
     ] {
@@ -132,7 +132,7 @@ fn drawn(seed: u64) -> usize {
 fn a_flipped_bit_ends_with_code_4_and_names_the_file_or_the_file_is_not_verified() {
     let folder = tempfile::tempdir().unwrap();
     let (sealed, flipped) = (folder.path().join("sealed.parquet"), folder.path().join("flipped"));
-    let converted = corehop(&["convert", OLD, "--to", "rows", "-o", text(&sealed)]);
+    let converted = corehop(&["convert", "rows", OLD, "-o", text(&sealed)]);
     assert_eq!(converted.status.code(), Some(0), "{}", said(&converted));
     for round in 0..24 {
         let is_sealed = round % 2 == 0;
@@ -140,7 +140,7 @@ fn a_flipped_bit_ends_with_code_4_and_names_the_file_or_the_file_is_not_verified
         let bit = drawn(round) % (bytes.len() * 8);
         bytes[bit / 8] ^= 1 << (bit % 8);
         fs::write(&flipped, &bytes).unwrap();
-        let output = corehop(&["show", text(&flipped)]);
+        let output = corehop(&["report", "contents", text(&flipped)]);
         let (code, said) = (output.status.code(), said(&output));
         let is_told = said.contains(text(&flipped))
             && (code == Some(4) || !is_sealed && code == Some(0) && said.contains("not verified"));
@@ -220,8 +220,8 @@ fn a_recording_copied_without_its_threads_has_an_unknown_number_and_names_the_mi
     fs::copy(&whole, &copy).unwrap();
     let (copy, page) = (text(&copy), folder.path().join("page.html"));
     let verbs: [&[&str]; 6] = [
-        &["show", copy],
-        &["show", copy, "--json"],
+        &["report", "contents", copy],
+        &["report", "contents", copy, "--json"],
         &["report", copy, "--table", "text"],
         &["report", copy, "--table", "json", "-o", text(&page)],
         &["compare", copy, text(&whole), "--json"],
@@ -244,7 +244,7 @@ fn a_recording_copied_without_its_threads_has_an_unknown_number_and_names_the_mi
             assert_eq!(missing, 2, "{verb:?}: {printed}");
         }
     }
-    let shown = printed(&corehop(&["show", copy]));
+    let shown = printed(&corehop(&["report", "contents", copy]));
     assert!(shown.contains("x.threads.parquet is missing"), "{shown}");
     let reported = printed(&corehop(&["report", copy, "--table", "text"]));
     for part in ["an unknown number of threads", "at least 1 preemptions, and 1 returns"] {

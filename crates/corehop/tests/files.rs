@@ -58,11 +58,11 @@ fn no_verb_writes_over_its_input_whatever_it_is_called() {
     for output in [input, link] {
         for words in [
             &["report", input, "--force", "-o", output][..],
-            &["fit", input, "--force", "-o", output],
+            &["advise", "fit", input, "--force", "-o", output],
             &["advise", input, "--force", "-o", output],
-            &["convert", input, "--to", "costs", "--force", "-o", output],
-            &["study", input, "--force", "-o", output],
-            &["study", input, "--force", "--page", output],
+            &["convert", "costs", input, "--force", "-o", output],
+            &["check", "study", input, "--force", "-o", output],
+            &["check", "study", input, "--force", "--page", output],
         ] {
             let refused = corehop(words);
             assert_eq!(refused.status.code(), Some(2), "{words:?}: {}", said(&refused));
@@ -80,9 +80,9 @@ fn an_existing_file_is_overwritten_with_force_only() {
     fs::write(&notes, "mine").unwrap();
     let onto_notes = [
         &["report", text(&input), "-o", text(&notes)][..],
-        &["fit", text(&input), "-o", text(&notes)],
-        &["platform", "xeon_l7455", "-o", text(&notes)],
-        &["platform", "xeon_l7455", "--svg", text(&notes)],
+        &["advise", "fit", text(&input), "-o", text(&notes)],
+        &["sim", "platform", "xeon_l7455", "-o", text(&notes)],
+        &["sim", "platform", "xeon_l7455", "--svg", text(&notes)],
     ];
     for words in onto_notes {
         let refused = corehop(words);
@@ -176,7 +176,7 @@ fn a_second_run_into_the_same_file_is_refused_with_the_owner_and_the_first_goes_
     // SAFETY: signals a child of this process that has not been waited for.
     assert_eq!(unsafe { libc::kill(run.0.id().cast_signed(), libc::SIGINT) }, 0);
     assert_eq!(run.0.wait().unwrap().code(), Some(130));
-    let shown = corehop(&["show", text(&output), "--json"]);
+    let shown = corehop(&["report", "contents", text(&output), "--json"]);
     let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
     assert!(shown["n_rows"].as_u64().unwrap() > 0, "{shown}");
 }
@@ -190,7 +190,7 @@ fn after_a_kill_the_rows_are_resumed_and_the_lock_is_gone() {
     run.0.wait().unwrap();
     let part = PathBuf::from(format!("{}.part", output.display()));
     let rows = |path: &Path| {
-        let shown = corehop(&["show", text(path), "--json"]);
+        let shown = corehop(&["report", "contents", text(path), "--json"]);
         let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
         shown["n_rows"].as_u64().unwrap()
     };
@@ -228,8 +228,8 @@ fn rows_of_one_kind_outlive_a_resumed_run_that_cannot_read_those_of_another() {
         let again = corehop(&words(run, &["--resume", "-o", text(&place(&output))]));
         assert_eq!(again.status.code(), Some(4), "{}", said(&again));
         for file in kinds.iter().filter(|&file| file != damaged) {
-            let shown = corehop(&["show", text(&stream(&place(file))), "--json"]);
-            let before = corehop(&["show", text(file), "--json"]);
+            let shown = corehop(&["report", "contents", text(&stream(&place(file))), "--json"]);
+            let before = corehop(&["report", "contents", text(file), "--json"]);
             let rows = |output: &Output| -> u64 {
                 let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
                 shown["n_rows"].as_u64().unwrap()
@@ -293,7 +293,7 @@ fn a_second_placer_with_the_same_log_is_refused_before_its_program_starts() {
     }
     let heads = lines.lines().filter(|line| line.contains("\"caches\"")).count();
     assert_eq!(heads, 1, "{lines}");
-    let shown = corehop(&["show", text(&log)]);
+    let shown = corehop(&["report", "contents", text(&log)]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("windows") && !shown.contains("torn off"), "{shown}");
 }

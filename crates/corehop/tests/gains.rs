@@ -28,7 +28,7 @@ fn measured(folder: &Path, name: &str, options: &str) -> PathBuf {
 /// The model that is fitted to a file, and what `fit` said of it.
 fn fitted(rows: &Path) -> (PathBuf, String) {
     let model = rows.with_extension("json");
-    let output = corehop(&["fit", rows.to_str().unwrap(), "-o", model.to_str().unwrap()]);
+    let output = corehop(&["advise", "fit", rows.to_str().unwrap(), "-o", model.to_str().unwrap()]);
     assert!(output.status.success(), "{}", said(&output));
     (model, String::from_utf8(output.stdout).unwrap())
 }
@@ -37,7 +37,7 @@ fn fitted(rows: &Path) -> (PathBuf, String) {
 fn predicted(model: &Path, question: &str) -> (Option<i32>, Value) {
     let options: Vec<&str> = question.split_whitespace().collect();
     let model = model.to_str().unwrap();
-    let output = corehop(&[&["predict", model, "--json"], &options[..]].concat());
+    let output = corehop(&[&["advise", "gain", model, "--json"], &options[..]].concat());
     let answer = serde_json::from_slice(&output.stdout);
     (output.status.code(), answer.unwrap_or_else(|_| panic!("{}", said(&output))))
 }
@@ -82,7 +82,7 @@ fn a_simulated_machine_predicts_a_size_that_it_has_not_seen_and_says_where_it_ca
 fn fitted_alone(first: &Path, second: &Path) -> PathBuf {
     let model = second.with_extension("json");
     let [first, second] = [first, second].map(|it| it.to_str().unwrap());
-    let output = corehop(&["fit", first, second, "-o", model.to_str().unwrap()]);
+    let output = corehop(&["advise", "fit", first, second, "-o", model.to_str().unwrap()]);
     assert!(output.status.success(), "{}", said(&output));
     model
 }
@@ -138,7 +138,7 @@ fn files_that_are_no_models_are_refused_by_name() {
         assert_eq!(output.status.code(), Some(4), "{option} {}", said(&output));
         assert!(said(&output).contains(name) && said(&output).contains("fit"), "{}", said(&output));
     }
-    let usage = corehop(&["predict", torn.to_str().unwrap(), "--program", "swap"]);
+    let usage = corehop(&["advise", "gain", torn.to_str().unwrap(), "--program", "swap"]);
     assert_eq!(usage.status.code(), Some(2), "{}", said(&usage));
     assert!(said(&usage).contains("--items"), "{}", said(&usage));
 }

@@ -31,7 +31,7 @@ fn rows(folder: &Path, options: &str) -> Vec<Value> {
     let whole = [&["measure", "shared-data", "-q", "--force", "-o", file], &options[..]].concat();
     let output = corehop(&whole);
     assert!(output.status.success(), "{}", said(&output));
-    let shown = corehop(&["show", "--rows", "100000", file]);
+    let shown = corehop(&["report", "contents", "--rows", "100000", file]);
     assert!(shown.status.success(), "{}", said(&shown));
     let text = String::from_utf8(shown.stdout).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

@@ -105,12 +105,11 @@ fn converters_and_runs_say_what_they_leave_out() {
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let set = example("locks.json");
     let set = set.to_str().unwrap();
-    let written = corehop(&["convert", set, "--to", "rt-app", "-o", &file("rtapp.json")]);
+    let written = corehop(&["convert", "rt-app", set, "-o", &file("rtapp.json")]);
     assert_eq!(written.status.code(), Some(0), "{written:?}");
     let says = String::from_utf8_lossy(&written.stderr).replace('\n', " ");
     assert!(says.contains("keeps what no thread shows: locks"), "{says}");
-    let back =
-        corehop(&["convert", &file("rtapp.json"), "--to", "tasks", "-o", &file("back.json")]);
+    let back = corehop(&["convert", "tasks", &file("rtapp.json"), "-o", &file("back.json")]);
     assert_eq!(back.status.code(), Some(0), "{back:?}");
     let read = |name: &str| -> Value {
         serde_json::from_str(&std::fs::read_to_string(name).unwrap()).unwrap()

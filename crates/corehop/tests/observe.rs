@@ -72,7 +72,7 @@ fn a_programs_run_is_priced_and_kept_and_its_output_is_its_own() {
 
 /// The number of rows that `corehop report contents` prints.
 fn rows(path: &str) -> usize {
-    let output = program(&["show", path, "--rows", "10000000"]);
+    let output = program(&["report", "contents", path, "--rows", "10000000"]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().lines().count()
 }
@@ -86,7 +86,7 @@ fn a_recording_is_a_result_that_the_other_verbs_read() {
     let Some(output) = answered(&["-o", &kept, "--", "sh", "-c", TURNS]) else { return };
     assert_eq!(String::from_utf8_lossy(&output.stdout), "said\n", "stdout is the program's alone");
     let answer = String::from_utf8_lossy(&output.stderr).replace("\n         ", " ");
-    let shown = program(&["show", &kept]);
+    let shown = program(&["report", "contents", &kept]);
     let said = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(
         said.contains("rows of `absences`") && said.contains("experiment    program"),
@@ -114,7 +114,7 @@ fn a_recorded_program_keeps_its_exit_status_its_input_and_its_signals() {
         assert_eq!(output.status.code(), Some(code), "{script}");
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
-    command.args(["measure", "program", "--", "cat"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.args(["record", "--", "cat"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut cat = command.stderr(Stdio::null()).spawn().unwrap();
     cat.stdin.take().unwrap().write_all(b"through").unwrap();
     assert_eq!(cat.wait_with_output().unwrap().stdout, b"through");
@@ -122,7 +122,7 @@ fn a_recorded_program_keeps_its_exit_status_its_input_and_its_signals() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
     let script =
         "trap 'echo ended; exit 9' TERM; echo ready; for _ in $(seq 400); do sleep 0.05; done";
-    command.args(["measure", "program", "--", "sh", "-c", script]).stdin(Stdio::null());
+    command.args(["record", "--", "sh", "-c", script]).stdin(Stdio::null());
     let mut run = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(run.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "ready");
@@ -140,7 +140,7 @@ fn the_plan_of_a_recording_runs_like_any_other() {
     let printed = corehop(&["--dry-run", "--json", "--", "sh", "-c", "echo said; exit 0"]);
     assert_eq!(printed.status.code(), Some(0), "{}", String::from_utf8_lossy(&printed.stderr));
     std::fs::write(&plan, &printed.stdout).unwrap();
-    let ran = program(&["measure", "--plan", &plan, "-o", &kept]);
+    let ran = program(&["measure", "plan", &plan, "-o", &kept]);
     let why = String::from_utf8_lossy(&ran.stderr).replace("\n         ", " ");
     if ran.status.code() == Some(3) {
         return eprintln!("skipped: {why}");
@@ -149,7 +149,7 @@ fn the_plan_of_a_recording_runs_like_any_other() {
     assert!(text.contains("said\n") && text.contains("recorded by "), "{text}{why}");
     assert!(std::fs::exists(path("run.threads.parquet")).unwrap());
     let simulated =
-        program(&["measure", "--plan", &plan, "--on", "xeon_l7455", "-o", &path("sim.parquet")]);
+        program(&["measure", "plan", &plan, "--on", "xeon_l7455", "-o", &path("sim.parquet")]);
     let said = String::from_utf8_lossy(&simulated.stderr).replace("\n         ", " ");
     assert!(simulated.status.code() == Some(3) && said.contains("--on live"), "{said}");
 }

@@ -63,7 +63,7 @@ fn the_times_are_kept_and_the_table_follows_from_them() {
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let n: u64 =
         answer["overheads"].as_array().unwrap().iter().map(|it| it["n"].as_u64().unwrap()).sum();
-    let shown = corehop(&["show", &times, "--json"]);
+    let shown = corehop(&["report", "contents", &times, "--json"]);
     let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
     assert_eq!((&shown["rows"], shown["n_rows"].as_u64()), (&"overheads".into(), Some(n)));
     let reported = corehop(&["report", &times]);
@@ -77,7 +77,7 @@ fn the_times_are_kept_and_the_table_follows_from_them() {
     let simulated = corehop(&["measure", "overheads", "--dry-run", "--json"]);
     std::fs::write(path("plan.json"), &simulated.stdout).unwrap();
     let on = ["--on", "xeon_e5520", "-o", &path("x.parquet")];
-    let refused = corehop(&[&["measure", "--plan", &path("plan.json")][..], &on].concat());
+    let refused = corehop(&[&["measure", "plan", &path("plan.json")][..], &on].concat());
     assert_eq!(refused.status.code(), Some(3), "{refused:?}");
 }
 

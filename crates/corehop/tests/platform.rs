@@ -11,7 +11,12 @@ use corehop_plan::platform::{Latency, Platform};
 use tempfile::TempDir;
 
 fn corehop(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_corehop")).arg("platform").args(args).output().unwrap()
+    // The first word: this host, measured.
+    let (verb, args) = match args {
+        ["measured", rest @ ..] => (["measure", "platform"], rest),
+        rest => (["sim", "platform"], rest),
+    };
+    Command::new(env!("CARGO_BIN_EXE_corehop")).args(verb).args(args).output().unwrap()
 }
 
 /// The printed text of a command that ends well and prints no error; beside JSON stands the sentence.
@@ -76,7 +81,7 @@ fn this_host_is_described_as_text_as_json_as_a_file_and_as_a_drawing() {
 fn a_platform_of_the_library_and_a_copied_machine_are_described_alike() {
     assert!(answer(&["xeon_l7455"]).contains("l2_migration      for instance CPU 0 to CPU 1"));
     let tree = trees::tree("xeon_two_sockets");
-    let text = answer(&["--sysfs-root", tree.path().to_str().unwrap()]);
+    let text = answer(&[tree.path().to_str().unwrap()]);
     assert!(text.contains("not measurable here: l2_migration (no two CPUs of"), "{text}");
 }
 
@@ -91,8 +96,8 @@ fn what_is_not_there_or_not_right_is_named_with_the_remedy_and_the_documented_co
         (&["abacus"][..], 2, "xeon_l7455, xeon_x5650"),
         (&["/nowhere/x.toml"], 2, "/nowhere/x.toml"),
         (&[bad], 4, "line 4, `cpus`"),
-        (&["--sysfs-root", empty], 2, "give the directory that contains sys/ and proc/"),
-        (&["--sysfs-root", empty, "xeon_l7455"], 2, "cannot be used with"),
+        (&[empty], 2, "give the directory that contains sys/ and proc/"),
+        (&[empty, "xeon_l7455"], 2, "unexpected argument"),
         (&["xeon_l7455", "-o", "/nowhere/x.toml"], 2, "/nowhere/x.toml: its folder does not exist"),
     ] {
         let (got, text) = complaint(args);
@@ -119,7 +124,7 @@ fn a_platform_without_a_cpu_to_use_or_with_impossible_sizes_is_refused_by_the_li
 fn measuring_enters_exchanges_and_latencies_in_the_order_that_any_machine_has() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("host.toml");
-    let text = answer(&["--measure", "--watch", "2", "-o", path.to_str().unwrap()]);
+    let text = answer(&["measured", "--watch", "2", "-o", path.to_str().unwrap()]);
     assert!(text.contains("stated facts, checked"), "{text}");
     let host = Platform::from_toml(&fs::read_to_string(&path).unwrap()).unwrap();
     let picos = |latency: Latency| match latency {
@@ -164,7 +169,7 @@ fn the_doctor_says_how_far_apart_the_cpus_are() {
 #[test]
 fn a_watch_belongs_to_a_measurement_and_ends_within_an_hour() {
     for (args, words) in
-        [(&["--watch", "5"][..], "--measure"), (&["--measure", "--watch", "4000"], "0..=3600")]
+        [(&["--watch", "5"][..], "--watch"), (&["measured", "--watch", "4000"], "0..=3600")]
     {
         let (code, text) = complaint(args);
         assert!(code == 2 && text.contains(words), "{args:?}: {text}");
@@ -173,8 +178,8 @@ fn a_watch_belongs_to_a_measurement_and_ends_within_an_hour() {
 
 #[test]
 fn only_this_host_can_be_measured() {
-    let (code, text) = complaint(&["--measure", "xeon_l7455"]);
-    assert!(code == 2 && text.contains("cannot be used with"), "{text}");
+    let (code, text) = complaint(&["measured", "xeon_l7455"]);
+    assert!(code == 2 && text.contains("unexpected argument"), "{text}");
 }
 
 /// As much of gem5's modules as a configuration touches: objects that take any name, and caches that have to be connected.

@@ -42,7 +42,7 @@ impl User {
 
     /// The rows of a file.
     fn rows(&self, name: &str) -> Vec<Value> {
-        let output = self.corehop(&["show", &self.path(name), "--rows", "1000000"]);
+        let output = self.corehop(&["report", "contents", &self.path(name), "--rows", "1000000"]);
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -56,7 +56,7 @@ impl User {
         let words: Vec<&str> = words.split(' ').collect();
         let made = self.corehop(&[&words, &["-o", &samples, "--force"][..]].concat());
         assert_eq!(made.status.code(), Some(0), "{}", said(&made));
-        let fitted = self.corehop(&["fit", &samples, "-o", &model, "--force"]);
+        let fitted = self.corehop(&["advise", "fit", &samples, "-o", &model, "--force"]);
         assert_eq!(fitted.status.code(), Some(0), "{}", said(&fitted));
         let model: Value = serde_json::from_str(&text_of(Path::new(&model))).unwrap();
         let kept = json!({
@@ -187,7 +187,7 @@ fn the_plan_of_arms_runs_like_any_other() {
     assert!(text.contains("3 arms, 6 runs of true") && text.contains("  again"), "{text}");
     let printed = user.program(&[&words[..], &["--json", "--", "true"]].concat());
     std::fs::write(&plan, &printed.stdout).unwrap();
-    let ran = user.corehop(&["measure", "--plan", &plan, "-o", &file]);
+    let ran = user.corehop(&["measure", "plan", &plan, "-o", &file]);
     if ran.status.code() == Some(3) {
         return eprintln!("skipped: {}", said(&ran));
     }
@@ -231,7 +231,7 @@ fn two_recordings_are_compared_by_their_runs() {
     assert_eq!(few.status.code(), Some(1));
     let text = String::from_utf8_lossy(&few.stdout).into_owned();
     assert!(text.starts_with("Cannot tell whether B is slower"), "{text}");
-    assert!(text.replace('\n', " ").contains("measure program --repeat 6"), "{text}");
+    assert!(text.replace('\n', " ").contains("record --repeat 6"), "{text}");
     let estimator = user.corehop(&["compare", &a, &b, "--estimator", "with_switch"]);
     assert!(estimator.status.code() == Some(2) && said(&estimator).contains("--estimator"));
     // The second recording sleeps 0.2 s longer: less than what counts.
@@ -317,7 +317,7 @@ fn costs_of_another_machine_and_damaged_ones_are_refused_before_the_program_runs
 fn samples_of_another_machine_do_not_become_the_costs_of_this_one() {
     let user = User::new();
     user.keep_costs(&user.platform(None));
-    let output = user.corehop(&["fit", &user.path("q.parquet"), "--default", "--force"]);
+    let output = user.corehop(&["advise", "fit", &user.path("q.parquet"), "--default", "--force"]);
     assert_eq!(output.status.code(), Some(4), "{}", said(&output));
     assert!(said(&output).contains("of another machine (a simulated one)"), "{}", said(&output));
 }
@@ -334,17 +334,20 @@ fn samples_of_this_host_are_kept_and_not_replaced_without_force() {
         return eprintln!("skipped: {}", said(&measured));
     }
     assert_eq!(measured.status.code(), Some(0), "{}", said(&measured));
-    let fitted = user.corehop(&["fit", &file, "--default"]);
+    let fitted = user.corehop(&["advise", "fit", &file, "--default"]);
     if fitted.status.code() == Some(1) {
         return eprintln!("skipped: too busy for a valid sample: {}", said(&fitted));
     }
     assert_eq!(fitted.status.code(), Some(0), "{}", said(&fitted));
     let text = String::from_utf8_lossy(&fitted.stdout).into_owned();
     assert!(text.contains("kept as the costs of this host"), "{text}");
-    let again = user.corehop(&["fit", &file, "--default"]);
+    let again = user.corehop(&["advise", "fit", &file, "--default"]);
     assert_eq!(again.status.code(), Some(2), "{}", said(&again));
     assert!(said(&again).contains("--force"), "{}", said(&again));
-    assert_eq!(user.corehop(&["fit", &file, "--default", "--force"]).status.code(), Some(0));
+    assert_eq!(
+        user.corehop(&["advise", "fit", &file, "--default", "--force"]).status.code(),
+        Some(0)
+    );
     let Some(recorded) = user.recorded(&["--", "true"]) else { return };
     assert!(said(&recorded).starts_with("costs: those of this host"), "{}", said(&recorded));
 }

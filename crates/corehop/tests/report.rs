@@ -85,7 +85,7 @@ fn a_run_that_was_killed_before_its_first_rows_left_a_file_that_says_what_it_is(
     let part = Part::begin(file, KIND, &Provenance::default()).unwrap();
     // Killed: nothing is dropped, nothing is finished.
     std::mem::forget(part);
-    let shown = corehop(&["show", path.to_str().unwrap()]);
+    let shown = corehop(&["report", "contents", path.to_str().unwrap()]);
     assert_eq!(code(&shown), Some(0), "{}", said(&shown));
 }
 
@@ -106,7 +106,7 @@ fn a_file_that_is_not_there_is_usage_and_one_that_is_not_ours_is_damaged_input()
                 && said(&strange).contains("not a corehop file")
         );
     }
-    assert_eq!(code(&corehop(&["show", folder.path().to_str().unwrap()])), Some(2));
+    assert_eq!(code(&corehop(&["report", "contents", folder.path().to_str().unwrap()])), Some(2));
 }
 
 #[test]
@@ -116,14 +116,14 @@ fn a_run_that_was_cut_off_is_shown_as_far_as_it_goes() {
     let file = std::fs::File::options().write(true).open(&path).unwrap();
     file.set_len(file.metadata().unwrap().len() - 2_000).unwrap();
     let path = path.to_str().unwrap();
-    let shown = corehop(&["show", path]);
+    let shown = corehop(&["report", "contents", path]);
     assert_eq!(code(&shown), Some(0));
     assert!(
         said(&shown).contains("150 rows") && said(&shown).contains("cut off"),
         "{}",
         said(&shown)
     );
-    let rows = corehop(&["show", "--rows", "160", path]);
+    let rows = corehop(&["report", "contents", "--rows", "160", path]);
     let text = String::from_utf8(rows.stdout).unwrap();
     assert_eq!(text.lines().count(), 150);
     let first: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
@@ -210,12 +210,12 @@ fn what_the_csv_columns_cannot_tell_apart_is_named_and_can_be_picked() {
 fn show_says_as_json_what_every_column_means() {
     let folder = tempfile::tempdir().unwrap();
     let path = absences(folder.path(), "one.part", "box");
-    let shown = corehop(&["show", "--json", path.to_str().unwrap()]);
+    let shown = corehop(&["report", "contents", "--json", path.to_str().unwrap()]);
     let answer: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
     assert_eq!((&answer["n_rows"], &answer["rows"]), (&200.into(), &"preemption_length".into()));
     let columns = answer["columns"].as_array().unwrap();
     assert!(columns.iter().all(|it| it["meaning"].as_str().unwrap().ends_with('.')));
-    let plan = corehop(&["show", "--plan", path.to_str().unwrap()]);
+    let plan = corehop(&["report", "contents", "--plan", path.to_str().unwrap()]);
     assert_eq!(code(&plan), Some(1), "{}", said(&plan));
 }
 
@@ -236,10 +236,10 @@ fn explain_knows_columns_causes_findings_and_codes_and_helps_with_a_slip() {
         .chain(["place", "doctor", "offload", "synthetic", "core-switch", "fail-on", "load idle"])
         .chain(["preemption, constructed", "l3_migration, fixed_4ms, preemptor", "4k pages"])
     {
-        let explained = corehop(&["explain", word]);
+        let explained = corehop(&["help", word]);
         assert_eq!(code(&explained), Some(0), "{word}: {}", said(&explained));
     }
-    let slip = corehop(&["explain", "premption"]);
+    let slip = corehop(&["help", "premption"]);
     assert_eq!(code(&slip), Some(2));
     assert!(said(&slip).contains("preemption"), "{}", said(&slip));
 }
@@ -264,7 +264,7 @@ fn explain_knows_every_label_of_the_first_screen() {
     }
     assert!(labels.len() > 15 && labels.contains(&"warm touch"), "{labels:?}");
     for label in labels {
-        let explained = corehop(&["explain", label]);
+        let explained = corehop(&["help", label]);
         assert_eq!(code(&explained), Some(0), "{label}: {}", said(&explained));
     }
 }
@@ -281,12 +281,12 @@ fn an_input_that_no_verb_reads_is_named_with_what_reads_it() {
     ] {
         std::fs::write(&path, contents).unwrap();
         for words in [
-            &["show", path_of][..],
+            &["report", "contents", path_of][..],
             &["report", path_of],
-            &["fit", path_of],
+            &["advise", "fit", path_of],
             &["compare", path_of, path_of],
             &["check", path_of],
-            &["convert", path_of, "--to", "rows", "-o", "new.parquet"],
+            &["convert", "rows", path_of, "-o", "new.parquet"],
         ] {
             let refused = corehop(words);
             assert!(matches!(code(&refused), Some(2 | 4)), "{words:?}: {}", said(&refused));

@@ -12,7 +12,11 @@ fn fig5() -> &'static Path {
 }
 
 fn study(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_corehop")).arg("study").args(arguments).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_corehop"))
+        .args(["check", "study"])
+        .args(arguments)
+        .output()
+        .unwrap()
 }
 
 fn json(output: &Output) -> Value {
@@ -95,8 +99,7 @@ fn merged_parts_are_the_whole_to_the_last_byte() {
         assert_eq!((&answer["complete"], &answer["sets"]), (&false.into(), &10.into()));
     }
     let merged = file("merged.parquet");
-    let answer =
-        json(&study(&["--merge", &parts[2], &parts[0], &parts[1], "--json", "-o", &merged]));
+    let answer = json(&study(&["merge", &parts[2], &parts[0], &parts[1], "--json", "-o", &merged]));
     assert_eq!(answer["complete"], true);
     assert_eq!(fs::read(&merged).unwrap(), fs::read(file("whole.parquet")).unwrap());
     // A file is read back; its page needs no network.
@@ -109,7 +112,7 @@ fn merged_parts_are_the_whole_to_the_last_byte() {
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains("any/discard/wfd") && page.contains("by-delay"));
     // A part twice is no whole.
-    let (code, said) = error(&study(&["--merge", &parts[0], &parts[0]]));
+    let (code, said) = error(&study(&["merge", &parts[0], &parts[0]]));
     assert!(code == Some(2) && said.contains("in common"), "{said}");
 }
 
@@ -136,7 +139,7 @@ fn what_is_no_study_is_an_error_that_names_the_file() {
     }
     assert_eq!(error(&study(&["nowhere.toml"])).0, Some(2));
     assert_eq!(error(&study(&[fig5().to_str().unwrap(), "--shard", "4/3"])).0, Some(2));
-    let (code, said) = error(&study(&["--merge", path.to_str().unwrap()]));
+    let (code, said) = error(&study(&["merge", path.to_str().unwrap()]));
     assert!(code == Some(4) && said.contains("study.toml"), "{said}");
 }
 
@@ -163,17 +166,17 @@ fn counts_are_shown_and_reported_as_what_they_are() {
         assert_eq!(output.status.code(), Some(0), "{arguments:?}");
         String::from_utf8(output.stdout).unwrap()
     };
-    let tables = words(&["study", &counts]);
-    assert_eq!(words(&["show", &counts]), tables);
+    let tables = words(&["check", "study", &counts]);
+    assert_eq!(words(&["report", "contents", &counts]), tables);
     assert_eq!(words(&["report", &counts]), tables);
-    assert!(words(&["show", &counts, "--rows", "2"]).contains("\"quantity\""));
-    assert!(words(&["show", &counts, "--plan"]).contains("id = \"bastoni-fig5\""));
+    assert!(words(&["report", "contents", &counts, "--rows", "2"]).contains("\"quantity\""));
+    assert!(words(&["report", "contents", &counts, "--plan"]).contains("id = \"bastoni-fig5\""));
     let page = file("page.html");
     words(&["report", &counts, "-o", &page]);
     assert!(std::fs::read_to_string(page).unwrap().contains("weighted schedulability"));
     let (code, said) = error(&corehop(&["report", &counts, &counts]));
     assert!(code == Some(2) || said.contains("counts of a study"), "{said}");
-    let (code, said) = error(&corehop(&["fit", &counts]));
+    let (code, said) = error(&corehop(&["advise", "fit", &counts]));
     assert!(code == Some(4) && said.contains("corehop check study FILE"), "{said}");
     let (code, said) = error(&corehop(&["report", &counts, "--table", "csv"]));
     assert!(code == Some(2) && said.contains("--rows"), "{said}");

@@ -25,12 +25,29 @@ const WORK: &[(&str, &str)] = &[
     ("advise", "advise Q"),
     ("check", "check SET"),
     ("compare", "compare Q Q"),
-    ("completions", "completions bash"),
-    ("convert", "convert SET --to rt-app"),
+    ("convert-rt-app", "convert rt-app SET"),
     ("doctor", "doctor"),
-    ("explain", "explain exit-codes"),
-    ("fit", "fit Q"),
-    ("manual", "manual MAN"),
+    ("help", "help exit-codes"),
+    ("advise-gain", "advise gain Q --smr 1 --mpmi 2"),
+    ("advise-set", "advise set SET"),
+    ("advise-simulate", "advise simulate --on nothing"),
+    ("check-deploy", "check deploy nothing --folder MAN"),
+    ("check-study-merge", "check study merge nothing"),
+    ("convert", "convert"),
+    ("convert-costs", "convert costs Q"),
+    ("convert-rows", "convert rows Q"),
+    ("convert-schedcat", "convert schedcat Q"),
+    ("convert-tasks", "convert tasks SET"),
+    ("doctor-restore", "doctor restore --json"),
+    ("measure-plan", "measure plan nothing"),
+    ("measure-platform", "measure platform --watch 0"),
+    ("offload-simulate", "offload simulate --on nothing --os-cores 1"),
+    ("place-replay", "place replay Q"),
+    ("place-simulate", "place simulate --on nothing"),
+    ("sim", "sim nothing"),
+    ("sim-calibrate", "sim calibrate -o nothing.parquet"),
+    ("sim-validate-host", "sim validate-host nothing"),
+    ("advise-fit", "advise fit Q"),
     ("measure", "measure acess-time"),
     ("measure-access-time", "measure access-time --on xeon_l7455 --dry-run"),
     ("measure-conditions", "measure conditions --on xeon_l7455 --dry-run"),
@@ -38,7 +55,7 @@ const WORK: &[(&str, &str)] = &[
     ("measure-overheads", "measure overheads --on xeon_l7455 --dry-run"),
     ("measure-polluter-sweep", "measure polluter-sweep --on xeon_l7455 --dry-run"),
     ("measure-preemption-length", "measure preemption-length --on xeon_l7455 --dry-run"),
-    ("measure-program", "measure program -- sh -c exit\u{a0}7"),
+    ("record", "record -- sh -c exit\u{a0}7"),
     ("measure-schedule-sensitive", "measure schedule-sensitive --on xeon_l7455 --dry-run"),
     ("measure-shared-data", "measure shared-data --on xeon_l7455 --dry-run"),
     ("measure-supply", "measure supply --dry-run"),
@@ -48,12 +65,12 @@ const WORK: &[(&str, &str)] = &[
     ),
     ("offload", "offload --os-cores 1 -- sh -c exit\u{a0}7"),
     ("place", "place --dry-run -- sh -c exit\u{a0}7"),
-    ("platform", "platform xeon_l7455"),
-    ("predict", "predict Q --wss 4KiB"),
+    ("sim-platform", "sim platform xeon_l7455"),
+    ("advise-predict", "advise predict Q --wss 4KiB"),
     ("report", "report Q"),
-    ("show", "show Q"),
-    ("study", "study nothing"),
-    ("validate", "validate nothing"),
+    ("report-contents", "report contents Q"),
+    ("check-study", "check study nothing"),
+    ("sim-validate", "sim validate nothing"),
 ];
 
 /// A folder with the files of [`WORK`].
@@ -182,10 +199,10 @@ fn no_verb_panics_or_changes_its_code_where_a_stream_takes_no_text() {
     for (page, line) in WORK {
         let wrong = faults(&scene, line);
         assert!(wrong.is_empty(), "{wrong:#?}");
-        let unknown = format!("{} --nonsense", page.replacen("measure-", "measure ", 1));
+        let unknown = format!("{} --nonsense", page.replacen('-', " ", 1));
         let unknown = words(unknown.trim());
         assert_eq!(scene.run(&unknown, Stream::Kept, Stream::Full).0, Some(2), "{unknown:?}");
-        let help = words(format!("{} --help", page.replacen("measure-", "measure ", 1)).trim());
+        let help = words(format!("{} --help", page.replacen('-', " ", 1)).trim());
         assert_eq!(scene.run(&help, Stream::Full, Stream::Kept).0, Some(6), "{help:?}");
     }
 }
@@ -194,7 +211,7 @@ fn no_verb_panics_or_changes_its_code_where_a_stream_takes_no_text() {
 fn the_status_of_a_program_outlives_a_stderr_that_takes_no_text() {
     let scene = Scene::new();
     for line in [
-        "measure program -- sh -c exit\u{a0}7",
+        "record -- sh -c exit\u{a0}7",
         "offload --os-cores 0 -- sh -c exit\u{a0}7",
         "place --dry-run -- sh -c exit\u{a0}7",
     ] {
@@ -224,25 +241,25 @@ fn controls(text: &[u8]) -> Vec<char> {
 fn the_name_of_a_file_reaches_no_terminal_as_it_is() {
     let scene = Scene::new();
     for line in [
-        "show",
+        "report contents",
         "report",
-        "fit",
+        "advise fit",
         "check",
         "advise",
-        "study",
-        "convert --to rt-app",
+        "check study",
+        "convert rt-app",
         "compare Q",
-        "predict --wss 4KiB",
-        "platform",
-        "explain",
-        "measure synthetic --plan",
-        "place --replay",
+        "advise predict --wss 4KiB",
+        "sim platform",
+        "help",
+        "measure plan",
+        "place replay",
         "measure synthetic --on",
         "place --cgroup",
         "offload --os-cores",
         "doctor",
         "nonsense",
-        "measure program --dry-run --",
+        "record --dry-run --",
         "measure synthetic --load realistic --on xeon_l7455 --dry-run --command",
     ] {
         for what in [EVIL.to_owned(), format!("/nowhere/{EVIL}"), format!("--{EVIL}")] {
@@ -278,7 +295,7 @@ fn the_name_of_a_program_reaches_no_terminal_as_it_is() {
         assert_eq!(controls(&said), Vec::<char>::new(), "{all:?}: {}", said.escape_ascii());
         (code, String::from_utf8(said).unwrap())
     };
-    let (code, said) = with("measure program -o REC --", &[&program, "0.3"]);
+    let (code, said) = with("record -o REC --", &[&program, "0.3"]);
     if code == Some(0) {
         assert!(said.contains(r"\x1b]0;own\x07\n\u007f"), "{said}");
         with("show REC", &[]);
@@ -299,7 +316,7 @@ fn the_name_of_a_program_reaches_no_terminal_as_it_is() {
 #[test]
 fn json_keeps_a_name_that_its_text_escapes() {
     let scene = Scene::new();
-    let text = scene.run(&words("platform xeon_l7455 -o P.toml"), Stream::Kept, Stream::Kept);
+    let text = scene.run(&words("sim platform xeon_l7455 -o P.toml"), Stream::Kept, Stream::Kept);
     assert_eq!(text.0, Some(0), "{text:?}");
     let file = scene.0.path().join("P.toml");
     let toml = fs::read_to_string(&file).unwrap();

@@ -6,7 +6,7 @@ use std::process::Command;
 #[test]
 fn with_fewer_samples_than_a_study_takes_its_aim_is_not_judged() {
     let run = |more: &[&str]| {
-        let asked = ["validate", "waechtler-a4", "--wss", "4KiB", "--samples", "2"];
+        let asked = ["sim", "validate", "waechtler-a4", "--wss", "4KiB", "--samples", "2"];
         let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
         let output = command.args(asked).args(more).output().unwrap();
         assert_eq!(output.status.code(), Some(1));
@@ -23,7 +23,7 @@ fn with_fewer_samples_than_a_study_takes_its_aim_is_not_judged() {
 fn simulated_core_switches_reach_the_aims_of_all_four_tables_at_once() {
     let validate = |studies: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
-        command.arg("validate").args(studies).output().unwrap()
+        command.args(["sim", "validate"]).args(studies).output().unwrap()
     };
     let output = validate(&["strong-2b", "strong-3", "strong-5", "strong-6"]);
     let text = String::from_utf8(output.stdout).unwrap();

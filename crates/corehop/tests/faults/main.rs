@@ -69,7 +69,7 @@ fn a_failure_at_any_call_leaves_the_file_before_or_the_whole_new_one() {
     let input = folder.path().join("q.parquet");
     output(&format!("{RUN} -o {}", input.display()));
     let target = out.join("target");
-    for verb in ["convert {} --to rows", "fit {}", "report {}"] {
+    for verb in ["convert rows {}", "fit {}", "report {}"] {
         let line = verb.replace("{}", input.to_str().unwrap());
         let line = format!("{line} --force -o {}", target.display());
         fs::write(&target, "before").unwrap();
@@ -108,7 +108,7 @@ fn an_interrupted_or_short_write_is_finished() {
     let input = folder.path().join("q.parquet");
     output(&format!("{RUN} -o {}", input.display()));
     let target = out.join("target");
-    for verb in ["convert {} --to rows", "fit {}", "report {}"] {
+    for verb in ["convert rows {}", "fit {}", "report {}"] {
         let line = verb.replace("{}", input.to_str().unwrap());
         let line = format!("{line} --force -o {}", target.display());
         let (_, _, calls) = run(&mut command(&line), &out, None).unwrap();

@@ -103,10 +103,7 @@ pub(crate) const RECIPES: [(&str, &str); 67] = [
         "measure overheads --dry-run",
         "--tasks 3 --sets 1 --duration 20ms --cpus 0 --scheduler g-fp --no-bpf",
     ),
-    (
-        "measure program --dry-run",
-        "--wss 4KiB --costs costs.csv --repeat 2 --arm plain=true -- true",
-    ),
+    ("record --dry-run", "--wss 4KiB --costs costs.csv --repeat 2 --arm plain=true -- true"),
     ("measure --on xeon_x5650", "--plan plan.json -q -o new.parquet"),
     ("measure --on xeon_x5650 --dry-run", "--plan plan.json --json"),
     (
@@ -245,7 +242,8 @@ pub(crate) struct Grammar(BTreeMap<String, Vec<(String, bool)>>);
 impl Grammar {
     /// Asks the program.
     pub(crate) fn of(program: &Path) -> Self {
-        let output = Command::new(program).args(["completions", "fish"]).output().unwrap();
+        let output =
+            Command::new(program).args(["help", "--completions", "fish"]).output().unwrap();
         let mut options: BTreeMap<String, Vec<(String, bool)>> = BTreeMap::new();
         for line in String::from_utf8(output.stdout).unwrap().lines() {
             let Some((_, rest)) = line.split_once("__fish_corehop_using_subcommand ") else {

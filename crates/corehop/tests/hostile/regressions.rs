@@ -59,12 +59,12 @@ fn a_time_whose_square_is_infinite_is_refused_with_file_row_column_value_and_bou
         for line in [
             "report far.parquet",
             "report far.parquet --table csv",
-            "fit far.parquet",
+            "advise fit far.parquet",
             "advise far.parquet",
             "compare far.parquet far.parquet",
-            "predict far.parquet --wss 4KiB",
+            "advise predict far.parquet --wss 4KiB",
             "check set.json --costs far.parquet",
-            "convert far.parquet --to rows -o new.parquet",
+            "convert rows far.parquet -o new.parquet",
         ] {
             let ended = ended(&bench, &folder, &words(line));
             // Two files of one name are a question of usage.
@@ -114,11 +114,11 @@ fn every_reader_of_text_refuses_a_number_beyond_the_bound_by_name() {
     .unwrap();
     for (file, line) in [
         ("costs.csv", "check cached.json --costs costs.csv"),
-        ("schedcat.csv", "convert schedcat.csv --to costs"),
-        ("overheads.csv", "convert overheads.csv --to schedcat"),
+        ("schedcat.csv", "convert costs schedcat.csv"),
+        ("overheads.csv", "convert schedcat overheads.csv"),
         ("set.json", "check set.json"),
-        ("rtapp.json", "convert rtapp.json --to tasks"),
-        ("model.json", "predict model.json --wss 4KiB"),
+        ("rtapp.json", "convert tasks rtapp.json"),
+        ("model.json", "advise predict model.json --wss 4KiB"),
         ("numa.toml", "platform numa.toml"),
         ("placement.jsonl", "place --replay placement.jsonl"),
         ("plan.json", "measure --on xeon_x5650 --plan plan.json -q"),

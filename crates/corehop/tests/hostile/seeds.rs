@@ -40,12 +40,12 @@ const MADE: [(&str, &str); 16] = [
         "measure schedule-sensitive --tasks 3 --sets 1 --duration 20ms --wss 4KiB --load idle -q --on xeon_x5650",
     ),
     ("counts.parquet", "study study.toml --sets 2"),
-    ("model.json", "fit samples.parquet"),
-    ("gain.json", "fit shared.parquet"),
+    ("model.json", "advise fit samples.parquet"),
+    ("gain.json", "advise fit shared.parquet"),
     ("costs.csv", "> report samples.parquet --table csv"),
     ("plan.json", "> measure synthetic --wss 4KiB --event preemption QUICK --dry-run --json"),
-    ("rtapp.json", "convert set.json --to rt-app"),
-    ("schedcat.csv", "convert costs.csv --to schedcat"),
+    ("rtapp.json", "convert rt-app set.json"),
+    ("schedcat.csv", "convert schedcat costs.csv"),
 ];
 
 /// Files that people write.

@@ -20,7 +20,7 @@ const LIVE: [&str; 11] = [
     "measure schedule-sensitive --scheduler eevdf --tasks 2 --sets 1 --duration 50ms --wss 4KiB --load idle --budget 1s -q",
     "measure supply --samples 1 --no-real-time --budget 1s -q",
     "measure overheads --no-bpf --tasks 2 --budget 1s -q",
-    "measure program -- true",
+    "record -- true",
     "offload --os-cores 0 -- true",
     "place --for 1s -- true",
     "doctor --json",

@@ -43,7 +43,7 @@ fn the_report_says_what_makes_the_spread_and_no_cell_has_an_interval() {
     let all: Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(all["conditions"][0]["steps"], 54);
     assert_eq!(all["cells"].as_array().unwrap().len(), 1);
-    let fit = corehop(&["fit", path, "-o", "/dev/null"]).output().unwrap();
+    let fit = corehop(&["advise", "fit", path, "-o", "/dev/null"]).output().unwrap();
     assert!(!fit.status.success(), "steps that are alike are no source of costs");
 }
 

@@ -19,7 +19,7 @@ fn experiment(line: &str, more: &[&str]) -> Command {
 
 /// The rows of a file, by `show`.
 fn shown(file: &Path) -> Vec<serde_json::Value> {
-    let output = corehop(&["show", "--rows", "100000"]).arg(file).output().unwrap();
+    let output = corehop(&["report", "contents", "--rows", "100000"]).arg(file).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     let text = String::from_utf8(output.stdout).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -146,10 +146,10 @@ fn a_plan_from_a_file_goes_on_where_it_was_cut_off_and_another_plan_does_not() {
 fn a_plan_that_runs_as_a_whole_is_not_resumed() {
     let (directory, file) = scratch();
     let plan = directory.path().join("plan.json");
-    let printed = corehop(&["measure", "program", "--dry-run", "--json", "--", "true"]);
+    let printed = corehop(&["record", "--dry-run", "--json", "--", "true"]);
     std::fs::write(&plan, succeeds(printed).stdout).unwrap();
     let (plan, file) = (plan.to_str().unwrap(), file.to_str().unwrap());
-    let resumed = corehop(&["measure", "--plan", plan, "--resume", "-o", file]);
+    let resumed = corehop(&["measure", "plan", plan, "--resume", "-o", file]);
     refused(resumed, 2, &["a plan of a program", "leave --resume out"]);
 }
 

@@ -43,7 +43,7 @@ fn what_a_dead_run_has_left_is_told_and_nothing_is_measured_until_it_is_restored
     let doctor = here(corehop(&["doctor"])).output().unwrap();
     let page = String::from_utf8(doctor.stdout).unwrap();
     assert!(doctor.status.code() == Some(3) && page.contains("left-behind"), "{page}");
-    assert!(here(corehop(&["doctor", "--restore"])).status().unwrap().success());
+    assert!(here(corehop(&["doctor", "restore"])).status().unwrap().success());
     assert_eq!(fs::read_to_string(&setting).unwrap(), "before");
     assert!(!folder.exists(), "an empty folder stays");
     assert!(here(small(&file, &[])).status().unwrap().success());
@@ -58,7 +58,7 @@ fn a_folder_that_another_user_planted_keeps_no_run_from_being_restored() {
         println!("skipped: only root can make a folder of another user's");
         return;
     }
-    let mut command = corehop(&["doctor", "--restore"]);
+    let mut command = corehop(&["doctor", "restore"]);
     let output = command.env("XDG_RUNTIME_DIR", directory.path()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     let told = format!("{}: not read, it belongs to user {NOBODY}", planted.display());

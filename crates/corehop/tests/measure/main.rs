@@ -227,7 +227,7 @@ fn the_same_experiment_runs_on_a_simulated_machine_and_gives_the_same_twice() {
         let on = ["--on", "xeon_x5650", "--event", "none,l3_migration,memory_migration"];
         let run = small(&file, &on).output().unwrap();
         assert!(run.status.success(), "{}", said(&run));
-        let show = corehop(&["show", "--rows", "1000"]).arg(&file).output().unwrap();
+        let show = corehop(&["report", "contents", "--rows", "1000"]).arg(&file).output().unwrap();
         String::from_utf8(show.stdout).unwrap()
     };
     let rows = run("one.parquet");
@@ -239,7 +239,7 @@ fn the_same_experiment_runs_on_a_simulated_machine_and_gives_the_same_twice() {
 fn a_platform_without_latencies_is_not_simulated_and_the_missing_fact_is_named() {
     let (directory, file) = scratch();
     let platform = directory.path().join("bare.toml");
-    assert!(corehop(&["platform", "-o"]).arg(&platform).status().unwrap().success());
+    assert!(corehop(&["sim", "platform", "-o"]).arg(&platform).status().unwrap().success());
     refused(small(&file, &["--on", platform.to_str().unwrap()]), 3, &["latency"]);
 }
 

@@ -23,7 +23,7 @@ fn a_number_of_replicates_that_makes_no_sense_is_refused_with_what_does() {
             &[words],
         );
     }
-    let with_plan = ["measure", "--plan", "x.json", "--replicates", "7"];
+    let with_plan = ["measure", "plan", "x.json", "--replicates", "7"];
     refused(corehop(&with_plan), 2, &["--replicates"]);
 }
 
@@ -57,7 +57,7 @@ fn a_plan_says_its_replicates_and_runs_from_a_file_as_it_does_from_options() {
     assert_eq!(phases.iter().filter_map(of).collect::<BTreeSet<_>>().len(), 10);
     let saved = directory.path().join("plan.json");
     std::fs::write(&saved, &output.stdout).unwrap();
-    let run = ["measure", "--plan", saved.to_str().unwrap(), "-q"];
+    let run = ["measure", "plan", saved.to_str().unwrap(), "-q"];
     let again = directory.path().join("again.parquet");
     let command = [&run[..], &ON, &["-o", again.to_str().unwrap()]].concat();
     assert!(corehop(&command).output().unwrap().status.success());

@@ -48,9 +48,9 @@ fn advice_is_printed_after_the_first_windows_and_the_placer_ends_unless_it_is_to
         assert!(text.contains("wake-ups/s") && text.contains(" looks"), "{text}");
         assert!(text.lines().all(|it| it.chars().count() <= 100), "{text}");
         assert!(!said(&output).contains("window"), "{}", said(&output));
-        let replayed = corehop(&["place", "--replay", name]);
+        let replayed = corehop(&["place", "replay", name]);
         assert_eq!(replayed.status.code(), Some(0), "{}", said(&replayed));
-        let shown = corehop(&["show", "--json", name]);
+        let shown = corehop(&["report", "contents", "--json", name]);
         let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
         assert_eq!(shown["whole"], true);
         check_advice(&shown["answer"]);

@@ -175,7 +175,7 @@ fn after_placer_and_supervisor_are_killed_the_doctor_names_the_rest_and_restores
     let doctor = corehop(&["doctor"]);
     let page = String::from_utf8_lossy(&doctor.stdout);
     assert!(page.contains("--restore"), "{page}");
-    let restored = corehop(&["doctor", "--restore"]);
+    let restored = corehop(&["doctor", "restore"]);
     assert_eq!(restored.status.code(), Some(0), "{}", said(&restored));
     assert_eq!(turns.cpus(), *before);
 }

@@ -103,7 +103,7 @@ fn with_a_full_disk_placing_goes_on_and_says_at_once_and_at_the_end_that_the_log
     let placer = Placer::begin(disk.path(), &words);
     let log = placer.log.clone();
     let output = placer.ends();
-    let shown = corehop(&["show", log.to_str().unwrap()]);
+    let shown = corehop(&["report", "contents", log.to_str().unwrap()]);
     Command::new("umount").arg(disk.path()).status().unwrap();
     assert_eq!(output.status.code(), Some(6), "{}", said(&output));
     let said = said(&output);
@@ -129,7 +129,7 @@ fn a_torn_log_is_shown_and_reported_as_far_as_it_goes_and_a_damaged_one_names_it
     let whole = std::fs::read_to_string(&log).unwrap();
     let name = log.to_str().unwrap();
     let replayed = || {
-        let output = corehop(&["place", "--replay", name]);
+        let output = corehop(&["place", "replay", name]);
         (
             output.status.code(),
             String::from_utf8_lossy(&output.stdout).into_owned() + &said(&output),
@@ -139,7 +139,7 @@ fn a_torn_log_is_shown_and_reported_as_far_as_it_goes_and_a_damaged_one_names_it
     assert!(status == Some(0) && text.contains("the same again"), "{text}");
     let page = folder.path().join("page.html");
     std::fs::write(&log, &whole[..whole.len() * 2 / 3]).unwrap();
-    let shown = corehop(&["show", name]);
+    let shown = corehop(&["report", "contents", name]);
     let text = String::from_utf8_lossy(&shown.stdout);
     assert!(shown.status.success() && text.contains("torn off"), "{text}{}", said(&shown));
     let (status, text) = replayed();
@@ -152,9 +152,9 @@ fn a_torn_log_is_shown_and_reported_as_far_as_it_goes_and_a_damaged_one_names_it
     std::fs::write(&log, lines.join("\n")).unwrap();
     let page = page.to_str().unwrap();
     for words in [
-        &["show", name][..],
+        &["report", "contents", name][..],
         &["report", "--force", "-o", page, name],
-        &["place", "--replay", name],
+        &["place", "replay", name],
     ] {
         let refused = corehop(words);
         assert_eq!(refused.status.code(), Some(4), "{words:?}: {}", said(&refused));

@@ -251,15 +251,16 @@ fn without_progress_the_pair_is_named_and_nothing_is_moved() {
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         String::from_utf8(output.stdout).unwrap()
     };
-    let shown: Value = serde_json::from_str(&corehop(&["show", "--json", log])).unwrap();
+    let shown: Value =
+        serde_json::from_str(&corehop(&["report", "contents", "--json", log])).unwrap();
     assert_eq!((&shown["answer"], &shown["whole"]), (&answer, &Value::Bool(true)));
     let words = if answer["proposals"].as_array().unwrap().is_empty() {
         "No placement is worth its moves"
     } else {
         "Nothing was moved"
     };
-    assert!(corehop(&["show", log]).contains(words));
-    assert_eq!(corehop(&["show", "--rows", "3", log]).lines().count(), 3);
+    assert!(corehop(&["report", "contents", log]).contains(words));
+    assert_eq!(corehop(&["report", "contents", "--rows", "3", log]).lines().count(), 3);
     let page = folder.path().join("page.html");
     corehop(&["report", "-o", page.to_str().unwrap(), log]);
     assert!(std::fs::read_to_string(page).unwrap().contains("<svg"));
@@ -284,7 +285,7 @@ fn a_trial_is_judged_and_ends_with_every_thread_back() {
         assert_eq!(it["kept"] == true, it["verdict"] == "better", "{answer}");
     }
     assert_eq!(turns.cpus(), *before);
-    let replayed = corehop(&["place", "--replay", log, "--json"]);
+    let replayed = corehop(&["place", "replay", log, "--json"]);
     let replayed: Value = serde_json::from_slice(&replayed.stdout).unwrap();
     assert_eq!((&replayed["windows"], &replayed["difference"]), (&answer["windows"], &Value::Null));
     assert!(replayed["actions"].as_u64() > Some(3), "{replayed}");
@@ -359,7 +360,7 @@ fn kill_at_any_time(scene: &Scene, kills: std::ops::Range<u32>, state: &mut u64)
         placer.wait().unwrap();
         if both == 2 {
             // Nothing is left that could put the threads back: a journal says where they were.
-            let restored = corehop(&["doctor", "--restore"]);
+            let restored = corehop(&["doctor", "restore"]);
             assert!(restored.status.code().is_some(), "{}", said(&restored));
         }
         let case = format!("kill {kill} (kind {both}) after {after} ms: {:?}", turns.cpus());
