@@ -83,7 +83,7 @@ def deployed(binary: str, folder: Path, number: int, scheduler: str, seconds: in
     own.mkdir(exist_ok=True)
     options = measured(binary, folder) + overheads(binary, folder, scheduler)
     file = accepted(binary, own, scheduler, options, random.Random(f"{seed}/{number}/{scheduler}"))
-    words = [binary, "check", file, "--scheduler", scheduler, *options, "--deploy", own, "--for", f"{seconds}s", "--allow-system"]
+    words = [binary, "check", "deploy", file, "--scheduler", scheduler, *options, "--folder", own, "--for", f"{seconds}s", "--allow-system"]
     ran = subprocess.run([*words, "--json"], capture_output=True, text=True)
     if ran.returncode not in (0, 1):
         sys.exit(f"set {number} under {scheduler}: {ran.stderr.strip()}")

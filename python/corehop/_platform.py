@@ -153,5 +153,5 @@ def _live(measure: bool) -> _corehop.Platform:
     """This machine, as the program finds it."""
     with TemporaryDirectory(prefix="corehop-") as scratch:
         file = Path(scratch, "live.toml")
-        _binary.run(["sim", "platform", f"--output={file}", *(["--measure"] if measure else [])])
+        _binary.run([*(["measure"] if measure else ["sim"]), "platform", f"--output={file}"])
         return _corehop.Platform.read(file)
