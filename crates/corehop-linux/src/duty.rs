@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use corehop_plan::units::Cpu;
 
-use crate::clock::{monotonic_ns, read};
+use corehop_system::clock::{monotonic_ns, read};
 
 /// The window that the budget refers to, in nanoseconds.
 const WINDOW_NS: f64 = 100e6;

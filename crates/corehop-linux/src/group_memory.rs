@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use corehop_plan::units::Bytes;
 
-use crate::proc;
+use corehop_system::proc;
 
 /// The memory that the tightest of the groups leaves; None where no group has a limit.
 pub(crate) fn room() -> Option<Bytes> {

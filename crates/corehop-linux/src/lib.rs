@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The live machine of corehop, and everything that asks Linux.
 
-pub mod proc;
 pub mod bpf;
-pub mod clock;
-pub mod rights;
-pub mod flock;
-pub mod folders;
 pub mod counters;
-pub mod discover;
 mod limits;
 mod duty;
 pub mod live;
@@ -26,7 +20,38 @@ pub mod placing;
 pub mod preflight;
 pub mod probe;
 pub mod rseq;
-pub mod supervisor;
 mod switches;
-pub mod thread;
 pub mod walk;
+
+use std::ffi::OsString;
+use std::io;
+use std::process::ExitCode;
+
+use probe::{partners, waking};
+
+/// Does the work of a helper process where this process was started as one, and returns its exit
+/// code; to be called first in `main`:
+///
+/// ```no_run
+/// # use std::process::ExitCode;
+/// fn main() -> ExitCode {
+///     if let Some(code) = corehop_linux::main_if_asked() {
+///         return code;
+///     }
+///     // …
+/// #   ExitCode::SUCCESS
+/// }
+/// ```
+pub fn main_if_asked() -> Option<ExitCode> {
+    corehop_system::supervisor::main_if_asked(helper)
+}
+
+/// The helpers of the live machine, by their role.
+fn helper(role: &str, arguments: &[OsString]) -> Option<io::Result<()>> {
+    Some(match (role, arguments) {
+        (pages::ROLE, [pid, faults]) => pages::handle(pid, faults),
+        (partners::ROLE, [cpus, rate, policy]) => partners::serve(cpus, rate, policy),
+        (waking::ROLE, [cpus, most]) => waking::serve(cpus, most),
+        _ => return None,
+    })
+}

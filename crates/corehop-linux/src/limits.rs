@@ -9,8 +9,8 @@ use std::path::{Component, Path, PathBuf};
 
 use corehop_plan::samples::GroupLimit;
 
-use crate::discover::SysRoot;
-use crate::proc::{self, Group, Task, shown};
+use corehop_system::discover::SysRoot;
+use corehop_system::proc::{self, Group, Task, shown};
 
 /// The folders of the group of a process for `controller`, and those of the groups above it, innermost first, by the text
 /// of its `cgroup` file: of version 1 where that controller has a hierarchy of its own, else of 2.

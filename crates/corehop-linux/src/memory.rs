@@ -12,7 +12,7 @@ use corehop_plan::workload::{LINE, Page};
 
 use crate::group_memory;
 use crate::mapped::{Mapped, WRITABLE};
-use crate::proc;
+use corehop_system::proc;
 
 /// The huge page that transparent and pool pages are asked for in.
 const HUGE: usize = 2 << 20;

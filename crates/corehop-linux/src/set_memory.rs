@@ -7,8 +7,8 @@ use corehop_plan::experiment::Draw;
 use corehop_plan::workload::{LINE, Pattern, WorkingSet};
 
 use crate::memory::{Linked, Mapping, MemoryError};
-use crate::proc;
 use crate::walk::code::CodeMemory;
+use corehop_system::proc;
 
 /// The page that the page map counts in.
 const BASE_PAGE: usize = 4096;

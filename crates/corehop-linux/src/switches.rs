@@ -12,7 +12,7 @@ use corehop_plan::units::Cpu;
 
 use crate::mapped::{Mapped, WRITABLE};
 use crate::perf_event::{Event, USER_ONLY, Whose};
-use crate::proc::{cut, shown};
+use corehop_system::proc::{cut, shown};
 
 const PAGE: usize = 4096;
 /// Positions of the writer and the reader in the first page, in words.

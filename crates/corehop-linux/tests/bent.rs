@@ -6,10 +6,10 @@ mod trees;
 use std::fs;
 use std::path::Path;
 
-use corehop_linux::discover::{SysRoot, discover};
 use corehop_plan::platform::{Affinity, Cache, Check, Fact, Platform};
 use corehop_plan::units::Cpu;
 use corehop_report::platform_text;
+use corehop_system::discover::{SysRoot, discover};
 use tempfile::TempDir;
 use trees::tree;
 

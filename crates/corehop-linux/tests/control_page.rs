@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use corehop_linux::bpf::control::{Absence, ControlPages, Counts, Mode, Page};
 use corehop_linux::counters::software::ThreadCounts;
-use corehop_linux::thread::{Policy, affinity, current_cpu, set_affinity, set_policy};
 use corehop_plan::units::Cpu;
+use corehop_system::thread::{Policy, affinity, current_cpu, set_affinity, set_policy};
 
 /// The pages, or nothing and the reason why this host does not give them.
 fn open(mode: Mode) -> Option<Arc<ControlPages>> {

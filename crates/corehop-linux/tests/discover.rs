@@ -5,10 +5,10 @@ mod trees;
 
 use std::fs;
 
-use corehop_linux::discover::{DiscoverError, SysRoot, discover};
 use corehop_plan::platform::tree::Part;
 use corehop_plan::platform::{Affinity, CacheKind, MemoryArchitecture, Platform};
 use corehop_plan::units::{Bytes, Cpu, CpuList};
+use corehop_system::discover::{DiscoverError, SysRoot, discover};
 use tempfile::TempDir;
 use trees::tree;
 

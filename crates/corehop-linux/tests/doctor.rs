@@ -11,12 +11,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use corehop_linux::discover::{SysRoot, discover};
 use corehop_linux::preflight::{
     Probes, doctor, examine, idle_wait, is_impossible, movers, reasons,
 };
 use corehop_plan::finding::{Finding, Severity};
 use corehop_plan::platform::Platform;
+use corehop_system::discover::{SysRoot, discover};
 use tempfile::TempDir;
 use trees::{tree, write};
 

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use corehop_linux::bpf::control::{ControlPages, Mode};
 use corehop_linux::control_page::{Method, Notice, overhead};
 use corehop_linux::counters::software::ThreadCounts;
-use corehop_linux::thread::{affinity, current_cpu, set_affinity};
 use corehop_plan::units::Cpu;
+use corehop_system::thread::{affinity, current_cpu, set_affinity};
 
 fn each_method(test: fn(Notice, &[Cpu])) {
     for method in Method::ALL {

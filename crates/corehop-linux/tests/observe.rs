@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use corehop_linux::control_page::Method;
 use corehop_linux::observe::{How, ObserveError, record};
-use corehop_linux::thread::current_cpu;
 use corehop_plan::experiment::{Argument, Target};
 use corehop_plan::machine::RunEnd;
 use corehop_plan::samples::{Absence, ObservedThread, ProgramRecord, RecordingFacts};
+use corehop_system::thread::current_cpu;
 
 /// Both ways of recording a program.
 const METHODS: [Method; 2] = [Method::Bpf, Method::Records];
@@ -221,7 +221,7 @@ fn both_ways_count_the_same_of_a_program_that_moves_itself() {
         Some((shell.cpu_changes, shell.voluntary))
     };
     let (Some(bpf), Some(records)) = (of(Method::Bpf), of(Method::Records)) else { return };
-    if corehop_linux::thread::affinity().unwrap().len() < 2 {
+    if corehop_system::thread::affinity().unwrap().len() < 2 {
         return eprintln!("skipped: one CPU only");
     }
     // It waits for each `sleep`; the first move may find it there.

@@ -3,14 +3,14 @@
 #![expect(clippy::print_stderr, reason = "a skip says why")]
 
 use corehop_linux::bpf::events::{Events, Kind};
-use corehop_linux::discover::{SysRoot, discover};
 use corehop_linux::live::{LiveMachine, Options};
-use corehop_linux::thread::{affinity, set_affinity};
 use corehop_plan::experiment::{Body, Overheads, Plan};
 use corehop_plan::machine::{Machine, Records};
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{Overhead, OverheadFacts, OverheadRecord, Vantage};
 use corehop_plan::units::{Cpu, CpuList};
+use corehop_system::discover::{SysRoot, discover};
+use corehop_system::thread::{affinity, set_affinity};
 
 fn usable() -> CpuList {
     affinity().unwrap()

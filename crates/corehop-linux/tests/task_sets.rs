@@ -6,7 +6,6 @@
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use corehop_linux::discover::{SysRoot, discover};
 use corehop_linux::live::{LiveMachine, Options};
 use corehop_plan::experiment::{GivenTask, Plan, Source, TaskSets, Tasks};
 use corehop_plan::machine::{Machine, MachineError, Records, RunEnd, SinkFn};
@@ -15,6 +14,7 @@ use corehop_plan::samples::{Batch, JobOutcome, Projector, TaskJobRecord};
 use corehop_plan::units::{Bytes, CpuList, Nanos};
 use corehop_plan::workload::scheduler::Scheduler;
 use corehop_plan::workload::{Event, Load, WorkingSet};
+use corehop_system::discover::{SysRoot, discover};
 
 /// Runs that others on this host may disturb are made at most so often.
 const ATTEMPTS: u32 = 4;

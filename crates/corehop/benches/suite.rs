@@ -19,7 +19,6 @@ use std::time::{Duration, Instant};
 
 use corehop_linux::bpf::control::{ControlPages, Mode};
 use corehop_linux::control_page::overhead;
-use corehop_linux::discover::{SysRoot, discover};
 use corehop_linux::live::{LiveMachine, Options};
 use corehop_plan::experiment::{AccessTime, Experiment};
 use corehop_plan::machine::rows_of;
@@ -27,6 +26,7 @@ use corehop_plan::platform::Platform;
 use corehop_plan::samples::{Provenance, Reader, Sample};
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::{Event, LineState, WorkingSet};
+use corehop_system::discover::{SysRoot, discover};
 
 use serde_json::{Value, json};
 

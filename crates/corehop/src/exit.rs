@@ -9,7 +9,7 @@ use corehop_plan::machine::MachineError;
 use corehop_plan::platform::PlatformError;
 use corehop_plan::samples::FileError;
 
-use corehop_linux::supervisor::interrupt;
+use corehop_system::supervisor::interrupt;
 
 use crate::output::say_headed;
 

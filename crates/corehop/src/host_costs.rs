@@ -3,13 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_linux::discover::SysRoot;
-use corehop_linux::{folders, live};
+use corehop_linux::live;
 use corehop_plan::platform::Platform;
 use corehop_plan::shown;
 use corehop_results::{FileNote, Results};
 use corehop_stats::costs::{Host, HostCosts};
 use corehop_stats::cpmd::Model;
+use corehop_system::discover::SysRoot;
+use corehop_system::folders;
 use serde_json::Value;
 
 use crate::cmd::sim::platform::found;

@@ -13,11 +13,11 @@ mod host_costs;
 
 use std::process::ExitCode;
 
-use corehop_linux::supervisor::interrupt;
+use corehop_system::supervisor::interrupt;
 
 fn main() -> ExitCode {
     output::show_panics();
-    if let Some(code) = corehop_linux::supervisor::main_if_asked() {
+    if let Some(code) = corehop_linux::main_if_asked() {
         return code;
     }
     // Where it fails, signals end the program as they end others.

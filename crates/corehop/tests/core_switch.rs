@@ -11,7 +11,7 @@ fn corehop(words: &[&str]) -> Output {
 }
 
 fn two_cpus() -> bool {
-    let two = corehop_linux::thread::affinity().unwrap().len() > 1;
+    let two = corehop_system::thread::affinity().unwrap().len() > 1;
     if !two {
         println!("skipped: one CPU is usable, and a core switch needs two");
     }

@@ -96,7 +96,7 @@ fn is_of_another_machine(model: &Path) {
 
 #[test]
 fn this_host_predicts_from_lines_and_says_that_it_counted_nothing() {
-    if corehop_linux::thread::affinity().is_ok_and(|cpus| cpus.len() < 2) {
+    if corehop_system::thread::affinity().is_ok_and(|cpus| cpus.len() < 2) {
         println!("skipped: threads on several CPUs need two");
         return;
     }

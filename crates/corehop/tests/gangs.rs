@@ -16,7 +16,7 @@ fn said(output: &Output) -> String {
 }
 
 fn has_two_cpus() -> bool {
-    let two = corehop_linux::thread::affinity().is_ok_and(|cpus| cpus.len() > 1);
+    let two = corehop_system::thread::affinity().is_ok_and(|cpus| cpus.len() > 1);
     if !two {
         println!("skipped: threads on several CPUs need two");
     }

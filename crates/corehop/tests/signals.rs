@@ -90,7 +90,7 @@ fn left_running(mark: &str) -> Vec<String> {
 
 /// The journals of changes whose owner is that process.
 fn journals_of(pid: u32) -> Vec<PathBuf> {
-    let entries = corehop_linux::supervisor::journal_directories().into_iter();
+    let entries = corehop_system::supervisor::journal_directories().into_iter();
     let entries = entries.filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
     let owner = format!("\"pid\":{pid},");
     let is_its = |path: &PathBuf| {

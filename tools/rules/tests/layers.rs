@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use corehop_fixtures::repository;
 
 /// The crates, in the order in which data flows through them, and those that each may depend on.
-const DEPENDENCIES: [(&str, &[&str]); 13] = [
+const DEPENDENCIES: [(&str, &[&str]); 14] = [
     ("plan", &[]),
     ("switch", &[]),
     ("shim", &["switch"]),
@@ -19,8 +19,9 @@ const DEPENDENCIES: [(&str, &[&str]); 13] = [
     ("results", &["plan", "stats", "sched", "decide"]),
     ("report", &["plan", "sim", "stats", "sched", "decide", "results"]),
     // The live machine knows the seams and nothing that follows from samples.
-    ("linux", &["plan", "shim", "switch"]),
-    ("", &["plan", "sim", "stats", "sched", "decide", "results", "report", "linux"]),
+    ("system", &["plan"]),
+    ("linux", &["plan", "shim", "switch", "system"]),
+    ("", &["plan", "sim", "stats", "sched", "decide", "results", "report", "system", "linux"]),
     ("fixtures", &["plan"]),
     ("rules", &[]),
 ];

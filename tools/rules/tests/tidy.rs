@@ -311,7 +311,7 @@ fn the_text_of_proc_is_read_in_one_module() {
         .map(|(path, text)| (foreign_text(&path, &text), path))
         .filter(|(lines, _)| !lines.is_empty())
         .collect();
-    assert!(found.is_empty(), "read it by corehop_linux::proc: {found:#?}");
+    assert!(found.is_empty(), "read it by corehop_system::proc: {found:#?}");
 }
 
 #[test]

@@ -26,7 +26,7 @@ use aya_obj::generated::{BPF_CALL, BPF_JMP, BPF_PSEUDO_KFUNC_CALL, bpf_insn};
 use super::facts::Facts;
 use super::object::rejection;
 use super::{BpfError, Btf, kernel_types, syscall};
-use crate::proc;
+use corehop_system::proc;
 
 /// The name of the scheduler that [`load`] loads, as the kernel shows it.
 pub const NAME: &str = "corehop_min";

@@ -7,10 +7,10 @@ use std::os::unix::fs::FileExt;
 use corehop_plan::units::Cpu;
 
 use super::Away;
-use crate::clock::monotonic_ns;
 use crate::counters::software::ThreadCounts;
-use crate::proc::Schedstat;
-use crate::thread::current_cpu;
+use corehop_system::clock::monotonic_ns;
+use corehop_system::proc::Schedstat;
+use corehop_system::thread::current_cpu;
 
 /// The counts at the thread's last look.
 #[derive(Debug)]

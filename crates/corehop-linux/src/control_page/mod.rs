@@ -16,8 +16,8 @@ use std::sync::Arc;
 use corehop_plan::units::Cpu;
 
 use crate::bpf::control::{ControlPages, Page};
-use crate::clock::monotonic_ns;
-use crate::thread::current_cpu;
+use corehop_system::clock::monotonic_ns;
+use corehop_system::thread::current_cpu;
 
 pub use counts::Counted;
 pub use overhead::{Longer, following, overhead};

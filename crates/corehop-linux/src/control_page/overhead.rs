@@ -11,7 +11,7 @@ use corehop_plan::units::Cpu;
 
 use crate::bpf::RunTimeStatistics;
 use crate::bpf::control::ControlPages;
-use crate::thread::set_affinity;
+use corehop_system::thread::set_affinity;
 
 /// Hand-overs in one go; a hand-over is two switches.
 const ROUNDS: u32 = 2_000;

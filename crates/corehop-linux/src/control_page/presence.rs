@@ -8,8 +8,8 @@ use std::marker::PhantomData;
 use corehop_plan::units::Cpu;
 
 use super::Away;
-use crate::clock::monotonic_ns;
 use crate::rseq::Rseq;
+use corehop_system::clock::monotonic_ns;
 
 /// The calling thread's sequence. It stays on its thread.
 #[derive(Debug)]

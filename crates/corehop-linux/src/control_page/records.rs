@@ -8,7 +8,7 @@ use corehop_plan::units::Cpu;
 
 use super::Away;
 use crate::switches::{Record, Switch, SwitchRing};
-use crate::thread::current_cpu;
+use corehop_system::thread::current_cpu;
 
 /// 64 KiB hold 1,600 records: as many as come between two looks.
 const PAGES: usize = 16;

@@ -14,7 +14,7 @@ use corehop_plan::units::Cpu;
 
 use super::CounterError;
 use crate::perf_event::{Event, USER_ONLY, Whose};
-use crate::proc;
+use corehop_system::proc;
 
 mod page;
 

@@ -13,8 +13,8 @@ use std::path::Path;
 use corehop_plan::units::{Cpu, Nanos};
 
 use super::CounterError;
-use crate::clock;
-use crate::proc;
+use corehop_system::clock;
+use corehop_system::proc;
 
 /// The kernel's counts for one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -14,7 +14,7 @@ use corehop_plan::host::Counted;
 use super::CounterError;
 use super::hardware::{GroupReading, READ_FORMAT, TYPE_HARDWARE, TYPE_RAW, Vendor, id_of, refused};
 use crate::perf_event::{Event, USER_ONLY, Whose};
-use crate::proc;
+use corehop_system::proc;
 
 /// The most threads that are counted at a time, with three descriptors each: a process may have 1,024, as a rule.
 pub const MOST: usize = 256;
@@ -200,7 +200,7 @@ mod tests {
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                tell.send(crate::thread::current_tid()).unwrap();
+                tell.send(corehop_system::thread::current_tid()).unwrap();
                 while !end.load(Ordering::Relaxed) {
                     std::hint::spin_loop();
                 }
@@ -228,7 +228,7 @@ mod tests {
         let Ok(mut counters) = ThreadCounters::with(SOFTWARE) else {
             return eprintln!("skipped: no perf_event_open(2)");
         };
-        let own = crate::thread::current_tid();
+        let own = corehop_system::thread::current_tid();
         let mut tids = vec![4_194_303; MOST];
         tids.push(own);
         counters.take(&tids);

@@ -7,10 +7,10 @@ use corehop_plan::units::Bytes;
 use corehop_plan::workload::WorkingSet;
 use serde_json::{Value, json};
 
-use crate::clock::{Clock, Ticks};
 use crate::memory::MemoryError;
 use crate::set_memory::SetMemory;
 use crate::walk::{Walk, stamp_overhead};
+use corehop_system::clock::{Clock, Ticks};
 
 /// The ratio of the times of a chunk with a hole and of a chunk of uncached lines: two.
 ///

@@ -188,13 +188,15 @@ mod tests {
         let Some(interrupts) = counters.interrupt_counters() else {
             return eprintln!("skipped: {}", counters.describe());
         };
-        if !interrupts.covers(Cpu(1)) || !crate::thread::affinity().unwrap().contains(Cpu(1)) {
+        if !interrupts.covers(Cpu(1))
+            || !corehop_system::thread::affinity().unwrap().contains(Cpu(1))
+        {
             return eprintln!("skipped: there is no second CPU to be busy");
         }
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                crate::thread::set_affinity([Cpu(1)]).unwrap();
+                corehop_system::thread::set_affinity([Cpu(1)]).unwrap();
                 while !stop.load(Ordering::Relaxed) {
                     std::hint::spin_loop();
                 }

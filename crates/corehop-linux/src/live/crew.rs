@@ -13,7 +13,7 @@ use corehop_plan::workload::Mover;
 
 use super::runner::{Next, Runner};
 use super::seat::Seat;
-use crate::thread::Policy;
+use corehop_system::thread::Policy;
 
 /// A place for the job's state: taken by who waits for it.
 #[derive(Debug, Default)]

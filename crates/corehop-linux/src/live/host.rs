@@ -4,7 +4,7 @@
 use corehop_plan::experiment::digest;
 use serde_json::{Value, json};
 
-use crate::proc;
+use corehop_system::proc;
 
 /// Kernel and processor.
 pub(super) fn describe() -> Value {

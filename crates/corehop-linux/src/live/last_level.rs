@@ -11,9 +11,9 @@ use corehop_plan::platform::Platform;
 use corehop_plan::units::{Bytes, Cpu};
 use corehop_plan::workload::{LINE, Page};
 
-use crate::clock::{Clock, Ticks, now};
 use crate::memory::{Mapping, MemoryError};
-use crate::thread::{apart, best_ordinary_policy, set_affinity};
+use corehop_system::clock::{Clock, Ticks, now};
+use corehop_system::thread::{apart, best_ordinary_policy, set_affinity};
 
 /// The most memory that a probe fills.
 const MOST: u64 = 32 << 20;
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_probe_is_bounded_and_its_share_is_a_share() {
-        let cpu = crate::thread::affinity().unwrap().first().unwrap();
+        let cpu = corehop_system::thread::affinity().unwrap().first().unwrap();
         let clock = Clock::calibrate(Duration::from_millis(20));
         let mapping = Mapping::new(Bytes::from_mib(8), Page::Transparent, None).unwrap();
         let mut probe =

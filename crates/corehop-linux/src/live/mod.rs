@@ -43,13 +43,13 @@ use corehop_plan::workload::{LineState, Load, WorkingSet};
 use serde_json::{Map, Value, json};
 
 use crate::bpf::events::Events;
-use crate::clock::Clock;
-use crate::discover::SysRoot;
 use crate::memory::MemoryError;
 use crate::overheads::overheads;
 use crate::preflight;
 use crate::set_memory::SetMemory;
-use crate::supervisor::{Guard, all_leftovers, refuse_leftovers};
+use corehop_system::clock::Clock;
+use corehop_system::discover::SysRoot;
+use corehop_system::supervisor::{Guard, all_leftovers, refuse_leftovers};
 
 pub use host::identity;
 pub use switches::impossible_mechanisms;

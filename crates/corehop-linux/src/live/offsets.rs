@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use corehop_plan::units::{Cpu, CpuList};
 use serde_json::{Value, json};
 
-use crate::clock::{Clock, now};
-use crate::thread::set_affinity;
+use corehop_system::clock::{Clock, now};
+use corehop_system::thread::set_affinity;
 
 /// Round trips per pair: the fastest is what counts.
 const ROUNDS: u64 = 2_000;
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     #[expect(clippy::print_stderr, reason = "a skip says why")]
     fn the_counters_of_two_cpus_are_compared_within_a_bound() {
-        let cpus = crate::thread::affinity().unwrap();
+        let cpus = corehop_system::thread::affinity().unwrap();
         if cpus.len() < 2 {
             return eprintln!("skipped: only one CPU");
         }

@@ -10,10 +10,10 @@ use corehop_plan::units::Cpu;
 use corehop_plan::workload::{LINE, Page, Pattern, Polluter, WorkingSet, fraction};
 
 use super::load::workers::Work;
-use crate::clock::{Ticks, roughly_now};
 use crate::memory::MemoryError;
 use crate::set_memory::SetMemory;
-use crate::thread::{Policy, set_affinity, set_policy};
+use corehop_system::clock::{Ticks, roughly_now};
+use corehop_system::thread::{Policy, set_affinity, set_policy};
 
 /// The lines walked between two looks at the orders.
 const STRIDE: u64 = 64;

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::LiveMachine;
 use crate::observe::{How, check_command, record};
-use crate::supervisor::interrupt;
+use corehop_system::supervisor::interrupt;
 
 impl LiveMachine {
     /// Records the runs of a plan.

@@ -91,7 +91,7 @@ mod tests {
 
     /// Something of each kind that runs.
     fn running() -> Running {
-        let cpus = crate::thread::affinity().unwrap();
+        let cpus = corehop_system::thread::affinity().unwrap();
         let first = cpus.first().unwrap();
         let polluter =
             Polluter { wss: Bytes::from_kib(64), pattern: Pattern::Shuffled, write_ratio: 0.0 };

@@ -7,8 +7,8 @@ use corehop_plan::units::Cpu;
 
 use crate::counters::hardware::HardwareCounters;
 use crate::rseq::Rseq;
-use crate::supervisor::interrupt;
-use crate::thread::{
+use corehop_system::supervisor::interrupt;
+use corehop_system::thread::{
     Policy, best_ordinary_policy, best_policy, punctual, set_affinity, set_policy,
 };
 

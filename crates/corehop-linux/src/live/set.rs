@@ -5,10 +5,10 @@ use corehop_plan::experiment::Draw;
 use corehop_plan::machine::{MachineError, Rest};
 use corehop_plan::workload::{Page, WorkingSet};
 
-use crate::clock::{Clock, Ticks, now};
 use crate::duty::BUDGET_NS;
 use crate::set_memory::SetMemory;
 use crate::walk::{OwnJob, StampCost, Walk};
+use corehop_system::clock::{Clock, Ticks, now};
 
 /// A working set with what has been learned of it.
 #[derive(Debug)]

@@ -15,10 +15,10 @@ use corehop_plan::units::Nanos;
 use serde_json::json;
 
 use super::{LiveMachine, failed};
-use crate::clock::{Clock, Ticks, monotonic_ns, now, sleep_until};
 use crate::duty;
-use crate::supervisor::interrupt;
-use crate::thread::{Policy, apart, best_policy, punctual, set_affinity};
+use corehop_system::clock::{Clock, Ticks, monotonic_ns, now, sleep_until};
+use corehop_system::supervisor::interrupt;
+use corehop_system::thread::{Policy, apart, best_policy, punctual, set_affinity};
 
 /// The time for which the thread is awake before a window begins, in nanoseconds: longer than most wake-ups take.
 const LEAD_NS: f64 = 1e6;

@@ -22,10 +22,10 @@ use corehop_switch::Ticket;
 
 use super::distance::{Exchanges, Pair};
 use super::{BATCH, LiveMachine, failed};
-use crate::clock::{Clock, Ticks, now};
 use crate::probe::pin;
-use crate::supervisor::interrupt;
-use crate::thread::usage;
+use corehop_system::clock::{Clock, Ticks, now};
+use corehop_system::supervisor::interrupt;
+use corehop_system::thread::usage;
 
 use way::{Way, Work, carry_out};
 
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     #[expect(clippy::print_stderr, reason = "what is skipped says why")]
     fn every_mechanism_carries_out_every_call_with_the_result_it_has_without_a_switch() {
-        let usable = crate::thread::affinity().unwrap();
+        let usable = corehop_system::thread::affinity().unwrap();
         if usable.len() < 2 {
             eprintln!("skipped: one CPU is usable, and a switch needs two");
             return;
@@ -361,7 +361,7 @@ mod tests {
     #[test]
     #[expect(clippy::print_stderr, reason = "what is skipped says why")]
     fn a_second_worker_makes_as_many_calls_there_while_the_caller_makes_its_own() {
-        let usable = crate::thread::affinity().unwrap();
+        let usable = corehop_system::thread::affinity().unwrap();
         let Some(to) = usable.iter().nth(1) else {
             eprintln!("skipped: one CPU is usable");
             return;

@@ -7,9 +7,9 @@ use corehop_plan::workload::CHUNK_LINES;
 
 use super::calibrate::Calibration;
 use super::counters::Seen;
-use crate::clock::{Clock, Ticks};
-use crate::thread::{Usage, affinity};
 use crate::walk::{StampCost, Walk, Walked};
+use corehop_system::clock::{Clock, Ticks};
+use corehop_system::thread::{Usage, affinity};
 
 /// The greatest duration of an ordinary interrupt in a touch without time stamps inside, in nanoseconds.
 const UNSTAMPED_HOLE_NS: f64 = 5_000.0;

@@ -2,7 +2,7 @@
 //! The kernel's own account of threads and of switches, in `/proc` (proc(5)).
 
 use crate::bpf::control::Times;
-use crate::proc::{self, Task};
+use corehop_system::proc::{self, Task};
 
 /// The times of a thread since it began: the time it had a CPU, and the time it waited for one. None if there is no
 /// such thread, or it never ran, or the kernel keeps no account (`CONFIG_SCHED_INFO`).
@@ -32,11 +32,11 @@ mod tests {
         let (turn, turned) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
             let _turned = turned.recv();
-            times(std::process::id(), crate::thread::current_tid())
+            times(std::process::id(), corehop_system::thread::current_tid())
         });
         turn.send(()).unwrap();
         // The thread that asks has had a turn; where the kernel keeps no account, no thread has one.
-        let own = times(std::process::id(), crate::thread::current_tid());
+        let own = times(std::process::id(), corehop_system::thread::current_tid());
         assert_eq!(thread.join().unwrap().is_some(), own.is_some());
         assert_eq!(times(std::process::id(), u32::MAX >> 1), None);
     }

@@ -14,8 +14,8 @@ use super::records::SwitchRecords;
 use super::{ObserveError, text};
 use crate::bpf::control::{self, ControlPages, Counts, Mode, Times};
 use crate::control_page::{Method, following};
-use crate::proc::Task;
-use crate::thread::{current_cpu, current_tid};
+use corehop_system::proc::Task;
+use corehop_system::thread::{current_cpu, current_tid};
 
 /// The time for threads that have ended to leave their CPUs, in milliseconds.
 const LEAVING_MS: u32 = 20;

@@ -14,9 +14,9 @@ use super::target::Followed;
 use super::working_set::WorkingSets;
 use super::{How, ObserveError};
 use crate::limits::LimitsOver;
-use crate::proc::Task;
-use crate::supervisor::Guard;
-use crate::thread::affinity_of;
+use corehop_system::proc::Task;
+use corehop_system::supervisor::Guard;
+use corehop_system::thread::affinity_of;
 
 /// The threads of a command, a process or a cgroup.
 #[derive(Debug)]

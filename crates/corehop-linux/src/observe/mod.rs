@@ -24,10 +24,10 @@ use corehop_plan::machine::{MachineError, RunEnd, SinkError};
 use corehop_plan::samples::{ProgramRecord, RecordingFacts, Took};
 
 use crate::bpf::BpfError;
-use crate::clock::monotonic_ns;
 use crate::control_page::Method;
-use crate::proc::{cut, shown};
-use crate::supervisor::interrupt;
+use corehop_system::clock::monotonic_ns;
+use corehop_system::proc::{cut, shown};
+use corehop_system::supervisor::interrupt;
 
 pub use host::LiveHost;
 pub(crate) use moves::Moves;
@@ -186,7 +186,7 @@ fn text(name: &[u8; 16]) -> String {
 }
 
 fn process_cpu_ns() -> u64 {
-    crate::clock::read(libc::CLOCK_PROCESS_CPUTIME_ID).cast_unsigned()
+    corehop_system::clock::read(libc::CLOCK_PROCESS_CPUTIME_ID).cast_unsigned()
 }
 
 impl From<HostError> for ObserveError {

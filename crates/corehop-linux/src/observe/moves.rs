@@ -7,9 +7,9 @@ use std::io;
 use corehop_plan::host::{HostError, Move, Receipt};
 use corehop_plan::units::CpuList;
 
-use crate::discover::cpuset_of;
-use crate::supervisor::{Guard, ProcessId, SupervisorError, Undo, UndoId};
-use crate::thread::{affinity_of, set_affinity_of};
+use corehop_system::discover::cpuset_of;
+use corehop_system::supervisor::{Guard, ProcessId, SupervisorError, Undo, UndoId};
+use corehop_system::thread::{affinity_of, set_affinity_of};
 
 /// Moves in force. Dropped, they are taken back; the supervisor does so if this process is killed.
 #[derive(Debug)]

@@ -13,10 +13,10 @@ use corehop_plan::units::{Cpu, CpuList};
 
 use super::account::times;
 use crate::bpf::control::Times;
-use crate::clock::monotonic_ns;
-use crate::proc::{self, Task};
 use crate::switches::{Record, Switch, SwitchRing};
-use crate::thread::current_tid;
+use corehop_system::clock::monotonic_ns;
+use corehop_system::proc::{self, Task};
+use corehop_system::thread::current_tid;
 
 /// 256 KiB hold 6,500 records for each CPU: as many as come between two looks.
 const PAGES: usize = 64;

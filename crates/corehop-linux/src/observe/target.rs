@@ -17,9 +17,9 @@ use corehop_plan::shown;
 
 use super::ObserveError;
 use super::follower::Follower;
-use crate::proc::{self, Task};
-use crate::supervisor::{ProcessId, pidfd};
-use crate::thread::apart;
+use corehop_system::proc::{self, Task};
+use corehop_system::supervisor::{ProcessId, pidfd};
+use corehop_system::thread::apart;
 
 /// A target whose threads are followed.
 #[derive(Debug)]

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use super::follower::Follower;
-use crate::proc::{Status, Task};
+use corehop_system::proc::{Status, Task};
 
 /// The while in which touched pages are counted: a preemption length of the usual kind.
 pub const WINDOW: Duration = Duration::from_millis(10);

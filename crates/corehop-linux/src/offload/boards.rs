@@ -13,7 +13,7 @@ use corehop_shim::tally::{Limits, Tally, Unknown};
 
 use super::trusted::{self, Lasting, Readers, as_the_user, own_user};
 use super::{OffloadError, Refusal};
-use crate::{folders, rights};
+use corehop_system::{folders, rights};
 
 const PREFIX: &str = "board-";
 /// Another run that ends, or cleans up, may remove what was just made.

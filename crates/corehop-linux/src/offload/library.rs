@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use super::trusted::{self, Lasting, Readers, as_the_user, own_user};
 use super::{OffloadError, Refusal};
-use crate::folders;
 use crate::mapped::Mapped;
+use corehop_system::folders;
 
 /// The library; nothing where it was not there when this program was built.
 #[cfg(carries_shim)]

@@ -20,9 +20,9 @@ use corehop_switch::policy::CoreSet;
 use super::boards::OwnBoard;
 use super::trusted::Readers;
 use super::{Covered, Offload, OffloadError, coverage, library, program};
-use crate::clock::Comparison;
 use crate::observe::exit_code;
-use crate::thread;
+use corehop_system::clock::Comparison;
+use corehop_system::thread;
 
 /// The end of a program, and the counts of its calls.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use corehop_plan::shown;
 
-use crate::rights;
+use corehop_system::rights;
 
 /// The capability to become another user, and the kernel's name for "is it passed on".
 const CAP_SETUID: libc::c_ulong = 7;

@@ -14,9 +14,9 @@ use corehop_plan::units::{Cpu, CpuList};
 use super::streams::{Durations, Known, durations};
 use super::{OverheadsError, RunSets, Take, threads};
 use crate::bpf::events::Events;
-use crate::clock::Clock;
 use crate::live::offsets::Offsets;
-use crate::proc;
+use corehop_system::clock::Clock;
+use corehop_system::proc;
 
 /// The tracepoints of each quantity.
 const NEEDS: [(&str, &[&str]); 4] = [
@@ -251,7 +251,7 @@ mod tests {
     use corehop_plan::workload::{Load, WorkingSet};
 
     use super::*;
-    use crate::discover::{SysRoot, discover};
+    use corehop_system::discover::{SysRoot, discover};
 
     /// A recorder whose events the test counts by hand, for the first CPU that is usable.
     fn by_hand() -> Option<(Recorder, CpuList)> {

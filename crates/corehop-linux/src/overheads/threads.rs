@@ -14,8 +14,8 @@ use corehop_plan::stop::Stop;
 use corehop_plan::units::{Cpu, CpuList};
 
 use crate::bpf::interrupts::{Counter, InterruptCounters};
-use crate::clock::{Clock, now, sleep_until};
-use crate::thread::{apart, punctual, set_affinity, usage};
+use corehop_system::clock::{Clock, now, sleep_until};
+use corehop_system::thread::{apart, punctual, set_affinity, usage};
 
 const SLEEPS: u32 = 400;
 const GOES: u32 = 400;
@@ -194,9 +194,9 @@ fn voluntary_or_not() -> u64 {
 fn releases(sleeps: u32) -> Vec<f64> {
     punctual();
     let late = |_| {
-        let at = crate::clock::read(libc::CLOCK_MONOTONIC) + 200_000;
+        let at = corehop_system::clock::read(libc::CLOCK_MONOTONIC) + 200_000;
         sleep_until(at);
-        (crate::clock::read(libc::CLOCK_MONOTONIC) - at) as f64
+        (corehop_system::clock::read(libc::CLOCK_MONOTONIC) - at) as f64
     };
     (0..sleeps).map(late).filter(|&late| late >= 0.0).collect()
 }

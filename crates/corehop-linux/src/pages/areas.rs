@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The memory of a process that can be sampled, from the text of `/proc/PID/maps`.
 
-use crate::proc::{lines, number, words};
+use corehop_system::proc::{lines, number, words};
 
 /// A range of addresses, from its first byte to behind its last one.
 pub(super) type Range = (u64, u64);

@@ -13,7 +13,7 @@ use super::passing::receive;
 use super::sampler::{After, Sampler};
 use super::threads::Threads;
 use super::uffd::{PAGE, Uffd};
-use crate::supervisor::{READY, enter_helper};
+use corehop_system::supervisor::{READY, enter_helper};
 
 /// The argument that makes the program a handler.
 pub(crate) const ROLE: &str = "__pages";

@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
 use super::uffd::FLAGS;
-use crate::supervisor::pidfd;
+use corehop_system::supervisor::pidfd;
 
 /// `syscall; int3`, and what stands behind them.
 const CALL: u64 = 0xcc_050f;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::areas::{Range, areas};
 use super::sampler::Sampler;
 use super::uffd::{PAGE, Uffd, populated};
-use crate::proc::Task;
+use corehop_system::proc::Task;
 
 /// Pages are looked up and protected in places of this length: a huge page.
 const PLACE: u64 = 2 << 20;

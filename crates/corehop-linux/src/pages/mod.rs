@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 use corehop_plan::host::{Evidence, Shared};
 use serde::{Deserialize, Serialize};
 
-use crate::supervisor::start_helper;
+use corehop_system::supervisor::start_helper;
 
 pub(crate) use handler::{ROLE, handle};
 

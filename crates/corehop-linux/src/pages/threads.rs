@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::proc::{Status, Task};
+use corehop_system::proc::{Status, Task};
 
 /// From numbers in a process's namespace to those that this one sees.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use corehop_plan::host::LineTimes;
 use corehop_plan::platform::{Affinity, Platform};
 use corehop_plan::units::CpuList;
 
-use crate::clock::Clock;
 use crate::probe::partners::{Pair, Partners};
+use corehop_system::clock::Clock;
 
 /// Threads of another process that are parked on two pairs of CPUs.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ mod tests {
     use corehop_plan::platform::Fact;
 
     use super::*;
-    use crate::discover::{SysRoot, discover};
+    use corehop_system::discover::{SysRoot, discover};
 
     #[test]
     fn of_one_cpu_there_is_no_distance() {

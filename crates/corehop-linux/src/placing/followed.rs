@@ -12,8 +12,8 @@ use std::sync::Arc;
 use super::PlacingError;
 use crate::bpf::sharing::WakeGraph;
 use crate::observe::{cgroup, members};
-use crate::proc::Task;
-use crate::supervisor::ProcessId;
+use corehop_system::proc::Task;
+use corehop_system::supervisor::ProcessId;
 
 /// Processes, looked up again and again.
 #[derive(Debug)]

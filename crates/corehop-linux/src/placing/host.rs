@@ -24,7 +24,7 @@ use super::{PlacingError, ProgressSource};
 use crate::bpf::sharing::WakeGraph;
 use crate::counters::software::thread_cpu_time;
 use crate::observe::{Moves, command_of, exit_code, pass_on};
-use crate::supervisor::{Guard, WholeHost, interrupt};
+use corehop_system::supervisor::{Guard, WholeHost, interrupt};
 
 /// Processes whose threads are looked at and moved.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 #![expect(clippy::print_stderr, reason = "a skip says why")]
 
 use super::*;
-use crate::discover::{SysRoot, discover};
+use corehop_system::discover::{SysRoot, discover};
 use std::process::{Command, Stdio};
 
 /// A process that sleeps, killed with this.
@@ -120,13 +120,13 @@ fn a_thread_that_is_not_followed_or_has_ended_is_not_moved() {
         let sleeper = Sleeper::begin();
         let mut host = begin(&sleeper, true).unwrap();
         host.observe(WINDOW).unwrap();
-        let own = crate::thread::current_tid();
-        let before = crate::thread::affinity().unwrap();
+        let own = corehop_system::thread::current_tid();
+        let before = corehop_system::thread::affinity().unwrap();
         let cpus = CpuList::new(before.iter().take(1));
         let moved = |host: &mut PlacingHost, tid| host.apply(&[Move { tid, cpus: cpus.clone() }]);
         let error = moved(&mut host, own).unwrap_err().to_string();
         assert!(error.contains("none of the threads that are followed"), "{error}");
-        assert_eq!(crate::thread::affinity().unwrap(), before);
+        assert_eq!(corehop_system::thread::affinity().unwrap(), before);
         let pid = sleeper.0.id();
         drop(sleeper);
         assert!(moved(&mut host, pid).is_err());

@@ -61,8 +61,8 @@ impl Source for Locks {
 #[expect(clippy::print_stderr, reason = "a skip says why")]
 mod tests {
     use super::*;
-    use crate::thread::current_tid;
     use corehop_plan::host::{Active, Shared};
+    use corehop_system::thread::current_tid;
     use std::collections::{BTreeMap, BTreeSet};
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Mutex, mpsc};

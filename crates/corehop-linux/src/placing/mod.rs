@@ -28,7 +28,7 @@ pub use progress::{ProgressError, ProgressSource};
 pub use residence::{kernel_and_load, residences};
 pub use wake_costs::WakeTimes;
 
-use crate::supervisor::SupervisorError;
+use corehop_system::supervisor::SupervisorError;
 
 /// Why a program cannot be placed.
 #[derive(Debug, thiserror::Error)]

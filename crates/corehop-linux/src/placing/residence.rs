@@ -5,9 +5,9 @@ use std::path::{Component, Path};
 
 use corehop_plan::host::residence::Residence;
 
-use crate::discover::SysRoot;
 use crate::limits::folders;
-use crate::proc::{self, Group, Task, shown};
+use corehop_system::discover::SysRoot;
+use corehop_system::proc::{self, Group, Task, shown};
 
 /// The surroundings of processes, as far as they still live.
 pub fn residences(pids: &[u32]) -> Vec<Residence> {

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use corehop_plan::host::Active;
 use corehop_plan::units::Cpu;
 
-use crate::proc::{Schedstat, Task};
-use crate::thread::affinity_of;
+use corehop_system::proc::{Schedstat, Task};
+use corehop_system::thread::affinity_of;
 
 /// A thread as it was looked at last.
 #[derive(Debug)]
@@ -116,11 +116,11 @@ mod tests {
 
     #[test]
     fn a_thread_that_runs_has_the_cpu_that_it_is_bound_to() {
-        let allowed = crate::thread::affinity().unwrap();
+        let allowed = corehop_system::thread::affinity().unwrap();
         let last = allowed.iter().last().unwrap();
         let look = std::thread::spawn(move || {
-            crate::thread::set_affinity([last]).unwrap();
-            let tid = crate::thread::current_tid();
+            corehop_system::thread::set_affinity([last]).unwrap();
+            let tid = corehop_system::thread::current_tid();
             let all = Threads::default().look(&[std::process::id()]);
             all.into_iter().find(|it| it.tid == tid).unwrap()
         });
@@ -134,7 +134,7 @@ mod tests {
         let (tell, told) = std::sync::mpsc::channel();
         let worker = std::thread::Builder::new().name("spins".to_owned());
         let worker = worker.spawn(move || {
-            tell.send(crate::thread::current_tid()).unwrap();
+            tell.send(corehop_system::thread::current_tid()).unwrap();
             // As much CPU time as it takes, however busy the host is.
             let used = || crate::counters::software::thread_cpu_time().get();
             wait.recv().unwrap();

@@ -11,8 +11,8 @@ use corehop_plan::platform::Platform;
 use corehop_plan::units::{Cpu, CpuList};
 
 use super::Probes;
-use crate::discover::SysRoot;
-use crate::proc::{Stat, shown};
+use corehop_system::discover::SysRoot;
+use corehop_system::proc::{Stat, shown};
 
 /// The host as the checks see it.
 pub(super) struct Host<'a> {

@@ -4,7 +4,7 @@
 use corehop_plan::finding::Finding;
 
 use super::{Verdict, finding};
-use crate::supervisor::{Leftover, REMEDY};
+use corehop_system::supervisor::{Leftover, REMEDY};
 
 /// The name of the finding.
 pub(super) const ID: &str = "left-behind";

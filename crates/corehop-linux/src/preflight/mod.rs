@@ -15,8 +15,8 @@
 use corehop_plan::finding::{Finding, Severity};
 use corehop_plan::platform::Platform;
 
-use crate::discover::SysRoot;
-use crate::supervisor::all_leftovers;
+use corehop_system::discover::SysRoot;
+use corehop_system::supervisor::all_leftovers;
 
 mod cgroup;
 mod distance;

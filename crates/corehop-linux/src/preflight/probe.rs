@@ -7,7 +7,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::PathBuf;
 
 use crate::rseq::Rseq;
-use crate::thread::apart;
+use corehop_system::thread::apart;
 
 /// The kernel's answer: done, or an error number.
 pub type Answer = Result<(), i32>;

@@ -7,7 +7,7 @@ use corehop_plan::platform::Platform;
 
 use super::host::Host;
 use super::{Probes, Verdict, idle};
-use crate::discover::SysRoot;
+use corehop_system::discover::SysRoot;
 
 pub(super) const ID: &str = "wake-up";
 pub(super) const WHY: &str = "A thread that wakes another one on an idle CPU pays for an interrupt and for the end of the idle \

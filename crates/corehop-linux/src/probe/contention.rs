@@ -13,7 +13,7 @@ use corehop_plan::platform::observed::Contention;
 use corehop_plan::units::Cpu;
 
 use super::{ProbeError, joined, on_cpu, pin};
-use crate::clock::{Ticks, now};
+use corehop_system::clock::{Ticks, now};
 
 /// Rounds of eight multiplications in a spell: some microseconds.
 const SPELL: u64 = 1_000;
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_does_not_exist_is_named() {
-        let cpu = crate::thread::affinity().unwrap().first().unwrap();
+        let cpu = corehop_system::thread::affinity().unwrap().first().unwrap();
         let error = slowdown(cpu, Cpu(1000)).unwrap_err();
         assert!(matches!(error, ProbeError::Pin { cpu: Cpu(1000), .. }));
     }

@@ -12,10 +12,10 @@ use corehop_plan::units::{Bytes, Cpu};
 use corehop_plan::workload::{Page, WorkingSet};
 
 use super::{ProbeError, joined, pin};
-use crate::clock::{Clock, Ticks, now};
 use crate::memory::available_memory;
 use crate::set_memory::SetMemory;
 use crate::walk::Walk;
+use corehop_system::clock::{Clock, Ticks, now};
 
 /// The list of each CPU: a walk takes some milliseconds.
 const LIST: Bytes = Bytes::from_mib(8);
@@ -122,7 +122,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::discover::{SysRoot, discover};
+    use corehop_system::discover::{SysRoot, discover};
 
     #[test]
     fn memory_serves_many_chains_faster_than_one_waits_for_a_line() {

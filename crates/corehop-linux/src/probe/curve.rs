@@ -8,10 +8,10 @@ use corehop_plan::units::{Bytes, Cpu};
 use corehop_plan::workload::{Page, WorkingSet};
 
 use super::{ProbeError, on_cpu};
-use crate::clock::{Clock, Ticks, now};
 use crate::memory::available_memory;
 use crate::set_memory::SetMemory;
 use crate::walk::Walk;
+use corehop_system::clock::{Clock, Ticks, now};
 
 /// Walks of one list: at least two after the one that warms it, more while time is left.
 const WALKS: [u32; 2] = [2, 200];
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_list_within_the_caches_is_faster_than_the_same_list_outside() {
         let clock = Clock::calibrate(std::time::Duration::from_millis(20));
-        let cpu = crate::thread::affinity().unwrap().first().unwrap();
+        let cpu = corehop_system::thread::affinity().unwrap().first().unwrap();
         let small = on_cpu(cpu, || point(Bytes::from_kib(16), &clock)).unwrap().unwrap();
         let outside = on_cpu(cpu, || cold(None, &clock)).unwrap().unwrap();
         assert!(small.cold.is_none() && small.warm < outside, "{small:?} {outside}");

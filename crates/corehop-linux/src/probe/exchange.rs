@@ -15,8 +15,8 @@ use corehop_plan::units::{Bytes, Cpu};
 use corehop_plan::workload::Page;
 
 use super::{ProbeError, joined, on_cpu, pin};
-use crate::clock::{Clock, Ticks, now};
 use crate::memory::{Mapping, MemoryError};
+use corehop_system::clock::{Clock, Ticks, now};
 
 /// Lines used, two lines apart so that fetching a neighbour does not help.
 const LINES: u64 = 16;
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_line_takes_longer_to_another_cpu_than_from_a_cpu_to_itself() {
-        let cpus = crate::thread::affinity().unwrap();
+        let cpus = corehop_system::thread::affinity().unwrap();
         let [Some(from), Some(to)] = [cpus.first(), cpus.iter().nth(1)] else {
             #[expect(clippy::print_stderr, reason = "a skip must be seen")]
             {
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_does_not_exist_is_named_and_no_thread_waits_for_it() {
-        let cpu = crate::thread::affinity().unwrap().first().unwrap();
+        let cpu = corehop_system::thread::affinity().unwrap().first().unwrap();
         let error = between(cpu, Cpu(1000), 1_000_000).unwrap_err();
         assert!(matches!(error, ProbeError::Pin { cpu: Cpu(1000), .. }), "{error}");
     }

@@ -23,9 +23,9 @@ use corehop_plan::platform::observed::Observed;
 use corehop_plan::platform::{Hertz, Platform};
 use corehop_plan::units::Cpu;
 
-use crate::clock::Clock;
 use crate::memory::MemoryError;
-use crate::thread::{Policy, set_affinity, set_policy};
+use corehop_system::clock::Clock;
+use corehop_system::thread::{Policy, set_affinity, set_policy};
 pub use waking::wake_batches;
 pub use watch::watch;
 

@@ -16,8 +16,8 @@ use corehop_plan::units::{Cpu, CpuList};
 
 use super::exchange::{Game, Lines, ROUNDS};
 use super::pin;
-use crate::clock::{Clock, Ticks, now, read};
-use crate::thread::{FIFO_PRIORITY, Policy, set_policy};
+use corehop_system::clock::{Clock, Ticks, now, read};
+use corehop_system::thread::{FIFO_PRIORITY, Policy, set_policy};
 
 /// The batches of an exchange, of which the shortest counts: what is disturbed takes longer.
 const BATCHES: u64 = 8;
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn parked_threads_exchange_lines_again_and_again() {
-        let cpus = crate::thread::affinity().unwrap();
+        let cpus = corehop_system::thread::affinity().unwrap();
         let [Some(first), Some(second)] = [cpus.first(), cpus.iter().nth(1)] else {
             #[expect(clippy::print_stderr, reason = "a skip that is not told is none")]
             {
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_cannot_be_had_gives_no_exchange_and_no_endless_wait() {
-        let cpu = crate::thread::affinity().unwrap().first().unwrap();
+        let cpu = corehop_system::thread::affinity().unwrap().first().unwrap();
         let both = CpuList::new([cpu, Cpu(1_000)]);
         let clock = Clock::calibrate(Duration::from_millis(20));
         let parked = Parked::park(&both, clock, false).unwrap();
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_has_not_finished_is_given_no_more_and_not_waited_for() {
-        let cpu = crate::thread::affinity().unwrap().first().unwrap();
+        let cpu = corehop_system::thread::affinity().unwrap().first().unwrap();
         let clock = Clock::calibrate(Duration::from_millis(20));
         let parked = Parked::park(&CpuList::new([cpu]), clock, false).unwrap();
         parked.on[&cpu].busy.store(true, Ordering::Release);

@@ -19,9 +19,9 @@ use corehop_plan::units::{Cpu, CpuList};
 
 pub(crate) use super::parked::Pair;
 use super::parked::{Met, PATIENCE_NS, Parked};
-use crate::clock::Clock;
 use crate::duty;
-use crate::supervisor::{READY, enter_helper, nowhere, start_helper, wait_readable};
+use corehop_system::clock::Clock;
+use corehop_system::supervisor::{READY, enter_helper, nowhere, start_helper, wait_readable};
 
 /// The argument that makes the program the process of the partners.
 pub(crate) const ROLE: &str = "__partners";
@@ -61,7 +61,7 @@ impl Partners {
     ///
     /// # Errors
     /// If the system starts no more processes or threads; `NotConnected` where this program is not prepared
-    /// ([`crate::supervisor::main_if_asked`]).
+    /// ([`corehop_system::supervisor::main_if_asked`]).
     pub(crate) fn park(cpus: &CpuList, clock: Clock, real_time: bool) -> io::Result<Self> {
         let (cpus, rate) = (cpus.to_string(), (clock.hertz() * 1e-9).to_string());
         let policy = if real_time { "fifo" } else { "other" };

@@ -12,8 +12,8 @@ use corehop_plan::platform::{Latency, Platform};
 use corehop_plan::units::Cpu;
 
 use super::{ProbeError, joined, on_cpu, pin};
-use crate::clock::{Clock, Ticks, now};
-use crate::thread::current_tid;
+use corehop_system::clock::{Clock, Ticks, now};
+use corehop_system::thread::current_tid;
 
 /// The most round trips, and the most time for all of them.
 const ROUNDS: usize = 400;
@@ -115,11 +115,12 @@ mod tests {
 
     #[test]
     fn a_wake_up_takes_longer_than_a_system_call() {
-        let usable = crate::thread::affinity().unwrap();
+        let usable = corehop_system::thread::affinity().unwrap();
         let clock = Clock::calibrate(Duration::from_millis(5));
         let call = system_call(usable.first().unwrap(), &clock).unwrap();
         let Latency::Picos(call) = call else { panic!("{call:?}") };
-        let platform = crate::discover::discover(&crate::discover::SysRoot::live()).unwrap();
+        let platform =
+            corehop_system::discover::discover(&corehop_system::discover::SysRoot::live()).unwrap();
         let Some((Latency::Picos(wake), from, to)) = by_futex(&platform, &clock).unwrap() else {
             return;
         };

@@ -21,10 +21,12 @@ use corehop_plan::platform::{Affinity, Platform};
 use corehop_plan::units::{Cpu, CpuList};
 
 use super::exchange;
-use crate::clock::{Clock, Ticks, now};
-use crate::discover::SysRoot;
-use crate::supervisor::{READY, enter_helper, nowhere, start_helper, wait_readable};
-use crate::thread::{Policy, current_cpu, current_tid, set_affinity, set_affinity_of, set_policy};
+use corehop_system::clock::{Clock, Ticks, now};
+use corehop_system::discover::SysRoot;
+use corehop_system::supervisor::{READY, enter_helper, nowhere, start_helper, wait_readable};
+use corehop_system::thread::{
+    Policy, current_cpu, current_tid, set_affinity, set_affinity_of, set_policy,
+};
 
 /// The argument that makes the program the process of this experiment.
 pub(crate) const ROLE: &str = "__wakes";
@@ -405,7 +407,7 @@ mod tests {
     #[test]
     fn a_program_that_is_not_prepared_gives_no_costs_and_a_reason() {
         // This very test program does not call `main_if_asked`.
-        let platform = crate::discover::discover(&SysRoot::live()).unwrap();
+        let platform = corehop_system::discover::discover(&SysRoot::live()).unwrap();
         let all = wake_batches(&platform, Duration::from_millis(10));
         assert!(all.batches.is_empty() && all.trouble.is_some(), "{all:?}");
     }

@@ -9,7 +9,7 @@ use corehop_plan::units::CpuList;
 
 use super::ProbeError;
 use super::partners::Partners;
-use crate::clock::Clock;
+use corehop_system::clock::Clock;
 
 /// Watches some pairs of usable CPUs of each class, for `long`, with a look `every` so often. There
 /// is nothing to watch where only one CPU is usable. A look takes well below a millisecond where the

@@ -12,10 +12,10 @@ use corehop_plan::experiment::Draw;
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::{CHUNK_LINES, LINE, Page, Pattern, WorkingSet};
 
-use crate::clock::Ticks;
 use crate::memory::{Linked, MemoryError};
 use crate::rseq::Rseq;
 use crate::set_memory::SetMemory;
+use corehop_system::clock::Ticks;
 
 pub(crate) use own_job::OwnJob;
 

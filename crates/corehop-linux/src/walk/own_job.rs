@@ -4,7 +4,7 @@
 use std::ffi::CString;
 use std::path::Path;
 
-use crate::rights;
+use corehop_system::rights;
 
 /// `void f(void *memory, size_t bytes, uint64_t pass)`: accesses the working set once.
 pub(super) type Function = unsafe extern "C" fn(*mut u8, usize, u64);

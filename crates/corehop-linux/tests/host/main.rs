@@ -10,16 +10,16 @@ mod harness;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use corehop_linux::discover::{SysRoot, discover};
 use corehop_linux::observe::{How, LiveHost};
 use corehop_linux::placing::{PlacingHost, Wishes};
 use corehop_linux::probe::{wake_batches, watch};
-use corehop_linux::thread::{affinity, affinity_of};
 use corehop_plan::experiment::{Argument, Target};
 use corehop_plan::host::wakes::{WakeArm, WakeBatch};
 use corehop_plan::host::{Evidence, Host, HostError, Move};
 use corehop_plan::platform::Platform;
 use corehop_plan::units::{Cpu, CpuList};
+use corehop_system::discover::{SysRoot, discover};
+use corehop_system::thread::{affinity, affinity_of};
 
 use harness::{Test, report, skipped, tests};
 
@@ -35,7 +35,7 @@ const TESTS: &[Test] = tests![
 ];
 
 fn main() -> ExitCode {
-    if let Some(code) = corehop_linux::supervisor::main_if_asked() {
+    if let Some(code) = corehop_linux::main_if_asked() {
         return code;
     }
     let filters: Vec<String> = std::env::args().skip(1).collect();

@@ -8,12 +8,12 @@ use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use corehop_linux::supervisor::{ProcessId, interrupt};
 use corehop_plan::experiment::{Plan, Step};
 use corehop_plan::machine::{Machine, RunEnd, Sink, SinkError};
 use corehop_plan::samples::Batch;
 use corehop_plan::units::{CpuList, Nanos};
 use corehop_plan::workload::Load;
+use corehop_system::supervisor::{ProcessId, interrupt};
 
 use crate::plans::{cpus, leave, list, machine, named, plan_of, platform};
 

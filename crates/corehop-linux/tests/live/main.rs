@@ -59,7 +59,7 @@ fn main() -> ExitCode {
         libc::mallopt(libc::M_ARENA_MAX, 1);
         libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
     }
-    if let Some(code) = corehop_linux::supervisor::main_if_asked() {
+    if let Some(code) = corehop_linux::main_if_asked() {
         return code;
     }
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plans by hand, and what comes of them.
 
-use corehop_linux::discover::{SysRoot, discover};
 use corehop_linux::live::{LiveMachine, Options};
 use corehop_plan::experiment::{Absent, Cell, Job, JobRows, Jobs, Length, Phase, Plan, Step};
 use corehop_plan::machine::{Machine, MachineError, Records};
@@ -9,6 +8,7 @@ use corehop_plan::platform::{Affinity, Platform};
 use corehop_plan::samples::JobRecord;
 use corehop_plan::units::{Bytes, Cpu, Nanos};
 use corehop_plan::workload::{Absence, Event, LineState, Load, Mover, WorkingSet};
+use corehop_system::discover::{SysRoot, discover};
 
 /// This host.
 pub(crate) fn platform() -> Platform {

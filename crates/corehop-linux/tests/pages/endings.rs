@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use corehop_linux::supervisor::ProcessId;
 use corehop_plan::workload::draw::Draw;
+use corehop_system::supervisor::ProcessId;
 
 use crate::harness::skipped;
 use crate::scene::{HANDLER, PLACER, Scene, children, is_registered, partners, words};

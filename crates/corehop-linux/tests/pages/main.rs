@@ -34,7 +34,7 @@ const TESTS: &[Test] = tests![
 ];
 
 fn main() -> ExitCode {
-    if let Some(code) = corehop_linux::supervisor::main_if_asked() {
+    if let Some(code) = corehop_linux::main_if_asked() {
         return code;
     }
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use corehop_linux::discover::{SysRoot, discover};
 use corehop_linux::placing::{PlacingHost, Wishes};
 use corehop_plan::experiment::{Argument, Target};
 use corehop_plan::host::{Ended, Evidence, Host};
+use corehop_system::discover::{SysRoot, discover};
 
 use crate::harness::skipped;
 use crate::program;

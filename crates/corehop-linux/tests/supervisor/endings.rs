@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-use corehop_linux::supervisor::{UndoOutcome, Verdict};
+use corehop_system::supervisor::{UndoOutcome, Verdict};
 
 use crate::harness::skipped;
 use crate::run::{Run, Sleeper, eventually, first_cpu, kill, status};

@@ -10,9 +10,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use corehop_linux::supervisor::{Guard, LoadChild, ProcessId, Undo, interrupt, spawn_load};
-use corehop_linux::thread::usage;
 use corehop_plan::units::CpuList;
+use corehop_system::supervisor::{Guard, LoadChild, ProcessId, Undo, interrupt, spawn_load};
+use corehop_system::thread::usage;
 
 use crate::denied::deny;
 

@@ -8,7 +8,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use corehop_linux::supervisor::{
+use corehop_system::supervisor::{
     Guard, ProcessId, SupervisorError, Undo, UndoOutcome, Verdict, restore,
 };
 use tempfile::TempDir;

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use corehop_linux::supervisor::ProcessId;
+use corehop_system::supervisor::ProcessId;
 
 use crate::guarded;
 use crate::harness::skipped;

@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use corehop_linux::supervisor::{ProcessId, Restored, restore};
+use corehop_system::supervisor::{ProcessId, Restored, restore};
 use tempfile::TempDir;
 
 use crate::guarded;

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use corehop_linux::supervisor::{Verdict, leftovers};
+use corehop_system::supervisor::{Verdict, leftovers};
 
 use crate::run::{Run, eventually, first_cpu, kill};
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
-use corehop_linux::supervisor::{Verdict, leftovers};
+use corehop_system::supervisor::{Verdict, leftovers};
 
 use crate::run::{Run, eventually, kill};
 
@@ -61,7 +61,7 @@ pub(crate) fn a_number_of_another_pid_namespace_is_not_taken_for_the_owner() {
     let mut run = Run::killed_with_its_supervisor();
     let journal = run.journals().remove(0);
     // In its own namespace the owner had the number and start of a process that lives here.
-    let own = corehop_linux::supervisor::ProcessId::own().unwrap();
+    let own = corehop_system::supervisor::ProcessId::own().unwrap();
     let text = fs::read_to_string(&journal).unwrap();
     let (header, rest) = text.split_once('\n').unwrap();
     let mut header: serde_json::Value = serde_json::from_str(header).unwrap();

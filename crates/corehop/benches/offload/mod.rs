@@ -36,7 +36,7 @@ const RUN: Duration = Duration::from_secs(1);
 const BLOCK: usize = 128 << 10;
 
 pub(crate) fn figures(scratch: &Path) -> Fallible<Vec<Value>> {
-    if corehop_linux::thread::affinity()?.len() < 2 {
+    if corehop_system::thread::affinity()?.len() < 2 {
         return Ok(Vec::new());
     }
     let mut figures = vec![stays(scratch)?, guard(scratch)?, start()?];

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use corehop_linux::bpf::sharing::WakeGraph;
 use corehop_linux::counters::software::thread_cpu_time;
 use corehop_linux::placing::LOCK_WINDOWS;
-use corehop_linux::thread::set_affinity;
 use corehop_plan::units::Cpu;
+use corehop_system::thread::set_affinity;
 use serde_json::{Value, json};
 
 use crate::Fallible;
@@ -52,7 +52,7 @@ enum What {
 }
 
 pub(crate) fn figures(cpu: Cpu) -> Fallible<Vec<Value>> {
-    let before = corehop_linux::thread::affinity()?;
+    let before = corehop_system::thread::affinity()?;
     set_affinity([cpu])?;
     let graph = WakeGraph::open()?;
     let (mut figures, mut switches) = (Vec::new(), BTreeMap::new());

@@ -36,8 +36,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use corehop_linux::bpf::sharing::WakeGraph;
-use corehop_linux::supervisor::interrupt;
 use corehop_plan::units::Cpu;
+use corehop_system::supervisor::interrupt;
 use packages::Packages;
 use programs::Program;
 use serde_json::{Value, json};
@@ -107,7 +107,7 @@ fn finish(figures: Figures, wish: &Wish, begun: Instant) -> Fallible<()> {
 
 /// The regret of the programs that are asked for.
 fn regret(wish: &Wish, rows: &Path) -> Fallible<Vec<Value>> {
-    let cpus: Vec<Cpu> = corehop_linux::thread::affinity()?.iter().collect();
+    let cpus: Vec<Cpu> = corehop_system::thread::affinity()?.iter().collect();
     let &[a, b, ..] = &cpus[..] else { return Err("placing takes two CPUs".into()) };
     let packages = Packages::fetched()?.ok_or("the packages cannot be had")?;
     let programs = Program::ALL.into_iter().filter(|it| wish.has(&it.name()));
@@ -171,7 +171,7 @@ fn live(wish: &Wish, figures: &mut Figures) -> Fallible<()> {
         eprintln!("skipped: {error}");
         return Ok(());
     }
-    let cpus: Vec<Cpu> = corehop_linux::thread::affinity()?.iter().collect();
+    let cpus: Vec<Cpu> = corehop_system::thread::affinity()?.iter().collect();
     let &[a, b, ..] = &cpus[..] else {
         eprintln!("skipped: placing takes two CPUs, and one is usable");
         return Ok(());

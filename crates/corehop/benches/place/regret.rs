@@ -83,7 +83,7 @@ pub(crate) fn figures(
                         append(rows, &new)?;
                         all.push(new);
                     }
-                    Err(why) if corehop_linux::supervisor::interrupt::requested() => {
+                    Err(why) if corehop_system::supervisor::interrupt::requested() => {
                         return Err(why);
                     }
                     Err(why) => eprintln!("skipped: {name}, {company}: {why}"),

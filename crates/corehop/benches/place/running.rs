@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use corehop_linux::thread::{affinity, affinity_of, set_affinity_of};
 use corehop_plan::units::{Cpu, CpuList};
+use corehop_system::thread::{affinity, affinity_of, set_affinity_of};
 use tempfile::TempDir;
 
 use crate::packages::Started;

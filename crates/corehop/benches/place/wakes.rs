@@ -6,8 +6,8 @@ use std::thread::{JoinHandle, spawn};
 use std::time::Instant;
 
 use corehop_linux::bpf::sharing::WakeGraph;
-use corehop_linux::thread::set_affinity;
 use corehop_plan::units::Cpu;
+use corehop_system::thread::set_affinity;
 use serde_json::{Value, json};
 
 use crate::Fallible;
@@ -46,7 +46,7 @@ impl Partner {
 }
 
 pub(crate) fn figures(cpu: Cpu) -> Fallible<Vec<Value>> {
-    let before = corehop_linux::thread::affinity()?;
+    let before = corehop_system::thread::affinity()?;
     set_affinity([cpu])?;
     let mut partner = Partner::begin(cpu)?;
     partner.wake_ns()?;

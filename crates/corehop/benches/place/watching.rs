@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use corehop_decide::placer::terrain::{Terrain, WakeCosts};
 use corehop_decide::placer::{Placer as Decision, Settings};
-use corehop_linux::discover::{SysRoot, discover};
 use corehop_linux::placing::{PAGE_FAULTS, PlacingHost, Wishes};
 use corehop_plan::experiment::Target;
 use corehop_plan::host::{Evidence, Host as _};
 use corehop_plan::platform::Platform;
 use corehop_plan::units::Cpu;
+use corehop_system::discover::{SysRoot, discover};
 use serde_json::{Value, json};
 
 use super::placer::Placer;

@@ -12,10 +12,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use corehop_linux::observe::{How, record};
-use corehop_linux::thread::{affinity, set_affinity};
 use corehop_plan::experiment::{Argument, Target};
 use corehop_plan::samples::ProgramRecord;
 use corehop_stats::paired::Paired;
+use corehop_system::thread::{affinity, set_affinity};
 use serde_json::{Value, json};
 
 use super::{Fallible, figure};

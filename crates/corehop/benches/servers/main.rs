@@ -54,7 +54,7 @@ fn main() -> Fallible<()> {
     let out = out.map_or_else(|| PathBuf::from("out/bench.json"), PathBuf::from);
     let blocks = value("--blocks=").map_or(Ok(BLOCKS), str::parse)?;
     let Some(packages) = Packages::fetched()? else { return Ok(()) };
-    if corehop_linux::thread::affinity()?.len() < 2 {
+    if corehop_system::thread::affinity()?.len() < 2 {
         eprintln!("skipped: off-loading takes two CPUs, and one is usable");
         return Ok(());
     }

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use corehop_decide::wake_cost::WakeCost;
-use corehop_linux::discover::SysRoot;
 use corehop_linux::preflight;
 use corehop_linux::probe::{wake_batches, watch};
-use corehop_linux::supervisor::{self, Restored};
 use corehop_plan::finding::{Finding, Severity};
 use corehop_plan::platform::Platform;
 use corehop_report::wake_cost;
 use corehop_stats::restless;
+use corehop_system::discover::SysRoot;
+use corehop_system::supervisor::{self, Restored};
 use serde_json::json;
 
 use super::sim::platform::found;

@@ -19,13 +19,13 @@ use corehop_decide::placer::log::Head;
 use corehop_decide::placer::replay::actions_of;
 use corehop_decide::placer::terrain::Terrain;
 use corehop_decide::placer::{Placer, Session, Settings, Start};
-use corehop_linux::discover::SysRoot;
 use corehop_linux::placing::{PAGE_FAULTS, PlacingError, PlacingHost, ProgressSource, Wishes};
 use corehop_linux::preflight;
-use corehop_linux::supervisor::interrupt;
 use corehop_plan::experiment::{Argument, Target};
 use corehop_plan::host::{Ended, Evidence, HostError};
 use corehop_plan::units::Nanos;
+use corehop_system::discover::SysRoot;
+use corehop_system::supervisor::interrupt;
 
 use self::emit::{Emission, Form};
 use self::log::Log;

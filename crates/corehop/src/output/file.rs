@@ -15,10 +15,10 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use corehop_linux::flock::{Locking, try_lock};
-use corehop_linux::proc::flock_owner;
-use corehop_linux::supervisor::interrupt;
 use corehop_plan::shown;
+use corehop_system::flock::{Locking, try_lock};
+use corehop_system::proc::flock_owner;
+use corehop_system::supervisor::interrupt;
 use tempfile::NamedTempFile;
 
 use crate::exit::{Exit, Failure};

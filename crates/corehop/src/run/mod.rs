@@ -13,7 +13,6 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use corehop_linux::supervisor::interrupt;
 use corehop_plan::experiment::{Experiment, Plan, Turn, Unit, share};
 use corehop_plan::machine::{Machine, MachineError, RunEnd, Sink, SinkError};
 use corehop_plan::platform::Platform;
@@ -24,6 +23,7 @@ use corehop_plan::units::Nanos;
 use corehop_stats::campaign::class_quota::ClassQuota;
 use corehop_stats::campaign::sampling::{Campaign, Goal, Round};
 use corehop_stats::classes::{as_declared, switches_as_declared};
+use corehop_system::supervisor::interrupt;
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};

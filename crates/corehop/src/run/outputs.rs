@@ -6,11 +6,11 @@ use std::io::{self, BufWriter, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use corehop_linux::supervisor::interrupt;
 use corehop_plan::machine::SinkError;
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{FileError, Part, Provenance, Reader, RowKind, Rows, write_parquet};
 use corehop_plan::shown;
+use corehop_system::supervisor::interrupt;
 
 use super::Destination;
 use crate::exit::{Exit, Failure};

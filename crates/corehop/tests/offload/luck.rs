@@ -73,7 +73,7 @@ fn the_program_has_its_cpus_back_where_nothing_is_off_loaded() {
     }
     let folder = tempfile::tempdir().unwrap();
     let program = compiled(&folder, "cpus", CPUS);
-    let all = corehop_linux::thread::affinity().unwrap().len();
+    let all = corehop_system::thread::affinity().unwrap().len();
     let run = |more: &[&str], seconds: &str| {
         let output = offload(&[more, &["-q"]].concat(), &[&program, seconds]).output().unwrap();
         let numbers: Vec<usize> =

@@ -21,7 +21,7 @@ fn offload(more: &[&str], program: &[&str]) -> Command {
 }
 
 fn two_cpus() -> bool {
-    let two = corehop_linux::thread::affinity().is_ok_and(|cpus| cpus.len() > 1);
+    let two = corehop_system::thread::affinity().is_ok_and(|cpus| cpus.len() > 1);
     if !two {
         println!("skipped: one CPU is usable, and off-load needs two");
     }
@@ -134,7 +134,7 @@ fn what_cannot_be_run_this_way_is_refused_by_name() {
         return;
     }
     refused(&["--os-cores", "1"], &["no-such-program"], 3, "no-such-program");
-    let all = corehop_linux::thread::affinity().unwrap().to_string();
+    let all = corehop_system::thread::affinity().unwrap().to_string();
     refused(&["--os-cores", &all], &["true"], 3, "no CPU is left");
     let script = folder.path().join("text");
     std::fs::write(&script, "not a program").unwrap();

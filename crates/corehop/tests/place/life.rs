@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use corehop_linux::thread::set_affinity_of;
+use corehop_system::thread::set_affinity_of;
 
 use super::*;
 

@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use corehop_linux::bpf::sharing::WakeGraph;
-use corehop_linux::thread::affinity_of;
 use corehop_plan::units::CpuList;
+use corehop_system::thread::affinity_of;
 use serde_json::Value;
 
 mod advice;
@@ -52,7 +52,7 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn can_see() -> bool {
-    let two = corehop_linux::thread::affinity().is_ok_and(|cpus| cpus.len() > 1);
+    let two = corehop_system::thread::affinity().is_ok_and(|cpus| cpus.len() > 1);
     match WakeGraph::open() {
         Ok(_) if two => return true,
         Ok(_) => println!("skipped: one CPU is usable, and placing needs two"),

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use crate::clock::{Ticks, now};
+use corehop_system::clock::{Ticks, now};
 
 /// The looks of a thread, with a CPU of its own, at what it waits for, before it lets others run: far more
 /// than a hand-over takes.

@@ -22,11 +22,11 @@ use corehop_plan::units::{Cpu, CpuList};
 
 use super::distance::{Exchanges, Pair};
 use super::{LiveMachine, failed};
-use crate::clock::Clock;
 use crate::memory::available_memory;
 use crate::probe::pin;
-use crate::supervisor::interrupt;
-use crate::thread::usage;
+use corehop_system::clock::Clock;
+use corehop_system::supervisor::interrupt;
+use corehop_system::thread::usage;
 use gate::Gate;
 use memory::{Memory, WrongResult};
 use work::Work;
@@ -207,7 +207,7 @@ fn one_run(
         done = it.after_rounds;
     }
     work.rounds(gang.rounds - done)?;
-    let took = clock.between(begun, crate::clock::now()).max(0.0);
+    let took = clock.between(begun, corehop_system::clock::now()).max(0.0);
     let preempted = Some(usage().since(before).switches);
     let picos = (took * 1e3) as u64;
     Ok(MemberRecord { cpu: gang.cpus[member], picos, preempted, counts: None })

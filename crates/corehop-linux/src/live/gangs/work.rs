@@ -15,7 +15,7 @@ use super::GangFailure;
 use super::fork_join::Tree;
 use super::gate::Gate;
 use super::memory::Memory;
-use crate::clock::Ticks;
+use corehop_system::clock::Ticks;
 
 /// The rounds between two looks whether the run has to end: far more than a burst has, so that none of its times holds a
 /// look.

@@ -15,7 +15,7 @@ use corehop_plan::units::Cpu;
 use corehop_plan::workload::LINE;
 
 use super::workers::Work;
-use crate::clock::{Clock, now};
+use corehop_system::clock::{Clock, now};
 
 /// The lines that all threads add to.
 const LINES: usize = 64;

@@ -9,8 +9,8 @@ use corehop_plan::units::Cpu;
 use corehop_plan::workload::{Changing, LINE, Page, fraction};
 
 use super::Work;
-use crate::clock::{Clock, Ticks, roughly_now};
 use crate::memory::{Mapping, MemoryError};
+use corehop_system::clock::{Clock, Ticks, roughly_now};
 
 /// The lines touched between two looks at the orders.
 const STRIDE: u64 = 64;

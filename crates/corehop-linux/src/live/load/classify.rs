@@ -12,10 +12,10 @@ use corehop_plan::workload::{LINE, Page, WorkingSet};
 use serde_json::{Value, json};
 
 use super::super::evict::buffer_size;
-use crate::clock::{Clock, now};
 use crate::counters::traffic::LlcCounters;
 use crate::set_memory::SetMemory;
-use crate::thread::{apart, best_ordinary_policy, set_affinity};
+use corehop_system::clock::{Clock, now};
+use corehop_system::thread::{apart, best_ordinary_policy, set_affinity};
 
 /// The duration of each of the two probes.
 const PROBE_NS: f64 = 40e6;

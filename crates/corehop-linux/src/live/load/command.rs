@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use corehop_plan::units::{Cpu, CpuList};
 
-use crate::supervisor::{Guard, LoadChild, SupervisorError, spawn_load};
+use corehop_system::supervisor::{Guard, LoadChild, SupervisorError, spawn_load};
 
 /// The CPU time that each copy should have used before samples are taken.
 const BEGUN: Duration = Duration::from_millis(20);

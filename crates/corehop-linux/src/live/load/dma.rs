@@ -20,7 +20,7 @@ use corehop_plan::workload::Page;
 
 use super::workers::Work;
 use crate::memory::{Mapping, MemoryError};
-use crate::rights;
+use corehop_system::rights;
 
 /// The most that all files of the load take together.
 const MOST: u64 = 64 << 20;

@@ -21,9 +21,9 @@ use corehop_plan::workload::{Load, Polluter, Transfer};
 use serde_json::{Value, json};
 
 use super::polluter::Cursor;
-use crate::clock::Clock;
-use crate::proc;
-use crate::supervisor::{Guard, SupervisorError};
+use corehop_system::clock::Clock;
+use corehop_system::proc;
+use corehop_system::supervisor::{Guard, SupervisorError};
 
 use buslock::{Locks, SplitLocks};
 use changing::Program;

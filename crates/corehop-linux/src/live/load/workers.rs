@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 
 use corehop_plan::units::Cpu;
 
-use crate::supervisor::interrupt;
-use crate::thread::{Policy, set_affinity, set_policy};
+use corehop_system::supervisor::interrupt;
+use corehop_system::thread::{Policy, set_affinity, set_policy};
 
 /// The work that a thread of a load repeats.
 pub(crate) trait Work: Send + 'static {
@@ -101,7 +101,7 @@ impl Drop for Workers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::thread::affinity;
+    use corehop_system::thread::affinity;
     use std::time::{Duration, Instant};
 
     struct Countdown(u32);

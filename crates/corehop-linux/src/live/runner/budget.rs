@@ -10,13 +10,13 @@ use corehop_plan::units::{Bytes, Cpu};
 use corehop_plan::workload::{Absence, LineState, Page, WorkingSet};
 
 use super::Runner;
-use crate::clock::{self, Ticks, now, sleep_until};
 use crate::duty::{self, BUDGET_NS, PLANNED_NS};
 use crate::live::calibrate::Calibration;
 use crate::live::seat::Seat;
 use crate::memory::MemoryError;
-use crate::thread::Policy;
 use crate::walk::StampCost;
+use corehop_system::clock::{self, Ticks, now, sleep_until};
+use corehop_system::thread::Policy;
 
 /// The time for which one step of the calibration may keep a CPU busy, in nanoseconds.
 const CALIBRATION_NS: f64 = BUDGET_NS / 2.0;

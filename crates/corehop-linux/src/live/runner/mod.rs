@@ -25,8 +25,8 @@ use super::offsets::Offsets;
 use super::polluter::Preemptor;
 use super::seat::Seat;
 use super::set::SetState;
-use crate::clock::{self, Clock, Ticks, now, sleep_until};
-use crate::thread::{Usage, current_cpu, set_affinity, usage};
+use corehop_system::clock::{self, Clock, Ticks, now, sleep_until};
+use corehop_system::thread::{Usage, current_cpu, set_affinity, usage};
 
 /// The interval at which a job that is away for long looks whether the run has to end.
 const LOOK_NS: i64 = 250_000_000;

@@ -2,13 +2,13 @@
 //! One timed touch, and all that is known of what disturbed it.
 
 use super::Runner;
-use crate::clock::{Ticks, clock_rate_spin, now};
 use crate::live::counters::Sight;
 use crate::live::seat::Seat;
 use crate::live::set::expected;
 use crate::live::touched::{Touched, missing, net_ns};
-use crate::thread::{Usage, current_cpu, usage};
 use crate::walk::Walked;
+use corehop_system::clock::{Ticks, clock_rate_spin, now};
+use corehop_system::thread::{Usage, current_cpu, usage};
 
 /// The warm touch is the second of a job: how long its chunks take says what to expect of later ones.
 const WARM: usize = 1;

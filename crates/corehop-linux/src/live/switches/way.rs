@@ -18,8 +18,8 @@ use corehop_switch::{KernelPoller, Mechanism, Options, Switch};
 
 use super::workers::Worker;
 use super::{CallError, KERNEL_IDLE_MS, PATIENCE_NS, look};
-use crate::clock::{Ticks, now};
-use crate::thread::current_tid;
+use corehop_system::clock::{Ticks, now};
+use corehop_system::thread::current_tid;
 
 /// A way to have calls carried out.
 pub(super) enum Way {

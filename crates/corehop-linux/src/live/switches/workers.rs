@@ -15,7 +15,7 @@ use corehop_plan::units::Cpu;
 use corehop_plan::workload::switching::SwitchMechanism;
 
 use crate::probe::pin;
-use crate::supervisor::interrupt;
+use corehop_system::supervisor::interrupt;
 
 /// The sending end of one direction.
 trait Sends: Send {
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_worker_runs_every_call_once_on_its_cpu_by_each_way() {
-        let Some(cpu) = crate::thread::affinity().unwrap().iter().last() else { return };
+        let Some(cpu) = corehop_system::thread::affinity().unwrap().iter().last() else { return };
         for mechanism in SwitchMechanism::PEERS {
             // SAFETY: the function reads the number that is passed.
             let mut worker = unsafe { Worker::start(mechanism, cpu, cpu_and_one) }.unwrap();

@@ -15,8 +15,8 @@ use corehop_plan::machine::MachineError;
 use corehop_plan::shown;
 use corehop_plan::units::{CpuList, Nanos};
 
-use crate::proc::{self, Mount};
-use crate::supervisor::{Guard, SupervisorError, Undo, UndoId, WholeHost};
+use corehop_system::proc::{self, Mount};
+use corehop_system::supervisor::{Guard, SupervisorError, Undo, UndoId, WholeHost};
 
 /// The longest that the machine may do without load balancing.
 const LONGEST_V1: Nanos = Nanos::from_secs(60);

@@ -16,8 +16,8 @@ use corehop_plan::workload::scheduler::Scheduler;
 use super::super::failed;
 use super::policy::{self, Policy};
 use super::worker::Peers;
-use crate::clock::monotonic_ns;
 use crate::control_page::Method;
+use corehop_system::clock::monotonic_ns;
 
 /// The interval at which records are passed on.
 const PASS_ON: Duration = Duration::from_millis(250);

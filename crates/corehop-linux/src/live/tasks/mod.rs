@@ -28,12 +28,12 @@ use super::counters::Counters;
 use super::{LiveMachine, failed, not_possible};
 use crate::bpf::control::{ControlPages, Mode};
 use crate::bpf::sched_ext::{self, Loaded};
-use crate::clock::monotonic_ns;
 use crate::control_page::Method;
 use crate::memory::available_memory;
-use crate::proc;
-use crate::thread::{apart, best_ordinary_policy, set_affinity};
 use crate::walk::StampCost;
+use corehop_system::clock::monotonic_ns;
+use corehop_system::proc;
+use corehop_system::thread::{apart, best_ordinary_policy, set_affinity};
 
 use cpusets::{Partitions, Permission};
 use crew::{Crew, Shared, room};

@@ -9,8 +9,8 @@ use corehop_plan::machine::MachineError;
 use corehop_plan::units::CpuList;
 use corehop_plan::workload::scheduler::Scheduler;
 
-use crate::proc;
-use crate::thread::{affinity_of, apart};
+use corehop_system::proc;
+use corehop_system::thread::{affinity_of, apart};
 
 /// `SCHED_DEADLINE`, `SCHED_EXT` (include/uapi/linux/sched.h).
 const DEADLINE: u32 = 6;

@@ -19,12 +19,12 @@ use super::cpusets::Partitions;
 use super::crew::{Report, Shared, Start, lock};
 use super::policy::Policy;
 use super::worker::Worker;
-use crate::clock::{Clock, monotonic_ns};
 use crate::control_page::Notice;
 use crate::rseq::Rseq;
 use crate::set_memory::SetMemory;
-use crate::thread::{current_tid, set_affinity, set_affinity_everywhere};
 use crate::walk::{StampCost, Walk};
+use corehop_system::clock::{Clock, monotonic_ns};
+use corehop_system::thread::{current_tid, set_affinity, set_affinity_everywhere};
 
 /// The interval at which a thread looks whether the run is to end, where its next release is far away.
 const LOOK: Duration = Duration::from_millis(250);
@@ -80,7 +80,7 @@ impl Recruit {
             None => set_affinity_everywhere(0),
         };
         allowed.map_err(|error| format!("its CPUs: {error}"))?;
-        crate::thread::punctual();
+        corehop_system::thread::punctual();
         let planned = &self.plan.runs[0].tasks[self.task];
         let mut draw = Draw::new(self.seed, 10_000 + self.task as u64);
         let memory = SetMemory::new(&planned.set, &mut draw).map_err(|error| error.to_string())?;

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use corehop_plan::samples::{self, JobOutcome, JobRecord, Leave, TaskJobRecord};
 
 use super::crew::Shared;
-use crate::clock::{self, Clock, Ticks, clock_rate_spin, monotonic_ns, now, sleep_until};
 use crate::control_page::{Away, Method, Notice};
 use crate::duty::BUDGET_NS;
 use crate::live::calibrate::Calibration;
@@ -15,8 +14,9 @@ use crate::live::counters::Counters;
 use crate::live::touched::{Touched, net_ns};
 use crate::rseq::Rseq;
 use crate::set_memory::SetMemory;
-use crate::thread::{current_cpu, usage};
 use crate::walk::{StampCost, Walk};
+use corehop_system::clock::{self, Clock, Ticks, clock_rate_spin, monotonic_ns, now, sleep_until};
+use corehop_system::thread::{current_cpu, usage};
 
 /// The part of its execution time that a job leaves for waking up and going back to sleep, in nanoseconds.
 pub(super) const MARGIN_NS: f64 = 30_000.0;

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use corehop_decide::kept::{Bound, Exceeding, Kept, KeptTask};
-use corehop_linux::supervisor::interrupt::pass_on_the_end;
 use corehop_plan::samples::TaskJob;
 use corehop_plan::shown;
 use corehop_plan::units::Nanos;
@@ -18,6 +17,7 @@ use corehop_report::figure::Table;
 use corehop_report::table::{micros, plain};
 use corehop_sched::sentence::called;
 use corehop_sched::{Question, TaskSet, Tick};
+use corehop_system::supervisor::interrupt::pass_on_the_end;
 use serde_json::{Value, json};
 
 use super::super::measure::LIVE_SHARE;

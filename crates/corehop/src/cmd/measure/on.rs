@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The target of `--on`: this host, or a simulated platform.
 
-use corehop_linux::discover::SysRoot;
 use corehop_linux::live::{LiveMachine, Options};
 use corehop_plan::machine::Machine;
 use corehop_plan::platform::Platform;
 use corehop_sim::{Partitioning, Sampling, SimMachine};
+use corehop_system::discover::SysRoot;
 
 use super::super::sim::platform::found;
 use super::partitioning::PartitioningOptions;

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use corehop_decide::placer::terrain::WakeCosts;
 use corehop_decide::wake_cost::WakeCost;
-use corehop_linux::discover::SysRoot;
 use corehop_linux::placing::WakeTimes;
 use corehop_linux::preflight;
 use corehop_linux::probe::wake_batches;
 use corehop_plan::platform::Platform;
+use corehop_system::discover::SysRoot;
 
 use crate::output::note;
 

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use corehop_decide::calibration::{self, Calibrated, CalibrationError, States, calibrate};
 use corehop_decide::validation::host;
-use corehop_linux::discover::{SysRoot, last_level_inclusion, tlbs};
 use corehop_linux::live::{LiveMachine, Options};
-use corehop_linux::supervisor::interrupt;
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::Sample;
 use corehop_plan::shown;
 use corehop_plan::workload::Page;
 use corehop_report::host_sheet;
 use corehop_sim::SimMachine;
+use corehop_system::discover::{SysRoot, last_level_inclusion, tlbs};
+use corehop_system::supervisor::interrupt;
 
 use serde_json::json;
 

@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use corehop_linux::discover::{DiscoverError, SysRoot, discover};
 use corehop_linux::probe::{observe, watch};
 use corehop_plan::platform::{Affinity, Check, Platform};
 use corehop_report::{gem5, label, platform_svg, platform_text};
 use corehop_stats::restless;
+use corehop_system::discover::{DiscoverError, SysRoot, discover};
 
 use serde_json::json;
 

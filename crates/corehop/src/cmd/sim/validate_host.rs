@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use corehop_decide::validation::host;
-use corehop_linux::discover::SysRoot;
 use corehop_linux::live::{LiveMachine, Options};
 use corehop_plan::experiment::Preset;
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::Sample;
 use corehop_plan::shown;
 use corehop_report::host_sheet;
+use corehop_system::discover::SysRoot;
 use serde_json::json;
 
 use super::calibrate::apart_of;

@@ -14,7 +14,7 @@ pub const FIFO_PRIORITY: i32 = 2;
 ///
 /// # Errors
 /// The system's if no thread can be started (`ulimit -u`, a denied clone3), and a panic of `work`.
-pub(crate) fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
+pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().spawn_scoped(scope, work)?;
         thread.join().map_err(|_| io::Error::other("a thread of corehop panicked"))
@@ -105,7 +105,7 @@ pub fn affinity_of(tid: i32) -> io::Result<CpuList> {
 }
 
 /// The number of the calling thread.
-pub(crate) fn current_tid() -> u32 {
+pub fn current_tid() -> u32 {
     // SAFETY: has no arguments and cannot fail.
     unsafe { libc::gettid() }.cast_unsigned()
 }

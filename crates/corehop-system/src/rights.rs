@@ -27,7 +27,7 @@ const VERSION: u32 = 0x2008_0522;
 ///
 /// # Errors
 /// When the kernel refuses; the caller must not go on then.
-pub(crate) fn give_up_lent() -> io::Result<()> {
+pub fn give_up_lent() -> io::Result<()> {
     if !are_lent() {
         return Ok(());
     }

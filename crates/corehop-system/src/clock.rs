@@ -100,7 +100,7 @@ fn raw_nanos() -> i64 {
 }
 
 /// A kernel clock in nanoseconds.
-pub(crate) fn read(clock: libc::clockid_t) -> i64 {
+pub fn read(clock: libc::clockid_t) -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes `time`; the clocks asked for here exist on every kernel.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
@@ -108,12 +108,12 @@ pub(crate) fn read(clock: libc::clockid_t) -> i64 {
 }
 
 /// `CLOCK_MONOTONIC` in nanoseconds, as BPF programs and records of the kernel have it.
-pub(crate) fn monotonic_ns() -> u64 {
+pub fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC).cast_unsigned()
 }
 
 /// Sleeps until `CLOCK_MONOTONIC` shows `deadline` nanoseconds; signals do not shorten it.
-pub(crate) fn sleep_until(deadline: i64) {
+pub fn sleep_until(deadline: i64) {
     let time =
         libc::timespec { tv_sec: deadline / 1_000_000_000, tv_nsec: deadline % 1_000_000_000 };
     // SAFETY: reads `time`; with an absolute time the remainder is not written.
@@ -147,12 +147,12 @@ pub(crate) fn spin() -> Ticks {
 }
 
 /// The shortest of some spins, so that an interruption does not look like a slow clock.
-pub(crate) fn clock_rate_spin() -> Ticks {
+pub fn clock_rate_spin() -> Ticks {
     (0..3).map(|_| spin()).min().unwrap_or_default()
 }
 
 /// The counter without any fence, for places where an early value does no harm.
-pub(crate) fn roughly_now() -> Ticks {
+pub fn roughly_now() -> Ticks {
     // SAFETY: reads a counter.
     unsafe { _rdtsc() }
 }

@@ -152,7 +152,7 @@ impl fmt::Display for Leftover {
 }
 
 /// The command that takes back what was left.
-pub(crate) const REMEDY: &str = "corehop doctor restore";
+pub const REMEDY: &str = "corehop doctor restore";
 
 /// The changes that dead runs have left, by the journals in `directory`. Changes nothing.
 ///

@@ -43,7 +43,7 @@ fn affinity(root: &SysRoot) -> Result<Option<(CpuList, String)>, DiscoverError> 
 }
 
 /// The CPUs that are online and in the cpuset of a thread of this host; None where the host does not tell.
-pub(crate) fn cpuset_of(tid: i32) -> Option<CpuList> {
+pub fn cpuset_of(tid: i32) -> Option<CpuList> {
     let found = cpuset(&SysRoot::live(), &tid.to_string()).ok()?;
     found.map(|(cpus, _)| cpus)
 }

@@ -20,7 +20,7 @@ mod stated;
 mod tlbs;
 mod topology;
 
-pub(crate) use allowed::cpuset_of;
+pub use allowed::cpuset_of;
 pub use inclusion::last_level_inclusion;
 pub use root::SysRoot;
 pub use tlbs::tlbs;

@@ -8,16 +8,16 @@ use super::{lines, number, words};
 /// The text of a file whose lines are `NAME: VALUE`. The kernel escapes line ends and backslashes of the name there, and
 /// nothing else.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Status(Vec<u8>);
+pub struct Status(Vec<u8>);
 
 impl Status {
     /// Of the text of the file.
-    pub(crate) const fn new(text: Vec<u8>) -> Self {
+    pub const fn new(text: Vec<u8>) -> Self {
         Self(text)
     }
 
     /// The value of a field, without the blanks around it.
-    pub(crate) fn field(&self, name: &str) -> Option<&[u8]> {
+    pub fn field(&self, name: &str) -> Option<&[u8]> {
         let rest = lines(&self.0).find_map(|line| {
             let rest = line.strip_prefix(name.as_bytes())?;
             rest.strip_prefix(b":")
@@ -26,23 +26,23 @@ impl Status {
     }
 
     /// The first number of a field.
-    pub(crate) fn number<T: FromStr>(&self, name: &str) -> Option<T> {
+    pub fn number<T: FromStr>(&self, name: &str) -> Option<T> {
         number(words(self.field(name)?).next()?)
     }
 
     /// All numbers of a field.
-    pub(crate) fn numbers<T: FromStr>(&self, name: &str) -> Vec<T> {
+    pub fn numbers<T: FromStr>(&self, name: &str) -> Vec<T> {
         words(self.field(name).unwrap_or_default()).map_while(number).collect()
     }
 
     /// The bytes of a field that the kernel gives in kB.
-    pub(crate) fn bytes(&self, name: &str) -> Option<u64> {
+    pub fn bytes(&self, name: &str) -> Option<u64> {
         let value = self.field(name)?.strip_suffix(b"kB")?;
         number::<u64>(value.trim_ascii())?.checked_mul(1_024)
     }
 
     /// The letter of its state.
-    pub(crate) fn state(&self) -> Option<u8> {
+    pub fn state(&self) -> Option<u8> {
         self.field("State")?.first().copied()
     }
 }

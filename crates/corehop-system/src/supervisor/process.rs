@@ -103,7 +103,7 @@ impl ProcessId {
 }
 
 /// The descriptor of a process; none before Linux 5.3, or if there is no such process.
-pub(crate) fn pidfd(pid: i32) -> Option<OwnedFd> {
+pub fn pidfd(pid: i32) -> Option<OwnedFd> {
     // SAFETY: pidfd_open takes two integers and touches no memory of this process.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as RawFd;
     // SAFETY: a descriptor that the kernel has just made, with this one owner.
@@ -162,7 +162,7 @@ pub(super) fn dispose(signals: &[libc::c_int], disposition: libc::sighandler_t) 
 }
 
 /// The output of a helper that has nothing to say: a pipe that is not read. An initramfs may have no `/dev/null`.
-pub(crate) fn nowhere() -> io::Result<Stdio> {
+pub fn nowhere() -> io::Result<Stdio> {
     io::pipe().map(|(_reader, writer)| Stdio::from(writer))
 }
 
@@ -176,7 +176,7 @@ pub(crate) fn nowhere() -> io::Result<Stdio> {
 /// # Errors
 /// When it cannot be started, or is not ready within ten seconds (`NotConnected` where the
 /// program does not know the role: it has not called [`super::main_if_asked`]).
-pub(crate) fn start_helper(
+pub fn start_helper(
     role: &str,
     arguments: &[&OsStr],
     stdout: Stdio,
@@ -209,12 +209,12 @@ fn await_ready(mut lifeline: &UnixStream) -> io::Result<()> {
 }
 
 /// The first message of a helper.
-pub(crate) const READY: &[u8; 1] = b"R";
+pub const READY: &[u8; 1] = b"R";
 
 /// Begins a helper's `main`: becomes independent of the caller, takes a name, lets go of every descriptor
 /// inherited beyond the first three (a pipe of the caller's would else stay open), and takes hold of its
 /// lifeline and of a notice of its parent's death.
-pub(crate) fn enter_helper(name: &std::ffi::CStr) -> io::Result<UnixStream> {
+pub fn enter_helper(name: &std::ffi::CStr) -> io::Result<UnixStream> {
     leave_the_parent()?;
     // Anyone can start a helper, with a journal or a command of their own.
     rights::give_up_lent()?;
@@ -247,7 +247,7 @@ fn leave_the_parent() -> io::Result<()> {
 ///
 /// # Errors
 /// Those of poll(2) but `EINTR`, after which it waits on.
-pub(crate) fn wait_readable<const N: usize>(
+pub fn wait_readable<const N: usize>(
     fds: [Option<&dyn AsRawFd>; N],
     limit: Option<Duration>,
 ) -> io::Result<[bool; N]> {

@@ -11,23 +11,23 @@ use super::{bytes, lines, number, words};
 
 /// A line of `/proc/mounts`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mount {
+pub struct Mount {
     /// The folder.
-    pub(crate) at: PathBuf,
+    pub at: PathBuf,
     /// The kind of the file system.
-    pub(crate) kind: Vec<u8>,
+    pub kind: Vec<u8>,
     options: Vec<u8>,
 }
 
 impl Mount {
     /// Whether the file system was mounted with this option.
-    pub(crate) fn has(&self, option: &str) -> bool {
+    pub fn has(&self, option: &str) -> bool {
         self.options.split(|&byte| byte == b',').any(|it| it == option.as_bytes())
     }
 }
 
 /// The mounts in the text of `/proc/mounts`.
-pub(crate) fn mounts(text: &[u8]) -> Vec<Mount> {
+pub fn mounts(text: &[u8]) -> Vec<Mount> {
     let mount = |line| {
         let mut words = words(line).skip(1);
         let at = PathBuf::from(std::ffi::OsString::from_vec(unescaped(words.next()?)));
@@ -58,32 +58,32 @@ fn unescaped(path: &[u8]) -> Vec<u8> {
 
 /// A line of `/proc/PID/cgroup`: a cgroup that the process is in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Group<'a> {
+pub struct Group<'a> {
     /// The controllers of version 1, between commas; none of version 2.
-    pub(crate) controllers: &'a [u8],
+    pub controllers: &'a [u8],
     /// The path of the cgroup in its hierarchy, with a slash first.
-    pub(crate) path: &'a Path,
+    pub path: &'a Path,
 }
 
 impl Group<'_> {
     /// Whether the hierarchy is that of version 2.
-    pub(crate) const fn is_unified(&self) -> bool {
+    pub const fn is_unified(&self) -> bool {
         self.controllers.is_empty()
     }
 
     /// Whether the hierarchy is one of version 1 with this controller.
-    pub(crate) fn has(&self, controller: &str) -> bool {
+    pub fn has(&self, controller: &str) -> bool {
         self.controllers.split(|&byte| byte == b',').any(|it| it == controller.as_bytes())
     }
 
     /// The path below the folder of the hierarchy.
-    pub(crate) fn below(&self) -> &Path {
+    pub fn below(&self) -> &Path {
         self.path.strip_prefix("/").unwrap_or(self.path)
     }
 }
 
 /// The cgroups in the text of `/proc/PID/cgroup`: `NUMBER:CONTROLLERS:PATH`.
-pub(crate) fn groups(text: &[u8]) -> impl Iterator<Item = Group<'_>> {
+pub fn groups(text: &[u8]) -> impl Iterator<Item = Group<'_>> {
     lines(text).filter_map(|line| {
         let mut fields = line.splitn(3, |&byte| byte == b':').skip(1);
         let (controllers, path) = (fields.next()?, fields.next()?);
@@ -92,7 +92,7 @@ pub(crate) fn groups(text: &[u8]) -> impl Iterator<Item = Group<'_>> {
 }
 
 /// The text of `/proc/self/cgroup`; empty where there is none.
-pub(crate) fn own_groups() -> Vec<u8> {
+pub fn own_groups() -> Vec<u8> {
     bytes("/proc/self/cgroup").unwrap_or_default()
 }
 

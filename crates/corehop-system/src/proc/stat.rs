@@ -7,23 +7,23 @@ use super::{number, shown, words};
 
 /// The fields of `/proc/PID/stat` that are used here (proc_pid_stat(5)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stat {
+pub struct Stat {
     /// The number of the process or thread.
-    pub(crate) pid: u32,
+    pub pid: u32,
     /// The letter of its state: `R`, `S`, `D`, `Z`, `T`, …
-    pub(crate) state: u8,
+    pub state: u8,
     /// The process that started it.
-    pub(crate) parent: u32,
+    pub parent: u32,
     /// Its process group.
     pub(crate) pgrp: i32,
     /// User and system time, in clock ticks.
-    pub(crate) own_ticks: u64,
+    pub own_ticks: u64,
     /// User and system time of the children that it has waited for, in clock ticks.
     pub(crate) child_ticks: u64,
     /// When it was started, in clock ticks since the host was.
-    pub(crate) start_time: u64,
+    pub start_time: u64,
     /// The CPU that it ran on last; None before Linux 2.2.8.
-    pub(crate) cpu: Option<Cpu>,
+    pub cpu: Option<Cpu>,
 }
 
 /// The number, the name and the fields from the third one on. They follow the last parenthesis: a name may hold blanks,
@@ -36,7 +36,7 @@ fn parts(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
 
 impl Stat {
     /// Of the text of the file; None if that is not as the kernel writes it.
-    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
+    pub fn parse(text: &[u8]) -> Option<Self> {
         let (pid, _, rest) = parts(text)?;
         let mut fields = [&b""[..]; 37];
         let count = fields.iter_mut().zip(words(rest)).map(|(field, word)| *field = word).count();
@@ -54,12 +54,12 @@ impl Stat {
     }
 
     /// The name in the text of the file: see [`shown`].
-    pub(crate) fn name(text: &[u8]) -> Option<String> {
+    pub fn name(text: &[u8]) -> Option<String> {
         Some(shown(parts(text)?.1))
     }
 
     /// Dead, and at most waiting for its parent to take notice.
-    pub(crate) const fn is_dead(&self) -> bool {
+    pub const fn is_dead(&self) -> bool {
         matches!(self.state, b'Z' | b'X' | b'x')
     }
 
@@ -71,18 +71,18 @@ impl Stat {
 
 /// The kernel's account of a thread (`/proc/PID/task/TID/schedstat`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Schedstat {
+pub struct Schedstat {
     /// The time that it had a CPU, in nanoseconds.
-    pub(crate) cpu_ns: u64,
+    pub cpu_ns: u64,
     /// The time that it waited for a CPU, in nanoseconds.
-    pub(crate) waited_ns: u64,
+    pub waited_ns: u64,
     /// The number of times that it got a CPU.
-    pub(crate) turns: u64,
+    pub turns: u64,
 }
 
 impl Schedstat {
     /// Of the text of the file; None if it does not hold three numbers.
-    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
+    pub fn parse(text: &[u8]) -> Option<Self> {
         let mut numbers = words(text).map(number);
         let mut next = || numbers.next()?;
         Some(Self { cpu_ns: next()?, waited_ns: next()?, turns: next()? })

@@ -23,6 +23,7 @@ mod load;
 mod restore;
 
 use std::env;
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -36,16 +37,14 @@ use journal::Journal;
 use watch::Heard;
 use whole::{Lock, Waited};
 
-use crate::pages;
-use crate::probe::{partners, waking};
 use crate::proc;
 
 pub use error::SupervisorError;
 pub use journal::journal_directories;
 pub use load::{LoadChild, spawn_load};
 pub use process::ProcessId;
-pub(crate) use process::{READY, enter_helper, nowhere, pidfd, start_helper, wait_readable};
-pub(crate) use restore::REMEDY;
+pub use process::{READY, enter_helper, nowhere, pidfd, start_helper, wait_readable};
+pub use restore::REMEDY;
 pub use restore::{
     Leftover, Restored, Verdict, all_leftovers, leftovers, refuse_leftovers, restore,
 };
@@ -455,30 +454,19 @@ fn start_supervisor(
     Ok((child, lifeline))
 }
 
-/// Does the work of a helper process where this process was started as one, and returns its exit
-/// code; to be called first in `main`:
-///
-/// ```no_run
-/// # use std::process::ExitCode;
-/// fn main() -> ExitCode {
-///     if let Some(code) = corehop_linux::supervisor::main_if_asked() {
-///         return code;
-///     }
-///     // …
-/// #   ExitCode::SUCCESS
-/// }
-/// ```
-pub fn main_if_asked() -> Option<ExitCode> {
+/// The work of a helper process with this role and these arguments; None for an unknown role.
+pub type Helper = fn(&str, &[OsString]) -> Option<io::Result<()>>;
+
+/// Does the work of a helper process where this process was started as one, and returns its exit code; to be called
+/// first in `main`. `others` has the roles of the caller's own helpers.
+pub fn main_if_asked(others: Helper) -> Option<ExitCode> {
     let mut arguments = env::args_os().skip(1);
     let role = arguments.next()?;
     let rest: Vec<_> = arguments.collect();
     let done = match (role.to_str()?, &rest[..]) {
         (watch::ROLE, [journal]) => watch::supervise(journal),
         (load::ROLE, [cpus, command]) => load::keep(cpus, command),
-        (pages::ROLE, [pid, faults]) => pages::handle(pid, faults),
-        (partners::ROLE, [cpus, rate, policy]) => partners::serve(cpus, rate, policy),
-        (waking::ROLE, [cpus, most]) => waking::serve(cpus, most),
-        _ => return None,
+        (role, rest) => others(role, rest)?,
     };
     Some(if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

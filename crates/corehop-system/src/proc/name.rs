@@ -29,7 +29,7 @@ pub fn shown(name: &[u8]) -> String {
 }
 
 /// A name in an array of the kernel's, up to its first zero.
-pub(crate) fn cut(array: &[u8]) -> &[u8] {
+pub fn cut(array: &[u8]) -> &[u8] {
     array.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 

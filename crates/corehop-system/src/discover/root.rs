@@ -34,7 +34,7 @@ impl SysRoot {
     }
     /// The content of a file, without the line break at its end; nothing where it cannot be read. For words and
     /// numbers of the kernel itself: bytes that are no UTF-8 are replaced.
-    pub(crate) fn read(&self, path: impl AsRef<Path>) -> Option<String> {
+    pub fn read(&self, path: impl AsRef<Path>) -> Option<String> {
         self.head(path, LARGEST_FILE)
     }
     /// The first `most` bytes of a file, likewise.
@@ -43,7 +43,7 @@ impl SysRoot {
         Some(String::from_utf8_lossy(&bytes).trim_end_matches(['\n', '\0']).to_owned())
     }
     /// The bytes of a file in which there are names; nothing where it cannot be read.
-    pub(crate) fn bytes(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
+    pub fn bytes(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         self.take(path.as_ref(), LARGEST_FILE)
     }
     fn take(&self, path: &Path, most: u64) -> Option<Vec<u8>> {
@@ -64,7 +64,7 @@ impl SysRoot {
         Ok(Some(value))
     }
     /// The numbers N of the entries `PREFIX<N>SUFFIX` of a directory, ascending.
-    pub(crate) fn numbered(&self, directory: &str, prefix: &str, suffix: &str) -> Vec<u32> {
+    pub fn numbered(&self, directory: &str, prefix: &str, suffix: &str) -> Vec<u32> {
         let entries = fs::read_dir(self.0.join(directory)).into_iter().flatten().flatten();
         let number =
             |name: String| name.strip_prefix(prefix)?.strip_suffix(suffix)?.parse::<u32>().ok();
@@ -75,7 +75,7 @@ impl SysRoot {
         numbers
     }
     /// The names of the entries of a directory, sorted.
-    pub(crate) fn names(&self, directory: &str) -> Vec<String> {
+    pub fn names(&self, directory: &str) -> Vec<String> {
         let entries = fs::read_dir(self.0.join(directory)).into_iter().flatten().flatten();
         let mut names: Vec<_> =
             entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();

@@ -20,18 +20,18 @@ use std::io;
 use std::path::Path;
 use std::str::FromStr;
 
-pub(crate) use name::cut;
+pub use name::cut;
 pub use name::shown;
-pub(crate) use stat::{Schedstat, Stat};
-pub(crate) use status::Status;
+pub use stat::{Schedstat, Stat};
+pub use status::Status;
 pub use tables::flock_owner;
-pub(crate) use tables::{Group, Mount, groups, mounts, own_groups};
+pub use tables::{Group, Mount, groups, mounts, own_groups};
 
 /// The bytes of a file of the kernel's.
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn bytes(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+pub fn bytes(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     fs::read(path)
 }
 
@@ -40,29 +40,29 @@ pub(crate) fn bytes(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn text(path: impl AsRef<Path>) -> io::Result<String> {
+pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
     let bytes = bytes(path)?;
     Ok(String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 /// The value of a file of the kernel's that holds only that; None if the file cannot be read or holds something else.
-pub(crate) fn value<T: FromStr>(path: impl AsRef<Path>) -> Option<T> {
+pub fn value<T: FromStr>(path: impl AsRef<Path>) -> Option<T> {
     number(bytes(path).ok()?.trim_ascii())
 }
 
 /// A number, or another word of ASCII.
-pub(crate) fn number<T: FromStr>(word: &[u8]) -> Option<T> {
+pub fn number<T: FromStr>(word: &[u8]) -> Option<T> {
     std::str::from_utf8(word).ok()?.parse().ok()
 }
 
 /// The words between blanks.
-pub(crate) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }
 
 /// The lines of a text, without their ends.
-pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.strip_suffix(b"\n").unwrap_or(text).split(|&byte| byte == b'\n')
 }
 
@@ -88,16 +88,16 @@ fn numbers_in(folder: &Path) -> io::Result<impl Iterator<Item = u32> + use<>> {
 
 /// The folder in `/proc` of whichever process or thread has a number at the moment of each reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Task(String);
+pub struct Task(String);
 
 impl Task {
     /// The folder of process `pid`, or of the thread with that number.
-    pub(crate) fn process(pid: impl Display) -> Self {
+    pub fn process(pid: impl Display) -> Self {
         Self(format!("/proc/{pid}"))
     }
 
     /// The folder of thread `tid` of process `pid`: there is none if the thread is another process's by now.
-    pub(crate) fn thread(pid: u32, tid: u32) -> Self {
+    pub fn thread(pid: u32, tid: u32) -> Self {
         Self(format!("/proc/{pid}/task/{tid}"))
     }
 
@@ -107,7 +107,7 @@ impl Task {
     }
 
     /// Whether there is such a process or thread now.
-    pub(crate) fn exists(&self) -> bool {
+    pub fn exists(&self) -> bool {
         Path::new(&self.0).exists()
     }
 
@@ -115,7 +115,7 @@ impl Task {
     ///
     /// # Errors
     /// `NotFound` where there is no such process.
-    pub(crate) fn open(&self, file: &str) -> io::Result<File> {
+    pub fn open(&self, file: &str) -> io::Result<File> {
         File::open(self.path(file))
     }
 
@@ -123,7 +123,7 @@ impl Task {
     ///
     /// # Errors
     /// `NotFound` where there is no such process, `ESRCH` where it ended meanwhile.
-    pub(crate) fn bytes(&self, file: &str) -> io::Result<Vec<u8>> {
+    pub fn bytes(&self, file: &str) -> io::Result<Vec<u8>> {
         bytes(self.path(file))
     }
 
@@ -131,7 +131,7 @@ impl Task {
     ///
     /// # Errors
     /// As [`Self::bytes`], and the kernel's refusals.
-    pub(crate) fn write(&self, file: &str, content: &str) -> io::Result<()> {
+    pub fn write(&self, file: &str, content: &str) -> io::Result<()> {
         fs::write(self.path(file), content)
     }
 
@@ -139,7 +139,7 @@ impl Task {
     ///
     /// # Errors
     /// As [`Self::bytes`]; `InvalidData` for a file that is not as the kernel writes it.
-    pub(crate) fn stat(&self) -> io::Result<Stat> {
+    pub fn stat(&self) -> io::Result<Stat> {
         let bytes = self.bytes("stat")?;
         Stat::parse(&bytes).ok_or_else(|| {
             let problem = format!("{}: {}", self.path("stat"), shown(&bytes));
@@ -151,12 +151,12 @@ impl Task {
     ///
     /// # Errors
     /// As [`Self::bytes`].
-    pub(crate) fn status(&self) -> io::Result<Status> {
+    pub fn status(&self) -> io::Result<Status> {
         self.bytes("status").map(Status::new)
     }
 
     /// Its `schedstat`; None if there is no such thread, or the kernel keeps no account (`CONFIG_SCHED_INFO`).
-    pub(crate) fn schedstat(&self) -> Option<Schedstat> {
+    pub fn schedstat(&self) -> Option<Schedstat> {
         Schedstat::parse(&self.bytes("schedstat").ok()?)
     }
 
@@ -164,7 +164,7 @@ impl Task {
     ///
     /// # Errors
     /// As [`Self::bytes`].
-    pub(crate) fn name(&self) -> io::Result<String> {
+    pub fn name(&self) -> io::Result<String> {
         let bytes = self.bytes("comm")?;
         Ok(shown(bytes.strip_suffix(b"\n").unwrap_or(&bytes)))
     }
@@ -183,12 +183,12 @@ impl Task {
     ///
     /// # Errors
     /// `NotFound` where there is no such process.
-    pub(crate) fn threads(&self) -> io::Result<impl Iterator<Item = u32> + use<>> {
+    pub fn threads(&self) -> io::Result<impl Iterator<Item = u32> + use<>> {
         numbers_in(Path::new(&self.path("task")))
     }
 
     /// The processes that its threads have started, as far as the kernel tells (`CONFIG_PROC_CHILDREN`).
-    pub(crate) fn children(&self) -> Vec<u32> {
+    pub fn children(&self) -> Vec<u32> {
         let threads = self.threads().into_iter().flatten();
         let texts = threads.filter_map(|tid| self.bytes(&format!("task/{tid}/children")).ok());
         texts.flat_map(|text| words(&text).filter_map(number).collect::<Vec<u32>>()).collect()

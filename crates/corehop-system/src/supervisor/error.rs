@@ -66,7 +66,7 @@ pub enum SupervisorError {
     )]
     Lapsed,
     /// The program is not prepared to be a supervisor.
-    #[error("this program does not call corehop_linux::supervisor::main_if_asked first in main")]
+    #[error("this program does not call corehop_linux::main_if_asked first in main")]
     NotPrepared,
     /// Processes cannot be told apart.
     #[error("/proc cannot be read: {source}; mount it: mount -t proc proc /proc")]
