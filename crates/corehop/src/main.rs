@@ -2,14 +2,9 @@
 //! The `corehop` program: parses the command line, calls the libraries, prints their answers.
 
 mod output;
+mod progress;
 mod cli;
 mod cmd;
-mod doubts;
-mod exit;
-mod run;
-mod input;
-mod answers;
-mod host_costs;
 
 use std::process::ExitCode;
 
@@ -17,6 +12,7 @@ use corehop_system::supervisor::interrupt;
 
 fn main() -> ExitCode {
     output::show_panics();
+    corehop_app::voice::show_by(output::note);
     if let Some(code) = corehop_linux::main_if_asked() {
         return code;
     }
@@ -26,6 +22,6 @@ fn main() -> ExitCode {
     let _as_before = interrupt::outlive_file_limit();
     match cli::answer(&cli::words(std::env::args_os())) {
         Ok(exit) => exit.into(),
-        Err(failure) => failure.report(),
+        Err(failure) => output::report(&failure),
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use corehop_fixtures::repository;
 
 /// The crates, in the order in which data flows through them, and those that each may depend on.
-const DEPENDENCIES: [(&str, &[&str]); 14] = [
+const DEPENDENCIES: [(&str, &[&str]); 15] = [
     ("plan", &[]),
     ("switch", &[]),
     ("shim", &["switch"]),
@@ -21,7 +21,11 @@ const DEPENDENCIES: [(&str, &[&str]); 14] = [
     // The live machine knows the seams and nothing that follows from samples.
     ("system", &["plan"]),
     ("linux", &["plan", "shim", "switch", "system"]),
-    ("", &["plan", "sim", "stats", "sched", "decide", "results", "report", "system", "linux"]),
+    ("app", &["plan", "sim", "stats", "sched", "decide", "results", "report", "system"]),
+    (
+        "",
+        &["app", "plan", "sim", "stats", "sched", "decide", "results", "report", "system", "linux"],
+    ),
     ("fixtures", &["plan"]),
     ("rules", &[]),
 ];

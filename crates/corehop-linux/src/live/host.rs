@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The description of the host in a result.
 
-use corehop_plan::experiment::digest;
 use serde_json::{Value, json};
 
+use corehop_system::discover::identity;
 use corehop_system::proc;
 
 /// Kernel and processor.
@@ -19,14 +19,6 @@ pub(super) fn describe() -> Value {
         "identity": identity(),
         "load_average": text("/proc/loadavg"),
     })
-}
-
-/// A digest of the identity that the system was given at installation (machine-id(5)), which itself is
-/// not to be told to others; None if it has none.
-pub fn identity() -> Option<String> {
-    let id = proc::text("/etc/machine-id").ok()?;
-    let id = id.trim();
-    (!id.is_empty()).then(|| digest(&format!("corehop {id}")))
 }
 
 /// The first value of a field of `/proc/cpuinfo`.

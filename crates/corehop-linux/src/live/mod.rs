@@ -51,7 +51,6 @@ use corehop_system::clock::Clock;
 use corehop_system::discover::SysRoot;
 use corehop_system::supervisor::{Guard, all_leftovers, refuse_leftovers};
 
-pub use host::identity;
 pub use switches::impossible_mechanisms;
 
 use calibrate::Calibration;

@@ -6,8 +6,11 @@ use std::collections::BTreeMap;
 use corehop_plan::platform::{Clock, Core, CoreKind, Fact, Hertz};
 use corehop_plan::units::{Cpu, CpuList};
 
+use corehop_plan::experiment::digest;
+
 use super::topology::CPUS;
 use super::{DiscoverError, SysRoot};
+use crate::proc;
 
 /// The text of `/proc/cpuinfo`, where it is.
 pub(super) struct CpuInfo(String);
@@ -278,4 +281,11 @@ fn hybrid_kinds(root: &SysRoot, online: &CpuList) -> Result<Vec<CoreKind>, Disco
         });
     }
     Ok(if kinds.len() == 2 { kinds } else { Vec::new() })
+}
+/// A digest of the identity that the system was given at installation (machine-id(5)), which itself is
+/// not to be told to others; None if it has none.
+pub fn identity() -> Option<String> {
+    let id = proc::text("/etc/machine-id").ok()?;
+    let id = id.trim();
+    (!id.is_empty()).then(|| digest(&format!("corehop {id}")))
 }

@@ -21,6 +21,7 @@ mod tlbs;
 mod topology;
 
 pub use allowed::cpuset_of;
+pub use identity::identity;
 pub use inclusion::last_level_inclusion;
 pub use root::SysRoot;
 pub use tlbs::tlbs;

@@ -12,8 +12,8 @@ use clap::{Command, CommandFactory, Parser, Subcommand};
 use corehop_plan::words::edit_distance;
 
 use crate::cmd;
-use crate::exit::{Exit, Failure};
 use crate::output;
+use corehop_app::failure::{Exit, Failure};
 
 /// Measure what preemptions and migrations cost, and compute what they do to a schedule.
 ///

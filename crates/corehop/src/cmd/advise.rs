@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 
 use corehop_decide::advice::{Advice, Wanted, advise};
-use corehop_decide::simulated::SimulationError;
 use corehop_plan::shown;
 use corehop_plan::units::{Bytes, Nanos};
 use corehop_report::{advice_page, decided};
@@ -12,10 +11,10 @@ use corehop_stats::cpmd::Model;
 
 use super::quantities::pair;
 use crate::cmd::VerbOrMode;
-use crate::doubts;
-use crate::exit::{Exit, Failure};
-use crate::input;
 use crate::output::{Force, OutputFile, either};
+use corehop_app::doubts;
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::input;
 
 mod fit;
 mod gain;
@@ -138,14 +137,5 @@ impl Wishes {
         let json = self.json.then(|| doubts::with(serde_json::json!(advice)));
         either(&advice.sentence(), json.as_ref(), || decided::advice(advice))?;
         Ok(if advice.rules.is_empty() { Exit::No } else { Exit::Done })
-    }
-}
-
-impl From<SimulationError> for Failure {
-    fn from(error: SimulationError) -> Self {
-        match error {
-            SimulationError::Experiment(error) => error.into(),
-            SimulationError::Machine(error) => error.into(),
-        }
     }
 }

@@ -29,10 +29,10 @@ use serde_json::{Value, json};
 
 use super::costs::CostArgs;
 use crate::cmd::VerbOrMode;
-use crate::doubts;
-use crate::exit::{Exit, Failure, refuse};
-use crate::input;
 use crate::output::{Force, OutputFile, Page, Paint, either, note};
+use corehop_app::doubts;
+use corehop_app::failure::{Exit, Failure, refuse};
+use corehop_app::input;
 
 /// The verb and its modes.
 pub(crate) type Args = VerbOrMode<Ask, Mode>;

@@ -15,11 +15,11 @@ use corehop_report::compared;
 use corehop_stats::estimator::Estimator;
 use serde_json::{Value, json};
 
-use crate::answers::Answer;
-use crate::doubts;
-use crate::exit::{Exit, Failure};
-use crate::input;
 use crate::output::{Page, either, note};
+use corehop_app::answers::Answer;
+use corehop_app::doubts;
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::input;
 
 /// Compare two results, or two folders of results: two kernels, two hosts, before and after.
 ///

@@ -14,9 +14,10 @@ use corehop_sched::overhead::table::OverheadTable;
 use corehop_stats::costs::CostTable;
 use serde_json::json;
 
-use crate::exit::{Exit, Failure, refuse};
 use crate::output::{Force, OutputFile, Page, Rest, answer, counted, either, note};
-use crate::{doubts, input};
+use corehop_app::doubts;
+use corehop_app::failure::{Exit, Failure, refuse};
+use corehop_app::input;
 
 /// Convert task sets and cost tables to and from the formats of other programs, and files of rows to Parquet.
 ///

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use corehop_plan::shown;
 use corehop_plan::units::Nanos;
-use corehop_stats::costs::{SelectError, Selection, Source};
+use corehop_stats::costs::{Selection, Source};
 
 use super::quantities::pair;
-use crate::exit::{Exit, Failure, refuse};
-use crate::{host_costs, input};
+use corehop_app::failure::{Failure, refuse};
+use corehop_app::host_costs;
+use corehop_app::input;
 
 /// The heading of these options in the help.
 pub(super) const HEADING: &str = "What preemptions and migrations cost";
@@ -133,11 +134,5 @@ impl CostChoice {
             ("--only", !self.only.is_empty()),
         ];
         refuse("there are no costs to choose from (--costs FILE)", &given)
-    }
-}
-
-impl From<SelectError> for Failure {
-    fn from(error: SelectError) -> Self {
-        Self::new(Exit::Usage, error)
     }
 }

@@ -16,10 +16,10 @@ use corehop_system::discover::SysRoot;
 use corehop_system::supervisor::{self, Restored};
 use serde_json::json;
 
-use super::sim::platform::found;
 use crate::cmd::VerbOrMode;
-use crate::exit::{Exit, Failure};
 use crate::output::{Page, Paint, counted, either};
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::here::found;
 
 /// The verb and its modes.
 pub(crate) type Args = VerbOrMode<Host, Mode>;

@@ -15,8 +15,8 @@ use corehop_sched::{Test, all as all_tests};
 
 use serde_json::{Value, json};
 
-use crate::exit::{Exit, Failure, refuse};
 use crate::output::{Force, Page, Paint, either};
+use corehop_app::failure::{Exit, Failure, refuse};
 
 /// Explain a word: of a verb its help, of other words the meaning; of a word that is both, the meaning first.
 ///

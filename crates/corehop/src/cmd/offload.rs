@@ -12,8 +12,8 @@ use corehop_plan::units::{Bytes, CpuList};
 use corehop_plan::workload::switching::SwitchMechanism;
 
 use crate::cmd::VerbOrMode;
-use crate::exit::{Exit, Failure};
 use crate::output::{self, Force, OutputFile, Rest};
+use corehop_app::failure::{Exit, Failure};
 
 /// The verb and its modes.
 pub(crate) type Args = VerbOrMode<Here, Mode>;
@@ -135,7 +135,7 @@ fn on_this_host(args: &Here) -> Result<Exit, Failure> {
         output_to_stderr: args.json,
         coverage: args.coverage,
     };
-    let ended = offload.run()?;
+    let ended = offload.run().map_err(not_run)?;
     let answer = answer::of(&ended, &offload);
     let text =
         serde_json::to_string_pretty(&answer).map_err(|it| Failure::new(Exit::Failed, it))?;
@@ -148,7 +148,7 @@ fn on_this_host(args: &Here) -> Result<Exit, Failure> {
     };
     for failure in [written, printed].into_iter().filter_map(Result::err) {
         // A wrapper ends as the program did, even if the answer is lost.
-        let _of_the_program = failure.report();
+        let _of_the_program = output::report(&failure);
     }
     Ok(match ended.code {
         0 => Exit::Done,
@@ -235,12 +235,11 @@ fn of_call(text: &str) -> Result<(Call, u64), String> {
     Ok((call, threshold))
 }
 
-impl From<OffloadError> for Failure {
-    fn from(error: OffloadError) -> Self {
-        let exit = match error {
-            OffloadError::Failed { .. } => Exit::Failed,
-            _ => Exit::NotPossible,
-        };
-        Self::new(exit, error)
-    }
+/// Why a program was not run.
+fn not_run(error: OffloadError) -> Failure {
+    let exit = match error {
+        OffloadError::Failed { .. } => Exit::Failed,
+        _ => Exit::NotPossible,
+    };
+    Failure::new(exit, error)
 }

@@ -33,8 +33,8 @@ use self::status::Status;
 use crate::cmd::VerbOrMode;
 use crate::cmd::costs::CostArgs;
 use crate::cmd::measure::on;
-use crate::exit::{Exit, Failure};
 use crate::output::{Force, OutputFile, note};
+use corehop_app::failure::{Exit, Failure};
 
 /// The verb and its modes.
 pub(crate) type Args = VerbOrMode<Here, Mode>;
@@ -179,7 +179,7 @@ fn on_this_host(args: &Here) -> Result<Exit, Failure> {
     };
     // A second placer with this log is refused before its program starts.
     let file = output.map(|output| output.grow()).transpose()?;
-    let mut host = PlacingHost::begin(&targets, wishes)?;
+    let mut host = PlacingHost::begin(&targets, wishes).map_err(not_placed)?;
     // Not before: a command that is refused leaves the file as it is.
     let mut head = Head::new(settings, &terrain, &names, host.sources(), args.start.clone());
     head.wake_up = Some(wake_up);
@@ -348,12 +348,11 @@ impl Here {
     }
 }
 
-impl From<PlacingError> for Failure {
-    fn from(error: PlacingError) -> Self {
-        let exit = match error {
-            PlacingError::Failed { .. } => Exit::Failed,
-            _ => Exit::NotPossible,
-        };
-        Self::new(exit, error)
-    }
+/// Why nothing was placed.
+fn not_placed(error: PlacingError) -> Failure {
+    let exit = match error {
+        PlacingError::Failed { .. } => Exit::Failed,
+        _ => Exit::NotPossible,
+    };
+    Failure::new(exit, error)
 }

@@ -25,11 +25,11 @@ use self::arms::ArmArgs;
 use super::costs::CostArgs;
 use super::measure::to::Out;
 use super::measure::{on, outline};
-use crate::doubts;
-use crate::exit::{Exit, Failure};
-use crate::input;
 use crate::output::{OutputFile, Page, print, say};
-use crate::run::{Ended, Run, of_arms};
+use corehop_app::doubts;
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::input;
+use corehop_app::run::{Ended, Run, of_arms, silent};
 
 /// The background load of costs that were kept.
 const IDLE: &str = "idle";
@@ -108,7 +108,7 @@ impl Args {
         // The terminal belongs to the program: no progress is shown.
         let destination = self.out.destination(self.arms.draws().resumes());
         let spool = self.trace.as_deref().map(spool_folder);
-        let run = Run { spool, replicates, quiet: true, ..self.out.to_run(destination) };
+        let run = Run { spool, replicates, view: silent, ..self.out.to_run(destination) };
         let output_to_stderr = self.out.wants_stdout();
         let mut machine =
             LiveMachine::new(platform, Options { output_to_stderr, ..Options::default() });
@@ -154,7 +154,7 @@ impl Args {
             if status.is_none() {
                 return Err(failure);
             }
-            let _of_the_program = failure.report();
+            let _of_the_program = crate::output::report(&failure);
         }
         let status = status.and_then(|status| u8::try_from(status).ok());
         Ok(status.map_or(ended.exit, |status| match status {

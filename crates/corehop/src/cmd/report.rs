@@ -19,10 +19,11 @@ use serde_json::{Value, json};
 
 use super::check::study;
 use crate::cmd::VerbOrMode;
-use crate::doubts;
-use crate::exit::{Exit, Failure};
+use crate::output;
 use crate::output::{Force, OutputFile, Rest, answer, either};
-use crate::{input, output};
+use corehop_app::doubts;
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::input;
 
 /// The verb and its modes.
 pub(crate) type Args = VerbOrMode<Summary, Mode>;

@@ -6,7 +6,7 @@ pub(crate) mod platform;
 mod validate;
 mod validate_host;
 
-use crate::exit::{Exit, Failure};
+use corehop_app::failure::{Exit, Failure};
 
 /// Simulated machines: describe one, find this host's numbers, and report the error against what was published.
 #[derive(Debug, clap::Args)]

@@ -6,7 +6,8 @@
 //! carries data.
 
 use super::{Page, print, say, stderr_is_terminal, stdout_is_terminal};
-use crate::exit::Failure;
+use corehop_app::answer::Answer;
+use corehop_app::failure::{Exit, Failure};
 
 /// The other part of an answer, beside its sentence.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +51,15 @@ fn ordered(line: &str, text: &str, is_terminal: bool) -> String {
     }
 }
 
+/// Ends a verb with the answer of a use case: as JSON where that is asked for, or as text.
+///
+/// # Errors
+/// As [`answer`].
+pub(crate) fn told(of: &Answer, as_json: bool) -> Result<Exit, Failure> {
+    either(&of.sentence, as_json.then_some(&of.json), || of.text.clone())?;
+    Ok(of.exit)
+}
+
 /// Ends a verb with JSON for programs, or with text for people.
 ///
 /// # Errors
@@ -65,30 +75,9 @@ pub(crate) fn either(
     }
 }
 
-/// `1 row`, `2 rows`.
-pub(crate) fn counted(count: u64, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {}", plural(noun)) }
-}
-
-/// `rows`, `batches of switches`.
-fn plural(noun: &str) -> String {
-    match noun.split_once(" of ") {
-        Some((head, rest)) => format!("{} of {rest}", plural(head)),
-        None if noun.ends_with("ch") => format!("{noun}es"),
-        None => format!("{noun}s"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_count_has_its_noun_in_the_right_number() {
-        assert_eq!(counted(1, "batch of switches"), "1 batch of switches");
-        assert_eq!(counted(2, "batch of switches"), "2 batches of switches");
-        assert_eq!(counted(0, "row"), "0 rows");
-    }
 
     #[test]
     fn the_sentence_stands_first_in_a_pipe_and_last_on_a_terminal() {

@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::process::ExitCode;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,14 +16,14 @@ use corehop_plan::shown;
 use indicatif::ProgressBar;
 
 pub(crate) mod answer;
-pub(crate) mod file;
 
-pub(crate) use answer::{Rest, answer, counted, either};
-pub(crate) use file::{Force, OutputFile};
+pub(crate) use answer::{Rest, answer, either, told};
+pub(crate) use corehop_app::file::{self, OutputFile};
+pub(crate) use corehop_app::words::counted;
 
 use corehop_report::table::wrapped;
 
-use crate::exit::{Exit, Failure};
+use corehop_app::failure::{Exit, Failure};
 
 /// Whether nothing but errors is wanted on stderr.
 static QUIET: AtomicBool = AtomicBool::new(false);
@@ -35,6 +36,26 @@ pub(crate) fn quiet(is_wanted: bool) {
 /// Whether stderr is to have nothing but errors.
 pub(crate) fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
+}
+
+/// The option of every verb that writes files.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub(crate) struct Force {
+    /// Overwrite existing files
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+impl From<Force> for bool {
+    fn from(Force { force }: Force) -> Self {
+        force
+    }
+}
+
+/// Says an error with its causes, and gives its code.
+pub(crate) fn report(failure: &Failure) -> ExitCode {
+    say_headed(&format!("corehop: {}", failure.sentence()));
+    failure.code().into()
 }
 
 /// A spinner for a person who waits; hidden with `--quiet`, and where stderr is no terminal.

@@ -9,10 +9,10 @@ use corehop_plan::shown;
 use corehop_report::costs;
 use corehop_stats::estimator::Estimator;
 
-use crate::exit::{Exit, Failure};
-use crate::host_costs::Keeping;
-use crate::input;
 use crate::output::{Force, OutputFile, Rest, answer};
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::host_costs::Keeping;
+use corehop_app::input;
 
 /// Fit a cost model of preemptions and migrations to samples.
 ///

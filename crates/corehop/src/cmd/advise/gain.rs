@@ -9,10 +9,10 @@ use corehop_stats::machine_gain::{Asked, MachineGain, NoGain};
 use serde_json::json;
 
 use crate::cmd::measure::shared_data::items;
-use crate::doubts;
-use crate::exit::{Exit, Failure};
-use crate::input;
 use crate::output::either;
+use corehop_app::doubts;
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::input;
 
 /// Predict the ratio of run times of threads that share data, near over far, by a model of `measure shared-data`: of a
 /// program and the size of its data, or of counted misses.

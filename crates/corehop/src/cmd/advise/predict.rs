@@ -10,10 +10,10 @@ use corehop_stats::cpmd::{Method, NoAnswer, Prediction, Question, Statistic};
 use serde_json::Value;
 
 use crate::cmd::quantities::pair;
-use crate::doubts;
-use crate::exit::{Exit, Failure};
-use crate::input;
 use crate::output::either;
+use corehop_app::doubts;
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::input;
 
 /// Predict the cost of a preemption or migration, with interval, at measured sizes and lengths and between them.
 ///

@@ -8,9 +8,9 @@ use corehop_report::limited::{self, remedies};
 use corehop_sched::limited::remedy::Remedies;
 
 use crate::cmd::costs::CostArgs;
-use crate::exit::{Exit, Failure};
-use crate::input;
 use crate::output::either;
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::input;
 
 /// Advise which task of a set on one CPU to make non-preemptive for how long, and what that saves.
 ///

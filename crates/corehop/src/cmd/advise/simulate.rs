@@ -4,8 +4,9 @@
 use corehop_decide::simulated::Simulated;
 
 use super::Wishes;
-use crate::exit::{Exit, Failure};
-use crate::{input, output};
+use crate::output;
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::input;
 
 /// Simulate the synthetic method on a platform (a minute or more), and advise from its samples.
 ///

@@ -22,10 +22,10 @@ use serde_json::{Value, json};
 
 use super::super::measure::LIVE_SHARE;
 use super::Charges;
-use crate::exit::{Exit, Failure};
-use crate::input;
 use crate::output::file::folder as make_folder;
 use crate::output::{Force, Page, Paint, counted, either, is_quiet, note};
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::input;
 
 /// The jobs above their bounds that are listed.
 const LISTED: usize = 20;

@@ -6,8 +6,8 @@ use corehop_report::{schedule_svg, schedule_text};
 use corehop_sched::TaskSet;
 use corehop_sched::margin::Margin;
 
-use crate::exit::Failure;
 use crate::output::{OutputFile, note};
+use corehop_app::failure::Failure;
 
 /// The head of the line about the schedule.
 fn head(margin: &Margin) -> &'static str {

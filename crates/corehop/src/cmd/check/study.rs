@@ -17,10 +17,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cmd::VerbOrMode;
 use crate::cmd::costs::CostArgs;
-use crate::doubts;
-use crate::exit::{Exit, Failure};
-use crate::input;
 use crate::output::{Force, OutputFile, Page, Paint, either, is_quiet, say};
+use corehop_app::doubts;
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::input;
 
 mod preemption;
 

@@ -10,8 +10,8 @@ use clap_mangen::Man;
 use corehop_plan::shown;
 use serde_json::json;
 
-use crate::exit::{Exit, Failure};
 use crate::output::{self, Force, OutputFile, Rest, answer, counted, either};
+use corehop_app::failure::{Exit, Failure};
 
 pub(super) fn completions(shell: Shell, mut command: Command) -> Result<Exit, Failure> {
     let mut script = Vec::new();

@@ -12,8 +12,8 @@ use super::jobs::some_cpus;
 use super::on::LIVE;
 use super::plan::refused;
 use super::to::{Draws, Extent, Precise, To};
-use crate::exit::{Exit, Failure, refuse};
 use crate::output::say;
+use corehop_app::failure::{Exit, Failure, refuse};
 
 /// The heading of these options in the help.
 const HEADING: &str = "Core switches";

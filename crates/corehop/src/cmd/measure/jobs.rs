@@ -14,7 +14,7 @@ use super::partitioning::Sampled;
 use super::plan::refused;
 use super::to::{Draws, Extent, Precise, To};
 use super::trace::TraceArgs;
-use crate::exit::{Exit, Failure};
+use corehop_app::failure::{Exit, Failure};
 
 /// The samples of each step of `conditions`: two batches of a cell of some milliseconds, with equally many in
 /// each direction in both halves.

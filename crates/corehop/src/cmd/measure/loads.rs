@@ -7,8 +7,8 @@ use corehop_plan::units::CpuList;
 use corehop_plan::workload::{Changing, Load, Polluter, Transfer};
 
 use super::super::quantities::{changing, polluter};
-use crate::exit::{Exit, Failure, refuse};
 use crate::output::say;
+use corehop_app::failure::{Exit, Failure, refuse};
 
 /// An example command that most machines can run.
 const EXAMPLE_COMMAND: &str = "--command 'make -C /usr/src/linux -j1'";

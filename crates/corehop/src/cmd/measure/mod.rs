@@ -19,7 +19,7 @@ mod trace;
 pub(crate) use schedule_sensitive::LIVE_SHARE;
 
 use super::sim;
-use crate::exit::{Exit, Failure};
+use corehop_app::failure::{Exit, Failure};
 
 /// Measures.
 #[derive(Debug, clap::Args)]

@@ -7,10 +7,10 @@ use corehop_plan::platform::Platform;
 use corehop_sim::{Partitioning, Sampling, SimMachine};
 use corehop_system::discover::SysRoot;
 
-use super::super::sim::platform::found;
 use super::partitioning::PartitioningOptions;
-use crate::exit::{Exit, Failure};
-use crate::input;
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::here::found;
+use corehop_app::input;
 
 /// The word for this host.
 pub(crate) const LIVE: &str = "live";

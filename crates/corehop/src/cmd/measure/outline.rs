@@ -7,8 +7,8 @@ use corehop_plan::experiment::{Experiment, Plan, Turn, Unit};
 use corehop_plan::platform::Platform;
 use corehop_plan::units::Nanos;
 
-use crate::exit::{Exit, Failure};
 use crate::output::{Rest, answer};
+use corehop_app::failure::{Exit, Failure};
 
 /// Prints the outline of an experiment, or its plan.
 pub(in crate::cmd) fn of_experiment(
@@ -38,7 +38,7 @@ fn of_json(plan: &Plan) -> Result<Exit, Failure> {
 fn of_text(text: &str, units: &[Unit]) -> Result<Exit, Failure> {
     let projected = Unit::projected(units);
     let time = if projected > Nanos::default() {
-        format!(", and takes {}", crate::run::rough(duration(projected)))
+        format!(", and takes {}", crate::progress::rough(duration(projected)))
     } else {
         String::new()
     };
@@ -66,7 +66,7 @@ fn outline(plan: &Plan, units: &[Unit], replicates: Option<usize>, platform: &Pl
     let lines = units.iter().map(|unit| format!("{:>8}  {}", unit.asked, unit.name));
     let projected = Unit::projected(units);
     let time = (projected > Nanos::default())
-        .then(|| format!("projected: {}", crate::run::rough(duration(projected))));
+        .then(|| format!("projected: {}", crate::progress::rough(duration(projected))));
     let missing = platform.missing_classes();
     let missing = missing.iter().filter(|_| plan.jobs().is_some());
     let missing =

@@ -13,9 +13,9 @@ use super::jobs::some_cpus;
 use super::schedule_sensitive::TaskArgs;
 use super::to::Out;
 use super::{on, outline};
-use crate::exit::{Exit, Failure};
 use crate::output::OutputFile;
-use crate::run::Ended;
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::run::Ended;
 
 /// Measure the kernel's scheduling overheads.
 ///
@@ -61,7 +61,7 @@ impl Args {
         if let Some(file) = table.filter(|_| ended.exit == Exit::Done) {
             file.write(as_table(&ended))?;
         }
-        if self.out.stream.is_some() { Ok(ended.exit) } else { run.answer(&ended) }
+        if self.out.stream.is_some() { Ok(ended.exit) } else { self.out.tell(&run.answer(&ended)?) }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use corehop_sim::{Partitioning, Placement, Sampling, Share, Ways};
 
-use crate::exit::{Exit, Failure};
+use corehop_app::failure::{Exit, Failure};
 
 /// The heading of these options in the help.
 const HEADING: &str = "Simulated machine (--on NAME or FILE)";

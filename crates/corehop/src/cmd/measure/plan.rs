@@ -10,8 +10,8 @@ use corehop_plan::shown;
 use super::partitioning::Sampled;
 use super::to::{Resume, To};
 use super::{on, outline};
-use crate::exit::{Exit, Failure};
-use crate::input;
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::input;
 
 /// Run a plan from a file, unchanged.
 #[derive(Debug, clap::Args)]
@@ -59,7 +59,8 @@ impl Args {
         };
         let partitioning = (&self.to.partitioning, self.sampled.sampling());
         let mut machine = on::machine(&self.to.on, platform, options, partitioning)?;
-        self.to.to_run(self.again.resume)?.plan(machine.as_mut(), &plan)
+        let answer = self.to.to_run(self.again.resume)?.plan(machine.as_mut(), &plan)?;
+        self.to.out.tell(&answer)
     }
 }
 

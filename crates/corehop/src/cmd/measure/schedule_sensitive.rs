@@ -19,9 +19,9 @@ use super::loads::LoadArgs;
 use super::on;
 use super::partitioning::Sampled;
 use super::to::{Draws, Extent, To};
-use crate::exit::{Exit, Failure, refuse};
-use crate::input;
 use crate::output::note;
+use corehop_app::failure::{Exit, Failure, refuse};
+use corehop_app::input;
 
 /// The heading of these options in the help.
 const HEADING: &str = "Task sets (schedule-sensitive, overheads)";

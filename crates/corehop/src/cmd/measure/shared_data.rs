@@ -10,7 +10,7 @@ use corehop_stats::campaign::sampling::Goal;
 use super::super::quantities::count;
 use super::jobs::some_cpus;
 use super::to::{Draws, Extent, Precise, To};
-use crate::exit::{Exit, Failure, refuse};
+use corehop_app::failure::{Exit, Failure, refuse};
 
 /// The heading of these options in the help.
 const HEADING: &str = "Threads with common data";

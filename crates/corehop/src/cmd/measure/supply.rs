@@ -10,7 +10,7 @@ use super::jobs::some_cpus;
 use super::on;
 use super::plan::refused;
 use super::to::{Draws, Extent, To};
-use crate::exit::{Exit, Failure};
+use corehop_app::failure::{Exit, Failure};
 
 /// The heading of these options in the help.
 const HEADING: &str = "Windows";

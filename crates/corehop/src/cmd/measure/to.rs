@@ -14,9 +14,11 @@ use corehop_stats::sequential::Precision;
 use super::super::quantities::percent;
 use super::partitioning::PartitioningOptions;
 use super::{on, outline};
-use crate::exit::{Exit, Failure};
-use crate::output::{Force, is_quiet};
-use crate::run::{Destination, Run};
+use crate::output::{Force, Rest, answer, told};
+use crate::progress::view;
+use corehop_app::answer::Answer;
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::run::{Destination, Run};
 
 /// The destination of the rows, and the answer.
 #[derive(Debug, clap::Args)]
@@ -152,7 +154,8 @@ impl To {
         let run = Run { replicates, goal: extent.goal, ..self.to_run(draws.again.resume)? };
         let partitioning = (&self.partitioning, extent.sampling);
         let mut machine = on::machine(&self.on, platform, options, partitioning)?;
-        run.experiment(machine.as_mut(), experiment, draws.seed)
+        let answer = run.experiment(machine.as_mut(), experiment, draws.seed)?;
+        self.out.tell(&answer)
     }
 
     /// A run of everything in one replicate.
@@ -175,9 +178,17 @@ impl Out {
             goal: Goal::Count,
             replicates: 1,
             budget: self.budget.map(outline::duration),
-            quiet: is_quiet(),
-            json: self.json,
+            view,
         }
+    }
+
+    /// Ends a run with its answer; where stdout has the rows, with the sentence alone.
+    pub(in crate::cmd) fn tell(&self, of: &Answer) -> Result<Exit, Failure> {
+        if self.stream.is_some() {
+            answer(&of.sentence, Rest::Beside(""))?;
+            return Ok(of.exit);
+        }
+        told(of, self.json)
     }
 
     /// Whether stdout is for an answer or a stream.
@@ -189,7 +200,7 @@ impl Out {
     pub(in crate::cmd) fn destination(&self, resume: bool) -> Option<Destination> {
         match (&self.output, &self.stream) {
             (Some(path), _) => {
-                Some(Destination::File { path: path.clone(), resume, force: self.force })
+                Some(Destination::File { path: path.clone(), resume, force: self.force.into() })
             }
             (None, Some(kind)) => {
                 Some(Destination::Stdout((!kind.is_empty()).then(|| kind.clone())))

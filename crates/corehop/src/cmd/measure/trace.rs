@@ -7,8 +7,9 @@ use std::sync::Arc;
 use corehop_plan::workload::WorkingSet;
 use corehop_plan::workload::trace::{MOST_ACCESSES, Read, ReadError, Thread, Window};
 
-use crate::exit::{Exit, Failure};
-use crate::{input, output};
+use crate::output;
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::input;
 
 /// Options about jobs of other kinds. clap drops a `requires` whose option conflicts with a given option, so that every
 /// option of a trace states these conflicts.

@@ -14,9 +14,9 @@ use corehop_sim::switch::off_load::{self as simulation, Flags, OffLoad, OffLoade
 use serde::Serialize;
 
 use super::{Policy, flags, mechanism, os_cores};
-use crate::exit::{Exit, Failure};
-use crate::input;
 use crate::output::{self, Force, OutputFile, Rest};
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::input;
 
 /// Simulate threads that compute and make calls, and compare the policies: calls per second, the time of a call, for how much
 /// of the time an application core was powered down, and energy.

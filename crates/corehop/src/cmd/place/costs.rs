@@ -5,7 +5,7 @@ use corehop_decide::move_cost::MoveCosts;
 use corehop_stats::costs::Selection;
 
 use crate::cmd::costs::CostArgs;
-use crate::exit::Failure;
+use corehop_app::failure::Failure;
 
 /// The load of a host that does nothing else, where a file has several.
 const IDLE: &str = "idle";

@@ -8,9 +8,9 @@ use corehop_plan::platform::Platform;
 use corehop_report::pin::{self, Emit};
 use corehop_report::placement;
 
-use crate::exit::{Exit, Failure};
 use crate::output::{OutputFile, Page, Rest, answer};
-use crate::run::utc_now;
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::run::utc_now;
 
 /// A form of a placement, as an option names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -3,15 +3,15 @@
 
 use std::path::Path;
 
-use corehop_linux::live;
 use corehop_plan::platform::Platform;
 use corehop_plan::shown;
 use corehop_stats::costs::Host;
 use corehop_stats::machine_gain::MachineGain;
+use corehop_system::discover::identity;
 
-use crate::exit::Failure;
-use crate::input;
 use crate::output::note;
+use corehop_app::failure::Failure;
+use corehop_app::input;
 
 /// The model in a file, with a note where it is of another machine.
 ///
@@ -23,7 +23,7 @@ pub(super) fn of_machine(
 ) -> Result<Option<MachineGain>, Failure> {
     let Some(path) = path else { return Ok(None) };
     let gain = input::parsed(path, "a model of shared data (JSON)", MachineGain::from_json)?;
-    let here = Host { platform: platform.clone(), identity: live::identity() };
+    let here = Host { platform: platform.clone(), identity: identity() };
     if let Some(difference) = here.difference(&gain.host, "of the model") {
         note(&format!(
             "{}: the model is of another machine ({difference}): its gains may be wrong here; {}",

@@ -8,9 +8,9 @@ use corehop_decide::placer::log::{Answer, End, Head, Line};
 use corehop_plan::host::{Activity, HostError};
 use corehop_report::placement;
 
-use crate::exit::{Exit, Failure};
 use crate::output::file::Growing;
 use crate::output::{Page, Rest, answer, note};
+use corehop_app::failure::{Exit, Failure};
 
 /// The log of a run.
 #[derive(Debug)]

@@ -11,9 +11,9 @@ use corehop_plan::shown;
 
 use super::gain;
 use crate::cmd::measure::on;
-use crate::exit::{Exit, Failure};
-use crate::input;
 use crate::output::either;
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::input;
 
 /// Play a log back: does the placer decide again as it did? Nothing is moved.
 #[derive(Debug, clap::Args)]

@@ -12,8 +12,8 @@ use serde_json::json;
 
 use super::check_start;
 use crate::cmd::measure::on;
-use crate::exit::{Exit, Failure};
 use crate::output::either;
+use corehop_app::failure::{Exit, Failure};
 
 /// Place pairs of threads on a simulated machine, and compare with leaving them alone.
 #[derive(Debug, clap::Args)]

@@ -4,7 +4,7 @@
 use corehop_plan::experiment::{Argument, Arm, ProgramArms, ProgramError, Target};
 
 use crate::cmd::measure::to::Draws;
-use crate::exit::{Exit, Failure};
+use corehop_app::failure::{Exit, Failure};
 
 /// The heading of these options in the help.
 const HEADING: &str = "Does a change pay?";
@@ -35,7 +35,7 @@ impl ArmArgs {
     ) -> Result<Option<ProgramArms>, Failure> {
         if !self.is_repeated() {
             let only = [("--resume", self.draws.resumes())];
-            crate::exit::refuse("one recording runs as a whole", &only)?;
+            corehop_app::failure::refuse("one recording runs as a whole", &only)?;
             return Ok(None);
         }
         let repeat = self.repeat.unwrap_or(USUAL_REPEAT);

@@ -11,10 +11,10 @@ use corehop_sched::study::StudyCounts;
 use corehop_stats::estimator::Estimator;
 
 use crate::cmd::check::study;
-use crate::doubts;
-use crate::exit::{Exit, Failure};
-use crate::input;
 use crate::output::{Rest, answer, counted, either};
+use corehop_app::doubts;
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::input;
 
 /// Show what a corehop file contains: the kind of its rows, their provenance, how many are valid.
 #[derive(Debug, clap::Args)]

@@ -18,11 +18,13 @@ use corehop_system::supervisor::interrupt;
 
 use serde_json::json;
 
-use super::platform::{found, measure};
-use crate::exit::{Exit, Failure};
-use crate::input;
+use super::platform::measure;
 use crate::output::{Force, OutputFile, either, note, spinner};
-use crate::run::{Run, stream_of};
+use crate::progress::view;
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::here::found;
+use corehop_app::input;
+use corehop_app::run::{Run, stream_of};
 
 /// Measure this host, and find the numbers with which the simulated machine does what this host does (some three minutes).
 ///
@@ -57,14 +59,14 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let file = OutputFile::ordinary(path, &[], args.force)?;
     let beside = path.with_extension("parquet");
     // What is resumed is continued, not overwritten.
-    let goes_on = Force { force: args.force.force || args.resume };
+    let goes_on = args.force.force || args.resume;
     let rows = OutputFile::ordinary(&beside, &[path], goes_on)?.into_path();
     let apart = OutputFile::ordinary(&apart_of(path), &[path, &beside], args.force)?;
     let platform = if args.resume { began_on(&rows)? } else { looked_at()? };
     if platform.usable().len() == 1 {
         note("one usable CPU: the time of a line from another core cannot be measured");
     }
-    let run = Run::of_host(rows.clone(), args.resume, args.force, args.json);
+    let run = Run::of_host(rows.clone(), args.resume, args.force, view);
     let mut machine = LiveMachine::new(platform.clone(), Options::default());
     let ended = run.carry_out(&mut machine, &calibration::experiment(&platform), SEED)?;
     if ended.exit != Exit::Done {
@@ -221,15 +223,5 @@ impl Descriptions {
             text.push_str(&of(it, &apart_of(path), &what));
         }
         text
-    }
-}
-
-impl From<CalibrationError> for Failure {
-    fn from(error: CalibrationError) -> Self {
-        match error {
-            CalibrationError::Machine(error) => error.into(),
-            CalibrationError::Experiment(error) => error.into(),
-            CalibrationError::Stopped => Self::new(Exit::Interrupted, error),
-        }
     }
 }

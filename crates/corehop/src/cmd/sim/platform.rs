@@ -4,17 +4,18 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use corehop_app::here::found;
 use corehop_linux::probe::{observe, watch};
 use corehop_plan::platform::{Affinity, Check, Platform};
 use corehop_report::{gem5, label, platform_svg, platform_text};
 use corehop_stats::restless;
-use corehop_system::discover::{DiscoverError, SysRoot, discover};
+use corehop_system::discover::SysRoot;
 
 use serde_json::json;
 
-use crate::exit::{Exit, Failure};
-use crate::input;
 use crate::output::{Force, OutputFile, counted, either, note, spinner};
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::input;
 
 /// Describe a machine: CPUs, caches, their sharing, and what cannot be measured on it.
 #[derive(Debug, clap::Args)]
@@ -177,18 +178,5 @@ fn json(platform: &Platform) -> serde_json::Value {
         "memory_architecture": platform.memory_architecture(),
         "classes": Affinity::ALL.into_iter().filter_map(class).collect::<Vec<_>>(),
         "not_measurable": missing.collect::<Vec<_>>(),
-    })
-}
-
-/// The machine whose files are below `root`.
-pub(crate) fn found(root: &SysRoot) -> Result<Platform, Failure> {
-    discover(root).map_err(|error| {
-        let no_cpus = matches!(error, DiscoverError::NoCpus { .. });
-        let exit = match (root.is_live(), no_cpus) {
-            (true, _) => Exit::NotPossible,
-            (false, true) => Exit::Usage,
-            (false, false) => Exit::Damaged,
-        };
-        Failure::new(exit, error)
     })
 }

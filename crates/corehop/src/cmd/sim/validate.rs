@@ -6,15 +6,15 @@ mod text;
 use std::path::PathBuf;
 
 use corehop_decide::validation::sheet::{Judged, Row, Sheet, What};
-use corehop_decide::validation::{self as studies, Lab, Study, ValidationError};
+use corehop_decide::validation::{self as studies, Lab, Study};
 use corehop_plan::units::Bytes;
 use corehop_report::validation::{self, Dots};
 use corehop_report::validation_svg::drawing;
 use serde_json::{Value, json};
 
-use crate::exit::{Exit, Failure};
-use crate::input;
 use crate::output::{self, Force, OutputFile, either};
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::input;
 
 /// Rerun published experiments on the simulated machine, and report its error.
 ///
@@ -117,19 +117,6 @@ fn chosen(args: &Args) -> Result<Vec<Box<dyn Study>>, Failure> {
         all.retain_mut(|study| study.narrow(&sizes));
     }
     Ok(all)
-}
-
-impl From<ValidationError> for Failure {
-    fn from(error: ValidationError) -> Self {
-        match error {
-            ValidationError::Study(error) => Self::new(Exit::Damaged, error),
-            ValidationError::Experiment(error) => error.into(),
-            ValidationError::Machine(error) => error.into(),
-            ValidationError::NoServer { .. } => Self::new(Exit::NotPossible, error),
-            ValidationError::Rehearsal(error) => Self::new(Exit::NotPossible, error),
-            ValidationError::Samples(error) => Self::new(Exit::Failed, error),
-        }
-    }
 }
 
 /// The result of a study, with the fields of its kind.

@@ -14,12 +14,13 @@ use corehop_system::discover::SysRoot;
 use serde_json::json;
 
 use super::calibrate::apart_of;
-use super::platform::found;
-use crate::doubts;
-use crate::exit::{Exit, Failure};
-use crate::input;
 use crate::output::{Force, OutputFile, either, note};
-use crate::run::Run;
+use crate::progress::view;
+use corehop_app::doubts;
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::here::found;
+use corehop_app::input;
+use corehop_app::run::Run;
 
 /// Compare a platform file with its host: the quick experiment, live beside simulated, cell by cell.
 ///
@@ -100,7 +101,7 @@ fn measured(args: &Args, platform: &Platform, file: &Path) -> Result<Option<Vec<
     }
     let rows: PathBuf =
         OutputFile::ordinary(&file.with_extension("live.parquet"), &[], args.force)?.into_path();
-    let run = Run::of_host(rows.clone(), false, args.force, args.json);
+    let run = Run::of_host(rows.clone(), false, args.force, view);
     let mut machine = LiveMachine::new(platform.clone(), Options::default());
     let experiment = Preset::Quick.synthetic(platform, None, None);
     let ended = run.carry_out(&mut machine, &experiment, args.seed.unwrap_or(1))?;

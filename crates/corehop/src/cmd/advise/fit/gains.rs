@@ -5,9 +5,9 @@ use corehop_report::gains;
 use corehop_results::Results;
 
 use super::Args;
-use crate::exit::{Exit, Failure, refuse};
-use crate::input;
 use crate::output::{OutputFile, Rest, answer};
+use corehop_app::failure::{Exit, Failure, refuse};
+use corehop_app::input;
 
 /// Fits the forms, and writes or prints them.
 pub(super) fn run(

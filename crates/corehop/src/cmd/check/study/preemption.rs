@@ -6,8 +6,8 @@ use corehop_sched::study::cost::{CostStudy, CostStudyError};
 use serde_json::json;
 
 use super::Count;
-use crate::exit::{Exit, Failure};
 use crate::output::either;
+use corehop_app::failure::{Exit, Failure};
 
 /// Runs the study and prints the result.
 pub(super) fn run(args: &Count, study: CostStudy) -> Result<Exit, Failure> {

@@ -2,12 +2,12 @@
 //! A run: executes blocks of plans on a machine until there are enough samples, and writes them immediately.
 
 mod outputs;
-mod progress;
+mod view;
 mod provenance;
 mod tally;
 mod tasks;
 
-pub(crate) use provenance::utc_now;
+pub use provenance::utc_now;
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -26,22 +26,29 @@ use corehop_stats::classes::{as_declared, switches_as_declared};
 use corehop_system::supervisor::interrupt;
 use serde_json::json;
 
-use crate::exit::{Exit, Failure};
-use crate::output::{Force, Rest, answer, counted, is_quiet};
+use crate::answer::Answer;
+use crate::failure::{Exit, Failure};
+use crate::words::counted;
 use outputs::{Kept, Outputs};
-use progress::Progress;
 use tally::Tally;
+pub use view::{Opens, RunView, silent};
 
-pub(crate) use outputs::stream_of;
-pub(crate) use progress::rough;
-pub(crate) use tally::of_arms;
+pub use outputs::stream_of;
+pub use tally::of_arms;
 
 /// The destination of the rows.
 #[derive(Debug, Clone)]
-pub(crate) enum Destination {
+pub enum Destination {
     /// To this file, going on with what an interrupted run left of it, if asked to. Further kinds of rows
     /// go to files beside it.
-    File { path: PathBuf, resume: bool, force: Force },
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Whether to go on with an interrupted run.
+        resume: bool,
+        /// Whether to replace a file that is there.
+        force: bool,
+    },
     /// As an Arrow stream to stdout: the rows of this kind, or of the plan's first.
     Stdout(Option<String>),
 }
@@ -51,17 +58,19 @@ const FURTHER: u32 = 5;
 
 /// The options of a run, apart from the experiment.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub struct Run {
     /// None if only the answer counts.
-    pub(crate) destination: Option<Destination>,
+    pub destination: Option<Destination>,
     /// The folder for the rows of a run that has no file, where they are read again after its end.
-    pub(crate) spool: Option<PathBuf>,
-    pub(crate) goal: Goal,
+    pub spool: Option<PathBuf>,
+    /// When there are enough samples.
+    pub goal: Goal,
     /// The number of replicates of a run of jobs.
-    pub(crate) replicates: u32,
-    pub(crate) budget: Option<Duration>,
-    pub(crate) quiet: bool,
-    pub(crate) json: bool,
+    pub replicates: u32,
+    /// The time that the run may take.
+    pub budget: Option<Duration>,
+    /// How the run is shown while it is under way.
+    pub view: Opens,
 }
 
 /// Replicates of a run by which a host is described, or its description is judged.
@@ -69,15 +78,14 @@ const OF_A_HOST: u32 = 20;
 
 impl Run {
     /// A live run by which this host is described, or its description is judged.
-    pub(crate) fn of_host(path: PathBuf, resume: bool, force: Force, json: bool) -> Self {
+    pub fn of_host(path: PathBuf, resume: bool, force: impl Into<bool>, view: Opens) -> Self {
         Self {
-            destination: Some(Destination::File { path, resume, force }),
+            destination: Some(Destination::File { path, resume, force: force.into() }),
             spool: None,
             goal: Goal::Count,
             replicates: OF_A_HOST,
             budget: None,
-            quiet: is_quiet(),
-            json,
+            view,
         }
     }
 }
@@ -88,7 +96,7 @@ struct Underway {
     counter: Counter,
     campaign: Campaign,
     classes: ClassQuota,
-    progress: Progress,
+    view: Box<dyn RunView>,
     deadline: Option<Instant>,
     /// Rows that count: jobs, runs of gangs.
     taken: u64,
@@ -98,14 +106,18 @@ struct Underway {
 }
 
 /// A run that has ended.
-pub(crate) struct Ended {
-    pub(crate) exit: Exit,
+#[derive(Debug)]
+pub struct Ended {
+    /// Whether the run went to its end.
+    pub exit: Exit,
     /// The files, in the order of the kinds of rows.
-    pub(crate) files: Vec<PathBuf>,
+    pub files: Vec<PathBuf>,
     /// The rows of the first kind, where they were asked for and have no file.
-    pub(crate) spool: Option<File>,
-    pub(crate) provenance: Provenance,
-    pub(crate) tally: Tally,
+    pub spool: Option<File>,
+    /// The provenance of the rows.
+    pub provenance: Provenance,
+    /// What the rows say.
+    pub tally: Tally,
     taken: u64,
     valid: u64,
 }
@@ -121,7 +133,7 @@ impl Sink for Block<'_> {
         let rows = self.projector.rows(batch);
         self.underway.outputs.append(&rows)?;
         self.underway.note(&rows);
-        self.underway.progress.show(&self.underway.campaign);
+        self.underway.view.show(&self.underway.campaign);
         Ok(self.underway.stopped_by().is_none())
     }
 
@@ -219,17 +231,17 @@ impl Underway {
 
 impl Run {
     /// Takes the samples of an experiment, and answers.
-    pub(crate) fn experiment(
+    pub fn experiment(
         &self,
         machine: &mut dyn Machine,
         experiment: &dyn Experiment,
         seed: u64,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<Answer, Failure> {
         self.answer(&self.carry_out(machine, experiment, seed)?)
     }
 
     /// Takes the samples of an experiment, block by block, until its goal is reached.
-    pub(crate) fn carry_out(
+    pub fn carry_out(
         &self,
         machine: &mut dyn Machine,
         experiment: &dyn Experiment,
@@ -258,7 +270,7 @@ impl Run {
                 let turn =
                     Turn { block: block + underway.jobs(), replicate: Some(round.replicate) };
                 let plan = experiment.block(machine.platform(), seed, turn, &round.quota)?;
-                underway.progress.block(&underway.campaign, &round.quota);
+                underway.view.block(&underway.campaign, &round.quota);
                 provenance.note_plan(&plan);
                 underway.run_block(machine, &plan)?;
             }
@@ -281,7 +293,7 @@ impl Run {
     }
 
     /// Runs a plan as it stands; a resumed one from where it was interrupted.
-    pub(crate) fn plan(&self, machine: &mut dyn Machine, plan: &Plan) -> Result<Exit, Failure> {
+    pub fn plan(&self, machine: &mut dyn Machine, plan: &Plan) -> Result<Answer, Failure> {
         let mut provenance = provenance::begin(machine, plan);
         provenance.parameters = json!({"plan": plan.digest()});
         provenance.note_plan(plan);
@@ -314,7 +326,7 @@ impl Run {
             counter: Counter::new(plan, units.len()),
             campaign: Campaign::new(&asked, self.replicates, self.goal),
             classes: ClassQuota::new(platform.clone()),
-            progress: Progress::new(self.quiet, units, deadline),
+            view: (self.view)(units, deadline),
             deadline,
             taken: 0,
             valid: 0,
@@ -322,7 +334,7 @@ impl Run {
         };
         underway.note(&earlier);
         underway.counter.cut_off();
-        underway.progress.begin(&underway.campaign);
+        underway.view.begin(&underway.campaign);
         Ok(underway)
     }
 
@@ -334,9 +346,9 @@ impl Run {
         mut provenance: Provenance,
     ) -> Result<Ended, Failure> {
         let stopped_by = underway.stopped_by();
-        underway.progress.end(&underway.campaign, stopped_by);
+        underway.view.end(&underway.campaign, stopped_by);
         if let Some(line) = underway.tally.line() {
-            underway.progress.say(&line);
+            underway.view.say(&line);
         }
         provenance.cells_lacking_samples = underway.campaign.lacking() as u64;
         provenance.stopped_by = match (&ended, stopped_by) {
@@ -362,26 +374,26 @@ impl Run {
         Ok(Ended { exit, files, spool, provenance, tally, taken, valid })
     }
 
-    /// Prints the answer of a run.
-    pub(crate) fn answer(&self, ended: &Ended) -> Result<Exit, Failure> {
-        let sentence = self.sentence(ended);
-        if self.json {
-            let mut json = json!({
-                "file": ended.files.first(),
-                "samples": ended.taken,
-                "valid": ended.valid,
-                "stopped_by": ended.provenance.stopped_by,
-                "cells_lacking_samples": ended.provenance.cells_lacking_samples,
-            });
-            ended.tally.answer(&mut json, ended)?;
-            answer(&sentence, Rest::Data(&format!("{json}\n")))?;
-        } else if matches!(self.destination, Some(Destination::Stdout(_))) {
-            answer(&sentence, Rest::Beside(""))?;
-        } else {
-            let text = ended.tally.text(ended)?.unwrap_or_default();
-            answer(&sentence, Rest::Text(&text))?;
-        }
-        Ok(if ended.exit == Exit::Done && ended.tally.is_unknown() { Exit::No } else { ended.exit })
+    /// The answer of a run.
+    ///
+    /// # Errors
+    /// Exit 6 where the results cannot be told.
+    pub fn answer(&self, ended: &Ended) -> Result<Answer, Failure> {
+        let mut json = json!({
+            "file": ended.files.first(),
+            "samples": ended.taken,
+            "valid": ended.valid,
+            "stopped_by": ended.provenance.stopped_by,
+            "cells_lacking_samples": ended.provenance.cells_lacking_samples,
+        });
+        ended.tally.answer(&mut json, ended)?;
+        let unknown = ended.exit == Exit::Done && ended.tally.is_unknown();
+        Ok(Answer {
+            sentence: self.sentence(ended),
+            json,
+            text: ended.tally.text(ended)?.unwrap_or_default(),
+            exit: if unknown { Exit::No } else { ended.exit },
+        })
     }
 
     /// The place of the rows, the number of valid ones, and the next command.

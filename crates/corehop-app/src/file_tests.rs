@@ -3,10 +3,10 @@
 
 use super::*;
 
-const KEEP: Force = Force { force: false };
-const OVERWRITE: Force = Force { force: true };
+const KEEP: bool = false;
+const OVERWRITE: bool = true;
 
-fn refused(path: &Path, others: &[&Path], force: Force) -> String {
+fn refused(path: &Path, others: &[&Path], force: bool) -> String {
     format!("{:?}", OutputFile::new(path, others, force).unwrap_err())
 }
 
@@ -67,7 +67,7 @@ fn a_failure_while_filling_leaves_the_target_as_it_was() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
-fn begun(path: &Path, force: Force) -> Result<Growing, Failure> {
+fn begun(path: &Path, force: bool) -> Result<Growing, Failure> {
     OutputFile::new(path, &[], force)?.grow()
 }
 

@@ -10,11 +10,11 @@ use corehop_stats::paired::Paired;
 use corehop_stats::recording::{RecordingEffect, RecordingPairs};
 use serde_json::{Map, Value, json};
 
-use crate::exit::{Exit, Failure};
+use crate::failure::{Exit, Failure};
 
 /// The results of a run so far.
 #[derive(Debug, Default)]
-pub(crate) struct TaskTally {
+pub struct TaskTally {
     jobs: u64,
     samples: u64,
     valid: u64,

@@ -21,19 +21,11 @@ use corehop_system::proc::flock_owner;
 use corehop_system::supervisor::interrupt;
 use tempfile::NamedTempFile;
 
-use crate::exit::{Exit, Failure};
-
-/// The option of every verb that writes files.
-#[derive(Debug, Clone, Copy, Default, clap::Args)]
-pub(crate) struct Force {
-    /// Overwrite existing files
-    #[arg(long)]
-    pub(crate) force: bool,
-}
+use crate::failure::{Exit, Failure};
 
 /// A file to write. It is checked before the work that its contents take.
 #[derive(Debug, Clone)]
-pub(crate) struct OutputFile {
+pub struct OutputFile {
     path: PathBuf,
     force: bool,
     /// A device or a pipe: it is written as it is.
@@ -46,13 +38,14 @@ impl OutputFile {
     /// # Errors
     /// Exit 2 for one of `others`, an existing file without `force`, a folder, a link, or a folder that
     /// does not exist; exit 6 if the system does not create a file there.
-    pub(crate) fn new(path: &Path, others: &[&Path], force: Force) -> Result<Self, Failure> {
+    pub fn new(path: &Path, others: &[&Path], force: impl Into<bool>) -> Result<Self, Failure> {
+        let force: bool = force.into();
         let named =
             |what: &str| Err(Failure::says(Exit::Usage, format!("{}: {what}", shown::path(path))));
         if others.iter().any(|other| are_same(path, other)) {
             return named("this command reads or writes this file already: name another");
         }
-        let file = Self { path: path.to_owned(), force: force.force, is_stream: is_stream(path) };
+        let file = Self { path: path.to_owned(), force, is_stream: is_stream(path) };
         if file.is_stream {
             return Ok(file);
         }
@@ -64,7 +57,7 @@ impl OutputFile {
             Ok(about) if !about.is_file() => {
                 named("this is not an ordinary file, and would be replaced by one: name another")
             }
-            Ok(about) if !force.force && about.len() > 0 => {
+            Ok(about) if !force && about.len() > 0 => {
                 named("this file exists: name another, or overwrite it with --force")
             }
             Err(_) if path.file_name().is_none() => named("this is not the name of a file"),
@@ -90,7 +83,11 @@ impl OutputFile {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub(crate) fn ordinary(path: &Path, others: &[&Path], force: Force) -> Result<Self, Failure> {
+    pub fn ordinary(
+        path: &Path,
+        others: &[&Path],
+        force: impl Into<bool>,
+    ) -> Result<Self, Failure> {
         let file = Self::new(path, others, force)?;
         if file.is_stream {
             let what = format!("{}: this is not an ordinary file: use --stream", shown::path(path));
@@ -103,21 +100,21 @@ impl OutputFile {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub(crate) fn if_asked(
+    pub fn if_asked(
         path: Option<&PathBuf>,
         others: &[&Path],
-        force: Force,
+        force: impl Into<bool>,
     ) -> Result<Option<Self>, Failure> {
         path.map(|path| Self::new(path, others, force)).transpose()
     }
 
     /// Its name.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Its name.
-    pub(crate) fn into_path(self) -> PathBuf {
+    pub fn into_path(self) -> PathBuf {
         self.path
     }
 
@@ -125,7 +122,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// Exit 6, and nothing is left behind.
-    pub(crate) fn write(&self, contents: impl AsRef<[u8]>) -> Result<(), Failure> {
+    pub fn write(&self, contents: impl AsRef<[u8]>) -> Result<(), Failure> {
         self.fill(|out| out.write_all(contents.as_ref()))
     }
 
@@ -133,10 +130,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// Exit 6, and nothing is left behind.
-    pub(crate) fn fill<E>(
-        &self,
-        fill: impl FnOnce(&mut File) -> Result<(), E>,
-    ) -> Result<(), Failure>
+    pub fn fill<E>(&self, fill: impl FnOnce(&mut File) -> Result<(), E>) -> Result<(), Failure>
     where
         E: Into<anyhow::Error>,
     {
@@ -147,7 +141,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// Those of `fill`; exit 6 if the file cannot be written. Nothing is left behind.
-    pub(crate) fn fill_by(
+    pub fn fill_by(
         &self,
         fill: impl FnOnce(&mut File) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
@@ -167,7 +161,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// Exit 2 where another run writes the file, exit 6 where the file cannot be made.
-    pub(crate) fn grow(&self) -> Result<Growing, Failure> {
+    pub fn grow(&self) -> Result<Growing, Failure> {
         let path = self.path.clone();
         if self.is_stream {
             let file =
@@ -190,7 +184,7 @@ impl OutputFile {
 
 /// A file that is to be replaced, and is locked, so that no other run replaces or writes it meanwhile.
 #[derive(Debug)]
-pub(crate) struct Replaced {
+pub struct Replaced {
     /// Its device and inode: what has its name by then is replaced only if it is this file.
     id: (u64, u64),
     /// None where this user may not read it, and so not lock it.
@@ -202,7 +196,7 @@ impl Replaced {
     ///
     /// # Errors
     /// The system's.
-    pub(crate) fn of(file: &File) -> io::Result<Self> {
+    pub fn of(file: &File) -> io::Result<Self> {
         let file = file.try_clone()?;
         Ok(Self { id: id(&file.metadata()?), _held: Some(file) })
     }
@@ -245,7 +239,7 @@ fn id(about: &Metadata) -> (u64, u64) {
 
 /// A file that is locked for as long as it is written, and that has its name while it grows.
 #[derive(Debug)]
-pub(crate) struct Growing {
+pub struct Growing {
     path: PathBuf,
     /// The file to replace; without one nothing is replaced.
     replaced: Option<Replaced>,
@@ -264,7 +258,7 @@ impl Growing {
     ///
     /// # Errors
     /// Exit 6.
-    pub(crate) fn begin(path: &Path, replaced: Option<Replaced>) -> Result<Self, Failure> {
+    pub fn begin(path: &Path, replaced: Option<Replaced>) -> Result<Self, Failure> {
         let file = beside(path).map_err(|error| failed("creating", path, error))?;
         lock(file.as_file(), path)?;
         Ok(Self { path: path.to_owned(), replaced, state: State::Beside(file) })
@@ -274,7 +268,7 @@ impl Growing {
     ///
     /// # Errors
     /// Exit 2 if a file of this name is there that may not be replaced, exit 6 for the system's errors.
-    pub(crate) fn place(self) -> Result<Self, Failure> {
+    pub fn place(self) -> Result<Self, Failure> {
         let Self { path, replaced, state } = self;
         let file = match state {
             State::Placed(file) => file,
@@ -293,7 +287,7 @@ impl Growing {
     }
 
     /// The file.
-    pub(crate) fn file(&self) -> &File {
+    pub fn file(&self) -> &File {
         match &self.state {
             State::Beside(file) => file.as_file(),
             State::Placed(file) => file,
@@ -325,7 +319,7 @@ fn place(file: NamedTempFile, path: &Path, replaced: Option<&Replaced>) -> io::R
 ///
 /// # Errors
 /// Exit 6.
-pub(crate) fn folder(path: &Path) -> Result<(), Failure> {
+pub fn folder(path: &Path) -> Result<(), Failure> {
     fs::create_dir_all(path).map_err(|error| failed("creating", path, error))
 }
 
@@ -333,7 +327,7 @@ pub(crate) fn folder(path: &Path) -> Result<(), Failure> {
 ///
 /// # Errors
 /// Exit 2 where another run writes the file, exit 6 for the system's errors.
-pub(crate) fn lock(file: &File, path: &Path) -> Result<(), Failure> {
+pub fn lock(file: &File, path: &Path) -> Result<(), Failure> {
     match try_lock(file) {
         Locking::Busy => Err(busy(path, flock_owner(file))),
         // Without locks two runs at once are not noticed. A stream that stayed behind, empty, would block the next run.
@@ -351,7 +345,7 @@ fn busy(path: &Path, owner: Option<u32>) -> Failure {
 }
 
 /// A step that the host failed in.
-pub(crate) fn failed(doing: &str, path: &Path, error: io::Error) -> Failure {
+pub fn failed(doing: &str, path: &Path, error: io::Error) -> Failure {
     Failure::new(Exit::Failed, error).context(format!("{doing} {}", shown::path(path)))
 }
 

@@ -20,11 +20,11 @@ use serde_json::{Value, json};
 
 use super::Ended;
 use super::tasks::{TaskTally, sentences};
-use crate::exit::{Exit, Failure};
+use crate::failure::{Exit, Failure};
 
 /// The results so far.
 #[derive(Debug)]
-pub(crate) enum Tally {
+pub enum Tally {
     /// Of jobs on working sets, or gangs: the cells say everything.
     Cells {
         /// Whether the samples belong to classes of CPU pairs.
@@ -191,7 +191,7 @@ impl Tally {
     }
 
     /// The overheads, if the plan measured some.
-    pub(crate) fn overheads(&self) -> Vec<OverheadSummary> {
+    pub fn overheads(&self) -> Vec<OverheadSummary> {
         match self {
             Self::Overheads { times, .. } => times.summaries(),
             _ => Vec::new(),
@@ -199,10 +199,7 @@ impl Tally {
     }
 
     /// The recording of a program, and its machine.
-    pub(crate) fn recording(
-        &self,
-        provenance: &Provenance,
-    ) -> Result<(&Recording, Platform), Failure> {
+    pub fn recording(&self, provenance: &Provenance) -> Result<(&Recording, Platform), Failure> {
         let Self::Program(recording) = self else {
             return Err(Failure::says(Exit::Failed, "this run recorded no program"));
         };
@@ -212,7 +209,7 @@ impl Tally {
 
 /// The comparison of the arms of a recording that has several, with what refilling cost in each run, if
 /// that is known.
-pub(crate) fn of_arms(
+pub fn of_arms(
     recording: &Recording,
     refills: &BTreeMap<u64, Between>,
 ) -> Result<Option<RunComparison>, Failure> {

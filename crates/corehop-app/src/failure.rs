@@ -4,18 +4,20 @@
 use std::fmt::Display;
 use std::process::ExitCode;
 
+use corehop_decide::calibration::CalibrationError;
+use corehop_decide::simulated::SimulationError;
+use corehop_decide::validation::ValidationError;
 use corehop_plan::experiment::{ExperimentError, PlanError, SwitchesError};
 use corehop_plan::machine::MachineError;
 use corehop_plan::platform::PlatformError;
 use corehop_plan::samples::FileError;
+use corehop_stats::costs::SelectError;
 
 use corehop_system::supervisor::interrupt;
 
-use crate::output::say_headed;
-
 /// The end of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub enum Exit {
     /// Done.
     Done,
     /// It ran, but the answer is no, or unknown.
@@ -36,7 +38,7 @@ pub(crate) enum Exit {
 
 impl Exit {
     /// The number.
-    pub(crate) const fn code(self) -> u8 {
+    pub const fn code(self) -> u8 {
         match self {
             Self::Done => 0,
             Self::No => 1,
@@ -58,34 +60,34 @@ impl From<Exit> for ExitCode {
 
 /// An error on its way out: what to say, and the exit code.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub struct Failure {
     exit: Exit,
     error: anyhow::Error,
 }
 
 impl Failure {
     /// `error` as the reason for `exit`.
-    pub(crate) fn new(exit: Exit, error: impl Into<anyhow::Error>) -> Self {
+    pub fn new(exit: Exit, error: impl Into<anyhow::Error>) -> Self {
         Self { exit, error: error.into() }
     }
 
     /// A sentence as the reason for `exit`.
-    pub(crate) fn says(exit: Exit, sentence: impl Display) -> Self {
+    pub fn says(exit: Exit, sentence: impl Display) -> Self {
         Self { exit, error: anyhow::anyhow!("{sentence}") }
     }
 
     /// The same, with what was being done in front.
-    pub(crate) fn context(self, doing: impl Display + Send + Sync + 'static) -> Self {
+    pub fn context(self, doing: impl Display + Send + Sync + 'static) -> Self {
         Self { exit: self.exit, error: self.error.context(doing) }
     }
 
     /// The exit code that was meant.
-    pub(crate) fn exit(&self) -> Exit {
+    pub fn exit(&self) -> Exit {
         self.exit
     }
 
     /// The error with its causes.
-    pub(crate) fn sentence(&self) -> String {
+    pub fn sentence(&self) -> String {
         let mut line = String::new();
         for cause in self.error.chain().map(ToString::to_string) {
             // Some errors already say what caused them.
@@ -97,14 +99,8 @@ impl Failure {
         line
     }
 
-    /// Prints the error with its causes, in lines that fit, and gives its code.
-    pub(crate) fn report(&self) -> ExitCode {
-        say_headed(&format!("corehop: {}", self.sentence()));
-        self.code().into()
-    }
-
     /// An interrupt cuts calls and waits short, and what failed by that was interrupted.
-    fn code(&self) -> Exit {
+    pub fn code(&self) -> Exit {
         match self.exit {
             Exit::Failed | Exit::NotPossible if interrupt::requested() => Exit::Interrupted,
             other => other,
@@ -113,7 +109,7 @@ impl Failure {
 }
 
 /// Refuses those of `options` that were given.
-pub(crate) fn refuse(why: &str, options: &[(&str, bool)]) -> Result<(), Failure> {
+pub fn refuse(why: &str, options: &[(&str, bool)]) -> Result<(), Failure> {
     match options.iter().find(|(_, given)| *given) {
         Some((option, _)) => Err(Failure::says(Exit::Usage, format!("{why}: leave {option} out"))),
         None => Ok(()),
@@ -163,5 +159,43 @@ impl From<MachineError> for Failure {
             MachineError::Failed { .. } | MachineError::Sink(_) => Exit::Failed,
         };
         Self::new(exit, error)
+    }
+}
+
+impl From<SelectError> for Failure {
+    fn from(error: SelectError) -> Self {
+        Self::new(Exit::Usage, error)
+    }
+}
+
+impl From<SimulationError> for Failure {
+    fn from(error: SimulationError) -> Self {
+        match error {
+            SimulationError::Experiment(error) => error.into(),
+            SimulationError::Machine(error) => error.into(),
+        }
+    }
+}
+
+impl From<CalibrationError> for Failure {
+    fn from(error: CalibrationError) -> Self {
+        match error {
+            CalibrationError::Machine(error) => error.into(),
+            CalibrationError::Experiment(error) => error.into(),
+            CalibrationError::Stopped => Self::new(Exit::Interrupted, error),
+        }
+    }
+}
+
+impl From<ValidationError> for Failure {
+    fn from(error: ValidationError) -> Self {
+        match error {
+            ValidationError::Study(error) => Self::new(Exit::Damaged, error),
+            ValidationError::Experiment(error) => error.into(),
+            ValidationError::Machine(error) => error.into(),
+            ValidationError::NoServer { .. } => Self::new(Exit::NotPossible, error),
+            ValidationError::Rehearsal(error) => Self::new(Exit::NotPossible, error),
+            ValidationError::Samples(error) => Self::new(Exit::Failed, error),
+        }
     }
 }

@@ -30,28 +30,28 @@ use corehop_stats::overheads::{Overheads, csv};
 use serde_json::Value;
 
 use crate::doubts;
-use crate::exit::{Exit, Failure};
+use crate::failure::{Exit, Failure};
 
 /// No text that a verb reads is longer.
 const MOST_TEXT: u64 = 64 << 20;
 
 /// Opens a file of rows, complete or still being written; errors name it. A file without checksums is said to be
 /// one, and so is one that is not a whole run.
-pub(crate) fn open(path: &Path) -> Result<Reader<File>, Failure> {
+pub fn open(path: &Path) -> Result<Reader<File>, Failure> {
     let reader = opened(path, file(path)?)?;
     doubts::of_end(path, &reader);
     Ok(reader)
 }
 
 /// The same for a file that is open already.
-pub(crate) fn opened(path: &Path, file: File) -> Result<Reader<File>, Failure> {
+pub fn opened(path: &Path, file: File) -> Result<Reader<File>, Failure> {
     let reader = Reader::open(file).map_err(|error| damaged(path, error))?;
     doubts::of_checksums(path, reader.verification());
     Ok(reader)
 }
 
 /// Opens a file of rows that may be damaged, for its sound rows.
-pub(crate) fn salvage(path: &Path) -> Result<Reader<File>, Failure> {
+pub fn salvage(path: &Path) -> Result<Reader<File>, Failure> {
     let reader = Reader::salvage(file(path)?).map_err(|error| damaged(path, error))?;
     doubts::of_checksums(path, reader.verification());
     Ok(reader)
@@ -62,7 +62,7 @@ fn damaged(path: &Path, error: FileError) -> Failure {
 }
 
 /// Opens an ordinary file. A device never ends, and opening a pipe waits for its writer.
-pub(crate) fn file(path: &Path) -> Result<File, Failure> {
+pub fn file(path: &Path) -> Result<File, Failure> {
     let named = || shown::path(path);
     let about = std::fs::metadata(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => Failure::says(
@@ -109,12 +109,12 @@ fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 /// A text of any size, read as far as it is needed: an ordinary file, or standard input (`-`).
-pub(crate) fn stream(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
+pub fn stream(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
     Ok(Box::new(BufReader::new(text_source(path)?)))
 }
 
 /// The text of a file, or of standard input (`-`); errors name it.
-pub(crate) fn text(path: &Path) -> Result<String, Failure> {
+pub fn text(path: &Path) -> Result<String, Failure> {
     String::from_utf8(bytes(path)?).map_err(|error| {
         let bytes = error.as_bytes();
         match seen(bytes) {
@@ -126,7 +126,7 @@ pub(crate) fn text(path: &Path) -> Result<String, Failure> {
 }
 
 /// The name of a text that cannot be read as expected: with its format, where that is another.
-pub(crate) fn named_with_format(path: &Path, text: &str, wanted: &str) -> String {
+pub fn named_with_format(path: &Path, text: &str, wanted: &str) -> String {
     let name = shown::path(path);
     match seen(text.as_bytes()).filter(|seen| !seen.is(wanted)) {
         Some(seen) => format!("{name}: {seen}; wanted is {wanted}"),
@@ -135,7 +135,7 @@ pub(crate) fn named_with_format(path: &Path, text: &str, wanted: &str) -> String
 }
 
 /// The text of a table; for a file of `corehop measure overheads` the table of its times.
-pub(crate) fn table(path: &Path) -> Result<String, Failure> {
+pub fn table(path: &Path) -> Result<String, Failure> {
     if rows_begin(path) {
         return times(path);
     }
@@ -170,7 +170,7 @@ fn times(path: &Path) -> Result<String, Failure> {
 
 /// The text of a file as `parse` reads it; errors name the file, and its format where that is not the `wanted` one, such
 /// as `a task set (JSON)`.
-pub(crate) fn parsed<T, E: Error + Send + Sync + 'static>(
+pub fn parsed<T, E: Error + Send + Sync + 'static>(
     path: &Path,
     wanted: &str,
     parse: impl FnOnce(&str) -> Result<T, E>,
@@ -182,12 +182,12 @@ pub(crate) fn parsed<T, E: Error + Send + Sync + 'static>(
 }
 
 /// The task set in a file.
-pub(crate) fn task_set(path: &Path) -> Result<TaskSet, Failure> {
+pub fn task_set(path: &Path) -> Result<TaskSet, Failure> {
     parsed(path, "a task set (JSON)", set_file::parse)
 }
 
 /// The platform of this name, or in this file. A name with a slash or `.toml` at its end is a file.
-pub(crate) fn platform(name: &str) -> Result<Platform, Failure> {
+pub fn platform(name: &str) -> Result<Platform, Failure> {
     let is_file = Path::new(name).extension().is_some_and(|kind| kind == "toml");
     if !is_file && !name.contains('/') {
         let Some(platform) = Platform::named(name) else {
@@ -204,7 +204,7 @@ pub(crate) fn platform(name: &str) -> Result<Platform, Failure> {
 }
 
 /// The platform in this file.
-pub(crate) fn platform_in(path: &Path) -> Result<Platform, Failure> {
+pub fn platform_in(path: &Path) -> Result<Platform, Failure> {
     let text = text(path).map_err(|error| error.context("reading the platform file"))?;
     Platform::from_toml(&text).map_err(|error| {
         Failure::from(error).context(named_with_format(path, &text, "a platform file (TOML)"))
@@ -212,12 +212,12 @@ pub(crate) fn platform_in(path: &Path) -> Result<Platform, Failure> {
 }
 
 /// The samples of delays in a file.
-pub(crate) fn samples(path: &Path) -> Result<Vec<Sample>, Failure> {
+pub fn samples(path: &Path) -> Result<Vec<Sample>, Failure> {
     of_samples(path)?.all::<Sample>().map_err(|error| damaged(path, error))
 }
 
 /// Opens a file of samples of delays.
-pub(crate) fn of_samples(path: &Path) -> Result<Reader<File>, Failure> {
+pub fn of_samples(path: &Path) -> Result<Reader<File>, Failure> {
     let reader = open(path)?;
     let rows = reader.kind().rows.clone();
     if rows != Sample::KIND {
@@ -252,7 +252,7 @@ impl Files for Named {
 }
 
 /// The results of `files`: rows, and what platform files say of their machines.
-pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<Results, Failure> {
+pub fn gather(files: &[PathBuf], estimator: Estimator) -> Result<Results, Failure> {
     let is_platform = |path: &&PathBuf| path.extension().is_some_and(|it| it == "toml");
     let (platforms, rows): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().partition(is_platform);
     refuse_twice(&rows)?;
@@ -270,7 +270,7 @@ pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<Results,
 }
 
 /// The file with the jobs of the task sets, whose samples are in `path`; None where `path` has other rows.
-pub(crate) fn jobs_of(path: &Path) -> Result<Option<Result<PathBuf, MissingFile>>, Failure> {
+pub fn jobs_of(path: &Path) -> Result<Option<Result<PathBuf, MissingFile>>, Failure> {
     let reader = open(path)?;
     let of_tasks = reader.rows_kind().is_ok_and(|it| it == RowKind::Samples)
         && reader.kind().provenance.experiment == TASK_SETS;
@@ -280,7 +280,7 @@ pub(crate) fn jobs_of(path: &Path) -> Result<Option<Result<PathBuf, MissingFile>
 }
 
 /// Whether a file has rows of a recorded program.
-pub(crate) fn is_recording(path: &Path) -> Result<bool, Failure> {
+pub fn is_recording(path: &Path) -> Result<bool, Failure> {
     let kind = open(path)?.rows_kind().ok();
     Ok(kind.is_some_and(|kind| RowKind::OF_RECORDING.contains(&kind)))
 }
@@ -301,12 +301,12 @@ fn refuse_twice(files: &[&PathBuf]) -> Result<(), Failure> {
 }
 
 /// The model of the samples in `files`.
-pub(crate) fn fitted(files: &[PathBuf], estimator: Estimator) -> Result<Model, Failure> {
+pub fn fitted(files: &[PathBuf], estimator: Estimator) -> Result<Model, Failure> {
     fitted_to(gather(files, estimator)?)
 }
 
 /// The model of the samples that files have.
-pub(crate) fn fitted_to(data: Results) -> Result<Model, Failure> {
+pub fn fitted_to(data: Results) -> Result<Model, Failure> {
     let model = data.fit.finish();
     if model.curves.is_empty() {
         let what = "no valid sample of a delay in these files: `corehop report contents FILE` shows what they contain";
@@ -316,7 +316,7 @@ pub(crate) fn fitted_to(data: Results) -> Result<Model, Failure> {
 }
 
 /// The model in a file: written by `fit`, or fitted to the samples now.
-pub(crate) fn model(path: &Path) -> Result<Model, Failure> {
+pub fn model(path: &Path) -> Result<Model, Failure> {
     if path.extension().is_some_and(|extension| extension == "toml") {
         let what = named_with_format(path, &text(path)?, "samples or a cost model (JSON)");
         return Err(Failure::says(Exit::Damaged, what));
@@ -328,7 +328,7 @@ pub(crate) fn model(path: &Path) -> Result<Model, Failure> {
 }
 
 /// The gain of sharing in a file: written by `fit`, or fitted to the runs now.
-pub(crate) fn gain(path: &Path) -> Result<MachineGain, Failure> {
+pub fn gain(path: &Path) -> Result<MachineGain, Failure> {
     if path.extension().is_none_or(|extension| extension != "json") {
         return gain_of(&gather(&[path.to_owned()], Estimator::Difference)?);
     }
@@ -336,7 +336,7 @@ pub(crate) fn gain(path: &Path) -> Result<MachineGain, Failure> {
 }
 
 /// The gain of sharing, fitted to the runs that files have.
-pub(crate) fn gain_of(data: &Results) -> Result<MachineGain, Failure> {
+pub fn gain_of(data: &Results) -> Result<MachineGain, Failure> {
     if !data.summaries.is_empty() {
         let what =
             "these files have delays and runs of threads that share data: fit each kind for itself";
@@ -360,7 +360,7 @@ pub(crate) fn gain_of(data: &Results) -> Result<MachineGain, Failure> {
 }
 
 /// The costs in a file: a table if its name ends in `.csv`.
-pub(crate) fn costs(path: &Path) -> Result<Source, Failure> {
+pub fn costs(path: &Path) -> Result<Source, Failure> {
     if path.extension().is_none_or(|extension| extension != "csv") {
         return model(path).map(Source::Model);
     }
@@ -368,7 +368,7 @@ pub(crate) fn costs(path: &Path) -> Result<Source, Failure> {
 }
 
 /// The supply of CPUs in a file: rows of `measure supply`, or resources that are stated.
-pub(crate) fn supplies(path: &Path) -> Result<Supplies, Failure> {
+pub fn supplies(path: &Path) -> Result<Supplies, Failure> {
     if !rows_begin(path) {
         return parsed(path, "a supply (JSON)", supply::resources);
     }
@@ -377,7 +377,7 @@ pub(crate) fn supplies(path: &Path) -> Result<Supplies, Failure> {
 }
 
 /// The counts of a study in a file.
-pub(crate) fn study_counts(path: &Path) -> Result<StudyCounts, Failure> {
+pub fn study_counts(path: &Path) -> Result<StudyCounts, Failure> {
     let named = || shown::path(path);
     let (counts, verification) = StudyCounts::read(file(path)?).map_err(|error| {
         let exit = if matches!(error, StoreError::Io(_)) { Exit::Failed } else { Exit::Damaged };
@@ -388,7 +388,7 @@ pub(crate) fn study_counts(path: &Path) -> Result<StudyCounts, Failure> {
 }
 
 /// The log of a placer, if a file is one.
-pub(crate) fn placement(path: &Path) -> Result<Option<PlacementLog>, Failure> {
+pub fn placement(path: &Path) -> Result<Option<PlacementLog>, Failure> {
     // The next open reports a missing or foreign file.
     let Ok(file) = file(path) else { return Ok(None) };
     match PlacementLog::read(std::io::BufReader::new(file)) {
@@ -399,7 +399,7 @@ pub(crate) fn placement(path: &Path) -> Result<Option<PlacementLog>, Failure> {
 }
 
 /// The answer of off-load in a file, if it is one.
-pub(crate) fn off_load(path: &Path) -> Result<Option<OffLoadAnswer>, Failure> {
+pub fn off_load(path: &Path) -> Result<Option<OffLoadAnswer>, Failure> {
     // The next open reports a missing or foreign file. Rows can be large, and are told by their first bytes.
     if rows_begin(path) {
         return Ok(None);
@@ -413,7 +413,7 @@ pub(crate) fn off_load(path: &Path) -> Result<Option<OffLoadAnswer>, Failure> {
 }
 
 /// The counts in a file, if it has any.
-pub(crate) fn counts(path: &Path) -> Result<Option<StudyCounts>, Failure> {
+pub fn counts(path: &Path) -> Result<Option<StudyCounts>, Failure> {
     // The next open reports a missing or foreign file.
     let Ok(file) = file(path) else { return Ok(None) };
     match StudyCounts::read(file) {

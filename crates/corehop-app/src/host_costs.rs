@@ -3,23 +3,22 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_linux::live;
 use corehop_plan::platform::Platform;
 use corehop_plan::shown;
 use corehop_results::{FileNote, Results};
 use corehop_stats::costs::{Host, HostCosts};
 use corehop_stats::cpmd::Model;
-use corehop_system::discover::SysRoot;
+use corehop_system::discover::{SysRoot, identity};
 use corehop_system::folders;
 use serde_json::Value;
 
-use crate::cmd::sim::platform::found;
-use crate::exit::{Exit, Failure};
+use crate::failure::{Exit, Failure};
+use crate::file::{self, OutputFile};
+use crate::here::found;
 use crate::input;
-use crate::output::{Force, OutputFile, file};
 
 /// The way to have costs of this host.
-pub(crate) const REMEDY: &str = "`corehop measure synthetic -o FILE.parquet` and \
+pub const REMEDY: &str = "`corehop measure synthetic -o FILE.parquet` and \
                                  `corehop advise fit FILE.parquet --default` measure and keep them";
 
 /// The file that they are kept in.
@@ -31,14 +30,14 @@ fn place() -> Result<PathBuf, Failure> {
 
 /// This host.
 fn here(platform: Platform) -> Host {
-    Host { platform, identity: live::identity() }
+    Host { platform, identity: identity() }
 }
 
 /// The kept costs and their file; None if there are none.
 ///
 /// # Errors
 /// Exit 4 for costs of another machine, and for a damaged file.
-pub(crate) fn kept() -> Result<Option<(HostCosts, PathBuf)>, Failure> {
+pub fn kept() -> Result<Option<(HostCosts, PathBuf)>, Failure> {
     let Ok(path) = place() else { return Ok(None) };
     if !path.exists() {
         return Ok(None);
@@ -58,7 +57,7 @@ pub(crate) fn kept() -> Result<Option<(HostCosts, PathBuf)>, Failure> {
 
 /// Costs of this host that are about to be kept.
 #[derive(Debug)]
-pub(crate) struct Keeping {
+pub struct Keeping {
     file: OutputFile,
     host: Host,
     date: String,
@@ -69,7 +68,7 @@ impl Keeping {
     ///
     /// # Errors
     /// Exit 4 for samples of another machine, exit 2 if costs are kept already and must not be replaced.
-    pub(crate) fn of(data: &Results, inputs: &[&Path], force: Force) -> Result<Self, Failure> {
+    pub fn of(data: &Results, inputs: &[&Path], force: impl Into<bool>) -> Result<Self, Failure> {
         let host = here(found(&SysRoot::live())?);
         for file in &data.files {
             if let Some(difference) = strange(file, &host) {
@@ -91,7 +90,7 @@ impl Keeping {
     }
 
     /// Keeps a model as the costs of this host; its file.
-    pub(crate) fn keep(self, model: Model) -> Result<PathBuf, Failure> {
+    pub fn keep(self, model: Model) -> Result<PathBuf, Failure> {
         let costs = HostCosts { host: self.host, date: self.date, model };
         self.file.write(costs.to_json())?;
         Ok(self.file.into_path())

@@ -28,7 +28,7 @@ pub(super) fn of<M: Machine + ?Sized>(machine: &M, experiment: &str, seed: u64) 
 }
 
 /// This moment as UTC in ISO 8601, to the second.
-pub(crate) fn utc_now() -> String {
+pub fn utc_now() -> String {
     utc(SystemTime::now())
 }
 

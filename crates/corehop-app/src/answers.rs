@@ -6,12 +6,12 @@ use std::path::Path;
 use corehop_decide::placer::log::PlacementLog;
 use corehop_report::off_load::OffLoadAnswer;
 
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::input;
 
 /// An answer in a file.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub enum Answer {
     /// The log of a placer.
     Placement(Box<PlacementLog>),
     /// The calls of a program under `offload`.
@@ -23,7 +23,7 @@ impl Answer {
     ///
     /// # Errors
     /// Exit 4 where the file begins as an answer and is damaged.
-    pub(crate) fn read(path: &Path) -> Result<Option<Self>, Failure> {
+    pub fn read(path: &Path) -> Result<Option<Self>, Failure> {
         if let Some(log) = input::placement(path)? {
             return Ok(Some(Self::Placement(Box::new(log))));
         }

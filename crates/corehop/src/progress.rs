@@ -5,6 +5,7 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
+use corehop_app::run::RunView;
 use corehop_plan::experiment::Unit;
 use corehop_plan::shown;
 use corehop_plan::units::Nanos;
@@ -13,7 +14,7 @@ use corehop_stats::campaign::sampling::{Campaign, CellProgress};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use terminal_size::terminal_size_of;
 
-use crate::output::{counted, say};
+use crate::output::{counted, is_quiet, say};
 
 /// The interval at which the terminal is written to.
 const EVERY: Duration = Duration::from_millis(250);
@@ -25,8 +26,13 @@ const LEFT: usize = 10;
 /// Columns of a bar: on a terminal of up to so many, and on a wider one.
 const BARS: (usize, usize, usize) = (8, 76, 20);
 
+/// The view of a run on the terminal.
+pub(crate) fn view(units: &[Unit], deadline: Option<Instant>) -> Box<dyn RunView> {
+    Box::new(TerminalView::new(units, deadline))
+}
+
 /// The progress of a run.
-pub(super) struct Progress {
+struct TerminalView {
     board: Option<Board>,
     names: Vec<String>,
     costs: Vec<Nanos>,
@@ -45,9 +51,9 @@ struct Board {
     drawn: Option<Instant>,
 }
 
-impl Progress {
-    /// Of a run of these units that begins now and ends at `deadline`.
-    pub(super) fn new(quiet: bool, units: &[Unit], deadline: Option<Instant>) -> Self {
+impl TerminalView {
+    fn new(units: &[Unit], deadline: Option<Instant>) -> Self {
+        let quiet = is_quiet();
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let visible = !quiet && !dumb && std::io::stderr().is_terminal();
         // Where nothing is known, all are alike.
@@ -63,26 +69,24 @@ impl Progress {
             quiet,
         }
     }
+}
 
-    /// Takes note of what a resumed run already has.
-    pub(super) fn begin(&mut self, campaign: &Campaign) {
+impl RunView for TerminalView {
+    fn begin(&mut self, campaign: &Campaign) {
         self.forecast = Forecast::new(self.costs.clone(), &campaign.progress());
     }
 
-    /// Says a line.
-    pub(super) fn say(&self, line: &str) {
+    fn say(&self, line: &str) {
         if !self.quiet && std::io::stderr().is_terminal() {
             say(&format!("corehop: {line}\n"));
         }
     }
 
-    /// A block begins, which is to add `quota`.
-    pub(super) fn block(&mut self, campaign: &Campaign, quota: &[u32]) {
+    fn block(&mut self, campaign: &Campaign, quota: &[u32]) {
         self.targets = campaign.targets(quota);
     }
 
-    /// Draws, unless that was done just now.
-    pub(super) fn show(&mut self, campaign: &Campaign) {
+    fn show(&mut self, campaign: &Campaign) {
         let Some(board) = self.board.as_mut().filter(|board| board.is_due()) else { return };
         let elapsed = Nanos::new(self.begun.elapsed().as_nanos() as u64);
         let mut outlook = self.forecast.look(elapsed, &campaign.progress(), &self.targets);
@@ -93,8 +97,7 @@ impl Progress {
         board.draw(&outlook, &self.names);
     }
 
-    /// The last word: what was asked for and is missing.
-    pub(super) fn end(&self, campaign: &Campaign, stopped_by: Option<&str>) {
+    fn end(&self, campaign: &Campaign, stopped_by: Option<&str>) {
         if let Some(board) = &self.board {
             // A terminal that has gone away needs no cleaning.
             let _ = board.lines.clear();

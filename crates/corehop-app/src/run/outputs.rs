@@ -13,10 +13,9 @@ use corehop_plan::shown;
 use corehop_system::supervisor::interrupt;
 
 use super::Destination;
-use crate::exit::{Exit, Failure};
+use crate::failure::{Exit, Failure};
+use crate::file::{Growing, OutputFile, Replaced, failed, lock};
 use crate::input;
-use crate::output::file::{Growing, Replaced, failed, lock};
-use crate::output::{Force, OutputFile};
 
 /// The rows of a run being written: a file for each kind.
 pub(super) struct Outputs {
@@ -158,12 +157,12 @@ impl Output {
 
     fn file(
         path: &Path,
-        (resume, force): (bool, Force),
+        (resume, force): (bool, bool),
         kind: RowKind,
         provenance: &Provenance,
     ) -> Result<(Self, Rows), Failure> {
         // What is resumed is continued, not overwritten.
-        let file = OutputFile::ordinary(path, &[], Force { force: force.force || resume })?;
+        let file = OutputFile::ordinary(path, &[], force || resume)?;
         let stream = stream_of(path);
         let earlier = if resume { Some(Earlier::find(path, &stream)?) } else { None };
         let rows = earlier.as_ref().map(|earlier| earlier.rows(kind, provenance)).transpose();
@@ -235,7 +234,7 @@ impl Destination {
 }
 
 /// The file that has the rows of `path` until the run is complete.
-pub(crate) fn stream_of(path: &Path) -> PathBuf {
+pub fn stream_of(path: &Path) -> PathBuf {
     beside(path, "part")
 }
 

@@ -11,8 +11,8 @@ use corehop_plan::shown;
 use corehop_results::incomplete;
 use serde_json::{Value, json};
 
-use crate::exit::Failure;
-use crate::output::note;
+use crate::failure::Failure;
+use crate::voice::note;
 
 /// The doubts of this command so far.
 static DOUBTS: Mutex<Doubts> =
@@ -28,7 +28,7 @@ struct Doubts {
 }
 
 /// Says once that no checksums vouch for a file, if so.
-pub(crate) fn of_checksums(path: &Path, verification: Verification) {
+pub fn of_checksums(path: &Path, verification: Verification) {
     let Some(why) = verification.doubt() else { return };
     let name = shown::path(path);
     if is_new(|doubts| &mut doubts.not_verified, &name) {
@@ -38,7 +38,7 @@ pub(crate) fn of_checksums(path: &Path, verification: Verification) {
 }
 
 /// Says once that a file which belongs beside another one is missing.
-pub(crate) fn of_missing(file: &MissingFile) {
+pub fn of_missing(file: &MissingFile) {
     let sentence = file.to_string();
     if is_new(|doubts| &mut doubts.missing, &sentence) {
         note(&sentence);
@@ -46,7 +46,7 @@ pub(crate) fn of_missing(file: &MissingFile) {
 }
 
 /// Says once that a file which belongs beside another one cannot be read.
-pub(crate) fn of_unreadable(failure: &Failure) {
+pub fn of_unreadable(failure: &Failure) {
     let sentence = format!("{}; its rows are left out", failure.sentence());
     if is_new(|doubts| &mut doubts.missing, &sentence) {
         note(&sentence);
@@ -54,7 +54,7 @@ pub(crate) fn of_unreadable(failure: &Failure) {
 }
 
 /// Says once that a file is not a whole run.
-pub(crate) fn of_end(path: &Path, reader: &Reader<File>) {
+pub fn of_end(path: &Path, reader: &Reader<File>) {
     let name = shown::path(path);
     let Some(why) = incomplete(&name, reader) else { return };
     let sentence = format!("{name}: {why}");
@@ -64,7 +64,7 @@ pub(crate) fn of_end(path: &Path, reader: &Reader<File>) {
 }
 
 /// Says once that the log of a placer was cut off.
-pub(crate) fn of_log(path: &Path, log: &PlacementLog) {
+pub fn of_log(path: &Path, log: &PlacementLog) {
     if log.is_whole {
         return;
     }
@@ -87,7 +87,7 @@ fn is_new(list: impl FnOnce(&mut Doubts) -> &mut Vec<String>, doubt: &str) -> bo
 
 /// The answer with the doubts so far, if there are some and the answer is an object: `not_verified` names the files
 /// without checksums, `missing_files` and `incomplete_files` have a sentence for each.
-pub(crate) fn with(mut answer: Value) -> Value {
+pub fn with(mut answer: Value) -> Value {
     let doubts = DOUBTS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(fields) = answer.as_object_mut() {
         for (name, list) in [

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What corehop does, as functions: requests in, answers out. Nothing here prints or reads a command line, and machines and hosts
+//! are known by their traits: the caller hands in the live ones.
+
+pub mod failure;
+pub mod answer;
+pub mod voice;
+pub mod words;
+pub mod file;
+pub mod doubts;
+pub mod input;
+pub mod answers;
+pub mod here;
+pub mod host_costs;
+pub mod run;
