@@ -13,3 +13,6 @@ pub mod answers;
 pub mod here;
 pub mod host_costs;
 pub mod run;
+pub mod place;
+pub mod offload;
+pub mod calibrate;

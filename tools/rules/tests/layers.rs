@@ -21,7 +21,7 @@ const DEPENDENCIES: [(&str, &[&str]); 15] = [
     // The live machine knows the seams and nothing that follows from samples.
     ("system", &["plan"]),
     ("linux", &["plan", "shim", "switch", "system"]),
-    ("app", &["plan", "sim", "stats", "sched", "decide", "results", "report", "system"]),
+    ("app", &["plan", "sim", "shim", "stats", "sched", "decide", "results", "report", "system"]),
     (
         "",
         &["app", "plan", "sim", "stats", "sched", "decide", "results", "report", "system", "linux"],

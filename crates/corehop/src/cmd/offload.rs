@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop offload`
 
-mod answer;
 mod simulate;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use corehop_app::offload::{self as answer, Covered, Offloaded};
 use corehop_linux::offload::{CALLS, Call, Decision, Offload, OffloadError, Wishes};
 use corehop_plan::units::{Bytes, CpuList};
 use corehop_plan::workload::switching::SwitchMechanism;
@@ -136,7 +136,16 @@ fn on_this_host(args: &Here) -> Result<Exit, Failure> {
         coverage: args.coverage,
     };
     let ended = offload.run().map_err(not_run)?;
-    let answer = answer::of(&ended, &offload);
+    let answer = answer::of(&Offloaded {
+        command: &offload.command,
+        os_cores: &offload.os_cores,
+        mechanism: offload.wishes.mechanism,
+        code: ended.code,
+        tally: ended.tally.as_ref().map_err(ToString::to_string),
+        program_cpus: &ended.program_cpus,
+        ticks_per_ns: ended.ticks_per_ns,
+        coverage: ended.coverage.as_deref().map(|all| all.iter().map(covered).collect()),
+    });
     let text =
         serde_json::to_string_pretty(&answer).map_err(|it| Failure::new(Exit::Failed, it))?;
     let written = output.map_or(Ok(()), |output| output.write(format!("{text}\n")));
@@ -188,6 +197,10 @@ impl Here {
             thresholds,
         }
     }
+}
+
+fn covered(of: &corehop_linux::offload::Covered) -> Covered {
+    Covered { call: of.call, by_kernel: of.by_kernel, missed: of.missed() }
 }
 
 /// The words of `--policy` as bits of the library.

@@ -4,7 +4,6 @@
 mod costs;
 mod emit;
 mod gain;
-mod log;
 mod replay;
 mod simulate;
 mod status;
@@ -13,27 +12,27 @@ mod wakes;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
-use corehop_decide::placer::log::Head;
-use corehop_decide::placer::replay::actions_of;
+use corehop_app::place::{PlacementFile, Placing, PlacingView, check_start};
+use corehop_decide::placer::log::{Answer, Head};
 use corehop_decide::placer::terrain::Terrain;
-use corehop_decide::placer::{Placer, Session, Settings, Start};
+use corehop_decide::placer::{Placer, Start};
 use corehop_linux::placing::{PAGE_FAULTS, PlacingError, PlacingHost, ProgressSource, Wishes};
 use corehop_linux::preflight;
 use corehop_plan::experiment::{Argument, Target};
-use corehop_plan::host::{Ended, Evidence, HostError};
+use corehop_plan::host::Evidence;
+use corehop_plan::stop::Stop;
 use corehop_plan::units::Nanos;
+use corehop_report::placement;
 use corehop_system::discover::SysRoot;
 use corehop_system::supervisor::interrupt;
 
 use self::emit::{Emission, Form};
-use self::log::Log;
 use self::status::Status;
 use crate::cmd::VerbOrMode;
 use crate::cmd::costs::CostArgs;
 use crate::cmd::measure::on;
-use crate::output::{Force, OutputFile, note};
+use crate::output::{Force, OutputFile, Page, Rest, answer, note};
 use corehop_app::failure::{Exit, Failure};
 
 /// The verb and its modes.
@@ -116,13 +115,6 @@ pub(crate) struct Here {
     program: Vec<OsString>,
 }
 
-/// The time of evidence for advice.
-const ADVICE: Nanos = Nanos::from_millis(2_000);
-/// The time in which a placement to be emitted has its verdict, unless another one is given.
-const VERDICT: Nanos = Nanos::from_millis(60_000);
-/// The windows of evidence for advice at most.
-const MOST_EVIDENCE: u32 = 20;
-
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     match args {
         VerbOrMode::Verb(args) => on_this_host(args),
@@ -142,13 +134,8 @@ fn on_this_host(args: &Here) -> Result<Exit, Failure> {
         let why = "--evidence pages watches pages from a program's start on: give the program after `--`, with its arguments";
         return Err(Failure::says(Exit::Usage, why));
     }
-    if args.window < Nanos::from_millis(10) {
-        return Err(Failure::says(
-            Exit::Usage,
-            "--window is shorter than 10 ms: write for example --window 100ms",
-        ));
-    }
-    args.check_duration()?;
+    let placing = args.placing();
+    placing.check()?;
     let input = args.progress.as_ref().and_then(ProgressSource::path);
     let mut output = OutputFile::if_asked(args.output.as_ref(), input.as_slice(), args.force)?;
     let beside_program = !args.program.is_empty();
@@ -165,8 +152,8 @@ fn on_this_host(args: &Here) -> Result<Exit, Failure> {
     let (times, wake_up) = wakes::measured(&platform);
     let terrain = Terrain::of(&platform, times);
     check_start(args.start.as_ref(), &terrain)?;
-    let settings = args.settings(move_costs.on(terrain.caches().len()).ns);
-    let advises = args.advises(&settings);
+    let settings = placing.settings(move_costs.on(terrain.caches().len()).ns);
+    let advises = placing.advises(&settings);
     let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
     let wishes = Wishes {
         platform: &platform,
@@ -184,8 +171,12 @@ fn on_this_host(args: &Here) -> Result<Exit, Failure> {
     let mut head = Head::new(settings, &terrain, &names, host.sources(), args.start.clone());
     head.wake_up = Some(wake_up);
     let placer = Placer::new(settings, terrain).with_gain(gain);
-    let ended = Log::begin(head, file)
-        .and_then(|mut log| Ok((place(args, &mut host, placer, &mut log, advises)?, log)));
+    let (mut status, stop) = (Status::new(advises), Stop::when(interrupt::requested));
+    let ended = PlacementFile::begin(head, file).and_then(|mut log| {
+        let shown = (&mut log, &mut status as &mut dyn PlacingView);
+        Ok((placing.run(&mut host, placer, shown, (advises, &stop))?, log))
+    });
+    drop(status);
     // A command goes on without being placed until it ends by itself.
     let (ended, mut log) = ended.inspect_err(|_| {
         host.end();
@@ -199,7 +190,7 @@ fn on_this_host(args: &Here) -> Result<Exit, Failure> {
     log.end(from_interrupts)?;
     let said = match &emission {
         Some(it) => it.say(log.answer(), &platform, args.progress.as_ref()),
-        None => log.say(args.json, beside_program).map(|()| Exit::Done),
+        None => say(log.answer(), args.json, beside_program).map(|()| Exit::Done),
     };
     let status = status.unwrap_or_else(|| host.end());
     let done = said?;
@@ -211,123 +202,36 @@ fn on_this_host(args: &Here) -> Result<Exit, Failure> {
     })
 }
 
+/// Says the answer. Standard output belongs to a program that was started.
+fn say(of: &Answer, as_json: bool, beside_program: bool) -> Result<(), Failure> {
+    let sentence = placement::sentence(of);
+    if as_json {
+        let text = serde_json::to_string_pretty(of);
+        let text = text.map_err(|it| Failure::new(Exit::Failed, it))?;
+        return answer(&sentence, Rest::Data(&format!("{text}\n")));
+    }
+    let page = Page::of_stdout();
+    let lines = placement::text(of);
+    let text: String = lines.lines().map(|it| page.wrap(it, 0) + "\n").collect();
+    answer(&sentence, if beside_program { Rest::Beside(&text) } else { Rest::Text(&text) })
+}
+
 fn process(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("a process is named by its number: `pgrep {text}` finds it"))
 }
 
-/// From window to window, until the program or the time ends.
-fn place(
-    args: &Here,
-    host: &mut PlacingHost,
-    mut placer: Placer,
-    log: &mut Log,
-    advises: Option<u32>,
-) -> Result<Option<Ended>, Failure> {
-    let mut session = Session::new(host);
-    let ended = windows(args, &mut session, &mut placer, log, advises);
-    session.restore().map_err(failed)?;
-    ended
-}
-
-fn windows(
-    args: &Here,
-    session: &mut Session<'_>,
-    placer: &mut Placer,
-    log: &mut Log,
-    advises: Option<u32>,
-) -> Result<Option<Ended>, Failure> {
-    let mut status = Status::new(advises);
-    let (begin, window) = (Instant::now(), Duration::from_nanos(args.window.get()));
-    let mut start = args.start.as_ref();
-    let mut ended = None;
-    let length = args.duration.or(args.emit.map(|_| VERDICT));
-    let over =
-        |begin: Instant| length.is_some_and(|it| begin.elapsed() >= Duration::from_nanos(it.get()));
-    let advised = |log: &Log| {
-        let settled = args.emit.is_some() && log.answer().is_settled(args.search);
-        settled || advises.is_some_and(|it| log.windows() >= u64::from(it))
-    };
-    while !interrupt::requested() && ended.is_none() && !over(begin) && !advised(log) {
-        session.host().look_closely(placer.looks_closely());
-        let observation = session.host().observe(window).map_err(failed)?;
-        status.beside(|| session.host().notes().iter().for_each(|it| note(it)));
-        ended = observation.ended;
-        let Some(activity) = observation.activity.filter(|_| ended.is_none()) else { continue };
-        let actions = actions_of(placer, start.take(), &activity);
-        status.window(&activity, &actions);
-        status.beside(|| log.window(activity, &actions))?;
-        status.advice(log.answer(), &actions);
-        for action in actions {
-            if let Some(refused) = session.act(&action, placer).map_err(failed)? {
-                log.refused(&refused)?;
-            }
-        }
-    }
-    Ok(ended)
-}
-
-/// The CPUs of `--start` are there.
-fn check_start(start: Option<&Start>, terrain: &Terrain) -> Result<(), Failure> {
-    let Some(Start::List(cpus)) = start else { return Ok(()) };
-    let there = terrain.cpus();
-    if cpus.is_within(there) {
-        return Ok(());
-    }
-    let why = format!("--start {cpus}: not all of these can be used; CPUs {there} can");
-    Err(Failure::says(Exit::Usage, why))
-}
-
-fn failed(error: HostError) -> Failure {
-    Failure::new(Exit::Failed, error)
-}
-
 impl Here {
-    fn settings(&self, move_cost_ns: f64) -> Settings {
-        Settings {
-            may_move: self.may_move(),
-            evidence: self.evidence_windows(),
+    /// What is wanted of the placer.
+    fn placing(&self) -> Placing {
+        Placing {
+            may_move: self.progress.is_some() && !self.dry_run,
+            starts_program: !self.program.is_empty(),
+            ends_with_verdict: self.emit.is_some(),
             search: self.search,
-            move_cost_ns,
-            ends_after_s: self.duration.map(|it| it.get() as f64 * 1e-9),
-            ..Settings::default()
+            start: self.start.clone(),
+            duration: self.duration,
+            window: self.window,
         }
-    }
-
-    const fn may_move(&self) -> bool {
-        self.progress.is_some() && !self.dry_run
-    }
-
-    /// Whether nothing but advice comes of it: no thread is moved, and no program was started that needs a placer to its end.
-    const fn is_advice(&self) -> bool {
-        !self.may_move() && self.start.is_none() && self.program.is_empty()
-    }
-
-    /// The windows before a proposal. Advice has no trial that could correct it: it takes the evidence of two seconds, or of
-    /// a quarter of the time that there is: windows are longer than asked for where others have the CPUs.
-    fn evidence_windows(&self) -> u32 {
-        let least = Settings::default().evidence;
-        if !self.is_advice() {
-            return least;
-        }
-        let time = self.duration.map_or(ADVICE, |it| Nanos::new(it.get() / 4).min(ADVICE));
-        let windows = time.get() / self.window.get();
-        u32::try_from(windows).unwrap_or(u32::MAX).clamp(least, MOST_EVIDENCE)
-    }
-
-    /// The windows after which it ends with its advice, unless a time was given.
-    fn advises(&self, settings: &Settings) -> Option<u32> {
-        (self.is_advice() && self.duration.is_none()).then_some(settings.evidence)
-    }
-
-    /// Before the evidence is there, nothing can be said.
-    fn check_duration(&self) -> Result<(), Failure> {
-        let windows = u64::from(Settings::default().evidence) + 1;
-        let least = Nanos::new(windows * self.window.get());
-        let Some(length) = self.duration.filter(|&it| it < least) else { return Ok(()) };
-        let window = self.window;
-        let why =
-            format!("--for {length} is too short: {windows} windows of {window} take {least}");
-        Err(Failure::says(Exit::Usage, why))
     }
 
     fn targets(&self) -> Result<Vec<Target>, Failure> {

@@ -10,10 +10,10 @@ use corehop_plan::units::Cpu;
 use corehop_plan::workload::gang::{Channel, Program, Sharing};
 use serde_json::json;
 
-use super::check_start;
 use crate::cmd::measure::on;
 use crate::output::either;
 use corehop_app::failure::{Exit, Failure};
+use corehop_app::place::check_start;
 
 /// Place pairs of threads on a simulated machine, and compare with leaving them alone.
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The line of a placer under way: on a terminal, on stderr, renewed with every window.
 
+use corehop_app::place::PlacingView;
 use corehop_decide::placer::Action;
 use corehop_decide::placer::log::Answer;
 use corehop_plan::host::Activity;
@@ -29,9 +30,11 @@ impl Status {
         }
         Self { line, windows: 0, last, state: "watching" }
     }
+}
 
+impl PlacingView for Status {
     /// Renews the line after a window.
-    pub(super) fn window(&mut self, activity: &Activity, actions: &[Action]) {
+    fn window(&mut self, activity: &Activity, actions: &[Action]) {
         self.windows += 1;
         self.state = actions.iter().filter_map(state).next_back().unwrap_or(self.state);
         self.line.set_message(text(self.windows, self.last, activity, self.state));
@@ -40,7 +43,7 @@ impl Status {
     }
 
     /// Says advice at once, above the line: the program that is placed may go on for long.
-    pub(super) fn advice(&self, answer: &Answer, actions: &[Action]) {
+    fn advice(&self, answer: &Answer, actions: &[Action]) {
         let advises = actions.iter().any(|it| matches!(it, Action::Advise(_)));
         if advises && self.last.is_none() {
             self.line.println(placement::sentence(answer));
@@ -48,8 +51,8 @@ impl Status {
     }
 
     /// Lets others write to stderr.
-    pub(super) fn beside<T>(&self, write: impl FnOnce() -> T) -> T {
-        self.line.suspend(write)
+    fn beside(&self, write: &mut dyn FnMut()) {
+        self.line.suspend(write);
     }
 }
 

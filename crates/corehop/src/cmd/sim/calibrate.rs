@@ -1,30 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop sim calibrate`
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use corehop_decide::calibration::{self, Calibrated, CalibrationError, States, calibrate};
-use corehop_decide::validation::host;
+use corehop_app::calibrate::{Calibration, calibrate};
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::here::{ThisHost, found};
 use corehop_linux::live::{LiveMachine, Options};
+use corehop_plan::machine::Machine;
 use corehop_plan::platform::Platform;
-use corehop_plan::samples::Sample;
-use corehop_plan::shown;
-use corehop_plan::workload::Page;
-use corehop_report::host_sheet;
-use corehop_sim::SimMachine;
-use corehop_system::discover::{SysRoot, last_level_inclusion, tlbs};
+use corehop_plan::stop::Stop;
+use corehop_system::discover::SysRoot;
 use corehop_system::supervisor::interrupt;
 
-use serde_json::json;
-
 use super::platform::measure;
-use crate::output::{Force, OutputFile, either, note, spinner};
+use crate::output::{Force, spinner, told};
 use crate::progress::view;
-use corehop_app::failure::{Exit, Failure};
-use corehop_app::here::found;
-use corehop_app::input;
-use corehop_app::run::{Run, stream_of};
 
 /// Measure this host, and find the numbers with which the simulated machine does what this host does (some three minutes).
 ///
@@ -44,184 +36,34 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// The seed of all random draws.
-const SEED: u64 = 1;
-/// Below this share of huge pages a working set had none.
-const HUGE: f64 = 0.5;
-
-/// Measures, finds the numbers, writes both files, and compares.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
-    let path = args.output.as_path();
-    if path.extension().is_none_or(|it| it != "toml") {
-        let what = format!("{}: a platform file is called FILE.toml", shown::path(path));
-        return Err(Failure::says(Exit::Usage, what));
-    }
-    let file = OutputFile::ordinary(path, &[], args.force)?;
-    let beside = path.with_extension("parquet");
-    // What is resumed is continued, not overwritten.
-    let goes_on = args.force.force || args.resume;
-    let rows = OutputFile::ordinary(&beside, &[path], goes_on)?.into_path();
-    let apart = OutputFile::ordinary(&apart_of(path), &[path, &beside], args.force)?;
-    let platform = if args.resume { began_on(&rows)? } else { looked_at()? };
-    if platform.usable().len() == 1 {
-        note("one usable CPU: the time of a line from another core cannot be measured");
-    }
-    let run = Run::of_host(rows.clone(), args.resume, args.force, view);
-    let mut machine = LiveMachine::new(platform.clone(), Options::default());
-    let ended = run.carry_out(&mut machine, &calibration::experiment(&platform), SEED)?;
-    if ended.exit != Exit::Done {
-        return Ok(interrupted(path));
-    }
-    let samples: Vec<Sample> = input::samples(&rows)?;
-    for it in notes(&samples) {
-        note(&it);
-    }
-    let Some(descriptions) = Descriptions::of(&platform, &samples)? else {
-        return Ok(interrupted(path));
-    };
-    file.write(descriptions.declared.platform.to_toml())?;
-    match &descriptions.apart {
-        Some(it) => apart.write(it.platform.to_toml())?,
-        // That of an earlier calibration describes another time.
-        None if apart_of(path).exists() => remove(&apart_of(path))?,
-        None => {}
-    }
-    descriptions.answer(args, path, &samples)
-}
-
-fn remove(path: &Path) -> Result<(), Failure> {
-    let named = |error| Failure::new(Exit::Failed, error).context(shown::path(path));
-    std::fs::remove_file(path).map_err(named)
-}
-
-/// Says how to go on.
-fn interrupted(path: &Path) -> Exit {
-    let path = shown::path(path);
-    note(&format!("interrupted: `corehop sim calibrate --resume -o {path}` goes on"));
-    Exit::Interrupted
-}
-
-/// This host, measured, with all that a simulation of it needs.
-fn looked_at() -> Result<Platform, Failure> {
-    let mut platform = found(&SysRoot::live())?;
-    measure(&mut platform, Duration::ZERO)?;
-    platform.tlbs = tlbs();
-    let inclusion = platform.vendor.as_ref().and_then(|vendor| last_level_inclusion(&vendor.value));
-    let third = platform.caches.iter_mut().filter(|cache| cache.level == 3 && cache.holds_data());
-    third.for_each(|cache| cache.mechanism.inclusion.clone_from(&inclusion));
-    for (cache, ns) in calibration::complete(&mut platform) {
-        note(&format!("no plateau of {cache} was seen: {ns} ns are assumed for a hit"));
-    }
-    platform.validate()?;
-    // Before minutes are spent on measuring.
-    SimMachine::new(platform.clone())?;
-    Ok(platform)
-}
-
-/// The host as an interrupted calibration found it.
-fn began_on(rows: &Path) -> Result<Platform, Failure> {
-    let stream = stream_of(rows);
-    let earlier = if stream.exists() { &stream } else { rows };
-    let reader = input::open(earlier)?;
-    Ok(Platform::from_toml(&reader.kind().provenance.platform)?)
-}
-
-/// The file of the description with the cores apart.
-pub(super) fn apart_of(path: &Path) -> PathBuf {
-    path.with_extension("apart.toml")
-}
-
-/// Notes on the host while the samples were taken.
-fn notes(samples: &[Sample]) -> Vec<String> {
-    let huge = samples.iter().filter(|it| it.page == Page::Transparent).map(|it| it.huge_share);
-    let huge: Vec<f64> = huge.collect();
-    let share = huge.iter().sum::<f64>() / huge.len().max(1) as f64;
-    let none = (!huge.is_empty() && share < HUGE).then(|| {
-        format!(
-            "no huge pages: {:.0} % of the memory that asked for them has them; cells on `thp` are of base pages",
-            100.0 * share
-        )
+    let Args { output: path, force, resume, .. } = args;
+    let asked = Calibration { path, force: (*force).into(), resume: *resume, view };
+    let bar = spinner();
+    let answer = calibrate(&asked, &Live, &mut |what| {
+        bar.set_message(format!("simulating: {what}"));
+        bar.tick();
     });
-    none.into_iter().chain(calibration::change_of_speed(samples)).collect()
+    bar.finish_and_clear();
+    told(&answer?, args.json)
 }
 
-/// The descriptions of both machines that a host may be.
-struct Descriptions {
-    declared: Calibrated,
-    apart: Option<Calibrated>,
-    share_apart: f64,
-    /// Whether the host was as declared for a good part of the time.
-    is_met: bool,
-}
+/// This host.
+#[derive(Debug)]
+pub(super) struct Live;
 
-impl Descriptions {
-    /// None where an interrupt asked for the end.
-    fn of(platform: &Platform, samples: &[Sample]) -> Result<Option<Self>, Failure> {
-        let states = States::of(platform, samples);
-        let bar = spinner();
-        let mut progress = |doing: &str| {
-            bar.set_message(format!("simulating: {doing}"));
-            bar.tick();
-            !interrupt::requested()
-        };
-        let mut found = || -> Result<Self, CalibrationError> {
-            let declared = calibrate(platform, platform.clone(), &states.declared, &mut progress)?;
-            let apart = states
-                .is_met_apart()
-                .then(|| calibrate(platform, platform.apart(), &states.apart, &mut progress))
-                .transpose()?;
-            let (share_apart, is_met) = (states.share_apart(), states.is_met_declared());
-            Ok(Self { declared, apart, share_apart, is_met })
-        };
-        let found = found();
-        bar.finish_and_clear();
-        match found {
-            Ok(found) => Ok(Some(found)),
-            Err(CalibrationError::Stopped) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+impl ThisHost for Live {
+    fn measured(&self) -> Result<Platform, Failure> {
+        let mut platform = found(&SysRoot::live())?;
+        measure(&mut platform, Duration::ZERO)?;
+        Ok(platform)
     }
 
-    fn answer(&self, args: &Args, path: &Path, samples: &[Sample]) -> Result<Exit, Failure> {
-        let described = host::Described {
-            declared: &self.declared.platform,
-            apart: self.apart.as_ref().map(|it| &it.platform),
-        };
-        let sheet = host::beside(described, samples, false)?;
-        let exit = if interrupt::requested() { Exit::Interrupted } else { Exit::Done };
-        let json = args.json.then(|| {
-            let numbers = |it: &Calibrated| json!({"numbers": it.numbers, "notes": it.notes});
-            json!({
-                "file": path,
-                "declared": numbers(&self.declared),
-                "apart": self.apart.as_ref().map(numbers),
-                "share_apart": self.share_apart,
-                "beside": sheet,
-            })
-        });
-        let text = || format!("{}\n{}", self.numbers(path), host_sheet::sheet(&sheet));
-        let file = shown::path(path);
-        let sentence = format!(
-            "{file} describes this host for a simulation: `--on {file}` simulates on it, `corehop sim validate-host {file}` \
-             compares again (a second time: with --force)."
-        );
-        either(&sentence, json.as_ref(), text)?;
-        Ok(exit)
+    fn machine(&self, platform: Platform) -> Box<dyn Machine> {
+        Box::new(LiveMachine::new(platform, Options::default()))
     }
 
-    fn numbers(&self, path: &Path) -> String {
-        let of = |it: &Calibrated, file: &Path, what: &str| {
-            let notes: String =
-                it.notes.iter().flat_map(|note| ["not found: ", note, "\n"]).collect();
-            format!("{}: {what}\n{}{notes}", shown::path(file), host_sheet::numbers(&it.numbers))
-        };
-        let seldom = if self.is_met { "" } else { ", which it seldom was: few samples" };
-        let mut text = of(&self.declared, path, &format!("as the host is declared{seldom}"));
-        if let Some(it) = &self.apart {
-            let what =
-                format!("with its cores apart, {:.0} % of the samples", 100.0 * self.share_apart);
-            text.push_str(&of(it, &apart_of(path), &what));
-        }
-        text
+    fn stop(&self) -> Stop {
+        Stop::when(interrupt::requested)
     }
 }

@@ -13,9 +13,9 @@ use corehop_report::host_sheet;
 use corehop_system::discover::SysRoot;
 use serde_json::json;
 
-use super::calibrate::apart_of;
 use crate::output::{Force, OutputFile, either, note};
 use crate::progress::view;
+use corehop_app::calibrate::apart_of;
 use corehop_app::doubts;
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::here::found;

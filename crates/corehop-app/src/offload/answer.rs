@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The calls of a program by the place where they were made, as JSON and as text.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 
-use corehop_linux::offload::{Call, Count, Covered, Ended, Event, Offload, Tally};
 use corehop_plan::shown;
 use corehop_plan::units::CpuList;
 use corehop_report::figure::Table;
 use corehop_report::off_load;
 use corehop_report::table::plain;
+use corehop_shim::board::{Count, Event};
+use corehop_shim::call::Call;
+use corehop_shim::tally::Tally;
 use serde::Serialize;
 
 /// The answer.
 #[derive(Debug, Serialize)]
-pub(super) struct Answer {
+pub struct OffloadAnswer {
     schema: &'static str,
     version: u64,
     program: Vec<String>,
@@ -106,18 +109,51 @@ struct OfCall {
     there_ns: Option<f64>,
 }
 
-pub(super) fn of(ended: &Ended, offload: &Offload) -> Answer {
+/// A program that has ended, and what was counted of its calls.
+#[derive(Debug)]
+pub struct Offloaded<'a> {
+    /// The command.
+    pub command: &'a [OsString],
+    /// The OS cores.
+    pub os_cores: &'a CpuList,
+    /// The number of the mechanism.
+    pub mechanism: u32,
+    /// The exit code.
+    pub code: u8,
+    /// The counts, or why they are unknown.
+    pub tally: Result<&'a Tally, String>,
+    /// The CPUs that the program had while calls were off-loaded.
+    pub program_cpus: &'a CpuList,
+    /// Ticks of the time-stamp counter in a nanosecond.
+    pub ticks_per_ns: f64,
+    /// The calls that qualify by the kernel's count, if it was asked for and the library's is known.
+    pub coverage: Option<Vec<Covered>>,
+}
+
+/// The calls of one kind that qualify, by both counts.
+#[derive(Debug, Clone, Copy)]
+pub struct Covered {
+    /// The call.
+    pub call: Call,
+    /// The calls that the kernel saw.
+    pub by_kernel: u64,
+    /// Those that did not come to the library.
+    pub missed: u64,
+}
+
+/// The answer about a program that has ended.
+pub fn of(ended: &Offloaded<'_>) -> OffloadAnswer {
     let coverage = ended.coverage.as_deref().map(Coverage::of);
-    let counted = ended.tally.as_ref().map(|tally| counted(tally, ended.ticks_per_ns));
-    let mut answer = Answer {
+    let counted = ended.tally.clone().map(|tally| counted(tally, ended.ticks_per_ns));
+    let mut answer = OffloadAnswer {
         schema: off_load::SCHEMAS[0],
         version: off_load::VERSION,
-        program: offload.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        program: ended.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         exit_code: ended.code,
-        os_cores: offload.os_cores.clone(),
+        os_cores: ended.os_cores.clone(),
         program_cpus: ended.program_cpus.clone(),
-        mechanism: format!("v{}", offload.wishes.mechanism),
-        unknown: counted.as_ref().err().map(|why| shown::line(&why.to_string()).into_owned()),
+        mechanism: format!("v{}", ended.mechanism),
+        unknown: counted.as_ref().err().map(|why| shown::line(why).into_owned()),
         counted: Counted { coverage, ..counted.unwrap_or_default() },
         sentences: Vec::new(),
     };
@@ -164,12 +200,12 @@ impl Guard {
 impl Coverage {
     fn of(covered: &[Covered]) -> Self {
         let calls = covered.iter().map(|it| it.by_kernel).sum();
-        let missed = covered.iter().map(Covered::missed).sum();
+        let missed = covered.iter().map(|it| it.missed).sum();
         let percent = (calls > 0).then(|| 100.0 * (1.0 - missed as f64 / calls as f64));
         let of_call = |it: &Covered| CoverageOfCall {
             call: it.call.name(),
             calls: it.by_kernel,
-            missed: it.missed(),
+            missed: it.missed,
         };
         Self { percent, calls, missed, by_call: covered.iter().map(of_call).collect() }
     }
@@ -217,7 +253,7 @@ fn of_call(tally: &Tally, call: Call, ticks_per_ns: f64) -> Option<OfCall> {
 }
 
 /// The answer for a terminal: the main sentence, and what it rests on: a table, and one sentence for each thing to know.
-pub(super) fn words(answer: &Answer) -> (&str, String) {
+pub fn words(answer: &OffloadAnswer) -> (&str, String) {
     let mut text =
         answer.counted.by_call.as_deref().map(table).as_ref().map(plain).unwrap_or_default();
     let (first, rest) =
@@ -264,8 +300,8 @@ fn table(by_call: &[OfCall]) -> Table {
     table
 }
 
-fn sentences(answer: &Answer) -> Vec<String> {
-    let Answer { mechanism, os_cores, counted, .. } = answer;
+fn sentences(answer: &OffloadAnswer) -> Vec<String> {
+    let OffloadAnswer { mechanism, os_cores, counted, .. } = answer;
     let mut all = Vec::new();
     all.extend(answer.unknown.as_ref().map(|why| {
         format!(

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The numbers with which the simulated machine does what this host does.
+
+use std::path::{Path, PathBuf};
+
+use corehop_decide::calibration::{self, Calibrated, CalibrationError, States, calibrate as fit};
+use corehop_decide::validation::host;
+use corehop_plan::platform::Platform;
+use corehop_plan::samples::Sample;
+use corehop_plan::shown;
+use corehop_plan::stop::Stop;
+use corehop_plan::workload::Page;
+use corehop_report::host_sheet;
+use corehop_sim::SimMachine;
+use corehop_system::discover::{last_level_inclusion, tlbs};
+use serde_json::json;
+
+use crate::answer::Answer;
+use crate::failure::{Exit, Failure};
+use crate::file::OutputFile;
+use crate::here::ThisHost;
+use crate::input;
+use crate::run::{Opens, Run, stream_of};
+use crate::voice::note;
+
+/// The seed of all random draws.
+const SEED: u64 = 1;
+/// Below this share of huge pages a working set had none.
+const HUGE: f64 = 0.5;
+
+/// A calibration that is asked for.
+#[derive(Debug)]
+pub struct Calibration<'a> {
+    /// The platform file to write; the live samples go beside it.
+    pub path: &'a Path,
+    /// Whether existing files may be replaced.
+    pub force: bool,
+    /// Whether to go on with an interrupted calibration.
+    pub resume: bool,
+    /// How the run is shown.
+    pub view: Opens,
+}
+
+/// Measures, finds the numbers, writes both files, and compares. `doing` hears what is simulated at the moment.
+///
+/// # Errors
+/// Exit 2 for files that may not be written; exit 130 where it was interrupted, and can be resumed; those of a run.
+pub fn calibrate(
+    asked: &Calibration<'_>,
+    host: &dyn ThisHost,
+    doing: &mut dyn FnMut(&str),
+) -> Result<Answer, Failure> {
+    let path = asked.path;
+    if path.extension().is_none_or(|it| it != "toml") {
+        let what = format!("{}: a platform file is called FILE.toml", shown::path(path));
+        return Err(Failure::says(Exit::Usage, what));
+    }
+    let file = OutputFile::ordinary(path, &[], asked.force)?;
+    let beside = path.with_extension("parquet");
+    // What is resumed is continued, not overwritten.
+    let goes_on = asked.force || asked.resume;
+    let rows = OutputFile::ordinary(&beside, &[path], goes_on)?.into_path();
+    let apart = OutputFile::ordinary(&apart_of(path), &[path, &beside], asked.force)?;
+    let platform = if asked.resume { began_on(&rows)? } else { looked_at(host)? };
+    if platform.usable().len() == 1 {
+        note("one usable CPU: the time of a line from another core cannot be measured");
+    }
+    let run = Run::of_host(rows.clone(), asked.resume, asked.force, asked.view);
+    let mut machine = host.machine(platform.clone());
+    let ended = run.carry_out(machine.as_mut(), &calibration::experiment(&platform), SEED)?;
+    if ended.exit != Exit::Done {
+        return Err(interrupted(path));
+    }
+    let samples: Vec<Sample> = input::samples(&rows)?;
+    for it in notes(&samples) {
+        note(&it);
+    }
+    let Some(descriptions) = Descriptions::of(&platform, &samples, &host.stop(), doing)? else {
+        return Err(interrupted(path));
+    };
+    file.write(descriptions.declared.platform.to_toml())?;
+    match &descriptions.apart {
+        Some(it) => apart.write(it.platform.to_toml())?,
+        // That of an earlier calibration describes another time.
+        None if apart_of(path).exists() => remove(&apart_of(path))?,
+        None => {}
+    }
+    descriptions.answer(path, &samples, &host.stop())
+}
+
+fn remove(path: &Path) -> Result<(), Failure> {
+    let named = |error| Failure::new(Exit::Failed, error).context(shown::path(path));
+    std::fs::remove_file(path).map_err(named)
+}
+
+/// Says how to go on.
+fn interrupted(path: &Path) -> Failure {
+    let path = shown::path(path);
+    let what = format!("interrupted: `corehop sim calibrate --resume -o {path}` goes on");
+    Failure::says(Exit::Interrupted, what)
+}
+
+/// This host, measured, with all that a simulation of it needs.
+fn looked_at(host: &dyn ThisHost) -> Result<Platform, Failure> {
+    let mut platform = host.measured()?;
+    platform.tlbs = tlbs();
+    let inclusion = platform.vendor.as_ref().and_then(|vendor| last_level_inclusion(&vendor.value));
+    let third = platform.caches.iter_mut().filter(|cache| cache.level == 3 && cache.holds_data());
+    third.for_each(|cache| cache.mechanism.inclusion.clone_from(&inclusion));
+    for (cache, ns) in calibration::complete(&mut platform) {
+        note(&format!("no plateau of {cache} was seen: {ns} ns are assumed for a hit"));
+    }
+    platform.validate()?;
+    // Before minutes are spent on measuring.
+    SimMachine::new(platform.clone())?;
+    Ok(platform)
+}
+
+/// The host as an interrupted calibration found it.
+fn began_on(rows: &Path) -> Result<Platform, Failure> {
+    let stream = stream_of(rows);
+    let earlier = if stream.exists() { &stream } else { rows };
+    let reader = input::open(earlier)?;
+    Ok(Platform::from_toml(&reader.kind().provenance.platform)?)
+}
+
+/// The file of the description with the cores apart.
+pub fn apart_of(path: &Path) -> PathBuf {
+    path.with_extension("apart.toml")
+}
+
+/// Notes on the host while the samples were taken.
+fn notes(samples: &[Sample]) -> Vec<String> {
+    let huge = samples.iter().filter(|it| it.page == Page::Transparent).map(|it| it.huge_share);
+    let huge: Vec<f64> = huge.collect();
+    let share = huge.iter().sum::<f64>() / huge.len().max(1) as f64;
+    let none = (!huge.is_empty() && share < HUGE).then(|| {
+        format!(
+            "no huge pages: {:.0} % of the memory that asked for them has them; cells on `thp` are of base pages",
+            100.0 * share
+        )
+    });
+    none.into_iter().chain(calibration::change_of_speed(samples)).collect()
+}
+
+/// The descriptions of both machines that a host may be.
+struct Descriptions {
+    declared: Calibrated,
+    apart: Option<Calibrated>,
+    share_apart: f64,
+    /// Whether the host was as declared for a good part of the time.
+    is_met: bool,
+}
+
+impl Descriptions {
+    /// None where an interrupt asked for the end.
+    fn of(
+        platform: &Platform,
+        samples: &[Sample],
+        stop: &Stop,
+        doing: &mut dyn FnMut(&str),
+    ) -> Result<Option<Self>, Failure> {
+        let states = States::of(platform, samples);
+        let mut progress = |what: &str| {
+            doing(what);
+            !stop.is_asked()
+        };
+        let mut found = || -> Result<Self, CalibrationError> {
+            let declared = fit(platform, platform.clone(), &states.declared, &mut progress)?;
+            let apart = states
+                .is_met_apart()
+                .then(|| fit(platform, platform.apart(), &states.apart, &mut progress))
+                .transpose()?;
+            let (share_apart, is_met) = (states.share_apart(), states.is_met_declared());
+            Ok(Self { declared, apart, share_apart, is_met })
+        };
+        let found = found();
+        match found {
+            Ok(found) => Ok(Some(found)),
+            Err(CalibrationError::Stopped) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn answer(&self, path: &Path, samples: &[Sample], stop: &Stop) -> Result<Answer, Failure> {
+        let described = host::Described {
+            declared: &self.declared.platform,
+            apart: self.apart.as_ref().map(|it| &it.platform),
+        };
+        let sheet = host::beside(described, samples, false)?;
+        let numbers = |it: &Calibrated| json!({"numbers": it.numbers, "notes": it.notes});
+        let file = shown::path(path);
+        Ok(Answer {
+            sentence: format!(
+                "{file} describes this host for a simulation: `--on {file}` simulates on it, `corehop sim validate-host {file}` \
+                 compares again (a second time: with --force)."
+            ),
+            json: json!({
+                "file": path,
+                "declared": numbers(&self.declared),
+                "apart": self.apart.as_ref().map(numbers),
+                "share_apart": self.share_apart,
+                "beside": sheet,
+            }),
+            text: format!("{}\n{}", self.numbers(path), host_sheet::sheet(&sheet)),
+            exit: if stop.is_asked() { Exit::Interrupted } else { Exit::Done },
+        })
+    }
+
+    fn numbers(&self, path: &Path) -> String {
+        let of = |it: &Calibrated, file: &Path, what: &str| {
+            let notes: String =
+                it.notes.iter().flat_map(|note| ["not found: ", note, "\n"]).collect();
+            format!("{}: {what}\n{}{notes}", shown::path(file), host_sheet::numbers(&it.numbers))
+        };
+        let seldom = if self.is_met { "" } else { ", which it seldom was: few samples" };
+        let mut text = of(&self.declared, path, &format!("as the host is declared{seldom}"));
+        if let Some(it) = &self.apart {
+            let what =
+                format!("with its cores apart, {:.0} % of the samples", 100.0 * self.share_apart);
+            text.push_str(&of(it, &apart_of(path), &what));
+        }
+        text
+    }
+}

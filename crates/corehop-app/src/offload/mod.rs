@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The answer of off-load: of a program that has run, and of a simulated machine.
+
+mod answer;
+mod simulated;
+
+pub use answer::{Covered, OffloadAnswer, Offloaded, of, words};
+pub use simulated::{SIMULATED_CALLS, simulate};

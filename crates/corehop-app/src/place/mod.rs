@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Placing the threads of a host, from window to window.
+
+mod log;
+
+pub use log::PlacementFile;
+
+use std::time::{Duration, Instant};
+
+use corehop_decide::placer::log::Answer;
+use corehop_decide::placer::replay::actions_of;
+use corehop_decide::placer::terrain::Terrain;
+use corehop_decide::placer::{Action, Placer, Session, Settings, Start};
+use corehop_plan::host::{Activity, Ended, Host, HostError};
+use corehop_plan::stop::Stop;
+use corehop_plan::units::Nanos;
+
+use crate::failure::{Exit, Failure};
+use crate::voice::note;
+
+/// The time of evidence for advice.
+const ADVICE: Nanos = Nanos::from_millis(2_000);
+/// The time in which a placement to be written down has its verdict, unless another one is given.
+const VERDICT: Nanos = Nanos::from_millis(60_000);
+/// The windows of evidence for advice at most.
+const MOST_EVIDENCE: u32 = 20;
+/// The shortest window.
+const SHORTEST: Nanos = Nanos::from_millis(10);
+
+/// What is wanted of a placer.
+#[derive(Debug, Clone)]
+pub struct Placing {
+    /// Whether threads may be moved: there is a source of progress, and no dry run was asked for.
+    pub may_move: bool,
+    /// Whether a program was started, which needs a placer to its end.
+    pub starts_program: bool,
+    /// Whether to end with the first verdict, because the placement is to be written down.
+    pub ends_with_verdict: bool,
+    /// Whether to try placements that no evidence speaks for.
+    pub search: bool,
+    /// Where the threads are put first.
+    pub start: Option<Start>,
+    /// The time after which to end.
+    pub duration: Option<Nanos>,
+    /// The length of a window.
+    pub window: Nanos,
+}
+
+/// Shows a placer under way.
+pub trait PlacingView {
+    /// A window has passed.
+    fn window(&mut self, activity: &Activity, actions: &[Action]);
+    /// Advice may have come.
+    fn advice(&self, answer: &Answer, actions: &[Action]);
+    /// Does `write`, which may write to the terminal, beside the view.
+    fn beside(&self, write: &mut dyn FnMut());
+}
+
+impl Placing {
+    /// Refuses windows and times that are too short.
+    ///
+    /// # Errors
+    /// Exit 2.
+    pub fn check(&self) -> Result<(), Failure> {
+        let usage = |why: String| Err(Failure::says(Exit::Usage, why));
+        if self.window < SHORTEST {
+            return usage(
+                "--window is shorter than 10 ms: write for example --window 100ms".to_owned(),
+            );
+        }
+        // Before the evidence is there, nothing can be said.
+        let windows = u64::from(Settings::default().evidence) + 1;
+        let least = Nanos::new(windows * self.window.get());
+        let Some(length) = self.duration.filter(|&it| it < least) else { return Ok(()) };
+        let window = self.window;
+        usage(format!("--for {length} is too short: {windows} windows of {window} take {least}"))
+    }
+
+    /// The settings of the placer, with what a move costs.
+    pub fn settings(&self, move_cost_ns: f64) -> Settings {
+        Settings {
+            may_move: self.may_move,
+            evidence: self.evidence_windows(),
+            search: self.search,
+            move_cost_ns,
+            ends_after_s: self.duration.map(|it| it.get() as f64 * 1e-9),
+            ..Settings::default()
+        }
+    }
+
+    /// Whether nothing but advice comes of it: no thread is moved, and no program was started that needs a placer to its end.
+    const fn is_advice(&self) -> bool {
+        !self.may_move && self.start.is_none() && !self.starts_program
+    }
+
+    /// The windows before a proposal. Advice has no trial that could correct it: it takes the evidence of two seconds, or of
+    /// a quarter of the time that there is: windows are longer than asked for where others have the CPUs.
+    fn evidence_windows(&self) -> u32 {
+        let least = Settings::default().evidence;
+        if !self.is_advice() {
+            return least;
+        }
+        let time = self.duration.map_or(ADVICE, |it| Nanos::new(it.get() / 4).min(ADVICE));
+        let windows = time.get() / self.window.get();
+        u32::try_from(windows).unwrap_or(u32::MAX).clamp(least, MOST_EVIDENCE)
+    }
+
+    /// The windows after which it ends with its advice, unless a time was given.
+    pub fn advises(&self, settings: &Settings) -> Option<u32> {
+        (self.is_advice() && self.duration.is_none()).then_some(settings.evidence)
+    }
+
+    /// From window to window, until the program or the time ends, or `stop` is asked. Everything is put back then.
+    ///
+    /// # Errors
+    /// Exit 6 where the host failed.
+    pub fn run(
+        &self,
+        host: &mut dyn Host,
+        mut placer: Placer,
+        (log, view): (&mut PlacementFile, &mut dyn PlacingView),
+        (advises, stop): (Option<u32>, &Stop),
+    ) -> Result<Option<Ended>, Failure> {
+        let mut session = Session::new(host);
+        let ended = self.windows(&mut session, &mut placer, (log, view), (advises, stop));
+        session.restore().map_err(failed)?;
+        ended
+    }
+
+    fn windows(
+        &self,
+        session: &mut Session<'_>,
+        placer: &mut Placer,
+        (log, view): (&mut PlacementFile, &mut dyn PlacingView),
+        (advises, stop): (Option<u32>, &Stop),
+    ) -> Result<Option<Ended>, Failure> {
+        let (begin, window) = (Instant::now(), Duration::from_nanos(self.window.get()));
+        let mut start = self.start.as_ref();
+        let length = self.duration.or(self.ends_with_verdict.then_some(VERDICT));
+        let is_over = || length.is_some_and(|it| begin.elapsed() >= Duration::from_nanos(it.get()));
+        while !stop.is_asked() && !is_over() && !self.is_settled(log, advises) {
+            session.host().look_closely(placer.looks_closely());
+            let observation = session.host().observe(window).map_err(failed)?;
+            let notes = session.host().notes();
+            view.beside(&mut || notes.iter().for_each(|it| note(it)));
+            if observation.ended.is_some() {
+                return Ok(observation.ended);
+            }
+            let Some(activity) = observation.activity else { continue };
+            let actions = actions_of(placer, start.take(), &activity);
+            view.window(&activity, &actions);
+            let mut written = Ok(());
+            view.beside(&mut || written = log.window(activity.clone(), &actions));
+            written?;
+            view.advice(log.answer(), &actions);
+            for action in actions {
+                if let Some(refused) = session.act(&action, placer).map_err(failed)? {
+                    log.refused(&refused)?;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether there is the verdict or the advice that was wanted.
+    fn is_settled(&self, log: &PlacementFile, advises: Option<u32>) -> bool {
+        let settled = self.ends_with_verdict && log.answer().is_settled(self.search);
+        settled || advises.is_some_and(|it| log.windows() >= u64::from(it))
+    }
+}
+
+/// The CPUs of a start are there.
+///
+/// # Errors
+/// Exit 2.
+pub fn check_start(start: Option<&Start>, terrain: &Terrain) -> Result<(), Failure> {
+    let Some(Start::List(cpus)) = start else { return Ok(()) };
+    let there = terrain.cpus();
+    if cpus.is_within(there) {
+        return Ok(());
+    }
+    let why = format!("--start {cpus}: not all of these can be used; CPUs {there} can");
+    Err(Failure::says(Exit::Usage, why))
+}
+
+fn failed(error: HostError) -> Failure {
+    Failure::new(Exit::Failed, error)
+}
