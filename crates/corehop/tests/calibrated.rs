@@ -74,9 +74,13 @@ fn samples_of_another_host_and_options_of_studies_are_refused_by_name() {
             2,
             "has samples of xeon_x5650",
         ),
-        (&["sim", "validate", "--live", "live.parquet"], 2, "--live belongs to a platform file"),
-        (&["sim", "validate-host", "me.toml", "waechtler-a4"], 2, "compared alone"),
-        (&["sim", "validate-host", "me.toml", "--samples", "3"], 2, "leave --samples out"),
+        (&["sim", "validate", "--live", "live.parquet"], 2, "unexpected argument '--live'"),
+        (&["sim", "validate-host", "me.toml", "waechtler-a4"], 2, "unexpected argument"),
+        (
+            &["sim", "validate-host", "me.toml", "--samples", "3"],
+            2,
+            "unexpected argument '--samples'",
+        ),
         (&["sim", "validate-host", "me.toml", "--live", "absent.parquet"], 2, "no such file"),
         (&["sim", "validate-host", "me.toml"], 3, "describes another machine than this one"),
     ];
@@ -98,8 +102,8 @@ fn a_calibration_needs_a_file_of_its_own() {
         (&["sim", "calibrate"], "--output"),
         (&["sim", "calibrate", "-o", "me.toml"], "me.toml: this file exists"),
         (&["sim", "calibrate", "-o", "rows.toml"], "rows.parquet: this file exists"),
-        (&["sim", "calibrate", "--measure", "-o", "new.toml"], "cannot be used with"),
-        (&["sim", "platform", "--resume", "-o", "new.toml"], "--calibrate"),
+        (&["sim", "calibrate", "--measure", "-o", "new.toml"], "unexpected argument '--measure'"),
+        (&["sim", "platform", "--resume", "-o", "new.toml"], "--resume"),
     ];
     for (words, said) in cases {
         let (exit, text) = refused(at, words);

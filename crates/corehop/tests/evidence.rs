@@ -115,7 +115,7 @@ fn what_makes_no_sense_as_evidence_is_refused_with_what_would() {
         (&["--evidence", "wakes,,locks", &pid], &["``"]),
         (&["--evidence", "pages", &pid], &["--evidence pages", "after `--`"]),
         (&["--evidence", "wakes,pages", "--cgroup", "/sys/fs/cgroup"], &["after `--`"]),
-        (&["--evidence", "locks", "--on", "xeon_e5520"], &["cannot be used with"]),
+        (&["--on", "xeon_e5520", "--evidence", "locks"], &["unexpected argument '--evidence'"]),
     ] {
         let output = place(words);
         assert_eq!(output.status.code(), Some(2), "{words:?}: {}", said(&output));
