@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use corehop_decide::calibration::CalibrationError;
 use corehop_decide::simulated::SimulationError;
 use corehop_decide::validation::ValidationError;
-use corehop_plan::experiment::{ExperimentError, PlanError, SwitchesError};
+use corehop_plan::experiment::{BodyError, ExperimentError, PlanError, SwitchesError};
 use corehop_plan::machine::MachineError;
 use corehop_plan::platform::PlatformError;
 use corehop_plan::samples::FileError;
@@ -140,7 +140,7 @@ impl From<ExperimentError> for Failure {
         let not_here = matches!(
             error,
             ExperimentError::NotMeasurable { .. }
-                | ExperimentError::Switches(SwitchesError::OneCpu { .. })
+                | ExperimentError::Body(BodyError::Switches(SwitchesError::OneCpu { .. }))
         );
         Self::new(if not_here { Exit::NotPossible } else { Exit::Usage }, error)
     }

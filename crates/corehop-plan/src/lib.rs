@@ -6,7 +6,6 @@
 //! operating system or a clock: a [`machine::Machine`] or a [`host::Host`] does, and it is handed in.
 #![forbid(unsafe_code)]
 
-mod kinds;
 pub mod shown;
 pub mod words;
 pub mod bounds;
@@ -16,6 +15,7 @@ pub mod stop;
 pub mod platform;
 pub mod finding;
 pub mod workload;
+pub mod kinds;
 pub mod experiment;
 pub mod samples;
 pub mod machine;

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use crate::experiment::{Plan, PlanError};
-use crate::kinds::for_each_kind;
+use crate::kinds::{Kind, for_each_kind};
 use crate::platform::Platform;
 use crate::samples::{Batch, Projector, Rows, Sample};
 use crate::stop::Stop;
@@ -90,13 +90,13 @@ impl<F: FnMut(Batch<'_>) -> Result<bool, SinkError>> Sink for SinkFn<F> {
 }
 
 macro_rules! records {
-    ($($(#[doc = $doc:literal])+ $kind:ident, $what:literal, $name:ident: $body:ty, $record:ty;)+) => {
+    ($($(#[doc = $doc:literal])+ $kind:ident, $what:literal, $name:ident: $body:ty;)+) => {
         /// The records of a run, in memory.
         #[derive(Debug, Clone, PartialEq, Default)]
         pub struct Records {
             $(
                 #[doc = concat!("Of ", $what, ".")]
-                pub $name: Vec<$record>
+                pub $name: Vec<<$body as Kind>::Record>
             ),+
         }
 

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use corehop_plan::experiment::{Body, Plan};
+use corehop_plan::experiment::{Body, Kind, Plan};
 use corehop_plan::machine::{Machine, MachineError, RunEnd, Sink};
 use corehop_plan::platform::Platform;
 
@@ -65,9 +65,10 @@ impl SimMachine {
     }
 }
 
-fn only_live(what: &str) -> MachineError {
+/// The refusal of a kind that says of itself that only the live machine runs it.
+fn only_live<K: Kind>(_: &K) -> MachineError {
     MachineError::NotPossible {
-        what: what.to_owned(),
+        what: const { K::ONLY_LIVE.expect("the kind itself says so") }.to_owned(),
         why: "a simulated machine has no kernel and runs no programs".to_owned(),
         remedy: "use --on live".to_owned(),
     }
@@ -82,7 +83,7 @@ impl Machine for SimMachine {
         self.recipe.stop = sink.stop();
         let (recipe, seed, sum) = (&self.recipe, plan.seed, &mut self.sum);
         plan.check(&recipe.platform)?;
-        let sets = plan.body.of_any_kind().working_sets();
+        let sets = plan.body.working_sets();
         no_programs(&sets)?;
         self.large_sampled |= sets.iter().any(|set| recipe.is_sampled(set));
         match &plan.body {
@@ -90,9 +91,9 @@ impl Machine for SimMachine {
             Body::Tasks(tasks) => tasks::run(recipe, tasks, seed, sink, sum),
             Body::Gangs(gangs) => gang::run(recipe, gangs, seed, sink),
             Body::Switches(switches) => switch::run(recipe, switches, seed, sink),
-            Body::Program(_) => Err(only_live("recording a program")),
-            Body::Overheads(_) => Err(only_live("measuring a kernel's overheads")),
-            Body::Supply(_) => Err(only_live("watching the supply of CPUs")),
+            Body::Program(program) => Err(only_live(program)),
+            Body::Overheads(overheads) => Err(only_live(overheads)),
+            Body::Supply(watch) => Err(only_live(watch)),
         }
     }
 

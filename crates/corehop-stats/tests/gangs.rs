@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Gangs on the simulated machine: times by hand, twins that do not share, repeatability.
 
-use corehop_plan::experiment::{Body, Experiment, GangMove, Plan, PlanError, SharedData};
+use corehop_plan::experiment::{
+    Body, BodyError, Experiment, GangMove, Plan, PlanError, SharedData,
+};
 use corehop_plan::machine::{Machine, MachineError, Records, RunEnd, SinkFn, rows_of};
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{Batch, GangRecord};
@@ -133,7 +135,10 @@ fn who_asks_for_the_end_gets_it_and_a_plan_that_does_not_fit_is_refused() {
     assert_eq!(taken, 1);
     let mut small = SimMachine::new(Platform::named("phenom_9550").unwrap().unwrap()).unwrap();
     let refused = small.run(&plan, &mut Records::default()).unwrap_err();
-    assert!(matches!(refused, MachineError::Plan(PlanError::Gangs(_))), "{refused}");
+    assert!(
+        matches!(refused, MachineError::Plan(PlanError::Body(BodyError::Gangs(_)))),
+        "{refused}"
+    );
 }
 
 /// The summaries of a swap by so many threads, each sharing: write, read, none.

@@ -135,7 +135,7 @@ fn table_of_words(source: &str, title: &str, name: &str, what: &str) -> String {
 fn words() -> String {
     let workload = read("crates/corehop-plan/src/workload/mod.rs");
     let gang = read("crates/corehop-plan/src/workload/gang.rs");
-    let record = read("crates/corehop-plan/src/samples/record.rs");
+    let record = read("crates/corehop-plan/src/kinds/jobs/record.rs");
     let platform = read("crates/corehop-plan/src/platform/affinity.rs");
     [
         table_of_words(&workload, "Events", "Event", "an event"),

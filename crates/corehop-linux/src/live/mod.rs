@@ -424,9 +424,7 @@ impl Machine for LiveMachine {
         if let Some(why) = &self.left_behind {
             return Err(MachineError::Refused(why.clone()));
         }
-        if let Some(trace) =
-            plan.body.of_any_kind().working_sets().iter().find_map(|set| set.trace.as_ref())
-        {
+        if let Some(trace) = plan.body.working_sets().iter().find_map(|set| set.trace.as_ref()) {
             return Err(MachineError::NotPossible {
                 what: format!("the trace {}", trace.name),
                 why: "here its list of addresses would go through the caches beside it".to_owned(),

@@ -11,11 +11,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cell::Cell;
-use super::condition::{Condition, Renewed};
-use super::plan::Plan;
 use super::synthetic::Synthetic;
 use super::{Draw, Experiment, ExperimentError, Turn, Unit};
+use crate::kinds::{Cell, Condition, Plan, Renewed};
 use crate::platform::Platform;
 use crate::workload::{Absence, Load, WorkingSet};
 

@@ -7,10 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::kind::Kind;
-use super::plan::Plan;
-use super::switches::{SwitchCell, SwitchRound, Switches, SwitchesError};
 use super::{Draw, Experiment, ExperimentError, Turn, Unit};
+use crate::kinds::{Kind, Plan, SwitchCell, SwitchRound, Switches, SwitchesError};
 use crate::platform::{Affinity, Platform};
 use crate::units::{Cpu, CpuList};
 use crate::workload::switching::{SwitchCall, SwitchMechanism};

@@ -5,67 +5,54 @@
 //! will run its plan is real.
 
 mod access_time;
-mod cell;
-mod condition;
 mod conditions;
 mod core_switch;
-mod gangs;
-mod jobs;
-mod kind;
-mod length;
 mod overheads;
 mod overrides;
-mod plan;
 mod polluter_sweep;
 mod preemption_length;
 mod preset;
 mod program;
-mod binding;
 mod program_arms;
 mod moving_window;
 mod shared_data;
 mod supply;
-mod switches;
 mod synthetic;
 mod task_sets;
-mod tasks;
-mod unit;
-mod watch;
 
+pub use crate::kinds::gangs::{Gang, GangMove, Gangs, GangsError, MOST_THREADS};
+pub use crate::kinds::jobs::{
+    Absent, Cell, Condition, Job, JobRows, Jobs, JobsError, Length, Phase, Renewed, Step, names,
+};
+pub use crate::kinds::overheads::{Overheads, OverheadsError};
+pub use crate::kinds::program::{Argument, Arm, Program, ProgramError, ProgramRun, Target};
+pub use crate::kinds::supply::{PlannedWindow, Watch, WatchError};
+pub use crate::kinds::switches::{SwitchCell, SwitchRound, Switches, SwitchesError};
+pub use crate::kinds::tasks::{MOST_TASKS, PlannedTask, TaskCells, TaskRun, Tasks, TasksError};
+pub use crate::kinds::{Body, BodyError, Kind, PLAN_SCHEMA, Plan, PlanError, Unit};
 pub use crate::words::digest;
 pub use crate::workload::draw::Draw;
 pub use access_time::AccessTime;
-pub use cell::{Cell, names};
-pub use condition::{Condition, Renewed};
 pub use conditions::Conditions;
 pub use core_switch::CoreSwitch;
-pub use gangs::{Gang, GangMove, Gangs, GangsError, MOST_THREADS};
-pub use jobs::{Absent, Job, JobRows, Jobs, JobsError, Phase, Step};
-pub use kind::{Body, Kind};
-pub use length::Length;
 pub use moving_window::MovingWindow;
-pub use overheads::{KernelOverheads, Overheads};
+pub use overheads::KernelOverheads;
 pub use overrides::Overrides;
-pub use plan::{PLAN_SCHEMA, Plan, PlanError};
 pub use polluter_sweep::PolluterSweep;
 pub use preemption_length::PreemptionLength;
 pub use preset::migrations;
 pub use preset::{Preset, UnknownPreset};
-pub use program::{Argument, Arm, Program, ProgramError, ProgramRun, Target};
 pub use program_arms::ProgramArms;
 pub use shared_data::SharedData;
 pub use supply::MeasuredSupply;
-pub use switches::{SwitchCell, SwitchRound, Switches, SwitchesError};
 pub use synthetic::{Group, Synthetic};
 pub use task_sets::{Drawn, GivenTask, Source, TaskSets};
-pub use tasks::{MOST_TASKS, PlannedTask, TaskCells, TaskRun, Tasks, TasksError};
-pub use unit::Unit;
-pub use watch::{PlannedWindow, Watch, WatchError};
 
 use serde::Serialize;
 
-use crate::platform::Platform;
-use crate::units::{Cpu, Nanos};
+use crate::kinds::for_each_kind;
+use crate::platform::{Platform, UnknownCpu};
+use crate::units::Nanos;
 use crate::workload::{Event, WorkloadError};
 
 /// Why an experiment has no plan on a platform.
@@ -85,15 +72,8 @@ pub enum ExperimentError {
         why: String,
     },
     /// A CPU that the platform lacks, or that may not be used.
-    #[error("{cpu} is not among the usable CPUs of {platform} ({usable}): name one of those")]
-    UnknownCpu {
-        /// The CPU asked for.
-        cpu: Cpu,
-        /// The platform's name.
-        platform: String,
-        /// Its usable CPUs.
-        usable: String,
-    },
+    #[error(transparent)]
+    UnknownCpu(#[from] UnknownCpu),
     /// An experiment on one cell is given several, or none.
     #[error(
         "conditions examines one cell, and these are {count}: name one working set, one write ratio \
@@ -103,18 +83,9 @@ pub enum ExperimentError {
         /// The number of cells described.
         count: usize,
     },
-    /// Task sets that cannot run.
+    /// Work that the platform cannot run.
     #[error(transparent)]
-    Tasks(#[from] TasksError),
-    /// Gangs that cannot run.
-    #[error(transparent)]
-    Gangs(#[from] GangsError),
-    /// Core switches that cannot be measured.
-    #[error(transparent)]
-    Switches(#[from] SwitchesError),
-    /// CPUs that cannot be watched.
-    #[error(transparent)]
-    Watch(#[from] WatchError),
+    Body(#[from] BodyError),
     /// More samples than a plan may hold.
     #[error("{jobs} jobs in one plan; the maximum is {}", Jobs::MOST_JOBS)]
     TooLarge {
@@ -234,13 +205,14 @@ pub fn usual_replicates(fewest_samples: u32) -> u32 {
     (fewest_samples / 3).clamp(10, 20).min(fewest_samples.max(1))
 }
 
-/// The CPU asked for, or the first usable one.
-fn one_usable(platform: &Platform, cpu: Option<Cpu>) -> Result<Cpu, ExperimentError> {
-    let usable = platform.usable();
-    let wanted = cpu.or(usable.first()).unwrap_or_default();
-    if usable.contains(wanted) {
-        return Ok(wanted);
-    }
-    let (platform, usable) = (platform.name.clone(), usable.to_string());
-    Err(ExperimentError::UnknownCpu { cpu: wanted, platform, usable })
+macro_rules! errors {
+    ($($(#[doc = $doc:literal])+ $kind:ident, $what:literal, $name:ident: $body:ty;)+) => {
+        $(impl From<<$body as Kind>::Error> for ExperimentError {
+            fn from(error: <$body as Kind>::Error) -> Self {
+                Self::Body(BodyError::$kind(error))
+            }
+        })+
+    };
 }
+
+for_each_kind!(errors);

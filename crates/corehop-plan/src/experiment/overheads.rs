@@ -1,86 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A plan to measure the scheduling overheads of a kernel.
+//! The scheduling overheads of a kernel, from threads or beside task sets.
 
 use serde::{Deserialize, Serialize};
 
-use super::kind::Kind;
-use super::plan::{Plan, PlanError};
 use super::task_sets::TaskSets;
-use super::tasks::Tasks;
-use super::{Experiment, ExperimentError, Turn, Unit, one_usable};
+use super::{Experiment, ExperimentError, Turn, Unit};
+use crate::kinds::{Overheads, Plan, Tasks};
 use crate::platform::Platform;
-use crate::units::{CpuList, Nanos};
-
-/// The time that the measurement from threads takes, without the interrupts between CPUs.
-const FROM_THREADS: Nanos = Nanos::from_secs(3);
-/// The time that it takes for each ordered pair of CPUs.
-const EACH_PAIR: Nanos = Nanos::from_millis(200);
-
-/// The measurement of a kernel's scheduling overheads.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Overheads {
-    /// The CPUs to measure on.
-    pub cpus: CpuList,
-    /// Whether to measure between the kernel's tracepoints too, and not from threads alone.
-    pub in_kernel: bool,
-    /// The task sets that run while the kernel is measured; without them two threads do.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tasks: Option<Tasks>,
-}
-
-impl Overheads {
-    /// Whether `platform` can run it.
-    ///
-    /// # Errors
-    /// [`ExperimentError`] names the CPU that may not be used, or the task set that cannot run.
-    pub fn check(&self, platform: &Platform) -> Result<(), ExperimentError> {
-        for cpu in self.cpus.iter() {
-            one_usable(platform, Some(cpu))?;
-        }
-        if let Some(tasks) = &self.tasks {
-            tasks.check(platform)?;
-        }
-        Ok(())
-    }
-
-    /// Its unit: one measurement of everything.
-    fn unit(&self) -> Unit {
-        let runs = self.tasks.iter().flat_map(|tasks| &tasks.runs);
-        let runs: u64 = runs.map(|run| run.duration.get()).sum();
-        let pairs = (self.cpus.len() * self.cpus.len().saturating_sub(1)) as u64;
-        let each = FROM_THREADS.get() + pairs * EACH_PAIR.get() + runs;
-        Unit { name: "all overheads".to_owned(), asked: 1, each: Nanos::new(each) }
-    }
-}
-
-impl Kind for Overheads {
-    fn fits(&self, platform: &Platform) -> Result<(), PlanError> {
-        Ok(self.check(platform).map_err(Box::new)?)
-    }
-
-    fn amount(&self) -> Option<(&'static str, u64)> {
-        Some(("CPUs", self.cpus.len() as u64))
-    }
-
-    /// One measurement of everything.
-    fn units(&self) -> Vec<Unit> {
-        vec![self.unit()]
-    }
-
-    fn leave_out(&mut self, _: u64, _: u64) {}
-
-    /// There is nothing to go on with: it runs once.
-    fn go_on(&mut self, _: Self) {}
-
-    fn is_whole(&self) -> Option<&'static str> {
-        Some("scheduling overheads")
-    }
-
-    fn outline(&self, _: &[Unit], _: Option<usize>) -> String {
-        String::new()
-    }
-}
+use crate::units::CpuList;
 
 /// The experiment: it draws the task sets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Overrides of a preset: given values replace the preset's, for every experiment.
 
-use super::length::Length;
 use super::synthetic::{Group, Synthetic};
 use super::{AccessTime, Conditions, PolluterSweep, PreemptionLength};
+use crate::kinds::Length;
 use crate::platform::Platform;
 use crate::units::{Bytes, CpuList};
 use crate::workload::{Absence, Event, Load, Mover, Page, Pattern, Polluter, WorkingSet};

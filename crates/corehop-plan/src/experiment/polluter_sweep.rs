@@ -7,11 +7,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::length::Length;
-use super::plan::Plan;
 use super::synthetic::{Group, Synthetic};
 use super::{Experiment, ExperimentError, Turn, Unit};
 use crate::experiment::Cell;
+use crate::kinds::{Length, Plan};
 use crate::platform::Platform;
 use crate::units::{CpuList, Nanos};
 use crate::workload::{Absence, Event, Load, Mover, Polluter, WorkingSet};

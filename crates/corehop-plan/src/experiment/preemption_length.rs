@@ -6,12 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cell::Cell;
-use super::jobs::{Absent, Job, JobRows, Jobs, Step};
-use super::length::Length;
-use super::plan::Plan;
 use super::synthetic::phases;
 use super::{Draw, Experiment, ExperimentError, Turn, Unit};
+use crate::kinds::{Absent, Cell, Job, JobRows, Jobs, Length, Plan, Step};
 use crate::platform::Platform;
 use crate::units::{Bytes, Cpu, Nanos};
 use crate::workload::{Absence, Event, LineState, Load, Mover, WorkingSet};
@@ -74,7 +71,7 @@ impl Experiment for PreemptionLength {
         quota: &[u32],
     ) -> Result<Plan, ExperimentError> {
         let cells: Vec<Cell> = self.cells(platform)?.into_iter().map(|(cell, _)| cell).collect();
-        let start = super::one_usable(platform, self.cpu)?;
+        let start = platform.one_usable(self.cpu)?;
         let phases =
             phases(&cells, quota, turn, &mut Draw::new(seed, 1 + turn.block), |cell, _, draw| {
                 let Cell { length, absence, .. } = cells[cell];

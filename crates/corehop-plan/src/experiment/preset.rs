@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Presets: the experiments of the studies, and a quick one.
 
-use super::length::Length;
 use super::synthetic::{Group, Synthetic, migration_of};
 use super::{AccessTime, Conditions, PolluterSweep, PreemptionLength};
+use crate::kinds::Length;
 use crate::platform::Platform;
 use crate::units::{Bytes, CpuList, Nanos};
 use crate::words::words;

@@ -9,9 +9,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::Plan;
-use super::program::{Arm, NAME, Program, ProgramError, ProgramRun, Target};
 use super::{Draw, Experiment, ExperimentError, Turn, Unit};
+use crate::kinds::Plan;
+use crate::kinds::program::NAME;
+use crate::kinds::{Arm, Program, ProgramError, ProgramRun, Target};
 use crate::platform::Platform;
 use crate::units::Nanos;
 
@@ -89,8 +90,8 @@ impl Experiment for ProgramArms {
 
 #[cfg(test)]
 mod tests {
-    use super::super::program::Argument;
     use super::*;
+    use crate::kinds::Argument;
 
     fn words(text: &str) -> Vec<Argument> {
         text.split(' ').map(|word| Argument::new(word.as_bytes().to_vec())).collect()

@@ -8,10 +8,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::gangs::{Gang, GangMove, Gangs, GangsError};
-use super::kind::Kind;
-use super::plan::Plan;
 use super::{Experiment, ExperimentError, Turn, Unit};
+use crate::kinds::{Gang, GangMove, Gangs, GangsError, Kind, Plan};
 use crate::platform::{Affinity, Platform};
 use crate::units::{Cpu, CpuList};
 use crate::workload::gang::{Placing, Program, Sharing};

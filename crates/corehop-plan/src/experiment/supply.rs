@@ -9,10 +9,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::kind::Kind;
-use super::plan::Plan;
-use super::watch::{PlannedWindow, Watch};
 use super::{Draw, Experiment, ExperimentError, Turn, Unit};
+use crate::kinds::{Kind, Plan, PlannedWindow, Watch};
 use crate::platform::Platform;
 use crate::units::{Cpu, CpuList, Nanos};
 

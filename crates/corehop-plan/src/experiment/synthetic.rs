@@ -8,12 +8,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cell::Cell;
-use super::jobs::{Absent, Job, JobRows, Jobs, Phase, Step};
-use super::length::Length;
-use super::plan::Plan;
 use super::{Draw, Experiment, ExperimentError, Turn, Unit};
-use crate::platform::{Affinity, Platform};
+use crate::kinds::{Absent, Cell, Job, JobRows, Jobs, Length, Phase, Plan, Step};
+use crate::platform::{Affinity, Platform, UnknownCpu};
 use crate::units::{Bytes, Cpu, CpuList, Nanos};
 use crate::workload::{Absence, Event, LineState, Load, Mover, Polluter, WorkingSet};
 
@@ -77,8 +74,7 @@ impl Synthetic {
     fn usable(&self, platform: &Platform) -> Result<CpuList, ExperimentError> {
         let usable = platform.usable();
         if let Some(cpu) = self.cpus.iter().find(|&cpu| !usable.contains(cpu)) {
-            let (platform, usable) = (platform.name.clone(), usable.to_string());
-            return Err(ExperimentError::UnknownCpu { cpu, platform, usable });
+            return Err(UnknownCpu::on(platform, cpu).into());
         }
         Ok(if self.cpus.is_empty() { usable } else { self.cpus.clone() })
     }

@@ -6,10 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Draw;
 use super::Preset;
-use super::kind::Kind;
-use super::plan::Plan;
-use super::tasks::{MOST_TASKS, PlannedTask, TaskRun, Tasks, TasksError};
 use super::{Experiment, ExperimentError, Turn, Unit};
+use crate::kinds::{Kind, MOST_TASKS, Plan, PlannedTask, TaskRun, Tasks, TasksError};
 use crate::platform::{Platform, clusters};
 use crate::units::{Bytes, Cpu, CpuList, Nanos};
 use crate::workload::generate::{Period, Utilisation};

@@ -30,6 +30,7 @@ mod loss;
 mod workings;
 mod library;
 mod text;
+mod usable;
 
 pub use affinity::{Affinity, MemoryArchitecture, MissingClass};
 pub use consistency::{MOST_CACHE, MOST_LEVELS};
@@ -45,6 +46,7 @@ pub use mechanism::{
 };
 pub use quantity::{Hertz, Latency, Power};
 pub use text::PlatformError;
+pub use usable::UnknownCpu;
 
 /// The version of the file format that this code reads and writes. New facts are new optional
 /// keys and do not raise it.

@@ -4,10 +4,10 @@
 use arrow_schema::ArrowError;
 use parquet::errors::ParquetError;
 
-use super::column::SchemaError;
 use super::damage::{Damage, parquet_cause};
 use super::parquet_sums::VerifyError;
-use super::row::SCHEMA_VERSION;
+use crate::kinds::SCHEMA_VERSION;
+use crate::kinds::SchemaError;
 
 /// Why a file cannot be read or written.
 #[derive(Debug, thiserror::Error)]

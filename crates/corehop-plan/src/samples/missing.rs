@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fmt::{Display, Formatter};
 use std::path::{Path, PathBuf};
 
-use super::table::RowKind;
+use crate::kinds::RowKind;
 use crate::shown;
 
 /// The extension of a file whose run goes on, or was killed.
@@ -74,10 +74,6 @@ impl Display for MissingFile {
 }
 
 impl RowKind {
-    /// The kinds of rows that a recording of a program has, each in a file of its own; the first is what
-    /// `-o FILE` names.
-    pub const OF_RECORDING: [Self; 3] = [Self::Absences, Self::Threads, Self::Runs];
-
     /// The kinds of rows that a run of `experiment` writes into files of their own beside a file of these rows.
     pub fn written_with(self, experiment: &str) -> Vec<Self> {
         if Self::OF_RECORDING.contains(&self) {

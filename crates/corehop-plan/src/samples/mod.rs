@@ -4,59 +4,41 @@
 //! A row holds raw intervals and what may have disturbed them. What a delay is, is not decided here:
 //! that is a named estimator of `corehop_stats`.
 
-mod rooms;
-mod absences;
-mod bars;
-mod column;
-mod count;
 pub mod damage;
 pub mod example;
 mod error;
-mod gang;
 mod message;
 mod missing;
-mod facts;
-mod observed;
-mod overhead;
 pub mod parquet_sums;
-mod origin;
-mod project;
 mod provenance;
-mod record;
-mod row;
 mod seen;
 pub mod store;
 mod stream;
-mod supply;
-mod switch;
-mod table;
-mod task_job;
-mod terms;
 
-pub use absences::{AbsenceCount, AbsenceKind, Absences, LastAbsence, Lengths};
-pub use bars::{Bar, Bars};
-pub use column::{Column, Row, SchemaError, Text};
-pub use count::Counter;
+pub use crate::kinds::gangs::{GangRecord, MemberCounts, MemberRecord, SharedData};
+pub use crate::kinds::jobs::{
+    AccessTime, BatchExchange, Cause, Certificate, JobRecord, Leave, PreemptionLength, REPAIRABLE,
+    Sample, Touch,
+};
+pub use crate::kinds::overheads::{
+    ControlPageCost, KernelObservation, Overhead, OverheadFacts, OverheadRecord, OverheadTime,
+    Vantage,
+};
+pub use crate::kinds::program::{
+    Absence, AbsenceCount, AbsenceKind, Absences, Bar, Bars, EndedRun, GroupLimit, Held,
+    LastAbsence, Lengths, ObservedThread, ProgramRecord, RecordedAbsence, RecordedRun,
+    RecordedThread, Recording, RecordingFacts, Rooms, SwitchesTook, Took,
+};
+pub use crate::kinds::supply::{SupplyGap, SupplyRecord};
+pub use crate::kinds::switches::{CallTimes, SwitchBatch, SwitchRecord, SwitchTimes};
+pub use crate::kinds::tasks::{AS_SCHEDULED, Away, JobOutcome, TaskJob, TaskJobRecord};
+pub use crate::kinds::{
+    Batch, Column, Counter, Observation, Projector, Row, RowKind, Rows, SCHEMA_VERSION,
+    SchemaError, Text,
+};
 pub use damage::{Damage, Verification};
 pub use error::FileError;
-pub use facts::{GroupLimit, Held, RecordingFacts, SwitchesTook, Took};
-pub use gang::{GangRecord, MemberCounts, MemberRecord};
 pub use missing::{MissingFile, TASK_SETS};
-pub use observed::{Absence, EndedRun, ObservedThread, ProgramRecord, Recording};
-pub use origin::Observation;
-pub use overhead::{ControlPageCost, KernelObservation, OverheadFacts, OverheadRecord};
-pub use project::{Batch, Projector};
 pub use provenance::Provenance;
-pub use record::{BatchExchange, Cause, Certificate, JobRecord, Leave, REPAIRABLE, Touch};
-pub use rooms::Rooms;
-pub use row::{
-    AccessTime, OverheadTime, PreemptionLength, RecordedAbsence, RecordedRun, RecordedThread,
-    SCHEMA_VERSION, Sample, SharedData, SupplyGap, SwitchBatch, TaskJob,
-};
 pub use seen::{ENOUGH, Seen, seen};
 pub use store::{FileKind, Part, Reader, copy_parquet, write_parquet};
-pub use supply::SupplyRecord;
-pub use switch::{CallTimes, SwitchRecord, SwitchTimes};
-pub use table::{RowKind, Rows};
-pub use task_job::{AS_SCHEDULED, Away, TaskJobRecord};
-pub use terms::{JobOutcome, Overhead, Vantage};

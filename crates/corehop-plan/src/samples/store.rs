@@ -17,17 +17,17 @@ use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::ChunkReader;
 
-use super::column::Row;
 use super::damage::{ANNOUNCED, Damage, Verification, guarded};
 use super::error::FileError;
 use super::message;
 use super::parquet_sums::{self, GROUP_ROWS, SealedWriter, Verified};
 use super::provenance::Provenance;
-use super::row::SCHEMA_VERSION;
 use super::seen::{ENOUGH, seen};
 use super::stream::Scan;
-use super::table::{RowKind, Rows};
 use crate::bounds;
+use crate::kinds::Row;
+use crate::kinds::SCHEMA_VERSION;
+use crate::kinds::{RowKind, Rows};
 
 /// In the metadata of every corehop file: the kind of its rows.
 pub const KIND: &str = "corehop.rows";

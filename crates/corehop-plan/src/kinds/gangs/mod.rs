@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A plan of gangs: programs that run together on common data, one gang after the other.
+
+mod record;
+mod rows;
+
+pub use record::{GangRecord, MemberCounts, MemberRecord};
+pub use rows::SharedData;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kinds::kind::samples;
+use crate::kinds::{Counting, Kind, Place, Projection, RowKind, Rows, Unit};
+use crate::platform::Platform;
+use crate::units::{Cpu, CpuList, Nanos};
+use crate::workload::gang::{GangError, Placing, Program, Sharing};
+
+/// The most threads of a gang.
+pub const MOST_THREADS: usize = 64;
+
+/// Gangs, each to run so many times.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gangs {
+    /// The gangs.
+    pub gangs: Vec<Gang>,
+}
+
+/// A program, how its threads share their data, and where each runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gang {
+    /// The program they run.
+    pub program: Program,
+    /// The way they share their data.
+    pub sharing: Sharing,
+    /// The placement, as a word.
+    pub placing: Placing,
+    /// The CPU of each thread, at first.
+    pub cpus: Vec<Cpu>,
+    /// The threads that are moved while they run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moves: Vec<GangMove>,
+    /// The number of measured rounds of each (a swap, an item, a point, a hand-over, a Fibonacci number).
+    pub rounds: u64,
+    /// And how often before that.
+    pub warm_up: u64,
+    /// The replicate that the runs belong to, on a machine that others disturb.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub replicate: u32,
+    /// The number of runs.
+    pub samples: u32,
+    /// The number of the first run: a resumed experiment goes on counting.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub first_run: u32,
+}
+
+/// A thread of a gang goes to another CPU between two of its rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GangMove {
+    /// The measured rounds that it has done before.
+    pub after_rounds: u64,
+    /// The thread, counted from 0.
+    pub thread: usize,
+    /// The CPU.
+    pub cpu: Cpu,
+}
+
+/// Why a plan of gangs cannot run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GangsError {
+    /// A program that cannot run as described.
+    #[error(transparent)]
+    Program(#[from] GangError),
+    /// No two CPUs are as far apart, or as near, as was asked for.
+    #[error("no two usable CPUs of {platform} are placed `{placing}` ({what}): leave that out")]
+    Placing {
+        /// The placing asked for.
+        placing: Placing,
+        /// The platform's name.
+        platform: String,
+        /// The thing they would need in common.
+        what: &'static str,
+    },
+    /// A gang with the wrong number of CPUs, or one that the platform lacks.
+    #[error(
+        "gang {gang} names the CPUs {cpus}: name one of {usable} for each of 2 to {MOST_THREADS} threads"
+    )]
+    Cpus {
+        /// The gang, counted from 0.
+        gang: usize,
+        /// The CPUs named.
+        cpus: String,
+        /// The platform's usable CPUs.
+        usable: String,
+    },
+    /// A move that cannot be made, or that rows would not tell of.
+    #[error("gang {gang}, moves: {what}; {remedy}")]
+    Moves {
+        /// The gang, counted from 0.
+        gang: usize,
+        /// The problem.
+        what: String,
+        /// The change that helps.
+        remedy: &'static str,
+    },
+    /// A gang that does nothing.
+    #[error("gang {gang} has no rounds to measure: give it at least one")]
+    Nothing {
+        /// The gang, counted from 0.
+        gang: usize,
+    },
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl Gang {
+    /// A short description of its work.
+    pub fn name(&self) -> String {
+        let cpus: Vec<String> = self.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
+        format!(
+            "{} {} {}, sharing {}, {} on CPUs {}",
+            self.program.word(),
+            self.program.items(),
+            self.program.parameters(),
+            self.sharing,
+            self.placing,
+            cpus.join(",")
+        )
+    }
+}
+
+impl Gang {
+    /// The moves of a thread, in the order in which they come.
+    pub fn moves_of(&self, thread: usize) -> Vec<GangMove> {
+        let its = |it: &&GangMove| it.thread == thread;
+        let mut moves: Vec<GangMove> = self.moves.iter().filter(its).copied().collect();
+        moves.sort_by_key(|it| it.after_rounds);
+        moves
+    }
+
+    /// Why its moves cannot be made, and what helps; None where they can, or there are none.
+    fn wrong_move(&self, usable: &CpuList) -> Option<(String, &'static str)> {
+        let moved = self.placing == Placing::Moved;
+        if moved == self.moves.is_empty() {
+            let what =
+                format!("{} of them, and the placing is `{}`", self.moves.len(), self.placing);
+            return Some((
+                what,
+                "call the placing `moved` where threads are moved, and only there",
+            ));
+        }
+        self.moves.iter().find_map(|it| {
+            if it.thread >= self.cpus.len() {
+                let what = format!("thread {} of {}", it.thread, self.cpus.len());
+                return Some((what, "threads are counted from 0"));
+            }
+            if !usable.contains(it.cpu) {
+                return Some((format!("to CPU {}", it.cpu), "name a usable one"));
+            }
+            let late = it.after_rounds >= self.rounds;
+            late.then(|| {
+                let what = format!("after {} of {} rounds", it.after_rounds, self.rounds);
+                (what, "move threads before their last round")
+            })
+        })
+    }
+}
+
+impl Gangs {
+    /// Whether `platform` can run it.
+    ///
+    /// # Errors
+    /// [`GangsError`] names the first gang that is impossible.
+    pub fn check(&self, platform: &Platform) -> Result<(), GangsError> {
+        let usable = platform.usable();
+        for (gang, it) in self.gangs.iter().enumerate() {
+            it.program.check()?;
+            let many = (2..=MOST_THREADS).contains(&it.cpus.len());
+            if !many || !it.cpus.iter().all(|&cpu| usable.contains(cpu)) {
+                let cpus: Vec<String> = it.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
+                let (cpus, usable) = (cpus.join(","), usable.to_string());
+                return Err(GangsError::Cpus { gang, cpus, usable });
+            }
+            if it.rounds == 0 {
+                return Err(GangsError::Nothing { gang });
+            }
+            if let Some((what, remedy)) = it.wrong_move(&usable) {
+                return Err(GangsError::Moves { gang, what, remedy });
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of runs.
+    pub fn runs(&self) -> u64 {
+        self.gangs.iter().map(|gang| u64::from(gang.samples)).sum()
+    }
+}
+
+impl Kind for Gangs {
+    type Record = GangRecord;
+    type Error = GangsError;
+
+    fn fits(&self, platform: &Platform) -> Result<(), Self::Error> {
+        self.check(platform)
+    }
+
+    fn amount(&self) -> Option<(&'static str, u64)> {
+        Some(("gangs that run", self.runs()))
+    }
+
+    fn units(&self) -> Vec<Unit> {
+        let each = Nanos::default();
+        let unit = |gang: &Gang| Unit { name: gang.name(), asked: gang.samples, each };
+        self.gangs.iter().map(unit).collect()
+    }
+
+    /// A gang without runs stays: rows refer to its place.
+    fn leave_out(&mut self, mut done: u64, _: u64) {
+        for gang in &mut self.gangs {
+            let skipped = gang.samples.min(u32::try_from(done).unwrap_or(u32::MAX));
+            gang.samples -= skipped;
+            gang.first_run += skipped;
+            done -= u64::from(skipped);
+        }
+    }
+
+    fn go_on(&mut self, more: Self) {
+        for (gang, more) in self.gangs.iter_mut().zip(more.gangs) {
+            gang.samples += more.samples;
+        }
+    }
+
+    fn outline(&self, units: &[Unit], _: Option<usize>) -> String {
+        format!(": {} gangs, {} runs", units.len(), samples(units))
+    }
+
+    fn row_kinds(&self) -> &'static [RowKind] {
+        &[RowKind::SharedData]
+    }
+
+    fn projection<'a>(&'a self, at: Place<'a>) -> Projection<'a, GangRecord> {
+        Box::new(move |records, rows| {
+            let of = |record| SharedData::of(self, at.context.seed, at.platform, record);
+            rows.shared_data.extend(records.iter().flat_map(of));
+        })
+    }
+
+    /// One for each run of a gang, by its first thread.
+    fn counting(&self, _: u64) -> Box<dyn Counting> {
+        Box::new(|rows: &Rows| {
+            let first_threads = rows.shared_data.iter().filter(|row| row.member == 0);
+            first_threads.map(SharedData::observation).collect()
+        })
+    }
+}

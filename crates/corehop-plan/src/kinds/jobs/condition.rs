@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The condition of a phase: what it draws anew, and what it keeps from the phase before.
+
+use serde::{Deserialize, Serialize};
+
+use crate::words::words;
+
+words! {
+    /// The draw that a step of `conditions` renews.
+    Renewed, "what a step renews" {
+        /// Nothing: only time passes.
+        Nothing = "nothing",
+        /// The page frames of the job's working set.
+        Frames = "frames",
+        /// The order in which the job accesses its working set.
+        Order = "order",
+        /// Polluters, preemptors and the eviction buffer: their threads, page frames and orders.
+        Others = "others",
+        /// The measured threads.
+        Threads = "threads",
+        /// All of these.
+        Everything = "everything",
+    }
+}
+
+impl Renewed {
+    /// Those that are one thing each.
+    pub const SINGLE: [Self; 4] = [Self::Frames, Self::Order, Self::Others, Self::Threads];
+
+    pub(crate) const fn includes(self, one: Self) -> bool {
+        matches!(self, Self::Everything) || self as u8 == one as u8
+    }
+}
+
+/// The draw of each thing that a phase runs with. A machine keeps what has the same number as in the phase
+/// before. It also probes the last-level cache before and after such a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Condition {
+    /// The draw that this phase renews.
+    pub renewed: Renewed,
+    /// The draw of the job's page frames, counted from 0.
+    pub frames: u32,
+    /// The draw of its order.
+    pub order: u32,
+    /// The draw of polluters, preemptors and the eviction buffer.
+    pub others: u32,
+    /// The draw of the measured threads.
+    pub threads: u32,
+}
+
+impl Condition {
+    /// A condition in which everything is drawn with the replicate.
+    pub const fn whole(replicate: u32) -> Self {
+        let (frames, order, others, threads) = (replicate, replicate, replicate, replicate);
+        Self { renewed: Renewed::Everything, frames, order, others, threads }
+    }
+}

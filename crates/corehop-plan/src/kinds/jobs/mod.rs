@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A plan of scripted jobs on working sets, in phases of one background load each.
+
+mod cell;
+mod condition;
+mod length;
+mod project;
+mod record;
+mod rows;
+
+pub use cell::{Cell, names};
+pub use condition::{Condition, Renewed};
+pub use length::Length;
+pub use record::{BatchExchange, Cause, Certificate, JobRecord, Leave, REPAIRABLE, Touch};
+pub use rows::{AccessTime, PreemptionLength, Sample};
+
+use serde::{Deserialize, Serialize};
+
+use crate::kinds::kind::samples;
+use crate::kinds::{Counting, Kind, Place, Projection, RowKind, Rows, Unit};
+use crate::platform::{Affinity, Platform};
+use crate::units::{Cpu, Nanos};
+use crate::workload::{
+    Absence, ChangingError, Event, LineState, Load, Mover, Polluter, WorkingSet, WorkloadError,
+};
+
+/// Scripted jobs on working sets, in phases of one background load each.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Jobs {
+    /// The rows that its jobs become.
+    #[serde(default, skip_serializing_if = "JobRows::are_samples")]
+    pub rows: JobRows,
+    /// The way a job gets to another CPU.
+    #[serde(default = "by_affinity")]
+    pub mover: Mover,
+    /// The walk of a preemptor, if a preemptor preempts the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preemptor: Option<Polluter>,
+    /// The working sets that cells refer to by index.
+    pub sets: Vec<WorkingSet>,
+    /// The cells that jobs are samples of.
+    pub cells: Vec<Cell>,
+    /// Jobs, grouped by the load they run under.
+    pub phases: Vec<Phase>,
+}
+
+/// The rows that scripted jobs become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobRows {
+    /// Cold, warm and resumed touch of each job.
+    #[default]
+    Samples,
+    /// The only touch of each job.
+    AccessTimes,
+    /// The only absence of each job.
+    PreemptionLengths,
+}
+
+impl JobRows {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    const fn are_samples(&self) -> bool {
+        matches!(self, Self::Samples)
+    }
+}
+
+const fn by_affinity() -> Mover {
+    Mover::Affinity
+}
+
+/// Jobs that run one after the other under one load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    /// The replicate of the run, counted from 0. Where it differs from the phase before, a machine
+    /// draws anew what a process draws when it starts: the frames of job, preemptors, polluters and
+    /// eviction buffer, the order of the accesses, the threads. None leaves that to the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicate: Option<u32>,
+    /// The draws that it runs with, if a replicate keeps some of those before it. None: all draws are the
+    /// replicate's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<Condition>,
+    /// The background load.
+    pub load: Load,
+    /// The jobs, in order.
+    pub jobs: Vec<Job>,
+}
+
+/// One scripted job: Fig. 1 of Bastoni et al., where every touch is timed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// The cell it is a sample of, by index.
+    pub cell: usize,
+    /// The CPU on which it starts.
+    pub start: Cpu,
+    /// Its steps, in order.
+    pub steps: Vec<Step>,
+}
+
+/// A step of a scripted job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// Put the working set's lines into a state; not timed.
+    Prepare(LineState),
+    /// Access the working set once, in its order; timed.
+    Touch,
+    /// Access the working set so many times, each in its order; not timed.
+    Passes(u32),
+    /// Be off the CPU, then resume.
+    Leave(Absent),
+}
+
+/// An absence from the CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Absent {
+    /// The CPU on which to resume.
+    pub to: Cpu,
+    /// For how long.
+    pub length: Nanos,
+    /// The occupant of the CPU meanwhile.
+    pub to_whom: Absence,
+}
+
+/// Why a plan of jobs cannot be run.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum JobsError {
+    /// A reference by index to what is not there.
+    #[error("phase {phase}, job {job}: {what} {index} does not exist (there are {count})")]
+    Index {
+        /// The phase, counted from 0.
+        phase: usize,
+        /// The job in it, counted from 0.
+        job: usize,
+        /// The thing referred to.
+        what: &'static str,
+        /// The index used.
+        index: usize,
+        /// The number that exist.
+        count: usize,
+    },
+    /// A CPU that the platform lacks or that may not be used.
+    #[error(
+        "phase {phase}, job {job}: {cpu} is not among the usable CPUs of {platform} ({usable})"
+    )]
+    Cpu {
+        /// The phase, counted from 0.
+        phase: usize,
+        /// The job in it, counted from 0.
+        job: usize,
+        /// The CPU named.
+        cpu: Cpu,
+        /// The platform's name.
+        platform: String,
+        /// Its usable CPUs.
+        usable: String,
+    },
+    /// A working set that cannot be touched as described.
+    #[error("working set {set}: {error}")]
+    Workload {
+        /// The working set, by index.
+        set: usize,
+        /// The error in it.
+        error: WorkloadError,
+    },
+    /// A load whose programs cannot do what is described.
+    #[error("phase {phase}: {error}")]
+    Changing {
+        /// The phase, counted from 0.
+        phase: usize,
+        /// The error in it.
+        error: ChangingError,
+    },
+    /// No jobs, or one that does nothing.
+    #[error("{0}: such a plan measures nothing")]
+    Nothing(String),
+    /// A job that is not what its cell says.
+    #[error(
+        "phase {phase}, job {job}: its cell says {event}, and its steps are {found}: change one of them"
+    )]
+    Event {
+        /// The phase, counted from 0.
+        phase: usize,
+        /// The job in it, counted from 0.
+        job: usize,
+        /// The event of the cell.
+        event: Event,
+        /// The event that the steps make.
+        found: String,
+    },
+    /// A preemptor is asked for but not described.
+    #[error(
+        "phase {phase}, job {job}: absent to a preemptor, but the plan describes none: add `preemptor`"
+    )]
+    NoPreemptor {
+        /// The phase, counted from 0.
+        phase: usize,
+        /// The job in it, counted from 0.
+        job: usize,
+    },
+}
+
+impl Phase {
+    /// The draws it runs with; None where the machine is to decide.
+    pub fn draws(&self) -> Option<Condition> {
+        self.condition.or(self.replicate.map(Condition::whole))
+    }
+}
+
+impl Jobs {
+    /// The most jobs in one plan; longer experiments are run in blocks.
+    pub const MOST_JOBS: u64 = 1_000_000;
+
+    /// The walk of this job's preemptor: that of its cell, or else the plan's.
+    pub fn preemptor_of(&self, job: &Job) -> Option<&Polluter> {
+        let own = self.cells.get(job.cell).and_then(|cell| cell.preemptor.as_ref());
+        own.or(self.preemptor.as_ref())
+    }
+
+    /// The walks of its preemptors, each once: the plan's own first.
+    pub fn preemptors(&self) -> Vec<&Polluter> {
+        let mut all: Vec<&Polluter> = Vec::new();
+        let of_cells = self.cells.iter().filter_map(|cell| cell.preemptor.as_ref());
+        for polluter in self.preemptor.iter().chain(of_cells) {
+            if !all.contains(&polluter) {
+                all.push(polluter);
+            }
+        }
+        all
+    }
+
+    /// The place in [`Jobs::preemptors`] of a job's preemptor.
+    pub fn which_preemptor(&self, job: &Job) -> Option<usize> {
+        let own = self.preemptor_of(job)?;
+        self.preemptors().iter().position(|&it| it == own)
+    }
+
+    /// The number of jobs.
+    pub fn count(&self) -> usize {
+        self.phases.iter().map(|phase| phase.jobs.len()).sum()
+    }
+
+    /// The number of replicates of its phases; None where they do not say.
+    pub fn replicates(&self) -> Option<usize> {
+        let mut numbers: Vec<u32> =
+            self.phases.iter().map(|phase| phase.replicate).collect::<Option<_>>()?;
+        numbers.sort_unstable();
+        numbers.dedup();
+        Some(numbers.len())
+    }
+
+    /// The sum of the preemption lengths, the part of the wall time that no machine can shorten.
+    pub fn absences(&self) -> Nanos {
+        let steps = self.phases.iter().flat_map(|phase| &phase.jobs).flat_map(|job| &job.steps);
+        let away = |step: &Step| if let Step::Leave(away) = step { away.length.get() } else { 0 };
+        Nanos::new(steps.map(away).fold(0, u64::saturating_add))
+    }
+
+    /// Whether `platform` can run it.
+    ///
+    /// # Errors
+    /// [`JobsError`] names the first thing that does not fit.
+    pub fn check(&self, platform: &Platform) -> Result<(), JobsError> {
+        for (set, working_set) in self.sets.iter().enumerate() {
+            working_set.check().map_err(|error| JobsError::Workload { set, error })?;
+        }
+        for (phase, jobs) in self.phases.iter().enumerate() {
+            if let Load::Changing { program, .. } = &jobs.load {
+                program.check().map_err(|error| JobsError::Changing { phase, error })?;
+            }
+            for (job, it) in jobs.jobs.iter().enumerate() {
+                self.check_job(platform, phase, job, it)?;
+                self.check_event(platform, phase, job, it)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// About how long it takes: see [`Cell::projected`].
+    pub fn projected(&self) -> Nanos {
+        let of_job = |job: &Job| {
+            let cell = self.cells.get(job.cell)?;
+            Some(cell.projected(self.sets.get(cell.set)?).get())
+        };
+        let jobs = self.phases.iter().flat_map(|phase| &phase.jobs);
+        Nanos::new(jobs.filter_map(of_job).fold(0, u64::saturating_add))
+    }
+
+    /// A job is a sample of what it does, whatever its cell is called.
+    fn check_event(
+        &self,
+        platform: &Platform,
+        phase: usize,
+        job: usize,
+        it: &Job,
+    ) -> Result<(), JobsError> {
+        if !it.steps.iter().any(|step| !matches!(step, Step::Prepare(_) | Step::Passes(_))) {
+            return Err(JobsError::Nothing(format!(
+                "phase {phase}, job {job} neither touches its working set nor leaves its CPU"
+            )));
+        }
+        let event = self.cells[it.cell].event;
+        let mismatch = |found| Err(JobsError::Event { phase, job, event, found });
+        let mut here = it.start;
+        let mut leaves = 0;
+        for step in &it.steps {
+            let Step::Leave(away) = step else { continue };
+            leaves += 1;
+            let class = platform.affinity(here, away.to);
+            let fits = match class {
+                Affinity::SameCpu => matches!(event, Event::IdleLeave | Event::Preemption),
+                _ => event.word() == class.event(),
+            };
+            if !fits {
+                let found = format!("an absence from {here} to {} ({})", away.to, class.event());
+                return mismatch(found);
+            }
+            here = away.to;
+        }
+        let stays = matches!(event, Event::None | Event::Flush);
+        match leaves {
+            0 if !stays => mismatch("touches only, without an absence".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_job(
+        &self,
+        platform: &Platform,
+        phase: usize,
+        job: usize,
+        it: &Job,
+    ) -> Result<(), JobsError> {
+        let missing = |what, index, count| Err(JobsError::Index { phase, job, what, index, count });
+        let Some(cell) = self.cells.get(it.cell) else {
+            return missing("cell", it.cell, self.cells.len());
+        };
+        if cell.set >= self.sets.len() {
+            return missing("working set", cell.set, self.sets.len());
+        }
+        let leaves = it.steps.iter().filter_map(|step| match step {
+            Step::Leave(away) => Some(away),
+            _ => None,
+        });
+        if self.preemptor_of(it).is_none()
+            && leaves.clone().any(|away| away.to_whom == Absence::Preemptor)
+        {
+            return Err(JobsError::NoPreemptor { phase, job });
+        }
+        let usable = platform.usable();
+        match leaves.map(|away| away.to).chain([it.start]).find(|&cpu| !usable.contains(cpu)) {
+            Some(cpu) => Err(JobsError::Cpu {
+                phase,
+                job,
+                cpu,
+                platform: platform.name.clone(),
+                usable: usable.to_string(),
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Kind for Jobs {
+    type Record = JobRecord;
+    type Error = JobsError;
+
+    fn fits(&self, platform: &Platform) -> Result<(), Self::Error> {
+        self.check(platform)
+    }
+
+    fn amount(&self) -> Option<(&'static str, u64)> {
+        Some(("jobs", self.count() as u64))
+    }
+
+    fn units(&self) -> Vec<Unit> {
+        let mut counts = vec![0; self.cells.len()];
+        for job in self.phases.iter().flat_map(|phase| &phase.jobs) {
+            // A plan by hand may name a cell that is not there.
+            counts.get_mut(job.cell).into_iter().for_each(|count| *count += 1);
+        }
+        let cells: Vec<(Cell, u32)> = self.cells.iter().cloned().zip(counts).collect();
+        Unit::of_cells(&cells, &self.sets)
+    }
+
+    fn leave_out(&mut self, mut done: u64, _: u64) {
+        for phase in &mut self.phases {
+            let skipped = phase.jobs.len().min(done as usize);
+            phase.jobs.drain(..skipped);
+            done -= skipped as u64;
+        }
+        self.phases.retain(|phase| !phase.jobs.is_empty());
+    }
+
+    fn go_on(&mut self, more: Self) {
+        self.phases.extend(more.phases);
+    }
+
+    fn working_sets(&self) -> Vec<&WorkingSet> {
+        self.sets.iter().collect()
+    }
+
+    fn outline(&self, units: &[Unit], replicates: Option<usize>) -> String {
+        let replicates = match replicates {
+            None | Some(0) => "no replicates of its own".to_owned(),
+            Some(1) => "1 replicate, so no intervals".to_owned(),
+            Some(several) => format!("{several} replicates"),
+        };
+        format!(": {} cells, {} samples, {replicates}", units.len(), samples(units))
+    }
+
+    fn row_kinds(&self) -> &'static [RowKind] {
+        match self.rows {
+            JobRows::Samples => &[RowKind::Samples],
+            JobRows::AccessTimes => &[RowKind::AccessTimes],
+            JobRows::PreemptionLengths => &[RowKind::PreemptionLengths],
+        }
+    }
+
+    fn projection<'a>(&'a self, at: Place<'a>) -> Projection<'a, JobRecord> {
+        project::projection(self, at)
+    }
+
+    fn counting(&self, _: u64) -> Box<dyn Counting> {
+        Box::new(Rows::observations)
+    }
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The rows of scripted jobs: samples, access times, and preemption lengths.
+
+use crate::kinds::column::row;
+use crate::kinds::{Cause, Certificate, Renewed, Text};
+use crate::platform::MemoryArchitecture;
+use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern};
+
+row! {
+    /// One sample of `synthetic`, `polluter-sweep`, `conditions` or `schedule-sensitive`.
+    Sample, "samples" {
+        /// The experiment that took it.
+        experiment: Text,
+        /// The platform it was taken on, by id.
+        machine: Text,
+        /// The seed of the plan.
+        seed: u64,
+        /// The number of the job in the run.
+        job: u64,
+        /// The cell of the experiment that it is a sample of, counted from 0.
+        cell: u64,
+        /// The working-set size in bytes.
+        wss_bytes: u64,
+        /// The order of the accesses.
+        pattern: Pattern,
+        /// The pages that hold the working set.
+        page: Page,
+        /// The share of word accesses that write.
+        write_ratio: f64,
+        /// The background load.
+        load: Text,
+        /// The event between the warm and the resumed touch.
+        event: Event,
+        /// Whether the machine's memory is uniform, has nodes, or belongs to a single socket.
+        memory_architecture: MemoryArchitecture,
+        /// The CPU of the cold and the warm touch.
+        from_cpu: u64,
+        /// The CPU of the resumed touch.
+        to_cpu: u64,
+        /// When the job started, in nanoseconds since the run did.
+        start_ns: u64,
+        /// The preemption length asked for, in nanoseconds.
+        requested_length_ns: u64,
+        /// The preemption length t4 - t3, in nanoseconds.
+        length_ns: f64,
+        /// The cold touch t1 - t0, in nanoseconds.
+        cold_ns: f64,
+        /// The warm touch t2 - t1, in nanoseconds, disturbed segments cut out.
+        warm_ns: f64,
+        /// The resumed touch t5 - t4, in nanoseconds, disturbed segments cut out.
+        resumed_ns: f64,
+        /// The scheduling policy and priority it ran under.
+        policy: Text,
+        /// The state of the lines before the cold touch.
+        cache_state: LineState,
+        /// The number of independent chains of accesses.
+        chains: u64,
+        /// The memory that the preemptor or the polluters walked, or the command of the load; and the CPUs,
+        /// unless it ran everywhere.
+        polluter: Option<Text>,
+        /// The occupant of the CPU during the absence.
+        preempted_by: Absence,
+        /// The task it belongs to, where a task set ran.
+        task: Option<u64>,
+        /// The number of tasks, where a task set ran.
+        task_count: Option<u64>,
+        /// The lines of the working set.
+        lines: u64,
+        /// The lines certified in both the warm and the resumed touch (the smaller count).
+        lines_certified: u64,
+        /// Whether nothing disturbed it: exactly when `disturbed_by` is empty.
+        valid: bool,
+        /// The causes that disturbed it.
+        disturbed_by: Vec<Cause>,
+        /// The causes that segmentation cut out of an otherwise valid warm or resumed touch.
+        repaired: Vec<Cause>,
+        /// The time cut out, in nanoseconds.
+        repaired_ns: f64,
+        /// The evidence that nothing disturbed it.
+        certificate: Certificate,
+        /// Whether the cold touch was certified too.
+        cold_valid: bool,
+        /// The distribution of preemption lengths, as in the summary tables.
+        preemption_length: Text,
+        /// The error bound of `length_ns`, in nanoseconds: the bound of the clocks' offset.
+        length_bound_ns: f64,
+        /// The way the job got to the other CPU.
+        mover: Mover,
+        /// The direct cost of getting there, in nanoseconds.
+        switch_ns: Option<f64>,
+        /// The lines that the preemptor walked meanwhile: the proof that it ran.
+        preemptor_lines: Option<u64>,
+        /// The bytes per second that the background load moved meanwhile: the proof that it ran.
+        load_bytes_per_s: Option<f64>,
+        /// The share of the working set on huge pages.
+        huge_share: f64,
+        /// A fixed spin beside the warm touch, before it or after it, whichever was faster, in
+        /// nanoseconds: it shows the clock rate.
+        spin_warm_ns: f64,
+        /// The same spin beside the resumed touch, in nanoseconds.
+        spin_resumed_ns: f64,
+        /// Time stolen by the hypervisor during both touches, by the kernel's account, in nanoseconds.
+        steal_ns: u64,
+        /// Interrupts served during both touches, where they can be counted.
+        interrupts: Option<u64>,
+        /// Last-level cache misses of the warm touch, where they can be counted.
+        misses_warm: Option<u64>,
+        /// Last-level cache misses of the resumed touch, where they can be counted.
+        misses_resumed: Option<u64>,
+        /// Whether an SMT sibling had a thread to run during either touch, where there is one and it
+        /// can be told.
+        sibling_busy: Option<bool>,
+        /// The user's own job in place of the pattern, as `LIB.so:FUNCTION`.
+        workload: Option<Text>,
+        /// The NUMA node of the memory, where one was asked for.
+        node: Option<u64>,
+        /// Whether the job had fresh page frames, so that page colours vary.
+        fresh_frames: Option<bool>,
+        /// The number of times the CPU resumed on went from one thread to another during the absence, where
+        /// counted: twice for an absence in which nothing else ran there.
+        absence_switches: Option<u64>,
+        /// The replicate, counted from 0: samples of one share what a process draws when it starts
+        /// (frames, threads, order). None in files that know of none.
+        replicate: Option<u64>,
+        /// The CPU with which lines were exchanged around its batch.
+        exchange_cpu: Option<u64>,
+        /// A line exchange with that CPU before its batch, in nanoseconds for one way.
+        exchange_ns: Option<f64>,
+        /// The same after its batch, in nanoseconds.
+        exchange_after_ns: Option<f64>,
+        /// The event by the machine's description; `event` is the measured one.
+        declared_event: Option<Event>,
+        /// The measured class of a migration to `exchange_cpu` at that time.
+        pair_class: Option<Event>,
+        /// The renewal of its replicate, in `conditions`.
+        renewed: Option<Renewed>,
+        /// The share of a buffer of the size of the last-level cache (at most 32 MiB) that was still
+        /// cached when a probe read it again before the replicate, 0 to 1.
+        llc_share: Option<f64>,
+    }
+}
+
+row! {
+    /// One walk of `access-time`.
+    AccessTime, "access_time" {
+        /// The platform it was taken on, by id.
+        machine: Text,
+        /// The seed of the plan.
+        seed: u64,
+        /// The number of the job in the run.
+        job: u64,
+        /// The cell of the experiment that it is a sample of, counted from 0.
+        cell: u64,
+        /// The working-set size in bytes.
+        wss_bytes: u64,
+        /// The order of the accesses.
+        pattern: Pattern,
+        /// The pages that hold the working set.
+        page: Page,
+        /// The share of word accesses that write.
+        write_ratio: f64,
+        /// The number of independent chains of accesses.
+        chains: u64,
+        /// The state of the lines before the walk.
+        cache_state: LineState,
+        /// The NUMA node of the memory, where one was asked for.
+        node: Option<u64>,
+        /// The CPU it ran on.
+        cpu: u64,
+        /// When the job started, in nanoseconds since the run did.
+        start_ns: u64,
+        /// The time of the walk in nanoseconds, disturbed segments cut out.
+        walk_ns: f64,
+        /// The time per access in nanoseconds.
+        access_ns: f64,
+        /// The scheduling policy and priority it ran under.
+        policy: Text,
+        /// The lines of the working set.
+        lines: u64,
+        /// The lines certified.
+        lines_certified: u64,
+        /// Whether nothing disturbed it: exactly when `disturbed_by` is empty.
+        valid: bool,
+        /// The causes that disturbed it.
+        disturbed_by: Vec<Cause>,
+        /// The causes that segmentation cut out.
+        repaired: Vec<Cause>,
+        /// The evidence that nothing disturbed it.
+        certificate: Certificate,
+        /// The share of the working set on huge pages.
+        huge_share: f64,
+        /// The replicate, counted from 0: walks of one share frames and order.
+        replicate: Option<u64>,
+    }
+}
+
+row! {
+    /// One absence of `preemption-length`.
+    PreemptionLength, "preemption_length" {
+        /// The platform it was taken on, by id.
+        machine: Text,
+        /// The seed of the plan.
+        seed: u64,
+        /// The number of the job in the run.
+        job: u64,
+        /// The cell of the experiment that it is a sample of, counted from 0.
+        cell: u64,
+        /// The background load.
+        load: Text,
+        /// The CPU it ran on.
+        cpu: u64,
+        /// When the job started, in nanoseconds since the run did.
+        start_ns: u64,
+        /// The preemption length asked for, in nanoseconds.
+        requested_length_ns: u64,
+        /// The preemption length got, in nanoseconds.
+        length_ns: f64,
+        /// The scheduling policy and priority it ran under.
+        policy: Text,
+        /// The replicate, counted from 0: absences of one share their threads.
+        replicate: Option<u64>,
+    }
+}

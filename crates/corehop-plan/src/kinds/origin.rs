@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The origin of rows: the plan, the job and the cell that a record belongs to.
+
+use crate::kinds::{Cell, Job, JobRecord, Jobs, Plan, Renewed, Step, Text};
+use crate::platform::{MemoryArchitecture, Platform};
+use crate::workload::{Absence, Mover, WorkingSet};
+
+/// Facts that all rows of a plan share.
+#[derive(Debug, Clone)]
+pub(super) struct RunContext {
+    pub(super) experiment: Text,
+    pub(super) machine: Text,
+    pub(super) memory_architecture: MemoryArchitecture,
+    pub(super) seed: u64,
+}
+
+impl RunContext {
+    pub(super) fn new(plan: &Plan, platform: &Platform) -> Self {
+        Self {
+            experiment: plan.experiment.as_str().into(),
+            machine: platform.id.as_str().into(),
+            memory_architecture: platform.memory_architecture(),
+            seed: plan.seed,
+        }
+    }
+}
+
+/// The job of a record, by its plan.
+pub(super) struct Origin<'a> {
+    /// The number of the job in the run.
+    pub(super) job: u64,
+    pub(super) cell: &'a Cell,
+    /// The cell's number.
+    pub(super) number: usize,
+    pub(super) set: &'a WorkingSet,
+    /// The label of the preemption lengths.
+    pub(super) length: Text,
+    pub(super) mover: Mover,
+    /// The memory that preemptors walk.
+    pub(super) polluter: Option<String>,
+    pub(super) replicate: Option<u64>,
+    pub(super) renewed: Option<Renewed>,
+}
+
+impl<'a> Origin<'a> {
+    /// Of a record of these jobs; `before` has the number of jobs before each phase.
+    pub(super) fn of(jobs: &'a Jobs, record: &JobRecord, before: &[u64]) -> Option<Self> {
+        let phase = jobs.phases.get(record.phase)?;
+        let job = phase.jobs.get(record.job)?;
+        let cell = jobs.cells.get(job.cell)?;
+        Some(Self {
+            job: before.get(record.phase)? + record.job as u64,
+            cell,
+            number: job.cell,
+            set: jobs.sets.get(cell.set)?,
+            length: length_text(cell, job),
+            mover: jobs.mover,
+            polluter: polluter_text(jobs, job, cell),
+            // Where the phase does not say it, the draw that the machine names.
+            replicate: phase.replicate.map(u64::from).or(record.draw),
+            renewed: phase.condition.map(|condition| condition.renewed),
+        })
+    }
+}
+
+/// The label of the cell's preemption lengths; `none` where the job stays on its CPU.
+fn length_text(cell: &Cell, job: &Job) -> Text {
+    let leaves = job.steps.iter().any(|step| matches!(step, Step::Leave(_)));
+    if leaves { cell.length.to_string().into() } else { "none".into() }
+}
+
+/// The memory that the preemptor walked, or the command that the load ran.
+fn polluter_text(jobs: &Jobs, job: &Job, cell: &Cell) -> Option<String> {
+    let preemptor = jobs.preemptor_of(job).filter(|_| cell.absence == Absence::Preemptor);
+    cell.load.runs().or_else(|| preemptor.map(ToString::to_string))
+}
+
+/// A row as far as it matters to how many more are taken.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Observation {
+    /// The cell it is of.
+    pub cell: u64,
+    /// Whether it is valid.
+    pub valid: bool,
+    /// Whether it has a value at all, valid or disturbed. What cannot be measured is not tried for long.
+    pub measured: bool,
+    /// The quantity to be known precisely, in nanoseconds: a delay, or a time.
+    pub value_ns: f64,
+    /// The reference of the precision, in nanoseconds.
+    pub scale_ns: f64,
+    /// The replicate it belongs to, where that is known.
+    pub replicate: Option<u64>,
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A plan to measure the scheduling overheads of a kernel.
+
+mod record;
+mod rows;
+mod words;
+
+pub use record::{ControlPageCost, KernelObservation, OverheadFacts, OverheadRecord};
+pub use rows::OverheadTime;
+pub use words::{Overhead, Vantage};
+
+use serde::{Deserialize, Serialize};
+
+use crate::kinds::count::AsOne;
+use crate::kinds::{Counting, Kind, Place, Projection, RowKind, Tasks, TasksError, Unit};
+use crate::platform::{Platform, UnknownCpu};
+use crate::units::{CpuList, Nanos};
+
+/// The time that the measurement from threads takes, without the interrupts between CPUs.
+const FROM_THREADS: Nanos = Nanos::from_secs(3);
+/// The time that it takes for each ordered pair of CPUs.
+const EACH_PAIR: Nanos = Nanos::from_millis(200);
+
+/// The measurement of a kernel's scheduling overheads.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Overheads {
+    /// The CPUs to measure on.
+    pub cpus: CpuList,
+    /// Whether to measure between the kernel's tracepoints too, and not from threads alone.
+    pub in_kernel: bool,
+    /// The task sets that run while the kernel is measured; without them two threads do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<Tasks>,
+}
+
+/// Why a kernel's overheads cannot be measured.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum OverheadsError {
+    /// A CPU that may not be used.
+    #[error(transparent)]
+    Cpu(#[from] UnknownCpu),
+    /// Task sets that cannot run.
+    #[error(transparent)]
+    Tasks(#[from] TasksError),
+}
+
+impl Overheads {
+    /// Whether `platform` can run it.
+    ///
+    /// # Errors
+    /// [`OverheadsError`] names the CPU that may not be used, or the task set that cannot run.
+    pub fn check(&self, platform: &Platform) -> Result<(), OverheadsError> {
+        for cpu in self.cpus.iter() {
+            platform.one_usable(Some(cpu))?;
+        }
+        if let Some(tasks) = &self.tasks {
+            tasks.check(platform)?;
+        }
+        Ok(())
+    }
+
+    /// Its unit: one measurement of everything.
+    pub(crate) fn unit(&self) -> Unit {
+        let runs = self.tasks.iter().flat_map(|tasks| &tasks.runs);
+        let runs: u64 = runs.map(|run| run.duration.get()).sum();
+        let pairs = (self.cpus.len() * self.cpus.len().saturating_sub(1)) as u64;
+        let each = FROM_THREADS.get() + pairs * EACH_PAIR.get() + runs;
+        Unit { name: "all overheads".to_owned(), asked: 1, each: Nanos::new(each) }
+    }
+}
+
+impl Kind for Overheads {
+    type Record = OverheadRecord;
+    type Error = OverheadsError;
+    const ONLY_LIVE: Option<&'static str> = Some("measuring a kernel's overheads");
+
+    fn fits(&self, platform: &Platform) -> Result<(), Self::Error> {
+        self.check(platform)
+    }
+
+    fn amount(&self) -> Option<(&'static str, u64)> {
+        Some(("CPUs", self.cpus.len() as u64))
+    }
+
+    /// One measurement of everything.
+    fn units(&self) -> Vec<Unit> {
+        vec![self.unit()]
+    }
+
+    fn leave_out(&mut self, _: u64, _: u64) {}
+
+    /// There is nothing to go on with: it runs once.
+    fn go_on(&mut self, _: Self) {}
+
+    fn is_whole(&self) -> Option<&'static str> {
+        Some("scheduling overheads")
+    }
+
+    fn outline(&self, _: &[Unit], _: Option<usize>) -> String {
+        String::new()
+    }
+
+    fn row_kinds(&self) -> &'static [RowKind] {
+        &[RowKind::Overheads]
+    }
+
+    fn projection<'a>(&'a self, at: Place<'a>) -> Projection<'a, OverheadRecord> {
+        Box::new(move |records, rows| {
+            for record in records {
+                rows.overheads.extend(record.rows(at.platform, at.context.seed));
+            }
+        })
+    }
+
+    fn counting(&self, _: u64) -> Box<dyn Counting> {
+        Box::new(AsOne)
+    }
+}

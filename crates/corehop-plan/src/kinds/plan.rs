@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A plan: what a machine is to do, as data that can be printed, diffed, stored and written by hand.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::Phase;
+use super::kind::{Body, BodyError};
+use super::unit::Unit;
+use crate::bounds;
+use crate::platform::Platform;
+use crate::words::digest;
+
+/// The version of the plan's JSON form.
+pub const PLAN_SCHEMA: u32 = 3;
+
+/// The work of a machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The version of this form: [`PLAN_SCHEMA`].
+    pub schema: u32,
+    /// The experiment that made it, or a name of the author's.
+    pub experiment: String,
+    /// The seed of every draw: orders of accesses, release times, page frames of a simulated machine.
+    pub seed: u64,
+    /// The work itself.
+    #[serde(flatten)]
+    pub body: Body,
+}
+
+/// Why a plan, written by hand or read back, cannot be run.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PlanError {
+    /// Not JSON of this form.
+    #[error(
+        "not a plan: {0}; `corehop measure EXPERIMENT --dry-run --json` prints one to start from"
+    )]
+    Form(String),
+    /// A later form than this program knows.
+    #[error("the plan has schema {found}, this program knows {PLAN_SCHEMA}: use a newer corehop")]
+    Schema {
+        /// The version found.
+        found: u32,
+    },
+    /// Nothing to run.
+    #[error("the plan has no {0}: such a plan measures nothing")]
+    Empty(&'static str),
+    /// Work that the platform cannot run.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// It runs as a whole, and one was interrupted.
+    #[error("a plan of {0} runs as a whole and cannot be resumed: leave --resume out")]
+    Whole(&'static str),
+    /// A program that does not exist.
+    #[error("{what}: {why}")]
+    NoProgram {
+        /// The command, process or cgroup.
+        what: String,
+        /// The error of the kernel.
+        why: String,
+    },
+}
+
+impl Plan {
+    /// A plan in today's form.
+    pub fn new(experiment: &str, seed: u64, body: impl Into<Body>) -> Self {
+        Self { schema: PLAN_SCHEMA, experiment: experiment.to_owned(), seed, body: body.into() }
+    }
+
+    /// Reads a plan from JSON; earlier forms too.
+    ///
+    /// # Errors
+    /// [`PlanError::Form`] or [`PlanError::Schema`]; whether it fits a platform, [`Plan::check`] says.
+    pub fn from_json(text: &str) -> Result<Self, PlanError> {
+        let form = |error: serde_json::Error| PlanError::Form(error.to_string());
+        let mut value: Value = bounds::from_json(text).map_err(form)?;
+        let found = value.get("schema").and_then(Value::as_u64).unwrap_or(0);
+        if found > u64::from(PLAN_SCHEMA) {
+            return Err(PlanError::Schema { found: found as u32 });
+        }
+        if let Some(map) = value.as_object_mut().filter(|_| found < u64::from(PLAN_SCHEMA)) {
+            nest(map);
+        }
+        serde_json::from_value(value).map_err(form)
+    }
+
+    /// The plan as JSON, a job a line, so that two plans can be diffed.
+    pub fn to_json(&self) -> String {
+        let mut whole = json!(self);
+        let Some(jobs) = self.jobs() else { return format!("{whole:#}") };
+        let phases: Vec<String> = jobs.phases.iter().map(phase_json).collect();
+        whole["jobs"]["phases"] = json!([]);
+        // The empty list is the only one: it was put there above.
+        let lines = format!("\"phases\": [\n{}\n    ]", phases.join(",\n"));
+        format!("{whole:#}").replacen("\"phases\": []", &lines, 1)
+    }
+
+    /// A short digest of the plan (64-bit FNV-1a of its JSON), to tell plans apart in results.
+    pub fn digest(&self) -> String {
+        digest(&self.to_json())
+    }
+
+    /// Goes on with what another plan of the same kind runs; one of another kind is left alone, and no experiment makes such.
+    pub fn extend(&mut self, more: Self) {
+        self.body.go_on(more.body);
+    }
+
+    /// Refuses a plan that cannot go on where it was interrupted.
+    ///
+    /// # Errors
+    /// [`PlanError::Whole`].
+    pub fn check_resumable(&self) -> Result<(), PlanError> {
+        self.body.is_whole().map_or(Ok(()), |noun| Err(PlanError::Whole(noun)))
+    }
+
+    /// The plan without the `done` jobs, or runs of sets, gangs or a program that it begins with. `jobs` is the
+    /// number of jobs in the result.
+    #[must_use]
+    pub fn rest(&self, done: u64, jobs: u64) -> Self {
+        let mut rest = self.clone();
+        rest.body.leave_out(done, jobs);
+        rest
+    }
+
+    /// Whether `platform` can run it.
+    ///
+    /// # Errors
+    /// [`PlanError`] names the first thing that does not fit.
+    pub fn check(&self, platform: &Platform) -> Result<(), PlanError> {
+        Ok(self.body.fits(platform)?)
+    }
+
+    /// Refuses a plan that runs nothing.
+    ///
+    /// # Errors
+    /// [`PlanError::Empty`].
+    pub fn check_not_empty(&self) -> Result<(), PlanError> {
+        match self.body.amount() {
+            Some((noun, 0)) => Err(PlanError::Empty(noun)),
+            _ => Ok(()),
+        }
+    }
+
+    /// One line about it: `units` and replicates are those of the experiment, or its own.
+    pub fn outline(
+        &self,
+        units: &[Unit],
+        replicates: Option<usize>,
+        platform: &Platform,
+    ) -> String {
+        let counts = self.body.outline(units, replicates);
+        format!("{} on {}{counts}", self.experiment, platform.name)
+    }
+}
+
+/// Before schema 3 the fields of a plan's body stood beside its head, and the name of the experiment
+/// alone told what rows jobs became.
+fn nest(plan: &mut Map<String, Value>) {
+    let kinds = [("phases", "jobs"), ("runs", "tasks"), ("gangs", "gangs")];
+    let Some((_, kind)) = kinds.into_iter().find(|(field, _)| plan.contains_key(*field)) else {
+        return;
+    };
+    plan.insert("schema".to_owned(), json!(PLAN_SCHEMA));
+    let is_head = |name: &str| ["schema", "experiment", "seed"].contains(&name);
+    let (head, mut body): (Map<_, _>, Map<_, _>) =
+        std::mem::take(plan).into_iter().partition(|(name, _)| is_head(name));
+    *plan = head;
+    let rows = match plan.get("experiment").and_then(Value::as_str) {
+        Some("access-time") => Some("access_times"),
+        Some("preemption-length") => Some("preemption_lengths"),
+        _ => None,
+    };
+    if let Some(rows) = rows.filter(|_| kind == "jobs") {
+        body.insert("rows".to_owned(), json!(rows));
+    }
+    plan.insert(kind.to_owned(), Value::Object(body));
+}
+
+fn phase_json(phase: &Phase) -> String {
+    let jobs: Vec<String> =
+        phase.jobs.iter().map(|job| format!("        {}", serde_json::json!(job))).collect();
+    let replicate =
+        phase.replicate.map_or_else(String::new, |number| format!("\"replicate\": {number}, "));
+    let of = |condition| format!("\"condition\": {}, ", serde_json::json!(condition));
+    let condition = phase.condition.map_or_else(String::new, of);
+    format!(
+        "      {{{replicate}{condition}\"load\": {}, \"jobs\": [\n{}\n      ]}}",
+        serde_json::json!(phase.load),
+        jobs.join(",\n")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::JobRows;
+
+    #[test]
+    fn what_is_not_a_plan_is_refused_with_a_way_to_get_one() {
+        for text in ["", "[]", "{\"schema\": 1}", "nonsense"] {
+            assert!(Plan::from_json(text).unwrap_err().to_string().contains("--dry-run"));
+        }
+        assert_eq!(Plan::from_json("{\"schema\": 99}"), Err(PlanError::Schema { found: 99 }));
+    }
+
+    /// The head of a plan before schema 3, with this body.
+    fn earlier(experiment: &str, body: &str) -> Plan {
+        let head = format!("\"schema\": 2, \"experiment\": \"{experiment}\", \"seed\": 7");
+        Plan::from_json(&format!("{{{head}, {body}}}")).unwrap()
+    }
+
+    #[test]
+    fn plans_of_earlier_forms_are_read_as_what_they_were() {
+        let jobs = "\"mover\": \"handover\", \"sets\": [], \"cells\": [], \"phases\": []";
+        for (name, rows) in [
+            ("synthetic", JobRows::Samples),
+            ("mine", JobRows::Samples),
+            ("access-time", JobRows::AccessTimes),
+            ("preemption-length", JobRows::PreemptionLengths),
+        ] {
+            let plan = earlier(name, jobs);
+            assert_eq!((plan.experiment.as_str(), plan.seed), (name, 7));
+            let body = plan.jobs().unwrap();
+            assert_eq!((body.rows, body.mover), (rows, crate::workload::Mover::Handover));
+            assert_eq!(Plan::from_json(&plan.to_json()), Ok(plan));
+        }
+        let tasks = earlier("schedule-sensitive", "\"scheduler\": \"g-edf\", \"runs\": []");
+        assert!(tasks.tasks().unwrap().runs.is_empty());
+        assert!(earlier("shared-data", "\"gangs\": []").gangs().unwrap().gangs.is_empty());
+    }
+
+    #[test]
+    fn a_plan_that_runs_nothing_is_refused_by_the_word_of_what_is_missing() {
+        let empty = earlier("shared-data", "\"gangs\": []");
+        let sentence = empty.check_not_empty().unwrap_err().to_string();
+        assert!(sentence.contains("no gangs"), "{sentence}");
+    }
+}

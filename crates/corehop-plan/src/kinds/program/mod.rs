@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A plan to record an unmodified program: the absences of its threads, in one run or in runs that are
+//! compared.
+
+mod absences;
+mod bars;
+mod binding;
+mod facts;
+mod record;
+mod rooms;
+mod rows;
+
+pub use absences::{AbsenceCount, AbsenceKind, Absences, LastAbsence, Lengths};
+pub use bars::{Bar, Bars};
+pub use facts::{GroupLimit, Held, RecordingFacts, SwitchesTook, Took};
+pub use record::{Absence, EndedRun, ObservedThread, ProgramRecord, Recording};
+pub use rooms::Rooms;
+pub use rows::{RecordedAbsence, RecordedRun, RecordedThread};
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kinds::count::AsOne;
+use crate::kinds::kind::samples;
+use crate::kinds::{Counting, Kind, Place, Projection, RowKind, Rows, Unit};
+use crate::platform::Platform;
+use crate::shown;
+use crate::units::{CpuList, Nanos};
+
+/// The name of the experiment, with arms and without.
+pub(crate) const NAME: &str = "program";
+
+/// The recording of one program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// The program.
+    pub target: Target,
+    /// Whether its working set is estimated from the pages that it touches.
+    #[serde(default)]
+    pub estimate_wss: bool,
+    /// The ways of running it that are compared; empty for one recording.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arms: Vec<Arm>,
+    /// The runs of these arms, in their order; empty for one recording.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<ProgramRun>,
+}
+
+/// A way of running the program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Arm {
+    /// Its name in results.
+    pub name: String,
+    /// The words in front of the command; empty if it runs as it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prefix: Vec<Argument>,
+}
+
+impl Arm {
+    /// The arm that the others are compared with: the command as it is.
+    pub const PLAIN: &'static str = "plain";
+    /// The command as it is once more. Its difference from [`Arm::PLAIN`] is the A/A floor.
+    pub const AGAIN: &'static str = "again";
+
+    /// The command as it is, under this name.
+    pub fn unchanged(name: &str) -> Self {
+        Self { name: name.to_owned(), prefix: Vec::new() }
+    }
+}
+
+/// One run of an arm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramRun {
+    /// The block it belongs to, counted from 0. Runs of one block are compared with each other.
+    pub block: u32,
+    /// The arm, counted from 0.
+    pub arm: usize,
+}
+
+/// Why runs of a program cannot be compared.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProgramError {
+    /// A process or a cgroup, which cannot be started again.
+    #[error("{0} cannot be run again: --arm and --repeat need a command after `--`")]
+    NotACommand(String),
+    /// Two arms of one name.
+    #[error("two arms are called `{0}`: give each its own name")]
+    Twice(String),
+    /// A name that stands for the command as it is.
+    #[error("an arm `{0}` is always there, the command as it is: give this one another name")]
+    Reserved(String),
+    /// An arm that changes nothing.
+    #[error(
+        "arm `{0}` has no command in front of the program: write `{0}=taskset -c 1`, for instance"
+    )]
+    Unchanged(String),
+    /// A run of an arm that is not there.
+    #[error(
+        "run {run} is of arm {arm}, and the plan has {arms} arms, counted from 0: correct one of them"
+    )]
+    NoArm {
+        /// The run, counted from 0.
+        run: usize,
+        /// The arm that it names.
+        arm: usize,
+        /// The number of arms.
+        arms: usize,
+    },
+    /// No block of runs.
+    #[error("--repeat 0 runs nothing: give 1 or more")]
+    Nothing,
+}
+
+/// The threads to follow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Target {
+    /// A command with its arguments, from its start to its end.
+    Command(Vec<Argument>),
+    /// A process and its descendants, until it ends.
+    Process(u32),
+    /// The processes of a cgroup and their descendants, until it is removed.
+    Cgroup(PathBuf),
+}
+
+/// One argument of a command: text, or its bytes if they are not UTF-8.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Argument {
+    /// UTF-8.
+    Text(String),
+    /// Other bytes.
+    Bytes(Vec<u8>),
+}
+
+impl Argument {
+    /// The argument with these bytes.
+    pub fn new(bytes: Vec<u8>) -> Self {
+        String::from_utf8(bytes).map_or_else(|not| Self::Bytes(not.into_bytes()), Self::Text)
+    }
+
+    /// Its bytes.
+    pub const fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Text(text) => text.as_bytes(),
+            Self::Bytes(bytes) => bytes.as_slice(),
+        }
+    }
+}
+
+impl fmt::Display for Argument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(self.bytes()))
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Command(words) => {
+                let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+                f.write_str(&words.join(" "))
+            }
+            Self::Process(pid) => write!(f, "process {pid}"),
+            Self::Cgroup(path) => write!(f, "cgroup {}", shown::path(path)),
+        }
+    }
+}
+
+impl Program {
+    /// One recording.
+    pub const fn once(target: Target, estimate_wss: bool) -> Self {
+        Self { target, estimate_wss, arms: Vec::new(), runs: Vec::new() }
+    }
+
+    /// The name of the arm of a run, and its block; those of a recording without arms if it has none.
+    pub fn place(&self, run: usize) -> (&str, u32) {
+        let arm = |run: &ProgramRun| Some((self.arms.get(run.arm)?.name.as_str(), run.block));
+        self.runs.get(run).and_then(arm).unwrap_or((Arm::PLAIN, 0))
+    }
+
+    /// The target of a run: the command behind the words of its arm.
+    pub fn target_of(&self, run: &ProgramRun) -> Target {
+        match (&self.target, self.arms.get(run.arm)) {
+            (Target::Command(words), Some(arm)) => {
+                Target::Command([arm.prefix.as_slice(), words].concat())
+            }
+            (target, _) => target.clone(),
+        }
+    }
+
+    /// The CPUs that the words of the arm of a run bind its command to; None if they name none.
+    pub fn bound_to(&self, run: usize) -> Option<CpuList> {
+        binding::cpus_of(&self.arms.get(self.runs.get(run)?.arm)?.prefix)
+    }
+
+    /// Whether its arms and runs belong together.
+    ///
+    /// # Errors
+    /// [`ProgramError`] names the first that does not.
+    pub fn check(&self) -> Result<(), ProgramError> {
+        if !self.arms.is_empty() && !matches!(self.target, Target::Command(_)) {
+            return Err(ProgramError::NotACommand(self.target.to_string()));
+        }
+        let mut names = BTreeSet::new();
+        if let Some(arm) = self.arms.iter().find(|arm| !names.insert(&arm.name)) {
+            return Err(ProgramError::Twice(arm.name.clone()));
+        }
+        let arms = self.arms.len();
+        match self.runs.iter().enumerate().find(|(_, run)| run.arm >= arms) {
+            Some((run, it)) => Err(ProgramError::NoArm { run, arm: it.arm, arms }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Kind for Program {
+    type Record = ProgramRecord;
+    type Error = ProgramError;
+    const ONLY_LIVE: Option<&'static str> = Some("recording a program");
+
+    fn fits(&self, _: &Platform) -> Result<(), Self::Error> {
+        self.check()
+    }
+
+    fn amount(&self) -> Option<(&'static str, u64)> {
+        if !self.arms.is_empty() {
+            return Some(("runs", self.runs.len() as u64));
+        }
+        match &self.target {
+            Target::Command(words) => Some(("command", words.len() as u64)),
+            Target::Process(_) | Target::Cgroup(_) => None,
+        }
+    }
+
+    /// The arms with their runs, or the one run of unknown length.
+    fn units(&self) -> Vec<Unit> {
+        let unit = |name: String, asked| Unit { name, asked, each: Nanos::default() };
+        if self.arms.is_empty() {
+            return vec![unit(self.target.to_string(), 1)];
+        }
+        let runs = |arm| self.runs.iter().filter(|run| run.arm == arm).count() as u32;
+        let of = |(at, arm): (usize, &Arm)| unit(arm.name.clone(), runs(at));
+        self.arms.iter().enumerate().map(of).collect()
+    }
+
+    fn leave_out(&mut self, done: u64, _: u64) {
+        self.runs.drain(..self.runs.len().min(done as usize));
+    }
+
+    fn go_on(&mut self, more: Self) {
+        self.runs.extend(more.runs);
+    }
+
+    fn is_whole(&self) -> Option<&'static str> {
+        self.arms.is_empty().then_some("a program")
+    }
+
+    fn outline(&self, units: &[Unit], _: Option<usize>) -> String {
+        if self.arms.is_empty() {
+            return String::new();
+        }
+        format!(": {} arms, {} runs of {}", units.len(), samples(units), self.target)
+    }
+
+    fn row_kinds(&self) -> &'static [RowKind] {
+        &RowKind::OF_RECORDING
+    }
+
+    fn projection<'a>(&'a self, at: Place<'a>) -> Projection<'a, ProgramRecord> {
+        let (mut under_way, platform, seed) = (0, at.platform, at.context.seed);
+        Box::new(move |records, rows| {
+            for record in records {
+                let run = at.first + under_way as u64;
+                match record {
+                    ProgramRecord::Begin(run) => under_way = *run,
+                    ProgramRecord::Absence(absence) => {
+                        rows.absences.push(RecordedAbsence::of(platform, seed, run, absence));
+                    }
+                    ProgramRecord::Thread(thread) => {
+                        rows.threads.push(RecordedThread::of(platform, seed, run, thread));
+                    }
+                    ProgramRecord::End(ended) => {
+                        let (arm, block) = self.place(under_way);
+                        rows.runs.push(RecordedRun::of(platform, seed, (run, arm, block), ended));
+                    }
+                }
+            }
+        })
+    }
+
+    /// One for each run of an arm; one for all where there are no arms.
+    fn counting(&self, _: u64) -> Box<dyn Counting> {
+        if self.arms.is_empty() {
+            return Box::new(AsOne);
+        }
+        let arms: Vec<String> = self.arms.iter().map(|arm| arm.name.clone()).collect();
+        Box::new(move |rows: &Rows| {
+            rows.runs.iter().filter_map(|row| row.observation(&arms)).collect()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::Plan;
+
+    #[test]
+    fn an_argument_that_is_not_text_survives_the_plan() {
+        let words = [b"xz".to_vec(), vec![0xff, b'a'], b"caf\xc3\xa9".to_vec()];
+        let target = Target::Command(words.iter().cloned().map(Argument::new).collect());
+        let plan = Plan::new("program", 1, Program::once(target, true));
+        let again = Plan::from_json(&plan.to_json()).unwrap();
+        assert_eq!(again, plan);
+        let program = again.program().unwrap();
+        let Target::Command(again) = &program.target else { unreachable!("a command") };
+        assert!(again.iter().map(Argument::bytes).eq(words.iter().map(Vec::as_slice)));
+        assert_eq!(program.target.to_string(), "xz \u{fffd}a café");
+    }
+}

@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The recording of an unmodified program: the absences of its threads, and their causes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::kinds::{
+    Absences, Arm, Bar, Bars, Observation, RecordedAbsence, RecordedRun, RecordedThread,
+    RecordingFacts,
+};
+use crate::platform::Platform;
+use crate::units::{Cpu, CpuList};
+use crate::workload::Event;
+
+/// A time in which a thread was preempted, or after which it ran on another CPU. Times are those of one
+/// clock (CLOCK_MONOTONIC) in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Absence {
+    /// The thread.
+    pub tid: u32,
+    /// When it left its CPU.
+    pub out_ns: u64,
+    /// When it was back; where that was not seen, when it left the next time.
+    pub in_ns: u64,
+    /// Whether it was seen to come back.
+    pub seen: bool,
+    /// The CPU it left.
+    pub from: Cpu,
+    /// The CPU it came back to.
+    pub to: Cpu,
+    /// Whether it was taken off its CPU; otherwise it had blocked.
+    pub preempted: bool,
+    /// Whether its affinity made it move.
+    pub pinned: bool,
+    /// Running time before it left; 0 where that is not known.
+    pub ran_ns: u64,
+    /// Its CPU time until it left, since it was followed; None where that is not known.
+    #[serde(default)]
+    pub cpu_ns: Option<u64>,
+    /// The preempting thread: number and name; empty if unknown.
+    pub by: Option<(u32, String)>,
+}
+
+impl Absence {
+    /// The preemption length, or a bound of it where it was not seen to come back.
+    pub const fn length_ns(&self) -> u64 {
+        self.in_ns.saturating_sub(self.out_ns)
+    }
+}
+
+/// The kernel's counts for one thread.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ObservedThread {
+    /// The thread.
+    pub tid: u32,
+    /// Its process.
+    pub pid: u32,
+    /// Its name at the end.
+    pub name: String,
+    /// Times it was taken off its CPU.
+    pub preemptions: u64,
+    /// Times it left because it blocked.
+    pub voluntary: u64,
+    /// Times the scheduler changed its CPU.
+    pub migrations: u64,
+    /// Of these, those that its affinity made necessary.
+    pub affinity_moves: u64,
+    /// Times it came back to another CPU than the one it had left.
+    pub cpu_changes: u64,
+    /// Times it came back and was not seen to.
+    pub unseen: u64,
+    /// The time between being preempted and being back, summed up.
+    pub preempted_ns: u64,
+    /// Its CPU time, in nanoseconds; None where that is unknown, as for those below.
+    #[serde(default)]
+    pub cpu_ns: Option<u64>,
+    /// The time it was ready to run and waited for a CPU, in nanoseconds, by the kernel's account.
+    #[serde(default)]
+    pub waited_ns: Option<u64>,
+    /// The time it had a CPU that other threads of the program waited for, in nanoseconds for each of them.
+    #[serde(default)]
+    pub held_ns: Option<u64>,
+    /// Of its preemptions, brief ones on one CPU, which have no [`Absence`]; None where all have one.
+    #[serde(default)]
+    pub brief: Option<u64>,
+    /// Their lengths summed up, in nanoseconds.
+    #[serde(default)]
+    pub brief_ns: Option<u64>,
+    /// The time that it was not allowed to run, by cause; None where that is unknown.
+    #[serde(default)]
+    pub barred: Option<Bars>,
+}
+
+/// A record of a program's run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProgramRecord {
+    /// A run of the plan begins, counted from 0: what follows is of that run.
+    Begin(usize),
+    /// A thread was off its CPU.
+    Absence(Absence),
+    /// The counts of a thread, at the end of the recording.
+    Thread(ObservedThread),
+    /// The run has ended.
+    End(EndedRun),
+}
+
+/// A run as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EndedRun {
+    /// The begin of the recording, on the clock of [`Absence`].
+    pub began_ns: u64,
+    /// Its wall time, in nanoseconds.
+    pub wall_ns: u64,
+    /// Its CPU time, in nanoseconds, where it is known.
+    pub cpu_ns: Option<u64>,
+    /// The time that its threads waited for a CPU, in nanoseconds, where it is known.
+    pub waited_ns: Option<u64>,
+    /// Preemptions of its threads.
+    pub preemptions: u64,
+    /// Changes of their CPU by the scheduler.
+    pub migrations: u64,
+    /// The exit code, or 128 plus a signal; None if the end was not seen.
+    pub status: Option<i32>,
+    /// The CPUs that its threads ran on for at least `RAN_ON` of their CPU time; None if unknown.
+    pub ran_on: Option<CpuList>,
+    /// The CPUs that its threads were allowed to run on, together, when looked at; None if unknown.
+    pub allowed: Option<CpuList>,
+    /// The CPUs that the words of its arm bind it to; None if they name none.
+    pub bound_to: Option<CpuList>,
+}
+
+/// The share of the CPU time of a run that makes a CPU one on which it ran: a command that binds itself has begun
+/// elsewhere.
+const RAN_ON: f64 = 0.05;
+
+/// The CPUs with at least [`RAN_ON`] of this time; None of nothing.
+fn ran_on(ran: &[(Cpu, u64)]) -> Option<CpuList> {
+    let all: u64 = ran.iter().map(|&(_, ns)| ns).sum();
+    let counts = |&&(_, ns): &&(Cpu, u64)| ns as f64 >= RAN_ON * all as f64;
+    (all > 0).then(|| CpuList::new(ran.iter().filter(counts).map(|&(cpu, _)| cpu)))
+}
+
+impl EndedRun {
+    /// The run of these facts and threads.
+    pub fn of(facts: &RecordingFacts, threads: &[ObservedThread]) -> Self {
+        let sum = |of: fn(&ObservedThread) -> u64| threads.iter().map(of).sum();
+        Self {
+            began_ns: facts.began_ns,
+            wall_ns: facts.span_ns,
+            cpu_ns: facts.cpu_ns,
+            waited_ns: waited_ns(threads),
+            preemptions: sum(|thread| thread.preemptions),
+            migrations: sum(|thread| thread.migrations),
+            status: facts.status,
+            ran_on: ran_on(&facts.ran),
+            allowed: facts.allowed.clone(),
+            bound_to: None,
+        }
+    }
+}
+
+/// The time that threads waited for a CPU; None if it is unknown of one of them, or of all.
+fn waited_ns(threads: &[ObservedThread]) -> Option<u64> {
+    let sum = threads.iter().map(|thread| thread.waited_ns).sum::<Option<u64>>();
+    sum.filter(|_| !threads.is_empty())
+}
+
+/// A program's run: the facts and the records.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Recording {
+    /// The facts.
+    pub facts: RecordingFacts,
+    /// The threads, in the order in which they were noticed; none where their rows are not there.
+    pub threads: Vec<ObservedThread>,
+    /// Their absences, counted.
+    pub absences: Absences,
+    /// The runs that have ended; none in files of recordings that know of none.
+    pub runs: Vec<RecordedRun>,
+    /// The first thread of each run, where the run is known.
+    pub first_threads: Vec<(u64, usize)>,
+}
+
+impl Recording {
+    /// The threads; None where their rows are not there. A program has one thread at least.
+    pub fn known_threads(&self) -> Option<&[ObservedThread]> {
+        (!self.threads.is_empty()).then_some(&self.threads)
+    }
+
+    /// Takes rows of absences.
+    pub fn take_absences(&mut self, rows: &[RecordedAbsence]) {
+        for row in rows {
+            self.absences.take(row.run, row.event, &row.into());
+        }
+    }
+
+    /// Takes rows of runs.
+    pub fn take_runs(&mut self, rows: &[RecordedRun]) {
+        self.runs.extend_from_slice(rows);
+    }
+
+    /// The runs that have ended. A file that knows of none is one run, of its facts and threads; unless its
+    /// absences are of several, whose rows are not there.
+    pub fn ended_runs(&self) -> Vec<RecordedRun> {
+        if !self.runs.is_empty() || self.runs_begun() > 1 {
+            return self.runs.clone();
+        }
+        let ended = EndedRun::of(&self.facts, &self.threads);
+        vec![RecordedRun::placed("", 0, (0, Arm::PLAIN, 0), &ended)]
+    }
+
+    /// The threads of a run.
+    pub fn threads_of(&self, run: u64) -> &[ObservedThread] {
+        range_of(&self.first_threads, run, self.threads.len())
+            .map_or(&[], |range| &self.threads[range])
+    }
+
+    /// The number of runs that have begun, those of an interrupted recording among them.
+    pub fn runs_begun(&self) -> u64 {
+        let begun = self.absences.last_run().into_iter();
+        let begun = begun.chain(self.first_threads.iter().map(|&(run, _)| run));
+        begun.chain(self.runs.iter().map(|row| row.run)).max().map_or(0, |last| last + 1)
+    }
+
+    /// Whether runs have numbers, as in all but early files; None where no row says so.
+    pub fn knows_runs(&self) -> Option<bool> {
+        let numbered = self.absences.last_run().is_some() || !self.first_threads.is_empty();
+        let has_rows = self.absences.times() > 0 || !self.threads.is_empty();
+        has_rows.then_some(numbered)
+    }
+
+    /// Takes rows of threads.
+    pub fn take_threads(&mut self, rows: &[RecordedThread]) {
+        for row in rows {
+            note_first(&mut self.first_threads, row.run, self.threads.len());
+            self.threads.push(row.into());
+        }
+    }
+}
+
+/// Notes where the rows of a run begin, `at` being the place of the next.
+fn note_first(firsts: &mut Vec<(u64, usize)>, run: Option<u64>, at: usize) {
+    let known = firsts.last().map(|&(run, _)| run);
+    if let Some(run) = run.filter(|&run| known != Some(run)) {
+        firsts.push((run, at));
+    }
+}
+
+/// The places of the rows of a run among `all`; None if it has none.
+fn range_of(firsts: &[(u64, usize)], run: u64, all: usize) -> Option<std::ops::Range<usize>> {
+    let at = firsts.iter().position(|&(known, _)| known == run)?;
+    let end = firsts.get(at + 1).map_or(all, |&(_, next)| next);
+    Some(firsts[at].1..end)
+}
+
+impl RecordedAbsence {
+    pub(crate) fn of(platform: &Platform, seed: u64, run: u64, it: &Absence) -> Self {
+        let by = it.by.as_ref();
+        Self {
+            machine: platform.id.as_str().into(),
+            seed,
+            tid: u64::from(it.tid),
+            out_ns: it.out_ns,
+            in_ns: it.in_ns,
+            length_ns: it.length_ns(),
+            seen: it.seen,
+            from_cpu: u64::from(it.from.0),
+            to_cpu: u64::from(it.to.0),
+            event: Event::resuming(platform, it.from, it.to),
+            preempted: it.preempted,
+            by_affinity: it.pinned,
+            ran_ns: it.ran_ns,
+            by_tid: by.map(|(tid, _)| u64::from(*tid)),
+            by: by.map(|(_, name)| name.as_str().into()),
+            run: Some(run),
+            cpu_ns: it.cpu_ns,
+        }
+    }
+}
+
+impl From<&RecordedAbsence> for Absence {
+    fn from(row: &RecordedAbsence) -> Self {
+        let by = row.by_tid.zip(row.by.as_deref());
+        Self {
+            tid: row.tid as u32,
+            out_ns: row.out_ns,
+            in_ns: row.in_ns,
+            seen: row.seen,
+            from: Cpu(row.from_cpu as u32),
+            to: Cpu(row.to_cpu as u32),
+            preempted: row.preempted,
+            pinned: row.by_affinity,
+            ran_ns: row.ran_ns,
+            cpu_ns: row.cpu_ns,
+            by: by.map(|(tid, name)| (tid as u32, name.to_owned())),
+        }
+    }
+}
+
+impl RecordedThread {
+    pub(crate) fn of(platform: &Platform, seed: u64, run: u64, it: &ObservedThread) -> Self {
+        Self {
+            machine: platform.id.as_str().into(),
+            seed,
+            tid: u64::from(it.tid),
+            pid: u64::from(it.pid),
+            name: it.name.as_str().into(),
+            preemptions: it.preemptions,
+            voluntary: it.voluntary,
+            migrations: it.migrations,
+            affinity_moves: it.affinity_moves,
+            cpu_changes: it.cpu_changes,
+            unseen: it.unseen,
+            preempted_ns: it.preempted_ns,
+            cpu_ns: it.cpu_ns,
+            waited_ns: it.waited_ns,
+            held_ns: it.held_ns,
+            brief: it.brief,
+            brief_ns: it.brief_ns,
+            run: Some(run),
+            quota_ns: it.barred.map(|it| it.of(Bar::Quota)),
+            budget_ns: it.barred.map(|it| it.of(Bar::Budget)),
+            realtime_ns: it.barred.map(|it| it.of(Bar::Realtime)),
+            frozen_ns: it.barred.map(|it| it.of(Bar::Frozen)),
+            stopped_ns: it.barred.map(|it| it.of(Bar::Stopped)),
+        }
+    }
+}
+
+impl RecordedRun {
+    pub(crate) fn of(
+        platform: &Platform,
+        seed: u64,
+        place: (u64, &str, u32),
+        it: &EndedRun,
+    ) -> Self {
+        Self::placed(&platform.id, seed, place, it)
+    }
+
+    /// The row of a run with this number, of this arm, in this block.
+    fn placed(
+        machine: &str,
+        seed: u64,
+        (run, arm, block): (u64, &str, u32),
+        it: &EndedRun,
+    ) -> Self {
+        Self {
+            machine: machine.into(),
+            seed,
+            run,
+            arm: arm.into(),
+            block: u64::from(block),
+            began_ns: it.began_ns,
+            wall_ns: it.wall_ns,
+            cpu_ns: it.cpu_ns,
+            waited_ns: it.waited_ns,
+            preemptions: it.preemptions,
+            migrations: it.migrations,
+            status: it.status.and_then(|status| u64::try_from(status).ok()),
+            ran_on: it.ran_on.as_ref().map(|cpus| cpus.to_string().into()),
+            allowed: it.allowed.as_ref().map(|cpus| cpus.to_string().into()),
+            bound_to: it.bound_to.as_ref().map(|cpus| cpus.to_string().into()),
+        }
+    }
+}
+
+/// The bars of a thread, where its row has them.
+fn bars(row: &RecordedThread) -> Option<Bars> {
+    let all = [row.quota_ns, row.budget_ns, row.realtime_ns, row.frozen_ns, row.stopped_ns];
+    let all: Option<Vec<u64>> = all.into_iter().collect();
+    Some(Bars::new(all?.try_into().ok()?))
+}
+
+impl From<&RecordedThread> for ObservedThread {
+    fn from(row: &RecordedThread) -> Self {
+        Self {
+            tid: row.tid as u32,
+            pid: row.pid as u32,
+            name: row.name.to_string(),
+            preemptions: row.preemptions,
+            voluntary: row.voluntary,
+            migrations: row.migrations,
+            affinity_moves: row.affinity_moves,
+            cpu_changes: row.cpu_changes,
+            unseen: row.unseen,
+            preempted_ns: row.preempted_ns,
+            cpu_ns: row.cpu_ns,
+            waited_ns: row.waited_ns,
+            held_ns: row.held_ns,
+            brief: row.brief,
+            brief_ns: row.brief_ns,
+            barred: bars(row),
+        }
+    }
+}
+
+impl RecordedRun {
+    /// A run that failed does not count.
+    pub(super) fn observation(&self, arms: &[String]) -> Option<Observation> {
+        let cell = arms.iter().position(|arm| **arm == *self.arm)? as u64;
+        let value_ns = self.wall_ns as f64;
+        let valid = self.status == Some(0);
+        let replicate = Some(self.block);
+        Some(Observation { cell, valid, measured: valid, value_ns, scale_ns: value_ns, replicate })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn absence(run: Option<u64>, tid: u64) -> RecordedAbsence {
+        let absence = Absence {
+            tid: tid as u32,
+            out_ns: 0,
+            in_ns: 1,
+            seen: true,
+            from: Cpu(0),
+            to: Cpu(0),
+            preempted: true,
+            pinned: false,
+            ran_ns: 0,
+            cpu_ns: None,
+            by: None,
+        };
+        let platform = Platform::named("xeon_l7455").unwrap().unwrap();
+        RecordedAbsence { run, ..RecordedAbsence::of(&platform, 1, 0, &absence) }
+    }
+
+    fn times(recording: &Recording, run: u64) -> u64 {
+        recording.absences.of_run(run).map(|(_, count)| count.times).sum()
+    }
+
+    #[test]
+    fn absences_belong_to_their_runs_also_where_a_batch_has_two() {
+        let mut recording = Recording::default();
+        recording.take_absences(&[absence(Some(0), 1), absence(Some(0), 2), absence(Some(2), 3)]);
+        recording.take_absences(&[absence(Some(2), 4)]);
+        let tids: Vec<u32> = recording.absences.of_run(2).map(|(kind, _)| kind.tid).collect();
+        assert_eq!(tids, [3, 4]);
+        let counts = [0, 1, 2].map(|run| times(&recording, run));
+        assert_eq!((counts, recording.runs_begun()), ([2, 0, 2], 3));
+        assert!(recording.ended_runs().is_empty(), "several runs, whose rows are not there");
+    }
+
+    #[test]
+    fn an_earlier_file_knows_of_no_runs() {
+        let mut recording = Recording::default();
+        recording.take_absences(&[absence(None, 1)]);
+        assert_eq!((recording.runs_begun(), recording.absences.times()), (0, 1));
+        assert_eq!((recording.ended_runs().len(), recording.knows_runs()), (1, Some(false)));
+    }
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A plan to watch the supply of CPUs: windows in which a thread reads the clock and does nothing else.
+
+mod record;
+mod rows;
+
+pub use record::SupplyRecord;
+pub use rows::SupplyGap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kinds::kind::samples;
+use crate::kinds::{Counting, Kind, Place, Projection, RowKind, Rows, Unit};
+use crate::platform::Platform;
+use crate::units::{Cpu, CpuList, Nanos};
+
+/// Windows on CPUs, one after the other: no two CPUs are watched at once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Watch {
+    /// The CPUs.
+    pub cpus: CpuList,
+    /// The length of a window.
+    pub window: Nanos,
+    /// A shorter time without the CPU is no gap: the sum of such times is recorded.
+    pub threshold: Nanos,
+    /// The windows, in their order.
+    pub windows: Vec<PlannedWindow>,
+}
+
+/// A window on a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlannedWindow {
+    /// The CPU.
+    pub cpu: Cpu,
+    /// The replicate that it belongs to.
+    pub replicate: u32,
+    /// The time between the window before and the earliest begin of this one, so that windows keep no step with what recurs.
+    pub after: Nanos,
+}
+
+/// Why CPUs cannot be watched so.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WatchError {
+    /// A CPU that may not be used.
+    #[error("{cpu} cannot be watched: name some of the usable CPUs ({usable})")]
+    Cpu {
+        /// The CPU.
+        cpu: Cpu,
+        /// The usable ones.
+        usable: CpuList,
+    },
+    /// A window that is too short or too long.
+    #[error(
+        "a window of {window}: expected {} to {}, as a thread may keep a CPU for half of any 100 ms",
+        Watch::SHORTEST,
+        Watch::LONGEST
+    )]
+    Window {
+        /// The length.
+        window: Nanos,
+    },
+    /// A threshold that is too small or too large.
+    #[error("a threshold of {threshold}: expected {} to {}", Watch::LEAST_GAP, Watch::MOST_GAP)]
+    Threshold {
+        /// The threshold.
+        threshold: Nanos,
+    },
+}
+
+impl Watch {
+    /// The shortest window.
+    pub const SHORTEST: Nanos = Nanos::from_millis(1);
+    /// The longest window: with the time before it, it stays below the part of 100 ms that is planned.
+    pub const LONGEST: Nanos = Nanos::from_millis(40);
+    /// The least threshold: a few readings of the clock.
+    pub const LEAST_GAP: Nanos = Nanos::new(200);
+    /// The largest threshold.
+    pub const MOST_GAP: Nanos = Nanos::from_millis(1);
+
+    /// Whether `platform` can run it.
+    ///
+    /// # Errors
+    /// [`WatchError`] names what does not fit.
+    pub fn check(&self, platform: &Platform) -> Result<(), WatchError> {
+        let usable = platform.usable();
+        let cpus = self.cpus.iter().chain(self.windows.iter().map(|it| it.cpu));
+        if let Some(cpu) = cpus.into_iter().find(|&cpu| !usable.contains(cpu)) {
+            return Err(WatchError::Cpu { cpu, usable });
+        }
+        if !(Self::SHORTEST..=Self::LONGEST).contains(&self.window) {
+            return Err(WatchError::Window { window: self.window });
+        }
+        if !(Self::LEAST_GAP..=Self::MOST_GAP).contains(&self.threshold) {
+            return Err(WatchError::Threshold { threshold: self.threshold });
+        }
+        Ok(())
+    }
+}
+
+impl Kind for Watch {
+    type Record = SupplyRecord;
+    type Error = WatchError;
+    const ONLY_LIVE: Option<&'static str> = Some("watching the supply of CPUs");
+
+    fn fits(&self, platform: &Platform) -> Result<(), Self::Error> {
+        self.check(platform)
+    }
+
+    fn amount(&self) -> Option<(&'static str, u64)> {
+        Some(("windows", self.windows.len() as u64))
+    }
+
+    /// The windows of each CPU.
+    fn units(&self) -> Vec<Unit> {
+        let unit = |cpu: Cpu| {
+            let asked = self.windows.iter().filter(|it| it.cpu == cpu).count() as u32;
+            // A CPU is watched for at most 45 of 100 ms, and other CPUs meanwhile.
+            let apart = if self.cpus.len() > 1 { 125 } else { 225 };
+            let each = Nanos::new(self.window.get() * apart / 100);
+            Unit { name: format!("windows of {} on {cpu}", self.window), asked, each }
+        };
+        self.cpus.iter().map(unit).collect()
+    }
+
+    fn leave_out(&mut self, done: u64, _: u64) {
+        self.windows.drain(..self.windows.len().min(done as usize));
+    }
+
+    fn go_on(&mut self, more: Self) {
+        self.windows.extend(more.windows);
+    }
+
+    fn outline(&self, units: &[Unit], _: Option<usize>) -> String {
+        format!(": {} CPUs, {} windows", units.len(), samples(units))
+    }
+
+    fn row_kinds(&self) -> &'static [RowKind] {
+        &[RowKind::Supply]
+    }
+
+    fn projection<'a>(&'a self, at: Place<'a>) -> Projection<'a, SupplyRecord> {
+        Box::new(move |records, rows| {
+            for record in records {
+                rows.supply.extend(record.rows(&at.context, self, at.first));
+            }
+        })
+    }
+
+    /// One for each window, of its CPU.
+    fn counting(&self, _: u64) -> Box<dyn Counting> {
+        let cpus: Vec<u64> = self.cpus.iter().map(|cpu| u64::from(cpu.0)).collect();
+        Box::new(move |rows: &Rows| {
+            rows.supply.iter().filter_map(|row| row.observation(&cpus)).collect()
+        })
+    }
+}

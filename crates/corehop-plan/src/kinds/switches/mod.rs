@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A plan of core switches: batches of calls, each by one mechanism from one CPU to another.
+
+mod record;
+mod rows;
+
+pub use record::{CallTimes, SwitchRecord, SwitchTimes};
+pub use rows::SwitchBatch;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kinds::kind::samples;
+use crate::kinds::{Counting, Kind, Place, Projection, RowKind, Rows, Unit};
+use crate::platform::Platform;
+use crate::units::{Cpu, Nanos};
+use crate::workload::switching::{SwitchCall, SwitchMechanism};
+
+/// Batches of calls, in rounds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Switches {
+    /// The cells: each a mechanism, a pair of CPUs and a call.
+    pub cells: Vec<SwitchCell>,
+    /// The rounds, in their order.
+    pub rounds: Vec<SwitchRound>,
+}
+
+/// A mechanism, a pair of CPUs and a call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchCell {
+    /// The mechanism.
+    pub mechanism: SwitchMechanism,
+    /// The CPU of the caller: the application core.
+    pub from: Cpu,
+    /// The CPU that calls are switched to: the OS core.
+    pub to: Cpu,
+    /// The call.
+    pub call: SwitchCall,
+    /// The bytes that it reads or writes; 0 for a call without a size.
+    pub bytes: u64,
+    /// The number of calls outstanding at a time: 1 waits for each call before the next.
+    pub outstanding: u32,
+    /// The number of calls in a batch.
+    pub calls: u32,
+}
+
+/// One batch of some cells, one after the other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchRound {
+    /// The replicate it belongs to: in each, partner threads are started anew.
+    pub replicate: u32,
+    /// The cells, in the order of their batches.
+    pub order: Vec<usize>,
+}
+
+/// Why a plan of core switches cannot run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SwitchesError {
+    /// A CPU that may not be used, or the same one twice.
+    #[error(
+        "cell {cell} switches from CPU {from} to CPU {to}: name two different CPUs of {usable}"
+    )]
+    Cpus {
+        /// The cell, counted from 0.
+        cell: usize,
+        /// The application core.
+        from: Cpu,
+        /// The OS core.
+        to: Cpu,
+        /// The platform's usable CPUs.
+        usable: String,
+    },
+    /// A batch without calls, or with too many.
+    #[error("cell {cell} has {calls} calls in a batch: give it 1 to {}", SwitchCell::MOST_CALLS)]
+    Calls {
+        /// The cell, counted from 0.
+        cell: usize,
+        /// The number of calls.
+        calls: u32,
+    },
+    /// A size that the call does not have, or cannot have.
+    #[error(
+        "cell {cell} is a {call} of {bytes} bytes: a gettid has 0 bytes, the others 1 to {}",
+        SwitchCell::MOST_BYTES
+    )]
+    Bytes {
+        /// The cell, counted from 0.
+        cell: usize,
+        /// The call.
+        call: SwitchCall,
+        /// Its size.
+        bytes: u64,
+    },
+    /// A number of outstanding calls that the mechanism does not have.
+    #[error(
+        "cell {cell} has {outstanding} calls outstanding by {mechanism}: v2 to v5 can have 1 to {}, the others 1",
+        SwitchCell::MOST_OUTSTANDING
+    )]
+    Outstanding {
+        /// The cell, counted from 0.
+        cell: usize,
+        /// The mechanism.
+        mechanism: SwitchMechanism,
+        /// The number of calls.
+        outstanding: u32,
+    },
+    /// A call that the mechanism does not carry out.
+    #[error("cell {cell} is a {call} by sqpoll, which is measured with gettid only: leave it out")]
+    Sqpoll {
+        /// The cell, counted from 0.
+        cell: usize,
+        /// The call.
+        call: SwitchCall,
+    },
+    /// A round names a cell that is not there.
+    #[error("round {round} names cell {cell} of {cells}: cells are counted from 0")]
+    Cell {
+        /// The round, counted from 0.
+        round: usize,
+        /// The cell named.
+        cell: usize,
+        /// The number of cells.
+        cells: usize,
+    },
+    /// One CPU has no other to switch to.
+    #[error(
+        "{platform} has one usable CPU ({usable}): core switches need two; allow a second one (taskset, cpuset)"
+    )]
+    OneCpu {
+        /// The platform's name.
+        platform: String,
+        /// Its usable CPUs.
+        usable: String,
+    },
+}
+
+impl SwitchCell {
+    /// The most calls of a batch.
+    pub const MOST_CALLS: u32 = 1_000_000;
+    /// The most bytes of a call.
+    pub const MOST_BYTES: u64 = 1 << 20;
+    /// The most calls that can be outstanding.
+    pub const MOST_OUTSTANDING: u32 = 64;
+
+    /// A short description.
+    pub fn name(&self) -> String {
+        let Self { mechanism, from, to, call, bytes, outstanding, .. } = self;
+        let size = if call.is_sized() { format!(" {bytes} B") } else { String::new() };
+        let depth =
+            if *outstanding > 1 { format!(", {outstanding} outstanding") } else { String::new() };
+        format!("{mechanism} {call}{size}{depth}, CPU {}→{}", from.0, to.0)
+    }
+
+    /// About how long a batch takes; only the order matters.
+    pub fn projected(&self) -> Nanos {
+        let each = if self.mechanism.polls() || !self.mechanism.switches() {
+            500 + self.bytes / 10
+        } else {
+            60_000
+        };
+        Nanos::new(u64::from(self.calls) * each)
+    }
+
+    fn check(&self, cell: usize, platform: &Platform) -> Result<(), SwitchesError> {
+        let Self { mechanism, from, to, call, bytes, outstanding, calls } = *self;
+        let usable = platform.usable();
+        if from == to || !usable.contains(from) || !usable.contains(to) {
+            return Err(SwitchesError::Cpus { cell, from, to, usable: usable.to_string() });
+        }
+        if !(1..=Self::MOST_CALLS).contains(&calls) {
+            return Err(SwitchesError::Calls { cell, calls });
+        }
+        let sizes = if call.is_sized() { 1..=Self::MOST_BYTES } else { 0..=0 };
+        if !sizes.contains(&bytes) {
+            return Err(SwitchesError::Bytes { cell, call, bytes });
+        }
+        let most = if mechanism.has_partner() { Self::MOST_OUTSTANDING } else { 1 };
+        if !(1..=most).contains(&outstanding) {
+            return Err(SwitchesError::Outstanding { cell, mechanism, outstanding });
+        }
+        if mechanism == SwitchMechanism::Sqpoll && call.is_sized() {
+            return Err(SwitchesError::Sqpoll { cell, call });
+        }
+        Ok(())
+    }
+}
+
+impl Switches {
+    /// Whether `platform` can run it.
+    ///
+    /// # Errors
+    /// [`SwitchesError`] names the first cell or round that is impossible.
+    pub fn check(&self, platform: &Platform) -> Result<(), SwitchesError> {
+        for (cell, it) in self.cells.iter().enumerate() {
+            it.check(cell, platform)?;
+        }
+        let cells = self.cells.len();
+        for (round, it) in self.rounds.iter().enumerate() {
+            if let Some(&cell) = it.order.iter().find(|&&cell| cell >= cells) {
+                return Err(SwitchesError::Cell { round, cell, cells });
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of batches.
+    pub fn batches(&self) -> u64 {
+        self.rounds.iter().map(|round| round.order.len() as u64).sum()
+    }
+}
+
+impl Kind for Switches {
+    type Record = SwitchRecord;
+    type Error = SwitchesError;
+
+    fn fits(&self, platform: &Platform) -> Result<(), Self::Error> {
+        self.check(platform)
+    }
+
+    fn amount(&self) -> Option<(&'static str, u64)> {
+        Some(("batches", self.batches()))
+    }
+
+    /// The cells, each with its number of batches.
+    fn units(&self) -> Vec<Unit> {
+        let mut counts = vec![0; self.cells.len()];
+        for &cell in self.rounds.iter().flat_map(|round| &round.order) {
+            // A plan by hand may name a cell that is not there.
+            counts.get_mut(cell).into_iter().for_each(|count| *count += 1);
+        }
+        let unit = |(cell, asked): (&SwitchCell, u32)| Unit {
+            name: cell.name(),
+            asked,
+            each: cell.projected(),
+        };
+        self.cells.iter().zip(counts).map(unit).collect()
+    }
+
+    fn leave_out(&mut self, mut done: u64, _: u64) {
+        for round in &mut self.rounds {
+            let skipped = round.order.len().min(usize::try_from(done).unwrap_or(usize::MAX));
+            round.order.drain(..skipped);
+            done -= skipped as u64;
+        }
+        self.rounds.retain(|round| !round.order.is_empty());
+    }
+
+    fn go_on(&mut self, more: Self) {
+        self.rounds.extend(more.rounds);
+    }
+
+    fn outline(&self, units: &[Unit], _: Option<usize>) -> String {
+        format!(": {} cells, {} batches", units.len(), samples(units))
+    }
+
+    fn row_kinds(&self) -> &'static [RowKind] {
+        &[RowKind::Switches]
+    }
+
+    fn projection<'a>(&'a self, at: Place<'a>) -> Projection<'a, SwitchRecord> {
+        Box::new(move |records, rows| {
+            let of = |record| SwitchBatch::of(&at.context, self, at.first, record);
+            rows.switches.extend(records.iter().filter_map(of));
+        })
+    }
+
+    fn counting(&self, _: u64) -> Box<dyn Counting> {
+        Box::new(|rows: &Rows| rows.switches.iter().map(SwitchBatch::observation).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell() -> SwitchCell {
+        SwitchCell {
+            mechanism: SwitchMechanism::V4,
+            from: Cpu(0),
+            to: Cpu(1),
+            call: SwitchCall::Gettid,
+            bytes: 0,
+            outstanding: 1,
+            calls: 10,
+        }
+    }
+
+    fn error(cell: SwitchCell) -> String {
+        let platform = Platform::named("xeon_e5520").unwrap().unwrap();
+        let plan = Switches { cells: vec![cell], rounds: Vec::new() };
+        plan.check(&platform).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_cell_that_cannot_be_is_refused_with_the_remedy() {
+        assert!(error(SwitchCell { to: Cpu(0), ..cell() }).contains("two different CPUs of 0-7"));
+        assert!(error(SwitchCell { to: Cpu(99), ..cell() }).contains("CPU 99"));
+        assert!(error(SwitchCell { calls: 0, ..cell() }).contains("1 to 1000000"));
+        assert!(error(SwitchCell { bytes: 8, ..cell() }).contains("gettid has 0 bytes"));
+        let unsized_write = SwitchCell { call: SwitchCall::Pwrite, ..cell() };
+        assert!(error(unsized_write.clone()).contains("0 bytes"));
+        let many = SwitchCell { outstanding: 65, ..cell() };
+        assert!(error(many).contains("65 calls outstanding"));
+        let moved = SwitchCell { mechanism: SwitchMechanism::V1, outstanding: 2, ..cell() };
+        assert!(error(moved).contains("v1"));
+        let read = SwitchCell { mechanism: SwitchMechanism::Sqpoll, bytes: 8, ..unsized_write };
+        assert!(error(read).contains("sqpoll"));
+    }
+
+    #[test]
+    fn batches_that_have_run_are_left_out_and_the_rest_keeps_its_order() {
+        let round = |replicate, order: &[usize]| SwitchRound { replicate, order: order.to_vec() };
+        let mut plan = Switches {
+            cells: vec![cell(); 3],
+            rounds: vec![round(0, &[2, 0, 1]), round(1, &[1, 0])],
+        };
+        assert_eq!(plan.batches(), 5);
+        plan.leave_out(2, 0);
+        assert_eq!(plan.rounds, [round(0, &[1]), round(1, &[1, 0])]);
+        plan.leave_out(1, 0);
+        assert_eq!(plan.rounds, [round(1, &[1, 0])]);
+        assert_eq!(plan.units()[1].asked, 1);
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A machine's record of a batch of core switches, and its row.
+
+use crate::kinds::origin::RunContext;
+use crate::kinds::{BatchExchange, Observation, SwitchBatch, Switches};
+
+/// One batch of calls.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SwitchRecord {
+    /// The cell of the plan.
+    pub cell: usize,
+    /// The number of the batch in the plan, counted from 0.
+    pub batch: u64,
+    /// The replicate it belongs to.
+    pub replicate: u32,
+    /// When it started, in nanoseconds since the run did.
+    pub start_ns: u64,
+    /// The calls that the caller's core carried out, since the other did not take them in time.
+    pub stayed: u64,
+    /// The times of the calls.
+    pub times: SwitchTimes,
+    /// The number of times that another thread took the caller's CPU, where counted.
+    pub preempted: Option<u64>,
+    /// Line exchanges of the two CPUs around the batch, where there were some.
+    pub exchange: Option<BatchExchange>,
+}
+
+/// The times of a batch, or the reason for which it was not measured.
+pub type SwitchTimes = Result<CallTimes, String>;
+
+/// The times of the calls of a batch, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CallTimes {
+    /// The number of calls.
+    pub calls: u64,
+    /// The time of the batch over the number of its calls.
+    pub mean_ns: f64,
+    /// The shortest.
+    pub least_ns: f64,
+    /// The 10th, 50th, 90th and 99th percentiles.
+    pub percentiles_ns: [f64; 4],
+    /// The longest.
+    pub most_ns: f64,
+}
+
+impl CallTimes {
+    /// The ranks of the percentiles.
+    const SHARES: [f64; 4] = [0.1, 0.5, 0.9, 0.99];
+
+    /// Of a batch that took `whole_ns`, and of its calls these; None without a call. Sorts the times.
+    pub fn of(whole_ns: f64, each_ns: &mut [f64]) -> Option<Self> {
+        each_ns.sort_unstable_by(f64::total_cmp);
+        let (&least_ns, &most_ns) = (each_ns.first()?, each_ns.last()?);
+        let calls = each_ns.len();
+        // The smallest time that this share of the calls does not exceed.
+        let rank = |share: f64| ((share * calls as f64).ceil() as usize).clamp(1, calls) - 1;
+        Some(Self {
+            calls: calls as u64,
+            mean_ns: whole_ns / calls as f64,
+            least_ns,
+            percentiles_ns: Self::SHARES.map(|share| each_ns[rank(share)]),
+            most_ns,
+        })
+    }
+}
+
+impl SwitchBatch {
+    /// The row of a record of these switches, of a run that has had `first` batches; None for a cell that is not
+    /// there.
+    pub(super) fn of(
+        context: &RunContext,
+        switches: &Switches,
+        first: u64,
+        record: &SwitchRecord,
+    ) -> Option<Self> {
+        let cell = switches.cells.get(record.cell)?;
+        let times = record.times.as_ref().ok();
+        let percentile = |at: usize| times.map(|times| times.percentiles_ns[at]);
+        Some(Self {
+            machine: context.machine.clone(),
+            seed: context.seed,
+            batch: first + record.batch,
+            cell: record.cell as u64,
+            mechanism: cell.mechanism,
+            from_cpu: u64::from(cell.from.0),
+            to_cpu: u64::from(cell.to.0),
+            call: cell.call,
+            bytes: cell.bytes,
+            outstanding: u64::from(cell.outstanding),
+            start_ns: record.start_ns,
+            calls: times.map_or(0, |times| times.calls),
+            stayed: record.stayed,
+            mean_ns: times.map(|times| times.mean_ns),
+            least_ns: times.map(|times| times.least_ns),
+            p10_ns: percentile(0),
+            p50_ns: percentile(1),
+            p90_ns: percentile(2),
+            p99_ns: percentile(3),
+            most_ns: times.map(|times| times.most_ns),
+            preempted: record.preempted,
+            valid: record.stayed == 0 && times.is_some(),
+            replicate: Some(u64::from(record.replicate)),
+            exchange_ns: record.exchange.and_then(|exchange| exchange.before_ns),
+            exchange_after_ns: record.exchange.and_then(|exchange| exchange.after_ns),
+            pair_class: None,
+            not_measured: record.times.as_ref().err().map(|why| why.as_str().into()),
+        })
+    }
+
+    /// The row, as far as it matters to the number of samples.
+    pub(super) fn observation(&self) -> Observation {
+        Observation {
+            cell: self.cell,
+            valid: self.valid,
+            measured: self.mean_ns.is_some(),
+            value_ns: self.mean_ns.unwrap_or_default(),
+            scale_ns: self.mean_ns.unwrap_or_default(),
+            replicate: self.replicate,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_times_that_were_measured() {
+        let mut each: Vec<f64> = (1..=200).rev().map(f64::from).collect();
+        let times = CallTimes::of(21_000.0, &mut each).unwrap();
+        assert_eq!((times.least_ns, times.most_ns, times.mean_ns), (1.0, 200.0, 105.0));
+        assert_eq!(times.percentiles_ns.map(|ns| ns.round() as u64), [20, 100, 180, 198]);
+        let one = CallTimes::of(70.0, &mut [70.0]).unwrap();
+        assert_eq!(one.percentiles_ns.map(|ns| ns.round() as u64), [70; 4]);
+        assert_eq!(CallTimes::of(0.0, &mut []), None);
+    }
+}

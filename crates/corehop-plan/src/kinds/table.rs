@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kinds of rows, and rows of several kinds.
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::Field;
+
+use crate::kinds::{
+    AccessTime, OverheadTime, PreemptionLength, RecordedAbsence, RecordedRun, RecordedThread, Row,
+    Sample, SchemaError, SharedData, SupplyGap, SwitchBatch, TaskJob,
+};
+
+/// Lists the kinds of rows once: what is known of all of them follows.
+macro_rules! kinds {
+    ($($(#[doc = $doc:literal])+ $kind:ident, $field:ident: $row:ty, $suffix:expr;)+) => {
+        /// A kind of rows: what a file holds.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum RowKind { $($(#[doc = $doc])+ $kind),+ }
+
+        impl RowKind {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$kind),+];
+
+            /// The word that files carry.
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$kind => <$row as Row>::KIND),+ }
+            }
+
+            /// The text before the extension of a file that lies beside the plan's first, so that `x.parquet`
+            /// becomes `x.jobs.parquet`.
+            pub const fn suffix(self) -> Option<&'static str> {
+                match self { $(Self::$kind => $suffix),+ }
+            }
+
+            /// The Arrow fields, in order.
+            pub fn fields(self) -> Vec<Field> {
+                match self { $(Self::$kind => <$row as Row>::fields()),+ }
+            }
+
+            /// Name and meaning of every column, in order.
+            pub fn docs(self) -> Vec<(&'static str, &'static str)> {
+                match self { $(Self::$kind => <$row as Row>::docs()),+ }
+            }
+        }
+
+        /// Rows of several kinds, each in the order in which they were made.
+        #[derive(Debug, Clone, PartialEq, Default)]
+        pub struct Rows { $($(#[doc = $doc])+ pub $field: Vec<$row>),+ }
+
+        $(impl From<Vec<$row>> for Rows {
+            fn from($field: Vec<$row>) -> Self {
+                Self { $field, ..Self::default() }
+            }
+        })+
+
+        impl Rows {
+            /// The number of rows of a kind.
+            pub const fn len(&self, kind: RowKind) -> usize {
+                match kind { $(RowKind::$kind => self.$field.len()),+ }
+            }
+
+            /// Takes over all rows of `more`.
+            pub fn append(&mut self, mut more: Self) {
+                $(self.$field.append(&mut more.$field);)+
+            }
+
+            /// The columns of the rows of a kind.
+            pub fn columns(&self, kind: RowKind) -> Vec<ArrayRef> {
+                match kind { $(RowKind::$kind => <$row as Row>::columns(&self.$field)),+ }
+            }
+
+            /// The rows of a batch, which is of a kind.
+            ///
+            /// # Errors
+            /// [`SchemaError`] where the batch is not made of such rows.
+            pub fn read(kind: RowKind, batch: &RecordBatch) -> Result<Self, SchemaError> {
+                let mut rows = Self::default();
+                match kind { $(RowKind::$kind => rows.$field = <$row as Row>::rows(batch)?),+ }
+                Ok(rows)
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Samples of costs.
+    Samples, samples: Sample, None;
+    /// Times of touches.
+    AccessTimes, access_times: AccessTime, None;
+    /// Lengths of absences.
+    PreemptionLengths, preemption_lengths: PreemptionLength, None;
+    /// Threads of gangs.
+    SharedData, shared_data: SharedData, None;
+    /// Jobs of task sets.
+    TaskJobs, task_jobs: TaskJob, Some("jobs");
+    /// Absences of a program's threads.
+    Absences, absences: RecordedAbsence, None;
+    /// Threads of a program.
+    Threads, threads: RecordedThread, Some("threads");
+    /// Runs of a program.
+    Runs, runs: RecordedRun, Some("runs");
+    /// Times of scheduling overheads.
+    Overheads, overheads: OverheadTime, None;
+    /// Batches of core switches.
+    Switches, switches: SwitchBatch, None;
+    /// Gaps in the supply of CPUs.
+    Supply, supply: SupplyGap, None;
+}
+
+impl RowKind {
+    /// The kind that files call so.
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.word() == word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_word_of_its_own_and_a_meaning_for_every_column() {
+        for &kind in RowKind::ALL {
+            assert_eq!(RowKind::named(kind.word()), Some(kind));
+            let names: Vec<&str> = kind.docs().into_iter().map(|(name, _)| name).collect();
+            let fields = kind.fields();
+            assert!(fields.iter().map(|field| field.name().as_str()).eq(names));
+        }
+        assert_eq!(RowKind::named("nonsense"), None);
+    }
+
+    #[test]
+    fn no_two_kinds_of_one_plan_lie_in_the_same_file() {
+        let suffixes: Vec<_> = RowKind::ALL.iter().filter_map(|kind| kind.suffix()).collect();
+        assert_eq!(suffixes, ["jobs", "threads", "runs"]);
+    }
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The units of an experiment: cells of jobs, runs of task sets, gangs.
+
+use crate::kinds::{Cell, Plan, names};
+use crate::units::Nanos;
+use crate::workload::WorkingSet;
+
+/// The unit of an experiment that takes a number of samples.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unit {
+    /// A short name, which tells it from the others.
+    pub name: String,
+    /// The number of samples asked for.
+    pub asked: u32,
+    /// About how long a sample takes; 0 where that is unknown.
+    pub each: Nanos,
+}
+
+impl Unit {
+    /// Those of jobs: the cells, each with the number of samples asked for.
+    pub fn of_cells(cells: &[(Cell, u32)], sets: &[WorkingSet]) -> Vec<Self> {
+        let only: Vec<Cell> = cells.iter().map(|(cell, _)| cell.clone()).collect();
+        let unit = |((cell, asked), name): (&(Cell, u32), String)| {
+            let each = sets.get(cell.set).map(|set| cell.projected(set)).unwrap_or_default();
+            Self { name, asked: *asked, each }
+        };
+        cells.iter().zip(names(&only, sets)).map(unit).collect()
+    }
+
+    /// About how long the samples asked for take together.
+    pub fn projected(units: &[Self]) -> Nanos {
+        let of = |unit: &Self| u64::from(unit.asked).saturating_mul(unit.each.get());
+        Nanos::new(units.iter().map(of).fold(0, u64::saturating_add))
+    }
+}
+
+impl Plan {
+    /// The units it counts, each with its number of samples.
+    pub fn units(&self) -> Vec<Unit> {
+        self.body.units()
+    }
+}
