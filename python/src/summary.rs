@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, StringArray, UInt64Array};
 use corehop_plan::samples::RowKind;
-use corehop_report::{listing, table};
+use corehop_report::{sections, table};
 use corehop_stats::access::{Curve, CurvePoint, Curves};
 use corehop_stats::estimator::Estimator;
+use corehop_stats::gangs::{SharingSummary, Sharings};
 use corehop_stats::lengths::{LengthSummary, Lengths};
 use corehop_stats::quantile::Quantile;
-use corehop_stats::sharing::{SharingSummary, Sharings};
 use corehop_stats::summary::{CellSummary, summarize};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
@@ -42,33 +42,36 @@ enum Cells {
 impl Summary {
     pub(crate) fn of(file: &File, estimator: &str) -> PyResult<Self> {
         let estimator: Estimator = estimator.parse().map_err(errors::usage)?;
-        Ok(Self(match file.rows_kind() {
-            RowKind::Samples => Cells::Delays(summarize(&file.rows()?, estimator)),
-            RowKind::AccessTimes => {
-                let mut curves = Curves::default();
-                curves.take(&file.rows()?);
-                Cells::Curves(curves.finish())
-            }
-            RowKind::PreemptionLengths => {
-                let mut lengths = Lengths::default();
-                lengths.take(&file.rows()?);
-                Cells::Lengths(lengths.finish())
-            }
-            RowKind::SharedData => {
-                let mut sharings = Sharings::default();
-                sharings.take(&file.rows()?);
-                Cells::Sharings(sharings.finish())
-            }
-            RowKind::TaskJobs
-            | RowKind::Absences
-            | RowKind::Threads
-            | RowKind::Runs
-            | RowKind::Overheads
-            | RowKind::Switches
-            | RowKind::Supply => Cells::Results(listing::results(&file.gathered(estimator)?)),
+        let own = OWN_COLUMNS.iter().find(|(kind, _)| *kind == file.rows_kind());
+        Ok(Self(match own {
+            Some((_, summary)) => summary(file, estimator)?,
+            None => Cells::Results(sections::results(&file.gathered(estimator)?)),
         }))
     }
 }
+
+/// The summary of a file whose rows have a table with columns of their own.
+type OwnSummary = fn(&File, Estimator) -> PyResult<Cells>;
+
+/// The kinds of rows with such a table; the results of all others, known by the registry of kinds, are objects.
+const OWN_COLUMNS: [(RowKind, OwnSummary); 4] = [
+    (RowKind::Samples, |file, estimator| Ok(Cells::Delays(summarize(&file.rows()?, estimator)))),
+    (RowKind::AccessTimes, |file, _| {
+        let mut curves = Curves::default();
+        curves.take(&file.rows()?);
+        Ok(Cells::Curves(curves.finish()))
+    }),
+    (RowKind::PreemptionLengths, |file, _| {
+        let mut lengths = Lengths::default();
+        lengths.take(&file.rows()?);
+        Ok(Cells::Lengths(lengths.finish()))
+    }),
+    (RowKind::SharedData, |file, _| {
+        let mut sharings = Sharings::default();
+        sharings.take(&file.rows()?);
+        Ok(Cells::Sharings(sharings.finish()))
+    }),
+];
 
 #[pymethods]
 impl Summary {

@@ -337,12 +337,12 @@ pub fn gain(path: &Path) -> Result<MachineGain, Failure> {
 
 /// The gain of sharing, fitted to the runs that files have.
 pub fn gain_of(data: &Results) -> Result<MachineGain, Failure> {
-    if !data.summaries.is_empty() {
+    if !data.jobs.summaries.is_empty() {
         let what =
             "these files have delays and runs of threads that share data: fit each kind for itself";
         return Err(Failure::says(Exit::Usage, what));
     }
-    let machine = data.sharings.first().map(|it| it.machine.as_str());
+    let machine = data.gangs.first().map(|it| it.machine.as_str());
     let described = data.machines.iter().find(|it| Some(it.id.as_str()) == machine);
     let platform = described.and_then(|it| it.platform.clone()).ok_or_else(|| {
         let what = "no runs of `corehop measure shared-data` with the description of their machine: `corehop report contents FILE` shows what a file contains";
@@ -355,7 +355,7 @@ pub fn gain_of(data: &Results) -> Result<MachineGain, Failure> {
     let host = Host { platform, identity: data.files.iter().find_map(identity) };
     let date = data.files.iter().map(|it| it.provenance.date.clone()).min().unwrap_or_default();
     let simulated = !data.files.iter().any(live);
-    MachineGain::fit(&data.sharings, host, simulated, date)
+    MachineGain::fit(&data.gangs, host, simulated, date)
         .map_err(|error| Failure::new(Exit::No, error))
 }
 

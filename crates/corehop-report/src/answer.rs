@@ -11,7 +11,7 @@ use corehop_stats::headline::{Cost, Group, Headline, headline};
 
 /// The sentence; None where nothing was preempted or migrated.
 pub fn answer(data: &Results) -> Option<String> {
-    let headline = headline(&data.summaries)?;
+    let headline = headline(&data.jobs.summaries)?;
     let machine = data.machines.iter().find(|machine| *machine.id == *headline.cell.machine);
     let id = &*headline.cell.machine;
     let name = machine

@@ -10,6 +10,7 @@ use arrow_schema::DataType;
 use serde_json::{Value, json};
 
 use super::figure::Table;
+use super::sections;
 use super::table::plain;
 use corehop_plan::samples::RowKind;
 use corehop_plan::shown;
@@ -145,7 +146,7 @@ fn counts(data: &Results) -> Vec<Table> {
             .collect();
         tables.push(table);
     }
-    tables.extend(super::sections::other_tables(data));
+    tables.extend(sections::other_tables(data));
     tables.retain(|table| !table.rows.is_empty());
     tables
 }
@@ -168,24 +169,6 @@ pub fn json(data: &Results) -> Value {
         "budget": data.budget,
         "provenance": file.provenance,
     })
-}
-
-/// The results that are no cells of delays, curves or lengths, each as an object: overheads, core switches, supplies (and the
-/// mechanisms that gave none, with the reason), task sets, recorded programs.
-pub fn results(data: &Results) -> Vec<Value> {
-    let overheads = data.overheads.iter().map(|it| json!(it));
-    let switches = data.switches.iter().map(|it| json!(it));
-    let supply = data.supply.iter().map(|it| json!(it));
-    let not_measured = data.switches_not_measured.iter().map(|it| json!(it));
-    let tasks = data.tasks.iter().map(|it| json!(it));
-    let recorded = data.recorded.iter().map(|it| super::observed::json(&it.recording, &it.cost));
-    overheads
-        .chain(switches)
-        .chain(supply)
-        .chain(not_measured)
-        .chain(tasks)
-        .chain(recorded)
-        .collect()
 }
 
 /// The rows of a batch, each as an object; a value that is not there is left out.
@@ -224,7 +207,7 @@ mod tests {
     use corehop_plan::samples::{Cause, Row as _, Sample, SwitchBatch};
     use corehop_results::Gather;
     use corehop_stats::estimator::Estimator;
-    use corehop_stats::switching::not_measured;
+    use corehop_stats::switches::not_measured;
     use std::sync::Arc;
 
     #[test]
@@ -249,8 +232,10 @@ mod tests {
             ..switch_batch()
         };
         let mut data = Gather::new(Estimator::Difference).finish();
-        data.switches_not_measured = not_measured(&[failed]);
-        let [result] = &results(&data)[..] else { panic!("{:?}", results(&data)) };
+        data.switches.not_measured = not_measured(&[failed]);
+        let [result] = &sections::results(&data)[..] else {
+            panic!("{:?}", sections::results(&data))
+        };
         assert_eq!(result["why"], "no answer");
         assert!(result["mechanism"].is_string(), "{result}");
     }

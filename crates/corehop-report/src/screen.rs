@@ -13,7 +13,7 @@ pub fn screen(data: &Results, width: usize, whole: bool) -> String {
     let (first, later) =
         if whole { sections::tables_around_cells(data) } else { Default::default() };
     let mut blocks: Vec<String> = first.iter().map(plain).collect();
-    let mut cells = table::medians(&data.summaries, width);
+    let mut cells = table::medians(&data.jobs.summaries, width);
     blocks.append(&mut cells);
     blocks.extend(later.iter().map(plain));
     let (mut text, left) = fitting(&blocks);

@@ -8,7 +8,7 @@ use super::label::time;
 use super::table::{plain, wrapped};
 use corehop_plan::workload::switching::{SwitchCall, SwitchMechanism};
 use corehop_stats::replicates::Between;
-use corehop_stats::switching::{Instead, NotMeasured, Pays, Point, SwitchSummary, Switched};
+use corehop_stats::switches::{Instead, NotMeasured, Pays, Point, SwitchSummary, Switched};
 
 /// The ladder and the least costly ways of each call as text, a sentence for each pair of CPUs below.
 pub fn text(summaries: &[SwitchSummary], not_measured: &[NotMeasured]) -> String {
@@ -344,7 +344,7 @@ mod tests {
     use corehop_plan::samples::SwitchBatch;
     use corehop_plan::samples::example::switch_batch;
     use corehop_plan::workload::Event;
-    use corehop_stats::switching::Switchings;
+    use corehop_stats::switches::Switchings;
 
     #[test]
     fn the_ladder_the_break_even_and_one_sentence_answer() {

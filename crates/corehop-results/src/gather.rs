@@ -3,39 +3,27 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
-use std::path::Path;
 
 use parquet::file::reader::ChunkReader;
 use serde_json::Value;
 
-use corehop_decide::program_runs::{RunFigures, arms};
-use corehop_decide::run_cost::uncosted;
 use corehop_plan::finding::Finding;
 use corehop_plan::platform::Platform;
-use corehop_plan::samples::{
-    FileError, FileKind, MissingFile, OverheadFacts, Provenance, Reader, RecordedAbsence,
-    RecordedRun, RecordedThread, Recording, RecordingFacts, Row, RowKind, Sample,
-};
-use corehop_plan::shown;
+use corehop_plan::samples::{FileError, FileKind, MissingFile, Provenance, Reader};
 use corehop_plan::workload::{LineState, Load};
-use corehop_sched::supply::ObservedSupply;
-use corehop_stats::access::{Curve, Curves, edges};
+use corehop_stats::access::{Curve, edges};
 use corehop_stats::balance::{Levels, balances, translations};
 use corehop_stats::budget::budget;
-use corehop_stats::conditions::Spreads;
-use corehop_stats::cpmd::Fit;
 use corehop_stats::estimator::Estimator;
-use corehop_stats::lengths::Lengths;
-use corehop_stats::overheads::Overheads;
+use corehop_stats::jobs::CellResults;
 use corehop_stats::saturation::{CountedMisses, Saturation, Target, saturations};
-use corehop_stats::scatter::Scatter;
-use corehop_stats::sharing::Sharings;
-use corehop_stats::summary::{CellSummary, Summaries};
-use corehop_stats::switching::Switchings;
-use corehop_stats::tasks::{TaskReport, TaskRuns};
+use corehop_stats::summarise::FromFile;
+use corehop_stats::summary::CellSummary;
+use corehop_stats::tasks::TaskReport;
 use corehop_stats::verdict::{MachineFacts, MachineView, Verdict};
 
-use crate::{FileNote, MachineNote, Recorded, Results};
+use crate::kinds::{Common, Kinds};
+use crate::{FileNote, MachineNote, Results};
 
 /// A platform that none of the samples was taken on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,65 +36,15 @@ pub struct StrangePlatform {
     pub differences: String,
 }
 
-impl Recorded {
-    /// None if the file does not describe its machine.
-    fn of(Gathered { provenance, recording, .. }: Gathered) -> Option<Self> {
-        let platform = Platform::from_toml(&provenance.platform).ok()?;
-        let cost = uncosted(&recording, &platform);
-        let runs = RunFigures::of_recording(&recording, &BTreeMap::new());
-        let comparison = arms(&runs, 0.05).ok().filter(|it| !it.arms.is_empty());
-        Some(Self { comparison, recording, cost, platform })
-    }
-}
-
-/// A recording, as far as its files were read.
-#[derive(Debug)]
-struct Gathered {
-    provenance: Provenance,
-    recording: Recording,
-    /// The names of its files.
-    files: Vec<(RowKind, String)>,
-}
-
-impl Gathered {
-    /// The files of the recording that are not among those that were read.
-    fn missing(&self) -> impl Iterator<Item = MissingFile> {
-        let knows_runs = self.recording.knows_runs() != Some(false);
-        let expected = move |kind: &RowKind| *kind != RowKind::Runs || knows_runs;
-        let is_read = |kind: &RowKind| self.files.iter().any(|(it, _)| it == kind);
-        let lacks =
-            RowKind::OF_RECORDING.into_iter().filter(move |it| expected(it) && !is_read(it));
-        lacks.filter_map(|kind| {
-            let (of, beside) = self.files.first()?;
-            let first = of.first_of(Path::new(beside));
-            let name = first.map(|first| shown::path(&kind.beside(&first)));
-            let name = name.unwrap_or_else(|| format!("the file of `{}`", kind.word()));
-            Some(MissingFile { beside: beside.clone(), name, kind })
-        })
-    }
-}
-
 /// Takes files, one after the other.
 #[derive(Debug)]
 pub struct Gather {
     estimator: Estimator,
     platforms: Vec<Platform>,
     files: Vec<FileNote>,
-    summaries: Summaries,
-    spreads: Spreads,
-    scatter: Scatter,
-    curves: Curves,
-    lengths: Lengths,
-    sharings: Sharings,
-    tasks: TaskRuns,
-    overheads: Overheads,
-    switches: Switchings,
-    supply: ObservedSupply,
-    overhead_facts: Vec<OverheadFacts>,
-    recordings: Vec<Gathered>,
+    kinds: Kinds,
     /// Files beside these that are not there.
     pub(crate) missing: Vec<MissingFile>,
-    fit: Fit,
 }
 
 impl Gather {
@@ -116,20 +54,8 @@ impl Gather {
             estimator,
             platforms: Vec::new(),
             files: Vec::new(),
-            summaries: Summaries::new(estimator),
-            spreads: Spreads::new(estimator),
-            scatter: Scatter::new(estimator),
-            curves: Curves::default(),
-            lengths: Lengths::default(),
-            sharings: Sharings::default(),
-            tasks: TaskRuns::default(),
-            overheads: Overheads::default(),
-            switches: Switchings::default(),
-            supply: ObservedSupply::default(),
-            overhead_facts: Vec::new(),
-            recordings: Vec::new(),
+            kinds: Kinds::new(estimator),
             missing: Vec::new(),
-            fit: Fit::new(estimator),
         }
     }
 
@@ -142,38 +68,13 @@ impl Gather {
         S: ChunkReader + Read + Seek + 'static,
     {
         let FileKind { rows, schema, provenance } = reader.kind().clone();
-        let n_rows = match reader.rows_kind()? {
-            RowKind::AccessTimes => each(reader, |rows| self.curves.take(rows))?,
-            RowKind::PreemptionLengths => each(reader, |rows| self.lengths.take(rows))?,
-            RowKind::SharedData => each(reader, |rows| self.sharings.take(rows))?,
-            RowKind::Switches => each(reader, |rows| self.switches.take(rows))?,
-            RowKind::Supply => each(reader, |rows| self.supply.take(rows))?,
-            RowKind::Overheads => {
-                self.overhead_facts.extend(OverheadFacts::of(&provenance.machine));
-                each(reader, |rows| self.overheads.take(rows))?
-            }
-            RowKind::Absences => {
-                let recording = self.recording(&provenance, (RowKind::Absences, name));
-                each(reader, |rows: &[RecordedAbsence]| recording.take_absences(rows))?
-            }
-            RowKind::Threads => {
-                let recording = self.recording(&provenance, (RowKind::Threads, name));
-                each(reader, |rows: &[RecordedThread]| recording.take_threads(rows))?
-            }
-            RowKind::Runs => {
-                let recording = self.recording(&provenance, (RowKind::Runs, name));
-                each(reader, |rows: &[RecordedRun]| recording.take_runs(rows))?
-            }
-            RowKind::TaskJobs => each(reader, |rows| self.tasks.jobs(&provenance, rows))?,
-            RowKind::Samples => each(reader, |rows: &[Sample]| {
-                self.tasks.samples(&provenance, self.estimator, rows);
-                self.summaries.take(rows);
-                self.spreads.take(rows);
-                self.scatter.take(rows);
-                self.fit.take(rows);
-            })?,
-        };
-        self.spreads.next_run();
+        let from = FromFile { name, kind: reader.rows_kind()?, provenance: &provenance };
+        self.kinds.begin(&from);
+        let mut n_rows = 0;
+        while let Some(rows) = reader.next_of_any_kind()? {
+            n_rows += rows.len(from.kind) as u64;
+            self.kinds.take(&rows, &from);
+        }
         let incomplete = incomplete(name, reader);
         let (name, verification) = (name.to_owned(), reader.verification());
         self.files.push(FileNote {
@@ -186,25 +87,6 @@ impl Gather {
             provenance,
         });
         Ok(())
-    }
-
-    /// The recording that a file with this provenance belongs to, which has rows of this kind and this name.
-    fn recording(
-        &mut self,
-        provenance: &Provenance,
-        (kind, name): (RowKind, &str),
-    ) -> &mut Recording {
-        let facts = RecordingFacts::of(&provenance.machine).unwrap_or_default();
-        let same = |it: &Gathered| it.recording.facts == facts;
-        let at = self.recordings.iter().position(same).unwrap_or_else(|| {
-            let recording = Recording { facts, ..Recording::default() };
-            let provenance = provenance.clone();
-            self.recordings.push(Gathered { provenance, recording, files: Vec::new() });
-            self.recordings.len() - 1
-        });
-        let gathered = &mut self.recordings[at];
-        gathered.files.push((kind, name.to_owned()));
-        &mut gathered.recording
     }
 
     /// Takes what else is known of a machine, such as what was measured of it, in place of what the
@@ -232,50 +114,35 @@ impl Gather {
 
     /// The contents of all files together.
     pub fn finish(mut self) -> Results {
-        let summaries = self.summaries.finish();
-        let curves = self.curves.finish();
-        let tasks = self.tasks.finish();
-        let mut machines = self.machines(&summaries, &curves);
-        if let Some(tasks) = &tasks {
+        let missing = self.kinds.missing().into_iter().chain(std::mem::take(&mut self.missing));
+        let missing = missing.collect();
+        let said = self.kinds.finish();
+        let CellResults { summaries, curves, .. } = &said.jobs;
+        let mut machines = self.machines(summaries, curves);
+        if let Some(tasks) = &said.tasks {
             for machine in &mut machines {
                 machine.tell(tasks);
             }
         }
-        let saturations = machines.iter().flat_map(|it| self.saturations(it, &summaries)).collect();
+        let saturations = machines.iter().flat_map(|it| self.saturations(it, summaries)).collect();
+        let mut fit = self.kinds.jobs.fit;
         for machine in &machines {
             if let Some((platform, levels)) = machine.platform.as_ref().zip(machine.levels.as_ref())
             {
-                self.fit.machine(platform, levels);
+                fit.machine(platform, levels);
             }
         }
-        Results {
+        let common = Common {
             estimator: self.estimator,
-            machines,
-            spreads: self.spreads.finish(),
-            clouds: self.scatter.finish(),
-            lengths: self.lengths.finish(),
-            sharings: self.sharings.finish(),
-            tasks,
-            overheads: self.overheads.summaries(),
-            switches: self.switches.finish(),
-            supply: self.supply.summaries(),
-            switches_not_measured: self.switches.not_measured(),
-            overhead_facts: self.overhead_facts,
-            missing: self
-                .recordings
-                .iter()
-                .flat_map(Gathered::missing)
-                .chain(self.missing)
-                .collect(),
-            recorded: self.recordings.into_iter().filter_map(Recorded::of).collect(),
-            budget: budget(&summaries),
-            translations: translations(&summaries),
-            saturations,
-            fit: self.fit,
             files: self.files,
-            summaries,
-            curves,
-        }
+            machines,
+            missing,
+            budget: budget(summaries),
+            translations: translations(summaries),
+            saturations,
+            fit,
+        };
+        Results::of(common, said)
     }
 
     /// The machines of the files, in the order of first mention.
@@ -345,23 +212,9 @@ impl Gather {
     fn verdicts(&self, machine: &str, platform: Option<&Platform>) -> Vec<Verdict> {
         let facts = platform.map(MachineFacts::of);
         let view = facts.as_ref().map_or(MachineView::UNKNOWN, MachineFacts::view);
-        // Cells hold nothing but numbers, each column as long as the others: `Summaries` sees to it.
-        self.summaries.verdicts(machine, &view).unwrap_or_default()
+        // Cells hold nothing but numbers, each column as long as the others: the summary sees to it.
+        self.kinds.jobs.verdicts(machine, &view).unwrap_or_default()
     }
-}
-
-/// Hands every batch of rows on, and counts them.
-fn each<R, S>(reader: &mut Reader<S>, mut take: impl FnMut(&[R])) -> Result<u64, FileError>
-where
-    R: Row,
-    S: ChunkReader + Read + Seek + 'static,
-{
-    let mut count = 0;
-    while let Some(rows) = reader.next_rows::<R>()? {
-        count += rows.len() as u64;
-        take(&rows);
-    }
-    Ok(count)
 }
 
 /// Whether a file is of this machine, as far as it says so.

@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use corehop_plan::samples::{Overhead, OverheadTime, Vantage};
+use super::estimator::Estimator;
+use super::summarise::{FromFile, Summarise};
+use corehop_plan::samples::{Overhead, OverheadFacts, OverheadTime, RowKind, Rows, Vantage};
+
+pub use self::OverheadSummaries as Summary;
 
 /// Quantiles of one overhead, in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -63,6 +67,45 @@ impl Overheads {
     /// The summaries: those of the kernel first, by the number of tasks.
     pub fn summaries(&self) -> Vec<OverheadSummary> {
         self.times.iter().filter_map(|(&key, ns)| summary(key, ns)).collect()
+    }
+}
+
+/// The overheads of all files.
+#[derive(Debug, Clone, Default)]
+pub struct OverheadResults {
+    /// The summaries: those of the kernel first, by the number of tasks.
+    pub summaries: Vec<OverheadSummary>,
+    /// The facts of the measurements, one for each file that has some.
+    pub facts: Vec<OverheadFacts>,
+}
+
+/// Takes overheads with the facts of their files.
+#[derive(Debug, Default)]
+pub struct OverheadSummaries {
+    times: Overheads,
+    facts: Vec<OverheadFacts>,
+}
+
+impl Summarise for OverheadSummaries {
+    type Said = OverheadResults;
+
+    fn new(_: Estimator) -> Self {
+        Self::default()
+    }
+
+    fn begin(&mut self, from: &FromFile<'_>) {
+        if from.kind == RowKind::Overheads {
+            self.facts.extend(OverheadFacts::of(&from.provenance.machine));
+        }
+    }
+
+    fn take(&mut self, rows: &Rows, _: &FromFile<'_>) {
+        self.times.take(&rows.overheads);
+    }
+
+    fn finish(&mut self) -> OverheadResults {
+        let facts = std::mem::take(&mut self.facts);
+        OverheadResults { summaries: self.times.summaries(), facts }
     }
 }
 

@@ -10,7 +10,7 @@ use corehop_plan::samples::{Batch, GangRecord};
 use corehop_plan::units::{Cpu, CpuList};
 use corehop_plan::workload::gang::{Channel, Placing, Program, Sharing};
 use corehop_sim::SimMachine;
-use corehop_stats::sharing::{SharingSummary, Sharings};
+use corehop_stats::gangs::{SharingSummary, Sharings};
 
 fn e5520() -> Platform {
     let mut platform = Platform::named("xeon_e5520").unwrap().unwrap();
@@ -250,7 +250,7 @@ fn a_fork_and_join_takes_one_thread_as_long_as_its_tasks_and_two_half_as_long() 
     let program = Program::ForkJoin { number: 14 };
     let placings = [Placing::Shared, Placing::Separate, Placing::Same];
     let [write, read, none]: [_; 3] = run_of(program, &placings, 2, 20).try_into().unwrap();
-    let of = |side: Option<corehop_stats::sharing::Side>| side.unwrap().round_ns;
+    let of = |side: Option<corehop_stats::gangs::Side>| side.unwrap().round_ns;
     // 1,219 tasks of 60 instructions. The rest is loads and locked instructions in the thread's own caches.
     let work = 1_219.0 * 60.0 / 2.2;
     for alone in [of(none.shared), of(none.separate), of(read.shared)] {

@@ -15,7 +15,7 @@ use corehop_report::{observed, overheads as overhead_table, program_runs, supply
 use corehop_sched::supply::ObservedSupply;
 use corehop_stats::classes::Classes;
 use corehop_stats::overheads::{self, OverheadSummary};
-use corehop_stats::switching::{SwitchSummary, Switchings, not_measured};
+use corehop_stats::switches::{SwitchSummary, Switchings, not_measured};
 use serde_json::{Value, json};
 
 use super::Ended;

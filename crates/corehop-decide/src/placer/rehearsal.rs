@@ -17,7 +17,7 @@ use corehop_plan::units::{Cpu, CpuList};
 use corehop_plan::workload::gang::{Channel, Program, Sharing};
 use corehop_sim::SimMachine;
 use corehop_sim::gang::SimHost;
-use corehop_stats::sharing::{SharingSummary, Sharings, Side};
+use corehop_stats::gangs::{SharingSummary, Sharings, Side};
 
 /// A window. Simulated threads do the same in each, so that it may be short.
 const WINDOW: Duration = Duration::from_millis(2);

@@ -12,7 +12,7 @@ use corehop_plan::platform::Platform;
 use corehop_plan::units::CpuList;
 use corehop_plan::workload::gang::{Channel, Placing, Program, Sharing};
 use corehop_sim::SimMachine;
-use corehop_stats::sharing::{SharingSummary, Sharings};
+use corehop_stats::gangs::{SharingSummary, Sharings};
 
 /// Misses per million instructions that the system makes beside any program: errors of misses are
 /// relative to this at least. Without common data and with everything in the caches, 22 to 30 are
@@ -239,7 +239,7 @@ impl Study for GangStudy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_stats::sharing::Side;
+    use corehop_stats::gangs::Side;
 
     const DESCRIPTION: &str = r#"
         id = "made-up"

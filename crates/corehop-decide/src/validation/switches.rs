@@ -11,7 +11,7 @@ use corehop_plan::machine::rows_of;
 use corehop_plan::platform::{Fact, Latency, Platform};
 use corehop_plan::workload::switching::SwitchMechanism;
 use corehop_sim::SimMachine;
-use corehop_stats::switching::Switchings;
+use corehop_stats::switches::Switchings;
 
 /// The unit of a value, which is what it is judged with.
 const UNIT: &str = "ns";

@@ -21,7 +21,7 @@ pub mod supply;
 pub mod switches;
 pub mod tasks;
 
-/// The registry: lists the kinds of measurement once, for whatever is made for each of them. A kind has its variant, the noun
+/// The registry: lists the kinds of measurement once, for whatever is made for each of them, in the order of results in a terminal. A kind has its variant, the noun
 /// of its plans, the name of its folder and field, and the body of its plans, which is a [`Kind`].
 #[macro_export]
 macro_rules! for_each_kind {
@@ -29,10 +29,10 @@ macro_rules! for_each_kind {
         $then! {
             /// Scripted jobs on working sets.
             Jobs, "jobs", jobs: $crate::kinds::jobs::Jobs;
-            /// Task sets under a scheduler.
-            Tasks, "task sets", tasks: $crate::kinds::tasks::Tasks;
             /// Threads with common data.
             Gangs, "gangs", gangs: $crate::kinds::gangs::Gangs;
+            /// Task sets under a scheduler.
+            Tasks, "task sets", tasks: $crate::kinds::tasks::Tasks;
             /// A program to record.
             Program, "program", program: $crate::kinds::program::Program;
             /// A kernel whose scheduling overheads are measured.

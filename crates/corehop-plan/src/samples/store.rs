@@ -295,6 +295,16 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
         }
     }
 
+    /// The next batch as rows of its kind.
+    ///
+    /// # Errors
+    /// [`FileError`]: rows of an unknown kind, or a damaged file.
+    pub fn next_of_any_kind(&mut self) -> Result<Option<Rows>, FileError> {
+        let kind = self.rows_kind()?;
+        let Some(batch) = self.next_batch()? else { return Ok(None) };
+        Ok(Some(Rows::read(kind, &batch).map_err(|error| error.after(self.rows.0))?))
+    }
+
     /// The next batch, whatever its rows.
     ///
     /// # Errors

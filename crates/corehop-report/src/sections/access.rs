@@ -13,11 +13,11 @@ use corehop_results::Results;
 use corehop_stats::access::Curve;
 
 pub(super) fn access(data: &Results) -> Option<Section> {
-    if data.curves.is_empty() {
+    if data.jobs.curves.is_empty() {
         return None;
     }
     let mut variants: Vec<Variant> = Vec::new();
-    for curve in &data.curves {
+    for curve in &data.jobs.curves {
         let label = label(curve, data.machines.len() > 1);
         if variants.last().is_none_or(|last| last.label != label) {
             variants.push(Variant { label, ..Variant::default() });
@@ -37,7 +37,7 @@ pub(super) fn access(data: &Results) -> Option<Section> {
         marked: "cache size, as declared, or as found where that is contradicted",
     };
     let mut tables = vec![edges(data)];
-    tables.extend(data.curves.iter().filter(|it| !it.plateaus.is_empty()).map(plateaus));
+    tables.extend(data.jobs.curves.iter().filter(|it| !it.plateaus.is_empty()).map(plateaus));
     tables.push(points(data));
     tables.retain(|table| !table.rows.is_empty());
     Some(Section {
@@ -139,7 +139,7 @@ fn points(data: &Results) -> Table {
         &["WSS", "lines", "pattern", "pages", "write ratio", "valid walks", "median [95 %]", "min"],
     );
     let none = || "–".to_owned();
-    for curve in &data.curves {
+    for curve in &data.jobs.curves {
         let key = &curve.key;
         table.rows.extend(curve.points.iter().map(|point| {
             vec![

@@ -8,7 +8,7 @@ use corehop_stats::conditions::{Share, Spreading};
 
 /// A table for each run of `conditions`.
 pub(super) fn conditions(data: &Results) -> Option<Section> {
-    data.spreads.first()?;
+    data.jobs.spreads.first()?;
     let section = Section::new("conditions", "Causes of the spread").says(
         "Each step of the run renewed one thing and kept the rest. A share is a share of the variance \
          between the steps' medians. The shares add up to 100 %. A share whose interval includes 0 \
@@ -17,7 +17,7 @@ pub(super) fn conditions(data: &Results) -> Option<Section> {
          with a part.",
     );
     let section = notes(data).fold(section, Section::says);
-    let tables = data.spreads.iter().filter(|it| it.why_none.is_none()).map(table);
+    let tables = data.jobs.spreads.iter().filter(|it| it.why_none.is_none()).map(table);
     Some(Section { tables: tables.map(Table::shown).collect(), ..section })
 }
 
@@ -33,7 +33,7 @@ fn why_none(it: &Spreading) -> Option<String> {
 
 /// The samples behind the tables, and the reasons for missing ones.
 pub(super) fn notes(data: &Results) -> impl Iterator<Item = String> + '_ {
-    data.spreads.iter().flat_map(|it| [Some(counts(it)), why_none(it)]).flatten()
+    data.jobs.spreads.iter().flat_map(|it| [Some(counts(it)), why_none(it)]).flatten()
 }
 
 /// The size of the spread, for the caption of its table.

@@ -15,7 +15,7 @@ use corehop_stats::summary::CellSummary;
 
 /// Cost against working-set size by class.
 pub(super) fn cost(data: &Results) -> Option<Section> {
-    let cells = data.summaries.iter().filter(|cell| &*cell.cell.experiment != SWEEP);
+    let cells = data.jobs.summaries.iter().filter(|cell| &*cell.cell.experiment != SWEEP);
     let panels = panels(cells);
     if panels.is_empty() {
         return None;

@@ -15,7 +15,7 @@ use corehop_stats::scatter::Cloud;
 /// Every sample as a point.
 pub(super) fn scatter(data: &Results) -> Option<Section> {
     let mut variants: Vec<(u8, Variant)> = Vec::new();
-    for cloud in &data.clouds {
+    for cloud in &data.jobs.clouds {
         let cell = &cloud.cell;
         let label = format!(
             "{}, load {}, {} pages, {}",
@@ -35,7 +35,7 @@ pub(super) fn scatter(data: &Results) -> Option<Section> {
         variants[place].1.series.extend(points(cloud));
     }
     variants.sort_by_key(|&(rank, _)| rank);
-    let (table, any) = (table(&data.clouds), !variants.is_empty());
+    let (table, any) = (table(&data.jobs.clouds), !variants.is_empty());
     let figure = Figure {
         id: "delay-by-length".to_owned(),
         kind: FigureKind::Curves,
@@ -101,7 +101,7 @@ fn table(clouds: &[Cloud]) -> Table {
 
 /// Lengths asked for against got.
 pub(super) fn asked_and_got(data: &Results) -> Option<Section> {
-    if data.lengths.is_empty() {
+    if data.jobs.lengths.is_empty() {
         return None;
     }
     let mut variants: Vec<Variant> = Vec::new();
@@ -117,7 +117,7 @@ pub(super) fn asked_and_got(data: &Results) -> Option<Section> {
             "excess: max",
         ],
     );
-    for length in &data.lengths {
+    for length in &data.jobs.lengths {
         let label = format!("load {}", length.load);
         if variants.last().is_none_or(|last| last.label != label) {
             variants.push(Variant { label, series: empty(), ..Variant::default() });

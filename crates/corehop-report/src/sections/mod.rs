@@ -1,85 +1,93 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The parts of a report page, made from its data: words, figures and tables.
+//! The parts of a report, made from its data: words, figures and tables.
+//!
+//! Each kind of measurement has a module with its name, found by the registry of kinds. The module has the place of the kind
+//! on a page, its sections there, its tables and notes in a terminal, and its results as objects for other programs.
 
 mod access;
 mod account;
 mod conditions;
 mod cost;
 mod exchange;
+mod gangs;
+mod jobs;
 mod length;
 mod machine;
 mod origin;
 mod overheads;
 mod overview;
 mod panel;
-mod recorded;
-mod sharing;
+mod program;
 mod supply;
 mod sweep;
-mod switching;
+mod switches;
 mod tasks;
 
 use super::figure::{Section, Table};
+use corehop_plan::for_each_kind;
 use corehop_results::Results;
+use serde_json::Value;
+
+/// The tables of a kind in a terminal, around those of cells.
+struct Around {
+    /// Tables of experiments that ask another question than the cost of a cell.
+    before: Vec<Table>,
+    /// The other tables.
+    after: Vec<Table>,
+}
+
+macro_rules! of_kinds {
+    ($($(#[doc = $doc:literal])+ $kind:ident, $what:literal, $name:ident: $body:ty;)+) => {
+        /// The sections of each kind, in the order of a page.
+        fn of_kinds(data: &Results) -> impl Iterator<Item = Section> {
+            let mut all = vec![$(($name::ON_PAGE, $name::sections(data))),+];
+            all.sort_by_key(|(place, _)| *place);
+            all.into_iter().flat_map(|(_, sections)| sections)
+        }
+
+        /// The tables of each kind.
+        fn tables_of_kinds(data: &Results) -> Vec<Around> {
+            vec![$($name::tables(data)),+]
+        }
+
+        /// The notes beside these tables in a terminal.
+        pub fn notes(data: &Results) -> Vec<String> {
+            [$($name::notes(data)),+].concat()
+        }
+
+        /// The results of kinds without columns of their own in tables for other programs, each as an object.
+        pub fn results(data: &Results) -> Vec<Value> {
+            [$($name::results(data)),+].concat()
+        }
+    };
+}
+
+for_each_kind!(of_kinds);
 
 /// The tables beside the delays of cells: causes of the spread, saturation, access times, preemption lengths,
 /// gangs, task sets.
 pub fn other_tables(data: &Results) -> Vec<Table> {
-    let parts = [
-        conditions::conditions(data),
-        access::access(data),
-        length::asked_and_got(data),
-        sharing::sharing(data),
-    ];
-    let own = tables(parts.into_iter().chain([tasks::tasks(data)]));
-    sweep::saturation(data).into_iter().chain(own).chain(of_programs(data)).collect()
+    let all = tables_of_kinds(data).into_iter();
+    all.flat_map(|Around { before, after }| [before, after].concat()).collect()
 }
 
 /// The same tables in two groups: those of experiments that ask another question than the cost of a cell,
 /// and the rest.
 pub(super) fn tables_around_cells(data: &Results) -> (Vec<Table>, Vec<Table>) {
-    let first = [conditions::conditions(data), tasks::tasks(data)];
-    let later = [access::access(data), length::asked_and_got(data), sharing::sharing(data)];
-    let first = tables(first).chain(sweep::saturation(data)).chain(of_programs(data));
-    (first.collect(), tables(later).collect())
+    let (mut first, mut later) = (Vec::new(), Vec::new());
+    for Around { before, after } in tables_of_kinds(data) {
+        first.extend(before);
+        later.extend(after);
+    }
+    (first, later)
 }
 
-fn tables(sections: impl IntoIterator<Item = Option<Section>>) -> impl Iterator<Item = Table> {
-    sections.into_iter().flatten().flat_map(|section| section.tables)
-}
-
-/// Recorded programs, the kernel's overheads, core switches, supplies.
-fn of_programs(data: &Results) -> impl Iterator<Item = Table> {
-    let measured = overheads::tables(data).into_iter().chain(switching::tables(data));
-    recorded::tables(data).into_iter().chain(measured).chain(supply::tables(data))
-}
-
-/// The notes beside these tables in a terminal.
-pub fn notes(data: &Results) -> Vec<String> {
-    let notes = conditions::notes(data).chain(tasks::notes(data));
-    let notes = notes.chain(recorded::notes(data)).chain(overheads::notes(data));
-    notes.chain(switching::notes(data)).chain(supply::notes(data)).collect()
+fn tables_of(sections: impl IntoIterator<Item = Section>) -> Vec<Table> {
+    sections.into_iter().flat_map(|section| section.tables).collect()
 }
 
 /// The sections that the data support, in the order of reading: the picture first.
 pub fn sections(data: &Results) -> Vec<Section> {
-    let results = [
-        cost::cost(data),
-        overview::overview(data),
-        overview::trust(data),
-        machine::machines(data),
-        exchange::exchange(data),
-        conditions::conditions(data),
-        sweep::sweep(data),
-        length::scatter(data),
-        access::access(data),
-        length::asked_and_got(data),
-        sharing::sharing(data),
-        tasks::tasks(data),
-        overheads::overheads(data),
-        supply::supply(data),
-        switching::switching(data),
-    ];
     let account = [
         account::budget(data),
         account::verdicts(data),
@@ -87,6 +95,5 @@ pub fn sections(data: &Results) -> Vec<Section> {
         machine::findings(data),
         origin::origin(data),
     ];
-    let results = results.into_iter().flatten().chain(recorded::recorded(data));
-    results.chain(account.into_iter().flatten()).collect()
+    of_kinds(data).chain(account.into_iter().flatten()).collect()
 }

@@ -1,25 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Scheduling overheads of a kernel.
 
+use serde_json::{Value, json};
+
 use super::super::figure::{Section, Table};
 use super::super::overheads;
+use super::Around;
 use corehop_results::Results;
 
+/// The place of these sections on a page.
+pub(super) const ON_PAGE: u8 = 1;
+
 /// The overheads, if the data has some.
-pub(super) fn overheads(data: &Results) -> Option<Section> {
-    let tables = tables(data);
-    (!tables.is_empty()).then(|| Section {
-        text: notes(data).collect(),
+pub(super) fn sections(data: &Results) -> Vec<Section> {
+    let tables = tables(data).before;
+    let section = (!tables.is_empty()).then(|| Section {
+        text: notes(data),
         tables: tables.into_iter().map(Table::shown).collect(),
         ..Section::new("overheads", "Scheduling overheads of the kernel")
-    })
+    });
+    section.into_iter().collect()
 }
 
-pub(super) fn tables(data: &Results) -> Vec<Table> {
-    let table = (!data.overheads.is_empty()).then(|| overheads::table(&data.overheads));
-    table.into_iter().collect()
+pub(super) fn tables(data: &Results) -> Around {
+    let summaries = &data.overheads.summaries;
+    let table = (!summaries.is_empty()).then(|| overheads::table(summaries));
+    Around { before: table.into_iter().collect(), after: Vec::new() }
 }
 
-pub(super) fn notes(data: &Results) -> impl Iterator<Item = String> {
-    data.overhead_facts.iter().flat_map(|facts| overheads::notes(facts, None))
+pub(super) fn notes(data: &Results) -> Vec<String> {
+    data.overheads.facts.iter().flat_map(|facts| overheads::notes(facts, None)).collect()
+}
+
+pub(super) fn results(data: &Results) -> Vec<Value> {
+    data.overheads.summaries.iter().map(|it| json!(it)).collect()
 }

@@ -23,7 +23,7 @@ const SIZES: usize = 6;
 /// The delays of the first panel: an idle machine, base pages.
 pub(super) fn overview(data: &Results) -> Option<Section> {
     let sweep = |summary: &&CellSummary| &*summary.cell.experiment == SWEEP;
-    let panels = panels(data.summaries.iter());
+    let panels = panels(data.jobs.summaries.iter());
     let panel = panels.iter().find(|panel| !sweep(&panel.cells[0])).or(panels.first())?;
     let sizes = panel.sizes();
     let shown: Vec<u64> = some_of(&sizes);
@@ -41,7 +41,7 @@ pub(super) fn overview(data: &Results) -> Option<Section> {
         table.rows.push(line(&name, &shown, |wss| {
             let cell = cells.iter().find(|cell| cell.cell.wss_bytes == wss)?;
             let delay = cell.delay.as_ref()?;
-            let mark = if within_error(cell, &data.summaries) { IN_ERROR } else { "" };
+            let mark = if within_error(cell, &data.jobs.summaries) { IN_ERROR } else { "" };
             Some(format!(
                 "{mark}{}\nmax {}",
                 median(delay).replacen(' ', "\n", 1),
@@ -88,8 +88,8 @@ pub(super) fn trust(data: &Results) -> Option<Section> {
     for file in &data.files {
         points.extend(file.incomplete.as_ref().map(|why| format!("{}: {why}.", file.name)));
     }
-    points.extend(control(&data.summaries));
-    points.extend(table::leaving(&data.summaries));
+    points.extend(control(&data.jobs.summaries));
+    points.extend(table::leaving(&data.jobs.summaries));
     for machine in &data.machines {
         let grave = machine.findings.iter().filter(|it| it.severity >= Severity::Warning);
         points.extend(grave.map(|finding| format!("{}. {}", capital(&finding.found), finding.why)));
@@ -98,14 +98,14 @@ pub(super) fn trust(data: &Results) -> Option<Section> {
             format!("Not measurable here: {} ({}).", class.affinity.event(), class.why)
         }));
     }
-    points.extend(few_replicates(&data.summaries));
-    points.extend(drifting(&data.summaries));
+    points.extend(few_replicates(&data.jobs.summaries));
+    points.extend(drifting(&data.jobs.summaries));
     points.extend(data.files.iter().filter_map(distance));
     points.extend(data.files.iter().filter_map(no_distance));
     points.extend(data.files.iter().filter_map(unseen_frames));
     points.extend(stopped_by_the_data(data));
-    points.extend(censored(&data.summaries));
-    points.extend(weak_certificates(&data.summaries));
+    points.extend(censored(&data.jobs.summaries));
+    points.extend(weak_certificates(&data.jobs.summaries));
     (!points.is_empty())
         .then(|| Section { text: points, ..Section::new("trust", "How far to trust this") })
 }

@@ -15,7 +15,7 @@ use corehop_stats::summary::CellSummary;
 
 /// Cost against the length for which a polluter ran.
 pub(super) fn sweep(data: &Results) -> Option<Section> {
-    let cells = data.summaries.iter().filter(|cell| &*cell.cell.experiment == SWEEP);
+    let cells = data.jobs.summaries.iter().filter(|cell| &*cell.cell.experiment == SWEEP);
     let panels = panels(cells);
     if panels.is_empty() {
         return None;

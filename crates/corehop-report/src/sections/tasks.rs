@@ -2,8 +2,11 @@
 //! Task sets under a scheduler: how jobs went, deadlines, preemption lengths, and whether the number
 //! of tasks matters.
 
+use serde_json::{Value, json};
+
 use super::super::figure::{Section, Table};
 use super::account::word;
+use super::{Around, tables_of};
 use corehop_plan::samples::JobOutcome;
 use corehop_plan::units::{Bytes, three_digits};
 use corehop_results::Results;
@@ -15,9 +18,23 @@ use corehop_stats::tasks::{
 /// The tasks that are listed: those that were latest.
 const LISTED: usize = 10;
 
+/// The place of these sections on a page.
+pub(super) const ON_PAGE: u8 = 0;
+
 /// Tables of all that is known of them.
-pub(super) fn tasks(data: &Results) -> Option<Section> {
-    let report = data.tasks.as_ref()?;
+pub(super) fn sections(data: &Results) -> Vec<Section> {
+    data.tasks.as_ref().map(|report| section(data, report)).into_iter().collect()
+}
+
+pub(super) fn tables(data: &Results) -> Around {
+    Around { before: tables_of(sections(data)), after: Vec::new() }
+}
+
+pub(super) fn results(data: &Results) -> Vec<Value> {
+    data.tasks.iter().map(|it| json!(it)).collect()
+}
+
+fn section(data: &Results, report: &TaskReport) -> Section {
     let all = [
         jobs(&report.courses),
         schedulers(&report.schedulers),
@@ -35,7 +52,7 @@ pub(super) fn tasks(data: &Results) -> Option<Section> {
          intervals at 95 %, as if jobs missed their deadlines independently.",
     );
     section.tables = tables.collect();
-    Some(notes(data).into_iter().fold(section, Section::says))
+    notes(data).into_iter().fold(section, Section::says)
 }
 
 /// The omissions of the tables of task sets, and the outcome of their observations.

@@ -147,8 +147,8 @@ fn all_of(data: &Results, but: &[&str]) -> String {
 fn samples_of_two_machines_with_all_that_their_files_know() {
     let data = rows::samples().finish();
     let mut text = all_of(&data, &[]);
-    let _ = writeln!(text, "\n# text\n{}", table::text(&data.summaries, 100));
-    let _ = writeln!(text, "\n# csv\n{}", table::csv(&table::joinable(&data.summaries[..4])));
+    let _ = writeln!(text, "\n# text\n{}", table::text(&data.jobs.summaries, 100));
+    let _ = writeln!(text, "\n# csv\n{}", table::csv(&table::joinable(&data.jobs.summaries[..4])));
     told!("samples.txt", &text);
 }
 

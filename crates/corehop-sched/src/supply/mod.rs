@@ -14,6 +14,7 @@ mod trace;
 
 pub use claim::Claim;
 pub use resource::{ResourceError, resources};
+pub use rows::ObservedSupply as Summary;
 pub use rows::{NoSupplyInFile, ObservedSupply, SupplySummary, read};
 pub use trace::{Gap, Watched, Window};
 

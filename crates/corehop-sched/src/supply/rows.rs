@@ -8,7 +8,9 @@ use parquet::file::reader::ChunkReader;
 use serde::Serialize;
 
 use super::{Gap, NoSupply, Supplies, Supply, Window};
-use corehop_plan::samples::{FileError, Reader, RowKind, SupplyGap};
+use corehop_plan::samples::{FileError, Reader, RowKind, Rows, SupplyGap};
+use corehop_stats::estimator::Estimator;
+use corehop_stats::summarise::{FromFile, Summarise};
 
 /// The lengths of windows for which the most that was lost is shown, in milliseconds.
 const SHOWN_MS: [u64; 3] = [1, 10, 40];
@@ -87,6 +89,22 @@ where
         observed.take(&rows);
     }
     Ok(observed.supplies()?)
+}
+
+impl Summarise for ObservedSupply {
+    type Said = Vec<SupplySummary>;
+
+    fn new(_: Estimator) -> Self {
+        Self::default()
+    }
+
+    fn take(&mut self, rows: &Rows, _: &FromFile<'_>) {
+        Self::take(self, &rows.supply);
+    }
+
+    fn finish(&mut self) -> Vec<SupplySummary> {
+        self.summaries()
+    }
 }
 
 impl ObservedSupply {

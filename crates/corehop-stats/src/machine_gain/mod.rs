@@ -27,7 +27,7 @@ pub(super) use construction::overflow;
 use serde::{Deserialize, Serialize};
 
 use super::costs::Host;
-use super::sharing::SharingSummary;
+use super::gangs::SharingSummary;
 use corehop_plan::platform::Platform;
 use corehop_plan::workload::gang::Placing;
 

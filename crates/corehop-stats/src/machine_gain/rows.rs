@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::sharing::{SharingSummary, Side};
+use super::super::gangs::{SharingSummary, Side};
 use super::capacity;
 use super::construction::Built;
 

@@ -24,8 +24,12 @@ pub use size::{LEAST_SAMPLES, SizeEffect, SizePoint};
 
 use super::cell::text;
 use super::estimator::Estimator;
+use super::summarise::{FromFile, Summarise};
 use super::verdict::{Verdict, bastoni_5};
-use corehop_plan::samples::{JobOutcome, Provenance, Sample, TaskJob, Text};
+
+pub use self::TaskSummaries as Summary;
+
+use corehop_plan::samples::{JobOutcome, Provenance, RowKind, Rows, Sample, TaskJob, Text};
 use corehop_plan::workload::Event;
 use corehop_plan::workload::scheduler::Scheduler;
 
@@ -151,6 +155,34 @@ pub struct TaskReport {
     pub samples_without_jobs: usize,
     /// Jobs that gave samples which are not among the files.
     pub jobs_without_samples: usize,
+}
+
+/// Takes the jobs and the samples of task sets.
+#[derive(Debug)]
+pub struct TaskSummaries {
+    runs: TaskRuns,
+    estimator: Estimator,
+}
+
+impl Summarise for TaskSummaries {
+    /// None where no file had anything of a task set.
+    type Said = Option<TaskReport>;
+
+    fn new(estimator: Estimator) -> Self {
+        Self { runs: TaskRuns::default(), estimator }
+    }
+
+    fn take(&mut self, rows: &Rows, from: &FromFile<'_>) {
+        // A file of jobs counts as one without a row, too.
+        if from.kind == RowKind::TaskJobs {
+            self.runs.jobs(from.provenance, &rows.task_jobs);
+        }
+        self.runs.samples(from.provenance, self.estimator, &rows.samples);
+    }
+
+    fn finish(&mut self) -> Option<TaskReport> {
+        self.runs.finish()
+    }
 }
 
 impl TaskRuns {

@@ -178,7 +178,7 @@ fn arms(args: &Args) -> Result<Exit, Failure> {
 /// The runs of a recording, found from any of its files.
 fn runs(path: &Path) -> Result<Vec<RunFigures>, Failure> {
     let files = [path.to_owned()];
-    let recorded = input::gather(&files, Estimator::Difference)?.recorded;
+    let recorded = input::gather(&files, Estimator::Difference)?.program;
     let Some(it) = recorded.first() else {
         let what = format!("{} is not the recording of a program, as the other", shown::path(path));
         return Err(Failure::says(Exit::Usage, what));

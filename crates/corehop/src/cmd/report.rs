@@ -116,7 +116,7 @@ fn summarise(args: &Summary) -> Result<Exit, Failure> {
     if let Some(file) = &output {
         file.write(page::page(&data))?;
     }
-    data.summaries = table::only(&data.summaries, &args.only)
+    data.jobs.summaries = table::only(&data.jobs.summaries, &args.only)
         .map_err(|why| Failure::says(Exit::Usage, format!("--only: {why}")))?;
     let (sentence, whole) = (listing::answer(&data), args.only.is_empty());
     match form {
@@ -124,7 +124,7 @@ fn summarise(args: &Summary) -> Result<Exit, Failure> {
             answer(&sentence, Rest::Text(&screen::screen(&data, output::width(), whole)))?;
         }
         Some(Form::Text) => answer(&sentence, Rest::Text(&text(&data, whole)))?,
-        Some(Form::Csv) => print_csv(&sentence, &data.summaries)?,
+        Some(Form::Csv) => print_csv(&sentence, &data.jobs.summaries)?,
         Some(Form::Json) => {
             let json = doubts::with(everything(&data));
             answer(&sentence, Rest::Data(&format!("{json:#}\n")))?;
@@ -137,14 +137,14 @@ fn summarise(args: &Summary) -> Result<Exit, Failure> {
 /// The cells; beside them the outcomes of task sets and the causes of the spread, if present. Other kinds of rows have
 /// their tables.
 fn everything(data: &Results) -> Value {
-    let cells = json!(data.summaries);
+    let cells = json!(data.jobs.summaries);
     let mut all = serde_json::Map::new();
     all.extend(data.tasks.as_ref().map(|it| ("task_sets".to_owned(), json!(it))));
-    if !data.spreads.is_empty() {
-        all.insert("conditions".to_owned(), json!(data.spreads));
+    if !data.jobs.spreads.is_empty() {
+        all.insert("conditions".to_owned(), json!(data.jobs.spreads));
     }
     let others = sections::other_tables(data);
-    if data.summaries.is_empty() && !others.is_empty() {
+    if data.jobs.summaries.is_empty() && !others.is_empty() {
         all.insert("tables".to_owned(), others.iter().map(as_rows).collect());
     }
     if all.is_empty() {
@@ -165,7 +165,7 @@ fn as_rows(table: &Table) -> Value {
 
 /// Refuses a table of cells, or a choice among them, where the files have none.
 fn of_cells(args: &Summary, form: Option<Form>, data: &Results) -> Result<(), Failure> {
-    if !data.summaries.is_empty() {
+    if !data.jobs.summaries.is_empty() {
         return Ok(());
     }
     let kinds: BTreeSet<&str> = data.files.iter().map(|it| it.rows.as_str()).collect();
@@ -260,7 +260,7 @@ fn tell(
 fn text(data: &Results, whole: bool) -> String {
     let others = if whole { sections::other_tables(data) } else { Vec::new() };
     let notes = if whole { sections::notes(data) } else { Vec::new() };
-    table::text(&data.summaries, output::width())
+    table::text(&data.jobs.summaries, output::width())
         + &others.iter().map(table::plain).collect::<String>()
         + &notes.into_iter().flat_map(|note| [note, "\n".to_owned()]).collect::<String>()
 }

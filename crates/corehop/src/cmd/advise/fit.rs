@@ -48,7 +48,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
     let output = OutputFile::if_asked(args.output.as_ref(), &inputs, args.force)?;
     let data = input::gather(&args.files, args.estimator)?;
-    if !data.sharings.is_empty() {
+    if !data.gangs.is_empty() {
         return gains::run(args, &data, output);
     }
     let keeping = args.is_default.then(|| Keeping::of(&data, &inputs, args.force)).transpose()?;

@@ -1,29 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recorded programs.
 
-use super::super::figure::{Section, Table};
+use serde_json::Value;
+
+use super::super::figure::Section;
 use super::super::{observed, observed_page, program_runs};
+use super::Around;
 use corehop_results::{Recorded, Results};
 
+/// The place of these sections on a page.
+pub(super) const ON_PAGE: u8 = 4;
+
 /// The sections of each recorded program.
-pub(super) fn recorded(data: &Results) -> Vec<Section> {
+pub(super) fn sections(data: &Results) -> Vec<Section> {
     let of = |it: &Recorded| {
         let arms = it.comparison.as_ref().map(program_runs::section);
         let sections = observed_page::sections(&it.recording, &it.cost, &it.platform);
         arms.into_iter().chain(sections).collect::<Vec<_>>()
     };
-    data.recorded.iter().flat_map(of).collect()
+    data.program.iter().flat_map(of).collect()
 }
 
-pub(super) fn tables(data: &Results) -> Vec<Table> {
+pub(super) fn tables(data: &Results) -> Around {
     let of = |it: &Recorded| {
         let arms = it.comparison.as_ref().map_or_else(Vec::new, program_runs::tables);
         [arms, observed::tables(&it.cost)].concat()
     };
-    data.recorded.iter().flat_map(of).collect()
+    Around { before: data.program.iter().flat_map(of).collect(), after: Vec::new() }
 }
 
-pub(super) fn notes(data: &Results) -> impl Iterator<Item = String> {
+pub(super) fn notes(data: &Results) -> Vec<String> {
     let of = |it: &Recorded| {
         let arms = it.comparison.as_ref().map_or_else(Vec::new, program_runs::answers);
         let firsts = observed::firsts(&it.recording, &it.cost);
@@ -31,5 +37,9 @@ pub(super) fn notes(data: &Results) -> impl Iterator<Item = String> {
         let notes = observed::notes(&it.recording, &it.cost);
         arms.into_iter().chain(firsts).chain([head]).chain(notes).collect::<Vec<_>>()
     };
-    data.recorded.iter().flat_map(of)
+    data.program.iter().flat_map(of).collect()
+}
+
+pub(super) fn results(data: &Results) -> Vec<Value> {
+    data.program.iter().map(|it| observed::json(&it.recording, &it.cost)).collect()
 }

@@ -6,12 +6,16 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::estimator::Estimator;
 use super::gain::TAKEN;
 use super::ordered::{Interval, Ordered};
 use super::paired::Paired;
 use super::quantile::median;
-use corehop_plan::samples::SharedData;
+use super::summarise::{FromFile, Summarise};
+use corehop_plan::samples::{Rows, SharedData};
 use corehop_plan::workload::gang::{Placing, Sharing};
+
+pub use self::Sharings as Summary;
 
 /// Intervals have 95 % confidence.
 const ALPHA: f64 = 0.05;
@@ -166,6 +170,22 @@ type Runs = BTreeMap<(Placing, u64, u64, u64), Sums>;
 #[derive(Debug, Clone, Default)]
 pub struct Sharings {
     runs: BTreeMap<Key, Runs>,
+}
+
+impl Summarise for Sharings {
+    type Said = Vec<SharingSummary>;
+
+    fn new(_: Estimator) -> Self {
+        Self::default()
+    }
+
+    fn take(&mut self, rows: &Rows, _: &FromFile<'_>) {
+        Self::take(self, &rows.shared_data);
+    }
+
+    fn finish(&mut self) -> Vec<SharingSummary> {
+        Self::finish(self)
+    }
 }
 
 impl Sharings {

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Gangs: what it gains threads with common data to share a cache.
 
+use serde_json::Value;
+
+use super::{Around, tables_of};
 use crate::figure::{Section, Table};
 use corehop_results::Results;
 use corehop_stats::gain::TAKEN;
-use corehop_stats::sharing::{SharingSummary, Side};
+use corehop_stats::gangs::{SharingSummary, Side};
+
+/// The place of these sections on a page.
+pub(super) const ON_PAGE: u8 = 0;
 
 /// A table of all gangs.
-pub(super) fn sharing(data: &Results) -> Option<Section> {
-    let table = table(&data.sharings);
-    (!data.sharings.is_empty()).then(|| Section {
+pub(super) fn sections(data: &Results) -> Vec<Section> {
+    let table = table(&data.gangs);
+    let section = (!data.gangs.is_empty()).then(|| Section {
         tables: vec![table.shown()],
         ..Section::new("sharing", "Threads with common data").says(format!(
             "Each program ran with and without a common cache of its threads, or with all of them on one CPU, or was moved from \
@@ -21,7 +27,22 @@ pub(super) fn sharing(data: &Results) -> Option<Section> {
              the misses without a common cache alone: {TAKEN}, fitted to the 87 printed rows of \
              Kamali (2010). `corehop sim validate kamali-regression` says how far off it is.",
         ))
-    })
+    });
+    section.into_iter().collect()
+}
+
+pub(super) fn tables(data: &Results) -> Around {
+    Around { before: Vec::new(), after: tables_of(sections(data)) }
+}
+
+/// The table says all of them.
+pub(super) fn notes(_: &Results) -> Vec<String> {
+    Vec::new()
+}
+
+/// Gangs have a table with columns of their own.
+pub(super) fn results(_: &Results) -> Vec<Value> {
+    Vec::new()
 }
 
 fn table(summaries: &[SharingSummary]) -> Table {

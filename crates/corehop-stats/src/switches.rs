@@ -20,13 +20,16 @@ use serde::Serialize;
 
 mod pays;
 
+pub use self::Switchings as Summary;
 use pays::{Beside, Medians};
 pub use pays::{Instead, Pays, Point};
 
+use super::estimator::Estimator;
 use super::ordered::Ordered;
 use super::quantile::median;
 use super::replicates::{Between, Nested};
-use corehop_plan::samples::SwitchBatch;
+use super::summarise::{FromFile, Summarise};
+use corehop_plan::samples::{Rows, SwitchBatch};
 use corehop_plan::workload::Event;
 use corehop_plan::workload::switching::{SwitchCall, SwitchMechanism};
 
@@ -170,6 +173,31 @@ type Way = (SwitchMechanism, u64);
 #[derive(Debug, Clone, Default)]
 pub struct Switchings {
     batches: BTreeMap<Switched, BTreeMap<Way, Batches>>,
+}
+
+/// The core switches of all files.
+#[derive(Debug, Clone, Default)]
+pub struct SwitchResults {
+    /// The cost of core switches, by mechanism.
+    pub summaries: Vec<SwitchSummary>,
+    /// The mechanisms without a valid batch.
+    pub not_measured: Vec<NotMeasured>,
+}
+
+impl Summarise for Switchings {
+    type Said = SwitchResults;
+
+    fn new(_: Estimator) -> Self {
+        Self::default()
+    }
+
+    fn take(&mut self, rows: &Rows, _: &FromFile<'_>) {
+        Self::take(self, &rows.switches);
+    }
+
+    fn finish(&mut self) -> SwitchResults {
+        SwitchResults { summaries: Self::finish(self), not_measured: self.not_measured() }
+    }
 }
 
 impl Switchings {

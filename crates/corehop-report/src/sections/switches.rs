@@ -1,36 +1,50 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Core switches: the ladder of mechanisms, the time of a call by its size, and from which point a switch pays.
 
+use serde_json::{Value, json};
+
 use super::super::figure::{
-    Axis, Figure, FigureKind, Point, Section, Series, Style, Table, Unit, Variant,
+    Axis, Figure, FigureKind, Point, Section, Series, Style, Unit, Variant,
 };
 use super::super::switching;
+use super::Around;
 use corehop_plan::workload::switching::SwitchMechanism;
 use corehop_results::Results;
-use corehop_stats::switching::SwitchSummary;
+use corehop_stats::switches::{SwitchResults, SwitchSummary};
+
+/// The place of these sections on a page.
+pub(super) const ON_PAGE: u8 = 3;
 
 /// The core switches, if the data has some.
-pub(super) fn switching(data: &Results) -> Option<Section> {
-    let tables = tables(data);
-    (!tables.is_empty()).then(|| Section {
-        figures: figure(&data.switches).into_iter().collect(),
+pub(super) fn sections(data: &Results) -> Vec<Section> {
+    let tables = tables(data).before;
+    let section = (!tables.is_empty()).then(|| Section {
+        figures: figure(&data.switches.summaries).into_iter().collect(),
         // That of every way is on demand.
         tables: tables.into_iter().enumerate().map(|(at, it)| if at < 2 { it.shown() } else { it }).collect(),
-        ..notes(data).fold(Section::new("switches", "Core switches"), Section::says).says(
+        ..notes(data).into_iter().fold(Section::new("switches", "Core switches"), Section::says).says(
             "A switch costs half of what a call takes longer when it is carried out on the other core: there \
              and back. Batches of all mechanisms alternate. A caller that waits for each call gains only if \
              the call itself is faster there; with several calls outstanding, from the point that the table \
              states.",
         )
-    })
+    });
+    section.into_iter().collect()
 }
 
-pub(super) fn tables(data: &Results) -> Vec<Table> {
-    switching::tables(&data.switches, &data.switches_not_measured)
+pub(super) fn tables(data: &Results) -> Around {
+    let SwitchResults { summaries, not_measured } = &data.switches;
+    Around { before: switching::tables(summaries, not_measured), after: Vec::new() }
 }
 
-pub(super) fn notes(data: &Results) -> impl Iterator<Item = String> {
-    switching::notes(&data.switches, &data.switches_not_measured).into_iter()
+pub(super) fn notes(data: &Results) -> Vec<String> {
+    switching::notes(&data.switches.summaries, &data.switches.not_measured)
+}
+
+/// The mechanisms, and those that were not measured with the reason.
+pub(super) fn results(data: &Results) -> Vec<Value> {
+    let summaries = data.switches.summaries.iter().map(|it| json!(it));
+    summaries.chain(data.switches.not_measured.iter().map(|it| json!(it))).collect()
 }
 
 /// The time of calls with a size; None where none was measured.

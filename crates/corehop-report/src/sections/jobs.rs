@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Scripted jobs: the cost of events, access times, preemption lengths, and the causes of spread.
+
+use serde_json::Value;
+
+use super::{
+    Around, access, conditions, cost, exchange, length, machine, overview, sweep, tables_of,
+};
+use crate::figure::Section;
+use corehop_results::Results;
+
+/// The place of these sections on a page.
+pub(super) const ON_PAGE: u8 = 0;
+
+/// The picture first, then what may be trusted, and the machine.
+pub(super) fn sections(data: &Results) -> Vec<Section> {
+    let all = [
+        cost::cost(data),
+        overview::overview(data),
+        overview::trust(data),
+        machine::machines(data),
+        exchange::exchange(data),
+        conditions::conditions(data),
+        sweep::sweep(data),
+        length::scatter(data),
+        access::access(data),
+        length::asked_and_got(data),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+pub(super) fn tables(data: &Results) -> Around {
+    let after = [access::access(data), length::asked_and_got(data)];
+    let conditions = tables_of(conditions::conditions(data));
+    Around {
+        before: sweep::saturation(data).into_iter().chain(conditions).collect(),
+        after: tables_of(after.into_iter().flatten()),
+    }
+}
+
+pub(super) fn notes(data: &Results) -> Vec<String> {
+    conditions::notes(data).collect()
+}
+
+/// Cells, curves and lengths have tables with columns of their own.
+pub(super) fn results(_: &Results) -> Vec<Value> {
+    Vec::new()
+}

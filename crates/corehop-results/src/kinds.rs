@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The results of all kinds of measurement, found by the registry of kinds.
+
+use corehop_plan::for_each_kind;
+use corehop_plan::samples::{MissingFile, Rows};
+use corehop_stats::balance::Translation;
+use corehop_stats::budget::Budget;
+use corehop_stats::cpmd::Fit;
+use corehop_stats::estimator::Estimator;
+use corehop_stats::saturation::Saturation;
+use corehop_stats::summarise::{FromFile, Summarise};
+
+use crate::{FileNote, MachineNote};
+
+/// The modules with the summaries of kinds, each under the name of its kind: those of the crate of statistics, but for
+/// two kinds whose results need more than statistics.
+mod of {
+    pub(super) use crate::program;
+    pub(super) use corehop_sched::supply;
+    pub(super) use corehop_stats::*;
+}
+
+macro_rules! results {
+    ($($(#[doc = $doc:literal])+ $kind:ident, $what:literal, $name:ident: $body:ty;)+) => {
+        /// All that files say together.
+        #[derive(Debug, Clone)]
+        pub struct Results {
+            /// The estimator of delays.
+            pub estimator: Estimator,
+            /// The files it is made of.
+            pub files: Vec<FileNote>,
+            /// The machines they were made on.
+            pub machines: Vec<MachineNote>,
+            /// Files that belong beside these and are not there.
+            pub missing: Vec<MissingFile>,
+            /// The lost samples, and the causes.
+            pub budget: Budget,
+            /// The share of translation.
+            pub translations: Vec<Translation>,
+            /// The lengths at which delays stop growing.
+            pub saturations: Vec<Saturation>,
+            /// All that a model of the delays is fitted from. It is fitted on demand, as that takes time.
+            pub fit: Fit,
+            $(
+                #[doc = concat!("The results of ", $what, ".")]
+                pub $name: <of::$name::Summary as Summarise>::Said
+            ),+
+        }
+
+        impl Results {
+            pub(crate) fn of(common: Common, said: Said) -> Self {
+                let Common {
+                    estimator, files, machines, missing, budget, translations, saturations, fit,
+                } = common;
+                Self {
+                    estimator, files, machines, missing, budget, translations, saturations, fit,
+                    $($name: said.$name),+
+                }
+            }
+        }
+
+        /// The results of each kind.
+        pub(crate) struct Said { $(pub(crate) $name: <of::$name::Summary as Summarise>::Said),+ }
+
+        /// The rows of each kind so far.
+        #[derive(Debug)]
+        pub(crate) struct Kinds { $(pub(crate) $name: of::$name::Summary),+ }
+
+        impl Kinds {
+            pub(crate) fn new(estimator: Estimator) -> Self {
+                Self { $($name: Summarise::new(estimator)),+ }
+            }
+
+            pub(crate) fn begin(&mut self, from: &FromFile<'_>) {
+                $(self.$name.begin(from);)+
+            }
+
+            pub(crate) fn take(&mut self, rows: &Rows, from: &FromFile<'_>) {
+                $(Summarise::take(&mut self.$name, rows, from);)+
+            }
+
+            pub(crate) fn missing(&self) -> Vec<MissingFile> {
+                [$(self.$name.missing()),+].concat()
+            }
+
+            pub(crate) fn finish(&mut self) -> Said {
+                Said { $($name: Summarise::finish(&mut self.$name)),+ }
+            }
+        }
+    };
+}
+
+for_each_kind!(results);
+
+/// The results beside those of kinds.
+pub(crate) struct Common {
+    pub(crate) estimator: Estimator,
+    pub(crate) files: Vec<FileNote>,
+    pub(crate) machines: Vec<MachineNote>,
+    pub(crate) missing: Vec<MissingFile>,
+    pub(crate) budget: Budget,
+    pub(crate) translations: Vec<Translation>,
+    pub(crate) saturations: Vec<Saturation>,
+    pub(crate) fit: Fit,
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The summary of recorded programs: what was recorded, what it cost, and the comparison of arms.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use corehop_decide::program_runs::{RunComparison, RunFigures, arms};
+use corehop_decide::run_cost::{RunCost, uncosted};
+use corehop_plan::platform::Platform;
+use corehop_plan::samples::{MissingFile, Provenance, Recording, RecordingFacts, RowKind, Rows};
+use corehop_plan::shown;
+use corehop_stats::estimator::Estimator;
+use corehop_stats::summarise::{FromFile, Summarise};
+
+pub(crate) use self::Recordings as Summary;
+
+/// A recorded program, without the cost of its events.
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    /// The comparison of its arms, if it has some.
+    pub comparison: Option<RunComparison>,
+    /// The recording.
+    pub recording: Recording,
+    /// Its events by class, thread and preempter.
+    pub cost: RunCost,
+    /// The machine that it ran on.
+    pub platform: Platform,
+}
+
+impl Recorded {
+    /// None if the file does not describe its machine.
+    fn of(Gathered { provenance, recording, .. }: Gathered) -> Option<Self> {
+        let platform = Platform::from_toml(&provenance.platform).ok()?;
+        let cost = uncosted(&recording, &platform);
+        let runs = RunFigures::of_recording(&recording, &BTreeMap::new());
+        let comparison = arms(&runs, 0.05).ok().filter(|it| !it.arms.is_empty());
+        Some(Self { comparison, recording, cost, platform })
+    }
+}
+
+/// A recording, as far as its files were read.
+#[derive(Debug)]
+struct Gathered {
+    provenance: Provenance,
+    recording: Recording,
+    /// The names of its files.
+    files: Vec<(RowKind, String)>,
+}
+
+impl Gathered {
+    /// The files of the recording that are not among those that were read.
+    fn missing(&self) -> impl Iterator<Item = MissingFile> {
+        let knows_runs = self.recording.knows_runs() != Some(false);
+        let expected = move |kind: &RowKind| *kind != RowKind::Runs || knows_runs;
+        let is_read = |kind: &RowKind| self.files.iter().any(|(it, _)| it == kind);
+        let lacks =
+            RowKind::OF_RECORDING.into_iter().filter(move |it| expected(it) && !is_read(it));
+        lacks.filter_map(|kind| {
+            let (of, beside) = self.files.first()?;
+            let first = of.first_of(Path::new(beside));
+            let name = first.map(|first| shown::path(&kind.beside(&first)));
+            let name = name.unwrap_or_else(|| format!("the file of `{}`", kind.word()));
+            Some(MissingFile { beside: beside.clone(), name, kind })
+        })
+    }
+}
+
+/// Takes the rows of recordings, which come in three files each.
+#[derive(Debug, Default)]
+pub struct Recordings {
+    recordings: Vec<Gathered>,
+    /// The recording that the file under way belongs to.
+    under_way: Option<usize>,
+}
+
+impl Summarise for Recordings {
+    type Said = Vec<Recorded>;
+
+    fn new(_: Estimator) -> Self {
+        Self::default()
+    }
+
+    fn begin(&mut self, from: &FromFile<'_>) {
+        let is_recording = RowKind::OF_RECORDING.contains(&from.kind);
+        self.under_way = is_recording.then(|| self.recording(from));
+    }
+
+    fn take(&mut self, rows: &Rows, _: &FromFile<'_>) {
+        let Some(under_way) = self.under_way else { return };
+        let recording = &mut self.recordings[under_way].recording;
+        recording.take_absences(&rows.absences);
+        recording.take_threads(&rows.threads);
+        recording.take_runs(&rows.runs);
+    }
+
+    fn missing(&self) -> Vec<MissingFile> {
+        self.recordings.iter().flat_map(Gathered::missing).collect()
+    }
+
+    fn finish(&mut self) -> Vec<Recorded> {
+        std::mem::take(&mut self.recordings).into_iter().filter_map(Recorded::of).collect()
+    }
+}
+
+impl Recordings {
+    /// The place of the recording that a file belongs to.
+    fn recording(&mut self, from: &FromFile<'_>) -> usize {
+        let facts = RecordingFacts::of(&from.provenance.machine).unwrap_or_default();
+        let same = |it: &Gathered| it.recording.facts == facts;
+        let at = self.recordings.iter().position(same).unwrap_or_else(|| {
+            let recording = Recording { facts, ..Recording::default() };
+            let provenance = from.provenance.clone();
+            self.recordings.push(Gathered { provenance, recording, files: Vec::new() });
+            self.recordings.len() - 1
+        });
+        self.recordings[at].files.push((from.kind, from.name.to_owned()));
+        at
+    }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The summary of scripted jobs: the cells of samples, access times and preemption lengths.
+
+use super::access::{Curve, Curves};
+use super::conditions::{Spreading, Spreads};
+use super::cpmd::Fit;
+use super::estimator::Estimator;
+use super::lengths::{LengthSummary, Lengths};
+use super::ordered::BadInput;
+use super::scatter::{Cloud, Scatter};
+use super::summarise::{FromFile, Summarise};
+use super::summary::{CellSummary, Summaries};
+use super::verdict::{MachineView, Verdict};
+use corehop_plan::samples::Rows;
+
+pub use self::CellsSoFar as Summary;
+
+/// What the rows of jobs say.
+#[derive(Debug, Clone)]
+pub struct CellResults {
+    /// The cells.
+    pub summaries: Vec<CellSummary>,
+    /// The causes of the spread of a cell.
+    pub spreads: Vec<Spreading>,
+    /// Delays against preemption lengths.
+    pub clouds: Vec<Cloud>,
+    /// Access times.
+    pub curves: Vec<Curve>,
+    /// Preemption lengths, got against asked for.
+    pub lengths: Vec<LengthSummary>,
+}
+
+/// Takes samples, access times and preemption lengths.
+#[derive(Debug)]
+pub struct CellsSoFar {
+    summaries: Summaries,
+    spreads: Spreads,
+    scatter: Scatter,
+    curves: Curves,
+    lengths: Lengths,
+    /// All samples that a model of the delays is fitted from. The times of the machine's levels are added afterwards.
+    pub fit: Fit,
+}
+
+impl CellsSoFar {
+    /// The observations of the studies on the cells of `machine`, each with a verdict.
+    ///
+    /// # Errors
+    /// As [`Summaries::verdicts`].
+    pub fn verdicts(&self, machine: &str, view: &MachineView) -> Result<Vec<Verdict>, BadInput> {
+        self.summaries.verdicts(machine, view)
+    }
+}
+
+impl Summarise for CellsSoFar {
+    type Said = CellResults;
+
+    fn new(estimator: Estimator) -> Self {
+        Self {
+            summaries: Summaries::new(estimator),
+            spreads: Spreads::new(estimator),
+            scatter: Scatter::new(estimator),
+            curves: Curves::default(),
+            lengths: Lengths::default(),
+            fit: Fit::new(estimator),
+        }
+    }
+
+    fn begin(&mut self, _: &FromFile<'_>) {
+        self.spreads.next_run();
+    }
+
+    fn take(&mut self, rows: &Rows, _: &FromFile<'_>) {
+        self.summaries.take(&rows.samples);
+        self.spreads.take(&rows.samples);
+        self.scatter.take(&rows.samples);
+        self.fit.take(&rows.samples);
+        self.curves.take(&rows.access_times);
+        self.lengths.take(&rows.preemption_lengths);
+    }
+
+    fn finish(&mut self) -> CellResults {
+        CellResults {
+            summaries: self.summaries.finish(),
+            spreads: self.spreads.finish(),
+            clouds: self.scatter.finish(),
+            curves: self.curves.finish(),
+            lengths: self.lengths.finish(),
+        }
+    }
+}
