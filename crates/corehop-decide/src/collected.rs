@@ -4,15 +4,11 @@
 //! Every value is a time in microseconds, so that more is slower. A rate of progress counts as the time that one unit of progress
 //! takes.
 
-use std::collections::BTreeMap;
-
 use super::comparison::{Quantities, Quantity};
 use super::placer::log::PlacementLog;
 use super::program_runs::{RunFigures, RunQuantity};
-use corehop_plan::samples::{
-    OverheadTime, Rows, SharedData, SupplyGap, SwitchBatch, TaskJob, Vantage,
-};
-use corehop_plan::units::Bytes;
+use corehop_plan::kinds::RowTime;
+use corehop_plan::samples::Rows;
 
 /// Nanoseconds in a microsecond.
 const MICROS: f64 = 1e3;
@@ -28,99 +24,14 @@ impl Quantities {
     /// [`Quantities::take_runs`].
     pub fn take_rows(&mut self, rows: &Rows) {
         self.take(&rows.samples);
-        self.take_access_times(rows);
-        for it in &rows.preemption_lengths {
-            let name = format!("{} us asked", it.requested_length_ns as f64 / MICROS);
-            let group = format!("length of an absence, load {}", it.load);
-            let of = quantity("preemption-length", group, it.requested_length_ns, name);
-            self.add(of, it.replicate.unwrap_or_default(), it.length_ns / MICROS);
+        for RowTime { experiment, group, place, name, replicate, ns } in RowTime::of(rows) {
+            match ns {
+                Ok(ns) => {
+                    self.add(quantity(experiment, group, place, name), replicate, ns / MICROS)
+                }
+                Err(why) => self.lacks(name, &why),
+            }
         }
-        self.take_gangs(&rows.shared_data);
-        self.take_jobs(&rows.task_jobs);
-        rows.overheads.iter().for_each(|it| self.take_overhead(it));
-        rows.switches.iter().for_each(|it| self.take_switches(it));
-        rows.supply.iter().for_each(|it| self.take_gap(it));
-    }
-
-    fn take_access_times(&mut self, rows: &Rows) {
-        for it in rows.access_times.iter().filter(|it| it.valid) {
-            let (page, node) = (it.page, it.node.map(|it| format!(", node {it}")));
-            let group = format!(
-                "time of an access, {page} pages, {}, write ratio {}, {} chains{}",
-                it.pattern,
-                it.write_ratio,
-                it.chains,
-                node.unwrap_or_default()
-            );
-            let name = format!("{} {}", it.cache_state, Bytes::new(it.wss_bytes));
-            let of = quantity("access-time", group, it.wss_bytes, name);
-            self.add(of, it.replicate.unwrap_or_default(), it.access_ns / MICROS);
-        }
-    }
-
-    /// Of each run of a gang the time that a round of its slowest thread took.
-    fn take_gangs(&mut self, rows: &[SharedData]) {
-        let mut runs: BTreeMap<(u64, u64), (&SharedData, f64)> = BTreeMap::new();
-        for it in rows {
-            let round = it.time_ns / it.rounds.max(1) as f64 / MICROS;
-            let run = runs.entry((it.gang, it.run)).or_insert((it, round));
-            run.1 = run.1.max(round);
-        }
-        for ((_, number), (it, round_us)) in runs {
-            let group = format!("time of a round, {} {}", it.program, it.parameters);
-            let name = format!("{} items, {}, {}", it.items, it.sharing, it.placing);
-            let of = quantity("shared-data", group.trim_end().to_owned(), it.items, name);
-            self.add(of, it.replicate.unwrap_or(number), round_us);
-        }
-    }
-
-    /// Every run starts its threads and maps its memory anew.
-    fn take_jobs(&mut self, rows: &[TaskJob]) {
-        for it in rows {
-            let group =
-                format!("jobs of {} tasks under {}, load {}", it.task_count, it.scheduler, it.load);
-            let kib = Bytes::new(it.wss_bytes);
-            let of = |place, what: &str| {
-                quantity("schedule-sensitive", group.clone(), place, format!("{what}, {kib}"))
-            };
-            self.add(of(0, "release to begin"), it.run, it.latency_ns.max(0.0) / MICROS);
-            self.add(of(1, "release to end"), it.run, it.response_ns.max(0.0) / MICROS);
-        }
-    }
-
-    fn take_overhead(&mut self, it: &OverheadTime) {
-        let from = if it.vantage == Vantage::Kernel { "in the kernel" } else { "from threads" };
-        let group = format!("overheads {from}, {} tasks", it.task_count);
-        // The kernel interrupts whichever CPU a task set makes it interrupt: a pair is seen in some of the sets.
-        let cpus = it.from_cpu.zip(it.to_cpu).filter(|_| it.vantage != Vantage::Kernel);
-        let cpus = cpus.map_or_else(String::new, |(from, to)| format!(" {from}:{to}"));
-        let name = format!("{}{cpus}", it.overhead.word().replace('_', " "));
-        let of = quantity("overheads", group, 0, name);
-        self.add(of, it.replicate.unwrap_or_default(), it.ns / MICROS);
-    }
-
-    fn take_gap(&mut self, it: &SupplyGap) {
-        let Some(ns) = it.gap_ns else { return };
-        let group = "length of a gap in the supply".to_owned();
-        let of = quantity("supply", group, it.cpu, format!("CPU {}", it.cpu));
-        self.add(of, it.replicate.unwrap_or_default(), ns as f64 / MICROS);
-    }
-
-    fn take_switches(&mut self, it: &SwitchBatch) {
-        if let Some(why) = &it.not_measured {
-            self.lacks(format!("{} {}:{}", it.mechanism, it.from_cpu, it.to_cpu), why);
-        }
-        let Some(mean_ns) = it.mean_ns.filter(|_| it.valid) else { return };
-        let size = if it.bytes > 0 { format!(" {}", Bytes::new(it.bytes)) } else { String::new() };
-        let depth = if it.outstanding > 1 {
-            format!(", {} at a time", it.outstanding)
-        } else {
-            String::new()
-        };
-        let group = format!("time of a call of {}{size}{depth}", it.call);
-        let name = format!("{} {}:{}", it.mechanism, it.from_cpu, it.to_cpu);
-        let of = quantity("core-switch", group, 0, name);
-        self.add(of, it.replicate.unwrap_or_default(), mean_ns / MICROS);
     }
 
     /// Takes the runs of a recorded program: wall time, CPU time and waiting of each arm.

@@ -5,7 +5,8 @@ use super::count::Counting;
 use super::for_each_kind;
 use super::plan::{Plan, PlanError};
 use super::project::{Place, Projection};
-use super::table::RowKind;
+use super::table::{RowKind, Rows};
+use super::times::RowTime;
 use super::unit::Unit;
 use crate::platform::Platform;
 use crate::workload::WorkingSet;
@@ -61,6 +62,9 @@ pub trait Kind: Sized {
 
     /// The way in which its rows are counted, where an experiment counts `units` units.
     fn counting(&self, units: u64) -> Box<dyn Counting>;
+
+    /// The times in its rows that two results can be compared by.
+    fn times(rows: &Rows) -> Vec<RowTime>;
 }
 
 /// The number of samples of all units.

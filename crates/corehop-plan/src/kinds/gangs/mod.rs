@@ -7,10 +7,12 @@ mod rows;
 pub use record::{GangRecord, MemberCounts, MemberRecord};
 pub use rows::SharedData;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::kind::samples;
-use crate::kinds::{Counting, Kind, Place, Projection, RowKind, Rows, Unit};
+use crate::kinds::{Counting, Kind, Place, Projection, RowKind, RowTime, Rows, Unit};
 use crate::platform::Platform;
 use crate::units::{Cpu, CpuList, Nanos};
 use crate::workload::gang::{GangError, Placing, Program, Sharing};
@@ -257,5 +259,16 @@ impl Kind for Gangs {
             let first_threads = rows.shared_data.iter().filter(|row| row.member == 0);
             first_threads.map(SharedData::observation).collect()
         })
+    }
+
+    /// Of each run of a gang the time that a round of its slowest thread took.
+    fn times(rows: &Rows) -> Vec<RowTime> {
+        let mut runs: BTreeMap<(u64, u64), (&SharedData, f64)> = BTreeMap::new();
+        for row in &rows.shared_data {
+            let round_ns = row.time_ns / row.rounds.max(1) as f64;
+            let run = runs.entry((row.gang, row.run)).or_insert((row, round_ns));
+            run.1 = run.1.max(round_ns);
+        }
+        runs.into_iter().map(|((_, run), (row, round_ns))| row.time(run, round_ns)).collect()
     }
 }

@@ -2,7 +2,7 @@
 //! A machine's record of a gang, and its rows: one for each thread.
 
 use super::{Gangs, SharedData};
-use crate::kinds::{BatchExchange, Observation};
+use crate::kinds::{BatchExchange, Observation, RowTime};
 use crate::platform::Platform;
 use crate::units::Cpu;
 
@@ -112,6 +112,21 @@ impl SharedData {
             scale_ns: self.time_ns,
             // Every run of a simulated machine starts anew.
             replicate: self.replicate.or(Some(self.run)),
+        }
+    }
+}
+
+impl SharedData {
+    /// The time of a round of a run of its gang, for comparisons.
+    pub(super) fn time(&self, run: u64, round_ns: f64) -> RowTime {
+        let group = format!("time of a round, {} {}", self.program, self.parameters);
+        RowTime {
+            experiment: "shared-data",
+            group: group.trim_end().to_owned(),
+            place: self.items,
+            name: format!("{} items, {}, {}", self.items, self.sharing, self.placing),
+            replicate: self.replicate.unwrap_or(run),
+            ns: Ok(round_ns),
         }
     }
 }

@@ -17,7 +17,7 @@ pub use rows::{AccessTime, PreemptionLength, Sample};
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::kind::samples;
-use crate::kinds::{Counting, Kind, Place, Projection, RowKind, Rows, Unit};
+use crate::kinds::{Counting, Kind, Place, Projection, RowKind, RowTime, Rows, Unit};
 use crate::platform::{Affinity, Platform};
 use crate::units::{Cpu, Nanos};
 use crate::workload::{
@@ -423,5 +423,11 @@ impl Kind for Jobs {
 
     fn counting(&self, _: u64) -> Box<dyn Counting> {
         Box::new(Rows::observations)
+    }
+
+    /// Of walks and absences. The delay of a sample depends on the estimator.
+    fn times(rows: &Rows) -> Vec<RowTime> {
+        let access_times = rows.access_times.iter().filter(|it| it.valid).map(AccessTime::time);
+        access_times.chain(rows.preemption_lengths.iter().map(PreemptionLength::time)).collect()
     }
 }

@@ -3,9 +3,10 @@
 
 use super::rows::{AccessTime, PreemptionLength, Sample};
 use super::{Cell, JobRows, Jobs};
+use crate::kinds::RowTime;
 use crate::kinds::origin::{Origin, RunContext};
 use crate::kinds::{Cause, JobRecord, Leave, Observation, Place, Projection, Rows, Touch};
-use crate::units::Cpu;
+use crate::units::{Bytes, Cpu};
 use crate::workload::{Absence, Load};
 
 /// The largest relative change of the core's speed between two touches that are compared.
@@ -285,5 +286,41 @@ impl Rows {
         let access_times = self.access_times.iter().map(AccessTime::observation);
         let lengths = self.preemption_lengths.iter().map(PreemptionLength::observation);
         samples.chain(access_times).chain(lengths).collect()
+    }
+}
+
+impl AccessTime {
+    /// The time of an access, for comparisons.
+    pub(super) fn time(&self) -> RowTime {
+        let (page, node) = (self.page, self.node.map(|node| format!(", node {node}")));
+        let group = format!(
+            "time of an access, {page} pages, {}, write ratio {}, {} chains{}",
+            self.pattern,
+            self.write_ratio,
+            self.chains,
+            node.unwrap_or_default()
+        );
+        RowTime {
+            experiment: "access-time",
+            group,
+            place: self.wss_bytes,
+            name: format!("{} {}", self.cache_state, Bytes::new(self.wss_bytes)),
+            replicate: self.replicate.unwrap_or_default(),
+            ns: Ok(self.access_ns),
+        }
+    }
+}
+
+impl PreemptionLength {
+    /// The length, for comparisons.
+    pub(super) fn time(&self) -> RowTime {
+        RowTime {
+            experiment: "preemption-length",
+            group: format!("length of an absence, load {}", self.load),
+            place: self.requested_length_ns,
+            name: format!("{} us asked", self.requested_length_ns as f64 / 1e3),
+            replicate: self.replicate.unwrap_or_default(),
+            ns: Ok(self.length_ns),
+        }
     }
 }

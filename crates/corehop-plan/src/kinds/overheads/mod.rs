@@ -12,7 +12,9 @@ pub use words::{Overhead, Vantage};
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::count::AsOne;
-use crate::kinds::{Counting, Kind, Place, Projection, RowKind, Tasks, TasksError, Unit};
+use crate::kinds::{
+    Counting, Kind, Place, Projection, RowKind, RowTime, Rows, Tasks, TasksError, Unit,
+};
 use crate::platform::{Platform, UnknownCpu};
 use crate::units::{CpuList, Nanos};
 
@@ -115,5 +117,9 @@ impl Kind for Overheads {
 
     fn counting(&self, _: u64) -> Box<dyn Counting> {
         Box::new(AsOne)
+    }
+
+    fn times(rows: &Rows) -> Vec<RowTime> {
+        rows.overheads.iter().map(OverheadTime::time).collect()
     }
 }

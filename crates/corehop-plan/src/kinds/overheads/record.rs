@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A machine's record of a scheduling overhead, and its row.
 
+use crate::kinds::RowTime;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -119,5 +120,24 @@ impl ControlPageCost {
     /// registered threads.
     pub fn ratios(&self) -> (f64, f64) {
         (self.unregistered_ns / self.none_ns, self.registered_ns / self.none_ns)
+    }
+}
+
+impl OverheadTime {
+    /// The time, for comparisons.
+    pub(super) fn time(&self) -> RowTime {
+        let in_kernel = self.vantage == Vantage::Kernel;
+        let from = if in_kernel { "in the kernel" } else { "from threads" };
+        // The kernel interrupts whichever CPU a task set makes it interrupt: a pair is seen in some of the sets.
+        let cpus = self.from_cpu.zip(self.to_cpu).filter(|_| !in_kernel);
+        let cpus = cpus.map_or_else(String::new, |(from, to)| format!(" {from}:{to}"));
+        RowTime {
+            experiment: "overheads",
+            group: format!("overheads {from}, {} tasks", self.task_count),
+            place: 0,
+            name: format!("{}{cpus}", self.overhead.word().replace('_', " ")),
+            replicate: self.replicate.unwrap_or_default(),
+            ns: Ok(self.ns),
+        }
     }
 }

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kinds::count::AsOne;
 use crate::kinds::kind::samples;
-use crate::kinds::{Counting, Kind, Place, Projection, RowKind, Rows, Unit};
+use crate::kinds::{Counting, Kind, Place, Projection, RowKind, RowTime, Rows, Unit};
 use crate::platform::Platform;
 use crate::shown;
 use crate::units::{CpuList, Nanos};
@@ -304,6 +304,11 @@ impl Kind for Program {
         Box::new(move |rows: &Rows| {
             rows.runs.iter().filter_map(|row| row.observation(&arms)).collect()
         })
+    }
+
+    /// None: the runs of a program lie in files apart from its absences.
+    fn times(_: &Rows) -> Vec<RowTime> {
+        Vec::new()
     }
 }
 

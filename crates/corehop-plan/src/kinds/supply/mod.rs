@@ -10,7 +10,7 @@ pub use rows::SupplyGap;
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::kind::samples;
-use crate::kinds::{Counting, Kind, Place, Projection, RowKind, Rows, Unit};
+use crate::kinds::{Counting, Kind, Place, Projection, RowKind, RowTime, Rows, Unit};
 use crate::platform::Platform;
 use crate::units::{Cpu, CpuList, Nanos};
 
@@ -154,5 +154,9 @@ impl Kind for Watch {
         Box::new(move |rows: &Rows| {
             rows.supply.iter().filter_map(|row| row.observation(&cpus)).collect()
         })
+    }
+
+    fn times(rows: &Rows) -> Vec<RowTime> {
+        rows.supply.iter().filter_map(SupplyGap::time).collect()
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A machine's record of a window in which a CPU was watched, and its rows: one for each gap.
 
+use crate::kinds::RowTime;
 use crate::kinds::origin::RunContext;
 use crate::kinds::{Observation, SupplyGap, Text, Watch};
 use crate::units::Cpu;
@@ -75,6 +76,20 @@ impl SupplyGap {
             value_ns,
             scale_ns: value_ns,
             replicate,
+        })
+    }
+}
+
+impl SupplyGap {
+    /// The length of the gap, for comparisons; None without a gap.
+    pub(super) fn time(&self) -> Option<RowTime> {
+        Some(RowTime {
+            experiment: "supply",
+            group: "length of a gap in the supply".to_owned(),
+            place: self.cpu,
+            name: format!("CPU {}", self.cpu),
+            replicate: self.replicate.unwrap_or_default(),
+            ns: Ok(self.gap_ns? as f64),
         })
     }
 }

@@ -10,7 +10,7 @@ pub use rows::SwitchBatch;
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::kind::samples;
-use crate::kinds::{Counting, Kind, Place, Projection, RowKind, Rows, Unit};
+use crate::kinds::{Counting, Kind, Place, Projection, RowKind, RowTime, Rows, Unit};
 use crate::platform::Platform;
 use crate::units::{Cpu, Nanos};
 use crate::workload::switching::{SwitchCall, SwitchMechanism};
@@ -268,6 +268,10 @@ impl Kind for Switches {
 
     fn counting(&self, _: u64) -> Box<dyn Counting> {
         Box::new(|rows: &Rows| rows.switches.iter().map(SwitchBatch::observation).collect())
+    }
+
+    fn times(rows: &Rows) -> Vec<RowTime> {
+        rows.switches.iter().filter_map(SwitchBatch::time).collect()
     }
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A machine's record of a batch of core switches, and its row.
 
+use crate::kinds::RowTime;
 use crate::kinds::origin::RunContext;
 use crate::kinds::{BatchExchange, Observation, SwitchBatch, Switches};
+use crate::units::Bytes;
 
 /// One batch of calls.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,6 +119,31 @@ impl SwitchBatch {
             scale_ns: self.mean_ns.unwrap_or_default(),
             replicate: self.replicate,
         }
+    }
+}
+
+impl SwitchBatch {
+    /// The mean time of its calls, or why the mechanism was not measured, for comparisons; None where it is not valid.
+    pub(super) fn time(&self) -> Option<RowTime> {
+        let ns = match &self.not_measured {
+            Some(why) => Err(why.to_string()),
+            None => Ok(self.mean_ns.filter(|_| self.valid)?),
+        };
+        let size =
+            if self.bytes > 0 { format!(" {}", Bytes::new(self.bytes)) } else { String::new() };
+        let depth = if self.outstanding > 1 {
+            format!(", {} at a time", self.outstanding)
+        } else {
+            String::new()
+        };
+        Some(RowTime {
+            experiment: "core-switch",
+            group: format!("time of a call of {}{size}{depth}", self.call),
+            place: 0,
+            name: format!("{} {}:{}", self.mechanism, self.from_cpu, self.to_cpu),
+            replicate: self.replicate.unwrap_or_default(),
+            ns,
+        })
     }
 }
 

@@ -15,7 +15,7 @@ pub use words::JobOutcome;
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::kind::samples;
-use crate::kinds::{Cell, Counting, Kind, Length, Place, Projection, RowKind, Unit};
+use crate::kinds::{Cell, Counting, Kind, Length, Place, Projection, RowKind, RowTime, Rows, Unit};
 use crate::platform::Platform;
 use crate::units::{Bytes, CpuList, Nanos};
 use crate::workload::draw::Draw;
@@ -396,6 +396,10 @@ impl Kind for Tasks {
 
     fn counting(&self, units: u64) -> Box<dyn Counting> {
         Box::new(count::Runs::planned(units))
+    }
+
+    fn times(rows: &Rows) -> Vec<RowTime> {
+        rows.task_jobs.iter().flat_map(TaskJob::times).collect()
     }
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A machine's record of a job of a task set, and its rows.
 
-use crate::kinds::JobOutcome;
 use crate::kinds::origin::{Origin, RunContext};
 use crate::kinds::{Cause, JobRecord, Sample, TaskCells, TaskJob, Tasks};
+use crate::kinds::{JobOutcome, RowTime};
 use crate::platform::Platform;
-use crate::units::Cpu;
+use crate::units::{Bytes, Cpu};
 use crate::workload::{Absence, Event, Mover};
 
 /// One job of a task set, as it went. Times are in nanoseconds since the run started.
@@ -154,3 +154,23 @@ impl<'a> TaskRows<'a> {
 
 /// The label of preemption lengths that a scheduler brought about.
 pub const AS_SCHEDULED: &str = "as_scheduled";
+
+impl TaskJob {
+    /// The times from its release, for comparisons. Every run starts its threads and maps its memory anew.
+    pub(super) fn times(&self) -> [RowTime; 2] {
+        let group = format!(
+            "jobs of {} tasks under {}, load {}",
+            self.task_count, self.scheduler, self.load
+        );
+        let size = Bytes::new(self.wss_bytes);
+        let of = |(place, what, ns): (u64, &str, f64)| RowTime {
+            experiment: "schedule-sensitive",
+            group: group.clone(),
+            place,
+            name: format!("{what}, {size}"),
+            replicate: self.run,
+            ns: Ok(ns.max(0.0)),
+        };
+        [(0, "release to begin", self.latency_ns), (1, "release to end", self.response_ns)].map(of)
+    }
+}

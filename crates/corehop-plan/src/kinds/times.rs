@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The times in rows that two results can be compared by.
+
+use super::for_each_kind;
+use super::kind::Kind;
+use super::table::Rows;
+
+/// A time of a quantity that results have: less is better.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RowTime {
+    /// The experiment.
+    pub experiment: &'static str,
+    /// The common properties of the quantities of one table.
+    pub group: String,
+    /// The place of the quantity among those of its group.
+    pub place: u64,
+    /// The name of the quantity in its group.
+    pub name: String,
+    /// The replicate.
+    pub replicate: u64,
+    /// The time in nanoseconds, or the reason for which there is none.
+    pub ns: Result<f64, String>,
+}
+
+macro_rules! times {
+    ($($(#[doc = $doc:literal])+ $kind:ident, $what:literal, $name:ident: $body:ty;)+) => {
+        impl RowTime {
+            /// The times in some rows, of whatever kind.
+            pub fn of(rows: &Rows) -> Vec<Self> {
+                [$(<$body as Kind>::times(rows)),+].concat()
+            }
+        }
+    };
+}
+
+for_each_kind!(times);
