@@ -11,6 +11,8 @@ from typing import Literal, TypedDict
 from corehop._errors import Usage
 
 Cpus = str | int | Sequence[int]
+#: Of an option whose values the program reads: a text, a number, a path, or several of them.
+Value = str | int | float | os.PathLike[str] | Sequence[str | int | float]
 
 
 class Options(TypedDict, total=False):
@@ -18,6 +20,8 @@ class Options(TypedDict, total=False):
 
     Sizes and times are texts with a unit (`"64KiB"`, `"4ms"`). Where there may be several values, a
     list is as good as a text with commas. What is left out, or None, is as the preset has it.
+
+    `COREHOP_UPDATE_DOCS=1 cargo test -p corehop --test docs` adds the options that are new in the program.
     """
 
     # Enough samples.

@@ -65,7 +65,9 @@ def draw(
     result: Result, kind: str | None, ax: Axes | None, estimator: str, where: Mapping[str, object]
 ) -> Axes:
     """Draws what `where` chooses of `result` on `ax`, or on a new figure."""
-    kinds = _KINDS[result.kind]
+    kinds = _KINDS.get(result.kind)
+    if kinds is None:
+        raise Usage(f"rows of {result.experiment} (`{result.kind}`) have no drawing: `summary()` has them as a table")
     if kind not in (None, *kinds):
         known = " or ".join(f"`{known}`" for known in kinds)
         raise Usage(f"`{kind}`: rows of {result.experiment} are drawn as {known}")

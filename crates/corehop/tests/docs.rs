@@ -106,20 +106,8 @@ fn columns(kind: RowKind, title: &str) -> String {
 }
 
 fn rows() -> String {
-    [
-        columns(RowKind::Samples, "synthetic, polluter-sweep, conditions, schedule-sensitive"),
-        columns(RowKind::AccessTimes, "access-time"),
-        columns(RowKind::PreemptionLengths, "preemption-length"),
-        columns(RowKind::SharedData, "shared-data"),
-        columns(RowKind::TaskJobs, "jobs of schedule-sensitive"),
-        columns(RowKind::Absences, "program"),
-        columns(RowKind::Threads, "threads of program"),
-        columns(RowKind::Runs, "runs of program"),
-        columns(RowKind::Overheads, "overheads"),
-        columns(RowKind::Switches, "core-switch"),
-        columns(RowKind::Supply, "supply"),
-    ]
-    .join("\n")
+    let all = RowKind::ALL.iter().map(|&kind| columns(kind, kind.experiments()));
+    all.collect::<Vec<_>>().join("\n")
 }
 
 /// The words of an enum that is declared by `words!`: its name, then `Variant = "word"`.
@@ -336,6 +324,73 @@ fn the_generated_parts_are_up_to_date() {
         }
     }
     assert!(stale.is_empty(), "run `{UPDATE}=1 cargo test -p corehop --test docs`: {stale:?}");
+}
+
+/// The options of all experiments, in the order of their help: name and value (empty for a flag).
+fn options_of_experiments() -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> = Vec::new();
+    for experiment in below("measure") {
+        let help = help(&format!("measure {experiment}"));
+        // Deeper than options begin only lines of what is said of them.
+        let lines =
+            help.lines().filter(|line| line.starts_with("  ") && !line.starts_with("       "));
+        for line in lines {
+            let Some((_, rest)) = line.split_once("--").filter(|_| line.trim().starts_with('-'))
+            else {
+                continue;
+            };
+            let mut words = rest.split([' ', '[', '=']).filter(|word| !word.is_empty());
+            let name = words.next().unwrap().replace('-', "_");
+            let value = words.next().filter(|word| word.starts_with('<')).unwrap_or_default();
+            if !all.iter().any(|(known, _)| *known == name) {
+                all.push((name, value.to_owned()));
+            }
+        }
+    }
+    all
+}
+
+/// The declarations of the options of `measure` in Python, brought up to date: an option that the program lacks goes, and a
+/// new one comes last. The type of a declaration that is there may be narrower than what the help tells, and stays.
+fn declared_in_python(source: &str) -> String {
+    let (begin, end) = ("    # Enough samples.\n", "\n\n\n");
+    let (before, rest) = source.split_once(begin).expect("the options");
+    let (declared, after) = rest.split_once(end).expect("the end of the options");
+    let elsewhere = after.split_once("ELSEWHERE = frozenset(\n    \"").expect("ELSEWHERE").1;
+    let elsewhere = elsewhere.split('"').next().unwrap().replace('-', "_");
+    let mut options = options_of_experiments();
+    options.retain(|(name, _)| !elsewhere.split(' ').any(|it| it == name));
+    let name_of = |line: &str| line.trim().split(':').next().unwrap().to_owned();
+    let is_there = |line: &&str| {
+        line.trim().starts_with('#') || options.iter().any(|(name, _)| *name == name_of(line))
+    };
+    let mut lines: Vec<String> = declared.lines().filter(is_there).map(ToOwned::to_owned).collect();
+    for (name, value) in &options {
+        let kind = match value.as_str() {
+            "" => "bool",
+            "<N>" => "int | None",
+            _ => "Value | None",
+        };
+        if !lines.iter().any(|line| name_of(line) == *name) {
+            lines.push(format!("    {name}: {kind}"));
+        }
+    }
+    format!("{before}{begin}{}{end}{after}", lines.join("\n"))
+}
+
+#[test]
+fn python_knows_every_option_of_every_experiment_and_no_other() {
+    let path = "python/corehop/_options.py";
+    let page = read(path);
+    let now = declared_in_python(&page);
+    if now != page && std::env::var_os(UPDATE).is_some() {
+        fs::write(repository(path), now).unwrap();
+    } else {
+        assert!(now == page, "{path}: run `{UPDATE}=1 cargo test -p corehop --test docs`");
+    }
+    let stale = page.replace("    window: str | None\n", "    nonsense: str | None\n");
+    let mended = declared_in_python(&stale);
+    assert!(mended.contains("\n    window: Value | None\n") && !mended.contains("nonsense"));
 }
 
 /// Every page of the repository, by its path.

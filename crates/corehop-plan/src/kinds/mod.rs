@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kinds of measurement: a folder for each. What has to exist for every kind is made from two lists, that of kinds here
-//! and that of their rows in `table.rs`, so that no kind can be forgotten.
+//! The kinds of measurement: a folder for each. What has to exist for every kind is made from the two lists below, of
+//! kinds and of their rows, so that no kind can be forgotten.
 //!
 //! A kind's folder has the body of its plans with its [`Kind`] (what a platform must have, units, outline, counting), the
 //! records that a machine hands over, its rows, and the way from records to rows.
@@ -22,8 +22,9 @@ pub mod supply;
 pub mod switches;
 pub mod tasks;
 
-/// The registry: lists the kinds of measurement once, for whatever is made for each of them, in the order of results in a terminal. A kind has its variant, the noun
-/// of its plans, the name of its folder and field, and the body of its plans, which is a [`Kind`].
+/// The registry: lists the kinds of measurement once, for whatever is made for each of them, in the order of results in a
+/// terminal. A kind has its variant, the noun of its plans, the name of its folder and field, and the body of its plans, which
+/// is a [`Kind`].
 #[macro_export]
 macro_rules! for_each_kind {
     ($then:ident) => {
@@ -46,6 +47,39 @@ macro_rules! for_each_kind {
     };
 }
 pub(crate) use for_each_kind;
+
+/// The kinds of rows, each once, in the order of the reference pages. A kind of rows has its variant, the field of its rows, the
+/// type of a row, the text before the extension of a file that lies beside the plan's first, and the experiments that it is of.
+macro_rules! for_each_row_kind {
+    ($then:ident) => {
+        $then! {
+            /// Samples of costs.
+            Samples, samples: $crate::kinds::Sample, None,
+                "synthetic, polluter-sweep, conditions, schedule-sensitive";
+            /// Times of touches.
+            AccessTimes, access_times: $crate::kinds::AccessTime, None, "access-time";
+            /// Lengths of absences.
+            PreemptionLengths, preemption_lengths: $crate::kinds::PreemptionLength, None, "preemption-length";
+            /// Threads of gangs.
+            SharedData, shared_data: $crate::kinds::SharedData, None, "shared-data";
+            /// Jobs of task sets.
+            TaskJobs, task_jobs: $crate::kinds::TaskJob, Some("jobs"), "jobs of schedule-sensitive";
+            /// Absences of a program's threads.
+            Absences, absences: $crate::kinds::RecordedAbsence, None, "program";
+            /// Threads of a program.
+            Threads, threads: $crate::kinds::RecordedThread, Some("threads"), "threads of program";
+            /// Runs of a program.
+            Runs, runs: $crate::kinds::RecordedRun, Some("runs"), "runs of program";
+            /// Times of scheduling overheads.
+            Overheads, overheads: $crate::kinds::OverheadTime, None, "overheads";
+            /// Batches of core switches.
+            Switches, switches: $crate::kinds::SwitchBatch, None, "core-switch";
+            /// Gaps in the supply of CPUs.
+            Supply, supply: $crate::kinds::SupplyGap, None, "supply";
+        }
+    };
+}
+pub(crate) use for_each_row_kind;
 
 pub use column::{Column, Row, SCHEMA_VERSION, SchemaError, Text};
 pub use count::{Counter, Counting};

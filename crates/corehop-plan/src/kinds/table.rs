@@ -4,14 +4,11 @@
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::Field;
 
-use crate::kinds::{
-    AccessTime, OverheadTime, PreemptionLength, RecordedAbsence, RecordedRun, RecordedThread, Row,
-    Sample, SchemaError, SharedData, SupplyGap, SwitchBatch, TaskJob,
-};
+use super::column::{Row, SchemaError};
+use super::for_each_row_kind;
 
-/// Lists the kinds of rows once: what is known of all of them follows.
 macro_rules! kinds {
-    ($($(#[doc = $doc:literal])+ $kind:ident, $field:ident: $row:ty, $suffix:expr;)+) => {
+    ($($(#[doc = $doc:literal])+ $kind:ident, $field:ident: $row:ty, $suffix:expr, $from:literal;)+) => {
         /// A kind of rows: what a file holds.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum RowKind { $($(#[doc = $doc])+ $kind),+ }
@@ -29,6 +26,11 @@ macro_rules! kinds {
             /// becomes `x.jobs.parquet`.
             pub const fn suffix(self) -> Option<&'static str> {
                 match self { $(Self::$kind => $suffix),+ }
+            }
+
+            /// The experiments whose rows these are, for people.
+            pub const fn experiments(self) -> &'static str {
+                match self { $(Self::$kind => $from),+ }
             }
 
             /// The Arrow fields, in order.
@@ -81,30 +83,7 @@ macro_rules! kinds {
     };
 }
 
-kinds! {
-    /// Samples of costs.
-    Samples, samples: Sample, None;
-    /// Times of touches.
-    AccessTimes, access_times: AccessTime, None;
-    /// Lengths of absences.
-    PreemptionLengths, preemption_lengths: PreemptionLength, None;
-    /// Threads of gangs.
-    SharedData, shared_data: SharedData, None;
-    /// Jobs of task sets.
-    TaskJobs, task_jobs: TaskJob, Some("jobs");
-    /// Absences of a program's threads.
-    Absences, absences: RecordedAbsence, None;
-    /// Threads of a program.
-    Threads, threads: RecordedThread, Some("threads");
-    /// Runs of a program.
-    Runs, runs: RecordedRun, Some("runs");
-    /// Times of scheduling overheads.
-    Overheads, overheads: OverheadTime, None;
-    /// Batches of core switches.
-    Switches, switches: SwitchBatch, None;
-    /// Gaps in the supply of CPUs.
-    Supply, supply: SupplyGap, None;
-}
+for_each_row_kind!(kinds);
 
 impl RowKind {
     /// The kind that files call so.

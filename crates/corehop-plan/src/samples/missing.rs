@@ -25,6 +25,19 @@ pub struct MissingFile {
 /// The experiment that writes samples and jobs in two files.
 pub const TASK_SETS: &str = "schedule-sensitive";
 
+/// The facts that are unknown without the file of each kind of rows that lies beside other files.
+const UNKNOWN: [(RowKind, &str); 5] = [
+    (RowKind::Samples, "the samples of the task sets"),
+    (RowKind::TaskJobs, "the jobs of the task sets: deadlines and response times"),
+    (RowKind::Absences, "the absences of the recording: lengths, classes and costs"),
+    (
+        RowKind::Threads,
+        "the threads of the recording, their CPU times, waits and numbers of preemptions, and preemptions \
+         shorter than 10 µs",
+    ),
+    (RowKind::Runs, "the runs of the recording, their arms, wall times and exit codes"),
+];
+
 impl MissingFile {
     /// The files of a recorded program that belong beside `path`, which has rows of this kind, and are not there.
     pub fn beside(kind: RowKind, path: &Path, is_there: impl Fn(&Path) -> bool) -> Vec<Self> {
@@ -48,17 +61,9 @@ impl MissingFile {
     }
 
     /// The unknown facts.
-    const fn unknown(&self) -> &'static str {
-        match self.kind {
-            RowKind::Threads => {
-                "the threads of the recording, their CPU times, waits and numbers of preemptions, and preemptions \
-                 shorter than 10 µs"
-            }
-            RowKind::Runs => "the runs of the recording, their arms, wall times and exit codes",
-            RowKind::Absences => "the absences of the recording: lengths, classes and costs",
-            RowKind::TaskJobs => "the jobs of the task sets: deadlines and response times",
-            _ => "the samples of the task sets",
-        }
+    fn unknown(&self) -> &'static str {
+        let known = UNKNOWN.iter().find(|(kind, _)| *kind == self.kind);
+        known.map_or("its rows", |(_, unknown)| unknown)
     }
 }
 
