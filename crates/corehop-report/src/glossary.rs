@@ -2,6 +2,7 @@
 //! The glossary: terms of the field, values of columns and options, columns.
 
 use super::headings::{ANSWERS, HEADINGS};
+use super::sections;
 use corehop_decide::gate::FailOn;
 use corehop_decide::move_cost::CostOrigin;
 use corehop_decide::program_runs::{RunQuantity, Seen};
@@ -338,7 +339,8 @@ pub fn entries() -> Vec<Entry> {
     let of = |list: &'static [(&str, &str)], kind: &'static str| {
         list.iter().map(move |(word, meaning)| Entry::new(word, kind, meaning))
     };
-    let printed = of(HEADINGS, "a heading").chain(of(ANSWERS, "an answer"));
+    let of_kinds = sections::HEADINGS.iter().flat_map(|list| of(list, "a heading"));
+    let printed = of(HEADINGS, "a heading").chain(of_kinds).chain(of(ANSWERS, "an answer"));
     words.chain(values).chain(columns()).chain(printed).collect()
 }
 

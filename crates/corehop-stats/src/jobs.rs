@@ -15,7 +15,7 @@ use corehop_plan::samples::Rows;
 
 pub use self::CellsSoFar as Summary;
 
-/// What the rows of jobs say.
+/// The statements about the rows of jobs.
 #[derive(Debug, Clone)]
 pub struct CellResults {
     /// The cells.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the summaries of all kinds of measurement have in common.
+//! The common interface of the summaries of all kinds of measurement.
 //!
 //! The summary of a kind is in the module with the kind's name, which exports the summary as `Summary`: here, or in a crate
-//! that can compute more. Whoever summarises files finds the summaries by the registry of kinds.
+//! that can compute more. The crate of results finds the summaries by the registry of kinds.
 
 use super::estimator::Estimator;
 use corehop_plan::samples::{MissingFile, Provenance, RowKind, Rows};
@@ -20,7 +20,7 @@ pub struct FromFile<'a> {
 
 /// Takes the rows of files as they stream by, and says what the rows of one kind of measurement say together.
 pub trait Summarise {
-    /// What the rows say.
+    /// The statements about the rows.
     type Said;
 
     /// No rows yet; delays will be computed by `estimator`.
@@ -37,6 +37,6 @@ pub trait Summarise {
         Vec::new()
     }
 
-    /// What all rows say together; nothing is taken afterwards.
+    /// The statements about all rows together; no rows are taken afterwards.
     fn finish(&mut self) -> Self::Said;
 }

@@ -12,6 +12,8 @@ use std::process::Command;
 
 use corehop_fixtures::{repository, text as read};
 use corehop_linux::preflight;
+use corehop_plan::experiment::Kind;
+use corehop_plan::for_each_kind;
 use corehop_plan::samples::RowKind;
 use corehop_sched::all as all_tests;
 
@@ -104,6 +106,24 @@ fn columns(kind: RowKind, title: &str) -> String {
     }
     text
 }
+
+macro_rules! kinds {
+    ($($(#[doc = $doc:literal])+ $kind:ident, $what:literal, $name:ident: $body:ty;)+) => {
+        /// The kinds of plans, and the machines that run each.
+        fn kinds() -> String {
+            let mut text = String::from("| kind of plan | what it measures | machines |\n|---|---|---|\n");
+            $(
+                let only_live = <$body as Kind>::ONLY_LIVE.is_some();
+                let machines = if only_live { "live" } else { "live, simulated" };
+                let what = concat!($($doc),+).trim();
+                writeln!(text, "| `{}` | {what} | {machines} |", stringify!($name)).unwrap();
+            )+
+            text
+        }
+    };
+}
+
+for_each_kind!(kinds);
 
 fn rows() -> String {
     let all = RowKind::ALL.iter().map(|&kind| columns(kind, kind.experiments()));
@@ -303,8 +323,9 @@ type Part = (&'static str, &'static str, fn() -> String);
 
 #[test]
 fn the_generated_parts_are_up_to_date() {
-    let parts: [Part; 8] = [
+    let parts: [Part; 9] = [
         ("docs/reference/cli.md", "commands", commands),
+        ("docs/reference/samples.md", "kinds", kinds),
         ("docs/reference/samples.md", "rows", rows),
         ("docs/reference/samples.md", "words", words),
         ("docs/reference/platform-file.md", "keys", keys),

@@ -12,6 +12,9 @@ use corehop_stats::gangs::{SharingSummary, Side};
 /// The place of these sections on a page.
 pub(super) const ON_PAGE: u8 = 0;
 
+/// None: other tables have these headings, too.
+pub(super) const HEADINGS: &[(&str, &str)] = &[];
+
 /// A table of all gangs.
 pub(super) fn sections(data: &Results) -> Vec<Section> {
     let table = table(&data.gangs);

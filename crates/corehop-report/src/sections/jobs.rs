@@ -12,6 +12,9 @@ use corehop_results::Results;
 /// The place of these sections on a page.
 pub(super) const ON_PAGE: u8 = 0;
 
+/// None: other tables have these headings, too.
+pub(super) const HEADINGS: &[(&str, &str)] = &[];
+
 /// The picture first, then what may be trusted, and the machine.
 pub(super) fn sections(data: &Results) -> Vec<Section> {
     let all = [

@@ -2,7 +2,8 @@
 //! The parts of a report, made from its data: words, figures and tables.
 //!
 //! Each kind of measurement has a module with its name, found by the registry of kinds. The module has the place of the kind
-//! on a page, its sections there, its tables and notes in a terminal, and its results as objects for other programs.
+//! on a page, its sections there, its tables and notes in a terminal, the headings of these tables with their meanings, and its
+//! results as objects for other programs.
 
 mod access;
 mod account;
@@ -38,6 +39,9 @@ struct Around {
 
 macro_rules! of_kinds {
     ($($(#[doc = $doc:literal])+ $kind:ident, $what:literal, $name:ident: $body:ty;)+) => {
+        /// The headings that only the tables of one kind have, each with its meaning.
+        pub(super) const HEADINGS: &[&[(&str, &str)]] = &[$($name::HEADINGS),+];
+
         /// The sections of each kind, in the order of a page.
         fn of_kinds(data: &Results) -> impl Iterator<Item = Section> {
             let mut all = vec![$(($name::ON_PAGE, $name::sections(data))),+];

@@ -11,6 +11,9 @@ use corehop_results::Results;
 /// The place of these sections on a page.
 pub(super) const ON_PAGE: u8 = 1;
 
+/// None: other tables have these headings, too.
+pub(super) const HEADINGS: &[(&str, &str)] = &[];
+
 /// The overheads, if the data has some.
 pub(super) fn sections(data: &Results) -> Vec<Section> {
     let tables = tables(data).before;

@@ -11,6 +11,9 @@ use corehop_results::{Recorded, Results};
 /// The place of these sections on a page.
 pub(super) const ON_PAGE: u8 = 4;
 
+/// None: other tables have these headings, too.
+pub(super) const HEADINGS: &[(&str, &str)] = &[];
+
 /// The sections of each recorded program.
 pub(super) fn sections(data: &Results) -> Vec<Section> {
     let of = |it: &Recorded| {

@@ -11,6 +11,19 @@ use corehop_results::Results;
 /// The place of these sections on a page.
 pub(super) const ON_PAGE: u8 = 2;
 
+/// The headings that only these tables have.
+pub(super) const HEADINGS: &[(&str, &str)] = &[
+    ("windows", "The times in which a CPU was watched without a break."),
+    ("watched s", "The time for which a CPU was watched, in seconds."),
+    ("gaps", "The times in which a CPU did not run the thread that watched it."),
+    ("gaps/s", "The gaps in a second."),
+    ("largest gap", "The longest time in which a CPU did not run the thread that watched it."),
+    ("lost %", "The share of the time that a CPU did not supply, with gaps too short for a row."),
+    ("most in 1 ms", "The most that was lost in any part of 1 ms of the windows, in µs."),
+    ("in 10 ms", "The most that was lost in any part of 10 ms of the windows, in µs."),
+    ("in 40 ms", "The most that was lost in any part of 40 ms of the windows, in µs."),
+];
+
 /// The supply, if the data has some.
 pub(super) fn sections(data: &Results) -> Vec<Section> {
     let tables = tables(data).before;

@@ -15,6 +15,9 @@ use corehop_stats::switches::{SwitchResults, SwitchSummary};
 /// The place of these sections on a page.
 pub(super) const ON_PAGE: u8 = 3;
 
+/// None: other tables have these headings, too.
+pub(super) const HEADINGS: &[(&str, &str)] = &[];
+
 /// The core switches, if the data has some.
 pub(super) fn sections(data: &Results) -> Vec<Section> {
     let tables = tables(data).before;

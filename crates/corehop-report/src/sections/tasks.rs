@@ -21,6 +21,9 @@ const LISTED: usize = 10;
 /// The place of these sections on a page.
 pub(super) const ON_PAGE: u8 = 0;
 
+/// None: other tables have these headings, too.
+pub(super) const HEADINGS: &[(&str, &str)] = &[];
+
 /// Tables of all that is known of them.
 pub(super) fn sections(data: &Results) -> Vec<Section> {
     data.tasks.as_ref().map(|report| section(data, report)).into_iter().collect()
