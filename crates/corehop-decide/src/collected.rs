@@ -27,7 +27,7 @@ impl Quantities {
         for RowTime { experiment, group, place, name, replicate, ns } in RowTime::of(rows) {
             match ns {
                 Ok(ns) => {
-                    self.add(quantity(experiment, group, place, name), replicate, ns / MICROS)
+                    self.add(quantity(experiment, group, place, name), replicate, ns / MICROS);
                 }
                 Err(why) => self.lacks(name, &why),
             }
