@@ -140,3 +140,10 @@ def test_matplotlib_is_imported_only_to_draw() -> None:
     code = f"import corehop, sys; print([name for name in {heavy} if name in sys.modules])"
     loaded = subprocess.run([sys.executable, "-Pc", code], check=True, capture_output=True, text=True)
     assert loaded.stdout == "[]\n"
+
+
+def test_rows_without_a_drawing_are_refused_with_their_kind() -> None:
+    data = Path(__file__).parents[2] / "data"
+    switches = corehop.load(data / "2026-11-24-guest-2cpu" / "switches.parquet")
+    with pytest.raises(corehop.Usage, match="switches.*have no drawing"):
+        switches.plot()
