@@ -156,7 +156,7 @@ impl File {
 
 #[pymethods]
 impl File {
-    /// The row type: `samples`, `access_time` or `preemption_length`.
+    /// The row type, for example `samples` or `switches`.
     #[getter]
     pub(crate) fn kind(&self) -> &str {
         &self.kind.rows
