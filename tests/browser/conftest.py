@@ -88,8 +88,6 @@ def visit(browser, reports):
         page.on("console", lambda message: message.type in ("error", "warning")
                 and complaints.append(f"console: {message.text}"))
         page.goto(reports[name].as_uri())
-        if options.get("java_script_enabled", True):
-            page.wait_for_function("window.corehop !== undefined")
         return page
 
     yield open_report

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figures and tables as data: what to draw, not how.
 
-use serde::Serialize;
-
 /// A figure: curves, points or bars, in variants of which one is shown at a time.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
     /// A name for links and file names.
     pub id: String,
@@ -21,13 +19,11 @@ pub struct Figure {
     /// Lines at certain values of the horizontal axis.
     pub marks: Vec<Mark>,
     /// The meaning of these lines, and of those of a variant; empty where there are none.
-    #[serde(skip)]
     pub marked: &'static str,
 }
 
 /// The kind of a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FigureKind {
     /// Curves and points.
     Curves,
@@ -36,7 +32,7 @@ pub enum FigureKind {
 }
 
 /// An axis.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
     /// The quantity, with its unit.
     pub name: String,
@@ -49,8 +45,7 @@ pub struct Axis {
 }
 
 /// The form of values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// KiB, written with the binary unit that fits.
     Kib,
@@ -68,7 +63,7 @@ impl Axis {
 }
 
 /// A selection of a figure's data.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Variant {
     /// The name of the selection.
     pub label: String,
@@ -77,12 +72,11 @@ pub struct Variant {
     /// Its series.
     pub series: Vec<Series>,
     /// Lines at certain values of the horizontal axis, besides those of the figure.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<Mark>,
 }
 
 /// A line at a value of the horizontal axis.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
     /// The value.
     pub x: f64,
@@ -91,7 +85,7 @@ pub struct Mark {
 }
 
 /// One curve, cloud or kind of bar.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     /// Its name in the legend; series of one name are switched together.
     pub name: String,
@@ -106,8 +100,7 @@ pub struct Series {
 }
 
 /// The style of a series.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// A line with markers.
     Solid,
@@ -124,25 +117,22 @@ pub enum Style {
 }
 
 /// A point of a series. Empty values are not drawn.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Point {
     /// The horizontal value; the place of its category for bars.
     pub x: f64,
     /// The vertical value in each view.
     pub y: Vec<Option<f64>>,
     /// The lower end of its interval in each view.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub low: Vec<Option<f64>>,
     /// The upper end of its interval in each view.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub high: Vec<Option<f64>>,
     /// A note on the point.
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
 
 /// A table.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {
     /// The caption.
     pub caption: String,
@@ -171,7 +161,7 @@ impl Table {
 }
 
 /// A part of a page.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Section {
     /// A name for links.
     pub id: String,

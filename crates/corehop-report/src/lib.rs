@@ -13,6 +13,8 @@ pub mod gem5;
 pub mod supply;
 pub mod table;
 pub mod figure;
+mod scale;
+mod chart;
 pub mod answer;
 pub mod costs;
 pub mod gains;

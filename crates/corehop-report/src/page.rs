@@ -90,11 +90,10 @@ mod tests {
         let file = tempfile(&bytes);
         let mut gather = Gather::new(Estimator::Difference);
         gather.file(EVIL, &mut Reader::open(file).unwrap()).unwrap();
-        // The library has such words in strings of its own.
-        let page = page(&gather.finish()).replace(html::CHARTS, "");
+        let page = page(&gather.finish());
         assert!(page.contains("&lt;/script&gt;&lt;img"));
-        assert!(!page.contains("<img") && page.matches("<script").count() == 3);
-        assert_eq!(page.matches("</script>").count(), 3);
+        assert!(!page.contains("<img") && page.matches("<script").count() == 1);
+        assert_eq!(page.matches("</script>").count(), 1);
     }
 
     /// The bytes as a file that is gone when it is closed.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::dots::{Dot, Dots};
 use super::escape::escape;
+use super::scale::{Scale, Steps};
 use corehop_decide::validation::sheet::Role;
 
 /// Colours that are told apart with any colour vision (Okabe and Ito).
@@ -14,59 +15,39 @@ const HEIGHT: f64 = 470.0;
 /// Left, top, right and bottom of the plot.
 const PLOT: (f64, f64, f64, f64) = (72.0, 34.0, 442.0, 404.0);
 
-/// An axis: both have the same.
-struct Scale {
-    low: f64,
-    high: f64,
-    log: bool,
+/// The axis, of which both are alike: one that has room for all of `dots`.
+fn scale(dots: &Dots) -> Scale {
+    let values = || dots.dots.iter().flat_map(|dot| [dot.printed, dot.simulated]);
+    let most = values().fold(f64::MIN, f64::max);
+    if dots.log {
+        let least = values().fold(f64::MAX, f64::min).max(dots.least);
+        let (low, high) = (10_f64.powf(least.log10().floor()), most.max(least * 10.0));
+        return Scale { low, high: 10_f64.powf(high.log10().ceil()), steps: Steps::Decades };
+    }
+    let low = values().fold(0.0, f64::min);
+    Scale { low, high: (most * 10.0).ceil() / 10.0, steps: Steps::Even }
 }
 
-impl Scale {
-    /// One that has room for all of `dots`.
-    fn of(dots: &Dots) -> Self {
-        let values = || dots.dots.iter().flat_map(|dot| [dot.printed, dot.simulated]);
-        let most = values().fold(f64::MIN, f64::max);
-        if dots.log {
-            let least = values().fold(f64::MAX, f64::min).max(dots.least);
-            let (low, high) = (10_f64.powf(least.log10().floor()), most.max(least * 10.0));
-            return Self { low, high: 10_f64.powf(high.log10().ceil()), log: true };
-        }
-        let low = values().fold(0.0, f64::min);
-        Self { low, high: (most * 10.0).ceil() / 10.0, log: false }
-    }
+fn place_x(scale: &Scale, value: f64) -> f64 {
+    PLOT.0 + (PLOT.2 - PLOT.0) * scale.place(value)
+}
 
-    /// The place of a value between the two ends; one that is too small for a logarithm is at the lower.
-    fn place(&self, value: f64) -> f64 {
-        let (low, high) = (self.low, self.high);
-        let at = if self.log {
-            (value.max(low).log10() - low.log10()) / (high.log10() - low.log10())
-        } else {
-            (value - low) / (high - low)
-        };
-        at.clamp(0.0, 1.0)
-    }
+fn place_y(scale: &Scale, value: f64) -> f64 {
+    PLOT.3 - (PLOT.3 - PLOT.1) * scale.place(value)
+}
 
-    fn x(&self, value: f64) -> f64 {
-        PLOT.0 + (PLOT.2 - PLOT.0) * self.place(value)
+/// The values with a line.
+fn lines(scale: &Scale) -> Vec<f64> {
+    if scale.steps == Steps::Decades {
+        let decades = (scale.high / scale.low).log10().round() as i32;
+        return (0..=decades).map(|at| scale.low * 10_f64.powi(at)).collect();
     }
-
-    fn y(&self, value: f64) -> f64 {
-        PLOT.3 - (PLOT.3 - PLOT.1) * self.place(value)
-    }
-
-    /// The values with a line.
-    fn marks(&self) -> Vec<f64> {
-        if self.log {
-            let decades = (self.high / self.low).log10().round() as i32;
-            return (0..=decades).map(|at| self.low * 10_f64.powi(at)).collect();
-        }
-        (0..=5).map(|at| self.low + (self.high - self.low) * f64::from(at) / 5.0).collect()
-    }
+    (0..=5).map(|at| scale.low + (scale.high - scale.low) * f64::from(at) / 5.0).collect()
 }
 
 /// The drawing.
 pub fn drawing(dots: &Dots) -> String {
-    let scale = Scale::of(dots);
+    let scale = scale(dots);
     let title = escape(&dots.title);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
@@ -81,7 +62,12 @@ pub fn drawing(dots: &Dots) -> String {
             series.push(&dot.series);
         }
         let number = series.iter().position(|&it| it == dot.series).unwrap_or(0);
-        svg.push_str(&mark(scale.x(dot.printed), scale.y(dot.simulated), number, dot));
+        svg.push_str(&mark(
+            place_x(&scale, dot.printed),
+            place_y(&scale, dot.simulated),
+            number,
+            dot,
+        ));
     }
     legend(&mut svg, &series, dots);
     svg.push_str("</svg>\n");
@@ -94,11 +80,11 @@ fn agreement(svg: &mut String, scale: &Scale, limit: Option<f64>, relative: bool
     if let Some(limit) = limit {
         let off = |value: f64, sign: f64| {
             let by = if relative { value * limit } else { limit };
-            (scale.x(value), scale.y(value + sign * by))
+            (place_x(scale, value), place_y(scale, value + sign * by))
         };
         let steps = (0..=40).map(|step| {
             let at = f64::from(step) / 40.0;
-            if scale.log {
+            if scale.steps == Steps::Decades {
                 ends[0] * (ends[1] / ends[0]).powf(at)
             } else {
                 ends[0] + (ends[1] - ends[0]) * at
@@ -191,8 +177,8 @@ fn legend(svg: &mut String, series: &[&str], dots: &Dots) {
 }
 
 fn axes(svg: &mut String, scale: &Scale, dots: &Dots) {
-    for value in scale.marks() {
-        let (x, y) = (scale.x(value), scale.y(value));
+    for value in lines(scale) {
+        let (x, y) = (place_x(scale, value), place_y(scale, value));
         let text = if value.abs() < 10.0 && value.fract().abs() > 1e-9 {
             format!("{value:.2}").trim_end_matches('0').trim_end_matches('.').to_owned()
         } else {

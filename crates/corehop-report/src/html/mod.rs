@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sections as one HTML file that needs no network.
 //!
-//! The words, tables and drawings are in the HTML itself and are read without scripts; the charts
-//! are drawn by a script from the figures, which stand in the page as JSON. Whatever comes from data
-//! is escaped: as text by `escape`, inside a script by [`embeddable`].
+//! The words, tables, drawings and charts are in the HTML itself and are read without scripts; a script chooses which
+//! drawing of a chart is shown. Whatever comes from data is escaped by `escape`.
 
 mod key;
 
 use std::fmt::Write as _;
 
-use serde_json::json;
-
+use super::chart;
 use super::escape::escape;
 use super::figure::{Section, Table};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
-/// The chart library; `vendor/vendored.json` says which version, and its hash.
-pub(super) const CHARTS: &str = include_str!("vendor/echarts.common.min.js");
 
 /// A page of these sections, with facts below its title.
 pub(super) fn page_of(title: &str, facts: &[String], sections: &[Section]) -> String {
@@ -30,7 +26,6 @@ pub(super) fn facts_line(facts: &[String]) -> String {
 
 /// A page of these sections; `subtitle` is HTML below its title.
 pub(super) fn whole(title: &str, subtitle: &str, sections: &[Section]) -> String {
-    let figures: Vec<_> = sections.iter().flat_map(|section| &section.figures).collect();
     // Writing to a string cannot fail, here and below.
     let mut body = String::new();
     for section in sections {
@@ -48,12 +43,9 @@ pub(super) fn whole(title: &str, subtitle: &str, sections: &[Section]) -> String
          </head>\n<body>\n<header>\n<div class=\"bar\"><span class=\"brand\">corehop</span>\
          <button type=\"button\" id=\"theme\" title=\"Dark or light\">Theme</button></div>\n\
          <h1>{title}</h1>\n{subtitle}\n<nav aria-label=\"Contents\">{contents}</nav>\n</header>\n\
-         <main>\n{body}</main>\n<footer>Made by corehop {version}. Charts by Apache ECharts \
-         (Apache-2.0).</footer>\n<script type=\"application/json\" id=\"figures\">{figures}</script>\n\
-         <script>{CHARTS}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+         <main>\n{body}</main>\n<footer>Made by corehop {version}.</footer>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
         version = env!("CARGO_PKG_VERSION"),
         title = escape(title),
-        figures = embeddable(&json!(figures).to_string()),
     )
 }
 
@@ -82,12 +74,11 @@ fn section_html(section: &Section) -> String {
     for figure in &section.figures {
         let _ = writeln!(
             html,
-            "<figure class=\"chart\" id=\"{}\"><div class=\"tools\"></div>{}<div class=\"plot\" \
-             role=\"img\" aria-label=\"{}\"></div><noscript>The tables below hold the values of this \
-             figure.</noscript></figure>",
+            "<figure class=\"chart\" id=\"{}\">{}{}\n{}</figure>",
             escape(&figure.id),
+            chart::controls(figure),
             key::legend(figure),
-            escape(&section.title)
+            chart::plots(figure, &section.title),
         );
     }
     let folded = section.id == "provenance";
@@ -172,29 +163,4 @@ fn with_code(escaped: &str) -> String {
         let _ = write!(html, "{open}{part}{close}");
     }
     html
-}
-
-/// JSON that may stand inside a script element: nothing in it can end the element, whatever strings
-/// it holds. It remains the same JSON.
-pub(super) fn embeddable(json: &str) -> String {
-    json.replace('&', "\\u0026")
-        .replace('<', "\\u003c")
-        .replace('>', "\\u003e")
-        .replace('\u{2028}', "\\u2028")
-        .replace('\u{2029}', "\\u2029")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const EVIL: &str = "</script><img src=x onerror=alert(1)>\"'&";
-
-    #[test]
-    fn embedded_json_is_the_same_json() {
-        let value = json!({ "a": EVIL, "b": "\u{2028}" });
-        let embedded = embeddable(&value.to_string());
-        assert!(!embedded.contains('<') && !embedded.contains('\u{2028}'));
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&embedded).unwrap(), value);
-    }
 }

@@ -183,7 +183,21 @@ fn html(data: &Results) -> String {
 fn all_lines(page: &str) -> String {
     let (_, page) = page.split_once("</head>\n").unwrap();
     let (page, _) = page.split_once("<script>").unwrap();
-    svg(&without_version(page))
+    svg(&without_version(&shown(page)))
+}
+
+/// The page without drawings that are hidden at first: other units, scales and selections of those that are shown.
+fn shown(page: &str) -> String {
+    let mut parts = page.split("<div class=\"plot\"");
+    let mut text = parts.next().unwrap().to_owned();
+    for part in parts {
+        let (drawing, rest) = part.split_once("</div>").unwrap();
+        if !drawing.lines().next().unwrap().contains(" hidden>") {
+            text += &format!("<div class=\"plot\"{drawing}</div>");
+        }
+        text += rest;
+    }
+    text
 }
 
 fn without_version(text: &str) -> String {

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The frame of a drawing: its size, the legend above, the axes with their ticks and names.
+
+use std::fmt::Write as _;
+
+use super::{Choice, written};
+use crate::escape::escape;
+use crate::figure::Axis;
+use crate::scale::Scale;
+
+/// The size of a drawing.
+#[derive(Clone, Copy)]
+pub(super) struct Frame {
+    /// The class that a page shows it by.
+    class: &'static str,
+    pub(super) width: f64,
+    /// The height of the area of the values.
+    pub(super) tall: f64,
+    pub(super) font: f64,
+    /// Whether points say their values under the mouse; a phone has none.
+    pub(super) titles: bool,
+}
+
+/// For a screen and for paper.
+pub(super) const WIDE: Frame =
+    Frame { class: "wide", width: 860.0, tall: 300.0, font: 12.0, titles: true };
+/// For a phone.
+pub(super) const NARROW: Frame =
+    Frame { class: "narrow", width: 360.0, tall: 250.0, font: 10.5, titles: false };
+
+impl Frame {
+    /// About the room that a text takes.
+    pub(super) fn room(&self, text: &str) -> f64 {
+        text.chars().count() as f64 * self.font * 0.58
+    }
+
+    /// A text that is cut to fit into this room.
+    pub(super) fn cut(&self, text: &str, room: f64) -> String {
+        let most = (room / (self.font * 0.58)) as usize;
+        if text.chars().count() <= most {
+            return text.to_owned();
+        }
+        text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+    }
+
+    pub(super) fn is_narrow(&self) -> bool {
+        !self.titles
+    }
+
+    /// The beginning of a drawing of this height.
+    pub(super) fn head(&self, height: f64, choice: &Choice, title: &str) -> String {
+        let (figure, axis) = (choice.figure, choice.axis());
+        let variant = &choice.variant.label;
+        let of_variant = if variant.is_empty() { String::new() } else { format!(" ({variant})") };
+        let over = match figure.kind {
+            crate::figure::FigureKind::Curves => format!(" by {}", figure.x.name),
+            crate::figure::FigureKind::Bars => String::new(),
+        };
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"{}\" viewBox=\"0 0 {} {height:.0}\" font-family=\"system-ui, \
+             sans-serif\" font-size=\"{}\" fill=\"var(--ink)\" role=\"group\" aria-label=\"{}\">\n",
+            self.class,
+            self.width,
+            self.font,
+            escape(&format!("{title}: {}{over}{of_variant}", axis.name)),
+        )
+    }
+}
+
+/// The room of the values: left, top, right and bottom.
+#[derive(Clone, Copy)]
+pub(super) struct Area {
+    pub(super) left: f64,
+    pub(super) top: f64,
+    pub(super) right: f64,
+    pub(super) bottom: f64,
+}
+
+impl Area {
+    pub(super) fn x(&self, scale: &Scale, value: f64) -> f64 {
+        self.left + (self.right - self.left) * scale.place(value)
+    }
+
+    pub(super) fn y(&self, scale: &Scale, value: f64) -> f64 {
+        self.bottom - (self.bottom - self.top) * scale.place(value)
+    }
+}
+
+/// A name in the legend, with its sign.
+pub(super) struct LegendEntry<'a> {
+    pub(super) name: &'a str,
+    /// The sign, drawn around the origin.
+    pub(super) sign: String,
+}
+
+const ROW: f64 = 18.0;
+
+/// The legend as rows of names, each of which a click switches, and its height.
+pub(super) fn legend(entries: &[LegendEntry], frame: Frame) -> (String, f64) {
+    let (mut svg, mut x, mut row) = (String::new(), 4.0, 0.0);
+    for entry in entries {
+        let name = frame.cut(entry.name, frame.width - 30.0);
+        let room = 24.0 + frame.room(&name) + 12.0;
+        if x + room > frame.width && x > 4.0 {
+            (x, row) = (4.0, row + 1.0);
+        }
+        // Writing to a string cannot fail, here and below.
+        let _ = writeln!(
+            svg,
+            "<g class=\"name\" data-name=\"{}\" role=\"button\" tabindex=\"0\" aria-pressed=\"true\" \
+             transform=\"translate({x:.0} {:.0})\"><g transform=\"translate(9 7)\">{}</g><text x=\"22\" y=\"11\">{}</text></g>",
+            escape(entry.name),
+            row * ROW,
+            entry.sign,
+            escape(&name),
+        );
+        x += room;
+    }
+    (svg, if entries.is_empty() { 0.0 } else { (row + 1.0) * ROW })
+}
+
+/// The horizontal axis below the area, with a line upwards at each tick.
+pub(super) fn horizontal(svg: &mut String, frame: Frame, area: Area, axis: &Axis, scale: &Scale) {
+    let ticks = scale.ticks();
+    let texts: Vec<String> = ticks.iter().map(|&it| written(it, axis.unit)).collect();
+    let widest = texts.iter().map(|it| frame.room(it)).fold(0.0, f64::max) + 8.0;
+    let fit = ((area.right - area.left) / widest).max(1.0);
+    let every = (ticks.len() as f64 / fit).ceil().max(1.0) as usize;
+    // Beside sizes of memory the ends of the axis are room, and have no label.
+    let first = usize::from(every > 1);
+    let (mut lines, mut labels) = (String::new(), String::new());
+    for (at, (&tick, text)) in ticks.iter().zip(&texts).enumerate() {
+        let x = area.x(scale, tick);
+        let _ = write!(lines, "M{x:.1} {:.1}V{:.1}", area.top, area.bottom + 4.0);
+        if at % every == first {
+            let _ =
+                write!(labels, "<text x=\"{x:.1}\" y=\"{:.1}\">{text}</text>", area.bottom + 17.0);
+        }
+    }
+    let _ = writeln!(
+        svg,
+        "<path d=\"{lines}\" stroke=\"var(--chart-grid)\"/><path d=\"M{} {:.1}H{}\" stroke=\"var(--dim)\"/>\
+         <g fill=\"var(--dim)\" text-anchor=\"middle\">{labels}<text x=\"{}\" y=\"{:.1}\">{}</text></g>",
+        area.left,
+        area.bottom,
+        area.right,
+        f64::midpoint(area.left, area.right),
+        area.bottom + 36.0,
+        escape(&axis.name),
+    );
+}
+
+/// The vertical axis left of the area.
+pub(super) fn vertical(svg: &mut String, area: Area, axis: &Axis, scale: &Scale) {
+    let (mut lines, mut labels) = (String::new(), String::new());
+    for tick in scale.ticks() {
+        let y = area.y(scale, tick);
+        let _ = write!(lines, "M{} {y:.1}H{}", area.left - 4.0, area.right);
+        let text = written(tick, axis.unit);
+        let _ =
+            write!(labels, "<text x=\"{}\" y=\"{:.1}\">{text}</text>", area.left - 8.0, y + 4.0);
+    }
+    let _ = writeln!(
+        svg,
+        "<path d=\"{lines}\" stroke=\"var(--chart-grid)\"/><path d=\"M{} {:.1}V{:.1}\" stroke=\"var(--dim)\"/>\
+         <g fill=\"var(--dim)\" text-anchor=\"end\">{labels}</g><text fill=\"var(--dim)\" text-anchor=\"middle\" \
+         transform=\"translate(11 {:.1}) rotate(-90)\">{}</text>",
+        area.left,
+        area.top,
+        area.bottom,
+        f64::midpoint(area.top, area.bottom),
+        escape(&axis.name),
+    );
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Figures as drawings. A page holds each selection, unit and scale of a figure, drawn for a screen and for a phone; a script
+//! shows one of them.
+//!
+//! ```text
+//! axes ── the frame, the axes and the legend, common to both kinds
+//! curves ── curves and points over numbers          bars ── stacked bars over names
+//! ```
+//!
+//! Colours are variables of the page (`--c0` to `--c14`, `--ink` and others), so that one drawing serves dark and light.
+
+use std::fmt::Write as _;
+
+use super::escape::escape;
+use super::figure::{Axis, Figure, FigureKind, Unit, Variant};
+
+mod axes;
+mod bars;
+mod curves;
+
+/// What is shown of a figure: a selection of its data, and a vertical axis.
+#[derive(Clone, Copy)]
+struct Choice<'a> {
+    figure: &'a Figure,
+    variant: &'a Variant,
+    view: usize,
+    log: bool,
+}
+
+impl<'a> Choice<'a> {
+    /// The axis of the values.
+    fn axis(&self) -> &'a Axis {
+        &self.figure.views[self.view]
+    }
+
+    fn drawing(&self, title: &str) -> String {
+        [axes::WIDE, axes::NARROW]
+            .map(|frame| match self.figure.kind {
+                FigureKind::Curves => curves::drawing(self, frame, title),
+                FigureKind::Bars => bars::drawing(self, frame, title),
+            })
+            .concat()
+    }
+}
+
+/// All drawings of a figure; the first selection in its first unit is shown, the others are hidden.
+pub(super) fn plots(figure: &Figure, title: &str) -> String {
+    let mut html = String::new();
+    for (v, variant) in figure.variants.iter().enumerate() {
+        for (view, axis) in figure.views.iter().enumerate() {
+            for &log in scales(figure) {
+                let shown = v == 0 && view == 0 && log == first_scale(figure, axis);
+                let hidden = if shown { "" } else { " hidden" };
+                let drawing = Choice { figure, variant, view, log }.drawing(title);
+                // Writing to a string cannot fail, here and below.
+                let _ = writeln!(
+                    html,
+                    "<div class=\"plot\" data-variant=\"{v}\" data-view=\"{view}\" data-scale=\"{}\"{hidden}>{drawing}</div>",
+                    scale_name(log)
+                );
+            }
+        }
+    }
+    html
+}
+
+/// The scales of the vertical axis between which a reader chooses.
+fn scales(figure: &Figure) -> &'static [bool] {
+    match figure.kind {
+        FigureKind::Curves => &[true, false],
+        FigureKind::Bars => &[false],
+    }
+}
+
+fn first_scale(figure: &Figure, axis: &Axis) -> bool {
+    axis.log && scales(figure).contains(&true)
+}
+
+fn scale_name(log: bool) -> &'static str {
+    if log { "log" } else { "linear" }
+}
+
+/// The controls of a figure, hidden until the page's script serves them.
+pub(super) fn controls(figure: &Figure) -> String {
+    let mut html = "<div class=\"tools\" hidden>".to_owned();
+    if figure.variants.len() > 1 {
+        html.push_str("<select aria-label=\"What to show\">");
+        for (at, variant) in figure.variants.iter().enumerate() {
+            let _ = write!(html, "<option value=\"{at}\">{}</option>", escape(&variant.label));
+        }
+        html.push_str("</select>");
+    }
+    let first = figure.views.first().is_some_and(|axis| first_scale(figure, axis));
+    if figure.views.len() > 1 {
+        let buttons = figure.views.iter().enumerate().map(|(at, axis)| {
+            let scale = scale_name(first_scale(figure, axis));
+            let data = format!("data-view=\"{at}\" data-scale=\"{scale}\"");
+            (data, axis.short.as_str(), at == 0)
+        });
+        html.push_str(&group("Unit", buttons));
+    }
+    if figure.statistics.len() > 1 {
+        let buttons = figure
+            .statistics
+            .iter()
+            .map(|(name, on)| (format!("data-statistic=\"{}\"", escape(name)), name.as_str(), *on));
+        html.push_str(&group("Statistics", buttons));
+    }
+    if let scales @ [_, _] = scales(figure) {
+        let buttons = scales.iter().map(|&log| {
+            (format!("data-scale=\"{}\"", scale_name(log)), scale_name(log), log == first)
+        });
+        html.push_str(&group("Vertical axis", buttons));
+    }
+    html + "<span class=\"right\"><button type=\"button\" class=\"save\" \
+            title=\"Save this figure as a vector file\">SVG</button></span></div>"
+}
+
+/// A group of buttons, each by its data, its text, and whether it is pressed.
+fn group<'a>(label: &str, buttons: impl Iterator<Item = (String, &'a str, bool)>) -> String {
+    let mut html = format!("<span class=\"group\" role=\"group\" aria-label=\"{label}\">");
+    for (data, text, pressed) in buttons {
+        let _ = write!(
+            html,
+            "<button type=\"button\" {data} aria-pressed=\"{pressed}\">{}</button>",
+            escape(text)
+        );
+    }
+    html + "</span>"
+}
+
+/// A value as its axis has it.
+fn written(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Number => number(value),
+        Unit::Share => format!("{} %", number(100.0 * value)),
+        Unit::Kib => {
+            let units = [(1_048_576.0, "GiB"), (1024.0, "MiB"), (1.0, "KiB")];
+            let fitting = units.into_iter().find(|&(by, _)| value >= by);
+            let (by, unit) = fitting.unwrap_or((1.0, "KiB"));
+            format!("{} {unit}", number(value / by))
+        }
+    }
+}
+
+/// A number with three digits, from 1000 on with four.
+fn number(value: f64) -> String {
+    let size = value.abs();
+    if size == 0.0 {
+        return "0".to_owned();
+    }
+    if !(1e-3..1e5).contains(&size) {
+        return format!("{value:.1e}");
+    }
+    let digits = if size >= 1000.0 { 3 } else { 2 };
+    let places = (digits - size.log10().floor() as i32).max(0) as usize;
+    let text = format!("{value:.places$}");
+    if !text.contains('.') {
+        return text;
+    }
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests;
