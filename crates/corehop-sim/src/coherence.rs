@@ -125,7 +125,7 @@ impl<O: Observer> Hierarchy<O> {
             }
         }
         if let Some((set, way)) = here {
-            self.answer_here(x, (set, way), line, request, &mut answer);
+            self.answer_here(x, (set, way), request, &mut answer);
         }
         answer
     }
@@ -135,7 +135,6 @@ impl<O: Observer> Hierarchy<O> {
         &mut self,
         x: usize,
         (set, way): (u32, u32),
-        line: Line,
         request: Request,
         answer: &mut Answer,
     ) {
@@ -154,9 +153,6 @@ impl<O: Observer> Hierarchy<O> {
                 cache.counters.invalidations += 1;
                 cache.counters.snoop_hits += u64::from(!bits.dirty);
                 cache.counters.snoop_hits_modified += u64::from(bits.dirty);
-                if O::ON {
-                    self.observer.invalidated(x, line);
-                }
             }
             Request::Flush => {
                 cache.remove(set, way);

@@ -82,11 +82,8 @@ impl Hierarchy {
 }
 
 impl<O: Observer> Hierarchy<O> {
-    /// Empty caches with an observer, such as [`super::miss_kinds::MissKinds`].
-    ///
-    /// # Errors
-    /// As [`Spec::check`].
-    pub fn observed(spec: &Spec, seed: u64, observer: O) -> Result<Self, SpecError> {
+    /// Empty caches with an observer.
+    pub(super) fn observed(spec: &Spec, seed: u64, observer: O) -> Result<Self, SpecError> {
         spec.check()?;
         let mut caches: Vec<Cache> = Vec::new();
         let mut first = Vec::new();
@@ -166,11 +163,6 @@ impl<O: Observer> Hierarchy<O> {
         caches.find(|cache| u32::from(cache.level) == level).map(|cache| cache.counters)
     }
 
-    /// The observer.
-    pub fn observer(&self) -> &O {
-        &self.observer
-    }
-
     #[inline(always)]
     pub(super) fn masks(&self, cpu: usize) -> [u32; MAX_LEVELS] {
         self.masks[cpu]
@@ -203,12 +195,7 @@ impl<O: Observer> Hierarchy<O> {
                     self.counters[cpu].hits[0] += 1;
                 }
                 if O::ON {
-                    self.observer.looked_up(
-                        cpu,
-                        self.path(cpu, access == Access::Fetch).caches[0],
-                        line,
-                        true,
-                    );
+                    self.observer.looked_up(true);
                 }
                 return AccessOutcome::HIT;
             }
@@ -299,7 +286,7 @@ impl<O: Observer> Hierarchy<O> {
         let request = if write { Request::Invalidate } else { Request::Read };
         let mut remote = Answer::default();
         let mut upgraded = false;
-        let place = self.search(cpu, path, line, request, first, &mut ongoing);
+        let place = self.search(path, line, request, first, &mut ongoing);
         let filling = match place {
             SearchEnd::Own(at, set, way) => {
                 upgraded = write && at == 0 && !self.caches[path.caches[0]].bits(set, way).alone;
@@ -320,7 +307,6 @@ impl<O: Observer> Hierarchy<O> {
 
     fn search(
         &mut self,
-        cpu: usize,
         path: Path,
         line: Line,
         request: Request,
@@ -333,7 +319,7 @@ impl<O: Observer> Hierarchy<O> {
             let set = cache.set_of(line);
             let found = cache.find(set, line);
             if O::ON {
-                self.observer.looked_up(cpu, x, line, found.is_some());
+                self.observer.looked_up(found.is_some());
             }
             if let Some(way) = found {
                 return SearchEnd::Own(at, set, way);

@@ -10,7 +10,7 @@
 //!
 //! ```text
 //! spec ── what is simulated, from a platform        prefetch, tlb ── beside the caches, optional
-//! hierarchy ── an access: search, settle, fill      miss_kinds ── why a miss was one, an observer
+//! hierarchy ── an access: search, settle, fill      observer ── what tests hear of the caches
 //! coherence ── what caches ask each other           frames ── from pages to lines
 //! movement, snoop_filter ── lines in, lines out     reference ── the slow twin, for tests
 //! cache ── one cache: tags, states, replacement     walk, fast_path ── one CPU's accesses
@@ -73,7 +73,6 @@ mod snoop_filter;
 mod fast_path;
 mod ways;
 mod walk;
-pub mod miss_kinds;
 pub mod tlb;
 pub mod prefetch;
 pub mod times;
@@ -111,8 +110,6 @@ mod tests;
 pub use cache::CacheCounters;
 pub use hierarchy::Hierarchy;
 pub use machine::SimMachine;
-pub use miss_kinds::MissKinds;
-pub use observer::Observer;
 pub use outcome::{Access, AccessOutcome, CpuCounters};
 
 pub use partitioning::{Partitioning, PartitioningError, Placement, Share, Ways};

@@ -16,7 +16,7 @@ use std::process::Command;
 
 use corehop_plan::experiment::Draw;
 use corehop_plan::platform::{CacheKind, Inclusion, Lookup, Protocol};
-use corehop_sim::{Access, CacheSpec, Hierarchy, Line, MissKinds, Spec};
+use corehop_sim::{Access, CacheSpec, Hierarchy, Line, Spec};
 use serde_json::{Value, json};
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
@@ -104,7 +104,6 @@ fn all(scratch: &Path) -> Fallible<Vec<Value>> {
         beside("with-tlb", run::chase(&run::machine(TLBS)?, bytes, 0.0)?);
         beside("with-prefetch", run::chase(&run::machine(PREFETCHER)?, bytes, 0.0)?);
         beside("single", single(&lines, passes)?);
-        beside("with-miss-kinds", miss_kinds(&lines, (passes / 20).max(1))?);
     }
     Ok(figures)
 }
@@ -172,13 +171,6 @@ fn speed(count: usize, passes: usize, mut walk: impl FnMut() -> u64) -> Fallible
 /// One call for each access.
 fn single(lines: &[Line], passes: usize) -> Fallible<f64> {
     let mut machine = Hierarchy::new(&machine(), 1)?;
-    let mut one = |&line| u64::from(machine.access(0, line, Access::Read).level);
-    speed(lines.len(), passes, || lines.iter().map(&mut one).sum())
-}
-
-fn miss_kinds(lines: &[Line], passes: usize) -> Fallible<f64> {
-    let spec = machine();
-    let mut machine = Hierarchy::observed(&spec, 1, MissKinds::new(&spec))?;
     let mut one = |&line| u64::from(machine.access(0, line, Access::Read).level);
     speed(lines.len(), passes, || lines.iter().map(&mut one).sum())
 }

@@ -19,11 +19,10 @@ pub(super) struct Ledger {
 
 impl Observer for Ledger {
     const ON: bool = true;
-    fn looked_up(&mut self, _cpu: usize, _cache: usize, _line: Line, hit: bool) {
+    fn looked_up(&mut self, hit: bool) {
         self.hits += u64::from(hit);
         self.misses += u64::from(!hit);
     }
-    fn invalidated(&mut self, _cache: usize, _line: Line) {}
     fn written_back(&mut self, line: Line) {
         self.owed.remove(&line);
     }
