@@ -94,7 +94,7 @@ fn what_is_no_trace_is_refused_with_the_remedy_and_nothing_is_written() {
     let folder = TempDir::new().unwrap();
     let (file, out) = (folder.path().join("it"), folder.path().join("out.parquet"));
     let cases: [(&[u8], i32, &str); 5] = [
-        (b"PERFILE2\0\0", 4, "perf mem report -D"),
+        (b"PERFILE2\0\0", 4, "valgrind --tool=lackey"),
         (b"\x1f\x8b\x08\0", 4, "gzip"),
         (b"hello\n", 4, "no trace"),
         (b"", 4, "no trace"),

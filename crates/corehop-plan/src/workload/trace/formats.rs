@@ -70,7 +70,7 @@ impl FromStr for Thread {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Access {
     pub(super) address: u64,
-    /// In bytes; a sample tells of one.
+    /// In bytes.
     pub(super) size: u64,
     pub(super) reads: bool,
     pub(super) writes: bool,
@@ -78,24 +78,17 @@ pub(super) struct Access {
     pub(super) thread: Option<Thread>,
 }
 
-/// A format, and what its head says of the columns.
+/// A format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Lackey,
     View,
     Memtrace,
-    /// With the place of the column `DSRC`.
-    PerfMem(usize),
 }
 
 impl Format {
-    /// The format whose line this is: one that tells of an access, or the head of a table.
+    /// The format whose line this is: one that tells of an access.
     pub(super) fn of(line: &str) -> Option<Self> {
-        if line.starts_with("# PID, TID, IP, ADDR, ") {
-            let place = line.trim_end().split(", ").position(|name| name == "DSRC")?;
-            // A page's size is a number and its unit.
-            return Some(Self::PerfMem(place));
-        }
         let tells = |format: &Self| !matches!(format.item(line), None | Some(Item::Other));
         [Self::Lackey, Self::View, Self::Memtrace].into_iter().find(tells)
     }
@@ -105,7 +98,6 @@ impl Format {
             Self::Lackey => Source::Lackey,
             Self::View => Source::Drmemtrace,
             Self::Memtrace => Source::Memtrace,
-            Self::PerfMem(_) => Source::PerfMem,
         }
     }
 
@@ -115,7 +107,6 @@ impl Format {
             Self::Lackey => lackey(line),
             Self::View => view(line),
             Self::Memtrace => memtrace(line),
-            Self::PerfMem(source) => perf_mem(line, source),
         }
     }
 }
@@ -197,28 +188,6 @@ fn memtrace(line: &str) -> Option<Item> {
     columns.next().is_none().then_some(Item::Data(access))
 }
 
-/// The columns of `perf mem report -D`, the one with the source of the data in this place.
-fn perf_mem(line: &str, source: usize) -> Option<Item> {
-    if line.starts_with('#') || line.trim().is_empty() {
-        return Some(Item::Other);
-    }
-    let split = |it: char| it.is_whitespace() || matches!(it, ',' | ';' | '|');
-    let columns: Vec<&str> = line.split(split).filter(|it| !it.is_empty()).collect();
-    let thread = columns.get(1)?.parse().ok().map(|id| Thread { workload: None, id });
-    let address = columns.get(3)?;
-    // perf prints `0x016` and the address where no separator was asked for: a `%` of its format is missing.
-    let address = address.strip_prefix("0x016").or_else(|| address.strip_prefix("0x"))?;
-    let address = hex(address)?;
-    let source = hex(columns.get(source)?.strip_prefix("0x")?)?;
-    // The operation is in the lowest bits of perf_mem_data_src: 2 a load, 4 a store.
-    let writes = source & 0x4 != 0;
-    let reads = source & 0x2 != 0 || !writes;
-    if address == 0 {
-        return Some(Item::Other);
-    }
-    Some(Item::Data(Access { address, size: 1, reads, writes, thread }))
-}
-
 fn hex(text: &str) -> Option<u64> {
     let plain = text.bytes().all(|it| it.is_ascii_hexdigit());
     if plain { u64::from_str_radix(text, 16).ok() } else { None }
@@ -283,20 +252,6 @@ mod tests {
         for none in ["0x400,r,16", "400,r,16,7f00", "0x400: x, w", "0x400,x,16,0x7f00", "a: b, c"] {
             assert_eq!(item(none), None, "{none}");
         }
-    }
-
-    #[test]
-    fn the_table_of_perf_mem_is_read_with_and_without_separators_and_further_columns() {
-        let head = "# PID, TID, IP, ADDR, LOCAL WEIGHT, DSRC, SYMBOL\n";
-        let format = Format::of(head).unwrap();
-        let line = " 2334  2335 0xffffffff812b0001 0x0167f12ab00    31 0x68100142 /bin/ls:main";
-        assert_eq!(format.item(line), data(0x7f12_ab00, 1, "r", Some(2335)));
-        let line = "2334,2335,0x12,0x7f12ab00,31,0x68100144,/bin/ls:main";
-        assert_eq!(format.item(line), data(0x7f12_ab00, 1, "w", Some(2335)));
-        assert_eq!(format.item(head), Some(Item::Other));
-        let format = Format::of("# PID, TID, IP, ADDR, PHYS ADDR, LOCAL WEIGHT, DSRC, SYMBOL");
-        let line = "1,1,0x12,0x40,0x9940,31,0x142,a:b";
-        assert_eq!(format.unwrap().item(line), data(0x40, 1, "r", Some(1)));
     }
 
     #[test]

@@ -58,8 +58,6 @@ words! {
         Drmemtrace = "drmemtrace",
         /// DynamoRIO's sample client memtrace, as text.
         Memtrace = "memtrace",
-        /// `perf mem report -D`: samples of accesses, a small share of all.
-        PerfMem = "perf_mem",
     }
 }
 

@@ -70,8 +70,8 @@ pub enum ReadError {
     },
     /// It has no line of a known format.
     #[error(
-        "{name} is no trace: none of its first {lines} lines is an access as lackey (--trace-mem=yes), DynamoRIO's \
-         view or memtrace, or `perf mem report -D` print it"
+        "{name} is no trace: none of its first {lines} lines is an access as lackey (--trace-mem=yes) or DynamoRIO's \
+         view or memtrace print it"
     )]
     Unknown {
         /// The name of the file.
@@ -304,11 +304,6 @@ impl Tally {
                 "{name} was recorded on {architecture}: its accesses are simulated as they are, in lines of {LINE} bytes"
             ));
         }
-        if source == Source::PerfMem {
-            notes.push(format!(
-                "{name} has samples of a program's accesses: their order is kept, what lies between them is unknown"
-            ));
-        }
         notes
     }
 }
@@ -316,10 +311,12 @@ impl Tally {
 /// The kind of a file that is not text, by its first bytes, and the remedy.
 fn binary(head: &[u8]) -> Option<(&'static str, &'static str)> {
     const PRINT: &str = "print it with DynamoRIO's tool `view`";
+    const SAMPLES: &str = "perf takes samples of accesses, and a job needs all of them in order: record the program with \
+                           `valgrind --tool=lackey --trace-mem=yes`";
     const UNPACK: &str = "unpack it first, for example `zcat FILE | corehop … --from-trace -`";
     const KINDS: [(&[u8], &str, &str); 6] = [
-        (b"PERFILE2", "a recording of perf", "print it with `perf mem report -D -i FILE`"),
-        (b"2ELIFREP", "a recording of perf from a machine of another byte order", "print it there"),
+        (b"PERFILE2", "a recording of perf", SAMPLES),
+        (b"2ELIFREP", "a recording of perf from a machine of another byte order", SAMPLES),
         (b"PK\x03\x04", "a zip archive", PRINT),
         (b"\x1f\x8b", "packed by gzip", UNPACK),
         (b"\xfd7zXZ", "packed by xz", UNPACK),
@@ -456,8 +453,14 @@ mod tests {
     fn what_is_no_trace_is_refused_with_its_kind() {
         let error =
             |bytes: &[u8]| Read::from(bytes, "it", Window::default()).unwrap_err().to_string();
-        assert!(error(b"PERFILE2\x00").contains("perf mem report -D"));
+        assert!(
+            error(b"PERFILE2\x00").contains("a recording of perf, not text: perf takes samples")
+        );
         assert!(error(b"2ELIFREP\x00").contains("another byte order"));
+        // Its text is no trace either: samples have no order.
+        let samples =
+            b"# PID, TID, IP, ADDR, LOCAL WEIGHT, DSRC, SYMBOL\n1,1,0x12,0x40,31,0x142,a:b\n";
+        assert!(error(samples).contains("none of its first 2 lines"));
         assert!(error(b"\x1f\x8b\x08").contains("gzip"));
         assert!(error(b"a\x00b").contains("binary, not text"));
         assert!(error(b"hello\nworld\n").contains("none of its first 2 lines"));

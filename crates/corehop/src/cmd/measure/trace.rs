@@ -18,8 +18,8 @@ const INSTEAD_OF_TRACE: [&str; 5] = ["workload", "wss", "write_ratio", "pattern"
 /// A trace in place of a working set.
 #[derive(Debug, clap::Args)]
 pub(super) struct TraceArgs {
-    /// A program's accesses in place of the working sets, as lackey, DynamoRIO's view or memtrace, or `perf mem report -D`
-    /// print them (`-`: stdin); on simulated machines
+    /// A program's accesses in place of the working sets, as lackey or DynamoRIO's view or memtrace print them (`-`:
+    /// stdin); on simulated machines
     #[arg(
         long = "from-trace",
         value_name = "FILE",
