@@ -137,3 +137,38 @@ fn devices_pipes_folders_and_vast_files_are_refused_in_a_sentence() {
         }
     }
 }
+
+#[test]
+fn a_plan_and_a_model_of_an_earlier_form_are_refused_with_the_file_what_is_missing_and_the_remedy()
+{
+    let folder = tempfile::tempdir().unwrap();
+    let [file, model, plan] =
+        ["q.parquet", "earlier-model.json", "earlier-plan.json"].map(|it| folder.path().join(it));
+    measured(&["-o", text(&file)]);
+    assert_eq!(corehop(&["fit", text(&file), "-o", text(&model)]).status.code(), Some(0));
+    let written = fs::read_to_string(&model).unwrap();
+    // Before there were replicates.
+    let lines = written.lines().filter(|line| !line.contains("\"replicates\":"));
+    fs::write(&model, lines.collect::<Vec<_>>().join("\n")).unwrap();
+    let head = "\"schema\": 2, \"experiment\": \"synthetic\", \"seed\": 7";
+    let body = "\"mover\": \"affinity\", \"sets\": [], \"cells\": [], \"phases\": []";
+    fs::write(&plan, format!("{{{head}, {body}}}")).unwrap();
+    let cases: [(&[&str], [&str; 3]); 2] = [
+        (
+            &["predict", text(&model), "--wss", "4KiB"],
+            ["earlier-model.json", "missing field `replicates`", "fit the samples again"],
+        ),
+        (
+            &["measure", "--on", "xeon_l7455", "--plan", text(&plan)],
+            ["earlier-plan.json", "schema 2 and not 3", "write it anew"],
+        ),
+    ];
+    for (words, expected) in cases {
+        let output = corehop(words);
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(4), "{words:?}: {said}");
+        for part in expected {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+    }
+}

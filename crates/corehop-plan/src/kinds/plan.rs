@@ -2,7 +2,7 @@
 //! A plan: what a machine is to do, as data that can be printed, diffed, stored and written by hand.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::Phase;
 use super::kind::{Body, BodyError};
@@ -36,11 +36,14 @@ pub enum PlanError {
         "not a plan: {0}; `corehop measure EXPERIMENT --dry-run --json` prints one to start from"
     )]
     Form(String),
-    /// A later form than this program knows.
-    #[error("the plan has schema {found}, this program knows {PLAN_SCHEMA}: use a newer corehop")]
+    /// Another form than this program's.
+    #[error(
+        "not a plan that this corehop reads: it has schema {found} and not {PLAN_SCHEMA}; write it anew \
+         (`corehop measure EXPERIMENT --dry-run --json` prints one to start from), or use the corehop that wrote it"
+    )]
     Schema {
         /// The version found.
-        found: u32,
+        found: u64,
     },
     /// Nothing to run.
     #[error("the plan has no {0}: such a plan measures nothing")]
@@ -67,19 +70,16 @@ impl Plan {
         Self { schema: PLAN_SCHEMA, experiment: experiment.to_owned(), seed, body: body.into() }
     }
 
-    /// Reads a plan from JSON; earlier forms too.
+    /// Reads a plan from JSON.
     ///
     /// # Errors
     /// [`PlanError::Form`] or [`PlanError::Schema`]; whether it fits a platform, [`Plan::check`] says.
     pub fn from_json(text: &str) -> Result<Self, PlanError> {
         let form = |error: serde_json::Error| PlanError::Form(error.to_string());
-        let mut value: Value = bounds::from_json(text).map_err(form)?;
-        let found = value.get("schema").and_then(Value::as_u64).unwrap_or(0);
-        if found > u64::from(PLAN_SCHEMA) {
-            return Err(PlanError::Schema { found: found as u32 });
-        }
-        if let Some(map) = value.as_object_mut().filter(|_| found < u64::from(PLAN_SCHEMA)) {
-            nest(map);
+        let value: Value = bounds::from_json(text).map_err(form)?;
+        let schema = value.get("schema").and_then(Value::as_u64);
+        if let Some(found) = schema.filter(|&found| found != u64::from(PLAN_SCHEMA)) {
+            return Err(PlanError::Schema { found });
         }
         serde_json::from_value(value).map_err(form)
     }
@@ -153,29 +153,6 @@ impl Plan {
     }
 }
 
-/// Before schema 3 the fields of a plan's body stood beside its head, and the name of the experiment
-/// alone told what rows jobs became.
-fn nest(plan: &mut Map<String, Value>) {
-    let kinds = [("phases", "jobs"), ("runs", "tasks"), ("gangs", "gangs")];
-    let Some((_, kind)) = kinds.into_iter().find(|(field, _)| plan.contains_key(*field)) else {
-        return;
-    };
-    plan.insert("schema".to_owned(), json!(PLAN_SCHEMA));
-    let is_head = |name: &str| ["schema", "experiment", "seed"].contains(&name);
-    let (head, mut body): (Map<_, _>, Map<_, _>) =
-        std::mem::take(plan).into_iter().partition(|(name, _)| is_head(name));
-    *plan = head;
-    let rows = match plan.get("experiment").and_then(Value::as_str) {
-        Some("access-time") => Some("access_times"),
-        Some("preemption-length") => Some("preemption_lengths"),
-        _ => None,
-    };
-    if let Some(rows) = rows.filter(|_| kind == "jobs") {
-        body.insert("rows".to_owned(), json!(rows));
-    }
-    plan.insert(kind.to_owned(), Value::Object(body));
-}
-
 fn phase_json(phase: &Phase) -> String {
     let jobs: Vec<String> =
         phase.jobs.iter().map(|job| format!("        {}", serde_json::json!(job))).collect();
@@ -203,35 +180,25 @@ mod tests {
         assert_eq!(Plan::from_json("{\"schema\": 99}"), Err(PlanError::Schema { found: 99 }));
     }
 
-    /// The head of a plan before schema 3, with this body.
-    fn earlier(experiment: &str, body: &str) -> Plan {
-        let head = format!("\"schema\": 2, \"experiment\": \"{experiment}\", \"seed\": 7");
-        Plan::from_json(&format!("{{{head}, {body}}}")).unwrap()
-    }
-
     #[test]
-    fn plans_of_earlier_forms_are_read_as_what_they_were() {
+    fn a_plan_of_another_form_is_refused_with_both_forms_and_the_remedy() {
         let jobs = "\"mover\": \"handover\", \"sets\": [], \"cells\": [], \"phases\": []";
-        for (name, rows) in [
-            ("synthetic", JobRows::Samples),
-            ("mine", JobRows::Samples),
-            ("access-time", JobRows::AccessTimes),
-            ("preemption-length", JobRows::PreemptionLengths),
-        ] {
-            let plan = earlier(name, jobs);
-            assert_eq!((plan.experiment.as_str(), plan.seed), (name, 7));
-            let body = plan.jobs().unwrap();
-            assert_eq!((body.rows, body.mover), (rows, crate::workload::Mover::Handover));
-            assert_eq!(Plan::from_json(&plan.to_json()), Ok(plan));
-        }
-        let tasks = earlier("schedule-sensitive", "\"scheduler\": \"g-edf\", \"runs\": []");
-        assert!(tasks.tasks().unwrap().runs.is_empty());
-        assert!(earlier("shared-data", "\"gangs\": []").gangs().unwrap().gangs.is_empty());
+        let earlier =
+            format!("{{\"schema\": 2, \"experiment\": \"synthetic\", \"seed\": 7, {jobs}}}");
+        let error = Plan::from_json(&earlier).unwrap_err();
+        assert_eq!(error, PlanError::Schema { found: 2 });
+        let sentence = error.to_string();
+        assert!(sentence.contains("schema 2 and not 3; write it anew"), "{sentence}");
+        let headless = earlier.replace("\"schema\": 2, ", "");
+        let sentence = Plan::from_json(&headless).unwrap_err().to_string();
+        assert!(sentence.contains("schema") && sentence.contains("--dry-run"), "{sentence}");
     }
 
     #[test]
     fn a_plan_that_runs_nothing_is_refused_by_the_word_of_what_is_missing() {
-        let empty = earlier("shared-data", "\"gangs\": []");
+        let text =
+            "{\"schema\": 3, \"experiment\": \"mine\", \"seed\": 7, \"gangs\": {\"gangs\": []}}";
+        let empty = Plan::from_json(text).unwrap();
         let sentence = empty.check_not_empty().unwrap_err().to_string();
         assert!(sentence.contains("no gangs"), "{sentence}");
     }

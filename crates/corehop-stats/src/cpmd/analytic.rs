@@ -37,7 +37,6 @@ pub struct Hierarchy {
     /// The time of a line from memory, in nanoseconds.
     pub memory_ns: f64,
     /// The time of a line that lies in another core's caches, by its distance, where known.
-    #[serde(default)]
     pub peers: BTreeMap<Affinity, Peer>,
 }
 

@@ -75,12 +75,12 @@ pub struct Caches {
     /// The sizes of those that hold data, in bytes, ascending.
     pub sizes: Vec<u64>,
     /// The size of the largest that belongs to one core alone, in bytes, where that is known.
-    #[serde(default)]
+    #[serde(deserialize_with = "Option::deserialize")]
     pub own: Option<u64>,
     /// With ways and times, where those are known.
     pub hierarchy: Option<Hierarchy>,
     /// Preemption, and the migrations that its CPUs allow, where that is known.
-    #[serde(default)]
+    #[serde(deserialize_with = "Option::deserialize")]
     pub events: Option<Vec<Event>>,
 }
 

@@ -101,9 +101,8 @@ pub struct Point {
     pub most_length_us: f64,
     /// Valid samples.
     pub n: usize,
-    /// The replicates that they come from; None in models of before there were any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replicates: Option<usize>,
+    /// The replicates that they come from.
+    pub replicates: usize,
     /// The statistics that they carry.
     pub delay: BTreeMap<Statistic, Cost>,
 }
@@ -150,7 +149,7 @@ impl Point {
             least_length_us: lengths.min(),
             most_length_us: lengths.max(),
             n: delays.len(),
-            replicates: Some(nested.replicates()),
+            replicates: nested.replicates(),
             delay: Statistic::ALL.iter().filter_map(cost).collect(),
         })
     }

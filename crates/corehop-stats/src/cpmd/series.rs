@@ -266,7 +266,7 @@ impl Column {
             cost: if measured.is_some() { costs[nearest] } else { cost },
             measured,
             n: around.iter().map(|(point, _)| point.n).min().unwrap_or(0),
-            replicates: around.iter().filter_map(|(point, _)| point.replicates).min(),
+            replicates: around.iter().map(|(point, _)| point.replicates).min(),
             nearest_length_us: Some(lengths[nearest]).filter(|_| !seen && !spanned),
         })
     }

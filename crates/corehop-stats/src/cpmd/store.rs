@@ -11,7 +11,7 @@ pub const MODEL_SCHEMA: &str = "corehop-model-1";
 #[derive(Debug, thiserror::Error)]
 pub enum NotAModel {
     /// It is something else, or torn.
-    #[error("not a model that `corehop advise fit` wrote: {0}")]
+    #[error("not a model of this form that `corehop fit` wrote: {0}; fit the samples again")]
     Form(#[from] serde_json::Error),
     /// It is of a version that is not known here.
     #[error(

@@ -213,6 +213,17 @@ fn samples_that_are_not_valid_are_left_out_and_without_samples_there_is_no_answe
     assert!(few.predict(&p99).unwrap_err().to_string().contains("at most 41"));
 }
 
+/// Takes the first field of this name out of a value; whether there was one.
+fn take(value: &mut serde_json::Value, key: &str) -> bool {
+    match value {
+        serde_json::Value::Object(map) => {
+            map.remove(key).is_some() || map.values_mut().any(|it| take(it, key))
+        }
+        serde_json::Value::Array(all) => all.iter_mut().any(|it| take(it, key)),
+        _ => false,
+    }
+}
+
 #[test]
 fn a_model_is_the_same_after_a_trip_through_its_file_and_other_files_are_refused() {
     let model = fitted(&[(4, 10.0), (16, 40.0), (64, 160.0 / 3.0)]);
@@ -220,6 +231,18 @@ fn a_model_is_the_same_after_a_trip_through_its_file_and_other_files_are_refused
     let later = model.to_json().replace(MODEL_SCHEMA, "corehop-model-9");
     let error = Model::from_json(&later).unwrap_err().to_string();
     assert!(error.contains("corehop-model-9") && error.contains("fit it again"), "{error}");
+    // A model of a corehop that knew no replicates.
+    let earlier = model.to_json().replace("\"replicates\"", "\"without\"");
+    let error = Model::from_json(&earlier).unwrap_err().to_string();
+    assert!(error.contains("`without`") && error.contains("fit the samples again"), "{error}");
+    let mut whole = model.clone();
+    whole.machines.get_mut("box").unwrap().hierarchy = Some(hierarchy());
+    for key in ["replicates", "own", "events", "peers"] {
+        let mut value = serde_json::json!(whole);
+        assert!(take(&mut value, key), "{key}");
+        let error = Model::from_json(&value.to_string()).unwrap_err().to_string();
+        assert!(error.contains(&format!("missing field `{key}`")), "{error}");
+    }
     for text in ["", "{}", "[1]", &model.to_json()[..200]] {
         assert!(Model::from_json(text).unwrap_err().to_string().contains("not a model"));
     }

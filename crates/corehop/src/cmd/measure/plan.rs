@@ -70,7 +70,8 @@ pub(super) fn refused(no_real_time: bool) -> Option<String> {
 }
 
 fn read(path: &Path) -> Result<Plan, Failure> {
-    let text = input::text(path)
-        .map_err(|failure| failure.context(format!("reading the plan {}", shown::path(path))))?;
-    Ok(Plan::from_json(&text)?)
+    let named =
+        |failure: Failure| failure.context(format!("reading the plan {}", shown::path(path)));
+    let text = input::text(path).map_err(named)?;
+    Plan::from_json(&text).map_err(|error| named(error.into()))
 }
