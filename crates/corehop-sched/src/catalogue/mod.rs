@@ -98,8 +98,11 @@ pub struct Test {
 /// Every test.
 pub fn all() -> impl Iterator<Item = &'static Test> + Clone {
     let cached = cached_entries::BY_BLOCKS.iter().flatten();
-    let others = entries::OTHERS.iter().chain(partitioned_entries::PARTITIONED);
-    others.chain(cached).chain(&cached_entries::BY_PAIRS)
+    let packed = partitioned_entries::PACKED.iter().flatten().flatten();
+    let clustered = partitioned_entries::CLUSTERED.iter().flatten();
+    let partitioned = packed.chain(partitioned_entries::PARTITIONED).chain(clustered);
+    let all = entries::OTHERS.iter().chain(partitioned);
+    all.chain(cached).chain(&cached_entries::BY_PAIRS)
 }
 
 /// The interruptions of jobs under a scheduler, once they have begun.

@@ -15,158 +15,95 @@ use super::{
 use crate::bill::Payer;
 use crate::contents;
 
-/// Every partitioned and semi-partitioned test.
+/// EDF with tasks packed by each fit in both orders, the fits as [`Fit::ALL`](crate::partition::Fit::ALL) has them.
+macro_rules! packings {
+    ($run:ident, $base:ident, $suffix:literal, $asks:literal, $citation:literal) => {
+        packings!(@each $run, $base, $suffix, $asks, $citation;
+            0 "nf" "next fit", 1 "ff" "first fit", 2 "bf" "best fit", 3 "wf" "worst fit", 4 "awf" "almost-worst fit")
+    };
+    (@each $run:ident, $base:ident, $suffix:literal, $asks:literal, $citation:literal;
+        $($fit:literal $short:literal $long:literal),*) => {
+        [$([
+            Test {
+                name: concat!("p-edf-", $short, $suffix),
+                title: concat!($long, " in the order of the set; ", $asks),
+                citation: $citation,
+                run: $run::<$fit, false>,
+                ..$base
+            },
+            Test {
+                name: concat!("p-edf-", $short, "d", $suffix),
+                title: concat!($long, " by falling utilisation; ", $asks),
+                citation: $citation,
+                run: $run::<$fit, true>,
+                ..$base
+            },
+        ]),*]
+    };
+}
+
+/// The packed tests by their question of each CPU, then by fit, then by order.
+pub(super) static PACKED: [[[Test; 2]; 5]; 2] = [
+    packings!(
+        by_utilisation,
+        P_EDF_FULL,
+        "",
+        "U <= 1 on each CPU",
+        "Lopez, Diaz and Garcia, RTS 28(1), 2004"
+    ),
+    packings!(
+        by_demand,
+        P_EDF_QPA,
+        "-qpa",
+        "each CPU passes qpa",
+        "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009"
+    ),
+];
+
+/// Of those that fill each CPU up to its utilisation.
+const P_EDF_FULL: Test = Test { deadlines: Implicit, ..P_EDF };
+
+/// EDF in clusters of so many CPUs, hard and soft.
+macro_rules! clusters {
+    ($($cpus:literal),*) => {
+        [$([
+            Test {
+                name: concat!("c-edf-", $cpus),
+                scheduler: concat!("EDF in clusters of ", $cpus, " CPUs"),
+                title: concat!(
+                    "worst fit by falling utilisation into clusters of ", $cpus, "; g-edf accepts each"
+                ),
+                deadlines: Arbitrary,
+                citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; g-edf",
+                run: clustered::<$cpus>,
+                suffers: Suffers::Within($cpus),
+                payer: Payer::EachGroup,
+                ..BASE
+            },
+            Test {
+                name: concat!("soft-c-edf-", $cpus),
+                scheduler: concat!("EDF in clusters of ", $cpus, " CPUs, soft"),
+                title: concat!(
+                    "worst fit by falling utilisation into clusters of ", $cpus, "; U <= ", $cpus,
+                    " in each, and each u <= 1"
+                ),
+                deadlines: Arbitrary,
+                assumes: &["Yes means that tardiness is bounded, not that deadlines are met."],
+                citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; Devi and Anderson, RTSS 2005",
+                run: softly_clustered::<$cpus>,
+                suffers: Suffers::Within($cpus),
+                payer: Payer::EachGroup,
+                ..BASE
+            },
+        ]),*]
+    };
+}
+
+/// The tests for clusters.
+pub(super) static CLUSTERED: [[Test; 2]; 6] = clusters!(2, 3, 4, 6, 8, 12);
+
+/// Every other partitioned and semi-partitioned test.
 pub(super) static PARTITIONED: &[Test] = &[
-    Test {
-        name: "p-edf-nf",
-        title: "next fit in the order of the set; U <= 1 on each CPU",
-        deadlines: Implicit,
-        citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
-        run: by_utilisation::<0, false>,
-        ..P_EDF
-    },
-    Test {
-        name: "p-edf-nfd",
-        title: "next fit by falling utilisation; U <= 1 on each CPU",
-        deadlines: Implicit,
-        citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
-        run: by_utilisation::<0, true>,
-        ..P_EDF
-    },
-    Test {
-        name: "p-edf-ff",
-        title: "first fit in the order of the set; U <= 1 on each CPU",
-        deadlines: Implicit,
-        citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
-        run: by_utilisation::<1, false>,
-        ..P_EDF
-    },
-    Test {
-        name: "p-edf-ffd",
-        title: "first fit by falling utilisation; U <= 1 on each CPU",
-        deadlines: Implicit,
-        citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
-        run: by_utilisation::<1, true>,
-        ..P_EDF
-    },
-    Test {
-        name: "p-edf-bf",
-        title: "best fit in the order of the set; U <= 1 on each CPU",
-        deadlines: Implicit,
-        citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
-        run: by_utilisation::<2, false>,
-        ..P_EDF
-    },
-    Test {
-        name: "p-edf-bfd",
-        title: "best fit by falling utilisation; U <= 1 on each CPU",
-        deadlines: Implicit,
-        citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
-        run: by_utilisation::<2, true>,
-        ..P_EDF
-    },
-    Test {
-        name: "p-edf-wf",
-        title: "worst fit in the order of the set; U <= 1 on each CPU",
-        deadlines: Implicit,
-        citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
-        run: by_utilisation::<3, false>,
-        ..P_EDF
-    },
-    Test {
-        name: "p-edf-wfd",
-        title: "worst fit by falling utilisation; U <= 1 on each CPU",
-        deadlines: Implicit,
-        citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
-        run: by_utilisation::<3, true>,
-        ..P_EDF
-    },
-    Test {
-        name: "p-edf-awf",
-        title: "almost-worst fit in the order of the set; U <= 1 on each CPU",
-        deadlines: Implicit,
-        citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
-        run: by_utilisation::<4, false>,
-        ..P_EDF
-    },
-    Test {
-        name: "p-edf-awfd",
-        title: "almost-worst fit by falling utilisation; U <= 1 on each CPU",
-        deadlines: Implicit,
-        citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
-        run: by_utilisation::<4, true>,
-        ..P_EDF
-    },
-    Test {
-        name: "p-edf-nf-qpa",
-        title: "next fit in the order of the set; each CPU passes qpa",
-        citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
-        run: by_demand::<0, false>,
-        ..P_EDF_QPA
-    },
-    Test {
-        name: "p-edf-nfd-qpa",
-        title: "next fit by falling utilisation; each CPU passes qpa",
-        citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
-        run: by_demand::<0, true>,
-        ..P_EDF_QPA
-    },
-    Test {
-        name: "p-edf-ff-qpa",
-        title: "first fit in the order of the set; each CPU passes qpa",
-        citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
-        run: by_demand::<1, false>,
-        ..P_EDF_QPA
-    },
-    Test {
-        name: "p-edf-ffd-qpa",
-        title: "first fit by falling utilisation; each CPU passes qpa",
-        citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
-        run: by_demand::<1, true>,
-        ..P_EDF_QPA
-    },
-    Test {
-        name: "p-edf-bf-qpa",
-        title: "best fit in the order of the set; each CPU passes qpa",
-        citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
-        run: by_demand::<2, false>,
-        ..P_EDF_QPA
-    },
-    Test {
-        name: "p-edf-bfd-qpa",
-        title: "best fit by falling utilisation; each CPU passes qpa",
-        citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
-        run: by_demand::<2, true>,
-        ..P_EDF_QPA
-    },
-    Test {
-        name: "p-edf-wf-qpa",
-        title: "worst fit in the order of the set; each CPU passes qpa",
-        citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
-        run: by_demand::<3, false>,
-        ..P_EDF_QPA
-    },
-    Test {
-        name: "p-edf-wfd-qpa",
-        title: "worst fit by falling utilisation; each CPU passes qpa",
-        citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
-        run: by_demand::<3, true>,
-        ..P_EDF_QPA
-    },
-    Test {
-        name: "p-edf-awf-qpa",
-        title: "almost-worst fit in the order of the set; each CPU passes qpa",
-        citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
-        run: by_demand::<4, false>,
-        ..P_EDF_QPA
-    },
-    Test {
-        name: "p-edf-awfd-qpa",
-        title: "almost-worst fit by falling utilisation; each CPU passes qpa",
-        citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
-        run: by_demand::<4, true>,
-        ..P_EDF_QPA
-    },
     Test {
         name: "p-edf-exact",
         title: "some assignment passes qpa on each CPU; at most 200,000 CPUs are asked",
@@ -308,144 +245,6 @@ pub(super) static PARTITIONED: &[Test] = &[
         // A job that began elsewhere than the one before it begins cold, as its WCET supposes.
         suffers: Suffers::Preemptions,
         payer: Payer::Anybody,
-        ..BASE
-    },
-    Test {
-        name: "c-edf-2",
-        scheduler: "EDF in clusters of 2 CPUs",
-        title: "worst fit by falling utilisation into clusters of 2; g-edf accepts each",
-        deadlines: Arbitrary,
-        citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; g-edf",
-        run: clustered::<2>,
-        suffers: Suffers::Within(2),
-        payer: Payer::EachGroup,
-        ..BASE
-    },
-    Test {
-        name: "soft-c-edf-2",
-        scheduler: "EDF in clusters of 2 CPUs, soft",
-        title: "worst fit by falling utilisation into clusters of 2; U <= 2 in each, and each u <= 1",
-        deadlines: Arbitrary,
-        assumes: &["Yes means that tardiness is bounded, not that deadlines are met."],
-        citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; Devi and Anderson, RTSS 2005",
-        run: softly_clustered::<2>,
-        suffers: Suffers::Within(2),
-        payer: Payer::EachGroup,
-        ..BASE
-    },
-    Test {
-        name: "c-edf-3",
-        scheduler: "EDF in clusters of 3 CPUs",
-        title: "worst fit by falling utilisation into clusters of 3; g-edf accepts each",
-        deadlines: Arbitrary,
-        citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; g-edf",
-        run: clustered::<3>,
-        suffers: Suffers::Within(3),
-        payer: Payer::EachGroup,
-        ..BASE
-    },
-    Test {
-        name: "soft-c-edf-3",
-        scheduler: "EDF in clusters of 3 CPUs, soft",
-        title: "worst fit by falling utilisation into clusters of 3; U <= 3 in each, and each u <= 1",
-        deadlines: Arbitrary,
-        assumes: &["Yes means that tardiness is bounded, not that deadlines are met."],
-        citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; Devi and Anderson, RTSS 2005",
-        run: softly_clustered::<3>,
-        suffers: Suffers::Within(3),
-        payer: Payer::EachGroup,
-        ..BASE
-    },
-    Test {
-        name: "c-edf-4",
-        scheduler: "EDF in clusters of 4 CPUs",
-        title: "worst fit by falling utilisation into clusters of 4; g-edf accepts each",
-        deadlines: Arbitrary,
-        citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; g-edf",
-        run: clustered::<4>,
-        suffers: Suffers::Within(4),
-        payer: Payer::EachGroup,
-        ..BASE
-    },
-    Test {
-        name: "soft-c-edf-4",
-        scheduler: "EDF in clusters of 4 CPUs, soft",
-        title: "worst fit by falling utilisation into clusters of 4; U <= 4 in each, and each u <= 1",
-        deadlines: Arbitrary,
-        assumes: &["Yes means that tardiness is bounded, not that deadlines are met."],
-        citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; Devi and Anderson, RTSS 2005",
-        run: softly_clustered::<4>,
-        suffers: Suffers::Within(4),
-        payer: Payer::EachGroup,
-        ..BASE
-    },
-    Test {
-        name: "c-edf-6",
-        scheduler: "EDF in clusters of 6 CPUs",
-        title: "worst fit by falling utilisation into clusters of 6; g-edf accepts each",
-        deadlines: Arbitrary,
-        citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; g-edf",
-        run: clustered::<6>,
-        suffers: Suffers::Within(6),
-        payer: Payer::EachGroup,
-        ..BASE
-    },
-    Test {
-        name: "soft-c-edf-6",
-        scheduler: "EDF in clusters of 6 CPUs, soft",
-        title: "worst fit by falling utilisation into clusters of 6; U <= 6 in each, and each u <= 1",
-        deadlines: Arbitrary,
-        assumes: &["Yes means that tardiness is bounded, not that deadlines are met."],
-        citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; Devi and Anderson, RTSS 2005",
-        run: softly_clustered::<6>,
-        suffers: Suffers::Within(6),
-        payer: Payer::EachGroup,
-        ..BASE
-    },
-    Test {
-        name: "c-edf-8",
-        scheduler: "EDF in clusters of 8 CPUs",
-        title: "worst fit by falling utilisation into clusters of 8; g-edf accepts each",
-        deadlines: Arbitrary,
-        citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; g-edf",
-        run: clustered::<8>,
-        suffers: Suffers::Within(8),
-        payer: Payer::EachGroup,
-        ..BASE
-    },
-    Test {
-        name: "soft-c-edf-8",
-        scheduler: "EDF in clusters of 8 CPUs, soft",
-        title: "worst fit by falling utilisation into clusters of 8; U <= 8 in each, and each u <= 1",
-        deadlines: Arbitrary,
-        assumes: &["Yes means that tardiness is bounded, not that deadlines are met."],
-        citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; Devi and Anderson, RTSS 2005",
-        run: softly_clustered::<8>,
-        suffers: Suffers::Within(8),
-        payer: Payer::EachGroup,
-        ..BASE
-    },
-    Test {
-        name: "c-edf-12",
-        scheduler: "EDF in clusters of 12 CPUs",
-        title: "worst fit by falling utilisation into clusters of 12; g-edf accepts each",
-        deadlines: Arbitrary,
-        citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; g-edf",
-        run: clustered::<12>,
-        suffers: Suffers::Within(12),
-        payer: Payer::EachGroup,
-        ..BASE
-    },
-    Test {
-        name: "soft-c-edf-12",
-        scheduler: "EDF in clusters of 12 CPUs, soft",
-        title: "worst fit by falling utilisation into clusters of 12; U <= 12 in each, and each u <= 1",
-        deadlines: Arbitrary,
-        assumes: &["Yes means that tardiness is bounded, not that deadlines are met."],
-        citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; Devi and Anderson, RTSS 2005",
-        run: softly_clustered::<12>,
-        suffers: Suffers::Within(12),
-        payer: Payer::EachGroup,
         ..BASE
     },
 ];
