@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The glossary: terms of the field, values of columns and options, columns.
 
-use super::headings::{ANSWERS, HEADINGS};
+use super::headings::{ANSWERS, HEADINGS, PLAIN};
 use super::sections;
 use corehop_decide::gate::FailOn;
 use corehop_decide::move_cost::CostOrigin;
@@ -341,7 +341,10 @@ pub fn entries() -> Vec<Entry> {
     };
     let of_kinds = sections::HEADINGS.iter().flat_map(|list| of(list, "a heading"));
     let printed = of(HEADINGS, "a heading").chain(of_kinds).chain(of(ANSWERS, "an answer"));
-    words.chain(values).chain(columns()).chain(printed).collect()
+    let plain = PLAIN.iter().map(|word| {
+        Entry::new(word, "a heading", "What the words say: this heading has no other meaning.")
+    });
+    words.chain(values).chain(columns()).chain(printed).chain(plain).collect()
 }
 
 /// The columns of all row types; one that several have is listed once for each meaning.

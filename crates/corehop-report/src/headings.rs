@@ -1,6 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The headings of printed tables, and the words of their answers, each with its meaning.
 
+/// The headings of tables that mean what their words say.
+pub(super) const PLAIN: &[&str] = &[
+    "cells",
+    "runs",
+    "samples",
+    "preemptions",
+    "migrations",
+    "schedulers",
+    "jobs",
+    "median delay",
+    "set",
+    "sets",
+    "preemptions/s",
+    "a preemption costs",
+    "gaps/s",
+    "largest",
+    "file",
+    "reason",
+    "value",
+    "scheduler",
+    "assuming",
+    "absences",
+    "lengths",
+    "response median",
+    "largest tardiness",
+    "valid share",
+];
+
 /// The headings of tables, without units. Columns of files are in their schema.
 pub(super) const HEADINGS: &[(&str, &str)] = &[
     (
@@ -39,11 +67,8 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
         "Statistic: the value that 99.9 % of the valid samples do not exceed, where so many were taken.",
     ),
     ("n_all", "Statistic: the number of all samples, disturbed ones included."),
-    ("reason", "The reason for a refusal."),
-    ("cells", "The cells that a line is about."),
     ("of", "The group of samples that a line counts."),
     ("all", "All samples, or all rows; disturbed ones included."),
-    ("valid share", "The share of samples that are valid."),
     ("untouched", "Valid samples from which nothing was cut out."),
     ("observation", "A finding of a published study, tested on these samples."),
     ("here", "The outcome on this machine."),
@@ -119,7 +144,6 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("got", "The actual preemption length."),
     ("excess", "The actual preemption length less the requested one: timer and wake-up."),
     ("what", "The thing that a line is about."),
-    ("value", "The value beside its name."),
     ("why it matters", "The effect of a finding on measurements."),
     ("remedy", "The command or change that ends a finding."),
     ("program", "A program of a published study, simulated."),
@@ -155,7 +179,6 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("SMR separate", "The SMR on two packages."),
     ("MPmI shared", "The MPmI below a common cache."),
     ("MPmI separate", "The MPmI on two packages."),
-    ("runs", "The number of runs."),
     ("ran meanwhile", "The work on the CPU during the absence."),
     ("stops growing at", "The shortest length after which no length costs a tenth more."),
     ("delay at the longest", "The median delay after the longest length."),
@@ -163,9 +186,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("known by", "The source of a rate."),
     ("seconds", "The duration of the runs."),
     ("missed", "Jobs that missed their deadlines."),
-    ("largest tardiness", "The greatest tardiness of a job."),
     ("response", "The response time: from the release of a job to its end."),
-    ("response median", "The median response time."),
     ("response p99", "The response time that 99 % of the jobs do not exceed."),
     ("CPUs", "The application core, and the OS core that calls are switched to."),
     (
@@ -203,25 +224,16 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
         "invalid",
         "The batches that are not valid: calls stayed on the caller's core, or the host moved a CPU.",
     ),
-    ("samples", "The number of samples."),
     ("a second", "Samples per second."),
-    ("preemptions", "The number of preemptions."),
-    ("migrations", "The number of migrations."),
-    ("schedulers", "The two schedulers that are compared."),
-    ("scheduler", "The scheduler of a task set."),
     ("tasks", "The number of tasks; where two are given, both numbers."),
-    ("jobs", "The number of jobs."),
     ("jobs by course", "The jobs by the way they went; only `sample` gives a sample."),
     ("execution", "The ratio of the execution times of the same jobs."),
     ("fewer misses", "The number of task sets with fewer missed deadlines, for each scheduler."),
     ("longest response", "The ratio of the longest response times."),
     ("write", "The write ratio."),
-    ("median delay", "The median delay."),
-    ("absences", "The number of absences from the CPU."),
     ("p10", "The value that one in ten does not exceed."),
     ("max of all", "The greatest of all samples, where `max` is over the first k_min."),
     ("detectable", "The smallest ratio that so many samples can tell from none."),
-    ("set", "A task set, by number."),
     ("reading", "One interpretation of a published study that leaves details open."),
     ("is preferable to", "The scheduler with the lower weighted schedulability below a delay."),
     ("whose delay is", "The delay of the other scheduler."),
@@ -259,7 +271,6 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("A/A floor", "The difference that the machine shows between equal runs."),
     ("smallest seen", "The smallest difference that these replicates can detect."),
     ("U", "Utilisation of a task set: the sum of WCET over period."),
-    ("sets", "The number of task sets."),
     ("by pair", "Task sets that are schedulable if each pair of tasks has its own cost."),
     ("one value", "Task sets that are schedulable if every preemption has the same cost."),
     ("only by pair", "Task sets that are schedulable with costs by pair, and not with one value."),
@@ -272,12 +283,10 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
         "Every job meets its deadline; as a heading, the task sets of which a test proves it.",
     ),
     ("so limited", "The task sets that are schedulable with limited preemptions."),
-    ("preemptions/s", "Preemptions per second."),
     ("remain/s", "Preemptions per second that remain with limited preemptions."),
     ("cost in CPUs", "The share of the CPUs that preemptions take."),
     ("remains", "The share that remains with limited preemptions."),
     ("remain", "The preemptions that remain with limited preemptions."),
-    ("a preemption costs", "The cost of one preemption of this task."),
     ("saves at most", "The bound on the time that limited preemptions save."),
     ("by", "The method of a prediction: fitted, survivors or worst_case."),
     ("thread", "A thread of a recorded or placed program."),
@@ -300,7 +309,6 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("longest", "The longest time off the CPU."),
     ("series", "Cells that differ only in size and length, as one curve of a model."),
     ("sizes", "The measured working-set sizes."),
-    ("lengths", "The measured preemption lengths."),
     ("answers", "The method that predicts this series: the one with the least error."),
     ("form", "The form of a prediction; `corehop help` has each."),
     (
@@ -313,7 +321,6 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ),
     ("how", "The way of measuring: `kernel` (between tracepoints) or `threads` (from user space)."),
     ("column", "The column of the overhead table that a time belongs to."),
-    ("largest", "The greatest value."),
     ("for", "The scheduler of a test."),
     ("asks", "The question of a test."),
     ("is", "The kind of a test: exact, sufficient or necessary."),
@@ -325,9 +332,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
         "The time that CPUs supply, where that is not all: its gaps are in the bounds of a test.",
     ),
     ("responds", "The bound on a task's response time."),
-    ("assuming", "The assumptions of a test."),
     ("holds", "The rows of a file. Of an observation: the samples confirm it."),
-    ("file", "The name of the file."),
     ("incomplete", "The reason why a file is not a whole run."),
     ("us", "Microseconds."),
     ("B-A, %", "The difference of the second result from the first, in percent of the first."),
@@ -439,3 +444,35 @@ pub(super) const ANSWERS: &[(&str, &str)] = &[
         "In a table of overheads: from the sending of an interrupt to another CPU to its begin, in µs.",
     ),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words that tell a reader nothing beside others.
+    const FILLERS: [&str; 18] = [
+        "the", "a", "an", "of", "in", "is", "are", "was", "were", "by", "that", "this", "per",
+        "to", "number", "name", "value", "values",
+    ];
+
+    /// The words of a text without their endings, and without fillers.
+    fn stems(text: &str) -> Vec<String> {
+        let words = text.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
+        let telling = words.filter(|it| !it.is_empty() && !FILLERS.contains(&it.as_str()));
+        telling.map(|it| it.trim_end_matches(['s', 'd', 'e']).to_owned()).collect()
+    }
+
+    fn repeats((word, meaning): (&str, &str)) -> bool {
+        let own = stems(word);
+        stems(meaning).iter().all(|it| own.contains(it))
+    }
+
+    #[test]
+    fn no_entry_only_repeats_its_word() {
+        assert!(repeats(("jobs", "The number of jobs.")) && !repeats(("jobs", "Parts of tasks.")));
+        let all = HEADINGS.iter().chain(ANSWERS).copied().filter(|&it| repeats(it));
+        assert_eq!(all.collect::<Vec<_>>(), []);
+        let listed = |word: &&&str| HEADINGS.iter().any(|(other, _)| *other == **word);
+        assert_eq!(PLAIN.iter().find(listed), None, "explained and called plain");
+    }
+}
