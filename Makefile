@@ -3,8 +3,7 @@
 
 COREHOP := target/release/corehop
 STATIC  := target/x86_64-unknown-linux-gnu/release/corehop
-# Every benchmark names the same packages, so that they have the same features and are compiled once.
-BENCH   := cargo bench --locked -p corehop -p corehop-sim -p corehop-switch
+BENCH   := cargo bench --locked -p corehop-benches
 VENV    := .venv
 PYTHON  := $(VENV)/bin/python
 
@@ -93,7 +92,7 @@ deploy-live: build
 	tests/deploy-live.py $(COREHOP) out/deploy-live
 
 ## Benchmarks, each beside a peer or a physical limit, into out/bench.json: some twenty minutes where nothing else runs.
-## (`cargo bench -p corehop --bench suite -- out/bench.json --whole` simulates the published experiments in full.)
+## (`cargo bench -p corehop-benches --bench suite -- out/bench.json --whole` simulates the published experiments in full.)
 bench: build
 	@mkdir -p out
 	$(BENCH) --bench suite -- $(CURDIR)/out/bench.json

@@ -59,7 +59,7 @@ impl Arm {
     /// The command for a program. Off-loaded, it writes what became of its calls to `answer`.
     pub(crate) fn command(self, program: &OsStr, answer: &Path, coverage: bool) -> Command {
         if let Some((rule, mechanism)) = self.offload() {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
+            let mut command = Command::new(corehop_benches::PROGRAM);
             command.args(["offload", "-q", "--force", "--decide", rule, "--os-cores"]);
             command.arg(OS_CORE.to_string()).arg("--mechanism").arg(format!("v{mechanism}"));
             command.args(coverage.then_some("--coverage")).arg("-o").arg(answer);

@@ -6,7 +6,7 @@
 set -eu
 mkdir -p "$1"
 servers=$(cd "$1" && pwd)
-. "$(dirname "$0")/../debian.sh"
+. "$(dirname "$0")/../../../tests/debian.sh"
 wanted="nginx-light wrk redis-server redis-tools memcached libmemcached-tools iperf3 sqlite3 libdb5.3-dev
     mariadb-server sysbench rt-tests libtbb-dev default-jre-headless libeclipse-jdt-core-java"
 

@@ -36,7 +36,7 @@ impl Placer {
     fn begin(program: &Running, options: &[&OsStr]) -> Fallible<Self> {
         let folder = tempfile::Builder::new().prefix("corehop-place-").tempdir()?;
         let file = |name| File::create(folder.path().join(name));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
+        let mut command = Command::new(corehop_benches::PROGRAM);
         command.args(["place", "--json"]).args(options);
         command.args(program.pids().iter().map(ToString::to_string));
         silent(&mut command).stdout(file("answer")?).stderr(file("said")?);

@@ -95,7 +95,7 @@ impl Run {
     fn begin(seed: u64, evidence: &str) -> Fallible<Self> {
         let folder = tempfile::Builder::new().prefix("corehop-place-").tempdir()?;
         let (count, log) = (folder.path().join("count"), folder.path().join("log.jsonl"));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
+        let mut command = Command::new(corehop_benches::PROGRAM);
         command.args(["place", "--evidence", evidence, "--dry-run", "--for"]);
         command.arg(format!("{}ms", SAMPLED.as_millis())).arg("-o").arg(&log).arg("--");
         command.arg(std::env::current_exe()?);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Real servers, unmodified and off-loaded: throughput, latency, and the time of each core.
 //!
-//! `cargo bench -p corehop --bench servers -- OUT.json`; `--blocks=N` for more or fewer repetitions, `--server=NAME` for
+//! `cargo bench -p corehop-benches --bench servers -- OUT.json`; `--blocks=N` for more or fewer repetitions, `--server=NAME` for
 //! one of them. The arms of a block are run in an order of their own. An arm is compared with another within its block:
 //! the median of the ratios, with its interval. Client, server and OS core share the CPUs of this machine.
 #![expect(clippy::print_stderr, reason = "progress and results go to stderr")]
@@ -32,7 +32,7 @@ type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Blocks of the compared arms; those that are only shown have a third of them.
 const BLOCKS: usize = 10;
-const REPLAY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/servers/replay.sh");
+const REPLAY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/servers/replay.sh");
 
 /// One trial.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ fn main() -> Fallible<()> {
 
 /// Whether the append-only file of an off-loaded redis is whole: a benchmark of a broken server is worth nothing.
 fn replayed() -> Fallible<()> {
-    let output = Command::new(REPLAY).arg(env!("CARGO_BIN_EXE_corehop")).arg(FOLDER).output()?;
+    let output = Command::new(REPLAY).arg(corehop_benches::PROGRAM).arg(FOLDER).output()?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     if !output.status.success() {
         return Err(format!("{text}{}", String::from_utf8_lossy(&output.stderr)).into());

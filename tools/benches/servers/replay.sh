@@ -3,7 +3,7 @@
 # The append-only file of a redis server whose calls are off-loaded, and which is killed: played back by a server without,
 # it has every write that was answered.
 #
-#     tests/servers/replay.sh COREHOP FOLDER      the program; the folder of tests/servers/fetch.sh
+#     tools/benches/servers/replay.sh COREHOP FOLDER      the program; the folder of fetch.sh
 set -eu
 corehop=$1 root=$(cd "$2/root" && pwd)
 export LD_LIBRARY_PATH="$root/usr/lib/x86_64-linux-gnu"

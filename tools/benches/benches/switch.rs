@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The cost of an empty call by each mechanism, beside its peer or its physical limit.
 //!
-//! `cargo bench -p corehop-switch -- OUT.json` adds its figures to those in OUT.json; names of subjects after it
+//! `cargo bench -p corehop-benches -- OUT.json` adds its figures to those in OUT.json; names of subjects after it
 //! leave the others out. All take turns, batch by batch, there and back, so that they meet the same neighbours. A time is
 //! the 10th percentile over batches, as others only ever add time, with the median beside it. A ratio is the median of the
 //! ratios of the rounds, with its interval of 95 %: a host may move its virtual CPUs between rounds, and a line then takes
 //! six times as long. Nothing here is asserted; the machine may be shared.
 #![expect(clippy::print_stderr, reason = "progress goes to stderr")]
 
-#[path = "../../corehop/benches/list/mod.rs"]
 mod list;
 
 use std::ffi::c_void;

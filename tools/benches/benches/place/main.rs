@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Placing: the time of a decision, the cost of watching, and real programs that are placed.
 //!
-//! `cargo bench -p corehop --bench place -- OUT.json`; `--short` has two servers and leaves out what takes long,
+//! `cargo bench -p corehop-benches --bench place -- OUT.json`; `--short` has two servers and leaves out what takes long,
 //! `--program=NAME` is about one program, `--blocks=N` has more or fewer repetitions, `--regret=ROWS.jsonl` is about the regret of
 //! all programs alone, and goes on with these rows. All live: two CPUs stand for near (one
 //! CPU) and far (two). Ctrl-C ends it with all that it has started.

@@ -2,12 +2,12 @@
 //! Simulated accesses per second, beside pycachesim's C core and cachegrind on the same walk: a random cycle
 //! over 8 KiB to 64 MiB in 32 KiB/8, 256 KiB/8, 12 MiB/16 (inclusive, LRU).
 //!
-//! `cargo bench -p corehop-sim --bench sim -- OUT.json` adds its figures to those in OUT.json. All
+//! `cargo bench -p corehop-benches --bench sim -- OUT.json` adds its figures to those in OUT.json. All
 //! times are CPU time. A peer that cannot be had is left out, with the reason on stderr. A second
 //! argument `run` leaves all but the figures of `run.rs` out.
 #![expect(clippy::print_stderr, reason = "progress goes to stderr")]
 
-#[path = "../../../corehop/benches/list/mod.rs"]
+#[path = "../list/mod.rs"]
 mod list;
 mod run;
 

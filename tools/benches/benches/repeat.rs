@@ -6,7 +6,7 @@
 //! with a run's replicates is named, and fails. The same files with planted defects stand below: they
 //! show what the figures would be, and each has to be found, or the judge itself fails.
 //!
-//! `cargo bench -p corehop --bench repeat -- OUT.json [FILE.parquet …]` judges files that are there.
+//! `cargo bench -p corehop-benches --bench repeat -- OUT.json [FILE.parquet …]` judges files that are there.
 #![expect(clippy::print_stdout, reason = "the table is what this program is for")]
 
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_corehop");
+const BINARY: &str = corehop_benches::PROGRAM;
 const RUNS: usize = 5;
 
 fn main() -> Fallible<ExitCode> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The benchmarks: each figure with its peer or its limit, taken in one run, as JSON.
 //!
-//! `cargo bench -p corehop -- OUT.json`; with `--computed`, only what measures nothing on this machine, with `--observed`
+//! `cargo bench -p corehop-benches -- OUT.json`; with `--computed`, only what measures nothing on this machine, with `--observed`
 //! only what watching costs, with `--offload` only off-loading. With `--whole` the published experiments are simulated with
 //! as many samples as their studies have, which takes 25 minutes of CPU time. Nothing here is asserted; the machine may be
 //! shared.
@@ -32,7 +32,7 @@ use serde_json::{Value, json};
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_corehop");
+const BINARY: &str = corehop_benches::PROGRAM;
 
 fn main() -> Fallible<()> {
     let words: Vec<String> = std::env::args().collect();

@@ -92,7 +92,7 @@ fn twin() -> Fallible<Value> {
 }
 
 fn place() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
+    let mut command = Command::new(corehop_benches::PROGRAM);
     command.args(["place", "--json"]);
     command
 }

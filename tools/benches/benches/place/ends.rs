@@ -42,7 +42,7 @@ pub(crate) fn figure(packages: &Packages, runs: usize) -> Fallible<Value> {
 
 /// The length of a run.
 fn seconds(running: &Running) -> Fallible<f64> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
+    let mut command = Command::new(corehop_benches::PROGRAM);
     command.args(["place", "--json", "--for", "2s", "--progress"]).arg(running.progress());
     command.args(running.pids().iter().map(ToString::to_string));
     let begun = Instant::now();

@@ -12,7 +12,7 @@ type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// The folder that the packages are unpacked below.
 pub(crate) const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/servers");
-const FETCH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/servers/fetch.sh");
+const FETCH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/servers/fetch.sh");
 /// A program has as long to answer, and to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
