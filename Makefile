@@ -47,7 +47,7 @@ test: shim lint
 ## raise a false alarm in `compare`. Then absences in some of the sets of the caches against all of them, by 20 seeds on three
 ## machines.
 soundness:
-	COREHOP_SOUNDNESS_SETS=50000 cargo test --release --locked -p corehop-sched -p corehop-decide -p corehop-stats --test sched --test alarms --test repeated -- soundness pairs supply --nocapture
+	COREHOP_SOUNDNESS_SETS=50000 cargo test --release --locked -p corehop-sched -p corehop-decide -p corehop-repeat --test sched --test alarms --test repeated -- soundness pairs supply --nocapture
 	cargo test --release --locked -p corehop-sim --test sampled -- --include-ignored --nocapture
 
 ## Do the tests bite? N small faults, drawn with a SEED: each is switched on and the tests that reach the fault run. Prints the

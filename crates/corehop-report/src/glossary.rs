@@ -29,7 +29,6 @@ use corehop_plan::workload::{Absence, Event, LineState, Mover, Page, Pattern, Tr
 use corehop_sched::composition::Kind as ResponsePart;
 use corehop_sched::limited::remedy::Limit;
 use corehop_sim::partitioning::Placement;
-use corehop_stats::campaign::defects::Planted;
 use corehop_stats::cpmd::{Method, Statistic};
 use corehop_stats::estimator::Estimator;
 use corehop_stats::gain::Form;
@@ -308,7 +307,6 @@ pub fn entries() -> Vec<Entry> {
         RunQuantity,
         Seen,
         Division,
-        Planted,
         GangQuantity,
         Form,
         MachineForm,

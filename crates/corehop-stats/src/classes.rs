@@ -194,7 +194,7 @@ impl Classes {
 
 /// Whether what is measured differs with the distance to the other CPU: migrations, and whatever runs
 /// beside a load.
-pub(crate) fn depends_on_class(sample: &Sample) -> bool {
+pub fn depends_on_class(sample: &Sample) -> bool {
     sample.event.is_migration() || sample.preempted_by == Absence::Load
 }
 

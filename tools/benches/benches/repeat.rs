@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use corehop_plan::samples::Reader;
-use corehop_stats::campaign::defects::{Planted, Run, defects};
-use corehop_stats::campaign::landing::{Kind, Landings, landings, lands, together};
+use corehop_repeat::defects::{Planted, Run, defects};
+use corehop_repeat::landing::{Kind, Landings, landings, lands, together};
 use corehop_stats::estimator::Estimator;
 use corehop_stats::summary::{CellSummary, summarize};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do 95 % intervals hold the truth in 93 to 97 % of experiments? The bounds below leave half a point
-//! on either side for the error of two thousand of them. `examples/coverage.rs` prints more.
+//! on either side for the error of two thousand of them. `tools/repeat/examples/coverage.rs` prints more.
 
 use super::*;
 use corehop_fixtures::designs::{Course, Design, Draw, Law};

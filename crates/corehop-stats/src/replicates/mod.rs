@@ -36,7 +36,7 @@
 //! median over the run.
 //!
 //! **Where it falls short.** At a stated 95 %, medians and quantiles of independent replicates are
-//! held in 93 to 97 % of experiments whatever the law (`examples/coverage.rs` prints the table), and
+//! held in 93 to 97 % of experiments whatever the law (`tools/repeat/examples/coverage.rs` prints the table), and
 //! differences of medians in 93 to 98 %. Otherwise:
 //!
 //! - Serial dependence that is there but does not show: with a correlation of 0.3 between neighbours

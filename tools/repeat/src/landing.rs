@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::cell::CellKey;
-use crate::quantile::Quantile;
-use crate::summary::CellSummary;
+use corehop_stats::cell::CellKey;
+use corehop_stats::quantile::Quantile;
+use corehop_stats::summary::CellSummary;
 
 /// The common properties of cells whose landings are counted together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -136,10 +136,10 @@ pub fn together(kinds: &BTreeMap<Kind, Landings>) -> Landings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::estimator::Estimator;
-    use crate::example::sample;
-    use crate::summary::summarize;
     use corehop_plan::samples::Sample;
+    use corehop_plan::samples::example::sample;
+    use corehop_stats::estimator::Estimator;
+    use corehop_stats::summary::summarize;
 
     /// A run of a cell whose twenty replicates lie within ± 1 of `us`, with five samples each.
     fn run(us: f64) -> Vec<CellSummary> {

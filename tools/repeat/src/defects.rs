@@ -11,10 +11,10 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::classes::{Exchanges, as_declared, depends_on_class};
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{Provenance, Sample};
 use corehop_plan::words::words;
+use corehop_stats::classes::{Exchanges, as_declared, depends_on_class};
 
 /// A file of samples.
 #[derive(Debug, Clone, PartialEq)]
@@ -240,7 +240,7 @@ fn reuse(provenance: &mut Provenance) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::example::{guest, sample};
+    use corehop_plan::samples::example::{guest, sample};
     use corehop_plan::workload::Event;
     use serde_json::json;
 

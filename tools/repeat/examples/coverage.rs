@@ -7,8 +7,8 @@
 //! one standard error of a figure is 1.3 points; of 2,000 it is 0.5.
 //!
 //! ```console
-//! $ cargo run --release -p corehop-stats --example coverage -- 2000
-//! $ cargo run --release -p corehop-stats --example coverage -- quick 200 4096
+//! $ cargo run --release -p corehop-repeat --example coverage -- 2000
+//! $ cargo run --release -p corehop-repeat --example coverage -- quick 200 4096
 //! ```
 //!
 //! The second form takes the cells of the preset `quick` on a simulated machine: so many runs of ten
