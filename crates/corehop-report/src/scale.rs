@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn what_is_too_small_for_a_logarithm_is_at_the_lower_end() {
-        assert_eq!(Scale::decades(0.1, 10.0).place(0.0), 0.0);
-        assert_eq!(Scale::decades(0.1, 10.0).place(1e9), 1.0);
+        let places = [0.0, 1e9].map(|value| Scale::decades(0.1, 10.0).place(value));
+        assert!(places[0] < 1e-9 && places[1] > 1.0 - 1e-9, "{places:?}");
     }
 }

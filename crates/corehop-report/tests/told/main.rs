@@ -193,7 +193,7 @@ fn shown(page: &str) -> String {
     for part in parts {
         let (drawing, rest) = part.split_once("</div>").unwrap();
         if !drawing.lines().next().unwrap().contains(" hidden>") {
-            text += &format!("<div class=\"plot\"{drawing}</div>");
+            text += &["<div class=\"plot\"", drawing, "</div>"].concat();
         }
         text += rest;
     }
