@@ -164,7 +164,7 @@ fn marker(choice: &Choice, series: &Series) -> Marker {
     [Marker::Disc, Marker::Diamond, Marker::Square, Marker::Hourglass][at % 4]
 }
 
-/// How the points of a series look. A broad border that cannot be seen makes a point easier to hit.
+/// The look of the points of a series. A broad border that cannot be seen makes a point easier to hit.
 fn style(marker: Marker, series: &Series) -> String {
     let colour = format!("var(--c{})", series.colour);
     match (marker, series.style) {

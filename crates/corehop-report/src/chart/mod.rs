@@ -18,7 +18,7 @@ mod axes;
 mod bars;
 mod curves;
 
-/// What is shown of a figure: a selection of its data, and a vertical axis.
+/// A part of a figure to be shown: a selection of its data, and a vertical axis.
 #[derive(Clone, Copy)]
 struct Choice<'a> {
     figure: &'a Figure,
