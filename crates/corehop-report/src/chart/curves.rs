@@ -11,6 +11,8 @@ use crate::scale::{Scale, Steps};
 
 /// Beyond this many points in a drawing none says its values under the mouse: the page would be heavy.
 const MANY: usize = 1_000;
+/// Beyond this many, discs are drawn in few bytes, and are harder to hit.
+const SEVERAL: usize = 300;
 
 /// A drawing in the making.
 struct Canvas<'a> {
@@ -19,6 +21,7 @@ struct Canvas<'a> {
     x: Scale,
     y: Scale,
     titles: bool,
+    dots: bool,
 }
 
 /// The drawing.
@@ -46,7 +49,8 @@ pub(super) fn drawing(choice: &Choice, frame: Frame, title: &str) -> String {
         );
     }
     let points: usize = choice.variant.series.iter().map(|series| series.points.len()).sum();
-    let canvas = Canvas { choice, area, x, y, titles: frame.titles && points <= MANY };
+    let (titles, dots) = (frame.titles && points <= MANY, !frame.titles || points > SEVERAL);
+    let canvas = Canvas { choice, area, x, y, titles, dots };
     svg.extend(choice.variant.series.iter().map(|series| canvas.series(series)));
     svg + "</svg>\n"
 }
@@ -168,9 +172,13 @@ fn marker(choice: &Choice, series: &Series) -> Marker {
 fn style(marker: Marker, series: &Series) -> String {
     let colour = format!("var(--c{})", series.colour);
     match (marker, series.style) {
-        (Marker::Dot, _) => format!(
-            "fill=\"none\" stroke=\"{colour}\" stroke-width=\"5\" stroke-linecap=\"round\" opacity=\"0.6\""
-        ),
+        (Marker::Dot, style) => {
+            let (width, opacity) = if style == Style::Points { (5.0, 0.6) } else { (6.4, 1.0) };
+            format!(
+                "fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\" stroke-linecap=\"round\" \
+                 opacity=\"{opacity}\""
+            )
+        }
         (_, Style::Hollow) => {
             format!("fill=\"transparent\" stroke=\"{colour}\" opacity=\"0.55\"")
         }
@@ -253,6 +261,7 @@ impl Canvas<'_> {
     fn points(&self, series: &Series) -> String {
         let marker = match (marker(self.choice, series), series.style) {
             (Marker::Disc, Style::Points) => Marker::Dot,
+            (Marker::Disc, style) if self.dots && style != Style::Hollow => Marker::Dot,
             (marker, _) => marker,
         };
         let size = if is_cloud(series) { 2.5 } else { 3.2 };
