@@ -339,9 +339,9 @@ pub fn entries() -> Vec<Entry> {
     };
     let of_kinds = sections::HEADINGS.iter().flat_map(|list| of(list, "a heading"));
     let printed = of(HEADINGS, "a heading").chain(of_kinds).chain(of(ANSWERS, "an answer"));
-    let plain = PLAIN.iter().map(|word| {
-        Entry::new(word, "a heading", "The heading means what its words say.")
-    });
+    let plain = PLAIN
+        .iter()
+        .map(|word| Entry::new(word, "a heading", "The heading means what its words say."));
     words.chain(values).chain(columns()).chain(printed).chain(plain).collect()
 }
 
