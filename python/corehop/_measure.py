@@ -69,7 +69,7 @@ def measure(
         folder = scratch.enter_context(TemporaryDirectory(prefix="corehop-"))
         file = Path(folder, "measured.parquet") if output is None else Path(output)
         try:
-            said = _binary.run(["measure", what, *_on(what, machine), f"--output={file}", *arguments], text)
+            said = _binary.run([*what, *_on(experiment, machine), f"--output={file}", *arguments], text)
         except _errors.Error as error:
             error.result = _recorded(file)
             if error.result is not None:
@@ -105,12 +105,17 @@ def plan(
     """
     arguments = ["--dry-run", "--json", *_drawn(preset, seed), *_arguments(experiment, options)]
     with _named(on) as machine:
-        said = _binary.run(["measure", experiment, *_on(experiment, machine), *arguments])
+        said = _binary.run([*_verb(experiment), *_on(experiment, machine), *arguments])
     made: dict[str, Any] = json.loads(said.answer)
     return made
 
 
-def _on(experiment: str, machine: str) -> list[str]:
+def _verb(experiment: str) -> list[str]:
+    """The words that the program knows an experiment by."""
+    return ["record"] if experiment == "program" else ["measure", experiment]
+
+
+def _on(experiment: str | None, machine: str) -> list[str]:
     """The machine. What runs on this host only has no such option."""
     only_here = experiment in ("program", "overheads") and machine == "live"
     return [] if only_here else [f"--on={machine}"]
@@ -136,17 +141,17 @@ def _drawn(preset: str | None, seed: int | None) -> list[str]:
 
 def _what(
     experiment: str | None, plan: Mapping[str, object] | str | os.PathLike[str] | None
-) -> tuple[str, str]:
-    """The argument that says what to run, and what is to be on standard input."""
+) -> tuple[list[str], str]:
+    """The words that say what to run, and what is to be on standard input."""
     if plan is None:
-        return experiment or "synthetic", ""
+        return _verb(experiment or "synthetic"), ""
     if experiment is not None:
         raise _errors.Usage(f"`{experiment}` and a plan: a plan runs in place of an experiment")
     if isinstance(plan, Mapping):
-        return "--plan=-", json.dumps(plan)
+        return ["measure", "plan", "-"], json.dumps(plan)
     if isinstance(plan, str):
-        return "--plan=-", plan
-    return f"--plan={os.fspath(plan)}", ""
+        return ["measure", "plan", "-"], plan
+    return ["measure", "plan", os.fspath(plan)], ""
 
 
 @contextmanager

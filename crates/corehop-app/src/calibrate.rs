@@ -37,7 +37,7 @@ pub struct Calibration<'a> {
     pub force: bool,
     /// Whether to go on with an interrupted calibration.
     pub resume: bool,
-    /// How the run is shown.
+    /// The view of the run.
     pub view: Opens,
 }
 

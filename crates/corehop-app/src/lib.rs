@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What corehop does, as functions: requests in, answers out. Nothing here prints or reads a command line, and machines and hosts
+//! The use cases of corehop as functions: requests in, answers out. Nothing here prints or reads a command line, and machines and hosts
 //! are known by their traits: the caller hands in the live ones.
 
 pub mod failure;

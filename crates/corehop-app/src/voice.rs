@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-/// How a note is shown.
+/// A way to show a note.
 pub type Shows = fn(&str);
 
 static SHOWS: OnceLock<Shows> = OnceLock::new();

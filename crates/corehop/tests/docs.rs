@@ -271,7 +271,7 @@ fn example() -> String {
 
 fn codes() -> String {
     let mut text = String::from("| code | meaning |\n|---|---|\n");
-    let source = read("crates/corehop/src/exit.rs");
+    let source = read("crates/corehop-app/src/failure.rs");
     for Declared { doc, code } in declared(&source, "enum Exit {") {
         let arm = format!("Self::{} => ", code.trim_end_matches(','));
         // The status of a recorded program has no number of its own.
@@ -350,8 +350,12 @@ fn the_generated_parts_are_up_to_date() {
 /// The options of all experiments, in the order of their help: name and value (empty for a flag).
 fn options_of_experiments() -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = Vec::new();
-    for experiment in below("measure") {
-        let help = help(&format!("measure {experiment}"));
+    let others = ["measure platform", "measure plan"];
+    let runs = |verb: &String| {
+        verb == "record" || verb.starts_with("measure ") && !others.contains(&verb.as_str())
+    };
+    for experiment in verbs().into_iter().filter(runs) {
+        let help = help(&experiment);
         // Deeper than options begin only lines of what is said of them.
         let lines =
             help.lines().filter(|line| line.starts_with("  ") && !line.starts_with("       "));

@@ -74,23 +74,23 @@ const IMPORTS: &[&str] = &[
 
 const FILE_EXCEPTIONS: &[Exception] = &[
     except(
-        "crates/corehop/src/output/file.rs",
+        "crates/corehop-app/src/file.rs",
         &["File::options", "fs::create_dir", ".persist", "tempfile::"],
         "the home",
     ),
-    except("crates/corehop/src/run/outputs.rs", &["tempfile::"], "a file without a name"),
+    except("crates/corehop-app/src/run/outputs.rs", &["tempfile::"], "a file without a name"),
     except(
-        "crates/corehop-linux/src/supervisor/journal.rs",
+        "crates/corehop-system/src/supervisor/journal.rs",
         &["OpenOptions::", "DirBuilder::", "set_len("],
         "the journal, with rules of its own",
     ),
     except(
-        "crates/corehop-linux/src/supervisor/whole.rs",
+        "crates/corehop-system/src/supervisor/whole.rs",
         &["OpenOptions::", "set_len("],
         "the lock",
     ),
     except(
-        "crates/corehop-linux/src/supervisor/undo.rs",
+        "crates/corehop-system/src/supervisor/undo.rs",
         &["OpenOptions::"],
         "settings of the kernel: only files that exist",
     ),
@@ -99,7 +99,7 @@ const FILE_EXCEPTIONS: &[Exception] = &[
         &["fs::write", "fs::create_dir"],
         "cpusets, which are files of the kernel",
     ),
-    except("crates/corehop-linux/src/proc/mod.rs", &["fs::write"], "files of the kernel"),
+    except("crates/corehop-system/src/proc/mod.rs", &["fs::write"], "files of the kernel"),
     except(
         "crates/corehop-linux/src/placing/progress.rs",
         &["OpenOptions::"],
@@ -170,12 +170,12 @@ const TEXT_EXCEPTIONS: &[Exception] = &[
         "a crate without the core: the answer shows its reason as text of others",
     ),
     except(
-        "crates/corehop/src/run/outputs.rs",
+        "crates/corehop-app/src/run/outputs.rs",
         &["io::stdout()"],
         "rows of Arrow, which are no text",
     ),
-    except("crates/corehop/src/run/progress.rs", &["io::stderr()"], "only asks about the terminal"),
-    except("crates/corehop/src/cmd/study.rs", &["io::stderr()"], "only asks about the terminal"),
+    except("crates/corehop/src/progress.rs", &["io::stderr()"], "only asks about the terminal"),
+    except("crates/corehop/src/cmd/check/study.rs", &["io::stderr()"], "only asks about the terminal"),
     except(
         "crates/corehop-linux/src/observe/target.rs",
         &["io::stderr()"],
@@ -187,12 +187,12 @@ const TEXT_EXCEPTIONS: &[Exception] = &[
         "the stdout of a program that is started",
     ),
     except(
-        "crates/corehop-linux/src/supervisor/load.rs",
+        "crates/corehop-system/src/supervisor/load.rs",
         &["io::stdout()", "io::stderr()"],
         "descriptors that the helper was handed",
     ),
     except(
-        "crates/corehop-linux/src/supervisor/whole.rs",
+        "crates/corehop-system/src/supervisor/whole.rs",
         &["io::stdout()"],
         "a descriptor that the helper was handed",
     ),
@@ -358,7 +358,7 @@ fn wrong(
 fn every_file_is_made_in_one_home() {
     let sources = rust();
     let wrong = wrong(&sources, FILES, FILE_EXCEPTIONS);
-    assert!(wrong.is_empty(), "write files by crates/corehop/src/output/file.rs: {wrong:#?}");
+    assert!(wrong.is_empty(), "write files by crates/corehop-app/src/file.rs: {wrong:#?}");
     for (path, text) in &sources {
         assert_eq!(imports(text), Vec::<&str>::new(), "{path}: write `fs::…`");
     }

@@ -27,7 +27,7 @@ const SUMMARIES_ELSEWHERE: [(&str, &str); 2] = [
 const BY_HAND: [&str; 3] = [
     "crates/corehop-linux/src/live/mod.rs",
     "crates/corehop-sim/src/machine.rs",
-    "crates/corehop/src/run/tally.rs",
+    "crates/corehop-app/src/run/tally.rs",
 ];
 
 /// The enums over kinds.

@@ -154,8 +154,8 @@ fn an_untidy_file_is_found_out() {
 /// The sources in which files of rows are opened: each says so where a file has no checksums. The second reads the
 /// stream that the same command wrote.
 const OPENERS: [&str; 4] = [
-    "crates/corehop/src/input.rs",
-    "crates/corehop/src/run/outputs.rs",
+    "crates/corehop-app/src/input.rs",
+    "crates/corehop-app/src/run/outputs.rs",
     "python/src/file.rs",
     "python/src/sched.rs",
 ];
@@ -275,7 +275,7 @@ fn a_relative_clause_is_found_and_a_statement_is_not() {
 }
 
 /// The module that reads the text of `/proc` and `/sys`, as bytes.
-const READER: &str = "crates/corehop-linux/src/proc/";
+const READER: &str = "crates/corehop-system/src/proc/";
 /// Files that may do what the reader alone may, with the reason.
 const NO_READERS: [(&str, &str); 1] =
     [("crates/corehop-linux/src/placing/progress.rs", "its file is the user's, with a number")];
@@ -327,7 +327,7 @@ fn a_reader_of_proc_beside_the_module_is_found() {
     assert_eq!(foreign_text("crates/corehop-linux/src/x.rs", &source), bad);
     assert_eq!(foreign_text("crates/corehop/src/x.rs", &source), bad[1..]);
     for path in
-        ["crates/corehop-linux/src/proc/mod.rs", "crates/corehop/tests/x.rs", "a/x_tests.rs"]
+        ["crates/corehop-system/src/proc/mod.rs", "crates/corehop/tests/x.rs", "a/x_tests.rs"]
     {
         assert!(foreign_text(path, &source).is_empty(), "{path}");
     }

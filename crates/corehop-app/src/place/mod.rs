@@ -27,7 +27,7 @@ const MOST_EVIDENCE: u32 = 20;
 /// The shortest window.
 const SHORTEST: Nanos = Nanos::from_millis(10);
 
-/// What is wanted of a placer.
+/// The wishes of the caller of a placer.
 #[derive(Debug, Clone)]
 pub struct Placing {
     /// Whether threads may be moved: there is a source of progress, and no dry run was asked for.
@@ -38,7 +38,7 @@ pub struct Placing {
     pub ends_with_verdict: bool,
     /// Whether to try placements that no evidence speaks for.
     pub search: bool,
-    /// Where the threads are put first.
+    /// The CPUs that the threads are put on first.
     pub start: Option<Start>,
     /// The time after which to end.
     pub duration: Option<Nanos>,

@@ -63,13 +63,13 @@ pub struct Run {
     pub destination: Option<Destination>,
     /// The folder for the rows of a run that has no file, where they are read again after its end.
     pub spool: Option<PathBuf>,
-    /// When there are enough samples.
+    /// The samples that are enough.
     pub goal: Goal,
     /// The number of replicates of a run of jobs.
     pub replicates: u32,
     /// The time that the run may take.
     pub budget: Option<Duration>,
-    /// How the run is shown while it is under way.
+    /// The view of the run while it is under way.
     pub view: Opens,
 }
 
@@ -116,7 +116,7 @@ pub struct Ended {
     pub spool: Option<File>,
     /// The provenance of the rows.
     pub provenance: Provenance,
-    /// What the rows say.
+    /// The results of the rows.
     pub tally: Tally,
     taken: u64,
     valid: u64,

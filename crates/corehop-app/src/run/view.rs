@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a person sees of a run that is under way.
+//! The view of a run that is under way, for a person who waits.
 
 use std::time::Instant;
 

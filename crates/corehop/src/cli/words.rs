@@ -13,7 +13,7 @@ struct Earlier {
     now: &'static [&'static str],
 }
 
-/// What becomes of the option that chose a mode.
+/// The fate of the option that chose a mode.
 #[derive(Clone, Copy)]
 enum Becomes {
     /// The option stays.

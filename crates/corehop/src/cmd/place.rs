@@ -221,7 +221,7 @@ fn process(text: &str) -> Result<u32, String> {
 }
 
 impl Here {
-    /// What is wanted of the placer.
+    /// The wishes, as the placer takes them.
     fn placing(&self) -> Placing {
         Placing {
             may_move: self.progress.is_some() && !self.dry_run,

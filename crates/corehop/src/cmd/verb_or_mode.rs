@@ -5,7 +5,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 
-/// What a command line asks of a verb: its own question, or that of a mode.
+/// The question of a command line to a verb: its own, or that of a mode.
 #[derive(Debug)]
 pub(crate) enum VerbOrMode<V, M> {
     /// The arguments of the verb itself.

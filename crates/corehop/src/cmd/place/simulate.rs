@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// The number of pairs [default: one for every two CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
     pairs: Option<u32>,
-    /// Where the threads are at first: `spread`, `packed`, or CPUs such as `0,2-3`, a thread on each in turns [default: spread]
+    /// The first CPUs of the threads: `spread`, `packed`, or CPUs such as `0,2-3`, a thread on each in turns [default: spread]
     #[arg(long, value_name = "spread|packed|CPUS")]
     start: Option<Start>,
     /// Try placements that no evidence speaks for, too
