@@ -77,6 +77,7 @@ impl Failure {
     }
 
     /// The same, with what was being done in front.
+    #[must_use]
     pub fn context(self, doing: impl Display + Send + Sync + 'static) -> Self {
         Self { exit: self.exit, error: self.error.context(doing) }
     }
@@ -109,6 +110,9 @@ impl Failure {
 }
 
 /// Refuses those of `options` that were given.
+///
+/// # Errors
+/// Those of the system.
 pub fn refuse(why: &str, options: &[(&str, bool)]) -> Result<(), Failure> {
     match options.iter().find(|(_, given)| *given) {
         Some((option, _)) => Err(Failure::says(Exit::Usage, format!("{why}: leave {option} out"))),

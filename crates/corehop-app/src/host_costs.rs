@@ -90,6 +90,9 @@ impl Keeping {
     }
 
     /// Keeps a model as the costs of this host; its file.
+    ///
+    /// # Errors
+    /// Those of the system.
     pub fn keep(self, model: Model) -> Result<PathBuf, Failure> {
         let costs = HostCosts { host: self.host, date: self.date, model };
         self.file.write(costs.to_json())?;

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files given to a verb.
+//! Files given to a use case.
+//!
+//! # Errors
+//! Of all readers: exit 2 for a file that is not there or not an ordinary one, exit 4 for one that is damaged, of a later
+//! version or not of the kind expected, exit 6 where the system failed, exit 1 where a sound file has nothing to answer with.
+//! Each names the file and the remedy.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -37,6 +42,9 @@ const MOST_TEXT: u64 = 64 << 20;
 
 /// Opens a file of rows, complete or still being written; errors name it. A file without checksums is said to be
 /// one, and so is one that is not a whole run.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn open(path: &Path) -> Result<Reader<File>, Failure> {
     let reader = opened(path, file(path)?)?;
     doubts::of_end(path, &reader);
@@ -44,6 +52,9 @@ pub fn open(path: &Path) -> Result<Reader<File>, Failure> {
 }
 
 /// The same for a file that is open already.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn opened(path: &Path, file: File) -> Result<Reader<File>, Failure> {
     let reader = Reader::open(file).map_err(|error| damaged(path, error))?;
     doubts::of_checksums(path, reader.verification());
@@ -51,6 +62,9 @@ pub fn opened(path: &Path, file: File) -> Result<Reader<File>, Failure> {
 }
 
 /// Opens a file of rows that may be damaged, for its sound rows.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn salvage(path: &Path) -> Result<Reader<File>, Failure> {
     let reader = Reader::salvage(file(path)?).map_err(|error| damaged(path, error))?;
     doubts::of_checksums(path, reader.verification());
@@ -62,6 +76,9 @@ fn damaged(path: &Path, error: FileError) -> Failure {
 }
 
 /// Opens an ordinary file. A device never ends, and opening a pipe waits for its writer.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn file(path: &Path) -> Result<File, Failure> {
     let named = || shown::path(path);
     let about = std::fs::metadata(path).map_err(|error| match error.kind() {
@@ -109,11 +126,17 @@ fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 /// A text of any size, read as far as it is needed: an ordinary file, or standard input (`-`).
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn stream(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
     Ok(Box::new(BufReader::new(text_source(path)?)))
 }
 
 /// The text of a file, or of standard input (`-`); errors name it.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn text(path: &Path) -> Result<String, Failure> {
     String::from_utf8(bytes(path)?).map_err(|error| {
         let bytes = error.as_bytes();
@@ -135,6 +158,9 @@ pub fn named_with_format(path: &Path, text: &str, wanted: &str) -> String {
 }
 
 /// The text of a table; for a file of `corehop measure overheads` the table of its times.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn table(path: &Path) -> Result<String, Failure> {
     if rows_begin(path) {
         return times(path);
@@ -170,6 +196,9 @@ fn times(path: &Path) -> Result<String, Failure> {
 
 /// The text of a file as `parse` reads it; errors name the file, and its format where that is not the `wanted` one, such
 /// as `a task set (JSON)`.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn parsed<T, E: Error + Send + Sync + 'static>(
     path: &Path,
     wanted: &str,
@@ -182,11 +211,17 @@ pub fn parsed<T, E: Error + Send + Sync + 'static>(
 }
 
 /// The task set in a file.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn task_set(path: &Path) -> Result<TaskSet, Failure> {
     parsed(path, "a task set (JSON)", set_file::parse)
 }
 
 /// The platform of this name, or in this file. A name with a slash or `.toml` at its end is a file.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn platform(name: &str) -> Result<Platform, Failure> {
     let is_file = Path::new(name).extension().is_some_and(|kind| kind == "toml");
     if !is_file && !name.contains('/') {
@@ -204,6 +239,9 @@ pub fn platform(name: &str) -> Result<Platform, Failure> {
 }
 
 /// The platform in this file.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn platform_in(path: &Path) -> Result<Platform, Failure> {
     let text = text(path).map_err(|error| error.context("reading the platform file"))?;
     Platform::from_toml(&text).map_err(|error| {
@@ -212,11 +250,17 @@ pub fn platform_in(path: &Path) -> Result<Platform, Failure> {
 }
 
 /// The samples of delays in a file.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn samples(path: &Path) -> Result<Vec<Sample>, Failure> {
     of_samples(path)?.all::<Sample>().map_err(|error| damaged(path, error))
 }
 
 /// Opens a file of samples of delays.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn of_samples(path: &Path) -> Result<Reader<File>, Failure> {
     let reader = open(path)?;
     let rows = reader.kind().rows.clone();
@@ -252,6 +296,9 @@ impl Files for Named {
 }
 
 /// The results of `files`: rows, and what platform files say of their machines.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn gather(files: &[PathBuf], estimator: Estimator) -> Result<Results, Failure> {
     let is_platform = |path: &&PathBuf| path.extension().is_some_and(|it| it == "toml");
     let (platforms, rows): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().partition(is_platform);
@@ -270,6 +317,9 @@ pub fn gather(files: &[PathBuf], estimator: Estimator) -> Result<Results, Failur
 }
 
 /// The file with the jobs of the task sets, whose samples are in `path`; None where `path` has other rows.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn jobs_of(path: &Path) -> Result<Option<Result<PathBuf, MissingFile>>, Failure> {
     let reader = open(path)?;
     let of_tasks = reader.rows_kind().is_ok_and(|it| it == RowKind::Samples)
@@ -280,6 +330,9 @@ pub fn jobs_of(path: &Path) -> Result<Option<Result<PathBuf, MissingFile>>, Fail
 }
 
 /// Whether a file has rows of a recorded program.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn is_recording(path: &Path) -> Result<bool, Failure> {
     let kind = open(path)?.rows_kind().ok();
     Ok(kind.is_some_and(|kind| RowKind::OF_RECORDING.contains(&kind)))
@@ -301,11 +354,17 @@ fn refuse_twice(files: &[&PathBuf]) -> Result<(), Failure> {
 }
 
 /// The model of the samples in `files`.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn fitted(files: &[PathBuf], estimator: Estimator) -> Result<Model, Failure> {
     fitted_to(gather(files, estimator)?)
 }
 
 /// The model of the samples that files have.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn fitted_to(data: Results) -> Result<Model, Failure> {
     let model = data.fit.finish();
     if model.curves.is_empty() {
@@ -316,6 +375,9 @@ pub fn fitted_to(data: Results) -> Result<Model, Failure> {
 }
 
 /// The model in a file: written by `fit`, or fitted to the samples now.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn model(path: &Path) -> Result<Model, Failure> {
     if path.extension().is_some_and(|extension| extension == "toml") {
         let what = named_with_format(path, &text(path)?, "samples or a cost model (JSON)");
@@ -328,6 +390,9 @@ pub fn model(path: &Path) -> Result<Model, Failure> {
 }
 
 /// The gain of sharing in a file: written by `fit`, or fitted to the runs now.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn gain(path: &Path) -> Result<MachineGain, Failure> {
     if path.extension().is_none_or(|extension| extension != "json") {
         return gain_of(&gather(&[path.to_owned()], Estimator::Difference)?);
@@ -336,6 +401,9 @@ pub fn gain(path: &Path) -> Result<MachineGain, Failure> {
 }
 
 /// The gain of sharing, fitted to the runs that files have.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn gain_of(data: &Results) -> Result<MachineGain, Failure> {
     if !data.jobs.summaries.is_empty() {
         let what =
@@ -360,6 +428,9 @@ pub fn gain_of(data: &Results) -> Result<MachineGain, Failure> {
 }
 
 /// The costs in a file: a table if its name ends in `.csv`.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn costs(path: &Path) -> Result<Source, Failure> {
     if path.extension().is_none_or(|extension| extension != "csv") {
         return model(path).map(Source::Model);
@@ -368,6 +439,9 @@ pub fn costs(path: &Path) -> Result<Source, Failure> {
 }
 
 /// The supply of CPUs in a file: rows of `measure supply`, or resources that are stated.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn supplies(path: &Path) -> Result<Supplies, Failure> {
     if !rows_begin(path) {
         return parsed(path, "a supply (JSON)", supply::resources);
@@ -377,6 +451,9 @@ pub fn supplies(path: &Path) -> Result<Supplies, Failure> {
 }
 
 /// The counts of a study in a file.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn study_counts(path: &Path) -> Result<StudyCounts, Failure> {
     let named = || shown::path(path);
     let (counts, verification) = StudyCounts::read(file(path)?).map_err(|error| {
@@ -388,6 +465,9 @@ pub fn study_counts(path: &Path) -> Result<StudyCounts, Failure> {
 }
 
 /// The log of a placer, if a file is one.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn placement(path: &Path) -> Result<Option<PlacementLog>, Failure> {
     // The next open reports a missing or foreign file.
     let Ok(file) = file(path) else { return Ok(None) };
@@ -399,6 +479,9 @@ pub fn placement(path: &Path) -> Result<Option<PlacementLog>, Failure> {
 }
 
 /// The answer of off-load in a file, if it is one.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn off_load(path: &Path) -> Result<Option<OffLoadAnswer>, Failure> {
     // The next open reports a missing or foreign file. Rows can be large, and are told by their first bytes.
     if rows_begin(path) {
@@ -413,6 +496,9 @@ pub fn off_load(path: &Path) -> Result<Option<OffLoadAnswer>, Failure> {
 }
 
 /// The counts in a file, if it has any.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
 pub fn counts(path: &Path) -> Result<Option<StudyCounts>, Failure> {
     // The next open reports a missing or foreign file.
     let Ok(file) = file(path) else { return Ok(None) };

@@ -175,7 +175,11 @@ const TEXT_EXCEPTIONS: &[Exception] = &[
         "rows of Arrow, which are no text",
     ),
     except("crates/corehop/src/progress.rs", &["io::stderr()"], "only asks about the terminal"),
-    except("crates/corehop/src/cmd/check/study.rs", &["io::stderr()"], "only asks about the terminal"),
+    except(
+        "crates/corehop/src/cmd/check/study.rs",
+        &["io::stderr()"],
+        "only asks about the terminal",
+    ),
     except(
         "crates/corehop-linux/src/observe/target.rs",
         &["io::stderr()"],

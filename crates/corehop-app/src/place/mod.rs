@@ -28,6 +28,7 @@ const MOST_EVIDENCE: u32 = 20;
 const SHORTEST: Nanos = Nanos::from_millis(10);
 
 /// The wishes of the caller of a placer.
+#[expect(clippy::struct_excessive_bools, reason = "each is a wish of its own")]
 #[derive(Debug, Clone)]
 pub struct Placing {
     /// Whether threads may be moved: there is a source of progress, and no dry run was asked for.

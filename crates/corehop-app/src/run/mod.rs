@@ -231,6 +231,9 @@ impl Underway {
 
 impl Run {
     /// Takes the samples of an experiment, and answers.
+    ///
+    /// # Errors
+    /// Those of the system.
     pub fn experiment(
         &self,
         machine: &mut dyn Machine,
@@ -241,6 +244,9 @@ impl Run {
     }
 
     /// Takes the samples of an experiment, block by block, until its goal is reached.
+    ///
+    /// # Errors
+    /// Those of the system.
     pub fn carry_out(
         &self,
         machine: &mut dyn Machine,
@@ -293,6 +299,9 @@ impl Run {
     }
 
     /// Runs a plan as it stands; a resumed one from where it was interrupted.
+    ///
+    /// # Errors
+    /// Those of the system.
     pub fn plan(&self, machine: &mut dyn Machine, plan: &Plan) -> Result<Answer, Failure> {
         let mut provenance = provenance::begin(machine, plan);
         provenance.parameters = json!({"plan": plan.digest()});

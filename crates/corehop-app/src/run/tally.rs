@@ -209,6 +209,9 @@ impl Tally {
 
 /// The comparison of the arms of a recording that has several, with what refilling cost in each run, if
 /// that is known.
+///
+/// # Errors
+/// Those of the system.
 pub fn of_arms(
     recording: &Recording,
     refills: &BTreeMap<u64, Between>,

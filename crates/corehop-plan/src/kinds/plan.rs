@@ -170,7 +170,6 @@ fn phase_json(phase: &Phase) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::JobRows;
 
     #[test]
     fn what_is_not_a_plan_is_refused_with_a_way_to_get_one() {

@@ -162,6 +162,9 @@ pub(super) fn dispose(signals: &[libc::c_int], disposition: libc::sighandler_t) 
 }
 
 /// The output of a helper that has nothing to say: a pipe that is not read. An initramfs may have no `/dev/null`.
+///
+/// # Errors
+/// Those of the system.
 pub fn nowhere() -> io::Result<Stdio> {
     io::pipe().map(|(_reader, writer)| Stdio::from(writer))
 }
@@ -214,6 +217,9 @@ pub const READY: &[u8; 1] = b"R";
 /// Begins a helper's `main`: becomes independent of the caller, takes a name, lets go of every descriptor
 /// inherited beyond the first three (a pipe of the caller's would else stay open), and takes hold of its
 /// lifeline and of a notice of its parent's death.
+///
+/// # Errors
+/// Those of the system.
 pub fn enter_helper(name: &std::ffi::CStr) -> io::Result<UnixStream> {
     leave_the_parent()?;
     // Anyone can start a helper, with a journal or a command of their own.
