@@ -12,7 +12,7 @@ PYTHON  := $(VENV)/bin/python
 ## Build, measure this host for some minutes, print the table and where the report lies.
 run: build
 	@mkdir -p out && rm -f out/quick*.part
-	$(COREHOP) platform --measure --force -o out/quick-platform.toml
+	$(COREHOP) measure platform --force -o out/quick-platform.toml
 	$(COREHOP) measure access-time       --preset quick --force -o out/quick-access.parquet
 	$(COREHOP) measure preemption-length --preset quick --force -o out/quick-length.parquet
 	$(COREHOP) measure synthetic         --preset quick --force -o out/quick.parquet
