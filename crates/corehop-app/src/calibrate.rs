@@ -196,7 +196,7 @@ impl Descriptions {
                  compares again (a second time: with --force)."
             ),
             json: json!({
-                "file": path,
+                "file": shown::value(path),
                 "declared": numbers(&self.declared),
                 "apart": self.apart.as_ref().map(numbers),
                 "share_apart": self.share_apart,

@@ -39,6 +39,12 @@ pub fn path(path: &Path) -> String {
     bytes(path.as_os_str().as_encoded_bytes())
 }
 
+/// The name of a file as a value for programs: as it is, with bytes that are no text as `\xff`. (`serde_json` refuses such names,
+/// and `json!` panics.)
+pub fn value(path: &Path) -> String {
+    path.to_str().map_or_else(|| self::path(path), str::to_owned)
+}
+
 /// C0, DEL, C1, what ends a line or a paragraph, and what turns the direction of writing.
 fn is_control(letter: char) -> bool {
     letter.is_control()

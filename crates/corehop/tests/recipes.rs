@@ -139,7 +139,7 @@ fn short(command: &str, here: bool) -> String {
             format!("{command} --wss 64KiB --idle --samples 8")
         }
         _ if command.starts_with("corehop measure platform") => {
-            command.replace("--measure", "xeon_x5650")
+            command.replace("measure platform", "sim platform xeon_x5650")
         }
         _ if command.starts_with("corehop place simulate --on") && !command.contains("--pairs") => {
             format!("{command} --pairs 1")

@@ -171,7 +171,7 @@ fn what_was_measured_of_the_machine_joins_the_page_and_another_machine_is_refuse
     assert!(said(&made).starts_with("one.part holds 200 rows"), "{}", said(&made));
     let page = std::fs::read_to_string(&out).unwrap();
     assert!(page.contains("CPU 0 to CPU 1 (memory_migration): shortest 61.5 ns, median 73.2 ns"));
-    assert!(!page.contains("platform --measure"));
+    assert!(!page.contains("measure platform"));
     for (other, words) in [
         (platform("shelf", "2 MiB", EXCHANGE), "id shelf, of the samples box"),
         (platform("box", "1 MiB", EXCHANGE), "L2 1 MiB, of the samples 2 MiB"),

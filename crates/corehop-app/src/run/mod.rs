@@ -389,7 +389,7 @@ impl Run {
     /// Exit 6 where the results cannot be told.
     pub fn answer(&self, ended: &Ended) -> Result<Answer, Failure> {
         let mut json = json!({
-            "file": ended.files.first(),
+            "file": ended.files.first().map(|it| shown::value(it)),
             "samples": ended.taken,
             "valid": ended.valid,
             "stopped_by": ended.provenance.stopped_by,

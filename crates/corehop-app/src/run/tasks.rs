@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use corehop_plan::experiment::Tasks;
 use corehop_plan::samples::{JobOutcome, Rows};
+use corehop_plan::shown;
 use corehop_stats::paired::Paired;
 use corehop_stats::recording::{RecordingEffect, RecordingPairs};
 use serde_json::{Map, Value, json};
@@ -68,7 +69,7 @@ impl TaskTally {
     pub(super) fn answer(&self, answer: &mut Value, jobs: Option<&PathBuf>) -> Result<(), Failure> {
         let count = |course: &JobOutcome| self.courses.get(course.word()).copied().unwrap_or(0);
         let courses = JobOutcome::ALL.iter().map(|it| (it.word().to_owned(), json!(count(it))));
-        answer["jobs_file"] = json!(jobs);
+        answer["jobs_file"] = json!(jobs.map(|it| shown::value(it)));
         answer["jobs"] = json!(self.jobs);
         answer["missed_deadlines"] = json!(self.missed);
         answer["courses"] = Value::Object(courses.collect::<Map<_, _>>());

@@ -200,7 +200,7 @@ pub(crate) fn what_cannot_be_taken_back_is_told_and_stays_listed_until_it_can() 
     fs::remove_file(&setting).unwrap();
     fs::create_dir(&setting).unwrap();
     let told = run.ask("back");
-    assert!(told.contains("write `before` to") && told.contains("--restore"), "{told}");
+    assert!(told.contains("write `before` to") && told.contains("doctor restore"), "{told}");
     run.tell("end");
     run.wait();
     assert!(!run.restore()[0].is_settled());

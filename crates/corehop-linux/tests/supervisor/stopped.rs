@@ -81,7 +81,7 @@ pub(crate) fn the_rest_of_a_dead_run_with_a_stopped_supervisor_is_told_and_resto
     eventually("it is told", || leftovers(&first.path("run")).len() == 1);
     let mut second = Run::begin_beside(&first);
     let answer = second.ask("whole");
-    assert!(answer.contains("doctor --restore"), "{answer}");
+    assert!(answer.contains("doctor restore"), "{answer}");
     // A child that another test has just started holds a copy of the lock until its exec.
     eventually("it is restored", || matches!(first.restore()[0].verdict, Verdict::Restored { .. }));
     assert_eq!(first.setting(), "before");

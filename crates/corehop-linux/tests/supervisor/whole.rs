@@ -49,7 +49,7 @@ pub(crate) fn what_two_dead_processes_left_is_told_and_refuses_the_lock_until_it
     assert!(left.len() == 1 && told.ends_with(&setting), "{told}");
     let mut second = Run::begin_beside(&run);
     let answer = second.ask("whole");
-    assert!(answer.contains(&setting) && answer.contains("doctor --restore"), "{answer}");
+    assert!(answer.contains(&setting) && answer.contains("doctor restore"), "{answer}");
     run.restore();
     assert_eq!(leftovers(&run.path("run")), []);
     second.must("whole");

@@ -138,7 +138,7 @@ fn without_a_stated_wake_up_what_wakes_is_unknown_and_what_polls_is_not() {
         assert_eq!(row.mean_ns.is_none(), wakes, "{row:?}");
         assert_eq!(row.valid, !wakes, "{row:?}");
         let why = row.not_measured.unwrap_or_default();
-        assert_eq!(why.contains("--measure"), wakes, "{why}");
+        assert_eq!(why.contains("measure platform"), wakes, "{why}");
     }
     platform.core.wake_up = Some(Fact::assumed(Latency::Picos(5_000_000), "a test"));
     assert!(call(&platform, SwitchMechanism::V3) > 10_000.0);

@@ -162,7 +162,7 @@ impl Files {
         };
         let json = || {
             json!({
-                "file": self.output, "form": form, "of": self.file, "sentence": sentence,
+                "file": self.output.as_deref().map(shown::value), "form": form, "of": shown::value(&self.file), "sentence": sentence,
                 "content": data,
             })
         };

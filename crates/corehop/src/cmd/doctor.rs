@@ -10,6 +10,7 @@ use corehop_linux::preflight;
 use corehop_linux::probe::{wake_batches, watch};
 use corehop_plan::finding::{Finding, Severity};
 use corehop_plan::platform::Platform;
+use corehop_plan::shown;
 use corehop_report::wake_cost;
 use corehop_stats::restless;
 use corehop_system::discover::SysRoot;
@@ -199,7 +200,7 @@ fn restore(as_json: bool) -> Result<Exit, Failure> {
     }
     let json = as_json.then(|| {
         let each = |one: &Restored| {
-            let (journal, settled) = (&one.journal, one.is_settled());
+            let (journal, settled) = (shown::value(&one.journal), one.is_settled());
             json!({"journal": journal, "settled": settled, "what": one.to_string()})
         };
         json!({"restored": restored.iter().map(each).collect::<Vec<_>>()})

@@ -174,7 +174,7 @@ fn after_placer_and_supervisor_are_killed_the_doctor_names_the_rest_and_restores
     assert!(turns.cpus().iter().all(|it| *it == one(first)), "nothing is left to restore");
     let doctor = corehop(&["doctor"]);
     let page = String::from_utf8_lossy(&doctor.stdout);
-    assert!(page.contains("--restore"), "{page}");
+    assert!(page.contains("doctor restore"), "{page}");
     let restored = corehop(&["doctor", "restore"]);
     assert_eq!(restored.status.code(), Some(0), "{}", said(&restored));
     assert_eq!(turns.cpus(), *before);

@@ -386,7 +386,9 @@ fn corehop(words: &[&str]) -> Output {
 
 #[test]
 fn on_a_simulated_machine_pairs_are_placed_and_compared_with_leaving_them_alone() {
-    let answer = |more: &[&str]| place(&[&["--on", "xeon_e5520"], more].concat()).output().unwrap();
+    let answer = |more: &[&str]| {
+        place(&[&["simulate", "--on", "xeon_e5520"], more].concat()).output().unwrap()
+    };
     let json = answer(&["--pairs", "2", "--json"]);
     assert!(json.status.success(), "{}", said(&json));
     let json: Value = serde_json::from_slice(&json.stdout).unwrap();
@@ -397,9 +399,9 @@ fn on_a_simulated_machine_pairs_are_placed_and_compared_with_leaving_them_alone(
     let text = answer(&["--pairs", "1", "--start", "packed"]);
     assert!(String::from_utf8_lossy(&text.stdout).contains("1 pair of threads"));
     for (more, word) in [
-        (&["4711"][..], "cannot be used with"),
+        (&["4711"][..], "unexpected argument '4711'"),
         (&["--pairs", "0"], "--pairs"),
-        (&["--", "true"], "cannot be used with"),
+        (&["--", "true"], "unexpected argument 'true'"),
     ] {
         let refused = answer(more);
         assert_eq!(refused.status.code(), Some(2), "{more:?}");
@@ -407,7 +409,7 @@ fn on_a_simulated_machine_pairs_are_placed_and_compared_with_leaving_them_alone(
     }
     for (machine, code) in [("live", 2), ("no_such_machine", 2)] {
         assert_eq!(
-            place(&["--on", machine]).output().unwrap().status.code(),
+            place(&["simulate", "--on", machine]).output().unwrap().status.code(),
             Some(code),
             "{machine}"
         );

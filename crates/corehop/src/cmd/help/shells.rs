@@ -46,7 +46,7 @@ pub(super) fn manual(
     let sentence =
         format!("{pages} of corehop are in {folder}: `man -l {folder}/corehop.1` shows the first.");
     let json = as_json.then(|| {
-        let files: Vec<&Path> = files.iter().map(|(file, _)| file.path()).collect();
+        let files: Vec<String> = files.iter().map(|(file, _)| shown::value(file.path())).collect();
         json!({ "files": files, "sentence": sentence })
     });
     either(&sentence, json.as_ref(), String::new)?;

@@ -23,7 +23,7 @@ use corehop_app::failure::{Exit, Failure};
 
 /// Measures.
 #[derive(Debug, clap::Args)]
-#[command(disable_help_subcommand = true)]
+#[command(disable_help_subcommand = true, subcommand_value_name = "EXPERIMENT")]
 pub(crate) struct Args {
     #[command(subcommand)]
     experiment: Experiment,
