@@ -48,7 +48,9 @@ def test_the_supply_is_measured_and_a_set_is_checked_on_it(tmp_path: Path) -> No
     tasks = [corehop.Task(wcet_us=100, period_us=20_000)]
     answer = corehop.check(tasks, "p-fp-rta", cpus=1, supply=path)
     assert answer["supply"]["windows"] >= 40
-    assert answer["bounds_us"] is None or answer["bounds_us"][0] >= 100
+    # A host that supplies too little has no bound.
+    bounds = answer.get("bounds_us")
+    assert bounds is None or bounds[0] >= 100
     stated = tmp_path / "supply.json"
     stated.write_text('{"cpus": "0", "period_us": 1000, "budget_us": 800}')
     assert corehop.check(tasks, "p-fp-rta", cpus=1, supply=stated)["bounds_us"] == [500]
