@@ -25,7 +25,6 @@ mod simulate;
 /// The verb and its modes.
 pub(crate) type Args = VerbOrMode<Measured, Mode>;
 
-/// Modes.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Mode {
     /// Advise from a simulation of a platform, with what cache partitioning would save.

@@ -37,7 +37,6 @@ use corehop_app::input;
 /// The verb and its modes.
 pub(crate) type Args = VerbOrMode<Ask, Mode>;
 
-/// Modes.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Mode {
     /// Go the whole way on this host: measure, ask, place the tasks, run them, and set the jobs beside their bounds.

@@ -36,7 +36,6 @@ pub(crate) struct Host {
     sysfs_root: Option<PathBuf>,
 }
 
-/// Modes.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Mode {
     /// Undo the changes of a run that was killed together with its supervisor.

@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args, command: Command) -> Result<Exit, Failure> {
     if args.words.is_empty() {
         let text = help(&mut command.clone());
         let json = args.json.then(|| meanings(&commands(&command)));
-        return either("Verbs answer questions.", json.as_ref(), || text).map(|()| Exit::Done);
+        return either("`corehop VERB --help` lists the options of a verb, `corehop help WORD` explains a word.", json.as_ref(), || text).map(|()| Exit::Done);
     }
     explain(args, &command)
 }

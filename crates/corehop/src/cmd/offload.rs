@@ -18,7 +18,6 @@ use corehop_app::failure::{Exit, Failure};
 /// The verb and its modes.
 pub(crate) type Args = VerbOrMode<Here, Mode>;
 
-/// Modes.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Mode {
     /// Simulate threads that compute and make calls, and compare the policies.

@@ -38,7 +38,6 @@ use corehop_app::failure::{Exit, Failure};
 /// The verb and its modes.
 pub(crate) type Args = VerbOrMode<Here, Mode>;
 
-/// Modes.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Mode {
     /// Place pairs of threads on a simulated machine, and compare with leaving them alone.

@@ -28,7 +28,6 @@ use corehop_app::input;
 /// The verb and its modes.
 pub(crate) type Args = VerbOrMode<Summary, Mode>;
 
-/// Modes.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Mode {
     /// Show what a file contains: the kind of its rows, their provenance, how many are valid.

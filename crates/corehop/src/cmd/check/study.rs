@@ -27,7 +27,6 @@ mod preemption;
 /// The verb and its modes.
 pub(crate) type Args = VerbOrMode<Count, Mode>;
 
-/// Modes.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Mode {
     /// Add up shards written with -o.

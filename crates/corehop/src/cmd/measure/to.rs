@@ -188,7 +188,12 @@ impl Out {
             answer(&of.sentence, Rest::Beside(""))?;
             return Ok(of.exit);
         }
-        told(of, self.json)
+        if self.json {
+            // One line: a log of many runs has one for each.
+            answer(&of.sentence, Rest::Data(&format!("{}\n", of.json)))?;
+            return Ok(of.exit);
+        }
+        told(of, false)
     }
 
     /// Whether stdout is for an answer or a stream.
