@@ -26,7 +26,7 @@ impl User {
     }
 
     fn program(&self, words: &[&str]) -> Output {
-        self.corehop(&[&["measure", "program"], words].concat())
+        self.corehop(&[&["record"], words].concat())
     }
 
     /// The recording, or None with the reason where this host does not let programs be recorded.
@@ -311,6 +311,33 @@ fn costs_of_another_machine_and_damaged_ones_are_refused_before_the_program_runs
     refused("--costs none");
     std::fs::write(user.path("corehop/costs.json"), "{").unwrap();
     refused("fit --default");
+}
+
+#[test]
+fn a_set_with_working_sets_is_charged_what_this_host_kept_unless_costs_are_named_or_not_wanted() {
+    let user = User::new();
+    user.keep_costs(&user.platform(None));
+    let set = user.path("set.json");
+    let text = r#"{"cpus": 1, "tasks": [{"wcet_us": 5000, "period_us": 100000, "wss_kib": 4},
+        {"wcet_us": 9000, "period_us": 200000, "wss_kib": 16}]}"#;
+    std::fs::write(&set, text).unwrap();
+    let check = |more: &[&str]| {
+        let output = user.corehop(&[&["check", &set, "--json"], more].concat());
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        (answer["bounds_us"].clone(), said(&output))
+    };
+    let (kept, why) = check(&[]);
+    let (named, said_of_named) = check(&["--costs", &user.path("model.json")]);
+    assert!(why.contains("costs: those of this host"), "{why}");
+    assert!(kept == named && kept[0].is_number() && !said_of_named.contains("of this host"));
+    let (none, why) = check(&["--costs", "none"]);
+    assert!(none[1].as_f64() < kept[1].as_f64() && !why.contains("of this host"), "{none} {kept}");
+    std::fs::remove_file(user.path("corehop/costs.json")).unwrap();
+    let (unknown, why) = check(&[]);
+    assert!(unknown.is_null() && why.contains("--costs"), "{why}");
+    let advised = user.corehop(&["advise", "set", &set]);
+    assert_eq!(advised.status.code(), Some(2), "{}", said(&advised));
+    assert!(said(&advised).contains("fit FILE.parquet --default"), "{}", said(&advised));
 }
 
 #[test]

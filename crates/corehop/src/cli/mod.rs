@@ -60,7 +60,7 @@ enum Verb {
     Help(cmd::help::Args),
 }
 
-/// Runs a command line. An unknown verb or experiment is answered with the nearest one and the list.
+/// Runs a command line. An unknown verb, mode or experiment is answered with the nearest one and the list.
 pub(crate) fn answer(words: &[OsString]) -> Result<Exit, Failure> {
     match Cli::try_parse_from(words) {
         Ok(cli) => run(cli),
@@ -71,31 +71,34 @@ pub(crate) fn answer(words: &[OsString]) -> Result<Exit, Failure> {
     }
 }
 
-/// The answer to an unknown verb or experiment; None for other errors.
+/// The answer to an unknown verb, mode or experiment; None for other errors.
 fn unknown(error: &clap::Error, words: &[OsString]) -> Option<String> {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return None;
+    }
     let ContextValue::String(typed) = error.get(ContextKind::InvalidSubcommand)? else {
         return None;
     };
     let all = Cli::command();
-    let measure = words.get(1).filter(|verb| *verb == "measure" && typed.as_str() != "measure");
-    let experiments = measure.and_then(|_| all.find_subcommand("measure"));
-    let (what, plural, help, of) = match experiments {
-        Some(measure) => ("experiment", "experiments", "corehop measure --help", measure),
-        None => ("verb", "verbs", "corehop --help", &all),
+    let (mut of, mut path) = (&all, String::new());
+    for word in words.iter().skip(1).take_while(|word| *word != typed.as_str()) {
+        let Some(below) = of.find_subcommand(word) else { continue };
+        path = format!("{path} {}", below.get_name());
+        of = below;
+    }
+    let what = match path.trim() {
+        "" => "verb",
+        "measure" => "experiment",
+        "convert" => "form",
+        _ => "mode",
     };
-    (error.kind() == ErrorKind::InvalidSubcommand).then(|| {
-        let names = names(of);
-        let nearest = names.iter().min_by_key(|name| edit_distance(typed, name));
-        format!(
-            "unknown {what} `{typed}`; the nearest is `{}`. The {plural}: {}. `{help}` describes them",
-            nearest.unwrap_or(&""),
-            names.join(", ")
-        )
-    })
-}
-
-fn names(command: &Command) -> Vec<&str> {
-    command.get_subcommands().map(Command::get_name).filter(|&name| name != "help").collect()
+    let names: Vec<&str> = of.get_subcommands().map(Command::get_name).collect();
+    let nearest = names.iter().min_by_key(|name| edit_distance(typed, name));
+    Some(format!(
+        "unknown {what} `{typed}`; the nearest is `{}`. The {what}s: {}. `corehop{path} --help` describes them",
+        nearest.unwrap_or(&""),
+        names.join(", ")
+    ))
 }
 
 /// Runs the verb that was typed.
@@ -133,6 +136,13 @@ mod tests {
         for name in ["synthetic", "polluter-sweep", "shared-data", "overheads"] {
             assert!(experiment.contains(name), "{experiment}");
         }
+        let mode = said("corehop sim valdate").unwrap();
+        assert!(mode.contains("unknown mode `valdate`; the nearest is `validate`"), "{mode}");
+        assert!(mode.contains("calibrate") && !mode.contains("doctor"), "{mode}");
+        let form = said("corehop convert set.json").unwrap();
+        assert!(
+            form.contains("The forms: tasks, rt-app") && form.contains("corehop convert --help")
+        );
         let verb = said("corehop mesure").unwrap();
         assert!(verb.contains("nearest is `measure`") && verb.contains("doctor"), "{verb}");
         assert_eq!(said("corehop measure synthetic --nonsense"), None);
