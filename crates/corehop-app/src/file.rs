@@ -108,6 +108,24 @@ impl OutputFile {
         path.map(|path| Self::new(path, others, force)).transpose()
     }
 
+    /// The files of a command that may write several: none of them is one of `inputs`, or another of them.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn all_asked<const N: usize>(
+        paths: [Option<&PathBuf>; N],
+        inputs: &[&Path],
+        force: impl Into<bool>,
+    ) -> Result<[Option<Self>; N], Failure> {
+        let (force, mut others) = (force.into(), inputs.to_vec());
+        let mut files = [const { None }; N];
+        for (file, path) in files.iter_mut().zip(paths) {
+            *file = Self::if_asked(path, &others, force)?;
+            others.extend(path.map(PathBuf::as_path));
+        }
+        Ok(files)
+    }
+
     /// Its name.
     pub fn path(&self) -> &Path {
         &self.path

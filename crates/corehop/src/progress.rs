@@ -40,7 +40,6 @@ struct TerminalView {
     targets: Vec<u32>,
     begun: Instant,
     deadline: Option<Instant>,
-    quiet: bool,
 }
 
 /// The bars on the terminal.
@@ -53,9 +52,8 @@ struct Board {
 
 impl TerminalView {
     fn new(units: &[Unit], deadline: Option<Instant>) -> Self {
-        let quiet = is_quiet();
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        let visible = !quiet && !dumb && std::io::stderr().is_terminal();
+        let visible = !is_quiet() && !dumb && std::io::stderr().is_terminal();
         // Where nothing is known, all are alike.
         let costs: Vec<Nanos> = units.iter().map(|unit| unit.each.max(Nanos::new(1))).collect();
         Self {
@@ -66,7 +64,6 @@ impl TerminalView {
             targets: units.iter().map(|unit| unit.asked).collect(),
             begun: Instant::now(),
             deadline,
-            quiet,
         }
     }
 }
@@ -77,7 +74,7 @@ impl RunView for TerminalView {
     }
 
     fn say(&self, line: &str) {
-        if !self.quiet && std::io::stderr().is_terminal() {
+        if std::io::stderr().is_terminal() {
             say(&format!("corehop: {line}\n"));
         }
     }
@@ -101,9 +98,6 @@ impl RunView for TerminalView {
         if let Some(board) = &self.board {
             // A terminal that has gone away needs no cleaning.
             let _ = board.lines.clear();
-        }
-        if self.quiet {
-            return;
         }
         let lacking: Vec<CellProgress> =
             campaign.progress().into_iter().filter(|cell| cell.valid < cell.asked).collect();

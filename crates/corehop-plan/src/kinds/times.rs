@@ -5,7 +5,7 @@ use super::for_each_kind;
 use super::kind::Kind;
 use super::table::Rows;
 
-/// A time of a quantity that results have: less is better.
+/// One measured time of a quantity of the results; a smaller time is better.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowTime {
     /// The experiment.

@@ -9,7 +9,7 @@ use crate::escape::escape;
 use crate::figure::{Mark, Point, Series, Style, Unit};
 use crate::scale::{Scale, Steps};
 
-/// Beyond this many points in a drawing none says its values under the mouse: the page would be heavy.
+/// A drawing with more points than this shows no values under the mouse, because the page would be heavy.
 const MANY: usize = 1_000;
 /// Beyond this many, discs are drawn in few bytes, and are harder to hit.
 const SEVERAL: usize = 300;

@@ -54,7 +54,7 @@ pub struct Prediction {
     pub place: Option<ValueOrigin>,
     /// Samples at that size, or the fewer of those at the two sizes around it; None where it was computed.
     pub n: Option<usize>,
-    /// The replicates that those come from; None where it was computed.
+    /// The replicates that the samples of [`Self::n`] come from; None where the value was computed.
     pub replicates: Option<usize>,
     /// In how many measured classes of its neighbour such a CPU was: the answer is that of the dearest.
     pub classes: usize,

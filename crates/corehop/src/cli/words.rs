@@ -104,10 +104,9 @@ impl Earlier {
 
 /// Whether a word after a verb names a mode of today.
 fn is_mode(verb: &str, word: &OsStr) -> bool {
-    let is = |it: &&Earlier| {
-        it.now.first() == Some(&verb) && it.now.get(1).is_some_and(|now| word == *now)
-    };
-    EARLIER.iter().any(|it| is(&it))
+    EARLIER
+        .iter()
+        .any(|it| it.now.first() == Some(&verb) && it.now.get(1).is_some_and(|now| word == *now))
 }
 
 fn is_option(word: &OsStr) -> bool {

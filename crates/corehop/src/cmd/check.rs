@@ -142,7 +142,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
 
 fn ask(args: &Ask) -> Result<Exit, Failure> {
     let charges = &args.charges;
-    let (output, gantt) = output_files(args)?;
+    let [output, gantt] = output_files(args)?;
     let platform = args.platform.as_deref().map(input::platform).transpose()?;
     let set = input::task_set(&args.file)?;
     let set = if charges.ignore_cpus { set.unplaced() } else { set };
@@ -361,17 +361,15 @@ fn surveyed(
 }
 
 /// The files for the set with its assignment, and for the picture of a schedule.
-fn output_files(args: &Ask) -> Result<(Option<OutputFile>, Option<OutputFile>), Failure> {
+fn output_files(args: &Ask) -> Result<[Option<OutputFile>; 2], Failure> {
     let read = [
         args.charges.overheads.as_deref(),
         args.charges.costs.file(),
         args.charges.supply.as_deref(),
     ];
     let others = [Some(args.file.as_path())].into_iter().chain(read);
-    let mut others: Vec<&Path> = others.flatten().collect();
-    let output = OutputFile::if_asked(args.output.as_ref(), &others, args.force)?;
-    others.extend(args.output.as_deref());
-    Ok((output, OutputFile::if_asked(args.gantt.as_ref(), &others, args.force)?))
+    let inputs: Vec<&Path> = others.flatten().collect();
+    OutputFile::all_asked([args.output.as_ref(), args.gantt.as_ref()], &inputs, args.force)
 }
 
 /// Writes the set with its scheduler, its assignment and the verdict, if the answer is yes.

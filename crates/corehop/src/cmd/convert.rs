@@ -107,20 +107,18 @@ struct RowsForm {
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     match &args.form {
         Form::Tasks(it) => {
-            let read = |path: &Path| input::text(path);
-            it.files.rewritten("tasks", "an rt-app workload (JSON)", read, |text| it.set(text))
+            it.files
+                .rewritten("tasks", "an rt-app workload (JSON)", input::text, |text| it.set(text))
         }
         Form::RtApp(it) => {
-            let read = |path: &Path| input::text(path);
-            it.files.rewritten("rt-app", "a task set (JSON)", read, |text| it.workload(text))
+            it.files.rewritten("rt-app", "a task set (JSON)", input::text, |text| it.workload(text))
         }
         Form::Costs(it) => {
-            let read = |path: &Path| input::table(path);
-            it.files.rewritten("costs", "a cost table (CSV)", read, |text| it.table(text))
+            it.files.rewritten("costs", "a cost table (CSV)", input::table, |text| it.table(text))
         }
         Form::Schedcat(it) => {
-            let read = |path: &Path| input::table(path);
-            it.files.rewritten("schedcat", "a cost table (CSV)", read, |text| it.schedcat(text))
+            it.files
+                .rewritten("schedcat", "a cost table (CSV)", input::table, |text| it.schedcat(text))
         }
         Form::Rows(it) => it.run(),
     }

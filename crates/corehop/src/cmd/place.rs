@@ -209,10 +209,14 @@ fn say(of: &Answer, as_json: bool, beside_program: bool) -> Result<(), Failure> 
         let text = text.map_err(|it| Failure::new(Exit::Failed, it))?;
         return answer(&sentence, Rest::Data(&format!("{text}\n")));
     }
-    let page = Page::of_stdout();
-    let lines = placement::text(of);
-    let text: String = lines.lines().map(|it| page.wrap(it, 0) + "\n").collect();
+    let text = evidence(of);
     answer(&sentence, if beside_program { Rest::Beside(&text) } else { Rest::Text(&text) })
+}
+
+/// The evidence of the answer, in lines that fit.
+fn evidence(of: &Answer) -> String {
+    let page = Page::of_stdout();
+    placement::text(of).lines().map(|it| page.wrap(it, 0) + "\n").collect()
 }
 
 fn process(text: &str) -> Result<u32, String> {

@@ -195,10 +195,9 @@ impl Args {
     /// The files for the page and the trace.
     fn drawings(&self) -> Result<[Option<OutputFile>; 2], Failure> {
         let given = [self.costs.file(), self.out.output.as_deref()];
-        let mut others: Vec<&Path> = given.into_iter().flatten().collect();
-        let page = OutputFile::if_asked(self.timeline.as_ref(), &others, self.out.force)?;
-        others.extend(self.timeline.as_deref());
-        Ok([page, OutputFile::if_asked(self.trace.as_ref(), &others, self.out.force)?])
+        let inputs: Vec<&Path> = given.into_iter().flatten().collect();
+        let paths = [self.timeline.as_ref(), self.trace.as_ref()];
+        OutputFile::all_asked(paths, &inputs, self.out.force)
     }
 }
 

@@ -4,6 +4,7 @@
 use corehop_decide::simulated::Simulated;
 
 use super::Wishes;
+use crate::cmd::measure::on::LIVE;
 use crate::output;
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
@@ -35,7 +36,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
-    if args.on == "live" {
+    if args.on == LIVE {
         let what = "--on simulates, but this host is measured: give the file of `corehop measure synthetic -o FILE`";
         return Err(Failure::says(Exit::Usage, what));
     }

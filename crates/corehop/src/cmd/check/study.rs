@@ -156,13 +156,8 @@ impl Count {
 impl Shown {
     /// The files to write: the counts, the page and the picture.
     fn files(&self, inputs: &[&Path]) -> Result<[Option<OutputFile>; 3], Failure> {
-        let mut others = inputs.to_vec();
-        let mut files = [None, None, None];
-        for (file, path) in files.iter_mut().zip([&self.output, &self.page, &self.picture]) {
-            *file = OutputFile::if_asked(path.as_ref(), &others, self.force)?;
-            others.extend(path.as_deref());
-        }
-        Ok(files)
+        let paths = [self.output.as_ref(), self.page.as_ref(), self.picture.as_ref()];
+        OutputFile::all_asked(paths, inputs, self.force)
     }
 
     /// Writes the files, and prints the counts.

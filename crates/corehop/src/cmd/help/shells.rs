@@ -27,13 +27,12 @@ pub(super) fn manual(
     folder: &Path,
     force: Force,
     as_json: bool,
-    command: Command,
+    mut command: Command,
 ) -> Result<Exit, Failure> {
     output::file::folder(folder)?;
     let mut pages = Vec::new();
-    let mut whole = command.disable_help_subcommand(true);
-    whole.build();
-    let rendered = render(&whole, &mut pages);
+    command.build();
+    let rendered = render(&command, &mut pages);
     rendered.map_err(|error| Failure::new(Exit::Failed, error))?;
     // No page is written before every page may be.
     let file = |(name, page): (String, Vec<u8>)| {

@@ -6,9 +6,8 @@ use corehop_decide::placer::pin::{Pin, PinHost};
 use corehop_linux::placing::{ProgressSource, kernel_and_load, residences};
 use corehop_plan::platform::Platform;
 use corehop_report::pin::{self, Emit};
-use corehop_report::placement;
 
-use crate::output::{OutputFile, Page, Rest, answer};
+use crate::output::{OutputFile, Rest, answer};
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::run::utc_now;
 
@@ -75,9 +74,7 @@ impl Emission {
         seen: &Answer,
         kept: bool,
     ) -> Result<(), Failure> {
-        let page = Page::of_stdout();
-        let evidence: String =
-            placement::text(seen).lines().map(|it| page.wrap(it, 0) + "\n").collect();
+        let evidence = super::evidence(seen);
         let Some(file) = &self.file else { return answer(sentence, Rest::Data(text)) };
         if kept {
             file.write(text)?;

@@ -88,13 +88,9 @@ impl Measured {
 impl Described {
     /// The files to write: the description, the drawing, and the configuration of gem5.
     fn files(&self, platform: Option<&str>) -> Result<[Option<OutputFile>; 3], Failure> {
-        let mut others: Vec<&Path> = platform.iter().map(Path::new).collect();
-        let mut files = [None, None, None];
-        for (file, path) in files.iter_mut().zip([&self.output, &self.svg, &self.gem5]) {
-            *file = OutputFile::if_asked(path.as_ref(), &others, self.force)?;
-            others.extend(path.as_deref());
-        }
-        Ok(files)
+        let paths = [self.output.as_ref(), self.svg.as_ref(), self.gem5.as_ref()];
+        let inputs: Vec<&Path> = platform.iter().map(Path::new).collect();
+        OutputFile::all_asked(paths, &inputs, self.force)
     }
 
     /// Writes what was asked for, and prints the description.
