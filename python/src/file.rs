@@ -10,7 +10,7 @@ use corehop_plan::samples::{
     FileError, FileKind, MissingFile, Reader, Row, RowKind, Sample, Verification,
 };
 use corehop_report::{listing, screen};
-use corehop_results::{Files, Results};
+use corehop_results::{FileSystem, Results};
 use corehop_stats::conditions::Spreads;
 use corehop_stats::estimator::Estimator;
 use pyo3::prelude::*;
@@ -28,35 +28,35 @@ pub(crate) struct File {
     kind: FileKind,
     rows: RowKind,
     truncated: bool,
-    doubts: Doubts,
+    doubts: FileDoubts,
     table: Py<Table>,
 }
 
 /// The doubts about a file.
 #[derive(Debug)]
-struct Doubts {
+struct FileDoubts {
     verification: Verification,
     /// The files that belong beside it and are not there.
     missing: Vec<MissingFile>,
 }
 
 /// A file as it was read.
-struct Loaded {
+struct LoadedFile {
     kind: FileKind,
     rows: RowKind,
     truncated: bool,
-    doubts: Doubts,
+    doubts: FileDoubts,
     table: Table,
 }
 
 /// Reads a corehop file: Parquet, or the `.part` of a running or killed run.
 #[pyfunction]
 pub(crate) fn load(py: Python<'_>, path: PathBuf) -> PyResult<File> {
-    let Loaded { kind, rows, truncated, doubts, table } = py.detach(|| read(&path))?;
+    let LoadedFile { kind, rows, truncated, doubts, table } = py.detach(|| read(&path))?;
     Ok(File { path, kind, rows, truncated, doubts, table: Py::new(py, table)? })
 }
 
-fn read(path: &Path) -> PyResult<Loaded> {
+fn read(path: &Path) -> PyResult<LoadedFile> {
     let about = std::fs::metadata(path).map_err(|error| errors::system(path, &error))?;
     // Opening a pipe would wait for its writer.
     if !about.is_file() && !about.is_dir() {
@@ -66,7 +66,7 @@ fn read(path: &Path) -> PyResult<Loaded> {
     all(path, file).map_err(|error| errors::file(path, error))
 }
 
-fn all(path: &Path, file: std::fs::File) -> Result<Loaded, FileError> {
+fn all(path: &Path, file: std::fs::File) -> Result<LoadedFile, FileError> {
     let mut reader = Reader::open(file)?;
     let kind = reader.kind().clone();
     let rows = reader.rows_kind()?;
@@ -87,9 +87,9 @@ fn all(path: &Path, file: std::fs::File) -> Result<Loaded, FileError> {
     if rows.written_with(&kind.provenance.experiment).contains(&RowKind::TaskJobs) {
         missing.extend(MissingFile::jobs_beside(path, Path::exists));
     }
-    let doubts = Doubts { verification: reader.verification(), missing };
+    let doubts = FileDoubts { verification: reader.verification(), missing };
     let (truncated, table) = (reader.truncated(), Table::new(schema, batches));
-    Ok(Loaded { kind, rows, truncated, doubts, table })
+    Ok(LoadedFile { kind, rows, truncated, doubts, table })
 }
 
 fn of_kind(fields: Fields, kind: &FileKind) -> SchemaRef {
@@ -97,9 +97,9 @@ fn of_kind(fields: Fields, kind: &FileKind) -> SchemaRef {
 }
 
 /// The files of this host; doubts about them are attributes of [`File`].
-struct Named;
+struct LocalFiles;
 
-impl Files for Named {
+impl FileSystem for LocalFiles {
     type Content = std::fs::File;
     type Error = PyErr;
 
@@ -122,7 +122,7 @@ impl Files for Named {
 impl File {
     /// The contents of the file, and of the others of its run, as a report has them.
     pub(crate) fn gathered(&self, estimator: Estimator) -> PyResult<Results> {
-        Ok(corehop_results::gathered(&[&self.path], estimator, &Named)?.finish())
+        Ok(corehop_results::gathered(&[&self.path], estimator, &LocalFiles)?.finish())
     }
 
     /// The rows of every batch, as structs of the core.

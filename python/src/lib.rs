@@ -32,7 +32,7 @@ mod _corehop {
     #[pymodule_export]
     use super::placement::{Placement, load_placement};
     #[pymodule_export]
-    use super::platform::Platform;
+    use super::platform::PlatformDescription;
     #[pymodule_export]
     use super::sched::{Outcome, Study, check, limit_preemptions};
     #[pymodule_export]

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Models of what preemptions and migrations cost, and what follows from them.
 
-use corehop_decide::advice::{Wanted, advise as advised};
-use corehop_decide::simulated::{Simulated, SimulationError};
+use corehop_decide::advice::{AdviceQuery, advise as advised};
+use corehop_decide::simulated::{SimulationError, SimulationGrid};
 use corehop_plan::platform;
 use corehop_plan::samples::{Row, Sample};
 use corehop_plan::units::{Bytes, Nanos};
 use corehop_plan::workload::Event;
-use corehop_stats::balance::Levels;
-use corehop_stats::costs::{CostTable, Selection, Source};
-use corehop_stats::cpmd::{Fit, Method, Question, Statistic};
+use corehop_stats::balance::LevelLatencies;
+use corehop_stats::costs::{CostSource, CostTable, Selection};
+use corehop_stats::cpmd::{DelayFitter, DelayQuery, Method, Statistic};
 use corehop_stats::estimator::Estimator;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
 use crate::errors;
 use crate::file::File;
-use crate::platform::Platform;
+use crate::platform::PlatformDescription;
 
 /// A fitted model of costs.
 #[pyclass(frozen, module = "corehop._corehop")]
 #[derive(Debug)]
-pub(crate) struct Model(pub(crate) corehop_stats::cpmd::Model);
+pub(crate) struct Model(pub(crate) corehop_stats::cpmd::DelayModel);
 
 /// Fields of series, as names and values.
 type Only = Vec<(String, String)>;
@@ -40,7 +40,7 @@ impl Model {
     #[staticmethod]
     #[expect(clippy::needless_pass_by_value, reason = "that is how Python hands them over")]
     fn fit(py: Python<'_>, files: Vec<Py<File>>, estimator: &str) -> PyResult<Self> {
-        let mut fit = Fit::new(parsed::<Estimator>(estimator)?);
+        let mut fit = DelayFitter::new(parsed::<Estimator>(estimator)?);
         for file in &files {
             let file = file.get();
             if file.kind() != Sample::KIND {
@@ -48,7 +48,7 @@ impl Model {
             }
             fit.take(&file.rows::<Sample>()?);
             if let Some(platform) = file.platform() {
-                fit.machine(&platform, &Levels::of(&platform, &[]));
+                fit.machine(&platform, &LevelLatencies::of(&platform, &[]));
             }
         }
         let model = py.detach(|| fit.finish());
@@ -61,7 +61,7 @@ impl Model {
     /// A model of delays that are known: event, load, size in bytes, length and delay in microseconds.
     #[staticmethod]
     fn fit_known(rows: Vec<(String, String, u64, f64, f64)>) -> PyResult<Self> {
-        let mut fit = Fit::new(Estimator::Difference);
+        let mut fit = DelayFitter::new(Estimator::Difference);
         for (event, load, wss, length_us, delay_us) in rows {
             fit.known(parsed::<Event>(&event)?, &load, Bytes::new(wss), length_us, delay_us);
         }
@@ -75,7 +75,7 @@ impl Model {
     /// Reads the output of `corehop advise fit -o`.
     #[staticmethod]
     fn from_json(text: &str) -> PyResult<Self> {
-        let model = corehop_stats::cpmd::Model::from_json(text);
+        let model = corehop_stats::cpmd::DelayModel::from_json(text);
         model.map(Self).map_err(errors::damaged)
     }
 
@@ -97,7 +97,7 @@ impl Model {
         method: Option<&str>,
         only: Only,
     ) -> PyResult<String> {
-        let asked = Question {
+        let asked = DelayQuery {
             event: parsed(event)?,
             load: load.to_owned(),
             wss: parsed(wss)?,
@@ -125,9 +125,9 @@ impl Model {
     }
 }
 
-fn wanted(wss: &[String], length: Option<&str>, margin: f64, only: Only) -> PyResult<Wanted> {
+fn wanted(wss: &[String], length: Option<&str>, margin: f64, only: Only) -> PyResult<AdviceQuery> {
     let wss = wss.iter().map(|size| parsed(size)).collect::<PyResult<Vec<Bytes>>>()?;
-    Ok(Wanted { wss, length: length_of(length)?, margin, only })
+    Ok(AdviceQuery { wss, length: length_of(length)?, margin, only })
 }
 
 /// Advice from a simulation of a platform, as `corehop advise simulate --on` gives it, as JSON.
@@ -140,7 +140,7 @@ fn wanted(wss: &[String], length: Option<&str>, margin: f64, only: Only) -> PyRe
 )]
 pub(crate) fn advise_on(
     py: Python<'_>,
-    on: &Platform,
+    on: &PlatformDescription,
     wss: Vec<String>,
     length: Option<&str>,
     margin: f64,
@@ -149,7 +149,7 @@ pub(crate) fn advise_on(
     loaded: bool,
 ) -> PyResult<String> {
     let wanted = wanted(&wss, length, margin, Vec::new())?;
-    let mut what = Simulated { loaded, samples, seed, ..Simulated::default() };
+    let mut what = SimulationGrid { loaded, samples, seed, ..SimulationGrid::default() };
     if !wanted.wss.is_empty() {
         what.wss.clone_from(&wanted.wss);
     }
@@ -170,7 +170,7 @@ pub(crate) fn advise_on(
 #[pyclass(frozen, module = "corehop._corehop")]
 #[derive(Debug)]
 pub(crate) struct Costs {
-    pub(crate) source: Source,
+    pub(crate) source: CostSource,
     pub(crate) selection: Selection,
 }
 
@@ -188,8 +188,10 @@ impl Costs {
         only: Only,
     ) -> PyResult<Self> {
         let source = match (table, model) {
-            (Some(table), _) => Source::Table(CostTable::parse(table).map_err(errors::damaged)?),
-            (None, Some(model)) => Source::Model(model.0.clone()),
+            (Some(table), _) => {
+                CostSource::Table(CostTable::parse(table).map_err(errors::damaged)?)
+            }
+            (None, Some(model)) => CostSource::Model(model.0.clone()),
             (None, None) => return Err(errors::usage("costs are missing")),
         };
         let selection = Selection { load, statistic, length: length_of(length)?, only };

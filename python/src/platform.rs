@@ -11,12 +11,12 @@ use pyo3::prelude::*;
 use crate::errors;
 
 /// The description of a machine.
-#[pyclass(frozen, module = "corehop")]
+#[pyclass(frozen, name = "Platform", module = "corehop")]
 #[derive(Debug)]
-pub(crate) struct Platform(pub(crate) platform::Platform);
+pub(crate) struct PlatformDescription(pub(crate) platform::Platform);
 
 #[pymethods]
-impl Platform {
+impl PlatformDescription {
     /// The platform in this text.
     #[staticmethod]
     fn from_toml(text: &str) -> PyResult<Self> {
@@ -125,7 +125,7 @@ impl Platform {
     }
 }
 
-impl Platform {
+impl PlatformDescription {
     fn known(&self, cpu: u32) -> PyResult<Cpu> {
         let cpus = &self.0.cpus.value;
         if cpus.contains(Cpu(cpu)) {

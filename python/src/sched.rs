@@ -7,15 +7,19 @@ use corehop_plan::workload::scheduler::Scheduler;
 use corehop_plan::workload::set_file;
 use corehop_plan::workload::task::Time;
 use corehop_report::study::page;
-use corehop_sched::charge::{Charged, Delay};
+use corehop_sched::charge::{ChargedSet, DelayCharge};
 use corehop_sched::deployment;
 use corehop_sched::limited::remedy::Remedies;
-use corehop_sched::margin::{Asking, Margin, Wishes};
+use corehop_sched::margin::{Margin, MarginRequest, TestSettings};
 use corehop_sched::question::Answered;
 use corehop_sched::sentence::with_bounds;
-use corehop_sched::study::{Progress, Shard, Stopped, Study as Described, StudyCounts, run};
+use corehop_sched::study::{
+    Progress, SchedulabilityStudy as Described, Shard, StudyCounts, StudyRunError, run,
+};
 use corehop_sched::supply::{self, InUnits, Supplies};
-use corehop_sched::{Question, TaskError, TaskSet, Test, all, answer_json, sentence, test};
+use corehop_sched::{
+    SchedulabilityQuestion, TaskError, TaskSet, Test, all, answer_json, sentence, test,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -27,7 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::errors;
 use crate::model::{Costs, by_size};
-use crate::platform::Platform;
+use crate::platform::PlatformDescription;
 use crate::table::Table;
 
 /// The answer to a task set's own question, of a test, or of every one (`all`), both as JSON.
@@ -41,7 +45,7 @@ pub(crate) fn check(
     scheduler: Option<&str>,
     delay_us: Option<f64>,
     costs: Option<&Costs>,
-    platform: Option<&Platform>,
+    platform: Option<&PlatformDescription>,
     accept_largest: bool,
     supply: Option<PathBuf>,
     slack: Option<bool>,
@@ -50,7 +54,7 @@ pub(crate) fn check(
     let scheduler: Option<Scheduler> =
         scheduler.map(str::parse).transpose().map_err(errors::usage)?;
     let platform = platform.map(|platform| &platform.0);
-    let question = Question::of(&set, scheduler);
+    let question = SchedulabilityQuestion::of(&set, scheduler);
     let tests: Vec<&'static Test> = match name {
         None => question.tests(&set, platform).map_err(errors::usage)?,
         Some("all") => all().collect(),
@@ -117,25 +121,29 @@ fn supplies(path: &Path) -> PyResult<Supplies> {
 
 impl As<'_> {
     /// The delay that is charged to any set; None where costs cannot be chosen from.
-    fn delay(&self) -> Option<Delay<'_>> {
+    fn delay(&self) -> Option<DelayCharge<'_>> {
         match (self.delay, self.costs) {
-            (Some(delay), _) => Some(Delay::Each(delay)),
+            (Some(delay), _) => Some(DelayCharge::Each(delay)),
             (None, Some(costs)) => {
                 let selected = costs.source.for_a_verdict(&costs.selection).ok()?;
-                Some(Delay::Costs(selected.costs))
+                Some(DelayCharge::Costs(selected.costs))
             }
-            (None, None) => Some(Delay::Nothing),
+            (None, None) => Some(DelayCharge::Nothing),
         }
     }
 
-    fn charged(&self) -> Charged<'_> {
-        let delay = self.delay().unwrap_or(Delay::Nothing);
-        let charged = Charged::new(self.set, self.platform, delay, None);
+    fn charged(&self) -> ChargedSet<'_> {
+        let delay = self.delay().unwrap_or(DelayCharge::Nothing);
+        let charged = ChargedSet::new(self.set, self.platform, delay, None);
         charged.accepting_largest(self.accept_largest).supplied_by(self.supply)
     }
 
     /// The answer to the question of the set.
-    fn question(&self, question: Question, tests: &[&'static Test]) -> Result<Value, TaskError> {
+    fn question(
+        &self,
+        question: SchedulabilityQuestion,
+        tests: &[&'static Test],
+    ) -> Result<Value, TaskError> {
         let answered = question.ask(self.set, tests, &mut self.charged())?;
         let scheduler = Some(question.scheduler);
         let limits = deployment::limits(self.set, answered.test, scheduler, &answered.asked);
@@ -158,12 +166,17 @@ impl As<'_> {
     }
 
     /// Adds how far the answer is from the other one.
-    fn put_margin(&self, answered: &Answered, question: Option<Question>, answer: &mut Value) {
+    fn put_margin(
+        &self,
+        answered: &Answered,
+        question: Option<SchedulabilityQuestion>,
+        answer: &mut Value,
+    ) {
         let delay = |_: &TaskSet| self.delay();
         let (platform, accept_largest) = (self.platform, self.accept_largest);
         let (supply, overheads) = (self.supply, None);
-        let asking = Asking { platform, delay: &delay, overheads, supply, accept_largest };
-        let wishes = Wishes { slack: self.slack, schedule: false };
+        let asking = TestSettings { platform, delay: &delay, overheads, supply, accept_largest };
+        let wishes = MarginRequest { slack: self.slack, schedule: false };
         Margin::of(self.set, answered, question, &asking, wishes).put(self.set, answer);
     }
 }
@@ -233,27 +246,28 @@ impl Study {
         advance: Option<Py<PyAny>>,
     ) -> PyResult<Outcome> {
         let shard: Shard = shard.map_or(Ok(Shard::WHOLE), str::parse).map_err(errors::usage)?;
-        let watch = Watch { advance, raised: Mutex::new(None), stop: AtomicBool::new(false) };
+        let watch =
+            StudyListener { advance, raised: Mutex::new(None), stop: AtomicBool::new(false) };
         // Other threads of Python go on meanwhile: a worker's heartbeat among them.
         let counts = py.detach(|| run(&self.0, shard, threads, &watch));
         if let Some(raised) = watch.raised.into_inner().ok().flatten() {
             return Err(raised);
         }
         counts.map(Outcome::from).map_err(|error| match error {
-            Stopped::NoSet(error) => errors::damaged(error),
+            StudyRunError::NoSet(error) => errors::damaged(error),
             other => PyValueError::new_err(other.to_string()),
         })
     }
 }
 
 /// Tells Python how far a study is, and hears of Ctrl-C.
-struct Watch {
+struct StudyListener {
     advance: Option<Py<PyAny>>,
     raised: Mutex<Option<PyErr>>,
     stop: AtomicBool,
 }
 
-impl Progress for Watch {
+impl Progress for StudyListener {
     fn advance(&self, sets: u64) -> bool {
         if self.stop.load(Ordering::Relaxed) {
             return false;

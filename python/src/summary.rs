@@ -6,10 +6,10 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Float64Array, StringArray, UInt64Array};
 use corehop_plan::samples::RowKind;
 use corehop_report::{sections, table};
-use corehop_stats::access::{Curve, CurvePoint, Curves};
+use corehop_stats::access::{AccessCurve, CurvePoint, Curves};
 use corehop_stats::estimator::Estimator;
 use corehop_stats::gangs::{SharingSummary, Sharings};
-use corehop_stats::lengths::{LengthSummary, Lengths};
+use corehop_stats::lengths::{AbsenceLengths, LengthSummary};
 use corehop_stats::quantile::Quantile;
 use corehop_stats::summary::{CellSummary, summarize};
 use pyo3::prelude::*;
@@ -30,7 +30,7 @@ enum Cells {
     /// Of samples: delays.
     Delays(Vec<CellSummary>),
     /// Of walks: access times.
-    Curves(Vec<Curve>),
+    Curves(Vec<AccessCurve>),
     /// Of absences: preemption lengths.
     Lengths(Vec<LengthSummary>),
     /// Of gangs: runtime ratios.
@@ -62,7 +62,7 @@ const OWN_COLUMNS: [(RowKind, OwnSummary); 4] = [
         Ok(Cells::Curves(curves.finish()))
     }),
     (RowKind::PreemptionLengths, |file, _| {
-        let mut lengths = Lengths::default();
+        let mut lengths = AbsenceLengths::default();
         lengths.take(&file.rows()?);
         Ok(Cells::Lengths(lengths.finish()))
     }),
@@ -240,9 +240,9 @@ fn beside(cells: &[CellSummary]) -> Columns {
 }
 
 /// One row a point of a curve.
-fn of_curves(curves: &[Curve]) -> Columns {
+fn of_curves(curves: &[AccessCurve]) -> Columns {
     let points = curves.iter().flat_map(|curve| curve.points.iter().map(move |at| (curve, at)));
-    let points: Vec<(&Curve, &CurvePoint)> = points.collect();
+    let points: Vec<(&AccessCurve, &CurvePoint)> = points.collect();
     let keys = || points.iter().map(|(curve, _)| &curve.key);
     let at = || points.iter().map(|(_, point)| *point);
     let access = || at().map(|point| point.access_ns);

@@ -11,14 +11,14 @@ use crate::input;
 
 /// An answer in a file.
 #[derive(Debug)]
-pub enum Answer {
+pub enum AnswerFile {
     /// The log of a placer.
     Placement(Box<PlacementLog>),
     /// The calls of a program under `offload`.
     Offload(OffLoadAnswer),
 }
 
-impl Answer {
+impl AnswerFile {
     /// The answer in a file; None if the file is something else.
     ///
     /// # Errors

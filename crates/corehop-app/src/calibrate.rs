@@ -20,7 +20,7 @@ use crate::failure::{Exit, Failure};
 use crate::file::OutputFile;
 use crate::here::ThisHost;
 use crate::input;
-use crate::run::{Opens, Run, stream_of};
+use crate::run::{Opens, RunOptions, stream_of};
 use crate::voice::note;
 
 /// The seed of all random draws.
@@ -30,7 +30,7 @@ const HUGE: f64 = 0.5;
 
 /// A calibration that is asked for.
 #[derive(Debug)]
-pub struct Calibration<'a> {
+pub struct CalibrationRequest<'a> {
     /// The platform file to write; the live samples go beside it.
     pub path: &'a Path,
     /// Whether existing files may be replaced.
@@ -46,7 +46,7 @@ pub struct Calibration<'a> {
 /// # Errors
 /// Exit 2 for files that may not be written; exit 130 where it was interrupted, and can be resumed; those of a run.
 pub fn calibrate(
-    asked: &Calibration<'_>,
+    asked: &CalibrationRequest<'_>,
     host: &dyn ThisHost,
     doing: &mut dyn FnMut(&str),
 ) -> Result<Answer, Failure> {
@@ -65,7 +65,7 @@ pub fn calibrate(
     if platform.usable().len() == 1 {
         note("one usable CPU: the time of a line from another core cannot be measured");
     }
-    let run = Run::of_host(rows.clone(), asked.resume, asked.force, asked.view);
+    let run = RunOptions::of_host(rows.clone(), asked.resume, asked.force, asked.view);
     let mut machine = host.machine(platform.clone());
     let ended = run.carry_out(machine.as_mut(), &calibration::experiment(&platform), SEED)?;
     if ended.exit != Exit::Done {
@@ -183,7 +183,7 @@ impl Descriptions {
     }
 
     fn answer(&self, path: &Path, samples: &[Sample], stop: &Stop) -> Result<Answer, Failure> {
-        let described = host::Described {
+        let described = host::HostDescription {
             declared: &self.declared.platform,
             apart: self.apart.as_ref().map(|it| &it.platform),
         };

@@ -15,10 +15,13 @@ use crate::failure::Failure;
 use crate::voice::note;
 
 /// The doubts of this command so far.
-static DOUBTS: Mutex<Doubts> =
-    Mutex::new(Doubts { not_verified: Vec::new(), missing: Vec::new(), incomplete: Vec::new() });
+static DOUBTS: Mutex<EvidenceDoubts> = Mutex::new(EvidenceDoubts {
+    not_verified: Vec::new(),
+    missing: Vec::new(),
+    incomplete: Vec::new(),
+});
 
-struct Doubts {
+struct EvidenceDoubts {
     /// Files without checksums.
     not_verified: Vec<String>,
     /// Files that belong beside others and are not there, or cannot be read, as sentences.
@@ -75,7 +78,7 @@ pub fn of_log(path: &Path, log: &PlacementLog) {
 }
 
 /// Notes a doubt; whether it is the first time.
-fn is_new(list: impl FnOnce(&mut Doubts) -> &mut Vec<String>, doubt: &str) -> bool {
+fn is_new(list: impl FnOnce(&mut EvidenceDoubts) -> &mut Vec<String>, doubt: &str) -> bool {
     let mut doubts = DOUBTS.lock().unwrap_or_else(PoisonError::into_inner);
     let known = list(&mut doubts);
     let is_new = !known.iter().any(|it| it == doubt);

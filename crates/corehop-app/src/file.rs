@@ -184,7 +184,7 @@ impl OutputFile {
         if self.is_stream {
             let file =
                 open_stream(&path, READER_WAIT).map_err(|error| failed("opening", &path, error))?;
-            return Ok(Growing { path, replaced: None, state: State::Placed(file) });
+            return Ok(Growing { path, replaced: None, state: FilePlacement::Placed(file) });
         }
         Growing::begin(&path, self.earlier()?)
     }
@@ -261,11 +261,11 @@ pub struct Growing {
     path: PathBuf,
     /// The file to replace; without one nothing is replaced.
     replaced: Option<Replaced>,
-    state: State,
+    state: FilePlacement,
 }
 
 #[derive(Debug)]
-enum State {
+enum FilePlacement {
     /// Without its name. It is removed when it is dropped.
     Beside(NamedTempFile),
     Placed(File),
@@ -279,7 +279,7 @@ impl Growing {
     pub fn begin(path: &Path, replaced: Option<Replaced>) -> Result<Self, Failure> {
         let file = beside(path).map_err(|error| failed("creating", path, error))?;
         lock(file.as_file(), path)?;
-        Ok(Self { path: path.to_owned(), replaced, state: State::Beside(file) })
+        Ok(Self { path: path.to_owned(), replaced, state: FilePlacement::Beside(file) })
     }
 
     /// Gives the file its name. It stays locked until it is dropped.
@@ -289,8 +289,8 @@ impl Growing {
     pub fn place(self) -> Result<Self, Failure> {
         let Self { path, replaced, state } = self;
         let file = match state {
-            State::Placed(file) => file,
-            State::Beside(file) => match place(file, &path, replaced.as_ref()) {
+            FilePlacement::Placed(file) => file,
+            FilePlacement::Beside(file) => match place(file, &path, replaced.as_ref()) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     let what = "this file was made just now by another: name another";
                     return Err(Failure::says(
@@ -301,14 +301,14 @@ impl Growing {
                 placed => placed.map_err(|error| failed("placing", &path, error))?,
             },
         };
-        Ok(Self { path, replaced: None, state: State::Placed(file) })
+        Ok(Self { path, replaced: None, state: FilePlacement::Placed(file) })
     }
 
     /// The file.
     pub fn file(&self) -> &File {
         match &self.state {
-            State::Beside(file) => file.as_file(),
-            State::Placed(file) => file,
+            FilePlacement::Beside(file) => file.as_file(),
+            FilePlacement::Placed(file) => file,
         }
     }
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use corehop_plan::platform::Platform;
 use corehop_plan::shown;
 use corehop_results::{FileNote, Results};
-use corehop_stats::costs::{Host, HostCosts};
-use corehop_stats::cpmd::Model;
+use corehop_stats::costs::{HostCosts, HostIdentity};
+use corehop_stats::cpmd::DelayModel;
 use corehop_system::discover::{SysRoot, identity};
 use corehop_system::folders;
 use serde_json::Value;
@@ -29,8 +29,8 @@ fn place() -> Result<PathBuf, Failure> {
 }
 
 /// This host.
-fn here(platform: Platform) -> Host {
-    Host { platform, identity: identity() }
+fn here(platform: Platform) -> HostIdentity {
+    HostIdentity { platform, identity: identity() }
 }
 
 /// The kept costs and their file; None if there are none.
@@ -59,7 +59,7 @@ pub fn kept() -> Result<Option<(HostCosts, PathBuf)>, Failure> {
 #[derive(Debug)]
 pub struct Keeping {
     file: OutputFile,
-    host: Host,
+    host: HostIdentity,
     date: String,
 }
 
@@ -93,7 +93,7 @@ impl Keeping {
     ///
     /// # Errors
     /// Those of the system.
-    pub fn keep(self, model: Model) -> Result<PathBuf, Failure> {
+    pub fn keep(self, model: DelayModel) -> Result<PathBuf, Failure> {
         let costs = HostCosts { host: self.host, date: self.date, model };
         self.file.write(costs.to_json())?;
         Ok(self.file.into_path())
@@ -101,7 +101,7 @@ impl Keeping {
 }
 
 /// The first thing in which the machine of a file is not this host.
-fn strange(file: &FileNote, host: &Host) -> Option<String> {
+fn strange(file: &FileNote, host: &HostIdentity) -> Option<String> {
     let machine = &file.provenance.machine;
     if machine.get("kind").and_then(Value::as_str) != Some("live") {
         return Some("a simulated one".to_owned());
@@ -111,5 +111,5 @@ fn strange(file: &FileNote, host: &Host) -> Option<String> {
     };
     let identity = machine.get("host").and_then(|host| host.get("identity"));
     let identity = identity.and_then(Value::as_str).map(ToOwned::to_owned);
-    Host { platform, identity }.difference(host, "of this host")
+    HostIdentity { platform, identity }.difference(host, "of this host")
 }

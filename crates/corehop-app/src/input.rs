@@ -23,14 +23,14 @@ use corehop_plan::shown;
 use corehop_plan::workload::set_file;
 use corehop_plan::workload::task::TaskSet;
 use corehop_report::off_load::{NotAnAnswer, OffLoadAnswer};
-use corehop_results::{FileNote, Files, Results};
+use corehop_results::{FileNote, FileSystem, Results};
 use corehop_sched::study::{StoreError, StudyCounts};
 use corehop_sched::supply::{self, Supplies};
-use corehop_stats::costs::{CostTable, Host, Source};
-use corehop_stats::cpmd::Model;
+use corehop_stats::costs::{CostSource, CostTable, HostIdentity};
+use corehop_stats::cpmd::DelayModel;
 use corehop_stats::estimator::Estimator;
 use corehop_stats::machine_gain::MachineGain;
-use corehop_stats::overheads::{Overheads, csv};
+use corehop_stats::overheads::{OverheadCollector, csv};
 
 use serde_json::Value;
 
@@ -185,7 +185,7 @@ fn times(path: &Path) -> Result<String, Failure> {
         return Err(named(Failure::says(Exit::Damaged, what)));
     }
     let facts = OverheadFacts::of(&reader.kind().provenance.machine).unwrap_or_default();
-    let mut overheads = Overheads::default();
+    let mut overheads = OverheadCollector::default();
     while let Some(rows) =
         reader.next_rows::<OverheadTime>().map_err(|error| named(error.into()))?
     {
@@ -272,9 +272,9 @@ pub fn of_samples(path: &Path) -> Result<Reader<File>, Failure> {
 }
 
 /// The files of this host: doubts about them are said.
-struct Named;
+struct HostFiles;
 
-impl Files for Named {
+impl FileSystem for HostFiles {
     type Content = File;
     type Error = Failure;
 
@@ -304,7 +304,7 @@ pub fn gather(files: &[PathBuf], estimator: Estimator) -> Result<Results, Failur
     let (platforms, rows): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().partition(is_platform);
     refuse_twice(&rows)?;
     let rows: Vec<&Path> = rows.into_iter().map(PathBuf::as_path).collect();
-    let mut gather = corehop_results::gathered(&rows, estimator, &Named)?;
+    let mut gather = corehop_results::gathered(&rows, estimator, &HostFiles)?;
     for path in platforms {
         let platform = platform_in(path)?;
         gather
@@ -357,7 +357,7 @@ fn refuse_twice(files: &[&PathBuf]) -> Result<(), Failure> {
 ///
 /// # Errors
 /// Those of [all readers](self#errors).
-pub fn fitted(files: &[PathBuf], estimator: Estimator) -> Result<Model, Failure> {
+pub fn fitted(files: &[PathBuf], estimator: Estimator) -> Result<DelayModel, Failure> {
     fitted_to(gather(files, estimator)?)
 }
 
@@ -365,7 +365,7 @@ pub fn fitted(files: &[PathBuf], estimator: Estimator) -> Result<Model, Failure>
 ///
 /// # Errors
 /// Those of [all readers](self#errors).
-pub fn fitted_to(data: Results) -> Result<Model, Failure> {
+pub fn fitted_to(data: Results) -> Result<DelayModel, Failure> {
     let model = data.fit.finish();
     if model.curves.is_empty() {
         let what = "no valid sample of a delay in these files: `corehop report contents FILE` shows what they contain";
@@ -378,7 +378,7 @@ pub fn fitted_to(data: Results) -> Result<Model, Failure> {
 ///
 /// # Errors
 /// Those of [all readers](self#errors).
-pub fn model(path: &Path) -> Result<Model, Failure> {
+pub fn model(path: &Path) -> Result<DelayModel, Failure> {
     if path.extension().is_some_and(|extension| extension == "toml") {
         let what = named_with_format(path, &text(path)?, "samples or a cost model (JSON)");
         return Err(Failure::says(Exit::Damaged, what));
@@ -386,7 +386,7 @@ pub fn model(path: &Path) -> Result<Model, Failure> {
     if path.extension().is_none_or(|extension| extension != "json") {
         return fitted(&[path.to_owned()], Estimator::Difference);
     }
-    parsed(path, "a cost model (JSON)", Model::from_json)
+    parsed(path, "a cost model (JSON)", DelayModel::from_json)
 }
 
 /// The gain of sharing in a file: written by `fit`, or fitted to the runs now.
@@ -420,7 +420,7 @@ pub fn gain_of(data: &Results) -> Result<MachineGain, Failure> {
     let live = |it: &FileNote| about(it).get("kind").and_then(Value::as_str) == Some("live");
     let identity =
         |it: &FileNote| Some(about(it).get("host")?.get("identity")?.as_str()?.to_owned());
-    let host = Host { platform, identity: data.files.iter().find_map(identity) };
+    let host = HostIdentity { platform, identity: data.files.iter().find_map(identity) };
     let date = data.files.iter().map(|it| it.provenance.date.clone()).min().unwrap_or_default();
     let simulated = !data.files.iter().any(live);
     MachineGain::fit(&data.gangs, host, simulated, date)
@@ -431,11 +431,11 @@ pub fn gain_of(data: &Results) -> Result<MachineGain, Failure> {
 ///
 /// # Errors
 /// Those of [all readers](self#errors).
-pub fn costs(path: &Path) -> Result<Source, Failure> {
+pub fn costs(path: &Path) -> Result<CostSource, Failure> {
     if path.extension().is_none_or(|extension| extension != "csv") {
-        return model(path).map(Source::Model);
+        return model(path).map(CostSource::Model);
     }
-    parsed(path, "a cost table (CSV)", CostTable::parse).map(Source::Table)
+    parsed(path, "a cost table (CSV)", CostTable::parse).map(CostSource::Table)
 }
 
 /// The supply of CPUs in a file: rows of `measure supply`, or resources that are stated.

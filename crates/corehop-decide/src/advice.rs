@@ -19,16 +19,16 @@ mod sure;
 use serde::Serialize;
 
 use super::simulated::Saving;
-use asking::Asking;
+use asking::AdviceSubject;
 use corehop_plan::units::{Bytes, Nanos};
 use corehop_plan::workload::Event;
 pub use corehop_stats::company::Company;
-use corehop_stats::cpmd::{Cost, Model, NoAnswer};
+use corehop_stats::cpmd::{CostEstimate, DelayModel, NoAnswer};
 pub use preference::Preference;
 
 /// The options of the advice.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wanted {
+pub struct AdviceQuery {
     /// The sizes; those of the preemptions that were measured where it is empty.
     pub wss: Vec<Bytes>,
     /// The preemption length; the longest measured of stays and moves where there is none.
@@ -47,7 +47,7 @@ pub const LEAST_MARGIN_US: f64 = 1.0;
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Advice {
     /// For each load, company and size, what to prefer.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<AdviceRule>,
     /// The cost of company to a job that stays.
     pub isolation: Vec<Isolation>,
     /// The constants that schedulers ask for, by load and company.
@@ -73,16 +73,16 @@ pub struct MapCell {
     /// The preemption length, in microseconds.
     pub length_us: f64,
     /// The cost of staying.
-    pub stay: Choice,
+    pub stay: AdviceChoice,
     /// The cheapest migration.
-    pub migration: Choice,
+    pub migration: AdviceChoice,
     /// The advice.
     pub verdict: Preference,
 }
 
 /// The advice for one working set under one load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Rule {
+pub struct AdviceRule {
     /// The load.
     pub load: String,
     /// The company while the job was away, whether it stayed or moved.
@@ -93,7 +93,7 @@ pub struct Rule {
     /// at which staying and a migration were measured at this size.
     pub length_us: f64,
     /// The choices, the cheapest first.
-    pub choices: Vec<Choice>,
+    pub choices: Vec<AdviceChoice>,
     /// The advice.
     pub verdict: Preference,
     /// The difference that does not matter here, in microseconds.
@@ -104,15 +104,15 @@ pub struct Rule {
 
 /// Something that can be done with a job whose CPU is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Choice {
+pub struct AdviceChoice {
     /// Wait here, or move. Where nothing else runs, an undisturbed absence stands in for a preemption.
     pub event: Event,
     /// Its cost, in the median, off the curve.
     #[serde(flatten)]
-    pub cost: Cost,
+    pub cost: CostEstimate,
     /// The measured cost, where the curve pools it with its neighbours to stay monotone.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub measured: Option<Cost>,
+    pub measured: Option<CostEstimate>,
     /// Samples that it is read off: at this size, or the fewer of those at the two around it.
     pub n: usize,
     /// Their replicates; None in models of before there were any.
@@ -121,9 +121,9 @@ pub struct Choice {
     pub avoid: bool,
 }
 
-impl Choice {
+impl AdviceChoice {
     /// The measured cost, or the curve's value where nothing was pooled.
-    pub fn seen(&self) -> Cost {
+    pub fn seen(&self) -> CostEstimate {
         self.measured.unwrap_or(self.cost)
     }
 
@@ -157,7 +157,7 @@ pub struct Isolation {
     /// The preemption length of both, in microseconds.
     pub length_us: f64,
     /// The saving, in the median.
-    pub saves: Cost,
+    pub saves: CostEstimate,
     /// Samples of the cell with fewer.
     pub n: usize,
     /// Replicates of the cell with fewer.
@@ -198,7 +198,7 @@ pub struct Extra {
     pub length_us: f64,
     /// The difference, as measured; its interval excludes zero.
     #[serde(flatten)]
-    pub cost: Cost,
+    pub cost: CostEstimate,
     /// Samples of the cell with fewer.
     pub n: usize,
     /// Replicates of the cell with fewer.
@@ -210,7 +210,7 @@ pub struct Extra {
 /// # Errors
 /// [`NoAnswer::Several`] where several series fit, or whatever else makes a question of `wanted` unclear;
 /// what was simply not measured goes to [`Advice::silent`].
-pub fn advise(model: &Model, wanted: &Wanted) -> Result<Advice, NoAnswer> {
+pub fn advise(model: &DelayModel, wanted: &AdviceQuery) -> Result<Advice, NoAnswer> {
     let mut loads: Vec<&str> = Vec::new();
     for curve in &model.curves {
         let load = curve.series.key.load.as_str();
@@ -226,7 +226,7 @@ pub fn advise(model: &Model, wanted: &Wanted) -> Result<Advice, NoAnswer> {
             advice.silent.push(why);
         }
         for company in companies {
-            Asking::new(model, wanted, load, company)?.advise(&mut advice)?;
+            AdviceSubject::new(model, wanted, load, company)?.advise(&mut advice)?;
         }
     }
     Ok(advice)

@@ -18,10 +18,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use renewals::Renewals;
-use spread::{Spread, needed};
+use spread::{DifferenceVariation, needed};
 
 use super::gate::{
-    CostChange, Decided, Evidence, FailOn, Gate, PValues, decide, first_level, least,
+    CostChange, Evidence, FailOn, Gate, GateDecision, PValues, decide, first_level, least,
 };
 use corehop_plan::platform::CpuGroups;
 use corehop_plan::samples::Sample;
@@ -108,7 +108,7 @@ pub struct Quantities {
     renewals: Renewals,
     /// The cells that could not be measured, by the reason.
     not_measured: BTreeMap<String, BTreeSet<String>>,
-    all: BTreeMap<Quantity, Values>,
+    all: BTreeMap<Quantity, QuantityValues>,
 }
 
 /// The cell of a sample before anything was measured: a run can choose the CPUs and not how far apart they are.
@@ -119,7 +119,7 @@ fn planned(sample: &Sample) -> CellKey {
 
 /// The values of a quantity, each with its replicate and the package of its CPU.
 #[derive(Debug, Clone, Default)]
-struct Values {
+struct QuantityValues {
     /// The quantities that were planned where these values came out.
     planned: BTreeSet<Quantity>,
     us: Vec<f64>,
@@ -208,7 +208,7 @@ impl Quantities {
 
     /// The quantities by replicate.
     fn nested(&self) -> Result<BTreeMap<&Quantity, Nested>, BadInput> {
-        let of = |(quantity, values): (_, &Values)| {
+        let of = |(quantity, values): (_, &QuantityValues)| {
             let nested = Nested::from_labelled(&values.us, &values.replicates)?;
             Ok((quantity, nested.among(self.all.len())))
         };
@@ -241,7 +241,7 @@ impl Dependence {
     }
 }
 
-impl Values {
+impl QuantityValues {
     /// The number of replicates on each package; None where a package is not known.
     fn by_package(&self) -> Option<BTreeMap<u64, usize>> {
         let mut all: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
@@ -265,7 +265,11 @@ impl Values {
 /// The packages by which a quantity is to be compared; empty for all together. Memory is nearer to one package than to another,
 /// so that replicates on two of them have two costs, of which a change may concern one: like is compared with like, where either
 /// package has replicates enough on either side to fail at this level.
-fn packages_apart(a: &Values, b: &Values, (level, in_a_row): (f64, f64)) -> Vec<u64> {
+fn packages_apart(
+    a: &QuantityValues,
+    b: &QuantityValues,
+    (level, in_a_row): (f64, f64),
+) -> Vec<u64> {
     let (Some(of_a), Some(of_b)) = (a.by_package(), b.by_package()) else { return Vec::new() };
     let alike = of_a.len() > 1 && of_a.keys().eq(of_b.keys());
     let could_fail = |(package, &n): (&u64, &usize)| {
@@ -300,14 +304,14 @@ fn by_packages(
 
 /// The difference that matters.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Margin {
+pub struct EquivalenceMargin {
     /// As a share of the first result.
     pub share: f64,
     /// In microseconds; the larger of the two counts. None for what is usual of the quantity: 1 of a delay, 0 of other times.
     pub least_us: Option<f64>,
 }
 
-impl Margin {
+impl EquivalenceMargin {
     /// At this value of the first result, in microseconds.
     fn at(self, us: f64, quantity: &Quantity) -> f64 {
         self.of(us, quantity.least_us())
@@ -321,9 +325,9 @@ impl Margin {
 
 /// Two results, compared.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Comparison {
+pub struct ResultComparison {
     /// The quantities that both have.
-    pub cells: Vec<Compared>,
+    pub cells: Vec<QuantityComparison>,
     /// The number of quantities that only the first one has.
     pub only_a: usize,
     /// The number of quantities that only the second one has.
@@ -341,7 +345,7 @@ pub struct Comparison {
 
 /// A quantity of both.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Compared {
+pub struct QuantityComparison {
     /// The quantity.
     #[serde(flatten)]
     pub quantity: Quantity,
@@ -378,37 +382,37 @@ pub struct Compared {
     pub replicates_needed: Option<u64>,
     /// The p-values and the outcome.
     #[serde(flatten)]
-    pub decided: Decided,
+    pub decided: GateDecision,
 }
 
-impl Compared {
+impl QuantityComparison {
     /// The replicates of the side that has fewer.
     fn replicates(&self) -> u64 {
         self.replicates_a.min(self.replicates_b) as u64
     }
 }
 
-impl Comparison {
+impl ResultComparison {
     /// The quantities that a gate judges.
-    pub fn gated(&self) -> impl Iterator<Item = &Compared> {
+    pub fn gated(&self) -> impl Iterator<Item = &QuantityComparison> {
         self.cells.iter().filter(|it| it.not_gated.is_none())
     }
 
     /// The answer of a gate that fails on these outcomes.
     pub fn gate(&self, fail_on: &[FailOn]) -> Gate {
-        let decided: Vec<&Decided> = self.gated().map(|it| &it.decided).collect();
+        let decided: Vec<&GateDecision> = self.gated().map(|it| &it.decided).collect();
         Gate::over(&decided, !self.lacking.is_empty(), fail_on)
     }
 
     /// Those whose silence says nothing: they are not told, and could not have failed.
-    pub fn mute(&self) -> impl Iterator<Item = &Compared> {
+    pub fn mute(&self) -> impl Iterator<Item = &QuantityComparison> {
         self.gated().filter(|it| it.decided.is_mute())
     }
 
     /// The replicates of a run that would let every one of these fail.
     pub fn replicates_to_fail(&self) -> u64 {
         let fewest = replicates_for(self.first_level);
-        let needed = |it: &Compared| {
+        let needed = |it: &QuantityComparison| {
             let have = it.replicates().max(1);
             // Where there are enough of them, they are too much alike.
             let wanted = if have >= fewest { 2 * have } else { fewest };
@@ -421,11 +425,11 @@ impl Comparison {
     /// The replicates of the quantity of a run that has most.
     fn replicates_of(&self, run: &(String, String)) -> u64 {
         let of_run = self.cells.iter().filter(|it| it.quantity.run() == *run);
-        of_run.map(Compared::replicates).max().unwrap_or(0).max(1)
+        of_run.map(QuantityComparison::replicates).max().unwrap_or(0).max(1)
     }
 
     /// The one that takes the most replicates to be told; None where all are told, or none says how it varies.
-    pub fn least_certain(&self) -> Option<(&Compared, u64)> {
+    pub fn least_certain(&self) -> Option<(&QuantityComparison, u64)> {
         let open = self.gated().filter_map(|it| Some((it, it.replicates_needed?)));
         open.max_by_key(|(_, needed)| *needed)
     }
@@ -443,9 +447,9 @@ impl Comparison {
 pub fn compare(
     a: &Quantities,
     b: &Quantities,
-    margin: Margin,
+    margin: EquivalenceMargin,
     alpha: f64,
-) -> Result<Comparison, BadInput> {
+) -> Result<ResultComparison, BadInput> {
     let lacking = a.planned().difference(&b.planned()).cloned().collect();
     // All quantities of a run show what it did slowly; one package has half of its replicates.
     let (slow_a, slow_b) = (a.dependence()?, b.dependence()?);
@@ -455,12 +459,12 @@ pub fn compare(
     let mut pairs = pairs_of([(&a, &of_a), (&b, &of_b)], margin);
     aside::set_aside(&mut pairs, alpha);
     let gated = pairs.iter().filter(|it| it.aside.is_none()).count();
-    let levels = Levels { alpha, first: first_level(alpha, gated) };
-    let evidence = pairs.iter().map(Pair::evidence).collect::<Result<Vec<_>, _>>()?;
+    let levels = SignificanceLevels { alpha, first: first_level(alpha, gated) };
+    let evidence = pairs.iter().map(ComparedQuantity::evidence).collect::<Result<Vec<_>, _>>()?;
     let aside: Vec<bool> = pairs.iter().map(|it| it.aside.is_some()).collect();
     let decided = apart(&evidence, &aside, alpha)?;
     let cells = pairs.iter().zip(decided).map(|(pair, decided)| pair.compared(decided, levels));
-    Ok(Comparison {
+    Ok(ResultComparison {
         only_a: of_a.len() - pairs.len(),
         only_b: of_b.len() - pairs.len(),
         lacking,
@@ -473,7 +477,7 @@ pub fn compare(
 
 /// The decisions about the judged ones, and about those that are only shown: two families, for what is shown makes no judgement
 /// less sharp.
-fn apart(evidence: &[Evidence], aside: &[bool], alpha: f64) -> Result<Vec<Decided>, BadInput> {
+fn apart(evidence: &[Evidence], aside: &[bool], alpha: f64) -> Result<Vec<GateDecision>, BadInput> {
     let of = |shown: bool| {
         let family = evidence.iter().zip(aside).filter(|it| *it.1 == shown);
         decide(&family.map(|it| *it.0).collect::<Vec<_>>(), alpha)
@@ -485,19 +489,19 @@ fn apart(evidence: &[Evidence], aside: &[bool], alpha: f64) -> Result<Vec<Decide
 /// The quantities of both results, each a result with its replicates.
 fn pairs_of<'a>(
     [(all_a, of_a), (all_b, of_b)]: [(&'a Quantities, &'a BTreeMap<&Quantity, Nested>); 2],
-    margin: Margin,
-) -> Vec<Pair<'a>> {
+    margin: EquivalenceMargin,
+) -> Vec<ComparedQuantity<'a>> {
     let pair = |(&quantity, a): (&&'a Quantity, &'a Nested)| {
         let b = of_b.get(quantity)?;
         let planned = [all_a, all_b].map(|it| &it.all[quantity].planned);
-        Some(Pair { quantity, planned, a, b, margin, aside: quantity.aside })
+        Some(ComparedQuantity { quantity, planned, a, b, margin, aside: quantity.aside })
     };
     of_a.iter().filter_map(pair).collect()
 }
 
 /// The levels of a comparison.
 #[derive(Debug, Clone, Copy)]
-struct Levels {
+struct SignificanceLevels {
     /// Two-sided, of an interval.
     alpha: f64,
     /// One-sided, of the quantity with the least p-value.
@@ -505,18 +509,18 @@ struct Levels {
 }
 
 /// A quantity of both results, before it is judged.
-struct Pair<'a> {
+struct ComparedQuantity<'a> {
     quantity: &'a Quantity,
     /// The quantities that were planned where the values of either side came out.
     planned: [&'a BTreeSet<Quantity>; 2],
     a: &'a Nested,
     b: &'a Nested,
-    margin: Margin,
+    margin: EquivalenceMargin,
     /// The reason for which a gate does not judge it.
     aside: Option<&'static str>,
 }
 
-impl Pair<'_> {
+impl ComparedQuantity<'_> {
     /// The replicates of the side that has fewer.
     fn replicates(&self) -> usize {
         self.a.replicates().min(self.b.replicates())
@@ -535,20 +539,24 @@ impl Pair<'_> {
         Ok(Evidence { p_values: more.zip(less).map(of), least, same: self.a == self.b })
     }
 
-    fn compared(&self, mut decided: Decided, levels: Levels) -> Result<Compared, BadInput> {
+    fn compared(
+        &self,
+        mut decided: GateDecision,
+        levels: SignificanceLevels,
+    ) -> Result<QuantityComparison, BadInput> {
         let Self { quantity, a, b, margin, aside, .. } = *self;
         let median = |of: &Nested| of.median(levels.alpha).map(|it| it.estimate);
         let (a_us, b_us) = (median(a)?, median(b)?);
         let margin_us = margin.at(a_us, quantity);
         let interval = widest_difference(a, b, levels.alpha)?;
-        let spread = interval.ok().map(|it| Spread::of(it, a, b));
+        let spread = interval.ok().map(|it| DifferenceVariation::of(it, a, b));
         let floor_us = a.in_turn().map(|[even, odd]| Ok((median(&odd)? - median(&even)?).abs()));
         // Without an interval nothing says which slowdown would have been seen.
         decided.could_have_failed &= spread.is_some();
         let replicates = a.replicates().min(b.replicates());
         let open = decided.outcome == CostChange::CannotTell;
-        let detectable = |it: &Spread| margin_us + it.beyond(levels.first);
-        Ok(Compared {
+        let detectable = |it: &DifferenceVariation| margin_us + it.beyond(levels.first);
+        Ok(QuantityComparison {
             quantity: quantity.clone(),
             n_a: a.samples(),
             n_b: b.samples(),

@@ -5,17 +5,17 @@
 
 use corehop_plan::host::residence::Residence;
 use corehop_plan::host::wakes::{IdleWait, Setting, WakeArm, WakeBatch, WakeBatches};
-use corehop_plan::host::{Active, Activity, LineTimes, Move};
+use corehop_plan::host::{ActiveThread, Activity, LineTimes, Move};
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::Sample;
 use corehop_plan::units::{Cpu, CpuList};
 
-use crate::placer::log::{Answer, Head, Line};
+use crate::placer::log::{PlacementFindings, PlacementLogEntry, PlacementLogHeader};
 use crate::placer::pin::{Pin, PinHost};
 use crate::placer::settings::Settings;
 use crate::placer::step::{Action, Proposal};
 use crate::placer::terrain::{Terrain, WakeCosts};
-use crate::placer::trial::{Outcome, Verdict};
+use crate::placer::trial::{TrialOutcome, TrialVerdict};
 use crate::validation::host::{HostSheet, cells_of, sheet};
 
 /// `count` batches around a cost, 1 % apart at most.
@@ -68,8 +68,8 @@ fn list(text: &str) -> CpuList {
 }
 
 /// Six pairs with a clear gain.
-pub const OUTCOME: Outcome =
-    Outcome { pairs: 6, ratio: 2.41, low: 2.1, high: 2.66, floor: 1.1, set_aside: 1 };
+pub const OUTCOME: TrialOutcome =
+    TrialOutcome { pairs: 6, ratio: 2.41, low: 2.1, high: 2.66, floor: 1.1, set_aside: 1 };
 
 fn proposal(moves: &[(u32, &str)]) -> Proposal {
     let moves = moves.iter().map(|&(tid, cpus)| Move { tid, cpus: list(cpus) }).collect();
@@ -77,18 +77,19 @@ fn proposal(moves: &[(u32, &str)]) -> Proposal {
 }
 
 /// The answer of a placer that tried a placement of threads 7 and 8 of process 7, and of thread 21 of process 20.
-pub fn placed(moves: &[(u32, &str)], verdict: Verdict, kept: bool) -> Answer {
+pub fn placed(moves: &[(u32, &str)], verdict: TrialVerdict, kept: bool) -> PlacementFindings {
     let terrain = Terrain::new(&[list("0-1")], COSTS);
     let settings = Settings { may_move: true, ..Settings::default() };
-    let head = Head::new(settings, &terrain, &["process 7".to_owned()], Vec::new(), None);
-    let mut answer = Answer::new(&head);
-    let thread = |(tid, pid, busy_ns)| Active {
+    let head =
+        PlacementLogHeader::new(settings, &terrain, &["process 7".to_owned()], Vec::new(), None);
+    let mut answer = PlacementFindings::new(&head);
+    let thread = |(tid, pid, busy_ns)| ActiveThread {
         tid,
         pid,
         name: format!("worker-{tid}"),
         busy_ns,
         allowed: list("0-1"),
-        ..Active::default()
+        ..ActiveThread::default()
     };
     let all = [(7, 7, 40_000_000), (8, 7, 40_000_000), (9, 7, 100_000), (21, 20, 10_000_000)];
     let lines = |ns| Some(LineTimes { shared_cache_ns: Some(ns), separate_ns: None });
@@ -99,7 +100,7 @@ pub fn placed(moves: &[(u32, &str)], verdict: Verdict, kept: bool) -> Answer {
         let threads = all.into_iter().map(thread).collect();
         let window =
             Activity { span_ns: 100_000_000, threads, lines: lines(ns), ..Activity::default() };
-        answer.take(&Line::Window { window, actions });
+        answer.take(&PlacementLogEntry::Window { window, actions });
     }
     answer
 }
@@ -119,7 +120,7 @@ pub fn residences() -> Vec<Residence> {
 
 /// The kept placement of these threads, by what a file says of the processes.
 pub fn pin(moves: &[(u32, &str)]) -> Pin {
-    let answer = placed(moves, Verdict::Better(OUTCOME), true);
+    let answer = placed(moves, TrialVerdict::Better(OUTCOME), true);
     answer.pin(&residences(), "a file", PinHost::default()).expect("the placement is kept")
 }
 

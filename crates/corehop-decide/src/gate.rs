@@ -129,7 +129,7 @@ pub(super) struct Evidence {
 
 /// The decision about one comparison among all.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Decided {
+pub struct GateDecision {
     /// The p-values, adjusted over all comparisons; None with fewer than six replicates on a side.
     pub p_values: Option<PValues>,
     /// The least p-value that these replicates allow; None likewise.
@@ -144,7 +144,7 @@ pub struct Decided {
     pub outcome: CostChange,
 }
 
-impl Decided {
+impl GateDecision {
     /// Whether its silence says nothing.
     pub fn is_mute(&self) -> bool {
         self.outcome == CostChange::CannotTell && !self.could_have_failed
@@ -163,7 +163,7 @@ pub(super) fn first_level(alpha: f64, comparisons: usize) -> f64 {
 }
 
 /// The outcomes of all comparisons together: of equal ones one is slower or faster with probability `alpha` at most.
-pub(super) fn decide(all: &[Evidence], alpha: f64) -> Result<Vec<Decided>, BadInput> {
+pub(super) fn decide(all: &[Evidence], alpha: f64) -> Result<Vec<GateDecision>, BadInput> {
     let adjusted = |part: fn(&PValues) -> f64| {
         // A comparison without p-values is asked all the same.
         holm(&all.iter().map(|it| part(&it.p_values.unwrap_or(PValues::NONE))).collect::<Vec<_>>())
@@ -176,7 +176,7 @@ pub(super) fn decide(all: &[Evidence], alpha: f64) -> Result<Vec<Decided>, BadIn
         let (slower, faster, equivalent) = (slower[at], faster[at], equivalent[at]);
         let p_values = it.p_values.map(|_| PValues { slower, faster, equivalent });
         let outcome = p_values.map_or(CostChange::CannotTell, |p| p.outcome(alpha));
-        Decided {
+        GateDecision {
             p_values,
             least_p_value: it.least,
             same: it.same,
@@ -189,8 +189,8 @@ pub(super) fn decide(all: &[Evidence], alpha: f64) -> Result<Vec<Decided>, BadIn
 
 impl Gate {
     /// The answer of a gate that fails on these outcomes; `lacking` says whether the second result lacks something of the first.
-    pub(super) fn over(decided: &[&Decided], lacking: bool, fail_on: &[FailOn]) -> Self {
-        let fails = |it: &&&Decided| fail_on.iter().any(|on| on.is(it.outcome));
+    pub(super) fn over(decided: &[&GateDecision], lacking: bool, fail_on: &[FailOn]) -> Self {
+        let fails = |it: &&&GateDecision| fail_on.iter().any(|on| on.is(it.outcome));
         let needs_power = fail_on.iter().any(|on| on.needs_power());
         if decided.is_empty() {
             Self::Nothing

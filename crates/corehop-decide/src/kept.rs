@@ -74,7 +74,7 @@ pub struct KeptTask {
 
 /// The bounds of a set against its jobs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Kept {
+pub struct BoundCheck {
     /// Of each task.
     pub tasks: Vec<KeptTask>,
     /// The jobs above their bounds, in the order of the recording.
@@ -99,7 +99,7 @@ impl Excess {
     }
 }
 
-impl Kept {
+impl BoundCheck {
     /// Compares. The jobs of tasks without a bound are left out.
     pub fn of(bounds: &[Bound], jobs: &[TaskJob]) -> Self {
         let mut runs: BTreeMap<u64, Vec<&TaskJob>> = BTreeMap::new();
@@ -210,7 +210,7 @@ mod tests {
     }
 
     fn cause(jobs: &[TaskJob]) -> (Excess, f64) {
-        let kept = Kept::of(&bounds(), jobs);
+        let kept = BoundCheck::of(&bounds(), jobs);
         assert_eq!((kept.exceeding.len(), kept.tasks[1].above), (1, 1), "{kept:?}");
         (kept.exceeding[0].cause, kept.exceeding[0].cause_us)
     }
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(cause(&own), (Excess::OwnWork, 60.0));
         let mut others = [job(0, [0, 0, 100, 170]), job(1, [0, 170, 370, 200])];
         others[0].response_ns = 170e3;
-        let kept = Kept::of(&bounds(), &others);
+        let kept = BoundCheck::of(&bounds(), &others);
         let of_second = kept.exceeding.iter().find(|it| it.task == 1).unwrap();
         assert_eq!((of_second.cause, of_second.cause_us), (Excess::OthersWork, 70.0));
     }
@@ -243,10 +243,10 @@ mod tests {
     #[test]
     fn jobs_within_their_bounds_are_counted_with_the_longest_of_each_task() {
         let jobs = [job(0, [0, 0, 80, 80]), job(0, [500, 500, 550, 50]), job(1, [0, 80, 250, 170])];
-        let kept = Kept::of(&bounds(), &jobs);
+        let kept = BoundCheck::of(&bounds(), &jobs);
         assert_eq!((kept.jobs(), kept.exceeding.len()), (3, 0));
         assert_eq!((kept.tasks[0].longest_us, kept.tasks[0].ratio), (Some(80.0), Some(1.25)));
-        let none = Kept::of(&bounds(), &[]);
+        let none = BoundCheck::of(&bounds(), &[]);
         assert_eq!((none.tasks[0].longest_us, none.jobs()), (None, 0));
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use corehop_plan::words::words;
 use corehop_plan::workload::Event;
-use corehop_stats::costs::{Cost, Costs};
+use corehop_stats::costs::{Cost, EventCosts};
 
 /// The assumed cost of a move, in nanoseconds: as if some thousand lines came from afar.
 pub const ASSUMED_NS: f64 = 200_000.0;
@@ -62,7 +62,7 @@ impl MoveCosts {
 
     /// From what was fitted, for a working set of so many KiB, if that is known. The cost is that of touching it again
     /// elsewhere; what the kernel needs for the move itself is not in it. A class that was not measured has the assumed cost.
-    pub fn of(costs: &dyn Costs, wss_kib: Option<f64>) -> Self {
+    pub fn of(costs: &dyn EventCosts, wss_kib: Option<f64>) -> Self {
         let of = |events: &[Event]| move_cost(costs, events, wss_kib).unwrap_or(MoveCost::ASSUMED);
         let across = of(&[Event::MemoryMigration]);
         Self { same_cache: of(&[Event::L2Migration, Event::L3Migration]), across }
@@ -70,7 +70,7 @@ impl MoveCosts {
 }
 
 /// The dearest of these events.
-fn move_cost(costs: &dyn Costs, events: &[Event], wss_kib: Option<f64>) -> Option<MoveCost> {
+fn move_cost(costs: &dyn EventCosts, events: &[Event], wss_kib: Option<f64>) -> Option<MoveCost> {
     let known: Vec<Event> =
         events.iter().copied().filter(|&it| !costs.measured(it).is_empty()).collect();
     let largest = *costs.sizes(&known).last()?;
@@ -90,7 +90,7 @@ fn move_cost(costs: &dyn Costs, events: &[Event], wss_kib: Option<f64>) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_stats::costs::{CostTable, Selection, Source};
+    use corehop_stats::costs::{CostSource, CostTable, Selection};
 
     /// Means of two sizes in a summary table, with no migration across caches.
     const TABLE: &str = "\
@@ -103,7 +103,7 @@ x,uma,idle,l3_migration,uniform,0.25,avg,1024,120
 
     #[test]
     fn a_move_costs_what_was_fitted_for_its_size_and_class_and_else_what_is_assumed() {
-        let source = Source::Table(CostTable::parse(TABLE).unwrap());
+        let source = CostSource::Table(CostTable::parse(TABLE).unwrap());
         let wanted = Selection { statistic: Some("avg".to_owned()), ..Selection::default() };
         let selected = source.selected(&wanted).unwrap();
         let at = |wss| MoveCosts::of(selected.costs.as_ref(), wss);

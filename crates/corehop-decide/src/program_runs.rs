@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::comparison::Margin;
-use super::gate::{Decided, Evidence, FailOn, Gate, PValues, decide, first_level};
-use super::run_cost::Between;
+use super::comparison::EquivalenceMargin;
+use super::gate::{Evidence, FailOn, Gate, GateDecision, PValues, decide, first_level};
+use super::run_cost::CostBounds;
 use corehop_plan::experiment::Arm;
 use corehop_plan::samples::{RecordedRun, Recording, Text};
 use corehop_plan::units::CpuList;
@@ -96,7 +96,7 @@ pub struct RunFigures {
 
 impl RunFigures {
     /// Of a run, with the cost of refilling its caches if that is known.
-    pub fn of(run: &RecordedRun, refill: Option<Between>) -> Self {
+    pub fn of(run: &RecordedRun, refill: Option<CostBounds>) -> Self {
         let us = |ns: u64| ns as f64 / 1e3;
         // From nothing to anything is not known.
         let refill = refill.filter(|cost| cost.low_us > 0.0 || cost.high_us.is_some());
@@ -119,7 +119,7 @@ impl RunFigures {
     }
 
     /// Of the runs of a recording that did not fail, with the costs that are known by run.
-    pub fn of_recording(recording: &Recording, refills: &BTreeMap<u64, Between>) -> Vec<Self> {
+    pub fn of_recording(recording: &Recording, refills: &BTreeMap<u64, CostBounds>) -> Vec<Self> {
         let runs = recording.ended_runs().into_iter();
         let succeeded = runs.filter(|run| run.status.is_none_or(|status| status == 0));
         let of = |run: RecordedRun| Self::of(&run, refills.get(&run.run).copied());
@@ -187,7 +187,7 @@ impl Effect {
     }
 
     /// The evidence against differences of this margin of the time without the change.
-    fn evidence(&self, margin: Margin) -> Evidence {
+    fn evidence(&self, margin: EquivalenceMargin) -> Evidence {
         let (up, down) = (|us: f64| us + margin.of(us, 0.0), |us: f64| us - margin.of(us, 0.0));
         let (more, less) = (signs(&self.pairs_us, up), signs(&self.pairs_us, down));
         let p_values = PValues {
@@ -200,7 +200,7 @@ impl Effect {
     }
 
     /// The slowdown, a share, that a test at this one-sided level with this margin sees with a power of 80 %.
-    fn detectable(&self, margin: Margin, level: f64) -> Option<f64> {
+    fn detectable(&self, margin: EquivalenceMargin, level: f64) -> Option<f64> {
         let it = self.interval.filter(|_| self.relative)?;
         let error = it.width() / 2.0 / exceeded((1.0 - it.level) / 2.0);
         let freedom = (self.pairs as f64 - 1.0).max(1.0);
@@ -289,7 +289,11 @@ impl RunComparison {
     ///
     /// # Errors
     /// [`BadInput`] for a margin that is no number.
-    pub fn judged(&self, fail_on: &[FailOn], margin: Margin) -> Result<Judged, BadInput> {
+    pub fn judged(
+        &self,
+        fail_on: &[FailOn],
+        margin: EquivalenceMargin,
+    ) -> Result<WallTimeGate, BadInput> {
         let times: Vec<(&str, &Effect)> =
             self.arms.iter().flat_map(|arm| arm.judged().map(|it| (&*arm.name, it))).collect();
         let evidence: Vec<Evidence> = times.iter().map(|(_, it)| it.evidence(margin)).collect();
@@ -297,7 +301,7 @@ impl RunComparison {
         let level = first_level(alpha, times.len());
         let decided = decide(&evidence, alpha)?;
         let gate = Gate::over(&decided.iter().collect::<Vec<_>>(), false, fail_on);
-        let of = |(decided, &(name, it)): (Decided, &(&str, &Effect))| JudgedArm {
+        let of = |(decided, &(name, it)): (GateDecision, &(&str, &Effect))| JudgedArm {
             name: name.to_owned(),
             detectable: it.detectable(margin, level).filter(|_| decided.could_have_failed),
             decided,
@@ -305,7 +309,7 @@ impl RunComparison {
         let runs_to_fail = blocks_for(level);
         let arms = decided.into_iter().zip(&times).map(of).collect();
         let (margin, least_us) = (margin.share, margin.least_us);
-        Ok(Judged { gate, margin, least_us, runs_to_fail, arms })
+        Ok(WallTimeGate { gate, margin, least_us, runs_to_fail, arms })
     }
 
     /// The number of pairs that have an interval at this confidence, if these have none: all of so few lie on
@@ -320,7 +324,7 @@ impl RunComparison {
 
 /// The answer of a gate over the wall times.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Judged {
+pub struct WallTimeGate {
     /// The answer.
     pub gate: Gate,
     /// The difference that does not matter, as a share.
@@ -343,7 +347,7 @@ pub struct JudgedArm {
     pub detectable: Option<f64>,
     /// The p-values and the outcome.
     #[serde(flatten)]
-    pub decided: Decided,
+    pub decided: GateDecision,
 }
 
 /// Compares the arms of a recording with the command as it is, by pairs; the intervals of each quantity hold
@@ -408,7 +412,8 @@ fn paired(
     alpha: f64,
     floor: Option<&Effect>,
 ) -> Result<Effect, BadInput> {
-    let scale = Scale::of(quantity, pairs.iter().flat_map(|&(without, with)| [without, with]));
+    let scale =
+        DifferenceScale::of(quantity, pairs.iter().flat_map(|&(without, with)| [without, with]));
     let change = |&(without, with): &(f64, f64)| scale.to(with) - scale.to(without);
     let changes: Vec<f64> = pairs.iter().map(change).collect();
     let of = median_interval(&Ordered::new(&changes)?, alpha)?;
@@ -471,7 +476,7 @@ fn unpaired(
     with: &[f64],
     alpha: f64,
 ) -> Result<Effect, BadInput> {
-    let scale = Scale::of(quantity, without.iter().chain(with).copied());
+    let scale = DifferenceScale::of(quantity, without.iter().chain(with).copied());
     let nested =
         |values: &[f64]| Nested::new(values.iter().map(|&value| vec![scale.to(value)]).collect());
     let (a, b) = (nested(without)?, nested(with)?);
@@ -509,14 +514,14 @@ fn seen(change: f64, interval: Option<Interval>, floor: Option<f64>) -> Seen {
 
 /// The scale on which values are subtracted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scale {
+enum DifferenceScale {
     /// Logarithms, of which a difference is a ratio.
     Ratio,
     /// The values themselves.
     Difference,
 }
 
-impl Scale {
+impl DifferenceScale {
     fn of(quantity: RunQuantity, mut values: impl Iterator<Item = f64>) -> Self {
         let all_positive = values.all(|value| value > 0.0);
         if quantity.by_ratio() && all_positive { Self::Ratio } else { Self::Difference }

@@ -20,11 +20,11 @@ use corehop_plan::platform::Platform;
 use corehop_plan::samples::{Absence, Lengths, ObservedThread, Recording};
 use corehop_plan::units::{Bytes, Nanos};
 use corehop_plan::workload::Event;
-use corehop_stats::costs::{SelectError, Selected, Selection, Source};
+use corehop_stats::costs::{CostSource, SelectError, Selected, Selection};
 use corehop_stats::ordered::Ordered;
 use corehop_stats::quantile::median_interval;
 
-use happened::{CpuTimes, Happened, events, sum};
+use happened::{Happened, ThreadCpuTimes, events, sum};
 pub use waits::{Occupant, ProcessCost, Waits};
 
 /// The working-set sizes that the program may have had.
@@ -62,14 +62,14 @@ impl WssRange {
 
 /// An amount between two bounds, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct Between {
+pub struct CostBounds {
     /// The lower bound.
     pub low_us: f64,
     /// The upper bound; None if none is known, as for working sets beyond the measured ones.
     pub high_us: Option<f64>,
 }
 
-impl Between {
+impl CostBounds {
     const NOTHING: Self = Self { low_us: 0.0, high_us: Some(0.0) };
 
     /// The upper bound, infinite if none is known.
@@ -123,7 +123,7 @@ pub struct ClassCost {
     /// The longest, in microseconds.
     pub longest_us: f64,
     /// Their cost; None where costs were not given, or are not known.
-    pub cost: Option<Between>,
+    pub cost: Option<CostBounds>,
     /// Why it is not known, where that is so.
     pub why_not: Option<String>,
 }
@@ -144,7 +144,7 @@ pub struct ThreadCost {
     /// Times it came back to another CPU.
     pub cpu_changes: u64,
     /// The cost, as far as it is known.
-    pub cost: Option<Between>,
+    pub cost: Option<CostBounds>,
 }
 
 /// The cost of cache affinity to a run.
@@ -165,7 +165,7 @@ pub struct RunCost {
     /// By process, likewise.
     pub processes: Option<Vec<ProcessCost>>,
     /// All of it; none without costs.
-    pub total: Option<Between>,
+    pub total: Option<CostBounds>,
     /// The same as shares of the time the run took.
     pub share: Option<(f64, Option<f64>)>,
 }
@@ -174,7 +174,7 @@ pub struct RunCost {
 #[derive(Debug)]
 pub struct Prices<'a> {
     /// Their origin.
-    pub source: &'a Source,
+    pub source: &'a CostSource,
     /// The part to use.
     pub selection: Selection,
 }
@@ -211,9 +211,9 @@ pub fn refills(
     recording: &Recording,
     prices: &Prices<'_>,
     wss: WssRange,
-) -> Result<BTreeMap<u64, Between>, SelectError> {
+) -> Result<BTreeMap<u64, CostBounds>, SelectError> {
     let mut pricing = Pricing::new(prices, wss)?;
-    let (mut refills, times) = (BTreeMap::new(), CpuTimes::of(recording));
+    let (mut refills, times) = (BTreeMap::new(), ThreadCpuTimes::of(recording));
     for run in &recording.runs {
         let threads = recording.threads_of(run.run);
         let of_run = recording.absences.of_run(run.run);
@@ -245,11 +245,12 @@ fn all_events(recording: &Recording) -> Vec<Happened> {
 }
 
 fn summed(recording: &Recording, all: &[Happened], priced: bool, wss: WssRange) -> RunCost {
-    let times = CpuTimes::of(recording);
+    let times = ThreadCpuTimes::of(recording);
     let total = if priced { sum(all.iter(), &times) } else { None };
     let total = total.map(|cost| cost.of_all(recording.known_threads().is_some()));
     let span_us = recording.facts.span_ns.max(1) as f64 / 1e3;
-    let share = |total: Between| (total.low_us / span_us, total.high_us.map(|high| high / span_us));
+    let share =
+        |total: CostBounds| (total.low_us / span_us, total.high_us.map(|high| high / span_us));
     let threads = recording.known_threads().map(|threads| self::threads(threads, all, &times));
     let class = |event| class(event, all, recording.absences.lengths(event), &times);
     RunCost {
@@ -269,7 +270,7 @@ fn class(
     event: Event,
     priced: &[Happened],
     lengths: Option<&Lengths>,
-    times: &CpuTimes,
+    times: &ThreadCpuTimes,
 ) -> Option<ClassCost> {
     let of: Vec<&Happened> = priced.iter().filter(|it| it.event == event).collect();
     let why_not = of.iter().find_map(|it| it.cost.as_ref().and_then(|cost| cost.as_ref().err()));
@@ -292,7 +293,11 @@ fn class(
     })
 }
 
-fn threads(threads: &[ObservedThread], priced: &[Happened], times: &CpuTimes) -> Vec<ThreadCost> {
+fn threads(
+    threads: &[ObservedThread],
+    priced: &[Happened],
+    times: &ThreadCpuTimes,
+) -> Vec<ThreadCost> {
     let mut by_thread: BTreeMap<u32, Vec<&Happened>> = BTreeMap::new();
     for it in priced {
         by_thread.entry(it.thread.1).or_default().push(it);
@@ -318,7 +323,7 @@ fn threads(threads: &[ObservedThread], priced: &[Happened], times: &CpuTimes) ->
 }
 
 /// A cost, or why it is not known, and the shortest absence that was measured, in microseconds.
-type KnownCost = (Result<Between, String>, Option<f64>);
+type KnownCost = (Result<CostBounds, String>, Option<f64>);
 
 /// Costs by class and length, found once for each octave of lengths.
 struct Pricing<'a> {
@@ -348,13 +353,13 @@ impl<'a> Pricing<'a> {
     /// asked for.
     fn selected(&self, octave: u32) -> Result<Selected<'a>, SelectError> {
         let mut wanted = self.prices.selection.clone();
-        if wanted.length.is_none() && matches!(self.prices.source, Source::Model(_)) {
+        if wanted.length.is_none() && matches!(self.prices.source, CostSource::Model(_)) {
             wanted.length = Some(Nanos::new(3 << octave >> 1));
         }
         self.prices.source.selected(&wanted)
     }
 
-    fn cost(&mut self, it: &Happened) -> Result<Result<Between, String>, SelectError> {
+    fn cost(&mut self, it: &Happened) -> Result<Result<CostBounds, String>, SelectError> {
         let key = (it.event, it.octave);
         if !self.known.contains_key(&key) {
             let selected = self.selected(it.octave)?;
@@ -372,7 +377,7 @@ impl<'a> Pricing<'a> {
 
     /// The smallest and the largest cost of the sizes in the range: its ends, and the measured ones between.
     /// Sizes beyond the largest measured one cost at least as much as that, and have no upper bound.
-    fn over_range(&mut self, selected: &Selected<'_>, event: Event) -> Result<Between, String> {
+    fn over_range(&mut self, selected: &Selected<'_>, event: Event) -> Result<CostBounds, String> {
         let measured = selected.costs.measured(event);
         let largest = measured.iter().copied().fold(0.0, f64::max);
         let kib = |size: Bytes| size.get() as f64 / 1024.0;
@@ -384,14 +389,14 @@ impl<'a> Pricing<'a> {
         }
         let between = measured.into_iter().filter(|&size| low < size && size < high);
         // Nothing to lose costs nothing.
-        let mut found = (low == 0.0).then_some(Between::NOTHING);
+        let mut found = (low == 0.0).then_some(CostBounds::NOTHING);
         for size in between.chain([low, high]).filter(|&size| size > 0.0) {
             let cost = selected.costs.cost(event, size).map_err(|why| why.to_string())?;
             let low_us = cost.low_us.unwrap_or(cost.us);
-            let one = Between { low_us, high_us: Some(cost.high_us.unwrap_or(cost.us)) };
+            let one = CostBounds { low_us, high_us: Some(cost.high_us.unwrap_or(cost.us)) };
             found = Some(found.map_or(one, |all| all.or(one)));
         }
-        let mut found = found.unwrap_or(Between::NOTHING);
+        let mut found = found.unwrap_or(CostBounds::NOTHING);
         if is_beyond {
             found.high_us = None;
         }

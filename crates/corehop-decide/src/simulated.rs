@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use corehop_plan::experiment::{
-    Experiment, ExperimentError, Group, Length, Preset, Synthetic, usual_replicates,
+    Experiment, ExperimentError, Length, Preset, SamplingGroup, Synthetic, usual_replicates,
 };
 use corehop_plan::machine::{MachineError, samples_of};
 use corehop_plan::platform::Platform;
@@ -15,10 +15,10 @@ use corehop_plan::samples::Sample;
 use corehop_plan::units::{Bytes, CpuList, Nanos};
 use corehop_plan::words::words;
 use corehop_plan::workload::{Absence, Event, Load, WorkingSet};
-use corehop_sim::{Partitioning, Share, SimMachine, Ways};
-use corehop_stats::balance::Levels;
+use corehop_sim::{CacheShare, Partitioning, SimMachine, Ways};
+use corehop_stats::balance::LevelLatencies;
 use corehop_stats::cell::CellKey;
-use corehop_stats::cpmd::{Cost, Fit, Model};
+use corehop_stats::cpmd::{CostEstimate, DelayFitter, DelayModel};
 use corehop_stats::delay::ALPHA;
 use corehop_stats::estimator::Estimator;
 use corehop_stats::replicates::{Nested, median_difference};
@@ -26,7 +26,7 @@ use corehop_stats::summary::replicate_of;
 
 /// The simulated quantity.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Simulated {
+pub struct SimulationGrid {
     /// The working-set sizes.
     pub wss: Vec<Bytes>,
     /// The preemption lengths; under load, and of migrations, only the one in the middle.
@@ -39,7 +39,7 @@ pub struct Simulated {
     pub seed: u64,
 }
 
-impl Default for Simulated {
+impl Default for SimulationGrid {
     fn default() -> Self {
         Self {
             wss: [16, 64, 256, 1024].map(Bytes::from_kib).to_vec(),
@@ -86,7 +86,7 @@ pub struct Saving {
     /// With the cache divided.
     pub divided_us: f64,
     /// The saving each time, with its interval at 95 % from replicates.
-    pub saves: Cost,
+    pub saves: CostEstimate,
     /// Why it has no interval, where it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_interval: Option<String>,
@@ -94,14 +94,14 @@ pub struct Saving {
     pub warm_us: f64,
 }
 
-impl Simulated {
+impl SimulationGrid {
     /// Preemptions at every length, and migrations and undisturbed absences at the middle one.
     pub fn experiment(&self, platform: &Platform) -> Synthetic {
         let moves: Vec<Event> =
             Event::on(platform).into_iter().filter(|event| event.is_migration()).collect();
         let others = [&[Event::IdleLeave], moves.as_slice()].concat();
         let middle = self.middle();
-        let mut groups: Vec<Group> = Vec::new();
+        let mut groups: Vec<SamplingGroup> = Vec::new();
         for load in self.loads(platform) {
             let idle = load == Load::Idle;
             let lengths = if idle { self.lengths.clone() } else { vec![middle] };
@@ -125,9 +125,9 @@ impl Simulated {
         lengths.get(lengths.len() / 2).copied().unwrap_or(Nanos::from_millis(1))
     }
 
-    fn group(&self, load: Load, events: Vec<Event>, length: Nanos) -> Group {
+    fn group(&self, load: Load, events: Vec<Event>, length: Nanos) -> SamplingGroup {
         let idle = load == Load::Idle;
-        Group {
+        SamplingGroup {
             absence: if idle { Absence::Preemptor } else { Absence::Load },
             load,
             sets: self.wss.iter().map(|&wss| WorkingSet::list(wss, 0.5)).collect(),
@@ -137,7 +137,7 @@ impl Simulated {
         }
     }
 
-    fn synthetic(platform: &Platform, groups: Vec<Group>) -> Synthetic {
+    fn synthetic(platform: &Platform, groups: Vec<SamplingGroup>) -> Synthetic {
         Synthetic { groups, ..Preset::Quick.synthetic(platform, Some(&Load::Idle), None) }
     }
 
@@ -145,9 +145,9 @@ impl Simulated {
     ///
     /// # Errors
     /// [`SimulationError`] where the machine cannot be simulated.
-    pub fn model(&self, platform: &Platform) -> Result<Model, SimulationError> {
-        let mut fit = Fit::new(Estimator::Difference);
-        fit.machine(platform, &Levels::of(platform, &[]));
+    pub fn model(&self, platform: &Platform) -> Result<DelayModel, SimulationError> {
+        let mut fit = DelayFitter::new(Estimator::Difference);
+        fit.machine(platform, &LevelLatencies::of(platform, &[]));
         let experiment = self.experiment(platform);
         fit.take(&self.samples(platform, &experiment, Partitioning::default())?);
         Ok(fit.finish())
@@ -210,16 +210,18 @@ fn halves(platform: &Platform, by: Division) -> Result<Partitioning, String> {
         Division::Ways => {
             let ways = last.ways.as_ref().ok_or("the ways of its last level are not stated")?.value;
             let (all, low) = (u32::MAX >> (32 - ways.min(32)), (1 << (ways.min(32) / 2)) - 1);
-            let share =
-                |mask| Share { ways: vec![Ways { level: last.level, mask }], ..Share::default() };
+            let share = |mask| CacheShare {
+                ways: vec![Ways { level: last.level, mask }],
+                ..CacheShare::default()
+            };
             (share(low), share(all & !low))
         }
         Division::Colours => {
             let count = Partitioning::default().colour_count(platform);
             let count = count.map_err(|error| error.to_string())?;
-            let share = |colours: std::ops::Range<u32>| Share {
+            let share = |colours: std::ops::Range<u32>| CacheShare {
                 colours: colours.collect(),
-                ..Share::default()
+                ..CacheShare::default()
             };
             (share(0..count / 2), share(count / 2..count))
         }
@@ -230,10 +232,10 @@ fn halves(platform: &Platform, by: Division) -> Result<Partitioning, String> {
 /// Load and size of a cell.
 type LoadAndSize = (String, u64);
 /// Its delays and its warm touches, in microseconds, each by replicate.
-type Times = (Nested, Nested);
-type Seen = BTreeMap<LoadAndSize, Times>;
+type CellTimes = (Nested, Nested);
+type SimulatedDelays = BTreeMap<LoadAndSize, CellTimes>;
 
-fn seen(samples: &[Sample]) -> Seen {
+fn seen(samples: &[Sample]) -> SimulatedDelays {
     let mut all: BTreeMap<LoadAndSize, [Vec<f64>; 2]> = BTreeMap::new();
     let mut labels: BTreeMap<LoadAndSize, Vec<u64>> = BTreeMap::new();
     for (sample, delay) in Estimator::Difference.delays_us(samples) {
@@ -252,7 +254,7 @@ fn seen(samples: &[Sample]) -> Seen {
 
 fn compared(by: Division, as_it_is: &[Sample], divided: &[Sample]) -> Vec<Saving> {
     let (before, after) = (seen(as_it_is), seen(divided));
-    let saving = |((load, wss_bytes), (undivided, warm)): (&LoadAndSize, &Times)| {
+    let saving = |((load, wss_bytes), (undivided, warm)): (&LoadAndSize, &CellTimes)| {
         let (divided, divided_warm) = after.get(&(load.clone(), *wss_bytes))?;
         let saved = median_difference(divided, undivided, ALPHA).ok()?;
         let slower = median_difference(warm, divided_warm, ALPHA).ok()?;
@@ -263,7 +265,7 @@ fn compared(by: Division, as_it_is: &[Sample], divided: &[Sample]) -> Vec<Saving
             wss_bytes: *wss_bytes,
             undivided_us: median(undivided)?,
             divided_us: median(divided)?,
-            saves: Cost {
+            saves: CostEstimate {
                 estimate_us: saved.estimate,
                 low_us: saved.interval.map(|it| it.low),
                 high_us: saved.interval.map(|it| it.high),
@@ -279,8 +281,8 @@ fn compared(by: Division, as_it_is: &[Sample], divided: &[Sample]) -> Vec<Saving
 mod tests {
     use super::*;
 
-    fn small() -> Simulated {
-        Simulated {
+    fn small() -> SimulationGrid {
+        SimulationGrid {
             wss: vec![Bytes::from_kib(512)],
             lengths: vec![Nanos::from_millis(1)],
             loaded: false,
@@ -292,7 +294,7 @@ mod tests {
     #[test]
     fn a_platform_without_samples_has_costs_of_all_that_can_happen_on_it() {
         let platform = Platform::named("xeon_x5650").unwrap().unwrap();
-        let model = Simulated { wss: vec![Bytes::from_kib(64)], ..small() }.model(&platform);
+        let model = SimulationGrid { wss: vec![Bytes::from_kib(64)], ..small() }.model(&platform);
         let model = model.unwrap();
         let events: Vec<Event> = model.curves.iter().map(|it| it.series.key.event).collect();
         for event in Event::on(&platform) {
@@ -319,7 +321,7 @@ mod tests {
         // Polluters walk more than the whole third level; half of it holds the job's working set.
         let platform = Platform::named("xeon_x5650").unwrap().unwrap();
         let lengths = vec![Nanos::from_millis(4)];
-        let simulated = Simulated { loaded: true, lengths, ..small() };
+        let simulated = SimulationGrid { loaded: true, lengths, ..small() };
         let (savings, silent) = simulated.partitioning(&platform).unwrap();
         assert_eq!(silent, Vec::<String>::new());
         assert_eq!(savings.len(), 4, "by ways and by colours, under both loads");

@@ -21,7 +21,7 @@ const WORTH: f64 = 1.25;
 
 /// A median with its interval of 95 %, in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Estimate {
+pub struct WakeEstimate {
     /// The median of the batches.
     pub ns: f64,
     /// The lower end of the interval.
@@ -38,15 +38,15 @@ pub struct WakeCost {
     /// The two CPUs; `None` if only one is usable.
     pub cpus: Option<(Cpu, Cpu)>,
     /// On one CPU.
-    pub same_cpu: Option<Estimate>,
+    pub same_cpu: Option<WakeEstimate>,
     /// On another CPU that was idle.
-    pub idle: Option<Estimate>,
+    pub idle: Option<WakeEstimate>,
     /// Whether the host counts how often a CPU becomes idle. If not, `idle` has all wake-ups on the other CPU.
     pub idle_is_counted: bool,
     /// On another CPU that other threads used, at least at times.
-    pub busy: Option<Estimate>,
+    pub busy: Option<WakeEstimate>,
     /// On another CPU that a thread of the class SCHED_IDLE kept awake.
-    pub awake: Option<Estimate>,
+    pub awake: Option<WakeEstimate>,
     /// The time in ns of a cache line between the CPUs, one way.
     pub line_ns: Option<f64>,
     /// The share of the wake-ups on another CPU where the kernel chose the CPU.
@@ -54,7 +54,7 @@ pub struct WakeCost {
     /// The way in which an idle CPU waits; `None` if the host does not say.
     pub wait: Option<IdleWait>,
     /// The effect that is expected of the setting in `wait`; `None` if none is expected.
-    pub expected: Option<Expected>,
+    pub expected: Option<SettingEffect>,
     /// The reason why something above is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
@@ -62,7 +62,7 @@ pub struct WakeCost {
 
 /// The effect that is expected of a setting, from what was measured without the setting.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Expected {
+pub struct SettingEffect {
     /// The cost in ns of a wake-up of an idle CPU with the setting, at best.
     pub least_ns: f64,
     /// The same at worst.
@@ -75,7 +75,7 @@ pub struct Expected {
 
 /// The parts of a wake-up of an idle CPU, in ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Parts {
+pub struct WakeUpBreakdown {
     /// The switch to the woken thread, which one CPU needs as well.
     pub switch: f64,
     /// The interrupt that another CPU needs even if that CPU is awake.
@@ -117,7 +117,7 @@ impl WakeCost {
     }
 
     /// The effect of the host's setting; `None` if it is not worth a sentence, or unknown.
-    fn expect(&self) -> Option<Expected> {
+    fn expect(&self) -> Option<SettingEffect> {
         let setting = self.wait.as_ref()?.setting.as_ref()?;
         let (idle, same) = (self.idle?, self.same_cpu?);
         let line = self.line_ns.unwrap_or(0.0);
@@ -125,7 +125,7 @@ impl WakeCost {
         // At worst the interrupt is sent as before, and only the idle state is gone; what is unknown helps nothing.
         let most_ns = self.awake.map_or(idle.high, |it| it.high + setting.left_ns).min(idle.high);
         let surely = idle.low > WORTH * (same.high + line + setting.left_ns);
-        surely.then(|| Expected {
+        surely.then(|| SettingEffect {
             least_ns,
             most_ns: most_ns.max(least_ns),
             least_gain: (idle.low / most_ns).max(1.0),
@@ -139,13 +139,13 @@ impl WakeCost {
     }
 
     /// The parts of a wake-up of an idle CPU; `None` unless all of them were measured, and for a CPU that polls.
-    pub fn parts(&self) -> Option<Parts> {
+    pub fn parts(&self) -> Option<WakeUpBreakdown> {
         let (same, idle, awake) = (self.same_cpu?, self.idle?, self.awake?);
         if self.polls() {
             return None;
         }
         let part = |more: f64, less: f64| (more - less).max(0.0);
-        Some(Parts {
+        Some(WakeUpBreakdown {
             switch: same.ns,
             interrupt: part(awake.ns, same.ns),
             idle: part(idle.ns, awake.ns.max(same.ns)),
@@ -154,12 +154,12 @@ impl WakeCost {
 }
 
 /// The median of some values; `None` where they are too few for an interval.
-fn estimate(values: impl Iterator<Item = f64>) -> Option<Estimate> {
+fn estimate(values: impl Iterator<Item = f64>) -> Option<WakeEstimate> {
     let values: Vec<f64> = values.collect();
     let ordered = Ordered::new(&values).ok()?;
     let median = median_interval(&ordered, ALPHA).ok()?;
     let interval = median.interval()?;
-    Some(Estimate {
+    Some(WakeEstimate {
         ns: median.estimate,
         low: interval.low,
         high: interval.high,

@@ -2,7 +2,7 @@
 //! A gate over two simulated results: equal machines raise false alarms as rarely as stated, and a planted change is found.
 #![allow(clippy::print_stdout, reason = "a test program reports")]
 
-use corehop_decide::comparison::{Comparison, Margin, Quantities, compare};
+use corehop_decide::comparison::{EquivalenceMargin, Quantities, ResultComparison, compare};
 use corehop_decide::gate::{CostChange, FailOn, Gate};
 use corehop_fixtures::x5650;
 use corehop_plan::experiment::{Experiment, Synthetic};
@@ -32,11 +32,11 @@ fn run(platform: &Platform, seed: u64) -> Quantities {
     results
 }
 
-fn compared(a: &Quantities, b: &Quantities, margin: Margin) -> Comparison {
+fn compared(a: &Quantities, b: &Quantities, margin: EquivalenceMargin) -> ResultComparison {
     compare(a, b, margin, 0.05).unwrap()
 }
 
-const USUAL: Margin = Margin { share: 0.05, least_us: None };
+const USUAL: EquivalenceMargin = EquivalenceMargin { share: 0.05, least_us: None };
 
 /// `make soundness` draws 200 pairs from 40 runs; of 200 at 5 %, more than 17 have a probability of 1.2 %.
 #[test]
@@ -50,7 +50,7 @@ fn two_equal_results_raise_a_false_alarm_as_rarely_as_stated_for_soundness() {
     let step = (all.len() * (all.len() - 1) / 2 / pairs).max(1);
     let (mut alarms, mut passed) = (0, 0);
     for (a, b) in every.step_by(step).take(pairs) {
-        let any = compared(&all[a], &all[b], Margin { share: 0.0, least_us: Some(0.0) });
+        let any = compared(&all[a], &all[b], EquivalenceMargin { share: 0.0, least_us: Some(0.0) });
         alarms += usize::from(any.count(CostChange::Slower) + any.count(CostChange::Faster) > 0);
         let gate = compared(&all[a], &all[b], USUAL).gate(&[FailOn::Slower]);
         passed += usize::from(gate == Gate::Passes);
@@ -67,7 +67,7 @@ fn slower_memory_is_found_in_every_flush_that_it_concerns() {
     assert_ne!(text, slow);
     let slow = Platform::from_toml(&slow).unwrap();
     let comparison = compared(&run(&x5650(), 1), &run(&slow, 2), USUAL);
-    let slower = |it: &&corehop_decide::comparison::Compared| {
+    let slower = |it: &&corehop_decide::comparison::QuantityComparison| {
         it.quantity.name.starts_with("flush") && it.decided.outcome == CostChange::Slower
     };
     let names: Vec<&str> =

@@ -7,13 +7,13 @@
 
 use std::time::Instant;
 
-use corehop_linux::bpf::control::{ControlPages, Mode};
+use corehop_linux::bpf::control::{ControlPages, PagePurpose};
 use corehop_linux::control_page::overhead;
 use corehop_plan::units::Cpu;
 
 fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let goes = std::env::args().nth(1).map_or(Ok(20), |text| text.parse())?;
-    for mode in [Mode::Own, Mode::Follow] {
+    for mode in [PagePurpose::Own, PagePurpose::Follow] {
         let begin = Instant::now();
         drop(ControlPages::open(mode)?);
         let open = begin.elapsed();

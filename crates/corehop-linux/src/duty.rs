@@ -36,11 +36,11 @@ struct Span {
 
 /// Busy spans of one CPU.
 #[derive(Debug, Default)]
-struct Ledger {
+struct CpuLedger {
     spans: VecDeque<Span>,
 }
 
-impl Ledger {
+impl CpuLedger {
     /// Enters a busy span. Time that is entered twice was used by two threads, one after the other: it moves behind
     /// what is there, so that it counts, and leaves the window later rather than sooner.
     fn busy(&mut self, from: f64, to: f64) {
@@ -94,22 +94,22 @@ fn last(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> (f64, f64) 
 
 /// The ledgers of a CPU.
 #[derive(Debug, Default)]
-struct Account {
+struct CpuLedgers {
     /// Of all that the budget counts.
-    all: Ledger,
+    all: CpuLedger,
     /// Without preemptors, which are never real-time.
-    urgent: Ledger,
+    urgent: CpuLedger,
 }
 
 /// The accounts, with times of CLOCK_MONOTONIC.
-static ACCOUNTS: Mutex<BTreeMap<Cpu, Account>> = Mutex::new(BTreeMap::new());
+static ACCOUNTS: Mutex<BTreeMap<Cpu, CpuLedgers>> = Mutex::new(BTreeMap::new());
 
 thread_local! {
     /// The calling thread's time by the kernel's account when it was last settled, and what the thread has entered since.
     static SETTLED: Cell<(i64, f64)> = const { Cell::new((0, 0.0)) };
 }
 
-fn of<R>(cpu: Cpu, work: impl FnOnce(&mut Account) -> R) -> R {
+fn of<R>(cpu: Cpu, work: impl FnOnce(&mut CpuLedgers) -> R) -> R {
     let mut accounts = ACCOUNTS.lock().unwrap_or_else(PoisonError::into_inner);
     work(accounts.entry(cpu).or_default())
 }
@@ -176,7 +176,7 @@ pub(crate) fn allowance_together_ns(cpu: Cpu) -> f64 {
 /// Whether steps keep to the planned part of the budget if they begin on CPUs that were idle: busy times and absences,
 /// each with the CPU.
 pub(crate) fn fits(steps: impl Iterator<Item = (Cpu, f64, bool)>) -> bool {
-    let (mut ledgers, mut at) = (BTreeMap::<Cpu, Ledger>::new(), 0.0);
+    let (mut ledgers, mut at) = (BTreeMap::<Cpu, CpuLedger>::new(), 0.0);
     for (cpu, length, busy) in steps {
         if busy {
             let ledger = ledgers.entry(cpu).or_default();
@@ -193,7 +193,7 @@ pub(crate) fn fits(steps: impl Iterator<Item = (Cpu, f64, bool)>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_plan::experiment::Draw;
+    use corehop_plan::experiment::DrawStream;
 
     const MS: f64 = 1e6;
 
@@ -224,27 +224,27 @@ mod tests {
 
     #[test]
     fn an_idle_cpu_need_not_wait() {
-        assert!(Ledger::default().wait(0.0, 45.0 * MS, PLANNED_NS) <= 0.0);
-        assert!((Ledger::default().allowance(0.0) - STOP_NS).abs() < 1.0);
+        assert!(CpuLedger::default().wait(0.0, 45.0 * MS, PLANNED_NS) <= 0.0);
+        assert!((CpuLedger::default().allowance(0.0) - STOP_NS).abs() < 1.0);
     }
 
     #[test]
     fn a_full_window_waits_until_enough_has_left_it() {
-        let mut ledger = Ledger::default();
+        let mut ledger = CpuLedger::default();
         ledger.busy(0.0, 50.0 * MS);
         // Another 10 ms fit when 15 ms of the span lie more than 100 ms before their end.
         let wait = ledger.wait(50.0 * MS, 10.0 * MS, PLANNED_NS);
         assert!((wait - 55.0 * MS).abs() < 1.0, "{wait}");
         assert!(ledger.allowance(50.0 * MS) < 1.0);
         assert!((ledger.allowance(102.0 * MS) - STOP_NS).abs() < 1.0);
-        let mut ledger = Ledger::default();
+        let mut ledger = CpuLedger::default();
         ledger.busy(0.0, 30.0 * MS);
         assert!((ledger.allowance(30.0 * MS) - 18.0 * MS).abs() < 1.0);
     }
 
     #[test]
     fn spans_that_touch_are_one_and_what_is_entered_twice_counts_twice() {
-        let mut ledger = Ledger::default();
+        let mut ledger = CpuLedger::default();
         ledger.busy(0.0, 10.0 * MS);
         ledger.busy(10.0 * MS, 20.0 * MS);
         // The kernel's account of the way to sleep.
@@ -259,9 +259,9 @@ mod tests {
 
     #[test]
     fn waits_are_those_of_the_slow_twin() {
-        let mut draw = Draw::new(3, 0);
+        let mut draw = DrawStream::new(3, 0);
         for _ in 0..40 {
-            let (mut ledger, mut twin, mut now) = (Ledger::default(), Twin::default(), 0.0);
+            let (mut ledger, mut twin, mut now) = (CpuLedger::default(), Twin::default(), 0.0);
             for _ in 0..30 {
                 let length = draw.below(8_000) as f64 * 1e3;
                 ledger.busy(now, now + length);
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn no_window_of_made_up_steps_is_above_half_whatever_they_take() {
         for seed in 0..30 {
-            let (mut draw, mut ledger) = (Draw::new(seed, 0), Ledger::default());
+            let (mut draw, mut ledger) = (DrawStream::new(seed, 0), CpuLedger::default());
             let (mut twin, mut now) = (Twin::default(), 0.0);
             for _ in 0..300 {
                 let magnitude = draw.below(17);

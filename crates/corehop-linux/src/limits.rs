@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use corehop_plan::samples::GroupLimit;
 
 use corehop_system::discover::SysRoot;
-use corehop_system::proc::{self, Group, Task, shown};
+use corehop_system::proc::{self, CgroupEntry, ProcEntry, shown};
 
 /// The folders of the group of a process for `controller`, and those of the groups above it, innermost first, by the text
 /// of its `cgroup` file: of version 1 where that controller has a hierarchy of its own, else of 2.
@@ -20,7 +20,7 @@ use corehop_system::proc::{self, Group, Task, shown};
 pub(crate) fn folders(text: &[u8], controller: &str) -> Vec<PathBuf> {
     let root = Path::new("sys/fs/cgroup");
     let own = proc::groups(text).find(|it| !it.is_unified() && it.has(controller));
-    let unified = || proc::groups(text).find(Group::is_unified);
+    let unified = || proc::groups(text).find(CgroupEntry::is_unified);
     let Some(group) = own.or_else(unified) else { return Vec::new() };
     let mut mounts = if group.is_unified() {
         vec![root.to_owned(), root.join("unified")]
@@ -106,7 +106,7 @@ pub(crate) struct LimitsOver {
 impl LimitsOver {
     /// Looks at the groups of these processes, and again at those of the earlier ones.
     pub(crate) fn look(&mut self, pids: impl Iterator<Item = u32>) {
-        self.texts.extend(pids.filter_map(|pid| Task::process(pid).bytes("cgroup").ok()));
+        self.texts.extend(pids.filter_map(|pid| ProcEntry::process(pid).bytes("cgroup").ok()));
         let root = SysRoot::live();
         for now in self.texts.iter().flat_map(|text| of_groups(&root, text)) {
             match self.seen.iter_mut().find(|[first, _]| first.file == now.file) {

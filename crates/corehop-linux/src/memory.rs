@@ -257,13 +257,14 @@ mod tests {
         let set =
             WorkingSet { page: Page::Transparent, ..WorkingSet::list(Bytes::from_mib(1), 0.0) };
         let memory =
-            SetMemory::new(&set, &mut corehop_plan::workload::draw::Draw::new(1, 1)).unwrap();
+            SetMemory::new(&set, &mut corehop_plan::workload::draw::DrawStream::new(1, 1)).unwrap();
         // Where no huge page is free there is none.
         let share = memory.huge_share();
         assert!(!(0.01..=0.99).contains(&share), "{share}");
         let larger = WorkingSet { wss: Bytes::from_mib(8), ..set };
         let larger =
-            SetMemory::new(&larger, &mut corehop_plan::workload::draw::Draw::new(1, 1)).unwrap();
+            SetMemory::new(&larger, &mut corehop_plan::workload::draw::DrawStream::new(1, 1))
+                .unwrap();
         assert_eq!(
             share > 0.0,
             larger.huge_share() > 0.0,

@@ -8,7 +8,7 @@ use corehop_plan::units::Cpu;
 
 /// The requested event; the rest of `struct perf_event_attr` is zero.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Event {
+pub(crate) struct PerfEvent {
     pub(crate) kind: u32,
     pub(crate) config: u64,
     pub(crate) sample_type: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Event {
 /// where it is zero.
 #[repr(C)]
 #[derive(Debug, Default)]
-struct Attributes {
+struct PerfAttributes {
     kind: u32,
     size: u32,
     config: u64,
@@ -46,7 +46,7 @@ const CLOSE_ON_EXEC: u64 = 8;
 
 /// The owner of an event.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Whose {
+pub(crate) enum EventOwner {
     /// Of the calling thread, on every CPU it runs on, in the group of this event.
     InGroup(Option<RawFd>),
     /// Of a thread, on every CPU it runs on, in the group of this event.
@@ -57,23 +57,23 @@ pub(crate) enum Whose {
     AllOn(Cpu),
 }
 
-impl Event {
+impl PerfEvent {
     /// Opens it.
     ///
     /// # Errors
     /// The kernel's error.
-    pub(crate) fn open(self, whose: Whose) -> io::Result<OwnedFd> {
+    pub(crate) fn open(self, whose: EventOwner) -> io::Result<OwnedFd> {
         let (thread, cpu, leader) = match whose {
-            Whose::InGroup(leader) => (0, -1, leader.unwrap_or(-1)),
-            Whose::Thread(thread, leader) => (thread.cast_signed(), -1, leader.unwrap_or(-1)),
-            Whose::ThreadOn(thread, cpu) => (thread.cast_signed(), cpu.0.cast_signed(), -1),
-            Whose::AllOn(cpu) => (-1, cpu.0.cast_signed(), -1),
+            EventOwner::InGroup(leader) => (0, -1, leader.unwrap_or(-1)),
+            EventOwner::Thread(thread, leader) => (thread.cast_signed(), -1, leader.unwrap_or(-1)),
+            EventOwner::ThreadOn(thread, cpu) => (thread.cast_signed(), cpu.0.cast_signed(), -1),
+            EventOwner::AllOn(cpu) => (-1, cpu.0.cast_signed(), -1),
         };
         let Self { kind, config, sample_type, read_format, flags, clock } = self;
-        let size = size_of::<Attributes>() as u32;
-        let zero = Attributes::default();
+        let size = size_of::<PerfAttributes>() as u32;
+        let zero = PerfAttributes::default();
         let attributes =
-            Attributes { kind, size, config, sample_type, read_format, flags, clock, ..zero };
+            PerfAttributes { kind, size, config, sample_type, read_format, flags, clock, ..zero };
         // SAFETY: the attributes outlive the call and have the size they say.
         let fd = unsafe {
             libc::syscall(
@@ -101,9 +101,9 @@ mod tests {
     #[test]
     fn the_attributes_are_laid_out_as_the_kernel_reads_them() {
         // Lengths that the kernel has known end at 64 (version 0), 72, 80, 96, 104 and 112 (version 5).
-        assert_eq!(size_of::<Attributes>(), 112);
-        assert_eq!(offset_of!(Attributes, flags), 40);
-        assert_eq!(offset_of!(Attributes, clock), 92);
-        assert_eq!(offset_of!(Attributes, registers), 96);
+        assert_eq!(size_of::<PerfAttributes>(), 112);
+        assert_eq!(offset_of!(PerfAttributes, flags), 40);
+        assert_eq!(offset_of!(PerfAttributes, clock), 92);
+        assert_eq!(offset_of!(PerfAttributes, registers), 96);
     }
 }

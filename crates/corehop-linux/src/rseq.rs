@@ -34,7 +34,7 @@ unsafe extern "C" {
 /// The part of the kernel's `struct rseq` that is used here.
 #[repr(C, align(32))]
 #[derive(Debug)]
-struct Area {
+struct RseqArea {
     cpu_id_start: u32,
     cpu_id: u32,
     rseq_cs: u64,
@@ -53,9 +53,9 @@ pub(crate) const SIGNATURE: u32 = 0x5305_3053;
 /// The calling thread's registration.
 #[derive(Debug)]
 pub struct Rseq {
-    area: *mut Area,
+    area: *mut RseqArea,
     /// The area we registered ourselves, to be unregistered; otherwise glibc's.
-    own: Option<Box<UnsafeCell<Area>>>,
+    own: Option<Box<UnsafeCell<RseqArea>>>,
 }
 
 impl Rseq {
@@ -72,7 +72,7 @@ impl Rseq {
     }
 
     fn register() -> io::Result<Self> {
-        let own = Box::new(UnsafeCell::new(Area {
+        let own = Box::new(UnsafeCell::new(RseqArea {
             cpu_id_start: 0,
             cpu_id: UNREGISTERED,
             rseq_cs: 0,
@@ -134,14 +134,14 @@ impl Drop for Rseq {
 }
 
 /// Whether the kernel keeps glibc's area up to date: then it holds the number of a CPU.
-fn is_registered(area: *mut Area) -> bool {
+fn is_registered(area: *mut RseqArea) -> bool {
     // SAFETY: glibc keeps its area mapped for the life of the thread.
     let cpu = unsafe { std::ptr::addr_of!((*area).cpu_id).read_volatile() };
     cpu.cast_signed() >= 0
 }
 
 /// glibc's area of this thread, where glibc is new enough to have one.
-fn glibc_area() -> Option<*mut Area> {
+fn glibc_area() -> Option<*mut RseqArea> {
     let (offset, thread): (*const isize, *mut u8);
     // SAFETY: reads one word that the linker fills, and the thread pointer. The symbol is weak, so
     // that the program also links and starts with a libc that lacks it.

@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::FileExt;
 
-use corehop_plan::experiment::Draw;
+use corehop_plan::experiment::DrawStream;
 use corehop_plan::workload::{LINE, Pattern, WorkingSet};
 
 use crate::memory::{Linked, Mapping, MemoryError};
@@ -28,7 +28,7 @@ pub(crate) struct SetMemory {
 
 impl SetMemory {
     /// Maps and links `set`; `draw` decides the order.
-    pub(crate) fn new(set: &WorkingSet, draw: &mut Draw) -> Result<Self, MemoryError> {
+    pub(crate) fn new(set: &WorkingSet, draw: &mut DrawStream) -> Result<Self, MemoryError> {
         let mut mapping = Mapping::new(set.wss, set.page, set.node)?;
         let locked = mapping.lock().is_ok();
         let (linked, code) = link(set, &mut mapping, draw)?;
@@ -36,7 +36,7 @@ impl SetMemory {
     }
 
     /// Takes fresh page frames and links them anew.
-    pub(crate) fn renew(&mut self, draw: &mut Draw) -> Result<(), MemoryError> {
+    pub(crate) fn renew(&mut self, draw: &mut DrawStream) -> Result<(), MemoryError> {
         let refused = |error| MemoryError::Refused { what: "making code writable", error };
         self.mapping.make_writable().map_err(refused)?;
         self.mapping.renew(self.set.node)?;
@@ -46,7 +46,7 @@ impl SetMemory {
     }
 
     /// Links the same frames in another order.
-    pub(crate) fn reorder(&mut self, draw: &mut Draw) -> Result<(), MemoryError> {
+    pub(crate) fn reorder(&mut self, draw: &mut DrawStream) -> Result<(), MemoryError> {
         let refused = |error| MemoryError::Refused { what: "making code writable", error };
         self.mapping.make_writable().map_err(refused)?;
         (self.linked, self.code) = link(&self.set, &mut self.mapping, draw)?;
@@ -90,7 +90,7 @@ impl SetMemory {
 fn link(
     set: &WorkingSet,
     mapping: &mut Mapping,
-    draw: &mut Draw,
+    draw: &mut DrawStream,
 ) -> Result<(Linked, Option<CodeMemory>), MemoryError> {
     let start = mapping.address();
     let end = start + set.wss.get();
@@ -108,7 +108,7 @@ fn link(
 }
 
 /// One element per line; the lines of all chains lie mixed, each chain a cycle of its own.
-fn link_chains(set: &WorkingSet, mapping: &mut Mapping, draw: &mut Draw) -> Linked {
+fn link_chains(set: &WorkingSet, mapping: &mut Mapping, draw: &mut DrawStream) -> Linked {
     let base = mapping.address();
     let mut order: Vec<u32> = (0..set.lines() as u32).collect();
     draw.shuffle(&mut order);

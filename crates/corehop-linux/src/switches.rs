@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use corehop_plan::units::Cpu;
 
 use crate::mapped::{Mapped, WRITABLE};
-use crate::perf_event::{Event, USER_ONLY, Whose};
+use crate::perf_event::{EventOwner, PerfEvent, USER_ONLY};
 use corehop_system::proc::{cut, shown};
 
 const PAGE: usize = 4096;
@@ -39,7 +39,7 @@ const SET_OUTPUT: libc::c_ulong = 0x2405;
 
 /// That a thread left its CPU, or is back on one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Switch {
+pub(crate) struct ThreadSwitch {
     /// Its process.
     pub(crate) pid: u32,
     /// The thread.
@@ -56,9 +56,9 @@ pub(crate) struct Switch {
 
 /// The content of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Record {
+pub(crate) enum SwitchLogRecord {
     /// A thread left a CPU or is back.
-    Switch(Switch),
+    Switch(ThreadSwitch),
     /// From this time on a thread is called so.
     Name(u64, u32, String),
     /// At this time a thread, the second one, was started by the first.
@@ -67,11 +67,11 @@ pub(crate) enum Record {
     Lost(u64),
 }
 
-impl Record {
+impl SwitchLogRecord {
     /// When it was, in ns of CLOCK_MONOTONIC; of lost ones it is not known.
     pub(crate) const fn ns(&self) -> Option<u64> {
         match *self {
-            Self::Switch(Switch { ns, .. }) | Self::Name(ns, ..) | Self::Started(ns, ..) => {
+            Self::Switch(ThreadSwitch { ns, .. }) | Self::Name(ns, ..) | Self::Started(ns, ..) => {
                 Some(ns)
             }
             Self::Lost(_) => None,
@@ -95,7 +95,7 @@ impl SwitchRing {
     /// # Errors
     /// The error of perf_event_open(2) or mmap(2).
     pub(crate) fn of_this_thread(pages: usize) -> io::Result<Self> {
-        Self::map(open(Whose::InGroup(None), FLAGS)?, pages)
+        Self::map(open(EventOwner::InGroup(None), FLAGS)?, pages)
     }
 
     /// Records of thread `tid` (0: the calling one) while it is on `cpu`, and of the threads and processes that
@@ -104,7 +104,7 @@ impl SwitchRing {
     /// # Errors
     /// The error of perf_event_open(2) or mmap(2).
     pub(crate) fn following(tid: u32, cpu: Cpu, pages: usize) -> io::Result<Self> {
-        Self::map(open(Whose::ThreadOn(tid, cpu), FLAGS | FOLLOWING)?, pages)
+        Self::map(open(EventOwner::ThreadOn(tid, cpu), FLAGS | FOLLOWING)?, pages)
     }
 
     /// Lets those of one more thread be written here, too; it ends with the value.
@@ -112,7 +112,7 @@ impl SwitchRing {
     /// # Errors
     /// The error of perf_event_open(2).
     pub(crate) fn also_following(&self, tid: u32, cpu: Cpu) -> io::Result<OwnedFd> {
-        let event = open(Whose::ThreadOn(tid, cpu), FLAGS | FOLLOWING)?;
+        let event = open(EventOwner::ThreadOn(tid, cpu), FLAGS | FOLLOWING)?;
         // SAFETY: both are events, which the call does not close.
         let answer = unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT, self.fd.as_raw_fd()) };
         if answer == 0 { Ok(event) } else { Err(io::Error::last_os_error()) }
@@ -125,7 +125,7 @@ impl SwitchRing {
     }
 
     /// Takes what was written since the last time: a load where nothing was.
-    pub(crate) fn drain(&mut self, mut take: impl FnMut(Record)) {
+    pub(crate) fn drain(&mut self, mut take: impl FnMut(SwitchLogRecord)) {
         let mut tail = self.position(TAIL).load(Ordering::Relaxed);
         let head = self.position(HEAD).load(Ordering::Acquire);
         while tail < head {
@@ -142,11 +142,11 @@ impl SwitchRing {
     }
 
     /// Behind every header is what the record says, and then TID, TIME, CPU.
-    fn record(&self, at: u64, kind: u32, misc: u16, words: u64) -> Option<Record> {
+    fn record(&self, at: u64, kind: u32, misc: u16, words: u64) -> Option<SwitchLogRecord> {
         let word = |number: u64| self.word(at + number * 8);
         let ns = word(words.saturating_sub(2));
         match kind {
-            SWITCH => Some(Record::Switch(Switch {
+            SWITCH => Some(SwitchLogRecord::Switch(ThreadSwitch {
                 pid: word(1) as u32,
                 tid: (word(1) >> 32) as u32,
                 out: misc & MISC_OUT != 0,
@@ -157,11 +157,11 @@ impl SwitchRing {
             COMM => {
                 let bytes: Vec<u8> =
                     (2..words.saturating_sub(3)).flat_map(|it| word(it).to_ne_bytes()).collect();
-                Some(Record::Name(ns, (word(1) >> 32) as u32, shown(cut(&bytes))))
+                Some(SwitchLogRecord::Name(ns, (word(1) >> 32) as u32, shown(cut(&bytes))))
             }
             // Process and parent's process, thread and parent's thread.
-            FORK => Some(Record::Started(ns, (word(2) >> 32) as u32, word(2) as u32)),
-            LOST => Some(Record::Lost(word(2))),
+            FORK => Some(SwitchLogRecord::Started(ns, (word(2) >> 32) as u32, word(2) as u32)),
+            LOST => Some(SwitchLogRecord::Lost(word(2))),
             _ => None,
         }
     }
@@ -180,9 +180,10 @@ impl SwitchRing {
 }
 
 /// A software event that counts nothing and records switches.
-fn open(whose: Whose, flags: u64) -> io::Result<OwnedFd> {
+fn open(whose: EventOwner, flags: u64) -> io::Result<OwnedFd> {
     let (kind, config, clock) = (SOFTWARE, DUMMY, libc::CLOCK_MONOTONIC);
-    Event { kind, config, sample_type: SAMPLED, flags, clock, ..Event::default() }.open(whose)
+    PerfEvent { kind, config, sample_type: SAMPLED, flags, clock, ..PerfEvent::default() }
+        .open(whose)
 }
 
 #[cfg(test)]
@@ -213,15 +214,15 @@ mod tests {
             self.position(HEAD).store(at + size, Ordering::Release);
         }
 
-        fn taken(&mut self) -> Vec<Record> {
+        fn taken(&mut self) -> Vec<SwitchLogRecord> {
             let mut all = Vec::new();
             self.drain(|it| all.push(it));
             all
         }
     }
 
-    fn switch(out: bool, preempted: bool, ns: u64) -> Record {
-        Record::Switch(Switch { pid: 7, tid: 9, out, preempted, ns, cpu: 3 })
+    fn switch(out: bool, preempted: bool, ns: u64) -> SwitchLogRecord {
+        SwitchLogRecord::Switch(ThreadSwitch { pid: 7, tid: 9, out, preempted, ns, cpu: 3 })
     }
 
     /// Two numbers in one word, the first in its low half.
@@ -250,13 +251,13 @@ mod tests {
         ring.write(COMM, 0, &[pair(7, 11), name, TASK, 1_500, 3]);
         let all = ring.taken();
         let expected = [
-            Record::Started(1_300, 8, 10),
-            Record::Lost(42),
-            Record::Name(1_500, 11, "make".to_owned()),
+            SwitchLogRecord::Started(1_300, 8, 10),
+            SwitchLogRecord::Lost(42),
+            SwitchLogRecord::Name(1_500, 11, "make".to_owned()),
         ];
         assert_eq!(all, expected);
         assert_eq!(
-            all.iter().map(Record::ns).collect::<Vec<_>>(),
+            all.iter().map(SwitchLogRecord::ns).collect::<Vec<_>>(),
             [Some(1_300), None, Some(1_500)]
         );
     }

@@ -8,13 +8,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use corehop_linux::bpf::control::{Absence, ControlPages, Counts, Mode, Page};
+use corehop_linux::bpf::control::{
+    AbsenceCounts, AbsenceRecord, ControlPage, ControlPages, PagePurpose,
+};
 use corehop_linux::counters::software::ThreadCounts;
 use corehop_plan::units::Cpu;
-use corehop_system::thread::{Policy, affinity, current_cpu, set_affinity, set_policy};
+use corehop_system::thread::{SchedulingPolicy, affinity, current_cpu, set_affinity, set_policy};
 
 /// The pages, or nothing and the reason why this host does not give them.
-fn open(mode: Mode) -> Option<Arc<ControlPages>> {
+fn open(mode: PagePurpose) -> Option<Arc<ControlPages>> {
     match ControlPages::open(mode) {
         Ok(pages) => Some(pages),
         Err(error) if error.is_general() => {
@@ -33,7 +35,7 @@ fn kernels_migrations() -> Option<u64> {
 }
 
 /// The page's counts and the kernel's, with no absence in between.
-fn both(page: &Page) -> (Counts, ThreadCounts) {
+fn both(page: &ControlPage) -> (AbsenceCounts, ThreadCounts) {
     loop {
         let (before, kernels, after) = (page.read(), ThreadCounts::read(), page.read());
         if before == after {
@@ -43,7 +45,7 @@ fn both(page: &Page) -> (Counts, ThreadCounts) {
 }
 
 /// The page's counts after an arrival that was seen (not all are, on some kernels).
-fn settled(page: &Page) -> Counts {
+fn settled(page: &ControlPage) -> AbsenceCounts {
     loop {
         let counts = page.read();
         if !counts.is_away {
@@ -76,7 +78,7 @@ fn preemptor(cpu: Cpu, stop: Arc<AtomicBool>) -> thread::JoinHandle<i32> {
 
 #[test]
 fn a_thousand_preemptions_are_counted_as_the_kernel_counts_them() {
-    let Some(pages) = open(Mode::Own) else { return };
+    let Some(pages) = open(PagePurpose::Own) else { return };
     on_a_thread(move || {
         let cpu = current_cpu();
         set_affinity([cpu]).unwrap();
@@ -105,7 +107,7 @@ fn a_thousand_preemptions_are_counted_as_the_kernel_counts_them() {
 
 #[test]
 fn a_thousand_moves_of_its_own_are_counted_and_told_from_the_schedulers() {
-    let Some(pages) = open(Mode::Own) else { return };
+    let Some(pages) = open(PagePurpose::Own) else { return };
     on_a_thread(move || {
         let cpus: Vec<Cpu> = affinity().unwrap().iter().collect();
         if cpus.len() < 2 {
@@ -137,7 +139,7 @@ fn a_thousand_moves_of_its_own_are_counted_and_told_from_the_schedulers() {
 fn pusher(cpu: Cpu, of_other: Arc<AtomicU32>, stop: Arc<AtomicBool>) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         set_affinity([cpu]).unwrap();
-        set_policy(Policy::Fifo(2)).unwrap();
+        set_policy(SchedulingPolicy::Fifo(2)).unwrap();
         while !stop.load(Ordering::Relaxed) {
             thread::park();
             let begin = Instant::now();
@@ -152,14 +154,14 @@ fn pusher(cpu: Cpu, of_other: Arc<AtomicU32>, stop: Arc<AtomicBool>) -> thread::
 
 #[test]
 fn a_thousand_moves_by_the_scheduler_are_counted_as_the_kernel_counts_them() {
-    let Some(pages) = open(Mode::Own) else { return };
+    let Some(pages) = open(PagePurpose::Own) else { return };
     on_a_thread(move || {
         let cpus: Vec<Cpu> = affinity().unwrap().iter().collect();
         if cpus.len() < 2 || kernels_migrations().is_none() {
             eprintln!("skipped: one CPU only, or a kernel that shows no se.nr_migrations");
             return;
         }
-        if let Err(error) = set_policy(Policy::Fifo(1)) {
+        if let Err(error) = set_policy(SchedulingPolicy::Fifo(1)) {
             eprintln!("skipped: SCHED_FIFO: {error}");
             return;
         }
@@ -198,7 +200,7 @@ fn a_thousand_moves_by_the_scheduler_are_counted_as_the_kernel_counts_them() {
 
 #[test]
 fn two_users_at_once_count_the_same_and_slots_are_used_again() {
-    let (Some(one), Some(two)) = (open(Mode::Own), open(Mode::Own)) else { return };
+    let (Some(one), Some(two)) = (open(PagePurpose::Own), open(PagePurpose::Own)) else { return };
     on_a_thread(move || {
         let (first, second) = (one.register().unwrap(), two.register().unwrap());
         let begin = (first.read(), second.read());
@@ -222,7 +224,7 @@ fn two_users_at_once_count_the_same_and_slots_are_used_again() {
 
 #[test]
 fn a_thread_that_is_not_registered_leaves_no_trace() {
-    let Some(pages) = open(Mode::Own) else { return };
+    let Some(pages) = open(PagePurpose::Own) else { return };
     on_a_thread(move || {
         let page = pages.register().unwrap();
         let (mine, counted) = (page.read().tid, pages.all().len());
@@ -238,7 +240,7 @@ fn a_thread_that_is_not_registered_leaves_no_trace() {
 
 #[test]
 fn children_are_followed_and_their_absences_recorded() {
-    let Some(pages) = open(Mode::Follow) else { return };
+    let Some(pages) = open(PagePurpose::Follow) else { return };
     let cpu = current_cpu().0;
     let (mut begin, start) = std::os::unix::net::UnixStream::pair().unwrap();
     let script = "read go; i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done & \
@@ -251,7 +253,7 @@ fn children_are_followed_and_their_absences_recorded() {
     pages.watch(shell.id(), shell.id(), None).unwrap();
     std::io::Write::write_all(&mut begin, b"\n").unwrap();
     assert!(shell.wait().unwrap().success());
-    let mut absences: Vec<Absence> = Vec::new();
+    let mut absences: Vec<AbsenceRecord> = Vec::new();
     pages.absences(|absence| absences.push(absence));
     let threads = pages.all();
     assert!(threads.len() >= 3, "the shell, its loop, /bin/true: {threads:?}");

@@ -5,7 +5,7 @@ mod trees;
 
 use std::fs;
 
-use corehop_plan::platform::tree::Part;
+use corehop_plan::platform::tree::TopologyDomain;
 use corehop_plan::platform::{Affinity, CacheKind, MemoryArchitecture, Platform};
 use corehop_plan::units::{Bytes, Cpu, CpuList};
 use corehop_system::discover::{DiscoverError, SysRoot, discover};
@@ -111,9 +111,9 @@ fn nodes_may_lie_inside_packages() {
     let epyc = found("epyc_nps4");
     let tree = epyc.tree();
     assert_eq!(tree.inside.len(), 2);
-    assert!(matches!(tree.inside[0].parts[..], [Part::Package(0)]));
+    assert!(matches!(tree.inside[0].parts[..], [TopologyDomain::Package(0)]));
     let node = &tree.inside[0].inside[3];
-    assert!(matches!(node.parts[..], [Part::Node(node)] if node.id == 3));
+    assert!(matches!(node.parts[..], [TopologyDomain::Node(node)] if node.id == 3));
     assert_eq!(node.cpus, cpus("48-63,176-191"));
     assert_eq!(epyc.usable().len(), 100);
 }

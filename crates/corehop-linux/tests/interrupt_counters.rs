@@ -10,7 +10,9 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use corehop_linux::bpf::interrupts::{COUNTERS, Counter, InterruptCounters, InterruptCounts};
+use corehop_linux::bpf::interrupts::{
+    COUNTERS, InterruptCounter, InterruptCounters, InterruptCounts,
+};
 use corehop_linux::bpf::{self, BpfError, Btf};
 use corehop_linux::counters::software::InterruptTable;
 use corehop_plan::units::{Cpu, CpuList};
@@ -124,7 +126,7 @@ fn a_forced_wake_up_raises_the_switches_of_its_own_cpu() {
 fn asking_another_cpu_to_run_a_function_is_counted_there() {
     let _alone = alone();
     let Some(counters) = open() else { return };
-    if allowed().len() < 2 || !counters.has(Counter::CallFunction) {
+    if allowed().len() < 2 || !counters.has(InterruptCounter::CallFunction) {
         return eprintln!("skipped: it takes two CPUs and the tracepoints of function calls");
     }
     let (here, there) = (allowed().first().unwrap(), allowed().iter().nth(1).unwrap());
@@ -179,12 +181,12 @@ fn two_sets_of_counters_count_the_same_side_by_side() {
 }
 
 /// The kernel's own counts for one CPU: the slow twin of some counters.
-fn kernels_own(cpu: Cpu) -> Vec<(Counter, u64)> {
+fn kernels_own(cpu: Cpu) -> Vec<(InterruptCounter, u64)> {
     let table = InterruptTable::read().unwrap();
     let rows = [
-        (Counter::LocalTimer, "LOC"),
-        (Counter::Reschedule, "RES"),
-        (Counter::CallFunction, "CAL"),
+        (InterruptCounter::LocalTimer, "LOC"),
+        (InterruptCounter::Reschedule, "RES"),
+        (InterruptCounter::CallFunction, "CAL"),
     ];
     let mut counts: Vec<_> =
         rows.iter().filter_map(|&(counter, row)| Some((counter, table.count(row, cpu)?))).collect();
@@ -192,13 +194,16 @@ fn kernels_own(cpu: Cpu) -> Vec<(Counter, u64)> {
     let text = std::fs::read_to_string("/proc/softirqs").unwrap();
     let softirqs = InterruptTable::parse(&text).unwrap();
     let kinds = text.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));
-    counts.push((Counter::Softirqs, kinds.filter_map(|kind| softirqs.count(kind, cpu)).sum()));
+    counts.push((
+        InterruptCounter::Softirqs,
+        kinds.filter_map(|kind| softirqs.count(kind, cpu)).sum(),
+    ));
     counts
 }
 
 /// One window on `cpu`: for each counter, what it counted from after the kernel's first reading to
 /// before its last one, what the kernel counted, and what it counted from before to after.
-fn window(counters: &InterruptCounters, cpu: Cpu) -> Vec<(Counter, u64, u64, u64)> {
+fn window(counters: &InterruptCounters, cpu: Cpu) -> Vec<(InterruptCounter, u64, u64, u64)> {
     let outer = counters.read(cpu);
     let kernel_begin = kernels_own(cpu);
     let inner = counters.read(cpu);
@@ -329,7 +334,7 @@ fn no_program_is_rejected_by_this_kernels_verifier() {
         eprintln!("{:?}: {}", skipped.counter, skipped.reason);
         assert!(!skipped.reason.contains("verifier"), "{}", skipped.reason);
     }
-    assert!(counters.has(Counter::Switches));
+    assert!(counters.has(InterruptCounter::Switches));
 }
 
 /// The type information of this kernel with every `from` in it called `to`.
@@ -349,8 +354,8 @@ fn a_kernel_that_lacks_a_tracepoint_or_a_field_has_that_counter_skipped_and_name
     let _alone = alone();
     let Some(counters) = open() else { return };
     for (from, to, counter) in [
-        ("btf_trace_sched_switch", "btf_trace_sched_swatch", Counter::Switches),
-        ("prev_steal_time_rq", "prev_steal_time_qr", Counter::Steal),
+        ("btf_trace_sched_switch", "btf_trace_sched_swatch", InterruptCounter::Switches),
+        ("prev_steal_time_rq", "prev_steal_time_qr", InterruptCounter::Steal),
     ] {
         if !counters.has(counter) {
             eprintln!("skipped: this kernel does not give {counter:?} anyway");
@@ -361,7 +366,7 @@ fn a_kernel_that_lacks_a_tracepoint_or_a_field_has_that_counter_skipped_and_name
         let skipped = poorer.skipped().iter().find(|skipped| skipped.counter == counter).unwrap();
         let named = from.trim_start_matches("btf_trace_");
         assert!(skipped.reason.contains(named), "{}", skipped.reason);
-        assert!(!poorer.has(counter) && poorer.has(Counter::Softirqs));
+        assert!(!poorer.has(counter) && poorer.has(InterruptCounter::Softirqs));
     }
 }
 
@@ -419,5 +424,5 @@ fn a_difference_is_by_counter_and_never_below_zero() {
     assert_eq!((added.local_timer, added.switches, added.steal_ns), (2, 0, 40));
     assert_eq!(added.interrupts(), 2);
     let causes: Vec<_> = added.causes().collect();
-    assert_eq!(causes, [(Counter::LocalTimer, 2), (Counter::Steal, 40)]);
+    assert_eq!(causes, [(InterruptCounter::LocalTimer, 2), (InterruptCounter::Steal, 40)]);
 }

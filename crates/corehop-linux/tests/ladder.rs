@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use corehop_linux::bpf::control::{ControlPages, Mode};
-use corehop_linux::control_page::{Method, Notice, overhead};
+use corehop_linux::bpf::control::{ControlPages, PagePurpose};
+use corehop_linux::control_page::{AbsenceMethod, Notice, overhead};
 use corehop_linux::counters::software::ThreadCounts;
 use corehop_plan::units::Cpu;
 use corehop_system::thread::{affinity, current_cpu, set_affinity};
 
 fn each_method(test: fn(Notice, &[Cpu])) {
-    for method in Method::ALL {
+    for method in AbsenceMethod::ALL {
         thread::spawn(move || {
-            let pages = ControlPages::open(Mode::Own).map_err(|error| error.to_string());
+            let pages = ControlPages::open(PagePurpose::Own).map_err(|error| error.to_string());
             let cpus: Vec<Cpu> = affinity().unwrap().iter().collect();
             match Notice::at(method, pages.as_ref().map_err(String::as_str)) {
                 Ok(notice) => {
@@ -84,7 +84,7 @@ fn a_thread_that_is_preempted_notices_it_every_time() {
                 noticed += away.times;
                 assert!(away.preempted != Some(false) && away.length_ns > 0, "{away:?}");
                 assert_eq!((away.from, away.to), (cpu, cpu));
-                assert_eq!(away.by.is_some(), notice.method() == Method::Bpf);
+                assert_eq!(away.by.is_some(), notice.method() == AbsenceMethod::Bpf);
             }
         }
         let after = ThreadCounts::read().minus(&before).switches();
@@ -101,11 +101,11 @@ fn a_thread_that_is_preempted_notices_it_every_time() {
 fn the_best_rung_is_taken_and_the_others_reasons_are_kept() {
     thread::spawn(|| {
         let (notice, why_not) = Notice::best(Err("no programs today")).unwrap();
-        assert!(notice.method() > Method::Bpf);
+        assert!(notice.method() > AbsenceMethod::Bpf);
         assert!(why_not[0].starts_with("bpf: no programs today"), "{why_not:?}");
         assert_eq!(
             why_not.len(),
-            Method::ALL.iter().position(|&it| it == notice.method()).unwrap()
+            AbsenceMethod::ALL.iter().position(|&it| it == notice.method()).unwrap()
         );
     })
     .join()
@@ -114,11 +114,11 @@ fn the_best_rung_is_taken_and_the_others_reasons_are_kept() {
 
 #[test]
 fn the_overhead_is_measured_with_programs_and_without() {
-    if let Err(error) = ControlPages::open(Mode::Own) {
+    if let Err(error) = ControlPages::open(PagePurpose::Own) {
         eprintln!("skipped: {error}");
         return;
     }
-    let measured = overhead(current_cpu(), 20, || ControlPages::open(Mode::Own)).unwrap();
+    let measured = overhead(current_cpu(), 20, || ControlPages::open(PagePurpose::Own)).unwrap();
     eprintln!("{measured:?} {:?}", measured.ratios());
     assert!(measured.none_ns > 0.0 && measured.registered_ns.is_finite());
     assert!(measured.program_ns.is_none_or(|ns| ns > 0.0));

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use corehop_linux::control_page::Method;
+use corehop_linux::control_page::AbsenceMethod;
 use corehop_linux::observe::{How, ObserveError, record};
 use corehop_plan::experiment::{Argument, Target};
 use corehop_plan::machine::RunEnd;
@@ -15,7 +15,7 @@ use corehop_plan::samples::{Absence, ObservedThread, ProgramRecord, RecordingFac
 use corehop_system::thread::current_cpu;
 
 /// Both ways of recording a program.
-const METHODS: [Method; 2] = [Method::Bpf, Method::Records];
+const METHODS: [AbsenceMethod; 2] = [AbsenceMethod::Bpf, AbsenceMethod::Records];
 
 /// The records of a run.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl Recording {
 fn recording(
     target: &Target,
     most: Option<Duration>,
-    method: Method,
+    method: AbsenceMethod,
 ) -> Result<Recording, ObserveError> {
     recording_then(target, most, method, &mut || {})
 }
@@ -48,7 +48,7 @@ fn recording(
 fn recording_then(
     target: &Target,
     most: Option<Duration>,
-    method: Method,
+    method: AbsenceMethod,
     begun: &mut dyn FnMut(),
 ) -> Result<Recording, ObserveError> {
     let how = How { to_stderr: true, method: Some(method), ..How::default() };
@@ -65,12 +65,12 @@ fn recording_then(
     Ok(Recording { facts, ..recording })
 }
 
-fn recorded(target: &Target, most: Option<Duration>, method: Method) -> Option<Recording> {
+fn recorded(target: &Target, most: Option<Duration>, method: AbsenceMethod) -> Option<Recording> {
     allowed(recording(target, most, method), method)
 }
 
 /// The recording, or nothing and the reason why this host does not allow it.
-fn allowed(outcome: Result<Recording, ObserveError>, method: Method) -> Option<Recording> {
+fn allowed(outcome: Result<Recording, ObserveError>, method: AbsenceMethod) -> Option<Recording> {
     match outcome {
         Ok(recording) => {
             let facts = &recording.facts;
@@ -118,7 +118,7 @@ fn a_command_is_followed_from_its_first_instruction_to_its_last() {
     }
 }
 
-fn took_turns(run: &Recording, method: Method) {
+fn took_turns(run: &Recording, method: AbsenceMethod) {
     let facts = &run.facts;
     assert_eq!((facts.status, facts.lost, facts.unfollowed), (Some(3), 0, 0));
     let shells: Vec<_> = run.threads.iter().filter(|thread| thread.name == "sh").collect();
@@ -128,7 +128,7 @@ fn took_turns(run: &Recording, method: Method) {
     assert!(preempted > 0 && preempted <= counted, "{preempted} of {counted}: {:?}", run.threads);
     let named = |it: &corehop_plan::samples::Absence| {
         it.by.as_ref().map(|(_, name)| !name.is_empty())
-            == (method == Method::Bpf && it.preempted).then_some(true)
+            == (method == AbsenceMethod::Bpf && it.preempted).then_some(true)
     };
     assert!(run.absences.iter().all(named), "{:?}", run.absences);
     assert!(run.absences.iter().all(|it| it.length_ns() > 0 && it.length_ns() < facts.span_ns));
@@ -159,7 +159,7 @@ fn shared_one_cpu() -> Option<bool> {
     let turns = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done & \
                  i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done; wait";
     let target = command(&["taskset", "-c", &cpu, "sh", "-c", turns]);
-    let run = recorded(&target, None, Method::Bpf)?;
+    let run = recorded(&target, None, AbsenceMethod::Bpf)?;
     let loops: Vec<_> = run.threads.iter().filter(|thread| thread.name == "sh").collect();
     let [one, other] = loops[..] else { panic!("{:?}", run.threads) };
     let (Some(waited), Some(other_waited)) = (one.waited_ns, other.waited_ns) else {
@@ -220,7 +220,9 @@ fn both_ways_count_the_same_of_a_program_that_moves_itself() {
         let shell = run.threads.iter().find(|it| it.name == "sh")?;
         Some((shell.cpu_changes, shell.voluntary))
     };
-    let (Some(bpf), Some(records)) = (of(Method::Bpf), of(Method::Records)) else { return };
+    let (Some(bpf), Some(records)) = (of(AbsenceMethod::Bpf), of(AbsenceMethod::Records)) else {
+        return;
+    };
     if corehop_system::thread::affinity().unwrap().len() < 2 {
         return eprintln!("skipped: one CPU only");
     }
@@ -277,7 +279,7 @@ fn threads_beyond_the_descriptors_there_are_end_it_with_the_remedy() {
             std::thread::spawn(|| std::thread::sleep(Duration::from_mins(1)));
         }
         let target = Target::Process(std::process::id());
-        match recording(&target, None, Method::Records) {
+        match recording(&target, None, AbsenceMethod::Records) {
             Err(error) if is_general(&error) => eprintln!("skipped: {error}"),
             other => {
                 let error = other.unwrap_err().to_string();

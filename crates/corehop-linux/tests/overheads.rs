@@ -2,8 +2,8 @@
 //! Scheduling overheads of the kernel, measured in both ways: counts and orders, no times.
 #![expect(clippy::print_stderr, reason = "a skip says why")]
 
-use corehop_linux::bpf::events::{Events, Kind};
-use corehop_linux::live::{LiveMachine, Options};
+use corehop_linux::bpf::events::{Events, KernelEventKind};
+use corehop_linux::live::{LiveMachine, LiveMachineOptions};
 use corehop_plan::experiment::{Body, Overheads, Plan};
 use corehop_plan::machine::{Machine, Records};
 use corehop_plan::platform::Platform;
@@ -22,7 +22,7 @@ fn host() -> Platform {
 
 /// The records and facts of a measurement without task sets.
 fn measured(cpus: CpuList, in_kernel: bool) -> (Vec<OverheadRecord>, OverheadFacts) {
-    let mut machine = LiveMachine::new(host(), Options::default());
+    let mut machine = LiveMachine::new(host(), LiveMachineOptions::default());
     let plan =
         Plan::new("overheads", 1, Body::Overheads(Overheads { cpus, in_kernel, tasks: None }));
     let mut records = Records::default();
@@ -117,26 +117,30 @@ fn events_are_seen_in_the_order_in_which_the_kernel_passes_them() {
     let (streams, _) = events.end();
     let own = |argument: u64| (argument >> 32) as u32 == std::process::id();
     let (_, stream) = streams.into_iter().find(|(cpu, _)| *cpu == first).unwrap();
-    let ours = stream.iter().filter(|it| it.kind == Kind::Switch && own(it.argument)).count();
+    let ours =
+        stream.iter().filter(|it| it.kind == KernelEventKind::Switch && own(it.argument)).count();
     if ours == 0 {
         return eprintln!("skipped: the kernel knows this process by another number");
     }
     assert!(ours >= 200, "{ours}");
     let passes: Vec<_> = stream
         .iter()
-        .filter(|it| [Kind::ScheduleBegin, Kind::Switch, Kind::ScheduleEnd].contains(&it.kind))
+        .filter(|it| {
+            [KernelEventKind::ScheduleBegin, KernelEventKind::Switch, KernelEventKind::ScheduleEnd]
+                .contains(&it.kind)
+        })
         .collect();
     let mut switches = 0;
     for three in passes.windows(3) {
         if let [begin, switch, end] = three
-            && switch.kind == Kind::Switch
+            && switch.kind == KernelEventKind::Switch
             && own(switch.argument)
             // A new thread does not leave the scheduler when it begins.
-            && end.kind != Kind::ScheduleBegin
+            && end.kind != KernelEventKind::ScheduleBegin
         {
             assert_eq!(
                 (begin.kind, end.kind, end.detail),
-                (Kind::ScheduleBegin, Kind::ScheduleEnd, 1)
+                (KernelEventKind::ScheduleBegin, KernelEventKind::ScheduleEnd, 1)
             );
             assert_eq!(end.argument, switch.argument, "left by the thread that it switched to");
             assert!(begin.end_ns <= switch.begin_ns && switch.end_ns <= end.begin_ns);

@@ -22,7 +22,7 @@ fn alone(needs_class: bool) -> Option<MutexGuard<'static, ()>> {
 }
 
 /// Loaded, or none and a printed reason where this user may not.
-fn load() -> Option<sched_ext::Loaded> {
+fn load() -> Option<sched_ext::SchedulerAttachment> {
     match sched_ext::load() {
         Ok(loaded) => Some(loaded),
         Err(SchedExtError::Bpf(error)) if error.is_general() => {

@@ -6,8 +6,8 @@
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use corehop_linux::live::{LiveMachine, Options};
-use corehop_plan::experiment::{GivenTask, Plan, Source, TaskSets, Tasks};
+use corehop_linux::live::{LiveMachine, LiveMachineOptions};
+use corehop_plan::experiment::{GivenTask, Plan, TaskOrigin, TaskSets, Tasks};
 use corehop_plan::machine::{Machine, MachineError, Records, RunEnd, SinkFn};
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{Batch, JobOutcome, Projector, TaskJobRecord};
@@ -45,7 +45,7 @@ fn plan(scheduler: Scheduler, tasks: Vec<GivenTask>, one_cpu: bool) -> Tasks {
     let sets = TaskSets {
         scheduler,
         sched_ext: None,
-        source: Source::Given(tasks),
+        source: TaskOrigin::Given(tasks),
         duration: Nanos::from_secs(1),
         loads: vec![Load::Idle],
         share: 0.5,
@@ -69,7 +69,7 @@ fn run(plan: &Tasks) -> Result<Vec<TaskJobRecord>, MachineError> {
 }
 
 fn run_beside_others(plan: &Tasks) -> Result<Vec<TaskJobRecord>, MachineError> {
-    let mut machine = LiveMachine::new(host(), Options::default());
+    let mut machine = LiveMachine::new(host(), LiveMachineOptions::default());
     let mut all = Records::default();
     assert_eq!(machine.run(&planned(plan), &mut all)?, RunEnd::Complete);
     Ok(all.tasks)
@@ -262,7 +262,7 @@ fn two_users_run_task_sets_at_once() {
 #[test]
 fn a_run_ends_early_when_no_more_jobs_are_wanted_and_keeps_what_there_is() {
     let plan = plan(Scheduler::Eevdf, vec![task(500, 10_000, 4)], false);
-    let mut machine = LiveMachine::new(host(), Options::default());
+    let mut machine = LiveMachine::new(host(), LiveMachineOptions::default());
     let mut jobs = 0;
     let mut take = SinkFn(|batch: Batch<'_>| {
         jobs += if let Batch::Tasks(records) = batch { records.len() } else { 0 };
@@ -278,7 +278,7 @@ fn the_end_of_a_run_does_not_wait_for_a_release_that_is_far_away() {
     let mut plan = plan(Scheduler::Eevdf, tasks, false);
     plan.runs[0].duration = Nanos::from_secs(300);
     let begin = std::time::Instant::now();
-    let mut machine = LiveMachine::new(host(), Options::default());
+    let mut machine = LiveMachine::new(host(), LiveMachineOptions::default());
     let mut none = SinkFn(|_: Batch<'_>| Ok(false));
     assert_eq!(machine.run(&planned(&plan), &mut none).unwrap(), RunEnd::Stopped);
     assert!(begin.elapsed().as_secs() < 100, "half of the period: {:?}", begin.elapsed());

@@ -66,7 +66,7 @@ pub struct Observation {
     /// The work and the contacts of the threads, where the host looks at them.
     pub activity: Option<Activity>,
     /// The end of the threads, if they have ended.
-    pub ended: Option<Ended>,
+    pub ended: Option<ProgramExit>,
 }
 
 /// The work and the contacts of threads in a window.
@@ -75,7 +75,7 @@ pub struct Activity {
     /// The length of the window, in nanoseconds.
     pub span_ns: u64,
     /// The threads that are alive.
-    pub threads: Vec<Active>,
+    pub threads: Vec<ActiveThread>,
     /// The wake-ups between them.
     pub contacts: Vec<Contact>,
     /// The part of the window in which wake-ups were counted, in nanoseconds; None for all of it.
@@ -83,7 +83,7 @@ pub struct Activity {
     pub counted_ns: Option<u64>,
     /// The data that they share, from other sources than wake-ups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub shared: Vec<Shared>,
+    pub shared: Vec<DataSharing>,
     /// The time of a line from one CPU to another, where it was measured at the end of the window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<LineTimes>,
@@ -110,7 +110,7 @@ pub struct LineTimes {
 
 /// A thread in a window.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Active {
+pub struct ActiveThread {
     /// The thread.
     pub tid: u32,
     /// Its process.
@@ -132,7 +132,7 @@ pub struct Active {
     pub working_set: Option<u64>,
     /// Its instructions and misses, where the hardware counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub counted: Option<Counted>,
+    pub counted: Option<InstructionCounts>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
@@ -142,7 +142,7 @@ const fn is_zero(ns: &u64) -> bool {
 
 /// The instructions and misses of a thread in a window, from hardware counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Counted {
+pub struct InstructionCounts {
     /// Instructions.
     pub instructions: u64,
     /// Misses of its last-level cache.
@@ -164,7 +164,7 @@ pub struct Contact {
 
 /// Two threads were seen at the same data.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Shared {
+pub struct DataSharing {
     /// The thread with the lower number.
     pub a: u32,
     /// The other.
@@ -179,7 +179,7 @@ pub struct Shared {
 
 /// The end of all followed threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Ended {
+pub struct ProgramExit {
     /// The exit code of a command, or 128 plus a signal.
     pub status: Option<i32>,
     /// The CPU time of a command and of the children that it waited for, in nanoseconds.

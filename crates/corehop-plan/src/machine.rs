@@ -173,12 +173,12 @@ pub enum MachineError {
 /// near a cache's size finds its places there only little by little. So passes go on until two in a
 /// row are not faster than those before.
 #[derive(Debug, Clone, Copy)]
-pub struct Rest {
+pub struct SteadyStateTest {
     fastest: f64,
     not_faster: u32,
 }
 
-impl Rest {
+impl SteadyStateTest {
     /// The most passes that bring a working set to rest.
     pub const MOST_PASSES: u32 = 8;
     /// The gain over the fastest pass before it that shows a set which is not at rest.
@@ -197,7 +197,7 @@ impl Rest {
     }
 }
 
-impl Default for Rest {
+impl Default for SteadyStateTest {
     fn default() -> Self {
         Self::new()
     }
@@ -209,7 +209,7 @@ mod tests {
 
     /// The number of passes after which passes of these times are at rest.
     fn passes(times: &[f64]) -> Option<usize> {
-        let mut rest = Rest::new();
+        let mut rest = SteadyStateTest::new();
         times.iter().position(|&time| rest.is_reached_by(time)).map(|index| index + 1)
     }
 

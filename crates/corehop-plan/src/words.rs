@@ -67,10 +67,10 @@ pub fn digest(text: &str) -> String {
 /// none is near.
 pub fn nearest_of<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let plain = word.to_lowercase();
-    let near = known.into_iter().map(|it| {
-        let lower = it.to_lowercase();
+    let near = known.into_iter().map(|word| {
+        let lower = word.to_lowercase();
         let is_part = plain.len() >= 3 && (lower.contains(&plain) || plain.contains(&lower));
-        (if is_part { 1 } else { edit_distance(&plain, &lower) }, it)
+        (if is_part { 1 } else { edit_distance(&plain, &lower) }, word)
     });
     let best = near.min_by_key(|&(distance, _)| distance);
     let best = best.filter(|&(distance, it)| distance <= it.chars().count().max(3) / 2);

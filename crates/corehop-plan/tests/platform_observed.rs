@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stated facts of a machine against made-up measurements whose truth is known.
 
-use corehop_plan::platform::observed::{Contention, Curve, Exchange, Observed, Point};
+use corehop_plan::platform::observed::{
+    Contention, Exchange, LatencyCurve, ListAccessTime, PlatformObservations,
+};
 use corehop_plan::platform::{Check, Fact, Latency, Platform};
 use corehop_plan::units::{Bytes, Cpu};
 use proptest::prelude::*;
@@ -32,7 +34,7 @@ const NANOS: [f64; 4] = [1.5, 5.0, 25.0, 110.0];
 
 /// The curve of a machine with levels of these sizes: a list larger than a level misses it more
 /// and more, wholly from twice its size on.
-fn curve(platform: &Platform, kib: [f64; 3], noise: impl Fn(usize) -> f64) -> Curve {
+fn curve(platform: &Platform, kib: [f64; 3], noise: impl Fn(usize) -> f64) -> LatencyCurve {
     let sizes = platform.curve_sizes(Cpu(0), Bytes::from_mib(4096));
     let time = |size: Bytes| {
         let mut time = NANOS[0];
@@ -44,16 +46,19 @@ fn curve(platform: &Platform, kib: [f64; 3], noise: impl Fn(usize) -> f64) -> Cu
     };
     let point = |(place, size): (usize, Bytes)| {
         let cold = (size >= Bytes::from_mib(1)).then_some(NANOS[3] * noise(place));
-        Point { size, warm: time(size) * noise(place), cold }
+        ListAccessTime { size, warm: time(size) * noise(place), cold }
     };
     let points = sizes.into_iter().enumerate().map(point);
-    Curve { cpu: Cpu(0), points: points.collect(), memory: Some(NANOS[3]), remote: None }
+    LatencyCurve { cpu: Cpu(0), points: points.collect(), memory: Some(NANOS[3]), remote: None }
 }
 
 /// The platform after being told of one curve.
 fn told(mut platform: Platform, real: [f64; 3]) -> Platform {
     let curve = curve(&platform, real, |_| 1.0);
-    platform.check_against(&Observed { curves: vec![curve], ..Observed::default() });
+    platform.check_against(&PlatformObservations {
+        curves: vec![curve],
+        ..PlatformObservations::default()
+    });
     platform
 }
 
@@ -125,12 +130,18 @@ fn what_a_curve_does_not_reach_stays_unchecked() {
     let mut platform = stated([32, 1024, 65_536], 4, 2, 4);
     let mut short = curve(&platform, [32.0, 1024.0, 65_536.0], |_| 1.0);
     short.points.retain(|point| point.size <= Bytes::from_mib(32));
-    platform.check_against(&Observed { curves: vec![short.clone()], ..Observed::default() });
+    platform.check_against(&PlatformObservations {
+        curves: vec![short.clone()],
+        ..PlatformObservations::default()
+    });
     assert_eq!(checks(&platform), ['o', 'o', '?']);
     let mut platform = stated([32, 1024, 65_536], 4, 2, 4);
     short.memory = None;
     short.points.iter_mut().for_each(|point| point.cold = None);
-    platform.check_against(&Observed { curves: vec![short], ..Observed::default() });
+    platform.check_against(&PlatformObservations {
+        curves: vec![short],
+        ..PlatformObservations::default()
+    });
     assert_eq!(checks(&platform), ['o', 'o', '?']);
     assert!(platform.memory.local.is_none());
 }
@@ -141,7 +152,10 @@ fn a_small_list_that_something_slowed_down_is_not_taken_for_an_edge() {
     let spoiled =
         curve(&platform, [32.0, 1024.0, 16_384.0], |place| [1.0, 30.0][usize::from(place == 11)]);
     assert_eq!(spoiled.points[11].size, Bytes::from_kib(192));
-    platform.check_against(&Observed { curves: vec![spoiled], ..Observed::default() });
+    platform.check_against(&PlatformObservations {
+        curves: vec![spoiled],
+        ..PlatformObservations::default()
+    });
     assert_eq!(checks(&platform), ['o', 'o', 'o']);
 }
 
@@ -150,7 +164,10 @@ fn arithmetic_that_slows_down_together_tells_who_shares_a_core() {
     let says = |smt: u32, from: u32, to: u32, slowdown: f64| {
         let mut platform = stated([32, 1024, 16_384], 4, smt, 4);
         let contention = Contention { from: Cpu(from), to: Cpu(to), slowdown };
-        platform.check_against(&Observed { contentions: vec![contention], ..Observed::default() });
+        platform.check_against(&PlatformObservations {
+            contentions: vec![contention],
+            ..PlatformObservations::default()
+        });
         platform.cores.check
     };
     assert!(matches!(says(2, 0, 1, 1.95), Check::Observed { .. }));
@@ -165,18 +182,21 @@ fn arithmetic_that_slows_down_together_tells_who_shares_a_core() {
 }
 
 /// Every pair of `cpus`, taking what `time` says.
-fn exchanges(cpus: u32, time: impl Fn(u32, u32) -> f64) -> Observed {
+fn exchanges(cpus: u32, time: impl Fn(u32, u32) -> f64) -> PlatformObservations {
     let pairs = (0..cpus).flat_map(|from| (0..cpus).map(move |to| (from, to)));
     let exchange = |(from, to): (u32, u32)| {
         let time = Latency::Picos((time(from, to) * 1e3) as u64);
         Exchange { from: Cpu(from), to: Cpu(to), min: time, median: time, batches: 100 }
     };
-    Observed { exchanges: pairs.map(exchange).collect(), ..Observed::default() }
+    PlatformObservations {
+        exchanges: pairs.map(exchange).collect(),
+        ..PlatformObservations::default()
+    }
 }
 
 #[test]
 fn groups_that_exchange_lines_faster_confirm_who_shares_a_cache() {
-    let sharing = |by: u32, observed: &Observed| {
+    let sharing = |by: u32, observed: &PlatformObservations| {
         let mut platform = stated([32, 1024, 16_384], 8, 2, by);
         platform.check_against(observed);
         assert_eq!(platform.exchange.as_ref().unwrap().value.len(), 64);
@@ -230,7 +250,7 @@ proptest! {
     ) {
         let mut platform = stated([32, 1024, 16_384], 4, 2, 4);
         let curve = curve(&platform, [32.0, 1024.0, 16_384.0], |place| noise[place % 64]);
-        platform.check_against(&Observed { curves: vec![curve], ..Observed::default() });
+        platform.check_against(&PlatformObservations { curves: vec![curve], ..PlatformObservations::default() });
         prop_assert_eq!(checks(&platform), vec!['o', 'o', 'o']);
     }
 }

@@ -10,13 +10,13 @@ use std::error::Error;
 use std::fs::File;
 use std::path::Path;
 
-use corehop_plan::experiment::Draw;
+use corehop_plan::experiment::DrawStream;
 use corehop_plan::finding::{Finding, Severity};
 use corehop_plan::platform::observed::Exchange;
 use corehop_plan::platform::{Affinity, Check, Fact, Latency, Platform};
 use corehop_plan::samples::{
-    AccessTime, Cause, Part, PreemptionLength, Provenance, Reader, Row, RowKind, Rows, Sample,
-    example, write_parquet,
+    AccessTime, BatchWriter, Cause, PreemptionLength, Provenance, Reader, Row, RowKind, Rows,
+    Sample, example, write_parquet,
 };
 use corehop_plan::units::Cpu;
 use corehop_plan::workload::{Absence, Event, LineState, Page};
@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = Path::new(&folder);
     std::fs::create_dir_all(folder)?;
     let platform = Platform::from_toml(PLATFORM)?;
-    let mut draw = Draw::new(7, 1);
+    let mut draw = DrawStream::new(7, 1);
     let synthetic = in_replicates(synthetic(&platform.id, &mut draw));
     let head = |experiment: &str| provenance(PLATFORM, experiment);
     finished(folder, "synthetic", &synthetic, &head("synthetic"))?;
@@ -116,12 +116,12 @@ fn begun<R: Row + Clone>(
     path: &Path,
     rows: &[R],
     provenance: &Provenance,
-) -> Result<Part<File>, Box<dyn Error>>
+) -> Result<BatchWriter<File>, Box<dyn Error>>
 where
     Rows: From<Vec<R>>,
 {
     let kind = RowKind::named(R::KIND).ok_or("an unknown kind of rows")?;
-    let mut part = Part::begin(File::create(path)?, kind, provenance)?;
+    let mut part = BatchWriter::begin(File::create(path)?, kind, provenance)?;
     for batch in rows.chunks(250) {
         part.append(&batch.to_vec().into())?;
     }
@@ -210,7 +210,7 @@ fn warm_line(kib: f64) -> f64 {
 }
 
 /// Uniform on 0 to 1.
-fn unit(draw: &mut Draw) -> f64 {
+fn unit(draw: &mut DrawStream) -> f64 {
     let span = 1_000_000;
     draw.time(corehop_plan::units::Nanos::new(0), corehop_plan::units::Nanos::new(span)).get()
         as f64
@@ -218,7 +218,7 @@ fn unit(draw: &mut Draw) -> f64 {
 }
 
 /// About 1, now and then well above: skewed as delays are.
-fn skewed(draw: &mut Draw) -> f64 {
+fn skewed(draw: &mut DrawStream) -> f64 {
     0.97 + 0.06 * unit(draw) + 0.05 * -(1.0 - 0.999 * unit(draw)).ln()
 }
 
@@ -242,7 +242,7 @@ fn in_replicates(mut samples: Vec<Sample>) -> Vec<Sample> {
     samples
 }
 
-fn synthetic(machine: &str, draw: &mut Draw) -> Vec<Sample> {
+fn synthetic(machine: &str, draw: &mut DrawStream) -> Vec<Sample> {
     let events = [
         Event::None,
         Event::IdleLeave,
@@ -278,7 +278,7 @@ fn synthetic(machine: &str, draw: &mut Draw) -> Vec<Sample> {
     rows
 }
 
-fn polluter_sweep(machine: &str, draw: &mut Draw) -> Vec<Sample> {
+fn polluter_sweep(machine: &str, draw: &mut DrawStream) -> Vec<Sample> {
     let mut rows = Vec::new();
     for kib in [256, 1024] {
         for ms in [1, 2, 4, 8, 12, 16] {
@@ -298,7 +298,7 @@ fn polluter_sweep(machine: &str, draw: &mut Draw) -> Vec<Sample> {
 }
 
 /// `row` with times of its own; one in twelve is disturbed, more often the longer it is.
-fn taken(row: &Sample, length_ms: f64, factor: f64, draw: &mut Draw) -> Sample {
+fn taken(row: &Sample, length_ms: f64, factor: f64, draw: &mut DrawStream) -> Sample {
     let kib = row.wss_bytes as f64 / 1024.0;
     let lines = row.lines as f64;
     let warm_ns = lines * warm_line(kib) * skewed(draw);
@@ -348,7 +348,7 @@ fn sample(machine: &str, kib: u64, event: Event) -> Sample {
     }
 }
 
-fn access_time(machine: &str, draw: &mut Draw) -> Vec<AccessTime> {
+fn access_time(machine: &str, draw: &mut DrawStream) -> Vec<AccessTime> {
     let mut rows = Vec::new();
     for kib in (2..=14).map(|power| 1_u64 << power) {
         for (state, walks) in
@@ -382,7 +382,7 @@ fn walk(machine: &str, kib: u64, cache_state: LineState, access_ns: f64) -> Acce
     }
 }
 
-fn preemption_length(machine: &str, draw: &mut Draw) -> Vec<PreemptionLength> {
+fn preemption_length(machine: &str, draw: &mut DrawStream) -> Vec<PreemptionLength> {
     let lengths = [10_u64, 22, 50, 100, 200, 500, 1_000, 2_000, 4_000, 10_000];
     let mut rows = Vec::new();
     for micros in lengths {

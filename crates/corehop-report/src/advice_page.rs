@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use super::decided::{choice, constants_of, isolation, partitioning, rules, together, withheld};
 use super::escape::escape;
-use super::figure::{Section, Table};
+use super::figure::{FigureTable, PageSection};
 use super::html;
 use super::label::size;
-use corehop_decide::advice::{Advice, Choice, MapCell, Preference, Rule};
+use corehop_decide::advice::{Advice, AdviceChoice, AdviceRule, MapCell, Preference};
 use corehop_plan::units::{Bytes, three_digits};
 use corehop_plan::workload::Event;
 
@@ -30,48 +30,51 @@ pub fn page(advice: &Advice, title: &str) -> String {
     html::page_of(title, &facts, &sections(advice))
 }
 
-fn sections(advice: &Advice) -> Vec<Section> {
-    let mut all: Vec<Section> =
+fn sections(advice: &Advice) -> Vec<PageSection> {
+    let mut all: Vec<PageSection> =
         together(&advice.rules).map(|rules| of_rules(advice, rules)).collect();
     if !advice.isolation.is_empty() {
-        let section = Section::new("isolation", "Savings by isolation").says(
+        let section = PageSection::new("isolation", "Savings by isolation").says(
             "The possible saving of keeping others out of the job's cache lines: a preemption less an absence of the \
              same length in which nothing else ran.",
         );
-        all.push(Section { tables: vec![isolation(&advice.isolation).shown()], ..section });
+        all.push(PageSection { tables: vec![isolation(&advice.isolation).shown()], ..section });
     }
     if !advice.constants.is_empty() {
-        let section = Section::new("constants", "Constants for schedulers").says(
+        let section = PageSection::new("constants", "Constants for schedulers").says(
             "The cost of a migration beyond resuming in place after an absence of the same length in the same \
              company, which Linux calls sched_migration_cost_ns; and the warm budget of a sched_ext scheduler, the \
              time off the CPU after which half of the cost is there. A dash stands where the interval holds zero, or \
              the lengths measured do not tell.",
         );
-        let section = withheld(&advice.constants).fold(section, Section::says);
+        let section = withheld(&advice.constants).fold(section, PageSection::says);
         let stated = constants_of(&advice.constants).shown();
         let tables = if stated.rows.is_empty() { vec![] } else { vec![stated] };
-        all.push(Section { tables, ..section });
+        all.push(PageSection { tables, ..section });
     }
     if !advice.partitioning.is_empty() {
-        let section = Section::new("partitioning", "Savings by cache partitioning").says(
+        let section = PageSection::new("partitioning", "Savings by cache partitioning").says(
             "The same simulation with the last level of cache divided in halves, one for the job and one for \
              everyone else: by its ways, and by page colours.",
         );
-        all.push(Section { tables: vec![partitioning(&advice.partitioning).shown()], ..section });
+        all.push(PageSection {
+            tables: vec![partitioning(&advice.partitioning).shown()],
+            ..section
+        });
     }
     if !advice.silent.is_empty() {
-        let section = Section::new("silent", "No advice");
+        let section = PageSection::new("silent", "No advice");
         all.push(advice.silent.iter().fold(section, |it, why| it.says(format!("{why}."))));
     }
     all
 }
 
 /// The map and the table of one load and company.
-fn of_rules(advice: &Advice, rules: &[Rule]) -> Section {
-    let Rule { load, company, .. } = &rules[0];
+fn of_rules(advice: &Advice, rules: &[AdviceRule]) -> PageSection {
+    let AdviceRule { load, company, .. } = &rules[0];
     let class = company.pair_class.map(|class| format!("-{class}")).unwrap_or_default();
     let id = format!("map-{load}-{}{class}", company.preempted_by);
-    let section = Section::new(&id, &format!("Under load {load}, {company}")).says(
+    let section = PageSection::new(&id, &format!("Under load {load}, {company}")).says(
         "The advice for a job whose CPU is wanted, by the size of its working set and by how long it would \
          be off its CPU: let it be preempted, or move it by the cheapest migration that was measured for as long \
          in the same company. A field says one of the two where its whole interval is below the other's, and \
@@ -80,11 +83,11 @@ fn of_rules(advice: &Advice, rules: &[Rule]) -> Section {
     );
     let here = |it: &&MapCell| it.load == *load && it.company == *company;
     let places: Vec<&MapCell> = advice.map.iter().filter(here).collect();
-    Section { drawing: Some(map(&places)), tables: vec![unbroken(rules).shown()], ..section }
+    PageSection { drawing: Some(map(&places)), tables: vec![unbroken(rules).shown()], ..section }
 }
 
 /// The rules of a load, whose sizes and costs are each kept on one line.
-fn unbroken(of_load: &[Rule]) -> Table {
+fn unbroken(of_load: &[AdviceRule]) -> FigureTable {
     let mut table = rules(of_load);
     for (row, rule) in table.rows.iter_mut().zip(of_load) {
         let costs = rule.choices.iter().map(|it| choice(it).replace(' ', "\u{a0}"));
@@ -113,8 +116,8 @@ fn map(places: &[&MapCell]) -> String {
          <text x=\"{left}\" y=\"38\">preemption length</text>\n",
         height = bottom + KEY,
         left = MARGIN.0,
-        label = escape(&places.first().map_or_else(String::new, |it| {
-            format!("Stay or move, load {}, {}", it.load, it.company)
+        label = escape(&places.first().map_or_else(String::new, |comparison| {
+            format!("Stay or move, load {}, {}", comparison.load, comparison.company)
         })),
     );
     for (at, &length) in lengths.iter().enumerate() {
@@ -160,7 +163,7 @@ fn field(place: &MapCell, left: f64, top: f64) -> String {
         Preference::NoDifference => (2, FIELDS[2].1.to_owned()),
         Preference::NotEnoughEvidence => (3, FIELDS[3].1.to_owned()),
     };
-    let cost = |it: &Choice| format!("{} µs", choice(it));
+    let cost = |it: &AdviceChoice| format!("{} µs", choice(it));
     format!(
         "<g><title>{} after {} ms: {}; {}, {}</title>\
          <rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{}\" height=\"{}\" fill=\"{}\" stroke=\"#7a8591\"/>\
@@ -197,12 +200,12 @@ mod tests {
     use super::*;
     use corehop_decide::advice::Company;
     use corehop_plan::workload::Absence;
-    use corehop_stats::cpmd::Cost;
+    use corehop_stats::cpmd::CostEstimate;
 
     fn place(kib: u64, length_us: f64, verdict: Preference) -> MapCell {
-        let choice = |event, us| Choice {
+        let choice = |event, us| AdviceChoice {
             event,
-            cost: Cost { estimate_us: us, low_us: Some(us - 1.0), high_us: None },
+            cost: CostEstimate { estimate_us: us, low_us: Some(us - 1.0), high_us: None },
             measured: None,
             n: 60,
             replicates: Some(20),
@@ -224,7 +227,7 @@ mod tests {
     }
 
     fn advice(map: Vec<MapCell>) -> Advice {
-        let rule = |place: &MapCell| Rule {
+        let rule = |place: &MapCell| AdviceRule {
             load: place.load.clone(),
             company: company(),
             wss_bytes: place.wss_bytes,

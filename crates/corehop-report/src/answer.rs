@@ -7,7 +7,7 @@ use super::table::{interval, micros};
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::Event;
 use corehop_results::Results;
-use corehop_stats::headline::{Cost, Group, Headline, headline};
+use corehop_stats::headline::{CompanyCosts, Headline, HeadlineCost, headline};
 
 /// The sentence; None where nothing was preempted or migrated.
 pub fn answer(data: &Results) -> Option<String> {
@@ -52,7 +52,7 @@ fn sentence(machine: &str, headline: &Headline, classes: &str) -> String {
 }
 
 /// A company that is not compared with the first one.
-fn apart(group: &Group, headline: &Headline, differ: bool) -> String {
+fn apart(group: &CompanyCosts, headline: &Headline, differ: bool) -> String {
     let missing = if group.compares() {
         ""
     } else if group.costs.iter().any(|it| it.event.is_migration()) {
@@ -65,7 +65,7 @@ fn apart(group: &Group, headline: &Headline, differ: bool) -> String {
 }
 
 /// The control beside a company in which something ran.
-fn beside(group: &Group, control: Option<&Cost>, differ: bool) -> String {
+fn beside(group: &CompanyCosts, control: Option<&HeadlineCost>, differ: bool) -> String {
     match control {
         _ if group.is_quiet() => String::new(),
         Some(control) => {
@@ -78,7 +78,7 @@ fn beside(group: &Group, control: Option<&Cost>, differ: bool) -> String {
 }
 
 /// `a preemption costs 288 µs [261, 375]`, with the replicates where they differ or give no interval.
-fn cost(cost: &Cost, quiet: bool, differ: bool) -> String {
+fn cost(cost: &HeadlineCost, quiet: bool, differ: bool) -> String {
     let error = if cost.within_error { ", which is within the method's error," } else { "" };
     let name = match cost.event {
         Event::IdleLeave => "leaving the CPU (the control)".to_owned(),
@@ -95,7 +95,7 @@ fn with_article(event: Event) -> String {
 }
 
 /// ` [261, 375]`, with the replicates if they differ between costs or give no interval.
-fn ends(cost: &Cost, differ: bool) -> String {
+fn ends(cost: &HeadlineCost, differ: bool) -> String {
     match cost.interval_us {
         Some((low, high)) if differ => {
             format!(" {} ({})", interval(Some(low), Some(high)), replicates(cost))
@@ -114,7 +114,7 @@ fn title(name: &str) -> String {
     }
 }
 
-fn replicates(cost: &Cost) -> String {
+fn replicates(cost: &HeadlineCost) -> String {
     match cost.replicates {
         1 => "1 replicate".to_owned(),
         several => format!("{several} replicates"),
@@ -122,7 +122,7 @@ fn replicates(cost: &Cost) -> String {
 }
 
 /// The costs of a company as clauses with commas, and `and` before the last; the verb is said once.
-fn listed(group: &Group, differ: bool) -> String {
+fn listed(group: &CompanyCosts, differ: bool) -> String {
     let costs = group.costs.iter().map(|it| cost(it, group.is_quiet(), differ));
     let short = |(place, cost): (usize, String)| match place {
         0 => cost,
@@ -174,12 +174,12 @@ mod tests {
     /// An event, its cost, the interval, and the replicates.
     type Given = (Event, f64, Option<(f64, f64)>, usize);
 
-    fn cost_of((event, median_us, interval_us, replicates): Given) -> Cost {
-        Cost { event, median_us, interval_us, replicates, within_error: false }
+    fn cost_of((event, median_us, interval_us, replicates): Given) -> HeadlineCost {
+        HeadlineCost { event, median_us, interval_us, replicates, within_error: false }
     }
 
-    fn group(company: Company, costs: &[Given]) -> Group {
-        Group { company, costs: costs.iter().copied().map(cost_of).collect() }
+    fn group(company: Company, costs: &[Given]) -> CompanyCosts {
+        CompanyCosts { company, costs: costs.iter().copied().map(cost_of).collect() }
     }
 
     fn walked() -> Company {
@@ -187,7 +187,7 @@ mod tests {
         Company { preempted_by: Absence::Preemptor, polluter, pair_class: None }
     }
 
-    fn of(groups: Vec<Group>, control: Option<Given>) -> String {
+    fn of(groups: Vec<CompanyCosts>, control: Option<Given>) -> String {
         let mut cell = CellKey::of(&sample());
         cell.load = "idle".into();
         cell.preemption_length = "fixed_4ms".into();

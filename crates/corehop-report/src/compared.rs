@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::figure::Table;
+use super::figure::FigureTable;
 use super::table::{micros, plain, wrapped};
-use corehop_decide::comparison::{Compared, Comparison};
+use corehop_decide::comparison::{QuantityComparison, ResultComparison};
 use corehop_decide::gate::{CostChange, FailOn, Gate};
 use corehop_plan::experiment::Renewed;
 use corehop_plan::units::three_digits;
@@ -15,7 +15,7 @@ const WIDEST: usize = 75;
 
 /// The evidence below the [`answer`]: each quantity by what it has in common with others, then what would have been seen;
 /// sentences in lines of at most `width` columns.
-pub fn comparison(comparison: &Comparison, width: usize) -> String {
+pub fn comparison(comparison: &ResultComparison, width: usize) -> String {
     let mut text = String::new();
     for cells in comparison.cells.chunk_by(|a, b| group_of(a) == group_of(b)) {
         text.push_str(&table_of(cells));
@@ -27,7 +27,7 @@ pub fn comparison(comparison: &Comparison, width: usize) -> String {
 }
 
 /// The answer of the gate, in one sentence.
-pub fn answer(comparison: &Comparison, fail_on: &[FailOn]) -> String {
+pub fn answer(comparison: &ResultComparison, fail_on: &[FailOn]) -> String {
     let all = counted(comparison.gated().count());
     let counts = counts(comparison);
     match comparison.gate(fail_on) {
@@ -103,7 +103,7 @@ fn remedy(experiment: &str, replicates: u64) -> String {
 const STEPS_OF_A_RENEWAL: u64 = Renewed::ALL.len() as u64;
 
 /// The remedies for what could show no slowdown, one for each experiment.
-fn remedies(comparison: &Comparison) -> String {
+fn remedies(comparison: &ResultComparison) -> String {
     let replicates = comparison.replicates_to_fail();
     let experiments: BTreeSet<&str> =
         comparison.mute().map(|it| it.quantity.experiment.as_str()).collect();
@@ -112,12 +112,12 @@ fn remedies(comparison: &Comparison) -> String {
 }
 
 /// `1 slower, 0 faster, 3 equivalent, 2 cannot tell`.
-fn counts(comparison: &Comparison) -> String {
+fn counts(comparison: &ResultComparison) -> String {
     CostChange::ALL.map(|it| format!("{} {}", comparison.count(it), it.words())).join(", ")
 }
 
 /// The slower one whose cost grew by the largest share.
-fn worst(comparison: &Comparison) -> String {
+fn worst(comparison: &ResultComparison) -> String {
     let slower = comparison.gated().filter(|it| it.decided.outcome == CostChange::Slower);
     let Some(worst) = slower.max_by(|a, b| growth(a).total_cmp(&growth(b))) else {
         return String::new();
@@ -127,12 +127,12 @@ fn worst(comparison: &Comparison) -> String {
 }
 
 /// The change as a share of the first result's cost; infinite where that is not above 0.
-fn growth(it: &Compared) -> f64 {
+fn growth(it: &QuantityComparison) -> f64 {
     if it.a_us > 0.0 { it.difference_us / it.a_us } else { f64::INFINITY }
 }
 
 /// The sentences below the tables: the slowdown that would have been seen, the level of intervals, and the cells left out.
-fn sentences(comparison: &Comparison) -> Vec<String> {
+fn sentences(comparison: &ResultComparison) -> Vec<String> {
     if comparison.cells.is_empty() {
         return left_out(comparison).into_iter().chain(not_measured(comparison)).collect();
     }
@@ -161,7 +161,7 @@ fn sentences(comparison: &Comparison) -> Vec<String> {
 }
 
 /// The cells that either result could not measure, with the reason.
-fn not_measured(comparison: &Comparison) -> Vec<String> {
+fn not_measured(comparison: &ResultComparison) -> Vec<String> {
     let of = |(result, reasons): (&str, &BTreeMap<String, BTreeSet<String>>)| -> Vec<String> {
         let told = |(why, names): (&String, &BTreeSet<String>)| {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -177,18 +177,19 @@ fn not_measured(comparison: &Comparison) -> Vec<String> {
 }
 
 /// The cells that are shown and fail no gate, by the reason.
-fn not_gated(comparison: &Comparison) -> Vec<String> {
+fn not_gated(comparison: &ResultComparison) -> Vec<String> {
     let told = |why: &str, cells: String| format!("Not gated: {cells}: {why}.");
     by_reason(comparison, |it| it.not_gated.map(str::to_owned), told)
 }
 
 /// The slowdown that would have been seen.
-fn sensitivity(comparison: &Comparison) -> String {
-    let share = |it: &Compared| Some(it.detectable_us? / it.a_us).filter(|_| it.a_us > 0.0);
+fn sensitivity(comparison: &ResultComparison) -> String {
+    let share =
+        |it: &QuantityComparison| Some(it.detectable_us? / it.a_us).filter(|_| it.a_us > 0.0);
     let mut seen: Vec<f64> = comparison.gated().filter_map(share).collect();
     seen.sort_by(f64::total_cmp);
     let percent = |at: usize| format!("{} %", three_digits(100.0 * seen[at]));
-    let same = |it: &Compared| it.decided.same;
+    let same = |it: &QuantityComparison| it.decided.same;
     match seen.len() {
         0 if comparison.gated().all(same) => {
             "A and B are the same measurement, which does not differ from itself.".to_owned()
@@ -206,23 +207,23 @@ fn sensitivity(comparison: &Comparison) -> String {
 }
 
 /// The cells that only one result has.
-fn left_out(comparison: &Comparison) -> Option<String> {
+fn left_out(comparison: &ResultComparison) -> Option<String> {
     let (only_a, only_b) = (comparison.only_a, comparison.only_b);
     (only_a + only_b > 0)
         .then(|| format!("Not compared: {only_a} cells are only in A, {only_b} only in B."))
 }
 
 /// The cells that have no interval, by the reason.
-fn without_interval(comparison: &Comparison) -> Vec<String> {
+fn without_interval(comparison: &ResultComparison) -> Vec<String> {
     let told = |why: &str, cells: String| format!("No interval for {cells}: {why}.");
-    let why = |it: &Compared| it.no_interval.clone().filter(|_| it.not_gated.is_none());
+    let why = |it: &QuantityComparison| it.no_interval.clone().filter(|_| it.not_gated.is_none());
     by_reason(comparison, why, told)
 }
 
 /// A sentence for each reason that cells have, with the names of the cells.
 fn by_reason(
-    comparison: &Comparison,
-    reason: impl Fn(&Compared) -> Option<String>,
+    comparison: &ResultComparison,
+    reason: impl Fn(&QuantityComparison) -> Option<String>,
     told: impl Fn(&str, String) -> String,
 ) -> Vec<String> {
     let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -236,17 +237,17 @@ fn by_reason(
 }
 
 /// The common properties of the quantities of one table.
-fn group_of(it: &Compared) -> (&str, &str, &str) {
+fn group_of(it: &QuantityComparison) -> (&str, &str, &str) {
     (&it.quantity.file, &it.quantity.experiment, &it.quantity.group)
 }
 
 /// One table, no line of which is wider than a mail's; names that are too long go on in a line of their own.
-fn table_of(cells: &[Compared]) -> String {
-    let of = cells.first().map(|it| {
-        let file = if it.quantity.file.is_empty() { "" } else { ", " };
-        format!("{}{file}{}: {}", it.quantity.experiment, it.quantity.file, it.quantity.group)
+fn table_of(cells: &[QuantityComparison]) -> String {
+    let of = cells.first().map(|row| {
+        let file = if row.quantity.file.is_empty() { "" } else { ", " };
+        format!("{}{file}{}: {}", row.quantity.experiment, row.quantity.file, row.quantity.group)
     });
-    let mut table = Table::new("", &["us", "A", "B", "B-A, %", "A/A, %", "outcome"]);
+    let mut table = FigureTable::new("", &["us", "A", "B", "B-A, %", "A/A, %", "outcome"]);
     table.rows = cells.iter().map(row).collect();
     let rows = plain(&table);
     let widest = rows.lines().map(|line| line.chars().count()).max().unwrap_or(0);
@@ -255,7 +256,7 @@ fn table_of(cells: &[Compared]) -> String {
 }
 
 /// The table with first columns narrower by so much: a name that does not fit stands in a line above its numbers.
-fn folded(table: &Table, by: usize) -> String {
+fn folded(table: &FigureTable, by: usize) -> String {
     let widest = table.rows.iter().map(|row| row[0].chars().count()).max().unwrap_or(0);
     let room = widest.saturating_sub(by).max(2);
     let mut narrow = table.clone();
@@ -277,7 +278,7 @@ fn folded(table: &Table, by: usize) -> String {
     folded + "\n"
 }
 
-fn row(it: &Compared) -> Vec<String> {
+fn row(it: &QuantityComparison) -> Vec<String> {
     vec![
         it.quantity.name.clone(),
         micros(it.a_us),
@@ -289,20 +290,20 @@ fn row(it: &Compared) -> Vec<String> {
 }
 
 /// The outcome; in brackets where a gate does not judge it.
-fn outcome(it: &Compared) -> String {
+fn outcome(it: &QuantityComparison) -> String {
     let words = it.decided.outcome.words();
     if it.not_gated.is_some() { format!("({words})") } else { words.to_owned() }
 }
 
 /// The change with its interval, in percent of A; of a cost that is not above the margin in microseconds.
-fn change(it: &Compared) -> String {
+fn change(it: &QuantityComparison) -> String {
     let (scale, unit) = if by_share(it) { (100.0 / it.a_us, "") } else { (1.0, " us") };
     let number = |us: f64| three_digits(us * scale);
     let interval = it.interval.map(|its| format!(" [{}, {}]", number(its.low), number(its.high)));
     format!("{}{unit}{}", number(it.difference_us), interval.unwrap_or_default())
 }
 
-fn percent(us: f64, it: &Compared) -> String {
+fn percent(us: f64, it: &QuantityComparison) -> String {
     if by_share(it) {
         three_digits(100.0 * us / it.a_us)
     } else {
@@ -311,14 +312,14 @@ fn percent(us: f64, it: &Compared) -> String {
 }
 
 /// Whether a percentage says something: a cost near 0 changes by thousands of percent.
-fn by_share(it: &Compared) -> bool {
+fn by_share(it: &QuantityComparison) -> bool {
     it.a_us > 0.0 && it.margin_us < it.a_us
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_decide::comparison::{Margin, Quantities, compare};
+    use corehop_decide::comparison::{EquivalenceMargin, Quantities, compare};
     use corehop_plan::samples::Sample;
     use corehop_plan::samples::example::sample;
     use corehop_stats::estimator::Estimator;
@@ -338,7 +339,7 @@ mod tests {
         for samples in [delays(4, 10), delays(64, 2), delays(256, 2)] {
             all.take(&samples);
         }
-        let margin = Margin { share: 0.05, least_us: Some(1.0) };
+        let margin = EquivalenceMargin { share: 0.05, least_us: Some(1.0) };
         let text = comparison(&compare(&all, &all, margin, 0.05).unwrap(), 100);
         let why = "No interval for preemption 64 KiB (load idle, 4k pages fixed_4ms), preemption 256 KiB (load idle, 4k \
                    pages fixed_4ms): 2 replicates; an interval needs 6.";
@@ -361,7 +362,7 @@ mod tests {
             a.take(&[of(0.0)]);
             b.take(&[of(4e5)]);
         }
-        let margin = Margin { share: 0.05, least_us: None };
+        let margin = EquivalenceMargin { share: 0.05, least_us: None };
         let told = compare(&a, &b, margin, 0.05).unwrap();
         let text = comparison(&told, 100);
         let answer = answer(&told, &[FailOn::Slower]);

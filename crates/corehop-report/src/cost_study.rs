@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The result of a study of costs, as text.
 
-use super::figure::Table;
+use super::figure::FigureTable;
 use super::table::plain;
 use corehop_sched::limited::remedy::Limit;
-use corehop_sched::study::cost::{CostStudy, CostStudyResult, Counts, Found, Row, Saved};
+use corehop_sched::study::cost::{
+    AcceptanceCounts, CapCounts, CostStudy, CostStudyResult, ReadingResult, Saved,
+};
 
 /// A table for each comparison, and one for each way to limit preemptions, reading by reading.
 pub fn text(study: &CostStudy, outcome: &CostStudyResult) -> String {
@@ -24,19 +26,19 @@ pub fn text(study: &CostStudy, outcome: &CostStudyResult) -> String {
 }
 
 /// The caps, and all of them together.
-fn rows(found: &Found) -> impl Iterator<Item = (String, &Row)> {
-    let cap = |row: &Row| row.cap.map_or_else(|| "all".to_owned(), |cap| format!("{cap}"));
+fn rows(found: &ReadingResult) -> impl Iterator<Item = (String, &CapCounts)> {
+    let cap = |row: &CapCounts| row.cap.map_or_else(|| "all".to_owned(), |cap| format!("{cap}"));
     found.rows.iter().chain([&found.all]).map(move |row| (cap(row), row))
 }
 
-fn compared(found: &Found, at: usize) -> Table {
+fn compared(found: &ReadingResult, at: usize) -> FigureTable {
     let name = &found.all.compared[at].name;
-    let mut table = Table::new(
+    let mut table = FigureTable::new(
         format!("{}, {name}: sets accepted", found.name),
         &["U", "sets", "by pair", "one value", "only by pair", "only one value"],
     );
-    let row = |(cap, row): (String, &Row)| {
-        let Counts { with, without, only_with, only_without, .. } = &row.compared[at];
+    let row = |(cap, row): (String, &CapCounts)| {
+        let AcceptanceCounts { with, without, only_with, only_without, .. } = &row.compared[at];
         let counts = [&row.sets, with, without, only_with, only_without];
         [cap].into_iter().chain(counts.map(u64::to_string)).collect()
     };
@@ -44,13 +46,13 @@ fn compared(found: &Found, at: usize) -> Table {
     table
 }
 
-fn limited(found: &Found, at: usize) -> Table {
+fn limited(found: &ReadingResult, at: usize) -> FigureTable {
     let how = match found.all.limited[at].limit {
         Limit::EdfRegions => "EDF with non-preemptive regions",
         Limit::FpRegions => "fixed priorities with non-preemptive regions",
         Limit::FpThresholds => "fixed priorities with preemption thresholds",
     };
-    let mut table = Table::new(
+    let mut table = FigureTable::new(
         format!("{}, {how}: before and after; preemptions and CPUs per set, at most", found.name),
         &[
             "U",
@@ -63,7 +65,7 @@ fn limited(found: &Found, at: usize) -> Table {
             "remains",
         ],
     );
-    let row = |(cap, row): (String, &Row)| {
+    let row = |(cap, row): (String, &CapCounts)| {
         let it = &row.limited[at];
         let mut cells =
             vec![cap, row.sets.to_string(), it.before.to_string(), it.after.to_string()];

@@ -3,22 +3,23 @@
 
 use std::collections::BTreeSet;
 
-use super::figure::Table;
+use super::figure::FigureTable;
 use super::label::size;
 use super::table::{interval, micros, plain};
 use corehop_plan::units::Bytes;
 use corehop_stats::cpmd::{
-    Errors, FittedSeries, Method, Model, Prediction, Series, SeriesKey, Statistic, ValueOrigin,
+    DelayModel, DelaySeries, FittedSeries, HoldoutErrors, Method, Prediction, SeriesKey, Statistic,
+    ValueOrigin,
 };
 use corehop_stats::delay::ALPHA;
 use corehop_stats::replicates::bounds_quantile;
 
 /// The series of a model: what was measured, and how far off each method was on points that it had not
 /// seen.
-pub fn fitted(model: &Model) -> String {
+pub fn fitted(model: &DelayModel) -> String {
     let columns =
         ["series", "sizes", "lengths", "n", "fitted", "survivors", "worst case", "answers"];
-    let mut table = Table::new(
+    let mut table = FigureTable::new(
         "Error on unseen points: median and 90th percentile (number of points), as shares of the mean cost",
         &columns,
     );
@@ -48,14 +49,14 @@ fn row(name: String, curve: &FittedSeries) -> Vec<String> {
 }
 
 /// `4 %, 12 % (5)`.
-fn shares(errors: &Errors) -> String {
+fn shares(errors: &HoldoutErrors) -> String {
     let percent = |share: f64| {
         if share < 9.995 { format!("{:.0} %", 100.0 * share) } else { format!("{share:.0} ×") }
     };
     format!("{}, {} ({})", percent(errors.median), percent(errors.p90), errors.points)
 }
 
-fn sizes(series: &Series) -> String {
+fn sizes(series: &DelaySeries) -> String {
     let sizes = series.sizes();
     let text = |at: Option<&u64>| at.map_or_else(String::new, |&it| size(Bytes::new(it)));
     match sizes.len() {
@@ -64,7 +65,7 @@ fn sizes(series: &Series) -> String {
     }
 }
 
-fn lengths(series: &Series) -> String {
+fn lengths(series: &DelaySeries) -> String {
     let least = series.points.iter().map(|point| point.least_length_us).fold(f64::MAX, f64::min);
     let most = series.points.iter().map(|point| point.most_length_us).fold(0.0, f64::max);
     match (least, most) {
@@ -137,7 +138,7 @@ pub fn predicted(answers: &[Prediction]) -> String {
         "{} under {} on {}, {} cost in us after {length}",
         first.series.event, first.series.load, first.series.machine, first.statistic
     );
-    let mut table = Table::new(caption, &["WSS", "cost", "interval", "by", "because"]);
+    let mut table = FigureTable::new(caption, &["WSS", "cost", "interval", "by", "because"]);
     table.rows = answers.iter().map(answer).collect();
     let trust = match &first.errors {
         None => "There were no unseen points to test it on.\n".to_owned(),

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Advice and comparisons, as text.
 
-use super::figure::Table;
+use super::figure::FigureTable;
 use super::label::size;
 use super::table::{interval, micros, plain};
 use corehop_decide::advice::{
-    Advice, Choice, Constants, Extra, Flip, Isolation, Preference, Rule, counted,
+    Advice, AdviceChoice, AdviceRule, Constants, Extra, Flip, Isolation, Preference, counted,
 };
 use corehop_decide::simulated::Saving;
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::Event;
-use corehop_stats::cpmd::Cost;
+use corehop_stats::cpmd::CostEstimate;
 
 /// The advice for each load, company and size, the constants, and the reasons for missing advice.
 pub fn advice(advice: &Advice) -> String {
@@ -36,15 +36,15 @@ pub fn advice(advice: &Advice) -> String {
 }
 
 /// The rules of each load and company.
-pub(super) fn together(rules: &[Rule]) -> impl Iterator<Item = &[Rule]> {
+pub(super) fn together(rules: &[AdviceRule]) -> impl Iterator<Item = &[AdviceRule]> {
     rules.chunk_by(|a, b| a.load == b.load && a.company == b.company)
 }
 
 /// The rules of one load and company.
-pub(super) fn rules(rules: &[Rule]) -> Table {
+pub(super) fn rules(rules: &[AdviceRule]) -> FigureTable {
     let of = rules.first().map(|rule| format!("Load {}, {}", rule.load, rule.company));
     let caption = "median costs in us [95 % interval] (n in replicates), cheapest first";
-    let mut table = Table::new(
+    let mut table = FigureTable::new(
         format!("{}: {caption}", of.unwrap_or_default()),
         &["WSS", "after", "do", "costs", "avoid", "flips"],
     );
@@ -67,8 +67,8 @@ pub(super) fn rules(rules: &[Rule]) -> Table {
 }
 
 /// The cost of company to a job that stays.
-pub(super) fn isolation(all: &[Isolation]) -> Table {
-    let mut table = Table::new(
+pub(super) fn isolation(all: &[Isolation]) -> FigureTable {
+    let mut table = FigureTable::new(
         "Isolation saves at most (us): a preemption less an absence of the same length in which nothing ran",
         &["load", "company", "WSS", "after", "saves", "n in replicates"],
     );
@@ -87,8 +87,8 @@ pub(super) fn isolation(all: &[Isolation]) -> Table {
 }
 
 /// The savings of dividing the last level of cache.
-pub(super) fn partitioning(savings: &[Saving]) -> Table {
-    let mut table = Table::new(
+pub(super) fn partitioning(savings: &[Saving]) -> FigureTable {
+    let mut table = FigureTable::new(
         "Half of the last-level cache for the job, half for all others: median cost of a preemption in us",
         &["load", "WSS", "divided by", "as it is", "divided", "saves", "a warm touch grows by"],
     );
@@ -111,7 +111,7 @@ fn or_dash(text: String) -> String {
     if text.is_empty() { "–".to_owned() } else { text }
 }
 
-fn preference(rule: &Rule) -> String {
+fn preference(rule: &AdviceRule) -> String {
     match rule.verdict {
         Preference::Prefer(Event::Preemption | Event::IdleLeave) => "stay".to_owned(),
         Preference::Prefer(event) => format!("move: {event}"),
@@ -121,7 +121,7 @@ fn preference(rule: &Rule) -> String {
 }
 
 /// A choice, its cost off the curve and as measured, and the number of samples.
-pub(super) fn choice(choice: &Choice) -> String {
+pub(super) fn choice(choice: &AdviceChoice) -> String {
     let measured = choice.measured.map(|its| format!(", measured {}", cost(&its)));
     format!(
         "{} {}{} ({})",
@@ -132,7 +132,7 @@ pub(super) fn choice(choice: &Choice) -> String {
     )
 }
 
-fn cost(cost: &Cost) -> String {
+fn cost(cost: &CostEstimate) -> String {
     format!("{} {}", micros(cost.estimate_us), interval(cost.low_us, cost.high_us))
 }
 
@@ -152,8 +152,8 @@ fn flip(flip: &Flip) -> String {
 }
 
 /// The constants that schedulers ask for, of each load and company.
-pub(super) fn constants_of(all: &[Constants]) -> Table {
-    let mut table = Table::new(
+pub(super) fn constants_of(all: &[Constants]) -> FigureTable {
+    let mut table = FigureTable::new(
         "Constants for schedulers, at the largest measured size that fits into a core's private caches",
         &[
             "load",
@@ -188,9 +188,10 @@ pub(super) fn constants_of(all: &[Constants]) -> Table {
 
 /// Why constants are not stated.
 pub(super) fn withheld(all: &[Constants]) -> impl Iterator<Item = String> {
-    all.iter().filter_map(|it| {
-        let why = it.withheld.as_ref()?;
-        let (load, company, wss) = (&it.load, &it.company, size(Bytes::new(it.wss_bytes)));
+    all.iter().filter_map(|setting| {
+        let why = setting.withheld.as_ref()?;
+        let (load, company, wss) =
+            (&setting.load, &setting.company, size(Bytes::new(setting.wss_bytes)));
         Some(format!("No sched_migration_cost_ns for load {load}, {company}, at {wss}: {why}."))
     })
 }
@@ -199,7 +200,7 @@ fn beyond(it: &Extra) -> String {
     format!("{} less {}, after {}", it.event, it.beyond, time(it.length_us))
 }
 
-fn nanos(cost: &Cost) -> String {
+fn nanos(cost: &CostEstimate) -> String {
     let nanos = |us: f64| format!("{:.0}", 1e3 * us);
     let end = |end: Option<f64>| end.map_or_else(|| "…".to_owned(), nanos);
     format!("{} [{}, {}]", nanos(cost.estimate_us), end(cost.low_us), end(cost.high_us))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Printed values beside simulated ones, to be drawn.
 
-use corehop_decide::validation::aim::Errors;
-use corehop_decide::validation::sheet::Role;
+use corehop_decide::validation::aim::ErrorQuantiles;
+use corehop_decide::validation::sheet::JudgementRole;
 
 /// Values that belong into one drawing.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -24,7 +24,7 @@ pub struct Dots {
     /// The values.
     pub dots: Vec<Dot>,
     /// The errors of values that nothing was fitted on.
-    pub judged: Option<Errors>,
+    pub judged: Option<ErrorQuantiles>,
 }
 
 /// A printed value and a simulated one.
@@ -39,5 +39,5 @@ pub struct Dot {
     /// The simulated value.
     pub simulated: f64,
     /// The part it has in the judgement.
-    pub role: Role,
+    pub role: JudgementRole,
 }

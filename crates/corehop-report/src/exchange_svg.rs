@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::escape::escape_xml;
 use super::label;
 use corehop_plan::platform::observed::Exchange;
-use corehop_plan::platform::tree::Block;
+use corehop_plan::platform::tree::SharingDomain;
 use corehop_plan::platform::{Latency, Platform};
 use corehop_plan::units::Cpu;
 
@@ -28,9 +28,9 @@ const RAMP: [[f64; 3]; 5] = [
 ];
 
 /// A statistic of the exchanges, which gets a map of its own.
-type Statistic = (&'static str, fn(&Exchange) -> Latency);
+type ExchangeStatistic = (&'static str, fn(&Exchange) -> Latency);
 
-const STATISTICS: [Statistic; 2] =
+const STATISTICS: [ExchangeStatistic; 2] =
     [("shortest, ns", |exchange| exchange.min), ("median, ns", |exchange| exchange.median)];
 
 /// The common properties of all cells of the drawing.
@@ -128,7 +128,7 @@ impl<'a> Map<'a> {
     }
 
     /// One map: a row for each CPU that measures, a column for each other side.
-    fn paint(&self, svg: &mut String, statistic: Statistic, at: (f64, f64)) {
+    fn paint(&self, svg: &mut String, statistic: ExchangeStatistic, at: (f64, f64)) {
         let (x, y) = (at.0 + MARGIN.0, at.1 + MARGIN.1);
         let _ = write!(
             svg,
@@ -166,7 +166,13 @@ impl<'a> Map<'a> {
         (at(column, self.cell.0), at(row, self.cell.1))
     }
 
-    fn paint_cell(&self, svg: &mut String, exchange: &Exchange, of: Statistic, at: (f64, f64)) {
+    fn paint_cell(
+        &self,
+        svg: &mut String,
+        exchange: &Exchange,
+        of: ExchangeStatistic,
+        at: (f64, f64),
+    ) {
         let place = |cpu: Cpu| self.cpus.iter().position(|&other| other == cpu);
         let (Some(row), Some(column)) = (place(exchange.from), place(exchange.to)) else { return };
         let (x, y) = self.middle(column, row);
@@ -235,7 +241,7 @@ impl<'a> Map<'a> {
 }
 
 /// The CPUs of boxes in boxes, in the order in which they are drawn.
-fn leaves(blocks: &[Block<'_>], cpus: &mut Vec<Cpu>) {
+fn leaves(blocks: &[SharingDomain<'_>], cpus: &mut Vec<Cpu>) {
     for block in blocks {
         if block.inside.is_empty() {
             cpus.extend(block.cpus.iter());

@@ -17,7 +17,7 @@ pub struct Figure {
     /// The variants: each a selection of the data.
     pub variants: Vec<Variant>,
     /// Lines at certain values of the horizontal axis.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<AxisMark>,
     /// The meaning of these lines, and of those of a variant; empty where there are none.
     pub marked: &'static str,
 }
@@ -41,12 +41,12 @@ pub struct Axis {
     /// Whether it is logarithmic at first.
     pub log: bool,
     /// The form of its values.
-    pub unit: Unit,
+    pub unit: ValueUnit,
 }
 
 /// The form of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+pub enum ValueUnit {
     /// KiB, written with the binary unit that fits.
     Kib,
     /// A number.
@@ -57,7 +57,7 @@ pub enum Unit {
 
 impl Axis {
     /// An axis.
-    pub fn new(name: &str, short: &str, log: bool, unit: Unit) -> Self {
+    pub fn new(name: &str, short: &str, log: bool, unit: ValueUnit) -> Self {
         Self { name: name.to_owned(), short: short.to_owned(), log, unit }
     }
 }
@@ -70,14 +70,14 @@ pub struct Variant {
     /// The names on the axis of a bar figure.
     pub categories: Vec<String>,
     /// Its series.
-    pub series: Vec<Series>,
+    pub series: Vec<FigureSeries>,
     /// Lines at certain values of the horizontal axis, besides those of the figure.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<AxisMark>,
 }
 
 /// A line at a value of the horizontal axis.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Mark {
+pub struct AxisMark {
     /// The value.
     pub x: f64,
     /// Its label.
@@ -86,7 +86,7 @@ pub struct Mark {
 
 /// One curve, cloud or kind of bar.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Series {
+pub struct FigureSeries {
     /// Its name in the legend; series of one name are switched together.
     pub name: String,
     /// The statistic, where the figure has several.
@@ -96,7 +96,7 @@ pub struct Series {
     /// The style of its drawing.
     pub style: Style,
     /// Its points.
-    pub points: Vec<Point>,
+    pub points: Vec<SeriesPoint>,
 }
 
 /// The style of a series.
@@ -118,7 +118,7 @@ pub enum Style {
 
 /// A point of a series. Empty values are not drawn.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Point {
+pub struct SeriesPoint {
     /// The horizontal value; the place of its category for bars.
     pub x: f64,
     /// The vertical value in each view.
@@ -133,7 +133,7 @@ pub struct Point {
 
 /// A table.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Table {
+pub struct FigureTable {
     /// The caption.
     pub caption: String,
     /// The column heads.
@@ -144,7 +144,7 @@ pub struct Table {
     pub open: bool,
 }
 
-impl Table {
+impl FigureTable {
     /// A table without rows.
     pub fn new(caption: impl Into<String>, head: &[&str]) -> Self {
         Self {
@@ -162,7 +162,7 @@ impl Table {
 
 /// A part of a page.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Section {
+pub struct PageSection {
     /// A name for links.
     pub id: String,
     /// The heading.
@@ -174,10 +174,10 @@ pub struct Section {
     /// The figures.
     pub figures: Vec<Figure>,
     /// The tables.
-    pub tables: Vec<Table>,
+    pub tables: Vec<FigureTable>,
 }
 
-impl Section {
+impl PageSection {
     /// A section with a heading alone.
     pub fn new(id: &str, title: &str) -> Self {
         Self { id: id.to_owned(), title: title.to_owned(), ..Self::default() }

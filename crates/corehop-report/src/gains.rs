@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Gains that were fitted to one machine, and what they predict, as text.
 
-use super::figure::Table;
+use super::figure::FigureTable;
 use super::table::plain;
 use corehop_plan::workload::gang::Placing;
-use corehop_stats::machine_gain::{Asked, FittedForm, Form, Judged, Law, MachineGain, Predicted};
+use corehop_stats::machine_gain::{
+    FittedForm, Form, GainLaw, GainSubject, MachineGain, PredictedRatio, PredictionErrors,
+};
 
 /// The forms with their errors, and what they can tell.
 pub fn fitted(gain: &MachineGain) -> String {
@@ -14,22 +16,24 @@ pub fn fitted(gain: &MachineGain) -> String {
         gain.near,
         gain.far
     );
-    let mut table =
-        Table::new(caption, &["form", "a program left out", "a size left out", "ratio", "answers"]);
+    let mut table = FigureTable::new(
+        caption,
+        &["form", "a program left out", "a size left out", "ratio", "answers"],
+    );
     table.rows = gain.forms.iter().map(|it| row(it, gain.taken)).collect();
     plain(&table) + &taken(gain) + &limits(gain)
 }
 
 fn row(it: &FittedForm, taken: Form) -> Vec<String> {
-    let errors = |judged: &Option<Judged>| {
+    let errors = |judged: &Option<PredictionErrors>| {
         judged.as_ref().map_or_else(
             || "–".to_owned(),
             |it| format!("{:.2}, {:.2} ({})", it.mean, it.worst, it.rows),
         )
     };
     let law = match it.law {
-        Law::Counts(model) => model.to_string(),
-        Law::Lines { each } => format!("lines of {each:.2} line times each"),
+        GainLaw::Counts(model) => model.to_string(),
+        GainLaw::Lines { each } => format!("lines of {each:.2} line times each"),
     };
     let answers = if it.form == taken { "yes" } else { "" };
     vec![it.form.to_string(), errors(&it.by_program), errors(&it.by_size), law, answers.to_owned()]
@@ -37,11 +41,11 @@ fn row(it: &FittedForm, taken: Form) -> Vec<String> {
 
 fn taken(gain: &MachineGain) -> String {
     let judged = gain.form(gain.taken).and_then(FittedForm::judged);
-    judged.map_or_else(String::new, |it| {
+    judged.map_or_else(String::new, |model| {
         format!(
             "`{}` answers. Leaving out one {} after the other ({}), it was off by a factor of {:.2} as a rule. The next one is \
              within a factor of {:.2} with a probability of {:.2}.\n",
-            gain.taken, it.left_out, it.groups, it.mean, it.bound, it.level
+            gain.taken, model.left_out, model.groups, model.mean, model.bound, model.level
         )
     })
 }
@@ -64,30 +68,30 @@ fn limits(gain: &MachineGain) -> String {
 }
 
 /// The prediction for these threads as a sentence.
-pub fn predicted_in_words(gain: &MachineGain, asked: &Asked, it: &Predicted) -> String {
+pub fn predicted_in_words(gain: &MachineGain, asked: &GainSubject, it: &PredictedRatio) -> String {
     let (what, says) = (words(asked), says(it));
     format!("{what}: the run time {} over {} is {says}.", gain.near, gain.far)
 }
 
 /// The prediction for these threads.
-pub fn predicted(gain: &MachineGain, asked: &Asked, it: &Predicted) -> String {
+pub fn predicted(gain: &MachineGain, asked: &GainSubject, it: &PredictedRatio) -> String {
     let by = it.by.map_or_else(|| "measured".to_owned(), |form| format!("by `{form}`"));
     let (what, says) = (words(asked), says(it));
     format!("{what}: run time {} over {} {says}, {by}\n{}\n", gain.near, gain.far, gain.source())
 }
 
 /// The threads of a question.
-fn words(asked: &Asked) -> String {
+fn words(asked: &GainSubject) -> String {
     match asked {
-        Asked::Program { program, items, sharing } => {
+        GainSubject::Program { program, items, sharing } => {
             format!("{program}, {items} items, {sharing}")
         }
-        Asked::Counts { smr, mpmi } => format!("SMR {smr}, MPmI {mpmi}"),
+        GainSubject::Counts { smr, mpmi } => format!("SMR {smr}, MPmI {mpmi}"),
     }
 }
 
 /// A ratio with its interval or its bound.
-fn says(it: &Predicted) -> String {
+fn says(it: &PredictedRatio) -> String {
     let number =
         |value: Option<f64>| value.map_or_else(|| "unknown".to_owned(), |it| format!("{it:.3}"));
     match (it.ratio, it.low, it.high) {

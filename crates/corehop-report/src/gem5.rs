@@ -266,8 +266,8 @@ fn connect(platform: &Platform, classes: &[Class<'_>]) -> String {
     let first: Vec<String> = classes
         .iter()
         .filter(|it| it.cache.level == 1)
-        .map(|it| {
-            format!("    system.{}[cpu].mem_side = bus.cpu_side_ports\n", it.name.to_lowercase())
+        .map(|cache| {
+            format!("    system.{}[cpu].mem_side = bus.cpu_side_ports\n", cache.name.to_lowercase())
         })
         .collect();
     format!(

@@ -37,7 +37,7 @@ use corehop_stats::saturation::FillSource;
 
 /// A word, what kind of word it is, and what it means.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct GlossaryEntry {
     /// The word.
     pub word: String,
     /// The kind of word, with its article.
@@ -46,7 +46,7 @@ pub struct Entry {
     pub meaning: String,
 }
 
-impl Entry {
+impl GlossaryEntry {
     /// A word of this kind and meaning.
     pub fn new(word: &str, kind: &str, meaning: &str) -> Self {
         Self { word: word.to_owned(), kind: kind.to_owned(), meaning: meaning.to_owned() }
@@ -266,15 +266,16 @@ const WORDS: &[(&str, &str)] = &[
 
 macro_rules! values_of {
     ($($words:ty),* $(,)?) => {
-        [$(<$words>::ALL.iter().map(|value| Entry::new(value.word(), <$words>::WHAT, value.meaning()))
+        [$(<$words>::ALL.iter().map(|value| GlossaryEntry::new(value.word(), <$words>::WHAT, value.meaning()))
             .collect::<Vec<_>>()),*].concat()
     };
 }
 
 /// Every word that can be explained from here.
-pub fn entries() -> Vec<Entry> {
-    let words =
-        WORDS.iter().map(|(word, meaning)| Entry::new(word, "a word of the field", meaning));
+pub fn entries() -> Vec<GlossaryEntry> {
+    let words = WORDS
+        .iter()
+        .map(|(word, meaning)| GlossaryEntry::new(word, "a word of the field", meaning));
     let values = values_of![
         Event,
         Cause,
@@ -335,24 +336,28 @@ pub fn entries() -> Vec<Entry> {
         SwitchCall,
     ];
     let of = |list: &'static [(&str, &str)], kind: &'static str| {
-        list.iter().map(move |(word, meaning)| Entry::new(word, kind, meaning))
+        list.iter().map(move |(word, meaning)| GlossaryEntry::new(word, kind, meaning))
     };
     let of_kinds = sections::HEADINGS.iter().flat_map(|list| of(list, "a heading"));
     let printed = of(HEADINGS, "a heading").chain(of_kinds).chain(of(ANSWERS, "an answer"));
     let plain = PLAIN
         .iter()
-        .map(|word| Entry::new(word, "a heading", "The heading means what its words say."));
+        .map(|word| GlossaryEntry::new(word, "a heading", "The heading means what its words say."));
     words.chain(values).chain(columns()).chain(printed).chain(plain).collect()
 }
 
 /// The columns of all row types; one that several have is listed once for each meaning.
-fn columns() -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Vec::new();
+fn columns() -> Vec<GlossaryEntry> {
+    let mut entries: Vec<GlossaryEntry> = Vec::new();
     for kind in RowKind::ALL {
         for (word, meaning) in kind.docs() {
-            let same = |entry: &Entry| entry.word == word && entry.meaning == meaning;
+            let same = |entry: &GlossaryEntry| entry.word == word && entry.meaning == meaning;
             if !entries.iter().any(same) {
-                entries.push(Entry::new(word, &format!("a column of `{}`", kind.word()), meaning));
+                entries.push(GlossaryEntry::new(
+                    word,
+                    &format!("a column of `{}`", kind.word()),
+                    meaning,
+                ));
             }
         }
     }
@@ -361,14 +366,15 @@ fn columns() -> Vec<Entry> {
 
 /// The entries for `word`: those of that name, or all of that kind (`event`, `causes`). A label that joins several words
 /// (`preemption, constructed`) has the entries of each, if all are known.
-pub fn look_up<'a>(entries: &'a [Entry], word: &str) -> Vec<&'a Entry> {
+pub fn look_up<'a>(entries: &'a [GlossaryEntry], word: &str) -> Vec<&'a GlossaryEntry> {
     let found = look_up_one(entries, word);
     let parts: Vec<&str> =
         word.split([',', '·']).map(str::trim).filter(|it| !it.is_empty()).collect();
     if !found.is_empty() || parts.len() < 2 {
         return found;
     }
-    let each: Vec<Vec<&Entry>> = parts.iter().map(|part| look_up_one(entries, part)).collect();
+    let each: Vec<Vec<&GlossaryEntry>> =
+        parts.iter().map(|part| look_up_one(entries, part)).collect();
     if each.iter().any(Vec::is_empty) { Vec::new() } else { each.concat() }
 }
 
@@ -381,9 +387,9 @@ fn is_length(plain: &str) -> bool {
 }
 
 /// The entries for one word.
-fn look_up_one<'a>(entries: &'a [Entry], word: &str) -> Vec<&'a Entry> {
+fn look_up_one<'a>(entries: &'a [GlossaryEntry], word: &str) -> Vec<&'a GlossaryEntry> {
     let plain = plain(word);
-    let of = |plain: &str| -> Vec<&'a Entry> {
+    let of = |plain: &str| -> Vec<&'a GlossaryEntry> {
         entries.iter().filter(|entry| self::plain(&entry.word) == plain).collect()
     };
     let length = if is_length(&plain) { "preemption length" } else { "" };
@@ -422,7 +428,7 @@ fn plain(word: &str) -> String {
 }
 
 /// The known words nearest to `word`, nearest first.
-pub fn nearest<'a>(entries: &'a [Entry], word: &str) -> Vec<&'a str> {
+pub fn nearest<'a>(entries: &'a [GlossaryEntry], word: &str) -> Vec<&'a str> {
     let wanted = plain(word);
     let mut near: Vec<(usize, &str)> = entries
         .iter()

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A calibration, and live cells beside simulated ones, as text.
 
-use super::figure::Table;
+use super::figure::FigureTable;
 use super::label::size;
 use super::table::{micros, plain};
-use corehop_decide::calibration::Number;
-use corehop_decide::validation::aim::Errors;
-use corehop_decide::validation::host::{AIMS, Beside, HostSheet, Part};
+use corehop_decide::calibration::FactEstimate;
+use corehop_decide::validation::aim::ErrorQuantiles;
+use corehop_decide::validation::host::{AIMS, CellValidation, HostSheet, Part};
 use corehop_plan::units::Bytes;
 
 /// The numbers of a calibration, and how sure each is.
-pub fn numbers(numbers: &[Number]) -> String {
-    let mut table = Table::new("Numbers found", &["fact", "value", "between", "from", "n"]);
+pub fn numbers(numbers: &[FactEstimate]) -> String {
+    let mut table = FigureTable::new("Numbers found", &["fact", "value", "between", "from", "n"]);
     table.rows = numbers
         .iter()
-        .map(|it| {
-            let interval = it.interval.as_ref().map(|[low, high]| format!("{low} to {high}"));
-            let [fact, value, cells] = [&it.fact, &it.value, &it.cells].map(Clone::clone);
-            vec![fact, value, interval.unwrap_or_else(|| "–".to_owned()), cells, it.n.to_string()]
+        .map(|row| {
+            let interval = row.interval.as_ref().map(|[low, high]| format!("{low} to {high}"));
+            let [fact, value, cells] = [&row.fact, &row.value, &row.cells].map(Clone::clone);
+            vec![fact, value, interval.unwrap_or_else(|| "–".to_owned()), cells, row.n.to_string()]
         })
         .collect();
     plain(&table)
@@ -27,12 +27,12 @@ pub fn numbers(numbers: &[Number]) -> String {
 pub fn sheet(sheet: &HostSheet) -> String {
     let title = format!("{}: median delays in us, live beside simulated", sheet.platform);
     let columns = ["cell", "WSS", "live", "95 %", "n", "simulated", "error", "judged"];
-    let mut table = Table::new(title, &columns);
+    let mut table = FigureTable::new(title, &columns);
     table.rows = sheet.cells.iter().map(row).collect();
     format!("{}{}", plain(&table), summary(sheet))
 }
 
-fn row(it: &Beside) -> Vec<String> {
+fn row(it: &CellValidation) -> Vec<String> {
     let optional = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), micros);
     let percent = |value: Option<f64>| {
         value.map_or_else(|| "–".to_owned(), |it| format!("{:.0} %", 100.0 * it))
@@ -57,8 +57,8 @@ fn row(it: &Beside) -> Vec<String> {
 
 /// The errors, and what no description could better.
 fn summary(sheet: &HostSheet) -> String {
-    let line = |what: &str, errors: Option<Errors>| {
-        errors.map(|Errors { rows, median, p90 }| {
+    let line = |what: &str, errors: Option<ErrorQuantiles>| {
+        errors.map(|ErrorQuantiles { rows, median, p90 }| {
             let [median, p90] = [median, p90].map(|it| 100.0 * it);
             format!(
                 "{what}: {rows} cells, median error {median:.1} %, 90th percentile {p90:.1} %\n"
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_number_without_an_interval_has_a_dash() {
-        let number = Number {
+        let number = FactEstimate {
             fact: "memory.local".to_owned(),
             value: "104.2 ns".to_owned(),
             interval: None,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Short names for the parts of a machine, and what stands behind them.
 
-use corehop_plan::platform::tree::Part;
+use corehop_plan::platform::tree::TopologyDomain;
 use corehop_plan::platform::{Affinity, Cache, Check, Fact, Latency, Platform};
 use corehop_plan::units::{Bytes, Cpu, CpuList, three_digits};
 
@@ -31,28 +31,28 @@ pub fn time(ns: f64) -> String {
 }
 
 /// The name of a part in a tree or a drawing.
-pub fn part(part: Part<'_>) -> String {
+pub fn part(part: TopologyDomain<'_>) -> String {
     match part {
-        Part::Machine => "machine".to_owned(),
-        Part::Package(place) => format!("package {place}"),
-        Part::Core(place) => format!("core {place}"),
-        Part::Cpu(cpu) => cpu.to_string(),
-        Part::Node(node) => match &node.memory {
+        TopologyDomain::Machine => "machine".to_owned(),
+        TopologyDomain::Package(place) => format!("package {place}"),
+        TopologyDomain::Core(place) => format!("core {place}"),
+        TopologyDomain::Cpu(cpu) => cpu.to_string(),
+        TopologyDomain::Node(node) => match &node.memory {
             Some(memory) => format!("node {} ({})", node.id, size(memory.value)),
             None => format!("node {}", node.id),
         },
-        Part::Cache(cache) => short(cache),
+        TopologyDomain::Cache(cache) => short(cache),
     }
 }
 
 /// The same for one of many: without its number.
-pub fn kind(part: Part<'_>) -> String {
+pub fn kind(part: TopologyDomain<'_>) -> String {
     match part {
-        Part::Package(_) => "package".to_owned(),
-        Part::Core(_) => "core".to_owned(),
-        Part::Cpu(_) => "CPU".to_owned(),
-        Part::Node(_) => "node".to_owned(),
-        Part::Machine | Part::Cache(_) => self::part(part),
+        TopologyDomain::Package(_) => "package".to_owned(),
+        TopologyDomain::Core(_) => "core".to_owned(),
+        TopologyDomain::Cpu(_) => "CPU".to_owned(),
+        TopologyDomain::Node(_) => "node".to_owned(),
+        TopologyDomain::Machine | TopologyDomain::Cache(_) => self::part(part),
     }
 }
 

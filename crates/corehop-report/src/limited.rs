@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The effect of limited preemption on a task set, as text.
 
-use super::figure::Table;
+use super::figure::FigureTable;
 use super::table::{interval, micros, plain};
 use corehop_sched::limited::NoRegions;
 use corehop_sched::limited::remedy::{Limit, Remedies, Remedy, Treated};
@@ -14,12 +14,12 @@ pub fn sentence(all: &Remedies) -> String {
     let best = found.max_by(|a, b| a.saves_share.us.total_cmp(&b.saves_share.us));
     best.map_or_else(
         || "No limit on preemptions keeps the deadlines of this set.".to_owned(),
-        |it| {
-            let saved = 100.0 * it.saves_share.us;
+        |saving| {
+            let saved = 100.0 * saving.saves_share.us;
             format!(
                 "{} save at most {saved:.2} % of the CPU{}.",
-                title(it.limit),
-                condition(all, it)
+                title(saving.limit),
+                condition(all, saving)
             )
         },
     )
@@ -64,7 +64,7 @@ fn name(set: &TaskSet, at: usize) -> String {
 }
 
 fn treated(set: &TaskSet, remedy: &Remedy, condition: &str) -> String {
-    let mut table = Table::new(
+    let mut table = FigureTable::new(
         format!("{}: cost of preemptions per job, in us", title(remedy.limit)),
         &["task", "WCET", "do", "a preemption costs", "preemptions", "remain", "saves at most"],
     );

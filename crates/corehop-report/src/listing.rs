@@ -9,7 +9,7 @@ use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
 use serde_json::{Value, json};
 
-use super::figure::Table;
+use super::figure::FigureTable;
 use super::sections;
 use super::table::plain;
 use corehop_plan::samples::RowKind;
@@ -64,9 +64,9 @@ fn deadlines(data: &Results) -> Option<String> {
     }
     let tasks = data.tasks.as_ref()?;
     let jobs: u64 = tasks.schedulers.iter().map(|it| it.misses.jobs).sum();
-    let told = tasks.schedulers.iter().map(|it| {
-        let Under { scheduler, load, .. } = &it.under;
-        format!("{} of {} under {scheduler}, load {load}", it.misses.missed, it.misses.jobs)
+    let told = tasks.schedulers.iter().map(|misses| {
+        let Under { scheduler, load, .. } = &misses.under;
+        format!("{} of {} under {scheduler}, load {load}", misses.misses.missed, misses.misses.jobs)
     });
     let told = told.collect::<Vec<_>>().join("; ");
     (jobs > 0).then(|| format!("Deadlines missed by jobs: {told}."))
@@ -121,13 +121,13 @@ fn brief(digests: &str) -> String {
 }
 
 /// The number of valid rows, by class, and the causes that disturbed the others.
-fn counts(data: &Results) -> Vec<Table> {
+fn counts(data: &Results) -> Vec<FigureTable> {
     let mut tables = Vec::new();
     let budget = &data.budget;
     for (label, fates) in
         [("event and load", &budget.by_event), ("working-set size", &budget.by_wss)]
     {
-        let mut table = Table::new(
+        let mut table = FigureTable::new(
             format!("rows by {label}"),
             &["of", "all", "valid", "repaired", "disturbed by"],
         );

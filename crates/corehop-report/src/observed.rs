@@ -9,11 +9,11 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::figure::Table;
+use super::figure::FigureTable;
 use super::label::{size, time};
 use super::table::plain;
 use corehop_decide::run_cost::{
-    Between, ClassCost, Occupant, ProcessCost, RunCost, ThreadCost, Waits, WssRange, event,
+    ClassCost, CostBounds, Occupant, ProcessCost, RunCost, ThreadCost, Waits, WssRange, event,
 };
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{Absence, ObservedThread, RecordedAbsence, Recording};
@@ -152,7 +152,7 @@ fn percent(low: f64, high: f64) -> String {
 }
 
 /// The tables of a run that have rows: the threads that had CPUs, classes, processes, threads.
-pub(super) fn tables(cost: &RunCost) -> Vec<Table> {
+pub(super) fn tables(cost: &RunCost) -> Vec<FigureTable> {
     let [occupants, processes, threads] = [occupants(cost), processes(cost), threads(cost)];
     let all = [occupants, classes(cost), processes, threads];
     all.into_iter()
@@ -184,10 +184,10 @@ pub(super) fn how_many_threads(recording: &Recording) -> String {
     known.unwrap_or_else(|| "an unknown number of threads".to_owned())
 }
 
-pub(super) fn classes(cost: &RunCost) -> Table {
+pub(super) fn classes(cost: &RunCost) -> FigureTable {
     let columns =
         ["what", "times", "preempted", "at wake-up", "by affinity", "median", "longest", "cost"];
-    let mut table = Table::new("Preemptions and migrations, by class", &columns);
+    let mut table = FigureTable::new("Preemptions and migrations, by class", &columns);
     let row = |class: &ClassCost| {
         vec![
             class.event.to_string(),
@@ -210,9 +210,9 @@ pub(super) fn classes(cost: &RunCost) -> Table {
     table
 }
 
-pub(super) fn threads(cost: &RunCost) -> Table {
+pub(super) fn threads(cost: &RunCost) -> FigureTable {
     let columns = ["thread", "CPU time", "waited", "preemptions", "CPU changes", "cost"];
-    let mut table = Table::new("By thread", &columns);
+    let mut table = FigureTable::new("By thread", &columns);
     let row = |thread: &ThreadCost| {
         vec![
             format!("{} ({})", thread.name, thread.tid),
@@ -238,10 +238,10 @@ pub(super) fn threads(cost: &RunCost) -> Table {
 }
 
 /// By process, where there are several.
-pub(super) fn processes(cost: &RunCost) -> Table {
+pub(super) fn processes(cost: &RunCost) -> FigureTable {
     let columns =
         ["process", "threads", "CPU time", "waited", "preemptions", "CPU changes", "cost"];
-    let mut table = Table::new("By process", &columns);
+    let mut table = FigureTable::new("By process", &columns);
     let row = |process: &ProcessCost| {
         vec![
             format!("{} ({})", process.name, process.pid),
@@ -261,9 +261,9 @@ pub(super) fn processes(cost: &RunCost) -> Table {
 }
 
 /// The threads that had CPUs that threads of the program waited for.
-pub(super) fn occupants(cost: &RunCost) -> Table {
+pub(super) fn occupants(cost: &RunCost) -> FigureTable {
     let columns = ["name", "had the CPU", "came first after preemptions"];
-    let mut table = Table::new("Who had the CPU while threads waited", &columns);
+    let mut table = FigureTable::new("Who had the CPU while threads waited", &columns);
     let row = |by: &Occupant| vec![by.name.clone(), ns(by.held_ns), by.preemptions.to_string()];
     table.rows = cost.waits.occupants.iter().take(SHOWN).map(row).collect();
     more(&mut table, cost.waits.occupants.len());
@@ -280,22 +280,24 @@ fn ns(ns: Option<u64>) -> String {
     ns.map_or_else(|| "unknown".to_owned(), |ns| time(ns as f64))
 }
 
-fn more(table: &mut Table, all: usize) {
+fn more(table: &mut FigureTable, all: usize) {
     if all > SHOWN {
         table.rows.push(vec![format!("… {} more", all - SHOWN)]);
     }
 }
 
-fn range(cost: Option<Between>) -> String {
+fn range(cost: Option<CostBounds>) -> String {
     let us = |us: f64| time(us * 1e3);
     match cost {
         None => "–".to_owned(),
-        Some(Between { low_us, high_us: None }) if low_us <= 0.0 => "unknown".to_owned(),
-        Some(Between { low_us, high_us: None }) => format!("≥ {}", us(low_us)),
-        Some(Between { low_us, high_us: Some(high) }) if low_us.to_bits() == high.to_bits() => {
+        Some(CostBounds { low_us, high_us: None }) if low_us <= 0.0 => "unknown".to_owned(),
+        Some(CostBounds { low_us, high_us: None }) => format!("≥ {}", us(low_us)),
+        Some(CostBounds { low_us, high_us: Some(high) }) if low_us.to_bits() == high.to_bits() => {
             us(low_us)
         }
-        Some(Between { low_us, high_us: Some(high) }) => format!("[{}, {}]", us(low_us), us(high)),
+        Some(CostBounds { low_us, high_us: Some(high) }) => {
+            format!("[{}, {}]", us(low_us), us(high))
+        }
     }
 }
 
@@ -422,7 +424,7 @@ pub fn json(recording: &Recording, cost: &RunCost) -> Value {
 /// The run in the trace-event format, which Perfetto and Chrome show: a row for each thread, a bar for
 /// each absence. The absences stream through: no more than one batch of them is in memory.
 #[derive(Debug)]
-pub struct Trace<'a, W: Write> {
+pub struct TraceWriter<'a, W: Write> {
     out: W,
     recording: &'a Recording,
     platform: &'a Platform,
@@ -430,7 +432,7 @@ pub struct Trace<'a, W: Write> {
     is_first: bool,
 }
 
-impl<'a, W: Write> Trace<'a, W> {
+impl<'a, W: Write> TraceWriter<'a, W> {
     /// Writes the names of the threads.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::escape::escape;
-use super::figure::{Section, Table};
+use super::figure::{FigureTable, PageSection};
 use super::html;
 use super::label::time;
 use super::observed::{
@@ -41,14 +41,18 @@ pub fn page(recording: &Recording, cost: &RunCost, platform: &Platform) -> Strin
 }
 
 /// The sections of a run: its waiting, its preemptions and migrations, its timeline, its threads.
-pub(super) fn sections(recording: &Recording, cost: &RunCost, platform: &Platform) -> Vec<Section> {
-    let mut waiting = Section::new("run-waiting", "The waiting");
+pub(super) fn sections(
+    recording: &Recording,
+    cost: &RunCost,
+    platform: &Platform,
+) -> Vec<PageSection> {
+    let mut waiting = PageSection::new("run-waiting", "The waiting");
     waiting.text = firsts(recording, cost);
     waiting.tables = filled([occupants(cost)]);
-    let mut what = Section::new("run-cost", "The cost");
+    let mut what = PageSection::new("run-cost", "The cost");
     what.text = notes(recording, cost);
     what.tables = vec![classes(cost).shown()];
-    let timeline = Section::new("timeline", "When threads were away").says(
+    let timeline = PageSection::new("timeline", "When threads were away").says(
         "A row for each of the threads that were away the longest; a bar from when it left its CPU to when it was \
          back, in the colour of what coming back was. Blocking and coming back to the same CPU is not shown. Point \
          at a bar to see the preempter and the length; a trace for Perfetto (--trace) has all events.",
@@ -62,14 +66,14 @@ pub(super) fn sections(recording: &Recording, cost: &RunCost, platform: &Platfor
         ))
     };
     let drawing = Some(drawing(recording, platform));
-    let who = Section::new("threads", "Processes and threads");
+    let who = PageSection::new("threads", "Processes and threads");
     let tables = filled([processes(cost), threads(cost)]);
-    vec![waiting, what, Section { drawing, ..timeline }, Section { tables, ..who }]
+    vec![waiting, what, PageSection { drawing, ..timeline }, PageSection { tables, ..who }]
 }
 
 /// The tables that have rows.
-fn filled(tables: impl IntoIterator<Item = Table>) -> Vec<Table> {
-    tables.into_iter().filter(|it| !it.rows.is_empty()).map(Table::shown).collect()
+fn filled(tables: impl IntoIterator<Item = FigureTable>) -> Vec<FigureTable> {
+    tables.into_iter().filter(|it| !it.rows.is_empty()).map(FigureTable::shown).collect()
 }
 
 /// The threads with a row, those that were away the longest first.

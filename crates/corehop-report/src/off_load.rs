@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::figure::{Section, Table};
+use super::figure::{FigureTable, PageSection};
 use super::html;
 use super::table::plain;
 use corehop_plan::shown;
@@ -90,14 +90,13 @@ impl OffLoadAnswer {
 
     /// The page.
     pub fn page(&self) -> String {
-        let section = self
-            .sentences()
-            .into_iter()
-            .fold(Section::new("answer", "Where the calls were made"), |section, sentence| {
-                section.says(sentence)
-            });
-        let tables = self.table().map(Table::shown).into_iter().collect();
-        html::page_of(&self.title(), &self.facts(), &[Section { tables, ..section }])
+        let section =
+            self.sentences().into_iter().fold(
+                PageSection::new("answer", "Where the calls were made"),
+                |section, sentence| section.says(sentence),
+            );
+        let tables = self.table().map(FigureTable::shown).into_iter().collect();
+        html::page_of(&self.title(), &self.facts(), &[PageSection { tables, ..section }])
     }
 
     /// The program, or the machine that was simulated.
@@ -124,7 +123,7 @@ impl OffLoadAnswer {
     }
 
     /// The rows; a column for each key that a row has.
-    fn table(&self) -> Option<Table> {
+    fn table(&self) -> Option<FigureTable> {
         let mut keys: Vec<&str> = Vec::new();
         for key in self.rows().iter().filter_map(Value::as_object).flat_map(|row| row.keys()) {
             if !keys.contains(&key.as_str()) {
@@ -133,7 +132,7 @@ impl OffLoadAnswer {
         }
         let names: Vec<String> = keys.iter().map(|key| key.replace('_', " ")).collect();
         let heads: Vec<&str> = names.iter().map(String::as_str).collect();
-        let mut table = Table::new(self.title(), &heads);
+        let mut table = FigureTable::new(self.title(), &heads);
         let cell = |row: &Value, key: &str| match row.get(key) {
             Some(Value::Null) if key == "policy" => "no off-load".to_owned(),
             value => value.map_or_else(|| "-".to_owned(), word),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Scheduling overheads of a kernel, as a table with notes.
 
-use super::figure::Table;
+use super::figure::FigureTable;
 use super::table::{micros, plain};
 use corehop_plan::experiment::Overheads;
 use corehop_plan::samples::{ControlPageCost, KernelObservation, OverheadFacts};
@@ -13,9 +13,9 @@ pub fn text(overheads: &[OverheadSummary], notes: &[String]) -> String {
 }
 
 /// The summaries as a table.
-pub fn table(overheads: &[OverheadSummary]) -> Table {
+pub fn table(overheads: &[OverheadSummary]) -> FigureTable {
     let columns = ["what", "column", "how", "tasks", "n", "median µs", "90 %", "99 %", "largest"];
-    let mut table = Table::new("Scheduling overheads of this kernel", &columns);
+    let mut table = FigureTable::new("Scheduling overheads of this kernel", &columns);
     let row = |it: &OverheadSummary| {
         let times = [it.p50_us, it.p90_us, it.p99_us, it.max_us].map(micros);
         let (column, how) = (it.column.to_owned(), it.vantage.to_string());

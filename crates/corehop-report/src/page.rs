@@ -69,7 +69,7 @@ fn warnings(data: &Results) -> impl Iterator<Item = (&'static str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_plan::samples::{Part, Provenance, Reader, RowKind};
+    use corehop_plan::samples::{BatchWriter, Provenance, Reader, RowKind};
     use corehop_results::Gather;
     use corehop_stats::estimator::Estimator;
 
@@ -84,7 +84,7 @@ mod tests {
         }
         let provenance = Provenance { command: vec![EVIL.to_owned()], ..Provenance::default() };
         let mut bytes = Vec::new();
-        let mut part = Part::begin(&mut bytes, RowKind::Samples, &provenance).unwrap();
+        let mut part = BatchWriter::begin(&mut bytes, RowKind::Samples, &provenance).unwrap();
         part.append(&rows.into()).unwrap();
         part.end().unwrap();
         let file = tempfile(&bytes);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::placement;
 use super::table::wrapped;
 use super::wake_cost;
-use corehop_decide::placer::log::Answer;
+use corehop_decide::placer::log::PlacementFindings;
 use corehop_decide::placer::pin::{Pin, PinEvidence, PinnedProcess, PinnedThread};
 use corehop_plan::shown;
 use corehop_plan::units::CpuList;
@@ -52,7 +52,7 @@ pub fn nothing(why: &str, emit: Emit) -> String {
 }
 
 /// The reason why there is nothing to pin, in a sentence.
-pub fn reason(answer: &Answer) -> String {
+pub fn reason(answer: &PlacementFindings) -> String {
     let why = match answer.trials.last() {
         Some(it) => placement::judged(it),
         None if !answer.proposals.is_empty() => {
@@ -332,7 +332,7 @@ fn container_id(cgroup: &str) -> Option<&str> {
 mod tests {
     use super::*;
     use corehop_decide::example::{OUTCOME, pin, placed as answer};
-    use corehop_decide::placer::trial::{Verdict, Why};
+    use corehop_decide::placer::trial::{TrialVerdict, UndecidedReason};
 
     /// Every line that is no comment.
     fn active(text: &str) -> Vec<&str> {
@@ -418,9 +418,9 @@ mod tests {
     fn nothing_to_pin_has_its_reason_in_the_syntax_of_each_form() {
         let moves = [(7, "0")];
         for (verdict, words) in [
-            (Verdict::Same(OUTCOME), "not told apart"),
-            (Verdict::Worse(OUTCOME), "worse"),
-            (Verdict::Invalid { why: Why::StoodStill }, "no verdict"),
+            (TrialVerdict::Same(OUTCOME), "not told apart"),
+            (TrialVerdict::Worse(OUTCOME), "worse"),
+            (TrialVerdict::Invalid { why: UndecidedReason::StoodStill }, "no verdict"),
         ] {
             let why = reason(&answer(&moves, verdict, false));
             assert!(why.starts_with("Nothing to pin: ") && why.contains(words), "{why}");

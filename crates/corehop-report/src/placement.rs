@@ -9,12 +9,13 @@ use serde_json::{Value, json};
 
 use super::escape::escape_xml;
 use super::figure::{
-    Axis, Figure, FigureKind, Point, Section, Series, Style, Table, Unit, Variant,
+    Axis, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SeriesPoint, Style,
+    ValueUnit, Variant,
 };
 use super::{html, wake_cost};
 use corehop_decide::placer::Proposal;
-use corehop_decide::placer::log::{Answer, Judged, PlacementLog};
-use corehop_decide::placer::trial::Verdict;
+use corehop_decide::placer::log::{PlacementFindings, PlacementLog, TrialJudgement};
+use corehop_decide::placer::trial::TrialVerdict;
 use corehop_plan::shown;
 use corehop_stats::contacts::Tie;
 
@@ -27,7 +28,7 @@ const DRAWN: usize = 60;
 
 /// The result of placing, in one sentence. A setting that is expected to make the wake-ups of all programs cheaper comes before
 /// the placement, in a sentence of its own.
-pub fn sentence(answer: &Answer) -> String {
+pub fn sentence(answer: &PlacementFindings) -> String {
     let placement = placement(answer);
     let cost = answer.wake_up.as_ref().filter(|_| hands_over(answer));
     match cost.and_then(wake_cost::cure) {
@@ -41,15 +42,16 @@ const OFTEN: f64 = 100.0;
 
 /// Whether wake-ups between CPUs matter to the program: a placement was proposed, or threads wake each other often and ran on
 /// two CPUs.
-fn hands_over(answer: &Answer) -> bool {
+fn hands_over(answer: &PlacementFindings) -> bool {
     let apart = |it: &Tie| it.per_second >= OFTEN && !answer.ran_together(it);
     !answer.proposals.is_empty() || answer.ties.iter().any(apart)
 }
 
 /// The result of placing alone.
-pub(super) fn placement(answer: &Answer) -> String {
+pub(super) fn placement(answer: &PlacementFindings) -> String {
     let tried = answer.trials.len();
-    let kept = answer.trials.iter().filter(|it| matches!(it.verdict, Verdict::Better(_))).count();
+    let kept =
+        answer.trials.iter().filter(|it| matches!(it.verdict, TrialVerdict::Better(_))).count();
     match (answer.windows, answer.proposals.last()) {
         (0, _) => "Nothing was seen: the placer ended before its first window did.".to_owned(),
         (seen, None) if seen < answer.least_windows => format!(
@@ -68,7 +70,7 @@ pub(super) fn placement(answer: &Answer) -> String {
 }
 
 /// The reasons against moving the two threads that have most to do with each other.
-fn closest(answer: &Answer) -> String {
+fn closest(answer: &PlacementFindings) -> String {
     let first = answer.ties.first();
     let seen = first.and_then(|it| Some((it, answer.seen_together(it)?)));
     let seen = seen.filter(|(it, _)| answer.ran_together(it));
@@ -81,7 +83,7 @@ fn closest(answer: &Answer) -> String {
 }
 
 /// The answer in words, a line each; what [`sentence`] says is not repeated.
-pub fn text(answer: &Answer) -> String {
+pub fn text(answer: &PlacementFindings) -> String {
     let mut text = String::new();
     if answer.windows == 0 {
         return text;
@@ -143,7 +145,7 @@ fn length(log: &PlacementLog) -> String {
 }
 
 /// The threads of a proposal, by CPUs.
-fn groups(it: &Proposal, answer: &Answer) -> String {
+fn groups(it: &Proposal, answer: &PlacementFindings) -> String {
     let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for it in &it.moves {
         groups.entry(it.cpus.to_string()).or_default().push(answer.name(it.tid));
@@ -166,26 +168,26 @@ fn why(it: &Proposal) -> String {
 }
 
 /// The ratio of a trial with its interval, and the verdict.
-fn verdict(it: &Judged) -> (String, String) {
+fn verdict(it: &TrialJudgement) -> (String, String) {
     let (word, outcome) = match &it.verdict {
-        Verdict::Better(it) => ("better, kept", it),
-        Verdict::Worse(it) => ("worse, taken back", it),
-        Verdict::Same(it) => ("not told apart, taken back", it),
-        Verdict::Invalid { why } => return ("-".to_owned(), format!("taken back: {why}")),
+        TrialVerdict::Better(it) => ("better, kept", it),
+        TrialVerdict::Worse(it) => ("worse, taken back", it),
+        TrialVerdict::Same(it) => ("not told apart, taken back", it),
+        TrialVerdict::Invalid { why } => return ("-".to_owned(), format!("taken back: {why}")),
     };
     let ratio = format!("{:.2} [{:.2}, {:.2}]", outcome.ratio, outcome.low, outcome.high);
     (ratio, word.to_owned())
 }
 
 /// The end of a trial, in a sentence.
-pub(super) fn judged(it: &Judged) -> String {
+pub(super) fn judged(it: &TrialJudgement) -> String {
     let (ratio, word) = verdict(it);
     match &it.verdict {
-        Verdict::Better(it) | Verdict::Worse(it) | Verdict::Same(it) => format!(
+        TrialVerdict::Better(it) | TrialVerdict::Worse(it) | TrialVerdict::Same(it) => format!(
             "Progress placed over before: {ratio}, {} pairs: {word}. Before, it varied by up to {:.2}.",
             it.pairs, it.floor
         ),
-        Verdict::Invalid { .. } => format!("No verdict, {word}."),
+        TrialVerdict::Invalid { .. } => format!("No verdict, {word}."),
     }
 }
 
@@ -218,19 +220,19 @@ fn lists(log: &PlacementLog) -> String {
     log.head.caches.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-fn sections(log: &PlacementLog) -> Vec<Section> {
+fn sections(log: &PlacementLog) -> Vec<PageSection> {
     let text = format!(
         "{} The thicker a line, the more wake-ups, or hand-overs of data. Threads of one colour were placed together last.",
         costs(log)
     );
-    let mut graph = Section::new("wake-graph", "Threads that belong together").says(text);
+    let mut graph = PageSection::new("wake-graph", "Threads that belong together").says(text);
     if log.answer.ties.is_empty() {
         graph = graph.says(NO_TIES);
     } else {
         graph.drawing = Some(drawing(&log.answer));
         graph.tables = vec![ties(&log.answer)];
     }
-    let mut trials = Section::new("trials", "Placements that were tried").says(
+    let mut trials = PageSection::new("trials", "Placements that were tried").says(
         "Each was tried in stretches with and without it, in turn. The ratio is that of the progress in both, with an \
          interval of 95 %. Only one that lies above 1 stays.",
     );
@@ -256,9 +258,11 @@ fn costs(log: &PlacementLog) -> String {
     format!("A wake-up costs {same} on one CPU, {near} below a cache, and {far} across.")
 }
 
-fn tried(answer: &Answer) -> Table {
-    let mut table =
-        Table::new("placements, in turn", &["placement", "predicted to save", "ratio", "verdict"]);
+fn tried(answer: &PlacementFindings) -> FigureTable {
+    let mut table = FigureTable::new(
+        "placements, in turn",
+        &["placement", "predicted to save", "ratio", "verdict"],
+    );
     let untried = || ("-".to_owned(), "not tried".to_owned());
     for (at, it) in answer.proposals.iter().enumerate() {
         let (ratio, word) = answer.trials.get(at).map_or_else(untried, verdict);
@@ -269,8 +273,8 @@ fn tried(answer: &Answer) -> Table {
     table
 }
 
-fn ties(answer: &Answer) -> Table {
-    let mut table = Table::new(
+fn ties(answer: &PlacementFindings) -> FigureTable {
+    let mut table = FigureTable::new(
         "ties",
         &[
             "thread",
@@ -291,14 +295,18 @@ fn ties(answer: &Answer) -> Table {
 }
 
 /// The rate of progress over time, placed and not.
-fn progress(log: &PlacementLog) -> Option<Section> {
+fn progress(log: &PlacementLog) -> Option<PageSection> {
     let of = |placed: bool| {
         let so = log.rates.iter().filter(move |it| it.placed == placed);
-        so.filter_map(|it| {
-            Some(Point { x: it.end_s, y: vec![Some(it.per_second?)], ..Point::default() })
+        so.filter_map(|window| {
+            Some(SeriesPoint {
+                x: window.end_s,
+                y: vec![Some(window.per_second?)],
+                ..SeriesPoint::default()
+            })
         })
     };
-    let series = |(name, placed, colour): (&str, bool, usize)| Series {
+    let series = |(name, placed, colour): (&str, bool, usize)| FigureSeries {
         name: name.to_owned(),
         statistic: String::new(),
         colour,
@@ -306,7 +314,7 @@ fn progress(log: &PlacementLog) -> Option<Section> {
         points: of(placed).collect(),
     };
     let kinds = [("as it was", false, 3), ("placed", true, 6)];
-    let series: Vec<Series> =
+    let series: Vec<FigureSeries> =
         kinds.into_iter().map(series).filter(|it| !it.points.is_empty()).collect();
     if series.is_empty() {
         return None;
@@ -314,16 +322,16 @@ fn progress(log: &PlacementLog) -> Option<Section> {
     let figure = Figure {
         id: "progress".to_owned(),
         kind: FigureKind::Curves,
-        x: Axis::new("time in s", "t", false, Unit::Number),
-        views: vec![Axis::new("progress per second", "rate", false, Unit::Number)],
+        x: Axis::new("time in s", "t", false, ValueUnit::Number),
+        views: vec![Axis::new("progress per second", "rate", false, ValueUnit::Number)],
         statistics: Vec::new(),
         variants: vec![Variant { series, ..Variant::default() }],
         marks: Vec::new(),
         marked: "",
     };
-    let section = Section::new("progress", "Progress")
+    let section = PageSection::new("progress", "Progress")
         .says("A point for each window. During a trial, windows with and without the placement take turns.");
-    Some(Section { figures: vec![figure], ..section })
+    Some(PageSection { figures: vec![figure], ..section })
 }
 
 /// The width of the drawing, and the room above and below the circle of threads.
@@ -337,7 +345,7 @@ const COLOURS: [&str; 6] = ["#2a5c8c", "#c0622d", "#3a8f5c", "#8a4f9e", "#a8862b
 const NO_COLOUR: &str = "#8a949e";
 
 /// The threads on a circle, and their ties, as SVG.
-fn drawing(answer: &Answer) -> String {
+fn drawing(answer: &PlacementFindings) -> String {
     let ties: Vec<_> = answer.ties.iter().take(DRAWN).collect();
     let mut threads: Vec<u32> = ties.iter().flat_map(|it| [it.a, it.b]).collect();
     threads.sort_unstable();
@@ -391,7 +399,7 @@ fn drawing(answer: &Answer) -> String {
 }
 
 /// The cluster of each thread of the last proposal, by the CPUs that it is to have.
-fn clusters(answer: &Answer) -> BTreeMap<u32, usize> {
+fn clusters(answer: &PlacementFindings) -> BTreeMap<u32, usize> {
     let Some(last) = answer.proposals.last() else { return BTreeMap::new() };
     let mut lists: Vec<String> = last.moves.iter().map(|it| it.cpus.to_string()).collect();
     lists.sort();
@@ -415,7 +423,7 @@ mod tests {
 
     #[test]
     fn a_setting_that_is_expected_to_help_stands_before_the_placement() {
-        let placed = answer(&[(7, "0"), (8, "0")], Verdict::Better(OUTCOME), true);
+        let placed = answer(&[(7, "0"), (8, "0")], TrialVerdict::Better(OUTCOME), true);
         let alone = sentence(&placed);
         assert!(alone.starts_with("1 placement tried, and 1 kept"), "{alone}");
         let with = |idle_ns| {
@@ -437,7 +445,7 @@ mod tests {
 
     #[test]
     fn a_program_whose_threads_do_not_wake_each_other_is_told_of_no_setting() {
-        let mut quiet = answer(&[(7, "0")], Verdict::Same(OUTCOME), false);
+        let mut quiet = answer(&[(7, "0")], TrialVerdict::Same(OUTCOME), false);
         (quiet.proposals, quiet.trials, quiet.least_windows) = (Vec::new(), Vec::new(), 1);
         quiet.wake_up = Some(costs(17_000.0));
         assert!(

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::escape::escape_xml;
 use super::label;
 use corehop_plan::platform::Platform;
-use corehop_plan::platform::tree::{Block, Part};
+use corehop_plan::platform::tree::{SharingDomain, TopologyDomain};
 
 /// The greatest width of a drawing before its boxes go on a further row, in pixels.
 const WIDEST: f64 = 1_000.0;
@@ -55,14 +55,14 @@ impl Density {
 }
 
 /// A box with its place, relative to the box outside it.
-struct Placed<'a> {
-    block: &'a Block<'a>,
+struct LayoutBox<'a> {
+    block: &'a SharingDomain<'a>,
     x: f64,
     y: f64,
     width: f64,
     height: f64,
     lines: Vec<String>,
-    inside: Vec<Placed<'a>>,
+    inside: Vec<LayoutBox<'a>>,
 }
 
 /// Draws a machine. The colours follow the reader's preference, or `data-theme="dark"` and
@@ -129,11 +129,11 @@ font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}\
 .corehop-platform .number{text-anchor:middle}.corehop-platform .tiny{font-size:9px}";
 
 /// Measures a block and arranges what is in it.
-fn place<'a>(block: &'a Block<'a>, density: Density) -> Placed<'a> {
+fn place<'a>(block: &'a SharingDomain<'a>, density: Density) -> LayoutBox<'a> {
     let (x, y, inside) = (0.0, 0.0, Vec::new());
     if block.inside.is_empty() {
         let (width, height) = density.cell();
-        return Placed { block, x, y, width, height, lines: Vec::new(), inside };
+        return LayoutBox { block, x, y, width, height, lines: Vec::new(), inside };
     }
     let gap = density.gap();
     let grid = grid(block.inside.iter().map(|inner| place(inner, density)).collect(), density);
@@ -146,18 +146,18 @@ fn place<'a>(block: &'a Block<'a>, density: Density) -> Placed<'a> {
         inner.y += top;
     }
     let (width, height) = (longest + 2.0 * gap, top + grid.height + gap);
-    Placed { block, x, y, width, height, lines, inside }
+    LayoutBox { block, x, y, width, height, lines, inside }
 }
 
 /// Boxes in rows and columns, and what they take together.
-struct Grid<'a> {
-    items: Vec<Placed<'a>>,
+struct BoxGrid<'a> {
+    items: Vec<LayoutBox<'a>>,
     width: f64,
     height: f64,
 }
 
 /// Arranges boxes in rows, as many in each as make the whole best to look at.
-fn grid(mut items: Vec<Placed<'_>>, density: Density) -> Grid<'_> {
+fn grid(mut items: Vec<LayoutBox<'_>>, density: Density) -> BoxGrid<'_> {
     let gap = density.gap();
     // SMT siblings stand side by side.
     let leaves = items.len() <= 4 && items.iter().all(|item| item.block.inside.is_empty());
@@ -173,11 +173,11 @@ fn grid(mut items: Vec<Placed<'_>>, density: Density) -> Grid<'_> {
         }
         y += high + gap;
     }
-    Grid { items, width, height }
+    BoxGrid { items, width, height }
 }
 
 /// The space of boxes with so many in a row.
-fn extent(items: &[Placed<'_>], columns: usize, gap: f64) -> (f64, f64) {
+fn extent(items: &[LayoutBox<'_>], columns: usize, gap: f64) -> (f64, f64) {
     let (mut width, mut height) = (0.0, -gap);
     for row in items.chunks(columns.max(1)) {
         width = f64::max(width, row.iter().map(|item| item.width + gap).sum::<f64>() - gap);
@@ -187,7 +187,7 @@ fn extent(items: &[Placed<'_>], columns: usize, gap: f64) -> (f64, f64) {
 }
 
 /// The number of boxes in a row that comes nearest to [`ASPECT`] and leaves the least empty.
-fn columns(items: &[Placed<'_>], gap: f64) -> usize {
+fn columns(items: &[LayoutBox<'_>], gap: f64) -> usize {
     let filled: f64 = items.iter().map(|item| item.width * item.height).sum();
     let ugliness = |&columns: &usize| {
         let (width, height) = extent(items, columns, gap);
@@ -199,7 +199,7 @@ fn columns(items: &[Placed<'_>], gap: f64) -> usize {
 }
 
 /// The label of a block, broken into lines about as long as what is in it is wide.
-fn lines(block: &Block<'_>, density: Density, room: f64) -> Vec<String> {
+fn lines(block: &SharingDomain<'_>, density: Density, room: f64) -> Vec<String> {
     let inner = block.cpus.len() == 1 || block.is_core();
     if inner && density != Density::Roomy {
         return Vec::new();
@@ -252,7 +252,7 @@ fn notes(platform: &Platform, density: Density) -> Vec<String> {
 fn paint(
     svg: &mut String,
     platform: &Platform,
-    placed: &Placed<'_>,
+    placed: &LayoutBox<'_>,
     at: (f64, f64),
     density: Density,
 ) {
@@ -265,7 +265,7 @@ fn paint(
         escape_xml(&tooltip(platform, placed.block)),
         style(platform, placed.block),
     );
-    if let [Part::Cpu(cpu)] = placed.block.parts[..] {
+    if let [TopologyDomain::Cpu(cpu)] = placed.block.parts[..] {
         let (middle, base) = (x + width / 2.0, y + height / 2.0 + 3.5);
         match density {
             Density::Roomy => text(svg, "number", middle, base, &cpu.to_string()),
@@ -284,13 +284,13 @@ fn paint(
 }
 
 /// The classes that colour a box.
-fn style(platform: &Platform, block: &Block<'_>) -> &'static str {
-    if let [Part::Cpu(cpu)] = block.parts[..] {
+fn style(platform: &Platform, block: &SharingDomain<'_>) -> &'static str {
+    if let [TopologyDomain::Cpu(cpu)] = block.parts[..] {
         return if label::unusable(platform, cpu).is_some() { "cpu off" } else { "cpu" };
     }
-    let has = |wanted: fn(&Part<'_>) -> bool| block.parts.iter().any(wanted);
-    let doubted = |part: &Part<'_>| matches!(part, Part::Cache(cache) if label::doubted(cache));
-    match (has(|part| matches!(part, Part::Cache(_))), block.is_core(), has(doubted)) {
+    let has = |wanted: fn(&TopologyDomain<'_>) -> bool| block.parts.iter().any(wanted);
+    let doubted = |part: &TopologyDomain<'_>| matches!(part, TopologyDomain::Cache(cache) if label::doubted(cache));
+    match (has(|part| matches!(part, TopologyDomain::Cache(_))), block.is_core(), has(doubted)) {
         (_, _, true) => "cache bad",
         (_, true, _) => "core",
         (true, ..) => "cache",
@@ -299,16 +299,16 @@ fn style(platform: &Platform, block: &Block<'_>) -> &'static str {
 }
 
 /// The tooltip of a box.
-fn tooltip(platform: &Platform, block: &Block<'_>) -> String {
+fn tooltip(platform: &Platform, block: &SharingDomain<'_>) -> String {
     let mut lines: Vec<String> = block
         .parts
         .iter()
         .map(|&part| match part {
-            Part::Cache(cache) => label::cache(cache),
+            TopologyDomain::Cache(cache) => label::cache(cache),
             other => label::part(other),
         })
         .collect();
-    if let [Part::Cpu(cpu)] = block.parts[..] {
+    if let [TopologyDomain::Cpu(cpu)] = block.parts[..] {
         lines.extend(label::unusable(platform, cpu).map(ToOwned::to_owned));
     } else {
         lines.push(label::cpus(&block.cpus));

@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use super::{label, platform_measured};
-use corehop_plan::platform::tree::Block;
-use corehop_plan::platform::{Affinity, Clock, CpuGroups, Pages, Platform};
+use corehop_plan::platform::tree::SharingDomain;
+use corehop_plan::platform::{Affinity, Clock, CpuGroups, PageSizes, Platform};
 use corehop_plan::shown;
 
 /// From this many siblings that are alike, they are written as one line.
@@ -69,7 +69,7 @@ fn clock(clock: &Clock) -> String {
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-fn pages(pages: &Pages) -> String {
+fn pages(pages: &PageSizes) -> String {
     let mut words: Vec<_> = pages.base.iter().map(|fact| fact.value.to_string()).collect();
     let huge = pages.huge.iter().flat_map(|fact| &fact.value);
     words.extend(huge.map(|size| format!("huge {size}")));
@@ -79,7 +79,7 @@ fn pages(pages: &Pages) -> String {
 
 /// The rows of a forest: what a block is, and its CPUs. A crowd of equal siblings is one row. The
 /// outermost blocks stand at the margin, without a `stem`.
-fn branches(rows: &mut Vec<(String, String)>, blocks: &[Block<'_>], stem: Option<&str>) {
+fn branches(rows: &mut Vec<(String, String)>, blocks: &[SharingDomain<'_>], stem: Option<&str>) {
     let mut left = blocks;
     while let Some(first) = left.first() {
         let alike = left.iter().take_while(|block| block.resembles(first)).count();
@@ -95,8 +95,8 @@ fn branches(rows: &mut Vec<(String, String)>, blocks: &[Block<'_>], stem: Option
 }
 
 /// One block, or a crowd of equal ones.
-fn row(blocks: &[Block<'_>], stem: &str) -> (String, String) {
-    let one = |block: &Block<'_>| {
+fn row(blocks: &[SharingDomain<'_>], stem: &str) -> (String, String) {
+    let one = |block: &SharingDomain<'_>| {
         let parts: Vec<_> = block.parts.iter().map(|&part| label::part(part)).collect();
         parts.join(" · ")
     };

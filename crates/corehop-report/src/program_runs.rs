@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs of a program side by side, as text: the answer first, then each quantity.
 
-use super::figure::{Section, Table};
+use super::figure::{FigureTable, PageSection};
 use super::table::{micros, plain, wrapped};
 use corehop_decide::gate::{CostChange, Gate};
 use corehop_decide::program_runs::{
-    ArmEffects, Effect, Judged, JudgedArm, RunComparison, RunQuantity, Seen,
+    ArmEffects, Effect, JudgedArm, RunComparison, RunQuantity, Seen, WallTimeGate,
 };
 use corehop_plan::units::CpuList;
 
@@ -33,15 +33,15 @@ pub fn beside(comparison: &RunComparison, width: usize) -> String {
 }
 
 /// The answer of a gate over wall times, in one sentence.
-pub fn verdict(judged: &Judged) -> String {
+pub fn verdict(judged: &WallTimeGate) -> String {
     let all = judged.arms.len();
     let of = |outcome: CostChange| {
         judged.arms.iter().filter(move |it| it.decided.outcome == outcome).count()
     };
     let counts = CostChange::ALL.map(|it| format!("{} {}", of(it), it.words())).join(", ");
     let seen = judged.arms.iter().filter_map(|it| it.detectable).reduce(f64::max);
-    let seen = seen.map_or_else(String::new, |it| {
-        format!("; a slowdown of {:.1} % would have been seen with 80 % power", 100.0 * it)
+    let seen = seen.map_or_else(String::new, |slowdown| {
+        format!("; a slowdown of {:.1} % would have been seen with 80 % power", 100.0 * slowdown)
     });
     let least = judged.least_us.filter(|it| *it > 0.0);
     let least = least.map_or_else(String::new, |it| format!(" and {} us", micros(it)));
@@ -76,10 +76,10 @@ pub fn verdict(judged: &Judged) -> String {
 
 /// A table in lines of at most `width` columns: without its last but necessary columns where it is wider, and with letters for
 /// names of recordings that are too long.
-fn within(table: &Table, width: usize) -> String {
+fn within(table: &FigureTable, width: usize) -> String {
     let caption = wrapped(&table.caption, width);
-    let mut table = Table { caption: String::new(), ..table.clone() };
-    let fits = |table: &Table| plain(table).lines().all(|line| line.chars().count() <= width);
+    let mut table = FigureTable { caption: String::new(), ..table.clone() };
+    let fits = |table: &FigureTable| plain(table).lines().all(|line| line.chars().count() <= width);
     if !fits(&table) {
         for (name, letter) in table.head.iter_mut().skip(1).zip(["A", "B"]) {
             letter.clone_into(name);
@@ -98,10 +98,10 @@ fn within(table: &Table, width: usize) -> String {
 }
 
 /// The comparison as a part of a page.
-pub(super) fn section(comparison: &RunComparison) -> Section {
-    let tables = tables(comparison).into_iter().map(Table::shown).collect();
+pub(super) fn section(comparison: &RunComparison) -> PageSection {
+    let tables = tables(comparison).into_iter().map(FigureTable::shown).collect();
     let text = answers(comparison);
-    Section { text, tables, ..Section::new("arms", "Does the change pay?") }
+    PageSection { text, tables, ..PageSection::new("arms", "Does the change pay?") }
 }
 
 /// The answers in sentences: about each arm, and about what could have been seen.
@@ -176,8 +176,8 @@ fn faster(change: f64) -> String {
 /// The command as it is against itself, and so the smallest effect.
 fn itself(it: &ArmEffects, baseline: &str) -> Option<String> {
     let wall = it.wall_time().filter(|wall| wall.relative)?;
-    let smallest = wall.interval.map_or_else(String::new, |it| {
-        format!("; an effect of {:.1} % could have been seen", 50.0 * it.width())
+    let smallest = wall.interval.map_or_else(String::new, |interval| {
+        format!("; an effect of {:.1} % could have been seen", 50.0 * interval.width())
     });
     Some(format!(
         "{baseline} differs from itself by {:.1} % (A/A){smallest}",
@@ -186,12 +186,12 @@ fn itself(it: &ArmEffects, baseline: &str) -> Option<String> {
 }
 
 /// A table for each arm, and one for the command as it is against itself.
-pub(super) fn tables(comparison: &RunComparison) -> Vec<Table> {
+pub(super) fn tables(comparison: &RunComparison) -> Vec<FigureTable> {
     let arms = comparison.arms.iter().chain(&comparison.itself);
     arms.map(|arm| table(arm, comparison)).collect()
 }
 
-fn table(arm: &ArmEffects, comparison: &RunComparison) -> Table {
+fn table(arm: &ArmEffects, comparison: &RunComparison) -> FigureTable {
     let (name, baseline) = (&arm.name, &comparison.baseline);
     let how = if comparison.paired { "by pairs of runs" } else { "by the medians of runs" };
     let caption = format!(
@@ -209,7 +209,7 @@ fn table(arm: &ArmEffects, comparison: &RunComparison) -> Table {
         "n",
         "outcome",
     ];
-    let mut table = Table::new(caption, &columns);
+    let mut table = FigureTable::new(caption, &columns);
     table.rows = arm.effects.iter().map(row).collect();
     table
 }

@@ -3,7 +3,7 @@
 
 /// The steps between the ticks of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Steps {
+pub(super) enum TickSpacing {
     /// Equal differences.
     Even,
     /// Powers of ten.
@@ -12,7 +12,7 @@ pub(super) enum Steps {
     Doublings,
 }
 
-impl Steps {
+impl TickSpacing {
     /// The value's coordinate before the axis is stretched over its room.
     fn coordinate(self, value: f64) -> f64 {
         match self {
@@ -25,33 +25,33 @@ impl Steps {
 
 /// An axis between two values.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Scale {
+pub(super) struct AxisScale {
     pub(super) low: f64,
     pub(super) high: f64,
-    pub(super) steps: Steps,
+    pub(super) steps: TickSpacing,
 }
 
-impl Scale {
+impl AxisScale {
     /// An axis of even steps around two values, from and to whole steps.
     pub(super) fn even(low: f64, high: f64) -> Self {
         let margin = if high > low { 0.0 } else { (low.abs() / 10.0).max(0.5) };
         let (low, high) = (low - margin, high + margin);
         let step = step(low, high);
         let ends = [(low / step).floor() * step, (high / step).ceil() * step];
-        Self { low: ends[0], high: ends[1], steps: Steps::Even }
+        Self { low: ends[0], high: ends[1], steps: TickSpacing::Even }
     }
 
     /// An axis of whole decades around two positive values.
     pub(super) fn decades(low: f64, high: f64) -> Self {
         let (low, high) = (low.max(1e-3).log10().floor(), high.max(1e-3).log10().ceil());
         let high = high.max(low + 1.0);
-        Self { low: 10_f64.powf(low), high: 10_f64.powf(high), steps: Steps::Decades }
+        Self { low: 10_f64.powf(low), high: 10_f64.powf(high), steps: TickSpacing::Decades }
     }
 
     /// An axis of whole doublings around two positive values, with room beside both.
     pub(super) fn doublings(low: f64, high: f64) -> Self {
         let (low, high) = ((low.log2() - 0.4).floor(), (high.log2() + 0.4).ceil());
-        Self { low: low.exp2(), high: high.exp2(), steps: Steps::Doublings }
+        Self { low: low.exp2(), high: high.exp2(), steps: TickSpacing::Doublings }
     }
 
     /// The place of a value between the two ends, 0 to 1; one beyond an end is at that end.
@@ -64,19 +64,19 @@ impl Scale {
     /// The values with a tick, ascending.
     pub(super) fn ticks(&self) -> Vec<f64> {
         let all: Vec<f64> = match self.steps {
-            Steps::Even => {
+            TickSpacing::Even => {
                 let step = step(self.low, self.high);
                 let first = (self.low / step).ceil() as i64;
                 (first..first + 16).map(|at| at as f64 * step).collect()
             }
-            Steps::Decades => {
+            TickSpacing::Decades => {
                 let fine = self.high / self.low < 300.0;
                 let of_decade: &[f64] = if fine { &[1.0, 2.0, 5.0] } else { &[1.0] };
                 let decades = self.low.log10().floor() as i32..=self.high.log10().ceil() as i32;
                 let each = |at| of_decade.iter().map(move |by| by * 10_f64.powi(at));
                 decades.flat_map(each).collect()
             }
-            Steps::Doublings => {
+            TickSpacing::Doublings => {
                 let doublings = self.low.log2().round() as i32..=self.high.log2().round() as i32;
                 doublings.map(|at| f64::from(at).exp2()).collect()
             }
@@ -100,27 +100,27 @@ mod tests {
 
     #[test]
     fn an_axis_begins_and_ends_at_whole_steps() {
-        let axis = Scale::even(0.0, 870.0);
+        let axis = AxisScale::even(0.0, 870.0);
         assert_eq!((axis.low, axis.high), (0.0, 1000.0));
         assert_eq!(axis.ticks(), [0.0, 200.0, 400.0, 600.0, 800.0, 1000.0]);
-        let axis = Scale::decades(0.02, 70.0);
+        let axis = AxisScale::decades(0.02, 70.0);
         assert_eq!(axis.ticks().len(), 5, "{:?}", axis.ticks());
         assert!((axis.place(1.0) - 0.5).abs() < 1e-12);
-        let axis = Scale::doublings(4.0, 64.0);
+        let axis = AxisScale::doublings(4.0, 64.0);
         assert_eq!(axis.ticks(), [2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0]);
     }
 
     #[test]
     fn one_value_alone_stands_in_the_middle_of_its_axis() {
-        let axis = Scale::even(20.0, 20.0);
+        let axis = AxisScale::even(20.0, 20.0);
         assert!((axis.place(20.0) - 0.5).abs() < 0.2, "{axis:?}");
-        let axis = Scale::decades(10.0, 10.0);
+        let axis = AxisScale::decades(10.0, 10.0);
         assert!(axis.high > axis.low);
     }
 
     #[test]
     fn what_is_too_small_for_a_logarithm_is_at_the_lower_end() {
-        let places = [0.0, 1e9].map(|value| Scale::decades(0.1, 10.0).place(value));
+        let places = [0.0, 1e9].map(|value| AxisScale::decades(0.1, 10.0).place(value));
         assert!(places[0] < 1e-9 && places[1] > 1.0 - 1e-9, "{places:?}");
     }
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::escape::escape_xml;
 use super::table::wrapped;
 use corehop_plan::workload::task::{TaskSet, Time};
-use corehop_sched::schedule::{Doing, Job, Schedule, Stretch};
+use corehop_sched::schedule::{CpuActivity, Schedule, ScheduledJob, Stretch};
 use corehop_sched::sentence::called;
 
 /// Colours that are told apart with any colour vision (Okabe and Ito), by task.
@@ -180,9 +180,9 @@ impl Chart<'_> {
         let (x, y) = (self.x(it.from_us), self.base(row) - 18.0);
         let width = (self.x(it.to_us) - x).max(0.5);
         let (class, what) = match it.doing {
-            Doing::Work => ("", "executes"),
-            Doing::Preemption => (" class=\"reload\"", "reloads after a preemption"),
-            Doing::Migration => (" class=\"reload\"", "reloads after a migration"),
+            CpuActivity::Work => ("", "executes"),
+            CpuActivity::Preemption => (" class=\"reload\"", "reloads after a preemption"),
+            CpuActivity::Migration => (" class=\"reload\"", "reloads after a migration"),
         };
         let name = escape_xml(&called(self.set, task));
         let _ = write!(
@@ -194,7 +194,7 @@ impl Chart<'_> {
             self.set.tick().span(it.from_us.saturating_sub(self.from)),
         );
         let label = self.box_label(row, it, task);
-        if it.doing == Doing::Work && width > 7.0 * label.chars().count() as f64 + 4.0 {
+        if it.doing == CpuActivity::Work && width > 7.0 * label.chars().count() as f64 + 4.0 {
             let _ = write!(
                 svg,
                 "<text class=\"on\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
@@ -237,7 +237,7 @@ impl Chart<'_> {
     }
 
     /// An arrow up at the release of a job, one down at its deadline, red where it is missed.
-    fn marks(&self, svg: &mut String, base: f64, job: &Job, subject: bool) {
+    fn marks(&self, svg: &mut String, base: f64, job: &ScheduledJob, subject: bool) {
         let top = base - 24.0;
         if self.is_shown(job.release_us) {
             let x = self.x(job.release_us);

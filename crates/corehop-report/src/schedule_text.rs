@@ -3,8 +3,8 @@
 
 use super::schedule_svg::picked;
 use corehop_plan::workload::task::{TaskSet, Time};
-use corehop_sched::schedule::search::Found;
-use corehop_sched::schedule::{Doing, Job, Schedule};
+use corehop_sched::schedule::search::SearchResult;
+use corehop_sched::schedule::{CpuActivity, Schedule, ScheduledJob};
 use corehop_sched::sentence::called;
 
 /// The most rows of tasks, and the most jobs before the one in question.
@@ -14,7 +14,7 @@ const JOBS: usize = 24;
 const INDENT: usize = 14;
 
 /// The result of a simulation as a sentence; `accepted` says that the set holds, and the schedule is the busiest window of a task.
-pub fn sentence(set: &TaskSet, found: &Result<Found, String>, accepted: bool) -> String {
+pub fn sentence(set: &TaskSet, found: &Result<SearchResult, String>, accepted: bool) -> String {
     let found = match found {
         Ok(found) => found,
         Err(why) => return format!("no schedule was simulated: {why}"),
@@ -65,7 +65,7 @@ pub(super) fn reloads(set: &TaskSet, schedule: &Schedule) -> String {
         let plural = if times == 1 { "" } else { "s" };
         (times > 0).then(|| format!("{times} {one}{plural} for {}", set.tick().span(us)))
     };
-    let all = [of(Doing::Preemption, "preemption"), of(Doing::Migration, "migration")];
+    let all = [of(CpuActivity::Preemption, "preemption"), of(CpuActivity::Migration, "migration")];
     let all: Vec<String> = all.into_iter().flatten().collect();
     all.join(", ")
 }
@@ -73,7 +73,7 @@ pub(super) fn reloads(set: &TaskSet, schedule: &Schedule) -> String {
 /// A schedule as lines of at most so many columns.
 pub fn bars(set: &TaskSet, schedule: &Schedule, width: usize) -> String {
     let schedule = &schedule.end(JOBS);
-    let view = View::new(schedule, width.clamp(40, 100) - INDENT - 1);
+    let view = ScheduleView::new(schedule, width.clamp(40, 100) - INDENT - 1);
     let mut text = String::new();
     for task in picked(schedule, ROWS) {
         let name = called(set, task);
@@ -114,13 +114,13 @@ fn line(head: &str, rest: &str) -> String {
 }
 
 /// The part of a schedule that is shown, in columns.
-struct View<'a> {
+struct ScheduleView<'a> {
     schedule: &'a Schedule,
     from: Time,
     columns: usize,
 }
 
-impl<'a> View<'a> {
+impl<'a> ScheduleView<'a> {
     fn new(schedule: &'a Schedule, columns: usize) -> Self {
         Self { schedule, from: schedule.from_us, columns }
     }
@@ -149,12 +149,12 @@ impl<'a> View<'a> {
         let here = here.filter(|it| overlap(it.from_us, it.to_us) > 0);
         if let Some(most) = here.max_by_key(|it| overlap(it.from_us, it.to_us)) {
             return match most.doing {
-                Doing::Work if self.schedule.cpus.len() == 1 => '#',
-                Doing::Work => char::from_digit(most.cpu as u32 % 36, 36).unwrap_or('#'),
-                Doing::Preemption | Doing::Migration => '~',
+                CpuActivity::Work if self.schedule.cpus.len() == 1 => '#',
+                CpuActivity::Work => char::from_digit(most.cpu as u32 % 36, 36).unwrap_or('#'),
+                CpuActivity::Preemption | CpuActivity::Migration => '~',
             };
         }
-        let waits = |job: &&Job| {
+        let waits = |job: &&ScheduledJob| {
             let end = job.ended_us.unwrap_or(self.schedule.to_us);
             job.task == task && overlap(job.release_us, end) > 0
         };
@@ -170,7 +170,7 @@ mod tests {
 
     /// The long one is preempted at 10, resumes at 15, reloads for 5, and ends at 25; it is due at 20.
     fn schedule() -> Schedule {
-        let job = |task, release_us, due_us, work_us, end| Job {
+        let job = |task, release_us, due_us, work_us, end| ScheduledJob {
             task,
             arrival_us: release_us,
             release_us,
@@ -185,10 +185,10 @@ mod tests {
             to_us: 25,
             jobs: vec![job(1, 0, 20, 15, 25), job(0, 10, 20, 5, 15)],
             stretches: vec![
-                stretch(0, 0, 10, Doing::Work),
-                stretch(1, 10, 15, Doing::Work),
-                stretch(0, 15, 20, Doing::Preemption),
-                stretch(0, 20, 25, Doing::Work),
+                stretch(0, 0, 10, CpuActivity::Work),
+                stretch(1, 10, 15, CpuActivity::Work),
+                stretch(0, 15, 20, CpuActivity::Preemption),
+                stretch(0, 20, 25, CpuActivity::Work),
             ],
             subject: 0,
             with_delays: true,

@@ -2,12 +2,13 @@
 //! A schedulability study as sections of a page: curves of W(D_c), crossovers, and tables of both.
 
 use super::figure::{
-    Axis, Figure, FigureKind, Mark, Point, Section, Series, Style, Table, Unit, Variant,
+    Axis, AxisMark, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SeriesPoint, Style,
+    ValueUnit, Variant,
 };
 use super::html;
 use super::study_svg::drawing;
-use corehop_sched::study::tally::Estimate;
-use corehop_sched::study::{Measure, Preferable, Reading, StudyCounts};
+use corehop_sched::study::tally::ShareEstimate;
+use corehop_sched::study::{Measure, Preferable, StudyCounts, StudyReading};
 
 /// Of the colours of a page, those that are told apart most easily.
 const COLOURS: [usize; 8] = [3, 6, 5, 7, 10, 12, 1, 14];
@@ -24,7 +25,7 @@ pub fn page(outcome: &StudyCounts) -> String {
     html::page_of(&study.title, &facts, &sections(outcome))
 }
 
-fn sections(outcome: &StudyCounts) -> Vec<Section> {
+fn sections(outcome: &StudyCounts) -> Vec<PageSection> {
     let mut all = vec![curves(outcome)];
     all.extend(schedulability(outcome));
     all.extend(held(outcome));
@@ -43,20 +44,20 @@ fn what(outcome: &StudyCounts) -> &'static str {
 /// The meaning of the vertical lines.
 const MARKED: &str = "delay at which a scheduler stops being preferable to one that suffers none";
 
-fn curves(outcome: &StudyCounts) -> Section {
+fn curves(outcome: &StudyCounts) -> PageSection {
     let readings = &outcome.study.readings;
     let variants = ordered(outcome).map(|at| variant(outcome, at, &readings[at]));
     let figure = Figure {
         id: "by-delay".to_owned(),
         kind: FigureKind::Curves,
-        x: Axis::new("delay D_c in µs", "D_c", false, Unit::Number),
-        views: vec![Axis::new(what(outcome), "W", false, Unit::Number)],
+        x: Axis::new("delay D_c in µs", "D_c", false, ValueUnit::Number),
+        views: vec![Axis::new(what(outcome), "W", false, ValueUnit::Number)],
         statistics: Vec::new(),
         variants: variants.collect(),
         marks: Vec::new(),
         marked: MARKED,
     };
-    let section = Section::new("by-delay", "Schedulability by delay")
+    let section = PageSection::new("by-delay", "Schedulability by delay")
         .says(
             "W(D_c) is the share of task sets that a scheduler can schedule when each job is charged the delay D_c, \
              over all utilisation caps, each weighted by itself. Every scheduler suffers a delay of its \
@@ -68,7 +69,7 @@ fn curves(outcome: &StudyCounts) -> Section {
         );
     let tables = ordered(outcome).map(|at| table(outcome, at, &readings[at]));
     let tables = crossings(outcome).into_iter().chain(tables).collect();
-    Section { figures: vec![figure], tables, ..section }
+    PageSection { figures: vec![figure], tables, ..section }
 }
 
 /// The curves of the reading that is held for the source's, or of the first, as SVG.
@@ -86,8 +87,8 @@ fn ordered(outcome: &StudyCounts) -> impl Iterator<Item = usize> {
     first.into_iter().chain(rest)
 }
 
-fn point(x: f64, estimate: Estimate, note: String) -> Point {
-    Point {
+fn point(x: f64, estimate: ShareEstimate, note: String) -> SeriesPoint {
+    SeriesPoint {
         x,
         y: vec![Some(estimate.value)],
         low: vec![Some(estimate.low)],
@@ -96,14 +97,14 @@ fn point(x: f64, estimate: Estimate, note: String) -> Point {
     }
 }
 
-fn variant(outcome: &StudyCounts, at: usize, reading: &Reading) -> Variant {
+fn variant(outcome: &StudyCounts, at: usize, reading: &StudyReading) -> Variant {
     let series = reading.schedulers.iter().enumerate().map(|(s, scheduler)| {
         let of = |(d, delay): (usize, &u64)| {
             let estimate = outcome.weighted(at, s, d)?;
             let note = format!("{:.4} [{:.4}, {:.4}]", estimate.value, estimate.low, estimate.high);
             Some(point(*delay as f64, estimate, note))
         };
-        Series {
+        FigureSeries {
             name: scheduler.name.clone(),
             statistic: String::new(),
             colour: COLOURS[s % COLOURS.len()],
@@ -115,7 +116,7 @@ fn variant(outcome: &StudyCounts, at: usize, reading: &Reading) -> Variant {
         let Preferable::Below { crossover_us, .. } = crossing.preferable else { return None };
         let (of, against, free) = (crossing.of, crossing.against, crossing.at_us);
         let label = format!("{of} = {against} at {free}: {crossover_us:.0} µs");
-        Some(Mark { x: crossover_us, label })
+        Some(AxisMark { x: crossover_us, label })
     });
     Variant {
         label: reading.name.clone(),
@@ -125,8 +126,8 @@ fn variant(outcome: &StudyCounts, at: usize, reading: &Reading) -> Variant {
     }
 }
 
-fn table(outcome: &StudyCounts, at: usize, reading: &Reading) -> Table {
-    let mut table = Table::new(format!("{}, {}", what(outcome), reading.name), &["D_c, µs"]);
+fn table(outcome: &StudyCounts, at: usize, reading: &StudyReading) -> FigureTable {
+    let mut table = FigureTable::new(format!("{}, {}", what(outcome), reading.name), &["D_c, µs"]);
     table.head.extend(reading.schedulers.iter().map(|scheduler| scheduler.name.clone()));
     for (d, delay) in reading.delays.iter().enumerate() {
         let cells = (0..reading.schedulers.len()).map(|s| {
@@ -140,10 +141,11 @@ fn table(outcome: &StudyCounts, at: usize, reading: &Reading) -> Table {
     table
 }
 
-fn crossings(outcome: &StudyCounts) -> Option<Table> {
+fn crossings(outcome: &StudyCounts) -> Option<FigureTable> {
     let head = ["reading", "scheduler", "is preferable to", "whose delay is, µs", "below, µs"];
     let mut table =
-        Table::new("The preferable scheduler, and the delay up to which it is", &head).shown();
+        FigureTable::new("The preferable scheduler, and the delay up to which it is", &head)
+            .shown();
     for at in ordered(outcome) {
         for crossing in outcome.crossings(at) {
             let below = match crossing.preferable {
@@ -166,7 +168,7 @@ fn crossings(outcome: &StudyCounts) -> Option<Table> {
 }
 
 /// S(U, D_c) of the first reading, a selection for each delay.
-fn schedulability(outcome: &StudyCounts) -> Option<Section> {
+fn schedulability(outcome: &StudyCounts) -> Option<PageSection> {
     let at = ordered(outcome).next()?;
     let reading = outcome.study.readings.get(at)?;
     let variants = reading.delays.iter().enumerate().map(|(d, delay)| {
@@ -176,7 +178,7 @@ fn schedulability(outcome: &StudyCounts) -> Option<Section> {
                 let note = format!("{:.4} [{:.4}, {:.4}]", share.value, share.low, share.high);
                 Some(point(reading.caps.at(cap), share, note))
             };
-            Series {
+            FigureSeries {
                 name: scheduler.name.clone(),
                 statistic: String::new(),
                 colour: COLOURS[s % COLOURS.len()],
@@ -190,20 +192,20 @@ fn schedulability(outcome: &StudyCounts) -> Option<Section> {
     let figure = Figure {
         id: "by-cap".to_owned(),
         kind: FigureKind::Curves,
-        x: Axis::new("utilisation cap U", "U", false, Unit::Number),
-        views: vec![Axis::new("schedulability S(U, D_c)", "S", false, Unit::Number)],
+        x: Axis::new("utilisation cap U", "U", false, ValueUnit::Number),
+        views: vec![Axis::new("schedulability S(U, D_c)", "S", false, ValueUnit::Number)],
         statistics: Vec::new(),
         variants: variants.collect(),
         marks: Vec::new(),
         marked: "",
     };
     let text = format!("The cells behind the curves, for the reading {}.", reading.name);
-    let section = Section::new("by-cap", "Schedulability by utilisation").says(text);
-    Some(Section { figures: vec![figure], ..section })
+    let section = PageSection::new("by-cap", "Schedulability by utilisation").says(text);
+    Some(PageSection { figures: vec![figure], ..section })
 }
 
-fn held(outcome: &StudyCounts) -> Option<Section> {
+fn held(outcome: &StudyCounts) -> Option<PageSection> {
     let held = outcome.study.held.as_ref()?;
     let text = format!("Reading closest to the paper: {}. {}", held.reading, held.why);
-    Some(Section::new("reading", "Which reading is the source's").says(text))
+    Some(PageSection::new("reading", "Which reading is the source's").says(text))
 }

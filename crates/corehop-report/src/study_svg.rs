@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::escape::escape;
-use corehop_sched::study::{Measure, Preferable, Reading, StudyCounts};
+use corehop_sched::study::{Measure, Preferable, StudyCounts, StudyReading};
 
 /// Colours that are told apart with any colour vision (Okabe and Ito), and marks that are without.
 const STYLES: [(&str, &str); 6] = [
@@ -92,7 +92,7 @@ pub fn drawing(outcome: &StudyCounts, at: usize) -> Option<String> {
     Some(svg)
 }
 
-fn head(outcome: &StudyCounts, reading: &Reading) -> String {
+fn head(outcome: &StudyCounts, reading: &StudyReading) -> String {
     let title = escape(&outcome.study.title);
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" \
@@ -107,7 +107,7 @@ fn head(outcome: &StudyCounts, reading: &Reading) -> String {
     )
 }
 
-fn axes(svg: &mut String, reading: &Reading, x: impl Fn(f64) -> f64, y: impl Fn(f64) -> f64) {
+fn axes(svg: &mut String, reading: &StudyReading, x: impl Fn(f64) -> f64, y: impl Fn(f64) -> f64) {
     for tenth in (0..=10).step_by(2) {
         let w = f64::from(tenth) / 10.0;
         let _ = writeln!(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The supply of CPUs, as a table with notes.
 
-use super::figure::Table;
+use super::figure::FigureTable;
 use super::table::{micros, plain};
 use corehop_sched::supply::SupplySummary;
 
@@ -11,7 +11,7 @@ pub fn text(supply: &[SupplySummary]) -> String {
 }
 
 /// The summaries as a table.
-pub fn table(supply: &[SupplySummary]) -> Table {
+pub fn table(supply: &[SupplySummary]) -> FigureTable {
     let columns = [
         "CPU",
         "windows",
@@ -24,7 +24,7 @@ pub fn table(supply: &[SupplySummary]) -> Table {
         "in 10 ms",
         "in 40 ms",
     ];
-    let mut table = Table::new("Time that CPUs did not supply", &columns);
+    let mut table = FigureTable::new("Time that CPUs did not supply", &columns);
     let optional = |us: Option<f64>| us.map_or_else(|| "–".to_owned(), micros);
     let row = |it: &SupplySummary| {
         let counts = vec![

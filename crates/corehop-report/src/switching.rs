@@ -3,12 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::figure::Table;
+use super::figure::FigureTable;
 use super::label::time;
 use super::table::{plain, wrapped};
 use corehop_plan::workload::switching::{SwitchCall, SwitchMechanism};
-use corehop_stats::replicates::Between;
-use corehop_stats::switches::{Instead, NotMeasured, Pays, Point, SwitchSummary, Switched};
+use corehop_stats::replicates::ReplicateStatistic;
+use corehop_stats::switches::{
+    Instead, MedianDifference, NotMeasured, Pays, SwitchSummary, Switched,
+};
 
 /// The ladder and the least costly ways of each call as text, a sentence for each pair of CPUs below.
 pub fn text(summaries: &[SwitchSummary], not_measured: &[NotMeasured]) -> String {
@@ -24,31 +26,31 @@ pub fn text(summaries: &[SwitchSummary], not_measured: &[NotMeasured]) -> String
 }
 
 /// The ladder of the shortest call, and the break-even of all, as far as they were measured.
-pub fn tables(summaries: &[SwitchSummary], not_measured: &[NotMeasured]) -> Vec<Table> {
+pub fn tables(summaries: &[SwitchSummary], not_measured: &[NotMeasured]) -> Vec<FigureTable> {
     some([ladder(summaries, not_measured), least_costly(summaries), break_even(summaries)])
 }
 
-fn some<const N: usize>(tables: [Table; N]) -> Vec<Table> {
+fn some<const N: usize>(tables: [FigureTable; N]) -> Vec<FigureTable> {
     tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
 /// A table that fits on a screen without these columns.
-fn narrow(table: Table, left_out: &[&str]) -> Table {
+fn narrow(table: FigureTable, left_out: &[&str]) -> FigureTable {
     let keep: Vec<bool> =
         table.head.iter().map(|head| !left_out.contains(&head.as_str())).collect();
     let kept = |fields: Vec<String>| -> Vec<String> {
         fields.into_iter().zip(&keep).filter_map(|(field, keep)| keep.then_some(field)).collect()
     };
     let rows = table.rows.into_iter().map(kept).collect();
-    Table { head: kept(table.head), rows, ..table }
+    FigureTable { head: kept(table.head), rows, ..table }
 }
 
 /// Of each call the least costly mechanism that waits for it, the one with several calls outstanding, and what a second
 /// worker on the other core makes of the better of the two.
-fn least_costly(summaries: &[SwitchSummary]) -> Table {
+fn least_costly(summaries: &[SwitchSummary]) -> FigureTable {
     let columns = ["CPUs", "class", "call", "bytes", "way", "call ns", "pays"];
     let mut table =
-        Table::new("From which point a core switch pays, by the least costly way", &columns);
+        FigureTable::new("From which point a core switch pays, by the least costly way", &columns);
     let calls = summaries.iter().filter(|it| it.mechanism == SwitchMechanism::None);
     table.rows = calls.flat_map(|none| points_of_call(summaries, none)).collect();
     table
@@ -91,7 +93,7 @@ fn or_dash(text: Option<String>) -> String {
 }
 
 /// Every mechanism on each pair of CPUs, waiting for each call.
-fn ladder(summaries: &[SwitchSummary], not_measured: &[NotMeasured]) -> Table {
+fn ladder(summaries: &[SwitchSummary], not_measured: &[NotMeasured]) -> FigureTable {
     let columns = [
         "CPUs",
         "class",
@@ -106,7 +108,8 @@ fn ladder(summaries: &[SwitchSummary], not_measured: &[NotMeasured]) -> Table {
         "batches",
         "invalid",
     ];
-    let mut table = Table::new("The cost of a core switch (gettid, there and back)", &columns);
+    let mut table =
+        FigureTable::new("The cost of a core switch (gettid, there and back)", &columns);
     let waits = |it: &&SwitchSummary| it.of.call == SwitchCall::Gettid && it.outstanding == 1;
     table.rows = summaries.iter().filter(waits).map(rung).collect();
     let waits = |it: &&NotMeasured| it.of.call == SwitchCall::Gettid && it.outstanding == 1;
@@ -143,7 +146,7 @@ fn rung(it: &SwitchSummary) -> Vec<String> {
 }
 
 /// Every call by every mechanism, with the point from which the switch pays.
-fn break_even(summaries: &[SwitchSummary]) -> Table {
+fn break_even(summaries: &[SwitchSummary]) -> FigureTable {
     let columns = [
         "CPUs",
         "class",
@@ -156,7 +159,7 @@ fn break_even(summaries: &[SwitchSummary]) -> Table {
         "pays",
         "instead of a second worker",
     ];
-    let mut table = Table::new("From which point a core switch pays, by every way", &columns);
+    let mut table = FigureTable::new("From which point a core switch pays, by every way", &columns);
     let row = |it: &SwitchSummary| {
         let extra = it.extra_ns.as_ref().map(with_interval);
         vec![
@@ -228,7 +231,7 @@ fn against(way: &str, instead: &Instead) -> String {
 }
 
 /// A time with its interval, in one unit.
-fn span(it: Point) -> String {
+fn span(it: MedianDifference) -> String {
     let Some((low, high)) = it.interval else { return time(it.ns) };
     let values = [it.ns, low, high];
     let all = values.map(time);
@@ -324,7 +327,7 @@ fn class(of: &Switched) -> String {
     or_dash(of.pair_class.map(|class| class.to_string()))
 }
 
-fn with_interval(it: &Between) -> String {
+fn with_interval(it: &ReplicateStatistic) -> String {
     with_ends(it.estimate, it.interval.map(|interval| (interval.low, interval.high)))
 }
 

@@ -5,14 +5,14 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::figure::Table;
+use super::figure::FigureTable;
 use corehop_plan::shown;
 use corehop_plan::units::Bytes;
 use corehop_plan::units::three_digits;
 use corehop_plan::workload::{Absence, Event};
 use corehop_stats::cell::CellKey;
 use corehop_stats::control::{leaving_alone, within_error};
-use corehop_stats::delay::Delay;
+use corehop_stats::delay::DelayStatistics;
 use corehop_stats::quantile::Quantile;
 use corehop_stats::replicates::Spread;
 use corehop_stats::summary::CellSummary;
@@ -25,14 +25,14 @@ pub const COLUMNS: &str = "platform,memory_architecture,load,event,preemption_le
 pub struct Joinable<'a> {
     /// For every combination of values of the columns, the cells that have these values: one, or several that
     /// differ in what the columns do not tell apart.
-    keys: Vec<Key<'a>>,
+    keys: Vec<TableKey<'a>>,
     /// The cells that share a key with an earlier one, by their difference: `page=thp`, and how many there are.
     pub shared: Vec<(String, usize)>,
 }
 
 /// A combination of values of the columns.
 #[derive(Debug, Clone)]
-struct Key<'a> {
+struct TableKey<'a> {
     event: Event,
     cells: Vec<&'a CellSummary>,
 }
@@ -41,15 +41,15 @@ struct Key<'a> {
 /// apart (pages, pattern, chains, mover, what ran, …) share a key; of each statistic the largest is written, because a
 /// table hands costs on to decisions.
 pub fn joinable(summaries: &[CellSummary]) -> Joinable<'_> {
-    let mut keys: Vec<Key<'_>> = Vec::new();
+    let mut keys: Vec<TableKey<'_>> = Vec::new();
     let mut shared: Vec<(String, usize)> = Vec::new();
     for summary in summaries {
         let event = named(&summary.cell, summaries);
-        let same = |other: &&mut Key| {
+        let same = |other: &&mut TableKey| {
             other.event == event && told_apart(&other.cells[0].cell) == told_apart(&summary.cell)
         };
         let Some(key) = keys.iter_mut().find(same) else {
-            keys.push(Key { event, cells: vec![summary] });
+            keys.push(TableKey { event, cells: vec![summary] });
             continue;
         };
         let why = differences(&summary.cell, &key.cells[0].cell);
@@ -332,7 +332,7 @@ fn block_text(block: &[CellSummary], width: usize, lines: usize) -> String {
 }
 
 /// The number of columns that fit beside the sizes; at least one.
-fn that_fit(columns: &[Column], width: usize) -> usize {
+fn that_fit(columns: &[TextColumn], width: usize) -> usize {
     let ends = columns.iter().scan(STUB, |end, column| {
         *end += column.width() + 2;
         Some(*end)
@@ -344,12 +344,12 @@ fn that_fit(columns: &[Column], width: usize) -> usize {
 const STUB: usize = 8;
 
 /// A column of the text table: heading lines, and for each size its lines.
-struct Column {
+struct TextColumn {
     head: Vec<String>,
     cells: Vec<Vec<String>>,
 }
 
-impl Column {
+impl TextColumn {
     fn width(&self) -> usize {
         let lines = self.head.iter().chain(self.cells.iter().flatten());
         lines.map(|line| line.chars().count()).max().unwrap_or(0)
@@ -370,9 +370,9 @@ fn sizes(block: &[CellSummary]) -> Vec<(Bytes, Option<f64>)> {
 }
 
 /// The warm touch, then a column for each series of the block; `lines` of each cell.
-fn columns(block: &[CellSummary], lines: usize) -> Vec<Column> {
+fn columns(block: &[CellSummary], lines: usize) -> Vec<TextColumn> {
     let sizes = sizes(block);
-    let warm = Column {
+    let warm = TextColumn {
         head: vec!["warm touch".to_owned(), "µs".to_owned()],
         cells: sizes
             .iter()
@@ -385,7 +385,7 @@ fn columns(block: &[CellSummary], lines: usize) -> Vec<Column> {
             series.push(&summary.cell);
         }
     }
-    let column = |cell: &CellKey| Column {
+    let column = |cell: &CellKey| TextColumn {
         head: heading(cell, &series),
         cells: sizes
             .iter()
@@ -479,7 +479,7 @@ fn statement(summary: &CellSummary, all: &[CellSummary]) -> Vec<String> {
 }
 
 /// The spread of the replicates: `0.29 to 0.75 in 20`; a single one is stated too.
-pub fn spread_text(delay: &Delay) -> String {
+pub fn spread_text(delay: &DelayStatistics) -> String {
     match delay.spread.replicates {
         1 => "1 replicate".to_owned(),
         several => {
@@ -490,7 +490,7 @@ pub fn spread_text(delay: &Delay) -> String {
 }
 
 /// `12.3 [11.9, 12.8]`, an end that too few samples carry as `…`.
-fn median_text(delay: &Delay) -> String {
+fn median_text(delay: &DelayStatistics) -> String {
     let median = delay.median();
     format!("{} {}", micros(median.estimate), interval(median.low, median.high))
 }
@@ -503,7 +503,7 @@ pub fn interval(low: Option<f64>, high: Option<f64>) -> String {
 
 /// A table of a report as text: a caption, and columns as wide as they need be, the first to the
 /// left and the others to the right.
-pub fn plain(table: &Table) -> String {
+pub fn plain(table: &FigureTable) -> String {
     // Fields hold names of threads and programs, which may break the line.
     let rows: Vec<Vec<Cow<'_, str>>> = std::iter::once(&table.head)
         .chain(&table.rows)
@@ -554,7 +554,7 @@ pub fn micros(value: f64) -> String {
 }
 
 /// The sizes and the columns, aligned to the right, with a rule under the heading.
-fn aligned(stub: &[String], columns: &[Column]) -> String {
+fn aligned(stub: &[String], columns: &[TextColumn]) -> String {
     let mut text = String::new();
     let mut line = |first: &str, cells: Vec<&str>| {
         let mut row = format!("{first:<STUB$}");

@@ -2,10 +2,10 @@
 //! Published tables against the simulated machine, as a page: a drawing and a table for each.
 
 pub use super::dots::{Dot, Dots};
-use super::figure::{Section, Table};
+use super::figure::{FigureTable, PageSection};
 use super::html;
 use super::validation_svg::drawing;
-use corehop_decide::validation::sheet::{Judged, Row, Sheet, What};
+use corehop_decide::validation::sheet::{PrintedQuantity, QuantityErrors, Sheet, ValidationRow};
 
 impl Dots {
     /// A drawing for each quantity of a study.
@@ -14,8 +14,8 @@ impl Dots {
         drawings.filter(|it| !it.dots.is_empty()).collect()
     }
 
-    fn of_quantity(sheet: &Sheet, it: &Judged) -> Self {
-        let rows: Vec<&Row> = sheet.rows.iter().filter(|row| row.is_of(it)).collect();
+    fn of_quantity(sheet: &Sheet, it: &QuantityErrors) -> Self {
+        let rows: Vec<&ValidationRow> = sheet.rows.iter().filter(|row| row.is_of(it)).collect();
         let unit = it.word.replace('_', " ");
         let mut dots = Self {
             id: sheet.id.clone(),
@@ -29,11 +29,11 @@ impl Dots {
             unit,
         };
         match rows.first().map(|row| &row.what) {
-            Some(What::Point { .. }) => {
+            Some(PrintedQuantity::Point { .. }) => {
                 dots.log = rows.iter().any(|row| row.printed > 100.0);
                 dots.least = 1.0;
             }
-            Some(What::Gang { .. }) => {
+            Some(PrintedQuantity::Gang { .. }) => {
                 dots.id = format!("{}-{}", sheet.id, it.word.replace('_', "-"));
                 dots.title = format!("{}: {}", sheet.title, dots.unit);
                 dots.least = 10.0;
@@ -43,8 +43,9 @@ impl Dots {
         dots
     }
 
-    fn section(&self) -> Section {
-        let mut table = Table::new("printed and simulated", &["value", "printed", "simulated", ""]);
+    fn section(&self) -> PageSection {
+        let mut table =
+            FigureTable::new("printed and simulated", &["value", "printed", "simulated", ""]);
         let row = |dot: &Dot| {
             let numbers = [format!("{}", dot.printed), format!("{:.2}", dot.simulated)];
             [vec![dot.label.clone()], numbers.to_vec(), vec![dot.role.mark().to_owned()]].concat()
@@ -53,33 +54,33 @@ impl Dots {
         let error = |error: f64| {
             if self.relative { format!("{:.1} %", error * 100.0) } else { format!("{error:.2}") }
         };
-        let said = self.judged.map(|it| {
+        let said = self.judged.map(|errors| {
             format!(
                 "{} values that nothing was fitted on: median error {}, 90th percentile {}.",
-                it.rows,
-                error(it.median),
-                error(it.p90)
+                errors.rows,
+                error(errors.median),
+                error(errors.p90)
             )
         });
-        let section = Section {
+        let section = PageSection {
             drawing: Some(drawing(self)),
             tables: vec![table],
-            ..Section::new(&self.id, &self.title)
+            ..PageSection::new(&self.id, &self.title)
         };
-        said.into_iter().fold(section, Section::says)
+        said.into_iter().fold(section, PageSection::says)
     }
 }
 
 impl Dot {
     /// A row of a quantity; none where nothing was simulated.
-    fn of(row: &Row, unit: &str) -> Option<Self> {
+    fn of(row: &ValidationRow, unit: &str) -> Option<Self> {
         let (series, label) = match &row.what {
-            What::Cost { event, preemption_length, wss_kib, .. } => (
+            PrintedQuantity::Cost { event, preemption_length, wss_kib, .. } => (
                 event.word().replace('_', " "),
                 format!("{event} {preemption_length}, {wss_kib} KiB"),
             ),
-            What::Point { name } => (unit.to_owned(), name.clone()),
-            What::Gang { program, items, parameters, .. } => (
+            PrintedQuantity::Point { name } => (unit.to_owned(), name.clone()),
+            PrintedQuantity::Gang { program, items, parameters, .. } => (
                 format!("{program} {parameters}").trim().to_owned(),
                 format!("{program} {parameters}, {items} items"),
             ),
@@ -91,7 +92,7 @@ impl Dot {
 
 /// The page of all of them, simulated with `seed`.
 pub fn page(seed: u64, all: &[Dots]) -> String {
-    let sections: Vec<Section> = all.iter().map(Dots::section).collect();
+    let sections: Vec<PageSection> = all.iter().map(Dots::section).collect();
     let facts = [format!("seed {seed}"), format!("{} drawings", all.len())];
     html::page_of("Published tables against the simulated machine", &facts, &sections)
 }
@@ -99,7 +100,7 @@ pub fn page(seed: u64, all: &[Dots]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_decide::validation::sheet::Role;
+    use corehop_decide::validation::sheet::JudgementRole;
 
     fn dots(log: bool) -> Dots {
         let dot = |printed, simulated, role| Dot {
@@ -117,9 +118,9 @@ mod tests {
             limit: Some(0.1),
             relative: log,
             dots: vec![
-                dot(1.0, 1.0, Role::Judged),
-                dot(100.0, 10.0, Role::Fitted),
-                dot(0.0, -2.0, Role::NotModelled),
+                dot(1.0, 1.0, JudgementRole::Judged),
+                dot(100.0, 10.0, JudgementRole::Fitted),
+                dot(0.0, -2.0, JudgementRole::NotModelled),
             ],
             ..Dots::default()
         }

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use super::dots::{Dot, Dots};
 use super::escape::escape;
-use super::scale::{Scale, Steps};
-use corehop_decide::validation::sheet::Role;
+use super::scale::{AxisScale, TickSpacing};
+use corehop_decide::validation::sheet::JudgementRole;
 
 /// Colours that are told apart with any colour vision (Okabe and Ito).
 const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#a04f84", "#b08a00", "#4c6a88"];
@@ -16,29 +16,33 @@ const HEIGHT: f64 = 470.0;
 const PLOT: (f64, f64, f64, f64) = (72.0, 34.0, 442.0, 404.0);
 
 /// The axis, of which both are alike: one that has room for all of `dots`.
-fn scale(dots: &Dots) -> Scale {
+fn scale(dots: &Dots) -> AxisScale {
     let values = || dots.dots.iter().flat_map(|dot| [dot.printed, dot.simulated]);
     let most = values().fold(f64::MIN, f64::max);
     if dots.log {
         let least = values().fold(f64::MAX, f64::min).max(dots.least);
         let (low, high) = (10_f64.powf(least.log10().floor()), most.max(least * 10.0));
-        return Scale { low, high: 10_f64.powf(high.log10().ceil()), steps: Steps::Decades };
+        return AxisScale {
+            low,
+            high: 10_f64.powf(high.log10().ceil()),
+            steps: TickSpacing::Decades,
+        };
     }
     let low = values().fold(0.0, f64::min);
-    Scale { low, high: (most * 10.0).ceil() / 10.0, steps: Steps::Even }
+    AxisScale { low, high: (most * 10.0).ceil() / 10.0, steps: TickSpacing::Even }
 }
 
-fn place_x(scale: &Scale, value: f64) -> f64 {
+fn place_x(scale: &AxisScale, value: f64) -> f64 {
     PLOT.0 + (PLOT.2 - PLOT.0) * scale.place(value)
 }
 
-fn place_y(scale: &Scale, value: f64) -> f64 {
+fn place_y(scale: &AxisScale, value: f64) -> f64 {
     PLOT.3 - (PLOT.3 - PLOT.1) * scale.place(value)
 }
 
 /// The values with a line.
-fn lines(scale: &Scale) -> Vec<f64> {
-    if scale.steps == Steps::Decades {
+fn lines(scale: &AxisScale) -> Vec<f64> {
+    if scale.steps == TickSpacing::Decades {
         let decades = (scale.high / scale.low).log10().round() as i32;
         return (0..=decades).map(|at| scale.low * 10_f64.powi(at)).collect();
     }
@@ -75,7 +79,7 @@ pub fn drawing(dots: &Dots) -> String {
 }
 
 /// The line of agreement, and the band of what is aimed at.
-fn agreement(svg: &mut String, scale: &Scale, limit: Option<f64>, relative: bool) {
+fn agreement(svg: &mut String, scale: &AxisScale, limit: Option<f64>, relative: bool) {
     let ends = [scale.low, scale.high];
     if let Some(limit) = limit {
         let off = |value: f64, sign: f64| {
@@ -84,7 +88,7 @@ fn agreement(svg: &mut String, scale: &Scale, limit: Option<f64>, relative: bool
         };
         let steps = (0..=40).map(|step| {
             let at = f64::from(step) / 40.0;
-            if scale.steps == Steps::Decades {
+            if scale.steps == TickSpacing::Decades {
                 ends[0] * (ends[1] / ends[0]).powf(at)
             } else {
                 ends[0] + (ends[1] - ends[0]) * at
@@ -111,11 +115,11 @@ const GREY: &str = "#b4bac2";
 fn mark(x: f64, y: f64, number: usize, dot: &Dot) -> String {
     let own = COLOURS[number % COLOURS.len()];
     let (colour, fill) = match dot.role {
-        Role::Judged => (own, own),
-        Role::Fitted => (own, "#ffffff"),
-        Role::NotModelled => (GREY, GREY),
+        JudgementRole::Judged => (own, own),
+        JudgementRole::Fitted => (own, "#ffffff"),
+        JudgementRole::NotModelled => (GREY, GREY),
     };
-    let mark = if dot.role == Role::Judged { "" } else { ", " };
+    let mark = if dot.role == JudgementRole::Judged { "" } else { ", " };
     let style =
         format!("fill=\"{fill}\" fill-opacity=\"0.8\" stroke=\"{colour}\" stroke-width=\"1.3\"");
     let title = format!(
@@ -163,10 +167,10 @@ fn legend(svg: &mut String, series: &[&str], dots: &Dots) {
         level += 18.0;
     };
     let has = |role| dots.dots.iter().any(|dot| dot.role == role);
-    if has(Role::Fitted) {
+    if has(JudgementRole::Fitted) {
         line("hollow: fitted on");
     }
-    if has(Role::NotModelled) {
+    if has(JudgementRole::NotModelled) {
         line("grey: not modelled");
     }
     match (dots.limit, dots.relative) {
@@ -176,7 +180,7 @@ fn legend(svg: &mut String, series: &[&str], dots: &Dots) {
     }
 }
 
-fn axes(svg: &mut String, scale: &Scale, dots: &Dots) {
+fn axes(svg: &mut String, scale: &AxisScale, dots: &Dots) {
     for value in lines(scale) {
         let (x, y) = (place_x(scale, value), place_y(scale, value));
         let text = if value.abs() < 10.0 && value.fract().abs() > 1e-9 {

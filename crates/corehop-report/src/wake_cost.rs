@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The cost of wake-ups in words: what they cost, why, and which setting is expected to help.
 
-use corehop_decide::wake_cost::{Estimate, Parts, WakeCost};
+use corehop_decide::wake_cost::{WakeCost, WakeEstimate, WakeUpBreakdown};
 use corehop_plan::host::wakes::Setting;
 
 /// The costs, as a clause.
@@ -38,8 +38,8 @@ fn on_an_idle_one(cost: &WakeCost) -> String {
 }
 
 /// `17.1 µs [16.9, 17.3; n 44]`.
-fn interval(it: Estimate) -> String {
-    let Estimate { ns, low, high, batches } = it;
+fn interval(it: WakeEstimate) -> String {
+    let WakeEstimate { ns, low, high, batches } = it;
     format!("{} µs [{}, {}; n {batches}]", us(ns), us(low), us(high))
 }
 
@@ -51,7 +51,9 @@ fn us(ns: f64) -> String {
 /// The causes of the costs, in sentences.
 pub fn reasons(cost: &WakeCost) -> String {
     let mut sentences = Vec::new();
-    if let (Some(Parts { switch, interrupt, idle }), Some(whole)) = (cost.parts(), cost.idle) {
+    if let (Some(WakeUpBreakdown { switch, interrupt, idle }), Some(whole)) =
+        (cost.parts(), cost.idle)
+    {
         sentences.push(format!(
             "Of {} µs the switch to the woken thread takes {}, the interrupt to the other CPU {}, and the end of its idle state {}.",
             us(whole.ns),
@@ -68,10 +70,10 @@ pub fn reasons(cost: &WakeCost) -> String {
         .push(waits.unwrap_or_else(|| "This host does not say how an idle CPU waits.".to_owned()));
     sentences
         .extend(cost.line_ns.map(|it| format!("A cache line takes {it:.0} ns between the CPUs.")));
-    sentences.extend(cost.crossed.map(|it| {
+    sentences.extend(cost.crossed.map(|share| {
         format!(
             "Left to the kernel's balancing, {:.0} % of the wake-ups went to another CPU.",
-            100.0 * it
+            100.0 * share
         )
     }));
     sentences.join(" ")

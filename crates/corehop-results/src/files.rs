@@ -11,7 +11,7 @@ use parquet::file::reader::ChunkReader;
 use crate::Gather;
 
 /// The file system, as far as results need one: the caller opens files, and says what it thinks of them.
-pub trait Files {
+pub trait FileSystem {
     /// An open file.
     type Content: ChunkReader + Read + Seek + 'static;
     /// An error that names its file.
@@ -33,7 +33,7 @@ pub trait Files {
 ///
 /// # Errors
 /// An error of a named file. One beside it is left out, and missed where it is not there.
-pub fn gathered<F: Files>(
+pub fn gathered<F: FileSystem>(
     named: &[&Path],
     estimator: Estimator,
     files: &F,

@@ -11,18 +11,18 @@ use corehop_plan::finding::Finding;
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{FileError, FileKind, MissingFile, Provenance, Reader};
 use corehop_plan::workload::{LineState, Load};
-use corehop_stats::access::{Curve, edges};
-use corehop_stats::balance::{Levels, balances, translations};
+use corehop_stats::access::{AccessCurve, edges};
+use corehop_stats::balance::{LevelLatencies, balances, translations};
 use corehop_stats::budget::budget;
 use corehop_stats::estimator::Estimator;
 use corehop_stats::jobs::CellResults;
-use corehop_stats::saturation::{CountedMisses, Saturation, Target, saturations};
+use corehop_stats::saturation::{CountedMisses, RefillTarget, Saturation, saturations};
 use corehop_stats::summarise::FromFile;
 use corehop_stats::summary::CellSummary;
 use corehop_stats::tasks::TaskReport;
-use corehop_stats::verdict::{MachineFacts, MachineView, Verdict};
+use corehop_stats::verdict::{ClaimVerdict, MachineFacts, MachineView};
 
-use crate::kinds::{Common, Kinds};
+use crate::kinds::{CommonResults, Kinds};
 use crate::{FileNote, MachineNote, Results};
 
 /// A platform that none of the samples was taken on.
@@ -132,7 +132,7 @@ impl Gather {
                 fit.machine(platform, levels);
             }
         }
-        let common = Common {
+        let common = CommonResults {
             estimator: self.estimator,
             files: self.files,
             machines,
@@ -146,7 +146,7 @@ impl Gather {
     }
 
     /// The machines of the files, in the order of first mention.
-    fn machines(&self, summaries: &[CellSummary], curves: &[Curve]) -> Vec<MachineNote> {
+    fn machines(&self, summaries: &[CellSummary], curves: &[AccessCurve]) -> Vec<MachineNote> {
         let mut platforms = self.described();
         platforms.extend(self.platforms.iter().map(|it| (it.id.clone(), it.clone())));
         let mut ids: Vec<String> = platforms.keys().cloned().collect();
@@ -166,9 +166,9 @@ impl Gather {
         platform: Option<Platform>,
         id: String,
         summaries: &[CellSummary],
-        curves: &[Curve],
+        curves: &[AccessCurve],
     ) -> MachineNote {
-        let levels = platform.as_ref().map(|platform| Levels::of(platform, curves));
+        let levels = platform.as_ref().map(|platform| LevelLatencies::of(platform, curves));
         let mine = summaries.iter().filter(|summary| *summary.cell.machine == *id);
         let mine: Vec<CellSummary> = mine.cloned().collect();
         let valid = curves
@@ -193,7 +193,7 @@ impl Gather {
     fn saturations(&self, machine: &MachineNote, summaries: &[CellSummary]) -> Vec<Saturation> {
         let of_machine = |it: &&CellSummary| *it.cell.machine == *machine.id;
         let mine: Vec<CellSummary> = summaries.iter().filter(of_machine).cloned().collect();
-        let targets = machine.platform.as_ref().map_or_else(Vec::new, Target::of);
+        let targets = machine.platform.as_ref().map_or_else(Vec::new, RefillTarget::of);
         let files = self.files.iter().filter(|file| is_of(file, &machine.id));
         let misses: Vec<CountedMisses> =
             files.flat_map(|file| counted_misses(&file.provenance)).collect();
@@ -209,7 +209,7 @@ impl Gather {
         self.files.iter().filter(|file| is_of(file, machine)).find_map(read).unwrap_or_default()
     }
 
-    fn verdicts(&self, machine: &str, platform: Option<&Platform>) -> Vec<Verdict> {
+    fn verdicts(&self, machine: &str, platform: Option<&Platform>) -> Vec<ClaimVerdict> {
         let facts = platform.map(MachineFacts::of);
         let view = facts.as_ref().map_or(MachineView::UNKNOWN, MachineFacts::view);
         // Cells hold nothing but numbers, each column as long as the others: the summary sees to it.

@@ -3,9 +3,9 @@
 
 use corehop_plan::for_each_kind;
 use corehop_plan::samples::{MissingFile, Rows};
-use corehop_stats::balance::Translation;
-use corehop_stats::budget::Budget;
-use corehop_stats::cpmd::Fit;
+use corehop_stats::balance::TranslationShare;
+use corehop_stats::budget::SampleBudget;
+use corehop_stats::cpmd::DelayFitter;
 use corehop_stats::estimator::Estimator;
 use corehop_stats::saturation::Saturation;
 use corehop_stats::summarise::{FromFile, Summarise};
@@ -34,13 +34,13 @@ macro_rules! results {
             /// Files that belong beside these and are not there.
             pub missing: Vec<MissingFile>,
             /// The lost samples, and the causes.
-            pub budget: Budget,
+            pub budget: SampleBudget,
             /// The share of translation.
-            pub translations: Vec<Translation>,
+            pub translations: Vec<TranslationShare>,
             /// The lengths at which delays stop growing.
             pub saturations: Vec<Saturation>,
             /// All that a model of the delays is fitted from. It is fitted on demand, as that takes time.
-            pub fit: Fit,
+            pub fit: DelayFitter,
             $(
                 #[doc = concat!("The results of ", $what, ".")]
                 pub $name: <of::$name::Summary as Summarise>::Said
@@ -48,8 +48,8 @@ macro_rules! results {
         }
 
         impl Results {
-            pub(crate) fn of(common: Common, said: Said) -> Self {
-                let Common {
+            pub(crate) fn of(common: CommonResults, said: Said) -> Self {
+                let CommonResults {
                     estimator, files, machines, missing, budget, translations, saturations, fit,
                 } = common;
                 Self {
@@ -93,13 +93,13 @@ macro_rules! results {
 for_each_kind!(results);
 
 /// The results beside those of kinds.
-pub(crate) struct Common {
+pub(crate) struct CommonResults {
     pub(crate) estimator: Estimator,
     pub(crate) files: Vec<FileNote>,
     pub(crate) machines: Vec<MachineNote>,
     pub(crate) missing: Vec<MissingFile>,
-    pub(crate) budget: Budget,
-    pub(crate) translations: Vec<Translation>,
+    pub(crate) budget: SampleBudget,
+    pub(crate) translations: Vec<TranslationShare>,
     pub(crate) saturations: Vec<Saturation>,
-    pub(crate) fit: Fit,
+    pub(crate) fit: DelayFitter,
 }

@@ -14,10 +14,10 @@ use corehop_plan::finding::Finding;
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{Provenance, Verification};
 use corehop_stats::access::Edge;
-use corehop_stats::balance::{Balance, Levels};
-use corehop_stats::verdict::Verdict;
+use corehop_stats::balance::{Balance, LevelLatencies};
+use corehop_stats::verdict::ClaimVerdict;
 
-pub use files::{Files, gathered};
+pub use files::{FileSystem, gathered};
 pub use gather::{Gather, StrangePlatform, incomplete};
 pub use kinds::Results;
 pub use program::Recorded;
@@ -51,11 +51,11 @@ pub struct MachineNote {
     /// The findings of the doctor before the run.
     pub findings: Vec<Finding>,
     /// The observations of the studies, each with a verdict.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<ClaimVerdict>,
     /// Declared caches beside the access-time curve.
     pub edges: Vec<Edge>,
     /// The times of its levels.
-    pub levels: Option<Levels>,
+    pub levels: Option<LevelLatencies>,
     /// The part of its delays that they explain.
     pub balances: Vec<Balance>,
 }

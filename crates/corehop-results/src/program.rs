@@ -29,7 +29,7 @@ pub struct Recorded {
 
 impl Recorded {
     /// None if the file does not describe its machine.
-    fn of(Gathered { provenance, recording, .. }: Gathered) -> Option<Self> {
+    fn of(RecordingFiles { provenance, recording, .. }: RecordingFiles) -> Option<Self> {
         let platform = Platform::from_toml(&provenance.platform).ok()?;
         let cost = uncosted(&recording, &platform);
         let runs = RunFigures::of_recording(&recording, &BTreeMap::new());
@@ -40,14 +40,14 @@ impl Recorded {
 
 /// A recording, as far as its files were read.
 #[derive(Debug)]
-struct Gathered {
+struct RecordingFiles {
     provenance: Provenance,
     recording: Recording,
     /// The names of its files.
     files: Vec<(RowKind, String)>,
 }
 
-impl Gathered {
+impl RecordingFiles {
     /// The files of the recording that are not among those that were read.
     fn missing(&self) -> impl Iterator<Item = MissingFile> {
         let knows_runs = self.recording.knows_runs() != Some(false);
@@ -68,7 +68,7 @@ impl Gathered {
 /// Takes the rows of recordings, which come in three files each.
 #[derive(Debug, Default)]
 pub struct Recordings {
-    recordings: Vec<Gathered>,
+    recordings: Vec<RecordingFiles>,
     /// The recording that the file under way belongs to.
     under_way: Option<usize>,
 }
@@ -94,7 +94,7 @@ impl Summarise for Recordings {
     }
 
     fn missing(&self) -> Vec<MissingFile> {
-        self.recordings.iter().flat_map(Gathered::missing).collect()
+        self.recordings.iter().flat_map(RecordingFiles::missing).collect()
     }
 
     fn finish(&mut self) -> Vec<Recorded> {
@@ -106,11 +106,11 @@ impl Recordings {
     /// The place of the recording that a file belongs to.
     fn recording(&mut self, from: &FromFile<'_>) -> usize {
         let facts = RecordingFacts::of(&from.provenance.machine).unwrap_or_default();
-        let same = |it: &Gathered| it.recording.facts == facts;
+        let same = |it: &RecordingFiles| it.recording.facts == facts;
         let at = self.recordings.iter().position(same).unwrap_or_else(|| {
             let recording = Recording { facts, ..Recording::default() };
             let provenance = from.provenance.clone();
-            self.recordings.push(Gathered { provenance, recording, files: Vec::new() });
+            self.recordings.push(RecordingFiles { provenance, recording, files: Vec::new() });
             self.recordings.len() - 1
         });
         self.recordings[at].files.push((from.kind, from.name.to_owned()));

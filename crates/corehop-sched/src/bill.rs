@@ -31,7 +31,7 @@
 //! later and due no later has a shorter relative deadline, so that the tasks with the shortest are never preempted
 //! ([`Payer::Deadlines`]). Analyses of responses charge less, window by window: [`victims`](super::global::victims).
 
-use super::overhead::system::{Overheads, fixed_priority, job_level};
+use super::overhead::system::{SystemOverheads, fixed_priority, job_level};
 use super::ranking::Ranking;
 use super::verdict::Charges;
 use corehop_plan::workload::task::{Task, Time};
@@ -71,7 +71,7 @@ pub struct Bill {
     /// there.
     pub moved: Vec<Time>,
     /// The times of the operating system.
-    pub overheads: Option<Overheads>,
+    pub overheads: Option<SystemOverheads>,
     /// Whether each job pays its own delay, once, as where one value is charged to all (`e' = e + D_c`).
     pub own: bool,
 }

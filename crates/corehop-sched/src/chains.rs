@@ -14,13 +14,13 @@
 use super::held_up;
 use super::system::System;
 use super::uni::STEPS;
-use super::verdict::{Answer, Verdict};
+use super::verdict::{TestAnswer, Verdict};
 use crate::ranking::Ranking;
 use corehop_plan::workload::chains::{Activation, Chain, Chains};
 use corehop_plan::workload::task::{LONGEST, Task, Time};
 
 /// An answer with the latency of each chain: a set whose chains end too late is not known to be in time.
-pub(super) fn judged(system: System<'_>, soft: bool, answer: Answer) -> Answer {
+pub(super) fn judged(system: System<'_>, soft: bool, answer: TestAnswer) -> TestAnswer {
     let Some(chains) = system.chains.filter(|it| !it.all.is_empty()) else { return answer };
     if answer.verdict != Verdict::Schedulable {
         return answer;
@@ -41,7 +41,7 @@ pub(super) fn judged(system: System<'_>, soft: bool, answer: Answer) -> Answer {
         chain.tasks.iter().map(each).sum()
     };
     let Some(latencies) = chains.all.iter().map(latency).collect::<Option<Vec<Time>>>() else {
-        return Answer::unknown("it bounds no response time, and the set has chains");
+        return TestAnswer::unknown("it bounds no response time, and the set has chains");
     };
     let late =
         chains.all.iter().zip(&latencies).find(|(chain, latency)| **latency > chain.deadline);
@@ -49,7 +49,7 @@ pub(super) fn judged(system: System<'_>, soft: bool, answer: Answer) -> Answer {
         format!("it accepts, but chain `{}` is not known to end within its deadline", chain.name)
     });
     let verdict = if why.is_some() { Verdict::Unknown } else { answer.verdict };
-    Answer { verdict, why, latencies: Some(latencies), ..answer }
+    TestAnswer { verdict, why, latencies: Some(latencies), ..answer }
 }
 
 /// Whether ends of jobs activate others.

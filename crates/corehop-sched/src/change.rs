@@ -7,16 +7,16 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::catalogue::{Kind, Test, test};
+use super::catalogue::{Test, TestExactness, test};
 use super::charge::ChargedAnswer;
 use super::deployment::deployed;
 use super::limited::remedy::{Limit, Remedy, Treated};
-use super::margin::Asking;
-use super::question::Question;
+use super::margin::TestSettings;
+use super::question::SchedulabilityQuestion;
 use super::sentence::{called, sentence};
 use super::slack::{largest, percent};
 use corehop_plan::workload::placement::TaskPlacement;
-use corehop_plan::workload::scheduler::{Order, Reach, Scheduler};
+use corehop_plan::workload::scheduler::{JobPreference, MigrationReach, Scheduler};
 use corehop_plan::workload::set_file;
 use corehop_plan::workload::task::{TaskSet, Tick, Time};
 
@@ -25,7 +25,7 @@ const MORE_CPUS: u32 = 4;
 
 /// A change that makes a set accepted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Change {
+pub struct SetChange {
     /// The change, as a clause: `with other priorities, the highest first: a, b`.
     pub what: String,
     /// The test that accepts.
@@ -41,7 +41,7 @@ pub struct Change {
     pub limits: Option<Vec<Treated>>,
 }
 
-impl Change {
+impl SetChange {
     /// As a sentence, with its condition.
     pub fn sentence(&self) -> String {
         let condition = self.condition.as_deref().and_then(|it| it.strip_prefix("yes, "));
@@ -57,11 +57,11 @@ struct Accepted {
 }
 
 impl Accepted {
-    fn change(&self, what: String) -> Change {
+    fn change(&self, what: String) -> SetChange {
         let condition = self.asked.answer.why.clone();
         let condition = condition.filter(|_| self.asked.answer.is_conditional());
         let (test, set) = (self.test.name, Some(set_file::write(&self.set)));
-        Change { what, test, condition, set, limits: None }
+        SetChange { what, test, condition, set, limits: None }
     }
 
     /// The tasks of each CPU.
@@ -101,11 +101,11 @@ impl Accepted {
 }
 
 /// A set under a scheduler, and what may make it accepted.
-struct Changing<'a, 'b> {
+struct ChangeSearch<'a, 'b> {
     set: &'a TaskSet,
     scheduler: Scheduler,
-    asking: &'a Asking<'b>,
-    found: Vec<Change>,
+    asking: &'a TestSettings<'b>,
+    found: Vec<SetChange>,
 }
 
 /// All changes that were found for a set under a scheduler; `named` is the test that the user named, if there is one. A test for a
@@ -113,14 +113,14 @@ struct Changing<'a, 'b> {
 pub fn changes(
     set: &TaskSet,
     scheduler: Scheduler,
-    asking: &Asking<'_>,
+    asking: &TestSettings<'_>,
     named: Option<&Test>,
-) -> Vec<Change> {
-    let mut all = Changing { set, scheduler, asking, found: Vec::new() };
+) -> Vec<SetChange> {
+    let mut all = ChangeSearch { set, scheduler, asking, found: Vec::new() };
     match named {
         Some(test) if test.is_soft() => return all.found,
         Some(test) => {
-            let stated = test.scheduler().is_some() || test.kind == Kind::Necessary;
+            let stated = test.scheduler().is_some() || test.kind == TestExactness::Necessary;
             all.as_it_is(stated);
             if !stated {
                 return all.found;
@@ -138,9 +138,9 @@ pub fn changes(
     all.found
 }
 
-impl Changing<'_, '_> {
+impl ChangeSearch<'_, '_> {
     fn by_priority(&self) -> bool {
-        self.scheduler.order() == Order::Rank
+        self.scheduler.order() == JobPreference::Rank
     }
 
     fn ranked(&self) -> bool {
@@ -149,7 +149,7 @@ impl Changing<'_, '_> {
 
     /// The set, if some test for a scheduler accepts it.
     fn holds(&self, set: &TaskSet, scheduler: Scheduler) -> Option<Accepted> {
-        let question = Question { scheduler, assumed: false };
+        let question = SchedulabilityQuestion { scheduler, assumed: false };
         let answered = self.asking.question(set, question)?;
         Self::accepted(set, answered.test, Some(scheduler), answered.asked)
     }
@@ -165,7 +165,7 @@ impl Changing<'_, '_> {
         }
         let under = scheduler.map_or_else(
             || test.scheduler.to_owned(),
-            |scheduler| Question { scheduler, assumed: false }.under(set, None),
+            |scheduler| SchedulabilityQuestion { scheduler, assumed: false }.under(set, None),
         );
         let judged = sentence(set, &under, test, &asked);
         let deployed = deployed(set, test, scheduler, &asked).ok().flatten();
@@ -189,11 +189,11 @@ impl Changing<'_, '_> {
     /// The set as it is, by another test than the one that was named, which is about the same scheduler or not.
     fn as_it_is(&mut self, same: bool) {
         let (set, scheduler) = (self.set, self.scheduler);
-        self.consider(set, scheduler, |it| {
-            let packing = it.packing().map_or_else(String::new, |it| format!(", with {it}"));
-            let under = Question { scheduler, assumed: false }.under(set, None);
+        self.consider(set, scheduler, |partition| {
+            let packing = partition.packing().map_or_else(String::new, |it| format!(", with {it}"));
+            let under = SchedulabilityQuestion { scheduler, assumed: false }.under(set, None);
             let how = if same { "as it is".to_owned() } else { format!("under {under}") };
-            format!("{how}, by the test {}{packing}", it.test.name)
+            format!("{how}, by the test {}{packing}", partition.test.name)
         });
     }
 
@@ -202,20 +202,20 @@ impl Changing<'_, '_> {
         let with_cpus =
             |it: &Accepted| it.packing().map_or_else(String::new, |it| format!(": {it}"));
         if self.by_priority() && self.ranked() {
-            self.consider(&self.set.clone().unranked(), self.scheduler, |it| {
-                format!("with other priorities, the highest first: {}", it.order())
+            self.consider(&self.set.clone().unranked(), self.scheduler, |change| {
+                format!("with other priorities, the highest first: {}", change.order())
             });
         }
         if self.set.placement().is_some() {
-            self.consider(&self.set.clone().unplaced(), self.scheduler, |it| {
-                format!("with other CPUs for its tasks{}", with_cpus(it))
+            self.consider(&self.set.clone().unplaced(), self.scheduler, |change| {
+                format!("with other CPUs for its tasks{}", with_cpus(change))
             });
             if self.found.len() == before && self.by_priority() && self.ranked() {
-                self.consider(&self.set.clone().unplaced().unranked(), self.scheduler, |it| {
+                self.consider(&self.set.clone().unplaced().unranked(), self.scheduler, |change| {
                     format!(
                         "with other CPUs and priorities, the highest first: {}{}",
-                        it.order(),
-                        it.packing().map_or_else(String::new, |it| format!("; {it}"))
+                        change.order(),
+                        change.packing().map_or_else(String::new, |it| format!("; {it}"))
                     )
                 });
             }
@@ -225,7 +225,11 @@ impl Changing<'_, '_> {
     fn other_schedulers(&mut self) {
         let reach = self.scheduler.reach();
         if self.by_priority() {
-            let edf = if reach == Reach::Partitioned { Scheduler::PEdf } else { Scheduler::GEdf };
+            let edf = if reach == MigrationReach::Partitioned {
+                Scheduler::PEdf
+            } else {
+                Scheduler::GEdf
+            };
             self.consider(&self.set.clone().unranked(), edf, |_| "under EDF".to_owned());
         }
         if self.set.cpus() == 1 || !self.scheduler.is_simulated() {
@@ -237,11 +241,11 @@ impl Changing<'_, '_> {
         } else {
             [Scheduler::PEdf, Scheduler::GEdf]
         };
-        if reach == Reach::Partitioned {
+        if reach == MigrationReach::Partitioned {
             self.consider(&free, global, |_| "with all CPUs for all tasks (global)".to_owned());
         } else {
-            self.consider(&free, apart, |it| {
-                let on = it.packing().map_or_else(String::new, |it| format!(": {it}"));
+            self.consider(&free, apart, |change| {
+                let on = change.packing().map_or_else(String::new, |it| format!(": {it}"));
                 format!("with one CPU for each task (partitioned){on}")
             });
         }
@@ -275,7 +279,7 @@ impl Changing<'_, '_> {
             let what = format!("with preemptions limited ({limit}): {}", self.told(&remedy));
             let test = if self.by_priority() { "p-fp-rta" } else { "qpa" };
             let limits = Some(remedy.tasks);
-            self.found.push(Change { what, test, condition: None, set: None, limits });
+            self.found.push(SetChange { what, test, condition: None, set: None, limits });
             return;
         }
     }
@@ -351,8 +355,8 @@ impl Changing<'_, '_> {
         let free = self.set.clone().unplaced();
         for cpus in self.set.cpus() + 1..=self.set.cpus() + MORE_CPUS {
             let Some(more) = free.clone().with_cpus(cpus) else { return };
-            let found = self.consider(&more, self.scheduler, |it| {
-                let on = it.packing().map_or_else(String::new, |it| format!(": {it}"));
+            let found = self.consider(&more, self.scheduler, |change| {
+                let on = change.packing().map_or_else(String::new, |it| format!(": {it}"));
                 format!("on {cpus} CPUs{on}")
             });
             if found {
@@ -392,12 +396,12 @@ impl Changing<'_, '_> {
         }
         if let Some((saves, at)) = best {
             let wcet = wcets[at] - saves;
-            self.consider(&with(at, wcet), self.scheduler, |it| {
+            self.consider(&with(at, wcet), self.scheduler, |change| {
                 format!(
                     "with a WCET of {} in place of {} for {} alone",
-                    it.set.tick().span(wcet),
-                    it.set.tick().span(wcet + saves),
-                    called(&it.set, at)
+                    change.set.tick().span(wcet),
+                    change.set.tick().span(wcet + saves),
+                    called(&change.set, at)
                 )
             });
         }

@@ -5,35 +5,35 @@
 //! overheads are charged in nanoseconds where the spans of the set allow that.
 
 use super::bill::{Bill, Payer};
-use super::cache_aware::pairs::Pairs;
+use super::cache_aware::pairs::PairwiseDelays;
 use super::catalogue::{Charging, NO_PAIRS, Suffers, Test};
 use super::charged_supply::ChargedSupply;
 use super::delays::{Delays, by_the_highest};
-use super::overhead::system::Overheads;
+use super::overhead::system::SystemOverheads;
 use super::speed;
 use super::supply::{InUnits, Supplied};
-use super::verdict::{Answer, Charges, Verdict};
+use super::verdict::{Charges, TestAnswer, Verdict};
 use super::{clusters, contents, deployment};
 use crate::system::System;
 use corehop_plan::platform::Platform;
 use corehop_plan::workload::Event;
 use corehop_plan::workload::task::{LONGEST, Task, TaskError, TaskSet, Tick, Time};
-use corehop_stats::costs::{Cost, Costs};
+use corehop_stats::costs::{Cost, EventCosts};
 
 /// The delay that a preemption or migration costs each job.
 #[expect(missing_debug_implementations, reason = "costs need not be printed")]
-pub enum Delay<'a> {
+pub enum DelayCharge<'a> {
     /// None is charged.
     Nothing,
     /// The same to each in ticks of the set, `D_c`: `e' = e + D_c` (Bastoni, Brandenburg and Anderson 2010, section 2).
     Each(Time),
     /// The cost of the dearest event that its scheduler lets happen, for the task's working set.
-    Costs(Box<dyn Costs + Send + 'a>),
+    Costs(Box<dyn EventCosts + Send + 'a>),
 }
 
 /// A set, and what is charged to it.
 #[expect(missing_debug_implementations, reason = "as for `Delay`")]
-pub struct Charged<'a> {
+pub struct ChargedSet<'a> {
     set: &'a TaskSet,
     /// On a machine whose CPUs differ: the set as its slowest CPUs execute it, or why that is not known.
     slowed: Option<Result<TaskSet, String>>,
@@ -42,9 +42,9 @@ pub struct Charged<'a> {
     /// The clusters that the machine's caches make of the set's CPUs, by size.
     clusters: Vec<(u32, clusters::OfSet)>,
     platform: Option<&'a Platform>,
-    delay: Delay<'a>,
+    delay: DelayCharge<'a>,
     /// In nanoseconds.
-    overheads: Option<Overheads>,
+    overheads: Option<SystemOverheads>,
     /// The supply of the CPUs in microseconds and in nanoseconds, where they do not supply all of the time.
     supply: Option<InUnits>,
     /// The largest delay seen is taken for a bound.
@@ -59,7 +59,7 @@ pub struct ChargedAnswer {
     /// The unit of all times here.
     pub tick: Tick,
     /// The answer.
-    pub answer: Answer,
+    pub answer: TestAnswer,
     /// For how long a job of each task can be off the CPU once it began, where that is bounded.
     pub longest_preemptions: Option<Vec<Time>>,
     /// The delay that each job was charged, where any was.
@@ -75,13 +75,13 @@ pub struct ChargedAnswer {
     pub supply: Option<ChargedSupply>,
 }
 
-impl<'a> Charged<'a> {
+impl<'a> ChargedSet<'a> {
     /// `platform` says which migrations there are, and which stay within a cluster; overheads are in nanoseconds.
     pub fn new(
         set: &'a TaskSet,
         platform: Option<&'a Platform>,
-        delay: Delay<'a>,
-        overheads: Option<Overheads>,
+        delay: DelayCharge<'a>,
+        overheads: Option<SystemOverheads>,
     ) -> Self {
         let slowed = platform.and_then(|platform| speed::stretched(set, platform));
         let clusters = platform.map(|it| clusters::of_set(it, set.cpus())).unwrap_or_default();
@@ -132,16 +132,17 @@ impl<'a> Charged<'a> {
                 self.slow = false;
                 asked = ChargedAnswer { tick: self.set.tick(), ..slow? };
                 if !asked.answer.verdict.is_schedulable() {
-                    asked.answer = Answer::unknown(speed::why(platform));
+                    asked.answer = TestAnswer::unknown(speed::why(platform));
                 }
             }
             (Some(Err(why)), Verdict::Schedulable, _) => {
-                asked.answer = Answer::unknown(format!("it accepts for identical CPUs, but {why}"));
+                asked.answer =
+                    TestAnswer::unknown(format!("it accepts for identical CPUs, but {why}"));
             }
             _ => {}
         }
         if let (Verdict::Schedulable, Some(at)) = (asked.answer.verdict, self.over_budget(&asked)) {
-            asked.answer = Answer::unknown(format!(
+            asked.answer = TestAnswer::unknown(format!(
                 "it accepts, but task {at} needs more with what is charged than its budget (`budget_us`)"
             ));
         }
@@ -185,28 +186,28 @@ impl<'a> Charged<'a> {
     fn ask_with_charges(&mut self, test: &Test) -> Result<ChargedAnswer, TaskError> {
         let system = match self.system(test) {
             Ok(system) => system,
-            Err(why) => return Ok(asked(Answer::unknown(why), &[])),
+            Err(why) => return Ok(asked(TestAnswer::unknown(why), &[])),
         };
-        let bare = matches!(self.delay, Delay::Nothing) && self.overheads.is_none();
+        let bare = matches!(self.delay, DelayCharge::Nothing) && self.overheads.is_none();
         if bare || test.charging == Charging::NotNeeded {
             return Ok(self.ask_with_supply(test, system));
         }
         if self.overheads.is_some() && test.charging == Charging::NotKnown {
-            return Ok(asked(Answer::unknown("overheads cannot be charged for it"), &[]));
+            return Ok(asked(TestAnswer::unknown("overheads cannot be charged for it"), &[]));
         }
         if self.overheads.is_some_and(|it| it.dedicated.is_some()) && !test.knows_release_jitter() {
             let why = "releases that a dedicated CPU handles are late by different times, and it knows no jitter";
-            return Ok(asked(Answer::unknown(why), &[]));
+            return Ok(asked(TestAnswer::unknown(why), &[]));
         }
         if let Some(why) = self.not_charged(test, system) {
-            return Ok(asked(Answer::unknown(why), &[]));
+            return Ok(asked(TestAnswer::unknown(why), &[]));
         }
         let (unit, bill, resumed) = self.bill(test)?;
         let (pieces, own) = (test.payer == Payer::EachPiece, bill.own);
         let pairs = test.by_pair.then(|| self.pairs(unit));
         let (pairs, unsure) = match pairs {
             Some(Ok((pairs, unsure))) => (Some(pairs), unsure),
-            Some(Err(why)) => return Ok(asked(Answer::unknown(why), &[])),
+            Some(Err(why)) => return Ok(asked(TestAnswer::unknown(why), &[])),
             None => (None, None),
         };
         let system = self.system(test).unwrap_or_else(|_| System::of(self.asked_about()));
@@ -234,7 +235,7 @@ impl<'a> Charged<'a> {
     /// necessary on others.
     fn ask_with_supply(&self, test: &Test, system: System<'_>) -> ChargedAnswer {
         let needed = test.charging != Charging::NotNeeded;
-        let supply = self.supply_in(Unit(1)).filter(|_| needed);
+        let supply = self.supply_in(TimeUnit(1)).filter(|_| needed);
         let system = System { supply, ..system };
         let mut asked = asked(test.run(system), system.tasks);
         if needed {
@@ -247,7 +248,7 @@ impl<'a> Charged<'a> {
     }
 
     /// The supply as tests see it, in this unit.
-    fn supply_in(&self, unit: Unit) -> Option<Supplied<'_>> {
+    fn supply_in(&self, unit: TimeUnit) -> Option<Supplied<'_>> {
         let all = self.supply.as_ref()?;
         Some(Supplied::of(all.of_unit(unit.nanos(self.set.tick())), self.set))
     }
@@ -259,29 +260,29 @@ impl<'a> Charged<'a> {
 
     /// Why what is charged cannot be charged to what the set contains.
     fn not_charged(&self, test: &Test, system: System<'_>) -> Option<String> {
-        let each = matches!(self.delay, Delay::Each(_));
+        let each = matches!(self.delay, DelayCharge::Each(_));
         contents::not_charged(test, system, self.overheads.is_some(), each)
     }
 
     /// The bill for a test, the unit of the bill, and how far the delays are known.
-    fn bill(&mut self, test: &Test) -> Result<(Unit, Bill, Delays), TaskError> {
+    fn bill(&mut self, test: &Test) -> Result<(TimeUnit, Bill, Delays), TaskError> {
         let resumed = self.delays(&test.events(self.platform, self.set.cpus()))?;
         let pieces = test.payer == Payer::EachPiece;
         // Within a CPU a job is preempted and no more; a piece of it moves.
         let preempted = if pieces { self.delays(&[Event::Preemption])? } else { resumed.clone() };
-        let unit = Unit::of(self.set, self.overheads.is_some());
+        let unit = TimeUnit::of(self.set, self.overheads.is_some());
         let bill = Bill {
             resumed: unit.all(&preempted.each),
             moved: unit.all(&resumed.each),
             overheads: self.overheads.map(|it| it.in_units_of(unit.nanos(self.set.tick()))),
-            own: matches!(self.delay, Delay::Each(_)) && !test.by_pair,
+            own: matches!(self.delay, DelayCharge::Each(_)) && !test.by_pair,
         };
         Ok((unit, bill, resumed))
     }
 
     /// The number of units in a tick for a test, and its bill, if anything is charged.
     pub(super) fn bill_of(&mut self, test: &Test) -> Result<(Time, Option<Bill>), TaskError> {
-        let bare = matches!(self.delay, Delay::Nothing) && self.overheads.is_none();
+        let bare = matches!(self.delay, DelayCharge::Nothing) && self.overheads.is_none();
         if bare || test.charging == Charging::NotNeeded {
             return Ok((1, None));
         }
@@ -290,13 +291,15 @@ impl<'a> Charged<'a> {
 
     /// The system as a test is to see it: where a delay is charged, one that charges no reloads need not know of blocks.
     fn seen_by<'s>(&self, test: &Test, system: System<'s>) -> System<'s> {
-        let nothing = matches!(self.delay, Delay::Nothing);
+        let nothing = matches!(self.delay, DelayCharge::Nothing);
         System { cache: system.cache.filter(|_| test.reloads || nothing), ..system }
     }
 
     /// Takes back what is not certain: a yes to delays that nothing bounds, and a no to charges, which are bounds.
-    fn settle(&self, test: &Test, answer: &mut Answer, doubt: Option<String>) {
-        if matches!(self.delay, Delay::Nothing) && self.overheads.is_none() && self.supply.is_none()
+    fn settle(&self, test: &Test, answer: &mut TestAnswer, doubt: Option<String>) {
+        if matches!(self.delay, DelayCharge::Nothing)
+            && self.overheads.is_none()
+            && self.supply.is_none()
         {
             return;
         }
@@ -319,7 +322,7 @@ impl<'a> Charged<'a> {
         &mut self,
         test: &Test,
     ) -> Result<Option<[Vec<Time>; 2]>, TaskError> {
-        if test.by_pair && !matches!(self.delay, Delay::Nothing) {
+        if test.by_pair && !matches!(self.delay, DelayCharge::Nothing) {
             return Ok(None);
         }
         let resumed = self.delays(&[Event::Preemption])?.each;
@@ -348,18 +351,18 @@ impl<'a> Charged<'a> {
     }
 
     /// The delays by pair in this unit, and why they bound nothing, if they do not; or why there are none.
-    fn pairs(&self, unit: Unit) -> Result<(Pairs, Option<String>), String> {
+    fn pairs(&self, unit: TimeUnit) -> Result<(PairwiseDelays, Option<String>), String> {
         let sizes = self.set.wss_kib();
-        let one = |delay: Time| Pairs {
+        let one = |delay: Time| PairwiseDelays {
             losses: vec![vec![(u64::MAX, delay.saturating_mul(unit.0))]; sizes.len()],
             sizes: vec![0; sizes.len()],
         };
         let costs = match &self.delay {
-            Delay::Nothing => return Ok((one(0), None)),
-            Delay::Each(delay) => return Ok((one(*delay), None)),
-            Delay::Costs(costs) => costs,
+            DelayCharge::Nothing => return Ok((one(0), None)),
+            DelayCharge::Each(delay) => return Ok((one(*delay), None)),
+            DelayCharge::Costs(costs) => costs,
         };
-        let of = |costs: &dyn Costs| pairs_by(sizes, costs, self.set.tick(), unit);
+        let of = |costs: &dyn EventCosts| pairs_by(sizes, costs, self.set.tick(), unit);
         let ranked = costs.quantiles();
         let mut known = ranked.iter().filter_map(|(_, costs)| of(*costs).ok());
         let sure = known.find(|(_, unsure)| unsure.is_none());
@@ -370,10 +373,10 @@ impl<'a> Charged<'a> {
     fn delays(&mut self, events: &[Event]) -> Result<Delays, TaskError> {
         let same = |it| Delays { each: vec![it; self.set.tasks().len()], ..Delays::default() };
         let costs = match &self.delay {
-            Delay::Nothing => return Ok(same(0)),
-            Delay::Each(delay) => return Ok(same(*delay)),
-            Delay::Costs(_) if events.is_empty() => return Ok(same(0)),
-            Delay::Costs(costs) => costs,
+            DelayCharge::Nothing => return Ok(same(0)),
+            DelayCharge::Each(delay) => return Ok(same(*delay)),
+            DelayCharge::Costs(_) if events.is_empty() => return Ok(same(0)),
+            DelayCharge::Costs(costs) => costs,
         };
         if let Some((_, known)) = self.known.iter().find(|it| it.0 == events) {
             return Ok(known.clone());
@@ -387,11 +390,11 @@ impl<'a> Charged<'a> {
 /// The delays by pair in this unit, and why they bound nothing, if they do not; or why there are none.
 fn pairs_by(
     sizes: &[Option<u64>],
-    costs: &dyn Costs,
+    costs: &dyn EventCosts,
     tick: Tick,
-    unit: Unit,
-) -> Result<(Pairs, Option<String>), String> {
-    let mut pairs = Pairs::default();
+    unit: TimeUnit,
+) -> Result<(PairwiseDelays, Option<String>), String> {
+    let mut pairs = PairwiseDelays::default();
     let mut unsure = None;
     for &wss in sizes {
         // That every size is known was asked before.
@@ -435,7 +438,7 @@ impl ChargedAnswer {
 
 /// Each task longer by one value, before the test sees it; if a test of several CPUs does not accept that, each
 /// victim with it.
-fn one_value(test: &Test, system: System<'_>, unit: Unit, bill: Bill) -> ChargedAnswer {
+fn one_value(test: &Test, system: System<'_>, unit: TimeUnit, bill: Bill) -> ChargedAnswer {
     let longer = longer_by_one_value(test, system, &bill);
     if longer.answer.verdict == Verdict::Unknown && test.charges_victims() {
         let by_victim = unit.ask(test, system, &Bill { own: false, ..bill });
@@ -452,13 +455,13 @@ fn longer_by_one_value(test: &Test, system: System<'_>, bill: &Bill) -> ChargedA
     let longer = asked(answer, &charges.tasks);
     ChargedAnswer {
         delays: Some(charges.paid.clone()),
-        charged: Some(Unit(1).spans(&charges)),
+        charged: Some(TimeUnit(1).spans(&charges)),
         ..longer
     }
 }
 
 /// An answer about these tasks, with nothing charged.
-fn asked(answer: Answer, tasks: &[Task]) -> ChargedAnswer {
+fn asked(answer: TestAnswer, tasks: &[Task]) -> ChargedAnswer {
     let off = |(bound, task): (&Time, &Task)| bound.saturating_sub(task.wcet);
     let longest = answer.bounds.as_ref().map(|it| it.iter().zip(tasks).map(off).collect());
     ChargedAnswer {
@@ -478,9 +481,9 @@ pub(super) const AS_CHARGED: &str = "it refuses the set as charged, and a charge
 
 /// The unit of time that a test is asked in: so many to a tick of the set.
 #[derive(Debug, Clone, Copy)]
-struct Unit(Time);
+struct TimeUnit(Time);
 
-impl Unit {
+impl TimeUnit {
     /// Nanoseconds where they are wanted, and are not the ticks, and no span of the set gets too long.
     fn of(set: &TaskSet, finer: bool) -> Self {
         let spans = |task: &Task| {

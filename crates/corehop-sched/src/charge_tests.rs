@@ -2,7 +2,7 @@
 //! Tests of charges: what a verdict says once delays and overheads are in it.
 
 use super::*;
-use crate::Parameters;
+use crate::TaskParameters;
 use crate::answer_json;
 use crate::catalogue::{all, test};
 use crate::delays::largest_seen;
@@ -11,14 +11,19 @@ use corehop_fixtures::task_sets::implicit;
 use corehop_plan::workload::set_file;
 use corehop_stats::costs::{Basis, Cost, NoCost};
 
-fn overheads() -> Overheads {
-    Overheads { scheduling: 1_000, context_switch: 1_000, release: 1_000, ..Overheads::default() }
+fn overheads() -> SystemOverheads {
+    SystemOverheads {
+        scheduling: 1_000,
+        context_switch: 1_000,
+        release: 1_000,
+        ..SystemOverheads::default()
+    }
 }
 
 #[test]
 fn each_scheduler_pays_in_its_own_way_and_what_cannot_be_charged_is_not_told() {
     let set = implicit(1, &[(10, 100), (20, 200)]);
-    let mut charged = Charged::new(&set, None, Delay::Each(5), Some(overheads()));
+    let mut charged = ChargedSet::new(&set, None, DelayCharge::Each(5), Some(overheads()));
     // By hand: 20 + 2 (1 + 1) + 5, and above it the other task, 10 + 4 + 5, and two releases.
     let asked = charged.ask(test("p-fp-rta").unwrap()).unwrap();
     assert_eq!(asked.answer.bounds.as_ref().map(Vec::len), Some(2));
@@ -35,8 +40,8 @@ fn each_scheduler_pays_in_its_own_way_and_what_cannot_be_charged_is_not_told() {
 #[test]
 fn overheads_never_make_a_set_schedulable() {
     let set = implicit(1, &[(30, 60), (30, 60)]);
-    let mut bare = Charged::new(&set, None, Delay::Nothing, None);
-    let mut charged = Charged::new(&set, None, Delay::Nothing, Some(overheads()));
+    let mut bare = ChargedSet::new(&set, None, DelayCharge::Nothing, None);
+    let mut charged = ChargedSet::new(&set, None, DelayCharge::Nothing, Some(overheads()));
     let yes = |asked: ChargedAnswer| asked.answer.verdict == Verdict::Schedulable;
     let mut accepted = 0;
     for test in all() {
@@ -48,21 +53,25 @@ fn overheads_never_make_a_set_schedulable() {
 
 #[test]
 fn a_yes_that_rests_on_a_median_or_a_mean_is_conditional_and_one_by_an_upper_quantile_names_it() {
-    use corehop_stats::costs::{CostTable, Selection, Source};
+    use corehop_stats::costs::{CostSource, CostTable, Selection};
     let mut text = "load,event,statistic,wss_kib,cost_us\nidle,preemption,n,64,200\n".to_owned();
     for (name, us) in [("p50", 5), ("mean", 6), ("p90", 8)] {
         for name in [name.to_owned(), format!("{name}_high")] {
             text += ["idle,preemption", &name, "64", &format!("{us}\n")].join(",").as_str();
         }
     }
-    let source = Source::Table(CostTable::parse(&text).unwrap());
-    let task =
-        |wcet, period| Parameters { wcet, period, wss_kib: Some(64), ..Parameters::default() };
+    let source = CostSource::Table(CostTable::parse(&text).unwrap());
+    let task = |wcet, period| TaskParameters {
+        wcet,
+        period,
+        wss_kib: Some(64),
+        ..TaskParameters::default()
+    };
     let set = TaskSet::new(1, &[task(10, 100), task(20, 200)]).unwrap();
     let ask = |statistic: Option<&str>| {
         let statistic = statistic.map(ToOwned::to_owned);
         let costs = source.for_a_verdict(&Selection { statistic, ..Selection::default() }).unwrap();
-        let mut charged = Charged::new(&set, None, Delay::Costs(costs.costs), None);
+        let mut charged = ChargedSet::new(&set, None, DelayCharge::Costs(costs.costs), None);
         charged.ask(test("qpa").unwrap()).unwrap()
     };
     for (name, says) in [
@@ -84,7 +93,7 @@ fn a_yes_that_rests_on_a_median_or_a_mean_is_conditional_and_one_by_an_upper_qua
 /// The same cost for all, with these ends.
 struct Same(f64, Option<f64>, Option<f64>);
 
-impl Costs for Same {
+impl EventCosts for Same {
     fn cost(&self, _: Event, _: f64) -> Result<Cost, NoCost> {
         Ok(Cost { us: self.0, low_us: self.1, high_us: self.2 })
     }
@@ -98,12 +107,16 @@ impl Costs for Same {
 
 #[test]
 fn a_delay_is_the_upper_end_of_its_interval_and_without_one_there_is_no_yes() {
-    let task =
-        |wcet, period| Parameters { wcet, period, wss_kib: Some(64), ..Parameters::default() };
+    let task = |wcet, period| TaskParameters {
+        wcet,
+        period,
+        wss_kib: Some(64),
+        ..TaskParameters::default()
+    };
     let set = TaskSet::new(1, &[task(10, 100), task(20, 200)]).unwrap();
     let ask = |costs: Same| {
-        let delay = Delay::Costs(Box::new(costs));
-        Charged::new(&set, None, delay, None).ask(test("qpa").unwrap()).unwrap()
+        let delay = DelayCharge::Costs(Box::new(costs));
+        ChargedSet::new(&set, None, delay, None).ask(test("qpa").unwrap()).unwrap()
     };
     let known = ask(Same(5.0, Some(4.5), Some(6.1)));
     assert_eq!((known.delays.unwrap(), known.note.clone()), (vec![7, 0], None));
@@ -113,8 +126,8 @@ fn a_delay_is_the_upper_end_of_its_interval_and_without_one_there_is_no_yes() {
     assert_eq!(largest.answer.verdict, Verdict::Unknown);
     assert!(largest.answer.why.unwrap().starts_with("yes, if no event costs more than"));
     assert_eq!((largest.delays.unwrap(), largest.note), (vec![5, 0], Some(largest_seen(None))));
-    let delay = Delay::Costs(Box::new(Same(5.0, Some(5.0), None)));
-    let accepted = Charged::new(&set, None, delay, None).accepting_largest(true);
+    let delay = DelayCharge::Costs(Box::new(Same(5.0, Some(5.0), None)));
+    let accepted = ChargedSet::new(&set, None, delay, None).accepting_largest(true);
     let accepted = { accepted }.ask(test("qpa").unwrap()).unwrap();
     assert_eq!(accepted.answer.verdict, Verdict::Schedulable);
     let unsure = ask(Same(5.0, None, None)).answer;
@@ -125,12 +138,12 @@ fn a_delay_is_the_upper_end_of_its_interval_and_without_one_there_is_no_yes() {
 /// A largest cost of 9, and a quantile of 5 without an upper end.
 struct Open;
 
-impl Costs for Open {
+impl EventCosts for Open {
     fn cost(&self, event: Event, wss_kib: f64) -> Result<Cost, NoCost> {
         Same(9.0, Some(9.0), None).cost(event, wss_kib)
     }
-    fn quantiles(&self) -> Vec<(&str, &dyn Costs)> {
-        const P99: &dyn Costs = &Same(5.0, Some(4.0), None);
+    fn quantiles(&self) -> Vec<(&str, &dyn EventCosts)> {
+        const P99: &dyn EventCosts = &Same(5.0, Some(4.0), None);
         vec![("p99", P99)]
     }
     fn happens(&self, _: Event) -> bool {
@@ -143,11 +156,15 @@ impl Costs for Open {
 
 #[test]
 fn accepting_the_largest_charges_the_largest_and_no_quantile_without_an_upper_end() {
-    let task =
-        |wcet, period| Parameters { wcet, period, wss_kib: Some(64), ..Parameters::default() };
+    let task = |wcet, period| TaskParameters {
+        wcet,
+        period,
+        wss_kib: Some(64),
+        ..TaskParameters::default()
+    };
     let set = TaskSet::new(1, &[task(10, 100), task(20, 200)]).unwrap();
     for accepted in [false, true] {
-        let charged = Charged::new(&set, None, Delay::Costs(Box::new(Open)), None);
+        let charged = ChargedSet::new(&set, None, DelayCharge::Costs(Box::new(Open)), None);
         let mut charged = charged.accepting_largest(accepted);
         let asked = charged.ask(test("qpa").unwrap()).unwrap();
         assert_eq!((asked.delays, asked.charged_by), (Some(vec![9, 0]), None));
@@ -157,10 +174,11 @@ fn accepting_the_largest_charges_the_largest_and_no_quantile_without_an_upper_en
 
 #[test]
 fn a_delay_below_zero_is_refused_with_the_task() {
-    let task = |wss_kib| Parameters { wcet: 10, period: 100, wss_kib, ..Parameters::default() };
+    let task =
+        |wss_kib| TaskParameters { wcet: 10, period: 100, wss_kib, ..TaskParameters::default() };
     let set = TaskSet::new(1, &[task(Some(64)), task(Some(64))]).unwrap();
-    let delay = Delay::Costs(Box::new(Same(-2.0, Some(-3.0), Some(-1.0))));
-    let error = Charged::new(&set, None, delay, None).ask(test("qpa").unwrap()).unwrap_err();
+    let delay = DelayCharge::Costs(Box::new(Same(-2.0, Some(-3.0), Some(-1.0))));
+    let error = ChargedSet::new(&set, None, delay, None).ask(test("qpa").unwrap()).unwrap_err();
     let said = error.to_string();
     assert!(said.contains("task 0") && said.contains("below zero"), "{said}");
 }
@@ -168,7 +186,7 @@ fn a_delay_below_zero_is_refused_with_the_task() {
 #[test]
 fn a_largest_delay_says_among_how_many_samples_replicates_and_classes() {
     struct Seen;
-    impl Costs for Seen {
+    impl EventCosts for Seen {
         fn cost(&self, _: Event, us: f64) -> Result<Cost, NoCost> {
             Ok(Cost { us, low_us: Some(us), high_us: None })
         }
@@ -185,15 +203,15 @@ fn a_largest_delay_says_among_how_many_samples_replicates_and_classes() {
         }
     }
     let note = |sizes: [u64; 2]| {
-        let task = |kib: u64| Parameters {
+        let task = |kib: u64| TaskParameters {
             wcet: 1,
             period: 9_000,
             wss_kib: Some(kib),
-            ..Parameters::default()
+            ..TaskParameters::default()
         };
         let set = TaskSet::new(1, &sizes.map(task)).unwrap();
-        let delay = Delay::Costs(Box::new(Seen));
-        Charged::new(&set, None, delay, None).ask(test("qpa").unwrap()).unwrap().note.unwrap()
+        let delay = DelayCharge::Costs(Box::new(Seen));
+        ChargedSet::new(&set, None, delay, None).ask(test("qpa").unwrap()).unwrap().note.unwrap()
     };
     let same = note([64, 128]);
     assert!(same.contains("900 samples") && same.contains("2 classes"), "{same}");
@@ -205,12 +223,13 @@ fn a_largest_delay_says_among_how_many_samples_replicates_and_classes() {
 
 #[test]
 fn a_no_that_rests_on_a_charge_is_not_certain() {
-    let task = |wcet| Parameters { wcet, period: 100, wss_kib: Some(64), ..Parameters::default() };
+    let task =
+        |wcet| TaskParameters { wcet, period: 100, wss_kib: Some(64), ..TaskParameters::default() };
     let ask = |wcet, test_name: &str| {
-        let given = [task(wcet), Parameters { deadline: Some(90), ..task(20) }];
+        let given = [task(wcet), TaskParameters { deadline: Some(90), ..task(20) }];
         let set = TaskSet::new(1, &given).unwrap();
-        let delay = Delay::Costs(Box::new(Same(5.0, Some(5.0), Some(5.0))));
-        let answer = Charged::new(&set, None, delay, None).ask(test(test_name).unwrap());
+        let delay = DelayCharge::Costs(Box::new(Same(5.0, Some(5.0), Some(5.0))));
+        let answer = ChargedSet::new(&set, None, delay, None).ask(test(test_name).unwrap());
         answer.unwrap().answer.verdict
     };
     for name in ["qpa", "edf-rta", "p-fp-rta"] {
@@ -229,13 +248,14 @@ fn a_set_in_nanoseconds_is_answered_as_the_same_set_a_thousand_times_slower() {
     };
     let (fine, coarse) = (of(" ns"), of(" us"));
     for test in crate::all() {
-        let ask = |set| Charged::new(set, None, Delay::Each(1), None).ask(test).unwrap();
+        let ask = |set| ChargedSet::new(set, None, DelayCharge::Each(1), None).ask(test).unwrap();
         let (fine, coarse) = (ask(&fine), ask(&coarse));
         assert_eq!(fine.answer.verdict, coarse.answer.verdict, "{}", test.name);
         assert_eq!(fine.answer.bounds, coarse.answer.bounds, "{}", test.name);
     }
     let bounds = |set, unit| {
-        let asked = Charged::new(set, None, Delay::Each(1), None).ask(test("p-fp-ffd").unwrap());
+        let asked =
+            ChargedSet::new(set, None, DelayCharge::Each(1), None).ask(test("p-fp-ffd").unwrap());
         let json = answer_json(test("p-fp-ffd").unwrap(), &asked.unwrap());
         json["charged"][0]["wcet_us"].as_f64().unwrap() * unit
     };
@@ -250,7 +270,7 @@ fn overheads_are_charged_in_nanoseconds_whatever_the_unit_of_the_set() {
         set_file::parse(&format!(r#"{{"cpus":1,"tasks":{tasks}}}"#)).unwrap()
     };
     let wcet = |set: &TaskSet| {
-        let mut charged = Charged::new(set, None, Delay::Each(0), Some(overheads()));
+        let mut charged = ChargedSet::new(set, None, DelayCharge::Each(0), Some(overheads()));
         let asked = charged.ask(test("qpa").unwrap()).unwrap();
         let json = answer_json(test("qpa").unwrap(), &asked);
         json["charged"][0]["wcet_us"].as_f64().unwrap()
@@ -268,25 +288,28 @@ fn reloads_without_a_charge_leave_no_yes_whatever_else_is_charged() {
         {"wcet_us": 10, "period_us": 100, "wss_kib": 64, "ucb": "1-3", "ecb": "1-3"},
         {"wcet_us": 20, "period_us": 200, "wss_kib": 64, "ucb": "1-3", "ecb": "1-3"}]}"#;
     let set = set_file::parse(text).unwrap();
-    let costs = || Delay::Costs(Box::new(Same(5.0, Some(5.0), Some(5.0))));
+    let costs = || DelayCharge::Costs(Box::new(Same(5.0, Some(5.0), Some(5.0))));
     let ask = |name: &str, delay, overheads: bool| {
         let overheads = overheads.then(self::overheads);
-        let asked = Charged::new(&set, None, delay, overheads).ask(test(name).unwrap()).unwrap();
+        let asked = ChargedSet::new(&set, None, delay, overheads).ask(test(name).unwrap()).unwrap();
         (asked.answer.verdict, asked.answer.why.unwrap_or_default())
     };
     for name in ["qpa", "p-fp-rta"] {
         for overheads in [false, true] {
-            let (verdict, why) = ask(name, Delay::Nothing, overheads);
+            let (verdict, why) = ask(name, DelayCharge::Nothing, overheads);
             assert_eq!(verdict, Verdict::Unknown, "{name}, overheads: {overheads}");
             assert!(why.contains("does not charge reloads"), "{name}: {why}");
-            for delay in [Delay::Each(1), costs()] {
+            for delay in [DelayCharge::Each(1), costs()] {
                 let (verdict, why) = ask(name, delay, overheads);
                 assert_eq!(verdict, Verdict::Schedulable, "{name}, {overheads}: {why}");
             }
         }
     }
     // A test that charges the reloads itself has them beside nothing else.
-    assert_eq!(ask("edf-ucb-union", Delay::Nothing, false), (Verdict::Schedulable, String::new()));
-    let (verdict, why) = ask("edf-ucb-union", Delay::Nothing, true);
+    assert_eq!(
+        ask("edf-ucb-union", DelayCharge::Nothing, false),
+        (Verdict::Schedulable, String::new())
+    );
+    let (verdict, why) = ask("edf-ucb-union", DelayCharge::Nothing, true);
     assert_eq!((verdict, why.as_str()), (Verdict::Unknown, "overheads cannot be charged for it"));
 }

@@ -2,7 +2,7 @@
 //! The supply of the CPUs in the answer of a test: its basis, and the conditions of a yes.
 
 use super::charge::ChargedAnswer;
-use super::supply::{Claim, InUnits, Supplied};
+use super::supply::{InUnits, Supplied, SupplyClaim};
 use super::verdict::CONDITIONAL;
 use corehop_plan::workload::task::{TaskSet, Time};
 
@@ -11,7 +11,7 @@ use corehop_plan::workload::task::{TaskSet, Time};
 pub struct ChargedSupply {
     all: InUnits,
     /// The observations behind it, for the longest deadline or period of the set; None where the supply is stated.
-    pub claim: Option<Claim>,
+    pub claim: Option<SupplyClaim>,
 }
 
 impl ChargedSupply {

@@ -8,16 +8,16 @@
 use serde::Serialize;
 
 use super::catalogue::Test;
-use super::charge::{Charged, ChargedAnswer};
+use super::charge::{ChargedAnswer, ChargedSet};
 use super::partition::given;
-use super::question::Question;
+use super::question::SchedulabilityQuestion;
 use super::ranking::Ranking;
 use super::sentence::{bounds_of, called, on_cpus};
 use super::supply::FULL;
 use super::system::System;
 use super::uni::{edf_response, fixed};
 use corehop_plan::words::words;
-use corehop_plan::workload::scheduler::Order;
+use corehop_plan::workload::scheduler::JobPreference;
 use corehop_plan::workload::task::{Task, TaskSet, Time};
 
 words! {
@@ -50,7 +50,7 @@ words! {
 
 /// A part of a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Part {
+pub struct BoundTerm {
     /// Its kind.
     pub what: Kind,
     /// The task whose work it is, if that is told apart.
@@ -73,16 +73,16 @@ pub struct Composition {
     /// The deadline in ticks, written in microseconds.
     pub deadline_us: Time,
     /// The parts, none of them zero, which sum up to the bound.
-    pub parts: Vec<Part>,
+    pub parts: Vec<BoundTerm>,
 }
 
 /// Work of jobs of a task in a busy window, in the unit of the test: bare, delays, and overheads.
-type Share = (Kind, usize, Time, [Time; 3]);
+type WindowWork = (Kind, usize, Time, [Time; 3]);
 
 /// The parts of a window in the unit of a test, of which so many make a tick.
-struct Window {
+struct WindowShares {
     unit: Time,
-    shares: Vec<Share>,
+    shares: Vec<WindowWork>,
     /// Parts that are no work of jobs.
     others: Vec<(Kind, i128)>,
 }
@@ -93,7 +93,7 @@ impl Composition {
         set: &TaskSet,
         test: &'static Test,
         asked: &ChargedAnswer,
-        charged: &mut Charged<'_>,
+        charged: &mut ChargedSet<'_>,
     ) -> Option<Self> {
         let bounds = bounds_of(set, test, asked)?;
         let part = |at: &usize| bounds[*at] as f64 / set.tasks()[*at].deadline as f64;
@@ -106,16 +106,16 @@ impl Composition {
         set: &TaskSet,
         test: &'static Test,
         asked: &ChargedAnswer,
-        charged: &mut Charged<'_>,
+        charged: &mut ChargedSet<'_>,
         (task, bound): (usize, Time),
     ) -> Self {
-        let question = Question::of(set, None).scheduler;
+        let question = SchedulabilityQuestion::of(set, None).scheduler;
         let order = test.scheduler().unwrap_or(question).order();
         let window = match order {
             _ if set.is_in_parts() => None,
-            Order::Deadline => by_deadline(set, test, asked, task),
-            Order::Rank => by_priority(set, test, asked, charged, task),
-            Order::Fair => None,
+            JobPreference::Deadline => by_deadline(set, test, asked, task),
+            JobPreference::Rank => by_priority(set, test, asked, charged, task),
+            JobPreference::Fair => None,
         };
         let supplied = asked.supply.is_some();
         let parts = window.and_then(|window| window.parts(bound, supplied));
@@ -136,7 +136,7 @@ impl Composition {
     }
 }
 
-impl Part {
+impl BoundTerm {
     fn words(&self, set: &TaskSet) -> String {
         let time = set.tick().span(self.us.unsigned_abs());
         let jobs = match self.jobs {
@@ -159,10 +159,10 @@ impl Part {
     }
 }
 
-impl Window {
+impl WindowShares {
     /// In ticks, each rounded down, with the rest as a part; none where the sum is not the bound that the test gives. On a CPU that
     /// does not supply all of the time, what is missing is what it does not supply.
-    fn parts(mut self, bound: Time, supplied: bool) -> Option<Vec<Part>> {
+    fn parts(mut self, bound: Time, supplied: bool) -> Option<Vec<BoundTerm>> {
         let unit = i128::from(self.unit);
         let work = self.shares.iter().flat_map(|it| it.3).map(i128::from).sum::<i128>();
         let mut exact = work + self.others.iter().map(|it| it.1).sum::<i128>();
@@ -175,13 +175,13 @@ impl Window {
             return None;
         }
         let us = |span: i128| span.div_euclid(unit) as i64;
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<BoundTerm> = Vec::new();
         for &(what, task, jobs, [bare, ..]) in &self.shares {
             let jobs = Some(jobs);
-            parts.push(Part { what, task: Some(task), jobs, us: us(i128::from(bare)) });
+            parts.push(BoundTerm { what, task: Some(task), jobs, us: us(i128::from(bare)) });
         }
         let sum = |at: usize| self.shares.iter().map(|it| i128::from(it.3[at])).sum::<i128>();
-        let plain = |what, us| Part { what, task: None, jobs: None, us };
+        let plain = |what, us| BoundTerm { what, task: None, jobs: None, us };
         let charges = [(Kind::Delays, sum(1)), (Kind::Overheads, sum(2))];
         for &(what, span) in charges.iter().chain(&self.others) {
             match parts.iter_mut().find(|it| it.what == what && it.task.is_none()) {
@@ -201,14 +201,14 @@ fn told_apart_by_charges(
     set: &TaskSet,
     asked: &ChargedAnswer,
     (task, bound): (usize, Time),
-) -> Vec<Part> {
+) -> Vec<BoundTerm> {
     let own = set.tasks()[task].wcet.min(bound);
     let whole = asked.charged.as_ref().map_or(own, |it| it[task][0].floor() as Time);
     let whole = whole.clamp(own, bound);
     let delays = asked.delays.as_ref().map_or(0, |it| it[task]).min(whole - own);
-    let part = |what, us: Time| Part { what, task: None, jobs: None, us: us as i64 };
+    let part = |what, us: Time| BoundTerm { what, task: None, jobs: None, us: us as i64 };
     let parts = [
-        Part { task: Some(task), ..part(Kind::Own, own) },
+        BoundTerm { task: Some(task), ..part(Kind::Own, own) },
         part(Kind::Others, bound - whole),
         part(Kind::Delays, delays),
         part(Kind::Overheads, whole - own - delays),
@@ -226,7 +226,12 @@ fn beside(set: &TaskSet, asked: &ChargedAnswer, task: usize) -> Option<(usize, V
 }
 
 /// The busy window of a task under EDF on its CPU, with the charges in microseconds.
-fn by_deadline(set: &TaskSet, test: &Test, asked: &ChargedAnswer, task: usize) -> Option<Window> {
+fn by_deadline(
+    set: &TaskSet,
+    test: &Test,
+    asked: &ChargedAnswer,
+    task: usize,
+) -> Option<WindowShares> {
     let (cpu, group) = beside(set, asked, task)?;
     let tasks = super::sentence::charged_tasks(set, asked);
     let own: Vec<Task> = group.iter().map(|&at| tasks[at]).collect();
@@ -247,7 +252,7 @@ fn by_deadline(set: &TaskSet, test: &Test, asked: &ChargedAnswer, task: usize) -
         (Kind::Overheads, i128::from(latency)),
         (Kind::BeforeArrival, -i128::from(busiest.arrival)),
     ];
-    Some(Window { unit: 1, shares, others })
+    Some(WindowShares { unit: 1, shares, others })
 }
 
 /// The busy window of a task under fixed priorities on its CPU, with the charges in the unit of the test.
@@ -255,9 +260,9 @@ fn by_priority(
     set: &TaskSet,
     test: &'static Test,
     asked: &ChargedAnswer,
-    charged: &mut Charged<'_>,
+    charged: &mut ChargedSet<'_>,
     task: usize,
-) -> Option<Window> {
+) -> Option<WindowShares> {
     let (cpu, group) = beside(set, asked, task)?;
     let place = group.iter().position(|&at| at == task)?;
     let mut ranked: Vec<Task> = set.tasks().to_vec();
@@ -303,5 +308,5 @@ fn by_priority(
         (Kind::Overheads, i128::from(mine.jitter - bare.jitter)),
         (Kind::BeforeArrival, -i128::from((jobs - 1) * mine.period)),
     ];
-    Some(Window { unit, shares, others })
+    Some(WindowShares { unit, shares, others })
 }

@@ -10,7 +10,7 @@ use corehop_plan::workload::task::Task;
 
 /// A content of sets that makes jobs wait, or come late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Content {
+pub enum SetFeature {
     /// Jobs are released later than they arrive.
     Jitter,
     /// Less urgent jobs hold up others, by a stated time.
@@ -24,17 +24,22 @@ pub enum Content {
 }
 
 /// The contents that most tests of one CPU and of partitions know.
-pub(super) const MOST: &[Content] =
-    &[Content::Jitter, Content::Blocking, Content::Suspension, Content::Locks];
+pub(super) const MOST: &[SetFeature] =
+    &[SetFeature::Jitter, SetFeature::Blocking, SetFeature::Suspension, SetFeature::Locks];
 
 /// The contents that tests for fixed priorities know if the set states the CPU of each task.
-pub(super) const ALL: &[Content] =
-    &[Content::Jitter, Content::Blocking, Content::Suspension, Content::Locks, Content::Events];
+pub(super) const ALL: &[SetFeature] = &[
+    SetFeature::Jitter,
+    SetFeature::Blocking,
+    SetFeature::Suspension,
+    SetFeature::Locks,
+    SetFeature::Events,
+];
 
 /// The contents that a test without preemption knows.
-pub(super) const STATED: &[Content] = &[Content::Jitter, Content::Blocking];
+pub(super) const STATED: &[SetFeature] = &[SetFeature::Jitter, SetFeature::Blocking];
 
-impl Content {
+impl SetFeature {
     /// The field that states it, as a clause about the first task with it.
     fn of_task(self, at: usize) -> String {
         match self {
@@ -47,7 +52,7 @@ impl Content {
 }
 
 /// The contents of a system, each with the first task that has it. A new field of a task or of a system has to be judged here.
-fn contents(system: System<'_>) -> Vec<(Content, usize)> {
+fn contents(system: System<'_>) -> Vec<(SetFeature, usize)> {
     let System {
         cpus: _,
         tasks,
@@ -67,14 +72,14 @@ fn contents(system: System<'_>) -> Vec<(Content, usize)> {
         let &Task { wcet: _, period: _, deadline: _, jitter, blocking, suspension, priority: _ } =
             task;
         let all = [
-            (Content::Jitter, jitter),
-            (Content::Blocking, blocking),
-            (Content::Suspension, suspension),
+            (SetFeature::Jitter, jitter),
+            (SetFeature::Blocking, blocking),
+            (SetFeature::Suspension, suspension),
         ];
         all.into_iter().filter(|it| it.1 > 0).map(move |(content, _)| (content, at))
     });
-    let mut found: Vec<(Content, usize)> = Vec::new();
-    let others = [(Content::Locks, holding), (Content::Events, activated)];
+    let mut found: Vec<(SetFeature, usize)> = Vec::new();
+    let others = [(SetFeature::Locks, holding), (SetFeature::Events, activated)];
     let others = others.into_iter().filter_map(|(content, at)| Some((content, at?)));
     for (content, at) in of_tasks.chain(others) {
         if found.iter().all(|it| it.0 != content) {
@@ -97,20 +102,20 @@ pub(super) fn refusal(test: &Test, system: System<'_>) -> Option<String> {
     if test.charging == Charging::NotNeeded {
         return None;
     }
-    let less = |(content, _): &&(Content, usize)| {
-        system.supply.is_some() && matches!(content, Content::Suspension | Content::Events)
+    let less = |(content, _): &&(SetFeature, usize)| {
+        system.supply.is_some() && matches!(content, SetFeature::Suspension | SetFeature::Events)
     };
     if let Some((content, at)) = contents.iter().find(less) {
         return Some(format!("{}, which it does not charge with --supply", content.of_task(*at)));
     }
     let has = |content| contents.iter().find(|it| it.0 == content).map(|it| it.1);
-    let late =
-        has(Content::Events).and_then(|at| activated(test, system, at, has(Content::Suspension)));
+    let late = has(SetFeature::Events)
+        .and_then(|at| activated(test, system, at, has(SetFeature::Suspension)));
     late.or_else(|| {
-        has(Content::Suspension)
-            .and_then(|at| suspended(test, system, at, has(Content::Locks).is_some()))
+        has(SetFeature::Suspension)
+            .and_then(|at| suspended(test, system, at, has(SetFeature::Locks).is_some()))
     })
-    .or_else(|| has(Content::Locks).and_then(|at| locked(test, system, at)))
+    .or_else(|| has(SetFeature::Locks).and_then(|at| locked(test, system, at)))
 }
 
 /// Why a test cannot tell of a system whose task `at` is activated by another one.
@@ -206,19 +211,20 @@ pub(super) fn not_charged(
 ) -> Option<String> {
     let contents = contents(system);
     let has = |wanted| contents.iter().find(|it| it.0 == wanted).map(|it| it.1);
-    if let Some(at) = has(Content::Suspension) {
+    if let Some(at) = has(SetFeature::Suspension) {
         return Some(format!(
             "task {at} suspends itself, and loses its cache each time: how often is not stated, so no delay can be charged"
         ));
     }
-    if let (Some(at), Some(Locking::Pi)) = (has(Content::Locks), system.locks.map(|it| it.protocol))
+    if let (Some(at), Some(Locking::Pi)) =
+        (has(SetFeature::Locks), system.locks.map(|it| it.protocol))
     {
         return Some(format!(
             "task {at} has locks with priority inheritance: a job that waits loses its cache, and how often it waits is not \
              stated, so no delay can be charged (\"locking\": \"pcp\" has no such waits)"
         ));
     }
-    if let (Some(at), false) = (has(Content::Events), each && !overheads) {
+    if let (Some(at), false) = (has(SetFeature::Events), each && !overheads) {
         return Some(format!(
             "task {at} is activated by a task of its chain: of delays only one value for each job is charged there (--delay)"
         ));
@@ -231,28 +237,28 @@ pub(super) fn not_charged(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue::{Kind, all};
+    use crate::catalogue::{TestExactness, all};
     use crate::verdict::Verdict;
     use corehop_plan::workload::set_file::parse;
     use corehop_plan::workload::task::TaskSet;
 
     /// Each content with a set that has it and nothing else, for a test: two tasks that leave much room.
-    fn sets(test: &Test, much: bool) -> Vec<(Content, TaskSet)> {
+    fn sets(test: &Test, much: bool) -> Vec<(SetFeature, TaskSet)> {
         let of = |content| {
             let edf = test.scheduler.contains("EDF");
             // So much that no task with a deadline of 100 can bear it.
             let time = if much { 1_000 } else { 1 };
             let (set, first, second) = match content {
-                Content::Jitter => {
+                SetFeature::Jitter => {
                     (String::new(), format!(r#", "jitter_us": {time}"#), String::new())
                 }
-                Content::Blocking => {
+                SetFeature::Blocking => {
                     (String::new(), format!(r#", "blocking_us": {time}"#), String::new())
                 }
-                Content::Suspension => {
+                SetFeature::Suspension => {
                     (String::new(), format!(r#", "suspension_us": {time}"#), String::new())
                 }
-                Content::Locks => {
+                SetFeature::Locks => {
                     let lock = |longest: u64| {
                         format!(r#", "locks": [{{"resource": "r", "longest_us": {longest}}}]"#)
                     };
@@ -263,14 +269,14 @@ mod tests {
                         lock(if much { 150 } else { 1 }),
                     )
                 }
-                Content::Events => {
+                SetFeature::Events => {
                     let chain = r#"{"name": "c", "tasks": ["a", "b"], "activation": "event", "deadline_us": 9000}"#;
                     let first = if much { r#", "jitter_us": 99"# } else { "" };
                     (format!(r#", "chains": [{chain}]"#), first.to_owned(), String::new())
                 }
             };
-            let period = if content == Content::Events { 100 } else { 1_000 };
-            let wcet = if much && content == Content::Locks { 150 } else { 10 };
+            let period = if content == SetFeature::Events { 100 } else { 1_000 };
+            let wcet = if much && content == SetFeature::Locks { 150 } else { 10 };
             let place = if test.name.ends_with("-given") { r#", "cpus": [0]"# } else { "" };
             let text = format!(
                 r#"{{"cpus": 1{set}, "tasks": [
@@ -293,7 +299,7 @@ mod tests {
                     let refused = why.contains("which it does not charge");
                     let elsewhere = test.deadlines == crate::catalogue::Deadlines::Implicit;
                     assert!(refused || elsewhere, "{} {content:?}: {why}", test.name);
-                } else if test.kind != Kind::Necessary {
+                } else if test.kind != TestExactness::Necessary {
                     assert_eq!(
                         answer.verdict,
                         Verdict::Schedulable,
@@ -318,20 +324,20 @@ mod tests {
 
     #[test]
     fn no_delay_is_charged_once_to_what_happens_more_often() {
-        use crate::charge::{Charged, Delay};
+        use crate::charge::{ChargedSet, DelayCharge};
         let asked = |test: &Test, content| {
             let (_, set) = sets(test, false).into_iter().find(|it| it.0 == content).unwrap();
-            let mut charged = Charged::new(&set, None, Delay::Each(1), None);
+            let mut charged = ChargedSet::new(&set, None, DelayCharge::Each(1), None);
             charged.ask(test).unwrap().answer
         };
         let named = |name| crate::catalogue::test(name).unwrap();
         for name in ["qpa", "p-fp-rta", "p-fp-audsley", "p-edf-ffd-qpa", "p-fp-ffd"] {
-            let why = asked(named(name), Content::Suspension).why.unwrap();
+            let why = asked(named(name), SetFeature::Suspension).why.unwrap();
             assert!(why.contains("no delay can be charged"), "{name}: {why}");
         }
-        let why = asked(named("p-fp-rta"), Content::Locks).why.unwrap();
+        let why = asked(named("p-fp-rta"), SetFeature::Locks).why.unwrap();
         assert!(why.contains("priority inheritance"), "{why}");
         // Under the stack resource policy no job waits once it began.
-        assert_eq!(asked(named("qpa"), Content::Locks).verdict, Verdict::Schedulable);
+        assert_eq!(asked(named("qpa"), SetFeature::Locks).verdict, Verdict::Schedulable);
     }
 }

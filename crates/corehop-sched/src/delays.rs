@@ -4,7 +4,7 @@
 use super::verdict::CONDITIONAL;
 use corehop_plan::workload::Event;
 use corehop_plan::workload::task::{TaskError, TaskSet, Time};
-use corehop_stats::costs::{Basis, Costs, Highest, among, least};
+use corehop_stats::costs::{Basis, EventCosts, Highest, among, least};
 
 /// The delay of each task in ticks, and how far it is known.
 #[derive(Debug, Clone, Default)]
@@ -23,7 +23,7 @@ pub(super) struct Delays {
 pub(super) fn by_the_highest(
     set: &TaskSet,
     events: &[Event],
-    costs: &dyn Costs,
+    costs: &dyn EventCosts,
     largest_bounds: bool,
 ) -> Result<Delays, TaskError> {
     let sizes: Vec<f64> = set.wss_kib().iter().flatten().map(|&wss| wss as f64).collect();
@@ -53,7 +53,7 @@ pub(super) fn by_the_highest(
 fn by_working_set(
     set: &TaskSet,
     events: &[Event],
-    costs: &dyn Costs,
+    costs: &dyn EventCosts,
     largest_bounds: bool,
 ) -> Result<Delays, TaskError> {
     let mut found = Delays::default();

@@ -7,7 +7,7 @@ use super::charge::ChargedAnswer;
 use super::ranking::Ranking;
 use corehop_plan::workload::linux;
 use corehop_plan::workload::placement::TaskPlacement;
-use corehop_plan::workload::scheduler::{Order, Reach, Scheduler};
+use corehop_plan::workload::scheduler::{JobPreference, MigrationReach, Scheduler};
 use corehop_plan::workload::task::{TaskError, TaskSet, Time};
 
 /// The set with the assignment of an answer that accepts it; none where the test neither assigns CPUs nor is about a global
@@ -22,7 +22,7 @@ pub fn deployed(
     asked: &ChargedAnswer,
 ) -> Result<Option<TaskSet>, TaskError> {
     let scheduler = test.scheduler().or(scheduler.filter(|_| !test.is_soft()));
-    let is_global = scheduler.is_some_and(|it| it.reach() == Reach::Global);
+    let is_global = scheduler.is_some_and(|it| it.reach() == MigrationReach::Global);
     let set = match places(set, asked) {
         Some(places) => set.clone().placed(places)?,
         None if is_global => set.clone(),
@@ -30,7 +30,7 @@ pub fn deployed(
     };
     let one_cpu = set.cpus() == 1;
     let set = match scheduler {
-        Some(scheduler) if scheduler.order() == Order::Rank => {
+        Some(scheduler) if scheduler.order() == JobPreference::Rank => {
             let ranks = ranks(&set, asked);
             set.ranked(&ranks).scheduled_by(if one_cpu { Scheduler::PFp } else { scheduler })
         }
@@ -142,7 +142,7 @@ impl Test {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::charge::{Charged, Delay};
+    use crate::charge::{ChargedSet, DelayCharge};
     use crate::test;
     use corehop_plan::workload::set_file;
 
@@ -153,7 +153,7 @@ mod tests {
         );
         let set = set.unwrap();
         let test = test(name).unwrap();
-        let asked = Charged::new(&set, None, Delay::Each(200), None).ask(test).unwrap();
+        let asked = ChargedSet::new(&set, None, DelayCharge::Each(200), None).ask(test).unwrap();
         assert!(asked.answer.verdict.is_schedulable());
         deployed(&set, test, None, &asked).unwrap().unwrap()
     }
@@ -185,11 +185,12 @@ mod tests {
         );
         let set = set.unwrap();
         let test = test("edf-rta").unwrap();
-        let asked = Charged::new(&set, None, Delay::Each(200), None).ask(test).unwrap();
+        let asked = ChargedSet::new(&set, None, DelayCharge::Each(200), None).ask(test).unwrap();
         let deployed = deployed(&set, test, None, &asked).unwrap().unwrap();
         assert_eq!(deployed.budgets().unwrap(), [1_200, 8_800]);
         assert_eq!(deployed.placement().unwrap()[1].cpus(), [0]);
-        let again = Charged::new(&deployed, None, Delay::Each(200), None).ask(test).unwrap();
+        let again =
+            ChargedSet::new(&deployed, None, DelayCharge::Each(200), None).ask(test).unwrap();
         assert!(again.answer.verdict.is_schedulable(), "{:?}", again.answer.why);
     }
 
@@ -199,11 +200,11 @@ mod tests {
         assert_eq!(set.budgets().unwrap(), [5_200, 9_400, 6_200]);
         assert_eq!(set.scheduler(), Some(Scheduler::PEdf));
         // With a larger delay the budgets no longer hold the work.
-        let asked =
-            Charged::new(&set, None, Delay::Each(300), None).ask(test("p-edf-given").unwrap());
+        let asked = ChargedSet::new(&set, None, DelayCharge::Each(300), None)
+            .ask(test("p-edf-given").unwrap());
         assert!(asked.unwrap().answer.why.unwrap().contains("budget"));
-        let same =
-            Charged::new(&set, None, Delay::Each(200), None).ask(test("p-edf-given").unwrap());
+        let same = ChargedSet::new(&set, None, DelayCharge::Each(200), None)
+            .ask(test("p-edf-given").unwrap());
         assert!(same.unwrap().answer.verdict.is_schedulable());
     }
 }

@@ -29,7 +29,7 @@ use super::uni::edf::{self, Hold};
 use super::uni::edf_response::{Preemption, response_times_held_up};
 use super::uni::{STEPS, fixed, suspension};
 use super::verdict::Verdict;
-use corehop_plan::workload::locks::{Locking, Locks, Section};
+use corehop_plan::workload::locks::{CriticalSection, Locking, Locks};
 use corehop_plan::workload::task::{Task, Time};
 
 /// The longest time for which jobs of the tasks `below` hold up those of the tasks `upwards`, under fixed priorities.
@@ -38,7 +38,7 @@ fn by_sections(locks: &Locks, upwards: &[usize], below: &[usize]) -> Time {
         upwards.iter().any(|&at| locks.sections[at].iter().any(|it| it.resource == resource))
     };
     let holding = |at: usize| locks.sections[at].iter().filter(|it| used(it.resource));
-    let longest = |of: &mut dyn Iterator<Item = &Section>| of.map(|it| it.longest).max();
+    let longest = |of: &mut dyn Iterator<Item = &CriticalSection>| of.map(|it| it.longest).max();
     let by_task = below.iter().filter_map(|&at| longest(&mut holding(at)));
     if locks.protocol != Locking::Pi {
         return by_task.max().unwrap_or(0);
@@ -139,7 +139,7 @@ fn holds(system: System<'_>, group: &[usize], tasks: &[Task]) -> Vec<Hold> {
         users.map(|(_, task)| task.deadline).min()
     };
     let of_task = |(&at, task): (&usize, &Task)| -> Vec<Hold> {
-        let hold = |it: &Section| {
+        let hold = |it: &CriticalSection| {
             let from = first_user(it.resource)?;
             Some(Hold { from, until: task.deadline, longest: it.longest })
         };

@@ -48,10 +48,10 @@ pub use bill::{Bill, Payer};
 pub use catalogue::{Charging, Suffers, Test, all, test};
 pub use charged_supply::ChargedSupply;
 pub use deployment::deployed;
-pub use question::Question;
+pub use question::SchedulabilityQuestion;
 pub use sentence::sentence;
 pub use system::System;
-pub use verdict::{Answer, Verdict};
+pub use verdict::{TestAnswer, Verdict};
 
 pub use corehop_plan::workload::set_file;
-pub use corehop_plan::workload::task::{Parameters, Task, TaskError, TaskSet, Tick, Time};
+pub use corehop_plan::workload::task::{Task, TaskError, TaskParameters, TaskSet, Tick, Time};

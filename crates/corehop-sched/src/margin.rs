@@ -5,15 +5,15 @@
 use serde_json::{Value, json};
 
 use super::catalogue::Test;
-use super::change::{Change, changes};
-use super::charge::{Charged, ChargedAnswer, Delay};
+use super::change::{SetChange, changes};
+use super::charge::{ChargedAnswer, ChargedSet, DelayCharge};
 use super::composition::Composition;
 use super::late::{Late, late};
 use super::limited::remedy::{Limit, Remedy, remedy};
-use super::overhead::system::Overheads;
-use super::question::{Answered, Question};
+use super::overhead::system::SystemOverheads;
+use super::question::{Answered, SchedulabilityQuestion};
 use super::schedule::scene::scenes;
-use super::schedule::search::{Found, busiest, miss};
+use super::schedule::search::{SearchResult, busiest, miss};
 use super::sentence::called;
 use super::slack::{Asks, FEW_TASKS, Slack};
 use super::supply::InUnits;
@@ -21,27 +21,27 @@ use corehop_plan::platform::Platform;
 use corehop_plan::workload::Event;
 use corehop_plan::workload::scheduler::Scheduler;
 use corehop_plan::workload::task::{TaskSet, Time};
-use corehop_stats::costs::{Cost, Costs, Highest};
+use corehop_stats::costs::{Cost, EventCosts, Highest};
 
 /// Asks about changed sets as a user asked about the set.
 #[expect(missing_debug_implementations, reason = "costs need not be printed")]
-pub struct Asking<'a> {
+pub struct TestSettings<'a> {
     /// The machine.
     pub platform: Option<&'a Platform>,
     /// The delay that is charged to a set; None where the costs of its working sets are not known.
-    pub delay: &'a (dyn Fn(&TaskSet) -> Option<Delay<'a>> + 'a),
+    pub delay: &'a (dyn Fn(&TaskSet) -> Option<DelayCharge<'a>> + 'a),
     /// The overheads that are charged.
-    pub overheads: Option<Overheads>,
+    pub overheads: Option<SystemOverheads>,
     /// The supply of the CPUs, where they do not supply all of the time.
     pub supply: Option<&'a InUnits>,
     /// Whether the largest delay seen is taken for a bound.
     pub accept_largest: bool,
 }
 
-impl Asking<'_> {
+impl TestSettings<'_> {
     /// A set with what is charged to it.
-    pub fn charged<'s>(&'s self, set: &'s TaskSet, delay: Delay<'s>) -> Charged<'s> {
-        let charged = Charged::new(set, self.platform, delay, self.overheads);
+    pub fn charged<'s>(&'s self, set: &'s TaskSet, delay: DelayCharge<'s>) -> ChargedSet<'s> {
+        let charged = ChargedSet::new(set, self.platform, delay, self.overheads);
         charged.accepting_largest(self.accept_largest).supplied_by(self.supply)
     }
 
@@ -51,7 +51,11 @@ impl Asking<'_> {
     }
 
     /// The answer to a question about a set, if there is one. Tests that try all assignments take too long to be asked often.
-    pub(super) fn question(&self, set: &TaskSet, question: Question) -> Option<Answered> {
+    pub(super) fn question(
+        &self,
+        set: &TaskSet,
+        question: SchedulabilityQuestion,
+    ) -> Option<Answered> {
         let mut tests = question.tests(set, self.platform).ok()?;
         tests.retain(|test| !test.name.ends_with("-exact"));
         question.ask(set, &tests, &mut self.charged(set, (self.delay)(set)?)).ok()
@@ -59,12 +63,12 @@ impl Asking<'_> {
 
     /// Whether delays are charged by the sizes of working sets.
     pub(super) fn charges_by_size(&self, set: &TaskSet) -> bool {
-        matches!((self.delay)(set), Some(Delay::Costs(_)))
+        matches!((self.delay)(set), Some(DelayCharge::Costs(_)))
     }
 
     /// Whether any delays are charged.
     fn charges(&self, set: &TaskSet) -> bool {
-        !matches!((self.delay)(set), Some(Delay::Nothing))
+        !matches!((self.delay)(set), Some(DelayCharge::Nothing))
     }
 
     /// Limits of preemption with which all deadlines of one CPU are met, each job paying for the preemptions that are left, where
@@ -77,18 +81,18 @@ impl Asking<'_> {
         }
         let exactly = |us: f64| Cost { us, low_us: Some(us), high_us: Some(us) };
         let delays: Vec<Cost> = match (self.delay)(set)? {
-            Delay::Nothing => vec![exactly(0.0); set.tasks().len()],
-            Delay::Each(delay) => {
+            DelayCharge::Nothing => vec![exactly(0.0); set.tasks().len()],
+            DelayCharge::Each(delay) => {
                 vec![exactly(delay as f64 / set.tick().per_us() as f64); set.tasks().len()]
             }
-            Delay::Costs(costs) => upper_ends(set, costs.as_ref(), self.accept_largest)?,
+            DelayCharge::Costs(costs) => upper_ends(set, costs.as_ref(), self.accept_largest)?,
         };
         remedy(&set.in_whole_microseconds(), limit, &delays).ok()
     }
 }
 
 /// The upper end of the cost of a preemption to each task, where that is known.
-fn upper_ends(set: &TaskSet, costs: &dyn Costs, accept_largest: bool) -> Option<Vec<Cost>> {
+fn upper_ends(set: &TaskSet, costs: &dyn EventCosts, accept_largest: bool) -> Option<Vec<Cost>> {
     let sizes: Option<Vec<f64>> = set.wss_kib().iter().map(|it| it.map(|kib| kib as f64)).collect();
     let sizes = sizes?;
     let highest = Highest::of(costs, &[Event::Preemption], &sizes);
@@ -103,7 +107,7 @@ fn upper_ends(set: &TaskSet, costs: &dyn Costs, accept_largest: bool) -> Option<
 
 /// The additions to an answer that a user wishes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Wishes {
+pub struct MarginRequest {
     /// The slack and the changes: always, never, or of sets of few tasks (None).
     pub slack: Option<bool>,
     /// A schedule in any case.
@@ -120,9 +124,9 @@ pub struct Margin {
     /// The tasks that are late in a set that is refused.
     pub late: Vec<Late>,
     /// The changes that make a no a yes.
-    pub changes: Vec<Change>,
+    pub changes: Vec<SetChange>,
     /// The first miss that simulation finds, or the busiest window of the tightest task; or why there is none.
-    pub schedule: Option<Result<Found, String>>,
+    pub schedule: Option<Result<SearchResult, String>>,
     accepted: bool,
 }
 
@@ -132,19 +136,19 @@ impl Margin {
     pub fn of(
         set: &TaskSet,
         answered: &Answered,
-        question: Option<Question>,
-        asking: &Asking<'_>,
-        wishes: Wishes,
+        question: Option<SchedulabilityQuestion>,
+        asking: &TestSettings<'_>,
+        wishes: MarginRequest,
     ) -> Self {
         let accepted = answered.asked.is_accepted();
         let few =
             set.tasks().len() <= FEW_TASKS && !(accepted && answered.test.name.ends_with("-exact"));
         let wide = wishes.slack.unwrap_or(few);
         let scheduler = question.map(|it| it.scheduler).or_else(|| answered.test.scheduler());
-        let own = scheduler.unwrap_or_else(|| Question::of(set, None).scheduler);
+        let own = scheduler.unwrap_or_else(|| SchedulabilityQuestion::of(set, None).scheduler);
         let mut margin = Self { accepted, ..Self::default() };
         if accepted && wide {
-            let mut by = By { asking, test: answered.test };
+            let mut by = MarginTest { asking, test: answered.test };
             margin.slack = Slack::of(set, asking.charges(set), &mut by);
             margin.tightest = (asking.delay)(set).and_then(|delay| {
                 let mut charged = asking.charged(set, delay);
@@ -208,15 +212,15 @@ fn simulated(
     set: &TaskSet,
     answered: &Answered,
     scheduler: Option<Scheduler>,
-    asking: &Asking<'_>,
+    asking: &TestSettings<'_>,
     accepted: bool,
     tightest: Option<&Composition>,
-) -> Option<Result<Found, String>> {
+) -> Option<Result<SearchResult, String>> {
     let test = answered.test;
     let any = ["necessary", "own-cpu"].contains(&test.name);
     let scheduler = match scheduler {
         Some(_) if test.is_soft() => None,
-        None if any => Some(Question::of(set, None).scheduler),
+        None if any => Some(SchedulabilityQuestion::of(set, None).scheduler),
         scheduler => scheduler,
     };
     let Some(scheduler) = scheduler else {
@@ -240,15 +244,15 @@ fn least_left(set: &TaskSet) -> usize {
 }
 
 /// One test, asked about sets with more work.
-struct By<'a, 'b> {
-    asking: &'a Asking<'b>,
+struct MarginTest<'a, 'b> {
+    asking: &'a TestSettings<'b>,
     test: &'static Test,
 }
 
-impl Asks for By<'_, '_> {
+impl Asks for MarginTest<'_, '_> {
     fn accepts(&mut self, set: &TaskSet, delay: Option<Time>) -> bool {
         let asked = match delay {
-            Some(delay) => self.asking.charged(set, Delay::Each(delay)).ask(self.test).ok(),
+            Some(delay) => self.asking.charged(set, DelayCharge::Each(delay)).ask(self.test).ok(),
             None => self.asking.ask(set, self.test),
         };
         asked.is_some_and(|it| it.is_accepted())

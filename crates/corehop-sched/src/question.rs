@@ -6,9 +6,9 @@
 
 use super::answer_json::answer_json;
 use super::catalogue::{Suffers, Test, all, test};
-use super::charge::{AS_CHARGED, Charged, ChargedAnswer};
+use super::charge::{AS_CHARGED, ChargedAnswer, ChargedSet};
 use super::sentence::{called, sentence, with_bounds};
-use super::verdict::{Answer, Verdict};
+use super::verdict::{TestAnswer, Verdict};
 use crate::System;
 use corehop_plan::platform::{self, Platform};
 use corehop_plan::units::CpuList;
@@ -23,7 +23,7 @@ const OTHER_ORDERS: &str = "it refuses the priorities by deadline, and with dead
 
 /// The question of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Question {
+pub struct SchedulabilityQuestion {
     /// The scheduler that is asked about.
     pub scheduler: Scheduler,
     /// Whether neither the set nor an option names it.
@@ -63,7 +63,7 @@ fn has_priorities(set: &TaskSet) -> bool {
     set.tasks().iter().any(|task| task.priority().is_some())
 }
 
-impl Question {
+impl SchedulabilityQuestion {
     /// Under the scheduler that was named, otherwise the set's own.
     pub fn of(set: &TaskSet, named: Option<Scheduler>) -> Self {
         let stated = named.or(set.scheduler());
@@ -141,7 +141,7 @@ impl Question {
         self,
         set: &TaskSet,
         tests: &[&'static Test],
-        charged: &mut Charged<'_>,
+        charged: &mut ChargedSet<'_>,
     ) -> Result<Answered, TaskError> {
         // What a test that accepts is in doubt about tells more than what another one cannot do.
         let accepts = |asked: &ChargedAnswer| {
@@ -159,7 +159,7 @@ impl Question {
                 asked => asked?,
             };
             if let Some(why) = self.leaves_orders(set, test, &asked.answer) {
-                asked.answer = Answer::unknown(why);
+                asked.answer = TestAnswer::unknown(why);
             }
             if asked.answer.verdict != Verdict::Unknown {
                 return Ok(self.answered(set, test, asked));
@@ -181,7 +181,7 @@ impl Question {
         };
         if matches!(self.scheduler, Scheduler::Eevdf | Scheduler::SchedExt) {
             let why = format!("no analysis is known for {}", self.under(set, None));
-            asked.answer = Answer::unknown(why);
+            asked.answer = TestAnswer::unknown(why);
         }
         Ok(self.answered(set, test, asked))
     }
@@ -200,7 +200,7 @@ impl Question {
 
     /// Why the no of a test leaves other orders of priorities open: the test tried the order by deadline alone, which is
     /// the best order for deadlines within periods, without jitter and blocking (Leung and Whitehead 1982).
-    fn leaves_orders(self, set: &TaskSet, test: &Test, answer: &Answer) -> Option<String> {
+    fn leaves_orders(self, set: &TaskSet, test: &Test, answer: &TestAnswer) -> Option<String> {
         let is_best = |task: &Task| {
             task.deadline() <= task.period() && task.jitter() == 0 && task.blocking() == 0
         };
@@ -220,7 +220,7 @@ fn refuses_as_charged(asked: &ChargedAnswer) -> bool {
 
 impl Answered {
     /// As [`answer_json`], with the `question` and the `sentence`.
-    pub fn json(&self, question: Question) -> serde_json::Value {
+    pub fn json(&self, question: SchedulabilityQuestion) -> serde_json::Value {
         let mut value = answer_json(self.test, &self.asked);
         value["question"] =
             serde_json::json!({ "scheduler": question.scheduler, "assumed": question.assumed });
@@ -311,13 +311,13 @@ fn clustered(set: &TaskSet, platform: Option<&Platform>) -> Result<String, NoQue
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::charge::Delay;
+    use crate::charge::DelayCharge;
     use corehop_plan::workload::set_file;
 
     fn asked(text: &str, named: Option<Scheduler>) -> (Verdict, String) {
         let set = set_file::parse(text).unwrap();
-        let question = Question::of(&set, named);
-        let mut charged = Charged::new(&set, None, Delay::Nothing, None);
+        let question = SchedulabilityQuestion::of(&set, named);
+        let mut charged = ChargedSet::new(&set, None, DelayCharge::Nothing, None);
         let tests = question.tests(&set, None).unwrap();
         let answered = question.ask(&set, &tests, &mut charged).unwrap();
         (answered.asked.answer.verdict, answered.sentence)
@@ -333,13 +333,16 @@ mod tests {
 
     #[test]
     fn a_set_is_asked_about_its_own_scheduler() {
-        let of = |text: &str| Question::of(&set_file::parse(text).unwrap(), None);
+        let of = |text: &str| SchedulabilityQuestion::of(&set_file::parse(text).unwrap(), None);
         let bare = of(&set(1, "", &[(1, 2, "")]));
-        assert_eq!(bare, Question { scheduler: Scheduler::PEdf, assumed: true });
+        assert_eq!(bare, SchedulabilityQuestion { scheduler: Scheduler::PEdf, assumed: true });
         let ranked = set(1, "", &[(1, 2, r#", "priority": 3"#)]);
-        assert_eq!(of(&ranked), Question { scheduler: Scheduler::PFp, assumed: true });
+        assert_eq!(
+            of(&ranked),
+            SchedulabilityQuestion { scheduler: Scheduler::PFp, assumed: true }
+        );
         let stated = of(&set(1, r#", "scheduler": "g-edf""#, &[(1, 2, "")]));
-        assert_eq!(stated, Question { scheduler: Scheduler::GEdf, assumed: false });
+        assert_eq!(stated, SchedulabilityQuestion { scheduler: Scheduler::GEdf, assumed: false });
     }
 
     #[test]
@@ -461,7 +464,7 @@ mod tests {
         let of = |cpus: u32| {
             let text = set(cpus, r#", "scheduler": "c-edf""#, &[(1, 10, "")]);
             let set = set_file::parse(&text).unwrap();
-            let tests = Question::of(&set, None).tests(&set, Some(&platform));
+            let tests = SchedulabilityQuestion::of(&set, None).tests(&set, Some(&platform));
             tests.map(|tests| tests.last().unwrap().name).map_err(|error| error.to_string())
         };
         assert_eq!((of(24), of(12), of(6)), (Ok("c-edf-6"), Ok("c-edf-6"), Ok("c-edf-2")));

@@ -93,14 +93,14 @@ impl Ranking {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_plan::workload::task::{Parameters, TaskSet};
+    use corehop_plan::workload::task::{TaskParameters, TaskSet};
 
     fn ranked(given: &[(Option<u32>, u64)]) -> Vec<Task> {
-        let task = |&(priority, period): &(Option<u32>, u64)| Parameters {
+        let task = |&(priority, period): &(Option<u32>, u64)| TaskParameters {
             wcet: 1,
             period,
             priority,
-            ..Parameters::default()
+            ..TaskParameters::default()
         };
         let given: Vec<_> = given.iter().map(task).collect();
         TaskSet::new(1, &given).unwrap().tasks().to_vec()

@@ -14,7 +14,7 @@ use super::uni::fixed;
 use super::verdict::Verdict;
 use corehop_plan::units::{Cpu, CpuList};
 use corehop_plan::workload::chains::Chain;
-use corehop_plan::workload::scheduler::Order;
+use corehop_plan::workload::scheduler::JobPreference;
 use corehop_plan::workload::task::{Task, TaskSet, Time};
 
 /// `yes: every deadline holds under partitioned EDF; the tightest is `video`, 1.2 ms of 5 ms left`, or `no: `control` can
@@ -253,8 +253,8 @@ fn demanded(set: &TaskSet, system: System<'_>, with: &str) -> Option<String> {
 /// A task that others hold up for too long, on the CPU of one CPU or of those that the set gives its tasks.
 fn responds_late(set: &TaskSet, test: &Test, system: System<'_>, with: &str) -> Option<String> {
     let order = match test.name {
-        "p-fp-rta" | "p-fp-given" => Order::Rank,
-        "qpa" | "edf-rta" | "p-edf-given" => Order::Deadline,
+        "p-fp-rta" | "p-fp-given" => JobPreference::Rank,
+        "qpa" | "edf-rta" | "p-edf-given" => JobPreference::Deadline,
         _ => return None,
     };
     let on = if system.supply.is_some() { " on this supply" } else { "" };
@@ -265,11 +265,11 @@ fn responds_late(set: &TaskSet, test: &Test, system: System<'_>, with: &str) -> 
 /// The tasks that can be late on the CPU of one CPU, or on those that the set gives its tasks: CPU by CPU, under fixed priorities the
 /// highest priority first, under EDF the latest first. Each with its longest response, if that is known. A no does not rest on what
 /// is bounded alone: blocking and suspension are left out.
-pub(super) fn late_tasks(order: Order, system: System<'_>) -> Vec<(usize, Option<Time>)> {
-    let by_priority = order == Order::Rank;
+pub(super) fn late_tasks(order: JobPreference, system: System<'_>) -> Vec<(usize, Option<Time>)> {
+    let by_priority = order == JobPreference::Rank;
     let bins = given::bins(system).unwrap_or_default().into_iter().enumerate();
     let mut all = Vec::new();
-    for (cpu, bin) in bins.filter(|(_, bin)| !bin.is_empty() && order != Order::Fair) {
+    for (cpu, bin) in bins.filter(|(_, bin)| !bin.is_empty() && order != JobPreference::Fair) {
         let supply = system.at_bin(cpu).supply();
         let own = |&at: &usize| Task { blocking: 0, suspension: 0, ..system.tasks[at] };
         let own: Vec<Task> = bin.iter().map(own).collect();
@@ -304,15 +304,15 @@ impl Test {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::charge::{Charged, Delay};
+    use crate::charge::{ChargedSet, DelayCharge};
     use crate::test;
     use corehop_plan::workload::set_file;
 
     fn says(text: &str, name: &str, delay: Option<Time>) -> String {
         let set = set_file::parse(text).unwrap();
-        let delay = delay.map_or(Delay::Nothing, Delay::Each);
+        let delay = delay.map_or(DelayCharge::Nothing, DelayCharge::Each);
         let test = test(name).unwrap();
-        let asked = Charged::new(&set, None, delay, None).ask(test).unwrap();
+        let asked = ChargedSet::new(&set, None, delay, None).ask(test).unwrap();
         sentence(&set, test.scheduler, test, &with_bounds(&set, test, asked))
     }
 

@@ -128,7 +128,7 @@ pub(super) fn largest(least: Time, most: Time, mut accepts: impl FnMut(Time) -> 
 mod tests {
     use super::*;
     use crate::catalogue::{Test, test};
-    use crate::charge::{Charged, Delay};
+    use crate::charge::{ChargedSet, DelayCharge};
     use corehop_plan::workload::set_file;
 
     /// Asks one test, and counts.
@@ -137,8 +137,8 @@ mod tests {
     impl Asks for By {
         fn accepts(&mut self, set: &TaskSet, delay: Option<Time>) -> bool {
             self.1 += 1;
-            let delay = delay.map_or(Delay::Nothing, Delay::Each);
-            let asked = Charged::new(set, None, delay, None).ask(self.0).unwrap();
+            let delay = delay.map_or(DelayCharge::Nothing, DelayCharge::Each);
+            let asked = ChargedSet::new(set, None, delay, None).ask(self.0).unwrap();
             asked.answer.verdict.is_schedulable()
         }
     }

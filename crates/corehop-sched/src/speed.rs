@@ -75,7 +75,7 @@ pub(crate) fn why(platform: &Platform) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::charge::{Charged, Delay};
+    use crate::charge::{ChargedSet, DelayCharge};
     use crate::{Verdict, test};
     use corehop_plan::platform::{CoreKind, Fact};
     use corehop_plan::workload::set_file;
@@ -97,7 +97,7 @@ mod tests {
     fn verdict(cpus: u32, tasks: &str, name: &str, slow: Option<u32>) -> (Verdict, String) {
         let set = set_file::parse(&format!(r#"{{"cpus": {cpus}, "tasks": [{tasks}]}}"#)).unwrap();
         let platform = two_kinds(slow);
-        let mut charged = Charged::new(&set, Some(&platform), Delay::Nothing, None);
+        let mut charged = ChargedSet::new(&set, Some(&platform), DelayCharge::Nothing, None);
         let answer = charged.ask(test(name).unwrap()).unwrap().answer;
         (answer.verdict, answer.why.unwrap_or_default())
     }

@@ -2,7 +2,7 @@
 //! Tasks and CPUs as a schedulability test sees them.
 
 use super::bill::Bill;
-use super::cache_aware::pairs::Pairs;
+use super::cache_aware::pairs::PairwiseDelays;
 use super::supply::{FULL, Supplied, Supply};
 use corehop_plan::workload::blocks::CacheUse;
 use corehop_plan::workload::chains::Chains;
@@ -20,7 +20,7 @@ pub struct System<'a> {
     /// The charge, where it depends on the placement.
     pub(crate) bill: Option<&'a Bill>,
     /// Measured delays by pair of tasks, where they are known.
-    pub(crate) pairs: Option<&'a Pairs>,
+    pub(crate) pairs: Option<&'a PairwiseDelays>,
     /// The locks of the tasks, in their order, if they use some.
     pub(crate) locks: Option<&'a Locks>,
     /// The chains of the tasks, if there are some.

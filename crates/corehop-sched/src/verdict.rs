@@ -32,7 +32,7 @@ impl Verdict {
 
 /// The answer of a test for a system.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct TestAnswer {
     /// The verdict.
     pub verdict: Verdict,
     /// A bound on each task's response time, in the order of the tasks, where the test gives them.
@@ -58,7 +58,7 @@ pub struct Answer {
 /// The beginning of a reason for `unknown` that is a yes under a condition.
 pub(super) const CONDITIONAL: &str = "yes, if ";
 
-impl Answer {
+impl TestAnswer {
     /// Whether it is a yes under a condition that nothing proves.
     pub fn is_conditional(&self) -> bool {
         self.why.as_deref().is_some_and(|why| why.starts_with(CONDITIONAL))

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
 use corehop_plan::samples::{
-    Damage, FileError, Part, Provenance, Reader, RowKind, Rows, Sample, Verification, copy_parquet,
-    example, write_parquet,
+    BatchWriter, Damage, FileError, Provenance, Reader, RowKind, Rows, Sample, Verification,
+    copy_parquet, example, write_parquet,
 };
 use corehop_sched::study::{StoreError, StudyCounts};
 use memory::Memory;
@@ -27,7 +27,8 @@ fn rows(from: u64, count: u64) -> Rows {
 /// A stream of batches of so many rows, and where each begins; the end last.
 fn stream(batches: &[u64], ended: bool) -> (Vec<u8>, Vec<usize>) {
     let mut bytes = Vec::new();
-    let mut part = Part::begin(&mut bytes, RowKind::Samples, &Provenance::default()).unwrap();
+    let mut part =
+        BatchWriter::begin(&mut bytes, RowKind::Samples, &Provenance::default()).unwrap();
     let mut job = 0;
     for &count in batches {
         part.append(&rows(job, count)).unwrap();
@@ -101,7 +102,7 @@ fn a_change_of_any_byte_of_a_result_is_noticed() {
 fn a_change_of_any_byte_is_noticed_in_results_of_every_kind() {
     for &kind in RowKind::ALL {
         let mut stream = Vec::new();
-        Part::begin(&mut stream, kind, &Provenance::default()).unwrap().end().unwrap();
+        BatchWriter::begin(&mut stream, kind, &Provenance::default()).unwrap().end().unwrap();
         let mut whole = Vec::new();
         let mut reader = Reader::open(Memory::new(&stream)).unwrap();
         write_parquet(&mut reader, &Provenance::default(), &mut whole, |_| {}).unwrap();
@@ -240,7 +241,7 @@ fn files_of_every_kind() -> Vec<Vec<u8>> {
     let mut files = vec![parquet(20_000), stream(&[3, 4], true).0, stream(&[900], true).0];
     for &kind in RowKind::ALL {
         let mut stream = Vec::new();
-        Part::begin(&mut stream, kind, &Provenance::default()).unwrap().end().unwrap();
+        BatchWriter::begin(&mut stream, kind, &Provenance::default()).unwrap().end().unwrap();
         let mut whole = Vec::new();
         let mut reader = Reader::open(Memory::new(&stream)).unwrap();
         write_parquet(&mut reader, &Provenance::default(), &mut whole, |_| {}).unwrap();

@@ -13,19 +13,19 @@ use std::panic::{self, AssertUnwindSafe};
 use corehop_plan::experiment::{Experiment, Plan};
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{
-    Part, Provenance, Reader, RowKind, Rows, Sample, example, write_parquet,
+    BatchWriter, Provenance, Reader, RowKind, Rows, Sample, example, write_parquet,
 };
 use corehop_plan::units::Nanos;
 use corehop_plan::workload::{Event, set_file};
 use corehop_sched::overhead::table::OverheadTable;
 use corehop_sched::study::cost::CostStudy;
-use corehop_sched::study::{Study, StudyCounts};
+use corehop_sched::study::{SchedulabilityStudy, StudyCounts};
 use corehop_sched::supply::resources;
 use corehop_stats::costs::CostTable;
-use corehop_stats::cpmd::{Fit, Model};
+use corehop_stats::cpmd::{DelayFitter, DelayModel};
 use corehop_stats::estimator::Estimator;
 
-use corehop_fixtures::changed::{Draw, changed};
+use corehop_fixtures::changed::{SplitMix, changed};
 use memory::Memory;
 use unsealed::without_checksums;
 
@@ -82,7 +82,8 @@ fn stream() -> Vec<u8> {
     let rows: Rows =
         (0..3).map(|job| Sample { job, ..example::sample() }).collect::<Vec<_>>().into();
     let mut bytes = Vec::new();
-    let mut part = Part::begin(&mut bytes, RowKind::Samples, &Provenance::default()).unwrap();
+    let mut part =
+        BatchWriter::begin(&mut bytes, RowKind::Samples, &Provenance::default()).unwrap();
     part.append(&rows).unwrap();
     part.end().unwrap();
     bytes
@@ -96,7 +97,7 @@ fn parquet() -> Vec<u8> {
 }
 
 fn model_text() -> Vec<u8> {
-    let mut fit = Fit::new(Estimator::Difference);
+    let mut fit = DelayFitter::new(Estimator::Difference);
     let samples: Vec<Sample> = (0..30).map(|job| Sample { job, ..example::sample() }).collect();
     fit.take(&samples);
     fit.finish().to_json().into_bytes()
@@ -132,7 +133,7 @@ fn targets() -> Vec<Target> {
         target("task set", SET.to_vec(), |it| in_text(it, |it| drop(set_file::parse(it))), 1),
         target("study", folder("studies/bastoni-fig5/study.toml"), study, 4),
         target("cost study", folder("studies/limited-preemption/study.toml"), cost_study, 4),
-        target("model", model_text(), |it| in_text(it, |it| drop(Model::from_json(it))), 1),
+        target("model", model_text(), |it| in_text(it, |it| drop(DelayModel::from_json(it))), 1),
         target("cost table", costs, |it| in_text(it, |it| drop(CostTable::parse(it))), 1),
         target("supply", SUPPLY.to_vec(), |it| in_text(it, |it| drop(resources(it))), 1),
         target("overheads", OVERHEADS.to_vec(), overheads, 1),
@@ -145,7 +146,7 @@ fn targets() -> Vec<Target> {
 }
 
 fn study(bytes: &[u8]) {
-    in_text(bytes, |text| drop(Study::parse(text)));
+    in_text(bytes, |text| drop(SchedulabilityStudy::parse(text)));
 }
 
 fn cost_study(bytes: &[u8]) {
@@ -179,7 +180,7 @@ fn no_input_makes_a_reader_panic_or_fill_the_memory() {
         }
         let seed = first + round;
         for target in targets.iter().filter(|it| seed.is_multiple_of(it.every)) {
-            let input = changed(&target.seed, &mut Draw(seed));
+            let input = changed(&target.seed, &mut SplitMix(seed));
             let read = panic::catch_unwind(AssertUnwindSafe(|| (target.read)(&input)));
             let text = String::from_utf8_lossy(&input[..input.len().min(4_000)]);
             assert!(read.is_ok(), "{}, COREHOP_SEED={seed}: panic on {text}", target.name);

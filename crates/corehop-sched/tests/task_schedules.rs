@@ -11,9 +11,9 @@ use corehop_plan::machine::{Machine, Records, RunEnd};
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::TaskJobRecord;
 use corehop_plan::units::{Bytes, Cpu, Nanos};
-use corehop_plan::workload::scheduler::{Order, Scheduler};
+use corehop_plan::workload::scheduler::{JobPreference, Scheduler};
 use corehop_plan::workload::{Load, WorkingSet};
-use corehop_sched::{Parameters, TaskSet, Verdict, test};
+use corehop_sched::{TaskParameters, TaskSet, Verdict, test};
 use corehop_sim::SimMachine;
 use proptest::prelude::*;
 
@@ -132,8 +132,10 @@ impl<'a> Plain<'a> {
                 self.queued[task] = now;
             }
             let (by, since) = match self.plan.scheduler.order() {
-                Order::Rank => (u64::from(planned.rank), self.queued[task]),
-                Order::Deadline | Order::Fair => (release + planned.deadline.get(), 0),
+                JobPreference::Rank => (u64::from(planned.rank), self.queued[task]),
+                JobPreference::Deadline | JobPreference::Fair => {
+                    (release + planned.deadline.get(), 0)
+                }
             };
             let seen = Seen { task, number, release, ..Seen::default() };
             let left = planned.wcet.get();
@@ -350,11 +352,11 @@ proptest! {
 
 /// A set of (C, T, D) in ticks, for one CPU.
 fn constrained(tasks: &[(u64, u64, u64)]) -> TaskSet {
-    let of = |&(wcet, period, deadline): &(u64, u64, u64)| Parameters {
+    let of = |&(wcet, period, deadline): &(u64, u64, u64)| TaskParameters {
         wcet,
         period,
         deadline: Some(deadline),
-        ..Parameters::default()
+        ..TaskParameters::default()
     };
     TaskSet::new(1, &tasks.iter().map(of).collect::<Vec<_>>()).unwrap()
 }

@@ -61,7 +61,7 @@ pub const BYTES: usize = WORDS * 8;
 /// The rule for the place of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u64)]
-pub enum Decision {
+pub enum PlaceRule {
     /// By recent timings, with the guard.
     #[default]
     Predicted = 0,
@@ -73,7 +73,7 @@ pub enum Decision {
     Never = 3,
 }
 
-impl Decision {
+impl PlaceRule {
     fn of(word: u64) -> Option<Self> {
         [Self::Predicted, Self::Guarded, Self::Always, Self::Never]
             .into_iter()
@@ -88,7 +88,7 @@ impl Decision {
 
 /// The wishes of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wishes {
+pub struct OffloadSettings {
     /// The mechanism: 0 to 5 as in `corehop_switch.h`.
     pub mechanism: u32,
     /// The policy's flags, as there.
@@ -100,14 +100,14 @@ pub struct Wishes {
     /// The longest spin in nanoseconds; `u64::MAX` for the usual one.
     pub spin_limit_ns: u64,
     /// The rule for the place of a call.
-    pub decision: Decision,
+    pub decision: PlaceRule,
     /// The least size of each call that is off-loaded; `u64::MAX`: never.
     pub thresholds: [u64; CALLS],
     /// Ticks of the time-stamp counter in a microsecond.
     pub ticks_per_microsecond: u64,
 }
 
-impl Wishes {
+impl OffloadSettings {
     /// Writes the wishes into the folder of a board, which belongs to the caller; returns their file.
     ///
     /// # Errors
@@ -160,7 +160,7 @@ impl Wishes {
             os_cores: set(CORES),
             free_cpus: set(FREE),
             spin_limit_ns: words[SPIN_LIMIT],
-            decision: Decision::of(words[DECISION])?,
+            decision: PlaceRule::of(words[DECISION])?,
             thresholds: std::array::from_fn(|at| words[THRESHOLDS + at]),
             ticks_per_microsecond: words[TICKS_PER_MICROSECOND],
         };
@@ -181,7 +181,7 @@ pub(crate) fn words(bytes: &[u8]) -> Vec<u64> {
 /// The fates of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(usize)]
-pub enum Count {
+pub enum CallFate {
     /// It is smaller than the threshold.
     Small,
     /// It was made on the OS core.
@@ -212,7 +212,7 @@ pub const COUNTS: usize = 11;
 /// Events of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
-pub enum Event {
+pub enum ProcessEvent {
     /// Processes that loaded the library.
     Processes,
     /// Partners that were started.
@@ -250,7 +250,7 @@ unsafe impl Sync for Board {}
 
 /// A thread's row.
 #[derive(Debug, Clone, Copy)]
-pub struct Row(NonNull<AtomicU64>);
+pub struct ThreadRow(NonNull<AtomicU64>);
 
 /// A file is opened in no other way: not through a link, and without a wait for a FIFO or a lease.
 pub const CAREFUL: i32 = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
@@ -330,22 +330,22 @@ impl Board {
     }
 
     /// An event's count.
-    pub fn event(&self, event: Event) -> &AtomicU64 {
+    pub fn event(&self, event: ProcessEvent) -> &AtomicU64 {
         self.word(EVENTS + event as usize)
     }
 
     /// Counts an event; returns how often it was counted before.
-    pub fn count(&self, event: Event) -> u64 {
+    pub fn count(&self, event: ProcessEvent) -> u64 {
         self.event(event).fetch_add(1, Ordering::Relaxed)
     }
 
     /// A row for a thread of this number, or None if all are taken.
-    pub fn claim(&self, owner: u64) -> Option<Row> {
+    pub fn claim(&self, owner: u64) -> Option<ThreadRow> {
         (0..ROWS).map(|row| self.word(FIRST_ROW + row * ROW)).find_map(|word| {
             let free = word.load(Ordering::Relaxed) == 0;
             let claimed = free
                 && word.compare_exchange(0, owner, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-            claimed.then(|| Row(NonNull::from(word)))
+            claimed.then(|| ThreadRow(NonNull::from(word)))
         })
     }
 }
@@ -408,10 +408,10 @@ impl Drop for Board {
     }
 }
 
-impl Row {
+impl ThreadRow {
     /// Adds to a count.
     #[inline]
-    pub fn add(self, call: Call, count: Count, much: u64) {
+    pub fn add(self, call: Call, count: CallFate, much: u64) {
         let at = FIRST_COUNT + call as usize * COUNTS + count as usize;
         // SAFETY: a row has this many words, and its board lives as long as the process.
         let word = unsafe { self.0.add(at).as_ref() };
@@ -429,28 +429,28 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tally::{Limits, Tally};
+    use crate::tally::{CallTally, TallyLimits};
     use std::os::unix::fs::symlink;
 
-    fn wishes() -> Wishes {
+    fn wishes() -> OffloadSettings {
         let mut thresholds = [4096; CALLS];
         thresholds[3] = u64::MAX;
         let mut os_cores = [0; SET_WORDS];
         os_cores[1] = 5;
-        Wishes {
+        OffloadSettings {
             mechanism: 5,
             flags: 3,
             os_cores,
             free_cpus: [7; SET_WORDS],
             spin_limit_ns: 7,
-            decision: Decision::Guarded,
+            decision: PlaceRule::Guarded,
             thresholds,
             ticks_per_microsecond: 2_500,
         }
     }
 
-    fn tally(folder: &Path) -> Tally {
-        Tally::of(folder, &Limits { calls: 1_000_000, ticks: 1_000_000 }).unwrap()
+    fn tally(folder: &Path) -> CallTally {
+        CallTally::of(folder, &TallyLimits { calls: 1_000_000, ticks: 1_000_000 }).unwrap()
     }
 
     #[test]
@@ -459,15 +459,15 @@ mod tests {
         let board = Board::open(folder.path()).unwrap();
         let other = Board::open(folder.path()).unwrap();
         for owner in 1..=3 {
-            board.claim(owner).unwrap().add(Call::Accept4, Count::TicksThere, owner);
+            board.claim(owner).unwrap().add(Call::Accept4, CallFate::TicksThere, owner);
         }
-        other.claim(4).unwrap().add(Call::Accept4, Count::TicksThere, 4);
-        other.count(Event::Processes);
+        other.claim(4).unwrap().add(Call::Accept4, CallFate::TicksThere, 4);
+        other.count(ProcessEvent::Processes);
         let tally = tally(folder.path());
-        assert_eq!(tally.total(Call::Accept4, Count::TicksThere), 10);
-        assert_eq!(tally.total(Call::Accept4, Count::TimedThere), 0);
-        assert_eq!(tally.total(Call::EpollWait, Count::TicksThere), 0);
-        assert_eq!(tally.event(Event::Processes), 1);
+        assert_eq!(tally.total(Call::Accept4, CallFate::TicksThere), 10);
+        assert_eq!(tally.total(Call::Accept4, CallFate::TimedThere), 0);
+        assert_eq!(tally.total(Call::EpollWait, CallFate::TicksThere), 0);
+        assert_eq!(tally.event(ProcessEvent::Processes), 1);
         let names = std::fs::read_dir(folder.path()).unwrap().count();
         assert_eq!(names, 1, "an unfinished file is left");
     }
@@ -476,19 +476,20 @@ mod tests {
     fn a_row_that_is_given_back_keeps_its_counts_for_the_next_owner() {
         let folder = tempfile::tempdir().unwrap();
         let board = Board::open(folder.path()).unwrap();
-        let rows: Vec<Row> = (0..ROWS).map(|at| board.claim(at as u64 + 1).unwrap()).collect();
+        let rows: Vec<ThreadRow> =
+            (0..ROWS).map(|at| board.claim(at as u64 + 1).unwrap()).collect();
         assert!(board.claim(9).is_none());
-        rows[5].add(Call::Read, Count::Small, 2);
+        rows[5].add(Call::Read, CallFate::Small, 2);
         rows[5].release();
-        board.claim(77).unwrap().add(Call::Read, Count::Small, 1);
-        assert_eq!(tally(folder.path()).total(Call::Read, Count::Small), 3);
+        board.claim(77).unwrap().add(Call::Read, CallFate::Small, 1);
+        assert_eq!(tally(folder.path()).total(Call::Read, CallFate::Small), 3);
     }
 
     #[test]
     fn wishes_are_read_as_they_were_written_and_senseless_ones_are_not() {
         let folder = tempfile::tempdir().unwrap();
         wishes().write(folder.path()).unwrap();
-        assert_eq!(Wishes::read(folder.path()).unwrap(), wishes());
+        assert_eq!(OffloadSettings::read(folder.path()).unwrap(), wishes());
         assert!(wishes().write(folder.path()).is_err(), "wishes replace wishes");
         let path = folder.path().join(WISHES);
         let bytes = std::fs::read(&path).unwrap();
@@ -497,11 +498,14 @@ mod tests {
             let mut changed = bytes.clone();
             changed[at * 8..at * 8 + 8].copy_from_slice(&(u64::MAX - 1).to_ne_bytes());
             std::fs::write(&path, &changed).unwrap();
-            let error = Wishes::read(folder.path()).unwrap_err();
+            let error = OffloadSettings::read(folder.path()).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidData, "word {at}");
         }
         std::fs::write(&path, &bytes[8..]).unwrap();
-        assert_eq!(Wishes::read(folder.path()).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(
+            OffloadSettings::read(folder.path()).unwrap_err().kind(),
+            io::ErrorKind::InvalidData
+        );
     }
 
     #[test]
@@ -510,7 +514,7 @@ mod tests {
         let folder = folder.path();
         wishes().write(folder).unwrap();
         let (path, aside) = (folder.join(WISHES), folder.join("aside"));
-        let refused = |why: &str| assert!(Wishes::read(folder).is_err(), "{why}");
+        let refused = |why: &str| assert!(OffloadSettings::read(folder).is_err(), "{why}");
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o646)).unwrap();
         refused("others can write");
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();

@@ -14,7 +14,7 @@
 
 /// The rule for the places of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rule {
+pub enum OffloadRule {
     /// All stay, and the program has all of its CPUs.
     Here,
     /// By prediction.
@@ -25,7 +25,7 @@ pub enum Rule {
 
 /// The progress of a program since its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct ProgramProgress {
     /// Calls that qualify.
     pub calls: u64,
     /// Those that were made on an OS core.
@@ -54,7 +54,7 @@ const USED: u64 = 16;
 
 /// The times of a guard, in ticks.
 #[derive(Debug, Clone, Copy)]
-pub struct Pace {
+pub struct TrialSchedule {
     /// The length of a stretch, if there are enough calls.
     pub stretch: u64,
     /// A stretch of this length is not a measurement: the program waits.
@@ -63,7 +63,7 @@ pub struct Pace {
     pub pause: (u64, u64),
 }
 
-impl Pace {
+impl TrialSchedule {
     /// 10 ms; 1 s; 2 to 60 s.
     pub fn usual(ticks_per_microsecond: u64) -> Self {
         let ms = 1000 * ticks_per_microsecond;
@@ -73,7 +73,7 @@ impl Pace {
 
 /// The outcome of a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Verdict {
+pub enum GuardVerdict {
     /// Off-load is turned off: this is its part of the progress without, over the trial.
     Loses(f64),
     /// Nothing speaks against it.
@@ -86,7 +86,7 @@ pub enum Verdict {
 
 /// The purpose of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Aim {
+enum TrialGoal {
     /// The first rule stays unless it loses.
     Keep,
     /// Sending all calls has to win.
@@ -94,18 +94,18 @@ enum Aim {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum State {
-    Trial(Aim),
+enum GuardPhase {
+    Trial(TrialGoal),
     /// Between trials.
     Pause {
         until: u64,
-        rule: Rule,
+        rule: OffloadRule,
     },
 }
 
 /// The blocks of a trial so far.
 #[derive(Debug, Clone, Copy, Default)]
-struct Tally {
+struct TrialBlocks {
     blocks: u32,
     lost: u32,
     won: u32,
@@ -118,34 +118,34 @@ struct Tally {
 
 /// The stretches of a block so far.
 #[derive(Debug, Clone, Copy, Default)]
-struct Block {
+struct TrialBlock {
     at: usize,
     rates: [f64; 4],
 }
 
 /// The guard of a process.
 #[derive(Debug)]
-pub struct Guard {
-    pace: Pace,
-    first: Rule,
-    state: State,
-    tally: Tally,
-    block: Block,
+pub struct OffloadGuard {
+    pace: TrialSchedule,
+    first: OffloadRule,
+    state: GuardPhase,
+    tally: TrialBlocks,
+    block: TrialBlock,
     /// The prediction sends calls.
     used: bool,
-    begun: Option<(u64, Progress)>,
+    begun: Option<(u64, ProgramProgress)>,
     pause: u64,
 }
 
-impl Guard {
+impl OffloadGuard {
     /// A guard that begins with a trial of this rule.
-    pub fn new(pace: Pace, first: Rule) -> Self {
+    pub fn new(pace: TrialSchedule, first: OffloadRule) -> Self {
         Self {
             pace,
             first,
-            state: State::Trial(Aim::Keep),
-            tally: Tally::default(),
-            block: Block::default(),
+            state: GuardPhase::Trial(TrialGoal::Keep),
+            tally: TrialBlocks::default(),
+            block: TrialBlock::default(),
             used: false,
             begun: None,
             pause: pace.pause.0,
@@ -153,45 +153,45 @@ impl Guard {
     }
 
     /// The rule for calls now.
-    pub fn rule(&self) -> Rule {
+    pub fn rule(&self) -> OffloadRule {
         match self.state {
-            State::Pause { rule, .. } => rule,
-            State::Trial(_) if !BLOCK[self.block.at] => Rule::Here,
-            State::Trial(Aim::Keep) => self.first,
-            State::Trial(Aim::Win) => Rule::All,
+            GuardPhase::Pause { rule, .. } => rule,
+            GuardPhase::Trial(_) if !BLOCK[self.block.at] => OffloadRule::Here,
+            GuardPhase::Trial(TrialGoal::Keep) => self.first,
+            GuardPhase::Trial(TrialGoal::Win) => OffloadRule::All,
         }
     }
 
     /// Whether the OS cores are kept from the program now.
     pub fn confines(&self) -> bool {
         match self.rule() {
-            Rule::Here => false,
-            Rule::Predicted => self.used,
-            Rule::All => true,
+            OffloadRule::Here => false,
+            OffloadRule::Predicted => self.used,
+            OffloadRule::All => true,
         }
     }
 
     /// Whether a trial is under way: then the progress counts.
     pub fn compares(&self) -> bool {
-        matches!(self.state, State::Trial(_))
+        matches!(self.state, GuardPhase::Trial(_))
     }
 
     /// A call is made; the verdict if a trial has ended.
-    pub fn called(&mut self, now: u64, progress: Progress) -> Option<Verdict> {
+    pub fn called(&mut self, now: u64, progress: ProgramProgress) -> Option<GuardVerdict> {
         let (begun, then) = *self.begun.get_or_insert((now, progress));
         let aim = match self.state {
-            State::Pause { until, .. } => {
+            GuardPhase::Pause { until, .. } => {
                 if now >= until {
-                    self.begin_trial(Aim::Keep, now, progress);
+                    self.begin_trial(TrialGoal::Keep, now, progress);
                 }
                 return None;
             }
-            State::Trial(aim) => aim,
+            GuardPhase::Trial(aim) => aim,
         };
         let (took, calls) = (now.saturating_sub(begun), progress.calls - then.calls);
         if took >= self.pace.idle {
             // Begins the block anew.
-            self.block = Block::default();
+            self.block = TrialBlock::default();
             self.begun = Some((now, progress));
         } else if took >= self.pace.stretch && calls >= LEAST_CALLS {
             let work = calls as f64 + (progress.bytes - then.bytes) as f64 / BYTES as f64;
@@ -204,56 +204,64 @@ impl Guard {
             self.begun = Some((now, progress));
             if self.block.at == BLOCK.len() {
                 self.tally.add(self.block.ratio());
-                self.block = Block::default();
+                self.block = TrialBlock::default();
                 return self.judge(aim, now, progress);
             }
         }
         None
     }
 
-    fn begin_trial(&mut self, aim: Aim, now: u64, progress: Progress) {
-        self.state = State::Trial(aim);
-        self.tally = Tally::default();
-        self.block = Block::default();
+    fn begin_trial(&mut self, aim: TrialGoal, now: u64, progress: ProgramProgress) {
+        self.state = GuardPhase::Trial(aim);
+        self.tally = TrialBlocks::default();
+        self.block = TrialBlock::default();
         self.begun = Some((now, progress));
     }
 
-    fn judge(&mut self, aim: Aim, now: u64, progress: Progress) -> Option<Verdict> {
+    fn judge(
+        &mut self,
+        aim: TrialGoal,
+        now: u64,
+        progress: ProgramProgress,
+    ) -> Option<GuardVerdict> {
         let tally = self.tally;
-        if aim == Aim::Win {
+        if aim == TrialGoal::Win {
             let wins = tally.wins()?;
-            self.rest(now, if wins { Rule::All } else { Rule::Here });
-            return wins.then(|| Verdict::Gains(tally.ratio()));
+            self.rest(now, if wins { OffloadRule::All } else { OffloadRule::Here });
+            return wins.then(|| GuardVerdict::Gains(tally.ratio()));
         }
         let verdict = match tally.loses()? {
-            true => Verdict::Loses(tally.ratio()),
-            false if self.first == Rule::Predicted && !tally.is_used() => Verdict::Unused,
-            false => Verdict::Stays,
+            true => GuardVerdict::Loses(tally.ratio()),
+            false if self.first == OffloadRule::Predicted && !tally.is_used() => {
+                GuardVerdict::Unused
+            }
+            false => GuardVerdict::Stays,
         };
-        let first_use = verdict == Verdict::Stays && self.first == Rule::Predicted && !self.used;
-        self.used = verdict == Verdict::Stays;
+        let first_use =
+            verdict == GuardVerdict::Stays && self.first == OffloadRule::Predicted && !self.used;
+        self.used = verdict == GuardVerdict::Stays;
         if first_use {
             // Once more, without the OS cores.
-            self.begin_trial(Aim::Keep, now, progress);
+            self.begin_trial(TrialGoal::Keep, now, progress);
             return None;
         }
-        if verdict == Verdict::Stays {
+        if verdict == GuardVerdict::Stays {
             self.rest(now, self.first);
-        } else if self.first == Rule::Predicted {
-            self.begin_trial(Aim::Win, now, progress);
+        } else if self.first == OffloadRule::Predicted {
+            self.begin_trial(TrialGoal::Win, now, progress);
         } else {
-            self.rest(now, Rule::Here);
+            self.rest(now, OffloadRule::Here);
         }
         Some(verdict)
     }
 
-    fn rest(&mut self, now: u64, rule: Rule) {
-        self.state = State::Pause { until: now + self.pause, rule };
+    fn rest(&mut self, now: u64, rule: OffloadRule) {
+        self.state = GuardPhase::Pause { until: now + self.pause, rule };
         self.pause = (2 * self.pause).min(self.pace.pause.1);
     }
 }
 
-impl Block {
+impl TrialBlock {
     /// The progress with off-load as a part of that without.
     fn ratio(&self) -> f64 {
         let mut sums = [0.0, 0.0];
@@ -264,7 +272,7 @@ impl Block {
     }
 }
 
-impl Tally {
+impl TrialBlocks {
     fn add(&mut self, ratio: f64) {
         self.blocks += 1;
         self.lost += u32::from(ratio < LOST);
@@ -317,13 +325,14 @@ impl Tally {
 mod tests {
     use super::*;
 
-    const PACE: Pace = Pace { stretch: 1_000, idle: 100_000, pause: (50_000, 200_000) };
+    const PACE: TrialSchedule =
+        TrialSchedule { stretch: 1_000, idle: 100_000, pause: (50_000, 200_000) };
 
     /// A program whose calls take these ticks by each rule.
     struct Program {
-        guard: Guard,
+        guard: OffloadGuard,
         now: f64,
-        progress: Progress,
+        progress: ProgramProgress,
         /// Here, by prediction, all there.
         ticks: [f64; 3],
         /// Bytes of a call, by each rule.
@@ -333,25 +342,26 @@ mod tests {
     }
 
     impl Program {
-        fn new(first: Rule, ticks: [f64; 3]) -> Self {
-            let guard = Guard::new(PACE, first);
-            let progress = Progress::default();
+        fn new(first: OffloadRule, ticks: [f64; 3]) -> Self {
+            let guard = OffloadGuard::new(PACE, first);
+            let progress = ProgramProgress::default();
             Self { guard, now: 0.0, progress, ticks, bytes: [0; 3], one_in: 1 }
         }
 
-        fn call(&mut self) -> Option<Verdict> {
+        fn call(&mut self) -> Option<GuardVerdict> {
             let rule = self.guard.rule();
             self.now += self.ticks[rule as usize];
             self.progress.calls += 1;
             self.progress.bytes += self.bytes[rule as usize];
-            let goes = rule == Rule::All
-                || rule == Rule::Predicted && self.progress.calls.is_multiple_of(self.one_in);
+            let goes = rule == OffloadRule::All
+                || rule == OffloadRule::Predicted
+                    && self.progress.calls.is_multiple_of(self.one_in);
             self.progress.gone += u64::from(goes);
             self.guard.called(self.now as u64, self.progress)
         }
 
         /// The next verdict, and the ticks until it.
-        fn verdict(&mut self) -> (Verdict, f64) {
+        fn verdict(&mut self) -> (GuardVerdict, f64) {
             let begun = self.now;
             loop {
                 if let Some(verdict) = self.call() {
@@ -361,7 +371,7 @@ mod tests {
         }
 
         /// Calls until no trial is under way.
-        fn settle(&mut self) -> Option<Verdict> {
+        fn settle(&mut self) -> Option<GuardVerdict> {
             let mut last = None;
             while self.guard.compares() {
                 last = self.call().or(last);
@@ -372,23 +382,23 @@ mod tests {
 
     #[test]
     fn a_clear_loss_ends_off_load_after_three_blocks_and_a_small_one_after_six() {
-        let mut program = Program::new(Rule::All, [10.0, 0.0, 20.0]);
+        let mut program = Program::new(OffloadRule::All, [10.0, 0.0, 20.0]);
         let (clear, after) = program.verdict();
-        assert!(matches!(clear, Verdict::Loses(ratio) if (0.45..0.55).contains(&ratio)));
+        assert!(matches!(clear, GuardVerdict::Loses(ratio) if (0.45..0.55).contains(&ratio)));
         assert!((12_000.0..13_000.0).contains(&after), "{after}");
-        assert_eq!(program.guard.rule(), Rule::Here);
-        let mut program = Program::new(Rule::All, [20.0, 0.0, 21.0]);
+        assert_eq!(program.guard.rule(), OffloadRule::Here);
+        let mut program = Program::new(OffloadRule::All, [20.0, 0.0, 21.0]);
         let (small, after) = program.verdict();
-        assert!(matches!(small, Verdict::Loses(ratio) if (0.9..0.99).contains(&ratio)));
+        assert!(matches!(small, GuardVerdict::Loses(ratio) if (0.9..0.99).contains(&ratio)));
         assert!((24_000.0..26_000.0).contains(&after), "{after}");
     }
 
     #[test]
     fn a_gain_or_no_difference_lets_it_stay() {
-        for first in [Rule::All, Rule::Predicted] {
+        for first in [OffloadRule::All, OffloadRule::Predicted] {
             for there in [10.0, 9.0, 5.0] {
                 let mut program = Program::new(first, [10.0, there, there]);
-                assert_eq!(program.verdict().0, Verdict::Stays);
+                assert_eq!(program.verdict().0, GuardVerdict::Stays);
                 assert_eq!(program.guard.rule(), first);
             }
         }
@@ -396,29 +406,32 @@ mod tests {
 
     #[test]
     fn the_os_cores_are_taken_where_calls_go_there_and_not_for_a_prediction_that_keeps_them() {
-        let mut kept = Program::new(Rule::Predicted, [10.0, 10.0, 30.0]);
+        let mut kept = Program::new(OffloadRule::Predicted, [10.0, 10.0, 30.0]);
         kept.one_in = 1000;
-        while kept.guard.rule() != Rule::All {
+        while kept.guard.rule() != OffloadRule::All {
             assert!(!kept.guard.confines());
             kept.call();
         }
         assert!(kept.guard.confines());
         kept.settle();
         assert!(!kept.guard.confines());
-        let mut sends = Program::new(Rule::Predicted, [10.0, 9.0, 9.0]);
+        let mut sends = Program::new(OffloadRule::Predicted, [10.0, 9.0, 9.0]);
         assert!(!sends.guard.confines());
         let (verdict, after) = sends.verdict();
         // Two trials: the second one without the OS cores.
-        assert!(verdict == Verdict::Stays && sends.guard.confines() && after > 30_000.0, "{after}");
+        assert!(
+            verdict == GuardVerdict::Stays && sends.guard.confines() && after > 30_000.0,
+            "{after}"
+        );
     }
 
     #[test]
     fn a_trend_is_no_loss() {
-        let mut program = Program::new(Rule::All, [10.0; 3]);
+        let mut program = Program::new(OffloadRule::All, [10.0; 3]);
         loop {
             program.ticks = program.ticks.map(|ticks| ticks * 1.000_2);
             if let Some(verdict) = program.call() {
-                assert_eq!(verdict, Verdict::Stays);
+                assert_eq!(verdict, GuardVerdict::Stays);
                 break;
             }
         }
@@ -426,55 +439,55 @@ mod tests {
 
     #[test]
     fn a_prediction_that_keeps_all_calls_is_turned_off_even_if_it_costs_nothing() {
-        let mut program = Program::new(Rule::Predicted, [10.0, 10.0, 30.0]);
+        let mut program = Program::new(OffloadRule::Predicted, [10.0, 10.0, 30.0]);
         program.one_in = 20;
-        assert_eq!(program.verdict().0, Verdict::Unused);
+        assert_eq!(program.verdict().0, GuardVerdict::Unused);
         // Sending all of them is tried, and given up after one block.
-        assert_eq!(program.guard.rule(), Rule::All);
+        assert_eq!(program.guard.rule(), OffloadRule::All);
         let begun = program.now;
         assert_eq!(program.settle(), None);
-        assert_eq!(program.guard.rule(), Rule::Here);
+        assert_eq!(program.guard.rule(), OffloadRule::Here);
         assert!((4_000.0..5_000.0).contains(&(program.now - begun)), "{}", program.now - begun);
     }
 
     #[test]
     fn sending_all_calls_is_kept_where_it_wins_though_the_prediction_is_against_it() {
-        let mut program = Program::new(Rule::Predicted, [10.0, 10.0, 8.0]);
+        let mut program = Program::new(OffloadRule::Predicted, [10.0, 10.0, 8.0]);
         program.one_in = 1000;
-        assert_eq!(program.verdict().0, Verdict::Unused);
+        assert_eq!(program.verdict().0, GuardVerdict::Unused);
         let gain = program.settle();
-        assert!(matches!(gain, Some(Verdict::Gains(ratio)) if (1.2..1.3).contains(&ratio)));
-        assert_eq!(program.guard.rule(), Rule::All);
+        assert!(matches!(gain, Some(GuardVerdict::Gains(ratio)) if (1.2..1.3).contains(&ratio)));
+        assert_eq!(program.guard.rule(), OffloadRule::All);
         // What neither wins nor loses does not stay.
-        let mut even = Program::new(Rule::Predicted, [10.0, 12.0, 10.0]);
-        assert!(matches!(even.verdict().0, Verdict::Loses(_)));
-        assert_eq!((even.settle(), even.guard.rule()), (None, Rule::Here));
+        let mut even = Program::new(OffloadRule::Predicted, [10.0, 12.0, 10.0]);
+        assert!(matches!(even.verdict().0, GuardVerdict::Loses(_)));
+        assert_eq!((even.settle(), even.guard.rule()), (None, OffloadRule::Here));
     }
 
     #[test]
     fn more_calls_that_move_fewer_bytes_are_no_gain() {
-        let mut program = Program::new(Rule::Predicted, [10.0, 10.0, 8.0]);
+        let mut program = Program::new(OffloadRule::Predicted, [10.0, 10.0, 8.0]);
         (program.one_in, program.bytes) = (1000, [65_536, 65_536, 32_768]);
-        assert_eq!(program.verdict().0, Verdict::Unused);
-        assert_eq!((program.settle(), program.guard.rule()), (None, Rule::Here));
+        assert_eq!(program.verdict().0, GuardVerdict::Unused);
+        assert_eq!((program.settle(), program.guard.rule()), (None, OffloadRule::Here));
     }
 
     #[test]
     fn it_tries_again_after_a_pause_that_grows() {
-        let mut program = Program::new(Rule::All, [10.0, 0.0, 20.0]);
+        let mut program = Program::new(OffloadRule::All, [10.0, 0.0, 20.0]);
         let (_, first) = program.verdict();
         let (again, second) = program.verdict();
-        assert!(matches!(again, Verdict::Loses(_)) && second > first + 45_000.0, "{second}");
+        assert!(matches!(again, GuardVerdict::Loses(_)) && second > first + 45_000.0, "{second}");
         program.ticks = [20.0, 0.0, 10.0];
         let (better, third) = program.verdict();
-        assert!(better == Verdict::Stays && third > second + 45_000.0, "{third}");
+        assert!(better == GuardVerdict::Stays && third > second + 45_000.0, "{third}");
     }
 
     #[test]
     fn a_program_that_waits_is_not_judged() {
-        let mut waits = Program::new(Rule::All, [PACE.idle as f64; 3]);
+        let mut waits = Program::new(OffloadRule::All, [PACE.idle as f64; 3]);
         assert!((0..10_000).all(|_| waits.call().is_none()));
-        let mut busy_and_idle = Program::new(Rule::All, [30.0; 3]);
+        let mut busy_and_idle = Program::new(OffloadRule::All, [30.0; 3]);
         for _ in 0..1_000 {
             assert!((0..40).all(|_| busy_and_idle.call().is_none()));
             busy_and_idle.now += PACE.idle as f64;

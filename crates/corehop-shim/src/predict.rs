@@ -8,7 +8,7 @@ use crate::call::{CALLS, Call};
 
 /// A place for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum CallPlace {
     /// The caller's core.
     Here,
     /// An OS core.
@@ -28,23 +28,28 @@ const OUTLIER: f32 = 8.0;
 const WEIGHT: f32 = 0.125;
 
 #[derive(Debug, Clone, Copy)]
-struct Kind {
+struct CallPrediction {
     /// Mean ticks here and there.
     mean: [f32; 2],
     known: [u32; 2],
     /// Calls since the other place was tried, and when it is to be tried again.
     since: u32,
     interval: u32,
-    better: Place,
+    better: CallPlace,
 }
 
-const UNKNOWN: Kind =
-    Kind { mean: [0.0; 2], known: [0; 2], since: 0, interval: SOONEST, better: Place::Here };
+const UNKNOWN: CallPrediction = CallPrediction {
+    mean: [0.0; 2],
+    known: [0; 2],
+    since: 0,
+    interval: SOONEST,
+    better: CallPlace::Here,
+};
 
 /// The predictor of a thread.
 #[derive(Debug)]
 pub struct Predictor {
-    kinds: [[Kind; CLASSES]; CALLS],
+    kinds: [[CallPrediction; CLASSES]; CALLS],
 }
 
 impl Default for Predictor {
@@ -59,10 +64,11 @@ fn class(size: u64) -> usize {
 
 impl Predictor {
     /// The place for a call, and whether it is to be timed.
-    pub fn place(&mut self, call: Call, size: u64) -> (Place, bool) {
+    pub fn place(&mut self, call: Call, size: u64) -> (CallPlace, bool) {
         let kind = &mut self.kinds[call as usize][class(size)];
         if kind.known.iter().any(|&known| known < FIRST) {
-            let fewer = if kind.known[1] < kind.known[0] { Place::There } else { Place::Here };
+            let fewer =
+                if kind.known[1] < kind.known[0] { CallPlace::There } else { CallPlace::Here };
             return (fewer, true);
         }
         kind.since += 1;
@@ -76,7 +82,7 @@ impl Predictor {
     }
 
     /// A call took so many ticks at this place.
-    pub fn learn(&mut self, call: Call, size: u64, place: Place, ticks: u64) {
+    pub fn learn(&mut self, call: Call, size: u64, place: CallPlace, ticks: u64) {
         let kind = &mut self.kinds[call as usize][class(size)];
         let (at, ticks) = (place as usize, ticks as f32);
         kind.mean[at] = if kind.known[at] == 0 {
@@ -85,7 +91,7 @@ impl Predictor {
             kind.mean[at] + WEIGHT * (ticks.min(OUTLIER * kind.mean[at]) - kind.mean[at])
         };
         kind.known[at] = kind.known[at].saturating_add(1);
-        let better = if kind.mean[1] < kind.mean[0] { Place::There } else { Place::Here };
+        let better = if kind.mean[1] < kind.mean[0] { CallPlace::There } else { CallPlace::Here };
         if better != kind.better {
             kind.better = better;
             kind.interval = SOONEST;
@@ -93,10 +99,10 @@ impl Predictor {
     }
 }
 
-fn other(place: Place) -> Place {
+fn other(place: CallPlace) -> CallPlace {
     match place {
-        Place::Here => Place::There,
-        Place::There => Place::Here,
+        CallPlace::Here => CallPlace::There,
+        CallPlace::There => CallPlace::Here,
     }
 }
 
@@ -109,9 +115,9 @@ mod tests {
         let mut count = 0;
         for _ in 0..calls {
             let (place, timed) = predictor.place(Call::Read, 4096);
-            count += u32::from(place == Place::There);
+            count += u32::from(place == CallPlace::There);
             if timed {
-                let ticks = if place == Place::There { there } else { here };
+                let ticks = if place == CallPlace::There { there } else { here };
                 predictor.learn(Call::Read, 4096, place, ticks);
             }
         }
@@ -138,7 +144,7 @@ mod tests {
     fn one_disturbed_call_does_not_decide() {
         let mut predictor = Predictor::default();
         there(&mut predictor, 1_000, 100, 200);
-        predictor.learn(Call::Read, 4096, Place::Here, 1_000_000);
+        predictor.learn(Call::Read, 4096, CallPlace::Here, 1_000_000);
         assert!(there(&mut predictor, 100, 100, 200) < 30);
     }
 

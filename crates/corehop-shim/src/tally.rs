@@ -13,27 +13,27 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use crate::board::{
-    self, BYTES, CAREFUL, COUNTS, Count, EVENTS, Event, FIRST_COUNT, FIRST_ROW, ROW,
+    self, BYTES, CAREFUL, COUNTS, CallFate, EVENTS, FIRST_COUNT, FIRST_ROW, ProcessEvent, ROW,
 };
 use crate::call::{CALLS, Call};
 
 /// The most files of counts, one for each user of the program's processes, that are read.
 const MOST_FILES: usize = 256;
 /// The counts of a call that are times; all others count calls.
-const TICKS: [Count; 2] = [Count::TicksHere, Count::TicksThere];
+const TICKS: [CallFate; 2] = [CallFate::TicksHere, CallFate::TicksThere];
 /// The largest gain that is believed, in thousandths: a thousand times as fast.
 const MOST_GAIN: u64 = 1_000_000;
 
 /// The largest numbers that the time of a run allows.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct TallyLimits {
     /// Calls of one thread, and events of a program.
     pub calls: u64,
     /// Ticks of the time-stamp counter in the calls of one thread.
     pub ticks: u64,
 }
 
-impl Limits {
+impl TallyLimits {
     /// The limits of a run of so many nanoseconds: no call takes less than one, and a signal handler makes calls within
     /// calls, but not many deep.
     pub fn of(elapsed_ns: u64, ticks_per_ns: f64) -> Self {
@@ -55,19 +55,19 @@ impl fmt::Display for Unknown {
 
 /// The counts of all processes of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tally {
+pub struct CallTally {
     counts: [[u64; COUNTS]; CALLS],
-    events: [u64; Event::ALL.len()],
+    events: [u64; ProcessEvent::ALL.len()],
 }
 
-impl Tally {
+impl CallTally {
     /// Reads all files of counts in the folder of a board.
     ///
     /// # Errors
     /// If a file is missing, has another length, or has numbers beyond `limits`: the program changed it.
-    pub fn of(folder: &Path, limits: &Limits) -> Result<Self, Unknown> {
+    pub fn of(folder: &Path, limits: &TallyLimits) -> Result<Self, Unknown> {
         let unreadable = |error: io::Error| Unknown(format!("{}: {error}", folder.display()));
-        let mut tally = Self { counts: [[0; COUNTS]; CALLS], events: [0; Event::ALL.len()] };
+        let mut tally = Self { counts: [[0; COUNTS]; CALLS], events: [0; ProcessEvent::ALL.len()] };
         let mut files = 0;
         for entry in std::fs::read_dir(folder).map_err(unreadable)? {
             let name = entry.map_err(unreadable)?.file_name();
@@ -86,11 +86,11 @@ impl Tally {
     }
 
     /// Adds the counts of one file.
-    fn add(&mut self, words: &[u64], limits: &Limits) -> Result<(), String> {
+    fn add(&mut self, words: &[u64], limits: &TallyLimits) -> Result<(), String> {
         let absurd = |what: &str, number: u64| {
             Err(format!("{number} {what}, more than the run has time for"))
         };
-        for (event, sum) in Event::ALL.into_iter().zip(&mut self.events) {
+        for (event, sum) in ProcessEvent::ALL.into_iter().zip(&mut self.events) {
             let number = words[EVENTS + event as usize];
             match event.limit(limits) {
                 limit if number > limit => return absurd("events or ticks", number),
@@ -117,12 +117,12 @@ impl Tally {
     }
 
     /// A count of a call, over all threads.
-    pub fn total(&self, call: Call, count: Count) -> u64 {
+    pub fn total(&self, call: Call, count: CallFate) -> u64 {
         self.counts[call as usize][count as usize]
     }
 
     /// An event's count, over all processes.
-    pub fn event(&self, event: Event) -> u64 {
+    pub fn event(&self, event: ProcessEvent) -> u64 {
         self.events[event as usize]
     }
 }
@@ -148,7 +148,7 @@ fn words(path: &Path) -> Result<Vec<u64>, String> {
     Ok(board::words(&bytes))
 }
 
-impl Event {
+impl ProcessEvent {
     /// All of them, in the order of their numbers.
     pub const ALL: [Self; 11] = [
         Self::Processes,
@@ -164,7 +164,7 @@ impl Event {
         Self::Gain,
     ];
 
-    fn limit(self, limits: &Limits) -> u64 {
+    fn limit(self, limits: &TallyLimits) -> u64 {
         match self {
             Self::UntilTurnedOff => limits.ticks,
             Self::Loss => 1000,
@@ -188,15 +188,15 @@ mod tests {
     use proptest::prelude::*;
     use std::fs;
 
-    const LIMITS: Limits = Limits { calls: 1000, ticks: 5000 };
+    const LIMITS: TallyLimits = TallyLimits { calls: 1000, ticks: 5000 };
 
-    fn read(bytes: &[u8]) -> Result<Tally, Unknown> {
+    fn read(bytes: &[u8]) -> Result<CallTally, Unknown> {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("1000"), bytes).unwrap();
-        Tally::of(folder.path(), &LIMITS)
+        CallTally::of(folder.path(), &LIMITS)
     }
 
-    fn with(words: &[(usize, u64)]) -> Result<Tally, Unknown> {
+    fn with(words: &[(usize, u64)]) -> Result<CallTally, Unknown> {
         let mut bytes = vec![0; BYTES];
         for &(at, word) in words {
             bytes[at * 8..at * 8 + 8].copy_from_slice(&word.to_ne_bytes());
@@ -204,7 +204,7 @@ mod tests {
         read(&bytes)
     }
 
-    fn said(tally: Result<Tally, Unknown>) -> String {
+    fn said(tally: Result<CallTally, Unknown>) -> String {
         tally.unwrap_err().to_string()
     }
 
@@ -215,10 +215,10 @@ mod tests {
         }
         assert!(said(read(&vec![0; BYTES + 1])).contains("more than"));
         let folder = tempfile::tempdir().unwrap();
-        assert!(said(Tally::of(folder.path(), &LIMITS)).contains("gone"));
-        assert!(Tally::of(&folder.path().join("none"), &LIMITS).is_err());
+        assert!(said(CallTally::of(folder.path(), &LIMITS)).contains("gone"));
+        assert!(CallTally::of(&folder.path().join("none"), &LIMITS).is_err());
         fs::create_dir(folder.path().join("7")).unwrap();
-        assert!(said(Tally::of(folder.path(), &LIMITS)).contains("user 7"));
+        assert!(said(CallTally::of(folder.path(), &LIMITS)).contains("user 7"));
     }
 
     #[test]
@@ -226,34 +226,42 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("7");
         std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
-        assert!(Tally::of(folder.path(), &LIMITS).is_err());
+        assert!(CallTally::of(folder.path(), &LIMITS).is_err());
         fs::remove_file(&path).unwrap();
         let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
         // SAFETY: a string that ends with a zero.
         assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-        assert!(said(Tally::of(folder.path(), &LIMITS)).contains("regular"));
+        assert!(said(CallTally::of(folder.path(), &LIMITS)).contains("regular"));
     }
 
     #[test]
     fn numbers_beyond_the_time_of_the_run_are_not_believed() {
         let first = FIRST_ROW + FIRST_COUNT;
-        assert_eq!(with(&[(first, 1000)]).unwrap().total(Call::Read, Count::Small), 1000);
+        assert_eq!(with(&[(first, 1000)]).unwrap().total(Call::Read, CallFate::Small), 1000);
         assert!(said(with(&[(first, 1001)])).contains("1001 calls of a thread"));
         // Two counts of one thread, whose sum is too large, or wraps.
         assert!(with(&[(first, 600), (first + COUNTS, 600)]).is_err());
         assert!(with(&[(first, u64::MAX), (first + COUNTS, 2)]).is_err());
-        let ticks = first + Count::TicksThere as usize;
+        let ticks = first + CallFate::TicksThere as usize;
         assert!(with(&[(ticks, 5000)]).is_ok());
         assert!(said(with(&[(ticks, 5001)])).contains("ticks in calls"));
-        let event = |event: Event, number| with(&[(EVENTS + event as usize, number)]);
-        assert!(event(Event::Loss, 1000).is_ok() && event(Event::Loss, 1001).is_err());
-        assert!(event(Event::Processes, 1000).is_ok() && event(Event::Processes, 1001).is_err());
-        assert!(event(Event::Gain, MOST_GAIN).is_ok() && event(Event::Gain, u64::MAX).is_err());
+        let event = |event: ProcessEvent, number| with(&[(EVENTS + event as usize, number)]);
+        assert!(
+            event(ProcessEvent::Loss, 1000).is_ok() && event(ProcessEvent::Loss, 1001).is_err()
+        );
+        assert!(
+            event(ProcessEvent::Processes, 1000).is_ok()
+                && event(ProcessEvent::Processes, 1001).is_err()
+        );
+        assert!(
+            event(ProcessEvent::Gain, MOST_GAIN).is_ok()
+                && event(ProcessEvent::Gain, u64::MAX).is_err()
+        );
     }
 
     #[test]
     fn each_event_has_the_place_of_its_number() {
-        for (at, event) in Event::ALL.into_iter().enumerate() {
+        for (at, event) in ProcessEvent::ALL.into_iter().enumerate() {
             assert_eq!(event as usize, at);
         }
     }
@@ -267,8 +275,8 @@ mod tests {
         for name in ["0", "65534", "wishes", ".33-1"] {
             fs::write(folder.path().join(name), &bytes).unwrap();
         }
-        let tally = Tally::of(folder.path(), &LIMITS).unwrap();
-        assert_eq!(tally.total(Call::Read, Count::Small), 6);
+        let tally = CallTally::of(folder.path(), &LIMITS).unwrap();
+        assert_eq!(tally.total(Call::Read, CallFate::Small), 6);
     }
 
     proptest! {
@@ -288,7 +296,7 @@ mod tests {
                 prop_assert_eq!(length, BYTES);
                 let all = Call::ALL.into_iter().flat_map(|call| tally.counts[call as usize]);
                 prop_assert!(all.sum::<u64>() <= board::ROWS as u64 * (LIMITS.calls + LIMITS.ticks));
-                prop_assert!(Event::ALL.into_iter().all(|it| tally.event(it) <= it.limit(&LIMITS)));
+                prop_assert!(ProcessEvent::ALL.into_iter().all(|it| tally.event(it) <= it.limit(&LIMITS)));
             }
         }
     }

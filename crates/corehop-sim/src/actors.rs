@@ -2,14 +2,14 @@
 //! The order of turns: the threads that walk forever beside the job, each with its own clock.
 
 use super::background::{Device, SplitLocks, Transfer};
-use super::tags::Line;
+use super::tags::LineNumber;
 use super::times::Picos;
-use super::turns::Turns;
-use super::walker::{Manner, Visit, Walker};
+use super::turns::EventQueue;
+use super::walker::{Visit, WalkParameters, Walker};
 
 /// The repeated activity of an actor.
 #[derive(Debug, Clone)]
-pub enum Role {
+pub enum ActorRole {
     /// Walks.
     Walks(Walker),
     /// Moves data past the caches, on behalf of any CPU.
@@ -20,9 +20,9 @@ pub enum Role {
 
 /// The next step of an actor.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Turn {
+pub(super) enum ActorStep {
     /// The first of a walk, or a later one.
-    Visit(Visit, Manner, bool),
+    Visit(Visit, WalkParameters, bool),
     Transfer(Transfer),
     /// Stops everybody for the first time, and goes on after the second.
     Lock(Picos, Picos),
@@ -34,7 +34,7 @@ struct Actor {
     cpu: usize,
     /// The outermost cache of its CPU.
     root: usize,
-    role: Role,
+    role: ActorRole,
     /// When it makes its next visit, once it no longer waits.
     at: Picos,
     waits: bool,
@@ -46,7 +46,7 @@ struct Actor {
 pub(super) struct Actors {
     all: Vec<Actor>,
     /// Those who do not wait, by when they make their next visit.
-    turns: Turns,
+    turns: EventQueue,
     /// The CPU whose actors wait because the job has it.
     held: Option<usize>,
     /// The only roots whose actors do not wait.
@@ -57,7 +57,7 @@ pub(super) struct Actors {
 
 impl Actors {
     /// Lets somebody act on `cpu` from `now` on, whenever the job does not have that CPU.
-    pub(super) fn add(&mut self, cpu: usize, root: usize, role: Role, now: Picos) {
+    pub(super) fn add(&mut self, cpu: usize, root: usize, role: ActorRole, now: Picos) {
         self.all.push(Actor { cpu, root, role, at: now, waits: true, visits: 0 });
         self.set(self.held, self.awake, now);
     }
@@ -65,11 +65,11 @@ impl Actors {
     /// Ends what walks on `cpu`, the last one that was added; it is handed back with the lines that
     /// it has visited.
     pub(super) fn remove(&mut self, cpu: usize) -> Option<(Walker, u64)> {
-        let walks = |actor: &Actor| actor.cpu == cpu && matches!(actor.role, Role::Walks(_));
+        let walks = |actor: &Actor| actor.cpu == cpu && matches!(actor.role, ActorRole::Walks(_));
         let place = self.all.iter().rposition(walks)?;
         let Actor { role, visits, .. } = self.all.remove(place);
         self.order();
-        if let Role::Walks(walker) = role { Some((walker, visits)) } else { None }
+        if let ActorRole::Walks(walker) = role { Some((walker, visits)) } else { None }
     }
 
     /// Whether somebody walks on such a CPU.
@@ -98,10 +98,12 @@ impl Actors {
             }
             let has_cpu = Some(actor.cpu) != held && !self.taken.contains(&actor.cpu);
             let goes = match actor.role {
-                Role::Walks(_) => has_cpu && awake.is_none_or(|roots| roots.contains(&actor.root)),
+                ActorRole::Walks(_) => {
+                    has_cpu && awake.is_none_or(|roots| roots.contains(&actor.root))
+                }
                 // What it does reaches everybody, wherever they are.
-                Role::Locks(_) => has_cpu,
-                Role::Moves(_) => true,
+                ActorRole::Locks(_) => has_cpu,
+                ActorRole::Moves(_) => true,
             };
             actor.waits = !goes;
         }
@@ -111,7 +113,7 @@ impl Actors {
     /// Puts those who do not wait in order.
     fn order(&mut self) {
         let awake = self.all.iter().enumerate().filter(|(_, actor)| !actor.waits);
-        self.turns = Turns::of(awake.map(|(place, actor)| (actor.at, place)));
+        self.turns = EventQueue::of(awake.map(|(place, actor)| (actor.at, place)));
     }
 
     /// From `now` on a task has `cpu`.
@@ -147,18 +149,18 @@ impl Actors {
 
     /// The next step of one of them, and its CPU.
     #[inline]
-    pub(super) fn turn(&mut self, place: usize) -> (usize, Turn) {
+    pub(super) fn turn(&mut self, place: usize) -> (usize, ActorStep) {
         let actor = &mut self.all[place];
         actor.visits += 1;
         let turn = match &mut actor.role {
-            Role::Walks(walker) => {
+            ActorRole::Walks(walker) => {
                 let begins = walker.is_at_start();
-                Turn::Visit(walker.visit(), walker.manner(), begins)
+                ActorStep::Visit(walker.visit(), walker.manner(), begins)
             }
-            Role::Moves(device) => Turn::Transfer(device.next()),
-            Role::Locks(locks) => {
+            ActorRole::Moves(device) => ActorStep::Transfer(device.next()),
+            ActorRole::Locks(locks) => {
                 let (stops, until) = locks.next();
-                Turn::Lock(stops, until)
+                ActorStep::Lock(stops, until)
             }
         };
         (actor.cpu, turn)
@@ -167,18 +169,18 @@ impl Actors {
     /// The next one, in this place, acts again at this time; to which line it then
     /// walks, if it walks.
     #[inline]
-    pub(super) fn resumes(&mut self, place: usize, at: Picos) -> Option<Line> {
+    pub(super) fn resumes(&mut self, place: usize, at: Picos) -> Option<LineNumber> {
         let actor = &mut self.all[place];
         actor.at = at;
         self.turns.first_again(at);
-        if let Role::Walks(walker) = &actor.role { Some(walker.coming()) } else { None }
+        if let ActorRole::Walks(walker) = &actor.role { Some(walker.coming()) } else { None }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_plan::experiment::Draw;
+    use corehop_plan::experiment::DrawStream;
     use corehop_plan::units::Bytes;
     use corehop_plan::workload::{Pattern, Polluter};
 
@@ -188,8 +190,8 @@ mod tests {
         let mut actors = Actors::default();
         for cpu in 0..3 {
             let walker =
-                Walker::of_polluter(&polluter, (0..16).collect(), 64, &mut Draw::new(1, 1));
-            actors.add(cpu, cpu / 2, Role::Walks(walker), 10 * cpu as Picos);
+                Walker::of_polluter(&polluter, (0..16).collect(), 64, &mut DrawStream::new(1, 1));
+            actors.add(cpu, cpu / 2, ActorRole::Walks(walker), 10 * cpu as Picos);
         }
         actors
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Loads that do more than walk: devices that move data past the caches, locked accesses that stop everybody.
 
-use super::tags::Line;
+use super::tags::LineNumber;
 use super::times::Picos;
 
 /// One transfer in so many is read from memory by the device, the others are written to it, as the live load
@@ -15,7 +15,7 @@ const PERIOD: Picos = 10 * BURST;
 /// A device that moves a buffer, line by line, again and again.
 #[derive(Debug, Clone)]
 pub struct Device {
-    lines: Vec<Line>,
+    lines: Vec<LineNumber>,
     at: usize,
     rounds: u64,
     /// The time between two lines.
@@ -25,7 +25,7 @@ pub struct Device {
 /// The action of a device on a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Transfer {
-    pub(super) line: Line,
+    pub(super) line: LineNumber,
     /// Whether it writes to memory, rather than reads.
     pub(super) writes: bool,
     /// The time until the next one.
@@ -34,7 +34,7 @@ pub(super) struct Transfer {
 
 impl Device {
     /// One that moves `lines`, which are not none, one in each `interval`.
-    pub fn new(lines: Vec<Line>, interval: Picos) -> Self {
+    pub fn new(lines: Vec<LineNumber>, interval: Picos) -> Self {
         Self { lines, at: 0, rounds: 0, interval }
     }
 

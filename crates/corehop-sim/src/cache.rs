@@ -4,10 +4,10 @@
 
 use corehop_plan::platform::{Distance, Inclusion, Index};
 
-use super::fast_path::Lane;
-use super::replacement::{Policy, ways_of};
+use super::fast_path::CacheStage;
+use super::replacement::{ReplacementPolicy, ways_of};
 use super::spec::CacheSpec;
-use super::tags::{Block, Blocks, Line, NAMED, NO_LINE, peek, poke};
+use super::tags::{LineNumber, NAMED, NO_LINE, TagArray, TagBlock, peek, poke};
 
 /// The rights and duties of a copy. None of them: the copy is shared and as memory (or the next
 /// cache further out) has it.
@@ -67,7 +67,7 @@ impl Finder {
     }
 
     #[inline(always)]
-    pub(super) fn set(&self, line: Line) -> u32 {
+    pub(super) fn set(&self, line: LineNumber) -> u32 {
         self.mask.map_or_else(|| self.remainder().set(line), |mask| line & mask)
     }
 
@@ -87,7 +87,7 @@ pub(super) struct Remainder<'a> {
 
 impl Remainder<'_> {
     #[inline(always)]
-    pub(super) fn set(&self, line: Line) -> u32 {
+    pub(super) fn set(&self, line: LineNumber) -> u32 {
         if let Some(hash) = self.hash {
             return hash.set(line, self.sets);
         }
@@ -116,7 +116,7 @@ pub struct CacheCounters {
 /// One cache and its place among the others.
 #[expect(clippy::struct_excessive_bools, reason = "each is a property of its own")]
 #[derive(Debug, Clone)]
-pub(super) struct Cache {
+pub(super) struct CacheNode {
     pub(super) level: u8,
     pub(super) inclusion: Inclusion,
     pub(super) write_through: bool,
@@ -137,8 +137,8 @@ pub(super) struct Cache {
     ways: u32,
     sets: u32,
     finder: Finder,
-    policy: Policy,
-    blocks: Blocks,
+    policy: ReplacementPolicy,
+    blocks: TagArray,
     ranks: Vec<u8>,
     /// Of an inclusive cache with more than [`NAMED`] caches inside: for each way those that may
     /// have the line. With fewer they are in the way's word.
@@ -147,7 +147,7 @@ pub(super) struct Cache {
     filled: u32,
 }
 
-impl Cache {
+impl CacheNode {
     pub(super) fn new(spec: &CacheSpec, distance: Distance, package: usize, seed: u64) -> Self {
         Self {
             level: spec.level as u8,
@@ -169,8 +169,8 @@ impl Cache {
             ways: spec.ways,
             sets: spec.sets,
             finder: Finder::new(spec),
-            policy: Policy::new(spec.replacement, spec.ways, seed),
-            blocks: Blocks::new(spec.ways),
+            policy: ReplacementPolicy::new(spec.replacement, spec.ways, seed),
+            blocks: TagArray::new(spec.ways),
             ranks: Vec::new(),
             many: Vec::new(),
             filled: 0,
@@ -228,25 +228,25 @@ impl Cache {
     }
 
     #[inline(always)]
-    pub(super) fn set_of(&self, line: Line) -> u32 {
+    pub(super) fn set_of(&self, line: LineNumber) -> u32 {
         self.finder.set(line)
     }
 
     #[inline(always)]
-    pub(super) fn find(&self, set: u32, line: Line) -> Option<u32> {
+    pub(super) fn find(&self, set: u32, line: LineNumber) -> Option<u32> {
         peek!(&self.blocks, set, None, block => block.find(line))
     }
 
     /// Has the host fetch the set that `line` would be in.
     #[inline(always)]
-    pub(super) fn expect(&self, line: Line) {
+    pub(super) fn expect(&self, line: LineNumber) {
         peek!(&self.blocks, self.set_of(line), (), block => block.expect());
     }
 
     /// The line that has to go when `line` comes into a full set, if it is newer here than further out, and as far as it is
     /// known without a look at the policy's order of all.
     #[inline(always)]
-    pub(super) fn newer_to_go(&self, line: Line) -> Option<Line> {
+    pub(super) fn newer_to_go(&self, line: LineNumber) -> Option<LineNumber> {
         let set = self.set_of(line);
         peek!(&self.blocks, set, None, block => {
             let way = self.policy.next_victim_of(block.order)?;
@@ -256,7 +256,7 @@ impl Cache {
 
     /// Set and way of a line.
     #[inline(always)]
-    pub(super) fn locate(&self, line: Line) -> Option<(u32, u32)> {
+    pub(super) fn locate(&self, line: LineNumber) -> Option<(u32, u32)> {
         let set = self.set_of(line);
         Some((set, self.find(set, line)?))
     }
@@ -323,7 +323,7 @@ impl Cache {
 
     /// Puts a line in that is not here, into one of the `allowed` ways; where, and what had to go.
     #[inline(always)]
-    pub(super) fn insert(&mut self, line: Line, bits: Bits, allowed: u32) -> Inserted {
+    pub(super) fn insert(&mut self, line: LineNumber, bits: Bits, allowed: u32) -> Inserted {
         if !self.blocks.is_allocated() {
             self.allocate();
         }
@@ -363,7 +363,7 @@ impl Cache {
     }
 
     /// Takes a line out. Who inside may have it is forgotten.
-    pub(super) fn remove(&mut self, set: u32, way: u32) -> (Line, Bits) {
+    pub(super) fn remove(&mut self, set: u32, way: u32) -> (LineNumber, Bits) {
         self.filled -= 1;
         let (line, word) = poke!(&mut self.blocks, set, block => {
             block.taken &= !(1 << way);
@@ -376,7 +376,7 @@ impl Cache {
     }
 
     /// Gives up a line that a cache around evicts, if it is here; whether it was newer. Of an innermost cache.
-    pub(super) fn give_up(&mut self, line: Line) -> bool {
+    pub(super) fn give_up(&mut self, line: LineNumber) -> bool {
         self.locate(line).is_some_and(|(set, way)| self.give_up_at(set, way))
     }
 
@@ -390,15 +390,15 @@ impl Cache {
     #[inline(always)]
     pub(super) fn lane<const N: usize, const KNOWN: u8, const POWER: bool>(
         &mut self,
-        blocks: impl Fn(&mut Blocks) -> Option<&mut Vec<Block<N>>>,
+        blocks: impl Fn(&mut TagArray) -> Option<&mut Vec<TagBlock<N>>>,
         allowed: u32,
         own: usize,
         lonely: bool,
-    ) -> Option<Lane<'_, N, KNOWN, POWER>> {
+    ) -> Option<CacheStage<'_, N, KNOWN, POWER>> {
         if !self.blocks.is_allocated() {
             self.allocate();
         }
-        Some(Lane {
+        Some(CacheStage {
             blocks: blocks(&mut self.blocks)?,
             finder: self.finder.remainder(),
             mask: if POWER { self.finder.mask()? } else { 0 },
@@ -427,9 +427,9 @@ impl Cache {
     /// Of how many ways its sets have room for.
     pub(super) fn width(&self) -> usize {
         match self.blocks {
-            Blocks::Eight(_) => 8,
-            Blocks::Sixteen(_) => 16,
-            Blocks::ThirtyTwo(_) => 32,
+            TagArray::Eight(_) => 8,
+            TagArray::Sixteen(_) => 16,
+            TagArray::ThirtyTwo(_) => 32,
         }
     }
 
@@ -461,7 +461,7 @@ impl Cache {
 
     /// The children that may have a line, as far as a snoop filter tells.
     #[inline(always)]
-    pub(super) fn filtered(&self, line: Line) -> u64 {
+    pub(super) fn filtered(&self, line: LineNumber) -> u64 {
         let Some(filter) = &self.snoop_filter else { return u64::MAX };
         filter.locate(line).map_or(0, |(set, way)| filter.sharers(set, way))
     }
@@ -478,7 +478,7 @@ impl Cache {
     }
 
     /// The lines of a set that has no empty way, with their ways; nothing of another one.
-    pub(super) fn full_set(&self, set: u32) -> impl Iterator<Item = (u32, Line)> {
+    pub(super) fn full_set(&self, set: u32) -> impl Iterator<Item = (u32, LineNumber)> {
         let every = self.policy.every();
         let taken = peek!(&self.blocks, set, 0, block => block.taken);
         let ways = if taken == every { every } else { 0 };
@@ -488,7 +488,7 @@ impl Cache {
 
     /// Every line that is here.
     #[cfg(test)]
-    pub(super) fn lines(&self) -> Vec<(Line, Bits)> {
+    pub(super) fn lines(&self) -> Vec<(LineNumber, Bits)> {
         let mut lines = Vec::new();
         for set in 0..self.sets {
             let taken = peek!(&self.blocks, set, 0, block => block.taken);
@@ -507,7 +507,7 @@ pub(super) struct Inserted {
     pub(super) set: u32,
     pub(super) way: u32,
     /// [`NO_LINE`] where the way was empty.
-    pub(super) victim: Line,
+    pub(super) victim: LineNumber,
     pub(super) bits: Bits,
     /// The children that may have the victim.
     pub(super) sharers: u64,

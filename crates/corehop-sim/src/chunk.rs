@@ -3,17 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use corehop_plan::experiment::{Absent, Condition, Draw, Job, Jobs, Step};
+use corehop_plan::experiment::{Absent, Condition, DrawStream, Job, Jobs, Step};
 use corehop_plan::machine::MachineError;
 use corehop_plan::samples::{Certificate, JobRecord, Leave, Touch};
 use corehop_plan::units::{Bytes, Cpu};
 use corehop_plan::workload::{Absence, Event, LineState, Page, Polluter, WorkingSet};
 
-use super::machine_state::{MachineState, Pass};
+use super::machine_state::{MachineState, PassCounts};
 use super::recipe::{Recipe, no_frames};
 use super::stays::User;
 use super::system_data::{SystemData, footprints};
-use super::tags::Line;
+use super::tags::LineNumber;
 use super::times::Picos;
 use super::walker::Walker;
 
@@ -51,14 +51,14 @@ pub(super) struct ChunkRun<'a> {
     /// See [`super::jobs::turns`].
     turns: &'a [u32],
     state: MachineState,
-    draw: Draw,
+    draw: DrawStream,
     sets: BTreeMap<usize, Walker>,
     /// By CPU, and by what they walk among the plan's preemptors.
     preemptors: BTreeMap<(usize, usize), Walker>,
     /// When each of them ran last.
     preempted: BTreeMap<(usize, usize), Picos>,
     system: SystemData,
-    eviction: Option<Vec<Line>>,
+    eviction: Option<Vec<LineNumber>>,
     /// The draw that the records state where the plan has no replicates.
     stream: u64,
     sum: Sum,
@@ -101,7 +101,7 @@ impl<'a> ChunkRun<'a> {
         let stream = (phase as u64 + 1) << 32 | chunk as u64;
         let mut state = base.clone();
         state.redraw(seed, stream);
-        let draw = Draw::new(seed, stream);
+        let draw = DrawStream::new(seed, stream);
         Self {
             recipe,
             plan,
@@ -125,15 +125,18 @@ impl<'a> ChunkRun<'a> {
         if let Some(drawn) = self.plan.phases[self.phase].draws() {
             let (frames, order) = owner.streams(drawn);
             self.state.frames.redraw(self.seed, frames);
-            self.draw = Draw::new(self.seed, order);
+            self.draw = DrawStream::new(self.seed, order);
         }
     }
 
     /// The draw of what others of the host take out of the caches while a job is away: of every job another.
-    fn draw_of_others(&self, job: usize) -> Draw {
+    fn draw_of_others(&self, job: usize) -> DrawStream {
         let replicate =
             self.plan.phases[self.phase].replicate.map_or(0, |number| u64::from(number) + 1);
-        Draw::new(self.seed, 3 << 62 | replicate << 40 | (self.phase as u64) << 32 | job as u64)
+        DrawStream::new(
+            self.seed,
+            3 << 62 | replicate << 40 | (self.phase as u64) << 32 | job as u64,
+        )
     }
 
     /// The quantile of what a job loses while it is away. The jobs of a cell have quantiles far apart from each other, each
@@ -142,7 +145,7 @@ impl<'a> ChunkRun<'a> {
     fn quantile(&self, job: usize) -> f64 {
         let Some(&turn) = self.turns.get(job) else { return 0.5 };
         let cell = self.plan.phases[self.phase].jobs[job].cell as u64;
-        let from = Draw::new(self.seed, 3 << 62 | 1 << 61 | cell).unit();
+        let from = DrawStream::new(self.seed, 3 << 62 | 1 << 61 | cell).unit();
         (from + f64::from(turn) * GOLDEN).fract()
     }
 
@@ -204,7 +207,7 @@ impl<'a> ChunkRun<'a> {
                 }
                 Step::Touch => {
                     let pass = self.state.walk(here, &mut memory);
-                    let Pass { picos, walks, finding, .. } = pass;
+                    let PassCounts { picos, walks, finding, .. } = pass;
                     self.sum.add(Sum { jobs: 0, picos, walks, finding });
                     record.touches.push(touch(self.cpu(here), set, pass));
                 }
@@ -278,7 +281,7 @@ impl<'a> ChunkRun<'a> {
         away: Absent,
         here: usize,
         walker: &Walker,
-        others: &mut Draw,
+        others: &mut DrawStream,
     ) -> Result<Leave, MachineError> {
         let preempts = away.to_whom == Absence::Preemptor;
         let preemptor = self.plan.preemptor_of(job).filter(|_| preempts);
@@ -342,7 +345,7 @@ pub(super) struct Done {
 }
 
 /// The record of a pass that nothing disturbed.
-pub(super) fn touch(cpu: Cpu, set: &WorkingSet, pass: Pass) -> Touch {
+pub(super) fn touch(cpu: Cpu, set: &WorkingSet, pass: PassCounts) -> Touch {
     Touch {
         cpu,
         ended_on: cpu,

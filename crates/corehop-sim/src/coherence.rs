@@ -4,14 +4,14 @@
 use corehop_plan::platform::{Distance, Found, Lookup, Protocol, Supplier};
 
 use super::cache::Bits;
-use super::hierarchy::{Hierarchy, Ongoing, Path, between};
+use super::hierarchy::{CachePath, Hierarchy, PendingAccess, between};
 use super::observer::Observer;
 use super::outcome::AccessOutcome;
-use super::tags::Line;
+use super::tags::LineNumber;
 
 /// The request to a cache for a line, with all caches inside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Request {
+pub(super) enum CoherenceRequest {
     /// Share it with one below a common cache: the right to write ends, newer data is given up.
     Read,
     /// The same from another root: the duty to forward ends too.
@@ -27,7 +27,7 @@ pub(super) enum Request {
 /// The answer of a cache, with all inside.
 #[expect(clippy::struct_excessive_bools, reason = "each is a yes or no of its own")]
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Answer {
+pub(super) struct SnoopResponse {
     /// The number of copies there were.
     pub(super) copies: u32,
     /// One of them was held alone.
@@ -48,7 +48,7 @@ pub(super) struct Answer {
     pub(super) distance: Distance,
 }
 
-impl Default for Answer {
+impl Default for SnoopResponse {
     fn default() -> Self {
         Self {
             copies: 0,
@@ -64,7 +64,7 @@ impl Default for Answer {
     }
 }
 
-impl Answer {
+impl SnoopResponse {
     /// Takes the answer of another cache in.
     pub(super) fn add(&mut self, other: Self) {
         if other.copies == 0 {
@@ -87,8 +87,13 @@ impl Answer {
 impl<O: Observer> Hierarchy<O> {
     /// Asks cache `x` and all inside it. Newer data is taken from all copies: who asks has to put
     /// it somewhere.
-    pub(super) fn ask(&mut self, x: usize, line: Line, request: Request) -> Answer {
-        let mut answer = Answer::default();
+    pub(super) fn ask(
+        &mut self,
+        x: usize,
+        line: LineNumber,
+        request: CoherenceRequest,
+    ) -> SnoopResponse {
+        let mut answer = SnoopResponse::default();
         let cache = &self.caches[x];
         let includes = cache.includes();
         if includes && cache.is_empty() {
@@ -98,7 +103,7 @@ impl<O: Observer> Hierarchy<O> {
         match here {
             None if includes => return answer,
             Some((set, way)) if includes => {
-                let reads = matches!(request, Request::Read | Request::ReadAway);
+                let reads = matches!(request, CoherenceRequest::Read | CoherenceRequest::ReadAway);
                 // Were there two sharers, neither could have newer data or the right to write.
                 let quiet =
                     !cache.bits(set, way).alone || cache.sharers(set, way).count_ones() != 1;
@@ -135,29 +140,30 @@ impl<O: Observer> Hierarchy<O> {
         &mut self,
         x: usize,
         (set, way): (u32, u32),
-        request: Request,
-        answer: &mut Answer,
+        request: CoherenceRequest,
+        answer: &mut SnoopResponse,
     ) {
         let cache = &mut self.caches[x];
         let bits = cache.bits(set, way);
         match request {
-            Request::Read | Request::ReadAway => {
-                let forward = bits.forward && (request == Request::Read || bug!(TwoForwarders));
+            CoherenceRequest::Read | CoherenceRequest::ReadAway => {
+                let forward =
+                    bits.forward && (request == CoherenceRequest::Read || bug!(TwoForwarders));
                 let alone = bits.alone && bug!(OwnerKeepsRight);
                 cache.set_bits(set, way, Bits { alone, dirty: false, forward });
                 cache.counters.snoop_hits += u64::from(!bits.dirty);
                 cache.counters.snoop_hits_modified += u64::from(bits.dirty);
             }
-            Request::Invalidate => {
+            CoherenceRequest::Invalidate => {
                 cache.remove(set, way);
                 cache.counters.invalidations += 1;
                 cache.counters.snoop_hits += u64::from(!bits.dirty);
                 cache.counters.snoop_hits_modified += u64::from(bits.dirty);
             }
-            Request::Flush => {
+            CoherenceRequest::Flush => {
                 cache.remove(set, way);
             }
-            Request::Room => {
+            CoherenceRequest::Room => {
                 cache.give_up_at(set, way);
             }
         }
@@ -178,11 +184,11 @@ impl<O: Observer> Hierarchy<O> {
         &mut self,
         x: usize,
         but: usize,
-        line: Line,
-        request: Request,
-        ongoing: &mut Ongoing,
-    ) -> Answer {
-        let mut answer = Answer::default();
+        line: LineNumber,
+        request: CoherenceRequest,
+        ongoing: &mut PendingAccess,
+    ) -> SnoopResponse {
+        let mut answer = SnoopResponse::default();
         let may = self.caches[x].filtered(line);
         for place in (0..self.caches[x].children.len()).filter(|it| may >> it & 1 == 1) {
             let child = self.caches[x].children[place];
@@ -209,13 +215,13 @@ impl<O: Observer> Hierarchy<O> {
         x: usize,
         but: usize,
         (set, way): (u32, u32),
-        line: Line,
-        request: Request,
-        ongoing: &mut Ongoing,
-    ) -> Answer {
+        line: LineNumber,
+        request: CoherenceRequest,
+        ongoing: &mut PendingAccess,
+    ) -> SnoopResponse {
         let cache = &self.caches[x];
-        let write = request == Request::Invalidate;
-        let mut answer = Answer::default();
+        let write = request == CoherenceRequest::Invalidate;
+        let mut answer = SnoopResponse::default();
         if cache.includes() {
             let children = cache.children.len();
             let own = self.caches[but].place;
@@ -252,25 +258,31 @@ impl<O: Observer> Hierarchy<O> {
 
     /// Takes the line from everyone further out than place `at` of the way but the way itself, as
     /// far as it could be.
-    pub(super) fn outward(&mut self, path: Path, at: usize, line: Line, ongoing: &mut Ongoing) {
+    pub(super) fn outward(
+        &mut self,
+        path: CachePath,
+        at: usize,
+        line: LineNumber,
+        ongoing: &mut PendingAccess,
+    ) {
         for place in at + 1..path.len {
             let (x, inner) = (path.caches[place], path.caches[place - 1]);
             if let Some(here) = self.caches[x].locate(line) {
                 let alone = self.caches[x].bits(here.0, here.1).alone;
-                self.ask_inside(x, inner, here, line, Request::Invalidate, ongoing);
+                self.ask_inside(x, inner, here, line, CoherenceRequest::Invalidate, ongoing);
                 if alone {
                     return;
                 }
             } else if !self.caches[x].includes() {
-                self.ask_beside(x, inner, line, Request::Invalidate, ongoing);
+                self.ask_beside(x, inner, line, CoherenceRequest::Invalidate, ongoing);
             }
         }
         let package = self.caches[path.caches[path.len - 1]].package;
-        self.others(path, line, Request::Invalidate, package, ongoing);
+        self.others(path, line, CoherenceRequest::Invalidate, package, ongoing);
     }
 
     /// Every copy on the way from place `at` on is held alone from now on.
-    pub(super) fn own_all(&mut self, path: Path, at: usize, line: Line) {
+    pub(super) fn own_all(&mut self, path: CachePath, at: usize, line: LineNumber) {
         for &x in &path.caches[at..path.len] {
             if let Some((set, way)) = self.caches[x].locate(line) {
                 let bits = self.caches[x].bits(set, way);
@@ -283,16 +295,16 @@ impl<O: Observer> Hierarchy<O> {
     /// written.
     pub(super) fn others(
         &mut self,
-        path: Path,
-        line: Line,
-        request: Request,
+        path: CachePath,
+        line: LineNumber,
+        request: CoherenceRequest,
         package: usize,
-        ongoing: &mut Ongoing,
-    ) -> Answer {
+        ongoing: &mut PendingAccess,
+    ) -> SnoopResponse {
         let own = path.caches[path.len - 1];
-        let write = request == Request::Invalidate;
-        let request = if write { request } else { Request::ReadAway };
-        let mut answer = Answer::default();
+        let write = request == CoherenceRequest::Invalidate;
+        let request = if write { request } else { CoherenceRequest::ReadAway };
+        let mut answer = SnoopResponse::default();
         if bug!(WriteMissForgetsPackages) && write {
             return answer;
         }
@@ -320,7 +332,7 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// Leaves newer data with its owner (MOESI).
-    pub(super) fn settle(&mut self, answer: Answer, line: Line) {
+    pub(super) fn settle(&mut self, answer: SnoopResponse, line: LineNumber) {
         if bug!(OwnerForgetsData) {
             return;
         }
@@ -330,7 +342,12 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// A peer below `x` supplies the line.
-    pub(super) fn supplied_by_peer(&self, answer: Answer, x: usize, ongoing: &mut Ongoing) {
+    pub(super) fn supplied_by_peer(
+        &self,
+        answer: SnoopResponse,
+        x: usize,
+        ongoing: &mut PendingAccess,
+    ) {
         ongoing.outcome = AccessOutcome {
             supplier: Supplier::Peer,
             level: answer.level,
@@ -341,13 +358,19 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// Counts a question and what it took away.
-    fn note(&self, answer: Answer, distance: Distance, request: Request, ongoing: &mut Ongoing) {
+    fn note(
+        &self,
+        answer: SnoopResponse,
+        distance: Distance,
+        request: CoherenceRequest,
+        ongoing: &mut PendingAccess,
+    ) {
         let outcome = &mut ongoing.outcome;
         // Inside a core no cache has to ask.
         let asked =
             distance > Distance::Core && (self.lookup == Lookup::Snooping || answer.copies > 0);
         outcome.asked = outcome.asked.saturating_add(u8::from(asked));
-        if request == Request::Invalidate && answer.copies > 0 {
+        if request == CoherenceRequest::Invalidate && answer.copies > 0 {
             let copies = answer.copies.min(255) as u8;
             outcome.invalidated = outcome.invalidated.saturating_add(copies);
             outcome.farthest = outcome.farthest.max(distance);
@@ -355,7 +378,7 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// Whether `x` or a cache inside it has the line. Snoop filters are not asked: one may be about to note it.
-    pub(super) fn holds(&self, x: usize, line: Line) -> bool {
+    pub(super) fn holds(&self, x: usize, line: LineNumber) -> bool {
         let cache = &self.caches[x];
         if cache.includes() && cache.is_empty() {
             return false;
@@ -367,7 +390,7 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// Whether a cache inside `x` has the line.
-    pub(super) fn has_inside(&self, x: usize, line: Line) -> bool {
+    pub(super) fn has_inside(&self, x: usize, line: LineNumber) -> bool {
         let cache = &self.caches[x];
         match cache.locate(line) {
             None if cache.includes() => false,

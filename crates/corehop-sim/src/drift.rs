@@ -5,7 +5,7 @@
 //! ratio, its exponent a number of heads among [`COINS`] coins: nearly the log-normal law, with a mean of one, and from
 //! arithmetic that every CPU does alike.
 
-use corehop_plan::experiment::Draw;
+use corehop_plan::experiment::DrawStream;
 use corehop_plan::platform::Drift;
 
 use super::times::Picos;
@@ -20,7 +20,7 @@ pub(super) struct Drifting {
     services: [Picos; COINS as usize + 1],
     /// The mean time for which one holds.
     hold: Picos,
-    draw: Draw,
+    draw: DrawStream,
 }
 
 impl Drifting {
@@ -29,12 +29,12 @@ impl Drifting {
         let hold = drift.hold.value.get() * 1_000;
         let factors = factors(f64::from(drift.spread.value) / 1e3);
         let services = factors.map(|factor| (mean as f64 * factor).round() as Picos);
-        Self { services, hold: hold.max(1), draw: Draw::new(0, 0) }
+        Self { services, hold: hold.max(1), draw: DrawStream::new(0, 0) }
     }
 
     /// From here on other chances.
     pub(super) fn redraw(&mut self, seed: u64, stream: u64) {
-        self.draw = Draw::new(seed, stream);
+        self.draw = DrawStream::new(seed, stream);
     }
 
     /// The next service time, and how long it holds: from nothing to twice the mean.

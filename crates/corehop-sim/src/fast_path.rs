@@ -12,10 +12,10 @@
 
 use corehop_plan::platform::{Found, Supplier};
 
-use super::cache::{Bits, Cache, CacheCounters, Inserted, Remainder};
+use super::cache::{Bits, CacheCounters, CacheNode, Inserted, Remainder};
 use super::outcome::AccessOutcome;
-use super::replacement::Policy;
-use super::tags::{Block, Line, NO_LINE};
+use super::replacement::ReplacementPolicy;
+use super::tags::{LineNumber, NO_LINE, TagBlock};
 use super::walk::{Does, Visitor};
 
 const ALONE: u16 = 1;
@@ -25,12 +25,12 @@ const NAMES: u32 = 3;
 
 /// A cache on the way, taken apart. `KNOWN` is what its policy is known by,
 /// and with `POWER` a mask finds the set.
-pub(super) struct Lane<'a, const N: usize, const KNOWN: u8, const POWER: bool> {
-    pub(super) blocks: &'a mut [Block<N>],
+pub(super) struct CacheStage<'a, const N: usize, const KNOWN: u8, const POWER: bool> {
+    pub(super) blocks: &'a mut [TagBlock<N>],
     pub(super) finder: Remainder<'a>,
     /// The mask that finds the set, with `POWER`.
     pub(super) mask: u32,
-    pub(super) policy: &'a mut Policy,
+    pub(super) policy: &'a mut ReplacementPolicy,
     pub(super) counters: &'a mut CacheCounters,
     pub(super) filled: &'a mut u32,
     /// The ways that may be filled.
@@ -48,7 +48,7 @@ pub(super) struct Lane<'a, const N: usize, const KNOWN: u8, const POWER: bool> {
 
 /// Why the loop stopped.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum LoopExit {
     /// The visitor has no further access.
     Done,
     /// The visitor has something to do before its next access.
@@ -57,20 +57,20 @@ pub(super) enum Stop {
     Ask,
     /// A line was put into the cache at this place of the way, and what it displaced is to go
     /// somewhere. Then the caches inside are to be filled.
-    Evicted { place: usize, inserted: Inserted, fill: Fill, outcome: AccessOutcome },
+    Evicted { place: usize, inserted: Inserted, fill: LineFill, outcome: AccessOutcome },
 }
 
 /// A line on its way inwards.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Fill {
-    pub(super) line: Line,
+pub(super) struct LineFill {
+    pub(super) line: LineNumber,
     /// It is held alone.
     pub(super) alone: bool,
     /// The action on the innermost copy, which comes first.
     pub(super) does: Does,
 }
 
-impl Fill {
+impl LineFill {
     /// The innermost copy is written.
     #[inline(always)]
     pub(super) fn writes(self) -> bool {
@@ -86,7 +86,7 @@ impl Fill {
 
 /// The counters of the loop.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct LoopCounters {
     /// Accesses that do not write, and those that do.
     pub(super) accesses: [u64; 2],
     /// Hits by level, and last what no cache had.
@@ -104,7 +104,7 @@ pub(super) struct Tally {
 struct Displaced {
     way: u32,
     /// [`NO_LINE`] where the way was empty.
-    victim: Line,
+    victim: LineNumber,
     word: u16,
 }
 
@@ -116,22 +116,22 @@ impl Displaced {
     }
 }
 
-impl<const N: usize, const KNOWN: u8, const POWER: bool> Lane<'_, N, KNOWN, POWER> {
+impl<const N: usize, const KNOWN: u8, const POWER: bool> CacheStage<'_, N, KNOWN, POWER> {
     #[inline(always)]
-    fn set(&self, line: Line) -> usize {
+    fn set(&self, line: LineNumber) -> usize {
         let set = if POWER { line & self.mask } else { self.finder.set(line) };
         set as usize
     }
 
     #[inline(always)]
-    fn find(&self, line: Line) -> Option<(usize, u32)> {
+    fn find(&self, line: LineNumber) -> Option<(usize, u32)> {
         let set = self.set(line);
         Some((set, self.blocks[set].find(line)?))
     }
 
     /// Has the host fetch the set of a line that will be looked for.
     #[inline(always)]
-    fn expect(&self, line: Line) {
+    fn expect(&self, line: LineNumber) {
         if let Some(block) = self.blocks.get(self.set(line)) {
             block.expect();
         }
@@ -140,7 +140,7 @@ impl<const N: usize, const KNOWN: u8, const POWER: bool> Lane<'_, N, KNOWN, POWE
     /// The line that has to go when `line` comes into a full set, if it is newer here than further
     /// out, and as far as it is known without a look at the policy.
     #[inline(always)]
-    fn newer_to_go(&self, line: Line) -> Option<Line> {
+    fn newer_to_go(&self, line: LineNumber) -> Option<LineNumber> {
         let block = self.blocks.get(self.set(line))?;
         let way = self.policy.next_victim::<N, KNOWN>(block.order)?;
         block.flagged(way, DIRTY)
@@ -194,7 +194,7 @@ impl<const N: usize, const KNOWN: u8, const POWER: bool> Lane<'_, N, KNOWN, POWE
 
     /// As [`super::cache::Cache::insert`] in its set, with the bit of the cache inside.
     #[inline(always)]
-    fn insert(&mut self, set: usize, line: Line, flags: u16) -> Displaced {
+    fn insert(&mut self, set: usize, line: LineNumber, flags: u16) -> Displaced {
         let block = &mut self.blocks[set];
         let empty = !block.taken & self.allowed;
         let way = if empty == 0 {
@@ -214,7 +214,7 @@ impl<const N: usize, const KNOWN: u8, const POWER: bool> Lane<'_, N, KNOWN, POWE
 
     /// Gives up a line that a cache around evicts; whether it was newer.
     #[inline(always)]
-    fn remove(&mut self, line: Line) -> bool {
+    fn remove(&mut self, line: LineNumber) -> bool {
         let Some((set, way)) = self.find(line) else { return false };
         let block = &mut self.blocks[set];
         block.taken &= !(1 << way);
@@ -227,7 +227,7 @@ impl<const N: usize, const KNOWN: u8, const POWER: bool> Lane<'_, N, KNOWN, POWE
     /// Takes newer data of a line from the cache inside, which does not have it any more as far as
     /// `gone` says; whether the line is here.
     #[inline(always)]
-    fn absorb(&mut self, line: Line, gone: bool) -> bool {
+    fn absorb(&mut self, line: LineNumber, gone: bool) -> bool {
         let Some((set, way)) = self.find(line) else { return false };
         let word = self.blocks[set].word(way);
         *word |= DIRTY;
@@ -243,8 +243,8 @@ impl<const N: usize, const KNOWN: u8, const POWER: bool> Lane<'_, N, KNOWN, POWE
     fn displaced_inside<const A: usize, const C: usize>(
         &mut self,
         displaced: &mut Displaced,
-        (l3, l1): (&mut Lane<'_, C, KNOWN, false>, &mut Lane<'_, A, KNOWN, true>),
-        beside: &[&mut Cache],
+        (l3, l1): (&mut CacheStage<'_, C, KNOWN, false>, &mut CacheStage<'_, A, KNOWN, true>),
+        beside: &[&mut CacheNode],
     ) -> bool {
         let Displaced { victim, word, .. } = *displaced;
         let sharers = word >> NAMES;
@@ -273,9 +273,9 @@ impl<const N: usize, const KNOWN: u8, const POWER: bool> Lane<'_, N, KNOWN, POWE
         &mut self,
         displaced: &mut Displaced,
         (l2, l1, beside): (
-            &mut Lane<'_, B, KNOWN, true>,
-            &mut Lane<'_, A, KNOWN, true>,
-            &mut [&mut Cache],
+            &mut CacheStage<'_, B, KNOWN, true>,
+            &mut CacheStage<'_, A, KNOWN, true>,
+            &mut [&mut CacheNode],
         ),
         written: &mut u8,
     ) -> bool {
@@ -314,27 +314,31 @@ impl<const N: usize, const KNOWN: u8, const POWER: bool> Lane<'_, N, KNOWN, POWE
 }
 
 /// The lanes of a way, innermost first.
-pub(super) struct Three<'a, const A: usize, const B: usize, const C: usize, const KNOWN: u8> {
-    pub(super) l1: Lane<'a, A, KNOWN, true>,
-    pub(super) l2: Lane<'a, B, KNOWN, true>,
-    pub(super) l3: Lane<'a, C, KNOWN, false>,
+pub(super) struct WayLanes<'a, const A: usize, const B: usize, const C: usize, const KNOWN: u8> {
+    pub(super) l1: CacheStage<'a, A, KNOWN, true>,
+    pub(super) l2: CacheStage<'a, B, KNOWN, true>,
+    pub(super) l3: CacheStage<'a, C, KNOWN, false>,
     /// The caches beside the innermost one, which the second one does not include and which are not empty.
-    pub(super) beside: &'a mut [&'a mut Cache],
+    pub(super) beside: &'a mut [&'a mut CacheNode],
     /// The questions to them, as they are counted.
     pub(super) beside_asked: u8,
     /// The outermost caches elsewhere, which include all inside them and are not empty.
-    pub(super) remote: &'a [&'a mut Cache],
+    pub(super) remote: &'a [&'a mut CacheNode],
     /// The innermost cache holds instructions: writes go another way.
     pub(super) fetches: bool,
 }
 
-impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, A, B, C, KNOWN> {
+impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> WayLanes<'_, A, B, C, KNOWN> {
     /// Carries out the accesses of `visitor` until it has to stop.
     #[inline(always)]
-    pub(super) fn run<V: Visitor>(&mut self, visitor: &mut V, tally: &mut Tally) -> Stop {
+    pub(super) fn run<V: Visitor>(
+        &mut self,
+        visitor: &mut V,
+        tally: &mut LoopCounters,
+    ) -> LoopExit {
         while let Some((line, does)) = visitor.next() {
             if self.fetches && does != Does::Reads {
-                return Stop::Ask;
+                return LoopExit::Ask;
             }
             let (set, write) = (self.l1.set(line), does == Does::Writes);
             let (way, goes_on) = match self.l1.blocks[set].find(line) {
@@ -342,7 +346,7 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
                     tally.found[0] += 1;
                     (way, visitor.met(does, AccessOutcome::HIT))
                 }
-                Some(_) => return Stop::Ask,
+                Some(_) => return LoopExit::Ask,
                 None => match self.bring(set, line, does, visitor, tally) {
                     Ok(brought) => brought,
                     Err(stop) => return stop,
@@ -350,18 +354,18 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
             };
             tally.accesses[usize::from(write)] += 1;
             if !goes_on {
-                return Stop::Paused;
+                return LoopExit::Paused;
             }
             if does == Does::Both {
                 if !self.l1.hit(set, way, true) {
-                    return Stop::Ask;
+                    return LoopExit::Ask;
                 }
                 tally.found[0] += 1;
                 tally.accesses[1] += 1;
                 visitor.wrote();
             }
         }
-        Stop::Done
+        LoopExit::Done
     }
 
     /// One line that the innermost cache lacks: the way it gets there, and whether the visitor, told
@@ -370,11 +374,11 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
     fn bring<V: Visitor>(
         &mut self,
         first: usize,
-        line: Line,
+        line: LineNumber,
         does: Does,
         visitor: &mut V,
-        tally: &mut Tally,
-    ) -> Result<(u32, bool), Stop> {
+        tally: &mut LoopCounters,
+    ) -> Result<(u32, bool), LoopExit> {
         let write = does == Does::Writes;
         if let Some(later) = visitor.ahead() {
             self.expect(later);
@@ -383,32 +387,32 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
         if let Some(way) = self.l2.blocks[second].find(line) {
             let alone = *self.l2.blocks[second].word(way) & ALONE != 0;
             if alone && self.is_beside(line) {
-                return Err(Stop::Ask);
+                return Err(LoopExit::Ask);
             }
-            let word = self.l2.pass(second, way, write).ok_or(Stop::Ask)?;
+            let word = self.l2.pass(second, way, write).ok_or(LoopExit::Ask)?;
             tally.found[1] += 1;
-            let fill = Fill { line, alone: word & ALONE != 0, does };
+            let fill = LineFill { line, alone: word & ALONE != 0, does };
             let asked = if alone { self.ask_beside(tally) } else { 0 };
             let outcome = AccessOutcome { asked, ..supplied(self.l2.level, word) };
             return Ok((self.fill_first(first, fill, outcome)?, visitor.met(does, outcome)));
         }
         let third = self.l3.set(line);
         if self.l2.asks || self.is_beside(line) {
-            return Err(Stop::Ask);
+            return Err(LoopExit::Ask);
         }
         if let Some(way) = self.l3.blocks[third].find(line) {
-            let word = self.l3.pass(third, way, write).ok_or(Stop::Ask)?;
+            let word = self.l3.pass(third, way, write).ok_or(LoopExit::Ask)?;
             tally.found[2] += 1;
-            let fill = Fill { line, alone: word & ALONE != 0, does };
+            let fill = LineFill { line, alone: word & ALONE != 0, does };
             let asked = self.ask_beside(tally);
             let outcome = AccessOutcome { asked, ..supplied(self.l3.level, word) };
             let way = self.fill_inner((first, second), fill, outcome)?;
             return Ok((way, visitor.met(does, outcome)));
         }
         if self.l3.asks || (!self.remote.is_empty() && self.is_remote(line)) {
-            return Err(Stop::Ask);
+            return Err(LoopExit::Ask);
         }
-        let fill = Fill { line, alone: true, does };
+        let fill = LineFill { line, alone: true, does };
         let (way, outcome) = self.bring_from_memory((first, second, third), fill, tally)?;
         Ok((way, visitor.met(does, outcome)))
     }
@@ -416,7 +420,7 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
     /// Has the host fetch what it needs to find where `later` is, and where the line will go that it
     /// is going to displace in the second cache, if that line is newer there.
     #[inline(always)]
-    fn expect(&self, later: Line) {
+    fn expect(&self, later: LineNumber) {
         self.l3.expect(later);
         if !self.remote.is_empty() {
             self.remote.iter().for_each(|root| root.expect(later));
@@ -428,20 +432,20 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
 
     /// Whether a cache beside the innermost one has the line.
     #[inline(always)]
-    fn is_beside(&self, line: Line) -> bool {
+    fn is_beside(&self, line: LineNumber) -> bool {
         let found = self.beside.iter().any(|cache| cache.locate(line).is_some());
         found && !bug!(FastPathForgetsBeside)
     }
 
     /// Those beside are asked: by how many questions.
     #[inline(always)]
-    fn ask_beside(&self, tally: &mut Tally) -> u8 {
+    fn ask_beside(&self, tally: &mut LoopCounters) -> u8 {
         tally.asked_beside += u64::from(self.beside_asked);
         self.beside_asked
     }
 
     /// Whether a cache of another package has the line.
-    fn is_remote(&self, line: Line) -> bool {
+    fn is_remote(&self, line: LineNumber) -> bool {
         let found = self.remote.iter().any(|root| root.locate(line).is_some());
         found && !bug!(FastPathForgetsPackages)
     }
@@ -451,9 +455,9 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
     fn bring_from_memory(
         &mut self,
         (first, second, third): (usize, usize, usize),
-        fill: Fill,
-        tally: &mut Tally,
-    ) -> Result<(u32, AccessOutcome), Stop> {
+        fill: LineFill,
+        tally: &mut LoopCounters,
+    ) -> Result<(u32, AccessOutcome), LoopExit> {
         let asked = tally.asked.saturating_add(self.ask_beside(tally));
         let mut outcome = AccessOutcome { supplier: Supplier::Memory, asked, ..supplied(0, 0) };
         tally.found[3] += 1;
@@ -463,7 +467,7 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
             && !self.l3.displaced(&mut displaced, inside, &mut outcome.written_back)
         {
             let inserted = displaced.inserted(third);
-            return Err(Stop::Evicted { place: 2, inserted, fill, outcome });
+            return Err(LoopExit::Evicted { place: 2, inserted, fill, outcome });
         }
         let written = u64::from(outcome.written_back);
         let way = self.fill_inner((first, second), fill, outcome)?;
@@ -476,15 +480,15 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
     fn fill_inner(
         &mut self,
         (first, second): (usize, usize),
-        fill: Fill,
+        fill: LineFill,
         outcome: AccessOutcome,
-    ) -> Result<u32, Stop> {
+    ) -> Result<u32, LoopExit> {
         let mut displaced = self.l2.insert(second, fill.line, fill.flags());
         if displaced.victim != NO_LINE
             && !self.l2.displaced_inside(&mut displaced, (&mut self.l3, &mut self.l1), self.beside)
         {
             let inserted = displaced.inserted(second);
-            return Err(Stop::Evicted { place: 1, inserted, fill, outcome });
+            return Err(LoopExit::Evicted { place: 1, inserted, fill, outcome });
         }
         self.fill_first(first, fill, outcome)
     }
@@ -494,16 +498,16 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
     fn fill_first(
         &mut self,
         first: usize,
-        fill: Fill,
+        fill: LineFill,
         outcome: AccessOutcome,
-    ) -> Result<u32, Stop> {
+    ) -> Result<u32, LoopExit> {
         let written = fill.writes() && !bug!(FastPathForgetsWrite);
         let flags = fill.flags() | (u16::from(written) * DIRTY);
         let displaced = self.l1.insert(first, fill.line, flags);
         if displaced.word & DIRTY != 0 && !bug!(FastPathForgetsInnermost) {
             if !self.l2.absorb(displaced.victim, true) {
                 let inserted = displaced.inserted(first);
-                return Err(Stop::Evicted { place: 0, inserted, fill, outcome });
+                return Err(LoopExit::Evicted { place: 0, inserted, fill, outcome });
             }
             self.l1.counters.write_backs += 1;
         }

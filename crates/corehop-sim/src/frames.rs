@@ -7,13 +7,13 @@
 
 use std::collections::BTreeSet;
 
-use corehop_plan::experiment::Draw;
+use corehop_plan::experiment::DrawStream;
 use corehop_plan::platform::Platform;
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::Page;
 
 use super::spec::SpecError;
-use super::tags::{Line, NO_LINE};
+use super::tags::{LineNumber, NO_LINE};
 
 /// A base page in bytes.
 const BASE: u64 = 4 << 10;
@@ -42,7 +42,7 @@ pub struct Frames {
     line: u64,
     /// Base frames that are taken, by number.
     taken: BTreeSet<u64>,
-    draw: Draw,
+    draw: DrawStream,
     /// Whether the pages of a working set are neighbours.
     contiguous: bool,
     /// One in so many lines is simulated.
@@ -103,7 +103,7 @@ impl Frames {
             numbers,
             line,
             taken: BTreeSet::new(),
-            draw: Draw::new(seed, 11),
+            draw: DrawStream::new(seed, 11),
             contiguous: false,
             every: u64::from(every),
         })
@@ -122,12 +122,12 @@ impl Frames {
 
     /// Goes on with draws of another stream.
     pub fn redraw(&mut self, seed: u64, stream: u64) {
-        self.draw = Draw::new(seed, stream);
+        self.draw = DrawStream::new(seed, stream);
     }
 
     /// The place of the node whose memory `line` belongs to.
     #[inline(always)]
-    pub fn home(&self, line: Line) -> usize {
+    pub fn home(&self, line: LineNumber) -> usize {
         let line = u64::from(line) * self.every;
         self.nodes.iter().position(|&(first, end)| (first..end).contains(&line)).unwrap_or(0)
     }
@@ -160,7 +160,7 @@ impl Frames {
         page: Page,
         node: usize,
         colours: Option<&Colours>,
-    ) -> Result<Vec<Line>, FramesError> {
+    ) -> Result<Vec<LineNumber>, FramesError> {
         let size = if page == Page::Base { BASE } else { HUGE };
         let (first, end) = self.nodes[self.node_with_memory(node)];
         let lines_of_page = size / self.line;
@@ -182,11 +182,11 @@ impl Frames {
         for _ in 0..pages / together {
             let drawn = self.draw_pages(low..high, size, together, &fits);
             let first = drawn.ok_or_else(|| full.clone())? * lines_of_page;
-            lines.extend((0..lines_of_page * together).map(|at| (first + at) as Line));
+            lines.extend((0..lines_of_page * together).map(|at| (first + at) as LineNumber));
         }
         lines.truncate((wss.get() / self.line) as usize);
         if self.every > 1 {
-            let every = self.every as Line;
+            let every = self.every as LineNumber;
             lines.retain(|line| line.is_multiple_of(every));
             for line in &mut lines {
                 *line /= every;
@@ -272,7 +272,7 @@ mod tests {
     fn neighbouring_frames_are_neighbours_and_taken_once() {
         let mut frames = frames(1);
         frames.set_contiguous(true);
-        let mut sets: Vec<Vec<Line>> = (0..3)
+        let mut sets: Vec<Vec<LineNumber>> = (0..3)
             .map(|_| frames.place(Bytes::from_mib(1), Page::Base, 0, None).unwrap())
             .collect();
         assert!(sets.iter().all(|set| set.is_sorted_by(|a, b| a + 1 == *b) && set.len() == 16_384));
@@ -286,7 +286,7 @@ mod tests {
         let all = frames(1).place(wss, Page::Base, 0, None).unwrap();
         let mut sampled = sampled(8, 1);
         let some = sampled.place(wss, Page::Base, 0, None).unwrap();
-        let expected: Vec<Line> = all.iter().step_by(8).map(|line| line / 8).collect();
+        let expected: Vec<LineNumber> = all.iter().step_by(8).map(|line| line / 8).collect();
         assert_eq!((some, sampled.lines_of(Page::Base)), (expected, 8));
     }
 

@@ -3,9 +3,9 @@
 
 /// A generator, by its state.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Generator(pub(super) u64);
+pub(super) struct CongruentialGenerator(pub(super) u64);
 
-impl Generator {
+impl CongruentialGenerator {
     /// The next number below `count`, from the upper half of the state.
     #[inline]
     pub(super) fn below(&mut self, count: u32) -> u32 {

@@ -3,17 +3,17 @@
 
 use corehop_plan::platform::{Distance, Found, Inclusion, Lookup, Protocol, Supplier};
 
-use super::cache::{Bits, Cache, CacheCounters};
-use super::coherence::{Answer, Request};
+use super::cache::{Bits, CacheCounters, CacheNode};
+use super::coherence::{CoherenceRequest, SnoopResponse};
 use super::observer::Observer;
 use super::outcome::{Access, AccessOutcome, CpuCounters};
 use super::spec::{MAX_LEVELS, Spec, SpecError};
-use super::tags::Line;
-use super::ways::Three;
+use super::tags::LineNumber;
+use super::ways::WayCaches;
 
 /// The caches between a CPU and memory, innermost first.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Path {
+pub(super) struct CachePath {
     pub(super) caches: [usize; MAX_LEVELS],
     /// Of each its place among the caches inside the next one.
     pub(super) places: [usize; MAX_LEVELS],
@@ -27,13 +27,13 @@ pub(super) struct Path {
 /// A clone is a snapshot; caches that no line ever came to take no room in it.
 #[derive(Debug, Clone)]
 pub struct Hierarchy<O = ()> {
-    pub(super) caches: Vec<Cache>,
+    pub(super) caches: Vec<CacheNode>,
     /// The caches that have none further out.
     pub(super) roots: Vec<usize>,
     /// One of the caches has a snoop filter.
     pub(super) filtered: bool,
     /// For each CPU its way for data and its way for instructions.
-    pub(super) paths: Vec<[Path; 2]>,
+    pub(super) paths: Vec<[CachePath; 2]>,
     /// For each CPU and level (from 0) the ways that it may fill.
     masks: Vec<[u32; MAX_LEVELS]>,
     packages: Vec<usize>,
@@ -41,7 +41,7 @@ pub struct Hierarchy<O = ()> {
     pub(super) lookup: Lookup,
     pub(super) counters: Vec<CpuCounters>,
     /// For each CPU what the quick loop knows of its ways, for data and for instructions.
-    pub(super) ready: Vec<[Option<Box<Three>>; 2]>,
+    pub(super) ready: Vec<[Option<Box<WayCaches>>; 2]>,
     pub(super) observer: O,
 }
 
@@ -50,13 +50,13 @@ enum SearchEnd {
     /// In the cache at this place of the way, in this set and way.
     Own(usize, u32, u32),
     /// Inside the cache at this place, beside the way.
-    Beside(usize, Answer),
+    Beside(usize, SnoopResponse),
     /// Nowhere on this side of memory.
     Nowhere,
 }
 
 /// An access under way.
-pub(super) struct Ongoing {
+pub(super) struct PendingAccess {
     pub(super) outcome: AccessOutcome,
     /// The ways that may be filled, by level.
     pub(super) masks: [u32; MAX_LEVELS],
@@ -85,14 +85,14 @@ impl<O: Observer> Hierarchy<O> {
     /// Empty caches with an observer.
     pub(super) fn observed(spec: &Spec, seed: u64, observer: O) -> Result<Self, SpecError> {
         spec.check()?;
-        let mut caches: Vec<Cache> = Vec::new();
+        let mut caches: Vec<CacheNode> = Vec::new();
         let mut first = Vec::new();
         for cache in &spec.caches {
             first.push(caches.len());
             for cpus in &cache.instances {
                 let seed = seed ^ (caches.len() as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
                 let distance = spec.distance(cpus, cache.level);
-                caches.push(Cache::new(cache, distance, spec.packages[cpus[0]], seed));
+                caches.push(CacheNode::new(cache, distance, spec.packages[cpus[0]], seed));
             }
         }
         let mut paths = Vec::new();
@@ -103,7 +103,7 @@ impl<O: Observer> Hierarchy<O> {
                 for (place, &(cache, instance)) in way.iter().enumerate() {
                     caches[place] = first[cache] + instance;
                 }
-                Path { caches, places: [0; MAX_LEVELS], len: way.len(), plain: false }
+                CachePath { caches, places: [0; MAX_LEVELS], len: way.len(), plain: false }
             };
             paths.push([path(false), path(true)]);
         }
@@ -169,13 +169,13 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     #[inline(always)]
-    pub(super) fn path(&self, cpu: usize, instruction: bool) -> Path {
+    pub(super) fn path(&self, cpu: usize, instruction: bool) -> CachePath {
         self.paths[cpu][usize::from(instruction)]
     }
 
     /// `cpu` reads, writes or executes `line`.
     #[inline]
-    pub fn access(&mut self, cpu: usize, line: Line, access: Access) -> AccessOutcome {
+    pub fn access(&mut self, cpu: usize, line: LineNumber, access: Access) -> AccessOutcome {
         let counters = &mut self.counters[cpu];
         match access {
             Access::Read => counters.reads += 1,
@@ -206,7 +206,7 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// An access that the innermost cache cannot serve alone.
-    pub(super) fn beyond(&mut self, cpu: usize, line: Line, access: Access) -> AccessOutcome {
+    pub(super) fn beyond(&mut self, cpu: usize, line: LineNumber, access: Access) -> AccessOutcome {
         let path = self.path(cpu, access == Access::Fetch);
         let innermost = &self.caches[path.caches[0]];
         let write = access == Access::Write;
@@ -220,7 +220,7 @@ impl<O: Observer> Hierarchy<O> {
     /// Brings `line` into the cache of level `level` of `cpu`, for data, unless it is there or
     /// further in. Nothing is counted for it but [`CpuCounters::prefetches`] and what it evicts.
     /// Nothing happens where that cache is exclusive.
-    pub fn prefetch(&mut self, cpu: usize, line: Line, level: u32) -> Option<AccessOutcome> {
+    pub fn prefetch(&mut self, cpu: usize, line: LineNumber, level: u32) -> Option<AccessOutcome> {
         let path = self.path(cpu, false);
         let caches = &path.caches[..path.len];
         let first = caches.iter().position(|&x| u32::from(self.caches[x].level) == level)?;
@@ -239,22 +239,22 @@ impl<O: Observer> Hierarchy<O> {
 
     /// Takes `line` out of every cache, as `clflush` does; modified data goes to memory. Says
     /// whether there was any.
-    pub fn flush(&mut self, line: Line) -> bool {
+    pub fn flush(&mut self, line: LineNumber) -> bool {
         let mut dirty = false;
         for root in 0..self.roots.len() {
             let root = self.roots[root];
             if bug!(FlushForgetsLast) && !self.caches[root].is_innermost() {
                 for child in self.caches[root].children.clone() {
-                    dirty |= self.ask(child, line, Request::Flush).dirty;
+                    dirty |= self.ask(child, line, CoherenceRequest::Flush).dirty;
                 }
                 continue;
             }
-            dirty |= self.ask(root, line, Request::Flush).dirty;
+            dirty |= self.ask(root, line, CoherenceRequest::Flush).dirty;
         }
         dirty
     }
 
-    fn count(&mut self, cpu: usize, outcome: AccessOutcome, upgraded: bool, remote: Answer) {
+    fn count(&mut self, cpu: usize, outcome: AccessOutcome, upgraded: bool, remote: SnoopResponse) {
         let counters = &mut self.counters[cpu];
         let dirty = usize::from(outcome.state == Found::Dirty);
         match outcome.supplier {
@@ -277,14 +277,14 @@ impl<O: Observer> Hierarchy<O> {
     fn bring(
         &mut self,
         cpu: usize,
-        path: Path,
-        line: Line,
+        path: CachePath,
+        line: LineNumber,
         write: bool,
         first: usize,
-    ) -> (AccessOutcome, bool, Answer) {
-        let mut ongoing = Ongoing { outcome: AccessOutcome::own(0), masks: self.masks[cpu] };
-        let request = if write { Request::Invalidate } else { Request::Read };
-        let mut remote = Answer::default();
+    ) -> (AccessOutcome, bool, SnoopResponse) {
+        let mut ongoing = PendingAccess { outcome: AccessOutcome::own(0), masks: self.masks[cpu] };
+        let request = if write { CoherenceRequest::Invalidate } else { CoherenceRequest::Read };
+        let mut remote = SnoopResponse::default();
         let mut upgraded = false;
         let place = self.search(path, line, request, first, &mut ongoing);
         let filling = match place {
@@ -307,11 +307,11 @@ impl<O: Observer> Hierarchy<O> {
 
     fn search(
         &mut self,
-        path: Path,
-        line: Line,
-        request: Request,
+        path: CachePath,
+        line: LineNumber,
+        request: CoherenceRequest,
         first: usize,
-        ongoing: &mut Ongoing,
+        ongoing: &mut PendingAccess,
     ) -> SearchEnd {
         for at in first..path.len {
             let x = path.caches[at];
@@ -339,16 +339,16 @@ impl<O: Observer> Hierarchy<O> {
     #[expect(clippy::too_many_arguments, reason = "they are one access")]
     fn own(
         &mut self,
-        path: Path,
+        path: CachePath,
         at: usize,
         (set, way): (u32, u32),
-        line: Line,
-        request: Request,
+        line: LineNumber,
+        request: CoherenceRequest,
         first: usize,
-        ongoing: &mut Ongoing,
+        ongoing: &mut PendingAccess,
     ) -> Filling {
         let x = path.caches[at];
-        let write = request == Request::Invalidate;
+        let write = request == CoherenceRequest::Invalidate;
         let bits = self.caches[x].bits(set, way);
         ongoing.outcome = AccessOutcome {
             asked: ongoing.outcome.asked,
@@ -397,16 +397,16 @@ impl<O: Observer> Hierarchy<O> {
     #[expect(clippy::too_many_arguments, reason = "they are one access")]
     fn beside(
         &mut self,
-        path: Path,
+        path: CachePath,
         at: usize,
-        answer: Answer,
-        line: Line,
-        request: Request,
+        answer: SnoopResponse,
+        line: LineNumber,
+        request: CoherenceRequest,
         first: usize,
-        ongoing: &mut Ongoing,
+        ongoing: &mut PendingAccess,
     ) -> Filling {
         let x = path.caches[at];
-        let write = request == Request::Invalidate;
+        let write = request == CoherenceRequest::Invalidate;
         self.supplied_by_peer(answer, x, ongoing);
         let filled = self.caches[x].inclusion == Inclusion::NonInclusive;
         let mut carried = false;
@@ -439,11 +439,11 @@ impl<O: Observer> Hierarchy<O> {
     /// The line is in no cache on this side of memory; other roots have answered.
     fn nowhere(
         &mut self,
-        path: Path,
-        remote: Answer,
+        path: CachePath,
+        remote: SnoopResponse,
         write: bool,
         first: usize,
-        ongoing: &mut Ongoing,
+        ongoing: &mut PendingAccess,
     ) -> Filling {
         let shared = remote.copies > 0 && !write;
         let answers =
@@ -464,7 +464,7 @@ impl<O: Observer> Hierarchy<O> {
 }
 
 /// Tells each cache the one around it, and those inside, in the order of their numbers.
-fn link(caches: &mut [Cache], paths: &mut [[Path; 2]]) {
+fn link(caches: &mut [CacheNode], paths: &mut [[CachePath; 2]]) {
     for path in paths.iter().flatten() {
         for pair in path.caches[..path.len].windows(2) {
             caches[pair[0]].parent = Some(pair[1]);

@@ -112,9 +112,9 @@ pub use hierarchy::Hierarchy;
 pub use machine::SimMachine;
 pub use outcome::{Access, AccessOutcome, CpuCounters};
 
-pub use partitioning::{Partitioning, PartitioningError, Placement, Share, Ways};
-pub use prefetch::Prefetcher;
+pub use partitioning::{CacheShare, Partitioning, PartitioningError, Placement, Ways};
+pub use prefetch::PrefetchEngine;
 pub use recipe::Sampling;
 pub use spec::{CacheSpec, MAX_LEVELS, MAX_WAYS, Spec, SpecError};
-pub use tags::{Line, NO_LINE};
-pub use tlb::Tlb;
+pub use tags::{LineNumber, NO_LINE};
+pub use tlb::TlbHierarchy;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The background loads of a phase, on the simulated machine.
 
-use corehop_plan::experiment::Draw;
+use corehop_plan::experiment::DrawStream;
 use corehop_plan::machine::MachineError;
 use corehop_plan::platform::{Fact, Latency};
 use corehop_plan::units::{Bytes, CpuList};
-use corehop_plan::workload::{Changing, Load, Page, Pattern, Polluter, Transfer};
+use corehop_plan::workload::{Load, MovingProgram, Page, Pattern, Polluter, Transfer};
 
-use super::actors::Role;
+use super::actors::ActorRole;
 use super::background::{Device, SplitLocks};
 use super::machine_state::MachineState;
 use super::recipe::Recipe;
@@ -44,7 +44,7 @@ impl Recipe {
         };
         let stream = 1_000 + snapshot as u64;
         let mut state = self.state(every, seed ^ stream)?;
-        let mut draw = Draw::new(seed, stream);
+        let mut draw = DrawStream::new(seed, stream);
         let everywhere = self.platform.usable();
         let cpus: &CpuList = if cpus.is_empty() { &everywhere } else { cpus };
         let places: Vec<usize> = cpus.iter().map(|cpu| self.place(cpu)).collect();
@@ -64,7 +64,7 @@ impl Recipe {
         load: &Load,
         places: &[usize],
         state: &mut MachineState,
-        draw: &mut Draw,
+        draw: &mut DrawStream,
     ) -> Result<Bytes, MachineError> {
         match load {
             Load::Idle => Ok(Bytes::new(0)),
@@ -99,7 +99,7 @@ impl Recipe {
                     self.stated(what, "core.split_lock", self.platform.core.split_lock.as_ref())?;
                 for &cpu in places {
                     let locks = SplitLocks::new(takes, places.len() as u64);
-                    state.add(cpu, Role::Locks(locks));
+                    state.add(cpu, ActorRole::Locks(locks));
                 }
                 Ok(Bytes::new(0))
             }
@@ -143,7 +143,7 @@ impl Recipe {
             self.stated("the load `dma`", "memory.device", self.platform.memory.device.as_ref())?;
         for &cpu in places {
             let (lines, _) = self.memory_of_others(state, cpu, BLOCK, Page::Base)?;
-            state.add(cpu, Role::Moves(Device::new(lines, line * places.len() as u64)));
+            state.add(cpu, ActorRole::Moves(Device::new(lines, line * places.len() as u64)));
         }
         Ok(BLOCK)
     }
@@ -168,8 +168,8 @@ impl Recipe {
         &self,
         state: &mut MachineState,
         cpu: usize,
-        program: &Changing,
-        draw: &mut Draw,
+        program: &MovingProgram,
+        draw: &mut DrawStream,
     ) -> Result<Walker, MachineError> {
         let page = if self.colours[1].is_some() { Page::Base } else { Page::Transparent };
         let (lines, of_page) = self.memory_of_others(state, cpu, program.memory(), page)?;

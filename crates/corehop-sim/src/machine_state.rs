@@ -4,26 +4,26 @@
 //! The earliest thread acts next, so requests reach the caches and the servers in the order of
 //! simulated time, exactly. Time is in whole picoseconds.
 
-use corehop_plan::experiment::Draw;
-use corehop_plan::machine::Rest;
+use corehop_plan::experiment::DrawStream;
+use corehop_plan::machine::SteadyStateTest;
 use corehop_plan::platform::{Platform, Traffic};
 use corehop_plan::stop::Stop;
 
-use super::actors::{Actors, Role, Turn};
+use super::actors::{ActorRole, ActorStep, Actors};
 use super::background::Transfer;
 use super::frames::Frames;
 use super::hierarchy::Hierarchy;
 use super::package_clock::PackageClock;
 use super::partitioning::Ways;
-pub use super::pass::Pass;
+pub use super::pass::PassCounts;
 use super::pass::{AHEAD, OnTheWay, OneVisit};
 use super::spec::{Spec, SpecError};
 use super::stays::User;
-use super::tags::Line;
+use super::tags::LineNumber;
 use super::times::Picos;
-use super::timing::{Ongoing, Rate, Timing, Wanted};
-use super::walk::{Does, Pace};
-use super::walker::{Manner, Visit, Walker};
+use super::timing::{LatencyScaling, PendingVisit, PrefetchQueue, VisitTiming};
+use super::walk::{Does, RetryBackoff};
+use super::walker::{Visit, WalkParameters, Walker};
 
 /// With one set in so many the host's own caches hold all of the simulated ones.
 const FITS: Picos = 8;
@@ -39,8 +39,8 @@ const TURNS: u64 = 64;
 #[derive(Debug, Clone)]
 pub struct MachineState {
     caches: Hierarchy,
-    timing: Timing,
-    shares: Shares,
+    timing: VisitTiming,
+    shares: WayPartition,
     /// The physical memory.
     pub frames: Frames,
     actors: Actors,
@@ -49,7 +49,7 @@ pub struct MachineState {
     now: Picos,
     package_clock: PackageClock,
     /// The last requests of prefetchers; empty between two visits.
-    wanted: Wanted,
+    wanted: PrefetchQueue,
     /// Whether the run has to end.
     stop: Stop,
     /// Whether something was left undone because the run had to end.
@@ -69,18 +69,18 @@ impl MachineState {
         let sampled = sparser.map(|every| (spec.sampled(every), every));
         let mut sampled = sampled.filter_map(|(spec, every)| Some((spec?, every)));
         let (spec, every) = sampled.next().unwrap_or((spec, 1));
-        let mut timing = Timing::new(platform, Picos::from(every))?;
+        let mut timing = VisitTiming::new(platform, Picos::from(every))?;
         timing.servers.redraw(seed, 0);
         Ok(Self {
             caches: Hierarchy::new(&spec, seed)?,
             timing,
-            shares: Shares::default(),
+            shares: WayPartition::default(),
             frames: Frames::new(platform, every, seed)?,
             actors: Actors::default(),
             last: None,
             now: 0,
             package_clock: PackageClock::new(platform, &spec.packages)?,
-            wanted: Wanted::default(),
+            wanted: PrefetchQueue::default(),
             stop: Stop::never(),
             is_cut: false,
         })
@@ -104,7 +104,7 @@ impl MachineState {
 
     /// Shares caches out from now on: what the job may fill on the CPU it has, and what all others.
     pub fn share(&mut self, job: &[Ways], others: &[Ways]) {
-        self.shares = Shares { job: job.to_vec(), others: others.to_vec() };
+        self.shares = WayPartition { job: job.to_vec(), others: others.to_vec() };
         for cpu in 0..self.timing.nodes.len() {
             self.shares.to_others(&mut self.caches, cpu);
         }
@@ -133,11 +133,11 @@ impl MachineState {
 
     /// Lets a thread walk on `cpu` from now on, whenever the job does not have that CPU.
     pub fn add_actor(&mut self, cpu: usize, walker: Walker) {
-        self.add(cpu, Role::Walks(walker));
+        self.add(cpu, ActorRole::Walks(walker));
     }
 
     /// Lets somebody act on `cpu` from now on.
-    pub fn add(&mut self, cpu: usize, role: Role) {
+    pub fn add(&mut self, cpu: usize, role: ActorRole) {
         self.actors.add(cpu, self.caches.root_of(cpu), role, self.now);
     }
 
@@ -187,7 +187,7 @@ impl MachineState {
     }
 
     /// Takes the lines out of all caches.
-    pub fn flush(&mut self, lines: &[Line]) {
+    pub fn flush(&mut self, lines: &[LineNumber]) {
         for (at, &line) in lines.iter().enumerate() {
             if let Some(&later) = lines.get(at + AHEAD) {
                 self.caches.expect(0, later);
@@ -197,7 +197,7 @@ impl MachineState {
     }
 
     /// Takes a share of the lines out of all caches, each with that probability: others of the host had them.
-    pub(super) fn lose(&mut self, lines: &[Line], share: f64, draw: &mut Draw) {
+    pub(super) fn lose(&mut self, lines: &[LineNumber], share: f64, draw: &mut DrawStream) {
         if share <= 0.0 {
             return;
         }
@@ -209,14 +209,14 @@ impl MachineState {
     }
 
     /// The job walks over its working set once on `cpu`, from its beginning.
-    pub fn walk(&mut self, cpu: usize, walker: &mut Walker) -> Pass {
+    pub fn walk(&mut self, cpu: usize, walker: &mut Walker) -> PassCounts {
         walker.restart();
         self.begin_walk((cpu, User::Job));
         let begin = self.now;
         let before = self.misses(cpu);
-        let mut pass = Pass::default();
+        let mut pass = PassCounts::default();
         let mut left = walker.visits();
-        let mut pace = Pace::default();
+        let mut pace = RetryBackoff::default();
         let rates = [false, true].map(|waking| self.timing.rate(cpu, walker.manner(), waking));
         for turn in 1_u64.. {
             if left == 0 || self.is_cut || (turn.is_multiple_of(TURNS) && self.is_over()) {
@@ -240,8 +240,8 @@ impl MachineState {
         cpu: usize,
         walker: &mut Walker,
         left: usize,
-        rates: &[Rate; 2],
-        pace: &mut Pace,
+        rates: &[LatencyScaling; 2],
+        pace: &mut RetryBackoff,
     ) -> usize {
         let fetches = walker.fetches();
         let mut job = OnTheWay {
@@ -253,7 +253,7 @@ impl MachineState {
             until: self.actors.next().map_or(Picos::MAX, |(_, at)| at),
             left,
             rates,
-            ongoing: Ongoing::default(),
+            ongoing: PendingVisit::default(),
             next: None,
             wanted: std::mem::take(&mut self.wanted),
         };
@@ -267,7 +267,7 @@ impl MachineState {
 
     /// One visit of a thread of a gang at time `at`, which no later call may precede: how long it
     /// keeps the thread.
-    pub fn act(&mut self, cpu: usize, visit: Visit, manner: Manner, at: Picos) -> Picos {
+    pub fn act(&mut self, cpu: usize, visit: Visit, manner: WalkParameters, at: Picos) -> Picos {
         self.act_as((cpu, User::Others), visit, manner, at)
     }
 
@@ -276,7 +276,7 @@ impl MachineState {
         &mut self,
         by: (usize, User),
         visit: Visit,
-        manner: Manner,
+        manner: WalkParameters,
         at: Picos,
     ) -> Picos {
         self.run_until(at);
@@ -326,8 +326,8 @@ impl MachineState {
 
     /// The job walks until its working set is at rest.
     pub fn settle(&mut self, cpu: usize, walker: &mut Walker) {
-        let mut rest = Rest::new();
-        for _ in 0..Rest::MOST_PASSES {
+        let mut rest = SteadyStateTest::new();
+        for _ in 0..SteadyStateTest::MOST_PASSES {
             if rest.is_reached_by(self.walk(cpu, walker).picos as f64) || self.is_cut {
                 break;
             }
@@ -336,7 +336,7 @@ impl MachineState {
 
     /// The job is off its CPU for `length`; others run. With nothing left of the job's `lines` in
     /// any cache the rest of the time is skipped: nothing more can be lost.
-    pub fn pass_time(&mut self, length: Picos, lines: &[Line]) {
+    pub fn pass_time(&mut self, length: Picos, lines: &[LineNumber]) {
         self.release();
         let end = self.now + length;
         let mut left = Left { lines, at: 0 };
@@ -401,15 +401,15 @@ impl MachineState {
             self.timing.run_elsewhere(at);
             let (cpu, turn) = self.actors.turn(place);
             let took = match turn {
-                Turn::Visit(visit, manner, begins) => {
+                ActorStep::Visit(visit, manner, begins) => {
                     let by = (cpu, User::Actor(place));
                     if begins {
                         self.begin_walk(by);
                     }
                     self.visit(by, visit, manner, at)
                 }
-                Turn::Transfer(transfer) => self.transfer(cpu, transfer, at),
-                Turn::Lock(stops, until) => {
+                ActorStep::Transfer(transfer) => self.transfer(cpu, transfer, at),
+                ActorStep::Lock(stops, until) => {
                     self.timing.locked = self.timing.locked.max(at) + stops;
                     until
                 }
@@ -437,7 +437,7 @@ impl MachineState {
         &mut self,
         (cpu, user): (usize, User),
         visit: Visit,
-        manner: Manner,
+        manner: WalkParameters,
         at: Picos,
     ) -> Picos {
         let large = self.timing.weight < FITS;
@@ -457,12 +457,12 @@ impl MachineState {
 
 /// The ways that each user may fill.
 #[derive(Debug, Clone, Default)]
-struct Shares {
+struct WayPartition {
     job: Vec<Ways>,
     others: Vec<Ways>,
 }
 
-impl Shares {
+impl WayPartition {
     fn to_job(&self, caches: &mut Hierarchy, cpu: usize) {
         Self::set(caches, cpu, &self.others, &self.job);
     }
@@ -483,14 +483,14 @@ impl Shares {
 
 impl Hierarchy {
     /// Whether any cache has `line`.
-    fn is_held(&self, line: Line) -> bool {
+    fn is_held(&self, line: LineNumber) -> bool {
         self.roots.iter().any(|&root| self.holds(root, line))
     }
 }
 
 /// Looks for lines of the job that are still in some cache.
 struct Left<'a> {
-    lines: &'a [Line],
+    lines: &'a [LineNumber],
     /// A line that was there at the last look: the first to look for.
     at: usize,
 }

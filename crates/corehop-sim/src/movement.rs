@@ -4,19 +4,19 @@
 use corehop_plan::platform::Inclusion;
 
 use super::cache::{Bits, Inserted};
-use super::hierarchy::{Filling, Hierarchy, Ongoing, Path};
+use super::hierarchy::{CachePath, Filling, Hierarchy, PendingAccess};
 use super::observer::Observer;
-use super::tags::{Line, NO_LINE};
+use super::tags::{LineNumber, NO_LINE};
 
 impl<O: Observer> Hierarchy<O> {
     /// Fills the caches of the way, outermost first.
     pub(super) fn fill(
         &mut self,
-        path: Path,
-        line: Line,
+        path: CachePath,
+        line: LineNumber,
         write: bool,
         filling: &Filling,
-        ongoing: &mut Ongoing,
+        ongoing: &mut PendingAccess,
     ) {
         let (first, end) = filling.places;
         // Data newer than memory and the duty to forward stay with the outermost new copy.
@@ -40,7 +40,7 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// The copy in `x`, which is held alone, was written.
-    fn written(&mut self, x: usize, line: Line, ongoing: &mut Ongoing) {
+    fn written(&mut self, x: usize, line: LineNumber, ongoing: &mut PendingAccess) {
         let Some((set, way)) = self.caches[x].locate(line) else { return };
         let mut bits = self.caches[x].bits(set, way);
         if !bug!(SilentWriteStaysClean) {
@@ -62,9 +62,9 @@ impl<O: Observer> Hierarchy<O> {
     pub(super) fn put(
         &mut self,
         x: usize,
-        line: Line,
+        line: LineNumber,
         bits: Bits,
-        ongoing: &mut Ongoing,
+        ongoing: &mut PendingAccess,
     ) -> (u32, u32) {
         let cache = &mut self.caches[x];
         let mask = ongoing.masks[usize::from(cache.level) - 1];
@@ -83,7 +83,7 @@ impl<O: Observer> Hierarchy<O> {
 
     /// Deals with what a line that came into `x` displaced.
     #[inline]
-    pub(super) fn displaced(&mut self, x: usize, inserted: Inserted, ongoing: &mut Ongoing) {
+    pub(super) fn displaced(&mut self, x: usize, inserted: Inserted, ongoing: &mut PendingAccess) {
         let Inserted { victim, mut bits, sharers, .. } = inserted;
         if sharers != 0 && self.purge_inside(x, victim, sharers) {
             bits.dirty = !bug!(BackInvalidationLosesData) || bits.dirty;
@@ -99,7 +99,7 @@ impl<O: Observer> Hierarchy<O> {
     /// The inner caches in these places give up a line that left `x`, which includes them; whether
     /// one of them had newer data.
     #[inline]
-    fn purge_inside(&mut self, x: usize, line: Line, mut sharers: u64) -> bool {
+    fn purge_inside(&mut self, x: usize, line: LineNumber, mut sharers: u64) -> bool {
         if bug!(NoBackInvalidation) {
             return false;
         }
@@ -113,7 +113,7 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// `x` and all inside give up a line; whether one of them had newer data.
-    fn purge(&mut self, x: usize, line: Line) -> bool {
+    fn purge(&mut self, x: usize, line: LineNumber) -> bool {
         let cache = &self.caches[x];
         let here = cache.locate(line);
         let mut newer = false;
@@ -135,7 +135,13 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// Gives a line that left `x` (or newer data of it) to the caches further out, or memory.
-    pub(super) fn hand_out(&mut self, x: usize, line: Line, bits: Bits, ongoing: &mut Ongoing) {
+    pub(super) fn hand_out(
+        &mut self,
+        x: usize,
+        line: LineNumber,
+        bits: Bits,
+        ongoing: &mut PendingAccess,
+    ) {
         let mut from = x;
         loop {
             let Some(outer) = self.caches[from].parent else {
@@ -164,7 +170,7 @@ impl<O: Observer> Hierarchy<O> {
 
     /// Whether a line that leaves `from` goes into the exclusive cache around it: no other cache
     /// inside that one has it.
-    fn enters(&self, outer: usize, from: usize, line: Line, bits: Bits) -> bool {
+    fn enters(&self, outer: usize, from: usize, line: LineNumber, bits: Bits) -> bool {
         if bug!(ExclusiveTakesOnlyDirty) && !bits.dirty {
             return false;
         }
@@ -173,7 +179,14 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// Newer data arrives at a cache from one inside it.
-    fn absorb(&mut self, outer: usize, from: usize, line: Line, bits: Bits, ongoing: &mut Ongoing) {
+    fn absorb(
+        &mut self,
+        outer: usize,
+        from: usize,
+        line: LineNumber,
+        bits: Bits,
+        ongoing: &mut PendingAccess,
+    ) {
         if let Some((set, way)) = self.caches[outer].locate(line) {
             self.caches[outer].make_dirty(set, way);
             let includes = self.caches[outer].includes();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An observer of events inside the caches, for tests; the default observes nothing, at no cost.
 
-use super::tags::Line;
+use super::tags::LineNumber;
 
 /// Hears of every search in a cache, and of every line that goes to memory.
 pub trait Observer {
@@ -10,7 +10,7 @@ pub trait Observer {
     /// A line was looked for in a cache, and found there or not.
     fn looked_up(&mut self, hit: bool);
     /// A line was written to memory.
-    fn written_back(&mut self, line: Line);
+    fn written_back(&mut self, line: LineNumber);
 }
 
 impl Observer for () {
@@ -18,5 +18,5 @@ impl Observer for () {
     #[inline(always)]
     fn looked_up(&mut self, _hit: bool) {}
     #[inline(always)]
-    fn written_back(&mut self, _line: Line) {}
+    fn written_back(&mut self, _line: LineNumber) {}
 }

@@ -33,7 +33,7 @@ pub struct Ways {
 
 /// The share of a common cache that one user may use.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Share {
+pub struct CacheShare {
     /// The page colours; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub colours: Vec<u32>,
@@ -54,10 +54,10 @@ pub struct Partitioning {
     pub colours: Option<u32>,
     /// The measured job's.
     #[serde(default)]
-    pub job: Share,
+    pub job: CacheShare,
     /// That of polluters, preemptors and the operating system.
     #[serde(default)]
-    pub others: Share,
+    pub others: CacheShare,
 }
 
 impl Default for Partitioning {
@@ -65,8 +65,8 @@ impl Default for Partitioning {
         Self {
             placement: Placement::Random,
             colours: None,
-            job: Share::default(),
-            others: Share::default(),
+            job: CacheShare::default(),
+            others: CacheShare::default(),
         }
     }
 }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     fn job(colours: &[u32], ways: &[Ways]) -> Partitioning {
-        let job = Share { colours: colours.to_vec(), ways: ways.to_vec() };
+        let job = CacheShare { colours: colours.to_vec(), ways: ways.to_vec() };
         Partitioning { job, ..Partitioning::default() }
     }
 

@@ -4,9 +4,9 @@
 use super::frames::Frames;
 use super::outcome::AccessOutcome;
 use super::package_clock::PackageClock;
-use super::tags::Line;
+use super::tags::LineNumber;
 use super::times::Picos;
-use super::timing::{Course, Ongoing, Rate, Wanted};
+use super::timing::{LatencyScaling, PendingVisit, PrefetchQueue, VisitParameters};
 use super::walk::{Does, Visitor};
 use super::walker::Walker;
 
@@ -15,7 +15,7 @@ pub(super) const AHEAD: usize = 6;
 
 /// The time and the counts of a pass over a working set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pass {
+pub struct PassCounts {
     /// The time it took.
     pub picos: Picos,
     /// Accesses that no cache on this side of the last level could serve.
@@ -29,7 +29,7 @@ pub struct Pass {
 /// The job on its way. Its accesses come one after the other; between two visits it looks whether
 /// somebody else acts first.
 pub(super) struct OnTheWay<'a> {
-    pub(super) course: Course<'a>,
+    pub(super) course: VisitParameters<'a>,
     pub(super) frames: &'a Frames,
     pub(super) package_clock: &'a PackageClock,
     pub(super) walker: &'a mut Walker,
@@ -40,19 +40,19 @@ pub(super) struct OnTheWay<'a> {
     /// The visits that are left.
     pub(super) left: usize,
     /// The core's scaling of latencies: at its usual clock, and when it is not up to speed yet.
-    pub(super) rates: &'a [Rate; 2],
+    pub(super) rates: &'a [LatencyScaling; 2],
     /// The visit that has begun last.
-    pub(super) ongoing: Ongoing,
+    pub(super) ongoing: PendingVisit,
     /// The action on the line of that visit that is still to come.
     pub(super) next: Option<Does>,
     /// The lines that prefetchers asked for, to be brought before the next access.
-    pub(super) wanted: Wanted,
+    pub(super) wanted: PrefetchQueue,
 }
 
 impl OnTheWay<'_> {
     /// The next visit begins, unless somebody else acts first: its line, and what is done to it.
     #[inline(always)]
-    fn begin(&mut self) -> Option<(Line, Does)> {
+    fn begin(&mut self) -> Option<(LineNumber, Does)> {
         if self.left == 0 || self.until < self.now {
             return None;
         }
@@ -80,7 +80,7 @@ impl OnTheWay<'_> {
 
 impl Visitor for OnTheWay<'_> {
     #[inline(always)]
-    fn next(&mut self) -> Option<(Line, Does)> {
+    fn next(&mut self) -> Option<(LineNumber, Does)> {
         match self.next {
             Some(does) => Some((self.ongoing.line, does)),
             None => self.begin(),
@@ -88,7 +88,7 @@ impl Visitor for OnTheWay<'_> {
     }
 
     #[inline(always)]
-    fn ahead(&self) -> Option<Line> {
+    fn ahead(&self) -> Option<LineNumber> {
         self.walker.ahead(AHEAD)
     }
 
@@ -113,23 +113,23 @@ impl Visitor for OnTheWay<'_> {
 
 /// One visit of somebody else, whose accesses come one after the other.
 pub(super) struct OneVisit<'a> {
-    pub(super) course: Course<'a>,
+    pub(super) course: VisitParameters<'a>,
     pub(super) frames: &'a Frames,
-    pub(super) ongoing: Ongoing,
+    pub(super) ongoing: PendingVisit,
     /// The action on the line that is still to come.
     pub(super) next: Option<Does>,
     /// The lines that prefetchers asked for, to be brought before the next access.
-    pub(super) wanted: Wanted,
+    pub(super) wanted: PrefetchQueue,
 }
 
 impl Visitor for OneVisit<'_> {
     #[inline(always)]
-    fn next(&mut self) -> Option<(Line, Does)> {
+    fn next(&mut self) -> Option<(LineNumber, Does)> {
         self.next.map(|does| (self.ongoing.line, does))
     }
 
     #[inline(always)]
-    fn ahead(&self) -> Option<Line> {
+    fn ahead(&self) -> Option<LineNumber> {
         None
     }
 

@@ -13,13 +13,13 @@
 
 use wide::u32x8;
 
-use super::tags::Line;
+use super::tags::LineNumber;
 use corehop_plan::platform::{self, Platform, PrefetchKind};
 
 /// The state of a tracker for a page.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tracker {
-    last: Line,
+    last: LineNumber,
     /// From the access before the last one to the last one, in lines.
     step: i32,
     /// The number of times it was the same.
@@ -28,7 +28,7 @@ struct Tracker {
 
 /// A prefetcher of one core.
 #[derive(Debug, Clone)]
-pub struct Prefetcher {
+pub struct PrefetchEngine {
     kind: PrefetchKind,
     /// The level that it fills, and whose misses it sees.
     level: u32,
@@ -49,7 +49,7 @@ const NO_PAGE: u32 = u32::MAX;
 /// Lines that are proposed at a time at most.
 const MOST_AHEAD: usize = 16;
 
-impl Prefetcher {
+impl PrefetchEngine {
     /// A prefetcher as a platform describes it, for pages of `page` bytes in lines of `line`. Without
     /// numbers of its own it has 16 trackers, is started by 2 steps, and fetches 2 lines ahead.
     pub fn new(spec: &platform::Prefetcher, page: u64, line: u64) -> Self {
@@ -83,7 +83,7 @@ impl Prefetcher {
 
     /// An access to `line`; calls `fetch` for each line to bring, nearest first.
     #[inline(always)]
-    pub fn access(&mut self, line: Line, mut fetch: impl FnMut(Line)) {
+    pub fn access(&mut self, line: LineNumber, mut fetch: impl FnMut(LineNumber)) {
         if self.kind == PrefetchKind::AdjacentLine {
             fetch(line ^ 1);
             return;
@@ -108,7 +108,7 @@ impl Prefetcher {
 
     /// The step to `line` in its page, and how often it was the same; nothing for a new page.
     #[inline(always)]
-    fn track(&mut self, line: Line) -> Option<(i32, u32)> {
+    fn track(&mut self, line: LineNumber) -> Option<(i32, u32)> {
         let page = line >> self.page;
         if !is_among(&self.pages, page) {
             self.meet(page, line);
@@ -128,7 +128,7 @@ impl Prefetcher {
 
     /// The tracker that was not used for longest gets a new page.
     #[inline(always)]
-    fn meet(&mut self, page: u32, line: Line) {
+    fn meet(&mut self, page: u32, line: LineNumber) {
         let count = self.known.len();
         if count > 0 {
             self.newest = if self.newest == 0 { count - 1 } else { self.newest - 1 };
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use corehop_plan::platform::Fact;
 
-    fn prefetcher(kind: PrefetchKind, trackers: u32) -> Prefetcher {
+    fn prefetcher(kind: PrefetchKind, trackers: u32) -> PrefetchEngine {
         let spec = platform::Prefetcher {
             kind,
             level: 2,
@@ -178,11 +178,11 @@ mod tests {
             ahead: Some(Fact::assumed(2, "")),
             confirm: Some(Fact::assumed(2, "")),
         };
-        Prefetcher::new(&spec, 4096, 64)
+        PrefetchEngine::new(&spec, 4096, 64)
     }
 
-    fn fetched(prefetcher: &mut Prefetcher, lines: &[Line]) -> Vec<Vec<Line>> {
-        let one = |&line: &Line| {
+    fn fetched(prefetcher: &mut PrefetchEngine, lines: &[LineNumber]) -> Vec<Vec<LineNumber>> {
+        let one = |&line: &LineNumber| {
             let mut all = Vec::new();
             prefetcher.access(line, |line| all.push(line));
             all
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn a_stream_is_followed_after_two_steps_and_not_beyond_its_page() {
         let mut stream = prefetcher(PrefetchKind::Stream, 16);
-        let none: Vec<Line> = Vec::new();
+        let none: Vec<LineNumber> = Vec::new();
         let up = fetched(&mut stream, &[8, 9, 10, 11]);
         assert_eq!(up, [none.clone(), none.clone(), vec![11, 12], vec![12, 13]]);
         // Down, and to the first line of the page.
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn more_streams_than_trackers_are_forgotten() {
-        let pages = |count: u32| -> Vec<Line> {
+        let pages = |count: u32| -> Vec<LineNumber> {
             (0..6).flat_map(|at| (0..count).map(move |page| page * 64 + at)).collect()
         };
         let useful = |trackers: u32, count: u32| {

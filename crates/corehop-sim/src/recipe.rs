@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The recipe of a simulated machine: its platform, how that is shared out, and how much of it is simulated.
 
-use corehop_plan::experiment::Draw;
+use corehop_plan::experiment::DrawStream;
 use corehop_plan::machine::MachineError;
 use corehop_plan::platform::{Fact, Platform};
 use corehop_plan::stop::Stop;
@@ -11,9 +11,9 @@ use corehop_plan::workload::{Load, Page, Pattern, Polluter, WorkingSet};
 
 use super::frames::{Colours, FramesError};
 use super::machine_state::MachineState;
-use super::partitioning::{Partitioning, PartitioningError, Placement, Share};
+use super::partitioning::{CacheShare, Partitioning, PartitioningError, Placement};
 use super::spec::SpecError;
-use super::tags::Line;
+use super::tags::LineNumber;
 use super::times::Picos;
 use super::walker::{TracePages, Walker};
 
@@ -87,7 +87,7 @@ impl Recipe {
         let mut colours = [None, None];
         if partitioning.has_colours() {
             let of = partitioning.colour_count(&platform).map_err(refused)?;
-            let restricted = |share: &Share| {
+            let restricted = |share: &CacheShare| {
                 (!share.colours.is_empty()).then(|| Colours { of, mine: share.colours.clone() })
             };
             colours = [restricted(&partitioning.job), restricted(&partitioning.others)];
@@ -189,7 +189,7 @@ impl Recipe {
         state: &mut MachineState,
         here: usize,
         set: &WorkingSet,
-        draw: &mut Draw,
+        draw: &mut DrawStream,
     ) -> Result<Walker, MachineError> {
         let node = match set.node {
             Some(number) => state.frames.node(number).map_err(|error| no_frames(&error))?,
@@ -222,7 +222,7 @@ impl Recipe {
         state: &mut MachineState,
         cpu: usize,
         polluter: &Polluter,
-        draw: &mut Draw,
+        draw: &mut DrawStream,
     ) -> Result<Walker, MachineError> {
         let (lines, of_page) = self.memory_of_others(state, cpu, polluter.wss, Page::Base)?;
         Ok(Walker::of_polluter(polluter, lines, of_page, draw).pausing(self.pause))
@@ -235,7 +235,7 @@ impl Recipe {
         cpu: usize,
         size: Bytes,
         page: Page,
-    ) -> Result<(Vec<Line>, u32), MachineError> {
+    ) -> Result<(Vec<LineNumber>, u32), MachineError> {
         let node = state.node_of(cpu);
         let lines = state.frames.place(size, self.backed(page), node, self.colours[1].as_ref());
         Ok((lines.map_err(|error| no_frames(&error))?, state.frames.lines_of(page)))

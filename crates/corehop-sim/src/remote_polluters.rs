@@ -11,7 +11,7 @@ use corehop_plan::platform::{Distance, Supplier, Traffic};
 use super::outcome::AccessOutcome;
 use super::servers::Servers;
 use super::times::Picos;
-use super::turns::Turns;
+use super::turns::EventQueue;
 
 /// The requests of a thread while it was watched.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,7 +26,7 @@ struct Habit {
 
 /// A thread that only comes to the servers.
 #[derive(Debug, Clone)]
-struct Visitor {
+struct RemotePolluter {
     cpu: usize,
     /// The time between two misses but for its waiting.
     interval: Picos,
@@ -45,9 +45,9 @@ pub(super) struct RemotePolluters {
     watching: bool,
     /// The time they were watched; nothing before the end of that.
     watched: Picos,
-    visitors: Vec<Visitor>,
+    visitors: Vec<RemotePolluter>,
     /// When each of them comes, by its place.
-    turns: Turns,
+    turns: EventQueue,
     /// When the first of them does.
     next: Picos,
 }
@@ -74,7 +74,7 @@ impl RemotePolluters {
             watching: false,
             watched: 0,
             visitors: Vec::new(),
-            turns: Turns::default(),
+            turns: EventQueue::default(),
             next: Picos::MAX,
         }
     }
@@ -122,12 +122,12 @@ impl RemotePolluters {
             }
             let known = before.iter().find(|visitor| visitor.cpu == cpu);
             let interval = self.interval(cpu);
-            let fresh = || Visitor { cpu, interval, at: now + interval, debts: [0; 2] };
+            let fresh = || RemotePolluter { cpu, interval, at: now + interval, debts: [0; 2] };
             let visitor = known.cloned().unwrap_or_else(fresh);
-            self.visitors.push(Visitor { interval, at: visitor.at.max(now), ..visitor });
+            self.visitors.push(RemotePolluter { interval, at: visitor.at.max(now), ..visitor });
         }
         let times = self.visitors.iter().enumerate().map(|(place, it)| (it.at, place));
-        self.turns = Turns::of(times);
+        self.turns = EventQueue::of(times);
         self.find_next();
     }
 

@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use corehop_plan::platform::Replacement;
 
-use super::generator::Generator;
+use super::generator::CongruentialGenerator;
 
 /// A policy in the form that its number of ways allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum PolicyLayout {
     Matrix,
     Nibbles,
     Ranks,
@@ -41,8 +41,8 @@ struct Uses {
 
 /// A policy for sets of some number of ways.
 #[derive(Debug, Clone)]
-pub(super) struct Policy {
-    form: Form,
+pub(super) struct ReplacementPolicy {
+    form: PolicyLayout,
     /// Whether a hit counts as a use.
     on_hit: bool,
     ways: u32,
@@ -58,7 +58,7 @@ pub(super) struct Policy {
     hits: Arc<Uses>,
     fills: Arc<Uses>,
     /// Of `random`.
-    generator: Generator,
+    generator: CongruentialGenerator,
 }
 
 /// A word with every way's bit in it.
@@ -110,29 +110,29 @@ fn path(way: u32, ways: u32) -> (u64, u64) {
 
 impl Uses {
     /// The effect of a hit, or else of a fill, under a policy of this form.
-    fn new(form: Form, ways: u32, hit: bool, counts: bool) -> Self {
+    fn new(form: PolicyLayout, ways: u32, hit: bool, counts: bool) -> Self {
         let every = u64::from(all(ways));
         let of = |way: u32| {
             let way = way.min(ways - 1);
             match form {
-                Form::Srrip => {
+                PolicyLayout::Srrip => {
                     let far = if hit || bug!(SrripFillsNear) { 0 } else { 2 };
                     (!(3 << (2 * way)), far << (2 * way))
                 }
                 _ if !counts => (u64::MAX, 0),
-                Form::Matrix => {
+                PolicyLayout::Matrix => {
                     let keep = !(BYTES << way);
                     (keep, every << (8 * way) & keep)
                 }
-                Form::Tree => {
+                PolicyLayout::Tree => {
                     let (mask, value) = path(way, ways);
                     (!mask, if bug!(TreeNotFlipped) { mask & !value } else { value })
                 }
-                Form::BitPlru | Form::Nru => (u64::MAX, 1 << way),
-                Form::Nibbles | Form::Ranks | Form::Random => (u64::MAX, 0),
+                PolicyLayout::BitPlru | PolicyLayout::Nru => (u64::MAX, 1 << way),
+                PolicyLayout::Nibbles | PolicyLayout::Ranks | PolicyLayout::Random => (u64::MAX, 0),
             }
         };
-        let wraps = form == Form::BitPlru && counts && !bug!(BitPlruNeverClears);
+        let wraps = form == PolicyLayout::BitPlru && counts && !bug!(BitPlruNeverClears);
         Self {
             ways: std::array::from_fn(|way| of(way as u32)),
             full: if wraps { every } else { u64::MAX },
@@ -147,20 +147,20 @@ impl Uses {
     }
 }
 
-impl Policy {
+impl ReplacementPolicy {
     pub(super) fn new(policy: Replacement, ways: u32, seed: u64) -> Self {
         let order = match ways {
-            0..=8 => Form::Matrix,
-            9..=16 => Form::Nibbles,
-            _ => Form::Ranks,
+            0..=8 => PolicyLayout::Matrix,
+            9..=16 => PolicyLayout::Nibbles,
+            _ => PolicyLayout::Ranks,
         };
         let form = match policy {
             Replacement::Lru | Replacement::Fifo => order,
-            Replacement::TreePlru => Form::Tree,
-            Replacement::BitPlru => Form::BitPlru,
-            Replacement::Nru => Form::Nru,
-            Replacement::Random => Form::Random,
-            Replacement::Srrip => Form::Srrip,
+            Replacement::TreePlru => PolicyLayout::Tree,
+            Replacement::BitPlru => PolicyLayout::BitPlru,
+            Replacement::Nru => PolicyLayout::Nru,
+            Replacement::Random => PolicyLayout::Random,
+            Replacement::Srrip => PolicyLayout::Srrip,
         };
         let ordered = policy != Replacement::Random;
         let on_hit = (ordered && policy != Replacement::Fifo) || bug!(FifoUsesHits);
@@ -176,7 +176,7 @@ impl Policy {
             last: 4 * (ways - 1),
             hits: Arc::new(Uses::new(form, ways, true, on_hit)),
             fills: Arc::new(Uses::new(form, ways, false, on_fill)),
-            generator: Generator(seed),
+            generator: CongruentialGenerator(seed),
         }
     }
 
@@ -189,13 +189,13 @@ impl Policy {
     /// Bytes per set beside the word.
     #[inline(always)]
     pub(super) fn ranks(&self) -> usize {
-        if self.form == Form::Ranks { self.ways as usize } else { 0 }
+        if self.form == PolicyLayout::Ranks { self.ways as usize } else { 0 }
     }
 
     /// The word of an empty set.
     pub(super) fn empty(&self) -> u64 {
         match self.form {
-            Form::Nibbles => 0xFEDC_BA98_7654_3210,
+            PolicyLayout::Nibbles => 0xFEDC_BA98_7654_3210,
             _ => 0,
         }
     }
@@ -203,9 +203,9 @@ impl Policy {
     /// The line in `way` was used.
     #[inline(always)]
     pub(super) fn hit(&self, word: &mut u64, ranks: &mut [u8], way: u32) {
-        if self.form == Form::Nibbles {
+        if self.form == PolicyLayout::Nibbles {
             *word = if self.on_hit { to_front(*word, way) } else { *word };
-        } else if self.form == Form::Ranks {
+        } else if self.form == PolicyLayout::Ranks {
             if self.on_hit {
                 rank_first(ranks, way);
             }
@@ -217,9 +217,9 @@ impl Policy {
     /// A line came into `way`.
     #[inline(always)]
     pub(super) fn fill(&self, word: &mut u64, ranks: &mut [u8], way: u32) {
-        if self.form == Form::Nibbles {
+        if self.form == PolicyLayout::Nibbles {
             *word = if bug!(FillIsNoUse) { *word } else { to_front(*word, way) };
-        } else if self.form == Form::Ranks {
+        } else if self.form == PolicyLayout::Ranks {
             if !bug!(FillIsNoUse) {
                 rank_first(ranks, way);
             }
@@ -232,9 +232,9 @@ impl Policy {
     pub(super) fn known(&self, allowed: u32) -> u8 {
         let whole = allowed == self.every && self.on_hit;
         match self.form {
-            Form::Matrix | Form::Nibbles if whole => LRU,
-            Form::Tree if whole && self.ways == 8 => TREES,
-            Form::BitPlru if whole && matches!(self.ways, 9..=16) => TREES,
+            PolicyLayout::Matrix | PolicyLayout::Nibbles if whole => LRU,
+            PolicyLayout::Tree if whole && self.ways == 8 => TREES,
+            PolicyLayout::BitPlru if whole && matches!(self.ways, 9..=16) => TREES,
             _ => ANY,
         }
     }
@@ -289,10 +289,10 @@ impl Policy {
     #[inline(always)]
     pub(super) fn next_victim_of(&self, word: u64) -> Option<u32> {
         match self.form {
-            Form::Matrix => Some(oldest_row(word | self.beyond)),
-            Form::Nibbles => Some((word >> self.last) as u32 & 15),
-            Form::BitPlru => Some(lowest(!(word as u32) & self.every, self.every)),
-            Form::Tree => Some(self.leaf_of_all(word)),
+            PolicyLayout::Matrix => Some(oldest_row(word | self.beyond)),
+            PolicyLayout::Nibbles => Some((word >> self.last) as u32 & 15),
+            PolicyLayout::BitPlru => Some(lowest(!(word as u32) & self.every, self.every)),
+            PolicyLayout::Tree => Some(self.leaf_of_all(word)),
             _ => None,
         }
     }
@@ -306,30 +306,32 @@ impl Policy {
 
     fn victim_rarely(&mut self, word: &mut u64, ranks: &[u8], allowed: u32) -> u32 {
         match self.form {
-            Form::Matrix => {
+            PolicyLayout::Matrix => {
                 let among = u64::from(allowed);
                 let newest = |way: &u32| (*word >> (8 * way)) & among == 0;
                 ways_of(allowed).find(newest).unwrap_or(0)
             }
-            Form::Nibbles => {
+            PolicyLayout::Nibbles => {
                 let at = |place: u32| (*word >> (4 * place)) as u32 & 15;
                 let mut places = (0..self.ways).rev().map(at);
                 places.find(|&way| allowed >> way & 1 == 1).unwrap_or(0)
             }
-            Form::Ranks => ways_of(allowed).max_by_key(|&way| ranks[way as usize]).unwrap_or(0),
-            Form::Tree => self.leaf(*word, allowed),
-            Form::BitPlru => lowest(!(*word as u32) & allowed, allowed),
-            Form::Nru => {
+            PolicyLayout::Ranks => {
+                ways_of(allowed).max_by_key(|&way| ranks[way as usize]).unwrap_or(0)
+            }
+            PolicyLayout::Tree => self.leaf(*word, allowed),
+            PolicyLayout::BitPlru => lowest(!(*word as u32) & allowed, allowed),
+            PolicyLayout::Nru => {
                 if !(*word as u32) & allowed == 0 {
                     *word &= !u64::from(allowed);
                 }
                 lowest(!(*word as u32) & allowed, allowed)
             }
-            Form::Random => {
+            PolicyLayout::Random => {
                 let drawn = self.generator.below(allowed.count_ones());
                 ways_of(allowed).nth(drawn as usize).unwrap_or(0)
             }
-            Form::Srrip => distant(word, allowed),
+            PolicyLayout::Srrip => distant(word, allowed),
         }
     }
 

@@ -3,10 +3,10 @@
 //!
 //! Lines that are written back open no row here: controllers gather them and write them between reads.
 
-use corehop_plan::platform::{Platform, Rows as PlatformRows};
+use corehop_plan::platform::{DramRows as PlatformRows, Platform};
 
 use super::spec::SpecError;
-use super::tags::Line;
+use super::tags::LineNumber;
 use super::times::{Picos, picos};
 
 /// No row.
@@ -14,7 +14,7 @@ const NONE: u64 = u64::MAX;
 
 /// The open rows of all nodes.
 #[derive(Debug, Clone)]
-pub(super) struct Rows {
+pub(super) struct OpenRows {
     /// The lines of a row.
     size: u64,
     /// The banks of a node.
@@ -27,7 +27,7 @@ pub(super) struct Rows {
     open: Vec<u64>,
 }
 
-impl Rows {
+impl OpenRows {
     /// The rows that `platform` states, none of them open; nothing where it states none.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl Rows {
 
     /// A line of the node at place `node` is read: how much sooner it comes than from a closed row.
     #[inline(always)]
-    pub(super) fn read(&mut self, node: usize, line: Line) -> Picos {
+    pub(super) fn read(&mut self, node: usize, line: LineNumber) -> Picos {
         let row = u64::from(line) * self.every / self.size;
         let bank = node as u64 * self.banks + row % self.banks;
         let Some(open) = self.open.get_mut(bank as usize) else { return 0 };
@@ -70,20 +70,20 @@ mod tests {
     #[test]
     fn a_row_stays_open_until_another_one_of_its_bank_is_read() {
         let mut platform = Platform::named("xeon_x5650").unwrap().unwrap();
-        assert!(Rows::from_platform(&platform, 1).unwrap().is_none());
+        assert!(OpenRows::from_platform(&platform, 1).unwrap().is_none());
         platform.memory.rows = Some(PlatformRows {
             size: Fact::assumed(Bytes::from_kib(8), ""),
             banks: Fact::assumed(2, ""),
             saved: Fact::assumed(Latency::Picos(15_000), ""),
         });
-        let mut rows = Rows::from_platform(&platform, 1).unwrap().unwrap();
+        let mut rows = OpenRows::from_platform(&platform, 1).unwrap().unwrap();
         let mut read = |node, line| rows.read(node, line);
         // Rows of 128 lines: 0 and 2 are in one bank, 1 in the other, and the other node has its own.
         assert_eq!([read(0, 0), read(0, 127), read(0, 128), read(0, 5)], [0, 15_000, 0, 15_000]);
         assert_eq!([read(0, 256), read(0, 6), read(0, 129)], [0, 0, 15_000]);
         assert_eq!([read(1, 7), read(0, 7)], [0, 15_000]);
         // Of 16 lines one is simulated: the ninth of them is in the next row.
-        let mut rows = Rows::from_platform(&platform, 16).unwrap().unwrap();
+        let mut rows = OpenRows::from_platform(&platform, 16).unwrap().unwrap();
         assert_eq!([0, 7, 8].map(|line| rows.read(0, line)), [0, 15_000, 0]);
     }
 }

@@ -24,7 +24,7 @@ const DISTANCES: [Distance; 5] =
     [Distance::Core, Distance::L2, Distance::L3, Distance::Package, Distance::Machine];
 
 /// One kind of server, as a platform file has it.
-struct Described {
+struct ServerKind {
     service: Picos,
     drift: Option<Drifting>,
     /// The instance that each CPU uses.
@@ -94,7 +94,7 @@ impl Servers {
         };
         let mut servers = Vec::new();
         for server in &platform.servers {
-            let server = Described::new(server, platform, weight, all.instances.len())?;
+            let server = ServerKind::new(server, platform, weight, all.instances.len())?;
             let (service, drift) = (server.service, server.drift.clone());
             let until = if drift.is_some() { 0 } else { Picos::MAX };
             let instance = Instance { free: 0, busy: 0, service, until, drift };
@@ -107,7 +107,7 @@ impl Servers {
         for (kind, slice) in (0..KINDS).map(|kind| (kind, 0)).chain(further) {
             let carries = |server: &PlatformServer| times(server, kind);
             let carriers = servers.iter().zip(platform.servers.iter().map(carries));
-            let carriers: Vec<&Described> =
+            let carriers: Vec<&ServerKind> =
                 carriers.flat_map(|(server, times)| std::iter::repeat_n(server, times)).collect();
             all.add_routes(&carriers, slice);
         }
@@ -115,7 +115,7 @@ impl Servers {
     }
 
     /// The routes of a kind of traffic that these servers carry, in the order of the platform file.
-    fn add_routes(&mut self, carriers: &[&Described], slice: usize) {
+    fn add_routes(&mut self, carriers: &[&ServerKind], slice: usize) {
         for cpu in 0..self.cpus {
             for home in 0..self.homes {
                 let mut stops = carriers.iter().filter_map(|server| server.stop(cpu, home, slice));
@@ -242,7 +242,7 @@ impl Instance {
     }
 }
 
-impl Described {
+impl ServerKind {
     /// A server as the platform describes it, each of whose lines stands for `weight`.
     fn new(
         server: &PlatformServer,

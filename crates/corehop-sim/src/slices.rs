@@ -8,12 +8,12 @@ use corehop_plan::platform::{Index, Platform, Slices as PlatformSlices};
 use corehop_plan::units::Cpu;
 
 use super::spec::SpecError;
-use super::tags::Line;
+use super::tags::LineNumber;
 use super::times::picos;
 
 /// The slices as each CPU sees them.
 #[derive(Debug, Clone)]
-pub(super) struct Slices(Vec<OfCpu>);
+pub(super) struct SliceDistances(Vec<OfCpu>);
 
 #[derive(Debug, Clone, Default)]
 struct OfCpu {
@@ -22,7 +22,7 @@ struct OfCpu {
     farther: Vec<i64>,
 }
 
-impl Slices {
+impl SliceDistances {
     /// The slices that `platform` states; nothing where it states none.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl Slices {
 
     /// The slice of a line among those of the cache of `cpu`: its number, and how much more than on average the line takes.
     #[inline]
-    pub(super) fn of(&self, cpu: usize, line: Line) -> (usize, i64) {
+    pub(super) fn of(&self, cpu: usize, line: LineNumber) -> (usize, i64) {
         let OfCpu { index, farther } = &self.0[cpu];
         if farther.is_empty() {
             return (0, 0);
@@ -106,9 +106,9 @@ mod tests {
     #[test]
     fn a_slice_is_as_far_as_its_stop_and_the_mean_stays() {
         let platform = Platform::named("xeon_x5650").unwrap().unwrap();
-        assert!(Slices::from_platform(&platform).unwrap().is_none());
+        assert!(SliceDistances::from_platform(&platform).unwrap().is_none());
         let farther = |count, columns, cpu| {
-            let slices = Slices::from_platform(&sliced(count, columns)).unwrap().unwrap();
+            let slices = SliceDistances::from_platform(&sliced(count, columns)).unwrap().unwrap();
             (0..count).map(|line| slices.of(cpu, line).1).collect::<Vec<i64>>()
         };
         // A ring of six stops: 0, 1, 2, 3, 2, 1 hops of two nanoseconds there and back, three on average.
@@ -125,7 +125,7 @@ mod tests {
     fn lines_that_follow_each_other_lie_in_slices_that_do_and_an_index_can_change_that() {
         let mut platform = sliced(4, None);
         let slice = |platform: &Platform, line| {
-            Slices::from_platform(platform).unwrap().unwrap().of(0, line).0
+            SliceDistances::from_platform(platform).unwrap().unwrap().of(0, line).0
         };
         assert_eq!([0, 1, 5, 7].map(|line| slice(&platform, line)), [0, 1, 1, 3]);
         let last = platform.caches.iter_mut().max_by_key(|cache| cache.level).unwrap();

@@ -4,15 +4,15 @@
 //!
 //! An entry whose line has left the caches inside stays until the room is needed, and goes before all others then.
 
-use super::cache::{Bits, Cache};
-use super::coherence::{Answer, Request};
-use super::hierarchy::{Hierarchy, Ongoing};
+use super::cache::{Bits, CacheNode};
+use super::coherence::{CoherenceRequest, SnoopResponse};
+use super::hierarchy::{Hierarchy, PendingAccess};
 use super::observer::Observer;
-use super::tags::{Line, NO_LINE};
+use super::tags::{LineNumber, NO_LINE};
 
 /// An entry that had to go.
 struct Forgotten {
-    line: Line,
+    line: LineNumber,
     /// The children that may have the line, by their places.
     sharers: u64,
 }
@@ -20,7 +20,12 @@ struct Forgotten {
 impl<O: Observer> Hierarchy<O> {
     /// A line has come into `x`: the filters of all caches around note it.
     #[cold]
-    pub(super) fn note_in_filters(&mut self, x: usize, line: Line, ongoing: &mut Ongoing) {
+    pub(super) fn note_in_filters(
+        &mut self,
+        x: usize,
+        line: LineNumber,
+        ongoing: &mut PendingAccess,
+    ) {
         let mut inner = x;
         while let Some(outer) = self.caches[inner].parent {
             if let Some(mut filter) = self.caches[outer].snoop_filter.take() {
@@ -35,7 +40,7 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// The line has come into `child` or a cache inside that; the entry that had to go for it.
-    fn note_in(&self, filter: &mut Cache, child: usize, line: Line) -> Option<Forgotten> {
+    fn note_in(&self, filter: &mut CacheNode, child: usize, line: LineNumber) -> Option<Forgotten> {
         let place = self.caches[child].place;
         if let Some((set, way)) = filter.locate(line) {
             filter.touch(set, way);
@@ -50,9 +55,9 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// In a full set that `line` comes to, drops the first entry whose line no cache inside has any more.
-    fn drop_stale(&self, filter: &mut Cache, line: Line) {
+    fn drop_stale(&self, filter: &mut CacheNode, line: LineNumber) {
         let set = filter.set_of(line);
-        let stale = |&(way, line): &(u32, Line)| {
+        let stale = |&(way, line): &(u32, LineNumber)| {
             let may = places(filter.sharers(set, way));
             !may.map(|place| filter.children[place]).any(|child| self.holds(child, line))
         };
@@ -63,17 +68,17 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// A line leaves the caches inside `outer`, which takes newer data, or as an exclusive cache the line.
-    fn leave(&mut self, outer: usize, forgotten: &Forgotten, ongoing: &mut Ongoing) {
+    fn leave(&mut self, outer: usize, forgotten: &Forgotten, ongoing: &mut PendingAccess) {
         let &Forgotten { line, sharers } = forgotten;
-        let mut answer = Answer::default();
+        let mut answer = SnoopResponse::default();
         let mut last = None;
         for place in places(sharers) {
             let child = self.caches[outer].children[place];
-            answer.add(self.ask(child, line, Request::Room));
+            answer.add(self.ask(child, line, CoherenceRequest::Room));
             last = Some(child);
         }
         let Some(child) = last.filter(|_| answer.copies > 0) else { return };
-        let Answer { alone, dirty, forward, .. } = answer;
+        let SnoopResponse { alone, dirty, forward, .. } = answer;
         let bits = Bits { alone, dirty: dirty && !bug!(FilterLosesData), forward };
         self.hand_out(child, line, bits, ongoing);
     }

@@ -46,7 +46,7 @@ const PAGES: usize = 8_192;
 
 /// The users of the TLBs of all CPUs.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Stays {
+pub(super) struct TlbOccupancy {
     /// By CPU.
     cpus: Vec<Stay>,
     /// By [`User::place`].
@@ -75,7 +75,7 @@ struct Usual {
     visits: u64,
 }
 
-impl Stays {
+impl TlbOccupancy {
     /// Without a user, on so many CPUs.
     pub(super) fn new(cpus: usize) -> Self {
         Self { cpus: vec![Stay::default(); cpus], ..Self::default() }
@@ -108,7 +108,7 @@ impl Stays {
 
     /// The stay of `user` on `cpu`: a new one if another user was there since.
     #[inline]
-    pub(super) fn of(&mut self, cpu: usize, user: User) -> Ledger<'_> {
+    pub(super) fn of(&mut self, cpu: usize, user: User) -> StayLedger<'_> {
         let stay = &mut self.cpus[cpu];
         if stay.user != Some(user) {
             self.count += 1;
@@ -118,17 +118,17 @@ impl Stays {
         if place >= self.usual.len() {
             self.usual.resize(place + 1, Usual::default());
         }
-        Ledger { stay, usual: &mut self.usual[place] }
+        StayLedger { stay, usual: &mut self.usual[place] }
     }
 }
 
 /// The account of a user on a CPU.
-pub(super) struct Ledger<'a> {
+pub(super) struct StayLedger<'a> {
     stay: &'a mut Stay,
     usual: &'a mut Usual,
 }
 
-impl Ledger<'_> {
+impl StayLedger<'_> {
     /// The time that `weight` visits to a page take to find it, of which one takes `picos`. Where a walk visits `any_page`, a
     /// page's first visit stands for so many thousandths of first visits.
     #[inline]
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_page_s_first_visit_since_others_came_counts_once_and_those_it_stands_for_as_on_average() {
-        let mut stays = Stays::new(2);
+        let mut stays = TlbOccupancy::new(2);
         let mut of = |user, page, picos| stays.of(0, user).of(page, picos, 16, None);
         // Two pages are walked for, once each; then one costs something again, which is the walk's own doing.
         assert_eq!([of(User::Job, 1, 50), of(User::Job, 2, 50)], [50, 50]);
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn cpus_and_jobs_have_accounts_of_their_own() {
-        let mut stays = Stays::new(2);
+        let mut stays = TlbOccupancy::new(2);
         assert_eq!(stays.of(0, User::Job).of(1, 50, 16, None), 50);
         assert_eq!(stays.of(0, User::Job).of(1, 50, 16, None), 800);
         // The other CPU's TLBs have never seen the page.
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_page_s_first_visit_in_each_walk_counts_once_whether_others_came_or_not() {
-        let mut stays = Stays::new(1);
+        let mut stays = TlbOccupancy::new(1);
         let mut walk = |picos: [Picos; 2]| {
             stays.begin_walk(0, User::Job);
             picos.map(|picos| stays.of(0, User::Job).of(1, picos, 16, None))
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn where_a_walk_visits_any_page_a_first_visit_stands_for_those_of_the_pages_that_it_misses() {
-        let mut stays = Stays::new(1);
+        let mut stays = TlbOccupancy::new(1);
         let mut of = |page, picos| stays.of(0, User::Job).of(page, picos, 64, Some(1_500));
         // Pages that come again in the walk in which they came first come sooner than usual, and tell nothing.
         assert_eq!([of(1, 50), of(1, 0)], [75, 0]);

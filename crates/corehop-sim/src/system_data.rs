@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use corehop_plan::experiment::Draw;
+use corehop_plan::experiment::DrawStream;
 use corehop_plan::machine::MachineError;
 use corehop_plan::platform::{Fact, Platform};
 use corehop_plan::units::Bytes;
@@ -34,7 +34,7 @@ impl SystemData {
         &mut self,
         recipe: &Recipe,
         state: &mut MachineState,
-        draw: &mut Draw,
+        draw: &mut DrawStream,
         cpu: usize,
         footprint: Option<Bytes>,
     ) -> Result<(), MachineError> {

@@ -9,10 +9,10 @@ use wide::bytemuck::cast;
 use wide::{i16x8, u32x8};
 
 /// A line of memory: its address over the size of a line. 2³² lines of 64 bytes are 256 GiB.
-pub type Line = u32;
+pub type LineNumber = u32;
 
 /// No line: what empty lanes hold.
-pub const NO_LINE: Line = Line::MAX;
+pub const NO_LINE: LineNumber = LineNumber::MAX;
 
 /// The number of caches inside that a way's word can name: the bits of 16 that the flags leave.
 pub(super) const NAMED: usize = 13;
@@ -29,8 +29,8 @@ pub(super) fn expect<T>(it: &T) {
 /// A set of up to `N` ways.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
-pub(super) struct Block<const N: usize> {
-    tags: [Line; N],
+pub(super) struct TagBlock<const N: usize> {
+    tags: [LineNumber; N],
     /// For each way three flags and, above them, a bit for each cache inside that may have the line.
     pub(super) words: [u16; N],
     /// The memory of the replacement policy.
@@ -39,14 +39,14 @@ pub(super) struct Block<const N: usize> {
     pub(super) taken: u32,
 }
 
-impl<const N: usize> Block<N> {
+impl<const N: usize> TagBlock<N> {
     pub(super) fn empty(order: u64) -> Self {
         Self { tags: [NO_LINE; N], words: [0; N], order, taken: 0 }
     }
 
     /// The way that holds `line`. At most one does.
     #[inline(always)]
-    pub(super) fn find(&self, line: Line) -> Option<u32> {
+    pub(super) fn find(&self, line: LineNumber) -> Option<u32> {
         let wanted = u32x8::splat(line);
         let mut found = 0;
         for (place, &tags) in self.tags.as_chunks::<8>().0.iter().enumerate() {
@@ -62,7 +62,7 @@ impl<const N: usize> Block<N> {
         expect(&self.order);
     }
 
-    pub(super) fn tag(&self, way: u32) -> Line {
+    pub(super) fn tag(&self, way: u32) -> LineNumber {
         self.tags[way as usize & (N - 1)]
     }
 
@@ -73,14 +73,14 @@ impl<const N: usize> Block<N> {
 
     /// The line in this way, if one of these flags is on in its word.
     #[inline(always)]
-    pub(super) fn flagged(&self, way: u32, flags: u16) -> Option<Line> {
+    pub(super) fn flagged(&self, way: u32, flags: u16) -> Option<LineNumber> {
         let way = way as usize & (N - 1);
         (self.words[way] & flags != 0).then_some(self.tags[way])
     }
 
     /// Puts a line with its word into a way; what was there.
     #[inline(always)]
-    pub(super) fn put(&mut self, way: u32, line: Line, word: u16) -> (Line, u16) {
+    pub(super) fn put(&mut self, way: u32, line: LineNumber, word: u16) -> (LineNumber, u16) {
         let way = way as usize & (N - 1);
         let old = (self.tags[way], self.words[way]);
         self.tags[way] = line;
@@ -91,32 +91,32 @@ impl<const N: usize> Block<N> {
 
 /// A bit for each of eight tags that is the wanted one.
 #[inline(always)]
-fn same(tags: [Line; 8], wanted: u32x8) -> u32 {
+fn same(tags: [LineNumber; 8], wanted: u32x8) -> u32 {
     let equal = u32x8::new(tags).simd_eq(wanted);
     i16x8::from_i32x8_saturate(cast(equal)).to_bitmask()
 }
 
 /// All sets of a cache. Nothing is allocated before the first line comes.
 #[derive(Debug, Clone)]
-pub(super) enum Blocks {
-    Eight(Vec<Block<8>>),
-    Sixteen(Vec<Block<16>>),
-    ThirtyTwo(Vec<Block<32>>),
+pub(super) enum TagArray {
+    Eight(Vec<TagBlock<8>>),
+    Sixteen(Vec<TagBlock<16>>),
+    ThirtyTwo(Vec<TagBlock<32>>),
 }
 
 /// An expression over the block of a set, whatever its width; a default where there are none yet.
 macro_rules! peek {
     ($blocks:expr, $set:expr, $none:expr, $block:ident => $body:expr) => {
         match $blocks {
-            $crate::tags::Blocks::Eight(sets) => match sets.get($set as usize) {
+            $crate::tags::TagArray::Eight(sets) => match sets.get($set as usize) {
                 Some($block) => $body,
                 None => $none,
             },
-            $crate::tags::Blocks::Sixteen(sets) => match sets.get($set as usize) {
+            $crate::tags::TagArray::Sixteen(sets) => match sets.get($set as usize) {
                 Some($block) => $body,
                 None => $none,
             },
-            $crate::tags::Blocks::ThirtyTwo(sets) => match sets.get($set as usize) {
+            $crate::tags::TagArray::ThirtyTwo(sets) => match sets.get($set as usize) {
                 Some($block) => $body,
                 None => $none,
             },
@@ -128,15 +128,15 @@ macro_rules! peek {
 macro_rules! poke {
     ($blocks:expr, $set:expr, $block:ident => $body:expr) => {
         match $blocks {
-            $crate::tags::Blocks::Eight(sets) => {
+            $crate::tags::TagArray::Eight(sets) => {
                 let $block = &mut sets[$set as usize];
                 $body
             }
-            $crate::tags::Blocks::Sixteen(sets) => {
+            $crate::tags::TagArray::Sixteen(sets) => {
                 let $block = &mut sets[$set as usize];
                 $body
             }
-            $crate::tags::Blocks::ThirtyTwo(sets) => {
+            $crate::tags::TagArray::ThirtyTwo(sets) => {
                 let $block = &mut sets[$set as usize];
                 $body
             }
@@ -145,7 +145,7 @@ macro_rules! poke {
 }
 pub(super) use {peek, poke};
 
-impl Blocks {
+impl TagArray {
     /// For sets of `ways` ways, 1 to 32.
     pub(super) fn new(ways: u32) -> Self {
         match ways {
@@ -164,9 +164,9 @@ impl Blocks {
     /// Makes room for `sets` sets.
     pub(super) fn allocate(&mut self, sets: usize, order: u64) {
         match self {
-            Self::Eight(blocks) => blocks.resize(sets, Block::empty(order)),
-            Self::Sixteen(blocks) => blocks.resize(sets, Block::empty(order)),
-            Self::ThirtyTwo(blocks) => blocks.resize(sets, Block::empty(order)),
+            Self::Eight(blocks) => blocks.resize(sets, TagBlock::empty(order)),
+            Self::Sixteen(blocks) => blocks.resize(sets, TagBlock::empty(order)),
+            Self::ThirtyTwo(blocks) => blocks.resize(sets, TagBlock::empty(order)),
         }
     }
 }
@@ -178,8 +178,8 @@ mod tests {
     #[test]
     fn a_line_is_found_in_the_way_it_was_put_into_and_nowhere_else() {
         for ways in [1, 2, 7, 8, 9, 12, 16, 20, 32] {
-            let mut blocks = Blocks::new(ways);
-            let find = |blocks: &Blocks, set: u32, line| peek!(blocks, set, None, block => block.find(line));
+            let mut blocks = TagArray::new(ways);
+            let find = |blocks: &TagArray, set: u32, line| peek!(blocks, set, None, block => block.find(line));
             assert_eq!(find(&blocks, 1, 5), None);
             blocks.allocate(3, 0);
             for way in 0..ways {
@@ -192,6 +192,6 @@ mod tests {
             }
             assert_eq!(find(&blocks, 1, 99), None);
         }
-        assert_eq!((size_of::<Block<8>>(), size_of::<Block<16>>()), (64, 128));
+        assert_eq!((size_of::<TagBlock<8>>(), size_of::<TagBlock<16>>()), (64, 128));
     }
 }

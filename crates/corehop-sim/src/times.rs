@@ -21,7 +21,7 @@ const DISTANCES: [Distance; 5] =
 
 /// The time of every kind of outcome on every CPU of a machine.
 #[derive(Debug, Clone)]
-pub struct Times {
+pub struct OutcomeTimes {
     kinds: Vec<CoreTimes>,
     /// The same on a core whose package has just been idle.
     waking: Vec<CoreTimes>,
@@ -50,7 +50,7 @@ fn place(supplier: Supplier, level: usize, state: Found, distance: Distance, hom
         & (PLACES - 1)
 }
 
-impl Times {
+impl OutcomeTimes {
     /// The times that `platform` states.
     ///
     /// # Errors
@@ -103,7 +103,8 @@ impl CoreTimes {
                 for state in [Found::Clean, Found::Dirty] {
                     for distance in DISTANCES {
                         for home in [Home::Local, Home::Remote] {
-                            let way = Way { supplier, level: level as u32, state, distance, home };
+                            let way =
+                                AccessPath { supplier, level: level as u32, state, distance, home };
                             table[place(supplier, level, state, distance, home)] =
                                 compiler.time(&way)?;
                         }
@@ -132,7 +133,7 @@ impl CoreTimes {
 }
 
 /// One way that an access can go.
-struct Way {
+struct AccessPath {
     supplier: Supplier,
     level: u32,
     state: Found,
@@ -140,7 +141,7 @@ struct Way {
     home: Home,
 }
 
-impl Way {
+impl AccessPath {
     /// The number of stated properties that a row fits; none where it does not fit.
     fn fit(&self, row: &LatencyRow) -> Option<u32> {
         fn one<T: PartialEq>(stated: Option<&T>, is: &T) -> Option<u32> {
@@ -199,7 +200,7 @@ impl<'a> Compiler<'a> {
 
     /// The time of a way: the row that fits with most of what it states; otherwise that of the
     /// cache, of a measured exchange of lines between such CPUs, or of memory.
-    fn time(&self, way: &Way) -> Result<Picos, SpecError> {
+    fn time(&self, way: &AccessPath) -> Result<Picos, SpecError> {
         let rows = self.platform.latencies.iter();
         let fitting = rows.filter_map(|row| Some((way.fit(row)?, row)));
         // Of rows that state as much, the first one: `max_by_key` would take the last.
@@ -218,7 +219,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// The measured time of lines that go from CPU to CPU over this distance, undisturbed.
-    fn exchange(&self, way: &Way) -> Option<Latency> {
+    fn exchange(&self, way: &AccessPath) -> Option<Latency> {
         let affinity = match way.distance {
             Distance::Core => Affinity::Smt,
             Distance::L2 => Affinity::L2,
@@ -272,7 +273,7 @@ mod tests {
     }
 
     fn cycles(platform: &Platform, outcome: AccessOutcome, home: Home) -> u64 {
-        let picos = Times::from_platform(platform).unwrap().on(0).of(&outcome, home);
+        let picos = OutcomeTimes::from_platform(platform).unwrap().on(0).of(&outcome, home);
         (picos * 2_660 + 500_000) / 1_000_000
     }
 
@@ -317,7 +318,7 @@ mod tests {
     #[test]
     fn a_slow_core_needs_longer_for_its_cycles_and_as_long_for_what_is_shared() {
         let chip = Platform::named("m5_cs_slow").unwrap().unwrap();
-        let times = Times::from_platform(&chip).unwrap();
+        let times = OutcomeTimes::from_platform(&chip).unwrap();
         let level = |cpu: usize, level| {
             times.on(cpu).of(&AccessOutcome { level, ..AccessOutcome::HIT }, Home::Local)
         };
@@ -330,10 +331,12 @@ mod tests {
     fn what_is_missing_is_named() {
         let mut platform = x5650();
         platform.memory.local = None;
-        let text = Times::from_platform(&platform).unwrap_err().to_string();
+        let text = OutcomeTimes::from_platform(&platform).unwrap_err().to_string();
         assert!(text.contains("memory.local"), "{text}");
         let mut platform = x5650();
         platform.clock.core = None;
-        assert!(Times::from_platform(&platform).unwrap_err().to_string().contains("clock.core"));
+        assert!(
+            OutcomeTimes::from_platform(&platform).unwrap_err().to_string().contains("clock.core")
+        );
     }
 }

@@ -7,33 +7,33 @@ use corehop_plan::platform::{Distance, Home, Platform, Supplier, Traffic};
 use super::frames::Frames;
 use super::hierarchy::Hierarchy;
 use super::outcome::AccessOutcome;
-use super::prefetch::Prefetcher;
+use super::prefetch::PrefetchEngine;
 use super::remote_polluters::RemotePolluters;
-use super::rows::Rows;
+use super::rows::OpenRows;
 use super::servers::Servers;
-use super::slices::Slices;
+use super::slices::SliceDistances;
 use super::spec::SpecError;
-use super::stays::{Ledger, Stays, User};
-use super::tags::Line;
-use super::times::{CoreTimes, Picos, Times, nodes_of_cpus};
-use super::translation::{Lookup, Translation};
-use super::walker::{Manner, Visit};
+use super::stays::{StayLedger, TlbOccupancy, User};
+use super::tags::LineNumber;
+use super::times::{CoreTimes, OutcomeTimes, Picos, nodes_of_cpus};
+use super::translation::{Lookup, MachineTlbs};
+use super::walker::{Visit, WalkParameters};
 
 /// The pages that prefetchers do not leave, in bytes.
 const BASE_PAGE: u64 = 4 << 10;
 
 /// The parameters of the time of a visit, the caches apart.
 #[derive(Debug, Clone)]
-pub(super) struct Timing {
-    times: Times,
+pub(super) struct VisitTiming {
+    times: OutcomeTimes,
     pub(super) servers: Servers,
-    rows: Option<Rows>,
-    slices: Option<Slices>,
+    rows: Option<OpenRows>,
+    slices: Option<SliceDistances>,
     /// Those of each CPU.
-    prefetchers: Vec<Vec<Prefetcher>>,
-    pub(super) translation: Translation,
+    prefetchers: Vec<Vec<PrefetchEngine>>,
+    pub(super) translation: MachineTlbs,
     /// The users of the TLBs, if a visit stands for several.
-    stays: Option<Stays>,
+    stays: Option<TlbOccupancy>,
     /// The thread that had each CPU last; nothing where a switch keeps translations.
     threads: Vec<Option<User>>,
     /// The time that threads were kept by finding addresses.
@@ -50,19 +50,19 @@ pub(super) struct Timing {
 }
 
 /// The parameters of the time of the visits that one CPU makes in one manner.
-pub(super) struct Course<'a> {
+pub(super) struct VisitParameters<'a> {
     lookup: Lookup<'a>,
     /// The account of look-ups that stand for several.
-    ledger: Option<Ledger<'a>>,
+    ledger: Option<StayLedger<'a>>,
     /// See [`Manner::any_page`].
     any_page: Option<Picos>,
     /// At the usual clock, and when it may not be up yet.
     core: [&'a CoreTimes; 2],
     servers: &'a mut Servers,
-    rows: Option<&'a mut Rows>,
-    slices: Option<&'a Slices>,
+    rows: Option<&'a mut OpenRows>,
+    slices: Option<&'a SliceDistances>,
     remote_polluters: &'a mut RemotePolluters,
-    prefetchers: &'a mut [Prefetcher],
+    prefetchers: &'a mut [PrefetchEngine],
     finding: &'a mut Picos,
     cpu: usize,
     /// The place of its node.
@@ -74,8 +74,8 @@ pub(super) struct Course<'a> {
 
 /// A visit under way.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Ongoing {
-    pub(super) line: Line,
+pub(super) struct PendingVisit {
+    pub(super) line: LineNumber,
     words: u32,
     reads: bool,
     fetches: bool,
@@ -90,7 +90,7 @@ pub(super) struct Ongoing {
 
 /// The core's scaling of the latencies of a walk.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rate {
+pub(super) struct LatencyScaling {
     /// The time for each access to a word.
     work: Picos,
     /// The misses under way at once, in thousandths.
@@ -103,7 +103,7 @@ pub(super) struct Rate {
     hit: Picos,
 }
 
-impl Rate {
+impl LatencyScaling {
     /// The time that takes `waking`, a part of a visit at the clock of `slow`, at the usual clock.
     pub(super) fn at_usual_clock(&self, waking: Picos, slow: &Self) -> Picos {
         waking * self.hit / slow.hit.max(1)
@@ -118,12 +118,12 @@ impl Rate {
 
 /// The lines that prefetchers asked for, with the level they are for.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Wanted {
-    lines: Vec<(Line, u32)>,
+pub(super) struct PrefetchQueue {
+    lines: Vec<(LineNumber, u32)>,
     at: Picos,
 }
 
-impl Wanted {
+impl PrefetchQueue {
     /// Whether they asked for none.
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
@@ -131,7 +131,7 @@ impl Wanted {
     }
 }
 
-impl Timing {
+impl VisitTiming {
     /// For a machine in which each line stands for `weight`; with prefetchers where that is one.
     ///
     /// # Errors
@@ -140,15 +140,15 @@ impl Timing {
         let cpus = platform.cpus.value.len();
         let whole = weight == 1;
         let flushes = platform.core.switch_flushes_tlb.as_ref().is_some_and(|fact| fact.value);
-        let ahead = if whole { Prefetcher::all_of(platform, BASE_PAGE) } else { Vec::new() };
+        let ahead = if whole { PrefetchEngine::all_of(platform, BASE_PAGE) } else { Vec::new() };
         Ok(Self {
-            times: Times::from_platform(platform)?,
+            times: OutcomeTimes::from_platform(platform)?,
             servers: Servers::from_platform(platform, weight)?,
-            rows: Rows::from_platform(platform, weight)?,
-            slices: Slices::from_platform(platform)?,
+            rows: OpenRows::from_platform(platform, weight)?,
+            slices: SliceDistances::from_platform(platform)?,
             prefetchers: vec![ahead; cpus],
-            translation: Translation::from_platform(platform)?,
-            stays: (!whole).then(|| Stays::new(cpus)),
+            translation: MachineTlbs::from_platform(platform)?,
+            stays: (!whole).then(|| TlbOccupancy::new(cpus)),
             threads: if flushes { vec![None; cpus] } else { Vec::new() },
             finding: 0,
             nodes: nodes_of_cpus(platform),
@@ -199,11 +199,11 @@ impl Timing {
     pub(super) fn course(
         &mut self,
         (cpu, user): (usize, User),
-        manner: Manner,
+        manner: WalkParameters,
         fetches: bool,
-    ) -> Course<'_> {
+    ) -> VisitParameters<'_> {
         let ledger = self.stays.as_mut().map(|stays| stays.of(cpu, user));
-        Course {
+        VisitParameters {
             lookup: self.translation.on(cpu, manner.huge, fetches),
             // A page that is left when it has been walked through is found once, by whichever of its lines.
             ledger: ledger.filter(|_| !manner.by_page),
@@ -225,10 +225,10 @@ impl Timing {
 
     /// The scaling of `cpu` for latencies in a walk of this manner.
     #[inline(always)]
-    pub(super) fn rate(&self, cpu: usize, manner: Manner, waking: bool) -> Rate {
+    pub(super) fn rate(&self, cpu: usize, manner: WalkParameters, waking: bool) -> LatencyScaling {
         let times = if waking { self.times.waking_on(cpu) } else { self.times.on(cpu) };
         let under_way = manner.parallelism.unwrap_or(times.parallelism);
-        Rate {
+        LatencyScaling {
             work: times.work * self.weight,
             under_way: under_way.clamp(1, times.outstanding * 1_000),
             by_page: manner.by_page,
@@ -238,7 +238,7 @@ impl Timing {
     }
 }
 
-impl Course<'_> {
+impl VisitParameters<'_> {
     /// Lets polluters that are not simulated come to the servers until `at`.
     #[inline(always)]
     pub(super) fn run_elsewhere(&mut self, at: Picos) {
@@ -249,24 +249,24 @@ impl Course<'_> {
 
     /// A visit begins at time `at`, by a core whose clock may not be up yet.
     #[inline(always)]
-    pub(super) fn begin(&mut self, visit: Visit, at: Picos, waking: bool) -> Ongoing {
+    pub(super) fn begin(&mut self, visit: Visit, at: Picos, waking: bool) -> PendingVisit {
         let Visit { line, words, reads, fetches, page, .. } = visit;
         let mut found = self.lookup.of(page);
         if let Some(ledger) = &mut self.ledger {
             found = ledger.of(page, found, self.weight, self.any_page);
         }
-        Ongoing { line, words, reads, fetches, waking, at: at + found, found, latency: 0 }
+        PendingVisit { line, words, reads, fetches, waking, at: at + found, found, latency: 0 }
     }
 
     /// The outcome of an access of the visit. Lines that prefetchers ask for are added to `wanted`.
     #[inline(always)]
     pub(super) fn met(
         &mut self,
-        visit: &mut Ongoing,
+        visit: &mut PendingVisit,
         write: bool,
         outcome: AccessOutcome,
         frames: &Frames,
-        wanted: &mut Wanted,
+        wanted: &mut PrefetchQueue,
     ) {
         let core = self.core[usize::from(visit.waking)];
         let (time, waited) = if outcome.is_innermost_hit() {
@@ -293,7 +293,7 @@ impl Course<'_> {
 
     /// The slice of the last level that an access passes, and how much more than on average it takes for being so far.
     #[inline(always)]
-    fn slice_of(&self, line: Line, outcome: AccessOutcome) -> (usize, i64) {
+    fn slice_of(&self, line: LineNumber, outcome: AccessOutcome) -> (usize, i64) {
         match self.slices {
             Some(slices) if self.passes_last_level(outcome) => slices.of(self.cpu, line),
             _ => (0, 0),
@@ -308,7 +308,12 @@ impl Course<'_> {
 
     /// The time that a line comes sooner because it lies in an open row of memory.
     #[inline(always)]
-    fn sooner_by_its_row(&mut self, node: usize, line: Line, outcome: AccessOutcome) -> Picos {
+    fn sooner_by_its_row(
+        &mut self,
+        node: usize,
+        line: LineNumber,
+        outcome: AccessOutcome,
+    ) -> Picos {
         match &mut self.rows {
             Some(rows) if outcome.supplier == Supplier::Memory => rows.read(node, line),
             _ => 0,
@@ -317,8 +322,8 @@ impl Course<'_> {
 
     /// The visit ends: how long it keeps the thread.
     #[inline(always)]
-    pub(super) fn end(&mut self, visit: &Ongoing, rate: &Rate) -> Picos {
-        let Ongoing { words, found, latency, .. } = *visit;
+    pub(super) fn end(&mut self, visit: &PendingVisit, rate: &LatencyScaling) -> Picos {
+        let PendingVisit { words, found, latency, .. } = *visit;
         let (walk, overlapped) = if rate.by_page { (found, 0) } else { (0, found) };
         *self.finding += walk + rate.share(overlapped);
         let work = rate.work * Picos::from(words);
@@ -327,7 +332,7 @@ impl Course<'_> {
 
     /// Shows an access to the prefetchers that see it, and notes what they ask for.
     #[inline(always)]
-    fn look_ahead(&mut self, line: Line, outcome: AccessOutcome, wanted: &mut Wanted) {
+    fn look_ahead(&mut self, line: LineNumber, outcome: AccessOutcome, wanted: &mut PrefetchQueue) {
         for prefetcher in &mut *self.prefetchers {
             let level = prefetcher.level();
             if outcome.supplier == Supplier::Own && u32::from(outcome.level) < level {
@@ -338,7 +343,12 @@ impl Course<'_> {
     }
 
     /// Brings what prefetchers asked for: in no time of the job's, but through the servers.
-    pub(super) fn bring(&mut self, wanted: &mut Wanted, caches: &mut Hierarchy, frames: &Frames) {
+    pub(super) fn bring(
+        &mut self,
+        wanted: &mut PrefetchQueue,
+        caches: &mut Hierarchy,
+        frames: &Frames,
+    ) {
         for (line, level) in wanted.lines.drain(..) {
             if let Some(outcome) = caches.prefetch(self.cpu, line, level) {
                 let (slice, _) = self.slice_of(line, outcome);

@@ -12,7 +12,7 @@ const NO_PAGE: u64 = u64::MAX;
 
 /// One level.
 #[derive(Debug, Clone)]
-struct Level {
+struct TlbLevel {
     /// The pages, set by set; in each the last used one first. None where sets are of four.
     pages: Vec<u64>,
     /// Sets of four.
@@ -24,7 +24,7 @@ struct Level {
     mask: Option<u64>,
 }
 
-impl Level {
+impl TlbLevel {
     fn new(entries: u32, ways: u32) -> Self {
         let sets = u64::from(entries / ways);
         let mask = sets.is_power_of_two().then(|| sets - 1);
@@ -68,13 +68,13 @@ fn moved_to_front(set: &mut [u64; 4], page: u64) -> bool {
 
 /// The TLBs of one core for one kind of use and one size of page.
 #[derive(Debug, Clone)]
-pub struct Tlb {
-    levels: Vec<Level>,
+pub struct TlbHierarchy {
+    levels: Vec<TlbLevel>,
     /// The page of the last access: mostly also that of the next.
     last: u64,
 }
 
-impl Tlb {
+impl TlbHierarchy {
     /// Empty TLBs of these entries and ways, the first level first.
     ///
     /// # Panics
@@ -82,9 +82,9 @@ impl Tlb {
     pub fn new(levels: &[(u32, u32)]) -> Self {
         let level = |&(entries, ways): &(u32, u32)| {
             assert!(ways > 0 && entries > 0 && entries.is_multiple_of(ways), "{entries}/{ways}");
-            Level::new(entries, ways)
+            TlbLevel::new(entries, ways)
         };
-        let levels: Vec<Level> = levels.iter().map(level).collect();
+        let levels: Vec<TlbLevel> = levels.iter().map(level).collect();
         Self { levels, last: u64::MAX }
     }
 
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_page_beyond_the_first_level_misses_it_and_hits_the_second() {
-        let mut tlb = Tlb::new(&[(2, 2), (4, 1)]);
+        let mut tlb = TlbHierarchy::new(&[(2, 2), (4, 1)]);
         assert_eq!([0, 1, 2].map(|page| tlb.access(page)), [2, 2, 2]);
         // 0 was the last one of two, and is in its own set of the second level.
         assert_eq!(tlb.access(0), 1);
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn sets_of_four_answer_as_a_list_in_order_of_use() {
-        let mut tlb = Tlb::new(&[(8, 4)]);
+        let mut tlb = TlbHierarchy::new(&[(8, 4)]);
         let mut lists = [Vec::new(), Vec::new()];
         let mut state = 1_u64;
         for _ in 0..5_000 {
@@ -172,6 +172,6 @@ mod tests {
 
     #[test]
     fn without_levels_nothing_misses() {
-        assert_eq!(Tlb::new(&[]).access(7), 0);
+        assert_eq!(TlbHierarchy::new(&[]).access(7), 0);
     }
 }

@@ -9,28 +9,28 @@ use corehop_plan::platform::{CacheKind, Platform};
 
 use super::spec::SpecError;
 use super::times::{Picos, picos};
-use super::tlb::Tlb;
+use super::tlb::TlbHierarchy;
 
 /// Bytes of base and huge pages.
 const PAGES: [u64; 2] = [4 << 10, 2 << 20];
 
 /// The TLBs of a CPU for one size of page and one use.
 #[derive(Debug, Clone)]
-struct Way {
-    tlb: Tlb,
+struct TlbPath {
+    tlb: TlbHierarchy,
     /// The time for as many missed levels as the place says.
     cost: Vec<Picos>,
 }
 
 /// The TLBs of a machine.
 #[derive(Debug, Clone, Default)]
-pub struct Translation {
+pub struct MachineTlbs {
     /// By CPU, then data and instructions, then base and huge pages; empty without any.
-    ways: Vec<[[Way; 2]; 2]>,
+    ways: Vec<[[TlbPath; 2]; 2]>,
     walks: u64,
 }
 
-impl Translation {
+impl MachineTlbs {
     /// The translation that `platform` states.
     ///
     /// # Errors
@@ -38,8 +38,8 @@ impl Translation {
     pub fn from_platform(platform: &Platform) -> Result<Self, SpecError> {
         let mut ways = Vec::new();
         for cpu in platform.cpus.value.iter().filter(|_| !platform.tlbs.is_empty()) {
-            let way = |instruction: bool, page: u64| -> Result<Way, SpecError> {
-                let tlb = Tlb::from_platform(platform, page, instruction);
+            let way = |instruction: bool, page: u64| -> Result<TlbPath, SpecError> {
+                let tlb = TlbHierarchy::from_platform(platform, page, instruction);
                 let other = if instruction { CacheKind::Data } else { CacheKind::Instruction };
                 let mut serving: Vec<_> = platform
                     .tlbs
@@ -52,9 +52,9 @@ impl Translation {
                 for (missed, tlb) in serving.into_iter().enumerate() {
                     cost.push(cost[missed] + picos(platform, cpu, tlb.penalty.value)?);
                 }
-                Ok(Way { tlb, cost })
+                Ok(TlbPath { tlb, cost })
             };
-            let sizes = |instruction| -> Result<[Way; 2], SpecError> {
+            let sizes = |instruction| -> Result<[TlbPath; 2], SpecError> {
                 Ok([way(instruction, PAGES[0])?, way(instruction, PAGES[1])?])
             };
             ways.push([sizes(false)?, sizes(true)?]);
@@ -91,7 +91,7 @@ impl Translation {
 
 /// The TLBs that a CPU looks into, for one size of page and one use.
 pub(super) struct Lookup<'a> {
-    way: Option<&'a mut Way>,
+    way: Option<&'a mut TlbPath>,
     walks: &'a mut u64,
 }
 
@@ -126,11 +126,11 @@ mod tests {
         }
     }
 
-    fn machine() -> Translation {
+    fn machine() -> MachineTlbs {
         let mut platform = Platform::named("xeon_x5650").unwrap().unwrap();
         platform.clock.core.as_mut().unwrap().value = "1 GHz".parse().unwrap();
         platform.tlbs = vec![tlb(1, 2, 4 << 10, 7), tlb(2, 4, 4 << 10, 30), tlb(1, 2, 2 << 20, 50)];
-        Translation::from_platform(&platform).unwrap()
+        MachineTlbs::from_platform(&platform).unwrap()
     }
 
     #[test]

@@ -10,9 +10,9 @@ use super::times::Picos;
 
 /// Numbers, each with a time; of several at one time the smaller number comes first.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Turns(VecDeque<(Picos, usize)>);
+pub(super) struct EventQueue(VecDeque<(Picos, usize)>);
 
-impl Turns {
+impl EventQueue {
     /// Those of these times, in any order.
     pub(super) fn of(times: impl IntoIterator<Item = (Picos, usize)>) -> Self {
         let mut all: Vec<(Picos, usize)> = times.into_iter().collect();
@@ -56,13 +56,13 @@ impl Turns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_plan::experiment::Draw;
+    use corehop_plan::experiment::DrawStream;
 
     #[test]
     fn the_first_is_always_the_one_that_a_look_at_all_would_find() {
-        let mut draw = Draw::new(4, 2);
+        let mut draw = DrawStream::new(4, 2);
         let mut times: Vec<Picos> = (0..7).map(|_| draw.below(20)).collect();
-        let mut turns = Turns::of(times.iter().enumerate().map(|(number, &at)| (at, number)));
+        let mut turns = EventQueue::of(times.iter().enumerate().map(|(number, &at)| (at, number)));
         for round in 0..2_000 {
             let first = (0..times.len()).min_by_key(|&number| (times[number], number)).unwrap();
             assert_eq!(turns.first(), Some((times[first], first)), "{round}");
@@ -75,6 +75,6 @@ mod tests {
                 turns.skip(5);
             }
         }
-        assert_eq!(Turns::default().first(), None);
+        assert_eq!(EventQueue::default().first(), None);
     }
 }

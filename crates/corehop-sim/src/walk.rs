@@ -4,16 +4,16 @@
 //! Most accesses concern no other cache, and [`super::fast_path`] carries them out in one loop. The
 //! others go the general way, one by one. The tests send everything through both.
 
-use super::cache::{Bits, Cache};
-use super::fast_path::{self, Stop, Tally};
-use super::hierarchy::{Hierarchy, Ongoing, Path};
+use super::cache::{Bits, CacheNode};
+use super::fast_path::{self, LoopCounters, LoopExit};
+use super::hierarchy::{CachePath, Hierarchy, PendingAccess};
 use super::observer::Observer;
 use super::outcome::{Access, AccessOutcome};
 use super::replacement::{ANY, LRU, TREES};
-use super::tags::Line;
-use super::tags::{Block, Blocks};
+use super::tags::LineNumber;
+use super::tags::{TagArray, TagBlock};
 use super::walker::Visit;
-use super::ways::Three;
+use super::ways::WayCaches;
 use corehop_plan::platform::{Found, Supplier};
 
 /// A run of the loop that carries out fewer accesses than this was not worth its beginning.
@@ -50,9 +50,9 @@ pub(super) trait Visitor {
     /// The line of the next access, and what is done to it; nothing where the walk is to end here.
     /// Until it is told of the outcome the answer stays the same. When it has been told of the first
     /// of two accesses, the second one is next.
-    fn next(&mut self) -> Option<(Line, Does)>;
+    fn next(&mut self) -> Option<(LineNumber, Does)>;
     /// A line that will be asked for before long.
-    fn ahead(&self) -> Option<Line>;
+    fn ahead(&self) -> Option<LineNumber>;
     /// The outcome of the access that was next. Answers whether the walk may go on at once.
     fn met(&mut self, does: Does, outcome: AccessOutcome) -> bool;
     /// The second of two accesses was an [`AccessOutcome::HIT`].
@@ -62,14 +62,14 @@ pub(super) trait Visitor {
 /// The number of accesses that go the general way before the loop is tried again. It decides about nothing
 /// but speed.
 #[derive(Debug, Default)]
-pub(super) struct Pace(u32);
+pub(super) struct RetryBackoff(u32);
 
-fn eight(blocks: &mut Blocks) -> Option<&mut Vec<Block<8>>> {
-    if let Blocks::Eight(blocks) = blocks { Some(blocks) } else { None }
+fn eight(blocks: &mut TagArray) -> Option<&mut Vec<TagBlock<8>>> {
+    if let TagArray::Eight(blocks) = blocks { Some(blocks) } else { None }
 }
 
-fn sixteen(blocks: &mut Blocks) -> Option<&mut Vec<Block<16>>> {
-    if let Blocks::Sixteen(blocks) = blocks { Some(blocks) } else { None }
+fn sixteen(blocks: &mut TagArray) -> Option<&mut Vec<TagBlock<16>>> {
+    if let TagArray::Sixteen(blocks) = blocks { Some(blocks) } else { None }
 }
 
 impl<O: Observer> Hierarchy<O> {
@@ -79,16 +79,16 @@ impl<O: Observer> Hierarchy<O> {
         &mut self,
         cpu: usize,
         fetches: bool,
-        pace: &mut Pace,
+        pace: &mut RetryBackoff,
         visitor: &mut V,
     ) -> bool {
         let path = self.path(cpu, fetches);
         loop {
             if pace.0 == 0 && !O::ON {
                 match self.quickly(cpu, &path, fetches, pace, visitor) {
-                    Stop::Done => return true,
-                    Stop::Paused => return false,
-                    Stop::Ask | Stop::Evicted { .. } => {}
+                    LoopExit::Done => return true,
+                    LoopExit::Paused => return false,
+                    LoopExit::Ask | LoopExit::Evicted { .. } => {}
                 }
             }
             pace.0 = pace.0.saturating_sub(1);
@@ -129,13 +129,13 @@ impl<O: Observer> Hierarchy<O> {
             // An access the general way may have filled a cache that was left out for being empty.
             let way = self.ready(cpu, fetches, &path);
             let asked = way.as_ref().map_or(0, |way| way.asked);
-            let mut tally = Tally { asked, ..Tally::default() };
+            let mut tally = LoopCounters { asked, ..LoopCounters::default() };
             let stop = way.as_ref().and_then(|way| self.three(&path, way, visitor, &mut tally));
             self.add(cpu, fetches, &tally);
             self.ready[cpu][usize::from(fetches)] = way;
             match stop {
-                Some(Stop::Done) => return true,
-                Some(Stop::Paused) => return false,
+                Some(LoopExit::Done) => return true,
+                Some(LoopExit::Paused) => return false,
                 _ => {}
             }
             let Some(next) = visitor.next() else { return true };
@@ -151,7 +151,7 @@ impl<O: Observer> Hierarchy<O> {
         &mut self,
         cpu: usize,
         fetches: bool,
-        (line, does): (Line, Does),
+        (line, does): (LineNumber, Does),
         visitor: &mut V,
     ) -> bool {
         let access = match does {
@@ -170,25 +170,25 @@ impl<O: Observer> Hierarchy<O> {
     fn quickly<V: Visitor>(
         &mut self,
         cpu: usize,
-        path: &Path,
+        path: &CachePath,
         fetches: bool,
-        pace: &mut Pace,
+        pace: &mut RetryBackoff,
         visitor: &mut V,
-    ) -> Stop {
+    ) -> LoopExit {
         let Some(way) = self.way_of_three(cpu, path, fetches) else {
             pace.0 = u32::MAX;
-            return Stop::Ask;
+            return LoopExit::Ask;
         };
-        let mut tally = Tally { asked: way.asked, ..Tally::default() };
+        let mut tally = LoopCounters { asked: way.asked, ..LoopCounters::default() };
         let stop = self.three(path, &way, visitor, &mut tally);
         let done: u64 = tally.accesses.iter().sum();
         pace.0 = if done < WORTH_IT { PATIENCE } else { 0 };
         self.add(cpu, fetches, &tally);
-        stop.unwrap_or(Stop::Ask)
+        stop.unwrap_or(LoopExit::Ask)
     }
 
     /// Has the host fetch what it needs to find where `line` is, of which `cpu` will ask before long.
-    pub(super) fn expect(&self, cpu: usize, line: Line) {
+    pub(super) fn expect(&self, cpu: usize, line: LineNumber) {
         let path = self.path(cpu, false);
         for &x in &path.caches[1.min(path.len)..path.len] {
             self.caches[x].expect(line);
@@ -203,7 +203,7 @@ impl<O: Observer> Hierarchy<O> {
     /// The same for the outermost caches alone, which are by far the largest: for `line`, and for the line of a second
     /// cache that it is going to displace, if that is newer there.
     #[inline(always)]
-    pub(super) fn expect_outermost(&self, cpu: usize, line: Line) {
+    pub(super) fn expect_outermost(&self, cpu: usize, line: LineNumber) {
         self.roots.iter().for_each(|&root| self.caches[root].expect(line));
         let path = &self.paths[cpu][0];
         let newer = || self.caches[path.caches[1]].newer_to_go(line);
@@ -214,14 +214,14 @@ impl<O: Observer> Hierarchy<O> {
 
     /// Whether every root but `own` would answer that nothing inside it has `line`.
     #[inline(always)]
-    fn others_lack(&self, own: usize, line: Line) -> bool {
+    fn others_lack(&self, own: usize, line: LineNumber) -> bool {
         self.roots.iter().all(|&root| root == own || !self.holds(root, line))
     }
 
     /// Whether the caches inside `x`, which does not include them, other than the one in place `own`
     /// would answer that they lack `line`.
     #[inline(always)]
-    fn beside_lack(&self, x: usize, own: usize, line: Line) -> bool {
+    fn beside_lack(&self, x: usize, own: usize, line: LineNumber) -> bool {
         let children = &self.caches[x].children;
         children.iter().enumerate().all(|(place, &child)| place == own || !self.holds(child, line))
     }
@@ -230,18 +230,18 @@ impl<O: Observer> Hierarchy<O> {
     /// is no loop for these caches.
     fn three<V: Visitor>(
         &mut self,
-        path: &Path,
-        way: &Three,
+        path: &CachePath,
+        way: &WayCaches,
         visitor: &mut V,
-        tally: &mut Tally,
-    ) -> Option<Stop> {
+        tally: &mut LoopCounters,
+    ) -> Option<LoopExit> {
         loop {
             let stop = self.dispatch(path, way, visitor, tally)?;
-            let Stop::Evicted { place, inserted, fill, mut outcome } = stop else {
+            let LoopExit::Evicted { place, inserted, fill, mut outcome } = stop else {
                 return Some(stop);
             };
             let written = outcome.written_back;
-            let mut ongoing = Ongoing { outcome, masks: way.masks };
+            let mut ongoing = PendingAccess { outcome, masks: way.masks };
             self.displaced(path.caches[place], inserted, &mut ongoing);
             let end = place.saturating_sub(usize::from(bug!(FastPathResumesTooLate)));
             self.fill_quietly(path, end, fill.line, (fill.alone, fill.writes()), &mut ongoing);
@@ -249,13 +249,13 @@ impl<O: Observer> Hierarchy<O> {
             tally.written += u64::from(outcome.written_back);
             tally.accesses[usize::from(fill.writes())] += 1;
             if !visitor.met(fill.does, outcome) {
-                return Some(Stop::Paused);
+                return Some(LoopExit::Paused);
             }
         }
     }
 
     /// Takes what the loop counted to the counters of `cpu`.
-    fn add(&mut self, cpu: usize, fetches: bool, tally: &Tally) {
+    fn add(&mut self, cpu: usize, fetches: bool, tally: &LoopCounters) {
         let counters = &mut self.counters[cpu];
         let [others, writes] = tally.accesses;
         counters.writes += writes;
@@ -271,11 +271,11 @@ impl<O: Observer> Hierarchy<O> {
     /// The loop for the widths of these three caches.
     fn dispatch<V: Visitor>(
         &mut self,
-        path: &Path,
-        way: &Three,
+        path: &CachePath,
+        way: &WayCaches,
         visitor: &mut V,
-        tally: &mut Tally,
-    ) -> Option<Stop> {
+        tally: &mut LoopCounters,
+    ) -> Option<LoopExit> {
         macro_rules! of {
             ($count:literal) => {{
                 let all: [usize; $count] = way.all.as_slice().try_into().ok()?;
@@ -290,14 +290,15 @@ impl<O: Observer> Hierarchy<O> {
             6 => of!(6),
             7 => of!(7),
             _ => {
-                let mut all: Vec<(usize, &mut Cache)> = Vec::new();
+                let mut all: Vec<(usize, &mut CacheNode)> = Vec::new();
                 for (x, cache) in self.caches.iter_mut().enumerate() {
                     if let Some(place) = way.all.iter().position(|&other| other == x) {
                         all.push((place, cache));
                     }
                 }
                 all.sort_unstable_by_key(|&(place, _)| place);
-                let mut all: Vec<&mut Cache> = all.into_iter().map(|(_, cache)| cache).collect();
+                let mut all: Vec<&mut CacheNode> =
+                    all.into_iter().map(|(_, cache)| cache).collect();
                 Self::run_three(&mut all, path, way, visitor, tally)
             }
         }
@@ -305,12 +306,12 @@ impl<O: Observer> Hierarchy<O> {
 
     /// The loop for the widths of these caches, which are in the order of [`Three::all`].
     fn run_three<'a, V: Visitor>(
-        all: &'a mut [&'a mut Cache],
-        path: &Path,
-        way: &Three,
+        all: &'a mut [&'a mut CacheNode],
+        path: &CachePath,
+        way: &WayCaches,
         visitor: &mut V,
-        tally: &mut Tally,
-    ) -> Option<Stop> {
+        tally: &mut LoopCounters,
+    ) -> Option<LoopExit> {
         let (own, others) = all.split_at_mut(3);
         let (beside, remote) = others.split_at_mut(way.beside);
         let [l1, l2, l3] = own else { return None };
@@ -322,7 +323,7 @@ impl<O: Observer> Hierarchy<O> {
                 l3.asks |= !way.remote_includes;
                 let l1 = l1.lane($a, masks[0], 0, true)?;
                 let l2 = l2.lane($b, masks[1], path.places[0], way.lonely[1])?;
-                let mut three = fast_path::Three::<'_, _, _, _, $known> {
+                let mut three = fast_path::WayLanes::<'_, _, _, _, $known> {
                     l1,
                     l2,
                     l3,
@@ -349,8 +350,8 @@ impl<O: Observer> Hierarchy<O> {
     pub(super) fn miss(
         &mut self,
         cpu: usize,
-        path: &Path,
-        line: Line,
+        path: &CachePath,
+        line: LineNumber,
         access: Access,
     ) -> AccessOutcome {
         if path.plain && !O::ON {
@@ -372,9 +373,15 @@ impl<O: Observer> Hierarchy<O> {
     /// The line is further out on a way without exclusive caches, or in memory, and no other cache
     /// has to give up or hand over anything; or nothing has been done.
     #[inline(always)]
-    fn quiet(&mut self, cpu: usize, path: &Path, line: Line, write: bool) -> Option<AccessOutcome> {
+    fn quiet(
+        &mut self,
+        cpu: usize,
+        path: &CachePath,
+        line: LineNumber,
+        write: bool,
+    ) -> Option<AccessOutcome> {
         let spotted = self.spot(path, line, write)?;
-        let mut ongoing = Ongoing { outcome: AccessOutcome::own(0), masks: self.masks(cpu) };
+        let mut ongoing = PendingAccess { outcome: AccessOutcome::own(0), masks: self.masks(cpu) };
         ongoing.outcome.asked = spotted.asked;
         let end = if let Some((at, set, way)) = spotted.place {
             let cache = &mut self.caches[path.caches[at]];
@@ -398,11 +405,11 @@ impl<O: Observer> Hierarchy<O> {
     #[inline(always)]
     fn fill_quietly(
         &mut self,
-        path: &Path,
+        path: &CachePath,
         end: usize,
-        line: Line,
+        line: LineNumber,
         (alone, write): (bool, bool),
-        ongoing: &mut Ongoing,
+        ongoing: &mut PendingAccess,
     ) {
         for at in (0..end).rev() {
             let x = path.caches[at];
@@ -417,7 +424,7 @@ impl<O: Observer> Hierarchy<O> {
     /// Looks for a line that the innermost cache lacks; nothing where another cache has to do
     /// something about it.
     #[inline(always)]
-    fn spot(&self, path: &Path, line: Line, write: bool) -> Option<Spotted> {
+    fn spot(&self, path: &CachePath, line: LineNumber, write: bool) -> Option<Spotted> {
         let mut asked = 0_u8;
         for at in 1..path.len {
             let (x, own) = (path.caches[at], path.places[at - 1]);

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use corehop_plan::experiment::{Draw, MovingWindow};
+use corehop_plan::experiment::{DrawStream, MovingWindow};
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::trace::{self, LINES_OF_PAGE, Trace, TraceError};
-use corehop_plan::workload::{Changing, LINE, Page, Pattern, Polluter, WorkingSet, fraction};
+use corehop_plan::workload::{LINE, MovingProgram, Page, Pattern, Polluter, WorkingSet, fraction};
 
-use super::generator::Generator;
-use super::tags::{Line, expect};
+use super::generator::CongruentialGenerator;
+use super::tags::{LineNumber, expect};
 
 /// The words of a line that a scan visits one by one.
 const WORDS: u32 = (LINE / 8) as u32;
@@ -18,7 +18,7 @@ const WORDS: u32 = (LINE / 8) as u32;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Visit {
     /// The line.
-    pub line: Line,
+    pub line: LineNumber,
     /// Whether its first access reads.
     pub reads: bool,
     /// Whether it is written, first or later.
@@ -33,7 +33,7 @@ pub struct Visit {
 
 /// The parameters that all visits of a walk share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Manner {
+pub struct WalkParameters {
     /// The accesses under way at once, in thousandths; none: as many as the core manages.
     pub parallelism: Option<u64>,
     /// Whether the pages are huge.
@@ -47,7 +47,7 @@ pub struct Manner {
     pub any_page: Option<u64>,
 }
 
-impl Manner {
+impl WalkParameters {
     /// Accesses to lines of small pages in any order, with nothing between them.
     pub(super) const LINES: Self =
         Self { parallelism: None, huge: false, by_page: false, pause: 0, any_page: None };
@@ -57,14 +57,14 @@ impl Manner {
 #[derive(Debug, Clone)]
 pub struct Walker {
     /// The lines in the order of their visits.
-    order: Arc<[Line]>,
+    order: Arc<[LineNumber]>,
     /// Each of them once, where some are visited more often.
-    memory: Option<Arc<[Line]>>,
+    memory: Option<Arc<[LineNumber]>>,
     /// The page of each.
     pages: Arc<[u32]>,
     /// Visits are to any page if each has few of these lines.
     any_page: Option<AnyPage>,
-    manner: Manner,
+    manner: WalkParameters,
     at: usize,
     order_of_visits: VisitOrder,
     /// The share of words (scan) or lines (others) that are written, as a fraction of 2^64.
@@ -84,7 +84,7 @@ const PAGES_FOR_ONE_VISITED: [u64; FEW_OF_PAGE as usize] = [1_000, 1_582, 1_157,
 struct AnyPage {
     first: u32,
     count: u32,
-    generator: Generator,
+    generator: CongruentialGenerator,
 }
 
 impl AnyPage {
@@ -106,7 +106,7 @@ enum VisitOrder {
     /// One after the other, written by instructions that wait for it.
     Locks,
     /// As a program visited them.
-    Trace(Arc<[trace::Visit]>),
+    Trace(Arc<[trace::TraceVisit]>),
     /// At random among those visited lately, each read or written.
     Changing {
         window: MovingWindow,
@@ -117,7 +117,12 @@ enum VisitOrder {
 
 impl Walker {
     /// A walk over `lines`, so many in a page, as a job with this working set makes it.
-    pub fn of_set(set: &WorkingSet, lines: Vec<Line>, of_page: u32, draw: &mut Draw) -> Self {
+    pub fn of_set(
+        set: &WorkingSet,
+        lines: Vec<LineNumber>,
+        of_page: u32,
+        draw: &mut DrawStream,
+    ) -> Self {
         let share =
             if set.pattern == Pattern::Scan { set.write_ratio } else { set.written_lines() };
         let mut walker = Self::new(set.pattern, share, lines, (set.page, of_page), draw);
@@ -131,9 +136,9 @@ impl Walker {
     /// A walk over `lines`, so many in a page, as this polluter makes it.
     pub fn of_polluter(
         polluter: &Polluter,
-        lines: Vec<Line>,
+        lines: Vec<LineNumber>,
         of_page: u32,
-        draw: &mut Draw,
+        draw: &mut DrawStream,
     ) -> Self {
         let wss = Bytes::new(lines.len() as u64 * LINE);
         let set =
@@ -143,16 +148,16 @@ impl Walker {
 
     /// A walk through `lines` in such pages, so many in each, by a working set that moves on through them.
     pub fn of_changing(
-        changing: &Changing,
-        lines: Vec<Line>,
+        changing: &MovingProgram,
+        lines: Vec<LineNumber>,
         pages: (Page, u32),
-        draw: &mut Draw,
+        draw: &mut DrawStream,
     ) -> Self {
         let share = changing.write_ratio;
         let mut walker = Self::new(Pattern::Shuffled, share, lines, pages, draw);
         walker.manner.parallelism = Some(1_000);
         walker.manner.pause = changing.pause.get() * 1_000;
-        let draw = Draw::new(draw.bits(), 0);
+        let draw = DrawStream::new(draw.bits(), 0);
         let mut window = MovingWindow::new(changing, walker.visits() as u64, draw);
         walker.order_of_visits = VisitOrder::Changing { then: window.next_line() as usize, window };
         walker
@@ -165,7 +170,7 @@ impl Walker {
     pub fn of_trace(
         trace: &Trace,
         pages: &TracePages,
-        lines: &[Line],
+        lines: &[LineNumber],
         page: Page,
     ) -> Result<Self, TraceError> {
         let visits = trace.visits()?;
@@ -179,7 +184,7 @@ impl Walker {
             any_page: None,
             memory: Some(touched.into_iter().map(|place| lines[place]).collect()),
             pages: places.iter().map(|&place| (place / of_page) as u32).collect(),
-            manner: Manner {
+            manner: WalkParameters {
                 parallelism: None,
                 huge: page != Page::Base,
                 by_page: false,
@@ -194,8 +199,8 @@ impl Walker {
     }
 
     /// A walk over `lines` by locked instructions.
-    pub fn of_locks(lines: Vec<Line>, of_page: u32) -> Self {
-        let unused = &mut Draw::new(0, 0);
+    pub fn of_locks(lines: Vec<LineNumber>, of_page: u32) -> Self {
+        let unused = &mut DrawStream::new(0, 0);
         let mut walker = Self::new(Pattern::Scan, 1.0, lines, (Page::Base, of_page), unused);
         walker.manner.parallelism = Some(1_000);
         walker.order_of_visits = VisitOrder::Locks;
@@ -205,13 +210,13 @@ impl Walker {
     fn new(
         pattern: Pattern,
         share: f64,
-        lines: Vec<Line>,
+        lines: Vec<LineNumber>,
         (page, of_page): (Page, u32),
-        draw: &mut Draw,
+        draw: &mut DrawStream,
     ) -> Self {
         // Pages follow each other as their user sees them; the first frame tells sets apart.
         let first = lines.first().map_or(0, |line| line / of_page);
-        let mut visits: Vec<(Line, u32)> = lines
+        let mut visits: Vec<(LineNumber, u32)> = lines
             .into_iter()
             .enumerate()
             .map(|(at, line)| (line, first + at as u32 / of_page))
@@ -224,14 +229,14 @@ impl Walker {
         let any_page = few.then(|| AnyPage {
             first,
             count: (visits.len() as u32).div_ceil(of_page),
-            generator: Generator(draw.below(1 << 32)),
+            generator: CongruentialGenerator(draw.below(1 << 32)),
         });
         Self {
             memory: None,
             any_page,
             order: visits.iter().map(|&(line, _)| line).collect(),
             pages: visits.iter().map(|&(_, page)| page).collect(),
-            manner: Manner {
+            manner: WalkParameters {
                 parallelism: None,
                 huge: page != Page::Base,
                 by_page: pattern == Pattern::Scan,
@@ -263,12 +268,12 @@ impl Walker {
 
     /// The parameters that its visits share.
     #[inline(always)]
-    pub fn manner(&self) -> Manner {
+    pub fn manner(&self) -> WalkParameters {
         self.manner
     }
 
     /// The lines, each once.
-    pub fn memory(&self) -> &[Line] {
+    pub fn memory(&self) -> &[LineNumber] {
         self.memory.as_deref().unwrap_or(&self.order)
     }
 
@@ -279,7 +284,7 @@ impl Walker {
     }
 
     /// Goes on from a place drawn at random: polluters do not start in step.
-    pub fn start_anywhere(&mut self, draw: &mut Draw) {
+    pub fn start_anywhere(&mut self, draw: &mut DrawStream) {
         self.at = draw.below(self.order.len() as u64) as usize;
     }
 
@@ -291,13 +296,13 @@ impl Walker {
 
     /// The line of the next visit.
     #[inline]
-    pub fn coming(&self) -> Line {
+    pub fn coming(&self) -> LineNumber {
         self.order[self.at]
     }
 
     /// The line of the visit so many after the next one, if the order goes as far.
     #[inline(always)]
-    pub(super) fn ahead(&self, visits: usize) -> Option<Line> {
+    pub(super) fn ahead(&self, visits: usize) -> Option<LineNumber> {
         self.order.get(self.at + visits).copied()
     }
 
@@ -324,10 +329,10 @@ impl Walker {
         self.visit_of_no_list(at, line, page)
     }
 
-    fn visit_of_no_list(&mut self, at: usize, line: Line, page: u32) -> Visit {
+    fn visit_of_no_list(&mut self, at: usize, line: LineNumber, page: u32) -> Visit {
         match &mut self.order_of_visits {
             VisitOrder::Trace(visits) => {
-                let trace::Visit { reads, writes, words, .. } = visits[at];
+                let trace::TraceVisit { reads, writes, words, .. } = visits[at];
                 Visit { line, reads, writes, fetches: false, words, page }
             }
             VisitOrder::Changing { window, then } => {
@@ -349,7 +354,7 @@ impl Walker {
     }
 
     /// All words of a line, one after the other.
-    fn scan(&mut self, line: Line, page: u32) -> Visit {
+    fn scan(&mut self, line: LineNumber, page: u32) -> Visit {
         let first = self.share > 0 && self.carry();
         let mut writes = first;
         if self.share > 0 {
@@ -417,8 +422,8 @@ mod tests {
     use super::*;
 
     fn pass(set: &WorkingSet) -> Vec<Visit> {
-        let lines = (100..100 + set.lines() as Line).collect();
-        let mut walker = Walker::of_set(set, lines, 64, &mut Draw::new(3, 0));
+        let lines = (100..100 + set.lines() as LineNumber).collect();
+        let mut walker = Walker::of_set(set, lines, 64, &mut DrawStream::new(3, 0));
         (0..set.lines()).map(|_| walker.visit()).collect()
     }
 
@@ -426,7 +431,7 @@ mod tests {
     fn a_list_visits_every_line_once_in_another_order_and_writes_what_is_asked() {
         for (ratio, written) in [(0.0, 0), (1.0 / 3.0, 32), (0.5, 64)] {
             let visits = pass(&WorkingSet::list(Bytes::from_kib(4), ratio));
-            let mut lines: Vec<Line> = visits.iter().map(|visit| visit.line).collect();
+            let mut lines: Vec<LineNumber> = visits.iter().map(|visit| visit.line).collect();
             assert!(!lines.is_sorted());
             lines.sort_unstable();
             assert_eq!(lines, (100..164).collect::<Vec<_>>());
@@ -441,7 +446,7 @@ mod tests {
         let scan =
             WorkingSet { pattern: Pattern::Scan, ..WorkingSet::list(Bytes::from_kib(8), 0.0) };
         let lines = (640..704).chain(64..128).collect();
-        let mut walker = Walker::of_set(&scan, lines, 64, &mut Draw::new(3, 0));
+        let mut walker = Walker::of_set(&scan, lines, 64, &mut DrawStream::new(3, 0));
         let visits: Vec<Visit> = (0..128).map(|_| walker.visit()).collect();
         let page = |at: usize| (visits[at].line, visits[at].page);
         assert_eq!([page(0), page(63), page(64)], [(640, 10), (703, 10), (64, 11)]);
@@ -451,8 +456,8 @@ mod tests {
     fn where_few_lines_of_a_page_are_simulated_visits_come_back_to_it_as_those_of_all_lines_do() {
         let set = WorkingSet::list(Bytes::from_mib(4), 0.0);
         // One line of each of 1,024 pages.
-        let lines: Vec<Line> = (5_000..6_024).collect();
-        let mut walker = Walker::of_set(&set, lines, 1, &mut Draw::new(3, 0));
+        let lines: Vec<LineNumber> = (5_000..6_024).collect();
+        let mut walker = Walker::of_set(&set, lines, 1, &mut DrawStream::new(3, 0));
         let mut last = std::collections::BTreeMap::new();
         let mut gaps = Vec::new();
         for at in 0..32 * 1_024 {
@@ -486,7 +491,7 @@ mod tests {
     #[test]
     fn every_pass_after_a_restart_is_the_same() {
         let set = WorkingSet::list(Bytes::from_kib(4), 0.3);
-        let mut walker = Walker::of_set(&set, (0..64).collect(), 64, &mut Draw::new(3, 0));
+        let mut walker = Walker::of_set(&set, (0..64).collect(), 64, &mut DrawStream::new(3, 0));
         let mut pass = || {
             walker.restart();
             (0..64).map(|_| walker.visit()).collect::<Vec<_>>()

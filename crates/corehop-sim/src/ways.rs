@@ -2,7 +2,7 @@
 //! The quick loop's knowledge of a CPU's way: which caches beside it have to be looked at. It holds until one of those that were
 //! left out, being empty, is filled.
 
-use super::hierarchy::{Hierarchy, Path};
+use super::hierarchy::{CachePath, Hierarchy};
 use super::observer::Observer;
 use super::replacement::ANY;
 use super::spec::MAX_LEVELS;
@@ -10,7 +10,7 @@ use corehop_plan::platform::{Distance, Lookup};
 
 /// The quick loop's knowledge of the caches beside the way.
 #[derive(Debug, Clone)]
-pub(super) struct Three {
+pub(super) struct WayCaches {
     pub(super) fetches: bool,
     pub(super) masks: [u32; MAX_LEVELS],
     /// For each cache of the way whether no other inside it has to be looked at, but for those that are among `all`.
@@ -35,9 +35,14 @@ pub(super) struct Three {
 impl<O: Observer> Hierarchy<O> {
     /// The knowledge of the way, taken from where it is kept.
     #[inline(always)]
-    pub(super) fn ready(&mut self, cpu: usize, fetches: bool, path: &Path) -> Option<Box<Three>> {
+    pub(super) fn ready(
+        &mut self,
+        cpu: usize,
+        fetches: bool,
+        path: &CachePath,
+    ) -> Option<Box<WayCaches>> {
         let known = self.ready[cpu][usize::from(fetches)].take();
-        let valid = |way: &Three| way.empty.iter().all(|&x| self.caches[x].is_empty());
+        let valid = |way: &WayCaches| way.empty.iter().all(|&x| self.caches[x].is_empty());
         match known {
             Some(way) if valid(&way) => Some(way),
             _ if O::ON => None,
@@ -46,7 +51,12 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// Whether reads on this way can take the loop of [`super::fast_path`], and what it has to know.
-    pub(super) fn way_of_three(&self, cpu: usize, path: &Path, fetches: bool) -> Option<Three> {
+    pub(super) fn way_of_three(
+        &self,
+        cpu: usize,
+        path: &CachePath,
+        fetches: bool,
+    ) -> Option<WayCaches> {
         let own = &path.caches[..path.len];
         let fits = |&x: &usize| self.caches[x].width() <= 16 && self.caches[x].names_all();
         if own.len() != 3 || !path.plain || !own.iter().all(fits) {
@@ -77,7 +87,7 @@ impl<O: Observer> Hierarchy<O> {
         let asked = if inner.includes() { 0 } else { self.beside_asked(own[1]) };
         let looked_at = beside.is_some();
         let beside = beside.unwrap_or_default();
-        Some(Three {
+        Some(WayCaches {
             fetches,
             masks,
             known: if own.iter().all(|x| known(x) == first) { first } else { ANY },

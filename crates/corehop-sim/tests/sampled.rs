@@ -8,7 +8,7 @@
     reason = "how far the two are apart is what `make soundness` is for"
 )]
 
-use corehop_plan::experiment::{Experiment, Group, Length, Synthetic};
+use corehop_plan::experiment::{Experiment, Length, SamplingGroup, Synthetic};
 use corehop_plan::machine::{Machine, Records};
 use corehop_plan::platform::Platform;
 use corehop_plan::units::{Bytes, CpuList, Nanos};
@@ -33,7 +33,7 @@ fn experiment(platform: &Platform, sets: &[WorkingSet], samples: u32) -> Synthet
         },
         preemptor_sizes: Vec::new(),
         passes: 0,
-        groups: vec![Group {
+        groups: vec![SamplingGroup {
             load: Load::Idle,
             sets: sets.to_vec(),
             events,

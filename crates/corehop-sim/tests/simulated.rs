@@ -3,13 +3,13 @@
 #![expect(clippy::float_cmp, reason = "a machine without chance repeats itself to the bit")]
 
 use corehop_fixtures::x5650;
-use corehop_plan::experiment::{Experiment, Group, Length, Plan, Synthetic};
+use corehop_plan::experiment::{Experiment, Length, Plan, SamplingGroup, Synthetic};
 use corehop_plan::machine::{Machine, MachineError, Records, RunEnd};
 use corehop_plan::platform::{Fact, Latency, Loss, Platform};
 use corehop_plan::samples::JobRecord;
 use corehop_plan::units::{Bytes, CpuList, Nanos};
 use corehop_plan::workload::{Absence, Event, Load, Mover, Page, Pattern, Polluter, WorkingSet};
-use corehop_sim::{Partitioning, Share, SimMachine, Ways};
+use corehop_sim::{CacheShare, Partitioning, SimMachine, Ways};
 
 fn list(kib: u64) -> WorkingSet {
     WorkingSet { page: Page::Transparent, ..WorkingSet::list(Bytes::from_kib(kib), 0.5) }
@@ -31,7 +31,7 @@ fn experiment(load: Load, sets: &[WorkingSet], events: &[Event], samples: u32) -
         preemptor: polluter(4),
         preemptor_sizes: Vec::new(),
         passes: 0,
-        groups: vec![Group {
+        groups: vec![SamplingGroup {
             load,
             sets: sets.to_vec(),
             events: events.to_vec(),
@@ -136,7 +136,7 @@ fn a_share_of_the_ways_or_colours_keeps_what_polluters_would_take() {
         let mut machine = SimMachine::partitioned(platform.clone(), partitioning).unwrap();
         delays(&plan, &records_of(&mut machine, &plan))[0]
     };
-    let share = |colours: std::ops::Range<u32>, mask| Share {
+    let share = |colours: std::ops::Range<u32>, mask| CacheShare {
         colours: colours.collect(),
         ways: if mask == 0 { Vec::new() } else { vec![Ways { level: 3, mask }] },
     };
@@ -270,7 +270,7 @@ fn a_few_absences_lose_what_many_would() {
 fn a_huge_page_has_no_colour() {
     let platform = x5650();
     let plan = plan(&platform, &experiment(Load::Idle, &[list(64)], &[Event::None], 1));
-    let job = Share { colours: vec![0], ways: Vec::new() };
+    let job = CacheShare { colours: vec![0], ways: Vec::new() };
     let partitioning = Partitioning { job, ..Partitioning::default() };
     let mut machine = SimMachine::partitioned(platform, partitioning).unwrap();
     let text = machine.run(&plan, &mut Records::default()).unwrap_err().to_string();

@@ -10,17 +10,18 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use corehop_plan::experiment::{
-    AccessTime, Drawn, Experiment, Group, Length, Plan, Preset, SharedData, Source, Synthetic,
-    TaskSets,
+    AccessTime, Experiment, Length, Plan, Preset, RandomSets, SamplingGroup, SharedData, Synthetic,
+    TaskOrigin, TaskSets,
 };
 use corehop_plan::machine::{Machine, Records};
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::JobRecord;
 use corehop_plan::units::{Bytes, CpuList, Nanos};
-use corehop_plan::workload::gang::{Channel, Placing, Program, Sharing};
+use corehop_plan::workload::gang::{Channel, GangProgram, Placing, Sharing};
 use corehop_plan::workload::scheduler::Scheduler;
 use corehop_plan::workload::{
-    Absence, Changing, Event, LineState, Load, Mover, Page, Pattern, Polluter, Transfer, WorkingSet,
+    Absence, Event, LineState, Load, Mover, MovingProgram, Page, Pattern, Polluter, Transfer,
+    WorkingSet,
 };
 use corehop_sim::SimMachine;
 
@@ -81,13 +82,13 @@ fn sets(kib: u64) -> Vec<WorkingSet> {
     ]
 }
 
-fn group(load: Load, sets: Vec<WorkingSet>, events: &[Event], samples: u32) -> Group {
+fn group(load: Load, sets: Vec<WorkingSet>, events: &[Event], samples: u32) -> SamplingGroup {
     let absence = if load == Load::Idle { Absence::Preemptor } else { Absence::Load };
     let length = Length::Fixed(Nanos::from_micros(50));
-    Group { load, sets, events: events.to_vec(), length, absence, samples }
+    SamplingGroup { load, sets, events: events.to_vec(), length, absence, samples }
 }
 
-fn synthetic(groups: Vec<Group>) -> Synthetic {
+fn synthetic(groups: Vec<SamplingGroup>) -> Synthetic {
     Synthetic {
         mover: Mover::Affinity,
         preemptor: polluter(64, 0.5),
@@ -113,7 +114,7 @@ fn loads(platform: &Platform) -> Vec<Load> {
     let mut loads = vec![
         Load::Idle,
         Load::Constructed { polluter: polluter(256, 0.25), cpus: cpus.clone() },
-        Load::Changing { program: Changing::COMPILER, cpus: cpus.clone() },
+        Load::Changing { program: MovingProgram::COMPILER, cpus: cpus.clone() },
     ];
     if platform.memory.device.is_some() {
         loads.push(Load::Dma { transfer: Transfer::Direct, cpus: cpus.clone() });
@@ -183,8 +184,8 @@ fn gangs(digests: &mut Digests, rounds: u64) {
         let platform = Platform::named(id).unwrap().unwrap();
         let experiment = SharedData {
             programs: vec![
-                Program::Swap { items: 500, fixed_low_bits: false },
-                Program::Exchange { items: 50, instructions: 1_000, through: Channel::Memory },
+                GangProgram::Swap { items: 500, fixed_low_bits: false },
+                GangProgram::Exchange { items: 50, instructions: 1_000, through: Channel::Memory },
             ],
             sharings: Sharing::ALL.to_vec(),
             placings: vec![Placing::Shared, Placing::Separate],
@@ -212,17 +213,17 @@ fn gangs(digests: &mut Digests, rounds: u64) {
 fn tasks(digests: &mut Digests, millis: u64) {
     let platform = Platform::named("xeon_x5650").unwrap().unwrap();
     for scheduler in [Scheduler::GEdf, Scheduler::PEdf] {
-        let drawn = Drawn {
+        let drawn = RandomSets {
             task_counts: vec![40],
             sets: 1,
             utilisation: (0.1, 0.9),
             working_sets: vec![list(64, 0.5)],
-            ..Drawn::bastoni()
+            ..RandomSets::bastoni()
         };
         let sets = TaskSets {
             scheduler,
             sched_ext: None,
-            source: Source::Drawn(drawn),
+            source: TaskOrigin::Drawn(drawn),
             duration: Nanos::from_millis(millis),
             loads: vec![Load::Idle],
             share: 0.95,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Background loads on the simulated machine: what each of them takes from a job, and what it leaves alone.
 
-use corehop_plan::experiment::{Experiment, Group, Length, Synthetic};
+use corehop_plan::experiment::{Experiment, Length, SamplingGroup, Synthetic};
 use corehop_plan::machine::{MachineError, samples_of};
 use corehop_plan::platform::{Fact, Latency, Platform};
 use corehop_plan::samples::Sample;
 use corehop_plan::units::{Bytes, CpuList, Nanos};
 use corehop_plan::workload::{
-    Absence, Changing, Event, Load, Mover, Page, Pattern, Polluter, Transfer, WorkingSet,
+    Absence, Event, Load, Mover, MovingProgram, Page, Pattern, Polluter, Transfer, WorkingSet,
 };
 use corehop_sim::SimMachine;
 
@@ -32,7 +32,7 @@ fn experiment(load: Load, kib: u64, length: Nanos) -> Synthetic {
         },
         preemptor_sizes: Vec::new(),
         passes: 0,
-        groups: vec![Group {
+        groups: vec![SamplingGroup {
             absence: if load == Load::Idle { Absence::Nothing } else { Absence::Load },
             load,
             sets: vec![set],
@@ -117,7 +117,7 @@ fn datagrams_are_copied_through_the_caches_of_their_own_cpus() {
 fn a_changing_program_takes_the_shared_cache_away_the_sooner_the_more_is_new_to_it() {
     let platform = plain();
     let load = |fresh| Load::Changing {
-        program: Changing { fresh, window: Bytes::from_mib(1), ..Changing::COMPILER },
+        program: MovingProgram { fresh, window: Bytes::from_mib(1), ..MovingProgram::COMPILER },
         cpus: cpus("0-5"),
     };
     let delay = |fresh| delay(&run_for(&platform, load(fresh), 512, Nanos::from_millis(4)));
@@ -147,10 +147,10 @@ fn what_a_load_needs_and_a_platform_does_not_state_is_named() {
 fn a_program_that_cannot_change_so_is_refused() {
     let platform = plain();
     for (program, what) in [
-        (Changing { window: Bytes::new(0), ..Changing::COMPILER }, "a window of 0 B"),
-        (Changing { window: Bytes::new(100), ..Changing::COMPILER }, "a window of 100 B"),
-        (Changing { fresh: 1.5, ..Changing::COMPILER }, "new lines of 1.5"),
-        (Changing { write_ratio: -0.5, ..Changing::COMPILER }, "a write ratio of -0.5"),
+        (MovingProgram { window: Bytes::new(0), ..MovingProgram::COMPILER }, "a window of 0 B"),
+        (MovingProgram { window: Bytes::new(100), ..MovingProgram::COMPILER }, "a window of 100 B"),
+        (MovingProgram { fresh: 1.5, ..MovingProgram::COMPILER }, "new lines of 1.5"),
+        (MovingProgram { write_ratio: -0.5, ..MovingProgram::COMPILER }, "a write ratio of -0.5"),
     ] {
         let load = Load::Changing { program, cpus: CpuList::default() };
         let plan = experiment(load, 16, Nanos::from_micros(100)).plan(&platform, 7).unwrap();

@@ -2,7 +2,7 @@
 //! Task sets on the simulated machine: schedules solved by hand, and what no schedule may do.
 
 use corehop_plan::experiment::{
-    Drawn, Experiment, Plan, PlannedTask, Preset, Source, TaskRun, TaskSets, Tasks,
+    Experiment, Plan, PlannedTask, Preset, RandomSets, TaskOrigin, TaskRun, TaskSets, Tasks,
 };
 use corehop_plan::machine::{Machine, MachineError, Records, RunEnd, SinkFn, samples_of};
 use corehop_plan::platform::{Fact, Latency, Platform};
@@ -218,17 +218,17 @@ fn a_job_ends_on_time_and_does_not_begin_a_touch_that_it_cannot_finish() {
 }
 
 fn drawn(scheduler: Scheduler, load: Load, sets: u32, millis: u64) -> Plan {
-    let drawn = Drawn {
+    let drawn = RandomSets {
         task_counts: vec![40],
         sets,
         utilisation: (0.1, 0.9),
         working_sets: vec![WorkingSet::list(Bytes::from_kib(64), 0.5)],
-        ..Drawn::bastoni()
+        ..RandomSets::bastoni()
     };
     let sets = TaskSets {
         scheduler,
         sched_ext: None,
-        source: Source::Drawn(drawn),
+        source: TaskOrigin::Drawn(drawn),
         duration: Nanos::from_millis(millis),
         loads: vec![load],
         share: 0.95,
@@ -248,7 +248,7 @@ fn no_task_migrates_further_than_the_scheduler_lets_it() {
             &drawn(scheduler, Load::Idle, 1, 100),
         );
         let classes = records.iter().filter_map(|it| it.away);
-        let event = |away: corehop_plan::samples::Away| platform.affinity(away.from, away.to);
+        let event = |away: corehop_plan::samples::JobAbsence| platform.affinity(away.from, away.to);
         let mut events: Vec<_> = classes.map(event).collect();
         events.sort_unstable();
         events.dedup();

@@ -101,7 +101,7 @@ pub struct Plateau {
 
 /// A curve, and the plateaus in it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Curve {
+pub struct AccessCurve {
     /// The common properties of its walks.
     pub key: CurveKey,
     /// Its points by size.
@@ -110,7 +110,7 @@ pub struct Curve {
     pub plateaus: Vec<Plateau>,
 }
 
-impl Curve {
+impl AccessCurve {
     /// The median time of an access at this size, in nanoseconds.
     pub fn at(&self, wss_bytes: u64) -> Option<f64> {
         let point = self.points.iter().find(|point| point.wss_bytes == wss_bytes)?;
@@ -161,13 +161,13 @@ impl Curves {
     }
 
     /// The curves with their plateaus.
-    pub fn finish(&self) -> Vec<Curve> {
-        let mut curves: Vec<Curve> = Vec::new();
+    pub fn finish(&self) -> Vec<AccessCurve> {
+        let mut curves: Vec<AccessCurve> = Vec::new();
         for ((key, wss_bytes), walks) in &self.walks {
             let point = walks.point(*wss_bytes);
             match curves.last_mut() {
                 Some(curve) if curve.key == *key => curve.points.push(point),
-                _ => curves.push(Curve {
+                _ => curves.push(AccessCurve {
                     key: key.clone(),
                     points: vec![point],
                     plateaus: Vec::new(),
@@ -317,7 +317,7 @@ impl EdgeOutcome {
 const LEEWAY: f64 = 2.0;
 
 /// The declared caches of `platform` that hold data, each held against the plateaus of `curve`.
-pub fn edges(curve: &Curve, platform: &Platform) -> Vec<Edge> {
+pub fn edges(curve: &AccessCurve, platform: &Platform) -> Vec<Edge> {
     let cpu = platform.usable().first().unwrap_or_default();
     let caches = platform
         .data_caches(cpu)
@@ -333,7 +333,7 @@ pub fn edges(curve: &Curve, platform: &Platform) -> Vec<Edge> {
 
 /// One declared cache: its plateau is the last one that begins within it and reaches beyond the
 /// cache inside it.
-fn edge(curve: &Curve, label: &str, inner: u64, size: u64) -> Edge {
+fn edge(curve: &AccessCurve, label: &str, inner: u64, size: u64) -> Edge {
     let (within, beyond) = (size as f64 / LEEWAY, size as f64 * LEEWAY);
     let last = curve.points.last().map_or(0, |point| point.wss_bytes);
     let mut its = curve.plateaus.iter().rev();
@@ -381,7 +381,7 @@ mod tests {
     use crate::example::access_time;
 
     /// A curve through these times, at 4 KiB and on by doubling.
-    fn curve(times: &[f64]) -> Curve {
+    fn curve(times: &[f64]) -> AccessCurve {
         let walks: Vec<AccessTime> = times
             .iter()
             .enumerate()

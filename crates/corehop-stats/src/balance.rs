@@ -19,7 +19,7 @@
 
 use serde::Serialize;
 
-use super::access::Curve;
+use super::access::AccessCurve;
 use super::cell::CellKey;
 use super::summary::CellSummary;
 use corehop_plan::platform::{Hertz, Platform};
@@ -27,7 +27,7 @@ use corehop_plan::workload::{Absence, Event, LINE, LineState, Page};
 
 /// The time of an access to each place, in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Levels {
+pub struct LevelLatencies {
     /// The caches that hold data, innermost first: label, size in bytes, time of a hit.
     pub caches: Vec<(String, u64, Option<f64>)>,
     /// Memory.
@@ -36,14 +36,15 @@ pub struct Levels {
     pub sources: Vec<String>,
 }
 
-impl Levels {
+impl LevelLatencies {
     /// The levels of `platform`: their times as measured by `curves`, or else as the platform states
     /// them.
     ///
     /// A cache's time is that of the plateau within it; memory's is that of lines that were invalid,
     /// in the largest working set measured so.
-    pub fn of(platform: &Platform, curves: &[Curve]) -> Self {
-        let mine = |curve: &&Curve| *curve.key.machine == *platform.id && curve.key.chains == 1;
+    pub fn of(platform: &Platform, curves: &[AccessCurve]) -> Self {
+        let mine =
+            |curve: &&AccessCurve| *curve.key.machine == *platform.id && curve.key.chains == 1;
         let curve =
             |state| curves.iter().filter(mine).find(move |curve| curve.key.cache_state == state);
         let edges = curve(LineState::Valid).map(|curve| super::access::edges(curve, platform));
@@ -143,11 +144,11 @@ pub struct Balance {
 }
 
 /// The balance of every cell of which it is known where its lines come from.
-pub fn balances(summaries: &[CellSummary], levels: &Levels) -> Vec<Balance> {
+pub fn balances(summaries: &[CellSummary], levels: &LevelLatencies) -> Vec<Balance> {
     summaries.iter().filter_map(|summary| balance(summary, levels)).collect()
 }
 
-fn balance(summary: &CellSummary, levels: &Levels) -> Option<Balance> {
+fn balance(summary: &CellSummary, levels: &LevelLatencies) -> Option<Balance> {
     let (from, from_ns) = levels.source(&summary.cell)?;
     let from_ns = from_ns?;
     let measured_us = summary.delay.as_ref()?.median().estimate;
@@ -173,7 +174,7 @@ fn balance(summary: &CellSummary, levels: &Levels) -> Option<Balance> {
 
 /// The share of translation in a delay: the same cell in base pages and in huge ones.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Translation {
+pub struct TranslationShare {
     /// The cell in base pages.
     pub cell: CellKey,
     /// The huge pages it is compared with.
@@ -192,7 +193,7 @@ pub struct Translation {
 const HUGE: f64 = 0.9;
 
 /// The share of translation of every cell that was measured in base and in huge pages.
-pub fn translations(summaries: &[CellSummary]) -> Vec<Translation> {
+pub fn translations(summaries: &[CellSummary]) -> Vec<TranslationShare> {
     let base = summaries.iter().filter(|summary| summary.cell.page == Page::Base);
     base.flat_map(|base| {
         let huge = summaries.iter().filter(|other| {
@@ -204,10 +205,10 @@ pub fn translations(summaries: &[CellSummary]) -> Vec<Translation> {
     .collect()
 }
 
-fn translation(base: &CellSummary, huge: &CellSummary) -> Option<Translation> {
+fn translation(base: &CellSummary, huge: &CellSummary) -> Option<TranslationShare> {
     let base_us = base.delay.as_ref()?.median().estimate;
     let huge_us = huge.delay.as_ref()?.median().estimate;
-    Some(Translation {
+    Some(TranslationShare {
         cell: base.cell.clone(),
         huge: huge.cell.page,
         base_us,
@@ -226,9 +227,9 @@ mod tests {
     use corehop_plan::samples::Sample;
 
     /// L1 48 KiB at 2 ns, L2 2 MiB at 6 ns, L3 32 MiB at 30 ns, memory at 100 ns.
-    fn levels() -> Levels {
+    fn levels() -> LevelLatencies {
         let cache = |label: &str, kib: u64, ns| (label.to_owned(), kib << 10, Some(ns));
-        Levels {
+        LevelLatencies {
             caches: vec![cache("L1d", 48, 2.0), cache("L2", 2048, 6.0), cache("L3", 32_768, 30.0)],
             memory_ns: Some(100.0),
             sources: Vec::new(),

@@ -11,7 +11,7 @@ use corehop_plan::units::Bytes;
 
 /// The fate of some samples.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Fate {
+pub struct SampleFate {
     /// The common property: an event, or a working-set size.
     pub of: String,
     /// The number of samples.
@@ -34,7 +34,7 @@ pub struct Fate {
     pub lost_share: BTreeMap<Cause, f64>,
 }
 
-impl Fate {
+impl SampleFate {
     fn add(&mut self, summary: &CellSummary) {
         self.n_all += summary.n_all;
         self.n_valid += summary.n_valid;
@@ -53,19 +53,19 @@ impl Fate {
 
 /// The fates of samples by event under each load, and by working-set size.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Budget {
+pub struct SampleBudget {
     /// All of them.
-    pub total: Fate,
+    pub total: SampleFate,
     /// By load and event.
-    pub by_event: Vec<Fate>,
+    pub by_event: Vec<SampleFate>,
     /// By working-set size: long touches are disturbed more often.
-    pub by_wss: Vec<Fate>,
+    pub by_wss: Vec<SampleFate>,
 }
 
 /// The budget of these cells.
-pub fn budget(summaries: &[CellSummary]) -> Budget {
-    let mut budget = Budget { total: of("all"), ..Budget::default() };
-    let mut by_wss: BTreeMap<u64, Fate> = BTreeMap::new();
+pub fn budget(summaries: &[CellSummary]) -> SampleBudget {
+    let mut budget = SampleBudget { total: of("all"), ..SampleBudget::default() };
+    let mut by_wss: BTreeMap<u64, SampleFate> = BTreeMap::new();
     for summary in summaries {
         let cell = &summary.cell;
         budget.total.add(summary);
@@ -83,8 +83,8 @@ pub fn budget(summaries: &[CellSummary]) -> Budget {
     budget
 }
 
-fn of(what: &str) -> Fate {
-    Fate { of: what.to_owned(), ..Fate::default() }
+fn of(what: &str) -> SampleFate {
+    SampleFate { of: what.to_owned(), ..SampleFate::default() }
 }
 
 #[cfg(test)]

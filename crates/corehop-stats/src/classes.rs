@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::distance::{BatchClass, Levels, Stays, measured_event, stays};
+use super::distance::{BatchClass, ExchangeLevels, LevelResidence, measured_event, stays};
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{Cause, Sample, SwitchBatch};
 use corehop_plan::units::Cpu;
@@ -19,7 +19,7 @@ use corehop_plan::workload::{Absence, Event};
 
 /// Exchanges as they stream by, each batch once.
 #[derive(Debug, Clone, Default)]
-pub struct Exchanges {
+pub struct ClassExchanges {
     /// By the declared class of the pair: the time in nanoseconds since the run began, and the exchange.
     of_class: BTreeMap<Event, Vec<(u64, f64)>>,
     last: Option<(u64, Option<f64>, Option<f64>)>,
@@ -71,7 +71,7 @@ impl Exchanged {
     }
 }
 
-impl Exchanges {
+impl ClassExchanges {
     /// Takes the exchanges of a row, unless they are those of the row before.
     pub fn take(&mut self, platform: &Platform, row: impl Into<Exchanged>) {
         let row = row.into();
@@ -98,7 +98,7 @@ impl Exchanges {
     pub fn finish(&self) -> Classes {
         let told = |(&declared, series): (&Event, &Vec<(u64, f64)>)| {
             let exchanges: Vec<f64> = series.iter().map(|&(_, exchange)| exchange).collect();
-            let levels = Levels::of(&exchanges);
+            let levels = ExchangeLevels::of(&exchanges);
             let stays = stays(series, &levels);
             OfPairs { declared, levels, stays }
         };
@@ -130,9 +130,9 @@ pub struct OfPairs {
     /// The declared class of a migration between such CPUs.
     pub declared: Event,
     /// The levels of their exchanges.
-    pub levels: Levels,
+    pub levels: ExchangeLevels,
     /// The time at each distance.
-    pub stays: Stays,
+    pub stays: LevelResidence,
 }
 
 impl Classes {
@@ -245,7 +245,7 @@ mod tests {
     /// The samples of a run with their classes.
     fn assigned(mut samples: Vec<Sample>) -> (Vec<Sample>, Classes) {
         let platform = guest();
-        let mut exchanges = Exchanges::default();
+        let mut exchanges = ClassExchanges::default();
         for sample in &samples {
             exchanges.take(&platform, sample);
         }

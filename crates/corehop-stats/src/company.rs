@@ -75,14 +75,14 @@ pub const fn stays(event: Event) -> bool {
 
 /// Cells of one size and one length whose jobs were away in one company: these, and only these, are compared.
 #[derive(Debug, Clone)]
-pub struct Alike<'a> {
+pub struct CompanyGroup<'a> {
     /// The company.
     pub company: Company,
     /// The cells: resuming in place first, then the migrations from near to far.
     pub cells: Vec<&'a CellSummary>,
 }
 
-impl Alike<'_> {
+impl CompanyGroup<'_> {
     /// Whether the job both stayed and moved in this company.
     pub fn compares(&self) -> bool {
         let any = |moved: bool| self.cells.iter().any(|it| it.cell.event.is_migration() == moved);
@@ -93,13 +93,13 @@ impl Alike<'_> {
 /// The cells of preemptions, idle leaves and migrations by company, if they are of one panel, size and length;
 /// companies with both stays and migrations come first. A migration under a load belongs to the company of the
 /// neighbour that it leads to.
-pub fn alike<'a>(cells: &[&'a CellSummary]) -> Vec<Alike<'a>> {
-    let mut groups: Vec<Alike<'a>> = Vec::new();
+pub fn alike<'a>(cells: &[&'a CellSummary]) -> Vec<CompanyGroup<'a>> {
+    let mut groups: Vec<CompanyGroup<'a>> = Vec::new();
     for &summary in cells.iter().filter(|it| stays(it.cell.event)) {
         let company = Company::of(&summary.cell);
         match groups.iter_mut().find(|group| group.company == company) {
             Some(group) => group.cells.push(summary),
-            None => groups.push(Alike { company, cells: vec![summary] }),
+            None => groups.push(CompanyGroup { company, cells: vec![summary] }),
         }
     }
     for &summary in cells.iter().filter(|it| it.cell.event.is_migration()) {
@@ -108,7 +108,7 @@ pub fn alike<'a>(cells: &[&'a CellSummary]) -> Vec<Alike<'a>> {
             |it: &Company| it.preempted_by == own.preempted_by && it.polluter == own.polluter;
         match groups.iter_mut().find(|group| same(&group.company) && group.company.leads(event)) {
             Some(group) => group.cells.push(summary),
-            None => groups.push(Alike { company: own, cells: vec![summary] }),
+            None => groups.push(CompanyGroup { company: own, cells: vec![summary] }),
         }
     }
     for group in &mut groups {

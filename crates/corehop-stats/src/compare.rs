@@ -16,7 +16,7 @@ use super::sequential::dependence_about;
 
 /// The order of two samples, or which tends to be greater: `θ = P(X < Y) + P(X = Y)/2`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Order {
+pub struct StochasticOrder {
     /// `θ`: 1 where every `y` is above every `x`, 1/2 where neither tends to be greater. This is
     /// Mann and Whitney's U over the number of pairs.
     pub theta: f64,
@@ -30,7 +30,7 @@ pub struct Order {
     pub n_y: usize,
 }
 
-impl Order {
+impl StochasticOrder {
     /// `Y` tends to be greater: the whole interval lies above 1/2.
     pub fn ascending(&self) -> bool {
         self.interval.low > 0.5
@@ -50,7 +50,7 @@ impl Order {
 ///
 /// # Errors
 /// [`BadInput`] for fewer than two values on a side, one that is no number, or a bad `alpha`.
-pub fn order(x: &[f64], y: &[f64], alpha: f64) -> Result<Order, BadInput> {
+pub fn order(x: &[f64], y: &[f64], alpha: f64) -> Result<StochasticOrder, BadInput> {
     probability("alpha", alpha)?;
     let (sorted_x, sorted_y) = (at_least_two(x)?, at_least_two(y)?);
     // The share of the other sample below each value, in the order of time.
@@ -63,7 +63,7 @@ pub fn order(x: &[f64], y: &[f64], alpha: f64) -> Result<Order, BadInput> {
     } else {
         (pairs_interval(theta, x.len().min(y.len()), alpha), separated(theta, x.len(), y.len()))
     };
-    Ok(Order { theta, interval, p_value: p_value.min(1.0), n_x: x.len(), n_y: y.len() })
+    Ok(StochasticOrder { theta, interval, p_value: p_value.min(1.0), n_x: x.len(), n_y: y.len() })
 }
 
 fn at_least_two(values: &[f64]) -> Result<Ordered, BadInput> {
@@ -140,7 +140,7 @@ fn t_tail(freedom: f64, t: f64) -> f64 {
 
 /// The difference of two samples' quantiles.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Difference {
+pub struct QuantileDifference {
     /// The quantile; 0.5 for the median.
     pub p: f64,
     /// The quantile of `y` less that of `x`.
@@ -153,7 +153,7 @@ pub struct Difference {
 ///
 /// # Errors
 /// As [`quantile_difference`].
-pub fn median_difference(x: &[f64], y: &[f64], alpha: f64) -> Result<Difference, BadInput> {
+pub fn median_difference(x: &[f64], y: &[f64], alpha: f64) -> Result<QuantileDifference, BadInput> {
     quantile_difference(x, y, 0.5, alpha)
 }
 
@@ -171,7 +171,7 @@ pub fn quantile_difference(
     y: &[f64],
     p: f64,
     alpha: f64,
-) -> Result<Difference, BadInput> {
+) -> Result<QuantileDifference, BadInput> {
     probability("p", p)?;
     probability("alpha", alpha)?;
     let (sorted_x, sorted_y) = (at_least_two(x)?, at_least_two(y)?);
@@ -180,10 +180,10 @@ pub fn quantile_difference(
         Ok(quantile_interval(values, p, alpha)?.interval().is_some())
     };
     if !(bounded(&sorted_x)? && bounded(&sorted_y)?) {
-        return Ok(Difference { p, estimate, interval: None });
+        return Ok(QuantileDifference { p, estimate, interval: None });
     }
     let (law_x, law_y) = (resampled(x, &sorted_x, p), resampled(y, &sorted_y, p));
-    Ok(Difference { p, estimate, interval: difference_interval(&law_x, &law_y, alpha) })
+    Ok(QuantileDifference { p, estimate, interval: difference_interval(&law_x, &law_y, alpha) })
 }
 
 /// The law of the quantile `p` of a resample: values and their probabilities.
@@ -290,7 +290,7 @@ pub fn holm(p_values: &[f64]) -> Result<Vec<f64>, BadInput> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::draw::{Draw, Law};
+    use super::super::draw::{ReferenceLaw, ResampleSource};
     use super::*;
     use proptest::prelude::*;
 
@@ -418,7 +418,7 @@ mod tests {
 
     #[test]
     fn intervals_of_theta_cover_for_shifted_unequal_and_tied_laws() {
-        let mut draw = Draw::new(137);
+        let mut draw = ResampleSource::new(137);
         // Normal with shift d and spread s against standard normal: θ = Φ(d/sqrt(1 + s²)).
         for (shift, spread, n_x, n_y) in
             [(0.0, 1.0, 20, 20), (1.0, 3.0, 40, 15), (2.0, 1.0, 30, 30), (3.0, 1.0, 30, 30)]
@@ -426,15 +426,18 @@ mod tests {
             let z: f64 = shift / f64::sqrt(1.0 + spread * spread);
             let theta = 1.0 - 0.5 * statrs::function::erf::erfc(z / std::f64::consts::SQRT_2);
             let covered = rate(1_500, || {
-                let x = draw.values(Law::Normal, n_x);
-                let y: Vec<f64> =
-                    draw.values(Law::Normal, n_y).iter().map(|v| shift + spread * v).collect();
+                let x = draw.values(ReferenceLaw::Normal, n_x);
+                let y: Vec<f64> = draw
+                    .values(ReferenceLaw::Normal, n_y)
+                    .iter()
+                    .map(|v| shift + spread * v)
+                    .collect();
                 order(&x, &y, 0.05).unwrap().interval.contains(theta)
             });
             assert!(covered > 0.925, "{shift} {spread}: {covered}");
         }
         let covered = rate(1_500, || {
-            let (x, y) = (draw.values(Law::Die, 25), draw.values(Law::Die, 40));
+            let (x, y) = (draw.values(ReferenceLaw::Die, 25), draw.values(ReferenceLaw::Die, 40));
             order(&x, &y, 0.05).unwrap().interval.contains(0.5)
         });
         assert!(covered > 0.925, "dice: {covered}");
@@ -442,15 +445,19 @@ mod tests {
 
     #[test]
     fn a_true_null_is_rejected_at_its_level_and_a_shift_is_found() {
-        let mut draw = Draw::new(139);
+        let mut draw = ResampleSource::new(139);
         let rejected = rate(2_000, || {
-            let (x, y) = (draw.values(Law::LogNormal, 40), draw.values(Law::LogNormal, 60));
+            let (x, y) = (
+                draw.values(ReferenceLaw::LogNormal, 40),
+                draw.values(ReferenceLaw::LogNormal, 60),
+            );
             order(&x, &y, 0.05).unwrap().p_value < 0.05
         });
         assert!((0.035..0.07).contains(&rejected), "{rejected}");
         let found = rate(200, || {
-            let x = draw.values(Law::LogNormal, 100);
-            let y: Vec<f64> = draw.values(Law::LogNormal, 100).iter().map(|v| 1.8 * v).collect();
+            let x = draw.values(ReferenceLaw::LogNormal, 100);
+            let y: Vec<f64> =
+                draw.values(ReferenceLaw::LogNormal, 100).iter().map(|v| 1.8 * v).collect();
             order(&x, &y, 0.05).unwrap().ascending()
         });
         assert!(found > 0.95, "{found}");
@@ -458,7 +465,7 @@ mod tests {
 
     #[test]
     fn related_samples_do_not_make_an_order_out_of_nothing() {
-        let mut draw = Draw::new(149);
+        let mut draw = ResampleSource::new(149);
         let ordered = rate(400, || {
             let (x, y) = (draw.autoregression(0.8, 400), draw.autoregression(0.8, 400));
             let result = order(&x, &y, 0.05).unwrap();
@@ -469,12 +476,12 @@ mod tests {
 
     #[test]
     fn intervals_of_a_difference_of_quantiles_cover() {
-        let mut draw = Draw::new(151);
+        let mut draw = ResampleSource::new(151);
         for (law, factor, n_x, n_y, p) in [
-            (Law::Exponential, 3.0, 40, 60, 0.5),
-            (Law::LogNormal, 1.0, 25, 200, 0.5),
-            (Law::Uniform, 2.0, 31, 31, 0.5),
-            (Law::LogNormal, 2.0, 150, 150, 0.9),
+            (ReferenceLaw::Exponential, 3.0, 40, 60, 0.5),
+            (ReferenceLaw::LogNormal, 1.0, 25, 200, 0.5),
+            (ReferenceLaw::Uniform, 2.0, 31, 31, 0.5),
+            (ReferenceLaw::LogNormal, 2.0, 150, 150, 0.9),
         ] {
             let truth = (factor - 1.0) * law.quantile(p);
             let covered = rate(1_000, || {
@@ -490,7 +497,7 @@ mod tests {
     /// The twin of `resampled`: draw, and see.
     #[test]
     fn the_law_of_a_resampled_median_is_that_of_drawing() {
-        let mut draw = Draw::new(157);
+        let mut draw = ResampleSource::new(157);
         let values: Vec<f64> = (0..21).map(|i| f64::from(i * i)).collect();
         let sorted = Ordered::new(&values).unwrap();
         // In an order that shows no dependence.
@@ -513,7 +520,8 @@ mod tests {
 
     #[test]
     fn a_quantile_that_a_sample_cannot_bound_has_a_difference_without_interval() {
-        let (few, many) = ([1.0, 2.0, 3.0], Draw::new(163).values(Law::Uniform, 500));
+        let (few, many) =
+            ([1.0, 2.0, 3.0], ResampleSource::new(163).values(ReferenceLaw::Uniform, 500));
         let difference = median_difference(&few, &many, 0.05).unwrap();
         assert!(difference.interval.is_none() && difference.estimate < 0.0);
         assert!(quantile_difference(&many, &many, 0.999, 0.05).unwrap().interval.is_none());

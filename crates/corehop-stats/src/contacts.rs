@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use corehop_plan::host::{Activity, Contact, Evidence, Shared};
+use corehop_plan::host::{Activity, Contact, DataSharing, Evidence};
 
 /// Two threads that belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -32,7 +32,7 @@ pub struct Tie {
 }
 
 /// Two threads, the one with the lower number first.
-type Pair = (u32, u32);
+type ContactPair = (u32, u32);
 
 /// Events that fade.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -44,8 +44,8 @@ struct Faded {
 
 /// The evidence of a source that does not see everything.
 #[derive(Debug, Clone, PartialEq, Default)]
-struct Seen {
-    pairs: BTreeMap<Pair, Faded>,
+struct ContactEvidence {
+    pairs: BTreeMap<ContactPair, Faded>,
     /// The faded time in which it said something.
     seconds: f64,
 }
@@ -55,10 +55,10 @@ struct Seen {
 pub struct ContactGraph {
     half_life_s: f64,
     /// Faded counts of wake-ups, by pair, ascending.
-    counts: Vec<(Pair, f64)>,
+    counts: Vec<(ContactPair, f64)>,
     /// The faded time that they were counted in.
     seconds: f64,
-    others: BTreeMap<Evidence, Seen>,
+    others: BTreeMap<Evidence, ContactEvidence>,
 }
 
 /// Faded counts below this are forgotten.
@@ -109,7 +109,7 @@ impl ContactGraph {
 
     /// The ties, by pair.
     pub fn ties(&self) -> Vec<Tie> {
-        let tie = |&((a, b), count): &(Pair, f64)| {
+        let tie = |&((a, b), count): &(ContactPair, f64)| {
             let (per_second, at_least) = (count / self.seconds, low(count) / self.seconds);
             Tie { a, b, per_second, at_least, lines_at_least: 0.0, confidence: low(count) / count }
         };
@@ -131,7 +131,7 @@ impl ContactGraph {
     }
 }
 
-impl Seen {
+impl ContactEvidence {
     fn fade(&mut self, fade: f64, alive: &Tids) {
         self.seconds *= fade;
         self.pairs.retain(|(a, b), it| {
@@ -141,9 +141,10 @@ impl Seen {
         });
     }
 
-    fn take<'a>(&mut self, of: impl Iterator<Item = &'a Shared>, span: f64, alive: &Tids) {
+    fn take<'a>(&mut self, of: impl Iterator<Item = &'a DataSharing>, span: f64, alive: &Tids) {
         self.seconds += span;
-        let both = |it: &&Shared| it.a != it.b && it.seen > 0 && alive.has(it.a) && alive.has(it.b);
+        let both =
+            |it: &&DataSharing| it.a != it.b && it.seen > 0 && alive.has(it.a) && alive.has(it.b);
         for it in of.filter(both) {
             let faded = self.pairs.entry((it.a.min(it.b), it.a.max(it.b))).or_default();
             faded.seen += it.seen as f64;
@@ -182,7 +183,7 @@ fn low(count: f64) -> f64 {
     (count.sqrt() - 0.98).max(0.0).powi(2)
 }
 
-fn pair(it: &Contact) -> Pair {
+fn pair(it: &Contact) -> ContactPair {
     (it.waker.min(it.woken), it.waker.max(it.woken))
 }
 
@@ -207,10 +208,10 @@ impl Tids {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_plan::host::Active;
+    use corehop_plan::host::ActiveThread;
 
     fn activity(threads: &[u32], contacts: &[(u32, u32, u64)]) -> Activity {
-        let active = |&tid: &u32| Active { tid, pid: 1, ..Active::default() };
+        let active = |&tid: &u32| ActiveThread { tid, pid: 1, ..ActiveThread::default() };
         let contact = |&(waker, woken, count): &(u32, u32, u64)| Contact { waker, woken, count };
         Activity {
             span_ns: 1_000_000_000,
@@ -272,7 +273,7 @@ mod tests {
 
     /// A window in which a source saw threads at the same data.
     fn seen(by: Evidence, pairs: &[(u32, u32, u64, f64)]) -> Activity {
-        let shared = |&(a, b, seen, per_second): &(u32, u32, u64, f64)| Shared {
+        let shared = |&(a, b, seen, per_second): &(u32, u32, u64, f64)| DataSharing {
             a,
             b,
             by,

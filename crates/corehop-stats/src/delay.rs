@@ -6,7 +6,9 @@ use serde::Serialize;
 use super::moments::{Moments, moments};
 use super::ordered::{Interval, Ordered};
 use super::quantile::{Maximum, Quantile, maximum};
-use super::replicates::{Drift, FEWEST_REPLICATES, Nested, NoInterval, ReplicateMaximum, Spread};
+use super::replicates::{
+    FEWEST_REPLICATES, Nested, NoInterval, ReplicateDrift, ReplicateMaximum, Spread,
+};
 use super::tail::{Replicated, fit_tail};
 
 /// One less the confidence of every interval of a summary.
@@ -17,7 +19,7 @@ const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
 /// The statistics of a delay, in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Delay {
+pub struct DelayStatistics {
     /// Number, mean and standard deviation; the interval of the mean is that of replicate means.
     pub moments: Moments,
     /// The median and what other quantiles the number of samples carries, with their intervals, which
@@ -28,7 +30,7 @@ pub struct Delay {
     /// Why the median has no interval, where it has none.
     pub no_interval: Option<NoInterval>,
     /// Whether the replicates change in the course of the run; None below six.
-    pub drift: Option<Drift>,
+    pub drift: Option<ReplicateDrift>,
     /// The greatest of all replicates, and what it bounds.
     pub max_between: ReplicateMaximum,
     /// The least.
@@ -116,7 +118,7 @@ impl Extrapolation {
 /// The seed of every bootstrap here: the same file always has the same table.
 const SEED: u64 = 1;
 
-impl Delay {
+impl DelayStatistics {
     /// The statistics of `values`, in microseconds and in the order in which they were taken, each
     /// with its replicate, of which so many in a row count for one, of a working set of `wss_kib` KiB whose warm touch has this median. None of
     /// no values.
@@ -207,26 +209,27 @@ mod tests {
 
     #[test]
     fn a_smooth_tail_of_a_thousand_samples_is_extrapolated_a_little_and_a_short_one_is_not() {
-        let mut draw = crate::draw::Draw::new(3);
-        let values = draw.values(crate::draw::Law::Exponential, 2_000);
-        let delay = Delay::of(&values, &apart(2_000), 1.0, 4.0, None).unwrap();
+        let mut draw = crate::draw::ResampleSource::new(3);
+        let values = draw.values(crate::draw::ReferenceLaw::Exponential, 2_000);
+        let delay = DelayStatistics::of(&values, &apart(2_000), 1.0, 4.0, None).unwrap();
         let Extrapolation::Quantile { p, estimate, interval: Some(interval), .. } = delay.tail
         else {
             panic!("{:?}", delay.tail)
         };
         // -ln(1 - p) for p = 1 - 1/20,000 is 9.9.
         assert!((p - 0.999_95).abs() < 1e-9 && interval.contains(9.9), "{estimate} {interval:?}");
-        let one = Delay::of(&values, &[0; 2_000], 1.0, 4.0, None).unwrap().tail;
+        let one = DelayStatistics::of(&values, &[0; 2_000], 1.0, 4.0, None).unwrap().tail;
         assert!(matches!(one, Extrapolation::Quantile { interval: None, replicates: 1, .. }));
-        let short = Delay::of(&values[..100], &apart(100), 1.0, 4.0, None).unwrap();
+        let short = DelayStatistics::of(&values[..100], &apart(100), 1.0, 4.0, None).unwrap();
         assert!(matches!(short.tail, Extrapolation::Refused(why) if why.contains("100 samples")));
     }
 
     #[test]
     fn quantiles_that_the_number_of_samples_cannot_carry_are_not_stated() {
-        let of =
-            |n: usize| Delay::of(&vec![1.0; n], &apart(n), 1.0, 4.0, None).unwrap().quantiles.len();
+        let of = |n: usize| {
+            DelayStatistics::of(&vec![1.0; n], &apart(n), 1.0, 4.0, None).unwrap().quantiles.len()
+        };
         assert_eq!([of(1), of(10), of(100), of(1000)], [1, 2, 3, 4]);
-        assert!(Delay::of(&[], &[], 1.0, 4.0, None).is_none());
+        assert!(DelayStatistics::of(&[], &[], 1.0, 4.0, None).is_none());
     }
 }

@@ -6,7 +6,7 @@ use rand_pcg::Pcg64Mcg;
 
 /// A law whose quantiles and mean are known.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Law {
+pub(crate) enum ReferenceLaw {
     /// On [0, 1].
     Uniform,
     /// With mean 1.
@@ -21,7 +21,7 @@ pub(crate) enum Law {
     Pareto(f64),
 }
 
-impl Law {
+impl ReferenceLaw {
     /// The least `x` with `F(x) >= p`.
     pub(crate) fn quantile(self, p: f64) -> f64 {
         match self {
@@ -52,9 +52,9 @@ fn normal_quantile(p: f64) -> f64 {
 }
 
 /// A seeded source of samples.
-pub(crate) struct Draw(Pcg64Mcg);
+pub(crate) struct ResampleSource(Pcg64Mcg);
 
-impl Draw {
+impl ResampleSource {
     pub(crate) fn new(seed: u64) -> Self {
         Self(Pcg64Mcg::seed_from_u64(seed))
     }
@@ -71,10 +71,10 @@ impl Draw {
     }
 
     /// One value of `law`.
-    pub(crate) fn value(&mut self, law: Law) -> f64 {
+    pub(crate) fn value(&mut self, law: ReferenceLaw) -> f64 {
         match law {
-            Law::Normal => self.normal(),
-            Law::LogNormal => self.normal().exp(),
+            ReferenceLaw::Normal => self.normal(),
+            ReferenceLaw::LogNormal => self.normal().exp(),
             _ => {
                 // Away from 0, whose quantile is no value of the law.
                 let u = 1.0 - self.unit();
@@ -84,7 +84,7 @@ impl Draw {
     }
 
     /// `n` independent values of `law`.
-    pub(crate) fn values(&mut self, law: Law, n: usize) -> Vec<f64> {
+    pub(crate) fn values(&mut self, law: ReferenceLaw, n: usize) -> Vec<f64> {
         (0..n).map(|_| self.value(law)).collect()
     }
 

@@ -11,7 +11,7 @@ use corehop_plan::words::words;
 
 /// Counts of a program without a shared cache, and the ratio of its run times.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Observed {
+pub struct SharedCacheObservation {
     /// The program. Rows of one program are left out together.
     pub benchmark: String,
     /// Misses that another package answered, over all misses.
@@ -22,7 +22,7 @@ pub struct Observed {
     pub ratio: f64,
 }
 
-impl Observed {
+impl SharedCacheObservation {
     /// Misses per million instructions that a shared cache avoids.
     fn avoided(&self) -> f64 {
         self.smr * self.mpmi
@@ -113,20 +113,20 @@ impl GainModel {
         }
     }
 
-    fn of(self, row: &Observed) -> f64 {
+    fn of(self, row: &SharedCacheObservation) -> f64 {
         self.ratio(row.smr, row.mpmi)
     }
 
     /// The sum of the squares of what it is off by.
-    pub fn residual_squares(self, rows: &[Observed]) -> f64 {
+    pub fn residual_squares(self, rows: &[SharedCacheObservation]) -> f64 {
         rows.iter().map(|it| (self.of(it) - it.ratio).powi(2)).sum()
     }
 }
 
 impl Form {
     /// The prediction of this form that is nearest to the rows (least squares); None where they do not determine it.
-    pub fn fit(self, rows: &[Observed]) -> Option<GainModel> {
-        let of = |row: fn(&Observed) -> f64| rows.iter().map(row);
+    pub fn fit(self, rows: &[SharedCacheObservation]) -> Option<GainModel> {
+        let of = |row: fn(&SharedCacheObservation) -> f64| rows.iter().map(row);
         match self {
             Self::Printed => Some(PRINTED),
             Self::Plane => {
@@ -151,7 +151,7 @@ impl Form {
 }
 
 /// Halves are tried from 10 to a million, four in a hundred apart.
-fn saturating(rows: &[Observed]) -> Option<GainModel> {
+fn saturating(rows: &[SharedCacheObservation]) -> Option<GainModel> {
     let step = |it: i32| 10.0 * 1.04_f64.powi(it);
     let halves = (0..).map(step).take_while(|&half| half < 1e6);
     let models = halves.filter_map(|half| {
@@ -234,13 +234,17 @@ impl Judgement {
 
 /// Judges a form: all rows of a benchmark are predicted from those of the others. A row gains where its ratio is no more
 /// than `threshold`. None where a fit is not possible.
-pub fn leaving_one_out(form: Form, rows: &[Observed], threshold: f64) -> Option<Judgement> {
+pub fn leaving_one_out(
+    form: Form,
+    rows: &[SharedCacheObservation],
+    threshold: f64,
+) -> Option<Judgement> {
     let mut judgement =
         Judgement { false_alarms: 0, without_gain: 0, found: 0, with_gain: 0, mean_error: 0.0 };
     let benchmarks: std::collections::BTreeSet<&str> =
         rows.iter().map(|it| it.benchmark.as_str()).collect();
     for left_out in benchmarks {
-        let (judged, fitted): (Vec<Observed>, Vec<Observed>) =
+        let (judged, fitted): (Vec<SharedCacheObservation>, Vec<SharedCacheObservation>) =
             rows.iter().cloned().partition(|it| it.benchmark == left_out);
         let model = form.fit(&fitted)?;
         for row in &judged {
@@ -256,7 +260,7 @@ pub fn leaving_one_out(form: Form, rows: &[Observed], threshold: f64) -> Option<
 }
 
 /// The form that tells the fewest rows wrongly, with its judgement; of equals the one with the smaller error.
-pub fn best(rows: &[Observed], threshold: f64) -> Option<(Form, Judgement)> {
+pub fn best(rows: &[SharedCacheObservation], threshold: f64) -> Option<(Form, Judgement)> {
     let judged =
         Form::ALL.iter().filter_map(|&form| Some((form, leaving_one_out(form, rows, threshold)?)));
     judged.min_by(|(_, a), (_, b)| {
@@ -268,11 +272,16 @@ pub fn best(rows: &[Observed], threshold: f64) -> Option<(Form, Judgement)> {
 mod tests {
     use super::*;
 
-    fn rows(of: impl Fn(f64, f64) -> f64) -> Vec<Observed> {
+    fn rows(of: impl Fn(f64, f64) -> f64) -> Vec<SharedCacheObservation> {
         let point = |it: u32| (f64::from(it % 7) / 7.0, f64::from(it * it) * 40.0);
-        let row = |it| {
-            let (smr, mpmi) = point(it);
-            Observed { benchmark: format!("b{}", it % 3), smr, mpmi, ratio: of(smr, mpmi) }
+        let row = |index| {
+            let (smr, mpmi) = point(index);
+            SharedCacheObservation {
+                benchmark: format!("b{}", index % 3),
+                smr,
+                mpmi,
+                ratio: of(smr, mpmi),
+            }
         };
         (0..30).map(row).collect()
     }
@@ -305,7 +314,11 @@ mod tests {
 
     #[test]
     fn no_form_is_fitted_to_rows_that_do_not_determine_it() {
-        let same = vec![Observed { benchmark: "x".into(), smr: 0.5, mpmi: 1e4, ratio: 0.8 }; 9];
+        let same =
+            vec![
+                SharedCacheObservation { benchmark: "x".into(), smr: 0.5, mpmi: 1e4, ratio: 0.8 };
+                9
+            ];
         assert_eq!(Form::Plane.fit(&same), None);
         assert_eq!(leaving_one_out(Form::Plane, &same, 0.9), None);
         assert!(Form::Product.fit(&same).is_some());
@@ -313,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_benchmark_is_judged_by_what_the_others_say() {
-        let row = |benchmark: &str, mpmi: f64, ratio: f64| Observed {
+        let row = |benchmark: &str, mpmi: f64, ratio: f64| SharedCacheObservation {
             benchmark: benchmark.into(),
             smr: 1.0,
             mpmi,

@@ -22,7 +22,7 @@ const ALPHA: f64 = 0.05;
 
 /// The results of gangs at one place.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Side {
+pub struct GangOutcome {
     /// The number of runs.
     pub runs: u64,
     /// The time of the slowest thread, in nanoseconds for each thing it does: the mean of simulated
@@ -59,13 +59,13 @@ pub struct SharingSummary {
     /// The number of its threads; None where runs differ in it.
     pub threads: Option<u64>,
     /// With a cache in common.
-    pub shared: Option<Side>,
+    pub shared: Option<GangOutcome>,
     /// Without one.
-    pub separate: Option<Side>,
+    pub separate: Option<GangOutcome>,
     /// In turn on one CPU.
-    pub same: Option<Side>,
+    pub same: Option<GangOutcome>,
     /// Moved while they ran.
-    pub moved: Option<Side>,
+    pub moved: Option<GangOutcome>,
     /// The time with a cache in common over that without; where there is no other cache, the time on one
     /// CPU over that on several. Below 1 they gain by being together.
     pub runtime_ratio: Option<f64>,
@@ -78,7 +78,7 @@ pub struct SharingSummary {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Sums {
+struct GangSums {
     /// The time of the slowest thread of each run, and its rounds.
     slowest: (f64, f64),
     /// The rounds of all threads.
@@ -93,7 +93,7 @@ struct Sums {
     lines: [Option<f64>; 2],
 }
 
-impl Sums {
+impl GangSums {
     /// The time of a round.
     fn each_ns(&self) -> f64 {
         self.slowest.0 / self.slowest.1
@@ -111,8 +111,8 @@ impl Sums {
     }
 }
 
-impl Side {
-    fn of(runs: &[&Sums]) -> Option<Self> {
+impl GangOutcome {
+    fn of(runs: &[&GangSums]) -> Option<Self> {
         let each: Vec<f64> = runs.iter().map(|run| run.each_ns()).collect();
         let ordered = Ordered::new(&each).ok()?;
         let live = runs.iter().any(|run| run.replicate.is_some());
@@ -135,13 +135,13 @@ impl Side {
 }
 
 /// The median of the line exchanges around runs.
-fn line_ns(runs: &[&Sums]) -> Option<f64> {
+fn line_ns(runs: &[&GangSums]) -> Option<f64> {
     let lines: Vec<f64> = runs.iter().flat_map(|run| run.lines).flatten().collect();
     Some(median(&Ordered::new(&lines).ok()?))
 }
 
 /// The ratio of two placings, its interval and its replicates: of each replicate's medians, as their logarithms.
-fn paired_ratio(near: &[&Sums], far: &[&Sums]) -> Option<(f64, Option<Interval>, usize)> {
+fn paired_ratio(near: &[&GangSums], far: &[&GangSums]) -> Option<(f64, Option<Interval>, usize)> {
     let (near, far) = (medians(near)?, medians(far)?);
     let both = near.iter().filter_map(|(replicate, near)| Some((near, far.get(replicate)?)));
     let logarithms: Vec<f64> = both.map(|(near, far)| (near / far).ln()).collect();
@@ -151,7 +151,7 @@ fn paired_ratio(near: &[&Sums], far: &[&Sums]) -> Option<(f64, Option<Interval>,
 }
 
 /// The median of each replicate; None for runs without one.
-fn medians(runs: &[&Sums]) -> Option<BTreeMap<u64, f64>> {
+fn medians(runs: &[&GangSums]) -> Option<BTreeMap<u64, f64>> {
     let mut each: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for run in runs {
         each.entry(run.replicate?).or_default().push(run.each_ns());
@@ -161,15 +161,15 @@ fn medians(runs: &[&Sums]) -> Option<BTreeMap<u64, f64>> {
 }
 
 /// Machine, program, parameters, items and sharing of a gang; then its place.
-type Key = (String, String, String, u64, Sharing);
+type GangKey = (String, String, String, u64, Sharing);
 
 /// The runs of a gang, by placing, seed, gang and run.
-type Runs = BTreeMap<(Placing, u64, u64, u64), Sums>;
+type GangRuns = BTreeMap<(Placing, u64, u64, u64), GangSums>;
 
 /// Takes threads, one after the other.
 #[derive(Debug, Clone, Default)]
 pub struct Sharings {
-    runs: BTreeMap<Key, Runs>,
+    runs: BTreeMap<GangKey, GangRuns>,
 }
 
 impl Summarise for Sharings {
@@ -212,7 +212,7 @@ impl Sharings {
     }
 }
 
-fn summary(key: &Key, runs: &Runs) -> SharingSummary {
+fn summary(key: &GangKey, runs: &GangRuns) -> SharingSummary {
     let of = |placing| {
         let so_placed = runs.iter().filter(|(run, _)| run.0 == placing);
         so_placed.map(|(_, sums)| sums).collect::<Vec<_>>()
@@ -221,7 +221,7 @@ fn summary(key: &Key, runs: &Runs) -> SharingSummary {
     let (near, far) = if separate.is_empty() { (&same, &shared) } else { (&shared, &separate) };
     let paired = paired_ratio(near, far);
     let simulated = || {
-        let (near, far) = (Side::of(near)?, Side::of(far)?);
+        let (near, far) = (GangOutcome::of(near)?, GangOutcome::of(far)?);
         Some(near.round_ns / far.round_ns)
     };
     let runtime_ratio = paired.map(|(ratio, ..)| ratio).or_else(simulated);
@@ -229,8 +229,8 @@ fn summary(key: &Key, runs: &Runs) -> SharingSummary {
     let replicates = paired.map(|(_, _, replicates)| replicates);
     let threads = runs.values().next().map(|it| it.threads);
     let threads = threads.filter(|&of_all| runs.values().all(|it| it.threads == of_all));
-    let separate = Side::of(&separate);
-    let predicted = |it: Side| Some(TAKEN.ratio(it.smr.unwrap_or(0.0), it.mpmi?));
+    let separate = GangOutcome::of(&separate);
+    let predicted = |it: GangOutcome| Some(TAKEN.ratio(it.smr.unwrap_or(0.0), it.mpmi?));
     let (machine, program, parameters, items, sharing) = key.clone();
     SharingSummary {
         machine,
@@ -239,11 +239,11 @@ fn summary(key: &Key, runs: &Runs) -> SharingSummary {
         parameters,
         sharing,
         threads,
-        shared: Side::of(&shared),
+        shared: GangOutcome::of(&shared),
         predicted_ratio: separate.and_then(predicted),
         separate,
-        same: Side::of(&same),
-        moved: Side::of(&of(Placing::Moved)),
+        same: GangOutcome::of(&same),
+        moved: GangOutcome::of(&of(Placing::Moved)),
         runtime_ratio,
         ratio_interval,
         replicates,

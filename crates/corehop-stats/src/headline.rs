@@ -5,9 +5,9 @@
 //! [`Company`]. The choice depends on what was measured and on the cells' intervals, never on their delays.
 
 use super::cell::CellKey;
-use super::company::{Alike, Company, alike, stays};
+use super::company::{Company, CompanyGroup, alike, stays};
 use super::control::within_error;
-use super::delay::Delay;
+use super::delay::DelayStatistics;
 use super::saturation::SWEEP;
 use super::summary::CellSummary;
 use corehop_plan::samples::{Certificate, Text};
@@ -20,25 +20,25 @@ pub struct Headline {
     pub cell: CellKey,
     /// The costs of each company; companies in which the job both stayed and moved come first. Costs of two companies
     /// are never compared.
-    pub groups: Vec<Group>,
+    pub groups: Vec<CompanyCosts>,
     /// The control: leaving the CPU for as long while nothing ran; None if that was not measured.
-    pub control: Option<Cost>,
+    pub control: Option<HeadlineCost>,
     /// The samples come from the simulated machine.
     pub simulated: bool,
 }
 
 /// The costs of one company, which are comparable.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Group {
+pub struct CompanyCosts {
     /// The company during the absence.
     pub company: Company,
     /// Resuming in place, then the migrations from near to far.
-    pub costs: Vec<Cost>,
+    pub costs: Vec<HeadlineCost>,
 }
 
 /// The cost of one class of event.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cost {
+pub struct HeadlineCost {
     /// The class.
     pub event: Event,
     /// The median delay, in microseconds.
@@ -73,8 +73,9 @@ pub fn headline(summaries: &[CellSummary]) -> Option<Headline> {
     let chosen: Vec<&CellSummary> =
         of_length.into_iter().filter(|it| it.cell.wss_bytes == wss).collect();
     let control = chosen.iter().find(|it| it.cell.event == Event::IdleLeave);
-    let control = control.and_then(|it| Cost::of(it, summaries));
-    let groups: Vec<Group> = alike(&chosen).iter().map(|it| Group::of(it, summaries)).collect();
+    let control = control.and_then(|it| HeadlineCost::of(it, summaries));
+    let groups: Vec<CompanyCosts> =
+        alike(&chosen).iter().map(|it| CompanyCosts::of(it, summaries)).collect();
     Some(Headline {
         cell: chosen.first()?.cell.clone(),
         groups: groups.into_iter().filter(|it| !it.costs.is_empty()).collect(),
@@ -101,7 +102,8 @@ fn comparable<K: PartialEq>(
     let with = |of: &K| -> Vec<&CellSummary> {
         cells.iter().copied().filter(|it| key(&it.cell) == *of).collect()
     };
-    let compares = |it: &&&CellSummary| alike(&with(&key(&it.cell))).iter().any(Alike::compares);
+    let compares =
+        |it: &&&CellSummary| alike(&with(&key(&it.cell))).iter().any(CompanyGroup::compares);
     let some: Vec<&CellSummary> = cells.iter().filter(compares).copied().collect();
     if some.is_empty() { cells } else { some }
 }
@@ -110,7 +112,7 @@ fn has_interval(summary: &CellSummary) -> bool {
     summary.delay.as_ref().and_then(interval).is_some()
 }
 
-fn interval(delay: &Delay) -> Option<(f64, f64)> {
+fn interval(delay: &DelayStatistics) -> Option<(f64, f64)> {
     let median = delay.median();
     median.low.zip(median.high)
 }
@@ -129,10 +131,10 @@ fn most<K: PartialEq>(cells: &[&CellSummary], key: impl Fn(&CellKey) -> K) -> Ve
     counts.into_iter().filter(|&(_, count)| count == greatest).map(|(key, _)| key).collect()
 }
 
-impl Group {
+impl CompanyCosts {
     /// The costs of a company. While nothing ran, the control and a preemption without a preemptor are the same absence: only the
     /// control answers.
-    fn of(alike: &Alike, all: &[CellSummary]) -> Self {
+    fn of(alike: &CompanyGroup, all: &[CellSummary]) -> Self {
         let left = alike.cells.iter().any(|it| it.cell.event == Event::IdleLeave);
         let twin = |it: &CellSummary| left && it.cell.event == Event::Preemption;
         let mut cells: Vec<&CellSummary> =
@@ -142,7 +144,7 @@ impl Group {
         cells.dedup_by_key(|it| it.cell.event);
         // The control by itself answers nothing.
         let moved = cells.iter().any(|it| it.cell.event != Event::IdleLeave);
-        let costs = cells.iter().filter(|_| moved).filter_map(|it| Cost::of(it, all));
+        let costs = cells.iter().filter(|_| moved).filter_map(|it| HeadlineCost::of(it, all));
         Self { company: alike.company.clone(), costs: costs.collect() }
     }
 
@@ -158,7 +160,7 @@ impl Group {
     }
 }
 
-impl Cost {
+impl HeadlineCost {
     fn of(summary: &CellSummary, all: &[CellSummary]) -> Option<Self> {
         let delay = summary.delay.as_ref()?;
         Some(Self {
@@ -178,7 +180,7 @@ impl Headline {
     }
 
     /// All costs.
-    pub fn costs(&self) -> impl Iterator<Item = &Cost> {
+    pub fn costs(&self) -> impl Iterator<Item = &HeadlineCost> {
         self.groups.iter().flat_map(|group| &group.costs)
     }
 }
@@ -225,7 +227,7 @@ mod tests {
         let events: Vec<Event> = headline.costs().map(|it| it.event).collect();
         assert_eq!(events, [Event::Preemption, Event::L3Migration, Event::MemoryMigration]);
         // Twelve replicates at 20,000 ns and 0, 10, … 110 ns more: their median is 55 ns above.
-        let costs: Vec<&Cost> = headline.costs().collect();
+        let costs: Vec<&HeadlineCost> = headline.costs().collect();
         assert!((costs[0].median_us - 20.055).abs() < 0.01);
         assert!(costs[0].interval_us.is_some_and(|(low, high)| low < 20.055 && high > 20.055));
         assert_eq!((costs[2].interval_us, costs[2].replicates), (None, 2));

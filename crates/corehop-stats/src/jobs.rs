@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The summary of scripted jobs: the cells of samples, access times and preemption lengths.
 
-use super::access::{Curve, Curves};
+use super::access::{AccessCurve, Curves};
 use super::conditions::{Spreading, Spreads};
-use super::cpmd::Fit;
+use super::cpmd::DelayFitter;
 use super::estimator::Estimator;
-use super::lengths::{LengthSummary, Lengths};
+use super::lengths::{AbsenceLengths, LengthSummary};
 use super::ordered::BadInput;
 use super::scatter::{Cloud, Scatter};
 use super::summarise::{FromFile, Summarise};
 use super::summary::{CellSummary, Summaries};
-use super::verdict::{MachineView, Verdict};
+use super::verdict::{ClaimVerdict, MachineView};
 use corehop_plan::samples::Rows;
 
 pub use self::CellsSoFar as Summary;
@@ -25,7 +25,7 @@ pub struct CellResults {
     /// Delays against preemption lengths.
     pub clouds: Vec<Cloud>,
     /// Access times.
-    pub curves: Vec<Curve>,
+    pub curves: Vec<AccessCurve>,
     /// Preemption lengths, got against asked for.
     pub lengths: Vec<LengthSummary>,
 }
@@ -37,9 +37,9 @@ pub struct CellsSoFar {
     spreads: Spreads,
     scatter: Scatter,
     curves: Curves,
-    lengths: Lengths,
+    lengths: AbsenceLengths,
     /// All samples that a model of the delays is fitted from. The times of the machine's levels are added afterwards.
-    pub fit: Fit,
+    pub fit: DelayFitter,
 }
 
 impl CellsSoFar {
@@ -47,7 +47,11 @@ impl CellsSoFar {
     ///
     /// # Errors
     /// As [`Summaries::verdicts`].
-    pub fn verdicts(&self, machine: &str, view: &MachineView) -> Result<Vec<Verdict>, BadInput> {
+    pub fn verdicts(
+        &self,
+        machine: &str,
+        view: &MachineView,
+    ) -> Result<Vec<ClaimVerdict>, BadInput> {
         self.summaries.verdicts(machine, view)
     }
 }
@@ -61,8 +65,8 @@ impl Summarise for CellsSoFar {
             spreads: Spreads::new(estimator),
             scatter: Scatter::new(estimator),
             curves: Curves::default(),
-            lengths: Lengths::default(),
-            fit: Fit::new(estimator),
+            lengths: AbsenceLengths::default(),
+            fit: DelayFitter::new(estimator),
         }
     }
 

@@ -35,11 +35,11 @@ type Got = (Vec<f64>, Vec<u64>);
 
 /// Sorts absences by what was asked for as they stream by.
 #[derive(Debug, Clone, Default)]
-pub struct Lengths {
+pub struct AbsenceLengths {
     got: BTreeMap<(Text, Text, u64), Got>,
 }
 
-impl Lengths {
+impl AbsenceLengths {
     /// Takes some more absences.
     pub fn take(&mut self, absences: &[PreemptionLength]) {
         for absence in absences.iter().filter(|absence| absence.length_ns.is_finite()) {
@@ -86,7 +86,7 @@ mod tests {
     fn what_was_got_is_held_against_what_was_asked_for() {
         let got = |us: f64| PreemptionLength { length_ns: 1e3 * us, ..preemption_length() };
         let other = PreemptionLength { requested_length_ns: 2_000_000, ..got(2_500.0) };
-        let mut lengths = Lengths::default();
+        let mut lengths = AbsenceLengths::default();
         lengths.take(&[got(1_050.0), got(1_060.0), got(1_400.0), other]);
         let [one, two] = lengths.finish().try_into().unwrap();
         assert_eq!((one.requested_us, one.got_us.estimate), (1_000.0, 1_060.0));

@@ -3,29 +3,31 @@
 
 use serde::Serialize;
 
-use corehop_plan::host::Counted;
+use corehop_plan::host::InstructionCounts;
 
 /// Misses of a thread or a program, as rates.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Misses {
+pub struct MissRates {
     /// Misses that another core's cache answered, over all of them (SMR); None without a miss.
     pub smr: Option<f64>,
     /// Misses of the last-level cache per million instructions (MPmI).
     pub mpmi: f64,
 }
 
-impl Misses {
+impl MissRates {
     /// Of these counts; None without an instruction.
-    pub fn of(counted: &Counted) -> Option<Self> {
-        let Counted { instructions, misses, from_caches } = *counted;
+    pub fn of(counted: &InstructionCounts) -> Option<Self> {
+        let InstructionCounts { instructions, misses, from_caches } = *counted;
         let over = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
         Some(Self { smr: over(from_caches, misses), mpmi: 1e6 * over(misses, instructions)? })
     }
 }
 
 /// The sum of counts; None where nothing was counted.
-pub fn sum(counted: impl IntoIterator<Item = Option<Counted>>) -> Option<Counted> {
-    counted.into_iter().flatten().reduce(|x, y| Counted {
+pub fn sum(
+    counted: impl IntoIterator<Item = Option<InstructionCounts>>,
+) -> Option<InstructionCounts> {
+    counted.into_iter().flatten().reduce(|x, y| InstructionCounts {
         instructions: x.instructions + y.instructions,
         misses: x.misses + y.misses,
         from_caches: x.from_caches + y.from_caches,
@@ -38,12 +40,13 @@ mod tests {
 
     #[test]
     fn a_program_has_the_rates_of_its_threads_together() {
-        let thread =
-            |instructions, misses, from_caches| Some(Counted { instructions, misses, from_caches });
+        let thread = |instructions, misses, from_caches| {
+            Some(InstructionCounts { instructions, misses, from_caches })
+        };
         let all = sum([thread(400_000, 30, 30), None, thread(600_000, 10, 0)]).unwrap();
-        assert_eq!(Misses::of(&all), Some(Misses { smr: Some(0.75), mpmi: 40.0 }));
-        assert_eq!(Misses::of(&thread(5, 0, 0).unwrap()).unwrap().smr, None);
-        assert_eq!(Misses::of(&Counted::default()), None);
+        assert_eq!(MissRates::of(&all), Some(MissRates { smr: Some(0.75), mpmi: 40.0 }));
+        assert_eq!(MissRates::of(&thread(5, 0, 0).unwrap()).unwrap().smr, None);
+        assert_eq!(MissRates::of(&InstructionCounts::default()), None);
         assert_eq!(sum([None]), None);
     }
 }

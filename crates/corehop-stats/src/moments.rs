@@ -238,7 +238,7 @@ fn standard_error(means: impl Iterator<Item = f64> + Clone, blocks: usize) -> f6
 
 #[cfg(test)]
 mod tests {
-    use super::super::draw::{Draw, Law};
+    use super::super::draw::{ReferenceLaw, ResampleSource};
     use super::*;
     use proptest::prelude::*;
 
@@ -281,13 +281,13 @@ mod tests {
 
     #[test]
     fn a_series_worth_fewer_than_twelve_independent_samples_has_no_interval() {
-        let m = moments(&Draw::new(5).autoregression(0.97, 150), 0.05, 1).unwrap();
+        let m = moments(&ResampleSource::new(5).autoregression(0.97, 150), 0.05, 1).unwrap();
         assert!(m.effective_n < 12.0 && m.interval.is_none(), "{m:?}");
     }
 
     #[test]
     fn the_same_seed_gives_the_same_interval_and_another_seed_another() {
-        let samples = Draw::new(3).values(Law::LogNormal, 200);
+        let samples = ResampleSource::new(3).values(ReferenceLaw::LogNormal, 200);
         let with = |seed| moments(&samples, 0.05, seed).unwrap().interval.unwrap();
         assert_eq!(with(1), with(1));
         assert_ne!(with(1), with(2));
@@ -322,7 +322,7 @@ mod tests {
     fn the_autocorrelation_time_of_an_autoregression_is_the_one_of_theory() {
         // (1 + rho)/(1 - rho) = 9 at rho = 0.8, and 1 for independent samples.
         let time = |rho| {
-            let mut draw = Draw::new(17);
+            let mut draw = ResampleSource::new(17);
             let runs = 40;
             (0..runs)
                 .map(|_| autocorrelation_time(&draw.autoregression(rho, 4_000)).unwrap())
@@ -339,12 +339,12 @@ mod tests {
 
     #[test]
     fn ninety_five_percent_intervals_of_the_mean_cover_for_independent_samples() {
-        let mut draw = Draw::new(23);
+        let mut draw = ResampleSource::new(23);
         for (law, n, least) in [
-            (Law::Uniform, 50, 0.93),
-            (Law::Exponential, 50, 0.93),
-            (Law::LogNormal, 100, 0.91), // the skewest of the four; tends to 0.95 with n
-            (Law::Die, 50, 0.93),
+            (ReferenceLaw::Uniform, 50, 0.93),
+            (ReferenceLaw::Exponential, 50, 0.93),
+            (ReferenceLaw::LogNormal, 100, 0.91), // the skewest of the four; tends to 0.95 with n
+            (ReferenceLaw::Die, 50, 0.93),
         ] {
             let covered = coverage(1_000, |seed| {
                 let m = moments(&draw.values(law, n), 0.05, seed).unwrap();
@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn the_interval_of_an_autocorrelated_mean_covers_where_a_naive_one_does_not() {
-        let mut draw = Draw::new(29);
+        let mut draw = ResampleSource::new(29);
         let (mut with, mut without) = (0, 0);
         let runs = 300;
         for seed in 0..runs {

@@ -37,7 +37,7 @@ pub struct OverheadSummary {
 
 /// The overheads whose times are summarised together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+struct OverheadKey {
     vantage: Vantage,
     tasks: u64,
     overhead: Overhead,
@@ -46,15 +46,15 @@ struct Key {
 
 /// Collects times until all are there.
 #[derive(Debug, Clone, Default)]
-pub struct Overheads {
-    times: BTreeMap<Key, Vec<f64>>,
+pub struct OverheadCollector {
+    times: BTreeMap<OverheadKey, Vec<f64>>,
 }
 
-impl Overheads {
+impl OverheadCollector {
     /// Takes some times.
     pub fn take(&mut self, rows: &[OverheadTime]) {
         for row in rows {
-            let key = Key {
+            let key = OverheadKey {
                 vantage: row.vantage,
                 tasks: row.task_count,
                 overhead: row.overhead,
@@ -82,7 +82,7 @@ pub struct OverheadResults {
 /// Takes overheads with the facts of their files.
 #[derive(Debug, Default)]
 pub struct OverheadSummaries {
-    times: Overheads,
+    times: OverheadCollector,
     facts: Vec<OverheadFacts>,
 }
 
@@ -110,7 +110,7 @@ impl Summarise for OverheadSummaries {
 }
 
 /// None without a finite time.
-fn summary(key: Key, ns: &[f64]) -> Option<OverheadSummary> {
+fn summary(key: OverheadKey, ns: &[f64]) -> Option<OverheadSummary> {
     let mut sorted: Vec<f64> = ns.iter().map(|ns| ns / 1e3).filter(|us| us.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
     let max_us = *sorted.last()?;
@@ -144,7 +144,7 @@ const fn column(overhead: Overhead) -> &'static str {
     }
 }
 
-fn name(key: Key) -> String {
+fn name(key: OverheadKey) -> String {
     let (from, to) = key.between.unwrap_or_default();
     match key.overhead {
         Overhead::Decision => "scheduling decision".to_owned(),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     fn summaries(rows: &[OverheadTime]) -> Vec<OverheadSummary> {
-        let mut overheads = Overheads::default();
+        let mut overheads = OverheadCollector::default();
         overheads.take(rows);
         overheads.summaries()
     }

@@ -190,7 +190,7 @@ impl fmt::Display for Maximum {
 
 #[cfg(test)]
 mod tests {
-    use super::super::draw::{Draw, Law};
+    use super::super::draw::{ReferenceLaw, ResampleSource};
     use super::*;
     use proptest::prelude::*;
 
@@ -296,8 +296,8 @@ mod tests {
 
     /// The share of `repetitions` intervals that hold the law's true quantile; an end that does not
     /// exist misses nothing.
-    fn coverage(law: Law, n: usize, p: f64, repetitions: usize) -> f64 {
-        let mut draw = Draw::new(11);
+    fn coverage(law: ReferenceLaw, n: usize, p: f64, repetitions: usize) -> f64 {
+        let mut draw = ResampleSource::new(11);
         let truth = law.quantile(p);
         let hits = (0..repetitions)
             .filter(|_| {
@@ -311,7 +311,12 @@ mod tests {
 
     #[test]
     fn ninety_five_percent_intervals_cover_at_least_that_for_every_law_ties_included() {
-        for law in [Law::Uniform, Law::Exponential, Law::LogNormal, Law::Die] {
+        for law in [
+            ReferenceLaw::Uniform,
+            ReferenceLaw::Exponential,
+            ReferenceLaw::LogNormal,
+            ReferenceLaw::Die,
+        ] {
             for (n, p) in [(20, 0.5), (71, 0.5), (71, 0.99), (400, 0.99), (150, 0.9)] {
                 let covered = coverage(law, n, p, 2_000);
                 // Three standard errors of 2,000 repetitions are 1.5 points.
@@ -323,7 +328,7 @@ mod tests {
     #[test]
     fn the_stated_coverage_is_the_true_one_where_there_are_no_ties() {
         let stated = quantile_interval(&one_to(71), 0.5, 0.05).unwrap().coverage;
-        let seen = coverage(Law::Exponential, 71, 0.5, 8_000);
+        let seen = coverage(ReferenceLaw::Exponential, 71, 0.5, 8_000);
         assert!((stated - seen).abs() < 0.008, "stated {stated}, seen {seen}");
     }
 }

@@ -59,7 +59,7 @@ mod tests {
     }
 
     fn drawn(pairs: u64, seed: u64) -> Vec<[f64; 2]> {
-        let mut draw = corehop_fixtures::designs::Draw::new(seed);
+        let mut draw = corehop_fixtures::designs::SeededSource::new(seed);
         (0..pairs).map(|_| [0, 1].map(|_| (0.5 * draw.normal()).exp())).collect()
     }
 

@@ -23,13 +23,13 @@ pub struct RecordingEffect {
 }
 
 /// The identity of the jobs of a set: load, set, number of tasks, working set, task, job.
-type Key = (Text, u64, u64, u64, u64, u64, u64);
+type JobSetKey = (Text, u64, u64, u64, u64, u64, u64);
 
 /// Collects jobs until all are there.
 #[derive(Debug, Default)]
 pub struct RecordingPairs {
-    without: HashMap<Key, (f64, f64)>,
-    with: Vec<(Key, f64, f64)>,
+    without: HashMap<JobSetKey, (f64, f64)>,
+    with: Vec<(JobSetKey, f64, f64)>,
 }
 
 impl RecordingPairs {

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use super::distance::{Levels, changes_to, stays_of_all};
-use corehop_plan::platform::observed::{DistanceLevel, Watched};
+use super::distance::{ExchangeLevels, changes_to, stays_of_all};
+use corehop_plan::platform::observed::{DistanceLevel, ExchangeSeries};
 use corehop_plan::platform::{Affinity, Fact, Latency, Platform};
 use corehop_plan::units::Nanos;
 
@@ -16,7 +16,7 @@ use corehop_plan::units::Nanos;
 type ByClass<'a> = BTreeMap<Affinity, Vec<&'a [(u64, f64)]>>;
 
 /// The distances of all watched pairs, by their class and from near to far. Empty without exchanges.
-pub fn distances(platform: &Platform, watched: &[Watched]) -> Vec<DistanceLevel> {
+pub fn distances(platform: &Platform, watched: &[ExchangeSeries]) -> Vec<DistanceLevel> {
     by_class(platform, watched)
         .into_iter()
         .flat_map(|(class, series)| {
@@ -28,11 +28,15 @@ pub fn distances(platform: &Platform, watched: &[Watched]) -> Vec<DistanceLevel>
 
 /// The same as a fact of the platform, which says how it was found: `seconds` is the length of the
 /// watch.
-pub fn fact(platform: &Platform, watched: &[Watched], seconds: f64) -> Fact<Vec<DistanceLevel>> {
+pub fn fact(
+    platform: &Platform,
+    watched: &[ExchangeSeries],
+    seconds: f64,
+) -> Fact<Vec<DistanceLevel>> {
     Fact::measured(distances(platform, watched), how(platform, watched, seconds))
 }
 
-fn how(platform: &Platform, watched: &[Watched], seconds: f64) -> String {
+fn how(platform: &Platform, watched: &[ExchangeSeries], seconds: f64) -> String {
     if platform.usable().len() < 2 {
         return "only one CPU is usable, so no line is exchanged".to_owned();
     }
@@ -56,7 +60,7 @@ fn count(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
-fn by_class<'a>(platform: &Platform, watched: &'a [Watched]) -> ByClass<'a> {
+fn by_class<'a>(platform: &Platform, watched: &'a [ExchangeSeries]) -> ByClass<'a> {
     let mut all = ByClass::new();
     for pair in watched.iter().filter(|pair| !pair.exchanges.is_empty()) {
         all.entry(platform.affinity(pair.from, pair.to)).or_default().push(&pair.exchanges);
@@ -65,13 +69,17 @@ fn by_class<'a>(platform: &Platform, watched: &'a [Watched]) -> ByClass<'a> {
 }
 
 /// The levels of all series together, in the order of their times.
-fn of_all(series: &[&[(u64, f64)]]) -> Levels {
+fn of_all(series: &[&[(u64, f64)]]) -> ExchangeLevels {
     let mut all = series.concat();
     all.sort_by_key(|&(at, _)| at);
-    Levels::of(&all.iter().map(|&(_, exchange)| exchange).collect::<Vec<_>>())
+    ExchangeLevels::of(&all.iter().map(|&(_, exchange)| exchange).collect::<Vec<_>>())
 }
 
-fn of_class(class: Affinity, series: &[&[(u64, f64)]], levels: &Levels) -> Vec<DistanceLevel> {
+fn of_class(
+    class: Affinity,
+    series: &[&[(u64, f64)]],
+    levels: &ExchangeLevels,
+) -> Vec<DistanceLevel> {
     let nanos = |seconds: f64| Nanos::from_millis((1e3 * seconds).round() as u64);
     let stays = stays_of_all(series, levels).levels.into_iter();
     stays
@@ -95,7 +103,7 @@ mod tests {
 
     /// A look every 100 ms at a pair that is near (45 ns) where the letter is `n` and far (210 ns)
     /// where it is `f`; a little different each time. At a dot the threads did not meet.
-    fn pair(from: u32, to: u32, course: &str) -> Watched {
+    fn pair(from: u32, to: u32, course: &str) -> ExchangeSeries {
         let look = |(at, letter): (usize, char)| {
             let jitter = (at % 7) as f64 * 0.4;
             let ns = match letter {
@@ -106,7 +114,7 @@ mod tests {
             Some((at as u64 * 100_000_000, ns))
         };
         let exchanges = course.chars().enumerate().filter_map(look).collect();
-        Watched { from: Cpu(from), to: Cpu(to), exchanges }
+        ExchangeSeries { from: Cpu(from), to: Cpu(to), exchanges }
     }
 
     #[test]

@@ -13,7 +13,7 @@
 use serde::Serialize;
 
 use super::cell::CellKey;
-use super::delay::Delay;
+use super::delay::DelayStatistics;
 use super::summary::CellSummary;
 use super::verdict::NEGLIGIBLE;
 use corehop_plan::platform::Platform;
@@ -29,7 +29,7 @@ pub const STILL: f64 = 0.1;
 
 /// A cache that holds data, as far as it matters to refilling it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Target {
+pub struct RefillTarget {
     /// `L1d`, `L2`, …
     pub cache: String,
     /// The size of an instance: as declared, or as found where that is contradicted.
@@ -40,7 +40,7 @@ pub struct Target {
     pub sharers: u64,
 }
 
-impl Target {
+impl RefillTarget {
     /// The caches that serve the first usable CPU of `platform`, innermost first.
     pub fn of(platform: &Platform) -> Vec<Self> {
         let cpu = platform.usable().first().unwrap_or_default();
@@ -67,7 +67,7 @@ words! {
 
 /// The rate at which lines come into the caches.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Fill {
+pub struct FillRate {
     /// Lines a second.
     pub lines_per_s: f64,
     /// The source of the rate.
@@ -87,7 +87,7 @@ pub struct Refill {
 /// The length at which a delay stops growing.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reached {
+pub enum SaturationLength {
     /// At this preemption length, in microseconds.
     At {
         /// By the medians.
@@ -114,7 +114,7 @@ pub struct Saturation {
     /// The number of lengths.
     pub lengths: usize,
     /// The length at which it stops growing.
-    pub reached: Reached,
+    pub reached: SaturationLength,
     /// The median delay at the longest length.
     pub final_us: f64,
     /// Cold less warm there, at the median: what losing every line costs.
@@ -122,7 +122,7 @@ pub struct Saturation {
     /// The delay as a share of that; None of a bound that is not above 0.
     pub share_of_bound: Option<f64>,
     /// The rate at which lines come into the caches.
-    pub fill: Option<Fill>,
+    pub fill: Option<FillRate>,
     /// The caches, innermost first, and how long refilling each takes at that rate.
     pub refills: Vec<Refill>,
 }
@@ -133,7 +133,7 @@ pub type CountedMisses = (String, Option<String>, f64);
 /// The saturation of every series of a sweep that has at least two lengths.
 pub fn saturations(
     summaries: &[CellSummary],
-    targets: &[Target],
+    targets: &[RefillTarget],
     misses: &[CountedMisses],
 ) -> Vec<Saturation> {
     let mut series: Vec<Vec<&CellSummary>> = Vec::new();
@@ -153,15 +153,15 @@ pub fn same_but_length(a: &CellKey, b: &CellKey) -> bool {
 
 /// A length and the median delay after it, with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Step {
+struct SaturationPoint {
     length_us: f64,
     delay_us: f64,
     interval: Option<(f64, f64)>,
 }
 
-impl Step {
+impl SaturationPoint {
     fn of(cell: &CellSummary) -> Option<Self> {
-        let median = *cell.delay.as_ref().map(Delay::median)?;
+        let median = *cell.delay.as_ref().map(DelayStatistics::median)?;
         let length_us = cell.length_us?.estimate;
         let interval = median.low.zip(median.high);
         Some(Self { length_us, delay_us: median.estimate, interval })
@@ -170,13 +170,14 @@ impl Step {
 
 fn saturation(
     mut cells: Vec<&CellSummary>,
-    targets: &[Target],
+    targets: &[RefillTarget],
     misses: &[CountedMisses],
 ) -> Option<Saturation> {
-    cells.retain(|cell| Step::of(cell).is_some());
+    cells.retain(|cell| SaturationPoint::of(cell).is_some());
     let length = |cell: &CellSummary| cell.length_us.map_or(0.0, |length| length.estimate);
     cells.sort_by(|a, b| length(a).total_cmp(&length(b)));
-    let steps: Vec<Step> = cells.iter().filter_map(|cell| Step::of(cell)).collect();
+    let steps: Vec<SaturationPoint> =
+        cells.iter().filter_map(|cell| SaturationPoint::of(cell)).collect();
     let (last, longest) = (*cells.last()?, *steps.last()?);
     if steps.len() < 2 {
         return None;
@@ -184,7 +185,7 @@ fn saturation(
     let warm_us = last.warm_us.map_or(0.0, |warm| warm.estimate);
     let bound_us = last.cold_bound_us.map(|bound| bound.estimate);
     let fill = fill(last, misses);
-    let refill = |(place, target): (usize, &Target)| Refill {
+    let refill = |(place, target): (usize, &RefillTarget)| Refill {
         cache: target.cache.clone(),
         time_us: fill.and_then(|fill| {
             // Misses are counted at the last cache; into the inner ones more lines come.
@@ -205,38 +206,38 @@ fn saturation(
 }
 
 /// The length at which the delays of `steps`, by ascending length, stop growing.
-fn reached(steps: &[Step], warm_us: f64) -> Reached {
+fn reached(steps: &[SaturationPoint], warm_us: f64) -> SaturationLength {
     let top = steps.iter().map(|step| step.delay_us).fold(0.0, f64::max);
     if top <= NEGLIGIBLE * warm_us {
-        return Reached::NoDelay;
+        return SaturationLength::NoDelay;
     }
     let margin = STILL * top;
     // The last step has no longer one; of it nothing can be said.
-    let shortest = |grows: &dyn Fn(&Step, &Step) -> bool| {
+    let shortest = |grows: &dyn Fn(&SaturationPoint, &SaturationPoint) -> bool| {
         let mut places = 0..steps.len() - 1;
         let still = |&at: &usize| !steps[at + 1..].iter().any(|longer| grows(&steps[at], longer));
         places.find(still).map(|at| steps[at].length_us)
     };
-    let surely = |here: &Step, longer: &Step| {
+    let surely = |here: &SaturationPoint, longer: &SaturationPoint| {
         let ends = here.interval.zip(longer.interval);
         ends.is_some_and(|(here, longer)| longer.0 - here.1 > margin)
     };
-    let possibly = |here: &Step, longer: &Step| {
+    let possibly = |here: &SaturationPoint, longer: &SaturationPoint| {
         let ends = here.interval.zip(longer.interval);
         ends.is_none_or(|(here, longer)| longer.1 - here.0 > margin)
     };
     match shortest(&|here, longer| longer.delay_us - here.delay_us > margin) {
-        Some(length_us) => Reached::At {
+        Some(length_us) => SaturationLength::At {
             length_us,
             earliest_us: shortest(&surely),
             latest_us: shortest(&possibly),
         },
-        None => Reached::NotBy { longest_us: steps[steps.len() - 1].length_us },
+        None => SaturationLength::NotBy { longest_us: steps[steps.len() - 1].length_us },
     }
 }
 
 /// The rate of what ran in the absences of `cell`: of the preemptor or the load, or as counted.
-fn fill(cell: &CellSummary, misses: &[CountedMisses]) -> Option<Fill> {
+fn fill(cell: &CellSummary, misses: &[CountedMisses]) -> Option<FillRate> {
     let walked = cell.preemptor_lines_per_s.map(|lines| (lines.estimate, FillSource::Preemptor));
     let counted = misses.iter().find(|(load, runs, _)| {
         *load == *cell.cell.load && runs.as_deref() == cell.cell.polluter.as_deref()
@@ -245,12 +246,12 @@ fn fill(cell: &CellSummary, misses: &[CountedMisses]) -> Option<Fill> {
     let moved = cell.load_bytes_per_s;
     let moved = moved.map(|bytes| (bytes.estimate / LINE as f64, FillSource::Load));
     let (lines_per_s, source) = walked.or(counted).or(moved)?;
-    (lines_per_s > 0.0).then_some(Fill { lines_per_s, source })
+    (lines_per_s > 0.0).then_some(FillRate { lines_per_s, source })
 }
 
 /// The time in which as many lines come into an instance of `target` as it has; None where all that
 /// what runs walks, so many `bytes` on each CPU, fits into it: it evicts nothing once it is there.
-fn refill_us(target: &Target, fill: Fill, bytes: Option<u64>) -> Option<f64> {
+fn refill_us(target: &RefillTarget, fill: FillRate, bytes: Option<u64>) -> Option<f64> {
     let (walkers, instances) = match fill.source {
         FillSource::Preemptor => (1, 1),
         FillSource::Load | FillSource::Misses => (target.sharers, target.instances.max(1)),

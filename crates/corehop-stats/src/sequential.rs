@@ -126,7 +126,7 @@ pub struct Precision {
 
 /// Whether there are enough samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub enum Decided {
+pub enum StoppingDecision {
     /// The median is known as precisely as asked.
     Yes {
         /// Its interval.
@@ -150,7 +150,11 @@ pub enum Decided {
 /// # Errors
 /// [`BadInput`] for no samples, a value that is no number, a scale or precision that is not positive,
 /// or an `alpha` that is no probability.
-pub fn decided(samples: &[f64], scale: f64, precision: Precision) -> Result<Decided, BadInput> {
+pub fn decided(
+    samples: &[f64],
+    scale: f64,
+    precision: Precision,
+) -> Result<StoppingDecision, BadInput> {
     positive("scale", scale)?;
     positive("relative precision", precision.relative)?;
     probability("alpha", precision.alpha)?;
@@ -160,11 +164,14 @@ pub fn decided(samples: &[f64], scale: f64, precision: Precision) -> Result<Deci
     let plus_minus = interval.map(|interval| interval.width() / 2.0 / scale);
     Ok(match (interval, plus_minus) {
         (Some(interval), Some(plus_minus)) if plus_minus <= precision.relative => {
-            Decided::Yes { interval, plus_minus }
+            StoppingDecision::Yes { interval, plus_minus }
         }
         _ => {
             let needed = projected(samples.len(), time, plus_minus, precision);
-            Decided::No { plus_minus, projected_more: needed.saturating_sub(samples.len()).max(1) }
+            StoppingDecision::No {
+                plus_minus,
+                projected_more: needed.saturating_sub(samples.len()).max(1),
+            }
         }
     })
 }
@@ -268,7 +275,7 @@ fn band_error(c: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::draw::{Draw, Law};
+    use super::super::draw::{ReferenceLaw, ResampleSource};
     use super::*;
     use proptest::prelude::*;
 
@@ -358,8 +365,8 @@ mod tests {
 
     #[test]
     fn intervals_hold_at_every_look_of_a_run_for_every_law_ties_included() {
-        let mut draw = Draw::new(109);
-        for law in [Law::Uniform, Law::LogNormal, Law::Die] {
+        let mut draw = ResampleSource::new(109);
+        for law in [ReferenceLaw::Uniform, ReferenceLaw::LogNormal, ReferenceLaw::Die] {
             let (runs, truth) = (300, law.quantile(0.5));
             let missed = (0..runs).filter(|_| {
                 let run = draw.values(law, 800);
@@ -378,22 +385,24 @@ mod tests {
 
     #[test]
     fn sampling_until_decided_ends_with_a_true_interval_near_the_projected_number() {
-        let mut draw = Draw::new(113);
+        let mut draw = ResampleSource::new(113);
         let (mut missed, mut first_guess) = (0, Vec::new());
         for _ in 0..200 {
-            let mut samples = draw.values(Law::Exponential, 100);
+            let mut samples = draw.values(ReferenceLaw::Exponential, 100);
             loop {
                 match decided(&samples, 1.0, FIVE_PERCENT).unwrap() {
-                    Decided::Yes { interval, plus_minus } => {
+                    StoppingDecision::Yes { interval, plus_minus } => {
                         assert!(plus_minus <= 0.05);
                         missed += u32::from(!interval.contains(2.0_f64.ln()));
                         break;
                     }
-                    Decided::No { projected_more, .. } => {
+                    StoppingDecision::No { projected_more, .. } => {
                         if samples.len() == 100 {
                             first_guess.push((100 + projected_more) as f64);
                         }
-                        samples.extend(draw.values(Law::Exponential, 100 + samples.len() / 4));
+                        samples.extend(
+                            draw.values(ReferenceLaw::Exponential, 100 + samples.len() / 4),
+                        );
                     }
                 }
             }
@@ -409,11 +418,14 @@ mod tests {
     #[test]
     fn equal_samples_are_decided_as_soon_as_there_is_an_interval() {
         let (mut n, zeros) = (1, [0.0; 64]);
-        while matches!(decided(&zeros[..n], 1e3, FIVE_PERCENT).unwrap(), Decided::No { .. }) {
+        while matches!(
+            decided(&zeros[..n], 1e3, FIVE_PERCENT).unwrap(),
+            StoppingDecision::No { .. }
+        ) {
             n += 1;
         }
         assert!((6..40).contains(&n), "{n}");
-        let Decided::No { plus_minus: None, projected_more } =
+        let StoppingDecision::No { plus_minus: None, projected_more } =
             decided(&zeros[..1], 1e3, FIVE_PERCENT).unwrap()
         else {
             panic!("one sample cannot decide");
@@ -423,12 +435,12 @@ mod tests {
 
     #[test]
     fn related_samples_count_for_fewer() {
-        let mut draw = Draw::new(127);
+        let mut draw = ResampleSource::new(127);
         let width = |samples: &[f64]| match decided(samples, 1.0, FIVE_PERCENT).unwrap() {
-            Decided::No { plus_minus, .. } => plus_minus.unwrap(),
-            Decided::Yes { plus_minus, .. } => plus_minus,
+            StoppingDecision::No { plus_minus, .. } => plus_minus.unwrap(),
+            StoppingDecision::Yes { plus_minus, .. } => plus_minus,
         };
-        let white = width(&draw.values(Law::Normal, 1_000));
+        let white = width(&draw.values(ReferenceLaw::Normal, 1_000));
         let related = width(&draw.autoregression(0.9, 1_000));
         assert!(related > 1.8 * white, "{related} {white}");
     }
@@ -453,9 +465,9 @@ mod tests {
         }
         assert_eq!(band_radius(9, 10, 0.05), Ok(None));
         assert!(band_radius(9, 0, 0.05).is_err() && band_radius(9, 1, 0.0).is_err());
-        let mut draw = Draw::new(131);
+        let mut draw = ResampleSource::new(131);
         let missed = (0..200).filter(|_| {
-            let run = draw.values(Law::Uniform, 600);
+            let run = draw.values(ReferenceLaw::Uniform, 600);
             (30..=600).step_by(30).any(|t| {
                 let values = Ordered::new(&run[..t]).unwrap();
                 [0.1, 0.5, 0.9, 0.99].into_iter().any(|p| {

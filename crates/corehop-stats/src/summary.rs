@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::cell::CellKey;
-use super::delay::{ALPHA, Delay, nested_quantile};
+use super::delay::{ALPHA, DelayStatistics, nested_quantile};
 use super::estimator::Estimator;
 use super::ordered::BadInput;
 use super::quantile::Quantile;
 use super::replicates::{Nested, SharedDependence};
-use super::verdict::{CellView, MachineView, Verdict, verdicts};
+use super::verdict::{CellView, ClaimVerdict, MachineView, verdicts};
 use corehop_plan::samples::{Cause, Certificate, Sample, Text};
 use corehop_plan::workload::Event;
 
@@ -43,7 +43,7 @@ pub struct CellSummary {
     /// The causes that were cut out, with their numbers.
     pub repaired_by: BTreeMap<Cause, usize>,
     /// The delay; None where no valid sample has one.
-    pub delay: Option<Delay>,
+    pub delay: Option<DelayStatistics>,
     /// The warm touch: its median.
     pub warm_us: Option<Quantile>,
     /// Cold less warm, where the cold touch is certified: its median. What losing every line costs.
@@ -70,12 +70,12 @@ pub struct CellSummary {
 
 /// Values in the order in which they were taken, each with its replicate.
 #[derive(Debug, Clone, Default)]
-struct Labelled {
+struct ReplicateValues {
     values: Vec<f64>,
     replicates: Vec<u64>,
 }
 
-impl Labelled {
+impl ReplicateValues {
     /// Keeps a value that is there and is a number.
     fn keep(&mut self, value: Option<f64>, replicate: u64) {
         if let Some(value) = value.filter(|value| value.is_finite()) {
@@ -112,7 +112,7 @@ const MICROS: f64 = 1e3;
 
 /// The values kept of a cell's samples while they stream by; times in nanoseconds.
 #[derive(Debug, Clone, Default)]
-struct Gathered {
+struct CellSamples {
     n_all: usize,
     n_valid: usize,
     n_repaired: usize,
@@ -120,21 +120,21 @@ struct Gathered {
     lost_to: BTreeMap<Cause, usize>,
     repaired_by: BTreeMap<Cause, usize>,
     /// One value a valid sample in each of these three.
-    delays: Labelled,
-    warm: Labelled,
-    lengths: Labelled,
-    cold_bound: Labelled,
-    switch: Labelled,
-    extra_misses: Labelled,
-    load_rate: Labelled,
-    preemptor_rate: Labelled,
+    delays: ReplicateValues,
+    warm: ReplicateValues,
+    lengths: ReplicateValues,
+    cold_bound: ReplicateValues,
+    switch: ReplicateValues,
+    extra_misses: ReplicateValues,
+    load_rate: ReplicateValues,
+    preemptor_rate: ReplicateValues,
     huge_share: f64,
     away: bool,
     certificates: BTreeMap<Certificate, usize>,
     policies: BTreeSet<Text>,
 }
 
-impl Gathered {
+impl CellSamples {
     fn take(&mut self, sample: &Sample, estimator: Estimator) {
         self.n_all += 1;
         self.huge_share += sample.huge_share;
@@ -181,7 +181,7 @@ impl Gathered {
         let (kib, labels) = (cell.wss_kib(), &self.delays.replicates);
         CellSummary {
             cold_bound_us_per_kib: cold_bound_us.map(|bound| bound.estimate / kib),
-            delay: Delay::of(&delays_us, labels, in_a_row, kib, warm_us.as_ref()),
+            delay: DelayStatistics::of(&delays_us, labels, in_a_row, kib, warm_us.as_ref()),
             cell,
             estimator,
             n_all: self.n_all,
@@ -217,7 +217,7 @@ fn count(counts: &mut BTreeMap<Cause, usize>, causes: &[Cause]) {
 #[derive(Debug, Clone)]
 pub struct Summaries {
     estimator: Estimator,
-    cells: BTreeMap<CellKey, Gathered>,
+    cells: BTreeMap<CellKey, CellSamples>,
 }
 
 impl Summaries {
@@ -237,7 +237,7 @@ impl Summaries {
     /// The summary of every cell, sorted.
     pub fn finish(&self) -> Vec<CellSummary> {
         let dependence = self.dependence();
-        let summary = |(cell, gathered): (&CellKey, &Gathered)| {
+        let summary = |(cell, gathered): (&CellKey, &CellSamples)| {
             let in_a_row = dependence.in_a_row(is_control(cell));
             gathered.summary(cell.clone(), self.estimator, in_a_row)
         };
@@ -247,7 +247,7 @@ impl Summaries {
     /// The number of replicates in a row that count for one, by the evidence of all cells: a machine that
     /// changes slowly changes for all of them.
     fn dependence(&self) -> SharedDependence {
-        let of = |(cell, gathered): (&CellKey, &Gathered)| {
+        let of = |(cell, gathered): (&CellKey, &CellSamples)| {
             Some((is_control(cell), gathered.delays.nested()?))
         };
         let nested: Vec<(bool, Nested)> = self.cells.iter().filter_map(of).collect();
@@ -258,10 +258,14 @@ impl Summaries {
     ///
     /// # Errors
     /// [`BadInput`] should the cells be broken, which [`Summaries::take`] prevents.
-    pub fn verdicts(&self, machine: &str, view: &MachineView) -> Result<Vec<Verdict>, BadInput> {
+    pub fn verdicts(
+        &self,
+        machine: &str,
+        view: &MachineView,
+    ) -> Result<Vec<ClaimVerdict>, BadInput> {
         let dependence = self.dependence();
         let of_machine = self.cells.iter().filter(|(cell, _)| &*cell.machine == machine);
-        let variants: Vec<(String, &CellKey, &Gathered)> =
+        let variants: Vec<(String, &CellKey, &CellSamples)> =
             of_machine.map(|(cell, gathered)| (cell.variant(), cell, gathered)).collect();
         let views: Vec<CellView> = variants
             .iter()

@@ -21,13 +21,13 @@ use serde::Serialize;
 mod pays;
 
 pub use self::Switchings as Summary;
-use pays::{Beside, Medians};
-pub use pays::{Instead, Pays, Point};
+pub use pays::{Instead, MedianDifference, Pays};
+use pays::{Medians, SwitchMedians};
 
 use super::estimator::Estimator;
 use super::ordered::Ordered;
 use super::quantile::median;
-use super::replicates::{Between, Nested};
+use super::replicates::{Nested, ReplicateStatistic};
 use super::summarise::{FromFile, Summarise};
 use corehop_plan::samples::{Rows, SwitchBatch};
 use corehop_plan::workload::Event;
@@ -68,7 +68,7 @@ pub struct SwitchSummary {
     /// The number of batches that are not valid.
     pub invalid: usize,
     /// The mean time of a call in a batch, in nanoseconds: the median over replicates.
-    pub mean_ns: Between,
+    pub mean_ns: ReplicateStatistic,
     /// The shortest and the longest mean of a batch, in nanoseconds.
     pub range_ns: (f64, f64),
     /// The 10th, 50th, 90th and 99th percentiles of single calls, in nanoseconds: medians over batches.
@@ -76,7 +76,7 @@ pub struct SwitchSummary {
     /// A line exchange of the two CPUs, in nanoseconds for one way: the median over batches.
     pub exchange_ns: Option<f64>,
     /// The time of a call beyond that without a switch, in nanoseconds.
-    pub extra_ns: Option<Between>,
+    pub extra_ns: Option<ReplicateStatistic>,
     /// The point from which a switch pays; None without a switch.
     pub pays: Option<Pays>,
     /// The same, if a second worker could use the other core instead; None without a switch.
@@ -96,7 +96,7 @@ impl SwitchSummary {
 
 /// Batches of one call by one mechanism.
 #[derive(Debug, Clone, Default)]
-struct Batches {
+struct CallBatches {
     /// The means of batches, by seed and replicate.
     means: BTreeMap<(u64, u64), Vec<f64>>,
     percentiles: [Vec<f64>; 4],
@@ -129,7 +129,7 @@ pub fn not_measured(rows: &[SwitchBatch]) -> Vec<NotMeasured> {
     switchings.not_measured()
 }
 
-impl Batches {
+impl CallBatches {
     fn take(&mut self, row: &SwitchBatch) {
         let Some(mean_ns) = row.mean_ns.filter(|_| row.valid) else {
             self.invalid += 1;
@@ -152,7 +152,7 @@ impl Batches {
     }
 
     /// The differences to `other`, replicate by replicate.
-    fn beyond(&self, other: &Self) -> Option<Between> {
+    fn beyond(&self, other: &Self) -> Option<ReplicateStatistic> {
         let without = other.medians();
         let difference = |(replicate, with): (&(u64, u64), &f64)| {
             without.get(replicate).map(|without| vec![with - without])
@@ -167,12 +167,12 @@ fn middle(values: &[f64]) -> Option<f64> {
 }
 
 /// A mechanism, with its number of outstanding calls.
-type Way = (SwitchMechanism, u64);
+type MechanismKey = (SwitchMechanism, u64);
 
 /// Takes batches, one after the other.
 #[derive(Debug, Clone, Default)]
 pub struct Switchings {
-    batches: BTreeMap<Switched, BTreeMap<Way, Batches>>,
+    batches: BTreeMap<Switched, BTreeMap<MechanismKey, CallBatches>>,
 }
 
 /// The core switches of all files.
@@ -220,13 +220,13 @@ impl Switchings {
     /// The summaries, by pair of CPUs and call; the mechanisms of one in their order. A mechanism without a valid
     /// batch has none.
     pub fn finish(&self) -> Vec<SwitchSummary> {
-        let of_call = |(of, ways): (&Switched, &BTreeMap<Way, Batches>)| {
-            let medians = |mechanism| ways.get(&(mechanism, 1)).map(Batches::medians);
+        let of_call = |(of, ways): (&Switched, &BTreeMap<MechanismKey, CallBatches>)| {
+            let medians = |mechanism| ways.get(&(mechanism, 1)).map(CallBatches::medians);
             let none = ways.get(&(SwitchMechanism::None, 1));
-            let summary = |(&way, batches): (&Way, &Batches)| {
+            let summary = |(&way, batches): (&MechanismKey, &CallBatches)| {
                 let extra = none.filter(|_| way.0 != SwitchMechanism::None);
                 let extra = extra.and_then(|none| batches.beyond(none));
-                let beside = Beside {
+                let beside = SwitchMedians {
                     outstanding: way.1,
                     way: batches.medians(),
                     none: medians(SwitchMechanism::None),
@@ -243,7 +243,7 @@ impl Switchings {
     /// The mechanisms without a valid batch. A pair of CPUs has several classes at most in its batches that were measured, so
     /// that one measured in any class is measured.
     pub fn not_measured(&self) -> Vec<NotMeasured> {
-        let measured = |of: &Switched, way: &Way| {
+        let measured = |of: &Switched, way: &MechanismKey| {
             let same = |other: &Switched| Switched { pair_class: None, ..other.clone() };
             let others = self.batches.iter().filter(|(other, _)| same(other) == same(of));
             others.filter_map(|(_, ways)| ways.get(way)).any(|it| !it.means.is_empty())
@@ -264,7 +264,7 @@ impl Switchings {
     }
 
     /// An upper bound of the caller's part of a switch: an empty call by the same way.
-    fn callers_part(&self, of: &Switched, way: Way) -> Option<Medians> {
+    fn callers_part(&self, of: &Switched, way: MechanismKey) -> Option<Medians> {
         let empty = Switched { call: SwitchCall::Gettid, bytes: 0, ..of.clone() };
         Some(self.batches.get(&empty)?.get(&way)?.medians())
     }
@@ -272,10 +272,10 @@ impl Switchings {
 
 fn summary(
     of: &Switched,
-    (mechanism, outstanding): Way,
-    batches: &Batches,
-    extra_ns: Option<Between>,
-    beside: &Beside,
+    (mechanism, outstanding): MechanismKey,
+    batches: &CallBatches,
+    extra_ns: Option<ReplicateStatistic>,
+    beside: &SwitchMedians,
 ) -> Option<SwitchSummary> {
     let all: Vec<f64> = batches.means.values().flatten().copied().collect();
     let ordered = Ordered::new(&all).ok()?;
@@ -339,7 +339,7 @@ mod tests {
         assert_eq!((none.per_switch_ns(), none.pays), (Option::None, Option::None));
         let (estimate, _) = v4.per_switch_ns().unwrap();
         assert!((estimate - 200.0).abs() < 1e-9, "{estimate}");
-        let exact = |ns| Point { ns, interval: Some((ns, ns)), replicates: 8 };
+        let exact = |ns| MedianDifference { ns, interval: Some((ns, ns)), replicates: 8 };
         assert_eq!(v4.pays, Some(Pays::FasterThere(exact(400.0))));
         assert_eq!(v4.instead, Some(Instead::Unknown), "no second worker was measured");
         assert_eq!((v4.batches, v4.range_ns), (8, (470.0, 477.0)));
@@ -357,7 +357,7 @@ mod tests {
             ])
         };
         // The caller's part is 60 ns of a write of 270, and the other core needs 80 ns more for one.
-        let exact = |ns| Point { ns, interval: Some((ns, ns)), replicates: 8 };
+        let exact = |ns| MedianDifference { ns, interval: Some((ns, ns)), replicates: 8 };
         assert_eq!(of(270.0)[3].pays, Some(Pays::OwnWork(exact(80.0))));
         assert_eq!(of(2_000.0)[3].pays, Some(Pays::OwnWork(exact(0.0))));
         let Some(Pays::Never { part_ns, .. }) = of(50.0)[3].pays else { panic!("it pays") };

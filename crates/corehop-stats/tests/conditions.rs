@@ -3,7 +3,7 @@
 //! thing alone.
 
 use corehop_plan::experiment::{
-    Body, Condition, Conditions, Experiment, Group, Length, Phase, Plan, Renewed, Synthetic,
+    Body, Condition, Conditions, Experiment, Length, Phase, Plan, Renewed, SamplingGroup, Synthetic,
 };
 use corehop_plan::machine::samples_of;
 use corehop_plan::platform::Platform;
@@ -11,13 +11,13 @@ use corehop_plan::samples::Sample;
 use corehop_plan::units::{Bytes, Nanos};
 use corehop_plan::workload::{Absence, Event, Load, Mover, Pattern, Polluter, WorkingSet};
 use corehop_sim::SimMachine;
-use corehop_stats::conditions::{Part, Share, Spreading, Spreads};
+use corehop_stats::conditions::{Spreading, Spreads, VarianceComponent, VarianceShare};
 use corehop_stats::estimator::Estimator;
 
 /// A working set that fills a good part of a physically indexed second level, beside a preemptor that
 /// takes a part of it: the frames of both decide.
 fn conditions(rounds: u32) -> Conditions {
-    let group = Group {
+    let group = SamplingGroup {
         load: Load::Idle,
         sets: vec![WorkingSet::list(Bytes::from_kib(96), 0.5)],
         events: vec![Event::Preemption],
@@ -57,7 +57,7 @@ fn told(samples: &[Sample]) -> Spreading {
     spreads.finish().remove(0)
 }
 
-fn share(told: &Spreading, part: Part) -> Share {
+fn share(told: &Spreading, part: VarianceComponent) -> VarianceShare {
     told.parts.iter().find(|(of, _)| *of == part).unwrap().1
 }
 
@@ -86,7 +86,7 @@ fn variance_of_frames(seed: u64) -> f64 {
 #[test]
 fn the_share_of_frames_is_what_varying_frames_alone_makes() {
     let told = told(&samples(&plan(50, 1)));
-    let frames = share(&told, Part::Renewed(Renewed::Frames));
+    let frames = share(&told, VarianceComponent::Renewed(Renewed::Frames));
     let (found, truth) = (frames.share * told.deviation.powi(2), variance_of_frames(2));
     assert!((0.6..=1.6).contains(&(found / truth)), "{found}, {truth}: {told:?}");
     assert!(frames.interval.unwrap().low > 0.0, "{told:?}");
@@ -97,12 +97,12 @@ fn what_a_simulated_machine_does_not_have_makes_no_spread() {
     let told = told(&samples(&plan(40, 3)));
     // No time passes between its replicates. Two samples of a step differ a little: the first finds the
     // caches as the load left them.
-    for part in [Part::Step, Part::Error] {
+    for part in [VarianceComponent::Step, VarianceComponent::Error] {
         let share = share(&told, part).share;
         assert!(share.abs() < 0.1, "{part:?}: {share}");
     }
     // A shuffled list is a shuffled list.
-    let order = share(&told, Part::Renewed(Renewed::Order)).share;
+    let order = share(&told, VarianceComponent::Renewed(Renewed::Order)).share;
     assert!(order.abs() < 0.02, "{order}");
 }
 
@@ -117,8 +117,8 @@ fn a_machine_that_draws_everything_at_each_step_would_be_seen() {
         sample.renewed = renewed[step].map(|condition| condition.renewed);
     }
     let told = told(&samples);
-    assert!(share(&told, Part::Step).share > 0.6, "{told:?}");
-    let frames = share(&told, Part::Renewed(Renewed::Frames));
+    assert!(share(&told, VarianceComponent::Step).share > 0.6, "{told:?}");
+    let frames = share(&told, VarianceComponent::Renewed(Renewed::Frames));
     assert!(frames.share < 0.3, "{told:?}");
 }
 

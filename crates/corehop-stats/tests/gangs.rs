@@ -8,7 +8,7 @@ use corehop_plan::machine::{Machine, MachineError, Records, RunEnd, SinkFn, rows
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{Batch, GangRecord};
 use corehop_plan::units::{Cpu, CpuList};
-use corehop_plan::workload::gang::{Channel, Placing, Program, Sharing};
+use corehop_plan::workload::gang::{Channel, GangProgram, Placing, Sharing};
 use corehop_sim::SimMachine;
 use corehop_stats::gangs::{SharingSummary, Sharings};
 
@@ -18,7 +18,7 @@ fn e5520() -> Platform {
     platform
 }
 
-fn plan(program: Program, rounds: u64) -> Plan {
+fn plan(program: GangProgram, rounds: u64) -> Plan {
     let experiment = SharedData {
         programs: vec![program],
         sharings: Sharing::ALL.to_vec(),
@@ -41,7 +41,7 @@ fn run(plan: &Plan) -> Vec<GangRecord> {
 }
 
 /// The summaries of gangs of each sharing: write, read, none.
-fn summaries(program: Program, rounds: u64) -> [SharingSummary; 3] {
+fn summaries(program: GangProgram, rounds: u64) -> [SharingSummary; 3] {
     let plan = plan(program, rounds);
     let rows = rows_of(&mut SimMachine::new(e5520()).unwrap(), &plan).unwrap();
     let mut sharings = Sharings::default();
@@ -49,11 +49,12 @@ fn summaries(program: Program, rounds: u64) -> [SharingSummary; 3] {
     sharings.finish().try_into().unwrap()
 }
 
-const SWAP: Program = Program::Swap { items: 1_000, fixed_low_bits: false };
+const SWAP: GangProgram = GangProgram::Swap { items: 1_000, fixed_low_bits: false };
 
 #[test]
 fn lines_that_are_handed_over_take_what_a_line_from_the_other_takes_each() {
-    let exchange = Program::Exchange { items: 50, instructions: 1_000, through: Channel::Memory };
+    let exchange =
+        GangProgram::Exchange { items: 50, instructions: 1_000, through: Channel::Memory };
     let [write, ..] = summaries(exchange, 100);
     // 1,000 cycles of 2.2 GHz, and 50 lines from the other's cache: of 81 cycles, or of 83 ns. While
     // one has its turn the other waits, so that a round takes two of them.
@@ -83,7 +84,7 @@ fn of_a_line_that_two_threads_write_at_random_the_other_was_last_in_half_of_the_
 
 #[test]
 fn fixed_low_bits_of_one_of_64_leave_a_fifth_of_the_misses_in_four_lines_to_share() {
-    let swap = Program::Swap { items: 64 * 25, fixed_low_bits: true };
+    let swap = GangProgram::Swap { items: 64 * 25, fixed_low_bits: true };
     let [write, ..] = summaries(swap, 6_000);
     // The first is always in one of four lines, the other there in one case of four: each finds the
     // other's trace in one case of five.
@@ -95,8 +96,8 @@ fn fixed_low_bits_of_one_of_64_leave_a_fifth_of_the_misses_in_four_lines_to_shar
 fn twins_that_only_read_or_share_nothing_gain_nothing_and_miss_nothing() {
     for program in [
         SWAP,
-        Program::Exchange { items: 10, instructions: 100, through: Channel::Memory },
-        Program::LinearRegression { items: 4_000 },
+        GangProgram::Exchange { items: 10, instructions: 100, through: Channel::Memory },
+        GangProgram::LinearRegression { items: 4_000 },
     ] {
         let [write, read, none] = summaries(program, 6_000);
         assert_eq!([read.sharing, none.sharing], [Sharing::Read, Sharing::None]);
@@ -198,7 +199,7 @@ fn messages_in_a_ring_of_four_go_round_in_turn() {
     let exchange = |placing| {
         let through = Channel::Socket;
         let experiment = SharedData {
-            programs: vec![Program::Exchange { items: 1, instructions: 0, through }],
+            programs: vec![GangProgram::Exchange { items: 1, instructions: 0, through }],
             sharings: vec![Sharing::Write],
             placings: vec![placing],
             threads: 4,
@@ -222,7 +223,7 @@ fn messages_in_a_ring_of_four_go_round_in_turn() {
 
 /// The summaries of gangs of some threads: by sharing, and placings that are asked for.
 fn run_of(
-    program: Program,
+    program: GangProgram,
     placings: &[Placing],
     threads: usize,
     rounds: u64,
@@ -247,10 +248,10 @@ fn run_of(
 
 #[test]
 fn a_fork_and_join_takes_one_thread_as_long_as_its_tasks_and_two_half_as_long() {
-    let program = Program::ForkJoin { number: 14 };
+    let program = GangProgram::ForkJoin { number: 14 };
     let placings = [Placing::Shared, Placing::Separate, Placing::Same];
     let [write, read, none]: [_; 3] = run_of(program, &placings, 2, 20).try_into().unwrap();
-    let of = |side: Option<corehop_stats::gangs::Side>| side.unwrap().round_ns;
+    let of = |side: Option<corehop_stats::gangs::GangOutcome>| side.unwrap().round_ns;
     // 1,219 tasks of 60 instructions. The rest is loads and locked instructions in the thread's own caches.
     let work = 1_219.0 * 60.0 / 2.2;
     for alone in [of(none.shared), of(none.separate), of(read.shared)] {
@@ -270,7 +271,8 @@ fn a_fork_and_join_takes_one_thread_as_long_as_its_tasks_and_two_half_as_long() 
 #[test]
 fn more_threads_share_a_fork_and_join_while_there_are_tasks_enough() {
     let time = |threads| {
-        let summaries = run_of(Program::ForkJoin { number: 16 }, &[Placing::Shared], threads, 10);
+        let summaries =
+            run_of(GangProgram::ForkJoin { number: 16 }, &[Placing::Shared], threads, 10);
         summaries[0].shared.unwrap().round_ns
     };
     let [two, four] = [2, 4].map(time);
@@ -282,7 +284,7 @@ fn more_threads_share_a_fork_and_join_while_there_are_tasks_enough() {
 #[test]
 fn the_smaller_the_tree_the_more_of_it_is_taken_from_the_other_package() {
     let misses = |number| {
-        let program = Program::ForkJoin { number };
+        let program = GangProgram::ForkJoin { number };
         run_of(program, &[Placing::Separate], 2, 40)[0].separate.unwrap().mpmi.unwrap()
     };
     let [small, large] = [8, 16].map(misses);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The samples of the preset `quick`, and the questions that they suffice for.
 
-use corehop_plan::experiment::{Draw, Experiment, Preset};
+use corehop_plan::experiment::{DrawStream, Experiment, Preset};
 use corehop_plan::platform::{MemoryArchitecture, Platform};
 use corehop_plan::units::Nanos;
 use corehop_plan::workload::{Absence, Event, Page};
-use corehop_stats::verdict::{CellView, MachineView, TestOutcome, Verdict, verdicts};
+use corehop_stats::verdict::{CellView, ClaimVerdict, MachineView, TestOutcome, verdicts};
 
 /// Two packages with two level-3 caches each: every class of migration but the one within a core.
 fn every_class() -> Platform {
@@ -40,7 +40,7 @@ fn cost(event: Event, loaded: bool, absence: Absence) -> f64 {
 }
 
 /// The verdicts on samples of all cells of `quick`, each cell as often as it asks for.
-fn judged(platform: &Platform) -> Vec<Verdict> {
+fn judged(platform: &Platform) -> Vec<ClaimVerdict> {
     let quick = Preset::Quick.synthetic(platform, None, None);
     let sets = quick.sets();
     let samples: Vec<_> = quick
@@ -56,7 +56,7 @@ fn judged(platform: &Platform) -> Vec<Verdict> {
             // Evenly spread, in an order that has nothing to do with the size.
             let mut shares: Vec<f64> =
                 (0..count).map(|i| f64::from(i) / f64::from(count)).collect();
-            Draw::new(1, u64::from(count)).shuffle(&mut shares);
+            DrawStream::new(1, u64::from(count)).shuffle(&mut shares);
             let lengths: Vec<f64> = if varies {
                 shares.iter().map(|share| share * high).collect()
             } else {

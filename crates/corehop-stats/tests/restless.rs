@@ -2,7 +2,9 @@
 //! A host that moves its virtual CPUs, simulated: the guest is told of two CPUs below one cache, and they
 //! are so for some batches and apart for others. Every sample's true class is known.
 
-use corehop_plan::experiment::{Cell, Draw, Experiment, Job, Jobs, Plan, Synthetic, Turn};
+use corehop_plan::experiment::{
+    Cell, DrawStream, Experiment, Job, Jobs, Plan, RunPosition, Synthetic,
+};
 use corehop_plan::machine::{Machine, MachineError, Records, RunEnd, Sink, rows_of};
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::example::guest;
@@ -10,7 +12,7 @@ use corehop_plan::samples::{Batch, BatchExchange, Cause, Sample};
 use corehop_plan::units::{Cpu, Nanos};
 use corehop_plan::workload::Event;
 use corehop_sim::SimMachine;
-use corehop_stats::classes::{Classes, Exchanges, as_declared};
+use corehop_stats::classes::{ClassExchanges, Classes, as_declared};
 use corehop_stats::estimator::Estimator;
 use corehop_stats::summary::{CellSummary, summarize};
 use serde_json::{Map, Value};
@@ -19,7 +21,7 @@ use serde_json::{Map, Value};
 struct Restless {
     declared: Platform,
     host: SimMachine,
-    draw: Draw,
+    draw: DrawStream,
     far: bool,
     /// A batch in so many sees the host move.
     moves: u64,
@@ -37,7 +39,7 @@ impl Restless {
     fn new(seed: u64, moves: u64) -> Self {
         let host = SimMachine::new(corehop_fixtures::x5650()).unwrap();
         let declared = guest();
-        let draw = Draw::new(seed, 77);
+        let draw = DrawStream::new(seed, 77);
         Self { declared, host, draw, far: false, moves, now_ns: 0, truth: Vec::new() }
     }
 
@@ -139,11 +141,11 @@ fn run(seed: u64, moves: u64) -> (Vec<Sample>, Classes, Vec<Option<bool>>) {
     let mut guest = Restless::new(seed, moves);
     let mut samples: Vec<Sample> = Vec::new();
     for replicate in 0..20 {
-        let turn = Turn { block: u64::from(replicate), replicate: Some(replicate) };
+        let turn = RunPosition { block: u64::from(replicate), replicate: Some(replicate) };
         let plan = experiment(0).block(&guest.declared, seed, turn, &[40, 40]).unwrap();
         samples.extend(rows_of(&mut guest, &plan).unwrap().samples);
     }
-    let mut exchanges = Exchanges::default();
+    let mut exchanges = ClassExchanges::default();
     for sample in &samples {
         exchanges.take(&guest.declared, sample);
     }

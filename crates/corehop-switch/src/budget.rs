@@ -7,7 +7,7 @@
 
 /// A budget for spinning, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Budget {
+pub struct SpinBudget {
     limit: u64,
     now: u64,
 }
@@ -15,7 +15,7 @@ pub struct Budget {
 /// Shorter spins than this see nothing: a line needs so long from core to core. Nanoseconds.
 const LEAST: u64 = 200;
 
-impl Budget {
+impl SpinBudget {
     /// A budget of at most `limit` nanoseconds, which it has at first. 0 is never to spin.
     pub fn new(limit: u64) -> Self {
         Self { limit, now: limit }
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn long_waits_end_the_spinning_and_a_short_one_resumes_it() {
-        let mut budget = Budget::new(1_600);
+        let mut budget = SpinBudget::new(1_600);
         let mut spins = Vec::new();
         for _ in 0..5 {
             spins.push(budget.now());
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn one_long_wait_among_short_ones_costs_little() {
-        let mut budget = Budget::new(5_000);
+        let mut budget = SpinBudget::new(5_000);
         budget.learn(60_000);
         assert_eq!(budget.now(), 2_500);
         budget.learn(2_000);
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn no_wait_makes_a_budget_exceed_its_limit() {
         for limit in [0, 1, 200, 5_000] {
-            let mut budget = Budget::new(limit);
+            let mut budget = SpinBudget::new(limit);
             for waited in [0, 1, limit, limit + 1, u64::MAX / 4, 3, limit / 2] {
                 budget.learn(waited);
                 assert!(budget.now() <= limit);

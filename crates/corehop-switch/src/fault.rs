@@ -5,7 +5,7 @@
 
 /// A step that a faulty protocol leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum ProtocolFault {
     /// A thread lies down without looking once more: a wake-up is lost.
     SleepsWithoutLooking,
     /// A partner does not claim the call: a call that was taken back runs twice.
@@ -24,7 +24,7 @@ pub(crate) enum Fault {
 
 /// Whether the fault is planted.
 #[cfg(not(loom))]
-pub(crate) const fn planted(_: Fault) -> bool {
+pub(crate) const fn planted(_: ProtocolFault) -> bool {
     false
 }
 
@@ -33,14 +33,14 @@ mod switch {
     use super::Fault;
     use std::sync::Mutex;
 
-    static PLANTED: Mutex<Option<Fault>> = Mutex::new(None);
+    static PLANTED: Mutex<Option<ProtocolFault>> = Mutex::new(None);
 
-    pub(crate) fn planted(fault: Fault) -> bool {
+    pub(crate) fn planted(fault: ProtocolFault) -> bool {
         *PLANTED.lock().unwrap_or_else(std::sync::PoisonError::into_inner) == Some(fault)
     }
 
     /// Plants a fault for all models that follow.
-    pub(crate) fn plant(fault: Option<Fault>) {
+    pub(crate) fn plant(fault: Option<ProtocolFault>) {
         *PLANTED.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = fault;
     }
 }

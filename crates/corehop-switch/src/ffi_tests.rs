@@ -266,9 +266,9 @@ fn sleeps_of(thread: u64) -> u64 {
 /// A partner that sleeps looks for news once a second by itself: more often only because it is woken.
 #[test]
 fn a_partner_is_woken_ahead_of_need() {
-    let open = Open::with(|it| {
-        it.mechanism = Mechanism::Adaptive as u32;
-        it.patience_ns = 10_000_000_000;
+    let open = Open::with(|options| {
+        options.mechanism = Mechanism::Adaptive as u32;
+        options.patience_ns = 10_000_000_000;
     });
     // SAFETY: the switch is open, and the function takes no argument.
     let partner = unsafe { corehop_switch_call(open.0, number, ptr::null_mut()) };

@@ -6,23 +6,23 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::{ptr, thread};
 
-use crate::lane::{Call, Room, Words};
+use crate::lane::{ClosureStorage, PostedCall, RoomWords};
 
 /// A closure, and the place for its outcome.
-pub(crate) struct Frame<F, R> {
+pub(crate) struct ClosureFrame<F, R> {
     pub(crate) work: Option<F>,
     pub(crate) outcome: Option<thread::Result<R>>,
 }
 
-impl<F: FnOnce() -> R, R> Frame<F, R> {
+impl<F: FnOnce() -> R, R> ClosureFrame<F, R> {
     pub(crate) fn new(work: F) -> Self {
         Self { work: Some(work), outcome: None }
     }
 
     /// The call that runs the closure.
-    pub(crate) fn call(&mut self) -> Call {
+    pub(crate) fn call(&mut self) -> PostedCall {
         let argument = ptr::from_mut(self).cast();
-        Call { function: perform::<F, R> as *const () as usize, argument }
+        PostedCall { function: perform::<F, R> as *const () as usize, argument }
     }
 
     /// The result of the closure, whose call has ended. Its panic goes on here.
@@ -38,7 +38,7 @@ impl<F: FnOnce() -> R, R> Frame<F, R> {
 /// Runs the closure of a frame. A panic is kept for the caller.
 pub(crate) unsafe extern "C" fn perform<F: FnOnce() -> R, R>(frame: *mut c_void) -> u64 {
     // SAFETY: the caller passes its frame, and does not use it before the call has returned.
-    let frame = unsafe { &mut *frame.cast::<Frame<F, R>>() };
+    let frame = unsafe { &mut *frame.cast::<ClosureFrame<F, R>>() };
     if let Some(work) = frame.work.take() {
         frame.outcome = Some(catch_unwind(AssertUnwindSafe(work)));
     }
@@ -58,23 +58,23 @@ pub(crate) fn fits<F: FnOnce() -> R, R>(_: &F) -> bool {
 }
 
 const fn is_small<T>() -> bool {
-    size_of::<T>() <= size_of::<Words>() && align_of::<T>() <= align_of::<Words>()
+    size_of::<T>() <= size_of::<RoomWords>() && align_of::<T>() <= align_of::<RoomWords>()
 }
 
 /// Moves a closure that [`fits`] into the room of the caller's next call; the call that runs it.
 #[inline]
-pub(crate) fn pack<F: FnOnce() -> R, R>(room: &Room, work: F) -> Call {
+pub(crate) fn pack<F: FnOnce() -> R, R>(room: &ClosureStorage, work: F) -> PostedCall {
     debug_assert!(fits(&work), "the closure has room");
     // SAFETY: it is small, and the room is the caller's.
     room.open(|words| unsafe { words.cast::<F>().write(work) });
     let argument = ptr::from_ref(room).cast_mut().cast();
-    Call { function: unpack_and_perform::<F, R> as *const () as usize, argument }
+    PostedCall { function: unpack_and_perform::<F, R> as *const () as usize, argument }
 }
 
 /// Runs the closure that was moved into a room, and leaves its result or panic there.
 unsafe extern "C" fn unpack_and_perform<F: FnOnce() -> R, R>(room: *mut c_void) -> u64 {
     // SAFETY: `pack` passes the room of the call's line, which outlives the call.
-    let room = unsafe { &*room.cast::<Room>() };
+    let room = unsafe { &*room.cast::<ClosureStorage>() };
     // SAFETY: the closure is there, and this call alone takes it.
     let work = room.open(|words| unsafe { words.cast::<F>().read() });
     match catch_unwind(AssertUnwindSafe(work)) {
@@ -97,7 +97,7 @@ unsafe extern "C" fn unpack_and_perform<F: FnOnce() -> R, R>(room: *mut c_void) 
 ///
 /// The closure was packed into this room, its call has returned `how`, and `R` is the type of its result.
 #[inline]
-pub(crate) unsafe fn unpack<R>(room: &Room, how: u64) -> R {
+pub(crate) unsafe fn unpack<R>(room: &ClosureStorage, how: u64) -> R {
     if how == RETURNED {
         // SAFETY: by the caller.
         return room.open(|words| unsafe { words.cast::<R>().read() });

@@ -57,7 +57,7 @@ enum Wish {
 }
 
 /// The two contexts of a hopping function: both sides reach them by pointers alone.
-struct Control {
+struct HopContext {
     /// The stack pointer of the thread that runs the function, while it does.
     base: *mut c_void,
     /// The stack pointer of the function, while it does not run.
@@ -69,7 +69,7 @@ struct Control {
 /// The hops of a running function.
 #[derive(Debug)]
 pub struct Hop {
-    control: *mut Control,
+    control: *mut HopContext,
 }
 
 impl Hop {
@@ -102,10 +102,10 @@ impl Hop {
 }
 
 /// A closure with its outcome, and the hops that it makes.
-struct Frame<F, R> {
+struct HopFrame<F, R> {
     body: Option<F>,
     outcome: Option<thread::Result<R>>,
-    control: Control,
+    control: HopContext,
 }
 
 impl Switch {
@@ -127,8 +127,8 @@ impl Switch {
         refuse()?;
         let stack = Stack::new().map_err(HopRefused::Stack)?;
         let (base, own) = (ptr::null_mut(), ptr::null_mut());
-        let control = Control { base, own, wish: Wish::Back, away: false };
-        let mut frame = Frame { body: Some(body), outcome: None, control };
+        let control = HopContext { base, own, wish: Wish::Back, away: false };
+        let mut frame = HopFrame { body: Some(body), outcome: None, control };
         let entry = entry_of(&frame);
         let whole = &raw mut frame;
         // SAFETY: the stack is fresh; the frame lives until the function is done. One thread at a time resumes the
@@ -167,19 +167,19 @@ fn refuse() -> Result<(), HopRefused> {
 
 /// Runs the function on this thread until it gives its stack up.
 unsafe extern "C" fn resume(control: *mut c_void) -> u64 {
-    let control = control.cast::<Control>();
+    let control = control.cast::<HopContext>();
     // SAFETY: the driver passes the control of a function that waits in `own`.
     unsafe { context::swap(&raw mut (*control).base, (*control).own) };
     0
 }
 
 /// The first function on the stack of such a frame.
-fn entry_of<F: FnOnce(&mut Hop) -> R, R>(_: &Frame<F, R>) -> context::Entry {
+fn entry_of<F: FnOnce(&mut Hop) -> R, R>(_: &HopFrame<F, R>) -> context::Entry {
     enter::<F, R>
 }
 
 unsafe extern "C" fn enter<F: FnOnce(&mut Hop) -> R, R>(frame: *mut c_void) -> ! {
-    let frame = frame.cast::<Frame<F, R>>();
+    let frame = frame.cast::<HopFrame<F, R>>();
     // SAFETY: the driver passes its frame, and touches only `control` until this function is done.
     unsafe {
         let control = &raw mut (*frame).control;

@@ -19,7 +19,7 @@
 
 use core::mem::MaybeUninit;
 
-use crate::fault::{Fault, planted};
+use crate::fault::{ProtocolFault, planted};
 use crate::sync::{
     self, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell, fence,
 };
@@ -31,13 +31,13 @@ pub(crate) struct Apart<T>(pub(crate) T);
 
 /// A call. `seq` is written last.
 #[derive(Debug)]
-struct Request {
+struct CallRequest {
     seq: AtomicU64,
     function: AtomicUsize,
     argument: AtomicPtr<()>,
 }
 
-impl Request {
+impl CallRequest {
     fn new() -> Self {
         let argument = AtomicPtr::new(core::ptr::null_mut());
         Self { seq: AtomicU64::new(0), function: AtomicUsize::new(0), argument }
@@ -47,7 +47,7 @@ impl Request {
 /// Alone in half a line: no request of the ring lies in two lines.
 #[derive(Debug)]
 #[repr(align(32))]
-struct Half(Request);
+struct RequestSlot(CallRequest);
 
 /// A result, in a quarter of a line. `seq` is written last.
 #[derive(Debug)]
@@ -67,38 +67,38 @@ impl Reply {
 pub(crate) const ROOM: usize = 3;
 
 /// The content of a [`Room`].
-pub(crate) type Words = MaybeUninit<[u64; ROOM]>;
+pub(crate) type RoomWords = MaybeUninit<[u64; ROOM]>;
 
 /// The place for a small closure, and then for its small result. The caller has it, but from the post of a call until its
 /// result; meanwhile it is of the thread that has claimed the call.
 #[derive(Debug)]
-pub(crate) struct Room(UnsafeCell<Words>);
+pub(crate) struct ClosureStorage(UnsafeCell<RoomWords>);
 
-impl Room {
+impl ClosureStorage {
     fn new() -> Self {
         Self(UnsafeCell::new(MaybeUninit::uninit()))
     }
 
     /// Gives the content to the thread that has the room.
     #[inline]
-    pub(crate) fn open<T>(&self, work: impl FnOnce(*mut Words) -> T) -> T {
+    pub(crate) fn open<T>(&self, work: impl FnOnce(*mut RoomWords) -> T) -> T {
         self.0.with_mut(work)
     }
 }
 
 // SAFETY: one thread has the room at a time, and the numbers of request and reply hand it over.
-unsafe impl Sync for Room {}
+unsafe impl Sync for ClosureStorage {}
 
 /// The claim of a slot: who runs the call.
 #[derive(Debug)]
-struct Claim {
+struct SlotClaim {
     /// The last call that the partner is about to run. The partner alone writes it.
     announced: AtomicU64,
     /// The number of the last call about which there was a question, times four, and how it stands.
     decided: AtomicU64,
 }
 
-impl Claim {
+impl SlotClaim {
     fn new() -> Self {
         Self { announced: AtomicU64::new(0), decided: AtomicU64::new(0) }
     }
@@ -106,7 +106,7 @@ impl Claim {
 
 /// The state of the question about a call.
 #[derive(Clone, Copy, Debug)]
-enum Decision {
+enum RecallState {
     /// The caller wants the call back. This is not decided yet.
     Wanted = 1,
     /// The caller has it.
@@ -126,7 +126,7 @@ pub(crate) enum Claiming {
 
 /// A call as it was posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Call {
+pub(crate) struct PostedCall {
     /// The address of the function.
     pub(crate) function: usize,
     pub(crate) argument: *mut (),
@@ -134,18 +134,18 @@ pub(crate) struct Call {
 
 /// A call that the partner may run, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum LaneDecision {
     /// Nothing has been posted.
     Nothing,
     /// The caller has taken it back: go on with the next number.
     TakenBack,
     /// It is the partner's now.
-    Run(Call),
+    Run(PostedCall),
 }
 
 /// The place of a call. Numbers begin with 1 and are given without gaps, in the ring and for the express slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum LanePosition {
     /// For a call that is alone.
     Express(u64),
     Ring(u64),
@@ -153,20 +153,20 @@ pub(crate) enum Place {
 
 /// A slot, while it is that of call `seq`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Slot<'a> {
-    request: &'a Request,
+pub(crate) struct CallSlot<'a> {
+    request: &'a CallRequest,
     reply: &'a Reply,
-    claim: &'a Claim,
+    claim: &'a SlotClaim,
     seq: u64,
 }
 
-impl Slot<'_> {
+impl CallSlot<'_> {
     /// Caller: posts the call. The result of the call before it in this slot has been taken.
     #[inline]
-    pub(crate) fn post(self, call: Call) {
+    pub(crate) fn post(self, call: PostedCall) {
         self.request.function.store(call.function, Ordering::Relaxed);
         self.request.argument.store(call.argument, Ordering::Relaxed);
-        let is_early = planted(Fault::PostsWithoutRelease);
+        let is_early = planted(ProtocolFault::PostsWithoutRelease);
         let order = if is_early { Ordering::Relaxed } else { Ordering::Release };
         self.request.seq.store(self.seq, order);
     }
@@ -179,32 +179,32 @@ impl Slot<'_> {
 
     /// Partner: takes the call, if it has been posted and not taken back.
     #[inline]
-    pub(crate) fn take(self, claiming: Claiming) -> Next {
+    pub(crate) fn take(self, claiming: Claiming) -> LaneDecision {
         if !self.posted() {
-            return Next::Nothing;
+            return LaneDecision::Nothing;
         }
-        if !self.claimed(claiming) && !planted(Fault::TakesWithoutClaim) {
-            return Next::TakenBack;
+        if !self.claimed(claiming) && !planted(ProtocolFault::TakesWithoutClaim) {
+            return LaneDecision::TakenBack;
         }
-        Next::Run(self.call())
+        LaneDecision::Run(self.call())
     }
 
     /// Partner: claims the call; false if the caller has taken it back.
     #[inline]
     fn claimed(self, claiming: Claiming) -> bool {
-        claiming == Claiming::Light && self.announce() || self.decide(Decision::Runs)
+        claiming == Claiming::Light && self.announce() || self.decide(RecallState::Runs)
     }
 
     /// Partner: announces the call, then looks; true if the caller has no wish by then, or one that will see this.
     #[inline]
     fn announce(self) -> bool {
         let is_wanted = || self.claim.decided.load(Ordering::Relaxed) >> 2 >= self.seq;
-        let before = planted(Fault::LooksBeforeItAnnounces) && is_wanted();
+        let before = planted(ProtocolFault::LooksBeforeItAnnounces) && is_wanted();
         self.claim.announced.store(self.seq, Ordering::Relaxed);
-        if planted(Fault::LooksBeforeItAnnounces) {
+        if planted(ProtocolFault::LooksBeforeItAnnounces) {
             return !before;
         }
-        if !planted(Fault::AnnouncesWithoutOrder) {
+        if !planted(ProtocolFault::AnnouncesWithoutOrder) {
             sync::light();
         }
         !is_wanted()
@@ -212,8 +212,8 @@ impl Slot<'_> {
 
     /// The call: for the thread that has claimed it.
     #[inline]
-    pub(crate) fn call(self) -> Call {
-        Call {
+    pub(crate) fn call(self) -> PostedCall {
+        PostedCall {
             function: self.request.function.load(Ordering::Relaxed),
             argument: self.request.argument.load(Ordering::Relaxed),
         }
@@ -223,16 +223,16 @@ impl Slot<'_> {
     ///
     /// `barrier` orders the steps of a partner that claims lightly, and is false if it could not.
     pub(crate) fn take_back(self, barrier: impl FnOnce() -> bool) -> bool {
-        self.decide(Decision::Wanted)
-            && (planted(Fault::TakesBackWithoutOrder) || barrier())
+        self.decide(RecallState::Wanted)
+            && (planted(ProtocolFault::TakesBackWithoutOrder) || barrier())
             && self.claim.announced.load(Ordering::Relaxed) < self.seq
-            && self.decide(Decision::TakenBack)
+            && self.decide(RecallState::TakenBack)
     }
 
     /// Decides about the call, unless it has been decided.
     #[cold]
-    fn decide(self, decision: Decision) -> bool {
-        let open = self.seq << 2 | Decision::TakenBack as u64;
+    fn decide(self, decision: RecallState) -> bool {
+        let open = self.seq << 2 | RecallState::TakenBack as u64;
         let mine = self.seq << 2 | decision as u64;
         let (yes, no) = (Ordering::AcqRel, Ordering::Relaxed);
         self.claim.decided.fetch_update(yes, no, |it| (it < open).then_some(mine)).is_ok()
@@ -241,7 +241,7 @@ impl Slot<'_> {
     /// Partner: hands the result back.
     #[inline]
     pub(crate) fn reply(self, value: u64) {
-        if planted(Fault::AnnouncesBeforeResult) {
+        if planted(ProtocolFault::AnnouncesBeforeResult) {
             self.reply.seq.store(self.seq, Ordering::Release);
         }
         self.reply.value.store(value, Ordering::Relaxed);
@@ -260,8 +260,8 @@ impl Slot<'_> {
 #[derive(Debug)]
 #[repr(C)]
 struct Express {
-    room: Room,
-    request: Request,
+    room: ClosureStorage,
+    request: CallRequest,
     reply: Reply,
 }
 
@@ -272,10 +272,10 @@ const _: () = assert!(size_of::<Express>() == 64, "an express call has one line"
 #[derive(Debug)]
 pub(crate) struct Lane<const N: usize> {
     express: Apart<Express>,
-    express_claim: Apart<Claim>,
-    requests: Apart<[Half; N]>,
+    express_claim: Apart<SlotClaim>,
+    requests: Apart<[RequestSlot; N]>,
     replies: Apart<[Reply; N]>,
-    claims: Apart<[Claim; N]>,
+    claims: Apart<[SlotClaim; N]>,
     /// The partner sleeps here.
     pub(crate) partner: Apart<Doorbell>,
     /// The caller sleeps here.
@@ -285,13 +285,13 @@ pub(crate) struct Lane<const N: usize> {
 
 impl<const N: usize> Lane<N> {
     pub(crate) fn new() -> Self {
-        let (room, request, reply) = (Room::new(), Request::new(), Reply::new());
+        let (room, request, reply) = (ClosureStorage::new(), CallRequest::new(), Reply::new());
         Self {
             express: Apart(Express { room, request, reply }),
-            express_claim: Apart(Claim::new()),
-            requests: Apart(core::array::from_fn(|_| Half(Request::new()))),
+            express_claim: Apart(SlotClaim::new()),
+            requests: Apart(core::array::from_fn(|_| RequestSlot(CallRequest::new()))),
             replies: Apart(core::array::from_fn(|_| Reply::new())),
-            claims: Apart(core::array::from_fn(|_| Claim::new())),
+            claims: Apart(core::array::from_fn(|_| SlotClaim::new())),
             partner: Apart(Doorbell::new()),
             caller: Apart(Doorbell::new()),
             closing: Apart(AtomicU32::new(0)),
@@ -299,29 +299,29 @@ impl<const N: usize> Lane<N> {
     }
 
     #[inline]
-    pub(crate) fn express(&self, seq: u64) -> Slot<'_> {
+    pub(crate) fn express(&self, seq: u64) -> CallSlot<'_> {
         let Express { request, reply, .. } = &self.express.0;
-        Slot { request, reply, claim: &self.express_claim.0, seq }
+        CallSlot { request, reply, claim: &self.express_claim.0, seq }
     }
 
     /// The room in the line of the express slot.
     #[inline]
-    pub(crate) fn room(&self) -> &Room {
+    pub(crate) fn room(&self) -> &ClosureStorage {
         &self.express.0.room
     }
 
     #[inline]
-    pub(crate) fn ring(&self, seq: u64) -> Slot<'_> {
+    pub(crate) fn ring(&self, seq: u64) -> CallSlot<'_> {
         let at = (seq % N as u64) as usize;
         let (request, reply) = (&self.requests.0[at].0, &self.replies.0[at]);
-        Slot { request, reply, claim: &self.claims.0[at], seq }
+        CallSlot { request, reply, claim: &self.claims.0[at], seq }
     }
 
     #[inline]
-    pub(crate) fn slot(&self, place: Place) -> Slot<'_> {
+    pub(crate) fn slot(&self, place: LanePosition) -> CallSlot<'_> {
         match place {
-            Place::Express(seq) => self.express(seq),
-            Place::Ring(seq) => self.ring(seq),
+            LanePosition::Express(seq) => self.express(seq),
+            LanePosition::Ring(seq) => self.ring(seq),
         }
     }
 
@@ -330,9 +330,9 @@ impl<const N: usize> Lane<N> {
     /// Looks without a pause take the line away between two stores of the other side. The line of the ring stays with its
     /// writer, as the next ones are in it.
     #[inline]
-    pub(crate) fn pace(&self, place: Place) {
+    pub(crate) fn pace(&self, place: LanePosition) {
         core::hint::spin_loop();
-        if matches!(place, Place::Express(_)) {
+        if matches!(place, LanePosition::Express(_)) {
             sync::own(&self.express.0.request);
         }
     }
@@ -353,14 +353,14 @@ impl<const N: usize> Lane<N> {
 
 /// The partner's place in a lane: the next numbers.
 #[derive(Debug)]
-pub(crate) struct Follower<'a, const N: usize> {
+pub(crate) struct LaneConsumer<'a, const N: usize> {
     lane: &'a Lane<N>,
     claiming: Claiming,
     express: u64,
     ring: u64,
 }
 
-impl<'a, const N: usize> Follower<'a, N> {
+impl<'a, const N: usize> LaneConsumer<'a, N> {
     pub(crate) fn new(lane: &'a Lane<N>, claiming: Claiming) -> Self {
         Self { lane, claiming, express: 1, ring: 1 }
     }
@@ -375,7 +375,7 @@ impl<'a, const N: usize> Follower<'a, N> {
     #[inline]
     pub(crate) fn glance(&self, glances: u32) -> bool {
         let again = |_| {
-            self.lane.pace(Place::Express(self.express));
+            self.lane.pace(LanePosition::Express(self.express));
             self.posted()
         };
         self.posted() || (1..glances).any(again)
@@ -389,7 +389,7 @@ impl<'a, const N: usize> Follower<'a, N> {
 
     /// Takes the next call, with the slot for its result; calls that were taken back are passed over.
     #[inline]
-    pub(crate) fn take(&mut self) -> Option<(Slot<'a>, Call)> {
+    pub(crate) fn take(&mut self) -> Option<(CallSlot<'a>, PostedCall)> {
         loop {
             let (slot, number) = if self.lane.express(self.express).posted() {
                 (self.lane.express(self.express), &mut self.express)
@@ -397,11 +397,11 @@ impl<'a, const N: usize> Follower<'a, N> {
                 (self.lane.ring(self.ring), &mut self.ring)
             };
             let next = slot.take(self.claiming);
-            if next == Next::Nothing {
+            if next == LaneDecision::Nothing {
                 return None;
             }
             *number += 1;
-            if let Next::Run(call) = next {
+            if let LaneDecision::Run(call) = next {
                 return Some((slot, call));
             }
         }
@@ -435,7 +435,7 @@ impl Doorbell {
     pub(crate) fn lie_down(&self, news: impl FnOnce() -> bool) -> bool {
         self.word.store(ASLEEP, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        if !planted(Fault::SleepsWithoutLooking) && news() {
+        if !planted(ProtocolFault::SleepsWithoutLooking) && news() {
             self.get_up();
             return false;
         }

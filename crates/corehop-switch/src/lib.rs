@@ -38,7 +38,7 @@ mod library {
     pub use crate::options::{Fallback, Options};
     pub use crate::partner::Function;
     pub use crate::scope::{Pending, Scope};
-    pub use crate::switch::{Counts, Full, Switch, Ticket, WaitError};
+    pub use crate::switch::{CallPlaceCounts, Full, Switch, Ticket, WaitError};
     pub use crate::uring::KernelPoller;
 }
 #[cfg(all(feature = "library", not(loom)))]

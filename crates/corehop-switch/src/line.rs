@@ -6,15 +6,17 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use crate::budget::Budget;
-use crate::lane::{ASLEEP, Call, Claiming, Doorbell, Follower, Lane, Place, Room};
+use crate::budget::SpinBudget;
+use crate::lane::{
+    ASLEEP, Claiming, ClosureStorage, Doorbell, Lane, LaneConsumer, LanePosition, PostedCall,
+};
 use crate::leash::Leash;
 use crate::mechanism::Mechanism;
 use crate::options::Options;
 use crate::partner::{self, GLANCES, Partner, SLOTS};
 use crate::policy::CoreSet;
 use crate::sync;
-use crate::sys::{self, Thread, Witness};
+use crate::sys::{self, ForkSentinel, PosixThread};
 use crate::uring::Exchanger;
 
 /// A caller yields for so long before it sleeps, in nanoseconds: a wake-up of its own would cost as much.
@@ -28,24 +30,24 @@ const LONGEST_SLEEP: u64 = 1_000_000_000;
 
 /// A result, and the side it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Settled {
+pub(crate) enum CallResolution {
     /// The partner ran the call.
     There(u64),
     /// The partner did not come in time: the caller has taken the call back, and runs it.
-    TakenBack(Call),
+    TakenBack(PostedCall),
     /// This process was forked after the partner of its parent had taken the call.
     Lost,
 }
 
 /// The start of a partner: its caller waits until it is on its core.
 #[derive(Debug)]
-struct Start {
+struct PartnerStart {
     /// -1 before it is known, then an error number, or 0 for none.
     outcome: AtomicI32,
     caller: Doorbell,
 }
 
-impl Start {
+impl PartnerStart {
     fn new() -> Self {
         Self { outcome: AtomicI32::new(-1), caller: Doorbell::new() }
     }
@@ -75,7 +77,7 @@ impl Start {
 
 /// The beginnings of a partner: its thread borrows them to its end.
 #[derive(Debug)]
-struct Origin {
+struct PartnerSetup {
     core: usize,
     name: CString,
     lane: Lane<SLOTS>,
@@ -83,13 +85,13 @@ struct Origin {
     claiming: Claiming,
     limit: u64,
     leash: Option<&'static Leash>,
-    witness: Arc<Witness>,
+    witness: Arc<ForkSentinel>,
     /// The partner's thread, once it runs.
     thread: AtomicI32,
-    start: Start,
+    start: PartnerStart,
 }
 
-impl Origin {
+impl PartnerSetup {
     fn exchanger(&self) -> io::Result<Option<Exchanger>> {
         (self.mechanism == Mechanism::Linked).then(Exchanger::open).transpose()
     }
@@ -107,23 +109,23 @@ impl Origin {
         self.start.report(&outcome);
         let Ok(exchanger) = outcome else { return };
         let Self { ref lane, ref witness, mechanism, limit, leash, .. } = *self;
-        let (budget, calls) = (Budget::new(limit), Follower::new(lane, self.claiming));
+        let (budget, calls) = (SpinBudget::new(limit), LaneConsumer::new(lane, self.claiming));
         Partner { lane, calls, mechanism, budget, limit, exchanger, leash, witness }.serve();
     }
 }
 
 extern "C" fn serve(origin: *mut c_void) -> *mut c_void {
     // SAFETY: a line has joined this thread before it frees the origin.
-    unsafe { &*origin.cast::<Origin>() }.run();
+    unsafe { &*origin.cast::<PartnerSetup>() }.run();
     std::ptr::null_mut()
 }
 
 /// One partner, as its caller sees it.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct PartnerLink {
     pub(crate) core: usize,
     /// The partner's, too, until it has been joined.
-    origin: Arc<Origin>,
+    origin: Arc<PartnerSetup>,
     mechanism: Mechanism,
     /// The number of the last call of the express slot.
     express: u64,
@@ -131,14 +133,14 @@ pub(crate) struct Line {
     last: u64,
     /// The slots whose results have not been taken, as bits.
     outstanding: u64,
-    budget: Budget,
+    budget: SpinBudget,
     limit: u64,
     patience: u64,
     exchanger: Option<Exchanger>,
-    thread: Option<Thread>,
+    thread: Option<PosixThread>,
 }
 
-impl Line {
+impl PartnerLink {
     /// Starts a partner on a core.
     ///
     /// # Errors
@@ -149,16 +151,16 @@ impl Line {
         mechanism: Mechanism,
         limit: u64,
         options: &Options,
-        witness: &Arc<Witness>,
+        witness: &Arc<ForkSentinel>,
     ) -> io::Result<Self> {
         // The kernel's steps take the place of a spin in V2 and V3.
         let spins = matches!(mechanism, Mechanism::Polling | Mechanism::Adaptive);
         let limit = if spins { limit } else { 0 };
-        let (start, thread, lane) = (Start::new(), AtomicI32::new(0), Lane::new());
+        let (start, thread, lane) = (PartnerStart::new(), AtomicI32::new(0), Lane::new());
         let name = CString::new(format!("corehop-{core}"))?;
         let (witness, leash) = (Arc::clone(witness), None);
         let claiming = claiming(mechanism, options);
-        let mut origin = Arc::new(Origin {
+        let mut origin = Arc::new(PartnerSetup {
             core,
             name,
             lane,
@@ -183,7 +185,7 @@ impl Line {
             express: 0,
             last: 0,
             outstanding: 0,
-            budget: Budget::new(limit),
+            budget: SpinBudget::new(limit),
             limit,
             patience: options.patience_ns,
             exchanger,
@@ -196,7 +198,7 @@ impl Line {
     fn start(&mut self) -> io::Result<()> {
         let origin = Arc::as_ptr(&self.origin).cast_mut().cast();
         // SAFETY: the partner only reads the origin, which `end` keeps until the thread has been joined.
-        self.thread = Some(unsafe { Thread::start(serve, origin) }?);
+        self.thread = Some(unsafe { PosixThread::start(serve, origin) }?);
         self.origin.start.wait()
     }
 
@@ -218,7 +220,7 @@ impl Line {
 
     /// The room for a closure in the line of the next call; none while other calls are outstanding.
     #[inline]
-    pub(crate) fn room(&self) -> Option<&Room> {
+    pub(crate) fn room(&self) -> Option<&ClosureStorage> {
         (!self.busy()).then(|| self.origin.lane.room())
     }
 
@@ -236,7 +238,7 @@ impl Line {
 
     /// Posts a call and wakes the partner. `None` if 64 calls are outstanding.
     #[inline]
-    pub(crate) fn submit(&mut self, call: Call) -> Option<u64> {
+    pub(crate) fn submit(&mut self, call: PostedCall) -> Option<u64> {
         let seq = self.place()?;
         self.origin.lane.ring(seq).post(call);
         self.wake();
@@ -253,12 +255,16 @@ impl Line {
 
     /// Posts a call and waits for its result. `None` if 64 calls are outstanding.
     #[inline]
-    pub(crate) fn call(&mut self, call: Call, witness: &Witness) -> Option<Settled> {
+    pub(crate) fn call(
+        &mut self,
+        call: PostedCall,
+        witness: &ForkSentinel,
+    ) -> Option<CallResolution> {
         let place = if self.outstanding == 0 {
             self.express += 1;
-            Place::Express(self.express)
+            LanePosition::Express(self.express)
         } else {
-            Place::Ring(self.place()?)
+            LanePosition::Ring(self.place()?)
         };
         self.origin.lane.slot(place).post(call);
         let asleep = self.mechanism != Mechanism::Polling && self.origin.lane.partner.0.ring();
@@ -270,19 +276,24 @@ impl Line {
 
     /// Waits for a result that was submitted.
     #[inline]
-    pub(crate) fn wait(&mut self, seq: u64, witness: &Witness) -> Settled {
-        self.settle(Place::Ring(seq), false, witness)
+    pub(crate) fn wait(&mut self, seq: u64, witness: &ForkSentinel) -> CallResolution {
+        self.settle(LanePosition::Ring(seq), false, witness)
     }
 
     /// Waits. `asleep` says that the partner was found asleep, and with an exchanger that it has yet to be woken.
     #[inline]
-    fn settle(&mut self, place: Place, asleep: bool, witness: &Witness) -> Settled {
+    fn settle(
+        &mut self,
+        place: LanePosition,
+        asleep: bool,
+        witness: &ForkSentinel,
+    ) -> CallResolution {
         let glances = if self.limit > 0 && !asleep { GLANCES } else { 1 };
         let settled = match self.glance(place, glances) {
-            Some(value) => Settled::There(value),
+            Some(value) => CallResolution::There(value),
             None => self.settle_slowly(place, asleep, witness),
         };
-        if let Place::Ring(seq) = place {
+        if let LanePosition::Ring(seq) = place {
             self.outstanding &= !bit(seq);
         }
         settled
@@ -290,7 +301,7 @@ impl Line {
 
     /// Looks so often for a result.
     #[inline]
-    fn glance(&self, place: Place, glances: u32) -> Option<u64> {
+    fn glance(&self, place: LanePosition, glances: u32) -> Option<u64> {
         let slot = self.origin.lane.slot(place);
         let again = |_| {
             self.origin.lane.pace(place);
@@ -301,7 +312,12 @@ impl Line {
 
     /// Spins within the budget, yields, sleeps, and at the end of its patience takes the call back.
     #[cold]
-    fn settle_slowly(&mut self, place: Place, asleep: bool, witness: &Witness) -> Settled {
+    fn settle_slowly(
+        &mut self,
+        place: LanePosition,
+        asleep: bool,
+        witness: &ForkSentinel,
+    ) -> CallResolution {
         if witness.forked() {
             return self.left_behind(place);
         }
@@ -321,7 +337,7 @@ impl Line {
     }
 
     /// Polls: without a pause within the budget, then between yields.
-    fn spin(&self, place: Place, begun: u64, late: bool) -> Option<Settled> {
+    fn spin(&self, place: LanePosition, begun: u64, late: bool) -> Option<CallResolution> {
         let budget = if late { 0 } else { self.budget.now() };
         let most = match self.mechanism {
             Mechanism::Polling => self.patience,
@@ -333,7 +349,7 @@ impl Line {
             let spins = waited < budget;
             let glances = if spins { GLANCES } else { 1 };
             if let Some(value) = self.glance(place, glances) {
-                return Some(Settled::There(value));
+                return Some(CallResolution::There(value));
             }
             if !spins {
                 sys::yield_now();
@@ -346,10 +362,10 @@ impl Line {
     /// Sleeps until the result is there or the time has come.
     fn wait_to(
         &mut self,
-        place: Place,
+        place: LanePosition,
         (begun, deadline): (u64, u64),
         asleep: bool,
-    ) -> Option<Settled> {
+    ) -> Option<CallResolution> {
         // Without an exchanger the partner has been woken already.
         let mut wake = asleep && self.exchanger.is_some();
         loop {
@@ -363,7 +379,7 @@ impl Line {
                 wake = false;
             }
             if let Some(value) = self.origin.lane.slot(place).result() {
-                return Some(Settled::There(value));
+                return Some(CallResolution::There(value));
             }
             if left == 0 {
                 return None;
@@ -372,7 +388,7 @@ impl Line {
     }
 
     /// Sleeps for at most so many nanoseconds, unless the result is there, after it has waited for so long.
-    fn sleep(&mut self, place: Place, nanoseconds: u64, waited: u64, wake: &mut bool) {
+    fn sleep(&mut self, place: LanePosition, nanoseconds: u64, waited: u64, wake: &mut bool) {
         if self.mechanism == Mechanism::Polling {
             return sys::pause(nanoseconds.min(nap(waited)));
         }
@@ -391,10 +407,10 @@ impl Line {
     }
 
     /// Takes a call back that has not been taken; otherwise its function is running, and its result will come.
-    fn take_back(&mut self, place: Place, begun: u64) -> Settled {
+    fn take_back(&mut self, place: LanePosition, begun: u64) -> CallResolution {
         let barrier = || self.origin.claiming == Claiming::Strict || sync::heavy();
         if self.origin.lane.slot(place).take_back(barrier) {
-            return Settled::TakenBack(self.origin.lane.slot(place).call());
+            return CallResolution::TakenBack(self.origin.lane.slot(place).call());
         }
         loop {
             let deadline = sys::now().saturating_add(LONGEST_SLEEP);
@@ -405,12 +421,12 @@ impl Line {
     }
 
     /// In a child: the calls that the parent's partner had not taken when the process was forked are the child's own.
-    fn left_behind(&mut self, place: Place) -> Settled {
+    fn left_behind(&mut self, place: LanePosition) -> CallResolution {
         // No partner is here to be ordered.
         if self.origin.lane.slot(place).take_back(|| true) {
-            Settled::TakenBack(self.origin.lane.slot(place).call())
+            CallResolution::TakenBack(self.origin.lane.slot(place).call())
         } else {
-            Settled::Lost
+            CallResolution::Lost
         }
     }
 
@@ -429,7 +445,7 @@ impl Line {
     }
 
     /// Ends the partner. No call is outstanding.
-    pub(crate) fn close(&mut self, witness: &Witness) {
+    pub(crate) fn close(&mut self, witness: &ForkSentinel) {
         if witness.forked() {
             // The thread is the parent's: there is nothing to join, and its lane may look busy for ever.
             self.thread = None;
@@ -467,7 +483,7 @@ fn bit(seq: u64) -> u64 {
 /// # Safety
 ///
 /// Its function may be run with its argument, on the caller's thread.
-pub(crate) unsafe fn run_here(call: Call) -> u64 {
+pub(crate) unsafe fn run_here(call: PostedCall) -> u64 {
     // SAFETY: by the caller.
     unsafe { partner::run(call) }
 }
@@ -500,22 +516,22 @@ mod tests {
         sys::thread() as u64
     }
 
-    fn call() -> Call {
-        Call { function: number as *const () as usize, argument: std::ptr::null_mut() }
+    fn call() -> PostedCall {
+        PostedCall { function: number as *const () as usize, argument: std::ptr::null_mut() }
     }
 
     /// A line to the last usable core, with its witness.
-    fn line() -> (Line, Arc<Witness>) {
-        let witness = Arc::new(Witness::new().unwrap());
+    fn line() -> (PartnerLink, Arc<ForkSentinel>) {
+        let witness = Arc::new(ForkSentinel::new().unwrap());
         let core = sys::affinity().unwrap().iter().last().unwrap();
         let patient = Options { patience_ns: 60_000_000_000, ..Options::default() };
-        (Line::open(core, Mechanism::HandOff, 0, &patient, &witness).unwrap(), witness)
+        (PartnerLink::open(core, Mechanism::HandOff, 0, &patient, &witness).unwrap(), witness)
     }
 
     #[test]
     fn a_partner_has_the_name_of_its_core_and_is_gone_when_its_line_is_closed() {
         let (mut line, witness) = line();
-        let Some(Settled::There(partner)) = line.call(call(), &witness) else {
+        let Some(CallResolution::There(partner)) = line.call(call(), &witness) else {
             panic!("no answer")
         };
         let name = std::fs::read_to_string(format!("/proc/self/task/{partner}/comm")).unwrap();

@@ -12,7 +12,7 @@ use crate::lane::{ASLEEP, Call, Claiming, Follower, Lane, Place, ROOM};
 use crate::sync;
 
 /// Two slots are enough for a slot to be used again.
-type Small = Lane<2>;
+type TwoSlotLane = Lane<2>;
 
 /// The kernel's futex: compares and sleeps in one step.
 struct Futex {
@@ -39,7 +39,7 @@ impl Futex {
 }
 
 struct World {
-    lane: Small,
+    lane: TwoSlotLane,
     /// The partner's, the caller's.
     partner: Futex,
     caller: Futex,
@@ -50,7 +50,7 @@ struct World {
 impl World {
     fn new() -> Arc<Self> {
         Arc::new(Self {
-            lane: Small::new(),
+            lane: TwoSlotLane::new(),
             partner: Futex::new(),
             caller: Futex::new(),
             runs: core::array::from_fn(|_| AtomicUsize::new(0)),
@@ -66,13 +66,13 @@ impl World {
     fn post_packed(&self, number: usize, place: Place) {
         self.lane
             .room()
-            .open(|words| unsafe { words.cast::<Packed>().write([number as u64; ROOM]) });
+            .open(|words| unsafe { words.cast::<ClosureWords>().write([number as u64; ROOM]) });
         self.post_function(10 * number + PACKED, place);
     }
 
     /// The result of a packed closure, after its call.
     fn unpack(&self) -> u64 {
-        let words = self.lane.room().open(|words| unsafe { words.cast::<Packed>().read() });
+        let words = self.lane.room().open(|words| unsafe { words.cast::<ClosureWords>().read() });
         assert!(words.iter().all(|&word| word == words[0]), "torn words of a closure: {words:?}");
         words[0]
     }
@@ -93,7 +93,7 @@ impl World {
             let word = self.unpack();
             assert_eq!(word, number as u64, "the closure of another call");
             let room = self.lane.room();
-            room.open(|words| unsafe { words.cast::<Packed>().write([word + 100; ROOM]) });
+            room.open(|words| unsafe { words.cast::<ClosureWords>().write([word + 100; ROOM]) });
         }
         10 * number as u64 + 1
     }
@@ -143,7 +143,7 @@ impl World {
 }
 
 /// The words of a packed closure, and the mark of its function.
-type Packed = [u64; ROOM];
+type ClosureWords = [u64; ROOM];
 const PACKED: usize = 5;
 
 /// Runs a caller beside a partner that claims in this way, in every order with at most two interruptions: they suffice for

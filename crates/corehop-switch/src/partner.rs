@@ -3,11 +3,11 @@
 
 use std::ffi::c_void;
 
-use crate::budget::Budget;
-use crate::lane::{ASLEEP, Call, Follower, Lane};
+use crate::budget::SpinBudget;
+use crate::lane::{ASLEEP, Lane, LaneConsumer, PostedCall};
 use crate::leash::Leash;
 use crate::mechanism::Mechanism;
-use crate::sys::{self, Witness};
+use crate::sys::{self, ForkSentinel};
 use crate::uring::Exchanger;
 
 /// The calls that may be outstanding at once.
@@ -25,14 +25,14 @@ pub(crate) const GLANCES: u32 = 64;
 /// The state of a partner's thread.
 pub(crate) struct Partner<'a> {
     pub(crate) lane: &'a Lane<SLOTS>,
-    pub(crate) calls: Follower<'a, SLOTS>,
+    pub(crate) calls: LaneConsumer<'a, SLOTS>,
     pub(crate) mechanism: Mechanism,
-    pub(crate) budget: Budget,
+    pub(crate) budget: SpinBudget,
     /// The limit of the budget, in nanoseconds.
     pub(crate) limit: u64,
     pub(crate) exchanger: Option<Exchanger>,
     pub(crate) leash: Option<&'static Leash>,
-    pub(crate) witness: &'a Witness,
+    pub(crate) witness: &'a ForkSentinel,
 }
 
 impl Partner<'_> {
@@ -162,7 +162,7 @@ impl Partner<'_> {
 ///
 /// Its function may be run with its argument, now and on this thread.
 #[inline]
-pub(crate) unsafe fn run(call: Call) -> u64 {
+pub(crate) unsafe fn run(call: PostedCall) -> u64 {
     // SAFETY: only `post` makes calls, of functions of this type.
     let function: Function = unsafe { std::mem::transmute(call.function) };
     // SAFETY: by the caller.

@@ -156,7 +156,7 @@ impl BitOr for Flags {
 
 /// The state of the machine that a choice depends on.
 #[derive(Clone, Copy, Debug)]
-pub struct View {
+pub struct CoreOccupancy {
     /// Cores to which calls are switched.
     pub os: CoreSet,
     /// Cores on which threads run otherwise.
@@ -171,12 +171,12 @@ pub struct View {
 
 /// The cores of a thread's last switches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
+pub struct CoreHistory {
     last_os: Option<usize>,
     last_app: Option<usize>,
 }
 
-impl Memory {
+impl CoreHistory {
     /// The memory of the n-th thread: as affinity keeps a first choice for ever, these are dealt out in turns.
     pub fn dealt(turn: usize, os: &CoreSet, app: &CoreSet) -> Self {
         let of = |cores: &CoreSet| cores.iter().nth(turn.checked_rem(cores.len())?);
@@ -186,7 +186,7 @@ impl Memory {
 
 /// The answer of [`select_os_core`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum CoreChoice {
     /// Switch to this core.
     Switch(usize),
     /// Carry the call out on the source core.
@@ -197,26 +197,30 @@ pub enum Choice {
 ///
 /// The thread stays if there is no OS core, if it is on one already, or if the policy is work-conserving and would
 /// queue at a busy core while the source core idles.
-pub fn select_os_core(flags: Flags, view: &View, memory: &mut Memory) -> Choice {
+pub fn select_os_core(flags: Flags, view: &CoreOccupancy, memory: &mut CoreHistory) -> CoreChoice {
     if view.os.contains(view.source) {
-        return Choice::Stay;
+        return CoreChoice::Stay;
     }
     let Some(favourite) = favourite(flags, &view.os, &view.app, view.source, memory.last_os) else {
-        return Choice::Stay;
+        return CoreChoice::Stay;
     };
     let found = conserving(flags, &view.os, view, favourite, memory.last_os);
     let core = match found {
         Some(core) => core,
-        None if view.source_idles => return Choice::Stay,
+        None if view.source_idles => return CoreChoice::Stay,
         None => favourite,
     };
     memory.last_os = Some(core);
-    Choice::Switch(core)
+    CoreChoice::Switch(core)
 }
 
 /// `SelectAppCore`: the core for a thread whose call has ended. It never stays on an OS core, however busy the others
 /// are. `None` only if there is no application core.
-pub fn select_app_core(flags: Flags, view: &View, memory: &mut Memory) -> Option<usize> {
+pub fn select_app_core(
+    flags: Flags,
+    view: &CoreOccupancy,
+    memory: &mut CoreHistory,
+) -> Option<usize> {
     let app = view.app.without(&view.os);
     let favourite = favourite(flags, &app, &view.os, view.source, memory.last_app)?;
     let core = conserving(flags, &app, view, favourite, memory.last_app).unwrap_or(favourite);
@@ -250,7 +254,7 @@ fn bound(from: &CoreSet, to: &CoreSet, source: usize) -> Option<usize> {
 fn conserving(
     flags: Flags,
     candidates: &CoreSet,
-    view: &View,
+    view: &CoreOccupancy,
     favourite: usize,
     last: Option<usize>,
 ) -> Option<usize> {
@@ -273,8 +277,8 @@ mod tests {
     const PA: Flags = Flags::PREFER_AFFINITY;
 
     /// Application cores 0 to 3, OS cores 4 and 5; the thread is on core 1.
-    fn view(busy: &[usize]) -> View {
-        View {
+    fn view(busy: &[usize]) -> CoreOccupancy {
+        CoreOccupancy {
             os: CoreSet::of(&[4, 5]),
             app: CoreSet::of(&[0, 1, 2, 3]),
             busy: CoreSet::of(busy),
@@ -283,8 +287,8 @@ mod tests {
         }
     }
 
-    fn choices(flags: Flags, busy: &[&[usize]]) -> Vec<Choice> {
-        let mut memory = Memory::default();
+    fn choices(flags: Flags, busy: &[&[usize]]) -> Vec<CoreChoice> {
+        let mut memory = CoreHistory::default();
         busy.iter().map(|busy| select_os_core(flags, &view(busy), &mut memory)).collect()
     }
 
@@ -292,34 +296,34 @@ mod tests {
     fn threads_with_affinity_begin_on_different_cores() {
         let view = view(&[]);
         let first = |turn| {
-            let mut memory = Memory::dealt(turn, &view.os, &view.app);
+            let mut memory = CoreHistory::dealt(turn, &view.os, &view.app);
             let there = select_os_core(AF, &view, &mut memory);
-            (there, select_app_core(AF, &View { source: 4, ..view }, &mut memory))
+            (there, select_app_core(AF, &CoreOccupancy { source: 4, ..view }, &mut memory))
         };
-        assert_eq!(first(0), (Choice::Switch(4), Some(0)));
-        assert_eq!(first(1), (Choice::Switch(5), Some(1)));
-        assert_eq!(first(6), (Choice::Switch(4), Some(2)));
-        let empty = Memory::dealt(3, &CoreSet::EMPTY, &CoreSet::EMPTY);
-        assert_eq!(empty, Memory::default());
+        assert_eq!(first(0), (CoreChoice::Switch(4), Some(0)));
+        assert_eq!(first(1), (CoreChoice::Switch(5), Some(1)));
+        assert_eq!(first(6), (CoreChoice::Switch(4), Some(2)));
+        let empty = CoreHistory::dealt(3, &CoreSet::EMPTY, &CoreSet::EMPTY);
+        assert_eq!(empty, CoreHistory::default());
     }
 
     #[test]
     fn without_settings_cores_take_turns_busy_or_not() {
-        use Choice::Switch;
+        use CoreChoice::Switch;
         let all = choices(Flags::NONE, &[&[], &[5], &[4, 5]]);
         assert_eq!(all, [Switch(4), Switch(5), Switch(4)]);
     }
 
     #[test]
     fn a_work_conserving_policy_looks_for_an_idle_core_and_stays_if_there_is_none() {
-        use Choice::{Stay, Switch};
+        use CoreChoice::{Stay, Switch};
         let all = choices(WC, &[&[4], &[4], &[4, 5], &[]]);
         assert_eq!(all, [Switch(5), Switch(5), Stay, Switch(4)]);
     }
 
     #[test]
     fn affinity_returns_to_the_last_core_and_only_conservation_drives_it_away() {
-        use Choice::{Stay, Switch};
+        use CoreChoice::{Stay, Switch};
         assert_eq!(choices(AF, &[&[], &[4], &[4, 5]]), [Switch(4); 3]);
         let all = choices(WC | AF, &[&[], &[4], &[], &[4, 5]]);
         assert_eq!(all, [Switch(4), Switch(5), Switch(5), Stay]);
@@ -327,7 +331,7 @@ mod tests {
 
     #[test]
     fn preferred_affinity_goes_to_the_last_core_even_if_it_is_busy() {
-        use Choice::{Stay, Switch};
+        use CoreChoice::{Stay, Switch};
         let all = choices(WC | AF | PA, &[&[4, 5], &[4], &[5], &[4, 5]]);
         // The first thread has no last core yet, so that conservation decides.
         assert_eq!(all, [Stay, Switch(5), Switch(5), Switch(5)]);
@@ -335,30 +339,34 @@ mod tests {
 
     #[test]
     fn a_thread_whose_core_has_other_work_may_queue_even_if_conserving() {
-        let mut memory = Memory::default();
-        let crowded = View { source_idles: false, ..view(&[1, 4, 5]) };
-        assert_eq!(select_os_core(WC, &crowded, &mut memory), Choice::Switch(4));
+        let mut memory = CoreHistory::default();
+        let crowded = CoreOccupancy { source_idles: false, ..view(&[1, 4, 5]) };
+        assert_eq!(select_os_core(WC, &crowded, &mut memory), CoreChoice::Switch(4));
     }
 
     #[test]
     fn a_static_binding_pairs_cores_and_counts_anew() {
         let flags = Flags::STATIC_BINDING;
         let chosen = [0, 1, 2, 3].map(|source| {
-            select_os_core(flags, &View { source, ..view(&[4, 5]) }, &mut Memory::default())
+            select_os_core(
+                flags,
+                &CoreOccupancy { source, ..view(&[4, 5]) },
+                &mut CoreHistory::default(),
+            )
         });
-        assert_eq!(chosen, [4, 5, 4, 5].map(Choice::Switch));
-        let back = View { source: 5, ..view(&[]) };
-        assert_eq!(select_app_core(flags, &back, &mut Memory::default()), Some(1));
-        let conserving = select_os_core(flags | WC, &view(&[5]), &mut Memory::default());
-        assert_eq!(conserving, Choice::Stay);
+        assert_eq!(chosen, [4, 5, 4, 5].map(CoreChoice::Switch));
+        let back = CoreOccupancy { source: 5, ..view(&[]) };
+        assert_eq!(select_app_core(flags, &back, &mut CoreHistory::default()), Some(1));
+        let conserving = select_os_core(flags | WC, &view(&[5]), &mut CoreHistory::default());
+        assert_eq!(conserving, CoreChoice::Stay);
     }
 
     #[test]
     fn a_thread_never_stays_on_an_os_core() {
         for bits in 0..16 {
             let flags = Flags::from_bits(bits).unwrap();
-            let on_os = View { source: 4, ..view(&[0, 1, 2, 3, 4, 5]) };
-            let mut memory = Memory::default();
+            let on_os = CoreOccupancy { source: 4, ..view(&[0, 1, 2, 3, 4, 5]) };
+            let mut memory = CoreHistory::default();
             for _ in 0..5 {
                 let core = select_app_core(flags, &on_os, &mut memory).unwrap();
                 assert!(on_os.app.contains(core), "{flags:?}: {core}");
@@ -369,21 +377,27 @@ mod tests {
 
     #[test]
     fn an_application_core_may_not_be_an_os_core_too() {
-        let overlapping = View { app: CoreSet::of(&[3, 4]), source: 4, ..view(&[]) };
-        let mut memory = Memory::default();
+        let overlapping = CoreOccupancy { app: CoreSet::of(&[3, 4]), source: 4, ..view(&[]) };
+        let mut memory = CoreHistory::default();
         assert_eq!(select_app_core(Flags::NONE, &overlapping, &mut memory), Some(3));
-        let none = View { app: CoreSet::of(&[4]), ..overlapping };
+        let none = CoreOccupancy { app: CoreSet::of(&[4]), ..overlapping };
         assert_eq!(select_app_core(Flags::NONE, &none, &mut memory), None);
     }
 
     #[test]
     fn a_call_on_an_os_core_or_without_any_stays() {
-        let there = View { source: 5, ..view(&[]) };
-        assert_eq!(select_os_core(Flags::NONE, &there, &mut Memory::default()), Choice::Stay);
-        let nowhere = View { os: CoreSet::EMPTY, ..view(&[]) };
+        let there = CoreOccupancy { source: 5, ..view(&[]) };
+        assert_eq!(
+            select_os_core(Flags::NONE, &there, &mut CoreHistory::default()),
+            CoreChoice::Stay
+        );
+        let nowhere = CoreOccupancy { os: CoreSet::EMPTY, ..view(&[]) };
         for bits in 0..16 {
             let flags = Flags::from_bits(bits).unwrap();
-            assert_eq!(select_os_core(flags, &nowhere, &mut Memory::default()), Choice::Stay);
+            assert_eq!(
+                select_os_core(flags, &nowhere, &mut CoreHistory::default()),
+                CoreChoice::Stay
+            );
         }
     }
 
@@ -395,8 +409,8 @@ mod tests {
             for last in [None, Some(4), Some(5), Some(9)] {
                 for busy in [vec![], vec![4], vec![5], vec![4, 5]] {
                     let view = view(&busy);
-                    let mut memory = Memory { last_os: last, last_app: None };
-                    let Choice::Switch(core) = select_os_core(flags, &view, &mut memory) else {
+                    let mut memory = CoreHistory { last_os: last, last_app: None };
+                    let CoreChoice::Switch(core) = select_os_core(flags, &view, &mut memory) else {
                         assert!(flags.has(WC) && !busy.is_empty());
                         continue;
                     };

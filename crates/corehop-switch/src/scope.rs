@@ -5,10 +5,10 @@ use std::marker::PhantomData;
 use std::panic::resume_unwind;
 use std::thread;
 
-use crate::frame::{Frame, perform};
+use crate::frame::{ClosureFrame, perform};
 use crate::switch::{Full, Switch, Ticket, WaitError};
 
-type Work<'env, R> = Box<dyn FnOnce() -> R + Send + 'env>;
+type ScopedClosure<'env, R> = Box<dyn FnOnce() -> R + Send + 'env>;
 
 /// In a type, keeps this lifetime from being taken for a shorter or a longer one.
 type Invariant<'a> = fn(&'a ()) -> &'a ();
@@ -60,17 +60,22 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         &mut self,
         work: impl FnOnce() -> R + Send + 'env,
     ) -> Pending<'scope, R> {
-        let work: Work<'env, R> = Box::new(work);
-        let frame = Frame::<Work<'env, R>, R>::new(work);
+        let work: ScopedClosure<'env, R> = Box::new(work);
+        let frame = ClosureFrame::<ScopedClosure<'env, R>, R>::new(work);
         let frame = Box::into_raw(Box::new(frame));
         // SAFETY: the function takes this frame, which lives until the call has ended: `settle` waits for that.
-        let submitted = unsafe { self.switch.submit(perform::<Work<'env, R>, R>, frame.cast()) };
+        let submitted =
+            unsafe { self.switch.submit(perform::<ScopedClosure<'env, R>, R>, frame.cast()) };
         let ticket = submitted.unwrap_or_else(|Full| {
             // SAFETY: as above; the call was not submitted.
-            unsafe { perform::<Work<'env, R>, R>(frame.cast()) };
+            unsafe { perform::<ScopedClosure<'env, R>, R>(frame.cast()) };
             Ticket::ran()
         });
-        self.begun.push(Some(Begun { ticket, frame: frame.cast(), end: end::<Work<'env, R>, R> }));
+        self.begun.push(Some(Begun {
+            ticket,
+            frame: frame.cast(),
+            end: end::<ScopedClosure<'env, R>, R>,
+        }));
         Pending { at: self.begun.len() - 1, of: PhantomData }
     }
 
@@ -84,7 +89,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let begun = self.begun[pending.at].take().ok_or(WaitError::UnknownTicket)?;
         begun.ticket.settled(self.switch)?;
         // SAFETY: the lifetimes say that it is of this scope, so that its frame has this type; the call has ended.
-        let frame = unsafe { Box::from_raw(begun.frame.cast::<Frame<Work<'env, R>, R>>()) };
+        let frame =
+            unsafe { Box::from_raw(begun.frame.cast::<ClosureFrame<ScopedClosure<'env, R>, R>>()) };
         Ok(frame.result())
     }
 
@@ -117,7 +123,7 @@ impl Drop for Scope<'_, '_> {
 /// `frame` is such a frame, from a box, and its call has ended.
 unsafe fn end<F, R>(frame: *mut ()) -> Option<Box<dyn std::any::Any + Send>> {
     // SAFETY: by the caller.
-    let frame = unsafe { Box::from_raw(frame.cast::<Frame<F, R>>()) };
+    let frame = unsafe { Box::from_raw(frame.cast::<ClosureFrame<F, R>>()) };
     let outcome: Option<thread::Result<R>> = frame.outcome;
     outcome?.err()
 }

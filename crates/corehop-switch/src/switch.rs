@@ -7,14 +7,14 @@ use std::{io, ptr, thread};
 
 use crate::budget::usual_limit;
 use crate::choice;
-use crate::frame::{self, Frame};
-use crate::lane::Call;
-use crate::line::{Line, Settled, run_here};
+use crate::frame::{self, ClosureFrame};
+use crate::lane::PostedCall;
+use crate::line::{CallResolution, PartnerLink, run_here};
 use crate::mechanism::Mechanism;
 use crate::options::{Fallback, Options};
 use crate::partner::{Function, SLOTS};
-use crate::policy::{Choice, CoreSet, Flags, Memory, View, select_os_core};
-use crate::sys::{self, Witness};
+use crate::policy::{CoreChoice, CoreHistory, CoreOccupancy, CoreSet, Flags, select_os_core};
+use crate::sys::{self, ForkSentinel};
 
 /// Runs functions on other cores, for one calling thread at a time.
 ///
@@ -23,23 +23,23 @@ use crate::sys::{self, Witness};
 /// credentials are the partner's. Dropping the switch waits for calls that are outstanding and ends the partners.
 #[derive(Debug)]
 pub struct Switch {
-    lines: Vec<Line>,
+    lines: Vec<PartnerLink>,
     mechanism: Mechanism,
     flags: Flags,
     os: CoreSet,
-    memory: Memory,
-    witness: Option<Arc<Witness>>,
+    memory: CoreHistory,
+    witness: Option<Arc<ForkSentinel>>,
     /// Results of calls that ran on the caller's thread when they were submitted, by slot.
     kept: [Option<u64>; SLOTS],
     last_kept: u64,
     fallbacks: Vec<Fallback>,
     costs: Vec<(Mechanism, u64)>,
-    counts: Counts,
+    counts: CallPlaceCounts,
 }
 
 /// The number of calls by the place where they ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct CallPlaceCounts {
     /// On another core.
     pub switched: u64,
     /// On the caller's core, because the policy, the mechanism or 64 outstanding calls said so.
@@ -138,13 +138,13 @@ impl Switch {
             mechanism: Mechanism::Local,
             flags: options.flags,
             os: CoreSet::EMPTY,
-            memory: Memory::default(),
+            memory: CoreHistory::default(),
             witness: None,
             kept: [None; SLOTS],
             last_kept: 0,
             fallbacks: Vec::new(),
             costs: Vec::new(),
-            counts: Counts::default(),
+            counts: CallPlaceCounts::default(),
         }
     }
 
@@ -209,9 +209,9 @@ impl Switch {
     ) -> io::Result<()> {
         self.stop();
         if mechanism.has_partner() {
-            let witness = self.witness.insert(Arc::new(Witness::new()?));
+            let witness = self.witness.insert(Arc::new(ForkSentinel::new()?));
             for core in self.os.iter() {
-                self.lines.push(Line::open(core, mechanism, limit, options, witness)?);
+                self.lines.push(PartnerLink::open(core, mechanism, limit, options, witness)?);
             }
         }
         self.mechanism = mechanism;
@@ -223,7 +223,7 @@ impl Switch {
         for mut line in std::mem::take(&mut self.lines) {
             let Some(witness) = &self.witness else { continue };
             while let Some(seq) = line.oldest() {
-                if let Settled::TakenBack(call) = line.wait(seq, witness) {
+                if let CallResolution::TakenBack(call) = line.wait(seq, witness) {
                     // SAFETY: it was submitted, and has not run.
                     unsafe { run_here(call) };
                 }
@@ -252,7 +252,7 @@ impl Switch {
             // SAFETY: the room lives as long as the line, and the call has left a result of this type there.
             return unsafe { frame::unpack(&*room, how) };
         }
-        let mut frame = Frame::new(work);
+        let mut frame = ClosureFrame::new(work);
         let call = frame.call();
         // SAFETY: the call takes this frame, which lives until it has returned; it does not unwind.
         unsafe { self.call_closure(line, call) };
@@ -265,9 +265,12 @@ impl Switch {
     ///
     /// As for [`Self::call`].
     #[inline]
-    unsafe fn call_closure(&mut self, line: Option<usize>, call: Call) -> u64 {
+    unsafe fn call_closure(&mut self, line: Option<usize>, call: PostedCall) -> u64 {
         let settled = self.settled(line, call);
-        assert!(settled != Some(Settled::Lost), "the closure is with the parent of this process");
+        assert!(
+            settled != Some(CallResolution::Lost),
+            "the closure is with the parent of this process"
+        );
         // SAFETY: by the caller.
         unsafe { self.finish(line, call, settled) }
     }
@@ -279,7 +282,7 @@ impl Switch {
     /// `function(argument)` may run on another thread, and does not unwind.
     #[inline]
     pub unsafe fn call(&mut self, function: Function, argument: *mut c_void) -> u64 {
-        let call = Call { function: function as usize, argument: argument.cast() };
+        let call = PostedCall { function: function as usize, argument: argument.cast() };
         let line = self.usual_line();
         let settled = self.settled(line, call);
         // SAFETY: by the caller.
@@ -299,7 +302,7 @@ impl Switch {
 
     /// Has a call run by a partner.
     #[inline]
-    fn settled(&mut self, line: Option<usize>, call: Call) -> Option<Settled> {
+    fn settled(&mut self, line: Option<usize>, call: PostedCall) -> Option<CallResolution> {
         self.lines.get_mut(line?)?.call(call, self.witness.as_ref()?)
     }
 
@@ -317,7 +320,7 @@ impl Switch {
         function: Function,
         argument: *mut c_void,
     ) -> u64 {
-        let call = Call { function: function as usize, argument: argument.cast() };
+        let call = PostedCall { function: function as usize, argument: argument.cast() };
         let Some(line) = self.line_for(cores, flags) else {
             // SAFETY: by the caller.
             return unsafe { self.without_partner(cores, flags, call) };
@@ -333,8 +336,13 @@ impl Switch {
     ///
     /// As for [`Self::call`].
     #[inline]
-    unsafe fn finish(&mut self, line: Option<usize>, call: Call, settled: Option<Settled>) -> u64 {
-        if let Some(Settled::There(value)) = settled {
+    unsafe fn finish(
+        &mut self,
+        line: Option<usize>,
+        call: PostedCall,
+        settled: Option<CallResolution>,
+    ) -> u64 {
+        if let Some(CallResolution::There(value)) = settled {
             self.counts.switched += 1;
             return value;
         }
@@ -351,8 +359,8 @@ impl Switch {
     unsafe fn finish_here(
         &mut self,
         line: Option<usize>,
-        call: Call,
-        settled: Option<Settled>,
+        call: PostedCall,
+        settled: Option<CallResolution>,
     ) -> u64 {
         if line.is_none() {
             let (os, flags) = (self.os, self.flags);
@@ -378,17 +386,17 @@ impl Switch {
         {
             return cores.contains(line.core).then_some(0);
         }
-        let Choice::Switch(core) = self.choose(cores, flags) else { return None };
+        let CoreChoice::Switch(core) = self.choose(cores, flags) else { return None };
         self.lines.iter().position(|line| line.core == core)
     }
 
     /// Asks the policy. A partner is busy while it has calls of this switch.
-    fn choose(&mut self, cores: &CoreSet, flags: Flags) -> Choice {
+    fn choose(&mut self, cores: &CoreSet, flags: Flags) -> CoreChoice {
         let mut busy = CoreSet::EMPTY;
         for line in self.lines.iter().filter(|line| line.busy()) {
             busy.insert(line.core);
         }
-        let view = View {
+        let view = CoreOccupancy {
             os: self.os.and(cores),
             app: CoreSet::EMPTY,
             busy,
@@ -403,9 +411,9 @@ impl Switch {
     /// # Safety
     ///
     /// As for [`Self::call`].
-    unsafe fn without_partner(&mut self, cores: &CoreSet, flags: Flags, call: Call) -> u64 {
+    unsafe fn without_partner(&mut self, cores: &CoreSet, flags: Flags, call: PostedCall) -> u64 {
         if self.mechanism == Mechanism::Affinity
-            && let Choice::Switch(core) = self.choose(cores, flags)
+            && let CoreChoice::Switch(core) = self.choose(cores, flags)
             && let (Some(core_before), Ok(before)) = (sys::current_core(), sys::affinity())
             && sys::set_affinity(&CoreSet::of(&[core])).is_ok()
         {
@@ -436,7 +444,7 @@ impl Switch {
         function: Function,
         argument: *mut c_void,
     ) -> Result<Ticket, Full> {
-        let call = Call { function: function as usize, argument: argument.cast() };
+        let call = PostedCall { function: function as usize, argument: argument.cast() };
         let (os, flags) = (self.os, self.flags);
         if let Some(line) = self.line_for(&os, flags) {
             let number = self.lines[line].submit(call).ok_or(Full)?;
@@ -474,23 +482,23 @@ impl Switch {
             return Err(WaitError::UnknownTicket);
         };
         match line.wait(number, witness) {
-            Settled::There(value) => {
+            CallResolution::There(value) => {
                 self.counts.switched += 1;
                 Ok(value)
             }
-            Settled::TakenBack(call) => {
+            CallResolution::TakenBack(call) => {
                 self.counts.taken_back += 1;
                 // SAFETY: it was submitted, and has not run.
                 Ok(unsafe { run_here(call) })
             }
-            Settled::Lost => Err(WaitError::Forked),
+            CallResolution::Lost => Err(WaitError::Forked),
         }
     }
 
     /// Wakes the partners ahead of need: the next call, if it comes soon, finds them polling (V5).
     pub fn prepare(&self) {
         let forked = self.witness.as_ref().is_none_or(|it| it.forked());
-        self.lines.iter().filter(|_| !forked).for_each(Line::wake);
+        self.lines.iter().filter(|_| !forked).for_each(PartnerLink::wake);
     }
 
     /// The mechanism of this switch.
@@ -519,11 +527,11 @@ impl Switch {
 
     pub(crate) fn set_costs(&mut self, costs: Vec<(Mechanism, u64)>) {
         self.costs = costs;
-        self.counts = Counts::default();
+        self.counts = CallPlaceCounts::default();
     }
 
     /// The calls so far, by the place where they ran.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> CallPlaceCounts {
         self.counts
     }
 }

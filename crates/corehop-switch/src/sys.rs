@@ -115,15 +115,15 @@ pub(crate) fn await_end(thread: i32) {
 /// On its way out it frees nothing and takes no lock that another thread can hold: a signal handler can wait for its end,
 /// whatever the handler interrupted. A thread of the standard library frees memory of its creator.
 #[derive(Debug)]
-pub(crate) struct Thread(libc::pthread_t);
+pub(crate) struct PosixThread(libc::pthread_t);
 
 /// The function of a thread.
-pub(crate) type Run = extern "C" fn(*mut libc::c_void) -> *mut libc::c_void;
+pub(crate) type ThreadFunction = extern "C" fn(*mut libc::c_void) -> *mut libc::c_void;
 
 /// The size of a thread's stack, in bytes, as the standard library has it.
 const STACK: usize = 2 << 20;
 
-impl Thread {
+impl PosixThread {
     /// Starts a thread that takes no signals. Under a real-time policy of the caller the thread has the usual one all the
     /// same: polling ahead of everything else can stop a machine.
     ///
@@ -134,7 +134,10 @@ impl Thread {
     /// # Safety
     ///
     /// The function may be run with this argument on another thread, until [`Self::join`] has returned.
-    pub(crate) unsafe fn start(function: Run, argument: *mut libc::c_void) -> io::Result<Self> {
+    pub(crate) unsafe fn start(
+        function: ThreadFunction,
+        argument: *mut libc::c_void,
+    ) -> io::Result<Self> {
         // SAFETY: the attributes are initialised before they are used; the rest is by the caller.
         let (outcome, thread) = without_signals(|| unsafe {
             let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
@@ -274,18 +277,18 @@ pub(crate) fn without_signals<T>(start: impl FnOnce() -> T) -> T {
 ///
 /// A page of its own that the kernel clears in a child, however it was made.
 #[derive(Debug)]
-pub(crate) struct Witness {
+pub(crate) struct ForkSentinel {
     page: ptr::NonNull<AtomicU32>,
 }
 
 // SAFETY: the page is written once, before it is shared.
-unsafe impl Send for Witness {}
+unsafe impl Send for ForkSentinel {}
 // SAFETY: as above.
-unsafe impl Sync for Witness {}
+unsafe impl Sync for ForkSentinel {}
 
 const PAGE: usize = 4096;
 
-impl Witness {
+impl ForkSentinel {
     /// # Errors
     ///
     /// No memory, or a kernel before 4.14.
@@ -312,7 +315,7 @@ impl Witness {
     }
 }
 
-impl Drop for Witness {
+impl Drop for ForkSentinel {
     fn drop(&mut self) {
         // SAFETY: the mapping is this one's.
         unsafe { libc::munmap(self.page.as_ptr().cast(), PAGE) };

@@ -60,7 +60,7 @@ struct CompletionOffsets {
 
 #[repr(C)]
 #[derive(Default)]
-struct Parameters {
+struct UringParameters {
     sq_entries: u32,
     cq_entries: u32,
     flags: u32,
@@ -76,7 +76,7 @@ struct Parameters {
 /// A request to the kernel.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Entry {
+struct SubmissionEntry {
     opcode: u8,
     flags: u8,
     priority: u16,
@@ -111,12 +111,12 @@ struct WaitArgument {
 
 /// A mapping that ends with its owner.
 #[derive(Debug)]
-struct Mapping {
+struct RingMapping {
     start: NonNull<u8>,
     length: usize,
 }
 
-impl Mapping {
+impl RingMapping {
     fn of(fd: i32, offset: i64, length: usize) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
@@ -135,7 +135,7 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
+impl Drop for RingMapping {
     fn drop(&mut self) {
         // SAFETY: the mapping is this one's.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
@@ -144,9 +144,9 @@ impl Drop for Mapping {
 
 /// A descriptor that is closed with its owner.
 #[derive(Debug)]
-struct Descriptor(i32);
+struct RingDescriptor(i32);
 
-impl Drop for Descriptor {
+impl Drop for RingDescriptor {
     fn drop(&mut self) {
         // SAFETY: the descriptor is this one's.
         unsafe { libc::close(self.0) };
@@ -154,30 +154,30 @@ impl Drop for Descriptor {
 }
 
 /// A pair of rings shared with the kernel.
-struct Ring {
-    rings: Mapping,
-    entries: Mapping,
-    parameters: Parameters,
-    fd: Descriptor,
+struct UringQueues {
+    rings: RingMapping,
+    entries: RingMapping,
+    parameters: UringParameters,
+    fd: RingDescriptor,
 }
 
-impl Ring {
-    fn open(mut parameters: Parameters) -> io::Result<Self> {
+impl UringQueues {
+    fn open(mut parameters: UringParameters) -> io::Result<Self> {
         // SAFETY: the kernel reads and writes one structure of parameters.
         let fd = unsafe { libc::syscall(libc::SYS_io_uring_setup, 4, &raw mut parameters) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        let fd = Descriptor(fd as i32);
+        let fd = RingDescriptor(fd as i32);
         if parameters.features & FEAT_SINGLE_MMAP == 0 {
             return Err(io::Error::from(io::ErrorKind::Unsupported));
         }
         let submissions = parameters.sq.array as usize + 4 * parameters.sq_entries as usize;
         let completions =
             parameters.cq.cqes as usize + size_of::<Completion>() * parameters.cq_entries as usize;
-        let rings = Mapping::of(fd.0, OFFSET_RINGS, submissions.max(completions))?;
-        let size = size_of::<Entry>() * parameters.sq_entries as usize;
-        let entries = Mapping::of(fd.0, OFFSET_SQES, size)?;
+        let rings = RingMapping::of(fd.0, OFFSET_RINGS, submissions.max(completions))?;
+        let size = size_of::<SubmissionEntry>() * parameters.sq_entries as usize;
+        let entries = RingMapping::of(fd.0, OFFSET_SQES, size)?;
         Ok(Self { rings, entries, parameters, fd })
     }
 
@@ -194,12 +194,12 @@ impl Ring {
     }
 
     /// Puts a request into the ring. The callers never have more than two of them there, of four.
-    fn push(&mut self, entry: Entry) {
+    fn push(&mut self, entry: SubmissionEntry) {
         let tail = self.rings.word(self.parameters.sq.tail);
         let at = tail.load(Ordering::Relaxed);
         let index = at & (self.parameters.sq_entries - 1);
         // SAFETY: the index is below the number of entries, and the kernel does not read it before the tail moves.
-        unsafe { self.entries.start.cast::<Entry>().add(index as usize).write(entry) };
+        unsafe { self.entries.start.cast::<SubmissionEntry>().add(index as usize).write(entry) };
         self.rings.word(self.parameters.sq.array + 4 * index).store(index, Ordering::Relaxed);
         tail.store(at.wrapping_add(1), Ordering::Release);
     }
@@ -236,7 +236,7 @@ impl Ring {
 
 /// Wakes one thread and sleeps, in one entry into the kernel.
 pub(crate) struct Exchanger {
-    ring: Ring,
+    ring: UringQueues,
     /// A wait that outlived its time is still in the kernel; the next one on the same word is it.
     armed: bool,
 }
@@ -252,7 +252,10 @@ impl Exchanger {
     ///
     /// io_uring is forbidden or absent, or does not know futexes (before Linux 6.7).
     pub(crate) fn open() -> io::Result<Self> {
-        let ring = Ring::open(Parameters { flags: SETUP_COOP_TASKRUN, ..Parameters::default() })?;
+        let ring = UringQueues::open(UringParameters {
+            flags: SETUP_COOP_TASKRUN,
+            ..UringParameters::default()
+        })?;
         if ring.knows(OP_FUTEX_WAIT) && ring.knows(OP_FUTEX_WAKE) {
             Ok(Self { ring, armed: false })
         } else {
@@ -273,7 +276,7 @@ impl Exchanger {
             // The wait follows the wake-up: by a link, so that neither is put off to another thread.
             let link = if self.armed { 0 } else { SQE_LINK };
             let flags = link | SQE_SKIP_SUCCESS;
-            self.ring.push(Entry { flags, ..futex(OP_FUTEX_WAKE, wake, 1) });
+            self.ring.push(SubmissionEntry { flags, ..futex(OP_FUTEX_WAKE, wake, 1) });
             submit += 1;
         }
         if !self.armed {
@@ -289,20 +292,20 @@ impl Exchanger {
     }
 }
 
-fn futex(opcode: u8, word: &AtomicU32, value: u32) -> Entry {
-    Entry {
+fn futex(opcode: u8, word: &AtomicU32, value: u32) -> SubmissionEntry {
+    SubmissionEntry {
         opcode,
         fd: FUTEX2_PRIVATE_U32,
         address: word.as_ptr() as u64,
         address2: u64::from(value),
         address3: ANY_BIT,
-        ..Entry::default()
+        ..SubmissionEntry::default()
     }
 }
 
 /// A kernel thread that polls for requests on a core (SQPOLL): the peer of a polling partner, for system calls alone.
 pub struct KernelPoller {
-    ring: Ring,
+    ring: UringQueues,
 }
 
 impl std::fmt::Debug for KernelPoller {
@@ -318,18 +321,18 @@ impl KernelPoller {
     ///
     /// io_uring is forbidden or absent, or the core is not allowed.
     pub fn open(core: usize, idle_ms: u32) -> io::Result<Self> {
-        let parameters = Parameters {
+        let parameters = UringParameters {
             flags: SETUP_SQPOLL | SETUP_SQ_AFF,
             sq_thread_cpu: core as u32,
             sq_thread_idle: idle_ms,
-            ..Parameters::default()
+            ..UringParameters::default()
         };
-        Ok(Self { ring: Ring::open(parameters)? })
+        Ok(Self { ring: UringQueues::open(parameters)? })
     }
 
     /// Has the kernel's thread do nothing, and waits until it has. False if it did not within `nanoseconds`.
     pub fn nop(&mut self, nanoseconds: u64) -> bool {
-        self.ring.push(Entry { opcode: OP_NOP, ..Entry::default() });
+        self.ring.push(SubmissionEntry { opcode: OP_NOP, ..SubmissionEntry::default() });
         self.wake_thread();
         let mut polls = 0_u32;
         let begun = sys::now();

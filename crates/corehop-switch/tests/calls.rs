@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use corehop_switch::policy::{CoreSet, Flags};
-use corehop_switch::{Counts, Full, Mechanism, Options, Switch, WaitError};
+use corehop_switch::{CallPlaceCounts, Full, Mechanism, Options, Switch, WaitError};
 
 fn options(mechanism: Mechanism) -> Options {
     Options { mechanism: Some(mechanism), ..Options::default() }
@@ -48,7 +48,7 @@ fn every_mechanism_runs_each_call_once_and_returns_its_result() {
             // SAFETY: the word lives on.
             assert_eq!(unsafe { switch.call(count, pointer(&word)) }, n, "{mechanism}");
         }
-        let Counts { switched, local, taken_back } = switch.counts();
+        let CallPlaceCounts { switched, local, taken_back } = switch.counts();
         assert_eq!(switched + local + taken_back, 1_000, "{mechanism}");
         assert_eq!(word.load(Ordering::Relaxed), 1_000, "{mechanism}");
     });
@@ -176,7 +176,7 @@ fn closures_of_every_size_move_there_once_and_their_results_move_back() {
         }
         assert_eq!(alive.load(Ordering::Relaxed), 200, "{mechanism}");
         assert_eq!(std::sync::Arc::strong_count(&alive), 1, "{mechanism}");
-        let Counts { switched, local, taken_back } = switch.counts();
+        let CallPlaceCounts { switched, local, taken_back } = switch.counts();
         assert_eq!(switched + local + taken_back, 1_200, "{mechanism}");
     }
 }
@@ -276,7 +276,7 @@ fn a_core_that_does_not_exist_is_named_and_calls_run_here() {
     assert_eq!(switch.mechanism(), Mechanism::Local);
     assert!(switch.fallbacks()[0].to_string().starts_with("core 1023 cannot be used"));
     assert_eq!(switch.run(|| 3), 3);
-    assert_eq!(switch.counts(), Counts { switched: 0, local: 1, taken_back: 0 });
+    assert_eq!(switch.counts(), CallPlaceCounts { switched: 0, local: 1, taken_back: 0 });
 }
 
 #[test]
@@ -338,7 +338,7 @@ fn the_default_runs_functions_on_the_other_core() {
         return println!("skipped: {:?}", switch.fallbacks());
     }
     let elsewhere = ran_elsewhere(&mut switch, 1_000);
-    let Counts { switched, local, taken_back } = switch.counts();
+    let CallPlaceCounts { switched, local, taken_back } = switch.counts();
     assert_eq!((local, switched + taken_back), (0, 1_000));
     assert!(elsewhere >= switched, "{elsewhere} of {switched}");
 }

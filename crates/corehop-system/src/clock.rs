@@ -19,16 +19,16 @@ pub fn now() -> Ticks {
 
 /// The rate of the time-stamp counter, measured against the kernel's raw clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Clock {
+pub struct TickClock {
     ticks_per_ns: f64,
     /// The largest error of the rate, relative.
     pub error: f64,
 }
 
-impl Clock {
+impl TickClock {
     /// Compares the two clocks over `span` (20 ms give about 2 parts in a million).
     pub fn calibrate(span: Duration) -> Self {
-        Comparison::begin().after(span)
+        ClockComparison::begin().after(span)
     }
 
     /// A clock of a known rate.
@@ -59,13 +59,13 @@ impl Clock {
 
 /// The comparison of the two clocks, from its beginning on: the longer it lasts, the smaller is the error of the rate.
 #[derive(Debug, Clone, Copy)]
-pub struct Comparison {
+pub struct ClockComparison {
     ticks: Ticks,
     nanos: i64,
     width: Ticks,
 }
 
-impl Comparison {
+impl ClockComparison {
     /// Reads both clocks.
     pub fn begin() -> Self {
         let (ticks, nanos, width) = bracket();
@@ -73,13 +73,13 @@ impl Comparison {
     }
 
     /// The clock by now; after less than `least` the calling thread sleeps for the rest.
-    pub fn after(&self, least: Duration) -> Clock {
+    pub fn after(&self, least: Duration) -> TickClock {
         let passed = u64::try_from(raw_nanos() - self.nanos).unwrap_or_default();
         std::thread::sleep(least.saturating_sub(Duration::from_nanos(passed)));
         let (ticks, nanos, width) = bracket();
         let nanos = (nanos - self.nanos) as f64;
         let ticks_per_ns = (ticks - self.ticks) as f64 / nanos;
-        Clock { ticks_per_ns, error: (self.width + width) as f64 / ticks_per_ns / nanos }
+        TickClock { ticks_per_ns, error: (self.width + width) as f64 / ticks_per_ns / nanos }
     }
 }
 
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_calibrated_clock_agrees_with_the_kernels_over_another_span() {
-        let clock = Clock::calibrate(Duration::from_millis(20));
+        let clock = TickClock::calibrate(Duration::from_millis(20));
         let (t0, n0, _) = bracket();
         std::thread::sleep(Duration::from_millis(30));
         let (t1, n1, _) = bracket();
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_comparison_gets_better_with_time_and_waits_for_no_more_than_the_rest() {
-        let comparison = Comparison::begin();
+        let comparison = ClockComparison::begin();
         let early = comparison.after(Duration::from_millis(1));
         std::thread::sleep(Duration::from_millis(30));
         let begun = std::time::Instant::now();
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn time_between_stamps_has_a_sign() {
-        let clock = Clock::of_rate(2.0);
+        let clock = TickClock::of_rate(2.0);
         assert_eq!((clock.between(10, 30), clock.between(30, 10)), (10.0, -10.0));
         assert_eq!((clock.ticks(10.0), clock.nanos(20)), (20, 10.0));
     }

@@ -14,7 +14,7 @@ pub fn are_lent() -> bool {
 
 /// The header of capset(2).
 #[repr(C)]
-struct Header {
+struct CapabilityHeader {
     version: u32,
     pid: i32,
 }
@@ -32,7 +32,7 @@ pub fn give_up_lent() -> io::Result<()> {
         return Ok(());
     }
     // Effective, permitted, inheritable, in two halves of 32 bits.
-    let (header, none) = (Header { version: VERSION, pid: 0 }, [0_u32; 6]);
+    let (header, none) = (CapabilityHeader { version: VERSION, pid: 0 }, [0_u32; 6]);
     // SAFETY: the calls take integers, and capset reads two live locals of the sizes of version 3.
     let done = unsafe {
         let (user, group) = (libc::getuid(), libc::getgid());

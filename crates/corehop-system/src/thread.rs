@@ -118,7 +118,7 @@ pub fn current_cpu() -> Cpu {
 
 /// A scheduling policy of the kinds used here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
+pub enum SchedulingPolicy {
     /// `SCHED_FIFO` at this priority.
     Fifo(i32),
     /// `SCHED_OTHER` at this nice value.
@@ -127,7 +127,7 @@ pub enum Policy {
     Idle,
 }
 
-impl fmt::Display for Policy {
+impl fmt::Display for SchedulingPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fifo(priority) => write!(f, "fifo:{priority}"),
@@ -141,11 +141,11 @@ impl fmt::Display for Policy {
 ///
 /// # Errors
 /// `EPERM` without CAP_SYS_NICE, or in a cgroup without a real-time budget.
-pub fn set_policy(policy: Policy) -> io::Result<()> {
+pub fn set_policy(policy: SchedulingPolicy) -> io::Result<()> {
     let (kind, priority) = match policy {
-        Policy::Fifo(priority) => (libc::SCHED_FIFO, priority),
-        Policy::Other(_) => (libc::SCHED_OTHER, 0),
-        Policy::Idle => (libc::SCHED_IDLE, 0),
+        SchedulingPolicy::Fifo(priority) => (libc::SCHED_FIFO, priority),
+        SchedulingPolicy::Other(_) => (libc::SCHED_OTHER, 0),
+        SchedulingPolicy::Idle => (libc::SCHED_IDLE, 0),
     };
     let parameter = libc::sched_param { sched_priority: priority };
     // A child of a real-time thread is not to inherit what only this thread bounds.
@@ -156,7 +156,7 @@ pub fn set_policy(policy: Policy) -> io::Result<()> {
     {
         return Err(io::Error::last_os_error());
     }
-    if let Policy::Other(nice) = policy {
+    if let SchedulingPolicy::Other(nice) = policy {
         // SAFETY: on Linux this sets the nice value of the calling thread only.
         let answer = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
         if answer != 0 {
@@ -169,12 +169,12 @@ pub fn set_policy(policy: Policy) -> io::Result<()> {
 /// The best policy that the calling thread may have for measuring, and why no better one.
 ///
 /// `real_time` says whether FIFO may be tried. The thread is under the policy afterwards.
-pub fn best_policy(real_time: Result<(), String>) -> (Policy, Option<String>) {
+pub fn best_policy(real_time: Result<(), String>) -> (SchedulingPolicy, Option<String>) {
     let why = match real_time {
-        Ok(()) => match set_policy(Policy::Fifo(FIFO_PRIORITY)) {
+        Ok(()) => match set_policy(SchedulingPolicy::Fifo(FIFO_PRIORITY)) {
             Ok(()) => {
                 limit_real_time();
-                return (Policy::Fifo(FIFO_PRIORITY), None);
+                return (SchedulingPolicy::Fifo(FIFO_PRIORITY), None);
             }
             Err(error) => format!(
                 "SCHED_FIFO: {error} (`sudo setcap cap_sys_nice+ep` on the binary, or run as root)"
@@ -187,9 +187,12 @@ pub fn best_policy(real_time: Result<(), String>) -> (Policy, Option<String>) {
 
 /// The best policy that is not real-time, for what cannot be bounded. The thread is under it
 /// afterwards.
-pub fn best_ordinary_policy() -> Policy {
-    let other = [-20, 0].map(Policy::Other).into_iter().find(|&policy| set_policy(policy).is_ok());
-    other.unwrap_or(Policy::Other(0))
+pub fn best_ordinary_policy() -> SchedulingPolicy {
+    let other = [-20, 0]
+        .map(SchedulingPolicy::Other)
+        .into_iter()
+        .find(|&policy| set_policy(policy).is_ok());
+    other.unwrap_or(SchedulingPolicy::Other(0))
 }
 
 /// A second line of defence behind the walk's own deadline: the kernel ends a process whose real-time
@@ -293,7 +296,10 @@ mod tests {
     fn where_fifo_may_not_be_tried_the_reason_is_passed_on() {
         std::thread::spawn(|| {
             let (policy, why) = best_policy(Err("one CPU only".to_owned()));
-            assert!(matches!(policy, Policy::Other(_)) && why.as_deref() == Some("one CPU only"));
+            assert!(
+                matches!(policy, SchedulingPolicy::Other(_))
+                    && why.as_deref() == Some("one CPU only")
+            );
         })
         .join()
         .unwrap();

@@ -6,10 +6,10 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use corehop_app::run::RunView;
-use corehop_plan::experiment::Unit;
+use corehop_plan::experiment::SamplingUnit;
 use corehop_plan::shown;
 use corehop_plan::units::Nanos;
-use corehop_stats::campaign::forecast::{Forecast, Outlook, Unfinished};
+use corehop_stats::campaign::forecast::{CellShortfall, Forecast, Outlook};
 use corehop_stats::campaign::sampling::{Campaign, CellProgress};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use terminal_size::terminal_size_of;
@@ -27,13 +27,13 @@ const LEFT: usize = 10;
 const BARS: (usize, usize, usize) = (8, 76, 20);
 
 /// The view of a run on the terminal.
-pub(crate) fn view(units: &[Unit], deadline: Option<Instant>) -> Box<dyn RunView> {
+pub(crate) fn view(units: &[SamplingUnit], deadline: Option<Instant>) -> Box<dyn RunView> {
     Box::new(TerminalView::new(units, deadline))
 }
 
 /// The progress of a run.
 struct TerminalView {
-    board: Option<Board>,
+    board: Option<ProgressBoard>,
     names: Vec<String>,
     costs: Vec<Nanos>,
     forecast: Forecast,
@@ -43,7 +43,7 @@ struct TerminalView {
 }
 
 /// The bars on the terminal.
-struct Board {
+struct ProgressBoard {
     lines: MultiProgress,
     whole: ProgressBar,
     cells: Vec<ProgressBar>,
@@ -51,13 +51,13 @@ struct Board {
 }
 
 impl TerminalView {
-    fn new(units: &[Unit], deadline: Option<Instant>) -> Self {
+    fn new(units: &[SamplingUnit], deadline: Option<Instant>) -> Self {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let visible = !is_quiet() && !dumb && std::io::stderr().is_terminal();
         // Where nothing is known, all are alike.
         let costs: Vec<Nanos> = units.iter().map(|unit| unit.each.max(Nanos::new(1))).collect();
         Self {
-            board: visible.then(Board::new),
+            board: visible.then(ProgressBoard::new),
             names: units.iter().map(|unit| unit.name.clone()).collect(),
             forecast: Forecast::new(costs.clone(), &[]),
             costs,
@@ -120,7 +120,7 @@ impl RunView for TerminalView {
     }
 }
 
-impl Board {
+impl ProgressBoard {
     fn new() -> Self {
         let lines = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
         let whole = lines.add(ProgressBar::new(1000));
@@ -176,8 +176,8 @@ fn summary(outlook: &Outlook, shown: usize) -> String {
 }
 
 /// As many cells as there are lines for, those with the most work left, in the order of the plan.
-fn chosen(unfinished: &[Unfinished], lines: usize) -> Vec<Unfinished> {
-    let mut some: Vec<Unfinished> = unfinished.iter().take(lines).copied().collect();
+fn chosen(unfinished: &[CellShortfall], lines: usize) -> Vec<CellShortfall> {
+    let mut some: Vec<CellShortfall> = unfinished.iter().take(lines).copied().collect();
     some.sort_by_key(|it| it.cell);
     some
 }
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn the_cells_with_most_work_are_shown_in_the_order_of_the_plan() {
-        let it = |cell| Unfinished { cell, valid: 0, target: 10, left: None };
+        let it = |cell| CellShortfall { cell, valid: 0, target: 10, left: None };
         let unfinished = [it(7), it(2), it(5), it(1)];
         let cells =
             |lines| -> Vec<usize> { chosen(&unfinished, lines).iter().map(|it| it.cell).collect() };
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn the_whole_says_what_is_complete_what_is_not_shown_and_how_long_it_will_take() {
-        let it = |cell| Unfinished { cell, valid: 0, target: 10, left: None };
+        let it = |cell| CellShortfall { cell, valid: 0, target: 10, left: None };
         let mut outlook =
             Outlook { done: 0.5, left: None, cells: 9, unfinished: (0..4).map(it).collect() };
         assert_eq!(summary(&outlook, 4), "5 of 9 cells complete");

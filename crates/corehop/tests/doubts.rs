@@ -7,8 +7,8 @@ use std::process::{Command, Output, Stdio};
 
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{
-    Absence, EndedRun, ObservedThread, Part, Provenance, Reader, RecordingFacts, RowKind, Rows,
-    example, write_parquet,
+    Absence, BatchWriter, EndedRun, ObservedThread, Provenance, Reader, RecordingFacts, RowKind,
+    Rows, example, write_parquet,
 };
 use corehop_plan::units::Cpu;
 use serde_json::{Value, json};
@@ -197,7 +197,8 @@ fn recording(folder: &Path) -> PathBuf {
     let first = folder.join("x.parquet");
     for kind in RowKind::OF_RECORDING {
         let part = folder.join("part");
-        let mut stream = Part::begin(File::create(&part).unwrap(), kind, &provenance).unwrap();
+        let mut stream =
+            BatchWriter::begin(File::create(&part).unwrap(), kind, &provenance).unwrap();
         stream.append(&rows).unwrap();
         stream.end().unwrap();
         let mut reader = Reader::open(File::open(part).unwrap()).unwrap();

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use corehop_plan::samples::{Part, PreemptionLength, Provenance, RowKind};
+use corehop_plan::samples::{BatchWriter, PreemptionLength, Provenance, RowKind};
 
 fn corehop(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_corehop")).args(arguments).output().unwrap()
@@ -46,7 +46,8 @@ fn absences(folder: &Path, name: &str, machine: &str) -> PathBuf {
         platform: platform(machine, "2 MiB", ""),
         ..Default::default()
     };
-    let mut part = Part::begin(std::fs::File::create(&path).unwrap(), KIND, &provenance).unwrap();
+    let mut part =
+        BatchWriter::begin(std::fs::File::create(&path).unwrap(), KIND, &provenance).unwrap();
     let row = |job: u64| PreemptionLength {
         machine: machine.into(),
         seed: 1,
@@ -82,7 +83,7 @@ fn a_run_that_was_killed_before_its_first_rows_left_a_file_that_says_what_it_is(
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("early.parquet.part");
     let file = std::fs::File::create(&path).unwrap();
-    let part = Part::begin(file, KIND, &Provenance::default()).unwrap();
+    let part = BatchWriter::begin(file, KIND, &Provenance::default()).unwrap();
     // Killed: nothing is dropped, nothing is finished.
     std::mem::forget(part);
     let shown = corehop(&["report", "contents", path.to_str().unwrap()]);

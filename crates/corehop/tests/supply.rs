@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Output};
 
-use corehop_plan::samples::{Part, Provenance, Reader, RowKind, Rows, SupplyGap};
+use corehop_plan::samples::{BatchWriter, Provenance, Reader, RowKind, Rows, SupplyGap};
 use serde_json::Value;
 
 fn corehop(folder: &Path, words: &str) -> Output {
@@ -48,7 +48,7 @@ fn observed(folder: &Path, name: &str, windows: u64) {
     };
     let rows: Vec<SupplyGap> = (0..windows).map(row).collect();
     let file = File::create(folder.join(name)).unwrap();
-    let mut part = Part::begin(file, RowKind::Supply, &Provenance::default()).unwrap();
+    let mut part = BatchWriter::begin(file, RowKind::Supply, &Provenance::default()).unwrap();
     part.append(&Rows::from(rows)).unwrap();
     part.end().unwrap();
 }

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use corehop_plan::samples::Reader;
-use corehop_repeat::defects::{Planted, Run, defects};
-use corehop_repeat::landing::{Kind, Landings, landings, lands, together};
+use corehop_repeat::defects::{Planted, SampleFile, defects};
+use corehop_repeat::landing::{LandingGroup, Landings, landings, lands, together};
 use corehop_stats::estimator::Estimator;
 use corehop_stats::summary::{CellSummary, summarize};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ fn main() -> Fallible<ExitCode> {
         Some(given) if !given.is_empty() => given.iter().map(PathBuf::from).collect(),
         _ => measured(out.parent().unwrap_or(Path::new(".")))?,
     };
-    let runs: Vec<Run> = files.iter().map(|file| read(file)).collect::<Fallible<_>>()?;
+    let runs: Vec<SampleFile> = files.iter().map(|file| read(file)).collect::<Fallible<_>>()?;
     let kinds = landings(&summaries(&runs));
     for (kind, landings) in &kinds {
         println!("{}", line(&name(kind), landings));
@@ -56,8 +56,8 @@ fn main() -> Fallible<ExitCode> {
 
 /// Prints what the figures would be with a planted defect, and in how many runs it is not found though it
 /// could be.
-fn plant(planted: Planted, runs: &[Run]) -> usize {
-    let spoiled: Vec<Run> = runs.iter().map(|run| planted.into(run)).collect();
+fn plant(planted: Planted, runs: &[SampleFile]) -> usize {
+    let spoiled: Vec<SampleFile> = runs.iter().map(|run| planted.into(run)).collect();
     let figures = together(&landings(&summaries(&spoiled)));
     println!("{}", line(&format!("planted: {planted}"), &figures));
     let able = runs.iter().zip(&spoiled).filter(|(run, _)| planted.can_show(run));
@@ -87,19 +87,19 @@ fn measured(folder: &Path) -> Fallible<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn read(file: &Path) -> Fallible<Run> {
+fn read(file: &Path) -> Fallible<SampleFile> {
     let opened =
         std::fs::File::open(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let mut reader = Reader::open(opened)?;
     let provenance = reader.kind().provenance.clone();
-    Ok(Run { provenance, samples: reader.all()? })
+    Ok(SampleFile { provenance, samples: reader.all()? })
 }
 
-fn summaries(runs: &[Run]) -> Vec<Vec<CellSummary>> {
+fn summaries(runs: &[SampleFile]) -> Vec<Vec<CellSummary>> {
     runs.iter().map(|run| summarize(&run.samples, Estimator::Difference)).collect()
 }
 
-fn name(kind: &Kind) -> String {
+fn name(kind: &LandingGroup) -> String {
     let beside = kind.beside.as_ref().map_or(String::new(), |class| format!(" beside {class}"));
     format!("{} {}{beside}", kind.load, kind.event)
 }
@@ -117,7 +117,7 @@ fn line(name: &str, it: &Landings) -> String {
 }
 
 /// Puts the figures into the list, in place of earlier ones of the same names.
-fn write(out: &Path, kinds: &[(&Kind, &Landings)], all: &Landings) -> Fallible<()> {
+fn write(out: &Path, kinds: &[(&LandingGroup, &Landings)], all: &Landings) -> Fallible<()> {
     let text = std::fs::read_to_string(out).unwrap_or_else(|_| "[]".to_owned());
     let mut list: Vec<Value> = serde_json::from_str(&text)?;
     let ours = |figure: &Value| figure["name"].as_str().is_some_and(|it| it.starts_with("repeat/"));

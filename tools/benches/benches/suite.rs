@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use corehop_linux::bpf::control::{ControlPages, Mode};
+use corehop_linux::bpf::control::{ControlPages, PagePurpose};
 use corehop_linux::control_page::overhead;
-use corehop_linux::live::{LiveMachine, Options};
+use corehop_linux::live::{LiveMachine, LiveMachineOptions};
 use corehop_plan::experiment::{AccessTime, Experiment};
 use corehop_plan::machine::rows_of;
 use corehop_plan::platform::Platform;
@@ -137,7 +137,7 @@ fn control_page() -> Vec<Value> {
         .map_err(|error| error.to_string())
         .and_then(|platform| platform.usable().first().ok_or_else(|| "no usable CPU".to_owned()))
         .and_then(|cpu| {
-            let open = || ControlPages::open(Mode::Own);
+            let open = || ControlPages::open(PagePurpose::Own);
             overhead(cpu, GOES, open).map_err(|error| error.to_string())
         });
     match measured {
@@ -305,8 +305,10 @@ fn own(platform: &Platform, wss: Bytes, walks: u32, seed: u64) -> Fallible<f64> 
     };
     let plan = experiment.plan(platform, seed)?;
     // Under the same policy as the peer.
-    let options =
-        Options { no_real_time: Some("its peer is not".to_owned()), ..Options::default() };
+    let options = LiveMachineOptions {
+        no_real_time: Some("its peer is not".to_owned()),
+        ..LiveMachineOptions::default()
+    };
     let mut machine = LiveMachine::new(platform.clone(), options);
     let rows = rows_of(&mut machine, &plan)?.access_times;
     Ok(median(rows.iter().filter(|row| row.valid).map(|row| row.access_ns).collect()))

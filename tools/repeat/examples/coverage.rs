@@ -21,13 +21,13 @@ mod quick_cells;
 
 use std::error::Error;
 
-use corehop_fixtures::designs::{Course, Design, Draw, Law};
+use corehop_fixtures::designs::{Design, ReplicateCourse, SeededSource, StandardLaw};
 use corehop_plan::platform::Platform;
 use corehop_plan::units::Bytes;
 use corehop_stats::cell::CellKey;
 use corehop_stats::ordered::{BadInput, Ordered};
 use corehop_stats::quantile;
-use corehop_stats::replicates::{Between, Nested, median_difference};
+use corehop_stats::replicates::{Nested, ReplicateStatistic, median_difference};
 use quick_cells::{QuickRuns, coverage};
 use rayon::prelude::*;
 
@@ -37,16 +37,20 @@ const EXPERIMENTS: usize = 300;
 const REPLICATES_FOR_TRUTH: usize = 20_000;
 
 /// A statistic and its truth, from many replicates each of a run of its own.
-struct Statistic {
+struct CoverageStatistic {
     name: &'static str,
-    of: fn(&Nested) -> Result<Between, BadInput>,
+    of: fn(&Nested) -> Result<ReplicateStatistic, BadInput>,
     truth: fn(&[Vec<f64>]) -> Result<f64, BadInput>,
 }
 
-const STATISTICS: [Statistic; 3] = [
-    Statistic { name: "Median", of: |cell| cell.median(0.05), truth: |many| middle(many, 0.5) },
-    Statistic { name: "Mean", of: |cell| cell.mean(0.05), truth: |many| Ok(mean(many)) },
-    Statistic {
+const STATISTICS: [CoverageStatistic; 3] = [
+    CoverageStatistic {
+        name: "Median",
+        of: |cell| cell.median(0.05),
+        truth: |many| middle(many, 0.5),
+    },
+    CoverageStatistic { name: "Mean", of: |cell| cell.mean(0.05), truth: |many| Ok(mean(many)) },
+    CoverageStatistic {
         name: "Quantile 0.95",
         of: |cell| cell.quantile(0.95, 0.05),
         truth: |many| {
@@ -102,7 +106,7 @@ fn laws() -> Result<(), BadInput> {
         "Median, each sample taken for a replicate, in turn (wrong)",
         &SAMPLES[..2],
         |design, n| {
-            let taken = Statistic {
+            let taken = CoverageStatistic {
                 name: "",
                 of: |cell| cell.median(0.05),
                 truth: |many| of(&many.concat(), 0.5),
@@ -121,29 +125,34 @@ fn experiments() -> usize {
 }
 
 fn designs() -> Vec<(String, Design)> {
-    let skewed = Law::LogNormal(0.5);
+    let skewed = StandardLaw::LogNormal(0.5);
     let mut all = Vec::new();
-    for (effect, of) in [(Law::Normal, "normal"), (skewed, "log-normal")] {
-        for (noise, within) in
-            [(Law::Normal, "normal"), (skewed, "log-normal"), (Law::Exponential, "exponential")]
-        {
+    for (effect, of) in [(StandardLaw::Normal, "normal"), (skewed, "log-normal")] {
+        for (noise, within) in [
+            (StandardLaw::Normal, "normal"),
+            (skewed, "log-normal"),
+            (StandardLaw::Exponential, "exponential"),
+        ] {
             for icc in [0.0, 0.3, 0.9] {
-                if icc > 0.0 || effect == Law::Normal {
+                if icc > 0.0 || effect == StandardLaw::Normal {
                     let name = format!("{of} / {within}, icc {icc}");
                     all.push((name, Design::steady(effect, noise, icc)));
                 }
             }
         }
     }
-    let normal = Design::steady(Law::Normal, Law::Normal, 0.5);
-    let far = Design::steady(Law::LogNormal(1.0), Law::LogNormal(1.0), 0.9);
+    let normal = Design::steady(StandardLaw::Normal, StandardLaw::Normal, 0.5);
+    let far = Design::steady(StandardLaw::LogNormal(1.0), StandardLaw::LogNormal(1.0), 0.9);
     let more = [
         ("log-normal, σ = 1, icc 0.9", far),
-        ("two peaks within", Design::steady(Law::Normal, Law::TwoPeaks, 0.3)),
-        ("replicates from two peaks", Design::steady(Law::TwoPeaks, Law::Normal, 0.9)),
-        ("sinus of amplitude 0.3", Design { course: Course::Sinus(0.3), ..normal }),
-        ("sinus of amplitude 1", Design { course: Course::Sinus(1.0), ..normal }),
-        ("related, ρ = 0.3", Design { course: Course::Related(0.3), icc: 0.9, ..normal }),
+        ("two peaks within", Design::steady(StandardLaw::Normal, StandardLaw::TwoPeaks, 0.3)),
+        (
+            "replicates from two peaks",
+            Design::steady(StandardLaw::TwoPeaks, StandardLaw::Normal, 0.9),
+        ),
+        ("sinus of amplitude 0.3", Design { course: ReplicateCourse::Sinus(0.3), ..normal }),
+        ("sinus of amplitude 1", Design { course: ReplicateCourse::Sinus(1.0), ..normal }),
+        ("related, ρ = 0.3", Design { course: ReplicateCourse::Related(0.3), icc: 0.9, ..normal }),
     ];
     all.extend(more.map(|(name, design)| (name.to_owned(), design)));
     all
@@ -172,17 +181,17 @@ fn cells<T: ToString>(of: impl IntoIterator<Item = T>) -> String {
     of.into_iter().map(|cell| cell.to_string() + " | ").collect::<String>().trim_end().to_owned()
 }
 
-fn row(statistic: &Statistic, design: &Design, n: usize) -> Result<String, BadInput> {
+fn row(statistic: &CoverageStatistic, design: &Design, n: usize) -> Result<String, BadInput> {
     row_of(design, n, statistic, |groups| groups)
 }
 
 fn row_of(
     design: &Design,
     n: usize,
-    statistic: &Statistic,
+    statistic: &CoverageStatistic,
     regroup: fn(Vec<Vec<f64>>) -> Vec<Vec<f64>>,
 ) -> Result<String, BadInput> {
-    let mut draw = Draw::new(n as u64);
+    let mut draw = SeededSource::new(n as u64);
     let truth = (statistic.truth)(&design.apart(&mut draw, REPLICATES_FOR_TRUTH, n))?;
     let one = |replicates: usize| {
         covered(|| {
@@ -194,7 +203,7 @@ fn row_of(
 }
 
 fn difference_row(design: &Design, n: usize) -> Result<String, BadInput> {
-    let mut draw = Draw::new(n as u64);
+    let mut draw = SeededSource::new(n as u64);
     let truth = 2.0 * middle(&design.apart(&mut draw, REPLICATES_FOR_TRUTH, n), 0.5)?;
     let one = |replicates: usize| {
         covered(|| {

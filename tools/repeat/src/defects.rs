@@ -14,11 +14,11 @@ use serde_json::Value;
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{Provenance, Sample};
 use corehop_plan::words::words;
-use corehop_stats::classes::{Exchanges, as_declared, depends_on_class};
+use corehop_stats::classes::{ClassExchanges, as_declared, depends_on_class};
 
 /// A file of samples.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Run {
+pub struct SampleFile {
     /// Their origin.
     pub provenance: Provenance,
     /// The samples, in the order of the file, which is that of time.
@@ -108,7 +108,7 @@ impl fmt::Display for Defect {
 const REUSED: u64 = 20;
 
 /// The defects of a run, each once.
-pub fn defects(run: &Run) -> Vec<Defect> {
+pub fn defects(run: &SampleFile) -> Vec<Defect> {
     let found = [
         frames(&run.provenance),
         samples_for_replicates(&run.samples),
@@ -155,15 +155,15 @@ fn alternating(samples: &[Sample]) -> Option<Defect> {
     None
 }
 
-fn more_than_renewed(run: &Run) -> Option<Defect> {
+fn more_than_renewed(run: &SampleFile) -> Option<Defect> {
     let renewed = renewal(&run.provenance, "replicates")?.as_u64()?;
     let replicates = numbers(&run.samples).len();
     (replicates as u64 > renewed).then_some(Defect::MoreThanRenewed { replicates, renewed })
 }
 
-fn pooled(run: &Run) -> Option<Defect> {
+fn pooled(run: &SampleFile) -> Option<Defect> {
     let platform = Platform::from_toml(&run.provenance.platform).ok()?;
-    let mut exchanges = Exchanges::default();
+    let mut exchanges = ClassExchanges::default();
     for sample in &run.samples {
         let mut declared = sample.clone();
         as_declared(&mut declared);
@@ -194,7 +194,7 @@ words! {
 impl Planted {
     /// The run with this defect.
     #[must_use]
-    pub fn into(self, run: &Run) -> Run {
+    pub fn into(self, run: &SampleFile) -> SampleFile {
         let mut run = run.clone();
         match self {
             Self::FramesReused => reuse(&mut run.provenance),
@@ -220,7 +220,7 @@ impl Planted {
     }
 
     /// Whether the run would show it: frames have to be seen, and CPUs to have been at several distances.
-    pub fn can_show(self, run: &Run) -> bool {
+    pub fn can_show(self, run: &SampleFile) -> bool {
         match self {
             Self::FramesReused => renewal(&run.provenance, "frames").is_some_and(|it| *it != 0),
             Self::SamplesForReplicates | Self::OneCountedAsTen => numbers(&run.samples).len() > 1,
@@ -245,7 +245,7 @@ mod tests {
     use serde_json::json;
 
     /// Twenty replicates of ten migrations each, near for the first ten of them and far for the others.
-    fn run() -> Run {
+    fn run() -> SampleFile {
         let of = |at: u64| {
             let ns = if at < 100 { 45.0 + (at % 7) as f64 } else { 205.0 + (at % 5) as f64 };
             Sample {
@@ -261,7 +261,7 @@ mod tests {
             }
         };
         let mut samples: Vec<Sample> = (0..200).map(of).collect();
-        let mut exchanges = Exchanges::default();
+        let mut exchanges = ClassExchanges::default();
         for sample in &samples {
             exchanges.take(&guest(), sample);
         }
@@ -275,7 +275,7 @@ mod tests {
         });
         let mut provenance = Provenance { platform: guest().to_toml(), ..Provenance::default() };
         provenance.machine.insert("renewal".to_owned(), renewal);
-        Run { provenance, samples }
+        SampleFile { provenance, samples }
     }
 
     #[test]

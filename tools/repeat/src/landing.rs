@@ -16,7 +16,7 @@ use corehop_stats::summary::CellSummary;
 
 /// The common properties of cells whose landings are counted together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Kind {
+pub struct LandingGroup {
     /// The background load.
     pub load: String,
     /// The event, by its measured class.
@@ -25,7 +25,7 @@ pub struct Kind {
     pub beside: Option<String>,
 }
 
-impl Kind {
+impl LandingGroup {
     fn of(cell: &CellKey) -> Self {
         Self {
             load: cell.load.to_string(),
@@ -90,15 +90,15 @@ fn percent(part: usize, whole: usize) -> Option<f64> {
 
 /// The landings of every run in every other one, by kind of cell. A cell that only one of two runs has
 /// is not counted.
-pub fn landings(runs: &[Vec<CellSummary>]) -> BTreeMap<Kind, Landings> {
-    let mut kinds: BTreeMap<Kind, Landings> = BTreeMap::new();
+pub fn landings(runs: &[Vec<CellSummary>]) -> BTreeMap<LandingGroup, Landings> {
+    let mut kinds: BTreeMap<LandingGroup, Landings> = BTreeMap::new();
     for (at, one) in runs.iter().enumerate() {
         for other in &runs[at + 1..] {
             for summary in one {
                 let same = other.iter().find(|it| it.cell == summary.cell);
                 let delays = summary.delay.as_ref().zip(same.and_then(|it| it.delay.as_ref()));
                 if let Some((one, other)) = delays {
-                    let landings = kinds.entry(Kind::of(&summary.cell)).or_default();
+                    let landings = kinds.entry(LandingGroup::of(&summary.cell)).or_default();
                     landings.take(one.median(), other.median());
                 }
             }
@@ -126,7 +126,7 @@ pub fn lands(all: &Landings, runs: usize) -> bool {
 }
 
 /// All kinds together.
-pub fn together(kinds: &BTreeMap<Kind, Landings>) -> Landings {
+pub fn together(kinds: &BTreeMap<LandingGroup, Landings>) -> Landings {
     kinds.values().fold(Landings::default(), |mut sum, &it| {
         sum.add(it);
         sum

@@ -10,24 +10,26 @@ use corehop_plan::machine::samples_of;
 use corehop_plan::samples::{Reader, Sample};
 use corehop_plan::units::{Bytes, Nanos};
 use corehop_plan::workload::{Event, WorkingSet};
-use corehop_repeat::defects::{Planted, Run, defects};
+use corehop_repeat::defects::{Planted, SampleFile, defects};
 use corehop_repeat::landing::{Landings, landings, lands, together};
 use corehop_sim::SimMachine;
-use corehop_stats::cpmd::{Cost, Fit, Model, Question, SeriesKey, Statistic};
+use corehop_stats::cpmd::{
+    CostEstimate, DelayFitter, DelayModel, DelayQuery, SeriesKey, Statistic,
+};
 use corehop_stats::estimator::Estimator;
 use corehop_stats::summary::{CellSummary, summarize};
 
 /// Two runs, one after the other, of which the first saw its CPUs at two distances.
-fn measured() -> [Run; 2] {
+fn measured() -> [SampleFile; 2] {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/2026-11-22-guest-2cpu");
     ["quick.parquet", "quick-again.parquet"].map(|name| {
         let mut reader = Reader::open(File::open(folder.join(name)).unwrap()).unwrap();
         let provenance = reader.kind().provenance.clone();
-        Run { provenance, samples: reader.all().unwrap() }
+        SampleFile { provenance, samples: reader.all().unwrap() }
     })
 }
 
-fn landed(runs: &[Run]) -> Landings {
+fn landed(runs: &[SampleFile]) -> Landings {
     let summaries = runs.iter().map(|run| summarize(&run.samples, Estimator::Difference));
     together(&landings(&summaries.collect::<Vec<_>>()))
 }
@@ -61,14 +63,14 @@ fn samples_taken_for_replicates_land_less_often_than_they_say() {
 }
 
 /// The answer of a model of the first run to a cell of the second.
-fn predicted(model: &Model, of: &CellSummary, statistic: Statistic) -> Option<Cost> {
+fn predicted(model: &DelayModel, of: &CellSummary, statistic: Statistic) -> Option<CostEstimate> {
     let mut only = SeriesKey::of(&of.cell).fields();
     only.retain(|(name, _)| name != "event" && name != "load");
     let length_us = of.length_us.map_or(0.0, |length| length.estimate);
     let length = Some(Nanos::new((1e3 * length_us) as u64)).filter(|it| it.get() > 0);
     let (event, load) = (of.cell.event, of.cell.load.to_string());
     let wss = Bytes::new(of.cell.wss_bytes);
-    let asked = Question { event, load, wss, length, statistic, method: None, only };
+    let asked = DelayQuery { event, load, wss, length, statistic, method: None, only };
     Some(model.predict(&asked).ok()?.cost)
 }
 
@@ -90,7 +92,7 @@ fn a_model_of_one_simulated_run_holds_most_medians_of_the_next_for_soundness() {
     let pairs = if thorough { 10 } else { 2 };
     let (mut cells, mut inside) = (0, 0);
     for seed in 0..pairs {
-        let mut fit = Fit::new(Estimator::Difference);
+        let mut fit = DelayFitter::new(Estimator::Difference);
         fit.take(&simulated(2 * seed + 1));
         let model = fit.finish();
         for of in summarize(&simulated(2 * seed + 2), Estimator::Difference) {
@@ -112,7 +114,7 @@ fn a_model_of_one_run_holds_as_many_medians_of_the_next_as_the_samples_themselve
         let [a, b] = measured();
         [b, a]
     }] {
-        let mut fit = Fit::new(Estimator::Difference);
+        let mut fit = DelayFitter::new(Estimator::Difference);
         fit.take(&first.samples);
         let model = fit.finish();
         let own = summarize(&first.samples, Estimator::Difference);

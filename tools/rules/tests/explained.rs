@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use corehop_fixtures::repository;
 use corehop_plan::samples::RowKind;
-use corehop_report::glossary::{Entry, entries, look_up};
+use corehop_report::glossary::{GlossaryEntry, entries, look_up};
 use corehop_report::table::COLUMNS;
 
 /// The crates whose words are printed.
@@ -79,7 +79,7 @@ fn values(code: &str) -> Vec<String> {
     words
 }
 
-fn unexplained(known: &[Entry], words: &[String]) -> Vec<String> {
+fn unexplained(known: &[GlossaryEntry], words: &[String]) -> Vec<String> {
     let explained = |word: &str| look_up(known, word).iter().any(|entry| entry.meaning.len() > 5);
     words.iter().filter(|word| !explained(word)).cloned().collect()
 }

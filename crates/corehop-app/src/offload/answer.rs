@@ -6,12 +6,12 @@ use std::fmt::Write as _;
 
 use corehop_plan::shown;
 use corehop_plan::units::CpuList;
-use corehop_report::figure::Table;
+use corehop_report::figure::FigureTable;
 use corehop_report::off_load;
 use corehop_report::table::plain;
-use corehop_shim::board::{Count, Event};
+use corehop_shim::board::{CallFate, ProcessEvent};
 use corehop_shim::call::Call;
-use corehop_shim::tally::Tally;
+use corehop_shim::tally::CallTally;
 use serde::Serialize;
 
 /// The answer.
@@ -28,14 +28,14 @@ pub struct OffloadAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     unknown: Option<String>,
     #[serde(flatten)]
-    counted: Counted,
+    counted: OffLoadCounts,
     /// The answer in words, the main sentence first.
     sentences: Vec<String>,
 }
 
 /// The counts. All of them are null if the program changed the file of its counts.
 #[derive(Debug, Default, Serialize)]
-struct Counted {
+struct OffLoadCounts {
     /// Calls of the list, of any size.
     calls: Option<u64>,
     /// Those of the threshold's size or without a size.
@@ -43,7 +43,7 @@ struct Counted {
     offloaded: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     coverage: Option<Coverage>,
-    guard: Option<Guard>,
+    guard: Option<GuardDecisions>,
     processes: Option<u64>,
     partners: Option<u64>,
     without_partner: Option<u64>,
@@ -72,7 +72,7 @@ struct CoverageOfCall {
 
 /// The decisions of the guards, over all processes.
 #[derive(Debug, Serialize)]
-struct Guard {
+struct GuardDecisions {
     turned_off: u64,
     /// From the first call that qualified to the first time.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,18 +121,18 @@ pub struct Offloaded<'a> {
     /// The exit code.
     pub code: u8,
     /// The counts, or why they are unknown.
-    pub tally: Result<&'a Tally, String>,
+    pub tally: Result<&'a CallTally, String>,
     /// The CPUs that the program had while calls were off-loaded.
     pub program_cpus: &'a CpuList,
     /// Ticks of the time-stamp counter in a nanosecond.
     pub ticks_per_ns: f64,
     /// The calls that qualify by the kernel's count, if it was asked for and the library's is known.
-    pub coverage: Option<Vec<Covered>>,
+    pub coverage: Option<Vec<KernelCoverage>>,
 }
 
 /// The calls of one kind that qualify, by both counts.
 #[derive(Debug, Clone, Copy)]
-pub struct Covered {
+pub struct KernelCoverage {
     /// The call.
     pub call: Call,
     /// The calls that the kernel saw.
@@ -154,55 +154,55 @@ pub fn of(ended: &Offloaded<'_>) -> OffloadAnswer {
         program_cpus: ended.program_cpus.clone(),
         mechanism: format!("v{}", ended.mechanism),
         unknown: counted.as_ref().err().map(|why| shown::line(why).into_owned()),
-        counted: Counted { coverage, ..counted.unwrap_or_default() },
+        counted: OffLoadCounts { coverage, ..counted.unwrap_or_default() },
         sentences: Vec::new(),
     };
     answer.sentences = sentences(&answer);
     answer
 }
 
-fn counted(tally: &Tally, ticks_per_ns: f64) -> Counted {
+fn counted(tally: &CallTally, ticks_per_ns: f64) -> OffLoadCounts {
     let by_call: Vec<OfCall> =
         Call::ALL.into_iter().filter_map(|call| of_call(tally, call, ticks_per_ns)).collect();
     let sum = |of: fn(&OfCall) -> u64| Some(by_call.iter().map(of).sum::<u64>());
     let event = |event| Some(tally.event(event));
-    Counted {
+    OffLoadCounts {
         calls: sum(|it| it.calls),
         qualifying: sum(|it| it.calls - it.small),
         offloaded: sum(|it| it.offloaded),
         coverage: None,
-        guard: Some(Guard::of(tally, ticks_per_ns)),
-        processes: event(Event::Processes),
-        partners: event(Event::Partners),
-        without_partner: event(Event::WithoutPartner),
-        private_threads: event(Event::Private),
-        uncounted_threads: event(Event::WithoutRow),
+        guard: Some(GuardDecisions::of(tally, ticks_per_ns)),
+        processes: event(ProcessEvent::Processes),
+        partners: event(ProcessEvent::Partners),
+        without_partner: event(ProcessEvent::WithoutPartner),
+        private_threads: event(ProcessEvent::Private),
+        uncounted_threads: event(ProcessEvent::WithoutRow),
         by_call: Some(by_call),
     }
 }
 
-impl Guard {
-    fn of(tally: &Tally, ticks_per_ns: f64) -> Self {
+impl GuardDecisions {
+    fn of(tally: &CallTally, ticks_per_ns: f64) -> Self {
         let event = |event| tally.event(event);
-        let (turned_off, sent_all) = (event(Event::TurnedOff), event(Event::SentAll));
-        let seconds = event(Event::UntilTurnedOff) as f64 / ticks_per_ns / 1e9;
+        let (turned_off, sent_all) = (event(ProcessEvent::TurnedOff), event(ProcessEvent::SentAll));
+        let seconds = event(ProcessEvent::UntilTurnedOff) as f64 / ticks_per_ns / 1e9;
         Self {
             turned_off,
             after_seconds: (turned_off > 0).then_some(seconds),
-            loss_percent: (turned_off > 0).then_some(event(Event::Loss) as f64 / 10.0),
-            unused: event(Event::Unused),
+            loss_percent: (turned_off > 0).then_some(event(ProcessEvent::Loss) as f64 / 10.0),
+            unused: event(ProcessEvent::Unused),
             sent_all,
-            gain_percent: (sent_all > 0).then_some(event(Event::Gain) as f64 / 10.0),
+            gain_percent: (sent_all > 0).then_some(event(ProcessEvent::Gain) as f64 / 10.0),
         }
     }
 }
 
 impl Coverage {
-    fn of(covered: &[Covered]) -> Self {
+    fn of(covered: &[KernelCoverage]) -> Self {
         let calls = covered.iter().map(|it| it.by_kernel).sum();
         let missed = covered.iter().map(|it| it.missed).sum();
         let percent = (calls > 0).then(|| 100.0 * (1.0 - missed as f64 / calls as f64));
-        let of_call = |it: &Covered| CoverageOfCall {
+        let of_call = |it: &KernelCoverage| CoverageOfCall {
             call: it.call.name(),
             calls: it.by_kernel,
             missed: it.missed,
@@ -228,7 +228,7 @@ impl Coverage {
     }
 }
 
-fn of_call(tally: &Tally, call: Call, ticks_per_ns: f64) -> Option<OfCall> {
+fn of_call(tally: &CallTally, call: Call, ticks_per_ns: f64) -> Option<OfCall> {
     let count = |count| tally.total(call, count);
     let mean = |timed, ticks| {
         let timed = count(timed);
@@ -237,15 +237,15 @@ fn of_call(tally: &Tally, call: Call, ticks_per_ns: f64) -> Option<OfCall> {
     let mut it = OfCall {
         call: call.name(),
         calls: 0,
-        small: count(Count::Small),
-        offloaded: count(Count::There),
-        repeated: count(Count::Repeated),
-        predicted: count(Count::Predicted),
-        guarded: count(Count::Guarded),
-        busy: count(Count::Busy),
-        kept: count(Count::Kept),
-        here_ns: mean(Count::TimedHere, Count::TicksHere),
-        there_ns: mean(Count::TimedThere, Count::TicksThere),
+        small: count(CallFate::Small),
+        offloaded: count(CallFate::There),
+        repeated: count(CallFate::Repeated),
+        predicted: count(CallFate::Predicted),
+        guarded: count(CallFate::Guarded),
+        busy: count(CallFate::Busy),
+        kept: count(CallFate::Kept),
+        here_ns: mean(CallFate::TimedHere, CallFate::TicksHere),
+        there_ns: mean(CallFate::TimedThere, CallFate::TicksThere),
     };
     let here = it.small + it.repeated + it.predicted + it.guarded + it.busy + it.kept;
     it.calls = here + it.offloaded;
@@ -264,7 +264,7 @@ pub fn words(answer: &OffloadAnswer) -> (&str, String) {
     (first, text)
 }
 
-fn table(by_call: &[OfCall]) -> Table {
+fn table(by_call: &[OfCall]) -> FigureTable {
     let columns = [
         "call",
         "calls",
@@ -278,7 +278,7 @@ fn table(by_call: &[OfCall]) -> Table {
         "here ns",
         "there ns",
     ];
-    let mut table = Table::new("System calls, by the place where they were made", &columns);
+    let mut table = FigureTable::new("System calls, by the place where they were made", &columns);
     let mean = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}"));
     let row = |it: &OfCall| {
         let counts = [
@@ -315,7 +315,7 @@ fn sentences(answer: &OffloadAnswer) -> Vec<String> {
         ),
     }));
     all.extend(counted.coverage.as_ref().map(Coverage::sentence));
-    all.extend(counted.guard.iter().flat_map(Guard::sentences));
+    all.extend(counted.guard.iter().flat_map(GuardDecisions::sentences));
     let mut of_some = |count: Option<u64>, what: &str| {
         all.extend(count.filter(|&count| count > 0).map(|count| format!("{count} {what}")));
     };
@@ -339,7 +339,7 @@ fn sentences(answer: &OffloadAnswer) -> Vec<String> {
     all
 }
 
-impl Guard {
+impl GuardDecisions {
     fn sentences(&self) -> Vec<String> {
         let mut all = Vec::new();
         if let (Some(seconds), Some(loss)) = (self.after_seconds, self.loss_percent) {

@@ -4,5 +4,5 @@
 mod answer;
 mod simulated;
 
-pub use answer::{Covered, OffloadAnswer, Offloaded, of, words};
+pub use answer::{KernelCoverage, OffloadAnswer, Offloaded, of, words};
 pub use simulated::{SIMULATED_CALLS, simulate};

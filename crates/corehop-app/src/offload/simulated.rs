@@ -3,10 +3,12 @@
 
 use corehop_plan::platform::Platform;
 use corehop_plan::workload::switching::SwitchMechanism;
-use corehop_report::figure::Table;
+use corehop_report::figure::FigureTable;
 use corehop_report::off_load;
 use corehop_report::table::plain;
-use corehop_sim::switch::off_load::{self as simulation, Flags, OffLoad, OffLoaded, Switches};
+use corehop_sim::switch::off_load::{
+    self as simulation, Flags, OffLoadWorkload, OffLoaded, SwitchLatencies,
+};
 use serde::Serialize;
 
 use crate::answer::Answer;
@@ -21,11 +23,11 @@ const POLICIES: [(&str, u32); 7] =
 
 /// The answer for a simulated machine.
 #[derive(Debug, Serialize)]
-struct Simulated<'a> {
+struct OffloadReport<'a> {
     schema: &'static str,
     version: u64,
     platform: &'a str,
-    load: &'a OffLoad,
+    load: &'a OffLoadWorkload,
     policies: Vec<OfPolicy>,
     /// The answer in words, the main sentence first.
     sentences: Vec<String>,
@@ -45,7 +47,7 @@ struct OfPolicy {
 /// Exit 1 where the cost of the mechanism is unknown on the platform; errors of the simulation.
 pub fn simulate(
     platform: &Platform,
-    load: &OffLoad,
+    load: &OffLoadWorkload,
     policy: Option<(String, u32)>,
 ) -> Result<Answer, Failure> {
     if let Some(why) = simulation::unknown(platform, load.mechanism)? {
@@ -68,18 +70,18 @@ pub fn simulate(
 /// Runs a load without off-load, and by one policy or by each.
 fn simulated<'a>(
     platform: &'a Platform,
-    load: &'a OffLoad,
+    load: &'a OffLoadWorkload,
     policy: Option<(String, u32)>,
-) -> Result<Simulated<'a>, Failure> {
-    let alone = OffLoad { mechanism: SwitchMechanism::None, ..load.clone() };
+) -> Result<OffloadReport<'a>, Failure> {
+    let alone = OffLoadWorkload { mechanism: SwitchMechanism::None, ..load.clone() };
     let none = simulation::off_load(
         platform,
         &alone,
-        &Switches::simulate(platform, &alone)?,
+        &SwitchLatencies::simulate(platform, &alone)?,
         Flags::NONE,
     )?;
     let mut policies = vec![OfPolicy { policy: None, outcome: none }];
-    let switches = Switches::simulate(platform, load)?;
+    let switches = SwitchLatencies::simulate(platform, load)?;
     let all = policy.map_or_else(
         || POLICIES.map(|(words, bits)| (words.to_owned(), bits)).to_vec(),
         |one| vec![one],
@@ -92,11 +94,11 @@ fn simulated<'a>(
     let sentences = vec![sentence(&platform.id, load, &policies)];
     let [_, schema] = off_load::SCHEMAS;
     let version = off_load::VERSION;
-    Ok(Simulated { schema, version, platform: &platform.id, load, policies, sentences })
+    Ok(OffloadReport { schema, version, platform: &platform.id, load, policies, sentences })
 }
 
 /// The best policy against no off-load, by the calls per second.
-fn sentence(platform: &str, load: &OffLoad, policies: &[OfPolicy]) -> String {
+fn sentence(platform: &str, load: &OffLoadWorkload, policies: &[OfPolicy]) -> String {
     let rate = |it: &OfPolicy| it.outcome.calls_per_second;
     let none = policies.iter().find(|it| it.policy.is_none()).map_or(f64::NAN, rate);
     let tried = policies.iter().filter(|it| it.policy.is_some());
@@ -121,7 +123,7 @@ fn name(of: &OfPolicy) -> &str {
     }
 }
 
-impl Simulated<'_> {
+impl OffloadReport<'_> {
     /// The main sentence.
     fn sentence(&self) -> &str {
         self.sentences.first().map_or("", String::as_str)
@@ -129,8 +131,8 @@ impl Simulated<'_> {
 }
 
 /// The evidence of the answer for a terminal.
-fn text(answer: &Simulated<'_>) -> String {
-    let OffLoad { threads, compute, call, os_cores, mechanism, .. } = answer.load;
+fn text(answer: &OffloadReport<'_>) -> String {
+    let OffLoadWorkload { threads, compute, call, os_cores, mechanism, .. } = answer.load;
     let title = format!(
         "{}, simulated: {threads} threads that compute {compute} and call {call}, OS cores {os_cores}, {mechanism}",
         answer.platform
@@ -144,7 +146,7 @@ fn text(answer: &Simulated<'_>) -> String {
         "application cores quiet %",
         "energy uJ a call",
     ];
-    let mut table = Table::new(&title, &columns);
+    let mut table = FigureTable::new(&title, &columns);
     table.rows = answer.policies.iter().map(row).collect();
     let unknown = answer.policies.iter().any(|it| it.outcome.microjoules.is_none());
     let why = if unknown {

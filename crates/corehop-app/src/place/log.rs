@@ -4,7 +4,7 @@
 use std::io::Write as _;
 
 use corehop_decide::placer::Action;
-use corehop_decide::placer::log::{Answer, End, Head, Line};
+use corehop_decide::placer::log::{End, PlacementFindings, PlacementLogEntry, PlacementLogHeader};
 use corehop_plan::host::{Activity, HostError};
 
 use crate::failure::{Exit, Failure};
@@ -18,7 +18,7 @@ pub struct PlacementFile {
     file: Option<Growing>,
     /// The reason why the file ends before the placer does.
     torn: Option<std::io::Error>,
-    answer: Answer,
+    answer: PlacementFindings,
 }
 
 impl PlacementFile {
@@ -26,14 +26,14 @@ impl PlacementFile {
     ///
     /// # Errors
     /// Exit 6 where it cannot be written.
-    pub fn begin(head: Head, file: Option<Growing>) -> Result<Self, Failure> {
+    pub fn begin(head: PlacementLogHeader, file: Option<Growing>) -> Result<Self, Failure> {
         let file = file.map(Growing::place).transpose()?;
-        let mut log = Self { file, torn: None, answer: Answer::new(&head) };
-        log.take(&Line::Head(Box::new(head)))?;
+        let mut log = Self { file, torn: None, answer: PlacementFindings::new(&head) };
+        log.take(&PlacementLogEntry::Head(Box::new(head)))?;
         Ok(log)
     }
 
-    fn take(&mut self, line: &Line) -> Result<(), Failure> {
+    fn take(&mut self, line: &PlacementLogEntry) -> Result<(), Failure> {
         self.answer.take(line);
         let Some(file) = &mut self.file else { return Ok(()) };
         let mut text = serde_json::to_string(line).map_err(|it| Failure::new(Exit::Failed, it))?;
@@ -58,7 +58,7 @@ impl PlacementFile {
     /// # Errors
     /// Exit 6 where a line cannot be made.
     pub fn window(&mut self, window: Activity, actions: &[Action]) -> Result<(), Failure> {
-        self.take(&Line::Window { window, actions: actions.to_vec() })
+        self.take(&PlacementLogEntry::Window { window, actions: actions.to_vec() })
     }
 
     /// A move that the host refused.
@@ -66,7 +66,7 @@ impl PlacementFile {
     /// # Errors
     /// As [`Self::window`].
     pub fn refused(&mut self, error: &HostError) -> Result<(), Failure> {
-        self.take(&Line::Refused { refused: error.to_string() })
+        self.take(&PlacementLogEntry::Refused { refused: error.to_string() })
     }
 
     /// The end, with the wake-ups that were made by interrupts.
@@ -75,7 +75,7 @@ impl PlacementFile {
     /// As [`Self::window`].
     pub fn end(&mut self, wakes_by_interrupts: u64) -> Result<(), Failure> {
         let windows = self.answer.windows;
-        self.take(&Line::End { end: End { windows, wakes_by_interrupts } })
+        self.take(&PlacementLogEntry::End { end: End { windows, wakes_by_interrupts } })
     }
 
     /// The windows so far.
@@ -84,7 +84,7 @@ impl PlacementFile {
     }
 
     /// The answer so far.
-    pub const fn answer(&self) -> &Answer {
+    pub const fn answer(&self) -> &PlacementFindings {
         &self.answer
     }
 }

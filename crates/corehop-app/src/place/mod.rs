@@ -7,11 +7,11 @@ pub use log::PlacementFile;
 
 use std::time::{Duration, Instant};
 
-use corehop_decide::placer::log::Answer;
+use corehop_decide::placer::log::PlacementFindings;
 use corehop_decide::placer::replay::actions_of;
 use corehop_decide::placer::terrain::Terrain;
-use corehop_decide::placer::{Action, Placer, Session, Settings, Start};
-use corehop_plan::host::{Activity, Ended, Host, HostError};
+use corehop_decide::placer::{Action, InitialPlacement, Placer, Session, Settings};
+use corehop_plan::host::{Activity, Host, HostError, ProgramExit};
 use corehop_plan::stop::Stop;
 use corehop_plan::units::Nanos;
 
@@ -40,7 +40,7 @@ pub struct Placing {
     /// Whether to try placements that no evidence speaks for.
     pub search: bool,
     /// The CPUs that the threads are put on first.
-    pub start: Option<Start>,
+    pub start: Option<InitialPlacement>,
     /// The time after which to end.
     pub duration: Option<Nanos>,
     /// The length of a window.
@@ -52,7 +52,7 @@ pub trait PlacingView {
     /// A window has passed.
     fn window(&mut self, activity: &Activity, actions: &[Action]);
     /// Advice may have come.
-    fn advice(&self, answer: &Answer, actions: &[Action]);
+    fn advice(&self, answer: &PlacementFindings, actions: &[Action]);
     /// Does `write`, which may write to the terminal, beside the view.
     fn beside(&self, write: &mut dyn FnMut());
 }
@@ -121,7 +121,7 @@ impl Placing {
         mut placer: Placer,
         (log, view): (&mut PlacementFile, &mut dyn PlacingView),
         (advises, stop): (Option<u32>, &Stop),
-    ) -> Result<Option<Ended>, Failure> {
+    ) -> Result<Option<ProgramExit>, Failure> {
         let mut session = Session::new(host);
         let ended = self.windows(&mut session, &mut placer, (log, view), (advises, stop));
         session.restore().map_err(failed)?;
@@ -134,7 +134,7 @@ impl Placing {
         placer: &mut Placer,
         (log, view): (&mut PlacementFile, &mut dyn PlacingView),
         (advises, stop): (Option<u32>, &Stop),
-    ) -> Result<Option<Ended>, Failure> {
+    ) -> Result<Option<ProgramExit>, Failure> {
         let (begin, window) = (Instant::now(), Duration::from_nanos(self.window.get()));
         let mut start = self.start.as_ref();
         let length = self.duration.or(self.ends_with_verdict.then_some(VERDICT));
@@ -174,8 +174,8 @@ impl Placing {
 ///
 /// # Errors
 /// Exit 2.
-pub fn check_start(start: Option<&Start>, terrain: &Terrain) -> Result<(), Failure> {
-    let Some(Start::List(cpus)) = start else { return Ok(()) };
+pub fn check_start(start: Option<&InitialPlacement>, terrain: &Terrain) -> Result<(), Failure> {
+    let Some(InitialPlacement::List(cpus)) = start else { return Ok(()) };
     let there = terrain.cpus();
     if cpus.is_within(there) {
         return Ok(());

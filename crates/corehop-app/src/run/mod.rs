@@ -13,15 +13,15 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use corehop_plan::experiment::{Experiment, Plan, Turn, Unit, share};
+use corehop_plan::experiment::{Experiment, Plan, RunPosition, SamplingUnit, share};
 use corehop_plan::machine::{Machine, MachineError, RunEnd, Sink, SinkError};
 use corehop_plan::platform::Platform;
-use corehop_plan::samples::{Batch, Counter, Observation, Projector, Provenance, Rows};
+use corehop_plan::samples::{Batch, Projector, Provenance, RowCounter, RowObservation, Rows};
 use corehop_plan::shown;
 use corehop_plan::stop::Stop;
 use corehop_plan::units::Nanos;
 use corehop_stats::campaign::class_quota::ClassQuota;
-use corehop_stats::campaign::sampling::{Campaign, Goal, Round};
+use corehop_stats::campaign::sampling::{Campaign, Goal, SamplingRound};
 use corehop_stats::classes::{as_declared, switches_as_declared};
 use corehop_system::supervisor::interrupt;
 use serde_json::json;
@@ -29,8 +29,8 @@ use serde_json::json;
 use crate::answer::Answer;
 use crate::failure::{Exit, Failure};
 use crate::words::counted;
-use outputs::{Kept, Outputs};
-use tally::Tally;
+use outputs::{Outputs, RunFiles};
+use tally::RunTally;
 pub use view::{Opens, RunView, silent};
 
 pub use outputs::stream_of;
@@ -58,7 +58,7 @@ const FURTHER: u32 = 5;
 
 /// The options of a run, apart from the experiment.
 #[derive(Debug)]
-pub struct Run {
+pub struct RunOptions {
     /// None if only the answer counts.
     pub destination: Option<Destination>,
     /// The folder for the rows of a run that has no file, where they are read again after its end.
@@ -76,7 +76,7 @@ pub struct Run {
 /// Replicates of a run by which a host is described, or its description is judged.
 const OF_A_HOST: u32 = 20;
 
-impl Run {
+impl RunOptions {
     /// A live run by which this host is described, or its description is judged.
     pub fn of_host(path: PathBuf, resume: bool, force: impl Into<bool>, view: Opens) -> Self {
         Self {
@@ -93,7 +93,7 @@ impl Run {
 /// A run under way.
 struct Underway {
     outputs: Outputs,
-    counter: Counter,
+    counter: RowCounter,
     campaign: Campaign,
     classes: ClassQuota,
     view: Box<dyn RunView>,
@@ -102,12 +102,12 @@ struct Underway {
     taken: u64,
     valid: u64,
     /// The other results, by the kind of the plan.
-    tally: Tally,
+    tally: RunTally,
 }
 
 /// A run that has ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct RunOutcome {
     /// Whether the run went to its end.
     pub exit: Exit,
     /// The files, in the order of the kinds of rows.
@@ -117,18 +117,18 @@ pub struct Ended {
     /// The provenance of the rows.
     pub provenance: Provenance,
     /// The results of the rows.
-    pub tally: Tally,
+    pub tally: RunTally,
     taken: u64,
     valid: u64,
 }
 
 /// The rows of one plan on their way to the files.
-struct Block<'a> {
+struct PlanRows<'a> {
     underway: &'a mut Underway,
     projector: Projector<'a>,
 }
 
-impl Sink for Block<'_> {
+impl Sink for PlanRows<'_> {
     fn take(&mut self, batch: Batch<'_>) -> Result<bool, SinkError> {
         let rows = self.projector.rows(batch);
         self.underway.outputs.append(&rows)?;
@@ -164,7 +164,7 @@ impl Underway {
         rows.switches.iter().for_each(|batch| self.classes.take_switches(batch));
     }
 
-    fn note_one(&mut self, observation: Observation) {
+    fn note_one(&mut self, observation: RowObservation) {
         self.campaign.note(observation);
         self.taken += 1;
         self.valid += u64::from(observation.valid);
@@ -197,7 +197,7 @@ impl Underway {
         self.tally.begin(plan);
         let platform = machine.platform().clone();
         let projector = Projector::new(plan, &platform, self.jobs());
-        let outcome = machine.run(plan, &mut Block { underway: self, projector })?;
+        let outcome = machine.run(plan, &mut PlanRows { underway: self, projector })?;
         if outcome == RunEnd::Complete
             && let Some(last) = self.counter.complete()
         {
@@ -213,7 +213,7 @@ impl Underway {
         mut self,
         machine: &dyn Machine,
         provenance: &mut Provenance,
-    ) -> Result<(Kept, Tally), Failure> {
+    ) -> Result<(RunFiles, RunTally), Failure> {
         let classes = self.classes.classes();
         if classes.batches > 0 {
             provenance.machine.insert("distance".to_owned(), json!(classes));
@@ -229,7 +229,7 @@ impl Underway {
     }
 }
 
-impl Run {
+impl RunOptions {
     /// Takes the samples of an experiment, and answers.
     ///
     /// # Errors
@@ -252,16 +252,16 @@ impl Run {
         machine: &mut dyn Machine,
         experiment: &dyn Experiment,
         seed: u64,
-    ) -> Result<Ended, Failure> {
+    ) -> Result<RunOutcome, Failure> {
         let units = experiment.units(machine.platform(), seed)?;
         let asked: Vec<u32> = units.iter().map(|unit| unit.asked).collect();
         let nothing = vec![0; asked.len()];
-        let first = experiment.block(machine.platform(), seed, Turn::default(), &nothing)?;
+        let first = experiment.block(machine.platform(), seed, RunPosition::default(), &nothing)?;
         let mut provenance = provenance::begin(machine, &first);
         provenance.parameters = experiment.parameters();
         let mut underway = self.begin(machine.platform(), &provenance, &first, &units)?;
         if experiment.replicates() != Some(1) {
-            underway.keep_to(self.budget, Unit::projected(&units));
+            underway.keep_to(self.budget, SamplingUnit::projected(&units));
         }
         let mut run = || -> Result<(), Failure> {
             let mut further = 0..self.replicates.div_ceil(FURTHER);
@@ -273,8 +273,10 @@ impl Run {
                     break;
                 }
                 // Blocks of a resumed run draw other numbers than those it has had.
-                let turn =
-                    Turn { block: block + underway.jobs(), replicate: Some(round.replicate) };
+                let turn = RunPosition {
+                    block: block + underway.jobs(),
+                    replicate: Some(round.replicate),
+                };
                 let plan = experiment.block(machine.platform(), seed, turn, &round.quota)?;
                 underway.view.block(&underway.campaign, &round.quota);
                 provenance.note_plan(&plan);
@@ -287,7 +289,7 @@ impl Run {
     }
 
     /// One more replicate for the cells that lack samples of a class which the machine has shown.
-    fn for_classes(&self, underway: &Underway, asked: &[u32]) -> Option<Round> {
+    fn for_classes(&self, underway: &Underway, asked: &[u32]) -> Option<SamplingRound> {
         if self.goal != Goal::Count {
             return None;
         }
@@ -295,7 +297,7 @@ impl Run {
         let usual = |(lacks, &asked): (u32, &u32)| lacks.min(share(asked, 1, self.replicates));
         let quota: Vec<u32> = lacking.into_iter().zip(asked).map(usual).collect();
         let replicate = underway.campaign.begun();
-        quota.iter().any(|&more| more > 0).then_some(Round { replicate, quota })
+        quota.iter().any(|&more| more > 0).then_some(SamplingRound { replicate, quota })
     }
 
     /// Runs a plan as it stands; a resumed one from where it was interrupted.
@@ -321,7 +323,7 @@ impl Run {
         platform: &Platform,
         provenance: &Provenance,
         plan: &Plan,
-        units: &[Unit],
+        units: &[SamplingUnit],
     ) -> Result<Underway, Failure> {
         interrupt::install().map_err(|error| Failure::new(Exit::Failed, error))?;
         let (to, spool) = (self.destination.as_ref(), self.spool.as_deref());
@@ -332,14 +334,14 @@ impl Run {
         let deadline = self.budget.map(|budget| Instant::now() + budget);
         let mut underway = Underway {
             outputs,
-            counter: Counter::new(plan, units.len()),
+            counter: RowCounter::new(plan, units.len()),
             campaign: Campaign::new(&asked, self.replicates, self.goal),
             classes: ClassQuota::new(platform.clone()),
             view: (self.view)(units, deadline),
             deadline,
             taken: 0,
             valid: 0,
-            tally: Tally::of(plan),
+            tally: RunTally::of(plan),
         };
         underway.note(&earlier);
         underway.counter.cut_off();
@@ -353,7 +355,7 @@ impl Run {
         ended: Result<(), Failure>,
         machine: &dyn Machine,
         mut provenance: Provenance,
-    ) -> Result<Ended, Failure> {
+    ) -> Result<RunOutcome, Failure> {
         let stopped_by = underway.stopped_by();
         underway.view.end(&underway.campaign, stopped_by);
         if let Some(line) = underway.tally.line() {
@@ -378,16 +380,16 @@ impl Run {
         let interrupted = stopped_by == Some("interrupt");
         let exit = if interrupted { Exit::Interrupted } else { Exit::Done };
         let (taken, valid) = (underway.taken, underway.valid);
-        let (Kept { files, spool }, mut tally) = underway.keep(machine, &mut provenance)?;
+        let (RunFiles { files, spool }, mut tally) = underway.keep(machine, &mut provenance)?;
         tally.end(&provenance);
-        Ok(Ended { exit, files, spool, provenance, tally, taken, valid })
+        Ok(RunOutcome { exit, files, spool, provenance, tally, taken, valid })
     }
 
     /// The answer of a run.
     ///
     /// # Errors
     /// Exit 6 where the results cannot be told.
-    pub fn answer(&self, ended: &Ended) -> Result<Answer, Failure> {
+    pub fn answer(&self, ended: &RunOutcome) -> Result<Answer, Failure> {
         let mut json = json!({
             "file": ended.files.first().map(|it| shown::value(it)),
             "samples": ended.taken,
@@ -406,7 +408,7 @@ impl Run {
     }
 
     /// The place of the rows, the number of valid ones, and the next command.
-    fn sentence(&self, ended: &Ended) -> String {
+    fn sentence(&self, ended: &RunOutcome) -> String {
         let (taken, noun) = (ended.taken, ended.tally.noun());
         let lacking = match ended.provenance.cells_lacking_samples {
             0 => String::new(),

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use corehop_plan::machine::SinkError;
 use corehop_plan::platform::Platform;
-use corehop_plan::samples::{FileError, Part, Provenance, Reader, RowKind, Rows, write_parquet};
+use corehop_plan::samples::{
+    BatchWriter, FileError, Provenance, Reader, RowKind, Rows, write_parquet,
+};
 use corehop_plan::shown;
 use corehop_system::supervisor::interrupt;
 
@@ -25,7 +27,7 @@ pub(super) struct Outputs {
 
 /// The rows of a plan's first kind in a file without a name: it is gone with the process, whatever ends it.
 struct Spool {
-    part: Part<BufWriter<File>>,
+    part: BatchWriter<BufWriter<File>>,
     file: File,
 }
 
@@ -33,7 +35,7 @@ impl Spool {
     fn begin(folder: &Path, kind: RowKind, provenance: &Provenance) -> Result<Self, Failure> {
         let begin = || -> Result<Self, FileError> {
             let file = tempfile::tempfile_in(folder)?;
-            let part = Part::begin(BufWriter::new(file.try_clone()?), kind, provenance)?;
+            let part = BatchWriter::begin(BufWriter::new(file.try_clone()?), kind, provenance)?;
             Ok(Self { part, file })
         };
         begin().map_err(|error| written(folder, error))
@@ -49,7 +51,7 @@ impl Spool {
 }
 
 /// The files of a run that has ended.
-pub(super) struct Kept {
+pub(super) struct RunFiles {
     /// Those with names, in the order of the kinds.
     pub(super) files: Vec<PathBuf>,
     /// The file without a name.
@@ -110,24 +112,24 @@ impl Outputs {
         self,
         provenance: &Provenance,
         finish: impl Fn(&mut Rows),
-    ) -> Result<Kept, Failure> {
+    ) -> Result<RunFiles, Failure> {
         // One that cannot be converted keeps no other from being so.
         let ended: Vec<Result<Option<PathBuf>, Failure>> =
             self.outputs.into_iter().map(|output| output.end(provenance, &finish)).collect();
         let spool = self.spool.map(Spool::end).transpose()?;
         let files = ended.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
-        Ok(Kept { files, spool })
+        Ok(RunFiles { files, spool })
     }
 }
 
 /// Rows of one kind being written.
 struct Output {
-    part: Part<Box<dyn Write>>,
-    place: Option<Place>,
+    part: BatchWriter<Box<dyn Write>>,
+    place: Option<ResultFile>,
 }
 
 /// The file of the result, and the locked stream until then.
-struct Place {
+struct ResultFile {
     file: OutputFile,
     stream: PathBuf,
     /// Whether the stream has rows of an earlier run.
@@ -145,7 +147,7 @@ impl Output {
             Destination::Stdout(_) => {
                 let out = Box::new(io::stdout()) as Box<dyn Write>;
                 Ok((
-                    Self { part: Part::begin(out, kind, provenance)?, place: None },
+                    Self { part: BatchWriter::begin(out, kind, provenance)?, place: None },
                     Rows::default(),
                 ))
             }
@@ -164,7 +166,7 @@ impl Output {
         // What is resumed is continued, not overwritten.
         let file = OutputFile::ordinary(path, &[], force || resume)?;
         let stream = stream_of(path);
-        let earlier = if resume { Some(Earlier::find(path, &stream)?) } else { None };
+        let earlier = if resume { Some(ResumeSource::find(path, &stream)?) } else { None };
         let rows = earlier.as_ref().map(|earlier| earlier.rows(kind, provenance)).transpose();
         let rows =
             rows.map_err(|failure| failure.context(format!("resuming {}", shown::path(path))))?;
@@ -183,7 +185,7 @@ impl Output {
             // An older corehop left it; the stream has its rows now, and is read before it.
             let _ = fs::remove_file(earlier.path);
         }
-        Ok((Self { part, place: Some(Place { file, stream, resumes, _lock: lock }) }, rows))
+        Ok((Self { part, place: Some(ResultFile { file, stream, resumes, _lock: lock }) }, rows))
     }
 
     /// Gives up a stream that holds nothing. One that an earlier run began stays.
@@ -200,7 +202,7 @@ impl Output {
         provenance: &Provenance,
         finish: &impl Fn(&mut Rows),
     ) -> Result<Option<PathBuf>, Failure> {
-        let Some(Place { file, stream, .. }) = self.place else {
+        let Some(ResultFile { file, stream, .. }) = self.place else {
             self.part.end()?;
             return Ok(None);
         };
@@ -267,11 +269,11 @@ fn begin_stream(
     kind: RowKind,
     provenance: &Provenance,
     rows: &Rows,
-) -> Result<(Part<Box<dyn Write>>, Growing), Failure> {
+) -> Result<(BatchWriter<Box<dyn Write>>, Growing), Failure> {
     let handle = file.file().try_clone().map_err(|error| failed("writing", stream, error))?;
     let out = Box::new(BufWriter::new(handle)) as Box<dyn Write>;
     let written = |error: FileError| written(stream, error);
-    let mut part = Part::begin(out, kind, provenance).map_err(written)?;
+    let mut part = BatchWriter::begin(out, kind, provenance).map_err(written)?;
     part.append(rows).map_err(written)?;
     // The rows of an earlier run are on the disk before they take the place of the earlier file.
     file.file().sync_all().map_err(|error| failed("writing", stream, error))?;
@@ -279,12 +281,12 @@ fn begin_stream(
 }
 
 /// The rows of the run to resume: its stream, or its result.
-struct Earlier {
+struct ResumeSource {
     path: PathBuf,
     file: File,
 }
 
-impl Earlier {
+impl ResumeSource {
     /// The stream before the result, and either before what an older corehop left while it resumed.
     fn find(path: &Path, stream: &Path) -> Result<Self, Failure> {
         let aside = beside(path, "earlier");

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use corehop_decide::program_runs::{RunComparison, RunFigures, arms};
-use corehop_decide::run_cost::{Between, uncosted};
+use corehop_decide::run_cost::{CostBounds, uncosted};
 use corehop_plan::experiment::{Body, Overheads, Plan};
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{
@@ -18,13 +18,13 @@ use corehop_stats::overheads::{self, OverheadSummary};
 use corehop_stats::switches::{SwitchSummary, Switchings, not_measured};
 use serde_json::{Value, json};
 
-use super::Ended;
+use super::RunOutcome;
 use super::tasks::{TaskTally, sentences};
 use crate::failure::{Exit, Failure};
 
 /// The results so far.
 #[derive(Debug)]
-pub enum Tally {
+pub enum RunTally {
     /// Of jobs on working sets, or gangs: the cells say everything.
     Cells {
         /// Whether the samples belong to classes of CPU pairs.
@@ -39,10 +39,10 @@ pub enum Tally {
     /// Of CPUs that are watched.
     Supply(ObservedSupply),
     /// Of a kernel's overheads.
-    Overheads { times: overheads::Overheads, rows: u64, plan: Box<Overheads> },
+    Overheads { times: overheads::OverheadCollector, rows: u64, plan: Box<Overheads> },
 }
 
-impl Tally {
+impl RunTally {
     /// Nothing yet of a plan of this kind.
     pub(super) fn of(plan: &Plan) -> Self {
         match &plan.body {
@@ -53,7 +53,7 @@ impl Tally {
             Body::Switches(_) => Self::Switches(Vec::new()),
             Body::Supply(_) => Self::Supply(ObservedSupply::default()),
             Body::Overheads(plan) => Self::Overheads {
-                times: overheads::Overheads::default(),
+                times: overheads::OverheadCollector::default(),
                 rows: 0,
                 plan: Box::new(plan.clone()),
             },
@@ -142,7 +142,7 @@ impl Tally {
     }
 
     /// Adds the results to the one machine-readable answer.
-    pub(super) fn answer(&self, answer: &mut Value, ended: &Ended) -> Result<(), Failure> {
+    pub(super) fn answer(&self, answer: &mut Value, ended: &RunOutcome) -> Result<(), Failure> {
         match self {
             Self::Cells { .. } => {}
             Self::Switches(it) => {
@@ -169,7 +169,7 @@ impl Tally {
     }
 
     /// The results as text, if there are some.
-    pub(super) fn text(&self, ended: &Ended) -> Result<Option<String>, Failure> {
+    pub(super) fn text(&self, ended: &RunOutcome) -> Result<Option<String>, Failure> {
         match self {
             Self::Cells { .. } => Ok(None),
             Self::Switches(it) => Ok(Some(switching::text(&summaries(it), &not_measured(it)))),
@@ -214,7 +214,7 @@ impl Tally {
 /// Those of the system.
 pub fn of_arms(
     recording: &Recording,
-    refills: &BTreeMap<u64, Between>,
+    refills: &BTreeMap<u64, CostBounds>,
 ) -> Result<Option<RunComparison>, Failure> {
     let runs = RunFigures::of_recording(recording, refills);
     let comparison = arms(&runs, 0.05).map_err(|error| Failure::new(Exit::Failed, error))?;

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use corehop_plan::experiment::Unit;
+use corehop_plan::experiment::SamplingUnit;
 use corehop_stats::campaign::sampling::Campaign;
 
 /// Shows a run under way.
@@ -21,10 +21,10 @@ pub trait RunView {
 }
 
 /// Makes the view of a run of these units that begins now and ends at the deadline.
-pub type Opens = fn(&[Unit], Option<Instant>) -> Box<dyn RunView>;
+pub type Opens = fn(&[SamplingUnit], Option<Instant>) -> Box<dyn RunView>;
 
 /// No view: the terminal belongs to the program under measurement, or there is none.
-pub fn silent(_units: &[Unit], _deadline: Option<Instant>) -> Box<dyn RunView> {
+pub fn silent(_units: &[SamplingUnit], _deadline: Option<Instant>) -> Box<dyn RunView> {
     Box::new(Silent)
 }
 

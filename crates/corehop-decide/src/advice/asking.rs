@@ -2,33 +2,35 @@
 //! Questions to a model under one load, about absences in one company.
 
 use super::preference::margin_us;
-use super::{Advice, Choice, Company, Flip, MapCell, Preference, Rule, Wanted};
+use super::{Advice, AdviceChoice, AdviceQuery, AdviceRule, Company, Flip, MapCell, Preference};
 use corehop_plan::units::{Bytes, Nanos};
 use corehop_plan::workload::{Absence, Event};
 use corehop_stats::company::stays;
-use corehop_stats::cpmd::{Cost, Model, NoAnswer, Point, Question, Series, SeriesKey, Statistic};
+use corehop_stats::cpmd::{
+    CostEstimate, DelayModel, DelayPoint, DelayQuery, DelaySeries, NoAnswer, SeriesKey, Statistic,
+};
 
 /// The subject of a question.
-pub(super) struct Asking<'a> {
-    pub(super) model: &'a Model,
-    pub(super) wanted: &'a Wanted,
+pub(super) struct AdviceSubject<'a> {
+    pub(super) model: &'a DelayModel,
+    pub(super) wanted: &'a AdviceQuery,
     pub(super) load: &'a str,
     pub(super) company: Company,
     /// The measured series of each event in that company.
-    series: Vec<(Event, &'a Series)>,
+    series: Vec<(Event, &'a DelaySeries)>,
 }
 
 pub(super) const MIGRATIONS: [Event; 4] =
     [Event::SmtMigration, Event::L2Migration, Event::L3Migration, Event::MemoryMigration];
 
-impl<'a> Asking<'a> {
+impl<'a> AdviceSubject<'a> {
     /// Absences in a company under a load.
     ///
     /// # Errors
     /// [`NoAnswer::Several`] and [`NoAnswer::NoField`].
     pub(super) fn new(
-        model: &'a Model,
-        wanted: &'a Wanted,
+        model: &'a DelayModel,
+        wanted: &'a AdviceQuery,
         load: &'a str,
         company: Company,
     ) -> Result<Self, NoAnswer> {
@@ -69,9 +71,9 @@ impl<'a> Asking<'a> {
     }
 
     /// The median cost of an event in this company; after the longest length where there is none.
-    pub(super) fn asked(&self, event: Event, wss: Bytes, length_us: Option<f64>) -> Question {
+    pub(super) fn asked(&self, event: Event, wss: Bytes, length_us: Option<f64>) -> DelayQuery {
         let only = self.wanted.only.iter().cloned();
-        Question {
+        DelayQuery {
             event,
             load: self.load.to_owned(),
             wss,
@@ -83,18 +85,18 @@ impl<'a> Asking<'a> {
     }
 
     /// The measured series of an event; None without one.
-    pub(super) fn series(&self, event: Event) -> Option<&'a Series> {
+    pub(super) fn series(&self, event: Event) -> Option<&'a DelaySeries> {
         self.series.iter().find(|(of, _)| *of == event).map(|(_, series)| *series)
     }
 
     /// An event after a length; None where that was not measured: about so long, or, where the length is
     /// asked for, shorter and longer.
-    pub(super) fn choice(&self, event: Event, wss: Bytes, us: f64) -> Option<Choice> {
+    pub(super) fn choice(&self, event: Event, wss: Bytes, us: f64) -> Option<AdviceChoice> {
         let seen = self.points(event, wss).iter().any(|point| point.saw(us));
         let asked = self.asked(event, wss, Some(us));
         let it = self.model.reading(self.series(event)?, &asked).ok()?;
         let spanned = self.wanted.length.is_some() && it.nearest_length_us.is_none();
-        (seen || spanned).then_some(Choice {
+        (seen || spanned).then_some(AdviceChoice {
             event,
             cost: it.curve.unwrap_or(it.cost),
             measured: it.curve.map(|_| it.cost),
@@ -105,16 +107,16 @@ impl<'a> Asking<'a> {
     }
 
     /// The first of `events` that was measured for so long.
-    pub(super) fn first(&self, events: &[Event], wss: Bytes, us: f64) -> Option<Choice> {
+    pub(super) fn first(&self, events: &[Event], wss: Bytes, us: f64) -> Option<AdviceChoice> {
         events.iter().find_map(|&event| self.choice(event, wss, us))
     }
 
     /// Staying and every migration after a length, the cheapest first; nothing without both.
-    fn choices(&self, wss: Bytes, us: f64) -> Vec<Choice> {
+    fn choices(&self, wss: Bytes, us: f64) -> Vec<AdviceChoice> {
         let Some(stay) = self.first(self.company.stays(), wss, us) else { return Vec::new() };
         let moves = MIGRATIONS.iter().filter_map(|&event| self.choice(event, wss, us));
-        let mut choices: Vec<Choice> =
-            moves.map(|it| Choice { avoid: stay.surely_less(&it), ..it }).collect();
+        let mut choices: Vec<AdviceChoice> =
+            moves.map(|it| AdviceChoice { avoid: stay.surely_less(&it), ..it }).collect();
         if !choices.is_empty() {
             choices.push(stay);
         }
@@ -128,14 +130,14 @@ impl<'a> Asking<'a> {
             return self.wanted.wss.clone();
         }
         let stays = self.company.stays().iter().filter_map(|&event| self.series(event));
-        let mut sizes: Vec<u64> = stays.flat_map(Series::sizes).collect();
+        let mut sizes: Vec<u64> = stays.flat_map(DelaySeries::sizes).collect();
         sizes.sort_unstable();
         sizes.dedup();
         sizes.into_iter().map(Bytes::new).collect()
     }
 
     /// The measured points of an event at a size, or the next larger one.
-    pub(super) fn points(&self, event: Event, wss: Bytes) -> &'a [Point] {
+    pub(super) fn points(&self, event: Event, wss: Bytes) -> &'a [DelayPoint] {
         let points = self.series(event).map_or(&[][..], |series| &series.points);
         let from = points.partition_point(|point| point.wss_bytes < wss.get());
         let size = points.get(from).map_or(0, |point| point.wss_bytes);
@@ -157,11 +159,11 @@ impl<'a> Asking<'a> {
         lengths
     }
 
-    fn rule(&self, wss: Bytes) -> Option<Rule> {
+    fn rule(&self, wss: Bytes) -> Option<AdviceRule> {
         let length_us = *self.lengths(wss).last()?;
         let choices = self.choices(wss, length_us);
         let to = cheapest_move(&choices)?.event;
-        Some(Rule {
+        Some(AdviceRule {
             load: self.load.to_owned(),
             company: self.company.clone(),
             wss_bytes: wss.get(),
@@ -174,9 +176,9 @@ impl<'a> Asking<'a> {
     }
 
     /// The preference, unless a move is preferred against what else was measured.
-    fn verdict(&self, choices: &[Choice], wss: Bytes, us: f64) -> Preference {
+    fn verdict(&self, choices: &[AdviceChoice], wss: Bytes, us: f64) -> Preference {
         let verdict = Preference::among(choices, margin_us(choices, self.wanted.margin));
-        let preferred = |it: &&Choice| verdict == Preference::Prefer(it.event);
+        let preferred = |it: &&AdviceChoice| verdict == Preference::Prefer(it.event);
         let moved = choices.iter().filter(|it| it.event.is_migration()).find(preferred);
         let doubted = moved.is_some_and(|moved| {
             let stay = self.cheapest_stay(moved.event, wss, us);
@@ -221,7 +223,7 @@ impl<'a> Asking<'a> {
         let stays = self.company.stays().iter().flat_map(|&event| of(event));
         let pairs = stays.flat_map(|stay| of(moved).map(move |moved| (stay, moved)));
         let mut alike = pairs.filter(|(stay, moved)| moved.saw(stay.length_us));
-        let otherwise = |(stay, moved): (&Point, &Point)| {
+        let otherwise = |(stay, moved): (&DelayPoint, &DelayPoint)| {
             !median(moved).zip(median(stay)).is_some_and(|(moved, stay)| moved.surely_less(stay))
         };
         self.company.preempted_by == Absence::Nothing && alike.any(otherwise)
@@ -265,7 +267,7 @@ impl<'a> Asking<'a> {
     }
 }
 
-fn median(point: &Point) -> Option<&Cost> {
+fn median(point: &DelayPoint) -> Option<&CostEstimate> {
     point.delay.get(&Statistic::Median)
 }
 
@@ -278,7 +280,7 @@ fn unless_missing<T>(answer: Result<T, NoAnswer>) -> Result<Option<T>, NoAnswer>
     }
 }
 
-fn cheapest_move(choices: &[Choice]) -> Option<Choice> {
+fn cheapest_move(choices: &[AdviceChoice]) -> Option<AdviceChoice> {
     choices.iter().find(|choice| choice.event.is_migration()).copied()
 }
 

@@ -3,9 +3,9 @@
 
 use serde::Serialize;
 
-use super::{Choice, LEAST_MARGIN_US};
+use super::{AdviceChoice, LEAST_MARGIN_US};
 use corehop_plan::workload::Event;
-use corehop_stats::cpmd::Cost;
+use corehop_stats::cpmd::CostEstimate;
 
 /// The preference by the evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -21,26 +21,27 @@ pub enum Preference {
 
 impl Preference {
     /// The preference among choices: that of the curve, if what was measured says the same.
-    pub(super) fn among(choices: &[Choice], margin_us: f64) -> Self {
-        let of = |cost: fn(&Choice) -> Cost| {
-            let costs: Vec<(Event, Cost)> = choices.iter().map(|it| (it.event, cost(it))).collect();
+    pub(super) fn among(choices: &[AdviceChoice], margin_us: f64) -> Self {
+        let of = |cost: fn(&AdviceChoice) -> CostEstimate| {
+            let costs: Vec<(Event, CostEstimate)> =
+                choices.iter().map(|it| (it.event, cost(it))).collect();
             preference(costs, margin_us)
         };
-        let (curve, seen) = (of(|it| it.cost), of(Choice::seen));
+        let (curve, seen) = (of(|it| it.cost), of(AdviceChoice::seen));
         if curve == seen { curve } else { Self::NotEnoughEvidence }
     }
 }
 
 /// The difference that does not matter among choices, in microseconds: a share of the smallest cost.
-pub(super) fn margin_us(choices: &[Choice], share: f64) -> f64 {
+pub(super) fn margin_us(choices: &[AdviceChoice], share: f64) -> f64 {
     let least = choices.iter().map(|it| it.cost.estimate_us).fold(f64::MAX, f64::min);
     (share * least).max(LEAST_MARGIN_US)
 }
 
 /// Options that surely cost more than the cheapest, by more than the margin, are ignored here.
-fn preference(mut costs: Vec<(Event, Cost)>, margin_us: f64) -> Preference {
+fn preference(mut costs: Vec<(Event, CostEstimate)>, margin_us: f64) -> Preference {
     costs.sort_by(|a, b| a.1.estimate_us.total_cmp(&b.1.estimate_us));
-    let span = |(_, cost): &(Event, Cost)| cost.low_us.zip(cost.high_us);
+    let span = |(_, cost): &(Event, CostEstimate)| cost.low_us.zip(cost.high_us);
     let spans: Option<Vec<(f64, f64)>> = costs.iter().map(span).collect();
     let Some(spans) = spans.filter(|it| !it.is_empty()) else {
         return Preference::NotEnoughEvidence;

@@ -2,8 +2,8 @@
 //! Differences that have a price: what company costs a job that stays, what a migration costs beyond
 //! staying, and how soon a job is cold. Each is of absences of one length.
 
-use super::asking::{Asking, MIGRATIONS};
-use super::{Advice, Choice, Company, Constants, Extra, Isolation};
+use super::asking::{AdviceSubject, MIGRATIONS};
+use super::{Advice, AdviceChoice, Company, Constants, Extra, Isolation};
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::{Absence, Event};
 use corehop_stats::cpmd::NoAnswer;
@@ -12,9 +12,9 @@ use corehop_stats::cpmd::NoAnswer;
 const UNDISTURBED: [Event; 2] = [Event::IdleLeave, Event::Preemption];
 
 /// A length in microseconds, with samples and replicates.
-type Budget = (f64, (usize, Option<usize>));
+type SampledLength = (f64, (usize, Option<usize>));
 
-impl Asking<'_> {
+impl AdviceSubject<'_> {
     /// Adds what company costs at every size, and the constants.
     pub(super) fn price(&self, sizes: &[Bytes], advice: &mut Advice) -> Result<(), NoAnswer> {
         if self.company.preempted_by != Absence::Nothing {
@@ -84,15 +84,15 @@ impl Asking<'_> {
     /// The shortest length measured after which half of the greatest cost has been reached, with the fewest
     /// samples and replicates of a length. None where that is the shortest one of all, or the greatest cost
     /// is not known to be above zero, or that of the length before not known to be below it.
-    fn warm_budget(&self, wss: Bytes) -> Option<Budget> {
+    fn warm_budget(&self, wss: Bytes) -> Option<SampledLength> {
         let points = self.points(Event::Preemption, wss).iter();
-        let costs: Vec<(f64, Choice)> = points
+        let costs: Vec<(f64, AdviceChoice)> = points
             .filter_map(|point| {
                 let us = point.length_us;
                 Some((us, self.choice(Event::Preemption, wss, us)?))
             })
             .collect();
-        let estimate = |choice: &Choice| choice.cost.estimate_us;
+        let estimate = |choice: &AdviceChoice| choice.cost.estimate_us;
         let most = costs.iter().max_by(|a, b| estimate(&a.1).total_cmp(&estimate(&b.1)));
         let (_, most) = most.filter(|(_, most)| most.cost.surely_positive())?;
         let half = costs.iter().position(|(_, it)| 2.0 * estimate(it) >= estimate(most));
@@ -104,7 +104,7 @@ impl Asking<'_> {
 }
 
 /// Samples and replicates of the one with fewer.
-fn fewer(a: &Choice, b: &Choice) -> (usize, Option<usize>) {
+fn fewer(a: &AdviceChoice, b: &AdviceChoice) -> (usize, Option<usize>) {
     (a.n.min(b.n), a.replicates.zip(b.replicates).map(|(a, b)| a.min(b)))
 }
 

@@ -2,7 +2,7 @@
 //! The advice in one sentence: what is sure first, then what cannot be decided with these samples, and how many
 //! replicates more would decide it.
 
-use super::{Advice, Choice, MapCell, Preference};
+use super::{Advice, AdviceChoice, MapCell, Preference};
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::Event;
 use corehop_stats::replicates::FEWEST_REPLICATES;
@@ -24,7 +24,7 @@ impl Advice {
         };
         let is_first = |it: &&MapCell| it.load == first.load && it.company == first.company;
         let cells: Vec<&MapCell> = self.map.iter().filter(is_first).collect();
-        let all = Grid::of(&cells);
+        let all = AdviceGrid::of(&cells);
         let (sure, open): (Vec<&MapCell>, Vec<&MapCell>) =
             cells.iter().partition(|it| it.verdict != Preference::NotEnoughEvidence);
         let mut clauses = clauses(&sure, &all);
@@ -39,7 +39,7 @@ impl Advice {
 
 /// `after 1 ms stay`, a clause for each thing to do with the same sizes at neighbouring lengths: a clause says nothing of a
 /// length or a size that is not in its cells.
-fn clauses(cells: &[&MapCell], all: &Grid) -> Vec<String> {
+fn clauses(cells: &[&MapCell], all: &AdviceGrid) -> Vec<String> {
     let mut parts: Vec<(String, Vec<&MapCell>)> = Vec::new();
     for &length in &all.lengths {
         let here: Vec<&MapCell> =
@@ -64,13 +64,13 @@ fn clauses(cells: &[&MapCell], all: &Grid) -> Vec<String> {
 }
 
 /// The lengths and the sizes that were asked for, in order.
-struct Grid {
+struct AdviceGrid {
     /// Of [`length_of`].
     lengths: Vec<u64>,
     sizes: Vec<u64>,
 }
 
-impl Grid {
+impl AdviceGrid {
     fn of(cells: &[&MapCell]) -> Self {
         let mut lengths: Vec<u64> = cells.iter().map(|it| length_of(it)).collect();
         lengths.sort_unstable();
@@ -133,7 +133,7 @@ fn word(cell: &MapCell) -> String {
 }
 
 /// The undecidable part, and the replicates that would decide.
-fn undecided(cells: &[&MapCell], all: &Grid) -> Option<String> {
+fn undecided(cells: &[&MapCell], all: &AdviceGrid) -> Option<String> {
     (!cells.is_empty()).then(|| {
         let more: Vec<Option<usize>> = cells.iter().map(|it| more(it)).collect();
         let hopeless = more.iter().filter(|it| it.is_none()).count();
@@ -189,7 +189,7 @@ fn more(cell: &MapCell) -> Option<usize> {
     (lacking <= MOST).then(|| (lacking / 10.0).ceil() as usize * 10)
 }
 
-fn half_width(choice: &Choice) -> Option<f64> {
+fn half_width(choice: &AdviceChoice) -> Option<f64> {
     let cost = choice.seen();
     Some((cost.high_us? - cost.low_us?) / 2.0)
 }
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
     use crate::advice::Company;
     use corehop_plan::workload::Absence;
-    use corehop_stats::cpmd::Cost;
+    use corehop_stats::cpmd::CostEstimate;
 
     fn cell(
         wss_kib: u64,
@@ -208,9 +208,9 @@ mod tests {
         moved: (f64, f64),
         verdict: Preference,
     ) -> MapCell {
-        let choice = |event, (estimate_us, half): (f64, f64)| Choice {
+        let choice = |event, (estimate_us, half): (f64, f64)| AdviceChoice {
             event,
-            cost: Cost {
+            cost: CostEstimate {
                 estimate_us,
                 low_us: (half > 0.0).then_some(estimate_us - half),
                 high_us: (half > 0.0).then_some(estimate_us + half),
@@ -248,7 +248,10 @@ mod tests {
             cell(64, 4.041, (20.0, 6.0), (24.0, 6.0), open),
         ];
         let cells: Vec<&MapCell> = cells.iter().collect();
-        assert_eq!(clauses(&cells, &Grid::of(&cells)), ["after 1 ms to 4 ms not decidable here"]);
+        assert_eq!(
+            clauses(&cells, &AdviceGrid::of(&cells)),
+            ["after 1 ms to 4 ms not decidable here"]
+        );
     }
 
     #[test]

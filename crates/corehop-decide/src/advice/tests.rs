@@ -5,7 +5,7 @@ use super::*;
 use corehop_plan::samples::Sample;
 use corehop_plan::samples::example::sample;
 use corehop_plan::workload::Absence;
-use corehop_stats::cpmd::Fit;
+use corehop_stats::cpmd::DelayFitter;
 use corehop_stats::estimator::Estimator;
 use corehop_stats::summary::Summaries;
 use corehop_stats::verdict::{MachineFacts, TestOutcome};
@@ -57,23 +57,23 @@ fn samples(cell: &Of) -> Vec<Sample> {
     (0..41).map(of).collect()
 }
 
-fn model(cells: &[Of]) -> Model {
-    let mut fit = Fit::new(Estimator::Difference);
+fn model(cells: &[Of]) -> DelayModel {
+    let mut fit = DelayFitter::new(Estimator::Difference);
     for cell in cells {
         fit.take(&samples(cell));
     }
     fit.finish()
 }
 
-fn wanted() -> Wanted {
-    Wanted { wss: Vec::new(), length: None, margin: 0.1, only: Vec::new() }
+fn wanted() -> AdviceQuery {
+    AdviceQuery { wss: Vec::new(), length: None, margin: 0.1, only: Vec::new() }
 }
 
 fn advice(cells: &[Of]) -> Advice {
     advise(&model(cells), &wanted()).unwrap()
 }
 
-fn rule(stay: (f64, f64), migration: (f64, f64)) -> Rule {
+fn rule(stay: (f64, f64), migration: (f64, f64)) -> AdviceRule {
     let cells = [
         Of { spread: stay.1, ..loaded(Event::Preemption, stay.0) },
         Of { spread: migration.1, ..loaded(Event::L3Migration, migration.0) },
@@ -132,14 +132,14 @@ fn absences_of_different_lengths_are_not_compared() {
     ]);
     let rule = &like.rules[0];
     assert_eq!((rule.length_us, rule.verdict), (1e3, Preference::Prefer(Event::Preemption)));
-    let asked = Wanted { length: Some(Nanos::from_millis(4)), ..wanted() };
+    let asked = AdviceQuery { length: Some(Nanos::from_millis(4)), ..wanted() };
     let long = advise(&model(&[loaded(Event::Preemption, 30.0), short]), &asked).unwrap();
     assert!(long.rules.is_empty() && long.silent[0].contains("about 4 ms"), "{:?}", long.silent);
 }
 
 #[test]
 fn a_stay_beside_a_near_neighbour_is_compared_with_moving_to_that_neighbour() {
-    let mut fit = Fit::new(Estimator::Difference);
+    let mut fit = DelayFitter::new(Estimator::Difference);
     for (class, us) in [(Event::L3Migration, 30.0), (Event::MemoryMigration, 5.0)] {
         let beside = |it: Sample| Sample { pair_class: Some(class), ..it };
         let stays = samples(&loaded(Event::Preemption, us));
@@ -166,7 +166,7 @@ fn the_length_at_which_the_answer_flips_lies_between_two_that_were_measured() {
     // Half of 40 us is there after 4 ms.
     assert_eq!(advice.constants[0].warm_budget_us, Some(4_000.0));
     assert_eq!(advice.constants[0].warm_budget_n, Some((41, Some(41))));
-    let short = Wanted { length: Some(Nanos::from_millis(1)), ..wanted() };
+    let short = AdviceQuery { length: Some(Nanos::from_millis(1)), ..wanted() };
     let rule = advise(&model(&cells), &short).unwrap().rules.remove(0);
     assert_eq!(rule.verdict, Preference::Prefer(Event::Preemption));
 }
@@ -202,11 +202,11 @@ fn a_constant_whose_interval_holds_zero_or_that_nothing_is_subtracted_from_is_no
 }
 
 /// The rules for preemptions of 64 and 128 KiB that cost 30 and 10 us and spread so much, beside migrations of 12 us.
-fn out_of_order(spread: f64) -> Vec<Rule> {
+fn out_of_order(spread: f64) -> Vec<AdviceRule> {
     let at = |kib, event, us, spread| Of { kib, spread, ..loaded(event, us) };
-    let mut fit = Fit::new(Estimator::Difference);
+    let mut fit = DelayFitter::new(Estimator::Difference);
     let platform = corehop_plan::platform::Platform::named("xeon_x5650").unwrap().unwrap();
-    fit.machine(&platform, &corehop_stats::balance::Levels::of(&platform, &[]));
+    fit.machine(&platform, &corehop_stats::balance::LevelLatencies::of(&platform, &[]));
     for cell in [
         at(64, Event::Preemption, 30.0, spread),
         at(128, Event::Preemption, 10.0, spread),
@@ -221,7 +221,8 @@ fn out_of_order(spread: f64) -> Vec<Rule> {
 
 #[test]
 fn where_the_curve_pools_sizes_the_measured_value_stands_beside_it() {
-    let stay = |rule: &Rule| *rule.choices.iter().find(|it| it.event == Event::Preemption).unwrap();
+    let stay =
+        |rule: &AdviceRule| *rule.choices.iter().find(|it| it.event == Event::Preemption).unwrap();
     let rules = out_of_order(45.0);
     for (rule, measured) in rules.iter().zip([30.0, 10.0]) {
         let stay = stay(rule);
@@ -252,7 +253,7 @@ fn what_was_not_measured_is_told_and_never_advised_on() {
 fn series_that_differ_in_more_than_size_and_length_have_to_be_chosen() {
     let other = |sample: Sample| Sample { write_ratio: 0.25, ..sample };
     let cells = samples(&quiet(Event::Preemption, 30.0));
-    let mut fit = Fit::new(Estimator::Difference);
+    let mut fit = DelayFitter::new(Estimator::Difference);
     fit.take(&cells);
     fit.take(&cells.iter().cloned().map(other).collect::<Vec<_>>());
     let model = fit.finish();
@@ -260,7 +261,7 @@ fn series_that_differ_in_more_than_size_and_length_have_to_be_chosen() {
     assert!(error.contains("write_ratio"), "{error}");
     let only = |name: &str, value: &str| {
         let only = vec![(name.to_owned(), value.to_owned())];
-        advise(&model, &Wanted { only, ..wanted() })
+        advise(&model, &AdviceQuery { only, ..wanted() })
     };
     assert!(only("write_ratio", "0.25").is_ok());
     assert!(only("colour", "red").unwrap_err().to_string().contains("no `colour`"));
@@ -330,9 +331,9 @@ proptest! {
             _ => None,
         });
         for (place, event) in moves {
-            let here = table.iter().filter(|it| {
-                it.cell.wss_bytes == place.wss_bytes && *it.cell.load == *place.load
-                    && *it.cell.preemption_length == *format!("fixed_{:.0}ms", place.length_us / 1e3)
+            let here = table.iter().filter(|estimate| {
+                estimate.cell.wss_bytes == place.wss_bytes && *estimate.cell.load == *place.load
+                    && *estimate.cell.preemption_length == *format!("fixed_{:.0}ms", place.length_us / 1e3)
             });
             let median = |event: Event| {
                 let of_event = here.clone().filter(move |it| it.cell.event == event);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The cells of a calibration: those of the quick experiment, and its own.
 
-use corehop_plan::experiment::{Group, Length, Preset, Synthetic, migrations};
+use corehop_plan::experiment::{Length, Preset, SamplingGroup, Synthetic, migrations};
 use corehop_plan::platform::{Cache, Fact, Latency, Platform};
 use corehop_plan::units::{Bytes, Nanos};
 use corehop_plan::workload::{Absence, Event, Load, Page, WorkingSet};
@@ -33,7 +33,7 @@ pub fn experiment(platform: &Platform) -> Synthetic {
 
 /// Groups as `described` can run them: a class of migration that it lacks becomes the farthest one, which it is while a host
 /// has put its cores apart.
-pub(crate) fn on_described(groups: &mut [Group], described: &Platform) {
+pub(crate) fn on_described(groups: &mut [SamplingGroup], described: &Platform) {
     let classes = migrations(described);
     for group in groups {
         for event in &mut group.events {
@@ -46,12 +46,12 @@ pub(crate) fn on_described(groups: &mut [Group], described: &Platform) {
 }
 
 /// The groups that give the numbers.
-pub(super) fn own(platform: &Platform) -> Vec<Group> {
+pub(super) fn own(platform: &Platform) -> Vec<SamplingGroup> {
     let classes = migrations(platform);
     let near = near_second(platform).map(|wss| [set(wss, Page::Base), set(wss, Page::Transparent)]);
     let of_near = group(&[], vec![Event::None], Length::ZERO, SAMPLES[1]);
     let mut groups = vec![
-        Group { sets: near.concat(), ..of_near },
+        SamplingGroup { sets: near.concat(), ..of_near },
         group(&SIZES, vec![Event::None, Event::Flush], Length::ZERO, SAMPLES[0]),
         group(&large(platform), vec![Event::None], Length::ZERO, SAMPLES[1]),
     ];
@@ -95,9 +95,9 @@ pub(super) fn near_second(platform: &Platform) -> [Bytes; 2] {
     [3 * kib / 4, 3 * kib / 2].map(|kib| Bytes::from_kib(kib & !3))
 }
 
-fn group(sizes: &[Bytes], events: Vec<Event>, length: Length, samples: u32) -> Group {
+fn group(sizes: &[Bytes], events: Vec<Event>, length: Length, samples: u32) -> SamplingGroup {
     let sets = sizes.iter().map(|&wss| set(wss, Page::Base)).collect();
-    Group { load: Load::Idle, sets, events, length, absence: Absence::Nothing, samples }
+    SamplingGroup { load: Load::Idle, sets, events, length, absence: Absence::Nothing, samples }
 }
 
 fn set(wss: Bytes, page: Page) -> WorkingSet {
@@ -152,8 +152,8 @@ mod tests {
         for platform in Platform::names() {
             let platform = Platform::named(platform).unwrap().unwrap();
             let quick = Preset::Quick.synthetic(&platform, None, None);
-            let idle = |group: &&Group| group.load == Load::Idle;
-            let sizes = |groups: &[Group]| -> Vec<Bytes> {
+            let idle = |group: &&SamplingGroup| group.load == Load::Idle;
+            let sizes = |groups: &[SamplingGroup]| -> Vec<Bytes> {
                 groups
                     .iter()
                     .filter(idle)

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use corehop_plan::experiment::{ExperimentError, Group};
+use corehop_plan::experiment::{ExperimentError, SamplingGroup};
 use corehop_plan::machine::MachineError;
 use corehop_plan::platform::{Distance, Fact, Latency, LatencyRow, Platform, Supplier};
 use corehop_plan::samples::Sample;
@@ -11,10 +11,10 @@ use corehop_plan::units::{Bytes, Nanos};
 use corehop_plan::workload::Event;
 
 use super::cells::{LENGTHS, SIZES, SMALL, on_described, own};
-use super::last_level::Reach;
+use super::last_level::TlbReach;
 use super::lost::losses;
 use super::solve::{Solved, solve};
-use super::trial::{Times, Told, simulated};
+use super::trial::{IdleLineTimes, MedianEstimate, simulated};
 
 /// Samples of a simulated cell: nothing but frames and orders differs between them.
 const SAMPLES: u32 = 8;
@@ -30,14 +30,14 @@ pub struct Calibrated {
     /// The description.
     pub platform: Platform,
     /// The numbers, in the order in which they were found.
-    pub numbers: Vec<Number>,
+    pub numbers: Vec<FactEstimate>,
     /// The numbers that could not be found, each with the reason.
     pub notes: Vec<String>,
 }
 
 /// A number of a description.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Number {
+pub struct FactEstimate {
     /// The fact, as the file has it.
     pub fact: String,
     /// Its value.
@@ -76,9 +76,9 @@ pub fn calibrate(
     samples: &[Sample],
     progress: &mut dyn FnMut(&str) -> bool,
 ) -> Result<Calibrated, CalibrationError> {
-    let live = Times::of(samples).with_at_least(FEWEST);
+    let live = IdleLineTimes::of(samples).with_at_least(FEWEST);
     let declared = declared.clone();
-    let mut fit = Fit {
+    let mut fit = CalibrationFit {
         live,
         declared,
         platform: described,
@@ -87,18 +87,18 @@ pub fn calibrate(
         numbers: Vec::new(),
         notes: Vec::new(),
     };
-    let steps: [(&str, Step); 9] = [
-        ("the time of memory", Fit::memory),
-        ("the last level, and walks of the page tables", Fit::capacity),
+    let steps: [(&str, CalibrationStep); 9] = [
+        ("the time of memory", CalibrationFit::memory),
+        ("the last level, and walks of the page tables", CalibrationFit::capacity),
         // The room in the caches decides how much of a flushed set was in them, and the time of memory how long a miss is.
-        ("the time of memory, again", Fit::memory),
-        ("the last level, again", Fit::capacity),
+        ("the time of memory, again", CalibrationFit::memory),
+        ("the last level, again", CalibrationFit::capacity),
         // A miss of the second level takes as long as a hit of the last one, and its room decides what comes to that.
-        ("the second level", Fit::second_level),
-        ("the last level, a third time", Fit::capacity),
-        ("the time of memory, a third time", Fit::memory),
-        ("lines from other cores", Fit::peers),
-        ("what is lost while a job is away", Fit::losses),
+        ("the second level", CalibrationFit::second_level),
+        ("the last level, a third time", CalibrationFit::capacity),
+        ("the time of memory, a third time", CalibrationFit::memory),
+        ("lines from other cores", CalibrationFit::peers),
+        ("what is lost while a job is away", CalibrationFit::losses),
     ];
     for (doing, step) in steps {
         if !progress(doing) {
@@ -106,31 +106,31 @@ pub fn calibrate(
         }
         step(&mut fit)?;
     }
-    let Fit { platform, numbers, mut notes, .. } = fit;
+    let CalibrationFit { platform, numbers, mut notes, .. } = fit;
     notes.dedup();
     Ok(Calibrated { platform, numbers, notes })
 }
 
 /// A step on the way to a description.
-type Step = fn(&mut Fit) -> Result<(), CalibrationError>;
+type CalibrationStep = fn(&mut CalibrationFit) -> Result<(), CalibrationError>;
 
 /// A description on its way.
-pub(super) struct Fit {
-    pub(super) live: Times,
+pub(super) struct CalibrationFit {
+    pub(super) live: IdleLineTimes,
     /// The host as the cells were planned for it.
     pub(super) declared: Platform,
     pub(super) platform: Platform,
     /// The room in the last level, once it was found.
     pub(super) room: Option<Bytes>,
     /// The walks of the page tables by what the last TLB holds, once they were simulated.
-    pub(super) reaches: Vec<Reach>,
-    pub(super) numbers: Vec<Number>,
+    pub(super) reaches: Vec<TlbReach>,
+    pub(super) numbers: Vec<FactEstimate>,
     pub(super) notes: Vec<String>,
 }
 
-impl Fit {
+impl CalibrationFit {
     /// The own groups with this event, of these sizes.
-    pub(super) fn groups(&self, event: Event, sizes: &[Bytes]) -> Vec<Group> {
+    pub(super) fn groups(&self, event: Event, sizes: &[Bytes]) -> Vec<SamplingGroup> {
         let mut groups = own(&self.declared);
         on_described(&mut groups, &self.platform);
         for group in &mut groups {
@@ -142,7 +142,7 @@ impl Fit {
     }
 
     /// Enters a number, in place of what was found of the same fact before.
-    pub(super) fn enter(&mut self, number: Number) {
+    pub(super) fn enter(&mut self, number: FactEstimate) {
         match self.numbers.iter_mut().find(|it| it.fact == number.fact) {
             Some(before) => *before = number,
             None => self.numbers.push(number),
@@ -226,7 +226,7 @@ impl Fit {
             let shares = &loss.share.value;
             let percent = |at: usize| format!("{:.1} %", f64::from(shares[at]) / 10.0);
             let n = self.live.delays(Event::IdleLeave, loss.wss, loss.length).len();
-            self.enter(Number {
+            self.enter(FactEstimate {
                 fact: format!("loss in {}, of {}", loss.length, loss.wss),
                 value: format!("{} (median)", percent(shares.len() / 2)),
                 interval: Some([percent(shares.len() / 4), percent(3 * shares.len() / 4)]),
@@ -245,9 +245,9 @@ impl Fit {
     }
 
     /// Enters a number in nanoseconds, with the live interval moved to it.
-    fn told(&mut self, fact: &str, solved: Solved, live: Told, cells: &str) {
+    fn told(&mut self, fact: &str, solved: Solved, live: MedianEstimate, cells: &str) {
         let ends = interval(solved, live).map(|end| format!("{end:.1} ns"));
-        self.enter(Number {
+        self.enter(FactEstimate {
             fact: fact.to_owned(),
             value: format!("{:.1} ns", solved.x),
             interval: (live.ends[0] < live.ends[1]).then_some(ends),
@@ -267,7 +267,7 @@ const CLASSES: [(Event, &[Distance]); 3] = [
 /// The mean over some sizes of what an event costs a line on the simulated machine.
 fn mean(
     platform: &Platform,
-    groups: &[Group],
+    groups: &[SamplingGroup],
     event: Event,
     sizes: &[Bytes],
 ) -> Result<f64, CalibrationError> {
@@ -293,11 +293,11 @@ fn state_peer(platform: &mut Platform, distances: &[Distance], time: &Fact<Laten
 }
 
 /// The values of a number at both ends of the interval of the live delay.
-fn interval(solved: Solved, live: Told) -> [f64; 2] {
+fn interval(solved: Solved, live: MedianEstimate) -> [f64; 2] {
     live.ends.map(|end| solved.x + (end - live.median) / solved.slope)
 }
 
-fn interval_text(solved: Solved, live: Told) -> String {
+fn interval_text(solved: Solved, live: MedianEstimate) -> String {
     let [low, high] = interval(solved, live);
     if low < high {
         format!("{low:.1} to {high:.1} ns at 95 %, n = {}", live.n)

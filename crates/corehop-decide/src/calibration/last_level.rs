@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The last level of cache and walks of the page tables, by how long warm touches of large working sets take.
 
-use corehop_plan::experiment::Group;
+use corehop_plan::experiment::SamplingGroup;
 use corehop_plan::parallel::side_by_side;
 use corehop_plan::platform::{Check, Fact, Latency, Platform, Tlb};
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::Event;
 
 use super::cells::{large, last_level};
-use super::fit::{CalibrationError, Fit, LONGEST_NS, Number, stated_ns};
+use super::fit::{CalibrationError, CalibrationFit, FactEstimate, LONGEST_NS, stated_ns};
 use super::rooms::{ALIKE, set_capacity, share_of};
-use super::trial::{Told, exactly};
+use super::trial::{MedianEstimate, exactly};
 
 /// Simulated samples of a large working set: frames and orders hardly matter.
 const OF_LARGE: u32 = 1;
@@ -19,13 +19,13 @@ const PARTS: [u64; 10] = [64, 48, 32, 24, 16, 12, 8, 6, 4, 2];
 /// Capacities larger than the largest working set by this factor are all alike.
 const BEYOND: f64 = 1.3;
 
-impl Fit {
+impl CalibrationFit {
     /// The room in the last level, the time of its hits, and that of a walk of the page tables, at which warm touches take as
     /// long as live: the first decides where they become slow, the second how long they take before, the third how slow they
     /// become beyond what the TLBs hold.
     pub(super) fn capacity(&mut self) -> Result<(), CalibrationError> {
         let sizes = large(&self.declared);
-        let live: Vec<(Bytes, Told)> =
+        let live: Vec<(Bytes, MedianEstimate)> =
             sizes.iter().filter_map(|&wss| Some((wss, self.live.warm(wss)?))).collect();
         let Some((place, stated)) = last_level(&self.platform).filter(|_| live.len() >= 3) else {
             self.notes.push(
@@ -39,16 +39,16 @@ impl Fit {
         let trial = |at: usize| {
             let mut platform = self.platform.clone();
             set_capacity(&mut platform, place, capacities[at], stated);
-            Trial::of(&platform, (place, capacities[at]), &groups, &sizes)
+            CapacityTrial::of(&platform, (place, capacities[at]), &groups, &sizes)
         };
         // Walks do not depend on the caches: they are simulated once.
         if self.reaches.is_empty() {
             self.reaches = reaches(&self.platform, last_tlb(&self.declared), &groups, &sizes)?;
         }
-        let trials: Result<Vec<Trial>, CalibrationError> =
+        let trials: Result<Vec<CapacityTrial>, CalibrationError> =
             side_by_side(0..capacities.len(), trial).into_iter().collect();
         let trials = trials?;
-        let fitted = |of: &dyn Fn(&Told) -> f64| {
+        let fitted = |of: &dyn Fn(&MedianEstimate) -> f64| {
             let wanted: Vec<(Bytes, f64)> =
                 live.iter().map(|(wss, told)| (*wss, of(told))).collect();
             best(&trials, &self.reaches, &wanted)
@@ -59,7 +59,8 @@ impl Fit {
         };
         let cells = format!("warm touches of {} to {largest}", live[0].0);
         let n = live.iter().map(|(_, told)| told.n).sum();
-        let found = LastLevel { place, stated, largest, all: [found, one, other], cells, n };
+        let found =
+            LastLevelFindings { place, stated, largest, all: [found, one, other], cells, n };
         self.room(&found);
         self.hits(&found);
         self.walks(&found);
@@ -67,8 +68,8 @@ impl Fit {
     }
 
     /// Enters the room. What holds all that was walked is only known to be so large.
-    fn room(&mut self, found: &LastLevel) {
-        let &LastLevel { place, stated, largest, ref cells, n, .. } = found;
+    fn room(&mut self, found: &LastLevelFindings) {
+        let &LastLevelFindings { place, stated, largest, ref cells, n, .. } = found;
         let capacity = found.all[0].capacity;
         self.room = Some(capacity);
         let told = capacity <= largest;
@@ -80,7 +81,7 @@ impl Fit {
             cache.size.iter_mut().for_each(|size| size.check = Check::Unchecked);
         }
         let ends = found.between(&|it| it.capacity.get() as f64);
-        self.enter(Number {
+        self.enter(FactEstimate {
             fact: format!("{}, effective", self.platform.caches[place].label()),
             value: if told { capacity.to_string() } else { format!("{largest} or more") },
             interval: told.then(|| ends.map(|it| Bytes::new(it as u64).to_string())),
@@ -90,7 +91,7 @@ impl Fit {
     }
 
     /// Enters the time of a hit: a list as large as the stated size would have told that of memory too.
-    fn hits(&mut self, found: &LastLevel) {
+    fn hits(&mut self, found: &LastLevelFindings) {
         let Some(ns) = found.all[0].hit_ns else { return };
         let cache = &mut self.platform.caches[found.place];
         cache.latency = Some(Fact::measured(Latency::from_nanos(ns), &found.cells));
@@ -99,8 +100,8 @@ impl Fit {
     }
 
     /// Enters the translations of the last TLB of base pages, and its penalty: the time of a walk of the page tables.
-    fn walks(&mut self, found: &LastLevel) {
-        let Fitted { walk_ns: ns, entries, .. } = found.all[0];
+    fn walks(&mut self, found: &LastLevelFindings) {
+        let CapacityFit { walk_ns: ns, entries, .. } = found.all[0];
         self.reach(found, entries);
         if !set_walk(&mut self.platform, ns, &found.cells) {
             self.notes
@@ -111,7 +112,7 @@ impl Fit {
     }
 
     /// Enters a number of translations that is not the stated one.
-    fn reach(&mut self, found: &LastLevel, entries: Option<u32>) {
+    fn reach(&mut self, found: &LastLevelFindings, entries: Option<u32>) {
         let stated = last_tlb(&self.declared).map(|tlb| tlb.entries.clone());
         let Some((entries, stated)) = entries.zip(stated) else { return };
         let is_stated = entries == stated.value;
@@ -123,7 +124,7 @@ impl Fit {
             return;
         }
         let ends = found.between(&|it| f64::from(it.entries.unwrap_or(entries)));
-        self.enter(Number {
+        self.enter(FactEstimate {
             fact: ENTRIES.to_owned(),
             value: entries.to_string(),
             interval: Some(ends.map(|it| format!("{it:.0}"))),
@@ -134,27 +135,27 @@ impl Fit {
 }
 
 /// The findings about the last level.
-struct LastLevel {
+struct LastLevelFindings {
     place: usize,
     stated: Bytes,
     /// The largest working set that was walked.
     largest: Bytes,
     /// By the live medians, and by either end of their intervals.
-    all: [Fitted; 3],
+    all: [CapacityFit; 3],
     cells: String,
     n: usize,
 }
 
-impl LastLevel {
+impl LastLevelFindings {
     /// The least and the largest of a value.
-    fn between(&self, of: &dyn Fn(&Fitted) -> f64) -> [f64; 2] {
+    fn between(&self, of: &dyn Fn(&CapacityFit) -> f64) -> [f64; 2] {
         let values = self.all.iter().map(of);
         [values.clone().fold(f64::INFINITY, f64::min), values.fold(0.0, f64::max)]
     }
 
     /// A number in nanoseconds.
-    fn number(&self, fact: String, ns: f64, of: &dyn Fn(&Fitted) -> f64) -> Number {
-        Number {
+    fn number(&self, fact: String, ns: f64, of: &dyn Fn(&CapacityFit) -> f64) -> FactEstimate {
+        FactEstimate {
             fact,
             value: format!("{ns:.1} ns"),
             interval: Some(self.between(of).map(|ns| format!("{ns:.1} ns"))),
@@ -188,7 +189,7 @@ const STEPS: usize = 2;
 
 /// A warm touch of a machine with some capacity of its last level.
 #[derive(Debug, Clone, Copy)]
-struct Touch {
+struct WarmTouch {
     wss: Bytes,
     /// Nanoseconds a line, without a time of walks.
     ns: f64,
@@ -197,17 +198,17 @@ struct Touch {
 }
 
 /// The warm touches of a machine with some capacity of its last level.
-struct Trial {
+struct CapacityTrial {
     capacity: Bytes,
     /// The time of a hit with which they are told, where it is stated as a time.
     hit_ns: Option<f64>,
     /// The times between which that of a hit must lie: those of the cache inside and of memory.
     bounds: [f64; 2],
-    touches: Vec<Touch>,
+    touches: Vec<WarmTouch>,
 }
 
 /// Walks of the page tables for a line, by size of the working set, with so many translations in the last TLB of base pages.
-pub(super) struct Reach {
+pub(super) struct TlbReach {
     /// None where no TLB is stated.
     entries: Option<u32>,
     walks: Vec<(Bytes, f64)>,
@@ -215,7 +216,7 @@ pub(super) struct Reach {
 
 /// The best that a capacity can do.
 #[derive(Debug, Clone, Copy)]
-struct Fitted {
+struct CapacityFit {
     capacity: Bytes,
     entries: Option<u32>,
     walk_ns: f64,
@@ -232,12 +233,12 @@ const FEWEST_HITS: f64 = 0.2;
 /// The quarters of the stated translations that a guest may have.
 const QUARTERS: [u32; 4] = [4, 3, 2, 1];
 
-impl Trial {
+impl CapacityTrial {
     /// Every set of every cache is simulated: of a page all lines come.
     fn of(
         platform: &Platform,
         (place, capacity): (usize, Bytes),
-        groups: &[Group],
+        groups: &[SamplingGroup],
         sizes: &[Bytes],
     ) -> Result<Self, CalibrationError> {
         let mut platform = platform.clone();
@@ -253,15 +254,15 @@ impl Trial {
         }
         let touches = sizes.iter().filter_map(|&wss| {
             let [ns, with] = [without.warm(wss)?, with.warm(wss)?].map(|it| it.median);
-            Some(Touch { wss, ns, hits: (with - ns) / more })
+            Some(WarmTouch { wss, ns, hits: (with - ns) / more })
         });
         let touches = touches.collect();
         Ok(Self { capacity, hit_ns, bounds: bounds(&platform, place), touches })
     }
 
     /// The times of walks and hits at which it comes nearest to these times of a line, by least squares of relative errors.
-    fn fit(&self, reach: &Reach, wanted: &[(Bytes, f64)]) -> Fitted {
-        let all: Vec<Row> = wanted
+    fn fit(&self, reach: &TlbReach, wanted: &[(Bytes, f64)]) -> CapacityFit {
+        let all: Vec<RegressionRow> = wanted
             .iter()
             .filter_map(|(wss, live)| {
                 let touch = self.touches.iter().find(|it| it.wss == *wss)?;
@@ -274,17 +275,21 @@ impl Trial {
         let of_hits = stated.map_or([0.0, 0.0], |ns| self.bounds.map(|bound| bound - ns));
         let ([walk_ns, more], off) = least_squares(&all, [[0.0, f64::INFINITY], of_hits]);
         let hit_ns = stated.map(|ns| ns + more);
-        Fitted { capacity: self.capacity, entries: reach.entries, walk_ns, hit_ns, off }
+        CapacityFit { capacity: self.capacity, entries: reach.entries, walk_ns, hit_ns, off }
     }
 }
 
 /// The best that any capacity can do, with the translations that are stated unless others do better.
-fn best(trials: &[Trial], reaches: &[Reach], wanted: &[(Bytes, f64)]) -> Option<Fitted> {
-    let with = |reach: &Reach| {
+fn best(
+    trials: &[CapacityTrial],
+    reaches: &[TlbReach],
+    wanted: &[(Bytes, f64)],
+) -> Option<CapacityFit> {
+    let with = |reach: &TlbReach| {
         let fits = trials.iter().map(|trial| trial.fit(reach, wanted));
         fits.min_by(|a, b| a.off.total_cmp(&b.off))
     };
-    let all: Vec<Fitted> = reaches.iter().filter_map(with).collect();
+    let all: Vec<CapacityFit> = reaches.iter().filter_map(with).collect();
     let least = all.iter().map(|it| it.off).fold(f64::INFINITY, f64::min);
     all.into_iter().find(|it| it.off <= least + ALIKE)
 }
@@ -293,13 +298,13 @@ fn best(trials: &[Trial], reaches: &[Reach], wanted: &[(Bytes, f64)]) -> Option<
 fn reaches(
     platform: &Platform,
     stated: Option<&Tlb>,
-    groups: &[Group],
+    groups: &[SamplingGroup],
     sizes: &[Bytes],
-) -> Result<Vec<Reach>, CalibrationError> {
+) -> Result<Vec<TlbReach>, CalibrationError> {
     let mut platform = platform.clone();
     set_walk(&mut platform, 0.0, "");
     let Some(tlb) = stated else {
-        return Ok(vec![Reach { entries: None, walks: Vec::new() }]);
+        return Ok(vec![TlbReach { entries: None, walks: Vec::new() }]);
     };
     let (stated, ways) = (tlb.entries.value, tlb.ways.as_ref().map(|ways| ways.value));
     let without = exactly(&platform, groups.to_vec(), OF_LARGE)?;
@@ -314,7 +319,7 @@ fn reaches(
             let [without, with] = [without.warm(wss)?, with.warm(wss)?].map(|it| it.median);
             Some((wss, (with - without) / more))
         });
-        Ok(Reach { entries: Some(all[at]), walks: walks.collect() })
+        Ok(TlbReach { entries: Some(all[at]), walks: walks.collect() })
     };
     side_by_side(0..all.len(), reach).into_iter().collect()
 }
@@ -326,14 +331,14 @@ fn quarters_of(stated: u32, ways: Option<u32>, quarters: u32) -> u32 {
 }
 
 /// A value, and what each of two factors multiplies to come to it.
-type Row = (f64, [f64; 2]);
+type RegressionRow = (f64, [f64; 2]);
 
 /// The two factors within bounds with which these columns come nearest to the first value of each row, and the sum of the
 /// squares that are left.
 ///
 /// The sum is convex: its least value is where both are free, or where one is at a bound and the other free or at one.
-fn least_squares(rows: &[Row], bounds: [[f64; 2]; 2]) -> ([f64; 2], f64) {
-    let sum = |of: &dyn Fn(&Row) -> f64| rows.iter().map(of).sum::<f64>();
+fn least_squares(rows: &[RegressionRow], bounds: [[f64; 2]; 2]) -> ([f64; 2], f64) {
+    let sum = |of: &dyn Fn(&RegressionRow) -> f64| rows.iter().map(of).sum::<f64>();
     let squares = [0, 1].map(|at| sum(&|it| it.1[at] * it.1[at]));
     let products = [0, 1].map(|at| sum(&|it| it.0 * it.1[at]));
     let both = sum(&|it| it.1[0] * it.1[1]);
@@ -423,20 +428,20 @@ mod tests {
         assert_eq!(near(large.clone(), Some(Bytes::from_mib(32)))[..], large[..5]);
     }
 
-    fn trial(touches: &[(u64, f64, [f64; 2])]) -> (Trial, Reach) {
-        let touch = |&(kib, ns, [_, hits]): &(u64, f64, [f64; 2])| Touch {
+    fn trial(touches: &[(u64, f64, [f64; 2])]) -> (CapacityTrial, TlbReach) {
+        let touch = |&(kib, ns, [_, hits]): &(u64, f64, [f64; 2])| WarmTouch {
             wss: Bytes::from_kib(kib),
             ns,
             hits,
         };
         let walks = |&(kib, _, [walks, _]): &(u64, f64, [f64; 2])| (Bytes::from_kib(kib), walks);
-        let trial = Trial {
+        let trial = CapacityTrial {
             capacity: Bytes::from_mib(8),
             hit_ns: Some(20.0),
             bounds: [4.0, 100.0],
             touches: touches.iter().map(touch).collect(),
         };
-        (trial, Reach { entries: Some(1_024), walks: touches.iter().map(walks).collect() })
+        (trial, TlbReach { entries: Some(1_024), walks: touches.iter().map(walks).collect() })
     }
 
     fn wanted(live: &[(u64, f64)]) -> Vec<(Bytes, f64)> {
@@ -503,7 +508,7 @@ mod tests {
         ]);
         let half = [(2_048, 0.0), (4_096, 0.8), (16_384, 1.0)];
         let walks = half.map(|(kib, walks)| (Bytes::from_kib(kib), walks)).to_vec();
-        let reaches = [stated, Reach { entries: Some(512), walks }];
+        let reaches = [stated, TlbReach { entries: Some(512), walks }];
         let trials = [trial];
         let entries = |live: &[(u64, f64)]| best(&trials, &reaches, &wanted(live)).unwrap().entries;
         assert_eq!(entries(&[(2_048, 20.0), (4_096, 180.0), (16_384, 200.0)]), Some(512));

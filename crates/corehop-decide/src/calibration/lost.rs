@@ -10,7 +10,7 @@ use corehop_stats::ordered::Ordered;
 use corehop_stats::quantile::quantile;
 
 use super::cells::{LENGTHS, SIZES};
-use super::trial::Times;
+use super::trial::IdleLineTimes;
 
 /// The quantiles of a loss that a platform keeps.
 const QUANTILES: usize = 20;
@@ -22,12 +22,12 @@ const LEAST_NS: f64 = 5.0;
 
 /// The losses of every length and size that was measured live, in the order of sizes; `flushed` are flushes on the machine as
 /// it is described.
-pub(super) fn losses(live: &Times, flushed: &Times) -> Vec<Loss> {
+pub(super) fn losses(live: &IdleLineTimes, flushed: &IdleLineTimes) -> Vec<Loss> {
     let all = SIZES.iter().flat_map(|&wss| LENGTHS.map(|length| (wss, length)));
     all.filter_map(|(wss, length)| loss(live, flushed, wss, length)).collect()
 }
 
-fn loss(live: &Times, flushed: &Times, wss: Bytes, length: Nanos) -> Option<Loss> {
+fn loss(live: &IdleLineTimes, flushed: &IdleLineTimes, wss: Bytes, length: Nanos) -> Option<Loss> {
     let whole = flushed.delay(Event::Flush, wss, Nanos::new(0))?.median;
     let shares: Vec<f64> = live
         .delays(Event::IdleLeave, wss, length)
@@ -72,7 +72,7 @@ mod tests {
         samples.extend((0..=100).map(|share| away(10.0 * f64::from(share))));
         // A touch that was slower than a flush lost everything, one that was faster than warm nothing.
         samples.extend([away(3_000.0), away(-500.0)]);
-        let times = Times::of(&samples);
+        let times = IdleLineTimes::of(&samples);
         let [loss] = &losses(&times, &times)[..] else { panic!() };
         assert_eq!((loss.length, loss.wss), (LENGTHS[0], SIZES[0]));
         let shares = &loss.share.value;

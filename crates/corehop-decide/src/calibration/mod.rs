@@ -32,7 +32,7 @@ mod trial;
 pub use cells::complete;
 pub(crate) use cells::on_described;
 pub use cells::{experiment, is_own};
-pub use fit::{Calibrated, CalibrationError, Number, calibrate};
+pub use fit::{Calibrated, CalibrationError, FactEstimate, calibrate};
 pub use states::States;
 pub(crate) use trial::HUGE;
 pub use trial::change_of_speed;

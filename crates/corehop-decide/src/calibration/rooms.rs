@@ -7,8 +7,8 @@ use corehop_plan::units::Bytes;
 use corehop_plan::workload::{Event, Page};
 
 use super::cells::{SIZES, last_level, near_second, second_level};
-use super::fit::{CalibrationError, Fit, Number, listed};
-use super::trial::{Times, simulated};
+use super::fit::{CalibrationError, CalibrationFit, FactEstimate, listed};
+use super::trial::{IdleLineTimes, simulated};
 
 /// Simulated samples of a working set near the size of the second level: frames and orders matter.
 const OF_SECOND: u32 = 3;
@@ -19,7 +19,7 @@ const PARTS_OF_SECOND: [u64; 6] = [64, 56, 48, 32, 16, 8];
 /// Squares of logarithms, summed: below this difference two descriptions are alike.
 pub(super) const ALIKE: f64 = 0.02;
 
-impl Fit {
+impl CalibrationFit {
     /// The room in the second level, and how it replaces: the capacity and the policy with which warm touches near its stated
     /// size take as long as live. Another guest's thread may have a part of it, and few caches replace strictly by age.
     pub(super) fn second_level(&mut self) -> Result<(), CalibrationError> {
@@ -70,7 +70,7 @@ impl Fit {
         set_room(&mut self.platform, place, stated, (capacity, policy));
         let alike = trials.iter().filter(|it| it.0 <= least + ALIKE).map(|it| it.1.0);
         let (low, high) = (alike.clone().min(), alike.max());
-        let number = Number {
+        let number = FactEstimate {
             fact: format!(
                 "{}, effective, and how it replaces",
                 self.platform.caches[place].label()
@@ -87,7 +87,7 @@ impl Fit {
     }
 }
 
-impl Fit {
+impl CalibrationFit {
     /// Whether the host backs a guest's memory with small pages: then a working set of the size of the second level is no
     /// faster on a huge page.
     fn backing(&mut self, near: &[Bytes; 2]) {
@@ -98,7 +98,7 @@ impl Fit {
         if !gains.is_empty() && gain > NO_FASTER {
             let how = format!("warm touches of {} are no faster on huge pages", listed(near));
             self.platform.pages.backing = Some(Fact::measured(Bytes::from_kib(4), how));
-            self.enter(Number {
+            self.enter(FactEstimate {
                 fact: "pages, backing".to_owned(),
                 value: "4 KiB".to_owned(),
                 interval: None,
@@ -113,7 +113,7 @@ impl Fit {
 const NO_FASTER: f64 = -0.15;
 
 /// The distance of warm touches: the sum of the squared logarithms of ratios.
-fn off(live: &[(Bytes, Page, f64)], times: &Times) -> f64 {
+fn off(live: &[(Bytes, Page, f64)], times: &IdleLineTimes) -> f64 {
     let each = live
         .iter()
         .filter_map(|&(wss, page, ns)| Some((times.warm_on(wss, page)?.median / ns).ln().powi(2)));

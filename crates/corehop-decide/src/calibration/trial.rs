@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use corehop_plan::experiment::{Experiment, Group, Preset, Synthetic};
+use corehop_plan::experiment::{Experiment, Preset, SamplingGroup, Synthetic};
 use corehop_plan::machine::samples_of;
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::Sample;
@@ -18,14 +18,14 @@ use super::cells::SMALL;
 use super::fit::CalibrationError;
 
 /// The event, the size, the requested length and the pages of a cell.
-type Place = (Event, u64, u64, Page);
+type TrialCellKey = (Event, u64, u64, Page);
 
 /// With a smaller share on huge pages, a working set has none.
 pub(crate) const HUGE: f64 = 0.5;
 
 /// Nanoseconds a line, sample by sample, with the replicate of each.
 #[derive(Debug, Clone, Default)]
-struct Values {
+struct LineSamples {
     delays: Vec<f64>,
     warm: Vec<f64>,
     replicates: Vec<u64>,
@@ -33,18 +33,18 @@ struct Values {
 
 /// The times of a line by cell, of idle machines.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Times(BTreeMap<Place, Values>);
+pub(super) struct IdleLineTimes(BTreeMap<TrialCellKey, LineSamples>);
 
 /// A median with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Told {
+pub(super) struct MedianEstimate {
     pub(super) median: f64,
     /// Both ends; the median itself where there is no interval.
     pub(super) ends: [f64; 2],
     pub(super) n: usize,
 }
 
-impl Times {
+impl IdleLineTimes {
     /// Those of valid samples.
     pub(super) fn of(samples: &[Sample]) -> Self {
         let mut times = Self::default();
@@ -68,7 +68,7 @@ impl Times {
         self
     }
 
-    fn values(&self, event: Event, wss: Bytes, length: Nanos) -> Option<&Values> {
+    fn values(&self, event: Event, wss: Bytes, length: Nanos) -> Option<&LineSamples> {
         self.0.get(&(event, wss.get(), length.get(), Page::Base))
     }
 
@@ -78,36 +78,43 @@ impl Times {
     }
 
     /// The median delay of a line in a cell.
-    pub(super) fn delay(&self, event: Event, wss: Bytes, length: Nanos) -> Option<Told> {
+    pub(super) fn delay(&self, event: Event, wss: Bytes, length: Nanos) -> Option<MedianEstimate> {
         let values = self.values(event, wss, length)?;
         told(&values.delays, &values.replicates)
     }
 
     /// The median time of a line in a warm touch, where nothing happens afterwards.
-    pub(super) fn warm(&self, wss: Bytes) -> Option<Told> {
+    pub(super) fn warm(&self, wss: Bytes) -> Option<MedianEstimate> {
         self.warm_on(wss, Page::Base)
     }
 
     /// The same on pages of a kind.
-    pub(super) fn warm_on(&self, wss: Bytes, page: Page) -> Option<Told> {
+    pub(super) fn warm_on(&self, wss: Bytes, page: Page) -> Option<MedianEstimate> {
         let values = self.0.get(&(Event::None, wss.get(), 0, page))?;
         told(&values.warm, &values.replicates)
     }
 
     /// The samples of cells that nothing follows, on any pages.
     pub(super) fn samples_of(&self, event: Event, sizes: &[Bytes]) -> usize {
-        let of = |(place, _): &(&Place, &Values)| {
+        let of = |(place, _): &(&TrialCellKey, &LineSamples)| {
             place.0 == event && sizes.iter().any(|it| it.get() == place.1)
         };
         self.0.iter().filter(of).map(|(_, values)| values.warm.len()).sum()
     }
 
     /// The median delays of a line in cells of several sizes, on average, with the mean of their intervals.
-    pub(super) fn mean_delay(&self, event: Event, sizes: &[Bytes], length: Nanos) -> Option<Told> {
-        let all: Vec<Told> =
+    pub(super) fn mean_delay(
+        &self,
+        event: Event,
+        sizes: &[Bytes],
+        length: Nanos,
+    ) -> Option<MedianEstimate> {
+        let all: Vec<MedianEstimate> =
             sizes.iter().filter_map(|&wss| self.delay(event, wss, length)).collect();
-        let mean = |of: &dyn Fn(&Told) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
-        (!all.is_empty()).then(|| Told {
+        let mean = |of: &dyn Fn(&MedianEstimate) -> f64| {
+            all.iter().map(of).sum::<f64>() / all.len() as f64
+        };
+        (!all.is_empty()).then(|| MedianEstimate {
             median: mean(&|it| it.median),
             ends: [mean(&|it| it.ends[0]), mean(&|it| it.ends[1])],
             n: all.iter().map(|it| it.n).sum(),
@@ -115,10 +122,10 @@ impl Times {
     }
 }
 
-fn told(values: &[f64], replicates: &[u64]) -> Option<Told> {
+fn told(values: &[f64], replicates: &[u64]) -> Option<MedianEstimate> {
     let between = Nested::from_labelled(values, replicates).ok()?.median(ALPHA).ok()?;
     let ends = between.interval.map_or([between.estimate; 2], |it| [it.low, it.high]);
-    Some(Told { median: between.estimate, ends, n: values.len() })
+    Some(MedianEstimate { median: between.estimate, ends, n: values.len() })
 }
 
 /// Simulates some groups on a platform, so many samples of each cell.
@@ -127,9 +134,9 @@ fn told(values: &[f64], replicates: &[u64]) -> Option<Told> {
 /// If the platform cannot be simulated.
 pub(super) fn simulated(
     platform: &Platform,
-    groups: Vec<Group>,
+    groups: Vec<SamplingGroup>,
     samples: u32,
-) -> Result<Times, CalibrationError> {
+) -> Result<IdleLineTimes, CalibrationError> {
     run(platform, groups, samples, Sampling::Most)
 }
 
@@ -139,25 +146,25 @@ pub(super) fn simulated(
 /// As [`simulated`].
 pub(super) fn exactly(
     platform: &Platform,
-    groups: Vec<Group>,
+    groups: Vec<SamplingGroup>,
     samples: u32,
-) -> Result<Times, CalibrationError> {
+) -> Result<IdleLineTimes, CalibrationError> {
     run(platform, groups, samples, Sampling::Exact)
 }
 
 fn run(
     platform: &Platform,
-    mut groups: Vec<Group>,
+    mut groups: Vec<SamplingGroup>,
     samples: u32,
     sampling: Sampling,
-) -> Result<Times, CalibrationError> {
+) -> Result<IdleLineTimes, CalibrationError> {
     for group in &mut groups {
         group.samples = samples;
     }
     let synthetic = Synthetic { groups, ..Preset::Quick.synthetic(platform, None, None) };
     let plan = synthetic.plan(platform, SEED)?;
     let mut machine = SimMachine::new(platform.clone())?.sampling(sampling);
-    Ok(Times::of(&samples_of(&mut machine, &plan)?))
+    Ok(IdleLineTimes::of(&samples_of(&mut machine, &plan)?))
 }
 
 /// Touches of private caches that differ by more from the first half of a run to the second.
@@ -166,7 +173,7 @@ const OTHER_SPEED: f64 = 0.1;
 /// Whether the core's speed changed while the samples were taken, in words: the warm touches of the smallest working set in
 /// the earlier replicates and in the later ones.
 pub fn change_of_speed(samples: &[Sample]) -> Option<String> {
-    let times = Times::of(samples);
+    let times = IdleLineTimes::of(samples);
     let values = times.values(Event::None, SMALL[0], Nanos::new(0))?;
     let halves = Nested::from_labelled(&values.warm, &values.replicates).ok()?.in_time()?;
     let [first, second] = halves.map(|half| half.median(ALPHA).map(|between| between.estimate));
@@ -216,7 +223,7 @@ mod tests {
         let samples: Vec<Sample> = [(true, 400.0), (true, 600.0), (true, 800.0), (false, 1e9)]
             .map(|(valid, resumed_ns)| Sample { resumed_ns, valid, ..clean.clone() })
             .to_vec();
-        let times = Times::of(&samples);
+        let times = IdleLineTimes::of(&samples);
         let (wss, length) = (Bytes::new(clean.wss_bytes), Nanos::new(clean.requested_length_ns));
         let delay = times.delay(clean.event, wss, length).unwrap();
         assert_eq!((delay.median, delay.n), (50.0, 3));

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Pair, Quantity};
+use super::{ComparedQuantity, Quantity};
 use crate::gate::{first_level, least};
 use corehop_stats::replicates::FEWEST_REPLICATES;
 
@@ -19,7 +19,7 @@ const CHANCE: &str = "reached by chance, as the CPUs were that far apart in a fe
                       planned have another class, and those are judged";
 
 /// Sets aside what no number of replicates would let a gate judge.
-pub(super) fn set_aside(pairs: &mut [Pair<'_>], alpha: f64) {
+pub(super) fn set_aside(pairs: &mut [ComparedQuantity<'_>], alpha: f64) {
     let once = measured_once(pairs);
     let chance = by_chance(pairs, first_level(alpha, pairs.len()));
     for (it, (once, chance)) in pairs.iter_mut().zip(once.into_iter().zip(chance)) {
@@ -29,22 +29,23 @@ pub(super) fn set_aside(pairs: &mut [Pair<'_>], alpha: f64) {
 }
 
 /// Marks those with one replicate in a run whose other quantities have several.
-fn measured_once(pairs: &[Pair<'_>]) -> Vec<bool> {
+fn measured_once(pairs: &[ComparedQuantity<'_>]) -> Vec<bool> {
     let several = pairs.iter().filter(|it| it.replicates() >= FEWEST_REPLICATES);
     let replicated: BTreeSet<_> = several.map(|it| it.quantity.run()).collect();
-    let once = |it: &Pair<'_>| it.a.replicates().max(it.b.replicates()) == 1;
+    let once = |it: &ComparedQuantity<'_>| it.a.replicates().max(it.b.replicates()) == 1;
     pairs.iter().map(|it| once(it) && replicated.contains(&it.quantity.run())).collect()
 }
 
 /// Marks those that could not fail at this level, while of everything that was planned there another one came out more often and could.
-fn by_chance(pairs: &[Pair<'_>], level: f64) -> Vec<bool> {
-    let could_fail = |it: &Pair<'_>| least(it.a, it.b).is_some_and(|least| least <= level);
-    let stands_for = |it: &Pair<'_>, planned: &Quantity, than: usize| {
+fn by_chance(pairs: &[ComparedQuantity<'_>], level: f64) -> Vec<bool> {
+    let could_fail =
+        |it: &ComparedQuantity<'_>| least(it.a, it.b).is_some_and(|least| least <= level);
+    let stands_for = |it: &ComparedQuantity<'_>, planned: &Quantity, than: usize| {
         could_fail(it)
             && it.replicates() > than
             && it.planned.iter().any(|all| all.contains(planned))
     };
-    let chance = |it: &Pair<'_>| {
+    let chance = |it: &ComparedQuantity<'_>| {
         let mut planned = it.planned.iter().copied().flatten();
         let than = it.replicates();
         !could_fail(it)

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The variation of a difference, and what it takes to see through it.
 
-use super::Levels;
+use super::SignificanceLevels;
 use corehop_stats::compare::t_quantile;
 use corehop_stats::ordered::Interval;
 use corehop_stats::paired::{POWER, exceeded};
 use corehop_stats::replicates::{Nested, replicates_for};
 
 /// The variation of the difference of two medians.
-pub(super) struct Spread {
+pub(super) struct DifferenceVariation {
     error: f64,
     freedom: f64,
 }
 
-impl Spread {
+impl DifferenceVariation {
     /// The standard error for which a normal law would have this interval, by so many replicates.
     pub(super) fn of(interval: Interval, a: &Nested, b: &Nested) -> Self {
         let error = interval.width() / 2.0 / exceeded((1.0 - interval.level) / 2.0);
@@ -32,9 +32,9 @@ impl Spread {
 /// and its power ask for. Without an interval, as many as let the first comparison fail.
 pub(super) fn needed(
     replicates: usize,
-    spread: Option<&Spread>,
+    spread: Option<&DifferenceVariation>,
     margin_us: f64,
-    levels: Levels,
+    levels: SignificanceLevels,
 ) -> Option<u64> {
     let fewest = replicates_for(levels.first);
     let Some(spread) = spread else {

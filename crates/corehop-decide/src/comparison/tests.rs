@@ -4,7 +4,7 @@
 use super::*;
 use corehop_plan::samples::example::sample;
 
-const MARGIN: Margin = Margin { share: 0.05, least_us: Some(0.5) };
+const MARGIN: EquivalenceMargin = EquivalenceMargin { share: 0.05, least_us: Some(0.5) };
 
 const USUAL: [FailOn; 2] = [FailOn::Slower, FailOn::Unknown];
 const GATE: [FailOn; 1] = [FailOn::Slower];
@@ -111,7 +111,7 @@ fn a_gate_fails_on_what_it_is_told_to() {
 
 /// Many cells, of which the last is slower by this factor in the second result.
 fn many_cells(cells: u64, replicates: u64, factor: f64) -> (Quantities, Quantities) {
-    let mut draw = corehop_fixtures::designs::Draw::new(17);
+    let mut draw = corehop_fixtures::designs::SeededSource::new(17);
     let mut run = |factor: f64| {
         let mut results = Quantities::new(Estimator::Difference);
         for kib in 1..=cells {
@@ -156,19 +156,22 @@ fn compared_alone(a: &Quantities, b: &Quantities, kib: u64) -> Interval {
 #[test]
 fn too_few_replicates_for_so_many_cells_are_mute_and_as_many_as_it_says_are_not() {
     let (a, b) = many_cells(200, 6, 1.0);
-    let mute = compare(&a, &b, Margin { share: 0.0, least_us: Some(0.01) }, 0.05).unwrap();
+    let mute =
+        compare(&a, &b, EquivalenceMargin { share: 0.0, least_us: Some(0.01) }, 0.05).unwrap();
     assert_eq!(mute.gate(&GATE), Gate::Mute);
     // 1/C(2n, n) is at most 0.025/200 from n = 8 on: 1/12,870.
     assert_eq!((mute.replicates_to_fail(), mute.mute().count()), (8, 200));
     let (a, b) = many_cells(200, 8, 1.0);
-    let heard = compare(&a, &b, Margin { share: 0.0, least_us: Some(0.01) }, 0.05).unwrap();
+    let heard =
+        compare(&a, &b, EquivalenceMargin { share: 0.0, least_us: Some(0.01) }, 0.05).unwrap();
     assert_eq!(heard.gate(&GATE), Gate::Passes);
 }
 
 #[test]
 fn a_change_of_the_detectable_size_is_found_in_about_four_of_five_experiments() {
-    use corehop_fixtures::designs::{Design, Draw, Law};
-    let (design, mut draw) = (Design::steady(Law::Normal, Law::Normal, 0.9), Draw::new(5));
+    use corehop_fixtures::designs::{Design, SeededSource, StandardLaw};
+    let (design, mut draw) =
+        (Design::steady(StandardLaw::Normal, StandardLaw::Normal, 0.9), SeededSource::new(5));
     let mut take = |more: f64| {
         let mut delays = Quantities::new(Estimator::Difference);
         for (at, group) in design.run(&mut draw, 20, 3).into_iter().enumerate() {
@@ -255,8 +258,11 @@ fn what_b_has_no_valid_sample_of_is_no_pass() {
 /// Planted changes among ten cells of twenty replicates that vary by 4 %: the power, and the false alarms.
 #[test]
 fn planted_changes_are_found_and_equal_results_raise_few_alarms() {
-    use corehop_fixtures::designs::{Design, Draw, Law};
-    let (design, mut draw) = (Design::steady(Law::LogNormal(0.5), Law::Normal, 0.8), Draw::new(29));
+    use corehop_fixtures::designs::{Design, SeededSource, StandardLaw};
+    let (design, mut draw) = (
+        Design::steady(StandardLaw::LogNormal(0.5), StandardLaw::Normal, 0.8),
+        SeededSource::new(29),
+    );
     let mut run = |factor: f64| {
         let mut results = Quantities::new(Estimator::Difference);
         for kib in 1..=10 {
@@ -272,7 +278,7 @@ fn planted_changes_are_found_and_equal_results_raise_few_alarms() {
         }
         results
     };
-    let least = Margin { share: 0.02, least_us: None };
+    let least = EquivalenceMargin { share: 0.02, least_us: None };
     for (factor, expected) in [
         (1.1, CostChange::Slower),
         (1.2, CostChange::Slower),
@@ -281,13 +287,13 @@ fn planted_changes_are_found_and_equal_results_raise_few_alarms() {
         (0.8, CostChange::Faster),
         (0.5, CostChange::Faster),
     ] {
-        let comparisons: Vec<Comparison> =
+        let comparisons: Vec<ResultComparison> =
             (0..3).map(|_| compare(&run(1.0), &run(factor), least, 0.05).unwrap()).collect();
         let found: usize = comparisons.iter().map(|it| it.count(expected)).sum();
         assert!((5..=6).contains(&found), "{factor}: {found} of 6");
     }
     let alarms = (0..20).filter(|_| {
-        let none = Margin { share: 0.0, least_us: Some(0.0) };
+        let none = EquivalenceMargin { share: 0.0, least_us: Some(0.0) };
         let it = compare(&run(1.0), &run(1.0), none, 0.05).unwrap();
         it.count(CostChange::Slower) + it.count(CostChange::Faster) > 0
     });
@@ -299,7 +305,7 @@ fn planted_changes_are_found_and_equal_results_raise_few_alarms() {
 /// Twenty replicates of a planned migration below one cache, of which these came out in memory; the latter cost `us`.
 fn with_chance(in_memory: &[u64], us: f64) -> Quantities {
     use corehop_plan::workload::Event;
-    let mut draw = corehop_fixtures::designs::Draw::new(23);
+    let mut draw = corehop_fixtures::designs::SeededSource::new(23);
     let of = |at: u64| {
         let far = in_memory.contains(&at);
         let event = if far { Event::MemoryMigration } else { Event::L3Migration };

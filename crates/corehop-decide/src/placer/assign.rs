@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::regions::{Region, Regions};
+use super::regions::{CpuRegion, Regions};
 use super::terrain::{Ran, SIBLING, Terrain};
 use corehop_plan::units::{Cpu, CpuList};
 
@@ -20,7 +20,7 @@ pub(super) use savings::{changes, gainful, savable};
 
 /// A thread that may be placed.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Member {
+pub struct CrowdMember {
     /// The share of a CPU that it uses.
     pub busy: f64,
     /// Its working set, in bytes; 0 where that is not known.
@@ -57,14 +57,14 @@ pub struct Crowd {
     /// Lists of CPUs, none twice.
     pub lists: Vec<CpuList>,
     /// The threads.
-    pub members: Vec<Member>,
+    pub members: Vec<CrowdMember>,
     /// Their ties.
     pub bonds: Vec<Bond>,
 }
 
 /// Members that are to run on a list of CPUs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Placed {
+pub struct ThreadCluster {
     /// The members, ascending.
     pub members: Vec<usize>,
     /// The CPUs.
@@ -73,9 +73,9 @@ pub struct Placed {
 
 /// A placement.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Placement {
+pub struct PlacementProposal {
     /// Clusters, and where they go. Members that are in none stay as they are.
-    pub placed: Vec<Placed>,
+    pub placed: Vec<ThreadCluster>,
     /// The predicted gain: CPU time per second, in CPUs.
     pub saved: f64,
 }
@@ -90,13 +90,13 @@ const LEAST_TIE: f64 = 1e-4;
 
 /// The room that threads take, or that there is.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Room {
+struct ResourceDemand {
     /// In CPUs.
     busy: f64,
     bytes: f64,
 }
 
-impl Room {
+impl ResourceDemand {
     /// Room on a CPU, whatever the size of the data: threads that take turns use a cache one after the other.
     const CPU: Self = Self { busy: FULL_CPU, bytes: f64::INFINITY };
 
@@ -125,15 +125,15 @@ impl Room {
 }
 
 /// Sets of numbers that are joined (disjoint-set forest with path halving, by weight).
-struct Sets {
+struct DisjointSets {
     parent: Vec<usize>,
-    takes: Vec<Room>,
+    takes: Vec<ResourceDemand>,
     /// The CPUs that all of a set may run on, by number of their region.
     allowed: Vec<usize>,
 }
 
-impl Sets {
-    fn new(takes: Vec<Room>, allowed: Vec<usize>) -> Self {
+impl DisjointSets {
+    fn new(takes: Vec<ResourceDemand>, allowed: Vec<usize>) -> Self {
         Self { parent: (0..takes.len()).collect(), takes, allowed }
     }
 
@@ -146,7 +146,7 @@ impl Sets {
     }
 
     /// Joins the sets of both if there is room for both and they have a CPU in common.
-    fn join(&mut self, a: usize, b: usize, room: Room, regions: &mut Regions<'_>) {
+    fn join(&mut self, a: usize, b: usize, room: ResourceDemand, regions: &mut Regions<'_>) {
         let (a, b) = (self.find(a), self.find(b));
         if a == b || !room.holds(self.takes[a].and(self.takes[b])) {
             return;
@@ -165,8 +165,8 @@ impl Sets {
     /// The number of each one's set, counted from 0 in the order of their first members; the sets by their roots.
     fn numbered(&mut self) -> (Vec<usize>, Vec<usize>) {
         let (mut number, mut roots) = (vec![usize::MAX; self.parent.len()], Vec::new());
-        let sets = (0..self.parent.len()).map(|it| {
-            let root = self.find(it);
+        let sets = (0..self.parent.len()).map(|thread| {
+            let root = self.find(thread);
             if number[root] == usize::MAX {
                 number[root] = roots.len();
                 roots.push(root);
@@ -179,11 +179,11 @@ impl Sets {
 }
 
 /// The best placement that is found; empty where none saves anything.
-pub fn assign(crowd: &Crowd, terrain: &Terrain) -> Placement {
-    Assignment::new(crowd, terrain).placement()
+pub fn assign(crowd: &Crowd, terrain: &Terrain) -> PlacementProposal {
+    ClusterAssignment::new(crowd, terrain).placement()
 }
 
-struct Assignment<'a> {
+struct ClusterAssignment<'a> {
     crowd: &'a Crowd,
     terrain: &'a Terrain,
     regions: Regions<'a>,
@@ -192,12 +192,12 @@ struct Assignment<'a> {
     /// The cluster that fits onto one CPU, of each member.
     cluster: Vec<usize>,
     /// The room that each cluster takes.
-    takes: Vec<Room>,
+    takes: Vec<ResourceDemand>,
     /// The CPUs that all of a cluster may run on, by number of their region.
     allowed: Vec<usize>,
 }
 
-impl<'a> Assignment<'a> {
+impl<'a> ClusterAssignment<'a> {
     fn new(crowd: &'a Crowd, terrain: &'a Terrain) -> Self {
         let (costs, spread) = (terrain.costs(), terrain.spread());
         let weighed = crowd.bonds.iter().map(|it| (it.cost(spread), *it));
@@ -208,13 +208,17 @@ impl<'a> Assignment<'a> {
         let bonds: Vec<Bond> = bonds.into_iter().map(|(_, it)| it).collect();
         let mut regions = Regions::new(terrain);
         let lists: Vec<usize> = crowd.lists.iter().map(|it| regions.number(it)).collect();
-        let mut sets = Sets::new(
-            crowd.members.iter().map(|it| Room { busy: it.busy, bytes: it.bytes }).collect(),
+        let mut sets = DisjointSets::new(
+            crowd
+                .members
+                .iter()
+                .map(|it| ResourceDemand { busy: it.busy, bytes: it.bytes })
+                .collect(),
             crowd.members.iter().map(|it| lists[it.list]).collect(),
         );
         if costs.same_cpu_ns < costs.shared_cache_ns {
             for it in &bonds {
-                sets.join(it.a, it.b, Room::CPU, &mut regions);
+                sets.join(it.a, it.b, ResourceDemand::CPU, &mut regions);
             }
         }
         let (cluster, roots) = sets.numbered();
@@ -223,7 +227,7 @@ impl<'a> Assignment<'a> {
         Self { crowd, terrain, regions, bonds, cluster, takes, allowed }
     }
 
-    fn placement(&mut self) -> Placement {
+    fn placement(&mut self) -> PlacementProposal {
         let tied = self.tied();
         let caches = self.caches(&tied);
         let lists = self.cpus(&tied, &caches);
@@ -236,11 +240,11 @@ impl<'a> Assignment<'a> {
             let cpus = cpus.filter(|it| !it.is_empty() && it.len() < all)?;
             let unchanged =
                 members.iter().all(|&it| self.crowd.lists[self.crowd.members[it].list] == cpus);
-            (!unchanged).then_some(Placed { members, cpus })
+            (!unchanged).then_some(ThreadCluster { members, cpus })
         });
-        let placed: Vec<Placed> = placed.collect();
+        let placed: Vec<ThreadCluster> = placed.collect();
         let saved = saved(self.crowd, self.terrain, &placed);
-        if saved > 0.0 { Placement { placed, saved } } else { Placement::default() }
+        if saved > 0.0 { PlacementProposal { placed, saved } } else { PlacementProposal::default() }
     }
 
     /// The clusters that have a tie, or more members than one.
@@ -256,11 +260,12 @@ impl<'a> Assignment<'a> {
     /// The cache of each cluster.
     fn caches(&mut self, tied: &[bool]) -> Vec<Option<usize>> {
         let caches = 0..self.terrain.caches().len();
-        let mut free: Vec<Room> = caches.map(|it| Room::below(self.terrain, it)).collect();
-        let Some(largest) = free.iter().copied().reduce(Room::or) else {
+        let mut free: Vec<ResourceDemand> =
+            caches.map(|it| ResourceDemand::below(self.terrain, it)).collect();
+        let Some(largest) = free.iter().copied().reduce(ResourceDemand::or) else {
             return vec![None; self.takes.len()];
         };
-        let mut sets = Sets::new(self.takes.clone(), self.allowed.clone());
+        let mut sets = DisjointSets::new(self.takes.clone(), self.allowed.clone());
         for it in &self.bonds {
             let (a, b) = (self.cluster[it.a], self.cluster[it.b]);
             sets.join(a, b, largest, &mut self.regions);
@@ -322,13 +327,18 @@ impl<'a> Assignment<'a> {
     }
 
     /// The room that some clusters take.
-    fn taken(&self, clusters: &[usize]) -> Room {
-        let none = Room { busy: 0.0, bytes: 0.0 };
+    fn taken(&self, clusters: &[usize]) -> ResourceDemand {
+        let none = ResourceDemand { busy: 0.0, bytes: 0.0 };
         clusters.iter().fold(none, |sum, &it| sum.and(self.takes[it]))
     }
 
     /// The cache with room for all of these clusters that their ties lead to, or where most of them may already be found.
-    fn best_cache(&self, clusters: &[usize], free: &[Room], pull: &Pull<'_>) -> Option<usize> {
+    fn best_cache(
+        &self,
+        clusters: &[usize],
+        free: &[ResourceDemand],
+        pull: &Pull<'_>,
+    ) -> Option<usize> {
         let taken = self.taken(clusters);
         let present = |cache: usize| -> f64 {
             let share = |&it: &usize| {
@@ -353,12 +363,17 @@ impl<'a> Assignment<'a> {
     }
 
     /// The CPUs that all of a cluster may run on.
-    fn allowed_in(&self, cluster: usize) -> &Region {
+    fn allowed_in(&self, cluster: usize) -> &CpuRegion {
         self.regions.get(self.allowed[cluster])
     }
 
     /// Two passes in which each cluster goes to the cache, or at least the node, that its ties lead to, if there is room.
-    fn change_caches(&self, caches: &mut [Option<usize>], free: &mut [Room], near: &[Neighbours]) {
+    fn change_caches(
+        &self,
+        caches: &mut [Option<usize>],
+        free: &mut [ResourceDemand],
+        near: &[Neighbours],
+    ) {
         if free.len() < 2 {
             return;
         }
@@ -403,7 +418,7 @@ impl<'a> Assignment<'a> {
         let everywhere = self.regions.number(self.terrain.cpus());
         let groups: Vec<usize> =
             self.terrain.caches().iter().map(|it| self.regions.number(it)).collect();
-        let mut load = Load::new(self.terrain);
+        let mut load = TerrainLoad::new(self.terrain);
         let busy = |cluster: usize| self.takes[cluster].busy;
         let mut lists = vec![None; self.takes.len()];
         let mut order: Vec<usize> = (0..self.takes.len()).filter(|&it| tied[it]).collect();
@@ -470,12 +485,12 @@ impl<'t> Pull<'t> {
 }
 
 /// The load of each CPU, by its number. What runs on an SMT sibling counts in part.
-struct Load<'t> {
+struct TerrainLoad<'t> {
     terrain: &'t Terrain,
     own: Vec<f64>,
 }
 
-impl<'t> Load<'t> {
+impl<'t> TerrainLoad<'t> {
     fn new(terrain: &'t Terrain) -> Self {
         let last = terrain.cpus().iter().map(|cpu| cpu.0 as usize).max().unwrap_or(0);
         Self { terrain, own: vec![0.0; last + 1] }

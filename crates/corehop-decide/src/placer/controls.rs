@@ -44,16 +44,16 @@ impl Controls {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_plan::host::{Active, Activity};
+    use corehop_plan::host::{ActiveThread, Activity};
 
     fn looks(cpus: &[[u32; 2]]) -> Looks {
         let mut looks = Looks::default();
         for at in cpus {
-            let thread = |(tid, cpu): (u32, u32)| Active {
+            let thread = |(tid, cpu): (u32, u32)| ActiveThread {
                 tid,
                 busy_ns: 1,
                 cpu: Some(Cpu(cpu)),
-                ..Active::default()
+                ..ActiveThread::default()
             };
             let threads = [(1, at[0]), (2, at[1])].map(thread).to_vec();
             looks.take(&Activity { threads, ..Activity::default() });

@@ -72,7 +72,7 @@ impl Crowding {
 /// The time that placed threads waited over the time that they ran; None where they did neither.
 fn waiting(activity: &Activity, placed: &BTreeMap<u32, CpuList>) -> Option<f64> {
     let threads = activity.threads.iter().filter(|it| placed.contains_key(&it.tid));
-    let sum = |(ran, waited): (u64, u64), it: &corehop_plan::host::Active| {
+    let sum = |(ran, waited): (u64, u64), it: &corehop_plan::host::ActiveThread| {
         (ran + it.busy_ns, waited + it.waited_ns)
     };
     let (ran, waited) = threads.fold((0, 0), sum);
@@ -82,7 +82,7 @@ fn waiting(activity: &Activity, placed: &BTreeMap<u32, CpuList>) -> Option<f64> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_plan::host::Active;
+    use corehop_plan::host::ActiveThread;
     use corehop_plan::units::Cpu;
 
     fn placed() -> BTreeMap<u32, CpuList> {
@@ -95,8 +95,18 @@ mod tests {
         let is_noticed = |&at: &u64| {
             let waited_ns = waited_ms(at) * 1_000_000;
             // A thread that is not placed waits as it likes.
-            let other = Active { tid: 3, busy_ns: 1, waited_ns: 90_000_000, ..Active::default() };
-            let thread = |tid| Active { tid, busy_ns: 50_000_000, waited_ns, ..Active::default() };
+            let other = ActiveThread {
+                tid: 3,
+                busy_ns: 1,
+                waited_ns: 90_000_000,
+                ..ActiveThread::default()
+            };
+            let thread = |tid| ActiveThread {
+                tid,
+                busy_ns: 50_000_000,
+                waited_ns,
+                ..ActiveThread::default()
+            };
             let threads = vec![thread(1), thread(2), other];
             let activity = Activity { span_ns: 100_000_000, threads, ..Activity::default() };
             crowding.has_come(at, &activity, &placed)

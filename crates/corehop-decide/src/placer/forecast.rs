@@ -2,27 +2,27 @@
 //! The predicted gain of groups of threads, before anything is tried: the model of a pair, asked for each.
 
 use super::looks::Looks;
-use super::search::Candidate;
+use super::search::MoveCandidate;
 use super::terrain::Terrain;
 use corehop_plan::host::Activity;
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::gang::Placing;
 use corehop_stats::contacts::Tie;
-use corehop_stats::machine_gain::{MachineGain, Predicted};
-use corehop_stats::pair_gain::{Around, Pair, WorkingSets, ratio};
+use corehop_stats::machine_gain::{MachineGain, PredictedRatio};
+use corehop_stats::pair_gain::{SharingContext, ThreadPairWindow, WorkingSetPair, ratio};
 
 /// A window, the looks until its end, the host around it, and what was fitted on it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Forecast<'a> {
+pub(super) struct PlacementForecast<'a> {
     terrain: &'a Terrain,
     looks: &'a Looks,
     activity: &'a Activity,
-    around: Around,
+    around: SharingContext,
     far: Placing,
     fitted: Option<&'a MachineGain>,
 }
 
-impl<'a> Forecast<'a> {
+impl<'a> PlacementForecast<'a> {
     pub(super) fn new(
         terrain: &'a Terrain,
         looks: &'a Looks,
@@ -32,7 +32,7 @@ impl<'a> Forecast<'a> {
         let several = terrain.caches().len() > 1;
         let far = if several { Placing::Separate } else { Placing::Shared };
         let capacity = terrain.size(0).map(Bytes::get);
-        let around = Around { lines: terrain.line_times(), capacity };
+        let around = SharingContext { lines: terrain.line_times(), capacity };
         Self { terrain, looks, activity, around, far, fitted }
     }
 
@@ -40,12 +40,12 @@ impl<'a> Forecast<'a> {
     /// known of one.
     pub(super) fn of(
         self,
-        groups: &[Vec<Candidate<'_>>],
+        groups: &[Vec<MoveCandidate<'_>>],
         ties: &[Tie],
         on_one_cpu: bool,
-    ) -> Option<Predicted> {
+    ) -> Option<PredictedRatio> {
         let near = if on_one_cpu { Placing::Same } else { Placing::Shared };
-        let of = |group: &Vec<Candidate<'_>>| {
+        let of = |group: &Vec<MoveCandidate<'_>>| {
             let [a, b] = group[..] else { return None };
             let of_all =
                 ratio(&self.pair(a, b, ties), (near, self.far), &self.around, self.fitted)?;
@@ -53,23 +53,23 @@ impl<'a> Forecast<'a> {
             let ran = self.terrain.ran(self.looks.of(a.thread.tid, b.thread.tid));
             Some(of_all.of_part(ran.map_or(1.0, |it| 1.0 - it.near(on_one_cpu))))
         };
-        let all: Option<Vec<Predicted>> = groups.iter().map(of).collect();
-        let most = |it: &Predicted| it.low.or(it.ratio).unwrap_or(0.0);
+        let all: Option<Vec<PredictedRatio>> = groups.iter().map(of).collect();
+        let most = |it: &PredictedRatio| it.low.or(it.ratio).unwrap_or(0.0);
         all?.into_iter().max_by(|x, y| most(x).total_cmp(&most(y)))
     }
 
-    fn pair(self, a: Candidate<'_>, b: Candidate<'_>, ties: &[Tie]) -> Pair {
+    fn pair(self, a: MoveCandidate<'_>, b: MoveCandidate<'_>, ties: &[Tie]) -> ThreadPairWindow {
         let (a, b) = (a.thread, b.thread);
         let (low, high) = (a.tid.min(b.tid), a.tid.max(b.tid));
         // The graph knows more than one window does.
         let tie = ties.iter().find(|it| (it.a, it.b) == (low, high) && it.lines_at_least > 0.0);
         let seconds = self.activity.span_ns as f64 * 1e-9;
         let sets = a.working_set.zip(b.working_set);
-        Pair {
+        ThreadPairWindow {
             handed_over: tie.map(|it| it.lines_at_least * seconds),
             // Of one process each has its share, so that nothing is counted twice.
-            working_sets: sets.map(|(a, b)| WorkingSets { each: [a, b], common: 0 }),
-            ..Pair::of(a, b, self.activity.span_ns, &[])
+            working_sets: sets.map(|(a, b)| WorkingSetPair { each: [a, b], common: 0 }),
+            ..ThreadPairWindow::of(a, b, self.activity.span_ns, &[])
         }
     }
 }

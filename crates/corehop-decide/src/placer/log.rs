@@ -7,20 +7,20 @@ use std::io::{BufRead, Read};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Serialize};
 
-use super::Start;
+use super::InitialPlacement;
 use super::looks::Looks;
-use super::pin::Seen;
+use super::pin::WindowFacts;
 use super::settings::Settings;
 use super::step::{Action, Proposal};
 use super::terrain::{Terrain, WakeCosts};
-use super::trial::Verdict;
+use super::trial::TrialVerdict;
 use crate::wake_cost::WakeCost;
 use corehop_plan::bounds;
-use corehop_plan::host::{Activity, Counted, Evidence};
+use corehop_plan::host::{Activity, Evidence, InstructionCounts};
 use corehop_plan::shown;
 use corehop_plan::units::CpuList;
 use corehop_stats::contacts::{ContactGraph, Tie};
-use corehop_stats::misses::{self, Misses};
+use corehop_stats::misses::{self, MissRates};
 
 /// The version of the lines.
 const VERSION: u32 = 1;
@@ -31,7 +31,7 @@ const LONGEST: u64 = 64 << 20;
 
 /// The first line: the placer at its beginning.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Head {
+pub struct PlacementLogHeader {
     /// The version of the lines.
     pub corehop_placement: u32,
     /// The targets: processes, a cgroup, or a command.
@@ -50,7 +50,7 @@ pub struct Head {
     pub terrain: Option<Terrain>,
     /// The places of the threads at the beginning, where they were put somewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub start: Option<Start>,
+    pub start: Option<InitialPlacement>,
     /// The costs of wake-ups with their reasons; None in a log of a version that did not measure those.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wake_up: Option<WakeCost>,
@@ -73,9 +73,9 @@ pub struct End {
 /// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Line {
+pub enum PlacementLogEntry {
     /// The first.
-    Head(Box<Head>),
+    Head(Box<PlacementLogHeader>),
     /// A window.
     Window {
         /// The activity in it.
@@ -97,10 +97,10 @@ pub enum Line {
 
 /// The end of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Judged {
+pub struct TrialJudgement {
     /// The verdict.
     #[serde(flatten)]
-    pub verdict: Verdict,
+    pub verdict: TrialVerdict,
     /// Whether the threads stayed where they were placed.
     pub kept: bool,
 }
@@ -120,7 +120,7 @@ pub struct Together {
 
 /// The findings and the actions of a placer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Answer {
+pub struct PlacementFindings {
     /// The targets.
     pub targets: Vec<String>,
     /// The costs of wake-ups.
@@ -137,7 +137,7 @@ pub struct Answer {
     /// The placements that were proposed, in turn.
     pub proposals: Vec<Proposal>,
     /// The ends of their trials, in turn.
-    pub trials: Vec<Judged>,
+    pub trials: Vec<TrialJudgement>,
     /// The reasons of moves that were refused.
     pub refused: Vec<String>,
     /// The threads that wake each other, at the end; the closest first.
@@ -148,7 +148,7 @@ pub struct Answer {
     pub wakes_by_interrupts: u64,
     /// The misses of the program, where hardware counters count them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub misses: Option<Misses>,
+    pub misses: Option<MissRates>,
     /// The names of the threads.
     #[serde(skip)]
     pub names: BTreeMap<u32, String>,
@@ -159,23 +159,23 @@ pub struct Answer {
     #[serde(skip)]
     pub(super) caches: Vec<CpuList>,
     #[serde(skip)]
-    pub(super) seen: Seen,
+    pub(super) seen: WindowFacts,
     #[serde(skip)]
-    counted: Option<Counted>,
+    counted: Option<InstructionCounts>,
     #[serde(skip)]
     looks: Looks,
     #[serde(skip)]
     graph: ContactGraph,
 }
 
-impl Head {
+impl PlacementLogHeader {
     /// The first line of a placer with these settings on these CPUs.
     pub fn new(
         settings: Settings,
         terrain: &Terrain,
         targets: &[String],
         sources: Vec<Evidence>,
-        start: Option<Start>,
+        start: Option<InitialPlacement>,
     ) -> Self {
         Self {
             corehop_placement: VERSION,
@@ -191,9 +191,9 @@ impl Head {
     }
 }
 
-impl Answer {
+impl PlacementFindings {
     /// Nothing has been seen.
-    pub fn new(head: &Head) -> Self {
+    pub fn new(head: &PlacementLogHeader) -> Self {
         Self {
             targets: head.targets.clone(),
             wake_costs: head.wake_costs,
@@ -211,7 +211,7 @@ impl Answer {
             misses: None,
             least_windows: u64::from(head.settings.evidence),
             caches: head.caches.clone(),
-            seen: Seen::default(),
+            seen: WindowFacts::default(),
             counted: None,
             names: BTreeMap::new(),
             graph: ContactGraph::new(head.settings.half_life_s),
@@ -219,12 +219,12 @@ impl Answer {
     }
 
     /// Takes a further line.
-    pub fn take(&mut self, line: &Line) {
+    pub fn take(&mut self, line: &PlacementLogEntry) {
         match line {
-            Line::Head(_) => {}
-            Line::Window { window, actions } => self.window(window, actions),
-            Line::Refused { refused } => self.refused.push(refused.clone()),
-            Line::End { end } => {
+            PlacementLogEntry::Head(_) => {}
+            PlacementLogEntry::Window { window, actions } => self.window(window, actions),
+            PlacementLogEntry::Refused { refused } => self.refused.push(refused.clone()),
+            PlacementLogEntry::End { end } => {
                 self.wakes_by_interrupts = end.wakes_by_interrupts;
                 self.settle();
             }
@@ -243,7 +243,7 @@ impl Answer {
             match action {
                 Action::Advise(it) | Action::Try(it) => self.proposals.push(it.clone()),
                 Action::Judge { verdict, kept } => {
-                    self.trials.push(Judged { verdict: *verdict, kept: *kept });
+                    self.trials.push(TrialJudgement { verdict: *verdict, kept: *kept });
                 }
                 Action::Place { .. } | Action::Restore => {}
             }
@@ -252,7 +252,7 @@ impl Answer {
 
     /// Draws up the ties.
     fn settle(&mut self) {
-        self.misses = self.counted.as_ref().and_then(Misses::of);
+        self.misses = self.counted.as_ref().and_then(MissRates::of);
         self.ties = self.graph.ties();
         self.ties.sort_by(|x, y| y.rate().total_cmp(&x.rate()));
         let looks = |it: &Tie| {
@@ -287,18 +287,18 @@ impl Answer {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlacementLog {
     /// Its first line.
-    pub head: Head,
+    pub head: PlacementLogHeader,
     /// Its answer.
-    pub answer: Answer,
+    pub answer: PlacementFindings,
     /// The rate of progress in each window, per second, and whether threads were placed by the placer in it.
-    pub rates: Vec<Rate>,
+    pub rates: Vec<ProgressRate>,
     /// Whether it has its last line.
     pub is_whole: bool,
 }
 
 /// The progress of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Rate {
+pub struct ProgressRate {
     /// The end of the window, in seconds since the first began.
     pub end_s: f64,
     /// The progress per second; None where it is not known.
@@ -343,8 +343,13 @@ impl PlacementLog {
     pub fn read(from: impl BufRead) -> Result<Self, LogError> {
         let mut lines = lines_of(from)?;
         let head = lines.head.clone();
-        let mut log = Self { answer: Answer::new(&head), head, rates: Vec::new(), is_whole: false };
-        let (mut progress, mut placed) = (Progress::default(), false);
+        let mut log = Self {
+            answer: PlacementFindings::new(&head),
+            head,
+            rates: Vec::new(),
+            is_whole: false,
+        };
+        let (mut progress, mut placed) = (WindowProgress::default(), false);
         while let Some(line) = lines.next_line()? {
             log.take(&line, &mut progress, &mut placed);
         }
@@ -352,10 +357,10 @@ impl PlacementLog {
         Ok(log)
     }
 
-    fn take(&mut self, line: &Line, progress: &mut Progress, placed: &mut bool) {
+    fn take(&mut self, line: &PlacementLogEntry, progress: &mut WindowProgress, placed: &mut bool) {
         self.answer.take(line);
         match line {
-            Line::Window { window, actions } => {
+            PlacementLogEntry::Window { window, actions } => {
                 self.rates.push(progress.rate(window, *placed));
                 for action in actions {
                     match action {
@@ -365,24 +370,24 @@ impl PlacementLog {
                     }
                 }
             }
-            Line::End { .. } => self.is_whole = true,
-            Line::Refused { .. } => *placed = false,
-            Line::Head(_) => {}
+            PlacementLogEntry::End { .. } => self.is_whole = true,
+            PlacementLogEntry::Refused { .. } => *placed = false,
+            PlacementLogEntry::Head(_) => {}
         }
     }
 }
 
 /// The lines of a log, one after the other.
-pub(super) struct Lines<R> {
+pub(super) struct PlacementLogReader<R> {
     /// The first.
-    pub(super) head: Head,
+    pub(super) head: PlacementLogHeader,
     from: R,
     number: usize,
     line: Vec<u8>,
 }
 
 /// Reads the first line.
-pub(super) fn lines_of<R: BufRead>(mut from: R) -> Result<Lines<R>, LogError> {
+pub(super) fn lines_of<R: BufRead>(mut from: R) -> Result<PlacementLogReader<R>, LogError> {
     let mut line = Vec::new();
     // Another file may have no line at all.
     from.by_ref().take(MAGIC.len() as u64).read_to_end(&mut line)?;
@@ -391,22 +396,22 @@ pub(super) fn lines_of<R: BufRead>(mut from: R) -> Result<Lines<R>, LogError> {
     }
     line_of(&mut from, &mut line, 1)?;
     let damaged = |why| LogError::Line { number: 1, why };
-    let head: Head = of_line(&line).map_err(damaged)?;
+    let head: PlacementLogHeader = of_line(&line).map_err(damaged)?;
     if head.corehop_placement > VERSION {
         return Err(LogError::Version(head.corehop_placement));
     }
-    Ok(Lines { head, from, number: 1, line })
+    Ok(PlacementLogReader { head, from, number: 1, line })
 }
 
-impl<R: BufRead> Lines<R> {
+impl<R: BufRead> PlacementLogReader<R> {
     /// The next one; None at the end, and at a last line that was torn off.
-    pub(super) fn next_line(&mut self) -> Result<Option<Line>, LogError> {
+    pub(super) fn next_line(&mut self) -> Result<Option<PlacementLogEntry>, LogError> {
         self.line.clear();
         self.number += 1;
         if line_of(&mut self.from, &mut self.line, self.number)? == 0 {
             return Ok(None);
         }
-        match of_line::<Line>(&self.line) {
+        match of_line::<PlacementLogEntry>(&self.line) {
             Ok(line) => Ok(Some(line)),
             // Torn off: the line is the last, and has no end.
             Err(_) if self.line.last() != Some(&b'\n') => Ok(None),
@@ -429,18 +434,18 @@ fn line_of(from: &mut impl BufRead, line: &mut Vec<u8>, number: usize) -> Result
 
 /// The time and the progress at the end of the last window.
 #[derive(Debug, Default)]
-struct Progress {
+struct WindowProgress {
     end_s: f64,
     count: Option<f64>,
 }
 
-impl Progress {
-    fn rate(&mut self, window: &Activity, placed: bool) -> Rate {
+impl WindowProgress {
+    fn rate(&mut self, window: &Activity, placed: bool) -> ProgressRate {
         let seconds = window.span_ns as f64 * 1e-9;
         let added = window.progress.zip(self.count).map(|(now, before)| now - before);
         self.end_s += seconds;
         self.count = window.progress;
-        Rate { end_s: self.end_s, per_second: added.map(|it| it / seconds), placed }
+        ProgressRate { end_s: self.end_s, per_second: added.map(|it| it / seconds), placed }
     }
 }
 
@@ -448,19 +453,25 @@ impl Progress {
 mod tests {
     use super::*;
     use crate::placer::terrain::tests::{COSTS, list};
-    use corehop_plan::host::{Active, Contact};
+    use corehop_plan::host::{ActiveThread, Contact};
 
     fn log() -> String {
         let terrain = Terrain::new(&[list("0-1")], COSTS);
         let targets = ["process 7".to_owned()];
-        let head = Head::new(Settings::default(), &terrain, &targets, vec![Evidence::Locks], None);
-        let thread = |tid| Active {
+        let head = PlacementLogHeader::new(
+            Settings::default(),
+            &terrain,
+            &targets,
+            vec![Evidence::Locks],
+            None,
+        );
+        let thread = |tid| ActiveThread {
             tid,
             pid: 7,
             name: format!("worker-{tid}"),
             busy_ns: 1_000_000,
             allowed: list("0-1"),
-            ..Active::default()
+            ..ActiveThread::default()
         };
         let window = |at: u64| Activity {
             span_ns: 100_000_000,
@@ -470,13 +481,13 @@ mod tests {
             ..Activity::default()
         };
         let place = vec![Action::Place { moves: Vec::new() }];
-        let mut lines = vec![Line::Head(Box::new(head))];
+        let mut lines = vec![PlacementLogEntry::Head(Box::new(head))];
         for at in 0..4 {
             let actions = if at == 1 { place.clone() } else { Vec::new() };
-            lines.push(Line::Window { window: window(at), actions });
+            lines.push(PlacementLogEntry::Window { window: window(at), actions });
         }
-        lines.push(Line::Refused { refused: "busy".to_owned() });
-        lines.push(Line::End { end: End { windows: 4, wakes_by_interrupts: 9 } });
+        lines.push(PlacementLogEntry::Refused { refused: "busy".to_owned() });
+        lines.push(PlacementLogEntry::End { end: End { windows: 4, wakes_by_interrupts: 9 } });
         lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect()
     }
 

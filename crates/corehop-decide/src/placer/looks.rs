@@ -11,7 +11,7 @@ const KEPT: usize = 20;
 
 /// A thread at the end of a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Look {
+struct ThreadLook {
     cpu: Cpu,
     /// The wake-ups of the thread in the window, of it and by it.
     wakes: u64,
@@ -23,7 +23,7 @@ pub(super) struct Looks {
     /// The number of looks so far.
     number: usize,
     /// The CPU of each thread in each look; None in a look before which the thread did not run, or whose host does not say.
-    of: HashMap<u32, [Option<Look>; KEPT]>,
+    of: HashMap<u32, [Option<ThreadLook>; KEPT]>,
 }
 
 impl Looks {
@@ -44,7 +44,7 @@ impl Looks {
             let mut looks = self.of.get(&it.tid).copied().unwrap_or_default();
             let before = looks[last].map_or(0, |it| it.wakes);
             let wakes = if counted { wakes.get(&it.tid).copied().unwrap_or(0) } else { before };
-            looks[at] = it.cpu.filter(|_| it.busy_ns > 0).map(|cpu| Look { cpu, wakes });
+            looks[at] = it.cpu.filter(|_| it.busy_ns > 0).map(|cpu| ThreadLook { cpu, wakes });
             of.insert(it.tid, looks);
         }
         self.of = of;
@@ -68,7 +68,8 @@ impl Looks {
     /// of one weight would charge the dear distance for the wake-ups of the cheap one.
     pub(super) fn of(&self, a: u32, b: u32) -> impl Iterator<Item = ([Cpu; 2], f64)> {
         let both = self.of.get(&a).zip(self.of.get(&b));
-        let weighed = |(a, b): (Look, Look)| ([a.cpu, b.cpu], a.wakes.min(b.wakes).max(1) as f64);
+        let weighed =
+            |(a, b): (ThreadLook, ThreadLook)| ([a.cpu, b.cpu], a.wakes.min(b.wakes).max(1) as f64);
         both.into_iter().flat_map(move |(a, b)| {
             a.iter().zip(b).filter_map(move |(a, b)| a.zip(*b).map(weighed))
         })

@@ -29,5 +29,5 @@ mod tests;
 
 pub use session::Session;
 pub use settings::Settings;
-pub use start::Start;
+pub use start::InitialPlacement;
 pub use step::{Action, Placer, Proposal};

@@ -21,11 +21,11 @@ pub(super) struct Phases {
     last_progress: Option<f64>,
     rates: VecDeque<f64>,
     lines: VecDeque<f64>,
-    basis: Option<Phase>,
+    basis: Option<PhaseSignature>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Phase {
+struct PhaseSignature {
     rate: Option<f64>,
     line_ns: Option<f64>,
 }
@@ -52,7 +52,7 @@ impl Phases {
         if self.rates.len() < WINDOWS && self.lines.len() < WINDOWS {
             return false;
         }
-        let now = Phase { rate: middle(&self.rates), line_ns: middle(&self.lines) };
+        let now = PhaseSignature { rate: middle(&self.rates), line_ns: middle(&self.lines) };
         let basis = self.basis.get_or_insert(now);
         basis.rate = basis.rate.or(now.rate);
         basis.line_ns = basis.line_ns.or(now.line_ns);

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::log::Answer;
+use super::log::PlacementFindings;
 use super::step::Proposal;
 use super::terrain::WakeCosts;
-use super::trial::{Outcome, Verdict};
+use super::trial::{TrialOutcome, TrialVerdict};
 use crate::wake_cost::WakeCost;
 use corehop_plan::host::Activity;
 use corehop_plan::host::residence::Residence;
@@ -84,7 +84,7 @@ impl PinnedProcess {
 pub struct PinEvidence {
     /// Progress placed over progress left alone, with its interval and the number of pairs.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: TrialOutcome,
     /// The confidence of the interval.
     pub confidence: f64,
     /// The predicted gain before the trial, in CPUs.
@@ -124,7 +124,7 @@ pub struct PinHost {
 
 /// The facts of the windows about threads and distances that the answer itself does not have.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Seen {
+pub(super) struct WindowFacts {
     /// The process of each thread.
     pids: BTreeMap<u32, u32>,
     /// The CPU time of each thread, in ns.
@@ -133,7 +133,7 @@ pub(super) struct Seen {
     lines: [Option<[f64; 2]>; 2],
 }
 
-impl Seen {
+impl WindowFacts {
     pub(super) fn take(&mut self, window: &Activity) {
         self.span_ns = self.span_ns.saturating_add(window.span_ns);
         for it in &window.threads {
@@ -155,20 +155,21 @@ impl Seen {
     }
 }
 
-impl Answer {
+impl PlacementFindings {
     /// The placement of the last trial, if that was kept.
-    pub fn kept(&self) -> Option<(&Proposal, Outcome)> {
+    pub fn kept(&self) -> Option<(&Proposal, TrialOutcome)> {
         let last = self.trials.last().filter(|it| it.kept)?;
         let outcome = match last.verdict {
-            Verdict::Better(it) | Verdict::Worse(it) | Verdict::Same(it) => it,
-            Verdict::Invalid { .. } => return None,
+            TrialVerdict::Better(it) | TrialVerdict::Worse(it) | TrialVerdict::Same(it) => it,
+            TrialVerdict::Invalid { .. } => return None,
         };
         Some((self.proposals.get(self.trials.len() - 1)?, outcome))
     }
 
     /// Whether a trial has said something. A search goes on after a placement that was not kept.
     pub fn is_settled(&self, searches: bool) -> bool {
-        let says = |it: &super::log::Judged| !matches!(it.verdict, Verdict::Invalid { .. });
+        let says =
+            |it: &super::log::TrialJudgement| !matches!(it.verdict, TrialVerdict::Invalid { .. });
         self.trials.last().is_some_and(|it| it.kept || (says(it) && !searches))
     }
 
@@ -232,13 +233,13 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::super::terrain::tests::list;
-    use super::super::trial::Why;
+    use super::super::trial::UndecidedReason;
     use super::*;
     use crate::example::{OUTCOME, pin, placed as answer, residences};
 
     #[test]
     fn a_kept_placement_has_its_processes_their_other_threads_and_the_evidence() {
-        let answer = answer(&[(7, "0"), (8, "0"), (21, "0")], Verdict::Better(OUTCOME), true);
+        let answer = answer(&[(7, "0"), (8, "0"), (21, "0")], TrialVerdict::Better(OUTCOME), true);
         assert_eq!(answer.kept_processes(), [7, 20]);
         let pin = pin(&[(21, "0"), (8, "0"), (7, "0")]);
         let threads: Vec<(u32, u32)> = pin.placement.iter().map(|it| (it.pid, it.tid)).collect();
@@ -264,11 +265,11 @@ mod tests {
     #[test]
     fn only_the_last_trial_counts_and_only_if_its_placement_was_kept() {
         let moves = [(7, "0")];
-        let same = answer(&moves, Verdict::Same(OUTCOME), false);
+        let same = answer(&moves, TrialVerdict::Same(OUTCOME), false);
         assert!(same.kept().is_none() && same.is_settled(false) && !same.is_settled(true));
-        let void = answer(&moves, Verdict::Invalid { why: Why::Unknown }, false);
+        let void = answer(&moves, TrialVerdict::Invalid { why: UndecidedReason::Unknown }, false);
         assert!(void.kept().is_none() && !void.is_settled(false));
-        assert!(answer(&moves, Verdict::Better(OUTCOME), true).is_settled(true));
+        assert!(answer(&moves, TrialVerdict::Better(OUTCOME), true).is_settled(true));
         assert!(void.pin(&residences(), "", PinHost::default()).is_none());
     }
 }

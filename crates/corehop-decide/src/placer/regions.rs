@@ -8,7 +8,7 @@ use corehop_plan::units::{Cpu, CpuList};
 
 /// A list of CPUs, with the number of them in each cache.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Region {
+pub struct CpuRegion {
     /// The CPUs.
     pub cpus: CpuList,
     /// The number of them in each of [`Terrain::caches`].
@@ -20,9 +20,9 @@ pub struct Region {
 }
 
 /// A mark that is quickly compared: lists with different marks differ.
-type Mark = (usize, Option<Cpu>);
+type CpuFingerprint = (usize, Option<Cpu>);
 
-fn mark(cpus: &CpuList) -> Mark {
+fn mark(cpus: &CpuList) -> CpuFingerprint {
     (cpus.len(), cpus.first())
 }
 
@@ -30,8 +30,8 @@ fn mark(cpus: &CpuList) -> Mark {
 #[derive(Debug)]
 pub(super) struct Regions<'t> {
     terrain: &'t Terrain,
-    all: Vec<Region>,
-    marked: HashMap<Mark, Vec<usize>>,
+    all: Vec<CpuRegion>,
+    marked: HashMap<CpuFingerprint, Vec<usize>>,
     common: HashMap<(usize, usize), usize>,
     anywhere: HashMap<(usize, usize), Ran>,
 }
@@ -58,7 +58,7 @@ impl<'t> Regions<'t> {
         self.all.len() - 1
     }
 
-    pub(super) fn get(&self, number: usize) -> &Region {
+    pub(super) fn get(&self, number: usize) -> &CpuRegion {
         &self.all[number]
     }
 

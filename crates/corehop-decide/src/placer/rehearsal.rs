@@ -14,10 +14,10 @@ use corehop_plan::host::{Host, HostError, Move};
 use corehop_plan::machine::{MachineError, rows_of};
 use corehop_plan::platform::Platform;
 use corehop_plan::units::{Cpu, CpuList};
-use corehop_plan::workload::gang::{Channel, Program, Sharing};
+use corehop_plan::workload::gang::{Channel, GangProgram, Sharing};
 use corehop_sim::SimMachine;
 use corehop_sim::gang::SimHost;
-use corehop_stats::gangs::{SharingSummary, Sharings, Side};
+use corehop_stats::gangs::{GangOutcome, SharingSummary, Sharings};
 
 /// A window. Simulated threads do the same in each, so that it may be short.
 const WINDOW: Duration = Duration::from_millis(2);
@@ -32,9 +32,9 @@ const QUIET: u32 = 12;
 
 /// Pairs of threads on a simulated machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pairs {
+pub struct PairRehearsal {
     /// The program of each pair.
-    pub program: Program,
+    pub program: GangProgram,
     /// The way the two of a pair share their data.
     pub sharing: Sharing,
     /// The CPUs on which the threads begin, the two of a pair side by side.
@@ -82,7 +82,7 @@ impl Rehearsed {
 /// # Errors
 /// If the machine cannot be simulated.
 pub fn wake_costs(platform: &Platform) -> Result<WakeCosts, MachineError> {
-    let message = Program::Exchange { items: 1, instructions: 0, through: Channel::Socket };
+    let message = GangProgram::Exchange { items: 1, instructions: 0, through: Channel::Socket };
     let experiment = SharedData {
         programs: vec![message],
         sharings: vec![Sharing::Write],
@@ -105,7 +105,7 @@ pub fn wake_costs(platform: &Platform) -> Result<WakeCosts, MachineError> {
     sharings.take(&rows.shared_data);
     let summary: Option<SharingSummary> = sharings.finish().into_iter().next();
     // Two hand-overs are a round.
-    let ns = |side: fn(&SharingSummary) -> Option<Side>| {
+    let ns = |side: fn(&SharingSummary) -> Option<GangOutcome>| {
         summary.as_ref().and_then(side).map(|side| side.round_ns / 2.0)
     };
     let same_cpu_ns = ns(|it| it.same).unwrap_or(0.0);
@@ -120,7 +120,7 @@ pub fn wake_costs(platform: &Platform) -> Result<WakeCosts, MachineError> {
 /// [`RehearsalError`] where the machine cannot run the pairs.
 pub fn rehearse(
     platform: &Platform,
-    pairs: &Pairs,
+    pairs: &PairRehearsal,
     costs: WakeCosts,
     search: bool,
     seed: u64,
@@ -145,7 +145,7 @@ pub fn rehearse(
     Ok(Rehearsed { alone, placed, same: same?, together: together?, cpus: host.cpus(), said })
 }
 
-impl Pairs {
+impl PairRehearsal {
     fn gangs(&self) -> Gangs {
         let gang = |cpus: &[Cpu]| Gang {
             program: self.program.clone(),
@@ -214,10 +214,10 @@ fn until_quiet(host: &mut SimHost, mut placer: Placer) -> Result<Vec<Action>, Re
 mod tests {
     use super::*;
 
-    fn pairs(cpus: &[u32]) -> Pairs {
-        let program = Program::Exchange { items: 1, instructions: 0, through: Channel::Socket };
+    fn pairs(cpus: &[u32]) -> PairRehearsal {
+        let program = GangProgram::Exchange { items: 1, instructions: 0, through: Channel::Socket };
         let cpus = cpus.iter().map(|&cpu| Cpu(cpu)).collect();
-        Pairs { program, sharing: Sharing::Write, cpus }
+        PairRehearsal { program, sharing: Sharing::Write, cpus }
     }
 
     fn e5520() -> Platform {
@@ -254,9 +254,9 @@ mod tests {
         let platform = Platform::named("xeon_l7455").unwrap().unwrap();
         let costs = wake_costs(&platform).unwrap();
         assert_eq!(Terrain::of(&platform, costs).inner()[0].len(), 2);
-        let program = Program::Swap { items: 100, fixed_low_bits: false };
+        let program = GangProgram::Swap { items: 100, fixed_low_bits: false };
         // On two packages.
-        let apart = Pairs { program, ..pairs(&[0, 6]) };
+        let apart = PairRehearsal { program, ..pairs(&[0, 6]) };
         let it = rehearse(&platform, &apart, costs, true, 1).unwrap();
         assert!(it.placed >= 0.95 * it.best() && it.alone < 0.9 * it.best(), "{it:?}");
     }
@@ -265,8 +265,8 @@ mod tests {
     fn pairs_that_swap_are_found_at_their_pages_and_go_on_from_one_cpu_to_two_below_a_cache() {
         let platform = e5520();
         let costs = wake_costs(&platform).unwrap();
-        let program = Program::Swap { items: 100, fixed_low_bits: false };
-        let apart = Pairs { program, ..pairs(&[0, 4, 1, 5]) };
+        let program = GangProgram::Swap { items: 100, fixed_low_bits: false };
+        let apart = PairRehearsal { program, ..pairs(&[0, 4, 1, 5]) };
         let it = rehearse(&platform, &apart, costs, false, 1).unwrap();
         // Better than apart is one CPU, and better than that are two.
         assert!(it.alone < 0.9 * it.same && it.same < 0.9 * it.together, "{it:?}");
@@ -277,8 +277,8 @@ mod tests {
     fn threads_that_share_nothing_are_not_moved_without_a_search() {
         let platform = e5520();
         let costs = wake_costs(&platform).unwrap();
-        let program = Program::Swap { items: 100, fixed_low_bits: false };
-        let apart = Pairs { program, sharing: Sharing::None, ..pairs(&[0, 4, 1, 5]) };
+        let program = GangProgram::Swap { items: 100, fixed_low_bits: false };
+        let apart = PairRehearsal { program, sharing: Sharing::None, ..pairs(&[0, 4, 1, 5]) };
         let it = rehearse(&platform, &apart, costs, false, 1).unwrap();
         assert_eq!(it.said, []);
         assert_eq!(it.cpus, apart.cpus);

@@ -5,7 +5,7 @@ use std::io::BufRead;
 
 use serde::Serialize;
 
-use super::log::{Line, LogError, lines_of};
+use super::log::{LogError, PlacementLogEntry, lines_of};
 use super::step::{Action, Placer};
 use corehop_plan::host::Activity;
 use corehop_stats::machine_gain::MachineGain;
@@ -18,12 +18,12 @@ pub struct Replay {
     /// The actions in them.
     pub actions: u64,
     /// The first window with other actions. What follows was recorded under those that are not done now, so it is left out.
-    pub difference: Option<Difference>,
+    pub difference: Option<ReplayDifference>,
 }
 
 /// A window after which the placer does something else than it did.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Difference {
+pub struct ReplayDifference {
     /// Its number, from 1.
     pub window: u64,
     /// The recorded actions.
@@ -58,18 +58,18 @@ pub fn replay(log: impl BufRead, gain: Option<MachineGain>) -> Result<Replay, Re
     let mut done = Replay { windows: 0, actions: 0, difference: None };
     while let Some(line) = log.next_line()? {
         match line {
-            Line::Window { window, actions } => {
+            PlacementLogEntry::Window { window, actions } => {
                 let now = actions_of(&mut placer, start.take().as_ref(), &window);
                 done.windows += 1;
                 done.actions += actions.len() as u64;
                 if now != actions {
                     let window = done.windows;
-                    done.difference = Some(Difference { window, recorded: actions, now });
+                    done.difference = Some(ReplayDifference { window, recorded: actions, now });
                     break;
                 }
             }
-            Line::Refused { .. } => placer.refused(),
-            Line::Head(_) | Line::End { .. } => {}
+            PlacementLogEntry::Refused { .. } => placer.refused(),
+            PlacementLogEntry::Head(_) | PlacementLogEntry::End { .. } => {}
         }
     }
     Ok(done)
@@ -78,7 +78,7 @@ pub fn replay(log: impl BufRead, gain: Option<MachineGain>) -> Result<Replay, Re
 /// The actions after a window, the first one of which is put somewhere.
 pub fn actions_of(
     placer: &mut Placer,
-    start: Option<&super::Start>,
+    start: Option<&super::InitialPlacement>,
     window: &Activity,
 ) -> Vec<Action> {
     let mut actions = placer.step(window);

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::terrain::Terrain;
-use corehop_plan::host::{Active, Activity, Move};
+use corehop_plan::host::{ActiveThread, Activity, Move};
 use corehop_plan::units::{Bytes, CpuList};
 use corehop_stats::contacts::Tie;
 
@@ -20,27 +20,27 @@ const SURE: f64 = 0.5;
 
 /// A thread that may be tried somewhere, with the CPUs that it may use.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Candidate<'a> {
-    pub(super) thread: &'a Active,
+pub(super) struct MoveCandidate<'a> {
+    pub(super) thread: &'a ActiveThread,
     pub(super) home: &'a CpuList,
 }
 
 /// The busy threads of a window that may be placed.
 pub(super) fn busy<'a>(
     activity: &'a Activity,
-    home: impl Fn(&'a Active) -> Option<&'a CpuList>,
-) -> Vec<Candidate<'a>> {
-    let busy = |it: &&Active| it.busy_ns as f64 >= BUSY * activity.span_ns as f64;
+    home: impl Fn(&'a ActiveThread) -> Option<&'a CpuList>,
+) -> Vec<MoveCandidate<'a>> {
+    let busy = |it: &&ActiveThread| it.busy_ns as f64 >= BUSY * activity.span_ns as f64;
     let threads = activity.threads.iter().filter(busy);
-    threads.filter_map(|thread| Some(Candidate { thread, home: home(thread)? })).collect()
+    threads.filter_map(|thread| Some(MoveCandidate { thread, home: home(thread)? })).collect()
 }
 
 /// Busy threads that were seen at the same data, in groups of at most `most`: the surest and strongest ties join first.
 pub(super) fn groups<'a>(
-    busy: &[Candidate<'a>],
+    busy: &[MoveCandidate<'a>],
     ties: &[Tie],
     most: usize,
-) -> Vec<Vec<Candidate<'a>>> {
+) -> Vec<Vec<MoveCandidate<'a>>> {
     let mut group: BTreeMap<u32, usize> =
         busy.iter().enumerate().map(|(at, it)| (it.thread.tid, at)).collect();
     let mut ties: Vec<&Tie> =
@@ -55,7 +55,7 @@ pub(super) fn groups<'a>(
             group.values_mut().filter(|it| **it == b).for_each(|it| *it = a);
         }
     }
-    let mut groups: BTreeMap<usize, Vec<Candidate<'_>>> = BTreeMap::new();
+    let mut groups: BTreeMap<usize, Vec<MoveCandidate<'_>>> = BTreeMap::new();
     for it in busy {
         groups.entry(group[&it.thread.tid]).or_default().push(*it);
     }
@@ -64,7 +64,7 @@ pub(super) fn groups<'a>(
 
 /// All rounds of a tournament of threads: each round pairs them, and every two are a pair once. (The first stays, the others go
 /// round; of an odd number one sits out.) None of more threads than [`MOST_PAIRED`].
-fn pairings<'a>(threads: &[Candidate<'a>]) -> Vec<Vec<Vec<Candidate<'a>>>> {
+fn pairings<'a>(threads: &[MoveCandidate<'a>]) -> Vec<Vec<Vec<MoveCandidate<'a>>>> {
     let seats = threads.len().next_multiple_of(2);
     if !(3..=MOST_PAIRED).contains(&threads.len()) {
         return Vec::new();
@@ -83,10 +83,10 @@ fn pairings<'a>(threads: &[Candidate<'a>]) -> Vec<Vec<Vec<Candidate<'a>>>> {
 /// The groupings that are tried, in turn: of threads that were seen at the same data theirs; of others all together, and then
 /// pair by pair.
 pub(super) fn groupings<'a>(
-    busy: &[Candidate<'a>],
+    busy: &[MoveCandidate<'a>],
     ties: &[Tie],
     most: usize,
-) -> Vec<Vec<Vec<Candidate<'a>>>> {
+) -> Vec<Vec<Vec<MoveCandidate<'a>>>> {
     let seen = groups(busy, ties, most);
     if !seen.is_empty() {
         return vec![seen];
@@ -98,23 +98,23 @@ pub(super) fn groupings<'a>(
 
 /// A place for a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct CandidateCpus {
     pub(super) cpus: CpuList,
     /// The size of the last-level cache, where that is the place.
     size: Option<Bytes>,
 }
 
 /// The places that groups are tried in, a list for each kind: single CPUs, inner caches, last-level caches.
-pub(super) fn kinds(terrain: &Terrain) -> [Vec<Place>; 3] {
-    let place = |cpus: &CpuList| Place { cpus: cpus.clone(), size: None };
+pub(super) fn kinds(terrain: &Terrain) -> [Vec<CandidateCpus>; 3] {
+    let place = |cpus: &CpuList| CandidateCpus { cpus: cpus.clone(), size: None };
     let single = |cpu| place(&CpuList::new([cpu]));
     // Cache after cache in turns, so that groups on single CPUs do not crowd one cache.
-    let caches: Vec<Vec<Place>> =
+    let caches: Vec<Vec<CandidateCpus>> =
         terrain.caches().iter().map(|it| it.iter().map(single).collect()).collect();
     let longest = caches.iter().map(Vec::len).max().unwrap_or(0);
     let in_turns = (0..longest).flat_map(|at| caches.iter().filter_map(move |it| it.get(at)));
     let several = terrain.caches().len() > 1;
-    let sized = |(at, cpus)| Place { size: terrain.size(at), ..place(cpus) };
+    let sized = |(at, cpus)| CandidateCpus { size: terrain.size(at), ..place(cpus) };
     let last = terrain.caches().iter().enumerate().filter(|_| several).map(sized);
     let inner = terrain.inner().iter().map(place);
     [in_turns.cloned().collect(), inner.collect(), last.collect()]
@@ -137,14 +137,17 @@ pub(super) fn elsewhere<'a>(
     home: impl Fn(u32) -> Option<&'a CpuList>,
 ) -> Option<Vec<Move>> {
     let groups = by_cpus(moves);
-    let among =
-        |places: &Vec<Place>| groups.keys().all(|it| places.iter().any(|at| at.cpus == **it));
+    let among = |places: &Vec<CandidateCpus>| {
+        groups.keys().all(|it| places.iter().any(|at| at.cpus == **it))
+    };
     let places = kinds(terrain).into_iter().find(among)?;
-    let mut free: Vec<&Place> = places.iter().filter(|it| !groups.contains_key(&it.cpus)).collect();
+    let mut free: Vec<&CandidateCpus> =
+        places.iter().filter(|it| !groups.contains_key(&it.cpus)).collect();
     let mut all = Vec::new();
     for tids in groups.values() {
-        let may =
-            |at: &&Place| tids.iter().all(|&tid| home(tid).is_some_and(|it| at.cpus.is_within(it)));
+        let may = |at: &&CandidateCpus| {
+            tids.iter().all(|&tid| home(tid).is_some_and(|it| at.cpus.is_within(it)))
+        };
         let at = free.remove(free.iter().position(may)?);
         all.extend(tids.iter().map(|&tid| Move { tid, cpus: at.cpus.clone() }));
     }
@@ -154,7 +157,10 @@ pub(super) fn elsewhere<'a>(
 
 /// Each group in a place of its own, as long as there are some; None where one does not fit, with its threads or with its
 /// data, or may not.
-pub(super) fn deal(groups: &[Vec<Candidate<'_>>], places: &[Place]) -> Option<Vec<Move>> {
+pub(super) fn deal(
+    groups: &[Vec<MoveCandidate<'_>>],
+    places: &[CandidateCpus],
+) -> Option<Vec<Move>> {
     let mut taken = vec![(0_usize, 0_u64); places.len()];
     let mut moves = Vec::new();
     for group in groups {
@@ -170,7 +176,7 @@ pub(super) fn deal(groups: &[Vec<Candidate<'_>>], places: &[Place]) -> Option<Ve
         let fits = |&at: &usize| room(at) >= group.len() && holds(at) && all_may(at);
         let at = (0..places.len()).filter(fits).min_by_key(|&at| (taken[at].0, at))?;
         taken[at] = (taken[at].0 + group.len(), taken[at].1 + bytes);
-        let to = |it: &Candidate<'_>| Move {
+        let to = |it: &MoveCandidate<'_>| Move {
             tid: it.thread.tid,
             cpus: it.home.intersection(&places[at].cpus),
         };
@@ -186,7 +192,7 @@ mod tests {
     use super::*;
 
     fn threads(tids: &[u32]) -> Activity {
-        let thread = |&tid: &u32| Active { tid, busy_ns: 90, ..Active::default() };
+        let thread = |&tid: &u32| ActiveThread { tid, busy_ns: 90, ..ActiveThread::default() };
         let threads = tids.iter().map(thread).collect();
         Activity { span_ns: 100, threads, ..Activity::default() }
     }
@@ -214,12 +220,13 @@ mod tests {
     fn groups_get_regions_of_their_own_that_all_of_them_may_use() {
         let terrain = Terrain::new(&[list("0-1"), list("2-3")], COSTS);
         let [single, inner, last] = kinds(&terrain);
-        let cpus = |places: &[Place]| places.iter().map(|it| it.cpus.clone()).collect::<Vec<_>>();
+        let cpus =
+            |places: &[CandidateCpus]| places.iter().map(|it| it.cpus.clone()).collect::<Vec<_>>();
         assert_eq!(cpus(&single), ["0", "2", "1", "3"].map(list));
         assert!(inner.is_empty() && cpus(&last) == [list("0-1"), list("2-3")]);
         let (activity, home) = (threads(&[1, 2, 3, 4]), list("2-3"));
         let all = busy(&activity, |it| Some(if it.tid < 3 { &home } else { terrain.cpus() }));
-        let moved = |groups: &[Vec<Candidate<'_>>], places: &[Place]| {
+        let moved = |groups: &[Vec<MoveCandidate<'_>>], places: &[CandidateCpus]| {
             let moves = deal(groups, places)?;
             Some(moves.into_iter().map(|it| (it.tid, it.cpus.to_string())).collect::<Vec<_>>())
         };
@@ -260,7 +267,7 @@ mod tests {
                 met.sort_unstable();
                 met.dedup();
                 assert_eq!(met.len(), 2 * (count as usize / 2), "{count}");
-                let of = |pair: &Vec<Candidate<'_>>| {
+                let of = |pair: &Vec<MoveCandidate<'_>>| {
                     let [a, b] = [pair[0], pair[1]].map(|it| it.thread.tid);
                     (a.min(b), a.max(b))
                 };

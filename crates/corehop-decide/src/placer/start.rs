@@ -13,7 +13,7 @@ use corehop_plan::units::{Cpu, CpuList};
 /// A placement without evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub enum Start {
+pub enum InitialPlacement {
     /// A CPU each, cache after cache in turns.
     Spread,
     /// All in the first cache; where there is only one, on its first CPU.
@@ -22,7 +22,7 @@ pub enum Start {
     List(CpuList),
 }
 
-impl FromStr for Start {
+impl FromStr for InitialPlacement {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -39,7 +39,7 @@ impl FromStr for Start {
     }
 }
 
-impl TryFrom<String> for Start {
+impl TryFrom<String> for InitialPlacement {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
@@ -47,13 +47,13 @@ impl TryFrom<String> for Start {
     }
 }
 
-impl From<Start> for String {
-    fn from(start: Start) -> Self {
+impl From<InitialPlacement> for String {
+    fn from(start: InitialPlacement) -> Self {
         start.to_string()
     }
 }
 
-impl fmt::Display for Start {
+impl fmt::Display for InitialPlacement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Spread => f.write_str("spread"),
@@ -63,11 +63,11 @@ impl fmt::Display for Start {
     }
 }
 
-impl Start {
+impl InitialPlacement {
     /// The moves that take the threads there. A thread that may use none of the CPUs stays as it is.
     pub fn moves(&self, activity: &Activity, terrain: &Terrain) -> Vec<Move> {
         let places = self.places(terrain);
-        let to = |(thread, place): (&corehop_plan::host::Active, &CpuList)| {
+        let to = |(thread, place): (&corehop_plan::host::ActiveThread, &CpuList)| {
             let cpus = thread.allowed.intersection(place);
             (!cpus.is_empty() && cpus != thread.allowed).then_some(Move { tid: thread.tid, cpus })
         };
@@ -100,14 +100,14 @@ impl Start {
 mod tests {
     use super::super::terrain::tests::{COSTS, list};
     use super::*;
-    use corehop_plan::host::Active;
+    use corehop_plan::host::ActiveThread;
 
     fn activity(allowed: &[&str]) -> Activity {
-        let thread = |(at, cpus): (usize, &&str)| Active {
+        let thread = |(at, cpus): (usize, &&str)| ActiveThread {
             tid: 10 + at as u32,
             pid: 10,
             allowed: list(cpus),
-            ..Active::default()
+            ..ActiveThread::default()
         };
         Activity {
             threads: allowed.iter().enumerate().map(thread).collect(),
@@ -117,7 +117,7 @@ mod tests {
 
     fn moves(start: &str, allowed: &[&str], caches: &[&str]) -> Vec<(u32, String)> {
         let caches: Vec<CpuList> = caches.iter().map(|it| list(it)).collect();
-        let start: Start = start.parse().unwrap();
+        let start: InitialPlacement = start.parse().unwrap();
         let moves = start.moves(&activity(allowed), &Terrain::new(&caches, COSTS));
         moves.iter().map(|it| (it.tid, it.cpus.to_string())).collect()
     }
@@ -150,11 +150,11 @@ mod tests {
     #[test]
     fn what_is_no_start_is_refused_by_name() {
         for text in ["", "scatter", "3-", "spread,packed"] {
-            let error = text.parse::<Start>().unwrap_err();
+            let error = text.parse::<InitialPlacement>().unwrap_err();
             assert!(error.contains(&format!("`{text}`")), "{error}");
         }
         for text in ["spread", "packed", "0,2-3"] {
-            assert_eq!(text.parse::<Start>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<InitialPlacement>().unwrap().to_string(), text);
         }
     }
 }

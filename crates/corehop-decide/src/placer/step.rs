@@ -5,21 +5,23 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use super::assign::{Bond, Crowd, Member, Placed, assign, changes, gainful, savable, saved};
+use super::assign::{
+    Bond, Crowd, CrowdMember, ThreadCluster, assign, changes, gainful, savable, saved,
+};
 use super::controls::Controls;
 use super::crowding::Crowding;
-use super::forecast::Forecast;
+use super::forecast::PlacementForecast;
 use super::looks::Looks;
 use super::phases::Phases;
 use super::regions::Regions;
 use super::settings::Settings;
 use super::terrain::Terrain;
-use super::trial::{Arm, Look, Next, Trial, Verdict};
-use super::{Start, search};
-use corehop_plan::host::{Active, Activity, Move};
+use super::trial::{Trial, TrialAction, TrialArm, TrialObservation, TrialVerdict};
+use super::{InitialPlacement, search};
+use corehop_plan::host::{ActiveThread, Activity, Move};
 use corehop_plan::units::{Cpu, CpuList};
 use corehop_stats::contacts::{ContactGraph, Tie};
-use corehop_stats::machine_gain::{MachineGain, Predicted};
+use corehop_stats::machine_gain::{MachineGain, PredictedRatio};
 
 /// A placement that may pay.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,7 +39,7 @@ pub struct Proposal {
     /// The predicted ratio of run times, placed over apart, of the pair that gains least; None where nothing speaks for a
     /// number or a bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ratio: Option<Predicted>,
+    pub ratio: Option<PredictedRatio>,
 }
 
 impl Proposal {
@@ -65,14 +67,14 @@ pub enum Action {
     /// Say how a trial ended, and whether its placement stays.
     Judge {
         /// The verdict.
-        verdict: Verdict,
+        verdict: TrialVerdict,
         /// Whether the threads stay where they were placed.
         kept: bool,
     },
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Phase {
+enum PlacerState {
     /// Evidence is gathered: windows so far.
     Watching(u32),
     /// A proposal is tried.
@@ -114,7 +116,7 @@ pub struct Placer {
     looks: Looks,
     /// The looks before threads were placed.
     alone: Looks,
-    phase: Phase,
+    phase: PlacerState,
     /// The threads that are placed now, and where.
     placed: BTreeMap<u32, CpuList>,
     /// The placement that was kept: trials go on from it.
@@ -124,7 +126,7 @@ pub struct Placer {
     /// Threads that chose other CPUs than they were given: they are left alone.
     own_way: BTreeSet<u32>,
     /// Judged proposals: the window from which each may be tried again, and the length of the rest.
-    judged: HashMap<Key, (u64, u64)>,
+    judged: HashMap<ProposalKey, (u64, u64)>,
     window: u64,
     /// The time that was observed, in seconds.
     elapsed_s: f64,
@@ -142,7 +144,7 @@ impl Placer {
             graph: ContactGraph::new(settings.half_life_s),
             looks: Looks::default(),
             alone: Looks::default(),
-            phase: Phase::Watching(0),
+            phase: PlacerState::Watching(0),
             placed: BTreeMap::new(),
             kept: Vec::new(),
             homes: BTreeMap::new(),
@@ -172,14 +174,14 @@ impl Placer {
     }
 
     /// Puts the threads of a first window somewhere. It stays until a proposal is tried.
-    pub fn start(&mut self, start: &Start, activity: &Activity) -> Vec<Action> {
+    pub fn start(&mut self, start: &InitialPlacement, activity: &Activity) -> Vec<Action> {
         let moves = start.moves(activity, &self.terrain);
         self.change_to(moves, activity)
     }
 
     /// Whether the next window is to be looked at closely: the distances of CPUs are measured at its end.
     pub const fn looks_closely(&self) -> bool {
-        matches!(self.phase, Phase::Trying(_)) || self.window.is_multiple_of(CLOSELY)
+        matches!(self.phase, PlacerState::Trying(_)) || self.window.is_multiple_of(CLOSELY)
     }
 
     /// Takes a window, and says what to do.
@@ -190,15 +192,17 @@ impl Placer {
         self.looks.take(activity);
         activity.lines.into_iter().for_each(|it| self.terrain.set_lines(it));
         self.look_at(activity);
-        match std::mem::replace(&mut self.phase, Phase::Watching(0)) {
-            Phase::Watching(windows) => self.watch(windows + 1, activity),
-            Phase::Trying(attempt) => self.go_on(attempt, activity),
+        match std::mem::replace(&mut self.phase, PlacerState::Watching(0)) {
+            PlacerState::Watching(windows) => self.watch(windows + 1, activity),
+            PlacerState::Trying(attempt) => self.go_on(attempt, activity),
         }
     }
 
     /// The moves of the last step could not be made: everything is back as it was.
     pub fn refused(&mut self) {
-        if let Phase::Trying(attempt) = std::mem::replace(&mut self.phase, Phase::Watching(0)) {
+        if let PlacerState::Trying(attempt) =
+            std::mem::replace(&mut self.phase, PlacerState::Watching(0))
+        {
             self.rest(&attempt.proposal, REST);
         }
         self.placed.clear();
@@ -212,7 +216,7 @@ impl Placer {
         self.placed.retain(|tid, _| alive.contains(tid));
         self.homes.retain(|tid, _| alive.contains(tid));
         self.own_way.retain(|tid| alive.contains(tid));
-        let moved = |it: &&Active| self.placed.get(&it.tid) == Some(&it.allowed);
+        let moved = |it: &&ActiveThread| self.placed.get(&it.tid) == Some(&it.allowed);
         let parents: HashMap<(u32, &CpuList), CpuList> = activity
             .threads
             .iter()
@@ -235,13 +239,13 @@ impl Placer {
     }
 
     /// The CPUs that a thread may run on, as if it were not placed.
-    fn home<'a>(&'a self, it: &'a Active) -> &'a CpuList {
+    fn home<'a>(&'a self, it: &'a ActiveThread) -> &'a CpuList {
         let before = self.homes.get(&it.tid).filter(|_| self.placed.contains_key(&it.tid));
         before.unwrap_or(&it.allowed)
     }
 
     fn watch(&mut self, windows: u32, activity: &Activity) -> Vec<Action> {
-        self.phase = Phase::Watching(windows);
+        self.phase = PlacerState::Watching(windows);
         if windows < self.settings.evidence {
             return Vec::new();
         }
@@ -326,7 +330,8 @@ impl Placer {
         }
         let controls = Controls::of(&proposal.moves, &self.alone);
         let trial = Trial::begin(activity.progress.unwrap_or_default());
-        self.phase = Phase::Trying(Box::new(Attempt { trial, proposal, controls, held: false }));
+        self.phase =
+            PlacerState::Trying(Box::new(Attempt { trial, proposal, controls, held: false }));
         actions
     }
 
@@ -343,22 +348,24 @@ impl Placer {
     fn go_on(&mut self, mut attempt: Box<Attempt>, activity: &Activity) -> Vec<Action> {
         if std::mem::take(&mut attempt.held) {
             attempt.trial.pass(activity.progress);
-            self.phase = Phase::Trying(attempt);
+            self.phase = PlacerState::Trying(attempt);
             return self.change_to(Vec::new(), activity);
         }
-        let look = Look {
+        let look = TrialObservation {
             progress: activity.progress,
             seconds: activity.span_ns as f64 * 1e-9,
             lines: activity.lines,
             together: self.are_together(attempt.trial.arm(), &attempt.proposal.moves, activity),
         };
         let to = match attempt.trial.take(look) {
-            Next::GoOn => None,
-            Next::Change(Arm::Placed) => Some(self.alive(&attempt.proposal.moves, activity)),
-            Next::Change(Arm::Before) => Some(self.before(&mut attempt, activity)),
-            Next::End(verdict) => return self.end(verdict, &attempt.proposal, activity),
+            TrialAction::GoOn => None,
+            TrialAction::Change(TrialArm::Placed) => {
+                Some(self.alive(&attempt.proposal.moves, activity))
+            }
+            TrialAction::Change(TrialArm::Before) => Some(self.before(&mut attempt, activity)),
+            TrialAction::End(verdict) => return self.end(verdict, &attempt.proposal, activity),
         };
-        self.phase = Phase::Trying(attempt);
+        self.phase = PlacerState::Trying(attempt);
         to.map_or_else(Vec::new, |moves| self.change_to(moves, activity))
     }
 
@@ -377,9 +384,14 @@ impl Placer {
         held
     }
 
-    fn end(&mut self, verdict: Verdict, proposal: &Proposal, activity: &Activity) -> Vec<Action> {
-        let kept = matches!(verdict, Verdict::Better(_));
-        let told = !matches!(verdict, Verdict::Invalid { .. });
+    fn end(
+        &mut self,
+        verdict: TrialVerdict,
+        proposal: &Proposal,
+        activity: &Activity,
+    ) -> Vec<Action> {
+        let kept = matches!(verdict, TrialVerdict::Better(_));
+        let told = !matches!(verdict, TrialVerdict::Invalid { .. });
         self.rest(proposal, if told { REST } else { SHORT_REST });
         self.phases.judged();
         self.crowding.judged();
@@ -398,8 +410,8 @@ impl Placer {
     ///
     /// Left as they were they may have been nearer, as two that were kept on one CPU are: that is a control, also where
     /// another such two were kept on the next CPU.
-    fn are_together(&self, arm: Arm, moves: &[Move], activity: &Activity) -> Option<bool> {
-        let before: &[Move] = if arm == Arm::Before { &self.kept } else { &[] };
+    fn are_together(&self, arm: TrialArm, moves: &[Move], activity: &Activity) -> Option<bool> {
+        let before: &[Move] = if arm == TrialArm::Before { &self.kept } else { &[] };
         let (moves, kept) = (by_thread(moves), by_thread(before));
         let mut groups: BTreeMap<(&CpuList, Option<&CpuList>), Vec<Cpu>> = BTreeMap::new();
         for it in &activity.threads {
@@ -407,8 +419,8 @@ impl Placer {
             groups.entry((cpus, kept.get(&it.tid).copied())).or_default().push(it.cpu?);
         }
         Some(groups.iter().all(|((cpus, _), ran)| match arm {
-            Arm::Placed => self.terrain.are_as_near(ran, cpus),
-            Arm::Before => self.terrain.are_just_as_near(ran, cpus),
+            TrialArm::Placed => self.terrain.are_as_near(ran, cpus),
+            TrialArm::Before => self.terrain.are_just_as_near(ran, cpus),
         }))
     }
 
@@ -434,7 +446,7 @@ impl Placer {
 
     /// Puts all threads back, and then these where they are to be.
     fn change_to(&mut self, moves: Vec<Move>, activity: &Activity) -> Vec<Action> {
-        let home = |it: &Active| (it.tid, self.home(it).clone());
+        let home = |it: &ActiveThread| (it.tid, self.home(it).clone());
         let homes: HashMap<u32, CpuList> = activity.threads.iter().map(home).collect();
         let mut actions = Vec::new();
         self.looks.forget();
@@ -469,14 +481,14 @@ impl Placer {
     }
 
     /// The placement that was kept, of the threads with these numbers.
-    fn in_force(&self, threads: &[u32]) -> Vec<Placed> {
+    fn in_force(&self, threads: &[u32]) -> Vec<ThreadCluster> {
         let mut by_cpus: BTreeMap<&CpuList, Vec<usize>> = BTreeMap::new();
         for (member, tid) in threads.iter().enumerate() {
             if let Some(cpus) = self.placed.get(tid).filter(|_| !self.kept.is_empty()) {
                 by_cpus.entry(cpus).or_default().push(member);
             }
         }
-        let placed = |(cpus, members): (&CpuList, _)| Placed { members, cpus: cpus.clone() };
+        let placed = |(cpus, members): (&CpuList, _)| ThreadCluster { members, cpus: cpus.clone() };
         by_cpus.into_iter().map(placed).collect()
     }
 
@@ -497,20 +509,21 @@ impl Placer {
     /// A placement that is tried, as no rate speaks for it: of threads that were seen at the same data, else, in a search,
     /// of all that are busy.
     fn guess(&self, activity: &Activity) -> Option<Proposal> {
-        let may = |it: &Active| !self.own_way.contains(&it.tid);
+        let may = |it: &ActiveThread| !self.own_way.contains(&it.tid);
         let busy = search::busy(activity, |it| may(it).then(|| self.home(it)));
         let ties = self.graph.ties();
         let seen = !search::groups(&busy, &ties, usize::MAX).is_empty();
         if busy.len() < 2 || !(seen || self.settings.search) {
             return None;
         }
-        let forecast = Forecast::new(&self.terrain, &self.looks, self.gain.as_ref(), activity);
+        let forecast =
+            PlacementForecast::new(&self.terrain, &self.looks, self.gain.as_ref(), activity);
         let proposals = search::kinds(&self.terrain).into_iter().flat_map(|places| {
             // On one CPU threads take turns: as many as share.
             let each = places.first().map_or(0, |it| it.cpus.len());
             let most = if each > 1 { each } else { usize::MAX };
             let groupings = search::groupings(&busy, &ties, most).into_iter();
-            let proposal = |groups: Vec<Vec<search::Candidate<'_>>>| {
+            let proposal = |groups: Vec<Vec<search::MoveCandidate<'_>>>| {
                 let ratio = forecast.of(&groups, &ties, each == 1);
                 let moves = search::deal(&groups, &places)?;
                 let cost = self.cost(&moves);
@@ -546,7 +559,7 @@ impl Placer {
         for it in activity.threads.iter().filter(|it| !self.own_way.contains(&it.tid)) {
             places.insert(it.tid, threads.len());
             threads.push(it.tid);
-            members.push(Member {
+            members.push(CrowdMember {
                 busy: share(it, activity),
                 bytes: it.working_set.map_or(0.0, |bytes| bytes as f64),
                 list: regions.number(self.home(it)),
@@ -563,7 +576,7 @@ impl Placer {
 }
 
 /// The share of a CPU that a thread used in a window.
-fn share(it: &Active, activity: &Activity) -> f64 {
+fn share(it: &ActiveThread, activity: &Activity) -> f64 {
     it.busy_ns as f64 / activity.span_ns.max(1) as f64
 }
 
@@ -571,8 +584,8 @@ fn by_thread(moves: &[Move]) -> HashMap<u32, &CpuList> {
     moves.iter().map(|it| (it.tid, &it.cpus)).collect()
 }
 
-fn moves(placed: &[Placed], threads: &[u32]) -> Vec<Move> {
-    let of = |it: &Placed| {
+fn moves(placed: &[ThreadCluster], threads: &[u32]) -> Vec<Move> {
+    let of = |it: &ThreadCluster| {
         let cpus = it.cpus.clone();
         let to = move |&member: &usize| Move { tid: threads[member], cpus: cpus.clone() };
         it.members.iter().map(to).collect::<Vec<_>>()
@@ -583,8 +596,8 @@ fn moves(placed: &[Placed], threads: &[u32]) -> Vec<Move> {
 }
 
 /// Groups of threads with their CPUs: they tell one proposal from another.
-type Key = Vec<(Vec<u32>, CpuList)>;
+type ProposalKey = Vec<(Vec<u32>, CpuList)>;
 
-fn key(moves: &[Move]) -> Key {
+fn key(moves: &[Move]) -> ProposalKey {
     search::by_cpus(moves).into_iter().map(|(cpus, tids)| (tids, cpus.clone())).collect()
 }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::regions::Region;
+use super::regions::CpuRegion;
 use corehop_plan::host::LineTimes;
 use corehop_plan::platform::{Affinity, CpuGroups, Platform};
 use corehop_plan::units::{Bytes, Cpu, CpuList};
@@ -38,7 +38,7 @@ enum Distance {
 pub(super) const DISTANCES: usize = 5;
 
 /// A cost by distance, in nanoseconds.
-type Costs = [f64; DISTANCES];
+type DistanceCosts = [f64; DISTANCES];
 
 /// The shares of the wake-ups (or of the looks) of two threads while they ran at each distance, nearest first. They come to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,7 +46,7 @@ pub struct Ran([f64; DISTANCES]);
 
 impl Ran {
     /// The distances of two threads each of which runs on some CPU of its region.
-    pub(super) fn anywhere(a: &Region, b: &Region) -> Self {
+    pub(super) fn anywhere(a: &CpuRegion, b: &CpuRegion) -> Self {
         let size = (a.cpus.len() * b.cpus.len()) as f64;
         if size == 0.0 {
             let mut ran = Self([0.0; DISTANCES]);
@@ -91,13 +91,13 @@ const REMOTE: f64 = 1.3;
 
 /// Groups of CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Level {
+struct TerrainLevel {
     groups: Vec<CpuList>,
     /// The group of each CPU, by CPU number.
     of: Vec<usize>,
 }
 
-impl Level {
+impl TerrainLevel {
     fn new(groups: &[CpuList], cpus: &CpuList) -> Self {
         let groups: Vec<CpuList> = groups.iter().map(|it| it.intersection(cpus)).collect();
         let groups: Vec<CpuList> = groups.into_iter().filter(|it| !it.is_empty()).collect();
@@ -128,25 +128,25 @@ impl Level {
 
 /// The CPUs that threads can be placed on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Written", into = "Written")]
+#[serde(from = "TerrainLog", into = "TerrainLog")]
 pub struct Terrain {
     cpus: CpuList,
-    caches: Level,
+    caches: TerrainLevel,
     /// CPUs with an inner cache in common, or a core: some of those of a last-level cache.
-    inner: Level,
+    inner: TerrainLevel,
     /// SMT siblings.
-    cores: Level,
+    cores: TerrainLevel,
     /// NUMA nodes.
-    nodes: Level,
+    nodes: TerrainLevel,
     /// The size of each last-level cache, where it is known.
     sizes: Vec<Option<Bytes>>,
     wakes: WakeCosts,
-    lines: Costs,
+    lines: DistanceCosts,
 }
 
 /// A terrain in a log.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Written {
+struct TerrainLog {
     cpus: CpuList,
     caches: Vec<CpuList>,
     inner: Vec<CpuList>,
@@ -154,12 +154,12 @@ struct Written {
     nodes: Vec<CpuList>,
     sizes: Vec<Option<Bytes>>,
     wakes: WakeCosts,
-    lines: Costs,
+    lines: DistanceCosts,
 }
 
-impl From<Written> for Terrain {
-    fn from(it: Written) -> Self {
-        let level = |groups: &[CpuList]| Level::new(groups, &it.cpus);
+impl From<TerrainLog> for Terrain {
+    fn from(it: TerrainLog) -> Self {
+        let level = |groups: &[CpuList]| TerrainLevel::new(groups, &it.cpus);
         Self {
             caches: level(&it.caches),
             inner: level(&it.inner),
@@ -173,7 +173,7 @@ impl From<Written> for Terrain {
     }
 }
 
-impl From<Terrain> for Written {
+impl From<Terrain> for TerrainLog {
     fn from(it: Terrain) -> Self {
         Self {
             cpus: it.cpus,
@@ -206,7 +206,7 @@ impl Terrain {
             let first = group.first()?;
             platform.data_caches(first).max_by_key(|it| it.level)?.capacity()
         };
-        let level = |groups: &[CpuList]| Level::new(groups, &cpus);
+        let level = |groups: &[CpuList]| TerrainLevel::new(groups, &cpus);
         let plain = Self::new(&caches, costs);
         Self {
             inner: level(&inner),
@@ -220,8 +220,8 @@ impl Terrain {
     /// CPUs in groups with a cache in common. No CPU is in two.
     pub fn new(groups: &[CpuList], wakes: WakeCosts) -> Self {
         let cpus = CpuList::new(groups.iter().flat_map(CpuList::iter));
-        let none = Level::new(&[], &cpus);
-        let caches = Level::new(groups, &cpus);
+        let none = TerrainLevel::new(&[], &cpus);
+        let caches = TerrainLevel::new(groups, &cpus);
         Self {
             inner: none.clone(),
             cores: none.clone(),
@@ -356,7 +356,7 @@ impl Terrain {
     }
 
     /// The costs of a wake-up by distance.
-    const fn wake_costs(&self) -> Costs {
+    const fn wake_costs(&self) -> DistanceCosts {
         let WakeCosts { same_cpu_ns, shared_cache_ns, separate_ns } = self.wakes;
         [same_cpu_ns, shared_cache_ns, shared_cache_ns, separate_ns, separate_ns]
     }
@@ -368,8 +368,8 @@ impl Terrain {
     }
 
     /// A list of CPUs, with the number of them in each group.
-    pub fn region(&self, cpus: CpuList) -> Region {
-        Region {
+    pub fn region(&self, cpus: CpuList) -> CpuRegion {
+        CpuRegion {
             within: self.caches.counts(&cpus),
             within_inner: self.inner.counts(&cpus),
             within_nodes: self.nodes.counts(&cpus),

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::assign::{Bond, Crowd, Member, Placed, assign, saved};
+use super::assign::{Bond, Crowd, CrowdMember, ThreadCluster, assign, saved};
 use super::settings::Settings;
 use super::step::{Action, Placer};
 use super::terrain::Terrain;
 use super::terrain::tests::{COSTS, LINES, list};
-use super::trial::Verdict;
-use corehop_plan::host::{Active, Activity, Contact, Evidence, Shared};
+use super::trial::TrialVerdict;
+use corehop_plan::host::{ActiveThread, Activity, Contact, DataSharing, Evidence};
 use corehop_plan::units::{Cpu, CpuList};
 
 mod crowded;
@@ -34,7 +34,7 @@ fn free(busy: &[f64], bonds: &[(usize, usize, f64)], terrain: &Terrain) -> Crowd
     };
     Crowd {
         lists: vec![terrain.cpus().clone()],
-        members: busy.iter().map(|&busy| Member { busy, bytes: 0.0, list: 0 }).collect(),
+        members: busy.iter().map(|&busy| CrowdMember { busy, bytes: 0.0, list: 0 }).collect(),
         bonds: bonds.iter().map(bond).collect(),
     }
 }
@@ -81,12 +81,12 @@ fn no_thread_is_placed_outside_of_what_it_may_use() {
             CpuList::new(if some.is_empty() { all.clone() } else { some })
         };
         let lists: Vec<CpuList> = (0..3).map(|_| some(&mut random)).collect();
-        let members = (0..6).map(|_| Member {
+        let members = (0..6).map(|_| CrowdMember {
             busy: random.random_range(0.0..1.0),
             bytes: 0.0,
             list: random.random_range(0..3),
         });
-        let members: Vec<Member> = members.collect();
+        let members: Vec<CrowdMember> = members.collect();
         let bonds = (0..8).map(|_| {
             let (a, b) = (random.random_range(0..6), random.random_range(0..6));
             Bond { a, b, wakes: random.random_range(0.0..1e5), lines: 0.0, ran: None }
@@ -135,8 +135,11 @@ impl AllPlacements<'_> {
     fn go_on(&mut self) {
         if self.places.len() == self.crowd.members.len() {
             let placed = self.places.iter().enumerate();
-            let placed: Vec<Placed> = placed
-                .map(|(member, &cpu)| Placed { members: vec![member], cpus: CpuList::new([cpu]) })
+            let placed: Vec<ThreadCluster> = placed
+                .map(|(member, &cpu)| ThreadCluster {
+                    members: vec![member],
+                    cpus: CpuList::new([cpu]),
+                })
                 .collect();
             self.best = self.best.max(saved(self.crowd, self.terrain, &placed));
             return;
@@ -246,14 +249,14 @@ impl Pairs {
         let contacts = self.partners().flat_map(|(a, b)| {
             [(a, b), (b, a)].map(|(waker, woken)| Contact { waker, woken, count: 500 })
         });
-        let active = |&tid: &u32| Active {
+        let active = |&tid: &u32| ActiveThread {
             tid,
             pid: 1,
             name: format!("thread {tid}"),
             busy_ns: 40_000_000,
             waited_ns: if crowded(tid) { 60_000_000 } else { 4_000_000 },
             allowed: self.allowed[&tid].clone(),
-            ..Active::default()
+            ..ActiveThread::default()
         };
         Activity {
             span_ns: 100_000_000,
@@ -267,8 +270,8 @@ impl Pairs {
     fn obey(&mut self, actions: &[Action]) {
         for action in actions {
             match action {
-                Action::Place { moves } => moves.iter().for_each(|it| {
-                    self.allowed.insert(it.tid, it.cpus.clone());
+                Action::Place { moves } => moves.iter().for_each(|moved| {
+                    self.allowed.insert(moved.tid, moved.cpus.clone());
                 }),
                 Action::Restore => {
                     let home = &self.home;
@@ -296,7 +299,7 @@ fn may_move() -> Settings {
     Settings { may_move: true, ..Settings::default() }
 }
 
-fn verdicts(steps: &[(Activity, Vec<Action>)]) -> Vec<(Verdict, bool)> {
+fn verdicts(steps: &[(Activity, Vec<Action>)]) -> Vec<(TrialVerdict, bool)> {
     let judged = |action: &Action| match action {
         Action::Judge { verdict, kept } => Some((*verdict, *kept)),
         _ => None,
@@ -311,7 +314,7 @@ fn pairs_that_gain_together_are_found_placed_and_kept_whatever_their_numbers() {
         let mut host = Pairs::new(4, 3.0, &terrain, seed);
         let mut placer = Placer::new(may_move(), terrain);
         let steps = host.run(&mut placer, 60);
-        let [(Verdict::Better(outcome), true)] = verdicts(&steps)[..] else {
+        let [(TrialVerdict::Better(outcome), true)] = verdicts(&steps)[..] else {
             panic!("seed {seed}")
         };
         assert!((2.5..3.5).contains(&outcome.ratio), "{outcome:?}");
@@ -329,10 +332,14 @@ fn a_placement_that_loses_is_taken_back_and_not_tried_again_for_a_minute() {
     let mut host = Pairs::new(3, 0.7, &terrain, 3);
     let mut placer = Placer::new(may_move(), terrain);
     let steps = host.run(&mut placer, 500);
-    assert!(matches!(verdicts(&steps)[..], [(Verdict::Worse(_), false)]), "{:?}", verdicts(&steps));
+    assert!(
+        matches!(verdicts(&steps)[..], [(TrialVerdict::Worse(_), false)]),
+        "{:?}",
+        verdicts(&steps)
+    );
     assert!(host.allowed.values().all(|it| *it == host.home));
     let later = host.run(&mut placer, 200);
-    assert!(matches!(verdicts(&later)[..], [(Verdict::Worse(_), false)]));
+    assert!(matches!(verdicts(&later)[..], [(TrialVerdict::Worse(_), false)]));
 }
 
 #[test]
@@ -341,7 +348,11 @@ fn a_placement_that_changes_nothing_is_taken_back() {
     let mut host = Pairs::new(3, 1.0, &terrain, 3);
     let mut placer = Placer::new(may_move(), terrain);
     let steps = host.run(&mut placer, 120);
-    assert!(matches!(verdicts(&steps)[..], [(Verdict::Same(_), false)]), "{:?}", verdicts(&steps));
+    assert!(
+        matches!(verdicts(&steps)[..], [(TrialVerdict::Same(_), false)]),
+        "{:?}",
+        verdicts(&steps)
+    );
     assert!(host.allowed.values().all(|it| *it == host.home));
 }
 
@@ -376,7 +387,12 @@ fn a_start_that_no_evidence_speaks_for_is_tried_against_leaving_alone_and_put_ba
         let (mut moved, mut progress, mut verdicts) = (false, 0.0, Vec::new());
         for window in 0..200 {
             let allowed = |tid| placer.placed().get(&tid).unwrap_or(terrain.cpus()).clone();
-            let thread = |tid| Active { tid, pid: 1, allowed: allowed(tid), ..Active::default() };
+            let thread = |tid| ActiveThread {
+                tid,
+                pid: 1,
+                allowed: allowed(tid),
+                ..ActiveThread::default()
+            };
             progress += if moved { worse } else { 1.0 };
             let activity = Activity {
                 span_ns: 100_000_000,
@@ -457,7 +473,7 @@ fn busy_threads_without_wake_ups_are_tried_together_if_a_search_is_asked_for() {
 /// A host whose pairs share data and wake no thread, as page sampling sees it.
 fn without_wake_ups(mut window: Activity, pairs: &[(u32, u32)]) -> Activity {
     window.contacts.clear();
-    let seen = |&(a, b): &(u32, u32)| Shared {
+    let seen = |&(a, b): &(u32, u32)| DataSharing {
         a: a.min(b),
         b: a.max(b),
         by: Evidence::Pages,
@@ -531,7 +547,11 @@ fn a_placement_that_does_not_pay_any_more_is_tried_anew_and_taken_back() {
     // From now on a pair is a fifth as fast on one CPU.
     host.gain = 0.2;
     let steps = host.run(&mut placer, 100);
-    assert!(matches!(verdicts(&steps)[..], [(Verdict::Worse(_), false)]), "{:?}", verdicts(&steps));
+    assert!(
+        matches!(verdicts(&steps)[..], [(TrialVerdict::Worse(_), false)]),
+        "{:?}",
+        verdicts(&steps)
+    );
     assert!(host.allowed.values().all(|it| *it == host.home));
 }
 
@@ -559,7 +579,7 @@ fn a_cache_is_not_tried_for_threads_whose_data_it_does_not_hold() {
             window.threads.iter_mut().for_each(|it| it.working_set = bytes);
             let actions = placer.step(&window);
             host.obey(&actions);
-            sizes.extend(actions.iter().filter_map(|it| match it {
+            sizes.extend(actions.iter().filter_map(|action| match action {
                 Action::Try(it) => Some(it.moves[0].cpus.len()),
                 _ => None,
             }));

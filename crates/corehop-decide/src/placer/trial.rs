@@ -18,7 +18,7 @@ use corehop_stats::ratio::ratio_of_means;
 /// One of the two kinds of stretches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Arm {
+pub enum TrialArm {
     /// Left alone.
     Before,
     /// Placed.
@@ -27,7 +27,7 @@ pub enum Arm {
 
 /// The outcome of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct TrialOutcome {
     /// The pairs of stretches.
     pub pairs: usize,
     /// Progress placed over progress left alone: the ratio of the means.
@@ -47,24 +47,24 @@ pub struct Outcome {
 /// The verdict of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
-pub enum Verdict {
+pub enum TrialVerdict {
     /// More progress, beyond doubt.
-    Better(Outcome),
+    Better(TrialOutcome),
     /// Less.
-    Worse(Outcome),
+    Worse(TrialOutcome),
     /// Not told apart.
-    Same(Outcome),
+    Same(TrialOutcome),
     /// No statement: progress stood still, or ran backwards.
     Invalid {
         /// The reason.
-        why: Why,
+        why: UndecidedReason,
     },
 }
 
 /// The reason for no statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Why {
+pub enum UndecidedReason {
     /// No progress in a stretch.
     StoodStill,
     /// The count became less.
@@ -80,7 +80,7 @@ pub enum Why {
 }
 
 /// The reason for no statement, in words.
-impl std::fmt::Display for Why {
+impl std::fmt::Display for UndecidedReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::StoodStill => "progress stood still",
@@ -95,7 +95,7 @@ impl std::fmt::Display for Why {
 
 /// The part of a window that a trial takes.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Look {
+pub struct TrialObservation {
     /// The progress at its end.
     pub progress: Option<f64>,
     /// Its length.
@@ -126,7 +126,7 @@ const ALPHA: [f64; 2] = [0.032, 0.018];
 /// A trial under way.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
-    arm: Arm,
+    arm: TrialArm,
     /// Whether the next window is the first one after a change.
     settles: bool,
     last: Option<f64>,
@@ -134,7 +134,7 @@ pub struct Trial {
     before: Option<f64>,
     placed: Option<f64>,
     /// The least and the largest line times of the pair under way.
-    lines: Spread,
+    lines: LineTimeRange,
     /// The rates of each pair, left alone and placed.
     rates: Vec<[f64; 2]>,
     set_aside: usize,
@@ -146,9 +146,9 @@ pub struct Trial {
 
 /// The least and the largest time of a line, with a cache in common and without.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-struct Spread([Option<(f64, f64)>; 2]);
+struct LineTimeRange([Option<(f64, f64)>; 2]);
 
-impl Spread {
+impl LineTimeRange {
     fn take(&mut self, times: LineTimes) {
         for (at, time) in [times.shared_cache_ns, times.separate_ns].into_iter().enumerate() {
             let Some(time) = time else { continue };
@@ -164,25 +164,25 @@ impl Spread {
 
 /// The next thing to do in a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Next {
+pub enum TrialAction {
     /// Another window of the same kind.
     GoOn,
     /// Change to the other kind.
-    Change(Arm),
+    Change(TrialArm),
     /// The trial is over.
-    End(Verdict),
+    End(TrialVerdict),
 }
 
 impl Trial {
     /// Begins with the arm that the threads are in: left alone.
     pub fn begin(progress: f64) -> Self {
         Self {
-            arm: Arm::Before,
+            arm: TrialArm::Before,
             settles: true,
             last: Some(progress),
             before: None,
             placed: None,
-            lines: Spread::default(),
+            lines: LineTimeRange::default(),
             rates: Vec::new(),
             set_aside: 0,
             unread: 0,
@@ -192,7 +192,7 @@ impl Trial {
     }
 
     /// The arm of the window that runs.
-    pub const fn arm(&self) -> Arm {
+    pub const fn arm(&self) -> TrialArm {
         self.arm
     }
 
@@ -202,40 +202,44 @@ impl Trial {
     }
 
     /// Takes a window.
-    pub fn take(&mut self, look: Look) -> Next {
-        let invalid = |why| Next::End(Verdict::Invalid { why });
+    pub fn take(&mut self, look: TrialObservation) -> TrialAction {
+        let invalid = |why| TrialAction::End(TrialVerdict::Invalid { why });
         look.lines.into_iter().for_each(|it| self.lines.take(it));
         let last = std::mem::replace(&mut self.last, look.progress);
         let (Some(now), Some(last)) = (look.progress, last) else {
             self.unread += usize::from(look.progress.is_none());
-            return if self.unread > MOST_UNREAD { invalid(Why::Unknown) } else { Next::GoOn };
+            return if self.unread > MOST_UNREAD {
+                invalid(UndecidedReason::Unknown)
+            } else {
+                TrialAction::GoOn
+            };
         };
         if now < last {
-            return invalid(Why::RanBackwards);
+            return invalid(UndecidedReason::RanBackwards);
         }
         if std::mem::take(&mut self.settles) {
-            return Next::GoOn;
+            return TrialAction::GoOn;
         }
         let rate = (now - last) / look.seconds;
         if rate <= 0.0 {
-            return invalid(Why::StoodStill);
+            return invalid(UndecidedReason::StoodStill);
         }
         self.count(look.together);
         match self.arm {
-            Arm::Before => self.before = Some(rate),
-            Arm::Placed => self.placed = Some(rate),
+            TrialArm::Before => self.before = Some(rate),
+            TrialArm::Placed => self.placed = Some(rate),
         }
         if let (Some(before), Some(placed)) = (self.before, self.placed) {
             (self.before, self.placed) = (None, None);
             // The next pair begins as this one ended.
-            return self.pair(before, placed).map_or(Next::GoOn, Next::End);
+            return self.pair(before, placed).map_or(TrialAction::GoOn, TrialAction::End);
         }
         self.arm = match self.arm {
-            Arm::Before => Arm::Placed,
-            Arm::Placed => Arm::Before,
+            TrialArm::Before => TrialArm::Placed,
+            TrialArm::Placed => TrialArm::Before,
         };
         self.settles = true;
-        Next::Change(self.arm)
+        TrialAction::Change(self.arm)
     }
 
     /// Counts a window of an arm.
@@ -246,41 +250,42 @@ impl Trial {
     }
 
     /// The share of an arm's windows in which the threads were together.
-    fn share_together(&self, arm: Arm) -> Option<f64> {
+    fn share_together(&self, arm: TrialArm) -> Option<f64> {
         let (seen, together) = (self.seen[arm as usize], self.together[arm as usize]);
         (seen > 0).then(|| f64::from(together) / f64::from(seen))
     }
 
     /// A pair of stretches is complete.
-    fn pair(&mut self, before: f64, placed: f64) -> Option<Verdict> {
+    fn pair(&mut self, before: f64, placed: f64) -> Option<TrialVerdict> {
         if std::mem::take(&mut self.lines).has_changed() {
             self.set_aside += 1;
             let given_up = self.set_aside == MOST_SET_ASIDE;
-            return given_up.then_some(Verdict::Invalid { why: Why::DistanceChanged });
+            return given_up
+                .then_some(TrialVerdict::Invalid { why: UndecidedReason::DistanceChanged });
         }
         self.rates.push([before, placed]);
         let verdict = self.verdict()?;
-        Some(self.fault().map_or(verdict, |why| Verdict::Invalid { why }))
+        Some(self.fault().map_or(verdict, |why| TrialVerdict::Invalid { why }))
     }
 
     /// The reason why the arms are not what they are called.
-    fn fault(&self) -> Option<Why> {
-        let placed = self.share_together(Arm::Placed);
+    fn fault(&self) -> Option<UndecidedReason> {
+        let placed = self.share_together(TrialArm::Placed);
         if placed.is_some_and(|it| it < 1.0 - TOGETHER) {
-            return Some(Why::NotPlaced);
+            return Some(UndecidedReason::NotPlaced);
         }
-        let control = self.share_together(Arm::Before);
-        control.is_some_and(|it| it >= TOGETHER).then_some(Why::NoControl)
+        let control = self.share_together(TrialArm::Before);
+        control.is_some_and(|it| it >= TOGETHER).then_some(UndecidedReason::NoControl)
     }
 
-    fn verdict(&self) -> Option<Verdict> {
+    fn verdict(&self) -> Option<TrialVerdict> {
         let last = self.rates.len() == LAST_LOOK;
         if self.rates.len() != FIRST_LOOK && !last {
             return None;
         }
         let (ratio, interval) = ratio_of_means(&self.rates, ALPHA[usize::from(last)])?;
         let changes = self.rates.windows(2).map(|pair| (pair[1][0] / pair[0][0]).ln().abs());
-        let outcome = Outcome {
+        let outcome = TrialOutcome {
             pairs: self.rates.len(),
             ratio,
             low: interval.low,
@@ -289,10 +294,10 @@ impl Trial {
             set_aside: self.set_aside,
         };
         match outcome {
-            _ if outcome.low > 1.0 => Some(Verdict::Better(outcome)),
-            _ if outcome.high < 1.0 => Some(Verdict::Worse(outcome)),
+            _ if outcome.low > 1.0 => Some(TrialVerdict::Better(outcome)),
+            _ if outcome.high < 1.0 => Some(TrialVerdict::Worse(outcome)),
             // Half of the windows are in what may be a bad placement: what shows no gain so far has no further ones.
-            _ => (last || outcome.ratio <= 1.0).then_some(Verdict::Same(outcome)),
+            _ => (last || outcome.ratio <= 1.0).then_some(TrialVerdict::Same(outcome)),
         }
     }
 }
@@ -301,17 +306,17 @@ impl Trial {
 mod tests {
     use super::*;
 
-    fn look(progress: f64) -> Look {
-        Look { progress: Some(progress), seconds: 0.1, ..Look::default() }
+    fn look(progress: f64) -> TrialObservation {
+        TrialObservation { progress: Some(progress), seconds: 0.1, ..TrialObservation::default() }
     }
 
     /// The verdict where each window has the progress that `rate` says, by its arm and its number.
-    fn tried(rate: impl Fn(Arm, u32) -> f64) -> (Verdict, Vec<Arm>) {
+    fn tried(rate: impl Fn(TrialArm, u32) -> f64) -> (TrialVerdict, Vec<TrialArm>) {
         let (mut trial, mut progress, mut arms) = (Trial::begin(0.0), 0.0, Vec::new());
         for window in 0..1000 {
             arms.push(trial.arm());
             progress += rate(trial.arm(), window) * 0.1;
-            if let Next::End(verdict) = trial.take(look(progress)) {
+            if let TrialAction::End(verdict) = trial.take(look(progress)) {
                 return (verdict, arms);
             }
         }
@@ -326,23 +331,29 @@ mod tests {
     #[test]
     fn twice_the_progress_is_better_after_six_pairs_and_half_of_it_worse() {
         let (verdict, arms) =
-            tried(|arm, at| if arm == Arm::Placed { 200.0 + noise(at) } else { 100.0 });
-        let Verdict::Better(outcome) = verdict else { panic!("{verdict:?}") };
+            tried(|arm, at| if arm == TrialArm::Placed { 200.0 + noise(at) } else { 100.0 });
+        let TrialVerdict::Better(outcome) = verdict else { panic!("{verdict:?}") };
         assert_eq!(outcome.pairs, 6);
         assert!((2.0..2.02).contains(&outcome.ratio) && outcome.low > 1.9, "{outcome:?}");
         // One window to settle in after each change, and the arms in the order ABBA.
-        let expected =
-            [Arm::Before, Arm::Before, Arm::Placed, Arm::Placed, Arm::Placed, Arm::Before];
+        let expected = [
+            TrialArm::Before,
+            TrialArm::Before,
+            TrialArm::Placed,
+            TrialArm::Placed,
+            TrialArm::Placed,
+            TrialArm::Before,
+        ];
         assert_eq!(arms[..6], expected);
         let (verdict, _) =
-            tried(|arm, at| if arm == Arm::Placed { 50.0 + noise(at) } else { 100.0 });
-        assert!(matches!(verdict, Verdict::Worse(_)), "{verdict:?}");
+            tried(|arm, at| if arm == TrialArm::Placed { 50.0 + noise(at) } else { 100.0 });
+        assert!(matches!(verdict, TrialVerdict::Worse(_)), "{verdict:?}");
     }
 
     #[test]
     fn arms_that_are_the_same_are_not_told_apart() {
         let (verdict, _) = tried(|_, at| 100.0 * (1.0 + noise(at)));
-        let Verdict::Same(outcome) = verdict else { panic!("{verdict:?}") };
+        let TrialVerdict::Same(outcome) = verdict else { panic!("{verdict:?}") };
         assert!(outcome.low <= 1.0 && outcome.high >= 1.0);
         assert!(outcome.floor > 1.05, "{outcome:?}");
     }
@@ -351,9 +362,9 @@ mod tests {
     fn a_gain_that_is_not_sure_has_fifteen_pairs_and_none_at_all_has_six() {
         let pairs = |gain: f64| {
             let rate =
-                |arm, at| if arm == Arm::Placed { gain } else { 1.0 } * (1.0 + 0.2 * noise(at));
+                |arm, at| if arm == TrialArm::Placed { gain } else { 1.0 } * (1.0 + 0.2 * noise(at));
             match tried(rate).0 {
-                Verdict::Same(outcome) => outcome.pairs,
+                TrialVerdict::Same(outcome) => outcome.pairs,
                 verdict => panic!("{verdict:?}"),
             }
         };
@@ -363,21 +374,28 @@ mod tests {
     #[test]
     fn a_trend_is_not_taken_for_a_difference() {
         let (verdict, _) = tried(|_, at| 100.0 * 1.01_f64.powi(at as i32));
-        assert!(matches!(verdict, Verdict::Same(_)), "{verdict:?}");
+        assert!(matches!(verdict, TrialVerdict::Same(_)), "{verdict:?}");
     }
 
     #[test]
     fn progress_that_stands_still_or_runs_backwards_or_is_lost_makes_it_invalid() {
         let why = |progress: [Option<f64>; 3]| {
             let mut trial = Trial::begin(100.0);
-            let looks = progress.map(|progress| Look { progress, seconds: 0.1, ..Look::default() });
+            let looks = progress.map(|progress| TrialObservation {
+                progress,
+                seconds: 0.1,
+                ..TrialObservation::default()
+            });
             looks.into_iter().map(|it| trial.take(it)).find_map(|next| match next {
-                Next::End(Verdict::Invalid { why }) => Some(why),
+                TrialAction::End(TrialVerdict::Invalid { why }) => Some(why),
                 _ => None,
             })
         };
-        assert_eq!(why([Some(110.0), Some(110.0), Some(110.0)]), Some(Why::StoodStill));
-        assert_eq!(why([Some(110.0), Some(90.0), Some(110.0)]), Some(Why::RanBackwards));
+        assert_eq!(why([Some(110.0), Some(110.0), Some(110.0)]), Some(UndecidedReason::StoodStill));
+        assert_eq!(
+            why([Some(110.0), Some(90.0), Some(110.0)]),
+            Some(UndecidedReason::RanBackwards)
+        );
         assert_eq!(why([Some(110.0), None, None]), None);
         assert_eq!(why([Some(110.0), Some(120.0), Some(130.0)]), None);
     }
@@ -387,81 +405,87 @@ mod tests {
         let with_gaps = |every: u32| {
             let (mut trial, mut progress) = (Trial::begin(0.0), 0.0);
             for window in 0..400 {
-                let gain = if trial.arm() == Arm::Placed { 200.0 } else { 100.0 };
+                let gain = if trial.arm() == TrialArm::Placed { 200.0 } else { 100.0 };
                 progress += 0.1 * (gain + noise(window));
                 let read = Some(progress).filter(|_| !window.is_multiple_of(every));
-                if let Next::End(verdict) = trial.take(Look { progress: read, ..look(0.0) }) {
+                if let TrialAction::End(verdict) =
+                    trial.take(TrialObservation { progress: read, ..look(0.0) })
+                {
                     return verdict;
                 }
             }
             panic!("no end");
         };
         let verdict = with_gaps(4);
-        let Verdict::Better(outcome) = verdict else { panic!("{verdict:?}") };
+        let TrialVerdict::Better(outcome) = verdict else { panic!("{verdict:?}") };
         assert!((1.9..2.1).contains(&outcome.ratio) && outcome.pairs == 6, "{outcome:?}");
-        assert_eq!(with_gaps(1), Verdict::Invalid { why: Why::Unknown });
+        assert_eq!(with_gaps(1), TrialVerdict::Invalid { why: UndecidedReason::Unknown });
     }
 
     #[test]
     fn a_program_that_is_fast_in_some_stretches_left_alone_is_judged_by_the_mean() {
         // Left alone, the kernel has the threads together in one stretch of three: as fast as placed there, and slow elsewhere.
         let (verdict, _) = tried(|arm, at| {
-            let fast = arm == Arm::Placed || at / 3 % 3 == 0;
+            let fast = arm == TrialArm::Placed || at / 3 % 3 == 0;
             if fast { 650.0 + 20.0 * noise(at) } else { 100.0 + noise(at) }
         });
-        let Verdict::Better(outcome) = verdict else { panic!("{verdict:?}") };
+        let TrialVerdict::Better(outcome) = verdict else { panic!("{verdict:?}") };
         assert!((1.5..4.0).contains(&outcome.ratio), "{outcome:?}");
     }
 
     /// The verdict of a trial in which placing doubles the progress, with what else each window tells.
-    fn told(more: impl Fn(Arm, u32) -> Look) -> Verdict {
+    fn told(more: impl Fn(TrialArm, u32) -> TrialObservation) -> TrialVerdict {
         let (mut trial, mut progress) = (Trial::begin(0.0), 0.0);
         for window in 0..1000 {
-            let rate = if trial.arm() == Arm::Placed { 200.0 } else { 100.0 };
+            let rate = if trial.arm() == TrialArm::Placed { 200.0 } else { 100.0 };
             progress += rate + noise(window);
-            let look = Look { progress: Some(progress), seconds: 0.1, ..more(trial.arm(), window) };
-            if let Next::End(verdict) = trial.take(look) {
+            let look = TrialObservation {
+                progress: Some(progress),
+                seconds: 0.1,
+                ..more(trial.arm(), window)
+            };
+            if let TrialAction::End(verdict) = trial.take(look) {
                 return verdict;
             }
         }
         panic!("no end");
     }
 
-    fn lines(ns: f64) -> Look {
+    fn lines(ns: f64) -> TrialObservation {
         let times = LineTimes { shared_cache_ns: Some(ns), separate_ns: None };
-        Look { lines: Some(times), ..Look::default() }
+        TrialObservation { lines: Some(times), ..TrialObservation::default() }
     }
 
     #[test]
     fn pairs_of_stretches_on_cpus_that_changed_their_distance_are_set_aside() {
         // The distance changes once, in the third pair.
         let verdict = told(|_, window| lines(if window < 8 { 26.0 } else { 160.0 }));
-        let Verdict::Better(outcome) = verdict else { panic!("{verdict:?}") };
+        let TrialVerdict::Better(outcome) = verdict else { panic!("{verdict:?}") };
         assert_eq!((outcome.pairs, outcome.set_aside), (6, 1));
         // One that varies as one pair of CPUs does.
         let verdict = told(|_, window| lines(30.0 + 8.0 * noise(window)));
-        assert!(matches!(verdict, Verdict::Better(it) if it.set_aside == 0), "{verdict:?}");
+        assert!(matches!(verdict, TrialVerdict::Better(it) if it.set_aside == 0), "{verdict:?}");
         // Each arm on CPUs of its own distance.
-        let verdict = told(|arm, _| lines(if arm == Arm::Placed { 26.0 } else { 160.0 }));
-        assert_eq!(verdict, Verdict::Invalid { why: Why::DistanceChanged });
+        let verdict = told(|arm, _| lines(if arm == TrialArm::Placed { 26.0 } else { 160.0 }));
+        assert_eq!(verdict, TrialVerdict::Invalid { why: UndecidedReason::DistanceChanged });
     }
 
     #[test]
     fn an_arm_that_is_not_what_it_is_called_makes_a_trial_invalid() {
         let with = |before: bool, placed: bool| {
-            told(|arm, _| Look {
-                together: Some(if arm == Arm::Placed { placed } else { before }),
-                ..Look::default()
+            told(|arm, _| TrialObservation {
+                together: Some(if arm == TrialArm::Placed { placed } else { before }),
+                ..TrialObservation::default()
             })
         };
-        assert!(matches!(with(false, true), Verdict::Better(_)));
-        assert_eq!(with(true, true), Verdict::Invalid { why: Why::NoControl });
-        assert_eq!(with(false, false), Verdict::Invalid { why: Why::NotPlaced });
+        assert!(matches!(with(false, true), TrialVerdict::Better(_)));
+        assert_eq!(with(true, true), TrialVerdict::Invalid { why: UndecidedReason::NoControl });
+        assert_eq!(with(false, false), TrialVerdict::Invalid { why: UndecidedReason::NotPlaced });
         // Threads that the kernel has together in every other window are a control.
-        let verdict = told(|arm, window| Look {
-            together: Some(arm == Arm::Placed || window % 4 < 2),
-            ..Look::default()
+        let verdict = told(|arm, window| TrialObservation {
+            together: Some(arm == TrialArm::Placed || window % 4 < 2),
+            ..TrialObservation::default()
         });
-        assert!(matches!(verdict, Verdict::Better(_)), "{verdict:?}");
+        assert!(matches!(verdict, TrialVerdict::Better(_)), "{verdict:?}");
     }
 }

@@ -203,6 +203,6 @@ proptest! {
 
 /// Whether a gate passes.
 fn passes(comparison: &RunComparison, fail_on: &[FailOn], margin: f64) -> bool {
-    let margin = Margin { share: margin, least_us: None };
+    let margin = EquivalenceMargin { share: margin, least_us: None };
     comparison.judged(fail_on, margin).unwrap().gate == Gate::Passes
 }

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::Between;
+use super::CostBounds;
 use corehop_plan::samples::{AbsenceCount, AbsenceKind, ObservedThread, Recording, Rooms};
 use corehop_plan::workload::Event;
 
@@ -24,7 +24,7 @@ pub(super) struct Happened {
     pub(super) brief: bool,
     /// The CPU time after them until the next absence, where that is known.
     pub(super) rooms: Rooms,
-    pub(super) cost: Option<Result<Between, String>>,
+    pub(super) cost: Option<Result<CostBounds, String>>,
 }
 
 /// A thread by the run that it belongs to, where that is known, and its number.
@@ -32,14 +32,14 @@ pub(super) type ThreadKey = (Option<u64>, u32);
 
 impl Happened {
     /// The cost of all of them at this price each: none is higher than the CPU time until the next absence.
-    pub(super) fn all_at(&self, each: Between) -> Between {
+    pub(super) fn all_at(&self, each: CostBounds) -> CostBounds {
         let others = self.times.saturating_sub(self.rooms.times());
         let [low_ns, high_ns] = [Some(each.low_us), each.high_us].map(|us| us.map(|us| us * 1e3));
         let low_ns = low_ns.map_or(0.0, |it| self.rooms.least_ns(it) + others as f64 * it);
         let in_rooms = |it: f64| self.rooms.most_ns(it) + others as f64 * it;
         let all_have_room = (others == 0).then(|| self.rooms.sum_ns());
         let high_us = high_ns.map(in_rooms).or(all_have_room).map(|ns| ns / 1e3);
-        Between { low_us: low_ns / 1e3, high_us }.in_order()
+        CostBounds { low_us: low_ns / 1e3, high_us }.in_order()
     }
 }
 
@@ -93,7 +93,7 @@ fn brief(run: Option<u64>, it: &ObservedThread) -> Option<Happened> {
 
 /// The CPU time that threads had after their last absence, by what that counts with.
 fn last_rooms(recording: &Recording) -> BTreeMap<AbsenceKind, Vec<u64>> {
-    let all_ns = CpuTimes::of(recording);
+    let all_ns = ThreadCpuTimes::of(recording);
     let mut rooms: BTreeMap<AbsenceKind, Vec<u64>> = BTreeMap::new();
     for it in recording.absences.last() {
         let all_ns = all_ns.of_thread((it.kind.run, it.kind.tid));
@@ -104,9 +104,9 @@ fn last_rooms(recording: &Recording) -> BTreeMap<AbsenceKind, Vec<u64>> {
 }
 
 /// The CPU times of the threads of a recording, where they are known.
-pub(super) struct CpuTimes(HashMap<ThreadKey, u64>);
+pub(super) struct ThreadCpuTimes(HashMap<ThreadKey, u64>);
 
-impl CpuTimes {
+impl ThreadCpuTimes {
     pub(super) fn of(recording: &Recording) -> Self {
         let mut all = HashMap::new();
         let mut take = |run: Option<u64>, threads: &[ObservedThread]| {
@@ -126,10 +126,10 @@ impl CpuTimes {
     }
 
     /// A cost that a thread paid: within its CPU time.
-    pub(super) fn within(&self, thread: ThreadKey, cost: Between) -> Between {
+    pub(super) fn within(&self, thread: ThreadKey, cost: CostBounds) -> CostBounds {
         let Some(ns) = self.of_thread(thread) else { return cost };
         let most_us = ns as f64 / 1e3;
-        Between { high_us: Some(cost.most_us().min(most_us)), ..cost }.in_order()
+        CostBounds { high_us: Some(cost.most_us().min(most_us)), ..cost }.in_order()
     }
 }
 
@@ -137,20 +137,20 @@ impl CpuTimes {
 /// upper bound; None if all are unknown.
 pub(super) fn sum<'a>(
     priced: impl Iterator<Item = &'a Happened>,
-    times: &CpuTimes,
-) -> Option<Between> {
-    let mut by_thread: BTreeMap<ThreadKey, Between> = BTreeMap::new();
+    times: &ThreadCpuTimes,
+) -> Option<CostBounds> {
+    let mut by_thread: BTreeMap<ThreadKey, CostBounds> = BTreeMap::new();
     let (mut known, mut unknown) = (0, 0);
     for it in priced {
         match &it.cost {
             Some(Ok(cost)) => {
-                by_thread.entry(it.thread).or_insert(Between::NOTHING).add(*cost);
+                by_thread.entry(it.thread).or_insert(CostBounds::NOTHING).add(*cost);
                 known += 1;
             }
             Some(Err(_)) | None => unknown += 1,
         }
     }
-    let mut total = Between::NOTHING;
+    let mut total = CostBounds::NOTHING;
     for (thread, cost) in by_thread {
         total.add(times.within(thread, cost));
     }

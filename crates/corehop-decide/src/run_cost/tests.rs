@@ -2,7 +2,9 @@
 //! Three absences on the L7455 whose cost can be added up by hand.
 
 use super::*;
-use corehop_plan::samples::{Absences, Bar, Bars, Held, ObservedThread, RecordingFacts, Rooms};
+use corehop_plan::samples::{
+    Absences, Bar, Bars, CpuHoldTime, ObservedThread, RecordingFacts, Rooms,
+};
 use corehop_plan::units::Cpu;
 use corehop_stats::costs::CostTable;
 
@@ -64,17 +66,17 @@ fn recording(platform: &Platform) -> Recording {
 }
 
 fn cost(wss: WssRange, recording: &Recording) -> RunCost {
-    let source = Source::Table(CostTable::parse(TABLE).unwrap());
+    let source = CostSource::Table(CostTable::parse(TABLE).unwrap());
     let prices = Prices { source: &source, selection: Selection::default() };
     run_cost(recording, Some(&prices), wss).unwrap()
 }
 
-const fn between(low_us: f64, high_us: f64) -> Between {
-    Between { low_us, high_us: Some(high_us) }
+const fn between(low_us: f64, high_us: f64) -> CostBounds {
+    CostBounds { low_us, high_us: Some(high_us) }
 }
 
-const fn at_least(low_us: f64) -> Between {
-    Between { low_us, high_us: None }
+const fn at_least(low_us: f64) -> CostBounds {
+    CostBounds { low_us, high_us: None }
 }
 
 #[test]
@@ -180,8 +182,8 @@ fn waiting_is_booked_to_who_had_the_cpu_and_the_rest_is_unknown() {
         thread(3, 3, "c", None, 5),
     ];
     recording.facts.idle_ns = Some(7);
-    let others =
-        [("make", 20), ("b", 10)].map(|(name, held_ns)| Held { name: name.to_owned(), held_ns });
+    let others = [("make", 20), ("b", 10)]
+        .map(|(name, held_ns)| CpuHoldTime { name: name.to_owned(), held_ns });
     recording.facts.others = Some(others.to_vec());
     let answer = uncosted(&recording, &platform());
     let waits = &answer.waits;
@@ -244,7 +246,7 @@ fn an_absence_shorter_than_the_measured_ones_has_no_lower_bound_whatever_came_be
         rooms: Rooms::default(),
         cost: None,
     };
-    let source = Source::Table(CostTable::parse(TABLE).unwrap());
+    let source = CostSource::Table(CostTable::parse(TABLE).unwrap());
     let prices = Prices { source: &source, selection: Selection::default() };
     let mut pricing = Pricing::new(&prices, WssRange::known("64KiB".parse().unwrap())).unwrap();
     pricing.known.insert((Event::Preemption, 10), (Ok(between(10.0, 10.0)), Some(1.5)));
@@ -268,7 +270,7 @@ fn a_refill_ends_with_the_cpu_time_until_the_next_absence() {
     recording.threads[0].cpu_ns = Some(53_000);
     // Each costs 10 us where there is room for it.
     let answer = cost(WssRange::known("64KiB".parse().unwrap()), &recording);
-    let Some(Between { low_us, high_us: Some(high_us) }) = answer.total else {
+    let Some(CostBounds { low_us, high_us: Some(high_us) }) = answer.total else {
         panic!("{answer:?}")
     };
     assert!(low_us <= 16.0 && 16.0 <= high_us + 1e-9 && high_us <= 16.0 + 1e-9, "{answer:?}");
@@ -325,7 +327,7 @@ fn what_a_thread_pays_is_never_more_than_its_cpu_time_whatever_its_absences() {
 fn time_in_which_a_thread_may_not_run_is_no_neighbours() {
     let mut recording = recording(&platform());
     let barred = |ns| Some(Bars::new(ns));
-    recording.facts.others = Some(vec![Held { name: "make".to_owned(), held_ns: 20 }]);
+    recording.facts.others = Some(vec![CpuHoldTime { name: "make".to_owned(), held_ns: 20 }]);
     recording.facts.idle_ns = Some(0);
     for (at, bars) in [[30, 5, 0, 0, 7], [10, 0, 2, 1_000, 0]].into_iter().enumerate() {
         recording.threads[at].waited_ns = Some(50);

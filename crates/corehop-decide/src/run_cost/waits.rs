@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use super::{Between, ThreadCost};
+use super::{CostBounds, ThreadCost};
 use corehop_plan::samples::{Bars, ObservedThread, Recording};
 
 /// The waiting of a run's threads for CPUs.
@@ -56,7 +56,7 @@ pub struct ProcessCost {
     /// Times they came back to another CPU.
     pub cpu_changes: u64,
     /// The cost, as far as it is known.
-    pub cost: Option<Between>,
+    pub cost: Option<CostBounds>,
 }
 
 impl Waits {
@@ -145,7 +145,7 @@ pub(super) fn processes(recording: &Recording, threads: &[ThreadCost]) -> Vec<Pr
     }
     let row = |(pid, all): (u32, Vec<(&str, &ThreadCost)>)| {
         let costs = all.iter().filter_map(|(_, it)| it.cost);
-        let sum = |one: Between, other: Between| {
+        let sum = |one: CostBounds, other: CostBounds| {
             let mut sum = one;
             sum.add(other);
             sum

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// The errors of some rows.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Errors {
+pub struct ErrorQuantiles {
     /// The number of rows.
     pub rows: usize,
     /// The median of their errors.
@@ -14,7 +14,7 @@ pub struct Errors {
     pub p90: f64,
 }
 
-impl Errors {
+impl ErrorQuantiles {
     /// The summary of these errors. None without any.
     pub(super) fn over(mut values: Vec<f64>) -> Option<Self> {
         if values.is_empty() {
@@ -30,7 +30,7 @@ impl Errors {
 /// Whether classes come in the printed order: of all pairs of averages of two events at one size
 /// that are printed at least this far apart, how many are simulated the same way round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Order {
+pub struct ClassConcordance {
     /// The pairs.
     pub pairs: usize,
     /// Those that agree.
@@ -40,7 +40,7 @@ pub struct Order {
 /// The result of a comparison with printed rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reached {
+pub enum AimVerdict {
     /// The median error, the 90th percentile and the order are all as aimed at.
     Reached,
     /// One of them is not.
@@ -57,7 +57,7 @@ pub struct Aim {
     /// The greatest 90th percentile of the errors.
     pub p90: f64,
     /// The result.
-    pub outcome: Reached,
+    pub outcome: AimVerdict,
     /// The missed aims, or the reason why it was not judged.
     pub why: Vec<String>,
 }
@@ -77,31 +77,36 @@ impl Aim {
     pub const P90_OVER_MEDIAN: f64 = 2.5;
 
     /// The result of errors of judged rows and the order of events, against a median error of `median`.
-    pub fn of(judged: Option<Errors>, order: Option<Order>, median: f64, samples: Samples) -> Self {
+    pub fn of(
+        judged: Option<ErrorQuantiles>,
+        order: Option<ClassConcordance>,
+        median: f64,
+        samples: Samples,
+    ) -> Self {
         let p90 = Self::P90_OVER_MEDIAN * median;
         let of = |outcome, why| Self { median, p90, outcome, why };
         let Samples { have, takes } = samples;
         if have < takes {
             let why =
                 format!("{have} samples a value; the aim takes {takes} (leave out --samples)");
-            return of(Reached::NotJudged, vec![why]);
+            return of(AimVerdict::NotJudged, vec![why]);
         }
         let Some(errors) = judged else {
             let why = "parameters were fitted on every row that is left".to_owned();
-            return of(Reached::NotJudged, vec![why]);
+            return of(AimVerdict::NotJudged, vec![why]);
         };
         let why = missed(errors, order, median, p90);
-        of(if why.is_empty() { Reached::Reached } else { Reached::NotReached }, why)
+        of(if why.is_empty() { AimVerdict::Reached } else { AimVerdict::NotReached }, why)
     }
 
     /// Whether it is not reached, or was not judged.
     pub fn is_open(&self) -> bool {
-        self.outcome != Reached::Reached
+        self.outcome != AimVerdict::Reached
     }
 }
 
 /// The errors beyond a median and a 90th percentile, each in words. An error that is no number is.
-pub(super) fn errors_beyond(errors: Errors, median: f64, p90: f64) -> Vec<String> {
+pub(super) fn errors_beyond(errors: ErrorQuantiles, median: f64, p90: f64) -> Vec<String> {
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let beyond = |name: &str, error: f64, limit: f64| {
         let within = error <= limit;
@@ -113,7 +118,12 @@ pub(super) fn errors_beyond(errors: Errors, median: f64, p90: f64) -> Vec<String
 }
 
 /// The parts of the aim that are missed.
-fn missed(errors: Errors, order: Option<Order>, median: f64, p90: f64) -> Vec<String> {
+fn missed(
+    errors: ErrorQuantiles,
+    order: Option<ClassConcordance>,
+    median: f64,
+    p90: f64,
+) -> Vec<String> {
     let turned = order.filter(|order| order.agree < order.pairs).map(|order| {
         format!("{} of {} pairs of events are in the printed order", order.agree, order.pairs)
     });
@@ -126,20 +136,20 @@ mod tests {
 
     const ENOUGH: Samples = Samples { have: 32, takes: 32 };
 
-    fn outcome(median: f64, p90: f64, agree: usize, samples: Samples) -> (Reached, Vec<String>) {
-        let errors = Errors { rows: 20, median, p90 };
-        let aim = Aim::of(Some(errors), Some(Order { pairs: 9, agree }), 0.1, samples);
+    fn outcome(median: f64, p90: f64, agree: usize, samples: Samples) -> (AimVerdict, Vec<String>) {
+        let errors = ErrorQuantiles { rows: 20, median, p90 };
+        let aim = Aim::of(Some(errors), Some(ClassConcordance { pairs: 9, agree }), 0.1, samples);
         (aim.outcome, aim.why)
     }
 
     #[test]
     fn an_aim_is_reached_only_where_median_90th_percentile_and_order_all_are() {
-        assert_eq!(outcome(0.1, 0.25, 9, ENOUGH), (Reached::Reached, vec![]));
+        assert_eq!(outcome(0.1, 0.25, 9, ENOUGH), (AimVerdict::Reached, vec![]));
         for (median, p90, agree, word) in
             [(0.11, 0.2, 9, "median"), (0.1, 0.26, 9, "90th"), (0.1, 0.2, 8, "8 of 9 pairs")]
         {
             let (outcome, why) = outcome(median, p90, agree, ENOUGH);
-            assert_eq!((outcome, why.len()), (Reached::NotReached, 1), "{why:?}");
+            assert_eq!((outcome, why.len()), (AimVerdict::NotReached, 1), "{why:?}");
             assert!(why[0].contains(word), "{why:?}");
         }
         assert_eq!(outcome(f64::NAN, f64::NAN, 8, ENOUGH).1.len(), 3);
@@ -149,8 +159,8 @@ mod tests {
     fn with_fewer_samples_than_the_study_takes_or_no_row_left_nothing_is_judged() {
         let few = Samples { have: 4, takes: 32 };
         let (judged, why) = outcome(0.0, 0.0, 9, few);
-        assert_eq!(judged, Reached::NotJudged);
+        assert_eq!(judged, AimVerdict::NotJudged);
         assert!(why[0].contains("4 samples") && why[0].contains("takes 32"), "{why:?}");
-        assert_eq!(Aim::of(None, None, 0.1, ENOUGH).outcome, Reached::NotJudged);
+        assert_eq!(Aim::of(None, None, 0.1, ENOUGH).outcome, AimVerdict::NotJudged);
     }
 }

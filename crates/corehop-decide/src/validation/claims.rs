@@ -10,9 +10,9 @@ use serde::Deserialize;
 
 use super::sheet::{Sheet, Tested};
 use super::tables::TableStudy;
-use super::{Head, Lab, Study, StudyError, ValidationError, described};
+use super::{Lab, PublishedStudy, PublishedStudyError, StudyHeading, ValidationError, described};
 use corehop_plan::experiment::{
-    Experiment, ExperimentError, Plan, PolluterSweep, Source, Synthetic, TaskSets,
+    Experiment, ExperimentError, Plan, PolluterSweep, Synthetic, TaskOrigin, TaskSets,
 };
 use corehop_plan::machine::rows_of;
 use corehop_plan::platform::Platform;
@@ -24,10 +24,10 @@ use corehop_stats::compare::order;
 use corehop_stats::delay::ALPHA;
 use corehop_stats::estimator::Estimator;
 use corehop_stats::ordered::{BadInput, Interval};
-use corehop_stats::saturation::{Reached, Target, saturations};
+use corehop_stats::saturation::{RefillTarget, SaturationLength, saturations};
 use corehop_stats::summary::{Summaries, summarize};
 use corehop_stats::tasks::TaskRuns;
-use corehop_stats::verdict::{MachineFacts, Says, TestOutcome, Verdict};
+use corehop_stats::verdict::{ClaimVerdict, MachineFacts, Says, TestOutcome};
 
 /// The claims of a study about one machine.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -53,7 +53,7 @@ pub struct ClaimStudy {
     pub observations: BTreeMap<String, TestOutcome>,
     /// Figures whose course is described.
     #[serde(default, rename = "figure")]
-    pub figures: Vec<Figure>,
+    pub figures: Vec<PaperFigure>,
     /// Delays that stop growing.
     #[serde(default, rename = "saturation")]
     pub saturations: Vec<Saturates>,
@@ -62,7 +62,7 @@ pub struct ClaimStudy {
 /// A figure of delays against preemption lengths.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Figure {
+pub struct PaperFigure {
     /// The place in print.
     pub source: String,
     /// The experiment behind it.
@@ -116,7 +116,7 @@ pub struct Saturates {
 
 /// The result of the simulated machine for a study.
 #[derive(Default)]
-struct Simulated<'a> {
+struct ClaimSamples<'a> {
     /// The samples of each of its tables.
     tables: Vec<&'a [Sample]>,
     /// The rows of each of [`ClaimStudy::plans`].
@@ -128,14 +128,14 @@ impl ClaimStudy {
     ///
     /// # Errors
     /// [`StudyError::Form`] says what is wrong.
-    pub fn new(description: &str) -> Result<Self, StudyError> {
+    pub fn new(description: &str) -> Result<Self, PublishedStudyError> {
         described(description)
     }
 
     /// The same with so many samples of everything; of task sets so many for each 64 as there are.
     fn set_samples(&mut self, samples: u32) {
         for of_tasks in &mut self.task_sets {
-            if let Source::Drawn(drawn) = &mut of_tasks.source {
+            if let TaskOrigin::Drawn(drawn) = &mut of_tasks.source {
                 drawn.sets = (drawn.sets.saturating_mul(samples) / USUAL_SAMPLES)
                     .clamp(1, drawn.sets.max(1));
             }
@@ -172,7 +172,7 @@ impl ClaimStudy {
     fn test(
         &self,
         platform: &Platform,
-        simulated: &Simulated<'_>,
+        simulated: &ClaimSamples<'_>,
     ) -> Result<Vec<Tested>, BadInput> {
         let (runs, rest) = simulated.plans.split_at(self.runs.len());
         let (figures, rest) = rest.split_at(self.figures.len());
@@ -199,16 +199,16 @@ impl ClaimStudy {
                 tested.push(course.test(&figure.source, &samples.samples)?);
             }
         }
-        let targets = Target::of(platform);
+        let targets = RefillTarget::of(platform);
         let saturated = self.saturations.iter().zip(sweeps);
         tested.extend(saturated.map(|(it, samples)| it.test(&targets, &samples.samples)));
         Ok(tested)
     }
 }
 
-impl Study for ClaimStudy {
-    fn head(&self) -> Head<'_> {
-        Head { id: &self.id, title: &self.title, platform: &self.platform }
+impl PublishedStudy for ClaimStudy {
+    fn head(&self) -> StudyHeading<'_> {
+        StudyHeading { id: &self.id, title: &self.title, platform: &self.platform }
     }
 
     /// A claim is about many cells.
@@ -231,13 +231,13 @@ impl Study for ClaimStudy {
             plans.push(rows_of(&mut lab.machine(platform)?, &plan)?);
         }
         let tables = study.tables.iter().map(|id| lab.of_table(id)).collect();
-        let claims = study.test(platform, &Simulated { tables, plans })?;
+        let claims = study.test(platform, &ClaimSamples { tables, plans })?;
         Ok(Sheet::of_claims(self.head(), claims))
     }
 }
 
 /// The verdict that only task sets allow: on their size. Nothing without any.
-fn of_task_sets(task_sets: &[Rows]) -> Option<Verdict> {
+fn of_task_sets(task_sets: &[Rows]) -> Option<ClaimVerdict> {
     let mut runs = TaskRuns::default();
     for (number, rows) in task_sets.iter().enumerate() {
         // Each is a run of its own.
@@ -248,7 +248,7 @@ fn of_task_sets(task_sets: &[Rows]) -> Option<Verdict> {
     runs.finish()?.verdicts.into_values().next()
 }
 
-fn observed(verdict: &Verdict, expected: TestOutcome) -> Tested {
+fn observed(verdict: &ClaimVerdict, expected: TestOutcome) -> Tested {
     let against: Vec<&str> = verdict
         .comparisons
         .iter()
@@ -340,11 +340,11 @@ fn of(holds: bool, contradicts: bool) -> TestOutcome {
 }
 
 impl Saturates {
-    fn test(&self, targets: &[Target], samples: &[Sample]) -> Tested {
+    fn test(&self, targets: &[RefillTarget], samples: &[Sample]) -> Tested {
         let reached = saturations(&summarize(samples, Estimator::Difference), targets, &[]);
         let printed_ms = self.printed.get() as f64 / 1e6;
         let (found, evidence) = match reached.first().map(|it| (it, it.reached)) {
-            Some((it, Reached::At { length_us, earliest_us, latest_us })) => {
+            Some((it, SaturationLength::At { length_us, earliest_us, latest_us })) => {
                 let ms = |us: Option<f64>| {
                     us.map_or_else(|| "?".to_owned(), |us| format!("{:.1}", us / 1e3))
                 };
@@ -360,10 +360,12 @@ impl Saturates {
                 );
                 (of(near, !near), evidence)
             }
-            Some((_, Reached::NotBy { longest_us })) => {
+            Some((_, SaturationLength::NotBy { longest_us })) => {
                 (TestOutcome::DoesNot, format!("it still grows at {:.1} ms", longest_us / 1e3))
             }
-            Some((_, Reached::NoDelay)) => (TestOutcome::DoesNot, "there is no delay".to_owned()),
+            Some((_, SaturationLength::NoDelay)) => {
+                (TestOutcome::DoesNot, "there is no delay".to_owned())
+            }
             None => (TestOutcome::CannotTell, "fewer than two lengths have samples".to_owned()),
         };
         Tested {
@@ -493,7 +495,8 @@ mod tests {
         let samples = &plans[0].samples;
         assert!(plans[0].task_jobs.len() > 2 * 5);
         assert!(samples.iter().all(|it| it.task_count == Some(4)));
-        let tested = study.test(&platform, &Simulated { plans, ..Simulated::default() }).unwrap();
+        let tested =
+            study.test(&platform, &ClaimSamples { plans, ..ClaimSamples::default() }).unwrap();
         assert_eq!(tested.len(), 1, "the synthetic method's word on it is not asked");
         assert!(tested[0].claim.contains("bastoni-5") && !tested[0].is_missed());
     }

@@ -3,14 +3,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::sheet::{GangQuantity, Judged, Role, Row, Sheet, What};
+use super::sheet::{
+    GangQuantity, JudgementRole, PrintedQuantity, QuantityErrors, Sheet, ValidationRow,
+};
 use super::table_text::lines;
-use super::{Head, Lab, Study, StudyError, ValidationError, described};
+use super::{Lab, PublishedStudy, PublishedStudyError, StudyHeading, ValidationError, described};
 use corehop_plan::experiment::{Experiment, ExperimentError, Plan, SharedData};
 use corehop_plan::machine::rows_of;
 use corehop_plan::platform::Platform;
 use corehop_plan::units::CpuList;
-use corehop_plan::workload::gang::{Channel, Placing, Program, Sharing};
+use corehop_plan::workload::gang::{Channel, GangProgram, Placing, Sharing};
 use corehop_sim::SimMachine;
 use corehop_stats::gangs::{SharingSummary, Sharings};
 
@@ -28,14 +30,14 @@ impl GangQuantity {
             Self::MpmiShared | Self::MpmiSeparate => LEAST_MPMI,
             Self::Snoops | Self::Misses => LEAST_MILLIONS,
         };
-        Row::relative(printed, simulated, least)
+        ValidationRow::relative(printed, simulated, least)
     }
 }
 
 /// The errors of averages that are aimed at.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Limits {
+pub struct ErrorLimits {
     /// Of the ratio of run times.
     pub runtime_ratio: f64,
     /// Of the SMR.
@@ -68,7 +70,7 @@ pub struct GangStudy {
     #[serde(default)]
     pub instructions: u32,
     /// The aims.
-    pub limits: Limits,
+    pub limits: ErrorLimits,
     /// Rows that a parameter of the program was read from.
     #[serde(default)]
     pub read: Vec<ReadFrom>,
@@ -93,7 +95,7 @@ pub struct ReadFrom {
 #[derive(Debug, Clone, PartialEq)]
 pub struct GangRow {
     /// The program.
-    pub program: Program,
+    pub program: GangProgram,
     /// The quantity.
     pub quantity: GangQuantity,
     /// The printed value.
@@ -105,17 +107,17 @@ impl GangStudy {
     ///
     /// # Errors
     /// [`StudyError`] says what is wrong where.
-    pub fn new(description: &str, table: &str) -> Result<Self, StudyError> {
+    pub fn new(description: &str, table: &str) -> Result<Self, PublishedStudyError> {
         let mut study: Self = described(description)?;
         for line in lines(table, &["program", "items", "quantity", "value"])? {
             let items = line.number("items")? as u64;
             let program = match line.cell("program") {
-                "swap" => Program::Swap { items, fixed_low_bits: study.fixed_low_bits },
+                "swap" => GangProgram::Swap { items, fixed_low_bits: study.fixed_low_bits },
                 "bucket-sort" => {
-                    Program::BucketSort { items, buckets: line.number("buckets")? as u32 }
+                    GangProgram::BucketSort { items, buckets: line.number("buckets")? as u32 }
                 }
-                "linear-regression" => Program::LinearRegression { items },
-                "exchange" => Program::Exchange {
+                "linear-regression" => GangProgram::LinearRegression { items },
+                "exchange" => GangProgram::Exchange {
                     items,
                     instructions: study.instructions,
                     through: Channel::Memory,
@@ -138,7 +140,7 @@ impl GangStudy {
         seed: u64,
         samples: u32,
     ) -> Result<Plan, ExperimentError> {
-        let mut programs: Vec<Program> = Vec::new();
+        let mut programs: Vec<GangProgram> = Vec::new();
         for row in &self.printed {
             if !programs.contains(&row.program) {
                 programs.push(row.program.clone());
@@ -159,7 +161,7 @@ impl GangStudy {
     }
 
     /// Joins the printed rows with what the plan came to.
-    pub(super) fn join(&self, summaries: &[SharingSummary]) -> Vec<Row> {
+    pub(super) fn join(&self, summaries: &[SharingSummary]) -> Vec<ValidationRow> {
         let joined = |row: &GangRow| {
             let (program, items) = (row.program.word(), row.program.items());
             let parameters = row.program.parameters();
@@ -172,13 +174,13 @@ impl GangStudy {
                 .iter()
                 .any(|read| read.quantity == row.quantity && read.items.contains(&items));
             let quantity = row.quantity;
-            Row {
-                what: What::Gang { program, items, parameters, quantity },
+            ValidationRow {
+                what: PrintedQuantity::Gang { program, items, parameters, quantity },
                 quantity: Some(quantity.word()),
                 printed: row.value,
                 simulated,
                 n: None,
-                role: Role::fitted(fitted),
+                role: JudgementRole::fitted(fitted),
                 error: simulated.map(|simulated| quantity.error(row.value, simulated)),
             }
         };
@@ -209,9 +211,9 @@ impl GangStudy {
     }
 }
 
-impl Study for GangStudy {
-    fn head(&self) -> Head<'_> {
-        Head { id: &self.id, title: &self.title, platform: &self.platform }
+impl PublishedStudy for GangStudy {
+    fn head(&self) -> StudyHeading<'_> {
+        StudyHeading { id: &self.id, title: &self.title, platform: &self.platform }
     }
 
     /// Its values are about whole programs.
@@ -226,11 +228,11 @@ impl Study for GangStudy {
         let mut sharings = Sharings::default();
         sharings.take(&rows_of(&mut SimMachine::new(platform.clone())?, &plan)?.shared_data);
         let rows = self.join(&sharings.finish());
-        let judged = |&it: &GangQuantity| Judged {
+        let judged = |&it: &GangQuantity| QuantityErrors {
             relative: !it.is_share(),
-            ..Judged::new(it.word(), self.limit(it))
+            ..QuantityErrors::new(it.word(), self.limit(it))
         };
-        let has = |it: &Judged| rows.iter().any(|row| row.is_of(it));
+        let has = |it: &QuantityErrors| rows.iter().any(|row| row.is_of(it));
         let quantities = GangQuantity::ALL.iter().map(judged).filter(has).collect();
         Ok(Sheet::judged(self.head(), (samples, "runs a value"), rows, quantities))
     }
@@ -239,7 +241,7 @@ impl Study for GangStudy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_stats::gangs::Side;
+    use corehop_stats::gangs::GangOutcome;
 
     const DESCRIPTION: &str = r#"
         id = "made-up"
@@ -264,7 +266,7 @@ mod tests {
     #[test]
     fn shares_are_off_by_their_difference_and_counts_in_proportion() {
         let study = GangStudy::new(DESCRIPTION, TABLE).unwrap();
-        let side = |mpmi, smr, misses_a_round| Side {
+        let side = |mpmi, smr, misses_a_round| GangOutcome {
             runs: 1,
             round_ns: 1.0,
             least_ns: 1.0,
@@ -297,7 +299,7 @@ mod tests {
         assert_eq!(errors[4], None);
         assert_eq!(
             rows.iter().map(|row| row.role).collect::<Vec<_>>()[1..3],
-            [Role::Judged, Role::Fitted]
+            [JudgementRole::Judged, JudgementRole::Fitted]
         );
     }
 

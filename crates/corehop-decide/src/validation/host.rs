@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::aim::{Errors, Order, errors_beyond};
+use super::aim::{ClassConcordance, ErrorQuantiles, errors_beyond};
 use crate::calibration::{self, HUGE, States, is_own};
-use corehop_plan::experiment::{Experiment, Group, Preset};
+use corehop_plan::experiment::{Experiment, Preset, SamplingGroup};
 use corehop_plan::machine::samples_of;
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::Sample;
@@ -56,7 +56,7 @@ words! {
 
 /// A cell of both.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Beside {
+pub struct CellValidation {
     /// The common properties of its samples.
     pub cell: CellKey,
     /// Whether the host had put the cores apart.
@@ -87,17 +87,17 @@ pub struct HostSheet {
     /// The host, by id.
     pub platform: String,
     /// The cells, sorted.
-    pub cells: Vec<Beside>,
+    pub cells: Vec<CellValidation>,
     /// The errors of the judged cells.
-    pub judged: Option<Errors>,
+    pub judged: Option<ErrorQuantiles>,
     /// The errors of the cells that gave numbers.
-    pub calibrating: Option<Errors>,
+    pub calibrating: Option<ErrorQuantiles>,
     /// The distances of the two halves of the live run in the judged cells.
-    pub halves: Option<Errors>,
+    pub halves: Option<ErrorQuantiles>,
     /// The errors of warm touches, in cells that gave no number.
-    pub warm: Option<Errors>,
+    pub warm: Option<ErrorQuantiles>,
     /// The pairs of judged cells of one size that differ live, and how many of them come in the same order.
-    pub order: Order,
+    pub order: ClassConcordance,
     /// Live samples of a state of the host that is not described.
     pub left_out: usize,
 }
@@ -128,7 +128,7 @@ impl HostSheet {
 
 /// The descriptions of a host: as it is declared, and with its cores apart, where it was seen so.
 #[derive(Debug, Clone, Copy)]
-pub struct Described<'a> {
+pub struct HostDescription<'a> {
     /// As declared. The experiment is planned for this one.
     pub declared: &'a Platform,
     /// With its cores apart.
@@ -141,11 +141,11 @@ pub struct Described<'a> {
 /// # Errors
 /// If a platform cannot be simulated.
 pub fn beside(
-    described: Described<'_>,
+    described: HostDescription<'_>,
     samples: &[Sample],
     exact: bool,
 ) -> Result<HostSheet, ValidationError> {
-    let Described { declared, apart } = described;
+    let HostDescription { declared, apart } = described;
     let own = samples.iter().any(|sample| is_own(&CellKey::of(sample), declared));
     let simulated = |platform: &Platform| -> Result<Vec<Sample>, ValidationError> {
         let mut experiment = if own {
@@ -173,7 +173,7 @@ pub fn beside(
 }
 
 /// Leaves what live samples have none of.
-fn only_seen(groups: &mut Vec<Group>, samples: &[Sample]) {
+fn only_seen(groups: &mut Vec<SamplingGroup>, samples: &[Sample]) {
     let sizes: BTreeSet<u64> = samples.iter().map(|it| it.wss_bytes).collect();
     let events: BTreeSet<Event> = samples.iter().map(|it| it.event).collect();
     let loads: BTreeSet<&str> = samples.iter().map(|it| &*it.load).collect();
@@ -182,8 +182,9 @@ fn only_seen(groups: &mut Vec<Group>, samples: &[Sample]) {
         // A migration may have been of another class than it was planned for.
         group.events.retain(|event| event.is_migration() || events.contains(event));
     }
-    let is_seen =
-        |it: &Group| !it.sets.is_empty() && !it.events.is_empty() && loads.contains(it.load.word());
+    let is_seen = |it: &SamplingGroup| {
+        !it.sets.is_empty() && !it.events.is_empty() && loads.contains(it.load.word())
+    };
     groups.retain(is_seen);
 }
 
@@ -194,22 +195,22 @@ const REPLICATES: u32 = 10;
 
 /// The valid samples of a cell, in microseconds.
 #[derive(Debug, Default)]
-struct Values {
+struct ValidSamples {
     delays: Vec<f64>,
     warm: Vec<f64>,
     huge: Vec<f64>,
     replicates: Vec<u64>,
 }
 
-impl Values {
+impl ValidSamples {
     /// The mean share on huge pages.
     fn huge_share(&self) -> f64 {
         self.huge.iter().sum::<f64>() / self.huge.len().max(1) as f64
     }
 }
 
-fn by_cell(samples: &[Sample]) -> BTreeMap<CellKey, Values> {
-    let mut all: BTreeMap<CellKey, Values> = BTreeMap::new();
+fn by_cell(samples: &[Sample]) -> BTreeMap<CellKey, ValidSamples> {
+    let mut all: BTreeMap<CellKey, ValidSamples> = BTreeMap::new();
     for (sample, delay) in Estimator::Difference.delays_us(samples) {
         // The same host, whatever its description is called, and the pairs of CPUs are of one state.
         let cell = CellKey { machine: "".into(), pair_class: None, ..CellKey::of(sample) };
@@ -234,21 +235,22 @@ pub(crate) fn cells_of(
     live: &[Sample],
     simulated: &[Sample],
     apart: bool,
-) -> Vec<Beside> {
+) -> Vec<CellValidation> {
     let (live, simulated) = (by_cell(live), by_cell(simulated));
     let one = |(cell, values)| {
-        Some(Beside { apart, ..one(cell, values, simulated.get(cell), declared)? })
+        Some(CellValidation { apart, ..one(cell, values, simulated.get(cell), declared)? })
     };
     live.iter().filter_map(one).collect()
 }
 
 /// The sheet of some cells.
-pub(crate) fn sheet(declared: &Platform, cells: Vec<Beside>) -> HostSheet {
-    let of = |part: Part, value: &dyn Fn(&Beside) -> Option<f64>| {
-        Errors::over(cells.iter().filter(|it| it.part == part).filter_map(value).collect())
+pub(crate) fn sheet(declared: &Platform, cells: Vec<CellValidation>) -> HostSheet {
+    let of = |part: Part, value: &dyn Fn(&CellValidation) -> Option<f64>| {
+        ErrorQuantiles::over(cells.iter().filter(|it| it.part == part).filter_map(value).collect())
     };
-    let warm =
-        |it: &Beside| Some((it.warm_simulated_us? - it.warm_live_us).abs() / it.warm_live_us);
+    let warm = |it: &CellValidation| {
+        Some((it.warm_simulated_us? - it.warm_live_us).abs() / it.warm_live_us)
+    };
     let others =
         cells.iter().filter(|it| it.part != Part::Calibrating && it.cell.event == Event::None);
     HostSheet {
@@ -256,7 +258,7 @@ pub(crate) fn sheet(declared: &Platform, cells: Vec<Beside>) -> HostSheet {
         judged: of(Part::Judged, &|it| it.error),
         calibrating: of(Part::Calibrating, &|it| it.error),
         halves: of(Part::Judged, &|it| it.halves),
-        warm: Errors::over(others.filter_map(warm).collect()),
+        warm: ErrorQuantiles::over(others.filter_map(warm).collect()),
         order: order(&cells),
         left_out: 0,
         cells,
@@ -265,13 +267,13 @@ pub(crate) fn sheet(declared: &Platform, cells: Vec<Beside>) -> HostSheet {
 
 fn one(
     cell: &CellKey,
-    live: &Values,
-    simulated: Option<&Values>,
+    live: &ValidSamples,
+    simulated: Option<&ValidSamples>,
     platform: &Platform,
-) -> Option<Beside> {
+) -> Option<CellValidation> {
     let (live_us, live_interval) = median(&live.delays, &live.replicates)?;
     let (warm_live_us, _) = median(&live.warm, &live.replicates)?;
-    let of = |it: &Values| {
+    let of = |it: &ValidSamples| {
         Some((median(&it.delays, &it.replicates)?.0, median(&it.warm, &it.replicates)?.0))
     };
     let simulated = simulated.and_then(of);
@@ -296,7 +298,7 @@ fn one(
     };
     let relative = |us: f64| (us - live_us).abs() / live_us;
     let tells = !none && cell.event != Event::None;
-    Some(Beside {
+    Some(CellValidation {
         cell: cell.clone(),
         apart: false,
         live_us,
@@ -312,7 +314,7 @@ fn one(
 }
 
 /// The median delays of the earlier and of the later replicates.
-fn halves(values: &Values) -> Option<[f64; 2]> {
+fn halves(values: &ValidSamples) -> Option<[f64; 2]> {
     let [earlier, later] =
         Nested::from_labelled(&values.delays, &values.replicates).ok()?.in_time()?;
     let median = |half: &Nested| Some(nested_quantile(half, 0.5)?.estimate);
@@ -320,9 +322,9 @@ fn halves(values: &Values) -> Option<[f64; 2]> {
 }
 
 /// The order of the judged cells that share everything but the event and what belongs to it.
-fn order(cells: &[Beside]) -> Order {
-    let judged: Vec<&Beside> = cells.iter().filter(|it| it.part == Part::Judged).collect();
-    let mut order = Order { pairs: 0, agree: 0 };
+fn order(cells: &[CellValidation]) -> ClassConcordance {
+    let judged: Vec<&CellValidation> = cells.iter().filter(|it| it.part == Part::Judged).collect();
+    let mut order = ClassConcordance { pairs: 0, agree: 0 };
     for (at, a) in judged.iter().enumerate() {
         for b in &judged[at + 1..] {
             let alike = a.cell.wss_bytes == b.cell.wss_bytes
@@ -403,7 +405,7 @@ mod tests {
         assert!((sheet.calibrating.unwrap().median - 0.9).abs() < 1e-9);
         assert_eq!(sheet.missed(), Vec::<String>::new());
         // A flush costs more than a preemption, live and simulated.
-        assert_eq!(sheet.order, Order { pairs: 1, agree: 1 });
+        assert_eq!(sheet.order, ClassConcordance { pairs: 1, agree: 1 });
         assert!(sheet.halves.unwrap().p90 < 0.03);
     }
 
@@ -486,7 +488,7 @@ mod tests {
         .concat();
         let sheet = held_against(&platform(), &live, &turned);
         // The preemption and the migration are alike; the flush costs more than either live, and less simulated.
-        assert_eq!(sheet.order, Order { pairs: 2, agree: 0 });
+        assert_eq!(sheet.order, ClassConcordance { pairs: 2, agree: 0 });
         assert!(
             sheet
                 .missed()
@@ -496,6 +498,9 @@ mod tests {
             sheet.missed()
         );
         let same = held_against(&platform(), &live, &live);
-        assert_eq!((same.order, same.missed()), (Order { pairs: 2, agree: 2 }, Vec::new()));
+        assert_eq!(
+            (same.order, same.missed()),
+            (ClassConcordance { pairs: 2, agree: 2 }, Vec::new())
+        );
     }
 }

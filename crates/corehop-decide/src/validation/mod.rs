@@ -22,7 +22,7 @@ mod studies;
 mod tests;
 
 pub use lab::Lab;
-pub use sheet::{Row, Sheet};
+pub use sheet::{Sheet, ValidationRow};
 pub use studies::all;
 
 use crate::placer::rehearsal::RehearsalError;
@@ -32,9 +32,9 @@ use corehop_plan::platform::Platform;
 use corehop_stats::ordered::BadInput;
 
 /// A published result that can be simulated again.
-pub trait Study {
+pub trait PublishedStudy {
     /// Its name, title and platform.
-    fn head(&self) -> Head<'_>;
+    fn head(&self) -> StudyHeading<'_>;
 
     /// Keeps what is about working sets of these sizes, and tells whether anything is left.
     fn narrow(&mut self, wss_kib: &[u64]) -> bool;
@@ -48,7 +48,7 @@ pub trait Study {
 
 /// The name of a study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Head<'a> {
+pub struct StudyHeading<'a> {
     /// Its name.
     pub id: &'a str,
     /// The printed table, with its source.
@@ -59,7 +59,7 @@ pub struct Head<'a> {
 
 /// Why a study cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StudyError {
+pub enum PublishedStudyError {
     /// Its description is wrong.
     #[error("the study's description: {0}")]
     Form(String),
@@ -78,7 +78,7 @@ pub enum StudyError {
 pub enum ValidationError {
     /// A study that it needs cannot be read.
     #[error(transparent)]
-    Study(#[from] StudyError),
+    Study(#[from] PublishedStudyError),
     /// The experiment is not possible on the platform.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
@@ -106,6 +106,6 @@ pub enum ValidationError {
 }
 
 /// A study as its description has it.
-fn described<T: serde::de::DeserializeOwned>(description: &str) -> Result<T, StudyError> {
-    toml::from_str(description).map_err(|error| StudyError::Form(error.to_string()))
+fn described<T: serde::de::DeserializeOwned>(description: &str) -> Result<T, PublishedStudyError> {
+    toml::from_str(description).map_err(|error| PublishedStudyError::Form(error.to_string()))
 }

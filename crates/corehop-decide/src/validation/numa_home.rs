@@ -64,7 +64,7 @@ fn round_trip(job: &mut Job) {
 mod tests {
     use super::*;
     use crate::validation::tables::TableStudy;
-    use crate::validation::{Lab, Study};
+    use crate::validation::{Lab, PublishedStudy};
 
     #[test]
     fn a_job_is_timed_where_its_memory_is_and_comes_back_to_it() {

@@ -6,13 +6,13 @@
 
 use serde::Deserialize;
 
-use super::sheet::{Judged, Role, Row, Sheet, Tested, What};
-use super::{Head, Lab, Study, StudyError, ValidationError, described};
+use super::sheet::{JudgementRole, PrintedQuantity, QuantityErrors, Sheet, Tested, ValidationRow};
+use super::{Lab, PublishedStudy, PublishedStudyError, StudyHeading, ValidationError, described};
 use crate::placer::Action;
-use crate::placer::rehearsal::{Pairs, Rehearsed, rehearse, wake_costs};
+use crate::placer::rehearsal::{PairRehearsal, Rehearsed, rehearse, wake_costs};
 use corehop_plan::platform::{Affinity, Platform};
 use corehop_plan::units::Cpu;
-use corehop_plan::workload::gang::{Program, Sharing};
+use corehop_plan::workload::gang::{GangProgram, Sharing};
 use corehop_stats::verdict::TestOutcome;
 
 /// The unit of its values: of the run time of the default scheduler.
@@ -44,7 +44,7 @@ pub struct Benchmark {
     /// Its name in print.
     pub name: String,
     /// The program that stands for it.
-    pub program: Program,
+    pub program: GangProgram,
     /// The way its threads share their data.
     pub sharing: Sharing,
     /// The improvement that is printed or follows from what is printed, in percent; None where nothing is.
@@ -60,7 +60,7 @@ impl PlacementStudy {
     ///
     /// # Errors
     /// [`StudyError::Form`] says what is wrong.
-    pub fn new(description: &str) -> Result<Self, StudyError> {
+    pub fn new(description: &str) -> Result<Self, PublishedStudyError> {
         described(description)
     }
 }
@@ -68,17 +68,17 @@ impl PlacementStudy {
 impl Benchmark {
     /// The printed improvement beside what the printed scheduler can do, which puts threads below one cache, and beside
     /// what the placer came to, which may put them on one CPU too.
-    fn rows(&self, done: &Rehearsed) -> Vec<Row> {
+    fn rows(&self, done: &Rehearsed) -> Vec<ValidationRow> {
         let Some(printed) = self.printed else { return Vec::new() };
         let row = |how: &str, rate: f64, quantity| {
             let simulated = saved(done.alone, rate);
-            Row {
-                what: What::Point { name: format!("{}, {how}", self.name) },
+            ValidationRow {
+                what: PrintedQuantity::Point { name: format!("{}, {how}", self.name) },
                 quantity,
                 printed,
                 simulated: Some(simulated),
                 n: None,
-                role: Role::Judged,
+                role: JudgementRole::Judged,
                 error: Some((simulated - printed).abs() / 100.0),
             }
         };
@@ -122,9 +122,9 @@ fn saved(alone: f64, rate: f64) -> f64 {
     100.0 * (1.0 - alone / rate)
 }
 
-impl Study for PlacementStudy {
-    fn head(&self) -> Head<'_> {
-        Head { id: &self.id, title: &self.title, platform: &self.platform }
+impl PublishedStudy for PlacementStudy {
+    fn head(&self) -> StudyHeading<'_> {
+        StudyHeading { id: &self.id, title: &self.title, platform: &self.platform }
     }
 
     /// Its values are about whole programs.
@@ -136,7 +136,7 @@ impl Study for PlacementStudy {
         let costs = wake_costs(platform)?;
         let (mut rows, mut claims) = (Vec::new(), Vec::new());
         for it in &self.benchmarks {
-            let pairs = Pairs {
+            let pairs = PairRehearsal {
                 program: it.program.clone(),
                 sharing: it.sharing,
                 cpus: self.start.to_vec(),
@@ -145,7 +145,8 @@ impl Study for PlacementStudy {
             rows.extend(it.rows(&done));
             claims.push(it.end(&done, platform));
         }
-        let quantity = Judged { relative: false, ..Judged::new(PERCENT, Some(self.limit)) };
+        let quantity =
+            QuantityErrors { relative: false, ..QuantityErrors::new(PERCENT, Some(self.limit)) };
         let runs = lab.samples(1);
         let sheet = Sheet::judged(self.head(), (runs, "rehearsal each"), rows, vec![quantity]);
         Ok(Sheet { claims, ..sheet })

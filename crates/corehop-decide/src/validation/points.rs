@@ -4,10 +4,10 @@
 
 use serde::Deserialize;
 
-use super::sheet::{Judged, Role, Row, Sheet, What};
+use super::sheet::{JudgementRole, PrintedQuantity, QuantityErrors, Sheet, ValidationRow};
 use super::tables::synthetic;
-use super::{Head, Lab, Study, StudyError, ValidationError, described};
-use corehop_plan::experiment::{Experiment, Group, Length, Synthetic};
+use super::{Lab, PublishedStudy, PublishedStudyError, StudyHeading, ValidationError, described};
+use corehop_plan::experiment::{Experiment, Length, SamplingGroup, Synthetic};
 use corehop_plan::machine::{Machine, Records};
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::JobRecord;
@@ -50,13 +50,13 @@ pub struct PointStudy {
     pub limit: f64,
     /// The values.
     #[serde(rename = "point")]
-    pub points: Vec<Point>,
+    pub points: Vec<PrintedPoint>,
 }
 
 /// A printed value.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Point {
+pub struct PrintedPoint {
     /// Its name.
     pub name: String,
     /// The size of the working set in KiB.
@@ -78,12 +78,12 @@ impl PointStudy {
     ///
     /// # Errors
     /// [`StudyError::Form`] says what is wrong.
-    pub fn new(description: &str) -> Result<Self, StudyError> {
+    pub fn new(description: &str) -> Result<Self, PublishedStudyError> {
         described(description)
     }
 
     /// The experiment behind a point.
-    pub(super) fn experiment(&self, point: &Point, samples: u32) -> Synthetic {
+    pub(super) fn experiment(&self, point: &PrintedPoint, samples: u32) -> Synthetic {
         let set = WorkingSet {
             page: self.page,
             ..WorkingSet::list(Bytes::from_kib(point.wss_kib), self.write_ratio)
@@ -94,7 +94,7 @@ impl PointStudy {
             }
             _ => Load::Idle,
         };
-        let group = Group {
+        let group = SamplingGroup {
             load,
             sets: vec![set],
             events: vec![Event::None],
@@ -116,23 +116,23 @@ impl PointStudy {
     }
 
     /// A point beside what a run of its experiment recorded.
-    fn beside(&self, point: &Point, values: &[f64]) -> Row {
+    fn beside(&self, point: &PrintedPoint, values: &[f64]) -> ValidationRow {
         let simulated = values.iter().sum::<f64>() / values.len() as f64;
-        Row {
-            what: What::Point { name: point.name.clone() },
+        ValidationRow {
+            what: PrintedQuantity::Point { name: point.name.clone() },
             quantity: Some(self.quantity.word()),
             printed: point.printed,
             simulated: Some(simulated),
             n: Some(values.len()),
-            role: Role::fitted(!point.fitted.is_empty()),
-            error: Some(Row::relative(point.printed, simulated, 1.0)),
+            role: JudgementRole::fitted(!point.fitted.is_empty()),
+            error: Some(ValidationRow::relative(point.printed, simulated, 1.0)),
         }
     }
 }
 
-impl Study for PointStudy {
-    fn head(&self) -> Head<'_> {
-        Head { id: &self.id, title: &self.title, platform: &self.platform }
+impl PublishedStudy for PointStudy {
+    fn head(&self) -> StudyHeading<'_> {
+        StudyHeading { id: &self.id, title: &self.title, platform: &self.platform }
     }
 
     fn narrow(&mut self, wss_kib: &[u64]) -> bool {
@@ -152,7 +152,7 @@ impl Study for PointStudy {
                 records.jobs.iter().filter_map(|record| self.read(record, hertz)).collect();
             rows.push(self.beside(point, &values));
         }
-        let quantity = Judged::new(self.quantity.word(), Some(self.limit));
+        let quantity = QuantityErrors::new(self.quantity.word(), Some(self.limit));
         Ok(Sheet::judged(self.head(), (samples, "samples a value"), rows, vec![quantity]))
     }
 }
@@ -230,15 +230,15 @@ mod tests {
     fn a_point_is_held_against_the_mean_and_a_fitted_one_judges_nothing() {
         let study = study("cycles_per_line", POLLUTER);
         let row = study.beside(&study.points[0], &[2.0, 3.0, 7.0]);
-        assert_eq!(row.what, What::Point { name: "a".to_owned() });
+        assert_eq!(row.what, PrintedQuantity::Point { name: "a".to_owned() });
         assert_eq!((row.printed, row.simulated, row.n), (4.0, Some(4.0), Some(3)));
         assert_eq!(
             (row.role, row.error, row.quantity),
-            (Role::Judged, Some(0.0), Some("cycles_per_line"))
+            (JudgementRole::Judged, Some(0.0), Some("cycles_per_line"))
         );
         // A relative error of less than 1 cycle is relative to that.
         let row = study.beside(&study.points[1], &[2.5]);
-        assert_eq!((row.role, row.error), (Role::Fitted, Some(2.0)));
+        assert_eq!((row.role, row.error), (JudgementRole::Fitted, Some(2.0)));
         let row = study.beside(&study.points[0], &[5.0]);
         assert_eq!(row.error, Some(0.25));
     }

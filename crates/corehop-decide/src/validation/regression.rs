@@ -10,10 +10,12 @@ use serde::Deserialize;
 use super::gangs::GangStudy;
 use super::sheet::{GangQuantity, Sheet, Tested};
 use super::table_text::lines;
-use super::{Head, Lab, Study, StudyError, ValidationError, described};
+use super::{Lab, PublishedStudy, PublishedStudyError, StudyHeading, ValidationError, described};
 use corehop_plan::platform::Platform;
-use corehop_plan::workload::gang::Program;
-use corehop_stats::gain::{Form, GainModel, Judgement, Observed, PRINTED, best, leaving_one_out};
+use corehop_plan::workload::gang::GangProgram;
+use corehop_stats::gain::{
+    Form, GainModel, Judgement, PRINTED, SharedCacheObservation, best, leaving_one_out,
+};
 use corehop_stats::verdict::TestOutcome;
 
 /// The columns of the rows that the regression was not fitted on.
@@ -37,19 +39,19 @@ pub struct RegressionStudy {
     /// Programs gain where their ratio is no more than this.
     pub threshold: f64,
     /// The most false alarms that are aimed at, and the least share of gains.
-    pub aim: Aim,
+    pub aim: DetectionAim,
     /// The tables of gangs that rows come from.
     pub rows: Vec<RowsOf>,
     #[serde(skip)]
-    fitted: Vec<Observed>,
+    fitted: Vec<SharedCacheObservation>,
     #[serde(skip)]
-    others: Vec<Predicted>,
+    others: Vec<PredictedRow>,
 }
 
 /// The aim of a form.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Aim {
+pub struct DetectionAim {
     /// The most false alarms.
     pub false_alarms: usize,
     /// The least share of the gains that are found.
@@ -68,8 +70,8 @@ pub struct RowsOf {
 
 /// A row with the printed prediction. The regression was not fitted on it.
 #[derive(Debug, Clone, PartialEq)]
-struct Predicted {
-    row: Observed,
+struct PredictedRow {
+    row: SharedCacheObservation,
     printed: f64,
 }
 
@@ -78,27 +80,27 @@ impl RegressionStudy {
     ///
     /// # Errors
     /// [`StudyError`] says what is wrong where.
-    pub fn new(description: &str, table: &str) -> Result<Self, StudyError> {
+    pub fn new(description: &str, table: &str) -> Result<Self, PublishedStudyError> {
         let mut study: Self = described(description)?;
         for line in lines(table, COLUMNS)? {
-            let row = Observed {
+            let row = SharedCacheObservation {
                 benchmark: line.cell("benchmark").to_owned(),
                 smr: line.number("smr_separate")?,
                 mpmi: line.number("mpmi_separate")?,
                 ratio: line.number("runtime_ratio")?,
             };
-            study.others.push(Predicted { row, printed: line.number("predicted")? });
+            study.others.push(PredictedRow { row, printed: line.number("predicted")? });
         }
         for it in &study.rows {
             let gangs = GangStudy::named(&it.table).ok_or_else(|| {
-                StudyError::Form(format!("`{}` is not a table of gangs", it.table))
+                PublishedStudyError::Form(format!("`{}` is not a table of gangs", it.table))
             })??;
             study.fitted.extend(observed(&it.benchmark, &gangs));
         }
         Ok(study)
     }
 
-    fn all(&self) -> Vec<Observed> {
+    fn all(&self) -> Vec<SharedCacheObservation> {
         self.fitted.iter().cloned().chain(self.others.iter().map(|it| it.row.clone())).collect()
     }
 
@@ -140,9 +142,9 @@ impl RegressionStudy {
 
     /// Whether the printed predictions follow from the printed coefficients.
     fn predictions(&self) -> Tested {
-        let off = |it: &Predicted| (PRINTED.ratio(it.row.smr, it.row.mpmi) - it.printed).abs();
+        let off = |it: &PredictedRow| (PRINTED.ratio(it.row.smr, it.row.mpmi) - it.printed).abs();
         // Two digits of each, and what two digits of SMR and of a coefficient make of it.
-        let follows = |it: &&Predicted| off(it) <= 0.01 + 0.005 * 0.3 + it.row.mpmi * 5e-7;
+        let follows = |it: &&PredictedRow| off(it) <= 0.01 + 0.005 * 0.3 + it.row.mpmi * 5e-7;
         let count = self.others.iter().filter(follows).count();
         let worst = self.others.iter().map(off).fold(0.0, f64::max);
         let all = self.others.len();
@@ -154,7 +156,7 @@ impl RegressionStudy {
     }
 
     /// Tells programs that gain by a form. The printed one is said to tell them well.
-    fn tells(&self, form: Form, all: &[Observed]) -> Tested {
+    fn tells(&self, form: Form, all: &[SharedCacheObservation]) -> Tested {
         let threshold = self.threshold;
         let claim = format!(
             "{form}: programs with a ratio of {threshold:.2} and less are told from the others, one benchmark left out"
@@ -175,7 +177,7 @@ impl RegressionStudy {
         best(&self.all(), self.threshold)
     }
 
-    fn best(&self, all: &[Observed]) -> Option<Tested> {
+    fn best(&self, all: &[SharedCacheObservation]) -> Option<Tested> {
         let (form, judgement) = self.taken()?;
         let found =
             if self.aim.is_reached(&judgement) { TestOutcome::Holds } else { TestOutcome::DoesNot };
@@ -191,16 +193,16 @@ impl RegressionStudy {
     }
 }
 
-impl Aim {
+impl DetectionAim {
     fn is_reached(self, judgement: &Judgement) -> bool {
         judgement.false_alarms <= self.false_alarms
             && judgement.found as f64 >= self.found * judgement.with_gain as f64
     }
 }
 
-impl Study for RegressionStudy {
-    fn head(&self) -> Head<'_> {
-        Head { id: &self.id, title: &self.title, platform: &self.platform }
+impl PublishedStudy for RegressionStudy {
+    fn head(&self) -> StudyHeading<'_> {
+        StudyHeading { id: &self.id, title: &self.title, platform: &self.platform }
     }
 
     fn narrow(&mut self, _: &[u64]) -> bool {
@@ -229,14 +231,14 @@ fn text(it: Judgement) -> String {
 }
 
 /// The rows of a table that have all three numbers.
-fn observed(benchmark: &str, gangs: &GangStudy) -> Vec<Observed> {
-    let value = |program: &Program, quantity| {
+fn observed(benchmark: &str, gangs: &GangStudy) -> Vec<SharedCacheObservation> {
+    let value = |program: &GangProgram, quantity| {
         let same = |it: &&super::gangs::GangRow| it.program == *program && it.quantity == quantity;
         gangs.printed.iter().find(same).map(|it| it.value)
     };
     let ratios = gangs.printed.iter().filter(|it| it.quantity == GangQuantity::RuntimeRatio);
     let row = |it: &super::gangs::GangRow| {
-        Some(Observed {
+        Some(SharedCacheObservation {
             benchmark: benchmark.to_owned(),
             smr: value(&it.program, GangQuantity::SmrSeparate)?,
             mpmi: value(&it.program, GangQuantity::MpmiSeparate)?,
@@ -248,14 +250,14 @@ fn observed(benchmark: &str, gangs: &GangStudy) -> Vec<Observed> {
 
 /// The least that the printed plane can be off by at a row, with the row and the coefficients rounded in its favour: two
 /// digits of ratio and SMR, and the sixth of the coefficient of MPmI.
-fn least_residual(it: &Observed) -> f64 {
+fn least_residual(it: &SharedCacheObservation) -> f64 {
     let slack = 0.005 + 0.296_878 * 0.005 + 5e-7 * it.mpmi;
     ((PRINTED.ratio(it.smr, it.mpmi) - it.ratio).abs() - slack).max(0.0)
 }
 
 /// Whether a plane has the digits of the printed one.
 fn rounds_to(fitted: GainModel, printed: GainModel) -> bool {
-    let coefficients = |it| match it {
+    let coefficients = |model| match model {
         GainModel::Plane { at_zero, per_mpmi, per_smr } => [at_zero, per_mpmi, per_smr],
         _ => [f64::NAN; 3],
     };
@@ -328,8 +330,12 @@ mod tests {
 
     #[test]
     fn the_least_residual_is_what_rounding_in_favour_leaves() {
-        let row =
-            |ratio: f64| Observed { benchmark: "x".to_owned(), smr: 0.5, mpmi: 1_000.0, ratio };
+        let row = |ratio: f64| SharedCacheObservation {
+            benchmark: "x".to_owned(),
+            smr: 0.5,
+            mpmi: 1_000.0,
+            ratio,
+        };
         let plane = PRINTED.ratio(0.5, 1_000.0);
         // 0.005 of the ratio, 0.297 × 0.005 of SMR, and half of a millionth for each of a thousand misses.
         let slack = 0.005 + 0.001_484_39 + 0.000_5;
@@ -374,7 +380,7 @@ mod tests {
 
     #[test]
     fn an_aim_is_reached_with_no_more_alarms_and_no_fewer_gains_than_it_says() {
-        let aim = Aim { false_alarms: 2, found: 0.95 };
+        let aim = DetectionAim { false_alarms: 2, found: 0.95 };
         let of = |false_alarms, found| {
             aim.is_reached(&Judgement {
                 false_alarms,
@@ -412,7 +418,7 @@ mod tests {
         assert!(sheet.claims[4..].iter().all(|it| it.expected.is_none()));
         // An aim that nothing reaches, and one that everything does.
         let with = |aim| RegressionStudy { aim, ..study.clone() }.best(&study.all()).unwrap().found;
-        assert_eq!(with(Aim { false_alarms: 0, found: 1.1 }), TestOutcome::DoesNot);
-        assert_eq!(with(Aim { false_alarms: 99, found: 0.0 }), TestOutcome::Holds);
+        assert_eq!(with(DetectionAim { false_alarms: 0, found: 1.1 }), TestOutcome::DoesNot);
+        assert_eq!(with(DetectionAim { false_alarms: 99, found: 0.0 }), TestOutcome::Holds);
     }
 }

@@ -4,8 +4,8 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Head;
-use super::aim::{Aim, Errors, Order, Samples};
+use super::StudyHeading;
+use super::aim::{Aim, ClassConcordance, ErrorQuantiles, Samples};
 use corehop_plan::words::words;
 use corehop_plan::workload::Event;
 use corehop_stats::verdict::TestOutcome;
@@ -24,18 +24,18 @@ pub struct Sheet {
     /// The samples of each value; none for claims.
     pub samples: Option<u32>,
     /// The printed values.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ValidationRow>,
     /// The quantities among them.
-    pub quantities: Vec<Judged>,
+    pub quantities: Vec<QuantityErrors>,
     /// Claims in words.
     pub claims: Vec<Tested>,
 }
 
 /// A printed value and what the simulation has for it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct ValidationRow {
     /// The quantity.
-    pub what: What,
+    pub what: PrintedQuantity,
     /// The quantity that it is judged with; none for what is only shown.
     pub quantity: Option<&'static str>,
     /// The printed value.
@@ -45,14 +45,14 @@ pub struct Row {
     /// Over how many samples, where that differs from row to row.
     pub n: Option<usize>,
     /// The part it has in the judgement.
-    pub role: Role,
+    pub role: JudgementRole,
     /// Its error, as its quantity states it.
     pub error: Option<f64>,
 }
 
 /// The part that a printed value has in the judgement of a study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Role {
+pub enum JudgementRole {
     /// The simulation is held against it.
     #[default]
     Judged,
@@ -63,7 +63,7 @@ pub enum Role {
     NotModelled,
 }
 
-impl Role {
+impl JudgementRole {
     /// Of a value that a parameter was fitted on, or was not.
     pub(super) const fn fitted(fitted: bool) -> Self {
         if fitted { Self::Fitted } else { Self::Judged }
@@ -82,7 +82,7 @@ impl Role {
 /// The kind of a printed value.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
-pub enum What {
+pub enum PrintedQuantity {
     /// A cell of a table of costs, in microseconds.
     Cost {
         /// The event.
@@ -137,9 +137,9 @@ impl GangQuantity {
     }
 }
 
-impl Row {
+impl ValidationRow {
     /// Whether its error counts among those of `quantity`.
-    pub fn is_of(&self, quantity: &Judged) -> bool {
+    pub fn is_of(&self, quantity: &QuantityErrors) -> bool {
         self.quantity == Some(quantity.word)
     }
 
@@ -151,11 +151,11 @@ impl Row {
     /// It as JSON; costs carry their unit.
     pub fn json(&self) -> Value {
         let mut row = json!(self.what);
-        let unit = if matches!(self.what, What::Cost { .. }) { "_us" } else { "" };
+        let unit = if matches!(self.what, PrintedQuantity::Cost { .. }) { "_us" } else { "" };
         row[format!("printed{unit}")] = json!(self.printed);
         row[format!("simulated{unit}")] = json!(self.simulated);
-        row["fitted"] = json!(self.role == Role::Fitted);
-        if self.role == Role::NotModelled {
+        row["fitted"] = json!(self.role == JudgementRole::Fitted);
+        if self.role == JudgementRole::NotModelled {
             row["not_modelled"] = json!(true);
         }
         row["error"] = json!(self.error);
@@ -168,7 +168,7 @@ impl Row {
 
 /// A quantity of a study, and how far off its values are.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
+pub struct QuantityErrors {
     /// Its word, or its unit.
     pub word: &'static str,
     /// Whether errors are relative to what was printed, and not plain differences.
@@ -176,18 +176,18 @@ pub struct Judged {
     /// The median error that is aimed at, if there is an aim.
     pub limit: Option<f64>,
     /// The errors of rows that nothing was fitted on.
-    pub judged: Option<Errors>,
+    pub judged: Option<ErrorQuantiles>,
     /// The errors of those that a parameter was fitted on.
-    pub fitted: Option<Errors>,
+    pub fitted: Option<ErrorQuantiles>,
     /// The errors of those that tell of nothing that is simulated.
-    pub not_modelled: Option<Errors>,
+    pub not_modelled: Option<ErrorQuantiles>,
     /// Whether events come in the printed order, where rows have events.
-    pub order: Option<Order>,
+    pub order: Option<ClassConcordance>,
     /// Whether the aim is reached.
     pub aim: Option<Aim>,
 }
 
-impl Judged {
+impl QuantityErrors {
     /// A quantity whose errors are relative and not yet known.
     pub(super) fn new(word: &'static str, limit: Option<f64>) -> Self {
         Self {
@@ -206,14 +206,14 @@ impl Judged {
 impl Sheet {
     /// The rows of a study, with `quantities` judged. `each` says what a value stands on: `samples a cell`.
     pub(super) fn judged(
-        head: Head<'_>,
+        head: StudyHeading<'_>,
         (samples, each): (Samples, &str),
-        rows: Vec<Row>,
-        quantities: Vec<Judged>,
+        rows: Vec<ValidationRow>,
+        quantities: Vec<QuantityErrors>,
     ) -> Self {
-        let judge = |mut it: Judged| {
+        let judge = |mut it: QuantityErrors| {
             [it.judged, it.fitted, it.not_modelled] =
-                [Role::Judged, Role::Fitted, Role::NotModelled]
+                [JudgementRole::Judged, JudgementRole::Fitted, JudgementRole::NotModelled]
                     .map(|role| errors(&rows, &it, role));
             it.aim = it.limit.map(|limit| Aim::of(it.judged, it.order, limit, samples));
             it
@@ -224,7 +224,7 @@ impl Sheet {
     }
 
     /// The result of claims.
-    pub(super) fn of_claims(head: Head<'_>, claims: Vec<Tested>) -> Self {
+    pub(super) fn of_claims(head: StudyHeading<'_>, claims: Vec<Tested>) -> Self {
         Self {
             id: head.id.to_owned(),
             title: head.title.to_owned(),
@@ -245,9 +245,13 @@ impl Sheet {
 }
 
 /// The errors of `quantity` among the `rows` that have this part. None without any.
-pub(super) fn errors(rows: &[Row], quantity: &Judged, role: Role) -> Option<Errors> {
+pub(super) fn errors(
+    rows: &[ValidationRow],
+    quantity: &QuantityErrors,
+    role: JudgementRole,
+) -> Option<ErrorQuantiles> {
     let wanted = rows.iter().filter(|row| row.role == role && row.is_of(quantity));
-    Errors::over(wanted.filter_map(|row| row.error).collect())
+    ErrorQuantiles::over(wanted.filter_map(|row| row.error).collect())
 }
 
 /// A claim and what the simulated machine makes of it.

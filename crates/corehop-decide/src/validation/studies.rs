@@ -8,7 +8,7 @@ use super::points::PointStudy;
 use super::regression::RegressionStudy;
 use super::switches::SwitchStudy;
 use super::tables::TableStudy;
-use super::{Study, StudyError};
+use super::{PublishedStudy, PublishedStudyError};
 
 macro_rules! file {
     ($id:literal, $name:literal) => {
@@ -61,8 +61,8 @@ const CLAIMS: &[(&str, &str)] = described![
 ///
 /// # Errors
 /// If a file is wrong; a test reads them all.
-pub fn all() -> Result<Vec<Box<dyn Study>>, StudyError> {
-    let mut all: Vec<Box<dyn Study>> = Vec::new();
+pub fn all() -> Result<Vec<Box<dyn PublishedStudy>>, PublishedStudyError> {
+    let mut all: Vec<Box<dyn PublishedStudy>> = Vec::new();
     for (_, description, table) in TABLES {
         all.push(Box::new(TableStudy::new(description, table)?));
     }
@@ -92,7 +92,7 @@ impl TableStudy {
     ///
     /// # Errors
     /// If its files are wrong; a test reads them all.
-    pub fn named(id: &str) -> Option<Result<Self, StudyError>> {
+    pub fn named(id: &str) -> Option<Result<Self, PublishedStudyError>> {
         with_table(TABLES, id, Self::new)
     }
 }
@@ -102,7 +102,7 @@ impl RegressionStudy {
     ///
     /// # Errors
     /// If its files are wrong; a test reads them all.
-    pub fn named(id: &str) -> Option<Result<Self, StudyError>> {
+    pub fn named(id: &str) -> Option<Result<Self, PublishedStudyError>> {
         with_table(REGRESSIONS, id, Self::new)
     }
 }
@@ -111,8 +111,8 @@ impl RegressionStudy {
 fn with_table<S>(
     list: &[(&str, &str, &str)],
     id: &str,
-    new: impl Fn(&str, &str) -> Result<S, StudyError>,
-) -> Option<Result<S, StudyError>> {
+    new: impl Fn(&str, &str) -> Result<S, PublishedStudyError>,
+) -> Option<Result<S, PublishedStudyError>> {
     let (_, description, table) = list.iter().find(|&&(other, ..)| other == id)?;
     Some(new(description, table))
 }
@@ -122,14 +122,14 @@ impl GangStudy {
     ///
     /// # Errors
     /// If its files are wrong; a test reads them all.
-    pub fn named(id: &str) -> Option<Result<Self, StudyError>> {
+    pub fn named(id: &str) -> Option<Result<Self, PublishedStudyError>> {
         with_table(GANGS, id, Self::new)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sheet::Role;
+    use super::super::sheet::JudgementRole;
     use super::*;
     use corehop_plan::experiment::Experiment;
 
@@ -174,7 +174,7 @@ mod tests {
             let gangs = plan.gangs().unwrap().gangs.len();
             assert!(gangs > 0 && gangs.is_multiple_of(2), "{id}");
             let rows = study.join(&[]);
-            let fitted = rows.iter().filter(|row| row.role == Role::Fitted).count();
+            let fitted = rows.iter().filter(|row| row.role == JudgementRole::Fitted).count();
             assert!(fitted * 2 < rows.len(), "{id}: {fitted} rows were read from");
         }
     }
@@ -205,7 +205,7 @@ mod tests {
                 !study
                     .printed
                     .iter()
-                    .any(|row| study.is_fitted(row) && study.role(row) != Role::Fitted),
+                    .any(|row| study.is_fitted(row) && study.role(row) != JudgementRole::Fitted),
                 "{id}: what is not modelled is not fitted on"
             );
             let parameters: usize = study.fitted.iter().map(|it| it.parameters.len()).sum();

@@ -3,9 +3,9 @@
 
 use serde::Deserialize;
 
-use super::sheet::{Judged, Role, Row, Sheet, What};
+use super::sheet::{JudgementRole, PrintedQuantity, QuantityErrors, Sheet, ValidationRow};
 use super::table_text::lines;
-use super::{Head, Lab, Study, StudyError, ValidationError, described};
+use super::{Lab, PublishedStudy, PublishedStudyError, StudyHeading, ValidationError, described};
 use corehop_plan::experiment::{CoreSwitch, Experiment, ExperimentError, Plan};
 use corehop_plan::machine::rows_of;
 use corehop_plan::platform::{Fact, Latency, Platform};
@@ -87,7 +87,7 @@ impl SwitchStudy {
     ///
     /// # Errors
     /// [`StudyError`] says what is wrong where.
-    pub fn new(description: &str, table: &str) -> Result<Self, StudyError> {
+    pub fn new(description: &str, table: &str) -> Result<Self, PublishedStudyError> {
         let mut study: Self = described(description)?;
         for line in lines(table, &["platform", "mechanism", "wake_up_cycles", "value"])? {
             let row = SwitchRow {
@@ -137,9 +137,9 @@ impl SwitchStudy {
     }
 }
 
-impl Study for SwitchStudy {
-    fn head(&self) -> Head<'_> {
-        Head { id: &self.id, title: &self.title, platform: &self.platform }
+impl PublishedStudy for SwitchStudy {
+    fn head(&self) -> StudyHeading<'_> {
+        StudyHeading { id: &self.id, title: &self.title, platform: &self.platform }
     }
 
     /// Its values are about calls.
@@ -153,18 +153,19 @@ impl Study for SwitchStudy {
         let mut rows = Vec::new();
         for row in &self.printed {
             let simulated = Self::simulated(row, lab.seed, samples.have)?;
-            let error = simulated.map(|simulated| Row::relative(row.value, simulated, 0.0));
-            rows.push(Row {
-                what: What::Point { name: row.name() },
+            let error =
+                simulated.map(|simulated| ValidationRow::relative(row.value, simulated, 0.0));
+            rows.push(ValidationRow {
+                what: PrintedQuantity::Point { name: row.name() },
                 quantity: Some(UNIT),
                 printed: row.value,
                 simulated,
                 n: None,
-                role: Role::fitted(self.is_fitted(row)),
+                role: JudgementRole::fitted(self.is_fitted(row)),
                 error,
             });
         }
-        let quantities = vec![Judged::new(UNIT, Some(self.limit))];
+        let quantities = vec![QuantityErrors::new(UNIT, Some(self.limit))];
         Ok(Sheet::judged(self.head(), (samples, "layouts a value"), rows, quantities))
     }
 }

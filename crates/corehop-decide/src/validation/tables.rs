@@ -9,17 +9,21 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use super::aim::Order;
-use super::sheet::{Judged, Role, Row, Sheet, What};
+use super::aim::ClassConcordance;
+use super::sheet::{JudgementRole, PrintedQuantity, QuantityErrors, Sheet, ValidationRow};
 use super::table_text::lines;
-use super::{Head, Lab, Study, StudyError, ValidationError, described, numa_home};
-use corehop_plan::experiment::{Experiment, ExperimentError, Group, Length, Plan, Synthetic};
+use super::{
+    Lab, PublishedStudy, PublishedStudyError, StudyHeading, ValidationError, described, numa_home,
+};
+use corehop_plan::experiment::{
+    Experiment, ExperimentError, Length, Plan, SamplingGroup, Synthetic,
+};
 use corehop_plan::platform::{Drift, Fact, Hertz, Latency, Platform};
 use corehop_plan::samples::Sample;
 use corehop_plan::units::{Bytes, CpuList};
 use corehop_plan::words::words;
 use corehop_plan::workload::{
-    Absence, Changing, Event, Load, Mover, Page, Pattern, Polluter, WorkingSet,
+    Absence, Event, Load, Mover, MovingProgram, Page, Pattern, Polluter, WorkingSet,
 };
 
 /// The smallest printed cost that an error is relative to, in microseconds.
@@ -39,7 +43,7 @@ pub struct TableStudy {
     pub samples: u32,
     /// The sizes that take fewer; None if all take as many.
     #[serde(default)]
-    pub small: Option<Small>,
+    pub small: Option<SmallSetSampling>,
     /// The order of the accesses.
     pub pattern: Pattern,
     /// The pages of the working sets.
@@ -51,7 +55,7 @@ pub struct TableStudy {
     pub polluter: Option<Polluter>,
     /// The program with a changing working set that runs on every CPU, in place of a polluter.
     #[serde(default)]
-    pub changing: Option<Changing>,
+    pub changing: Option<MovingProgram>,
     /// The time that a polluter needs for a line besides accessing it; None if it is not stated.
     #[serde(default)]
     pub polluter_pause: Option<Fact<Latency>>,
@@ -66,12 +70,12 @@ pub struct TableStudy {
     pub judges: Statistic,
     /// A server of the platform whose service time drifts in this study; None if none does.
     #[serde(default)]
-    pub contention: Option<Contention>,
+    pub contention: Option<ServerContention>,
     /// The median error of the judged rows that is aimed at.
     pub limit: f64,
     /// The rows that parameters of the platform were fitted on.
     #[serde(default)]
-    pub fitted: Vec<Fitted>,
+    pub fitted: Vec<TrainingRows>,
     /// Further passes before the warm touch: what it was held against in print may have been another pass, on caches that
     /// had come to rest.
     #[serde(default)]
@@ -98,7 +102,7 @@ words! {
 /// tells of many times the lines.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Small {
+pub struct SmallSetSampling {
     /// The largest of them.
     pub up_to: Bytes,
     /// Their number of samples.
@@ -112,7 +116,7 @@ const fn average() -> Statistic {
 /// Contention that lasts: a server whose service time drifts.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Contention {
+pub struct ServerContention {
     /// The server's name in the platform file.
     pub server: String,
     /// Its drift.
@@ -132,7 +136,7 @@ pub struct NotModelled {
 /// Rows that parameters were fitted on: those of this event, with one of these sizes.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Fitted {
+pub struct TrainingRows {
     /// The event.
     pub event: Event,
     /// The working-set sizes in KiB.
@@ -163,13 +167,13 @@ impl TableStudy {
     ///
     /// # Errors
     /// [`StudyError`] says what is wrong where.
-    pub fn new(description: &str, table: &str) -> Result<Self, StudyError> {
+    pub fn new(description: &str, table: &str) -> Result<Self, PublishedStudyError> {
         let mut study: Self = described(description)?;
         study.printed = printed(table)?;
         let unknown = |row: &&Printed| !study.lengths.contains_key(&row.length);
         if let Some(row) = study.printed.iter().find(unknown) {
             let what = format!("no length is given for the label `{}`", row.length);
-            return Err(StudyError::Form(what));
+            return Err(PublishedStudyError::Form(what));
         }
         Ok(study)
     }
@@ -221,15 +225,16 @@ impl TableStudy {
         let small = sets.partition_point(|set| set.wss <= up_to);
         let (small, others) = sets.split_at(small);
         let parts = [(small, few), (others, samples)];
-        let group =
-            |(label, events): (&str, Vec<Event>), (sets, samples): (&[WorkingSet], u32)| Group {
+        let group = |(label, events): (&str, Vec<Event>), (sets, samples): (&[WorkingSet], u32)| {
+            SamplingGroup {
                 load: self.load(),
                 sets: sets.to_vec(),
                 events,
                 length: self.lengths[label],
                 absence,
                 samples,
-            };
+            }
+        };
         let of_length = |of: (&str, Vec<Event>)| {
             let parts = parts.into_iter().filter(|(sets, _)| !sets.is_empty());
             parts.map(|part| group(of.clone(), part)).collect::<Vec<_>>()
@@ -240,7 +245,8 @@ impl TableStudy {
 
     /// The basis of a value, beside the number of samples.
     fn basis(&self) -> String {
-        let few = |it: &Small| format!("samples a cell, {} up to {}", it.samples, it.up_to);
+        let few =
+            |it: &SmallSetSampling| format!("samples a cell, {} up to {}", it.samples, it.up_to);
         self.small.as_ref().map_or_else(|| "samples a cell".to_owned(), few)
     }
 
@@ -266,7 +272,7 @@ impl TableStudy {
         &self,
         platform: &'a Platform,
     ) -> Result<Cow<'a, Platform>, ValidationError> {
-        let Some(Contention { server, drift }) = &self.contention else {
+        let Some(ServerContention { server, drift }) = &self.contention else {
             return Ok(Cow::Borrowed(platform));
         };
         let mut platform = platform.clone();
@@ -293,7 +299,7 @@ impl TableStudy {
     }
 
     /// Joins the printed rows with `samples` of the experiment.
-    fn join(&self, samples: &[Sample]) -> Vec<Row> {
+    fn join(&self, samples: &[Sample]) -> Vec<ValidationRow> {
         let cells = self.cells();
         let mut delays = vec![Vec::new(); cells.len()];
         for sample in samples {
@@ -314,15 +320,15 @@ impl TableStudy {
     }
 
     /// The part that a row has in the judgement.
-    pub(super) fn role(&self, row: &Printed) -> Role {
+    pub(super) fn role(&self, row: &Printed) -> JudgementRole {
         if self.not_modelled.iter().any(|it| it.wss_kib.contains(&row.wss_kib)) {
-            return Role::NotModelled;
+            return JudgementRole::NotModelled;
         }
-        Role::fitted(self.is_fitted(row))
+        JudgementRole::fitted(self.is_fitted(row))
     }
 }
 
-fn printed(table: &str) -> Result<Vec<Printed>, StudyError> {
+fn printed(table: &str) -> Result<Vec<Printed>, PublishedStudyError> {
     let columns = ["event", "preemption_length", "statistic", "wss_kib", "cost_us"];
     let mut rows = Vec::new();
     for line in lines(table, &columns)? {
@@ -341,16 +347,16 @@ fn printed(table: &str) -> Result<Vec<Printed>, StudyError> {
 }
 
 /// A synthetic experiment whose jobs are preempted by next to nothing.
-pub(super) fn synthetic(groups: Vec<Group>, cpus: CpuList) -> Synthetic {
+pub(super) fn synthetic(groups: Vec<SamplingGroup>, cpus: CpuList) -> Synthetic {
     let preemptor =
         Polluter { wss: Bytes::from_kib(64), pattern: Pattern::Shuffled, write_ratio: 0.0 };
     let mover = Mover::Affinity;
     Synthetic { mover, preemptor, preemptor_sizes: Vec::new(), passes: 0, groups, cpus }
 }
 
-impl Study for TableStudy {
-    fn head(&self) -> Head<'_> {
-        Head { id: &self.id, title: &self.title, platform: &self.platform }
+impl PublishedStudy for TableStudy {
+    fn head(&self) -> StudyHeading<'_> {
+        StudyHeading { id: &self.id, title: &self.title, platform: &self.platform }
     }
 
     fn narrow(&mut self, wss_kib: &[u64]) -> bool {
@@ -361,8 +367,8 @@ impl Study for TableStudy {
     fn judge(&self, platform: &Platform, lab: &mut Lab) -> Result<Sheet, ValidationError> {
         lab.simulate(self, platform)?;
         let rows = self.join(lab.of_table(&self.id));
-        let order = (self.judges == Statistic::Average).then(|| Order::of(&rows));
-        let cost = Judged { order, ..Judged::new(COST, Some(self.limit)) };
+        let order = (self.judges == Statistic::Average).then(|| ClassConcordance::of(&rows));
+        let cost = QuantityErrors { order, ..QuantityErrors::new(COST, Some(self.limit)) };
         let basis = self.basis();
         Ok(Sheet::judged(self.head(), (lab.samples(self.samples), &basis), rows, vec![cost]))
     }
@@ -373,10 +379,10 @@ const COST: &str = "µs";
 
 impl Printed {
     /// It beside simulated values in microseconds. Only the statistic that is judged has an error that counts.
-    fn beside(&self, values: &[f64], role: Role, judges: Statistic) -> Row {
+    fn beside(&self, values: &[f64], role: JudgementRole, judges: Statistic) -> ValidationRow {
         let simulated = statistic(&self.statistic, values);
-        Row {
-            what: What::Cost {
+        ValidationRow {
+            what: PrintedQuantity::Cost {
                 event: self.event,
                 preemption_length: self.length.clone(),
                 statistic: self.statistic.clone(),
@@ -387,7 +393,7 @@ impl Printed {
             simulated: Some(simulated),
             n: Some(values.len()),
             role,
-            error: Some(Row::relative(self.cost_us, simulated, LEAST_US)),
+            error: Some(ValidationRow::relative(self.cost_us, simulated, LEAST_US)),
         }
     }
 }
@@ -405,15 +411,15 @@ fn statistic(name: &str, values: &[f64]) -> f64 {
     }
 }
 
-impl Order {
+impl ClassConcordance {
     /// Pairs whose larger value is not so many times the smaller one are left out.
     const APART: f64 = 1.2;
 
     /// The order of the costs in `rows`, but for those that are not modelled.
-    fn of(rows: &[Row]) -> Self {
-        let average = |row: &Row| match &row.what {
-            _ if row.role == Role::NotModelled => None,
-            What::Cost { event, statistic, wss_kib, .. } if statistic == "avg" => {
+    fn of(rows: &[ValidationRow]) -> Self {
+        let average = |row: &ValidationRow| match &row.what {
+            _ if row.role == JudgementRole::NotModelled => None,
+            PrintedQuantity::Cost { event, statistic, wss_kib, .. } if statistic == "avg" => {
                 Some((*event, *wss_kib, row.printed, row.simulated))
             }
             _ => None,
@@ -485,7 +491,10 @@ mod tests {
     fn errors_are_relative_to_what_was_printed_and_to_a_microsecond_at_least() {
         let study = study();
         let row = |at: usize, values: &[f64]| {
-            study.printed[at].beside(values, Role::Judged, Statistic::Average).error.unwrap()
+            study.printed[at]
+                .beside(values, JudgementRole::Judged, Statistic::Average)
+                .error
+                .unwrap()
         };
         assert!((row(0, &[0.7]) - 0.2).abs() < 1e-12);
         assert!((row(1, &[6.0, 6.0]) - 0.25).abs() < 1e-12);
@@ -495,13 +504,19 @@ mod tests {
     fn rows_that_were_fitted_on_do_not_judge() {
         let study = study();
         let rows = study.printed.iter();
-        let rows: Vec<Row> = rows
+        let rows: Vec<ValidationRow> = rows
             .map(|row| row.beside(&[row.cost_us * 1.1], study.role(row), Statistic::Average))
             .collect();
-        let cost = Judged::new(COST, None);
-        let judged = errors(&rows, &cost, Role::Judged).unwrap();
-        assert_eq!((judged.rows, errors(&rows, &cost, Role::Fitted).unwrap().rows), (3, 1));
-        assert!((judged.median - 0.1).abs() < 1e-9 && errors(&[], &cost, Role::Fitted).is_none());
+        let cost = QuantityErrors::new(COST, None);
+        let judged = errors(&rows, &cost, JudgementRole::Judged).unwrap();
+        assert_eq!(
+            (judged.rows, errors(&rows, &cost, JudgementRole::Fitted).unwrap().rows),
+            (3, 1)
+        );
+        assert!(
+            (judged.median - 0.1).abs() < 1e-9
+                && errors(&[], &cost, JudgementRole::Fitted).is_none()
+        );
     }
 
     #[test]
@@ -509,12 +524,14 @@ mod tests {
         let mut study = study();
         study.not_modelled.push(NotModelled { wss_kib: vec![64], why: "too large".to_owned() });
         let rows = study.printed.iter();
-        let rows: Vec<Row> = rows
+        let rows: Vec<ValidationRow> = rows
             .map(|row| row.beside(&[row.cost_us * 3.0], study.role(row), Statistic::Average))
             .collect();
-        let counts = [Role::Judged, Role::Fitted, Role::NotModelled]
-            .map(|role| errors(&rows, &Judged::new(COST, None), role).map_or(0, |it| it.rows));
-        assert_eq!((counts, Order::of(&rows).pairs), ([2, 0, 2], 1));
+        let counts = [JudgementRole::Judged, JudgementRole::Fitted, JudgementRole::NotModelled]
+            .map(|role| {
+                errors(&rows, &QuantityErrors::new(COST, None), role).map_or(0, |it| it.rows)
+            });
+        assert_eq!((counts, ClassConcordance::of(&rows).pairs), ([2, 0, 2], 1));
         assert!(rows[3].json()["not_modelled"] == true && rows[0].json()["not_modelled"].is_null());
     }
 
@@ -523,14 +540,16 @@ mod tests {
         let study = study();
         let simulated = |factors: [f64; 4]| {
             let rows = study.printed.iter().zip(factors);
-            let rows: Vec<Row> = rows
-                .map(|(row, by)| row.beside(&[row.cost_us * by], Role::Judged, Statistic::Average))
+            let rows: Vec<ValidationRow> = rows
+                .map(|(row, by)| {
+                    row.beside(&[row.cost_us * by], JudgementRole::Judged, Statistic::Average)
+                })
                 .collect();
-            Order::of(&rows)
+            ClassConcordance::of(&rows)
         };
-        assert_eq!(simulated([1.0; 4]), Order { pairs: 2, agree: 2 });
+        assert_eq!(simulated([1.0; 4]), ClassConcordance { pairs: 2, agree: 2 });
         // At 64 KiB a preemption would cost more than a migration.
-        assert_eq!(simulated([1.0, 20.0, 1.0, 1.0]), Order { pairs: 2, agree: 1 });
+        assert_eq!(simulated([1.0, 20.0, 1.0, 1.0]), ClassConcordance { pairs: 2, agree: 1 });
     }
 
     #[test]

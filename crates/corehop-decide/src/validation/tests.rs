@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Small studies from their description to their sheet: what is planned, what is simulated, and what is held against print.
 
-use super::aim::{Aim, Errors, Order, Reached, Samples};
+use super::aim::{Aim, AimVerdict, ClassConcordance, ErrorQuantiles, Samples};
 use super::gangs::GangStudy;
-use super::sheet::{GangQuantity, Judged, Role, Row, Sheet, Tested, What};
+use super::sheet::{
+    GangQuantity, JudgementRole, PrintedQuantity, QuantityErrors, Sheet, Tested, ValidationRow,
+};
 use super::switches::SwitchStudy;
 use super::tables::TableStudy;
-use super::{Head, Lab, Study, all};
+use super::{Lab, PublishedStudy, StudyHeading, all};
 use corehop_plan::experiment::{Body, Plan, Step};
 use corehop_plan::platform::{Hertz, Latency, Platform};
 use corehop_plan::units::Nanos;
@@ -169,16 +171,16 @@ fn a_table_is_judged_by_the_statistics_of_its_samples() {
     let error = (found[3] - 8.0).abs() / 8.0;
     assert!(is(sheet.rows[3].error.unwrap(), error), "{:?}", sheet.rows[3]);
     let parts: Vec<_> = sheet.rows.iter().map(|it| (it.n, it.role, it.quantity)).collect();
-    let judged = (Some(4), Role::Judged, Some("µs"));
+    let judged = (Some(4), JudgementRole::Judged, Some("µs"));
     assert_eq!(
         parts,
         [
             judged,
-            (Some(4), Role::Judged, None),
-            (Some(4), Role::Judged, None),
+            (Some(4), JudgementRole::Judged, None),
+            (Some(4), JudgementRole::Judged, None),
             judged,
             judged,
-            (Some(4), Role::Fitted, Some("µs"))
+            (Some(4), JudgementRole::Fitted, Some("µs"))
         ]
     );
     let cost = &sheet.quantities[0];
@@ -219,8 +221,8 @@ fn a_core_switch_is_simulated_on_the_machine_of_its_row() {
     assert_eq!([wake_up(0), wake_up(1)], [Latency::cycles(100), Latency::cycles(0)]);
     let one = SwitchStudy { printed: study.printed[..3].to_vec(), ..study };
     let sheet = one.judge(&x5650(), &mut Lab::new(1, Some(1), false)).unwrap();
-    let names: Vec<&What> = sheet.rows.iter().map(|it| &it.what).collect();
-    let name = |name: &str| What::Point { name: name.to_owned() };
+    let names: Vec<&PrintedQuantity> = sheet.rows.iter().map(|it| &it.what).collect();
+    let name = |name: &str| PrintedQuantity::Point { name: name.to_owned() };
     let expected = [
         name("m5_cs strong-v2, awake after 100"),
         name("m5_cs strong-v2"),
@@ -234,7 +236,7 @@ fn a_core_switch_is_simulated_on_the_machine_of_its_row() {
     assert!(is(sheet.rows[1].error.unwrap(), (found[1] - 0.5) / 0.5), "{:?}", sheet.rows[1]);
     assert_eq!(
         sheet.rows.iter().map(|it| it.role).collect::<Vec<_>>(),
-        [Role::Fitted, Role::Judged, Role::Judged]
+        [JudgementRole::Fitted, JudgementRole::Judged, JudgementRole::Judged]
     );
     assert_eq!(sheet.basis.as_deref(), Some("1 layouts a value"));
     let wrong = rows.replace("m5_cc,", "m6,");
@@ -269,9 +271,9 @@ fn gangs_are_simulated_once_for_each_program_and_joined_with_their_rows() {
     assert_eq!(quantities, expected);
 }
 
-fn cost(printed: f64, simulated: Option<f64>, role: Role) -> Row {
-    Row {
-        what: What::Cost {
+fn cost(printed: f64, simulated: Option<f64>, role: JudgementRole) -> ValidationRow {
+    ValidationRow {
+        what: PrintedQuantity::Cost {
             event: Event::Preemption,
             preemption_length: "fixed_4ms".to_owned(),
             statistic: "avg".to_owned(),
@@ -282,53 +284,62 @@ fn cost(printed: f64, simulated: Option<f64>, role: Role) -> Row {
         simulated,
         n: None,
         role,
-        error: simulated.map(|it| Row::relative(printed, it, 1.0)),
+        error: simulated.map(|it| ValidationRow::relative(printed, it, 1.0)),
     }
 }
 
 #[test]
 fn a_row_as_json_has_its_unit_its_part_and_its_error() {
-    let json = cost(2.0, Some(3.0), Role::Fitted).json();
+    let json = cost(2.0, Some(3.0), JudgementRole::Fitted).json();
     let expected = serde_json::json!({
         "event": "preemption", "preemption_length": "fixed_4ms", "statistic": "avg", "wss_kib": 4,
         "printed_us": 2.0, "simulated_us": 3.0, "fitted": true, "error": 0.5,
     });
     assert_eq!(json, expected);
-    let point = Row {
-        what: What::Point { name: "p".to_owned() },
+    let point = ValidationRow {
+        what: PrintedQuantity::Point { name: "p".to_owned() },
         n: Some(7),
-        ..cost(0.5, None, Role::NotModelled)
+        ..cost(0.5, None, JudgementRole::NotModelled)
     };
     let expected = serde_json::json!({
         "name": "p", "printed": 0.5, "simulated": null, "fitted": false, "not_modelled": true, "error": null, "n": 7,
     });
     assert_eq!(point.json(), expected);
-    assert!(is(Row::relative(-4.0, -5.0, 1.0), 0.25) && is(Row::relative(0.1, 0.3, 1.0), 0.2));
+    assert!(
+        is(ValidationRow::relative(-4.0, -5.0, 1.0), 0.25)
+            && is(ValidationRow::relative(0.1, 0.3, 1.0), 0.2)
+    );
     assert_eq!(
-        [Role::Judged, Role::Fitted, Role::NotModelled].map(Role::mark),
+        [JudgementRole::Judged, JudgementRole::Fitted, JudgementRole::NotModelled]
+            .map(JudgementRole::mark),
         ["", "fitted", "not modelled"]
     );
 }
 
 #[test]
 fn the_errors_of_each_part_are_summed_up_apart_and_an_aim_that_is_missed_shows() {
-    let head = Head { id: "i", title: "t", platform: "p" };
+    let head = StudyHeading { id: "i", title: "t", platform: "p" };
     let samples = Samples { have: 8, takes: 8 };
     let sheet = |limit| {
         let rows = vec![
-            cost(10.0, Some(11.0), Role::Judged),
-            cost(10.0, Some(12.0), Role::Judged),
-            cost(10.0, Some(13.0), Role::Judged),
-            cost(10.0, None, Role::Judged),
-            cost(10.0, Some(15.0), Role::Fitted),
-            cost(10.0, Some(20.0), Role::NotModelled),
-            Row { quantity: None, ..cost(10.0, Some(90.0), Role::Judged) },
+            cost(10.0, Some(11.0), JudgementRole::Judged),
+            cost(10.0, Some(12.0), JudgementRole::Judged),
+            cost(10.0, Some(13.0), JudgementRole::Judged),
+            cost(10.0, None, JudgementRole::Judged),
+            cost(10.0, Some(15.0), JudgementRole::Fitted),
+            cost(10.0, Some(20.0), JudgementRole::NotModelled),
+            ValidationRow { quantity: None, ..cost(10.0, Some(90.0), JudgementRole::Judged) },
         ];
-        Sheet::judged(head, (samples, "samples a cell"), rows, vec![Judged::new("µs", limit)])
+        Sheet::judged(
+            head,
+            (samples, "samples a cell"),
+            rows,
+            vec![QuantityErrors::new("µs", limit)],
+        )
     };
     let judged = sheet(Some(0.2));
     let [it] = &judged.quantities[..] else { panic!("one quantity") };
-    let errors = |it: Option<Errors>| {
+    let errors = |it: Option<ErrorQuantiles>| {
         it.map(|it| (it.rows, (it.median * 100.0).round(), (it.p90 * 100.0).round()))
     };
     assert_eq!(errors(it.judged), Some((3, 20.0, 30.0)));
@@ -336,7 +347,10 @@ fn the_errors_of_each_part_are_summed_up_apart_and_an_aim_that_is_missed_shows()
         (errors(it.fitted), errors(it.not_modelled)),
         (Some((1, 50.0, 50.0)), Some((1, 100.0, 100.0)))
     );
-    assert_eq!((it.aim.as_ref().unwrap().outcome, judged.is_missed()), (Reached::Reached, false));
+    assert_eq!(
+        (it.aim.as_ref().unwrap().outcome, judged.is_missed()),
+        (AimVerdict::Reached, false)
+    );
     let missed = sheet(Some(0.1));
     let why = &missed.quantities[0].aim.as_ref().unwrap().why;
     assert_eq!(why[0], "the median error is 20.0 %, above 10.0 %");
@@ -358,7 +372,9 @@ fn the_errors_of_each_part_are_summed_up_apart_and_an_aim_that_is_missed_shows()
 
 #[test]
 fn quantiles_of_errors_are_errors_that_were_made() {
-    let of = |values: &[f64]| Errors::over(values.to_vec()).map(|it| (it.rows, it.median, it.p90));
+    let of = |values: &[f64]| {
+        ErrorQuantiles::over(values.to_vec()).map(|it| (it.rows, it.median, it.p90))
+    };
     assert_eq!(of(&[]), None);
     assert_eq!(of(&[0.3]), Some((1, 0.3, 0.3)));
     assert_eq!(of(&[0.4, 0.1]), Some((2, 0.1, 0.4)));
@@ -367,11 +383,11 @@ fn quantiles_of_errors_are_errors_that_were_made() {
     assert_eq!(of(&ten), Some((10, 5.0, 9.0)));
     assert_eq!(of(&[ten, vec![11.0]].concat()), Some((11, 6.0, 10.0)));
     // An aim that is just reached is reached.
-    let errors = Errors { rows: 1, median: 0.1, p90: 0.25 };
+    let errors = ErrorQuantiles { rows: 1, median: 0.1, p90: 0.25 };
     let whole = Samples { have: 1, takes: 1 };
-    let aim = Aim::of(Some(errors), Some(Order { pairs: 2, agree: 2 }), 0.1, whole);
-    assert_eq!((aim.outcome, aim.is_open(), aim.p90), (Reached::Reached, false, 0.25));
-    let turned = Aim::of(Some(errors), Some(Order { pairs: 2, agree: 1 }), 0.1, whole);
+    let aim = Aim::of(Some(errors), Some(ClassConcordance { pairs: 2, agree: 2 }), 0.1, whole);
+    assert_eq!((aim.outcome, aim.is_open(), aim.p90), (AimVerdict::Reached, false, 0.25));
+    let turned = Aim::of(Some(errors), Some(ClassConcordance { pairs: 2, agree: 1 }), 0.1, whole);
     assert_eq!(turned.why, ["1 of 2 pairs of events are in the printed order"]);
     assert!(turned.is_open() && Aim::of(None, None, 0.1, whole).is_open());
 }

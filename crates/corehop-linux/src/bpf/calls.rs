@@ -8,8 +8,8 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
-use super::object::{Object, Table};
-use super::{BpfError, Shown, kernel_types};
+use super::object::{BpfTable, Object};
+use super::{ArrayMapping, BpfError, kernel_types};
 
 /// The programs, `bpf/calls.bpf.c`.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/calls.bpf.o");
@@ -22,7 +22,7 @@ const FOLLOWED: u32 = 1;
 /// The way to the size of a call. In the order of the program's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
-pub enum Size {
+pub enum CallSize {
     /// It has none.
     None,
     /// The third argument.
@@ -43,9 +43,9 @@ pub enum Size {
 #[derive(Debug)]
 pub struct CallCounts {
     _object: Object,
-    wishes: Shown,
-    counts: Shown,
-    processes: Table<u32, u32>,
+    wishes: ArrayMapping,
+    counts: ArrayMapping,
+    processes: BpfTable<u32, u32>,
 }
 
 impl CallCounts {
@@ -74,7 +74,7 @@ impl CallCounts {
     ///
     /// # Panics
     /// For a number of 512 or more.
-    pub fn count(&self, number: u32, threshold: u64, size: Size) {
+    pub fn count(&self, number: u32, threshold: u64, size: CallSize) {
         let at = 2 * number as usize;
         self.wishes.word(at + 1).store(size as u64, Ordering::Relaxed);
         self.wishes.word(at).store(threshold, Ordering::Relaxed);
@@ -111,9 +111,9 @@ mod tests {
             Err(error) => return eprintln!("skipped: {error}"),
         };
         let write = libc::SYS_write as u32;
-        counts.count(write, 1000, Size::Third);
-        counts.count(libc::SYS_openat as u32, 0, Size::None);
-        counts.count(libc::SYS_newfstatat as u32, 0, Size::PathFlagsFourth);
+        counts.count(write, 1000, CallSize::Third);
+        counts.count(libc::SYS_openat as u32, 0, CallSize::None);
+        counts.count(libc::SYS_newfstatat as u32, 0, CallSize::PathFlagsFourth);
         let dd = |size: &str| {
             let size = format!("bs={size}");
             let arguments = ["if=/dev/zero", "of=/dev/null", "count=7", "status=none", &size];
@@ -142,8 +142,8 @@ mod tests {
             Err(error) => return eprintln!("skipped: {error}"),
         };
         let (vector, message) = (libc::SYS_writev as u32, libc::SYS_sendmsg as u32);
-        counts.count(vector, 100, Size::Vector);
-        counts.count(message, 100, Size::Message);
+        counts.count(vector, 100, CallSize::Vector);
+        counts.count(message, 100, CallSize::Message);
         counts.follow_children().unwrap();
         let script = "import os, socket\n\
             n = os.open('/dev/null', os.O_WRONLY)\n\

@@ -14,14 +14,14 @@ use std::time::Duration;
 use corehop_plan::units::{Cpu, CpuList};
 
 use super::object::Object;
-use super::{BpfError, Btf, Shown, kernel_types};
+use super::{ArrayMapping, BpfError, Btf, kernel_types};
 
 /// The programs, `bpf/events.bpf.c`.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/events.bpf.o");
 
 /// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum KernelEventKind {
     /// The scheduler is entered; `argument` is the current thread.
     ScheduleBegin,
     /// It has decided for another thread, `argument`, and switches to it.
@@ -62,32 +62,32 @@ pub enum Kind {
 }
 
 /// In the order of [`Kind`].
-const PROBES: [(&str, Kind); 18] = [
-    ("sched_entry_tp", Kind::ScheduleBegin),
-    ("sched_switch", Kind::Switch),
-    ("sched_exit_tp", Kind::ScheduleEnd),
-    ("local_timer_entry", Kind::TimerBegin),
-    ("local_timer_exit", Kind::TimerEnd),
-    ("hrtimer_expire_entry", Kind::HandlerBegin),
-    ("hrtimer_expire_exit", Kind::HandlerEnd),
-    ("sched_waking", Kind::Waking),
-    ("ipi_send_cpu", Kind::Send),
-    ("reschedule_entry", Kind::RescheduleBegin),
-    ("reschedule_exit", Kind::RescheduleEnd),
-    ("call_function_single_entry", Kind::CallBegin),
-    ("call_function_single_exit", Kind::CallEnd),
-    ("irq_handler_entry", Kind::DeviceBegin),
-    ("irq_handler_exit", Kind::DeviceEnd),
-    ("softirq_raise", Kind::SoftirqRaise),
-    ("softirq_entry", Kind::SoftirqBegin),
-    ("softirq_exit", Kind::SoftirqEnd),
+const PROBES: [(&str, KernelEventKind); 18] = [
+    ("sched_entry_tp", KernelEventKind::ScheduleBegin),
+    ("sched_switch", KernelEventKind::Switch),
+    ("sched_exit_tp", KernelEventKind::ScheduleEnd),
+    ("local_timer_entry", KernelEventKind::TimerBegin),
+    ("local_timer_exit", KernelEventKind::TimerEnd),
+    ("hrtimer_expire_entry", KernelEventKind::HandlerBegin),
+    ("hrtimer_expire_exit", KernelEventKind::HandlerEnd),
+    ("sched_waking", KernelEventKind::Waking),
+    ("ipi_send_cpu", KernelEventKind::Send),
+    ("reschedule_entry", KernelEventKind::RescheduleBegin),
+    ("reschedule_exit", KernelEventKind::RescheduleEnd),
+    ("call_function_single_entry", KernelEventKind::CallBegin),
+    ("call_function_single_exit", KernelEventKind::CallEnd),
+    ("irq_handler_entry", KernelEventKind::DeviceBegin),
+    ("irq_handler_exit", KernelEventKind::DeviceEnd),
+    ("softirq_raise", KernelEventKind::SoftirqRaise),
+    ("softirq_entry", KernelEventKind::SoftirqBegin),
+    ("softirq_exit", KernelEventKind::SoftirqEnd),
 ];
 
 /// Something that has happened on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event {
+pub struct BpfEvent {
     /// The kind.
-    pub kind: Kind,
+    pub kind: KernelEventKind,
     /// When, in ns of CLOCK_MONOTONIC.
     pub begin_ns: u64,
     /// When it was noted down.
@@ -98,7 +98,7 @@ pub struct Event {
     pub argument: u64,
 }
 
-impl Event {
+impl BpfEvent {
     /// None where it was not noted down to the end.
     fn of([begin_ns, what, argument, end_ns]: [u64; 4]) -> Option<Self> {
         let number = (what as u32).checked_sub(1)? as usize;
@@ -132,8 +132,8 @@ pub struct Events {
     // Declared first, so that the programs run no more when their memory goes.
     object: Object,
     programs: Vec<String>,
-    heads: Shown,
-    lists: Shown,
+    heads: ArrayMapping,
+    lists: ArrayMapping,
     cpus: u32,
     /// The places of a CPU.
     places: u32,
@@ -216,7 +216,7 @@ impl Events {
     }
 
     /// Ends that: the events by CPU, in order, and how many found no room.
-    pub fn end(&self) -> (Vec<(Cpu, Vec<Event>)>, u64) {
+    pub fn end(&self) -> (Vec<(Cpu, Vec<BpfEvent>)>, u64) {
         let counts: Vec<u64> = (0..self.cpus).map(|cpu| self.set_count(cpu, STOPPED)).collect();
         // Those that have a place already are noted down soon.
         std::thread::sleep(Duration::from_millis(2));
@@ -231,15 +231,15 @@ impl Events {
     }
 
     /// The first `count` events of a CPU, in order, which are forgotten.
-    fn list(&self, cpu: u32, count: usize) -> Vec<Event> {
+    fn list(&self, cpu: u32, count: usize) -> Vec<BpfEvent> {
         let first = cpu as usize * self.places as usize * EVENT_WORDS;
         let take = |number: usize| {
             let at = first + number * EVENT_WORDS;
             let words = self.lists.words(at);
             (at..at + EVENT_WORDS).for_each(|at| self.lists.word(at).store(0, Ordering::Relaxed));
-            Event::of(words)
+            BpfEvent::of(words)
         };
-        let mut events: Vec<Event> = (0..count).filter_map(take).collect();
+        let mut events: Vec<BpfEvent> = (0..count).filter_map(take).collect();
         // An interrupt may take the place before the program that it interrupts.
         events.sort_by_key(|event| event.begin_ns);
         events
@@ -270,7 +270,7 @@ impl Events {
         let gaps = streams.iter().flat_map(|(_, events)| {
             let pairs = events.windows(2).filter(|pair| pair[0].kind != pair[1].kind);
             // The same switch, not the one before: the programs run in the order of their making.
-            let same = pairs.filter(|pair| pair[0].kind == Kind::Switch);
+            let same = pairs.filter(|pair| pair[0].kind == KernelEventKind::Switch);
             same.map(|pair| pair[1].begin_ns.saturating_sub(pair[0].end_ns) as f64)
         });
         Ok(gaps.collect())
@@ -309,7 +309,7 @@ mod tests {
         };
         let note = |cpu: u32, place: usize, begin_ns: u64| {
             let first = (cpu as usize * 8 + place) * EVENT_WORDS;
-            let words = [begin_ns, Kind::Waking as u64 + 1, 40 + begin_ns, begin_ns + 1];
+            let words = [begin_ns, KernelEventKind::Waking as u64 + 1, 40 + begin_ns, begin_ns + 1];
             for (at, word) in words.into_iter().enumerate() {
                 events.lists.word(first + at).store(word, Ordering::Relaxed);
             }
@@ -322,8 +322,8 @@ mod tests {
         events.set_count(1, 2);
         let (streams, lost) = events.end();
         assert_eq!(lost, 5);
-        let begins = |streams: &[(Cpu, Vec<Event>)]| -> Vec<(u32, Vec<u64>)> {
-            let of = |(cpu, events): &(Cpu, Vec<Event>)| {
+        let begins = |streams: &[(Cpu, Vec<BpfEvent>)]| -> Vec<(u32, Vec<u64>)> {
+            let of = |(cpu, events): &(Cpu, Vec<BpfEvent>)| {
                 (cpu.0, events.iter().map(|it| it.begin_ns).collect())
             };
             streams.iter().map(of).collect()
@@ -344,11 +344,11 @@ mod tests {
         for (number, (tracepoint, kind)) in PROBES.iter().enumerate() {
             assert_eq!(*kind as usize, number, "{tracepoint}");
             let words = [7, (number as u64 + 1) | (3 << 32), 9, 8];
-            let event = Event { kind: *kind, begin_ns: 7, end_ns: 8, detail: 3, argument: 9 };
-            assert_eq!(Event::of(words), Some(event));
+            let event = BpfEvent { kind: *kind, begin_ns: 7, end_ns: 8, detail: 3, argument: 9 };
+            assert_eq!(BpfEvent::of(words), Some(event));
         }
-        assert_eq!(Event::of([7, 0, 0, 8]), None, "a place that was not used");
-        assert_eq!(Event::of([7, 1, 0, 0]), None, "not to the end");
-        assert_eq!(Event::of([7, 99, 0, 8]), None);
+        assert_eq!(BpfEvent::of([7, 0, 0, 8]), None, "a place that was not used");
+        assert_eq!(BpfEvent::of([7, 1, 0, 0]), None, "not to the end");
+        assert_eq!(BpfEvent::of([7, 99, 0, 8]), None);
     }
 }

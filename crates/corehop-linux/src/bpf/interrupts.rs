@@ -25,14 +25,14 @@ use corehop_plan::units::{Cpu, CpuList};
 
 use super::facts::Facts;
 use super::object::Object;
-use super::{BpfError, Btf, ProgramInfo, Shown, kernel_types};
+use super::{ArrayMapping, BpfError, Btf, ProgramInfo, kernel_types};
 
 /// The programs, `bpf/interrupts.bpf.c`.
 pub const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/interrupts.bpf.o");
 
 /// The counters of a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Counter {
+pub enum InterruptCounter {
     /// Interrupts of the local timer: ticks, and whatever else the timer was set for.
     LocalTimer,
     /// Another CPU asked this one to schedule.
@@ -54,19 +54,19 @@ pub enum Counter {
 }
 
 /// All counters, in the order of their words.
-pub const COUNTERS: [Counter; 9] = [
-    Counter::LocalTimer,
-    Counter::Reschedule,
-    Counter::CallFunction,
-    Counter::DeviceIrqs,
-    Counter::Softirqs,
-    Counter::Nmis,
-    Counter::OtherIrqs,
-    Counter::Switches,
-    Counter::Steal,
+pub const COUNTERS: [InterruptCounter; 9] = [
+    InterruptCounter::LocalTimer,
+    InterruptCounter::Reschedule,
+    InterruptCounter::CallFunction,
+    InterruptCounter::DeviceIrqs,
+    InterruptCounter::Softirqs,
+    InterruptCounter::Nmis,
+    InterruptCounter::OtherIrqs,
+    InterruptCounter::Switches,
+    InterruptCounter::Steal,
 ];
 
-impl Counter {
+impl InterruptCounter {
     /// Name of the counter's column.
     pub const fn name(self) -> &'static str {
         match self {
@@ -91,18 +91,18 @@ const OCCUPANT: usize = COUNTERS.len();
 const STRIDE: usize = 16;
 
 /// The tracepoints, and what they count.
-const PROBES: [(&str, Counter); 11] = [
-    ("local_timer_entry", Counter::LocalTimer),
-    ("reschedule_entry", Counter::Reschedule),
-    ("call_function_entry", Counter::CallFunction),
-    ("call_function_single_entry", Counter::CallFunction),
-    ("irq_handler_entry", Counter::DeviceIrqs),
-    ("softirq_entry", Counter::Softirqs),
-    ("nmi_handler", Counter::Nmis),
-    ("irq_work_entry", Counter::OtherIrqs),
-    ("thermal_apic_entry", Counter::OtherIrqs),
-    ("sched_switch", Counter::Switches),
-    ("local_timer_exit", Counter::Steal),
+const PROBES: [(&str, InterruptCounter); 11] = [
+    ("local_timer_entry", InterruptCounter::LocalTimer),
+    ("reschedule_entry", InterruptCounter::Reschedule),
+    ("call_function_entry", InterruptCounter::CallFunction),
+    ("call_function_single_entry", InterruptCounter::CallFunction),
+    ("irq_handler_entry", InterruptCounter::DeviceIrqs),
+    ("softirq_entry", InterruptCounter::Softirqs),
+    ("nmi_handler", InterruptCounter::Nmis),
+    ("irq_work_entry", InterruptCounter::OtherIrqs),
+    ("thermal_apic_entry", InterruptCounter::OtherIrqs),
+    ("sched_switch", InterruptCounter::Switches),
+    ("local_timer_exit", InterruptCounter::Steal),
 ];
 
 /// A counter, or part of it, that this kernel does not give.
@@ -111,7 +111,7 @@ pub struct Skipped {
     /// The tracepoint that would have fed it.
     pub tracepoint: &'static str,
     /// The counter.
-    pub counter: Counter,
+    pub counter: InterruptCounter,
     /// Why not.
     pub reason: String,
 }
@@ -141,32 +141,32 @@ pub struct InterruptCounts {
 
 impl InterruptCounts {
     #[inline]
-    fn from_each(word: impl Fn(Counter) -> u64) -> Self {
+    fn from_each(word: impl Fn(InterruptCounter) -> u64) -> Self {
         Self {
-            local_timer: word(Counter::LocalTimer),
-            reschedule: word(Counter::Reschedule),
-            call_function: word(Counter::CallFunction),
-            device_irqs: word(Counter::DeviceIrqs),
-            softirqs: word(Counter::Softirqs),
-            nmis: word(Counter::Nmis),
-            other_irqs: word(Counter::OtherIrqs),
-            switches: word(Counter::Switches),
-            steal_ns: word(Counter::Steal),
+            local_timer: word(InterruptCounter::LocalTimer),
+            reschedule: word(InterruptCounter::Reschedule),
+            call_function: word(InterruptCounter::CallFunction),
+            device_irqs: word(InterruptCounter::DeviceIrqs),
+            softirqs: word(InterruptCounter::Softirqs),
+            nmis: word(InterruptCounter::Nmis),
+            other_irqs: word(InterruptCounter::OtherIrqs),
+            switches: word(InterruptCounter::Switches),
+            steal_ns: word(InterruptCounter::Steal),
         }
     }
 
     /// The value of one counter.
-    pub const fn get(&self, counter: Counter) -> u64 {
+    pub const fn get(&self, counter: InterruptCounter) -> u64 {
         match counter {
-            Counter::LocalTimer => self.local_timer,
-            Counter::Reschedule => self.reschedule,
-            Counter::CallFunction => self.call_function,
-            Counter::DeviceIrqs => self.device_irqs,
-            Counter::Softirqs => self.softirqs,
-            Counter::Nmis => self.nmis,
-            Counter::OtherIrqs => self.other_irqs,
-            Counter::Switches => self.switches,
-            Counter::Steal => self.steal_ns,
+            InterruptCounter::LocalTimer => self.local_timer,
+            InterruptCounter::Reschedule => self.reschedule,
+            InterruptCounter::CallFunction => self.call_function,
+            InterruptCounter::DeviceIrqs => self.device_irqs,
+            InterruptCounter::Softirqs => self.softirqs,
+            InterruptCounter::Nmis => self.nmis,
+            InterruptCounter::OtherIrqs => self.other_irqs,
+            InterruptCounter::Switches => self.switches,
+            InterruptCounter::Steal => self.steal_ns,
         }
     }
 
@@ -187,7 +187,7 @@ impl InterruptCounts {
     }
 
     /// The counters that are not zero, with their values: what has happened, by name.
-    pub fn causes(&self) -> impl Iterator<Item = (Counter, u64)> + '_ {
+    pub fn causes(&self) -> impl Iterator<Item = (InterruptCounter, u64)> + '_ {
         COUNTERS.into_iter().map(|counter| (counter, self.get(counter))).filter(|&(_, n)| n > 0)
     }
 }
@@ -198,8 +198,8 @@ impl InterruptCounts {
 pub struct InterruptCounters {
     // Declared before the memory that its programs write, though they would keep it alive.
     object: Object,
-    probes: Vec<(&'static str, Counter)>,
-    words: Shown,
+    probes: Vec<(&'static str, InterruptCounter)>,
+    words: ArrayMapping,
     cpus: usize,
     skipped: Vec<Skipped>,
 }
@@ -269,7 +269,7 @@ impl InterruptCounters {
     }
 
     /// Whether `counter` is fed at all; where not, its zeros mean nothing.
-    pub fn has(&self, counter: Counter) -> bool {
+    pub fn has(&self, counter: InterruptCounter) -> bool {
         self.probes.iter().any(|&(_, fed)| fed == counter)
     }
 
@@ -292,12 +292,12 @@ fn attach(
     object: &mut Object,
     types: &Btf,
     tracepoint: &str,
-    counter: Counter,
+    counter: InterruptCounter,
     tells_steal: bool,
 ) -> Result<(), BpfError> {
     let program = format!("hop_{tracepoint}");
     // Asked first, so that the reason names the field.
-    if counter == Counter::Steal && !tells_steal {
+    if counter == InterruptCounter::Steal && !tells_steal {
         return Err(BpfError::NoField { program, what: "`rq.prev_steal_time_rq`".to_owned() });
     }
     object.attach(&program, tracepoint, types)

@@ -171,9 +171,9 @@ fn page_size() -> usize {
 /// Memory of an array of programs, shown in this process, to be read and written. It keeps the array's memory
 /// alive, and is accessed by atomics alone.
 #[derive(Debug)]
-pub struct Shown(Mapped);
+pub struct ArrayMapping(Mapped);
 
-impl Shown {
+impl ArrayMapping {
     /// All of an array of `bytes`, rounded up to whole pages.
     fn map(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<Self> {
         let bytes = bytes.next_multiple_of(page_size());

@@ -14,7 +14,7 @@ use aya::programs::tp_btf::BtfTracePointLink;
 use aya::programs::{BtfTracePoint, Program, ProgramError};
 use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader, Pod};
 
-use super::{BpfError, ProgramInfo, Shown, syscall};
+use super::{ArrayMapping, BpfError, ProgramInfo, syscall};
 
 /// The helper that the loader calls in place of an access to a field that the kernel lacks.
 const NO_SUCH_FIELD: &str = "#195896080";
@@ -95,11 +95,11 @@ impl Object {
     ///
     /// # Errors
     /// If the kernel has no memory for it.
-    pub fn show(&self, map: &str) -> Result<Shown, BpfError> {
+    pub fn show(&self, map: &str) -> Result<ArrayMapping, BpfError> {
         let Some(Map::Array(data)) = self.ebpf.map(map) else { return Err(lacks(map)) };
         let info = data.info().map_err(of_map)?;
         let bytes = info.value_size().next_multiple_of(8) as usize * info.max_entries() as usize;
-        Shown::map(data.fd().as_fd(), bytes)
+        ArrayMapping::map(data.fd().as_fd(), bytes)
             .map_err(|source| BpfError::from_call(format!("mmap of the map `{map}`"), source))
     }
 
@@ -107,18 +107,18 @@ impl Object {
     ///
     /// # Errors
     /// If there is none of that name, or its keys or values have another size.
-    pub fn take_table<K: Pod, V: Pod>(&mut self, map: &str) -> Result<Table<K, V>, BpfError> {
+    pub fn take_table<K: Pod, V: Pod>(&mut self, map: &str) -> Result<BpfTable<K, V>, BpfError> {
         let found = self.ebpf.take_map(map).ok_or_else(|| lacks(map))?;
-        Ok(Table { map: Mutex::new(HashMap::try_from(found).map_err(of_map)?) })
+        Ok(BpfTable { map: Mutex::new(HashMap::try_from(found).map_err(of_map)?) })
     }
 
     /// A ring, which can be taken once.
     ///
     /// # Errors
     /// If there is none of that name, or the kernel has no memory for showing it.
-    pub fn take_ring(&mut self, map: &str) -> Result<Ring, BpfError> {
+    pub fn take_ring(&mut self, map: &str) -> Result<BpfRingBuffer, BpfError> {
         let found = self.ebpf.take_map(map).ok_or_else(|| lacks(map))?;
-        Ok(Ring { ring: RingBuf::try_from(found).map_err(of_map)? })
+        Ok(BpfRingBuffer { ring: RingBuf::try_from(found).map_err(of_map)? })
     }
 
     /// The kernel's facts about a program that is attached.
@@ -140,11 +140,11 @@ pub struct Attachment {
 
 /// A table that programs and this process look up and change.
 #[derive(Debug)]
-pub struct Table<K, V> {
+pub struct BpfTable<K, V> {
     map: Mutex<HashMap<MapData, K, V>>,
 }
 
-impl<K: Pod, V: Pod> Table<K, V> {
+impl<K: Pod, V: Pod> BpfTable<K, V> {
     /// Put `value` under `key`, whether or not something was there.
     ///
     /// # Errors
@@ -177,17 +177,17 @@ impl<K: Pod, V: Pod> Table<K, V> {
 }
 
 /// The ring that programs append records to and this process empties.
-pub struct Ring {
+pub struct BpfRingBuffer {
     ring: RingBuf<MapData>,
 }
 
-impl std::fmt::Debug for Ring {
+impl std::fmt::Debug for BpfRingBuffer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ring").finish_non_exhaustive()
     }
 }
 
-impl Ring {
+impl BpfRingBuffer {
     /// Takes every record that is complete, as words; how many there were.
     pub fn drain(&mut self, mut take: impl FnMut(&[u64])) -> usize {
         let (mut record, mut count) = (Vec::new(), 0);

@@ -98,13 +98,13 @@ fn word(folder: &Path, file: &str) -> Option<String> {
 /// The scheduler, in charge of all ordinary threads of the machine. Dropping it hands them back to
 /// the stock one.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct SchedulerAttachment {
     // Closed first: that ends it. The table may go then.
     _link: OwnedFd,
     _table: OwnedFd,
 }
 
-impl Loaded {
+impl SchedulerAttachment {
     /// Whether it still is; the kernel may have taken it back.
     pub fn is_in_charge(&self) -> bool {
         state().as_deref() == Some("enabled") && loaded_name().as_deref() == Some(NAME)
@@ -115,7 +115,7 @@ impl Loaded {
 ///
 /// # Errors
 /// If the kernel has no such class, another scheduler of it is loaded, or the caller may not.
-pub fn load() -> Result<Loaded, SchedExtError> {
+pub fn load() -> Result<SchedulerAttachment, SchedExtError> {
     if state().is_none() {
         let release = word(Path::new("/proc/sys/kernel"), "osrelease");
         return Err(SchedExtError::NotThere { release: release.unwrap_or_default() });
@@ -123,7 +123,7 @@ pub fn load() -> Result<Loaded, SchedExtError> {
     if let Some(name) = loaded_name() {
         return Err(SchedExtError::Taken { name });
     }
-    let parts = Parts::of(kernel_types()?).map_err(SchedExtError::Unknown)?;
+    let parts = SchedulerTypes::of(kernel_types()?).map_err(SchedExtError::Unknown)?;
     let step = |what: &str, source| BpfError::from_call(format!("{what} of `{NAME}`"), source);
     let types = syscall::load_btf(&one_type()).map_err(|source| step("the types", source))?;
     let member = SELECT_CPU_MEMBER;
@@ -135,7 +135,7 @@ pub fn load() -> Result<Loaded, SchedExtError> {
     let table = syscall::create_struct_ops(NAME, &value, parts.table_id, &types)
         .map_err(|source| step("the table", source))?;
     let link = syscall::register_struct_ops(&table).map_err(refusal)?;
-    Ok(Loaded { _link: link, _table: table })
+    Ok(SchedulerAttachment { _link: link, _table: table })
 }
 
 /// Somebody else may have been faster.
@@ -148,7 +148,7 @@ fn refusal(source: io::Error) -> SchedExtError {
 
 /// The scheduler, as the running kernel takes it.
 #[derive(Debug)]
-struct Parts {
+struct SchedulerTypes {
     /// Numbers of the kernel's types.
     table_id: u32,
     functions_id: u32,
@@ -160,7 +160,7 @@ struct Parts {
     select_cpu_offset: usize,
 }
 
-impl Parts {
+impl SchedulerTypes {
     /// Those for a kernel with these types; otherwise the fact that is not as it is known here.
     fn of(types: &Btf) -> Result<Self, String> {
         let number = |name: &str, kind| {
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn the_table_is_all_zero_but_for_its_name_and_the_function() {
-        let parts = Parts::of(&kernel_with_sched_ext(SELECT_CPU)).unwrap();
+        let parts = SchedulerTypes::of(&kernel_with_sched_ext(SELECT_CPU)).unwrap();
         assert_eq!((parts.table_id, parts.functions_id), (6, 5));
         let value = parts.value(0x0102);
         // Behind 16 bytes of the kernel's own.
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn the_function_calls_the_kernels_by_its_number_in_the_running_kernel() {
-        let parts = Parts::of(&kernel_with_sched_ext(SELECT_CPU)).unwrap();
+        let parts = SchedulerTypes::of(&kernel_with_sched_ext(SELECT_CPU)).unwrap();
         let is_call = |it: &&bpf_insn| u32::from(it.code) == BPF_JMP | BPF_CALL;
         let calls: Vec<_> = parts.select_cpu.iter().filter(is_call).collect();
         let [call] = calls[..] else { panic!("{} calls", calls.len()) };
@@ -278,8 +278,9 @@ mod tests {
 
     #[test]
     fn a_kernel_that_is_not_as_it_is_known_says_in_what() {
-        let refused =
-            |types: &Btf| SchedExtError::Unknown(Parts::of(types).unwrap_err()).to_string();
+        let refused = |types: &Btf| {
+            SchedExtError::Unknown(SchedulerTypes::of(types).unwrap_err()).to_string()
+        };
         let error = refused(&types_of(&[1, 1 << 24, 4, 32], b"\0int\0"));
         assert!(error.contains("`bpf_struct_ops_sched_ext_ops`"), "{error}");
         let error = refused(&kernel_with_sched_ext("dequeue"));

@@ -21,8 +21,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use corehop_plan::host::Contact;
 use corehop_plan::host::locks::WordUse;
 
-use super::object::{Attachment, Object, Table};
-use super::{BpfError, Shown, configured_cpus, kernel_types};
+use super::object::{Attachment, BpfTable, Object};
+use super::{ArrayMapping, BpfError, configured_cpus, kernel_types};
 
 /// The programs, `bpf/sharing.bpf.c`.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/sharing.bpf.o");
@@ -38,14 +38,14 @@ const LINE: usize = 8;
 #[derive(Debug)]
 pub struct WakeGraph {
     object: Mutex<Object>,
-    processes: Table<u32, u32>,
-    pairs: Table<[u32; 2], u64>,
+    processes: BpfTable<u32, u32>,
+    pairs: BpfTable<[u32; 2], u64>,
     /// Waits and wakes by address, and by thread in the upper and process in the lower half.
-    words: Table<[u64; 2], [u64; 2]>,
-    lost: Shown,
-    handlers: Shown,
-    wishes: Shown,
-    calls: Shown,
+    words: BpfTable<[u64; 2], [u64; 2]>,
+    lost: ArrayMapping,
+    handlers: ArrayMapping,
+    wishes: ArrayMapping,
+    calls: ArrayMapping,
     cpus: usize,
 }
 
@@ -62,7 +62,7 @@ const WAKES: [(&str, &str); 7] = [
 
 /// Wake-ups are counted for as long as this is kept.
 #[derive(Debug)]
-pub struct Counted {
+pub struct WakeUpAttachment {
     _programs: Vec<Attachment>,
 }
 
@@ -103,14 +103,14 @@ impl WakeGraph {
     ///
     /// # Errors
     /// If the kernel lacks a tracepoint.
-    pub fn count_wakes(&self) -> Result<Counted, BpfError> {
+    pub fn count_wakes(&self) -> Result<WakeUpAttachment, BpfError> {
         let (types, mut object) = (kernel_types()?, self.object());
         // A handler that ran when counting ended last has ended since.
         for cpu in 0..configured_cpus().min(self.handlers.len()) {
             self.handlers.word(cpu).store(0, Ordering::Relaxed);
         }
         let attach = |(program, tracepoint)| object.attach_for_now(program, tracepoint, types);
-        Ok(Counted { _programs: WAKES.into_iter().map(attach).collect::<Result<_, _>>()? })
+        Ok(WakeUpAttachment { _programs: WAKES.into_iter().map(attach).collect::<Result<_, _>>()? })
     }
 
     /// Follows a process, and those that it starts from now on.

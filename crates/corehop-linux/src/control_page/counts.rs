@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use corehop_plan::units::Cpu;
 
-use super::Away;
+use super::AbsenceNotice;
 use crate::counters::software::ThreadCounts;
 use corehop_system::clock::monotonic_ns;
 use corehop_system::proc::Schedstat;
@@ -14,7 +14,7 @@ use corehop_system::thread::current_cpu;
 
 /// The counts at the thread's last look.
 #[derive(Debug)]
-pub struct Counted {
+pub struct CountSnapshot {
     counts: ThreadCounts,
     cpu: Cpu,
     /// `/proc/thread-self/schedstat` of the thread that opened it, where the kernel has it.
@@ -23,7 +23,7 @@ pub struct Counted {
     looked_ns: u64,
 }
 
-impl Counted {
+impl CountSnapshot {
     /// Of the calling thread, from now on.
     pub fn of_this_thread() -> Self {
         let schedstat = File::open("/proc/thread-self/schedstat").ok();
@@ -33,7 +33,7 @@ impl Counted {
     }
 
     /// The absences since the last look: a system call.
-    pub fn away(&mut self) -> Option<Away> {
+    pub fn away(&mut self) -> Option<AbsenceNotice> {
         let counts = ThreadCounts::read();
         let added = counts.minus(&self.counts);
         let (looked, now) = (self.looked_ns, monotonic_ns());
@@ -51,7 +51,7 @@ impl Counted {
         self.waited_ns = waited_ns.unwrap_or(self.waited_ns);
         let preempted = added.voluntary_switches == 0;
         let waited = waited.filter(|&it| preempted && it > 0);
-        Some(Away {
+        Some(AbsenceNotice {
             times: added.switches(),
             from,
             to,

@@ -15,18 +15,18 @@ use std::sync::Arc;
 
 use corehop_plan::units::Cpu;
 
-use crate::bpf::control::{ControlPages, Page};
+use crate::bpf::control::{ControlPage, ControlPages};
 use corehop_system::clock::monotonic_ns;
 use corehop_system::thread::current_cpu;
 
-pub use counts::Counted;
+pub use counts::CountSnapshot;
 pub use overhead::{Longer, following, overhead};
 pub use presence::Presence;
-pub use records::Records;
+pub use records::ThreadSwitchRecords;
 
 /// A way to learn of absences, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Method {
+pub enum AbsenceMethod {
     /// The control page, written by BPF programs.
     Bpf,
     /// Records of context switches by `perf_event_open(2)`.
@@ -37,7 +37,7 @@ pub enum Method {
     Counts,
 }
 
-impl Method {
+impl AbsenceMethod {
     /// All of them, from the top.
     pub const ALL: [Self; 4] = [Self::Bpf, Self::Records, Self::Rseq, Self::Counts];
 
@@ -65,7 +65,7 @@ impl Method {
     }
 }
 
-impl std::fmt::Display for Method {
+impl std::fmt::Display for AbsenceMethod {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
     }
@@ -73,7 +73,7 @@ impl std::fmt::Display for Method {
 
 /// The absences since the thread last looked: one, or several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Away {
+pub struct AbsenceNotice {
     /// The number of absences; 1 if unknown.
     pub times: u64,
     /// The CPU that it left (first, where it was away more than once).
@@ -94,19 +94,19 @@ pub struct Away {
 #[derive(Debug)]
 pub enum Notice {
     /// [`Method::Bpf`]
-    Bpf(Slot),
+    Bpf(ControlSlot),
     /// [`Method::Records`]
-    Records(Records),
+    Records(ThreadSwitchRecords),
     /// [`Method::Rseq`]
     Rseq(Presence),
     /// [`Method::Counts`]
-    Counts(Counted),
+    Counts(CountSnapshot),
 }
 
 /// The thread's slot of the control pages, and what it said last.
 #[derive(Debug)]
-pub struct Slot {
-    page: Page,
+pub struct ControlSlot {
+    page: ControlPage,
     departures: u64,
     cpu: Cpu,
 }
@@ -119,7 +119,7 @@ impl Notice {
     /// Never where the kernel has `getrusage(2)`, which all have; the reasons of all methods then.
     pub fn best(pages: Result<&Arc<ControlPages>, &str>) -> Result<(Self, Vec<String>), String> {
         let mut why_not = Vec::new();
-        for method in Method::ALL {
+        for method in AbsenceMethod::ALL {
             match Self::at(method, pages) {
                 Ok(notice) => return Ok((notice, why_not)),
                 Err(reason) => why_not.push(format!("{method}: {reason}")),
@@ -132,33 +132,36 @@ impl Notice {
     ///
     /// # Errors
     /// Why the host does not give it.
-    pub fn at(method: Method, pages: Result<&Arc<ControlPages>, &str>) -> Result<Self, String> {
+    pub fn at(
+        method: AbsenceMethod,
+        pages: Result<&Arc<ControlPages>, &str>,
+    ) -> Result<Self, String> {
         match method {
-            Method::Bpf => {
+            AbsenceMethod::Bpf => {
                 let page = pages?.register().map_err(|error| error.to_string())?;
                 let departures = page.departures();
-                Ok(Self::Bpf(Slot { page, departures, cpu: current_cpu() }))
+                Ok(Self::Bpf(ControlSlot { page, departures, cpu: current_cpu() }))
             }
-            Method::Records => Records::of_this_thread().map(Self::Records),
-            Method::Rseq => Presence::of_this_thread()
+            AbsenceMethod::Records => ThreadSwitchRecords::of_this_thread().map(Self::Records),
+            AbsenceMethod::Rseq => Presence::of_this_thread()
                 .map(Self::Rseq)
                 .map_err(|error| format!("rseq(2): {error}; it needs Linux 4.18")),
-            Method::Counts => Ok(Self::Counts(Counted::of_this_thread())),
+            AbsenceMethod::Counts => Ok(Self::Counts(CountSnapshot::of_this_thread())),
         }
     }
 
     /// The method.
-    pub const fn method(&self) -> Method {
+    pub const fn method(&self) -> AbsenceMethod {
         match self {
-            Self::Bpf(_) => Method::Bpf,
-            Self::Records(_) => Method::Records,
-            Self::Rseq(_) => Method::Rseq,
-            Self::Counts(_) => Method::Counts,
+            Self::Bpf(_) => AbsenceMethod::Bpf,
+            Self::Records(_) => AbsenceMethod::Records,
+            Self::Rseq(_) => AbsenceMethod::Rseq,
+            Self::Counts(_) => AbsenceMethod::Counts,
         }
     }
 
     /// The slot's page, where it is the control page.
-    pub const fn page(&self) -> Option<&Page> {
+    pub const fn page(&self) -> Option<&ControlPage> {
         match self {
             Self::Bpf(slot) => Some(&slot.page),
             _ => None,
@@ -167,7 +170,7 @@ impl Notice {
 
     /// The absences since the last call, if any: a load or two if there were none.
     #[inline]
-    pub fn away(&mut self) -> Option<Away> {
+    pub fn away(&mut self) -> Option<AbsenceNotice> {
         match self {
             Self::Bpf(slot) => slot.away(),
             Self::Records(records) => records.away(),
@@ -177,9 +180,9 @@ impl Notice {
     }
 }
 
-impl Slot {
+impl ControlSlot {
     #[inline]
-    fn away(&mut self) -> Option<Away> {
+    fn away(&mut self) -> Option<AbsenceNotice> {
         if self.page.departures() == self.departures {
             return None;
         }
@@ -193,7 +196,7 @@ impl Slot {
             (Cpu(now.in_cpu as u32), now.last_ns)
         };
         self.cpu = to;
-        Some(Away {
+        Some(AbsenceNotice {
             times,
             from,
             to,

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 
 use corehop_plan::units::Cpu;
 
-use super::Away;
+use super::AbsenceNotice;
 use crate::rseq::Rseq;
 use corehop_system::clock::monotonic_ns;
 
@@ -33,7 +33,7 @@ impl Presence {
     }
 
     /// The absences since the last look: a load and a look at the clock. A signal looks the same.
-    pub fn away(&mut self) -> Option<Away> {
+    pub fn away(&mut self) -> Option<AbsenceNotice> {
         let armed = self.rseq.is_armed();
         let (looked, now) = (self.looked_ns, monotonic_ns());
         self.looked_ns = now;
@@ -43,7 +43,7 @@ impl Presence {
         self.rseq.arm_elsewhere();
         let (from, to) = (self.cpu, self.rseq.cpu());
         self.cpu = to;
-        Some(Away {
+        Some(AbsenceNotice {
             times: 1,
             from,
             to,

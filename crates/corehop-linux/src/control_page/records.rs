@@ -6,8 +6,8 @@ use std::io;
 
 use corehop_plan::units::Cpu;
 
-use super::Away;
-use crate::switches::{Record, Switch, SwitchRing};
+use super::AbsenceNotice;
+use crate::switches::{SwitchLogRecord, SwitchRing, ThreadSwitch};
 use corehop_system::thread::current_cpu;
 
 /// 64 KiB hold 1,600 records: as many as come between two looks.
@@ -15,14 +15,14 @@ const PAGES: usize = 16;
 
 /// The calling thread's records, from when they were asked for.
 #[derive(Debug)]
-pub struct Records {
+pub struct ThreadSwitchRecords {
     ring: SwitchRing,
     cpu: Cpu,
-    left: Option<Switch>,
+    left: Option<ThreadSwitch>,
     lost: u64,
 }
 
-impl Records {
+impl ThreadSwitchRecords {
     /// Begins to record.
     ///
     /// # Errors
@@ -39,22 +39,22 @@ impl Records {
     }
 
     /// The absences since the last look: a load if there were none.
-    pub fn away(&mut self) -> Option<Away> {
+    pub fn away(&mut self) -> Option<AbsenceNotice> {
         let (mut times, mut last, from) = (0, None, self.cpu);
         let Self { ring, cpu, left, lost } = self;
         ring.drain(|record| match record {
-            Record::Switch(switch) if switch.out => *left = Some(switch),
-            Record::Switch(back) => {
+            SwitchLogRecord::Switch(switch) if switch.out => *left = Some(switch),
+            SwitchLogRecord::Switch(back) => {
                 if let Some(left) = left.take() {
                     (times, last) = (times + 1, Some((left, back)));
                     *cpu = Cpu(back.cpu);
                 }
             }
-            Record::Lost(more) => *lost += more,
-            Record::Name(..) | Record::Started(..) => {}
+            SwitchLogRecord::Lost(more) => *lost += more,
+            SwitchLogRecord::Name(..) | SwitchLogRecord::Started(..) => {}
         });
         let (left, back) = last?;
-        Some(Away {
+        Some(AbsenceNotice {
             times,
             from,
             to: self.cpu,

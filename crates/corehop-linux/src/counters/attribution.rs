@@ -13,7 +13,7 @@ use corehop_plan::units::{Cpu, CpuList, Nanos};
 
 use super::software::ThreadCounts;
 use crate::bpf::facts::Facts;
-use crate::bpf::interrupts::{COUNTERS, Counter, InterruptCounters, InterruptCounts};
+use crate::bpf::interrupts::{COUNTERS, InterruptCounter, InterruptCounters, InterruptCounts};
 use crate::bpf::{BpfError, Btf, kernel_types};
 
 /// The source in use.
@@ -30,14 +30,14 @@ pub enum CounterSource {
 
 /// The witness's counts so far, or between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Witness {
+pub struct WitnessCounts {
     /// Of the calling thread.
     pub thread: ThreadCounts,
     /// Of the CPU, where the source gives it.
     pub cpu: Option<InterruptCounts>,
 }
 
-impl Witness {
+impl WitnessCounts {
     /// The increase since `earlier`, of the same thread and CPU.
     #[must_use]
     pub fn minus(&self, earlier: &Self) -> Self {
@@ -93,19 +93,19 @@ impl Attribution {
     ///
     /// # Panics
     /// For a CPU above those it was opened for.
-    pub fn read(&self, cpu: Cpu) -> Witness {
+    pub fn read(&self, cpu: Cpu) -> WitnessCounts {
         let cpu = self.counters().map(|counters| counters.read(cpu));
-        Witness { thread: ThreadCounts::read(), cpu }
+        WitnessCounts { thread: ThreadCounts::read(), cpu }
     }
 
     /// Of a difference over `wall` time: what a hypervisor has stolen, where that can be said.
     ///
     /// The thread's own account is up to date, but says nothing where the thread left its CPU or
     /// the kernel takes interrupts for time not run as well. The run queue's lags by up to a tick.
-    pub fn stolen(&self, difference: &Witness, wall: Nanos) -> Option<Nanos> {
+    pub fn stolen(&self, difference: &WitnessCounts, wall: Nanos) -> Option<Nanos> {
         let by_thread = difference.thread.not_run(wall).filter(|_| self.not_run_is_stolen);
         by_thread.or_else(|| {
-            let cpu = difference.cpu.filter(|_| self.sees(Counter::Steal));
+            let cpu = difference.cpu.filter(|_| self.sees(InterruptCounter::Steal));
             cpu.map(|cpu| Nanos::new(cpu.steal_ns))
         })
     }
@@ -116,8 +116,9 @@ impl Attribution {
     }
 
     /// Whether what this counter counts would be seen. Where not, its zeros mean nothing.
-    pub fn sees(&self, counter: Counter) -> bool {
-        self.counters().map_or(counter == Counter::Switches, |counters| counters.has(counter))
+    pub fn sees(&self, counter: InterruptCounter) -> bool {
+        self.counters()
+            .map_or(counter == InterruptCounter::Switches, |counters| counters.has(counter))
     }
 
     /// Name of the source, for a column.
@@ -152,10 +153,11 @@ fn subtracts_interrupts(types: &Btf) -> bool {
 }
 
 fn seen_and_missing<'a>(
-    has: impl Fn(Counter) -> bool,
-    missing: impl Iterator<Item = (Counter, &'a str)>,
+    has: impl Fn(InterruptCounter) -> bool,
+    missing: impl Iterator<Item = (InterruptCounter, &'a str)>,
 ) -> String {
-    let seen: Vec<_> = COUNTERS.into_iter().filter(|&c| has(c)).map(Counter::name).collect();
+    let seen: Vec<_> =
+        COUNTERS.into_iter().filter(|&c| has(c)).map(InterruptCounter::name).collect();
     let mut text =
         format!("Disturbances are attributed by BPF counters of each CPU: {}", seen.join(", "));
     for (counter, reason) in missing {
@@ -184,8 +186,13 @@ mod tests {
 
     #[test]
     fn the_sentence_names_what_is_seen_and_what_is_not_with_the_reason() {
-        let has = |counter| matches!(counter, Counter::Switches | Counter::CallFunction);
-        let missing = [(Counter::Steal, "no `rq`"), (Counter::CallFunction, "no `x_entry`")];
+        let has = |counter| {
+            matches!(counter, InterruptCounter::Switches | InterruptCounter::CallFunction)
+        };
+        let missing = [
+            (InterruptCounter::Steal, "no `rq`"),
+            (InterruptCounter::CallFunction, "no `x_entry`"),
+        ];
         assert_eq!(
             seen_and_missing(has, missing.into_iter()),
             "Disturbances are attributed by BPF counters of each CPU: call_function, switches; \
@@ -199,7 +206,10 @@ mod tests {
         assert!(text.contains("interrupts are not, stolen time is. No BPF"), "{text}");
         assert!(text.ends_with("no CAP_BPF: use setcap"), "{text}");
         assert!(lower(false).provenance().contains("stolen time is not told"));
-        assert!(lower(true).sees(Counter::Switches) && !lower(true).sees(Counter::LocalTimer));
+        assert!(
+            lower(true).sees(InterruptCounter::Switches)
+                && !lower(true).sees(InterruptCounter::LocalTimer)
+        );
         assert_eq!(lower(true).read(Cpu(0)).interrupts(), None);
     }
 
@@ -228,8 +238,9 @@ mod tests {
     #[test]
     fn stolen_time_is_what_was_not_run_unless_interrupts_or_absence_are_in_that() {
         let thread = ThreadCounts { cpu_time_ns: 94_000, ..ThreadCounts::default() };
-        let stayed = Witness { thread, cpu: None };
-        let left = Witness { thread: ThreadCounts { voluntary_switches: 1, ..thread }, cpu: None };
+        let stayed = WitnessCounts { thread, cpu: None };
+        let left =
+            WitnessCounts { thread: ThreadCounts { voluntary_switches: 1, ..thread }, cpu: None };
         let wall = Nanos::from_micros(100);
         assert_eq!(lower(true).stolen(&stayed, wall), Some(Nanos::from_micros(6)));
         assert_eq!(lower(true).stolen(&left, wall), None);
@@ -240,12 +251,12 @@ mod tests {
     #[expect(clippy::print_stderr, reason = "a skip says why")]
     fn where_the_thread_cannot_say_the_run_queue_does() {
         let upper = Attribution::open(&CpuList::new([Cpu(0)]));
-        if !upper.sees(Counter::Steal) {
+        if !upper.sees(InterruptCounter::Steal) {
             return eprintln!("skipped: {}", upper.provenance());
         }
         let cpu = Some(InterruptCounts { steal_ns: 7_000, ..InterruptCounts::default() });
         let left = ThreadCounts { voluntary_switches: 1, ..ThreadCounts::default() };
-        let difference = Witness { thread: left, cpu };
+        let difference = WitnessCounts { thread: left, cpu };
         let stolen = upper.stolen(&difference, Nanos::from_micros(100));
         assert_eq!(stolen, Some(Nanos::from_micros(7)));
     }

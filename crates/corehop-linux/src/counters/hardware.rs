@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use corehop_plan::units::Cpu;
 
 use super::CounterError;
-use crate::perf_event::{Event, USER_ONLY, Whose};
+use crate::perf_event::{EventOwner, PerfEvent, USER_ONLY};
 use corehop_system::proc;
 
 mod page;
@@ -122,15 +122,16 @@ const IOC_ID: u64 = 0x8008_2407;
 /// Open one event of the calling thread, on every CPU it runs on, in the group of `leader`.
 fn open_event((kind, config): (u32, u64), leader: Option<RawFd>) -> io::Result<OwnedFd> {
     let (read_format, flags) = (READ_FORMAT, USER_ONLY);
-    Event { kind, config, read_format, flags, ..Event::default() }.open(Whose::InGroup(leader))
+    PerfEvent { kind, config, read_format, flags, ..PerfEvent::default() }
+        .open(EventOwner::InGroup(leader))
 }
 
 /// Open one cache event of all that runs on `cpu`, the kernel included. Reading gives value, time
 /// wanted and time counted.
 pub(super) fn open_event_of_cpu(config: u64, cpu: Cpu) -> io::Result<OwnedFd> {
     const TIMES: u64 = 3;
-    Event { kind: TYPE_CACHE, config, read_format: TIMES, ..Event::default() }
-        .open(Whose::AllOn(cpu))
+    PerfEvent { kind: TYPE_CACHE, config, read_format: TIMES, ..PerfEvent::default() }
+        .open(EventOwner::AllOn(cpu))
 }
 
 pub(super) fn id_of(event: &OwnedFd) -> io::Result<u64> {
@@ -183,7 +184,7 @@ fn paranoid_level() -> Option<i32> {
 
 /// An open event.
 #[derive(Debug)]
-struct Member {
+struct OpenCounter {
     event: HardwareEvent,
     id: u64,
     /// Kept open for as long as it shall count.
@@ -218,7 +219,7 @@ impl HardwareCounts {
 #[derive(Debug)]
 pub struct HardwareCounters {
     /// Each group counts all its members or none; the first member leads it.
-    groups: Vec<Vec<Member>>,
+    groups: Vec<Vec<OpenCounter>>,
     unavailable: Vec<CounterError>,
     of_this_thread: PhantomData<*const ()>,
 }
@@ -250,14 +251,14 @@ impl HardwareCounters {
         if let Some(group) = self.groups.last_mut() {
             match open_event(encoding, Some(group[0].fd.as_raw_fd())) {
                 Ok(fd) => {
-                    group.push(Member::new(event, fd)?);
+                    group.push(OpenCounter::new(event, fd)?);
                     return Ok(());
                 }
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
                 Err(error) => return Err(error),
             }
         }
-        self.groups.push(vec![Member::new(event, open_event(encoding, None)?)?]);
+        self.groups.push(vec![OpenCounter::new(event, open_event(encoding, None)?)?]);
         Ok(())
     }
 
@@ -278,14 +279,14 @@ impl HardwareCounters {
     }
 }
 
-impl Member {
+impl OpenCounter {
     fn new(event: HardwareEvent, fd: OwnedFd) -> io::Result<Self> {
         Ok(Self { event, id: id_of(&fd)?, page: page::MappedPage::of(&fd), fd })
     }
 }
 
 /// All of the group without a system call, or false.
-fn read_by_rdpmc(group: &[Member], counts: &mut HardwareCounts) -> bool {
+fn read_by_rdpmc(group: &[OpenCounter], counts: &mut HardwareCounts) -> bool {
     for member in group {
         let Some(count) = member.page.as_ref().and_then(page::MappedPage::count) else {
             return false;
@@ -295,7 +296,7 @@ fn read_by_rdpmc(group: &[Member], counts: &mut HardwareCounts) -> bool {
     true
 }
 
-fn read_by_call(group: &[Member], counts: &mut HardwareCounts) {
+fn read_by_call(group: &[OpenCounter], counts: &mut HardwareCounts) {
     let mut answer = [0_u8; 24 + 16 * EVENTS.len()];
     // SAFETY: the kernel writes at most the length given.
     let length =

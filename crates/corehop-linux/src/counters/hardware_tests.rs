@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::page::{Page, count};
+use super::page::{CounterPage, count};
 use super::*;
 
 /// Three events, wanted for 4 ms, counted for `counted_ns`.
@@ -59,7 +59,7 @@ fn recorded() -> [u8; 64] {
     bytes
 }
 
-fn page(bytes: &[u8; 64]) -> Page {
+fn page(bytes: &[u8; 64]) -> CounterPage {
     std::array::from_fn(|word| {
         let at = word * 4;
         AtomicU32::new(u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]))

@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use corehop_plan::host::Counted;
+use corehop_plan::host::InstructionCounts;
 
 use super::CounterError;
 use super::hardware::{GroupReading, READ_FORMAT, TYPE_HARDWARE, TYPE_RAW, Vendor, id_of, refused};
-use crate::perf_event::{Event, USER_ONLY, Whose};
+use crate::perf_event::{EventOwner, PerfEvent, USER_ONLY};
 use corehop_system::proc;
 
 /// The most threads that are counted at a time, with three descriptors each: a process may have 1,024, as a rule.
@@ -55,20 +55,20 @@ const fn answered_by_remote_caches(model: u32) -> Option<u64> {
 
 /// The events of one thread, which count together.
 #[derive(Debug)]
-struct Group {
+struct CounterGroup {
     /// The first one leads. Kept open for as long as they shall count.
     events: Vec<(OwnedFd, u64)>,
     last: [u64; 3],
 }
 
-impl Group {
+impl CounterGroup {
     fn open(tid: u32, encodings: &Encodings) -> io::Result<Self> {
         let mut events: Vec<(OwnedFd, u64)> = Vec::with_capacity(encodings.len());
         for &(kind, config) in encodings {
             let leader: Option<RawFd> = events.first().map(|(fd, _)| fd.as_raw_fd());
             let (read_format, flags) = (READ_FORMAT, USER_ONLY);
-            let event = Event { kind, config, read_format, flags, ..Event::default() };
-            let fd = event.open(Whose::Thread(tid, leader))?;
+            let event = PerfEvent { kind, config, read_format, flags, ..PerfEvent::default() };
+            let fd = event.open(EventOwner::Thread(tid, leader))?;
             let id = id_of(&fd)?;
             events.push((fd, id));
         }
@@ -94,11 +94,11 @@ impl Group {
     }
 
     /// The counts since the last time.
-    fn take(&mut self) -> Option<Counted> {
+    fn take(&mut self) -> Option<InstructionCounts> {
         let now = self.read()?;
         let before = std::mem::replace(&mut self.last, now);
         let added = |at: usize| now[at].saturating_sub(before[at]);
-        Some(Counted { instructions: added(0), misses: added(1), from_caches: added(2) })
+        Some(InstructionCounts { instructions: added(0), misses: added(1), from_caches: added(2) })
     }
 }
 
@@ -106,7 +106,7 @@ impl Group {
 #[derive(Debug)]
 pub struct ThreadCounters {
     encodings: Encodings,
-    groups: HashMap<u32, Group>,
+    groups: HashMap<u32, CounterGroup>,
 }
 
 impl ThreadCounters {
@@ -127,13 +127,13 @@ impl ThreadCounters {
 
     /// The same, of these events. They are tried at the calling thread.
     fn with(encodings: Encodings) -> Result<Self, CounterError> {
-        Group::open(0, &encodings).map_err(|error| refused("llc_misses", &error))?;
+        CounterGroup::open(0, &encodings).map_err(|error| refused("llc_misses", &error))?;
         Ok(Self { encodings, groups: HashMap::new() })
     }
 
     /// The counts of these threads since the last time, as far as they are counted: the first [`MOST`], each from its
     /// second time on. Those that are not named any more are counted no longer.
-    pub fn take(&mut self, tids: &[u32]) -> HashMap<u32, Counted> {
+    pub fn take(&mut self, tids: &[u32]) -> HashMap<u32, InstructionCounts> {
         let tids = &tids[..tids.len().min(MOST)];
         let named: std::collections::HashSet<u32> = tids.iter().copied().collect();
         self.groups.retain(|tid, _| named.contains(tid));
@@ -141,7 +141,7 @@ impl ThreadCounters {
         for &tid in tids {
             if let Some(group) = self.groups.get_mut(&tid) {
                 counted.extend(group.take().map(|it| (tid, it)));
-            } else if let Ok(group) = Group::open(tid, &self.encodings) {
+            } else if let Ok(group) = CounterGroup::open(tid, &self.encodings) {
                 // One that cannot be opened has ended, or is another user's.
                 self.groups.insert(tid, group);
             }

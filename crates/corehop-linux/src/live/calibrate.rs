@@ -2,7 +2,7 @@
 //! Calibration of the measured thread before its first job: the cost of a time stamp, and from when
 //! on a chunk of a walk has a hole.
 
-use corehop_plan::experiment::Draw;
+use corehop_plan::experiment::DrawStream;
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::WorkingSet;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::memory::MemoryError;
 use crate::set_memory::SetMemory;
 use crate::walk::{Walk, stamp_overhead};
-use corehop_system::clock::{Clock, Ticks};
+use corehop_system::clock::{TickClock, Ticks};
 
 /// The ratio of the times of a chunk with a hole and of a chunk of uncached lines: two.
 ///
@@ -33,19 +33,22 @@ const WALK_NS: f64 = 2.5e6;
 
 /// The results.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Calibration {
+pub(crate) struct TickCalibration {
     /// The ticks of the stamps around a walk.
     pub(crate) overhead: Ticks,
     /// The ticks above which a chunk of any lines has a hole.
     pub(crate) threshold: Ticks,
 }
 
-impl Calibration {
+impl TickCalibration {
     /// Measures them on the calling thread's CPU, under the load that is running. Before each walk `pause` is told for how
     /// long the walk may keep the CPU busy, in nanoseconds.
-    pub(crate) fn measure(clock: &Clock, mut pause: impl FnMut(f64)) -> Result<Self, MemoryError> {
+    pub(crate) fn measure(
+        clock: &TickClock,
+        mut pause: impl FnMut(f64),
+    ) -> Result<Self, MemoryError> {
         let set = WorkingSet::list(Bytes::from_kib(256), 0.0);
-        let memory = SetMemory::new(&set, &mut Draw::new(0, 0))?;
+        let memory = SetMemory::new(&set, &mut DrawStream::new(0, 0))?;
         let mut walk = Walk::new(&set, memory.linked());
         let mut slow_share = |threshold: Ticks| {
             let walks = (0..4).map(|_| {
@@ -64,12 +67,12 @@ impl Calibration {
     }
 
     /// The ticks above which a chunk of a warm touch has a hole, where such chunks take `usual` ticks.
-    pub(crate) fn warm_threshold(&self, clock: &Clock, usual: f64) -> Ticks {
+    pub(crate) fn warm_threshold(&self, clock: &TickClock, usual: f64) -> Ticks {
         let ticks = (usual * WARM_MARGIN).max(SHORTEST_HOLE_NS * clock.hertz() / 1e9);
         (ticks as Ticks).min(self.threshold)
     }
 
-    pub(crate) fn describe(&self, clock: &Clock) -> Value {
+    pub(crate) fn describe(&self, clock: &TickClock) -> Value {
         json!({
             "stamp_overhead_ns": clock.nanos(self.overhead),
             "hole_threshold_ns_per_chunk": clock.nanos(self.threshold),

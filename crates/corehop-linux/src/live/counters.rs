@@ -6,13 +6,13 @@ use corehop_plan::platform::Platform;
 use corehop_plan::units::{Cpu, CpuList};
 use serde_json::{Value, json};
 
-use crate::bpf::interrupts::{Counter, InterruptCounters, InterruptCounts};
+use crate::bpf::interrupts::{InterruptCounter, InterruptCounters, InterruptCounts};
 use crate::counters::attribution::Attribution;
 use crate::counters::hardware::{HardwareCounters, HardwareEvent};
 
 /// The counters of a host, open for as long as it measures.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct HostCounters {
     attribution: Option<Attribution>,
     /// The SMT siblings of every CPU that has some.
     siblings: Vec<(Cpu, CpuList)>,
@@ -31,7 +31,7 @@ pub(crate) struct Sight {
 
 /// The events between two moments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct EventCounts {
     /// Interrupts served on the CPU.
     pub(crate) interrupts: Option<u32>,
     /// The number of times the CPU went from one thread to another.
@@ -44,7 +44,7 @@ pub(crate) struct Seen {
     pub(crate) misses: Option<u64>,
 }
 
-impl Counters {
+impl HostCounters {
     /// Opens the best counters that the host described by `platform` gives.
     pub(crate) fn open(platform: &Platform) -> Self {
         let hardware = HardwareCounters::open();
@@ -86,21 +86,21 @@ impl Counters {
     }
 
     /// The events from `before` to `after`, on one CPU.
-    pub(crate) fn between(&self, before: &Sight, after: &Sight) -> Seen {
+    pub(crate) fn between(&self, before: &Sight, after: &Sight) -> EventCounts {
         let cpu = after.counts.zip(before.counts).map(|(after, before)| after.minus(&before));
         let siblings = before.siblings.zip(after.siblings);
-        Seen {
+        EventCounts {
             interrupts: cpu.map(|cpu| cpu.interrupts().try_into().unwrap_or(u32::MAX)),
             switches: cpu
-                .filter(|_| self.sees(Counter::Switches))
+                .filter(|_| self.sees(InterruptCounter::Switches))
                 .map(|cpu| cpu.switches.try_into().unwrap_or(u32::MAX)),
-            steal_ns: cpu.filter(|_| self.sees(Counter::Steal)).map(|cpu| cpu.steal_ns),
+            steal_ns: cpu.filter(|_| self.sees(InterruptCounter::Steal)).map(|cpu| cpu.steal_ns),
             sibling_busy: siblings.map(|(old, new)| old.0 || new.0 || old.1 != new.1),
             misses: before.misses.zip(after.misses).map(|(old, new)| new.saturating_sub(old)),
         }
     }
 
-    fn sees(&self, counter: Counter) -> bool {
+    fn sees(&self, counter: InterruptCounter) -> bool {
         self.attribution.as_ref().is_some_and(|attribution| attribution.sees(counter))
     }
 
@@ -132,9 +132,9 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
 
-    fn two_siblings() -> Counters {
+    fn two_siblings() -> HostCounters {
         let cpus = CpuList::new([Cpu(0), Cpu(1)]);
-        Counters {
+        HostCounters {
             attribution: Some(Attribution::open(&cpus)),
             siblings: vec![(Cpu(0), CpuList::new([Cpu(1)])), (Cpu(1), CpuList::new([Cpu(0)]))],
             hardware: String::new(),
@@ -158,9 +158,9 @@ mod tests {
 
     #[test]
     fn what_happened_is_the_difference_of_what_the_counters_said() {
-        let counters = Counters::default();
+        let counters = HostCounters::default();
         let seen = counters.between(&sight(5, (false, 7), 100), &sight(8, (false, 7), 130));
-        let expected = Seen {
+        let expected = EventCounts {
             interrupts: Some(3),
             switches: None,
             steal_ns: None,
@@ -168,12 +168,12 @@ mod tests {
             misses: Some(30),
         };
         assert_eq!(seen, expected);
-        assert_eq!(counters.between(&Sight::default(), &Sight::default()), Seen::default());
+        assert_eq!(counters.between(&Sight::default(), &Sight::default()), EventCounts::default());
     }
 
     #[test]
     fn a_sibling_was_busy_if_it_is_at_either_end_or_has_switched_in_between() {
-        let counters = Counters::default();
+        let counters = HostCounters::default();
         let busy = |before, after| {
             counters.between(&sight(0, before, 0), &sight(0, after, 0)).sibling_busy == Some(true)
         };

@@ -11,27 +11,27 @@ use corehop_plan::machine::MachineError;
 use corehop_plan::units::{Cpu, CpuList};
 use corehop_plan::workload::Mover;
 
-use super::runner::{Next, Runner};
-use super::seat::Seat;
-use corehop_system::thread::Policy;
+use super::runner::{Runner, RunnerAction};
+use super::seat::ThreadResources;
+use corehop_system::thread::SchedulingPolicy;
 
 /// A place for the job's state: taken by who waits for it.
 #[derive(Debug, Default)]
-struct Slot {
-    content: Mutex<Content>,
+struct JobMailbox {
+    content: Mutex<SlotContent>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-enum Content {
+enum SlotContent {
     #[default]
     Empty,
     State(Box<Runner>),
     End,
 }
 
-impl Slot {
-    fn put(&self, content: Content) {
+impl JobMailbox {
+    fn put(&self, content: SlotContent) {
         *self.content.lock().unwrap_or_else(PoisonError::into_inner) = content;
         self.changed.notify_one();
     }
@@ -41,9 +41,9 @@ impl Slot {
         let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match std::mem::take(&mut *content) {
-                Content::State(runner) => return Some(runner),
-                Content::End => return None,
-                Content::Empty => {
+                SlotContent::State(runner) => return Some(runner),
+                SlotContent::End => return None,
+                SlotContent::Empty => {
                     content = self.changed.wait(content).unwrap_or_else(PoisonError::into_inner);
                 }
             }
@@ -54,13 +54,13 @@ impl Slot {
 /// The places for the state: the slots of all threads, and that of the coordinator.
 #[derive(Debug)]
 struct Slots {
-    threads: BTreeMap<Cpu, Slot>,
-    home: Slot,
+    threads: BTreeMap<Cpu, JobMailbox>,
+    home: JobMailbox,
 }
 
 impl Slots {
     /// The slot of the thread on `cpu`; a roaming thread has the only one.
-    fn of(&self, cpu: Cpu) -> Option<&Slot> {
+    fn of(&self, cpu: Cpu) -> Option<&JobMailbox> {
         self.threads.get(&cpu).or_else(|| self.threads.values().next())
     }
 }
@@ -70,7 +70,7 @@ impl Slots {
 pub(crate) struct Crew {
     slots: Arc<Slots>,
     threads: Vec<JoinHandle<()>>,
-    policy: (Policy, Option<String>),
+    policy: (SchedulingPolicy, Option<String>),
 }
 
 impl Crew {
@@ -84,16 +84,17 @@ impl Crew {
             Mover::Affinity => cpus.first().into_iter().collect(),
             Mover::Handover => cpus.iter().collect(),
         };
-        let threads = places.iter().map(|&cpu| (cpu, Slot::default())).collect();
-        let slots = Arc::new(Slots { threads, home: Slot::default() });
-        let mut crew = Self { slots, threads: Vec::new(), policy: (Policy::Other(0), None) };
+        let threads = places.iter().map(|&cpu| (cpu, JobMailbox::default())).collect();
+        let slots = Arc::new(Slots { threads, home: JobMailbox::default() });
+        let mut crew =
+            Self { slots, threads: Vec::new(), policy: (SchedulingPolicy::Other(0), None) };
         for cpu in places {
             let (ready, is_ready) = std::sync::mpsc::channel();
             let (slots, real_time) = (crew.slots.clone(), real_time.clone());
             let parked = mover == Mover::Handover;
             crew.threads.push(std::thread::Builder::new().name(format!("job-{}", cpu.0)).spawn(
                 move || {
-                    match Seat::take(cpu, real_time, parked) {
+                    match ThreadResources::take(cpu, real_time, parked) {
                         Ok((seat, policy)) => {
                             // The coordinator waits for this message.
                             let _ = ready.send(Ok(policy));
@@ -113,14 +114,14 @@ impl Crew {
     /// Lets the threads carry out the runner's orders; it is back when they are.
     pub(crate) fn run(&self, runner: &mut Box<Runner>, start: Cpu) {
         let Some(slot) = self.slots.of(start) else { return };
-        slot.put(Content::State(std::mem::replace(runner, Box::new(Runner::stand_in()))));
+        slot.put(SlotContent::State(std::mem::replace(runner, Box::new(Runner::stand_in()))));
         if let Some(back) = self.slots.home.take() {
             *runner = back;
         }
     }
 
     /// The policy of the measured threads, and why it is no better one.
-    pub(crate) fn policy(&self) -> &(Policy, Option<String>) {
+    pub(crate) fn policy(&self) -> &(SchedulingPolicy, Option<String>) {
         &self.policy
     }
 }
@@ -132,24 +133,24 @@ fn panicked() -> MachineError {
     }
 }
 
-fn work(cpu: Cpu, mut seat: Seat, slots: &Slots) {
+fn work(cpu: Cpu, mut seat: ThreadResources, slots: &Slots) {
     let mine = slots.of(cpu);
-    while let Some(mut runner) = mine.and_then(Slot::take) {
+    while let Some(mut runner) = mine.and_then(JobMailbox::take) {
         // A panic must not leave the coordinator waiting: the runner goes home with what it has recorded.
         let gone = catch_unwind(AssertUnwindSafe(|| runner.go_on(&mut seat)));
         let next = gone.unwrap_or_else(|_| runner.give_up(panicked()));
         let to = match next {
-            Next::HandTo(cpu) => slots.of(cpu).unwrap_or(&slots.home),
-            Next::Done => &slots.home,
+            RunnerAction::HandTo(cpu) => slots.of(cpu).unwrap_or(&slots.home),
+            RunnerAction::Done => &slots.home,
         };
-        to.put(Content::State(runner));
+        to.put(SlotContent::State(runner));
     }
 }
 
 impl Drop for Crew {
     fn drop(&mut self) {
         for slot in self.slots.threads.values() {
-            slot.put(Content::End);
+            slot.put(SlotContent::End);
         }
         for thread in self.threads.drain(..) {
             // The state of a thread that panicked is gone; there is nothing to save here.

@@ -8,23 +8,23 @@ use corehop_plan::experiment::{Job, Step};
 use corehop_plan::samples::BatchExchange;
 use corehop_plan::units::{Cpu, CpuList};
 
-pub(super) use crate::probe::partners::{Pair, Partners};
+pub(super) use crate::probe::partners::{CpuPair, Partners};
 
 /// The most pairs of CPUs that are measured around one batch of jobs.
 const MOST_PAIRS: usize = 4;
 
 impl Partners {
     /// The exchanges of these pairs.
-    pub(super) fn all(&self, pairs: &[Pair]) -> Exchanges {
-        Exchanges(pairs.iter().map(|&pair| (pair, self.exchange(pair))).collect())
+    pub(super) fn all(&self, pairs: &[CpuPair]) -> PairExchanges {
+        PairExchanges(pairs.iter().map(|&pair| (pair, self.exchange(pair))).collect())
     }
 }
 
 /// The exchanges of some pairs at one time.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Exchanges(BTreeMap<Pair, Option<f64>>);
+pub(super) struct PairExchanges(BTreeMap<CpuPair, Option<f64>>);
 
-impl Exchanges {
+impl PairExchanges {
     /// Those around a batch whose lines went from one CPU to the other.
     pub(super) fn between(before: &Self, after: &Self, from: Cpu, with: Cpu) -> BatchExchange {
         let pair = (from.min(with), from.max(with));
@@ -35,7 +35,7 @@ impl Exchanges {
     /// Those of a batch for one of its jobs; None where no pair holds its CPU.
     pub(super) fn around(before: &Self, after: &Self, job: &Job) -> Option<BatchExchange> {
         let pair = pair_of(job).filter(|pair| before.0.contains_key(pair));
-        let holds = |pair: &&Pair| pair.0 == job.start || pair.1 == job.start;
+        let holds = |pair: &&CpuPair| pair.0 == job.start || pair.1 == job.start;
         let pair = pair.or_else(|| before.0.keys().find(holds).copied())?;
         let with = if pair.0 == job.start { pair.1 } else { pair.0 };
         Some(Self::between(before, after, job.start, with))
@@ -43,7 +43,7 @@ impl Exchanges {
 }
 
 /// The CPUs between which a job migrates.
-fn pair_of(job: &Job) -> Option<Pair> {
+fn pair_of(job: &Job) -> Option<CpuPair> {
     let to = job.steps.iter().find_map(|step| match step {
         Step::Leave(away) if away.to != job.start => Some(away.to),
         _ => None,
@@ -53,8 +53,8 @@ fn pair_of(job: &Job) -> Option<Pair> {
 
 /// The pairs to measure around these jobs: those between which some migrate, as far as they are few;
 /// for jobs that stay, their CPU and the next one of `cpus`.
-pub(super) fn pairs(jobs: &[Job], cpus: &CpuList) -> Vec<Pair> {
-    let mut pairs: Vec<Pair> = Vec::new();
+pub(super) fn pairs(jobs: &[Job], cpus: &CpuList) -> Vec<CpuPair> {
+    let mut pairs: Vec<CpuPair> = Vec::new();
     for pair in jobs.iter().filter_map(pair_of) {
         if pairs.len() < MOST_PAIRS && !pairs.contains(&pair) {
             pairs.push(pair);
@@ -102,10 +102,10 @@ mod tests {
 
     #[test]
     fn a_job_is_given_the_exchange_of_its_own_pair_and_none_where_there_is_none() {
-        let at = |ns| Exchanges([((Cpu(0), Cpu(1)), Some(ns))].into());
-        let given = Exchanges::around(&at(40.0), &at(200.0), &job(1, Some(0))).unwrap();
+        let at = |ns| PairExchanges([((Cpu(0), Cpu(1)), Some(ns))].into());
+        let given = PairExchanges::around(&at(40.0), &at(200.0), &job(1, Some(0))).unwrap();
         assert_eq!((given.from, given.with), (Cpu(1), Cpu(0)));
         assert_eq!((given.before_ns, given.after_ns), (Some(40.0), Some(200.0)));
-        assert_eq!(Exchanges::around(&at(1.0), &at(1.0), &job(5, None)), None);
+        assert_eq!(PairExchanges::around(&at(1.0), &at(1.0), &job(5, None)), None);
     }
 }

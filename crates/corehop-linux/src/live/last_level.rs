@@ -12,7 +12,7 @@ use corehop_plan::units::{Bytes, Cpu};
 use corehop_plan::workload::{LINE, Page};
 
 use crate::memory::{Mapping, MemoryError};
-use corehop_system::clock::{Clock, Ticks, now};
+use corehop_system::clock::{TickClock, Ticks, now};
 use corehop_system::thread::{apart, best_ordinary_policy, set_affinity};
 
 /// The most memory that a probe fills.
@@ -28,18 +28,18 @@ const APART: f64 = 1.3;
 
 /// The probe's buffer.
 #[derive(Debug)]
-pub(super) struct LastLevel {
+pub(super) struct LastLevelProbe {
     mapping: Mapping,
     /// Lines of the buffer: a power of two.
     lines: u64,
     /// Lines that the private caches do not hold, and the last level does.
     near: u64,
-    clock: Clock,
+    clock: TickClock,
 }
 
 /// The finding of a probe.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Kept {
+pub(super) struct BufferRetention {
     /// The share of the buffer that was still cached.
     pub(super) share: f64,
     /// The median time of a line of the last level, in nanoseconds, time stamps included.
@@ -48,13 +48,13 @@ pub(super) struct Kept {
     pub(super) far_ns: f64,
 }
 
-impl LastLevel {
+impl LastLevelProbe {
     /// A buffer of the size of the last level, at most [`MOST`], rounded down to a power of two. None
     /// where the platform has no last level larger than twice its private caches.
     ///
     /// # Errors
     /// [`MemoryError`] where there is no memory for it.
-    pub(super) fn new(platform: &Platform, clock: Clock) -> Result<Option<Self>, MemoryError> {
+    pub(super) fn new(platform: &Platform, clock: TickClock) -> Result<Option<Self>, MemoryError> {
         let private = platform.largest_private_cache().map_or(0, Bytes::get);
         let near = (2 * private.max(1 << 20)).next_power_of_two();
         let size = platform.llc_size().map_or(0, Bytes::get).min(MOST);
@@ -68,7 +68,7 @@ impl LastLevel {
 
     /// Probes from a thread of its own on `cpu`. None where the thread could not get there, was
     /// disturbed for too long, or cannot tell the last level from memory.
-    pub(super) fn probe(&mut self, cpu: Cpu) -> Option<Kept> {
+    pub(super) fn probe(&mut self, cpu: Cpu) -> Option<BufferRetention> {
         let probe = move || {
             set_affinity([cpu]).ok()?;
             best_ordinary_policy();
@@ -77,7 +77,7 @@ impl LastLevel {
         apart(probe).ok().flatten()
     }
 
-    fn here(&self) -> Option<Kept> {
+    fn here(&self) -> Option<BufferRetention> {
         let begun = now();
         let near_ns = self.median_ns(self.near, |probe| {
             (0..2).for_each(|_| probe.touch(probe.near));
@@ -91,7 +91,7 @@ impl LastLevel {
         let kept = self.times(self.lines, SAMPLED).filter(|&ticks| ticks < limit).count();
         let in_time = self.clock.between(begun, now()) < MOST_NS;
         let share = kept as f64 / SAMPLED.min(self.lines) as f64;
-        in_time.then_some(Kept { share, near_ns, far_ns })
+        in_time.then_some(BufferRetention { share, near_ns, far_ns })
     }
 
     /// The median time of a line among the first `lines` after `prepare`.
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_platform_whose_last_level_is_no_larger_than_its_private_caches_has_no_probe() {
-        let clock = Clock::of_rate(1.0);
+        let clock = TickClock::of_rate(1.0);
         let toml = |llc: &str| {
             format!(
                 "schema = 1\nid = \"box\"\nname = \"box\"\n\
@@ -170,7 +170,7 @@ mod tests {
         };
         let of = |llc: &str| {
             let platform = Platform::from_toml(&toml(llc)).unwrap();
-            LastLevel::new(&platform, clock).unwrap().map(|probe| probe.lines * LINE)
+            LastLevelProbe::new(&platform, clock).unwrap().map(|probe| probe.lines * LINE)
         };
         assert_eq!(of("2 MiB"), None);
         assert_eq!(of("12 MiB"), Some(8 << 20));
@@ -180,12 +180,12 @@ mod tests {
     #[test]
     fn a_probe_is_bounded_and_its_share_is_a_share() {
         let cpu = corehop_system::thread::affinity().unwrap().first().unwrap();
-        let clock = Clock::calibrate(Duration::from_millis(20));
+        let clock = TickClock::calibrate(Duration::from_millis(20));
         let mapping = Mapping::new(Bytes::from_mib(8), Page::Transparent, None).unwrap();
         let mut probe =
-            LastLevel { mapping, lines: (8 << 20) / LINE, near: (2 << 20) / LINE, clock };
+            LastLevelProbe { mapping, lines: (8 << 20) / LINE, near: (2 << 20) / LINE, clock };
         // Where the two cannot be told apart, or others have the CPU, there is no share.
-        let found: Vec<Kept> = (0..10).filter_map(|_| probe.probe(cpu)).collect();
+        let found: Vec<BufferRetention> = (0..10).filter_map(|_| probe.probe(cpu)).collect();
         for kept in found {
             assert!((0.0..=1.0).contains(&kept.share) && kept.far_ns > kept.near_ns, "{kept:?}");
         }

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use corehop_plan::experiment::{
-    Body, Condition, Draw, Job, Jobs, Overheads, Phase, Plan, Step, Tasks,
+    Body, Condition, DrawStream, Job, Jobs, Overheads, Phase, Plan, Step, Tasks,
 };
 use corehop_plan::machine::{Machine, MachineError, RunEnd, Sink};
 use corehop_plan::platform::Platform;
@@ -47,32 +47,32 @@ use crate::memory::MemoryError;
 use crate::overheads::overheads;
 use crate::preflight;
 use crate::set_memory::SetMemory;
-use corehop_system::clock::Clock;
+use corehop_system::clock::TickClock;
 use corehop_system::discover::SysRoot;
 use corehop_system::supervisor::{Guard, all_leftovers, refuse_leftovers};
 
 pub use switches::impossible_mechanisms;
 
-use calibrate::Calibration;
-use counters::Counters;
+use calibrate::TickCalibration;
+use counters::HostCounters;
 use crew::Crew;
-use distance::{Exchanges, Pair, Partners};
+use distance::{CpuPair, PairExchanges, Partners};
 use evict::Eviction;
-use last_level::LastLevel;
-use load::{Classification, Host, Known, Probe, RunningLoad};
+use last_level::LastLevelProbe;
+use load::{Classification, LoadEnvironment, LoadFacts, Probe, RunningLoad};
 use offsets::Offsets;
 use renewal::{Renewal, memory_of, order_of, seed_of};
-use runner::{Kept, Runner, Tally};
+use runner::{PhaseResources, Runner, WallTimeUse};
 use running::{Running, park_preemptors};
 use set::SetState;
-use unseen::Unseen;
+use unseen::InterruptBaseline;
 
 /// The intended duration of a batch of jobs: the distance of its CPUs is measured before and after it.
 const BATCH: Duration = Duration::from_millis(100);
 
 /// The options of the live machine, beside the plan.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub struct LiveMachineOptions {
     /// Why the measured thread must not be real-time, where it must not.
     pub no_real_time: Option<String>,
     /// Whether settings may be changed for seconds that concern the whole machine.
@@ -85,8 +85,8 @@ pub struct Options {
 #[derive(Debug)]
 pub struct LiveMachine {
     platform: Platform,
-    options: Options,
-    clock: Clock,
+    options: LiveMachineOptions,
+    clock: TickClock,
     started: Instant,
     /// The working sets kept from run to run, as the same sets are run in many blocks.
     sets: Vec<(WorkingSet, SetState)>,
@@ -94,37 +94,37 @@ pub struct LiveMachine {
     draws: Option<Condition>,
     /// The threads that run on from one phase to the next if both keep them.
     running: Running,
-    last_level: Option<LastLevel>,
+    last_level: Option<LastLevelProbe>,
     renewal: Renewal,
     partners: Option<Partners>,
     eviction: Option<Eviction>,
     offsets: Option<(CpuList, Offsets)>,
-    counters: Arc<Counters>,
-    unseen: Unseen,
-    calibrations: Vec<(Load, Calibration)>,
-    loads: Vec<Known>,
+    counters: Arc<HostCounters>,
+    unseen: InterruptBaseline,
+    calibrations: Vec<(Load, TickCalibration)>,
+    loads: Vec<LoadFacts>,
     /// Takes back what a load changes on the system; it starts nothing before that.
     guard: Guard,
     /// The changes that a dead run has left on the system, and the remedy.
     left_behind: Option<String>,
     /// The pages by which threads of task sets notice that they were away; None until requested.
-    pages: Option<tasks::Pages>,
+    pages: Option<tasks::ControlPagesResult>,
     /// The recorder of events from the start of a task set on.
     pub(crate) events: Option<Arc<Events>>,
     facts: Map<String, Value>,
-    tally: Tally,
+    tally: WallTimeUse,
 }
 
 impl LiveMachine {
     /// The host described by `platform`, which `discover` made.
-    pub fn new(platform: Platform, options: Options) -> Self {
+    pub fn new(platform: Platform, options: LiveMachineOptions) -> Self {
         let findings = preflight::doctor(&SysRoot::live(), &platform);
         Self {
-            counters: Arc::new(Counters::default()),
-            unseen: Unseen::since_now(&platform.usable()),
+            counters: Arc::new(HostCounters::default()),
+            unseen: InterruptBaseline::since_now(&platform.usable()),
             platform,
             options,
-            clock: Clock::calibrate(Duration::from_millis(20)),
+            clock: TickClock::calibrate(Duration::from_millis(20)),
             started: Instant::now(),
             sets: Vec::new(),
             draws: None,
@@ -144,7 +144,7 @@ impl LiveMachine {
                 ("findings".to_owned(), json!(findings)),
                 ("host".to_owned(), host::describe()),
             ]),
-            tally: Tally::default(),
+            tally: WallTimeUse::default(),
         }
     }
 
@@ -163,7 +163,7 @@ impl LiveMachine {
     /// interrupt and switch.
     fn open_counters(&mut self) {
         if !self.counters.is_open() {
-            self.counters = Arc::new(Counters::open(&self.platform));
+            self.counters = Arc::new(HostCounters::open(&self.platform));
         }
     }
 
@@ -175,7 +175,7 @@ impl LiveMachine {
             if let Some(at) = kept.iter().position(|(known, _)| known == set) {
                 return Ok(kept.swap_remove(at).1);
             }
-            let memory = SetMemory::new(set, &mut Draw::new(seed, 100 + index as u64));
+            let memory = SetMemory::new(set, &mut DrawStream::new(seed, 100 + index as u64));
             SetState::new(set, memory.map_err(|error| not_possible(&error))?, seed).map_err(|why| MachineError::NotPossible {
                 what: format!("the user's own job {}", set.workload.as_deref().unwrap_or_default()),
                 why,
@@ -264,7 +264,7 @@ impl LiveMachine {
             };
         let outcome = self.run_batches(&mut runner, &crew, phase, sink);
         self.note(&phase.load, &crew, &runner);
-        let Kept { sets, eviction, mut load, preemptors } = runner.into_kept();
+        let PhaseResources { sets, eviction, mut load, preemptors } = runner.into_kept();
         self.note_load(&phase.load, load.progress());
         self.eviction = eviction;
         if phase.condition.is_some() {
@@ -285,7 +285,7 @@ impl LiveMachine {
     ) -> Result<Option<f64>, MachineError> {
         let (Some(_), Some(cpu)) = (phase.condition, cpus.first()) else { return Ok(None) };
         if self.last_level.is_none() {
-            let probe = LastLevel::new(&self.platform, self.clock);
+            let probe = LastLevelProbe::new(&self.platform, self.clock);
             self.last_level = probe.map_err(|error| not_possible(&error))?;
         }
         let kept = self.last_level.as_mut().and_then(|probe| probe.probe(cpu));
@@ -310,12 +310,12 @@ impl LiveMachine {
         let new = *load != Load::Idle && self.loads.iter().all(|known| known.load != *load);
         let probe = cpus.first().filter(|_| new).map(|cpu| Probe::new(platform, cpu, clock));
         let alone = probe.map(|probe| (probe, probe.read()));
-        let host = Host { platform, clock, guard: &self.guard };
+        let host = LoadEnvironment { platform, clock, guard: &self.guard };
         let running = RunningLoad::start(load, host, seed)?;
         if let Some((probe, alone)) = alone {
             let classification = Classification::of(platform, probe, alone, || running.bytes());
-            let progress = load::Progress::default();
-            self.loads.push(Known { load: load.clone(), classification, progress });
+            let progress = load::LoadProgress::default();
+            self.loads.push(LoadFacts { load: load.clone(), classification, progress });
         }
         Ok(running)
     }
@@ -333,7 +333,7 @@ impl LiveMachine {
     }
 
     /// The calibration of an earlier block under the same load.
-    fn calibration(&self, load: &Load) -> Option<Calibration> {
+    fn calibration(&self, load: &Load) -> Option<TickCalibration> {
         self.calibrations.iter().find(|(of, _)| of == load).map(|&(_, calibration)| calibration)
     }
 
@@ -349,8 +349,8 @@ impl LiveMachine {
     }
 
     /// The exchanges of these pairs; none where there is but one CPU.
-    fn exchanges(&self, pairs: &[Pair]) -> Exchanges {
-        self.partners.as_ref().map_or_else(Exchanges::default, |it| it.all(pairs))
+    fn exchanges(&self, pairs: &[CpuPair]) -> PairExchanges {
+        self.partners.as_ref().map_or_else(PairExchanges::default, |it| it.all(pairs))
     }
 
     fn run_batches(
@@ -362,7 +362,7 @@ impl LiveMachine {
     ) -> Result<RunEnd, MachineError> {
         let mut next = 0;
         let usable = self.platform.usable();
-        let (mut measured, mut before) = (Vec::new(), Exchanges::default());
+        let (mut measured, mut before) = (Vec::new(), PairExchanges::default());
         while next < phase.jobs.len() {
             let end = batch_end(&phase.jobs, next, runner);
             let pairs = distance::pairs(&phase.jobs[next..end], &usable);
@@ -374,7 +374,7 @@ impl LiveMachine {
             let after = self.exchanges(&measured);
             let mut records = runner.take_records();
             for record in &mut records {
-                record.exchange = Exchanges::around(&before, &after, &phase.jobs[record.job]);
+                record.exchange = PairExchanges::around(&before, &after, &phase.jobs[record.job]);
             }
             before = after;
             let goes_on = sink.take(Batch::Jobs(&records)).map_err(MachineError::Sink)?;
@@ -406,10 +406,11 @@ impl LiveMachine {
     }
 
     /// Keeps what a load did meanwhile.
-    fn note_load(&mut self, load: &Load, progress: load::Progress) {
+    fn note_load(&mut self, load: &Load, progress: load::LoadProgress) {
         if let Some(known) = self.loads.iter_mut().find(|known| known.load == *load) {
             known.progress.add(progress);
-            self.facts.insert("load".to_owned(), self.loads.iter().map(Known::describe).collect());
+            self.facts
+                .insert("load".to_owned(), self.loads.iter().map(LoadFacts::describe).collect());
         }
     }
 }

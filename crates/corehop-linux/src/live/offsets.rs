@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use corehop_plan::units::{Cpu, CpuList};
 use serde_json::{Value, json};
 
-use corehop_system::clock::{Clock, now};
+use corehop_system::clock::{TickClock, now};
 use corehop_system::thread::set_affinity;
 
 /// Round trips per pair: the fastest is what counts.
@@ -23,7 +23,7 @@ pub(crate) struct Offsets {
 impl Offsets {
     /// Plays ping-pong between the first of `cpus` and each other one (Cristian 1989): the other's
     /// stamp lies between two of the first, so half the fastest round trip bounds the offset.
-    pub(crate) fn measure(cpus: &CpuList, clock: &Clock) -> io::Result<Self> {
+    pub(crate) fn measure(cpus: &CpuList, clock: &TickClock) -> io::Result<Self> {
         let mut of = BTreeMap::new();
         let Some(reference) = cpus.first() else { return Ok(Self::default()) };
         of.insert(reference, (0.0, 0.0));
@@ -37,7 +37,7 @@ impl Offsets {
     /// The time from a stamp of `from` to a stamp of `to`, in nanoseconds, with its bound.
     pub(crate) fn between(
         &self,
-        clock: &Clock,
+        clock: &TickClock,
         (from, left): (Cpu, u64),
         (to, arrived): (Cpu, u64),
     ) -> (f64, f64) {
@@ -137,7 +137,7 @@ mod tests {
     fn an_offset_is_corrected_for_and_its_bound_kept() {
         let offsets =
             Offsets { of: BTreeMap::from([(Cpu(0), (0.0, 0.0)), (Cpu(1), (100.0, 30.0))]) };
-        let clock = Clock::of_rate(1.0);
+        let clock = TickClock::of_rate(1.0);
         assert_eq!(offsets.between(&clock, (Cpu(0), 1_000), (Cpu(1), 2_100)), (1_000.0, 30.0));
         assert_eq!(offsets.between(&clock, (Cpu(1), 2_100), (Cpu(0), 3_000)), (1_000.0, 30.0));
         assert_eq!(offsets.between(&clock, (Cpu(1), 10), (Cpu(1), 30)), (20.0, 0.0));
@@ -148,7 +148,7 @@ mod tests {
      {
         let of = [(0, (0.0, 0.0)), (1, (100.0, 30.0)), (2, (-40.0, 5.0))];
         let offsets = Offsets { of: of.map(|(cpu, it)| (Cpu(cpu), it)).into() };
-        let clock = Clock::of_rate(2.0);
+        let clock = TickClock::of_rate(2.0);
         // 2,000 ticks are 1,000 ns, of which the counters of the CPUs differ by 140.
         assert_eq!(offsets.between(&clock, (Cpu(1), 0), (Cpu(2), 2_000)), (1_140.0, 35.0));
         assert_eq!(offsets.between(&clock, (Cpu(2), 0), (Cpu(1), 2_000)), (860.0, 35.0));
@@ -165,7 +165,7 @@ mod tests {
         if cpus.len() < 2 {
             return eprintln!("skipped: only one CPU");
         }
-        let clock = Clock::calibrate(Duration::from_millis(5));
+        let clock = TickClock::calibrate(Duration::from_millis(5));
         let offsets = Offsets::measure(&cpus, &clock).unwrap();
         assert!(
             offsets.of.len() == cpus.len()
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_is_not_there_ends_the_game_with_an_error() {
-        let clock = Clock::of_rate(1.0);
+        let clock = TickClock::of_rate(1.0);
         for cpus in [[Cpu(0), Cpu(900)], [Cpu(900), Cpu(901)]] {
             assert!(Offsets::measure(&CpuList::new(cpus), &clock).is_err());
         }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use corehop_plan::experiment::Draw;
+use corehop_plan::experiment::DrawStream;
 use corehop_plan::units::Cpu;
 use corehop_plan::workload::{LINE, Page, Pattern, Polluter, WorkingSet, fraction};
 
-use super::load::workers::Work;
+use super::load::workers::LoadWork;
 use crate::memory::MemoryError;
 use crate::set_memory::SetMemory;
 use corehop_system::clock::{Ticks, roughly_now};
-use corehop_system::thread::{Policy, set_affinity, set_policy};
+use corehop_system::thread::{SchedulingPolicy, set_affinity, set_policy};
 
 /// The lines walked between two looks at the orders.
 const STRIDE: u64 = 64;
@@ -33,7 +33,7 @@ impl Cursor {
     ///
     /// # Errors
     /// [`MemoryError`] where it has no memory.
-    pub(super) fn new(polluter: &Polluter, draw: &mut Draw) -> Result<Self, MemoryError> {
+    pub(super) fn new(polluter: &Polluter, draw: &mut DrawStream) -> Result<Self, MemoryError> {
         let set = WorkingSet {
             pattern: polluter.pattern,
             page: Page::Base,
@@ -70,7 +70,7 @@ impl Cursor {
     }
 }
 
-impl Work for Cursor {
+impl LoadWork for Cursor {
     fn step(&mut self) -> Result<u64, String> {
         self.stride();
         Ok(STRIDE * LINE)
@@ -80,7 +80,7 @@ impl Work for Cursor {
 /// A counter alone on its cache lines, so that reading it does not slow the thread that counts.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Lines(AtomicU64);
+struct PaddedCounter(AtomicU64);
 
 /// A preemptor parked on one CPU: it has the CPU exactly while a job is off it.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ pub(crate) struct Preemptor {
 struct Orders {
     /// Walk until this stamp.
     until: AtomicU64,
-    lines: Lines,
+    lines: PaddedCounter,
     end: AtomicBool,
 }
 
@@ -105,7 +105,7 @@ impl Preemptor {
     /// # Errors
     /// [`MemoryError`] where its working set has no memory, or the system starts no more threads.
     pub(crate) fn park(polluter: &Polluter, cpu: Cpu, seed: u64) -> Result<Self, MemoryError> {
-        let cursor = Cursor::new(polluter, &mut Draw::new(seed, 2000 + u64::from(cpu.0)))?;
+        let cursor = Cursor::new(polluter, &mut DrawStream::new(seed, 2000 + u64::from(cpu.0)))?;
         let orders = Arc::new(Orders::default());
         let shared = orders.clone();
         let builder = std::thread::Builder::new().name(format!("preempt-{}", cpu.0));
@@ -134,7 +134,7 @@ impl Preemptor {
 }
 
 fn preempt(mut cursor: Cursor, cpu: Cpu, orders: &Orders) {
-    if set_affinity([cpu]).is_err() || set_policy(Policy::Other(0)).is_err() {
+    if set_affinity([cpu]).is_err() || set_policy(SchedulingPolicy::Other(0)).is_err() {
         return;
     }
     while !orders.end.load(Ordering::Relaxed) {
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn a_polluter_comes_by_every_line_and_writes_its_share_of_them() {
         for (pattern, written) in [(Pattern::Shuffled, 1024.0 / 3.0), (Pattern::Scan, 256.0)] {
-            let mut cursor = Cursor::new(&small(pattern), &mut Draw::new(1, 0)).unwrap();
+            let mut cursor = Cursor::new(&small(pattern), &mut DrawStream::new(1, 0)).unwrap();
             let rounds = 1024 / STRIDE;
             let moved: u64 = (0..rounds).map(|_| cursor.step().unwrap()).sum();
             assert_eq!((moved, cursor.at), (64 << 10, cursor.memory.linked().start), "{pattern}");

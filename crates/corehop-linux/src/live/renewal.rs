@@ -6,7 +6,7 @@
 //! preemptors have given back meanwhile. Where the kernel shows the frames, it is counted how many of
 //! them are old ones.
 
-use corehop_plan::experiment::Draw;
+use corehop_plan::experiment::DrawStream;
 use corehop_plan::machine::MachineError;
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::{Load, Page, WorkingSet};
@@ -24,16 +24,16 @@ const STREAM: u64 = 1 << 48;
 
 /// The seed of what is drawn in a replicate: that of the plan where it has none.
 pub(super) fn seed_of(seed: u64, replicate: Option<u32>) -> u64 {
-    replicate.map_or(seed, |number| Draw::new(seed, STREAM + u64::from(number)).bits())
+    replicate.map_or(seed, |number| DrawStream::new(seed, STREAM + u64::from(number)).bits())
 }
 
 /// The draws of the order of set number `index`.
-pub(super) fn order_of(index: usize, seed: u64) -> Draw {
-    Draw::new(seed, 100 + index as u64)
+pub(super) fn order_of(index: usize, seed: u64) -> DrawStream {
+    DrawStream::new(seed, 100 + index as u64)
 }
 
 /// Makes the memory of a working set.
-type Make = fn(&WorkingSet, &mut Draw) -> Result<SetMemory, MemoryError>;
+type Make = fn(&WorkingSet, &mut DrawStream) -> Result<SetMemory, MemoryError>;
 
 /// The memory that is held back, and the frames seen so far.
 #[derive(Debug)]
@@ -142,7 +142,7 @@ impl Renewal {
 
 /// The amount that holds back frames that were just given back: once to three times as much.
 fn ballast_size(given_back: u64, seed: u64) -> Bytes {
-    let share = 1 + Draw::new(seed, 99).below(2 * given_back.max(1));
+    let share = 1 + DrawStream::new(seed, 99).below(2 * given_back.max(1));
     let size = (given_back + share).clamp(LEAST_BALLAST, MOST_BALLAST);
     Bytes::new(size.next_multiple_of(4096))
 }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     fn state(set: &WorkingSet) -> SetState {
-        let memory = SetMemory::new(set, &mut Draw::new(1, 0)).unwrap();
+        let memory = SetMemory::new(set, &mut DrawStream::new(1, 0)).unwrap();
         SetState::new(set, memory, 1).unwrap()
     }
 
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn without_memory_for_fresh_frames_a_run_fails_with_what_it_has_and_says_so() {
-        let refuse = |_: &WorkingSet, _: &mut Draw| {
+        let refuse = |_: &WorkingSet, _: &mut DrawStream| {
             let error = std::io::Error::from_raw_os_error(libc::ENOMEM);
             Err(MemoryError::Refused { what: "mapping memory", error })
         };

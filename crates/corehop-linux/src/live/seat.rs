@@ -9,33 +9,33 @@ use crate::counters::hardware::HardwareCounters;
 use crate::rseq::Rseq;
 use corehop_system::supervisor::interrupt;
 use corehop_system::thread::{
-    Policy, best_ordinary_policy, best_policy, punctual, set_affinity, set_policy,
+    SchedulingPolicy, best_ordinary_policy, best_policy, punctual, set_affinity, set_policy,
 };
 
 /// The belongings of a measured thread.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct ThreadResources {
     /// Its restartable sequences, where the kernel has them.
     pub(crate) rseq: Option<Rseq>,
     /// The processor's counters of it, where there are some.
     pub(crate) hardware: Option<HardwareCounters>,
     /// The policy it is under now.
-    pub(crate) policy: Policy,
+    pub(crate) policy: SchedulingPolicy,
     /// The best policy that it may have.
-    pub(crate) best: Policy,
+    pub(crate) best: SchedulingPolicy,
     /// The best one that is not real-time.
-    pub(crate) ordinary: Policy,
+    pub(crate) ordinary: SchedulingPolicy,
     /// Whether it stays on its CPU, and jobs move by being handed over.
     pub(crate) parked: bool,
 }
 
-impl Seat {
+impl ThreadResources {
     /// Makes the calling thread a measured one on `cpu`: its seat, its policy, and why that is no better one.
     pub(super) fn take(
         cpu: Cpu,
         real_time: Result<(), String>,
         parked: bool,
-    ) -> io::Result<(Self, (Policy, Option<String>))> {
+    ) -> io::Result<(Self, (SchedulingPolicy, Option<String>))> {
         interrupt::keep_off_this_thread();
         set_affinity([cpu])?;
         punctual();
@@ -49,7 +49,7 @@ impl Seat {
     }
 
     /// Puts the calling thread, which has this seat, under `policy`.
-    pub(super) fn change_to(&mut self, policy: Policy) -> io::Result<()> {
+    pub(super) fn change_to(&mut self, policy: SchedulingPolicy) -> io::Result<()> {
         if policy != self.policy {
             set_policy(policy)?;
             self.policy = policy;

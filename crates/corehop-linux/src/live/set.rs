@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A working set on its way from job to job.
 
-use corehop_plan::experiment::Draw;
-use corehop_plan::machine::{MachineError, Rest};
+use corehop_plan::experiment::DrawStream;
+use corehop_plan::machine::{MachineError, SteadyStateTest};
 use corehop_plan::workload::{Page, WorkingSet};
 
 use crate::duty::BUDGET_NS;
 use crate::set_memory::SetMemory;
 use crate::walk::{OwnJob, StampCost, Walk};
-use corehop_system::clock::{Clock, Ticks, now};
+use corehop_system::clock::{TickClock, Ticks, now};
 
 /// A working set with what has been learned of it.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct SetState {
     pub(super) fresh_frames: bool,
     pub(super) lines: u64,
     pub(super) huge_share: f64,
-    draw: Draw,
+    draw: DrawStream,
     /// The cost of the time stamps between its chunks, once a measured thread has found out.
     pub(super) stamps: Option<StampCost>,
     /// The expected time of a cold touch, and of a flush, in nanoseconds.
@@ -49,11 +49,11 @@ pub(super) fn expected(before: f64, latest: f64) -> f64 {
 
 impl SetState {
     /// Walks until the caches are at rest, or the stamp `deadline` is there.
-    pub(super) fn settle(&mut self, clock: &Clock, deadline: Ticks) {
+    pub(super) fn settle(&mut self, clock: &TickClock, deadline: Ticks) {
         let begin = now();
         let until = deadline.min(begin + clock.ticks(MOST_SETTLING_NS));
-        let mut rest = Rest::new();
-        for _ in 0..Rest::MOST_PASSES {
+        let mut rest = SteadyStateTest::new();
+        for _ in 0..SteadyStateTest::MOST_PASSES {
             let pass = self.walk.walk(None, Ticks::MAX, until);
             if !pass.complete || rest.is_reached_by(pass.ticks as f64) {
                 break;
@@ -63,7 +63,7 @@ impl SetState {
     }
 
     /// Walks `passes` times, if that is possible before the stamp `deadline`.
-    pub(super) fn pass(&mut self, passes: u32, clock: &Clock, deadline: Ticks) {
+    pub(super) fn pass(&mut self, passes: u32, clock: &TickClock, deadline: Ticks) {
         let until = deadline.min(now() + clock.ticks(MOST_SETTLING_NS));
         for _ in 0..passes {
             if !self.walk.walk(None, Ticks::MAX, until).complete {
@@ -83,7 +83,7 @@ impl SetState {
             memory,
             fresh_frames: set.fresh_frames,
             lines: set.lines(),
-            draw: Draw::new(seed, 7),
+            draw: DrawStream::new(seed, 7),
             // A job of the user's own has none.
             stamps: own_job.map(|_| StampCost::default()),
             cold_ns: set.lines() as f64 * UNKNOWN_LINE_NS,
@@ -107,7 +107,7 @@ impl SetState {
     pub(super) fn renew_with(
         &mut self,
         set: &WorkingSet,
-        draw: &mut Draw,
+        draw: &mut DrawStream,
     ) -> Result<(), MachineError> {
         let renewed = self.memory.renew(draw);
         renewed.map_err(|error| super::failed("taking fresh page frames", error))?;
@@ -122,7 +122,7 @@ impl SetState {
     pub(super) fn reorder(
         &mut self,
         set: &WorkingSet,
-        draw: &mut Draw,
+        draw: &mut DrawStream,
     ) -> Result<(), MachineError> {
         let reordered = self.memory.reorder(draw);
         reordered.map_err(|error| super::failed("taking another order", error))?;

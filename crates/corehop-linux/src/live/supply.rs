@@ -16,9 +16,9 @@ use serde_json::json;
 
 use super::{LiveMachine, failed};
 use crate::duty;
-use corehop_system::clock::{Clock, Ticks, monotonic_ns, now, sleep_until};
+use corehop_system::clock::{TickClock, Ticks, monotonic_ns, now, sleep_until};
 use corehop_system::supervisor::interrupt;
-use corehop_system::thread::{Policy, apart, best_policy, punctual, set_affinity};
+use corehop_system::thread::{SchedulingPolicy, apart, best_policy, punctual, set_affinity};
 
 /// The time for which the thread is awake before a window begins, in nanoseconds: longer than most wake-ups take.
 const LEAD_NS: f64 = 1e6;
@@ -69,18 +69,18 @@ impl LiveMachine {
 /// The thread that watches.
 struct Watcher<'a> {
     plan: &'a Watch,
-    clock: Clock,
+    clock: TickClock,
     started: Instant,
-    policy: Policy,
+    policy: SchedulingPolicy,
     readings: Readings,
 }
 
 impl<'a> Watcher<'a> {
     fn new(
         plan: &'a Watch,
-        clock: Clock,
+        clock: TickClock,
         started: Instant,
-        policy: Policy,
+        policy: SchedulingPolicy,
     ) -> Result<Self, String> {
         let readings = Readings::new(clock.ticks(plan.threshold.get() as f64))?;
         Ok(Self { plan, clock, started, policy, readings })
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn a_thread_that_sleeps_has_a_gap_of_that_length() {
         apart(|| {
-            let clock = Clock::calibrate(Duration::from_millis(20));
+            let clock = TickClock::calibrate(Duration::from_millis(20));
             let mut readings = Readings::new(clock.ticks(10_000.0)).unwrap();
             let begin = now();
             let end = begin + clock.ticks(3e6);
@@ -258,7 +258,7 @@ mod tests {
         let planned = PlannedWindow { cpu, replicate, after };
         let plan = Watch { cpus: <_>::default(), window, threshold, windows: Vec::new() };
         // Two ticks are a nanosecond.
-        let (clock, started) = (Clock::of_rate(2.0), Instant::now());
+        let (clock, started) = (TickClock::of_rate(2.0), Instant::now());
         let gaps = vec![(3_000, 7_000), (20_000, 24_000)];
         let readings = Readings { threshold: 2_000, reading: 20, gaps, short: 101 };
         let policy = best_policy(Err("not asked for".to_owned())).0;

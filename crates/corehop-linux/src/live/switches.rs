@@ -20,14 +20,14 @@ use corehop_plan::units::Cpu;
 use corehop_plan::workload::switching::{SwitchCall, SwitchMechanism};
 use corehop_switch::Ticket;
 
-use super::distance::{Exchanges, Pair};
+use super::distance::{CpuPair, PairExchanges};
 use super::{BATCH, LiveMachine, failed};
 use crate::probe::pin;
-use corehop_system::clock::{Clock, Ticks, now};
+use corehop_system::clock::{TickClock, Ticks, now};
 use corehop_system::supervisor::interrupt;
 use corehop_system::thread::usage;
 
-use way::{Way, Work, carry_out};
+use way::{CallPath, CallPayload, carry_out};
 
 /// The time that the kernel's polling thread is given for a request, in nanoseconds.
 const PATIENCE_NS: u64 = 10_000_000;
@@ -41,7 +41,7 @@ pub fn impossible_mechanisms(to: Cpu) -> Vec<(SwitchMechanism, String)> {
     let reason = |&mechanism: &SwitchMechanism| {
         let (call, from) = (SwitchCall::Gettid, to);
         let cell = SwitchCell { mechanism, from, to, call, bytes: 0, outstanding: 1, calls: 1 };
-        Some((mechanism, Way::open(&cell).err()?.to_string()))
+        Some((mechanism, CallPath::open(&cell).err()?.to_string()))
     };
     SwitchMechanism::ALL.iter().filter(|it| !it.is_strong()).filter_map(reason).collect()
 }
@@ -55,7 +55,7 @@ impl LiveMachine {
     ) -> Result<RunEnd, MachineError> {
         check(plan)?;
         self.park_partners()?;
-        let (mut number, mut measured, mut before) = (0, Vec::new(), Exchanges::default());
+        let (mut number, mut measured, mut before) = (0, Vec::new(), PairExchanges::default());
         let (stop, mut lost) = (sink.stop(), BTreeMap::<usize, Tried>::new());
         for round in &plan.rounds {
             let mut rest = &round.order[..];
@@ -81,7 +81,8 @@ impl LiveMachine {
                 let after = self.exchanges(&measured);
                 for record in &mut records {
                     let cell = &plan.cells[record.cell];
-                    record.exchange = Some(Exchanges::between(&before, &after, cell.from, cell.to));
+                    record.exchange =
+                        Some(PairExchanges::between(&before, &after, cell.from, cell.to));
                 }
                 before = after;
                 let goes_on = sink.take(Batch::Switches(&records)).map_err(MachineError::Sink)?;
@@ -110,7 +111,7 @@ impl LiveMachine {
             return Ok(None);
         }
         let record = match measured {
-            Ok(Measured { times, stayed, preempted }) => SwitchRecord {
+            Ok(SwitchBatchResult { times, stayed, preempted }) => SwitchRecord {
                 start_ns,
                 stayed,
                 times,
@@ -194,8 +195,8 @@ fn about_a_batch(plan: &Switches, order: &[usize]) -> usize {
 }
 
 /// The pairs of CPUs of some cells, each once.
-fn pairs(plan: &Switches, cells: &[usize]) -> Vec<Pair> {
-    let mut pairs: Vec<Pair> = cells
+fn pairs(plan: &Switches, cells: &[usize]) -> Vec<CpuPair> {
+    let mut pairs: Vec<CpuPair> = cells
         .iter()
         .map(|&cell| &plan.cells[cell])
         .map(|it| (it.from.min(it.to), it.from.max(it.to)))
@@ -229,18 +230,21 @@ enum CallError {
 }
 
 /// A batch.
-struct Measured {
+struct SwitchBatchResult {
     times: SwitchTimes,
     stayed: u64,
     preempted: Option<u64>,
 }
 
 /// Measures a batch on the calling thread.
-fn measure(cell: &SwitchCell, (clock, stop): (&Clock, &Stop)) -> Result<Measured, CallError> {
+fn measure(
+    cell: &SwitchCell,
+    (clock, stop): (&TickClock, &Stop),
+) -> Result<SwitchBatchResult, CallError> {
     interrupt::keep_off_this_thread();
     pin(cell.from).map_err(|error| CallError::Impossible { why: error.to_string() })?;
-    let mut work = Work::new(cell)?;
-    let mut way = Way::open(cell)?;
+    let mut work = CallPayload::new(cell)?;
+    let mut way = CallPath::open(cell)?;
     let outstanding = cell.outstanding;
     let mut caller = Caller { way: &mut way, work: &mut work, outstanding, stop };
     caller.calls((cell.calls / 10).clamp(1, 100), |_| ())?;
@@ -254,13 +258,13 @@ fn measure(cell: &SwitchCell, (clock, stop): (&Clock, &Stop)) -> Result<Measured
     let stayed = caller.way.stayed() - stayed;
     let none = || CallError::Resources(io::ErrorKind::InvalidInput.into());
     let times = CallTimes::of(clock.nanos(whole) / way.workers(), &mut each).ok_or_else(none)?;
-    Ok(Measured { times: Ok(times), stayed, preempted: Some(preempted) })
+    Ok(SwitchBatchResult { times: Ok(times), stayed, preempted: Some(preempted) })
 }
 
 /// Makes calls by a way.
 struct Caller<'a> {
-    way: &'a mut Way,
-    work: &'a mut Work,
+    way: &'a mut CallPath,
+    work: &'a mut CallPayload,
     outstanding: u32,
     /// Whether the run has to end.
     stop: &'a Stop,
@@ -272,7 +276,7 @@ impl Caller<'_> {
         if self.outstanding > 1 {
             return self.overlapping(calls, done);
         }
-        if let Way::Beside(second) = self.way {
+        if let CallPath::Beside(second) = self.way {
             return second.calls(calls, self.work, self.stop, done);
         }
         for call in 0..calls {
@@ -287,7 +291,7 @@ impl Caller<'_> {
 
     /// The same with several calls outstanding; the oldest is waited for.
     fn overlapping(&mut self, calls: u32, mut done: impl FnMut(Ticks)) -> Result<(), CallError> {
-        let Way::Partner(switch) = self.way else { return Err(CallError::Panicked) };
+        let CallPath::Partner(switch) = self.way else { return Err(CallError::Panicked) };
         let most = self.outstanding as usize;
         let mut under_way: VecDeque<(Ticks, Ticket)> = VecDeque::with_capacity(most);
         let (function, argument) = (carry_out, (&raw mut *self.work).cast::<c_void>());
@@ -333,7 +337,7 @@ mod tests {
             eprintln!("skipped: one CPU is usable, and a switch needs two");
             return;
         }
-        let clock = Clock::calibrate(std::time::Duration::from_millis(5));
+        let clock = TickClock::calibrate(std::time::Duration::from_millis(5));
         let (from, to) = (usable.first().unwrap(), usable.iter().nth(1).unwrap());
         let impossible = impossible_mechanisms(to);
         for &mechanism in SwitchMechanism::ALL.iter().filter(|it| !it.is_strong()) {
@@ -367,14 +371,15 @@ mod tests {
             return;
         };
         let cell = SwitchCell { to, ..cell(SwitchMechanism::SecondWorker, SwitchCall::Pwrite, 1) };
-        let (mut way, mut work) = (Way::open(&cell).unwrap(), Work::new(&cell).unwrap());
+        let (mut way, mut work) =
+            (CallPath::open(&cell).unwrap(), CallPayload::new(&cell).unwrap());
         assert!((way.workers() - 2.0).abs() < f64::EPSILON);
         let mut made = 0;
         let outstanding = 1;
         let stop = &Stop::never();
         let mut caller = Caller { way: &mut way, work: &mut work, outstanding, stop };
         caller.calls(20, |_| made += 1).unwrap();
-        let Way::Beside(second) = &mut way else { panic!("another way") };
+        let CallPath::Beside(second) = &mut way else { panic!("another way") };
         assert_eq!((made, second.made()), (20, 20));
         // A write there that fails is an error here.
         second.spoil();
@@ -399,11 +404,12 @@ mod tests {
 
     #[test]
     fn a_result_that_a_call_alone_does_not_have_is_an_error() {
-        let mut work = Work::new(&cell(SwitchMechanism::None, SwitchCall::Pwrite, 1)).unwrap();
+        let mut work =
+            CallPayload::new(&cell(SwitchMechanism::None, SwitchCall::Pwrite, 1)).unwrap();
         assert!(work.check(512).is_ok() && work.check(511).is_err());
         // A file that cannot be written to.
         work.file = None;
-        let result = Way::Here.call(&mut work).unwrap();
+        let result = CallPath::Here.call(&mut work).unwrap();
         let error = work.check(result).unwrap_err().to_string();
         assert!(error.contains("not 512"), "{error}");
     }

@@ -5,10 +5,10 @@ use corehop_plan::samples::{Certificate, Touch};
 use corehop_plan::units::Cpu;
 use corehop_plan::workload::CHUNK_LINES;
 
-use super::calibrate::Calibration;
-use super::counters::Seen;
-use crate::walk::{StampCost, Walk, Walked};
-use corehop_system::clock::{Clock, Ticks};
+use super::calibrate::TickCalibration;
+use super::counters::EventCounts;
+use crate::walk::{StampCost, Walk, WalkResult};
+use corehop_system::clock::{TickClock, Ticks};
 use corehop_system::thread::{Usage, affinity};
 
 /// The greatest duration of an ordinary interrupt in a touch without time stamps inside, in nanoseconds.
@@ -17,8 +17,8 @@ const UNSTAMPED_HOLE_NS: f64 = 5_000.0;
 /// A walk that has ended, and what is known of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Touched<'a> {
-    pub(super) clock: &'a Clock,
-    pub(super) walked: Walked,
+    pub(super) clock: &'a TickClock,
+    pub(super) walked: WalkResult,
     /// The CPU that it was to run on, and the one on which it ended.
     pub(super) cpu: Cpu,
     pub(super) ended_on: Cpu,
@@ -31,7 +31,7 @@ pub(super) struct Touched<'a> {
     pub(super) elapsed_ns: f64,
     /// The kernel's counts for the thread, if requested.
     pub(super) usage: Option<Usage>,
-    pub(super) seen: Seen,
+    pub(super) seen: EventCounts,
     /// The faster of the spins before and after.
     pub(super) spin_ns: f64,
 }
@@ -72,9 +72,9 @@ impl Touched<'_> {
 
 /// The time of a walk without that of its time stamps, in nanoseconds.
 pub(super) fn net_ns(
-    clock: &Clock,
-    walked: &Walked,
-    calibration: Option<Calibration>,
+    clock: &TickClock,
+    walked: &WalkResult,
+    calibration: Option<TickCalibration>,
     stamps: Option<StampCost>,
     walk: &Walk,
 ) -> f64 {
@@ -93,7 +93,7 @@ pub(super) fn missing(elapsed_ns: f64, cpu_ns: u64) -> u64 {
 
 /// The lines in chunks with a hole. Of a touch without stamps inside all that is known is whether the
 /// thread kept its CPU.
-fn uncertified_lines(walked: &Walked, lines: u64, switches: u64) -> u64 {
+fn uncertified_lines(walked: &WalkResult, lines: u64, switches: u64) -> u64 {
     match (walked.stamped, switches) {
         (true, _) => (walked.holes * CHUNK_LINES).min(lines),
         (false, 0) => 0,
@@ -106,7 +106,7 @@ fn may_use(cpu: Cpu) -> bool {
     affinity().is_ok_and(|cpus| cpus.contains(cpu))
 }
 
-const fn certificate(walked: &Walked) -> Certificate {
+const fn certificate(walked: &WalkResult) -> Certificate {
     match (walked.stamped, walked.watched) {
         (true, true) => Certificate::RseqAndGaps,
         (true, false) => Certificate::GapsAndSwitches,

@@ -10,12 +10,12 @@ use crate::counters::software::{InterruptTable, SmiCounter};
 
 /// The counts when a run began, and what reads them again.
 #[derive(Debug)]
-pub(super) struct Unseen {
+pub(super) struct InterruptBaseline {
     smis: Result<Vec<(Cpu, SmiCounter, u32)>, CounterError>,
     nmis: Vec<(Cpu, u64)>,
 }
 
-impl Unseen {
+impl InterruptBaseline {
     /// Begins counting on `cpus`.
     pub(super) fn since_now(cpus: &CpuList) -> Self {
         let counter = |cpu| {
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn each_is_counted_by_cpu_or_the_reason_is_given() {
-        let described = Unseen::since_now(&CpuList::new([Cpu(0)])).describe();
+        let described = InterruptBaseline::since_now(&CpuList::new([Cpu(0)])).describe();
         for what in ["smi", "nmi"] {
             let by_cpu = described[what]["by_cpu"]["0"].as_u64();
             let why = described[what]["not_counted"].as_str();

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's own account of threads and of switches, in `/proc` (proc(5)).
 
-use crate::bpf::control::Times;
-use corehop_system::proc::{self, Task};
+use crate::bpf::control::ThreadTimes;
+use corehop_system::proc::{self, ProcEntry};
 
 /// The times of a thread since it began: the time it had a CPU, and the time it waited for one. None if there is no
 /// such thread, or it never ran, or the kernel keeps no account (`CONFIG_SCHED_INFO`).
-pub(super) fn times(pid: u32, tid: u32) -> Option<Times> {
-    let account = Task::thread(pid, tid).schedstat()?;
-    let times = Times { cpu_ns: account.cpu_ns, waited_ns: account.waited_ns };
+pub(super) fn times(pid: u32, tid: u32) -> Option<ThreadTimes> {
+    let account = ProcEntry::thread(pid, tid).schedstat()?;
+    let times = ThreadTimes { cpu_ns: account.cpu_ns, waited_ns: account.waited_ns };
     (account.turns > 0).then_some(times)
 }
 
 /// Whether there is no such thread, or its process waits to be collected.
 pub(super) fn has_ended(pid: u32, tid: u32) -> bool {
-    Task::thread(pid, tid).stat().map_or(true, |stat| stat.is_dead())
+    ProcEntry::thread(pid, tid).stat().map_or(true, |stat| stat.is_dead())
 }
 
 /// Switches between threads on this machine since it started.

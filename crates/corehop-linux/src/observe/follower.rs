@@ -6,15 +6,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use corehop_plan::samples::{Absence, Bars, Held, ObservedThread, SwitchesTook};
+use corehop_plan::samples::{Absence, Bars, CpuHoldTime, ObservedThread, SwitchesTook};
 use corehop_plan::units::Cpu;
 
 use super::account::{has_ended, times};
 use super::records::SwitchRecords;
 use super::{ObserveError, text};
-use crate::bpf::control::{self, ControlPages, Counts, Mode, Times};
-use crate::control_page::{Method, following};
-use corehop_system::proc::Task;
+use crate::bpf::control::{self, AbsenceCounts, ControlPages, PagePurpose, ThreadTimes};
+use crate::control_page::{AbsenceMethod, following};
+use corehop_system::proc::ProcEntry;
 use corehop_system::thread::{current_cpu, current_tid};
 
 /// The time for threads that have ended to leave their CPUs, in milliseconds.
@@ -22,7 +22,7 @@ const LEAVING_MS: u32 = 20;
 
 /// One of the two ways.
 #[derive(Debug)]
-pub(super) enum Follower {
+pub(super) enum AbsenceFollower {
     /// [`Method::Bpf`]; with the number of the thread that starts the command: its own absences are not the
     /// program's.
     Pages(Arc<ControlPages>, Option<u32>),
@@ -30,12 +30,14 @@ pub(super) enum Follower {
     Records(Box<SwitchRecords>),
 }
 
-impl Follower {
+impl AbsenceFollower {
     /// The one at `method`, or the best there is; and why it is none above.
-    pub(super) fn at(method: Option<Method>) -> Result<(Self, Option<String>), ObserveError> {
+    pub(super) fn at(
+        method: Option<AbsenceMethod>,
+    ) -> Result<(Self, Option<String>), ObserveError> {
         let records = || SwitchRecords::new().map(|it| Self::Records(Box::new(it)));
         match method {
-            Some(Method::Bpf) => Ok((Self::pages()?, None)),
+            Some(AbsenceMethod::Bpf) => Ok((Self::pages()?, None)),
             Some(_) => Ok((records().map_err(ObserveError::Records)?, None)),
             None => match (Self::pages(), records) {
                 (Ok(pages), _) => Ok((pages, None)),
@@ -48,13 +50,13 @@ impl Follower {
     }
 
     fn pages() -> Result<Self, crate::bpf::BpfError> {
-        Ok(Self::Pages(ControlPages::open(Mode::Follow)?, None))
+        Ok(Self::Pages(ControlPages::open(PagePurpose::Follow)?, None))
     }
 
-    pub(super) const fn method(&self) -> Method {
+    pub(super) const fn method(&self) -> AbsenceMethod {
         match self {
-            Self::Pages(..) => Method::Bpf,
-            Self::Records(_) => Method::Records,
+            Self::Pages(..) => AbsenceMethod::Bpf,
+            Self::Records(_) => AbsenceMethod::Records,
         }
     }
 
@@ -135,7 +137,7 @@ impl Follower {
     /// Waits until threads that have ended have left their CPUs: their last counts come then.
     pub(super) fn settle(&self) {
         let Self::Pages(pages, ..) = self else { return };
-        let is_leaving = |it: &Counts| !it.has_ended && has_ended(it.pid, it.tid);
+        let is_leaving = |it: &AbsenceCounts| !it.has_ended && has_ended(it.pid, it.tid);
         for _ in 0..LEAVING_MS {
             if !followed(pages).iter().any(is_leaving) {
                 return;
@@ -146,9 +148,9 @@ impl Follower {
 
     /// The time that others had CPUs that threads of the program waited for, and the time that they waited
     /// for idle CPUs, in nanoseconds; None if unknown.
-    pub(super) fn held(&self) -> Option<(Vec<Held>, u64)> {
+    pub(super) fn held(&self) -> Option<(Vec<CpuHoldTime>, u64)> {
         let Self::Pages(pages, ..) = self else { return None };
-        let held = |(name, held_ns)| Held { name: text(&name), held_ns };
+        let held = |(name, held_ns)| CpuHoldTime { name: text(&name), held_ns };
         Some((pages.others().into_iter().map(held).collect(), pages.idle_ns()))
     }
 
@@ -176,11 +178,11 @@ impl Follower {
 }
 
 /// The program's threads. The slot of the thread that started the program is empty again.
-fn followed(pages: &ControlPages) -> Vec<Counts> {
+fn followed(pages: &ControlPages) -> Vec<AbsenceCounts> {
     pages.all().into_iter().filter(|counts| counts.tid > 0).collect()
 }
 
-fn told(absence: &control::Absence) -> Absence {
+fn told(absence: &control::AbsenceRecord) -> Absence {
     Absence {
         tid: absence.tid,
         out_ns: absence.out_ns,
@@ -198,8 +200,8 @@ fn told(absence: &control::Absence) -> Absence {
 }
 
 /// A thread with its times, if they are known.
-fn thread(counts: &Counts, account: Option<Times>) -> ObservedThread {
-    let name = || Task::thread(counts.pid, counts.tid).name().unwrap_or_default();
+fn thread(counts: &AbsenceCounts, account: Option<ThreadTimes>) -> ObservedThread {
+    let name = || ProcEntry::thread(counts.pid, counts.tid).name().unwrap_or_default();
     let ended = text(&counts.name);
     ObservedThread {
         tid: counts.tid,
@@ -223,13 +225,13 @@ fn thread(counts: &Counts, account: Option<Times>) -> ObservedThread {
 
 /// The CPU time of a thread and the time it waited since it is followed. The programs see a living thread
 /// when it leaves its CPU; the kernel's account goes on.
-fn account(counts: &Counts) -> Times {
-    let at_last_leave = Times { cpu_ns: counts.cpu_ns, waited_ns: counts.waited_ns };
+fn account(counts: &AbsenceCounts) -> ThreadTimes {
+    let at_last_leave = ThreadTimes { cpu_ns: counts.cpu_ns, waited_ns: counts.waited_ns };
     if counts.has_ended {
         return at_last_leave;
     }
     let now = times(counts.pid, counts.tid);
-    now.map_or(at_last_leave, |now| Times {
+    now.map_or(at_last_leave, |now| ThreadTimes {
         cpu_ns: now.cpu_ns.saturating_sub(counts.first.cpu_ns).max(counts.cpu_ns),
         waited_ns: now.waited_ns.saturating_sub(counts.first.waited_ns).max(counts.waited_ns),
     })

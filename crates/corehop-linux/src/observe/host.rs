@@ -8,24 +8,24 @@ use corehop_plan::host::{Host, HostError, Move, Observation, Receipt};
 use corehop_plan::samples::ObservedThread;
 use corehop_plan::units::CpuList;
 
-use super::follower::Follower;
+use super::follower::AbsenceFollower;
 use super::moves::Moves;
-use super::target::Followed;
-use super::working_set::WorkingSets;
+use super::target::ObservedTarget;
+use super::working_set::WorkingSetSampler;
 use super::{How, ObserveError};
 use crate::limits::LimitsOver;
-use corehop_system::proc::Task;
+use corehop_system::proc::ProcEntry;
 use corehop_system::supervisor::Guard;
 use corehop_system::thread::affinity_of;
 
 /// The threads of a command, a process or a cgroup.
 #[derive(Debug)]
 pub struct LiveHost {
-    pub(super) follower: Follower,
+    pub(super) follower: AbsenceFollower,
     /// Why they are not followed by BPF.
     pub(super) why_not_bpf: Option<String>,
-    pub(super) followed: Followed,
-    pub(super) working_sets: Option<WorkingSets>,
+    pub(super) followed: ObservedTarget,
+    pub(super) working_sets: Option<WorkingSetSampler>,
     /// The limits of the control groups, and the number of windows so far.
     pub(super) limits: LimitsOver,
     windows: u64,
@@ -48,9 +48,9 @@ impl LiveHost {
     /// # Errors
     /// [`ObserveError`], if there is no such target or no method is available.
     pub fn begin(target: &Target, how: &How) -> Result<Self, ObserveError> {
-        let (mut follower, why_not_bpf) = Follower::at(how.method)?;
-        let followed = Followed::begin(target, how.to_stderr, &mut follower)?;
-        let working_sets = how.estimate_wss.then(WorkingSets::begin);
+        let (mut follower, why_not_bpf) = AbsenceFollower::at(how.method)?;
+        let followed = ObservedTarget::begin(target, how.to_stderr, &mut follower)?;
+        let working_sets = how.estimate_wss.then(WorkingSetSampler::begin);
         let moves = Moves::new(Guard::new());
         let mut limits = LimitsOver::default();
         limits.look(follower.pids().into_iter().filter(|&pid| pid != std::process::id()));
@@ -87,7 +87,7 @@ impl LiveHost {
 
 /// The CPUs that each thread of a process may run on, those of its first threads.
 fn allowed_in(pid: u32) -> impl Iterator<Item = CpuList> {
-    let tids = Task::process(pid).threads().into_iter().flatten().take(MOST_GROUPED);
+    let tids = ProcEntry::process(pid).threads().into_iter().flatten().take(MOST_GROUPED);
     tids.filter_map(|tid| affinity_of(tid.cast_signed()).ok())
 }
 

@@ -19,12 +19,12 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use corehop_plan::experiment::{PlanError, Target};
-use corehop_plan::host::{Ended, Host, HostError, Observation};
+use corehop_plan::host::{Host, HostError, Observation, ProgramExit};
 use corehop_plan::machine::{MachineError, RunEnd, SinkError};
 use corehop_plan::samples::{ProgramRecord, RecordingFacts, Took};
 
 use crate::bpf::BpfError;
-use crate::control_page::Method;
+use crate::control_page::AbsenceMethod;
 use corehop_system::clock::monotonic_ns;
 use corehop_system::proc::{cut, shown};
 use corehop_system::supervisor::interrupt;
@@ -95,7 +95,7 @@ pub struct How {
     /// Whether the output of a command goes to stderr, because stdout is for an answer.
     pub to_stderr: bool,
     /// The method; None for the best available one.
-    pub method: Option<Method>,
+    pub method: Option<AbsenceMethod>,
 }
 
 /// The time between two readings of the buffer, which holds some 50,000 absences.
@@ -104,7 +104,7 @@ const PERIOD: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The receiver of records; it tells whether to go on.
-pub type Take<'a> = dyn FnMut(&[ProgramRecord]) -> Result<bool, SinkError> + 'a;
+pub type ProgramReceiver<'a> = dyn FnMut(&[ProgramRecord]) -> Result<bool, SinkError> + 'a;
 
 /// Records until the target ends or `take` asks for the end. It is called after each window, and once more at
 /// the end with the counts of the threads.
@@ -114,7 +114,7 @@ pub type Take<'a> = dyn FnMut(&[ProgramRecord]) -> Result<bool, SinkError> + 'a;
 pub fn record(
     target: &Target,
     how: &How,
-    take: &mut Take<'_>,
+    take: &mut ProgramReceiver<'_>,
 ) -> Result<(RecordingFacts, RunEnd), ObserveError> {
     let own_ns = process_cpu_ns();
     let (begin, began_ns, switches) = (Instant::now(), monotonic_ns(), account::switches());
@@ -157,7 +157,10 @@ pub fn record(
 }
 
 /// Hands absences on, window by window, until the threads end or `take` asks for the end.
-fn watch(host: &mut LiveHost, take: &mut Take<'_>) -> Result<(Ended, RunEnd), ObserveError> {
+fn watch(
+    host: &mut LiveHost,
+    take: &mut ProgramReceiver<'_>,
+) -> Result<(ProgramExit, RunEnd), ObserveError> {
     let mut ending: Option<Instant> = None;
     loop {
         let Observation { absences, ended, .. } = host.observe(PERIOD)?;
@@ -169,13 +172,13 @@ fn watch(host: &mut LiveHost, take: &mut Take<'_>) -> Result<(Ended, RunEnd), Ob
         }
         if !goes_on && ending.is_none() {
             if !interrupt::signal().is_some_and(|signal| host.followed.pass_on(signal)) {
-                return Ok((Ended::default(), RunEnd::Stopped));
+                return Ok((ProgramExit::default(), RunEnd::Stopped));
             }
             // The program was asked to end as well, and its end is part of the recording.
             ending = Some(Instant::now());
         }
         if ending.is_some_and(|since| since.elapsed() > PATIENCE) {
-            return Ok((Ended::default(), RunEnd::Stopped));
+            return Ok((ProgramExit::default(), RunEnd::Stopped));
         }
     }
 }

@@ -12,10 +12,10 @@ use corehop_plan::samples::{Absence, ObservedThread};
 use corehop_plan::units::{Cpu, CpuList};
 
 use super::account::times;
-use crate::bpf::control::Times;
-use crate::switches::{Record, Switch, SwitchRing};
+use crate::bpf::control::ThreadTimes;
+use crate::switches::{SwitchLogRecord, SwitchRing, ThreadSwitch};
 use corehop_system::clock::monotonic_ns;
-use corehop_system::proc::{self, Task};
+use corehop_system::proc::{self, ProcEntry};
 use corehop_system::thread::current_tid;
 
 /// 256 KiB hold 6,500 records for each CPU: as many as come between two looks.
@@ -31,7 +31,7 @@ pub(super) struct SwitchRecords {
     /// Of threads beyond the first.
     events: Vec<OwnedFd>,
     /// Threads that are followed by themselves, with their times until then.
-    watched: HashMap<u32, Times>,
+    watched: HashMap<u32, ThreadTimes>,
     history: History,
 }
 
@@ -70,7 +70,7 @@ impl SwitchRecords {
             )
         })?;
         self.watched.insert(tid, times(pid, tid).unwrap_or_default());
-        let name = Task::thread(pid, tid).name();
+        let name = ProcEntry::thread(pid, tid).name();
         self.history.notice(tid, pid);
         self.history.names.insert(tid, name.unwrap_or_default());
         Ok(())
@@ -129,8 +129,8 @@ impl SwitchRecords {
 #[derive(Debug, Default)]
 struct History {
     /// Not told yet, as earlier ones may come; each with its time.
-    pending: Vec<(u64, Record)>,
-    threads: HashMap<u32, Thread>,
+    pending: Vec<(u64, SwitchLogRecord)>,
+    threads: HashMap<u32, AbsenceTracker>,
     order: Vec<u32>,
     names: HashMap<u32, String>,
     /// Threads that are not the program's.
@@ -141,29 +141,29 @@ struct History {
 }
 
 #[derive(Debug, Default)]
-struct Thread {
+struct AbsenceTracker {
     counts: ObservedThread,
-    left: Option<Switch>,
+    left: Option<ThreadSwitch>,
     back_ns: Option<u64>,
     /// The CPU time until it left last.
     cpu_ns: u64,
 }
 
 impl History {
-    fn note(&mut self, record: Record) {
+    fn note(&mut self, record: SwitchLogRecord) {
         match (record.ns(), &record) {
             (Some(ns), _) => self.pending.push((ns, record)),
-            (None, Record::Lost(more)) => self.lost += more,
+            (None, SwitchLogRecord::Lost(more)) => self.lost += more,
             (None, _) => {}
         }
     }
 
-    fn notice(&mut self, tid: u32, pid: u32) -> &mut Thread {
+    fn notice(&mut self, tid: u32, pid: u32) -> &mut AbsenceTracker {
         let order = &mut self.order;
         self.threads.entry(tid).or_insert_with(|| {
             order.push(tid);
             let counts = ObservedThread { tid, pid, ..ObservedThread::default() };
-            Thread { counts, ..Thread::default() }
+            AbsenceTracker { counts, ..AbsenceTracker::default() }
         })
     }
 
@@ -174,19 +174,19 @@ impl History {
         let settled: Vec<_> = self.pending.drain(..end).collect();
         for (_, record) in settled {
             match record {
-                Record::Switch(switch) if !self.ignored.contains(&switch.tid) => {
+                SwitchLogRecord::Switch(switch) if !self.ignored.contains(&switch.tid) => {
                     let ran_ns = self.notice(switch.tid, switch.pid).ran_until(&switch);
                     *self.ran.entry(switch.cpu).or_default() += ran_ns;
                     self.notice(switch.tid, switch.pid).switch(switch).map(&mut take);
                 }
-                Record::Name(_, tid, name) => {
+                SwitchLogRecord::Name(_, tid, name) => {
                     self.names.insert(tid, name);
                 }
-                Record::Started(_, by, tid) => {
+                SwitchLogRecord::Started(_, by, tid) => {
                     let name = self.names.get(&by).cloned().unwrap_or_default();
                     self.names.insert(tid, name);
                 }
-                Record::Switch(_) | Record::Lost(_) => {}
+                SwitchLogRecord::Switch(_) | SwitchLogRecord::Lost(_) => {}
             }
         }
     }
@@ -198,9 +198,9 @@ impl History {
     }
 }
 
-impl Thread {
+impl AbsenceTracker {
     /// The time that it had the CPU which it leaves with this switch; 0 where that is not known.
-    fn ran_until(&mut self, switch: &Switch) -> u64 {
+    fn ran_until(&mut self, switch: &ThreadSwitch) -> u64 {
         let back_ns = self.back_ns.filter(|_| switch.out && self.left.is_none());
         let ran_ns = back_ns.map_or(0, |back_ns| switch.ns.saturating_sub(back_ns));
         self.cpu_ns += ran_ns;
@@ -208,7 +208,7 @@ impl Thread {
     }
 
     /// The absence that ends with it, where it was a preemption or a migration.
-    fn switch(&mut self, switch: Switch) -> Option<Absence> {
+    fn switch(&mut self, switch: ThreadSwitch) -> Option<Absence> {
         if switch.out {
             let kind = if switch.preempted {
                 &mut self.counts.preemptions
@@ -249,18 +249,18 @@ impl Thread {
 mod tests {
     use super::*;
 
-    fn out(ns: u64, cpu: u32, preempted: bool) -> Switch {
-        Switch { pid: 5, tid: 7, out: true, preempted, ns, cpu }
+    fn out(ns: u64, cpu: u32, preempted: bool) -> ThreadSwitch {
+        ThreadSwitch { pid: 5, tid: 7, out: true, preempted, ns, cpu }
     }
 
-    fn back(ns: u64, cpu: u32) -> Switch {
-        Switch { out: false, preempted: false, ..out(ns, cpu, false) }
+    fn back(ns: u64, cpu: u32) -> ThreadSwitch {
+        ThreadSwitch { out: false, preempted: false, ..out(ns, cpu, false) }
     }
 
-    fn told(switches: &[Switch], settled_ns: u64) -> (Vec<Absence>, History) {
+    fn told(switches: &[ThreadSwitch], settled_ns: u64) -> (Vec<Absence>, History) {
         let (mut history, mut absences) = (History::default(), Vec::new());
         for &switch in switches {
-            history.note(Record::Switch(switch));
+            history.note(SwitchLogRecord::Switch(switch));
         }
         history.tell(settled_ns, |absence| absences.push(absence));
         (absences, history)
@@ -298,7 +298,7 @@ mod tests {
         let (absences, mut history) = told(&switches, 60);
         assert_eq!(absences.len(), 1);
         assert_eq!((absences[0].from, absences[0].to, absences[0].ran_ns), (Cpu(0), Cpu(1), 20));
-        history.note(Record::Switch(back(65, 0)));
+        history.note(SwitchLogRecord::Switch(back(65, 0)));
         assert_eq!(history.pending.len(), 2);
     }
 
@@ -312,13 +312,13 @@ mod tests {
     #[test]
     fn a_thread_has_its_parents_name_until_it_has_its_own_in_whatever_order_these_are_read() {
         let mut history = History::default();
-        let name = |ns, tid, name: &str| Record::Name(ns, tid, name.to_owned());
+        let name = |ns, tid, name: &str| SwitchLogRecord::Name(ns, tid, name.to_owned());
         // It becomes `taskset`, and then `sh`, whose record lies in the ring that is read first.
         history.note(name(30, 1, "sh"));
         history.note(name(40, 3, "xz"));
         history.note(name(20, 1, "taskset"));
-        history.note(Record::Started(31, 1, 2));
-        history.note(Record::Started(32, 1, 3));
+        history.note(SwitchLogRecord::Started(31, 1, 2));
+        history.note(SwitchLogRecord::Started(32, 1, 3));
         history.tell(99, |absence| panic!("{absence:?}"));
         let name = |tid| history.names[&tid].as_str();
         assert_eq!([name(1), name(2), name(3)], ["sh", "sh", "xz"]);
@@ -328,8 +328,8 @@ mod tests {
     fn what_is_not_the_programs_is_left_out_and_what_is_lost_is_counted() {
         let mut history = History::default();
         history.ignored.insert(9);
-        history.note(Record::Switch(Switch { tid: 9, ..out(1, 0, true) }));
-        history.note(Record::Lost(4));
+        history.note(SwitchLogRecord::Switch(ThreadSwitch { tid: 9, ..out(1, 0, true) }));
+        history.note(SwitchLogRecord::Lost(4));
         history.tell(99, |absence| panic!("{absence:?}"));
         assert!(history.lost == 4 && history.observed().is_empty());
     }

@@ -12,28 +12,28 @@ use std::time::Duration;
 use std::{env, fs};
 
 use corehop_plan::experiment::{Argument, Target};
-use corehop_plan::host::{Ended, HostError};
+use corehop_plan::host::{HostError, ProgramExit};
 use corehop_plan::shown;
 
 use super::ObserveError;
-use super::follower::Follower;
-use corehop_system::proc::{self, Task};
+use super::follower::AbsenceFollower;
+use corehop_system::proc::{self, ProcEntry};
 use corehop_system::supervisor::{ProcessId, pidfd};
 use corehop_system::thread::apart;
 
 /// A target whose threads are followed.
 #[derive(Debug)]
-pub(super) enum Followed {
+pub(super) enum ObservedTarget {
     Command { child: Child, rss_bytes: Option<u64>, end: Option<OwnedFd> },
     Process { process: ProcessId, rss_bytes: Option<u64> },
     Cgroup { path: PathBuf, rss_bytes: Option<u64> },
 }
 
-impl Followed {
+impl ObservedTarget {
     pub(super) fn begin(
         target: &Target,
         to_stderr: bool,
-        follower: &mut Follower,
+        follower: &mut AbsenceFollower,
     ) -> Result<Self, ObserveError> {
         let no_target = |source| ObserveError::NoTarget { what: target.to_string(), source };
         let not_followed = |source: io::Error| match source.kind() {
@@ -61,7 +61,10 @@ impl Followed {
     }
 
     /// Its end, if it has ended.
-    pub(super) fn ended(&mut self, follower: &mut Follower) -> Result<Option<Ended>, HostError> {
+    pub(super) fn ended(
+        &mut self,
+        follower: &mut AbsenceFollower,
+    ) -> Result<Option<ProgramExit>, HostError> {
         let failed = |what| move |source| HostError::Observe { what, source };
         match self {
             Self::Command { child, rss_bytes, .. } => {
@@ -69,12 +72,12 @@ impl Followed {
                 let ended = reap(child.id()).map_err(failed("waiting for the program"))?;
                 Ok(ended.map(|(status, usage)| {
                     larger(rss_bytes, u64::try_from(usage.ru_maxrss).ok().map(|kib| kib << 10));
-                    Ended { status: Some(exit_code(status)), cpu_ns: Some(cpu_ns(&usage)) }
+                    ProgramExit { status: Some(exit_code(status)), cpu_ns: Some(cpu_ns(&usage)) }
                 }))
             }
             Self::Process { process, rss_bytes } => {
                 if !process.is_alive() {
-                    return Ok(Some(Ended::default()));
+                    return Ok(Some(ProgramExit::default()));
                 }
                 larger(rss_bytes, peak_rss(process.pid.cast_unsigned()));
                 Ok(None)
@@ -85,7 +88,7 @@ impl Followed {
                 for pid in members {
                     larger(rss_bytes, peak_rss(pid));
                 }
-                Ok((!path.exists()).then_some(Ended::default()))
+                Ok((!path.exists()).then_some(ProgramExit::default()))
             }
         }
     }
@@ -139,7 +142,7 @@ pub(crate) fn command_of(words: &[Argument], to_stderr: bool) -> Option<Command>
 fn spawn(
     words: &[Argument],
     to_stderr: bool,
-    follower: &mut Follower,
+    follower: &mut AbsenceFollower,
 ) -> Result<io::Result<Child>, ObserveError> {
     let Some(mut command) = command_of(words, to_stderr) else {
         return Ok(Err(io::Error::from_raw_os_error(libc::ENOENT)));
@@ -153,10 +156,10 @@ pub(crate) fn exit_code(status: ExitStatus) -> i32 {
 }
 
 /// Registers every thread that a process has, until there is no new one.
-fn follow_tasks(pid: u32, follower: &mut Follower) -> io::Result<()> {
+fn follow_tasks(pid: u32, follower: &mut AbsenceFollower) -> io::Result<()> {
     loop {
         let mut found = false;
-        let tids = Task::process(pid).threads()?;
+        let tids = ProcEntry::process(pid).threads()?;
         for tid in tids.filter(|&tid| !follower.watches(tid)).collect::<Vec<_>>() {
             match follower.watch(tid, pid) {
                 // It has ended since.
@@ -230,7 +233,7 @@ pub(crate) fn members(path: &Path) -> io::Result<Vec<u32>> {
 }
 
 /// Registers what the cgroup holds and is not followed yet; its processes.
-fn follow_cgroup(path: &Path, follower: &mut Follower) -> io::Result<Vec<u32>> {
+fn follow_cgroup(path: &Path, follower: &mut AbsenceFollower) -> io::Result<Vec<u32>> {
     let pids = members(path)?;
     for &pid in &pids {
         // One that has ended meanwhile is no loss.
@@ -245,7 +248,7 @@ fn larger(known: &mut Option<u64>, other: Option<u64>) {
 
 /// The largest resident set that a process has had.
 fn peak_rss(pid: u32) -> Option<u64> {
-    Task::process(pid).status().ok()?.bytes("VmHWM")
+    ProcEntry::process(pid).status().ok()?.bytes("VmHWM")
 }
 
 /// The end of a child of this process and what it used, if it has ended (wait4(2)).

@@ -7,8 +7,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::follower::Follower;
-use corehop_system::proc::{Status, Task};
+use super::follower::AbsenceFollower;
+use corehop_system::proc::{ProcEntry, Status};
 
 /// The while in which touched pages are counted: a preemption length of the usual kind.
 pub const WINDOW: Duration = Duration::from_millis(10);
@@ -21,19 +21,19 @@ const MOST: usize = 8;
 
 /// Takes samples of what the processes of the followed threads touch.
 #[derive(Debug)]
-pub(super) struct WorkingSets {
+pub(super) struct WorkingSetSampler {
     next: Instant,
     /// In bytes; processes that touched nothing left out, as they did not run.
     pub(super) samples: Vec<u64>,
 }
 
-impl WorkingSets {
+impl WorkingSetSampler {
     pub(super) fn begin() -> Self {
         Self { next: Instant::now() + EVERY / 4, samples: Vec::new() }
     }
 
     /// Takes a sample of each process that is followed, where it is time to: that takes [`WINDOW`].
-    pub(super) fn look(&mut self, follower: &Follower) {
+    pub(super) fn look(&mut self, follower: &AbsenceFollower) {
         if Instant::now() < self.next {
             return;
         }
@@ -49,12 +49,12 @@ impl WorkingSets {
 
 /// Makes the kernel forget what a process has touched; whether it did.
 pub(crate) fn forget(pid: u32) -> bool {
-    Task::process(pid).write("clear_refs", "1").is_ok()
+    ProcEntry::process(pid).write("clear_refs", "1").is_ok()
 }
 
 /// The bytes in pages that a process has touched since then.
 pub(crate) fn touched(pid: u32) -> Option<u64> {
-    referenced(Task::process(pid).bytes("smaps_rollup").ok()?)
+    referenced(ProcEntry::process(pid).bytes("smaps_rollup").ok()?)
 }
 
 fn referenced(rollup: Vec<u8>) -> Option<u64> {

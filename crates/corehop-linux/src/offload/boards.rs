@@ -8,11 +8,11 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use corehop_shim::board::{Board, Wishes};
-use corehop_shim::tally::{Limits, Tally, Unknown};
+use corehop_shim::board::{Board, OffloadSettings};
+use corehop_shim::tally::{CallTally, TallyLimits, Unknown};
 
 use super::trusted::{self, Lasting, Readers, as_the_user, own_user};
-use super::{OffloadError, Refusal};
+use super::{OffloadError, RefusedPath};
 use corehop_system::{folders, rights};
 
 const PREFIX: &str = "board-";
@@ -29,7 +29,7 @@ pub(super) struct OwnBoard {
 
 impl OwnBoard {
     /// Makes a board with these wishes.
-    pub(super) fn create(wishes: &Wishes, readers: Readers) -> Result<Self, OffloadError> {
+    pub(super) fn create(wishes: &OffloadSettings, readers: Readers) -> Result<Self, OffloadError> {
         let failed = |source| OffloadError::Failed { what: "giving up lent rights", source };
         as_the_user(|| first_of(&bases(), wishes, readers)).map_err(failed)?
     }
@@ -40,8 +40,8 @@ impl OwnBoard {
     }
 
     /// The counts until now.
-    pub(super) fn tally(&self, limits: &Limits) -> Result<Tally, Unknown> {
-        Tally::of(&self.folder, limits)
+    pub(super) fn tally(&self, limits: &TallyLimits) -> Result<CallTally, Unknown> {
+        CallTally::of(&self.folder, limits)
     }
 }
 
@@ -71,20 +71,20 @@ fn bases() -> Vec<PathBuf> {
 
 fn first_of(
     bases: &[PathBuf],
-    wishes: &Wishes,
+    wishes: &OffloadSettings,
     readers: Readers,
 ) -> Result<OwnBoard, OffloadError> {
     let mut refused = Vec::new();
     for base in bases {
         match create_in(base, wishes, readers) {
             Ok(board) => return Ok(board),
-            Err(why) => refused.push(Refusal { place: base.clone(), why }),
+            Err(why) => refused.push(RefusedPath { place: base.clone(), why }),
         }
     }
     Err(OffloadError::NoBoard(refused))
 }
 
-fn create_in(base: &Path, wishes: &Wishes, readers: Readers) -> Result<OwnBoard, String> {
+fn create_in(base: &Path, wishes: &OffloadSettings, readers: Readers) -> Result<OwnBoard, String> {
     // This user alone can list the boards; others must know a name.
     let mode = if readers == Readers::All { 0o711 } else { 0o700 };
     for _ in 0..ATTEMPTS {
@@ -100,7 +100,11 @@ fn create_in(base: &Path, wishes: &Wishes, readers: Readers) -> Result<OwnBoard,
 }
 
 /// Makes and fills one board. None, or not found, if another run took the board for a stale one before it was locked.
-fn create_new(base: &Path, wishes: &Wishes, readers: Readers) -> io::Result<Option<OwnBoard>> {
+fn create_new(
+    base: &Path,
+    wishes: &OffloadSettings,
+    readers: Readers,
+) -> io::Result<Option<OwnBoard>> {
     let folder = base.join(format!("{PREFIX}{}", trusted::random_name()?));
     DirBuilder::new().mode(0o700).create(&folder)?;
     let lock = open_folder(&folder)?;
@@ -154,24 +158,24 @@ fn remove(folder: &Path) {
 mod tests {
     use super::trusted::tests::home;
     use super::*;
-    use corehop_shim::board::{Count, Decision};
+    use corehop_shim::board::{CallFate, PlaceRule};
     use corehop_shim::call::{CALLS, Call};
     use std::os::unix::fs::chown;
 
-    fn wishes() -> Wishes {
-        Wishes {
+    fn wishes() -> OffloadSettings {
+        OffloadSettings {
             mechanism: 5,
             flags: 2,
             os_cores: [0; 16],
             free_cpus: [0; 16],
             spin_limit_ns: u64::MAX,
-            decision: Decision::Always,
+            decision: PlaceRule::Always,
             thresholds: [0; CALLS],
             ticks_per_microsecond: 1000,
         }
     }
 
-    const LIMITS: Limits = Limits { calls: 1000, ticks: 1000 };
+    const LIMITS: TallyLimits = TallyLimits { calls: 1000, ticks: 1000 };
 
     fn create(base: &Path) -> Result<OwnBoard, OffloadError> {
         first_of(&[base.to_owned()], &wishes(), Readers::Own)
@@ -184,11 +188,11 @@ mod tests {
         let board = create(&base).unwrap();
         let second = create(&base).unwrap();
         assert_ne!(board.path(), second.path());
-        assert_eq!(Wishes::read(board.path()).unwrap(), wishes());
+        assert_eq!(OffloadSettings::read(board.path()).unwrap(), wishes());
         // The wishes, and the file of counts of this user, before any program has counted.
         assert_eq!(fs::read_dir(board.path()).unwrap().count(), 2);
-        Board::open(board.path()).unwrap().claim(1).unwrap().add(Call::Read, Count::There, 3);
-        assert_eq!(board.tally(&LIMITS).unwrap().total(Call::Read, Count::There), 3);
+        Board::open(board.path()).unwrap().claim(1).unwrap().add(Call::Read, CallFate::There, 3);
+        assert_eq!(board.tally(&LIMITS).unwrap().total(Call::Read, CallFate::There), 3);
         drop(second);
         assert!(board.path().exists(), "a board that is in use was removed");
         drop(board);

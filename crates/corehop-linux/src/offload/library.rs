@@ -12,7 +12,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::trusted::{self, Lasting, Readers, as_the_user, own_user};
-use super::{OffloadError, Refusal};
+use super::{OffloadError, RefusedPath};
 use crate::mapped::Mapped;
 use corehop_system::folders;
 
@@ -66,13 +66,13 @@ fn find(
     for path in installed.iter().filter(|path| fs::symlink_metadata(path).is_ok()) {
         match usable(path, readers) {
             Ok(path) => return Ok(path),
-            Err(why) => refused.push(Refusal { place: path.clone(), why }),
+            Err(why) => refused.push(RefusedPath { place: path.clone(), why }),
         }
     }
     for folder in folders {
         match put(folder, readers) {
             Ok(path) => return Ok(path),
-            Err(why) => refused.push(Refusal { place: folder.clone(), why }),
+            Err(why) => refused.push(RefusedPath { place: folder.clone(), why }),
         }
     }
     Err(OffloadError::NoLibrary(refused))

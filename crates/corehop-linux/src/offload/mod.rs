@@ -19,27 +19,27 @@ use std::path::PathBuf;
 
 use corehop_plan::shown;
 use corehop_plan::units::CpuList;
-pub use corehop_shim::board::{Count, Decision, Event, Wishes};
+pub use corehop_shim::board::{CallFate, OffloadSettings, PlaceRule, ProcessEvent};
 pub use corehop_shim::call::{CALLS, Call};
-pub use corehop_shim::tally::{Tally, Unknown};
+pub use corehop_shim::tally::{CallTally, Unknown};
 
 use crate::bpf::BpfError;
-pub use coverage::Covered;
-pub use started::Ended;
+pub use coverage::CallCoverage;
+pub use started::OffLoadOutcome;
 
 /// A place for a file, and why the file cannot be there.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct RefusedPath {
     place: PathBuf,
     why: String,
 }
 
 /// The places in a row, for the end of a sentence.
-struct List<'a>(&'a [Refusal]);
+struct RefusalList<'a>(&'a [RefusedPath]);
 
-impl fmt::Display for List<'_> {
+impl fmt::Display for RefusalList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, Refusal { place, why }) in self.0.iter().enumerate() {
+        for (at, RefusedPath { place, why }) in self.0.iter().enumerate() {
             let between = if at > 0 { "; " } else { "" };
             write!(f, "{between}{}: {why}", shown::path(place))?;
         }
@@ -83,16 +83,16 @@ pub enum OffloadError {
         "the library of off-load has no place that all users of the program can read and only its owner can change: {}. \
          Change one of these places (owner, chmod go-w, a mount without noexec), or install the library for all users in \
          /var/lib/corehop by one run of `corehop offload` as root",
-        List(.0)
+        RefusalList(.0)
     )]
-    NoLibrary(Vec<Refusal>),
+    NoLibrary(Vec<RefusedPath>),
     /// No path that is right for the board.
     #[error(
         "the counts of off-load have no place that only this user can change: {}. Change one of these places (owner, \
          chmod go-w), or name a folder of your own in XDG_RUNTIME_DIR",
-        List(.0)
+        RefusalList(.0)
     )]
-    NoBoard(Vec<Refusal>),
+    NoBoard(Vec<RefusedPath>),
     /// A core that is offline, or not allowed to this process.
     #[error(
         "CPU {cpu} cannot be an OS core ({reason}): name one that is online and in this process's cpuset"
@@ -133,7 +133,7 @@ pub struct Offload {
     /// The OS cores.
     pub os_cores: CpuList,
     /// The other wishes; its cores are set from `os_cores`.
-    pub wishes: Wishes,
+    pub wishes: OffloadSettings,
     /// Whether the program's output goes to stderr.
     pub output_to_stderr: bool,
     /// Whether the kernel counts the calls, too.
@@ -145,7 +145,7 @@ impl Offload {
     ///
     /// # Errors
     /// If it cannot be run, or not this way.
-    pub fn run(&self) -> Result<Ended, OffloadError> {
+    pub fn run(&self) -> Result<OffLoadOutcome, OffloadError> {
         started::run(self)
     }
 }

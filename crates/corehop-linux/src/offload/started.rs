@@ -13,30 +13,30 @@ use std::time::{Duration, Instant};
 
 use corehop_plan::shown;
 use corehop_plan::units::{Cpu, CpuList};
-use corehop_shim::board::{Decision, VARIABLE};
-use corehop_shim::tally::{Limits, Tally, Unknown};
+use corehop_shim::board::{PlaceRule, VARIABLE};
+use corehop_shim::tally::{CallTally, TallyLimits, Unknown};
 use corehop_switch::policy::CoreSet;
 
 use super::boards::OwnBoard;
 use super::trusted::Readers;
-use super::{Covered, Offload, OffloadError, coverage, library, program};
+use super::{CallCoverage, Offload, OffloadError, coverage, library, program};
 use crate::observe::exit_code;
-use corehop_system::clock::Comparison;
+use corehop_system::clock::ClockComparison;
 use corehop_system::thread;
 
 /// The end of a program, and the counts of its calls.
 #[derive(Debug)]
-pub struct Ended {
+pub struct OffLoadOutcome {
     /// The exit code, or 128 plus the signal, as shells say it.
     pub code: u8,
     /// The counts, or why they are unknown.
-    pub tally: Result<Tally, Unknown>,
+    pub tally: Result<CallTally, Unknown>,
     /// The CPUs that the program had while calls were off-loaded.
     pub program_cpus: CpuList,
     /// Ticks of the time-stamp counter in a nanosecond.
     pub ticks_per_ns: f64,
     /// The calls that qualify by the kernel's count, if it was asked for and the library's is known.
-    pub coverage: Option<Vec<Covered>>,
+    pub coverage: Option<Vec<CallCoverage>>,
 }
 
 /// The least time over which the clocks are compared before the program begins: the rate is good to a few parts in ten
@@ -47,13 +47,13 @@ const PACE: Duration = Duration::from_millis(1);
 const PASSED_ON: [i32; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
 
-pub(super) fn run(offload: &Offload) -> Result<Ended, OffloadError> {
+pub(super) fn run(offload: &Offload) -> Result<OffLoadOutcome, OffloadError> {
     let failed = |what| move |source| OffloadError::Failed { what, source };
     let Some((name, arguments)) = offload.command.split_first() else {
         let source = io::Error::from_raw_os_error(libc::ENOENT);
         return Err(OffloadError::NoProgram { program: String::new(), source });
     };
-    let comparison = Comparison::begin();
+    let comparison = ClockComparison::begin();
     program::check(name)?;
     let usable = thread::affinity().map_err(failed("asking for this process's CPUs"))?;
     let program_cpus = cores(&offload.os_cores, &usable)?;
@@ -61,7 +61,7 @@ pub(super) fn run(offload: &Offload) -> Result<Ended, OffloadError> {
     wishes.os_cores = words(&offload.os_cores);
     // Where all calls are off-loaded the program never has the OS cores, and where none is it keeps them. Otherwise the
     // library takes them and gives them back.
-    let first_cpus = if wishes.decision == Decision::Always { &program_cpus } else { &usable };
+    let first_cpus = if wishes.decision == PlaceRule::Always { &program_cpus } else { &usable };
     wishes.free_cpus = if wishes.decision.is_guarded() { words(&usable) } else { [0; 16] };
     let readers = Readers::of_programs();
     let library = library::path(readers)?;
@@ -73,7 +73,7 @@ pub(super) fn run(offload: &Offload) -> Result<Ended, OffloadError> {
     } else {
         None
     };
-    let signals = Held::new();
+    let signals = SignalMask::new();
     let mut command = Command::new(name);
     command.args(arguments).env("LD_PRELOAD", after_others(&library));
     command.env(VARIABLE, board.path());
@@ -88,10 +88,10 @@ pub(super) fn run(offload: &Offload) -> Result<Ended, OffloadError> {
     let status = signals.wait(&mut child).map_err(failed("waiting for the program"))?;
     let ticks_per_ns = comparison.after(Duration::ZERO).hertz() / 1e9;
     let elapsed = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    let tally = board.tally(&Limits::of(elapsed, ticks_per_ns));
+    let tally = board.tally(&TallyLimits::of(elapsed, ticks_per_ns));
     let coverage =
         counts.zip(tally.as_ref().ok()).map(|(counts, tally)| coverage::of(&counts, tally));
-    Ok(Ended {
+    Ok(OffLoadOutcome {
         code: u8::try_from(exit_code(status)).unwrap_or(u8::MAX),
         tally,
         program_cpus,
@@ -149,12 +149,12 @@ fn begin_with(command: &mut Command, cpus: &CpuList, signals: libc::sigset_t) {
 }
 
 /// Signals that are taken one by one instead of ending this process.
-struct Held {
+struct SignalMask {
     set: libc::sigset_t,
     before: libc::sigset_t,
 }
 
-impl Held {
+impl SignalMask {
     fn new() -> Self {
         // SAFETY: both sets are initialised before they are read.
         unsafe {
@@ -187,7 +187,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for SignalMask {
     fn drop(&mut self) {
         // A signal that came after the program's end was meant for the program: this command has its answer to give.
         // SAFETY: both sets were filled by the kernel, and the time is a live local.

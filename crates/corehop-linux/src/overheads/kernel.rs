@@ -11,11 +11,11 @@ use corehop_plan::samples::{Batch, KernelObservation, Overhead, OverheadRecord, 
 use corehop_plan::stop::Stop;
 use corehop_plan::units::{Cpu, CpuList};
 
-use super::streams::{Durations, Known, durations};
-use super::{OverheadsError, RunSets, Take, threads};
+use super::streams::{Durations, KernelFacts, durations};
+use super::{KernelTimingError, OverheadReceiver, RunSets, threads};
 use crate::bpf::events::Events;
 use crate::live::offsets::Offsets;
-use corehop_system::clock::Clock;
+use corehop_system::clock::TickClock;
 use corehop_system::proc;
 
 /// The tracepoints of each quantity.
@@ -33,7 +33,7 @@ const NEEDS: [(&str, &[&str]); 4] = [
 ];
 
 /// Task sets to measure under.
-pub(super) struct Sets<'a> {
+pub(super) struct MeasuredTaskSets<'a> {
     /// The sets, by their numbers of tasks.
     pub(super) tasks: &'a Tasks,
     /// Runs some of them.
@@ -43,10 +43,10 @@ pub(super) struct Sets<'a> {
 /// Measures while task sets run, or while two threads provoke what is measured.
 pub(super) fn measure(
     cpus: &CpuList,
-    sets: Option<Sets<'_>>,
+    sets: Option<MeasuredTaskSets<'_>>,
     missing: &mut Vec<String>,
-    (take, stop): (&mut Take<'_>, &Stop),
-) -> Result<(KernelObservation, RunEnd), OverheadsError> {
+    (take, stop): (&mut OverheadReceiver<'_>, &Stop),
+) -> Result<(KernelObservation, RunEnd), KernelTimingError> {
     let recorder = Recorder::open(cpus, stop)?;
     let (by_count, lost, end) = match sets {
         None => recorder.of_two_threads(cpus)?,
@@ -69,20 +69,20 @@ pub(super) fn measure(
 
 /// The times by the number of tasks and the replicate, the number of lost events, and how the measurement ended. A replicate is a
 /// run of a set, whose threads it started anew.
-type Found = (BTreeMap<(u32, u32), Durations>, u64, RunEnd);
+type KernelTimesResult = (BTreeMap<(u32, u32), Durations>, u64, RunEnd);
 
 /// The recorder of events, with other facts of the kernel.
 struct Recorder {
     events: Arc<Events>,
     offsets: Offsets,
-    known: Known,
+    known: KernelFacts,
     /// Whether the run has to end.
     stop: Stop,
 }
 
 /// Keeps no job: only the kernel's times count.
 struct NoJobs<'a, 'b> {
-    take: &'a mut Take<'b>,
+    take: &'a mut OverheadReceiver<'b>,
     stop: Stop,
 }
 
@@ -97,12 +97,12 @@ impl Sink for NoJobs<'_, '_> {
 }
 
 impl Recorder {
-    fn open(cpus: &CpuList, stop: &Stop) -> Result<Self, OverheadsError> {
-        let clock = Clock::calibrate(Duration::from_millis(20));
+    fn open(cpus: &CpuList, stop: &Stop) -> Result<Self, KernelTimingError> {
+        let clock = TickClock::calibrate(Duration::from_millis(20));
         let offsets = Offsets::measure(cpus, &clock)?;
         let events = Arc::new(Events::open(cpus)?);
         let tick = proc::text("/proc/kallsyms").ok().and_then(|it| tick_handler(&it));
-        let known = Known { process: std::process::id(), tick };
+        let known = KernelFacts { process: std::process::id(), tick };
         Ok(Self { events, offsets, known, stop: stop.clone() })
     }
 
@@ -112,7 +112,7 @@ impl Recorder {
         (durations(&streams, self.known, |cpu| self.offsets.ahead(cpu).0), lost)
     }
 
-    fn of_two_threads(&self, cpus: &CpuList) -> Result<Found, OverheadsError> {
+    fn of_two_threads(&self, cpus: &CpuList) -> Result<KernelTimesResult, KernelTimingError> {
         self.events.begin();
         let done = threads::exercise(cpus, &self.stop);
         let (found, lost) = self.end();
@@ -124,16 +124,16 @@ impl Recorder {
     fn of_sets(
         &self,
         cpus: &CpuList,
-        sets: Sets<'_>,
-        take: &mut Take<'_>,
-    ) -> Result<Found, OverheadsError> {
+        sets: MeasuredTaskSets<'_>,
+        take: &mut OverheadReceiver<'_>,
+    ) -> Result<KernelTimesResult, KernelTimingError> {
         self.events.begin();
         threads::interrupt_each_other(cpus, &self.stop);
         let (found, mut lost) = self.end();
         let interprocessor = found.interprocessor;
         let of_pairs = Durations { interprocessor, ..Durations::default() };
         let mut by_count = BTreeMap::from([((threads::TASKS, 0), of_pairs)]);
-        let Sets { tasks, run: run_sets } = sets;
+        let MeasuredTaskSets { tasks, run: run_sets } = sets;
         for run in 0..tasks.runs.len() {
             let tasks = tasks.of_run(run);
             let mut no_jobs = NoJobs { take, stop: self.stop.clone() };
@@ -169,7 +169,7 @@ impl Recorder {
     /// The overheads without a record, with the reason.
     fn missing(&self, records: &[OverheadRecord]) -> Vec<String> {
         let has = |name: &str| {
-            records.iter().any(|it| match it.overhead {
+            records.iter().any(|measured| match measured.overhead {
                 Overhead::Decision | Overhead::Switch => name.starts_with("SCHEDULE"),
                 Overhead::Tick => name == "TICK",
                 Overhead::Release | Overhead::EventLatency | Overhead::WakeUp => {
@@ -245,7 +245,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 #[cfg(test)]
 #[expect(clippy::print_stderr, reason = "a skip says why")]
 mod tests {
-    use corehop_plan::experiment::{GivenTask, Source, TaskSets};
+    use corehop_plan::experiment::{GivenTask, TaskOrigin, TaskSets};
     use corehop_plan::units::{Bytes, Nanos};
     use corehop_plan::workload::scheduler::Scheduler;
     use corehop_plan::workload::{Load, WorkingSet};
@@ -263,8 +263,9 @@ mod tests {
                 return None;
             }
         };
-        let offsets = Offsets::measure(&cpus, &Clock::calibrate(Duration::from_millis(5))).unwrap();
-        let known = Known { process: 0, tick: None };
+        let offsets =
+            Offsets::measure(&cpus, &TickClock::calibrate(Duration::from_millis(5))).unwrap();
+        let known = KernelFacts { process: 0, tick: None };
         Some((Recorder { events, offsets, known, stop: Stop::default() }, cpus))
     }
 
@@ -286,7 +287,7 @@ mod tests {
             let sets = TaskSets {
                 scheduler: Scheduler::Eevdf,
                 sched_ext: None,
-                source: Source::Given(vec![task; count]),
+                source: TaskOrigin::Given(vec![task; count]),
                 duration: Nanos::from_secs(1),
                 loads: vec![Load::Idle],
                 share: 0.5,
@@ -313,7 +314,7 @@ mod tests {
             Ok(RunEnd::Complete)
         };
         let mut take = |_: &[OverheadRecord]| Ok(true);
-        let sets = Sets { tasks: &tasks, run: &mut run };
+        let sets = MeasuredTaskSets { tasks: &tasks, run: &mut run };
         let (by_count, lost, end) = recorder.of_sets(&cpus, sets, &mut take).unwrap();
         assert_eq!((lost, end), (9, RunEnd::Complete));
         // The first of two tasks are the pairs of CPUs.
@@ -332,7 +333,7 @@ mod tests {
             Ok(RunEnd::Stopped)
         };
         let mut take = |_: &[OverheadRecord]| Ok(true);
-        let sets = Sets { tasks: &tasks, run: &mut run };
+        let sets = MeasuredTaskSets { tasks: &tasks, run: &mut run };
         let (by_count, _, end) = recorder.of_sets(&cpus, sets, &mut take).unwrap();
         assert_eq!((by_count.len(), end), (2, RunEnd::Stopped));
         assert_eq!(runs, 1);

@@ -17,13 +17,13 @@ use corehop_plan::samples::{OverheadFacts, OverheadRecord};
 use corehop_plan::stop::Stop;
 
 use crate::bpf::BpfError;
-use crate::bpf::control::{ControlPages, Mode};
+use crate::bpf::control::{ControlPages, PagePurpose};
 use crate::bpf::events::Events;
 use crate::control_page::overhead;
 
 /// The reason why nothing was measured.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum OverheadsError {
+pub(crate) enum KernelTimingError {
     /// A measuring thread could not be started or pinned.
     #[error("a measuring thread: {0}")]
     Threads(#[from] io::Error),
@@ -35,10 +35,10 @@ pub(crate) enum OverheadsError {
     NoBpf(#[from] BpfError),
 }
 
-impl From<OverheadsError> for MachineError {
-    fn from(error: OverheadsError) -> Self {
+impl From<KernelTimingError> for MachineError {
+    fn from(error: KernelTimingError) -> Self {
         match error {
-            OverheadsError::Sets(error) => error,
+            KernelTimingError::Sets(error) => error,
             other => {
                 Self::Failed { what: "measuring overheads".to_owned(), why: other.to_string() }
             }
@@ -47,7 +47,7 @@ impl From<OverheadsError> for MachineError {
 }
 
 /// The receiver of records; it tells whether to go on. Without records it is only asked that.
-pub(crate) type Take<'a> = dyn FnMut(&[OverheadRecord]) -> Result<bool, SinkError> + 'a;
+pub(crate) type OverheadReceiver<'a> = dyn FnMut(&[OverheadRecord]) -> Result<bool, SinkError> + 'a;
 
 /// Runs task sets, and lets these events begin with each.
 pub(crate) type RunSets<'a> =
@@ -61,26 +61,26 @@ pub(crate) type RunSets<'a> =
 pub(crate) fn overheads(
     plan: &Overheads,
     run: &mut RunSets<'_>,
-    (take, stop): (&mut Take<'_>, &Stop),
+    (take, stop): (&mut OverheadReceiver<'_>, &Stop),
 ) -> Result<(OverheadFacts, RunEnd), MachineError> {
     let mut facts = OverheadFacts::default();
     if plan.in_kernel {
-        let sets = plan.tasks.as_ref().map(|tasks| kernel::Sets { tasks, run });
+        let sets = plan.tasks.as_ref().map(|tasks| kernel::MeasuredTaskSets { tasks, run });
         match kernel::measure(&plan.cpus, sets, &mut facts.missing, (take, stop)) {
             Ok((observation, RunEnd::Stopped)) => {
                 facts.recording = Some(observation);
                 return Ok((facts, RunEnd::Stopped));
             }
             Ok((observation, RunEnd::Complete)) => facts.recording = Some(observation),
-            Err(OverheadsError::NoBpf(error)) => {
+            Err(KernelTimingError::NoBpf(error)) => {
                 let why = format!("in the kernel, and by the number of tasks: {error}");
                 facts.missing.push(why);
             }
             Err(error) => return Err(error.into()),
         }
     }
-    let mut records =
-        threads::measure(&plan.cpus, &mut facts.missing, stop).map_err(OverheadsError::Threads)?;
+    let mut records = threads::measure(&plan.cpus, &mut facts.missing, stop)
+        .map_err(KernelTimingError::Threads)?;
     records.retain(|it| !it.ns.is_empty());
     let goes_on = take(&records).map_err(MachineError::Sink)?;
     if goes_on {
@@ -93,7 +93,7 @@ pub(crate) fn overheads(
 const GOES: u32 = 20;
 
 fn control_page(plan: &Overheads, facts: &mut OverheadFacts) {
-    let open = || ControlPages::open(Mode::Own);
+    let open = || ControlPages::open(PagePurpose::Own);
     let cost = match plan.cpus.first() {
         Some(cpu) => overhead(cpu, GOES, open).map_err(|error| error.to_string()),
         None => Err("no CPU".to_owned()),

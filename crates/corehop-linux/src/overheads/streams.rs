@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 
 use corehop_plan::units::Cpu;
 
-use crate::bpf::events::{Event, Kind};
+use crate::bpf::events::{BpfEvent, KernelEventKind};
 
 /// The process, and other facts of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct KernelFacts {
     /// The process whose threads count.
     pub(super) process: u32,
     /// The lower half of the address of the tick's handler.
@@ -59,8 +59,8 @@ impl Durations {
 
 /// The durations in the events of all CPUs; `offset` is how far the clock of a CPU is ahead, in nanoseconds.
 pub(super) fn durations(
-    streams: &[(Cpu, Vec<Event>)],
-    known: Known,
+    streams: &[(Cpu, Vec<BpfEvent>)],
+    known: KernelFacts,
     offset: impl Fn(Cpu) -> f64,
 ) -> Durations {
     let mut found = Durations::default();
@@ -68,7 +68,7 @@ pub(super) fn durations(
     for (cpu, events) in streams {
         let ahead = offset(*cpu);
         signals.extend(events.iter().filter_map(|event| Signal::of(*cpu, event, ahead)));
-        let mut walk = Walk { known, stack: vec![], raised: None, found: &mut found };
+        let mut walk = EventReplay { known, stack: vec![], raised: None, found: &mut found };
         for event in events {
             walk.take(event);
         }
@@ -79,22 +79,22 @@ pub(super) fn durations(
 
 /// Something begun.
 #[derive(Debug, Clone, PartialEq)]
-struct Frame {
-    what: What,
+struct ActivityFrame {
+    what: FrameKind,
     /// The event that began it.
-    begin: Event,
+    begin: BpfEvent,
     /// The time within that is not its own, in nanoseconds.
     within: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum What {
+enum FrameKind {
     /// Deciding.
     Scheduling,
     /// Switching to another thread.
     Switching { ours: bool },
     /// The local timer's interrupt, with the handlers that have ended, and the softirqs that it raised.
-    Timer { handlers: Vec<Handler>, raised: u32 },
+    Timer { handlers: Vec<HandlerSpan>, raised: u32 },
     /// A timer's handler, and whether it woke one of the threads.
     Handler { woke: bool },
     /// Anything else.
@@ -103,61 +103,68 @@ enum What {
 
 /// A handler that has ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Handler {
-    begin: Event,
+struct HandlerSpan {
+    begin: BpfEvent,
     ns: u64,
     woke: bool,
 }
 
 /// One CPU's events, gone through in order.
-struct Walk<'a> {
-    known: Known,
-    stack: Vec<Frame>,
+struct EventReplay<'a> {
+    known: KernelFacts,
+    stack: Vec<ActivityFrame>,
     /// The tick that raised softirqs which have not run yet, by its place, and their bits.
     raised: Option<(usize, u32)>,
     found: &'a mut Durations,
 }
 
-impl Walk<'_> {
-    fn take(&mut self, event: &Event) {
+impl EventReplay<'_> {
+    fn take(&mut self, event: &BpfEvent) {
         self.found.noting.push((event.end_ns - event.begin_ns) as f64);
         match event.kind {
-            Kind::ScheduleBegin => {
+            KernelEventKind::ScheduleBegin => {
                 // It is entered from threads only: whatever is open has lost its end.
                 self.found.unmatched += self.stack.len() as u64;
                 self.stack.clear();
                 self.raised = None;
-                self.push(What::Scheduling, event);
+                self.push(FrameKind::Scheduling, event);
             }
-            Kind::Switch => self.switch(event),
-            Kind::ScheduleEnd => self.schedule_end(event),
-            Kind::TimerBegin => self.push(What::Timer { handlers: vec![], raised: 0 }, event),
-            Kind::HandlerBegin => self.push(What::Handler { woke: false }, event),
-            Kind::RescheduleBegin | Kind::CallBegin | Kind::DeviceBegin | Kind::SoftirqBegin => {
-                self.push(What::Other, event);
+            KernelEventKind::Switch => self.switch(event),
+            KernelEventKind::ScheduleEnd => self.schedule_end(event),
+            KernelEventKind::TimerBegin => {
+                self.push(FrameKind::Timer { handlers: vec![], raised: 0 }, event)
             }
-            Kind::TimerEnd => self.timer_end(event),
-            Kind::HandlerEnd => self.handler_end(event),
-            Kind::RescheduleEnd => _ = self.pop(Kind::RescheduleBegin, event),
-            Kind::CallEnd => _ = self.pop(Kind::CallBegin, event),
-            Kind::DeviceEnd => _ = self.pop(Kind::DeviceBegin, event),
-            Kind::SoftirqEnd => self.softirq_end(event),
-            Kind::Waking | Kind::Send | Kind::SoftirqRaise => self.note(event),
+            KernelEventKind::HandlerBegin => self.push(FrameKind::Handler { woke: false }, event),
+            KernelEventKind::RescheduleBegin
+            | KernelEventKind::CallBegin
+            | KernelEventKind::DeviceBegin
+            | KernelEventKind::SoftirqBegin => {
+                self.push(FrameKind::Other, event);
+            }
+            KernelEventKind::TimerEnd => self.timer_end(event),
+            KernelEventKind::HandlerEnd => self.handler_end(event),
+            KernelEventKind::RescheduleEnd => _ = self.pop(KernelEventKind::RescheduleBegin, event),
+            KernelEventKind::CallEnd => _ = self.pop(KernelEventKind::CallBegin, event),
+            KernelEventKind::DeviceEnd => _ = self.pop(KernelEventKind::DeviceBegin, event),
+            KernelEventKind::SoftirqEnd => self.softirq_end(event),
+            KernelEventKind::Waking | KernelEventKind::Send | KernelEventKind::SoftirqRaise => {
+                self.note(event)
+            }
         }
     }
 
-    fn push(&mut self, what: What, event: &Event) {
+    fn push(&mut self, what: FrameKind, event: &BpfEvent) {
         // None of these comes within itself: the one before has lost its end.
         if let Some(at) = self.stack.iter().position(|frame| frame.begin.kind == event.kind) {
             self.found.unmatched += (self.stack.len() - at) as u64;
             self.stack.truncate(at);
         }
-        self.stack.push(Frame { what, begin: *event, within: 0 });
+        self.stack.push(ActivityFrame { what, begin: *event, within: 0 });
     }
 
     /// Ends what began with `kind`: it, and the time that was its own. What was begun within and has no end
     /// is forgotten.
-    fn pop(&mut self, kind: Kind, end: &Event) -> Option<(Frame, u64)> {
+    fn pop(&mut self, kind: KernelEventKind, end: &BpfEvent) -> Option<(ActivityFrame, u64)> {
         let Some(at) = self.stack.iter().rposition(|frame| frame.begin.kind == kind) else {
             self.found.unmatched += 1;
             return None;
@@ -178,15 +185,15 @@ impl Walk<'_> {
     }
 
     /// The event of one moment.
-    fn note(&mut self, event: &Event) {
+    fn note(&mut self, event: &BpfEvent) {
         self.is_within(event.end_ns - event.begin_ns);
         for frame in self.stack.iter_mut().rev() {
             match (&mut frame.what, event.kind) {
-                (What::Handler { woke }, Kind::Waking) => {
+                (FrameKind::Handler { woke }, KernelEventKind::Waking) => {
                     *woke |= of_process(event, self.known.process);
                     return;
                 }
-                (What::Timer { raised, .. }, Kind::SoftirqRaise) => {
+                (FrameKind::Timer { raised, .. }, KernelEventKind::SoftirqRaise) => {
                     *raised |= bit(event);
                     return;
                 }
@@ -196,28 +203,28 @@ impl Walk<'_> {
     }
 
     /// The decision is made.
-    fn switch(&mut self, event: &Event) {
-        let Some((frame, ns)) = self.pop(Kind::ScheduleBegin, event) else { return };
+    fn switch(&mut self, event: &BpfEvent) {
+        let Some((frame, ns)) = self.pop(KernelEventKind::ScheduleBegin, event) else { return };
         let process = self.known.process;
         let ours = of_process(&frame.begin, process) || of_process(event, process);
         if ours {
             self.found.scheduling.push(ns as f64);
         }
-        self.push(What::Switching { ours }, event);
+        self.push(FrameKind::Switching { ours }, event);
     }
 
-    fn schedule_end(&mut self, event: &Event) {
+    fn schedule_end(&mut self, event: &BpfEvent) {
         let switched = event.detail != 0;
-        let begin = if switched { Kind::Switch } else { Kind::ScheduleBegin };
+        let begin = if switched { KernelEventKind::Switch } else { KernelEventKind::ScheduleBegin };
         let Some((frame, ns)) = self.pop(begin, event) else { return };
         match frame.what {
             // It ends in the thread that was decided for.
-            What::Switching { ours } if frame.begin.argument == event.argument => {
+            FrameKind::Switching { ours } if frame.begin.argument == event.argument => {
                 if ours {
                     self.found.switch.push(ns as f64);
                 }
             }
-            What::Scheduling if frame.begin.argument == event.argument => {
+            FrameKind::Scheduling if frame.begin.argument == event.argument => {
                 if of_process(event, self.known.process) {
                     self.found.scheduling.push(ns as f64);
                 }
@@ -226,12 +233,12 @@ impl Walk<'_> {
         }
     }
 
-    fn handler_end(&mut self, event: &Event) {
-        let Some((frame, ns)) = self.pop(Kind::HandlerBegin, event) else { return };
-        let What::Handler { woke } = frame.what else { return };
-        let handler = Handler { begin: frame.begin, ns, woke };
+    fn handler_end(&mut self, event: &BpfEvent) {
+        let Some((frame, ns)) = self.pop(KernelEventKind::HandlerBegin, event) else { return };
+        let FrameKind::Handler { woke } = frame.what else { return };
+        let handler = HandlerSpan { begin: frame.begin, ns, woke };
         let open = self.stack.iter_mut().rev().find_map(|frame| match &mut frame.what {
-            What::Timer { handlers, .. } => Some(handlers),
+            FrameKind::Timer { handlers, .. } => Some(handlers),
             _ => None,
         });
         match open {
@@ -241,9 +248,9 @@ impl Walk<'_> {
         }
     }
 
-    fn timer_end(&mut self, event: &Event) {
-        let Some((frame, own)) = self.pop(Kind::TimerBegin, event) else { return };
-        let What::Timer { handlers, raised } = frame.what else { return };
+    fn timer_end(&mut self, event: &BpfEvent) {
+        let Some((frame, own)) = self.pop(KernelEventKind::TimerBegin, event) else { return };
+        let FrameKind::Timer { handlers, raised } = frame.what else { return };
         // The interrupt's own time goes to the tick, or to the first that it was for.
         let tick = handlers.iter().position(|it| self.is_tick(it));
         let payer = tick.unwrap_or(0);
@@ -256,12 +263,12 @@ impl Walk<'_> {
         }
     }
 
-    fn is_tick(&self, handler: &Handler) -> bool {
+    fn is_tick(&self, handler: &HandlerSpan) -> bool {
         self.known.tick == Some(handler.begin.detail)
     }
 
     /// Enters a handler, with so much of its interrupt, which began at `began_ns`.
-    fn handled(&mut self, handler: &Handler, interrupt: u64, began_ns: u64) {
+    fn handled(&mut self, handler: &HandlerSpan, interrupt: u64, began_ns: u64) {
         let ns = (handler.ns + interrupt) as f64;
         if self.is_tick(handler) {
             self.found.tick.push(ns);
@@ -274,8 +281,8 @@ impl Walk<'_> {
         }
     }
 
-    fn softirq_end(&mut self, event: &Event) {
-        let Some((frame, ns)) = self.pop(Kind::SoftirqBegin, event) else { return };
+    fn softirq_end(&mut self, event: &BpfEvent) {
+        let Some((frame, ns)) = self.pop(KernelEventKind::SoftirqBegin, event) else { return };
         let Some((tick, raised)) = &mut self.raised else { return };
         if *raised & bit(&frame.begin) != 0 {
             *raised &= !bit(&frame.begin);
@@ -285,11 +292,11 @@ impl Walk<'_> {
 }
 
 /// The softirq of an event, as a bit.
-const fn bit(event: &Event) -> u32 {
+const fn bit(event: &BpfEvent) -> u32 {
     1 << (event.detail & 31)
 }
 
-const fn of_process(event: &Event, process: u32) -> bool {
+const fn of_process(event: &BpfEvent, process: u32) -> bool {
     (event.argument >> 32) as u32 == process
 }
 
@@ -306,7 +313,7 @@ struct Signal {
 }
 
 impl Signal {
-    fn of(cpu: Cpu, event: &Event, ahead: f64) -> Option<Self> {
+    fn of(cpu: Cpu, event: &BpfEvent, ahead: f64) -> Option<Self> {
         let begins = |reschedule| Self {
             at: event.begin_ns as f64 - ahead,
             from: None,
@@ -314,14 +321,14 @@ impl Signal {
             reschedule,
         };
         match event.kind {
-            Kind::Send if event.detail != cpu.0 => Some(Self {
+            KernelEventKind::Send if event.detail != cpu.0 => Some(Self {
                 at: event.end_ns as f64 - ahead,
                 from: Some(cpu),
                 to: Cpu(event.detail),
                 reschedule: event.argument == 0,
             }),
-            Kind::RescheduleBegin => Some(begins(true)),
-            Kind::CallBegin => Some(begins(false)),
+            KernelEventKind::RescheduleBegin => Some(begins(true)),
+            KernelEventKind::CallBegin => Some(begins(false)),
             _ => None,
         }
     }

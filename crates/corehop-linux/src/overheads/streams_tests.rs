@@ -3,7 +3,7 @@
 
 use super::*;
 
-const KNOWN: Known = Known { process: 7, tick: Some(99) };
+const KNOWN: KernelFacts = KernelFacts { process: 7, tick: Some(99) };
 const OURS: u64 = thread(7, 70);
 const OTHER_OF_OURS: u64 = thread(7, 71);
 const A_STRANGER: u64 = thread(8, 70);
@@ -13,24 +13,24 @@ const fn thread(process: u64, own: u64) -> u64 {
     process << 32 | own
 }
 
-fn event(kind: Kind, at: u64, detail: u32, argument: u64) -> Event {
-    Event { kind, begin_ns: at, end_ns: at + 1, detail, argument }
+fn event(kind: KernelEventKind, at: u64, detail: u32, argument: u64) -> BpfEvent {
+    BpfEvent { kind, begin_ns: at, end_ns: at + 1, detail, argument }
 }
 
-fn plain(kind: Kind, at: u64) -> Event {
+fn plain(kind: KernelEventKind, at: u64) -> BpfEvent {
     event(kind, at, 0, 0)
 }
 
-fn of(events: Vec<Event>) -> Durations {
+fn of(events: Vec<BpfEvent>) -> Durations {
     durations(&[(Cpu(0), events)], KNOWN, |_| 0.0)
 }
 
 /// Entered at 100, decided at 150, left at 220.
-fn a_switch(from: u64, to: u64) -> Vec<Event> {
+fn a_switch(from: u64, to: u64) -> Vec<BpfEvent> {
     vec![
-        event(Kind::ScheduleBegin, 100, 0, from),
-        event(Kind::Switch, 150, 0, to),
-        event(Kind::ScheduleEnd, 220, 1, to),
+        event(KernelEventKind::ScheduleBegin, 100, 0, from),
+        event(KernelEventKind::Switch, 150, 0, to),
+        event(KernelEventKind::ScheduleEnd, 220, 1, to),
     ]
 }
 
@@ -46,8 +46,10 @@ fn a_switch_is_a_decision_and_what_follows_without_the_time_of_noting() {
 
 #[test]
 fn a_decision_to_stay_is_one_too() {
-    let found =
-        of(vec![event(Kind::ScheduleBegin, 100, 1, OURS), event(Kind::ScheduleEnd, 130, 0, OURS)]);
+    let found = of(vec![
+        event(KernelEventKind::ScheduleBegin, 100, 1, OURS),
+        event(KernelEventKind::ScheduleEnd, 130, 0, OURS),
+    ]);
     assert_eq!((found.scheduling, found.switch), (vec![29.0], vec![]));
 }
 
@@ -57,10 +59,10 @@ fn an_interrupt_within_a_switch_is_taken_from_it_and_so_is_one_within_that() {
     events.splice(
         2..2,
         [
-            plain(Kind::DeviceBegin, 160),
-            event(Kind::SoftirqBegin, 165, 3, 0),
-            event(Kind::SoftirqEnd, 175, 3, 0),
-            plain(Kind::DeviceEnd, 190),
+            plain(KernelEventKind::DeviceBegin, 160),
+            event(KernelEventKind::SoftirqBegin, 165, 3, 0),
+            event(KernelEventKind::SoftirqEnd, 175, 3, 0),
+            plain(KernelEventKind::DeviceEnd, 190),
         ],
     );
     let found = of(events);
@@ -80,10 +82,10 @@ fn a_switch_ends_in_the_thread_that_was_decided_for() {
 #[test]
 fn ends_without_begins_and_begins_without_ends_say_nothing_and_are_counted() {
     let found = of(vec![
-        event(Kind::ScheduleEnd, 50, 1, OURS),
-        event(Kind::Switch, 60, 0, OURS),
-        plain(Kind::TimerEnd, 70),
-        plain(Kind::HandlerEnd, 80),
+        event(KernelEventKind::ScheduleEnd, 50, 1, OURS),
+        event(KernelEventKind::Switch, 60, 0, OURS),
+        plain(KernelEventKind::TimerEnd, 70),
+        plain(KernelEventKind::HandlerEnd, 80),
     ]);
     assert_eq!(found, Durations { noting: vec![1.0; 4], unmatched: 4, ..Durations::default() });
     // A new thread begins without leaving the scheduler; its next entry is seen.
@@ -93,22 +95,26 @@ fn ends_without_begins_and_begins_without_ends_say_nothing_and_are_counted() {
     let found = of(events);
     assert_eq!((found.scheduling.len(), found.switch, found.unmatched), (2, vec![69.0], 1));
     // An interrupt whose end was lost does not swallow the next one.
-    let lost = [plain(Kind::TimerBegin, 10), event(Kind::HandlerBegin, 20, 5, 0)];
+    let lost =
+        [plain(KernelEventKind::TimerBegin, 10), event(KernelEventKind::HandlerBegin, 20, 5, 0)];
     let found = of(lost.into_iter().chain(an_expiry(5, Some(OURS))).collect());
     assert_eq!((found.release, found.unmatched), (vec![96.0], 2));
 }
 
-fn later(event: Event, by: u64) -> Event {
-    Event { begin_ns: event.begin_ns + by, end_ns: event.end_ns + by, ..event }
+fn later(event: BpfEvent, by: u64) -> BpfEvent {
+    BpfEvent { begin_ns: event.begin_ns + by, end_ns: event.end_ns + by, ..event }
 }
 
 /// An interrupt from 1000 to 1100, whose handler runs from 1020 to 1070 and was due at 900; it may wake a
 /// thread, which is noted at 1050.
-fn an_expiry(handler: u32, wakes: Option<u64>) -> Vec<Event> {
-    let mut events =
-        vec![plain(Kind::TimerBegin, 1000), event(Kind::HandlerBegin, 1020, handler, 900)];
-    events.extend(wakes.map(|thread| event(Kind::Waking, 1050, 0, thread)));
-    events.extend([plain(Kind::HandlerEnd, 1070), plain(Kind::TimerEnd, 1100)]);
+fn an_expiry(handler: u32, wakes: Option<u64>) -> Vec<BpfEvent> {
+    let mut events = vec![
+        plain(KernelEventKind::TimerBegin, 1000),
+        event(KernelEventKind::HandlerBegin, 1020, handler, 900),
+    ];
+    events.extend(wakes.map(|thread| event(KernelEventKind::Waking, 1050, 0, thread)));
+    events
+        .extend([plain(KernelEventKind::HandlerEnd, 1070), plain(KernelEventKind::TimerEnd, 1100)]);
     events
 }
 
@@ -134,9 +140,9 @@ fn one_that_is_due_within_the_interrupt_waits_from_then_on() {
 fn the_interrupt_is_paid_once_by_the_tick_or_by_the_first_handler() {
     let mut events = an_expiry(5, Some(OURS));
     let second = [
-        event(Kind::HandlerBegin, 1080, 6, 950),
-        event(Kind::Waking, 1082, 0, OTHER_OF_OURS),
-        plain(Kind::HandlerEnd, 1090),
+        event(KernelEventKind::HandlerBegin, 1080, 6, 950),
+        event(KernelEventKind::Waking, 1082, 0, OTHER_OF_OURS),
+        plain(KernelEventKind::HandlerEnd, 1090),
     ];
     events.splice(4..4, second);
     // Handlers: 1021 to 1070, 1081 to 1090, less noting a waking each. The interrupt's own: 1001 to 1100
@@ -151,34 +157,37 @@ fn the_interrupt_is_paid_once_by_the_tick_or_by_the_first_handler() {
 #[test]
 fn the_tick_pays_for_the_softirqs_that_it_raised_and_for_no_others() {
     let mut events = an_expiry(99, None);
-    events.insert(2, event(Kind::SoftirqRaise, 1030, 7, 0));
+    events.insert(2, event(KernelEventKind::SoftirqRaise, 1030, 7, 0));
     let softirq = |vector, at| {
-        [event(Kind::SoftirqBegin, at, vector, 0), event(Kind::SoftirqEnd, at + 20, vector, 0)]
+        [
+            event(KernelEventKind::SoftirqBegin, at, vector, 0),
+            event(KernelEventKind::SoftirqEnd, at + 20, vector, 0),
+        ]
     };
     events.extend([softirq(7, 1110), softirq(9, 1140), softirq(7, 1170)].concat());
     let found = of(events.clone());
     // 96 as for a release, of which softirq 7 was raised; it runs for 19, once.
     assert_eq!((found.tick, found.release), (vec![96.0 + 19.0], vec![]));
     // After the scheduler has been entered they belong to a thread of the kernel.
-    events.insert(5 + 1, event(Kind::ScheduleBegin, 1105, 0, OURS));
+    events.insert(5 + 1, event(KernelEventKind::ScheduleBegin, 1105, 0, OURS));
     assert_eq!(of(events).tick, [96.0]);
 }
 
 #[test]
 fn an_interrupt_between_cpus_takes_from_the_first_sending_to_its_begin() {
     let sends = vec![
-        event(Kind::Send, 100, 1, 0),
+        event(KernelEventKind::Send, 100, 1, 0),
         // Of another kind, to itself, and one more before the first has arrived.
-        event(Kind::Send, 110, 1, 0xffff),
-        event(Kind::Send, 115, 0, 0),
-        event(Kind::Send, 120, 1, 0),
-        event(Kind::Send, 900, 1, 0),
+        event(KernelEventKind::Send, 110, 1, 0xffff),
+        event(KernelEventKind::Send, 115, 0, 0),
+        event(KernelEventKind::Send, 120, 1, 0),
+        event(KernelEventKind::Send, 900, 1, 0),
     ];
     let begins = vec![
-        plain(Kind::RescheduleBegin, 90),
-        plain(Kind::RescheduleBegin, 301),
-        plain(Kind::RescheduleEnd, 310),
-        plain(Kind::CallBegin, 411),
+        plain(KernelEventKind::RescheduleBegin, 90),
+        plain(KernelEventKind::RescheduleBegin, 301),
+        plain(KernelEventKind::RescheduleEnd, 310),
+        plain(KernelEventKind::CallBegin, 411),
     ];
     let streams = [(Cpu(0), sends), (Cpu(1), begins)];
     let found = durations(&streams, KNOWN, |_| 0.0).interprocessor;
@@ -192,7 +201,7 @@ fn an_interrupt_between_cpus_takes_from_the_first_sending_to_its_begin() {
 fn what_was_found_at_two_times_is_found() {
     let mut all = of(a_switch(OURS, IDLE));
     all.append(of(an_expiry(5, Some(OURS))));
-    all.append(of(vec![plain(Kind::TimerEnd, 70)]));
+    all.append(of(vec![plain(KernelEventKind::TimerEnd, 70)]));
     assert_eq!((all.switch.len(), all.release.len(), all.unmatched), (1, 1, 1));
     assert_eq!(all.noting.len(), 3 + 5 + 1);
 }

@@ -13,8 +13,8 @@ use corehop_plan::samples::{Overhead, OverheadRecord, Vantage};
 use corehop_plan::stop::Stop;
 use corehop_plan::units::{Cpu, CpuList};
 
-use crate::bpf::interrupts::{Counter, InterruptCounters};
-use corehop_system::clock::{Clock, now, sleep_until};
+use crate::bpf::interrupts::{InterruptCounter, InterruptCounters};
+use corehop_system::clock::{TickClock, now, sleep_until};
 use corehop_system::thread::{apart, punctual, set_affinity, usage};
 
 const SLEEPS: u32 = 400;
@@ -37,7 +37,7 @@ pub(super) fn measure(
     missing: &mut Vec<String>,
     stop: &Stop,
 ) -> io::Result<Vec<OverheadRecord>> {
-    let clock = Clock::calibrate(Duration::from_millis(20));
+    let clock = TickClock::calibrate(Duration::from_millis(20));
     let counters = InterruptCounters::open(cpus);
     let (mut found, mut lacking) = (Vec::new(), Vec::new());
     for replicate in 0..REPLICATES {
@@ -58,7 +58,7 @@ pub(super) fn measure(
 /// Measures all of it once, with its share of the repetitions.
 fn measure_once<E: std::fmt::Display>(
     cpus: &CpuList,
-    (clock, counters): (&Clock, &Result<InterruptCounters, E>),
+    (clock, counters): (&TickClock, &Result<InterruptCounters, E>),
     missing: &mut Vec<String>,
     stop: &Stop,
 ) -> io::Result<Vec<OverheadRecord>> {
@@ -99,7 +99,7 @@ fn measure_once<E: std::fmt::Display>(
 /// Has threads do what the kernel's times are measured of: yield, alone and in turns, sleep, compute through
 /// ticks, and interrupt each other.
 pub(super) fn exercise(cpus: &CpuList, stop: &Stop) -> io::Result<()> {
-    let clock = Clock::calibrate(Duration::from_millis(20));
+    let clock = TickClock::calibrate(Duration::from_millis(20));
     let first = first(cpus)?;
     yields(first, &clock, GOES / 20)?;
     on(first, || releases(SLEEPS))?;
@@ -110,7 +110,7 @@ pub(super) fn exercise(cpus: &CpuList, stop: &Stop) -> io::Result<()> {
 
 /// Has threads on each two CPUs interrupt each other.
 pub(super) fn interrupt_each_other(cpus: &CpuList, stop: &Stop) {
-    let clock = Clock::calibrate(Duration::from_millis(20));
+    let clock = TickClock::calibrate(Duration::from_millis(20));
     for (from, to) in pairs(cpus).take_while(|_| !stop.is_asked()) {
         // A kernel that cannot has no such interrupts to measure.
         let _without = ipis(from, to, &clock, IPIS / 4);
@@ -149,7 +149,7 @@ fn yield_now() {
 }
 
 /// Per yield alone, and what a switch takes beyond that.
-fn yields(cpu: Cpu, clock: &Clock, goes: u32) -> io::Result<(Vec<f64>, Vec<f64>)> {
+fn yields(cpu: Cpu, clock: &TickClock, goes: u32) -> io::Result<(Vec<f64>, Vec<f64>)> {
     let go = |yields: u32| {
         let begin = now();
         (0..yields).for_each(|_| yield_now());
@@ -202,7 +202,7 @@ fn releases(sleeps: u32) -> Vec<f64> {
 }
 
 /// Holes that one timer interrupt and nothing else made.
-fn ticks(cpu: Cpu, counters: &InterruptCounters, clock: &Clock, during: Duration) -> Vec<f64> {
+fn ticks(cpu: Cpu, counters: &InterruptCounters, clock: &TickClock, during: Duration) -> Vec<f64> {
     let (threshold, end) = (clock.ticks(300.0), now() + clock.ticks(during.as_nanos() as f64));
     let mut found = Vec::new();
     let (mut last, mut before, mut switches) = (now(), counters.read(cpu), usage().switches);
@@ -211,7 +211,7 @@ fn ticks(cpu: Cpu, counters: &InterruptCounters, clock: &Clock, during: Duration
         if stamp - last > threshold {
             let counts = counters.read(cpu);
             let (added, switched) = (counts.minus(&before), usage().switches);
-            if added.get(Counter::LocalTimer) == 1
+            if added.get(InterruptCounter::LocalTimer) == 1
                 && added.interrupts() == 1
                 && switched == switches
             {
@@ -238,7 +238,7 @@ fn membarrier(command: i32) -> io::Result<()> {
 
 /// A barrier on `from` while a thread of this process computes on `to`, less the time of one that
 /// interrupts no CPU.
-fn ipis(from: Cpu, to: Cpu, clock: &Clock, count: u32) -> io::Result<Vec<f64>> {
+fn ipis(from: Cpu, to: Cpu, clock: &TickClock, count: u32) -> io::Result<Vec<f64>> {
     membarrier(REGISTER)?;
     let barriers = |count: u32| -> io::Result<Vec<f64>> {
         (0..count)

@@ -14,14 +14,14 @@ fn address(digits: &[u8]) -> Option<u64> {
 }
 
 /// A line of the file.
-struct Line<'a> {
+struct MapsEntry<'a> {
     range: Range,
     rights: &'a [u8],
     inode: u64,
     name: &'a [u8],
 }
 
-impl<'a> Line<'a> {
+impl<'a> MapsEntry<'a> {
     /// `START-END RIGHTS OFFSET DEVICE INODE NAME`.
     fn parse(text: &'a [u8]) -> Option<Self> {
         let mut words = words(text);
@@ -47,7 +47,7 @@ impl<'a> Line<'a> {
 
 /// The areas that can be sampled, ascending.
 pub(super) fn areas(maps: &[u8]) -> Vec<Range> {
-    let lines: Vec<Line> = lines(maps).filter_map(Line::parse).collect();
+    let lines: Vec<MapsEntry> = lines(maps).filter_map(MapsEntry::parse).collect();
     let guarded = |at: usize| {
         let before = at.checked_sub(1).map(|at| &lines[at]);
         before.is_some_and(|it| it.is_guard() && it.range.1 == lines[at].range.0)

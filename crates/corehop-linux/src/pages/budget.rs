@@ -47,14 +47,14 @@ fn depth(per_second: f64) -> f64 {
 
 /// The faults of threads.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(super) struct FaultBudget {
     /// For one purpose of one thread.
     per_second: f64,
     threads: HashMap<u32, [Bucket; 2]>,
     all: Bucket,
 }
 
-impl Budget {
+impl FaultBudget {
     /// At most `faults_per_second` for each thread, both purposes together.
     pub(super) fn new(faults_per_second: u32, now_ns: u64) -> Self {
         let per_second = f64::from(faults_per_second) / 2.0;
@@ -104,7 +104,12 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     /// The faults that a thread may cause if it tries so many times a second.
-    fn caused(budget: &mut Budget, tids: &[u32], seconds: u64, purposes: &[Purpose]) -> Vec<u32> {
+    fn caused(
+        budget: &mut FaultBudget,
+        tids: &[u32],
+        seconds: u64,
+        purposes: &[Purpose],
+    ) -> Vec<u32> {
         let mut counts = vec![0; tids.len()];
         for now in (0..seconds * SECOND).step_by(100_000) {
             for (count, &tid) in counts.iter_mut().zip(tids) {
@@ -122,24 +127,24 @@ mod tests {
     #[test]
     fn a_thread_has_a_hundred_faults_a_second_and_each_purpose_one_half() {
         let both = [Purpose::Explore, Purpose::Watch];
-        let all = caused(&mut Budget::new(100, 0), &[1], 10, &both);
+        let all = caused(&mut FaultBudget::new(100, 0), &[1], 10, &both);
         // Ten more from the beginning: what fits into a tenth of a second.
         assert!((1_000..=1_010).contains(&all[0]), "{all:?}");
-        let half = caused(&mut Budget::new(100, 0), &[1, 2], 10, &[Purpose::Watch]);
+        let half = caused(&mut FaultBudget::new(100, 0), &[1, 2], 10, &[Purpose::Watch]);
         assert!(half.iter().all(|it| (500..=505).contains(it)), "{half:?}");
     }
 
     #[test]
     fn many_threads_share_a_thousand_faults_a_second() {
         let tids: Vec<u32> = (1..=40).collect();
-        let all = caused(&mut Budget::new(100, 0), &tids, 5, &[Purpose::Explore]);
+        let all = caused(&mut FaultBudget::new(100, 0), &tids, 5, &[Purpose::Explore]);
         let sum: u32 = all.iter().sum();
         assert!((5_000..=5_100).contains(&sum), "{sum}");
     }
 
     #[test]
     fn faults_beyond_the_budget_are_made_up_for_and_rest_does_not_add_up() {
-        let mut budget = Budget::new(100, 0);
+        let mut budget = FaultBudget::new(100, 0);
         budget.charge(1, Purpose::Watch, 55.0, 0);
         assert!(!budget.allows(1, Purpose::Watch, SECOND));
         assert!(!budget.allows_each(Purpose::Watch, SECOND));
@@ -149,7 +154,7 @@ mod tests {
         assert_eq!(budget.threads.len(), 1);
         budget.forget(100 * SECOND);
         assert_eq!(budget.threads.len(), 0);
-        let mut rested = Budget::new(100, 0);
+        let mut rested = FaultBudget::new(100, 0);
         let count = (0..50).filter(|_| {
             let allowed = rested.allows(7, Purpose::Watch, 100 * SECOND);
             rested.charge(7, Purpose::Watch, 1.0, 100 * SECOND);
@@ -161,7 +166,7 @@ mod tests {
     #[test]
     fn faults_of_one_thread_count_for_all_and_what_was_not_caused_is_given_back() {
         // 100 of all threads together are left at first, and 1,000 more a second.
-        let mut budget = Budget::new(10_000, 0);
+        let mut budget = FaultBudget::new(10_000, 0);
         for tid in 1..=4 {
             budget.charge(tid, Purpose::Explore, 25.0, 0);
         }
@@ -170,7 +175,7 @@ mod tests {
         budget.charge(4, Purpose::Explore, -25.0, 0);
         assert!(budget.allows(5, Purpose::Explore, 0));
         // What is given back does not add up beyond the depth, and time does not go back.
-        let mut one = Budget::new(20, 0);
+        let mut one = FaultBudget::new(20, 0);
         one.charge(1, Purpose::Watch, -50.0, SECOND);
         one.charge(1, Purpose::Watch, 2.0, 0);
         assert!(!one.allows(1, Purpose::Watch, SECOND));
@@ -179,10 +184,10 @@ mod tests {
 
     #[test]
     fn a_thread_without_faults_waits_for_one_of_its_purpose() {
-        assert_eq!(Budget::new(100, 0).wait_ns(), 20_000_000);
-        assert_eq!(Budget::new(0, 0).wait_ns(), 10_000_000_000, "not for ever");
+        assert_eq!(FaultBudget::new(100, 0).wait_ns(), 20_000_000);
+        assert_eq!(FaultBudget::new(0, 0).wait_ns(), 10_000_000_000, "not for ever");
         // At least two, however few a second.
-        let mut few = Budget::new(2, 0);
+        let mut few = FaultBudget::new(2, 0);
         let allowed = (0..5).filter(|_| {
             let allows = few.allows(1, Purpose::Explore, 0);
             few.charge(1, Purpose::Explore, f64::from(u8::from(allows)), 0);

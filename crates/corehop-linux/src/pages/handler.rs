@@ -7,11 +7,11 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use super::Report;
-use super::memory::Memory;
+use super::HandoverReport;
+use super::memory::ProcessMemory;
 use super::passing::receive;
-use super::sampler::{After, Sampler};
-use super::threads::Threads;
+use super::sampler::{After, PageSampler};
+use super::threads::NamespaceThreads;
 use super::uffd::{PAGE, Uffd};
 use corehop_system::supervisor::{READY, enter_helper};
 
@@ -35,7 +35,7 @@ pub(crate) fn handle(pid: &OsStr, faults: &OsStr) -> io::Result<()> {
     let uffd = Uffd::new(receive(&socket)?)?;
     be_prompt();
     socket.set_nonblocking(true)?;
-    let mut handler = Handler::new(pid, faults, uffd, socket)?;
+    let mut handler = PageFaultHandler::new(pid, faults, uffd, socket)?;
     match handler.run() {
         // The program has ended, or runs another one.
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => handler.say_gone(),
@@ -52,12 +52,12 @@ fn be_prompt() {
     }
 }
 
-struct Handler {
+struct PageFaultHandler {
     uffd: Uffd,
     socket: UnixStream,
-    memory: Memory,
-    threads: Threads,
-    sampler: Sampler,
+    memory: ProcessMemory,
+    threads: NamespaceThreads,
+    sampler: PageSampler,
     begun: Instant,
     /// The times of the next round, report and refresh, in nanoseconds since the beginning.
     round_ns: u64,
@@ -67,14 +67,14 @@ struct Handler {
     unsent: Vec<u8>,
 }
 
-impl Handler {
+impl PageFaultHandler {
     fn new(pid: u32, faults: u32, uffd: Uffd, socket: UnixStream) -> io::Result<Self> {
         Ok(Self {
             uffd,
             socket,
-            memory: Memory::of(pid)?,
-            threads: Threads::of(pid),
-            sampler: Sampler::new(faults, u64::from(pid), 0),
+            memory: ProcessMemory::of(pid)?,
+            threads: NamespaceThreads::of(pid),
+            sampler: PageSampler::new(faults, u64::from(pid), 0),
             begun: Instant::now(),
             round_ns: 0,
             report_ns: 0,
@@ -173,7 +173,8 @@ impl Handler {
         if self.unsent.is_empty() {
             let pairs = self.sampler.report(self.now_ns());
             let pairs = pairs.into_iter().map(|it| (it.pair.0, it.pair.1, it.seen, it.per_second));
-            let report = Report { pairs: pairs.collect(), faults: self.sampler.faults(), gone };
+            let report =
+                HandoverReport { pairs: pairs.collect(), faults: self.sampler.faults(), gone };
             self.unsent = serde_json::to_vec(&report)?;
             self.unsent.push(b'\n');
         }

@@ -27,7 +27,7 @@ pub(super) fn start(command: &mut Command) -> io::Result<(Child, io::Result<Owne
     unsafe { command.pre_exec(|| ptrace(libc::PTRACE_TRACEME, 0, 0, 0).map(drop)) };
     let child = command.spawn()?;
     let pid = child.id().cast_signed();
-    let descriptor = Stopped::wait(pid).and_then(|mut program| {
+    let descriptor = StoppedTracee::wait(pid).and_then(|mut program| {
         let descriptor = program.descriptor();
         program.go_on().and(descriptor)
     });
@@ -41,14 +41,14 @@ fn ptrace(request: u32, pid: i32, address: u64, data: u64) -> io::Result<i64> {
 }
 
 /// A program before its first instruction.
-struct Stopped {
+struct StoppedTracee {
     pid: i32,
     registers: libc::user_regs_struct,
     /// A signal that came meanwhile, for later.
     signal: i32,
 }
 
-impl Stopped {
+impl StoppedTracee {
     /// Waits for the end of exec.
     fn wait(pid: i32) -> io::Result<Self> {
         stop(pid)?;

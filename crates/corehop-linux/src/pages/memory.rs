@@ -7,9 +7,9 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::areas::{Range, areas};
-use super::sampler::Sampler;
+use super::sampler::PageSampler;
 use super::uffd::{PAGE, Uffd, populated};
-use corehop_system::proc::Task;
+use corehop_system::proc::ProcEntry;
 
 /// Pages are looked up and protected in places of this length: a huge page.
 const PLACE: u64 = 2 << 20;
@@ -20,7 +20,7 @@ const MOST: usize = 128;
 
 /// The memory of a process.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct ProcessMemory {
     pid: u32,
     pagemap: File,
     /// The areas in which pages can be protected.
@@ -34,13 +34,13 @@ pub(super) struct Memory {
     written: HashSet<u64>,
 }
 
-impl Memory {
+impl ProcessMemory {
     /// That of a process, of which nothing is known yet.
     ///
     /// # Errors
     /// If it cannot be looked into.
     pub(super) fn of(pid: u32) -> io::Result<Self> {
-        let pagemap = Task::process(pid).open("pagemap")?;
+        let pagemap = ProcEntry::process(pid).open("pagemap")?;
         Ok(Self {
             pid,
             pagemap,
@@ -60,7 +60,7 @@ impl Memory {
         uffd.check()?;
         // The number may have become another process's since the check. Its areas are refused by the kernel then, or
         // hold nothing that `uffd` could protect.
-        let maps = Task::process(self.pid).bytes("maps").unwrap_or_default();
+        let maps = ProcEntry::process(self.pid).bytes("maps").unwrap_or_default();
         let now: HashSet<Range> = areas(&maps).into_iter().collect();
         self.areas.retain(|it| now.contains(it));
         self.known.retain(|it| now.contains(it));
@@ -81,7 +81,7 @@ impl Memory {
     ///
     /// # Errors
     /// `ESRCH` where the process has ended or runs another program.
-    pub(super) fn explore(&mut self, uffd: &Uffd, sampler: &mut Sampler) -> io::Result<()> {
+    pub(super) fn explore(&mut self, uffd: &Uffd, sampler: &mut PageSampler) -> io::Result<()> {
         let begun = Instant::now();
         for _ in 0..MOST / 2 {
             if begun.elapsed() >= ROUND || self.areas.is_empty() {
@@ -107,7 +107,7 @@ impl Memory {
     }
 
     /// A place, and the number of its area. Small areas are as likely as large ones half of the time.
-    fn place(&self, sampler: &mut Sampler) -> (usize, Range) {
+    fn place(&self, sampler: &mut PageSampler) -> (usize, Range) {
         let number = if sampler.below(2) == 0 {
             sampler.below(self.areas.len() as u64) as usize
         } else {
@@ -165,7 +165,7 @@ impl Memory {
         &mut self,
         address: u64,
         uffd: &Uffd,
-        sampler: &Sampler,
+        sampler: &PageSampler,
     ) -> io::Result<()> {
         if let Some(near) = self.place_of(address) {
             self.release(near, uffd, sampler)?;
@@ -177,7 +177,7 @@ impl Memory {
     }
 
     /// Pages that are looked at by plan meanwhile keep their protection.
-    fn release(&mut self, place: u64, uffd: &Uffd, sampler: &Sampler) -> io::Result<()> {
+    fn release(&mut self, place: u64, uffd: &Uffd, sampler: &PageSampler) -> io::Result<()> {
         self.written.remove(&place);
         let runs = self.protected.remove(&place).unwrap_or_default().into_iter();
         runs.flat_map(|run| unplanned(run, sampler)).try_for_each(|run| uffd.release(run))
@@ -185,7 +185,7 @@ impl Memory {
 }
 
 /// The parts of a run of pages that are not looked at by plan.
-fn unplanned((start, end): Range, sampler: &Sampler) -> Vec<Range> {
+fn unplanned((start, end): Range, sampler: &PageSampler) -> Vec<Range> {
     let mut parts: Vec<Range> = Vec::new();
     for page in (start..end).step_by(PAGE as usize).filter(|it| !sampler.plans(*it)) {
         match parts.last_mut() {

@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-use corehop_plan::host::{Evidence, Shared};
+use corehop_plan::host::{DataSharing, Evidence};
 use serde::{Deserialize, Serialize};
 
 use corehop_system::supervisor::start_helper;
@@ -76,7 +76,7 @@ pub(crate) enum PagesError {
 
 /// A message of the handler.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Report {
+struct HandoverReport {
     /// Pairs of threads, their new hand-overs, and their rate.
     pairs: Vec<(u32, u32, u64, f64)>,
     /// All faults so far.
@@ -87,7 +87,7 @@ struct Report {
 
 /// News of the handler since the last time.
 #[derive(Debug, Default)]
-struct Heard {
+struct HandlerReport {
     pairs: BTreeMap<(u32, u32), (u64, f64)>,
     faults: u64,
     lost: Option<PagesError>,
@@ -98,7 +98,7 @@ struct Heard {
 pub(crate) struct PageSampling {
     handler: Child,
     socket: UnixStream,
-    heard: Arc<Mutex<Heard>>,
+    heard: Arc<Mutex<HandlerReport>>,
     reader: Option<JoinHandle<()>>,
 }
 
@@ -145,7 +145,7 @@ impl PageSampling {
         let (pid, faults) = (pid.to_string(), faults_per_second.to_string());
         let arguments = [OsStr::new(&pid), OsStr::new(&faults)];
         let (mut handler, socket) = start_helper(ROLE, &arguments, Stdio::null(), Stdio::null())?;
-        let heard = Arc::new(Mutex::new(Heard::default()));
+        let heard = Arc::new(Mutex::new(HandlerReport::default()));
         let number = handler.id().cast_signed();
         let sent = passing::send(&socket, descriptor.as_fd());
         // From here on the handler has it alone.
@@ -171,14 +171,19 @@ impl PageSampling {
     ///
     /// # Errors
     /// Why nothing more will be seen.
-    pub(crate) fn take(&mut self) -> Result<Vec<Shared>, PagesError> {
+    pub(crate) fn take(&mut self) -> Result<Vec<DataSharing>, PagesError> {
         let mut heard = locked(&self.heard);
         if let Some(why) = heard.lost.take() {
             return Err(why);
         }
         let pairs = std::mem::take(&mut heard.pairs).into_iter();
-        let shared =
-            |((a, b), (seen, per_second))| Shared { a, b, by: Evidence::Pages, seen, per_second };
+        let shared = |((a, b), (seen, per_second))| DataSharing {
+            a,
+            b,
+            by: Evidence::Pages,
+            seen,
+            per_second,
+        };
         Ok(pairs.map(shared).collect())
     }
 }
@@ -198,13 +203,13 @@ impl Drop for PageSampling {
     }
 }
 
-fn locked(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
+fn locked(heard: &Mutex<HandlerReport>) -> MutexGuard<'_, HandlerReport> {
     heard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes reports until there are no more. A handler that is silent is killed, so that the program goes on at once,
 /// whatever the placer does meanwhile.
-fn listen(socket: UnixStream, handler: i32, heard: &Mutex<Heard>) {
+fn listen(socket: UnixStream, handler: i32, heard: &Mutex<HandlerReport>) {
     let mut lines = BufReader::new(socket);
     let mut line = Vec::new();
     let why = loop {
@@ -219,7 +224,7 @@ fn listen(socket: UnixStream, handler: i32, heard: &Mutex<Heard>) {
             }
         }
         // A handler that was killed may leave half a line.
-        let Ok(report) = serde_json::from_slice::<Report>(&line) else { continue };
+        let Ok(report) = serde_json::from_slice::<HandoverReport>(&line) else { continue };
         if report.gone {
             break PagesError::Gone;
         }

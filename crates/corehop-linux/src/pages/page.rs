@@ -23,12 +23,12 @@ struct Writer {
 
 /// Hand-overs, and the time in which they were seen.
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen {
+struct HandoverRate {
     handovers: f64,
     ns: f64,
 }
 
-impl Seen {
+impl HandoverRate {
     fn per_second(&self) -> f64 {
         if self.ns > 0.0 { self.handovers * 1e9 / self.ns } else { 0.0 }
     }
@@ -53,7 +53,7 @@ pub(super) struct Write {
 
 /// A page as far as it is known.
 #[derive(Debug, Default)]
-pub(super) struct Page {
+pub(super) struct PageHistory {
     writers: Vec<Writer>,
     last: Option<Write>,
     /// Writes of the last one in a row.
@@ -61,16 +61,16 @@ pub(super) struct Page {
     /// Writes that count.
     writes: u32,
     /// Seen soon after a write, and after a rest. Both are lower bounds.
-    soon: Seen,
-    late: Seen,
+    soon: HandoverRate,
+    late: HandoverRate,
     /// Hand-overs by pair of threads: all that count, and those that were not taken yet.
-    pairs: Vec<(Pair, f64, u64)>,
+    pairs: Vec<(HandoverPair, f64, u64)>,
 }
 
 /// Two threads, the one with the lower number first.
-pub(super) type Pair = (u32, u32);
+pub(super) type HandoverPair = (u32, u32);
 
-impl Page {
+impl PageHistory {
     /// Takes a write. True if it hands the page over: another thread wrote before, and this one before that.
     ///
     /// A page that passes to a thread for good is handed over by none: data that one thread prepares for another.
@@ -109,7 +109,7 @@ impl Page {
         self.writers.push(writer);
     }
 
-    fn count(&mut self, pair: Pair) {
+    fn count(&mut self, pair: HandoverPair) {
         match self.pairs.iter_mut().find(|it| it.0 == pair) {
             Some((_, all, new)) => {
                 *all += 1.0;
@@ -156,7 +156,7 @@ impl Page {
     ///
     /// If both drew from the same lines, writes of one and the other would meet in a line as often as two writes of one.
     /// They are apart if they never meet where at least five meetings are expected (probability below 1 %).
-    fn apart(&self, (a, b): Pair) -> bool {
+    fn apart(&self, (a, b): HandoverPair) -> bool {
         let lines = |tid: u32| self.writers.iter().find(|it| it.tid == tid).map(|it| &it.lines);
         let (Some(a), Some(b)) = (lines(a), lines(b)) else { return false };
         if a.iter().any(|line| b.contains(line)) {
@@ -169,12 +169,12 @@ impl Page {
     }
 
     /// The pairs with hand-overs that were not taken yet: their number, and the page's share of the pair's rate.
-    pub(super) fn pairs(&mut self) -> Vec<(Pair, u64, f64)> {
+    pub(super) fn pairs(&mut self) -> Vec<(HandoverPair, u64, f64)> {
         let rate = self.soon.per_second().max(self.late.per_second());
         let all: f64 = self.pairs.iter().map(|it| it.1).sum();
-        let pairs: Vec<Pair> = self.pairs.iter().map(|it| it.0).collect();
+        let pairs: Vec<HandoverPair> = self.pairs.iter().map(|it| it.0).collect();
         let apart: Vec<bool> = pairs.into_iter().map(|it| self.apart(it)).collect();
-        let one = |((pair, count, new), apart): (&mut (Pair, f64, u64), bool)| {
+        let one = |((pair, count, new), apart): (&mut (HandoverPair, f64, u64), bool)| {
             let told = *count >= TOLD_FROM && !apart;
             told.then(|| (*pair, std::mem::take(new), rate * *count / all))
         };
@@ -193,8 +193,8 @@ mod tests {
     use super::*;
 
     /// A page after these writes, each a microsecond after the one before.
-    fn page(writes: impl IntoIterator<Item = (u32, u8)>) -> Page {
-        let mut page = Page::default();
+    fn page(writes: impl IntoIterator<Item = (u32, u8)>) -> PageHistory {
+        let mut page = PageHistory::default();
         for (at, (tid, line)) in writes.into_iter().enumerate() {
             page.take(Write { tid, line, at_ns: at as u64 * 1_000, quick: true });
         }
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_the_larger_of_two_lower_bounds() {
-        let mut it = Page::default();
+        let mut it = PageHistory::default();
         for round in 0..3 {
             let at_ns = round * 1_000_000;
             it.take(Write { tid: 1, line: 0, at_ns, quick: false });

@@ -8,10 +8,10 @@ use std::os::unix::net::UnixStream;
 /// Room for a header and one descriptor, aligned as the header wants it.
 #[derive(Default)]
 #[repr(C, align(8))]
-struct Control([u8; 24]);
+struct ControlMessage([u8; 24]);
 
 /// A message of one byte, and what it points to.
-fn with_message<T>(control: &mut Control, work: impl FnOnce(&mut libc::msghdr) -> T) -> T {
+fn with_message<T>(control: &mut ControlMessage, work: impl FnOnce(&mut libc::msghdr) -> T) -> T {
     let mut byte = 0_u8;
     let mut part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
     // SAFETY: all-zero is a valid message, without an address.
@@ -28,7 +28,7 @@ fn with_message<T>(control: &mut Control, work: impl FnOnce(&mut libc::msghdr) -
 /// # Errors
 /// Those of sendmsg(2).
 pub(super) fn send(to: &UnixStream, fd: BorrowedFd<'_>) -> io::Result<()> {
-    let mut control = Control::default();
+    let mut control = ControlMessage::default();
     with_message(&mut control, |message| {
         // SAFETY: the control buffer has room for one header and one descriptor, and all of it outlives the call.
         let sent = unsafe {
@@ -48,7 +48,7 @@ pub(super) fn send(to: &UnixStream, fd: BorrowedFd<'_>) -> io::Result<()> {
 /// # Errors
 /// Those of recvmsg(2), and if something else comes.
 pub(super) fn receive(from: &UnixStream) -> io::Result<OwnedFd> {
-    let mut control = Control::default();
+    let mut control = ControlMessage::default();
     with_message(&mut control, |message| {
         // SAFETY: the kernel writes to the buffers of the message, which outlive the call.
         let length = unsafe { libc::recvmsg(from.as_raw_fd(), message, libc::MSG_CMSG_CLOEXEC) };

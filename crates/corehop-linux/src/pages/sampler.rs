@@ -9,10 +9,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
-use corehop_plan::workload::draw::Draw;
+use corehop_plan::workload::draw::DrawStream;
 
-use super::budget::{Budget, Purpose};
-use super::page::{Page, Pair, Write};
+use super::budget::{FaultBudget, Purpose};
+use super::page::{HandoverPair, PageHistory, Write};
 
 /// From a write to the look that follows at once.
 const QUICK_NS: u64 = 50_000;
@@ -29,8 +29,8 @@ const MOST: usize = 4_096;
 
 /// A page that showed itself.
 #[derive(Debug, Default)]
-struct Known {
-    page: Page,
+struct SampledPage {
+    page: PageHistory,
     /// The thread whose budget pays for the protection in force, and from which half.
     paid: Option<(u32, Purpose)>,
     /// Whether it was protected at once after the last write.
@@ -52,8 +52,8 @@ pub(super) enum After {
 
 /// The evidence of two threads.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Sampled {
-    pub(super) pair: Pair,
+pub(super) struct PairEvidence {
+    pub(super) pair: HandoverPair,
     /// Hand-overs since the last time.
     pub(super) seen: u64,
     /// Their rate, at least.
@@ -62,21 +62,21 @@ pub(super) struct Sampled {
 
 /// Pages, and when to look at them.
 #[derive(Debug)]
-pub(super) struct Sampler {
-    draw: Draw,
-    budget: Budget,
-    pages: HashMap<u64, Known>,
+pub(super) struct PageSampler {
+    draw: DrawStream,
+    budget: FaultBudget,
+    pages: HashMap<u64, SampledPage>,
     /// The looks to come.
     due: BinaryHeap<Reverse<(u64, u64)>>,
     faults: u64,
 }
 
-impl Sampler {
+impl PageSampler {
     /// A sampler that causes at most so many faults a second for each thread.
     pub(super) fn new(faults_per_second: u32, seed: u64, now_ns: u64) -> Self {
         Self {
-            draw: Draw::new(seed, 0),
-            budget: Budget::new(faults_per_second, now_ns),
+            draw: DrawStream::new(seed, 0),
+            budget: FaultBudget::new(faults_per_second, now_ns),
             pages: HashMap::new(),
             due: BinaryHeap::new(),
             faults: 0,
@@ -200,8 +200,8 @@ impl Sampler {
 
     /// The pairs with new hand-overs. Pages that turned out to be one thread's own are forgotten, and those that are not
     /// written any more: they may not be mapped any more.
-    pub(super) fn report(&mut self, now_ns: u64) -> Vec<Sampled> {
-        let mut pairs: BTreeMap<Pair, (u64, f64)> = BTreeMap::new();
+    pub(super) fn report(&mut self, now_ns: u64) -> Vec<PairEvidence> {
+        let mut pairs: BTreeMap<HandoverPair, (u64, f64)> = BTreeMap::new();
         for known in self.pages.values_mut() {
             for (pair, seen, per_second) in known.page.pairs() {
                 let sum = pairs.entry(pair).or_default();
@@ -212,7 +212,7 @@ impl Sampler {
         self.pages.retain(|_, it| !it.page.is_own() && it.page.last().as_ref().is_some_and(recent));
         self.budget.forget(now_ns);
         let new = pairs.into_iter().filter(|(_, (seen, _))| *seen > 0);
-        new.map(|(pair, (seen, per_second))| Sampled { pair, seen, per_second }).collect()
+        new.map(|(pair, (seen, per_second))| PairEvidence { pair, seen, per_second }).collect()
     }
 }
 
@@ -229,8 +229,8 @@ mod tests {
 
     /// Threads that write all the time to private pages, and now and then to a page with their partner.
     struct World {
-        sampler: Sampler,
-        draw: Draw,
+        sampler: PageSampler,
+        draw: DrawStream,
         threads: u32,
         private: u64,
         /// One write of so many is to the shared page.
@@ -238,14 +238,14 @@ mod tests {
         protected: HashSet<u64>,
         to_explore: HashSet<u64>,
         faults: BTreeMap<u32, u64>,
-        seen: BTreeMap<Pair, u64>,
+        seen: BTreeMap<HandoverPair, u64>,
     }
 
     impl World {
         fn new(threads: u32, private: u64, shared_one_of: u64) -> Self {
             Self {
-                sampler: Sampler::new(100, 7, 0),
-                draw: Draw::new(3, 1),
+                sampler: PageSampler::new(100, 7, 0),
+                draw: DrawStream::new(3, 1),
                 threads,
                 private,
                 shared_one_of,
@@ -314,7 +314,7 @@ mod tests {
     fn one_shared_page_among_a_hundred_megabytes_of_private_ones_is_found() {
         let mut world = World::new(8, 3_200, 50);
         world.run(6);
-        let pairs: Vec<Pair> = world.seen.keys().copied().collect();
+        let pairs: Vec<HandoverPair> = world.seen.keys().copied().collect();
         assert_eq!(pairs, [(1, 2), (3, 4), (5, 6), (7, 8)], "{:?}", world.seen);
         assert!(world.seen.values().all(|seen| *seen >= 20), "{:?}", world.seen);
         let most = world.most_faults_per_second(6);
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn a_budget_of_ten_faults_is_kept_too() {
         let mut world = World::new(4, 100, 10);
-        world.sampler = Sampler::new(10, 7, 0);
+        world.sampler = PageSampler::new(10, 7, 0);
         world.run(5);
         let most = world.most_faults_per_second(5);
         assert!(most <= 12.0, "{most}");
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn pages_that_are_not_written_any_more_are_forgotten() {
-        let mut sampler = Sampler::new(100, 1, 0);
+        let mut sampler = PageSampler::new(100, 1, 0);
         sampler.fault(PAGE, 1, 0);
         assert!(!sampler.plans(PAGE), "shown once");
         sampler.fault(PAGE, 1, 1);

@@ -3,20 +3,20 @@
 
 use std::collections::HashMap;
 
-use corehop_system::proc::{Status, Task};
+use corehop_system::proc::{ProcEntry, Status};
 
 /// From numbers in a process's namespace to those that this one sees.
 #[derive(Debug)]
-pub(super) struct Threads {
+pub(super) struct NamespaceThreads {
     pid: u32,
     /// None where they are the same.
     numbers: Option<HashMap<u32, u32>>,
 }
 
-impl Threads {
+impl NamespaceThreads {
     /// Those of a process.
     pub(super) fn of(pid: u32) -> Self {
-        let status = Task::process(pid).status().ok();
+        let status = ProcEntry::process(pid).status().ok();
         let differ = status.and_then(|it| numbers(&it)).is_some_and(|(seen, own)| seen != own);
         Self { pid, numbers: differ.then(HashMap::new) }
     }
@@ -33,8 +33,8 @@ impl Threads {
 
 /// The threads of a process: the number that each has in its own namespace, and the one here.
 fn all(pid: u32) -> Vec<(u32, u32)> {
-    let tids = Task::process(pid).threads().into_iter().flatten();
-    let status = tids.filter_map(|tid| Task::thread(pid, tid).status().ok());
+    let tids = ProcEntry::process(pid).threads().into_iter().flatten();
+    let status = tids.filter_map(|tid| ProcEntry::thread(pid, tid).status().ok());
     status.filter_map(|it| numbers(&it)).map(|(seen, own)| (own, seen)).collect()
 }
 
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn the_threads_of_this_process_have_the_same_numbers_here() {
         let own = std::process::id();
-        assert_eq!(Threads::of(own).seen(own), Some(own));
+        assert_eq!(NamespaceThreads::of(own).seen(own), Some(own));
         assert!(all(own).contains(&(own, own)));
     }
 }

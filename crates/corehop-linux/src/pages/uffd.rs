@@ -42,7 +42,7 @@ struct Message {
 
 /// A fault: the address, and the thread in the numbers of its own namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct PageFault {
     pub(super) address: u64,
     pub(super) tid: u32,
 }
@@ -136,7 +136,7 @@ impl Uffd {
     ///
     /// # Errors
     /// Those of read(2).
-    pub(super) fn faults(&self) -> io::Result<Vec<Fault>> {
+    pub(super) fn faults(&self) -> io::Result<Vec<PageFault>> {
         let mut messages = [Message::default(); 32];
         let bytes = size_of_val(&messages);
         // SAFETY: the kernel writes at most so many bytes to a live local, whose every pattern of bits is valid.
@@ -149,7 +149,7 @@ impl Uffd {
         }
         let messages = &messages[..length as usize / size_of::<Message>()];
         let faults = messages.iter().filter(|it| it.event == EVENT_FAULT);
-        Ok(faults.map(|it| Fault { address: it.address, tid: it.tid }).collect())
+        Ok(faults.map(|it| PageFault { address: it.address, tid: it.tid }).collect())
     }
 }
 
@@ -174,7 +174,7 @@ fn call<T>(fd: &impl AsRawFd, number: libc::c_ulong, argument: *mut T) -> io::Re
 /// The argument of `PAGEMAP_SCAN`.
 #[derive(Default)]
 #[repr(C)]
-struct Scan {
+struct PagemapScan {
     size: u64,
     flags: u64,
     start: u64,
@@ -192,7 +192,7 @@ struct Scan {
 /// Pages that follow each other.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
-struct Region {
+struct PageRange {
     start: u64,
     end: u64,
     _categories: u64,
@@ -203,9 +203,9 @@ struct Region {
 /// # Errors
 /// `ENOTTY` before Linux 6.7; `ESRCH` or nothing at all where the process has ended.
 pub(super) fn populated(pagemap: &File, (start, end): Range) -> io::Result<Vec<Range>> {
-    let mut regions = [Region::default(); 64];
-    let mut scan = Scan {
-        size: size_of::<Scan>() as u64,
+    let mut regions = [PageRange::default(); 64];
+    let mut scan = PagemapScan {
+        size: size_of::<PagemapScan>() as u64,
         start,
         end,
         regions: regions.as_mut_ptr() as u64,
@@ -213,7 +213,7 @@ pub(super) fn populated(pagemap: &File, (start, end): Range) -> io::Result<Vec<R
         inverted: HUGE | ZERO,
         all_of: PRESENT | HUGE | ZERO,
         told: PRESENT,
-        ..Scan::default()
+        ..PagemapScan::default()
     };
     // SAFETY: the kernel reads and writes the argument and writes to `regions`; both outlive the call.
     let found = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) };

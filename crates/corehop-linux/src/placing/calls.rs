@@ -30,7 +30,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(super) struct CallCount {
     graph: Arc<WakeGraph>,
-    counting: Option<Counting>,
+    counting: Option<CallCounting>,
     /// Those of the host. Asking for their number reads a file: not in every window.
     cpus: usize,
     /// Whether a placement is tried.
@@ -43,7 +43,7 @@ pub(super) struct CallCount {
 
 /// Under way.
 #[derive(Debug)]
-struct Counting {
+struct CallCounting {
     _attachment: Attachment,
     begin: Instant,
     before: Calls,
@@ -53,7 +53,7 @@ impl CallCount {
     /// Counts the calls of these numbers, all of them in the first window.
     pub(super) fn begin(graph: Arc<WakeGraph>, numbers: &[u32]) -> Result<Self, BpfError> {
         graph.wish_calls(numbers);
-        let counting = Some(Counting::begin(&graph)?);
+        let counting = Some(CallCounting::begin(&graph)?);
         let (cpus, looked) = (configured_cpus(), Instant::now());
         Ok(Self { graph, counting, cpus, closely: false, rate: 0.0, progress: 0.0, looked })
     }
@@ -81,7 +81,7 @@ impl CallCount {
     pub(super) fn count(&mut self) {
         if self.counting.is_none() {
             // What cannot be counted is not told at the end of the window.
-            self.counting = Counting::begin(&self.graph).ok();
+            self.counting = CallCounting::begin(&self.graph).ok();
         }
     }
 
@@ -89,7 +89,7 @@ impl CallCount {
     pub(super) fn now(&mut self) -> Option<f64> {
         let now = Instant::now();
         let span = now - mem::replace(&mut self.looked, now);
-        let Counting { begin, before, .. } = self.counting.as_ref()?;
+        let CallCounting { begin, before, .. } = self.counting.as_ref()?;
         let (calls, seconds) = (self.graph.calls(), (now - *begin).as_secs_f64());
         if now - *begin < SHORTEST {
             return None;
@@ -107,7 +107,7 @@ impl CallCount {
     }
 }
 
-impl Counting {
+impl CallCounting {
     fn begin(graph: &WakeGraph) -> Result<Self, BpfError> {
         let attachment = graph.count_calls()?;
         Ok(Self { _attachment: attachment, before: graph.calls(), begin: Instant::now() })

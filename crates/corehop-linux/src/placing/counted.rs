@@ -5,24 +5,24 @@ use std::cmp::Reverse;
 
 use corehop_plan::host::{Activity, Evidence};
 
-use super::sources::{Off, Source};
+use super::sources::{EvidenceSource, Off};
 use crate::counters::threads::{MOST, ThreadCounters};
 
 /// Counters of threads that ran lately.
 #[derive(Debug)]
-pub(super) struct Counters {
+pub(super) struct RecentCounters {
     by_thread: ThreadCounters,
     note: Option<String>,
     told: bool,
 }
 
-impl Counters {
+impl RecentCounters {
     pub(super) fn open() -> Result<Self, Off> {
         Ok(Self { by_thread: ThreadCounters::open()?, note: None, told: false })
     }
 }
 
-impl Source for Counters {
+impl EvidenceSource for RecentCounters {
     fn evidence(&self) -> Evidence {
         Evidence::Counters
     }

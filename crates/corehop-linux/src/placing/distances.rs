@@ -10,15 +10,15 @@ use corehop_plan::host::LineTimes;
 use corehop_plan::platform::{Affinity, Platform};
 use corehop_plan::units::CpuList;
 
-use crate::probe::partners::{Pair, Partners};
-use corehop_system::clock::Clock;
+use crate::probe::partners::{CpuPair, Partners};
+use corehop_system::clock::TickClock;
 
 /// Threads of another process that are parked on two pairs of CPUs.
 #[derive(Debug)]
 pub(super) struct Distances {
     partners: Partners,
-    near: Option<Pair>,
-    far: Option<Pair>,
+    near: Option<CpuPair>,
+    far: Option<CpuPair>,
 }
 
 impl Distances {
@@ -32,14 +32,14 @@ impl Distances {
         let near = pair(&[Affinity::L3, Affinity::L2]);
         let far = pair(&[Affinity::Memory]);
         let used = CpuList::new([near, far].into_iter().flatten().flat_map(|(a, b)| [a, b]));
-        let clock = || Clock::calibrate(Duration::from_millis(20));
+        let clock = || TickClock::calibrate(Duration::from_millis(20));
         let partners = (!used.is_empty()).then(|| Partners::park(&used, clock(), true).ok())??;
         Some(Self { partners, near, far })
     }
 
     /// The times now. None where no pair has met.
     pub(super) fn now(&self) -> Option<LineTimes> {
-        let time = |pair: Option<Pair>| self.partners.exchange(pair?);
+        let time = |pair: Option<CpuPair>| self.partners.exchange(pair?);
         let times = LineTimes { shared_cache_ns: time(self.near), separate_ns: time(self.far) };
         (times != LineTimes::default()).then_some(times)
     }

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use super::PlacingError;
 use crate::bpf::sharing::WakeGraph;
 use crate::observe::{cgroup, members};
-use corehop_system::proc::Task;
+use corehop_system::proc::ProcEntry;
 use corehop_system::supervisor::ProcessId;
 
 /// Processes, looked up again and again.
 #[derive(Debug)]
-pub(super) struct Followed {
+pub(super) struct ProcessTracker {
     /// The kernel's table.
     kernel: Option<Arc<WakeGraph>>,
     cgroups: Vec<PathBuf>,
@@ -25,7 +25,7 @@ pub(super) struct Followed {
     known: BTreeMap<u32, ProcessId>,
 }
 
-impl Followed {
+impl ProcessTracker {
     /// None so far.
     pub(super) fn new(kernel: Option<Arc<WakeGraph>>) -> Self {
         Self { kernel, cgroups: Vec::new(), known: BTreeMap::new() }
@@ -44,7 +44,7 @@ impl Followed {
         let what = format!("process {pid}");
         let no_target = |source| PlacingError::NoTarget { what: what.clone(), source };
         let absent = |text| no_target(io::Error::new(io::ErrorKind::NotFound, text));
-        let status = Task::process(pid)
+        let status = ProcEntry::process(pid)
             .status()
             .map_err(|_| absent("there is no such process: `pgrep NAME` finds numbers"))?;
         if status.number::<u32>("Tgid").is_some_and(|it| it != pid) {
@@ -115,7 +115,7 @@ impl Followed {
 
     fn tree(&mut self, pid: u32) -> io::Result<()> {
         self.enter(pid)?;
-        for child in Task::process(pid).children() {
+        for child in ProcEntry::process(pid).children() {
             // One that has ended meanwhile is no loss.
             let _gone = self.tree(child);
         }
@@ -184,7 +184,7 @@ impl Followed {
         self.known.retain(|_, it| lives(*it));
         let mut pending: Vec<u32> = self.known.keys().copied().collect();
         while let Some(pid) = pending.pop() {
-            let mut new = Task::process(pid).children();
+            let mut new = ProcEntry::process(pid).children();
             new.retain(|it| !self.known.contains_key(it));
             pending.extend(new.into_iter().filter(|&it| self.enter(it).is_ok()));
         }
@@ -193,7 +193,7 @@ impl Followed {
 
 /// Whether a thread of the process runs; its first one may have ended.
 fn lives(process: ProcessId) -> bool {
-    let task = Task::process(process.pid);
+    let task = ProcEntry::process(process.pid);
     let threads = || task.threads().map_or(0, Iterator::count);
     let same = || ProcessId::of(process.pid).is_ok_and(|it| it == process);
     process.is_alive() || (same() && threads() > 1)
@@ -208,11 +208,11 @@ mod tests {
     use std::time::{Duration, Instant};
 
     /// With the kernel's table, where there is BPF, and without.
-    fn both() -> Vec<Followed> {
+    fn both() -> Vec<ProcessTracker> {
         let kernel = WakeGraph::open().map(Arc::new);
         let kernel = kernel.inspect_err(|error| eprintln!("skipped: {error}")).ok();
-        let with = kernel.map(|it| Followed::new(Some(it)));
-        with.into_iter().chain([Followed::new(None)]).collect()
+        let with = kernel.map(|it| ProcessTracker::new(Some(it)));
+        with.into_iter().chain([ProcessTracker::new(None)]).collect()
     }
 
     /// A shell that does this, and then reads a line.
@@ -290,7 +290,7 @@ mod tests {
                 let now = followed.now();
                 // A child has the shell's name until it is another program.
                 let is_asleep =
-                    |&pid: &u32| Task::process(pid).name().is_ok_and(|it| it == "sleep");
+                    |&pid: &u32| ProcEntry::process(pid).name().is_ok_and(|it| it == "sleep");
                 if now.len() == 2 && now.iter().any(is_asleep) || Instant::now() > deadline {
                     break now;
                 }
@@ -298,7 +298,7 @@ mod tests {
             };
             assert_eq!(left.len(), 2, "the shell and the sleeper: {left:?}");
             let sleeper = *left.iter().find(|&&it| it != tree.id()).unwrap();
-            let name = Task::process(sleeper).name().unwrap();
+            let name = ProcEntry::process(sleeper).name().unwrap();
             end(tree);
             // SAFETY: the process of this test that was just looked at.
             unsafe { libc::kill(sleeper.cast_signed(), libc::SIGKILL) };
@@ -320,7 +320,7 @@ mod tests {
                 child.wait().unwrap();
                 return eprintln!("skipped: python3 has ended");
             }
-            let first = Task::thread(child.id(), child.id());
+            let first = ProcEntry::thread(child.id(), child.id());
             let deadline = Instant::now() + Duration::from_secs(20);
             while first.status().unwrap().state() != Some(b'Z') {
                 assert!(Instant::now() < deadline, "its first thread ends");

@@ -9,17 +9,17 @@ use std::{io, mem};
 
 use corehop_plan::experiment::{Argument, Target};
 use corehop_plan::host::{
-    Active, Activity, Ended, Evidence, Host, HostError, Move, Observation, Receipt,
+    ActiveThread, Activity, Evidence, Host, HostError, Move, Observation, ProgramExit, Receipt,
 };
 use corehop_plan::platform::{Affinity, Platform};
 use corehop_plan::units::CpuList;
 
 use super::distances::Distances;
-use super::followed::Followed;
-use super::progress::Progress;
+use super::followed::ProcessTracker;
+use super::progress::ProgressFeed;
 use super::sources::Sources;
-use super::threads::Threads;
-use super::working_sets::WorkingSets;
+use super::threads::ThreadTable;
+use super::working_sets::ProcessWorkingSets;
 use super::{PlacingError, ProgressSource};
 use crate::bpf::sharing::WakeGraph;
 use crate::counters::software::thread_cpu_time;
@@ -31,16 +31,16 @@ use corehop_system::supervisor::{Guard, WholeHost, interrupt};
 pub struct PlacingHost {
     /// The kernel's programs, where they run.
     graph: Option<Arc<WakeGraph>>,
-    followed: Followed,
+    followed: ProcessTracker,
     sources: Sources,
     child: Option<Child>,
-    threads: Threads,
+    threads: ThreadTable,
     distances: Option<Distances>,
     /// Whether the distances are measured at the end of a window.
     closely: bool,
     /// None on a host with one cache.
-    working_sets: Option<WorkingSets>,
-    progress: Option<Progress>,
+    working_sets: Option<ProcessWorkingSets>,
+    progress: Option<ProgressFeed>,
     /// Whether placing goes on without any evidence.
     search: bool,
     moves: Moves,
@@ -55,7 +55,7 @@ pub struct PlacingHost {
 
 /// The wishes of the one who places.
 #[derive(Debug, Clone, Copy)]
-pub struct Wishes<'a> {
+pub struct PlacerSettings<'a> {
     /// The host.
     pub platform: &'a Platform,
     /// The place to read progress from.
@@ -81,7 +81,7 @@ impl PlacingHost {
     ///
     /// # Errors
     /// [`PlacingError`]: there is no such target, or the host lacks what this needs.
-    pub fn begin(targets: &[Target], wishes: Wishes<'_>) -> Result<Self, PlacingError> {
+    pub fn begin(targets: &[Target], wishes: PlacerSettings<'_>) -> Result<Self, PlacingError> {
         let guard = Guard::new();
         let alone = wishes.moves.then(|| guard.lock_whole_host()).transpose()?;
         let kernel = WakeGraph::open().map(Arc::new).map_err(Arc::new);
@@ -90,8 +90,8 @@ impl PlacingHost {
             sources.some()?;
         }
         // First: a program that cannot be placed is not started.
-        let progress = wishes.progress.map(|it| Progress::open(it, &kernel)).transpose()?;
-        let mut followed = Followed::new(kernel.clone().ok());
+        let progress = wishes.progress.map(|it| ProgressFeed::open(it, &kernel)).transpose()?;
+        let mut followed = ProcessTracker::new(kernel.clone().ok());
         let mut child = None;
         for target in targets {
             match target {
@@ -108,10 +108,10 @@ impl PlacingHost {
             followed,
             sources,
             child,
-            threads: Threads::default(),
+            threads: ThreadTable::default(),
             distances: Distances::park(wishes.platform),
             closely: false,
-            working_sets: has_several_caches(wishes.platform).then(WorkingSets::default),
+            working_sets: has_several_caches(wishes.platform).then(ProcessWorkingSets::default),
             progress,
             search: wishes.search,
             moves: Moves::new(guard),
@@ -133,7 +133,7 @@ impl PlacingHost {
     }
 
     /// Puts back threads that are followed no more: their processes have left the cgroup, or they have ended.
-    fn release(&mut self, threads: &[Active]) {
+    fn release(&mut self, threads: &[ActiveThread]) {
         let Some((receipt, homes)) = &mut self.in_force else { return };
         let followed: HashSet<u32> = threads.iter().map(|it| it.tid).collect();
         for (tid, _) in homes.extract_if(.., |tid, _| !followed.contains(tid)) {
@@ -144,7 +144,7 @@ impl PlacingHost {
 
     fn look(&mut self) -> Activity {
         // Not in the time of a look: calls have a budget of their own.
-        let progress = self.progress.as_mut().and_then(Progress::now);
+        let progress = self.progress.as_mut().and_then(ProgressFeed::now);
         let before = thread_cpu_time().get();
         let mut threads = self.threads.look(&self.followed.now());
         self.release(&threads);
@@ -169,7 +169,7 @@ impl PlacingHost {
     }
 
     /// Threads that placed ones have started have their CPUs, and will be put back with them.
-    fn adopt(&mut self, threads: &[Active]) {
+    fn adopt(&mut self, threads: &[ActiveThread]) {
         let Some((receipt, homes)) = &mut self.in_force else { return };
         let moved: HashMap<(u32, &CpuList), CpuList> = threads
             .iter()
@@ -185,13 +185,13 @@ impl PlacingHost {
     }
 
     /// The end of the targets, if they have ended.
-    fn ended(&mut self, threads: &[Active]) -> io::Result<Option<Ended>> {
+    fn ended(&mut self, threads: &[ActiveThread]) -> io::Result<Option<ProgramExit>> {
         if let Some(child) = &mut self.child {
             let status = child.try_wait()?;
-            return Ok(status.map(|it| Ended { status: Some(exit_code(it)), cpu_ns: None }));
+            return Ok(status.map(|it| ProgramExit { status: Some(exit_code(it)), cpu_ns: None }));
         }
         let there = self.followed.has_cgroup();
-        Ok((threads.is_empty() && !there).then(Ended::default))
+        Ok((threads.is_empty() && !there).then(ProgramExit::default))
     }
 
     /// Waits for the end of the command; its exit code. A signal that this process gets is passed on, and ends the wait
@@ -316,7 +316,7 @@ fn missing(target: &Target) -> impl Fn(io::Error) -> PlacingError + '_ {
 fn start(
     words: &[Argument],
     to_stderr: bool,
-    followed: &mut Followed,
+    followed: &mut ProcessTracker,
     sources: &mut Sources,
     target: &Target,
 ) -> Result<Child, PlacingError> {

@@ -26,7 +26,7 @@ impl Drop for Sleeper {
 fn begin(sleeper: &Sleeper, search: bool) -> Result<PlacingHost, PlacingError> {
     let evidence = &[Evidence::Wakes, Evidence::Locks][..];
     let platform = discover(&SysRoot::live()).unwrap();
-    let wishes = Wishes {
+    let wishes = PlacerSettings {
         platform: &platform,
         progress: None,
         evidence,

@@ -10,7 +10,7 @@ use std::time::Instant;
 use corehop_plan::host::locks::handed_over;
 use corehop_plan::host::{Activity, Evidence};
 
-use super::sources::{Off, Source};
+use super::sources::{EvidenceSource, Off};
 use crate::bpf::BpfError;
 use crate::bpf::object::Attachment;
 use crate::bpf::sharing::WakeGraph;
@@ -20,21 +20,21 @@ pub const ONE_IN: u64 = 10;
 
 /// Counts in one window of ten, the first among them.
 #[derive(Debug)]
-pub(super) struct Locks {
+pub(super) struct LockSampler {
     graph: Arc<WakeGraph>,
     windows: u64,
     /// In a window that is counted, with its begin.
     counting: Option<(Attachment, Instant)>,
 }
 
-impl Locks {
+impl LockSampler {
     pub(super) fn begin(graph: Arc<WakeGraph>) -> Result<Self, BpfError> {
         let counting = Some((graph.count_locks()?, Instant::now()));
         Ok(Self { graph, windows: 0, counting })
     }
 }
 
-impl Source for Locks {
+impl EvidenceSource for LockSampler {
     fn evidence(&self) -> Evidence {
         Evidence::Locks
     }
@@ -61,7 +61,7 @@ impl Source for Locks {
 #[expect(clippy::print_stderr, reason = "a skip says why")]
 mod tests {
     use super::*;
-    use corehop_plan::host::{Active, Shared};
+    use corehop_plan::host::{ActiveThread, DataSharing};
     use corehop_system::thread::current_tid;
     use std::collections::{BTreeMap, BTreeSet};
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,7 +72,7 @@ mod tests {
     type Gangs = BTreeMap<u32, usize>;
 
     /// Whether the pairs are those with one lock in common, all of them and no other.
-    fn judge(shared: &[Shared], gangs: &Gangs) -> Result<(), String> {
+    fn judge(shared: &[DataSharing], gangs: &Gangs) -> Result<(), String> {
         let ours = shared.iter().filter(|it| [it.a, it.b].iter().all(|it| gangs.contains_key(it)));
         let found: BTreeSet<(u32, u32)> = ours.map(|it| (it.a, it.b)).collect();
         let pairs = gangs.keys().flat_map(|a| gangs.keys().map(move |b| (*a, *b)));
@@ -116,7 +116,8 @@ mod tests {
     }
 
     fn window(gangs: &Gangs) -> Activity {
-        let active = |&tid: &u32| Active { tid, pid: std::process::id(), ..Active::default() };
+        let active =
+            |&tid: &u32| ActiveThread { tid, pid: std::process::id(), ..ActiveThread::default() };
         Activity { threads: gangs.keys().map(active).collect(), ..Activity::default() }
     }
 
@@ -124,7 +125,7 @@ mod tests {
     fn two_locks_of_two_threads_each_are_two_pairs_and_a_swapped_pair_is_found() {
         let Some(graph) = graph() else { return };
         run(&[1, 0, 0, 1], Duration::from_micros(20), |gangs| {
-            let mut source = Locks::begin(graph).unwrap();
+            let mut source = LockSampler::begin(graph).unwrap();
             std::thread::sleep(Duration::from_millis(500));
             let mut window = window(gangs);
             source.take(&mut window).unwrap();
@@ -144,7 +145,7 @@ mod tests {
     fn locks_that_are_free_when_they_are_taken_make_no_pair() {
         let Some(graph) = graph() else { return };
         run(&[0, 1, 2], Duration::from_micros(20), |gangs| {
-            let mut source = Locks::begin(graph).unwrap();
+            let mut source = LockSampler::begin(graph).unwrap();
             std::thread::sleep(Duration::from_millis(200));
             let mut window = window(gangs);
             source.take(&mut window).unwrap();
@@ -155,7 +156,7 @@ mod tests {
     #[test]
     fn one_window_of_ten_is_counted_the_first_among_them() {
         let Some(graph) = graph() else { return };
-        let mut source = Locks::begin(graph).unwrap();
+        let mut source = LockSampler::begin(graph).unwrap();
         let mut counted = Vec::new();
         for _ in 0..21 {
             counted.push(source.counting.is_some());

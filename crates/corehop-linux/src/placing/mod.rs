@@ -22,7 +22,7 @@ mod working_sets;
 use std::io;
 
 pub use crate::pages::FAULTS_PER_SECOND as PAGE_FAULTS;
-pub use host::{PlacingHost, Wishes};
+pub use host::{PlacerSettings, PlacingHost};
 pub use locks::ONE_IN as LOCK_WINDOWS;
 pub use progress::{ProgressError, ProgressSource};
 pub use residence::{kernel_and_load, residences};

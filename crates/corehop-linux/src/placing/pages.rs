@@ -8,12 +8,12 @@ use std::process::{Child, Command};
 
 use corehop_plan::host::{Activity, Evidence};
 
-use super::sources::{Off, Source};
+use super::sources::{EvidenceSource, Off};
 use crate::pages::{PageSampling, PagesError, check, start};
 
 /// Page sampling, from before the start of the command on.
 #[derive(Debug)]
-pub(super) enum Pages {
+pub(super) enum PageSamplingState {
     /// Nothing is started; so many faults a second it may cause to a thread.
     Ready(u32),
     /// The command runs, this is its memory, and so many faults.
@@ -24,7 +24,7 @@ pub(super) enum Pages {
     Off(PagesError),
 }
 
-impl Pages {
+impl PageSamplingState {
     /// Ready for a command, whose threads take at most so many faults a second.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl Pages {
     }
 }
 
-impl Source for Pages {
+impl EvidenceSource for PageSamplingState {
     fn evidence(&self) -> Evidence {
         Evidence::Pages
     }

@@ -120,13 +120,13 @@ const TRIES: usize = 250;
 
 /// Progress under way.
 #[derive(Debug)]
-pub(super) enum Progress {
+pub(super) enum ProgressFeed {
     File(PathBuf),
     Socket { stream: UnixStream, pending: Vec<u8>, last: Option<f64> },
     Calls(CallCount),
 }
 
-impl Progress {
+impl ProgressFeed {
     pub(super) fn open(source: &ProgressSource, kernel: &Kernel) -> Result<Self, ProgressError> {
         let unreadable = |path: &Path| {
             let path = shown::path(path);

@@ -7,7 +7,7 @@ use corehop_plan::host::residence::Residence;
 
 use crate::limits::folders;
 use corehop_system::discover::SysRoot;
-use corehop_system::proc::{self, Group, Task, shown};
+use corehop_system::proc::{self, CgroupEntry, ProcEntry, shown};
 
 /// The surroundings of processes, as far as they still live.
 pub fn residences(pids: &[u32]) -> Vec<Residence> {
@@ -15,7 +15,7 @@ pub fn residences(pids: &[u32]) -> Vec<Residence> {
 }
 
 fn residence(pid: u32) -> Option<Residence> {
-    let task = Task::process(pid);
+    let task = ProcEntry::process(pid);
     let name = task.name().ok()?;
     let threads = task.threads().ok()?.collect();
     let text = task.bytes("cgroup").unwrap_or_default();
@@ -29,7 +29,7 @@ fn residence(pid: u32) -> Option<Residence> {
 fn of_groups(text: &[u8]) -> (Option<String>, Option<String>, Option<String>) {
     let unit = proc::groups(text).find_map(|it| service(it.path));
     let own = proc::groups(text).find(|it| !it.is_unified() && it.has("cpuset"));
-    let Some(group) = own.or_else(|| proc::groups(text).find(Group::is_unified)) else {
+    let Some(group) = own.or_else(|| proc::groups(text).find(CgroupEntry::is_unified)) else {
         return (unit, None, None);
     };
     let name = |path: &Path| shown(path.as_os_str().as_encoded_bytes());
@@ -42,7 +42,7 @@ fn of_groups(text: &[u8]) -> (Option<String>, Option<String>, Option<String>) {
 fn service(path: &Path) -> Option<String> {
     let plain =
         |it: char| it.is_ascii_alphanumeric() || matches!(it, ':' | '_' | '.' | '@' | '-' | '\\');
-    let mut words = path.components().filter_map(|it| match it {
+    let mut words = path.components().filter_map(|component| match component {
         Component::Normal(word) => word.to_str(),
         _ => None,
     });

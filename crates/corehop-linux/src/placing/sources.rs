@@ -11,9 +11,9 @@ use std::{fmt, io};
 use corehop_plan::host::{Activity, Evidence};
 
 use super::PlacingError;
-use super::counted::Counters;
-use super::locks::Locks;
-use super::pages::Pages;
+use super::counted::RecentCounters;
+use super::locks::LockSampler;
+use super::pages::PageSamplingState;
 use super::wakes::Wakes;
 use crate::bpf::BpfError;
 use crate::bpf::sharing::WakeGraph;
@@ -21,7 +21,7 @@ use crate::counters::CounterError;
 use crate::pages::PagesError;
 
 /// A source of evidence under way.
-pub(super) trait Source: fmt::Debug {
+pub(super) trait EvidenceSource: fmt::Debug {
     /// Its word.
     fn evidence(&self) -> Evidence;
 
@@ -79,7 +79,7 @@ pub(super) enum Off {
 /// The sources under way.
 #[derive(Debug)]
 pub(super) struct Sources {
-    all: Vec<Box<dyn Source>>,
+    all: Vec<Box<dyn EvidenceSource>>,
     /// The reasons of those that are off, until they are told.
     notes: Vec<String>,
 }
@@ -150,7 +150,7 @@ impl Sources {
         self.each(|source| source.prepare(window));
     }
 
-    fn each(&mut self, mut act: impl FnMut(&mut dyn Source) -> Result<(), Off>) {
+    fn each(&mut self, mut act: impl FnMut(&mut dyn EvidenceSource) -> Result<(), Off>) {
         let notes = &mut self.notes;
         self.all.retain_mut(|source| match act(source.as_mut()) {
             Ok(()) => {
@@ -171,7 +171,11 @@ impl Sources {
 }
 
 /// Begins with one source.
-fn open(evidence: Evidence, page_faults: u32, kernel: &Kernel) -> Result<Box<dyn Source>, Off> {
+fn open(
+    evidence: Evidence,
+    page_faults: u32,
+    kernel: &Kernel,
+) -> Result<Box<dyn EvidenceSource>, Off> {
     let graph = || kernel.clone().map_err(Off::Kernel);
     Ok(match evidence {
         Evidence::Wakes => {
@@ -179,11 +183,11 @@ fn open(evidence: Evidence, page_faults: u32, kernel: &Kernel) -> Result<Box<dyn
             Box::new(begun.map_err(|error| Off::Kernel(Arc::new(error)))?)
         }
         Evidence::Locks => {
-            let begun = Locks::begin(graph()?);
+            let begun = LockSampler::begin(graph()?);
             Box::new(begun.map_err(|error| Off::Kernel(Arc::new(error)))?)
         }
-        Evidence::Counters => Box::new(Counters::open()?),
-        Evidence::Pages => Box::new(Pages::ready(page_faults)?),
+        Evidence::Counters => Box::new(RecentCounters::open()?),
+        Evidence::Pages => Box::new(PageSamplingState::ready(page_faults)?),
     })
 }
 
@@ -195,7 +199,7 @@ mod tests {
     #[derive(Debug)]
     struct Brittle(u32);
 
-    impl Source for Brittle {
+    impl EvidenceSource for Brittle {
         fn evidence(&self) -> Evidence {
             Evidence::Locks
         }

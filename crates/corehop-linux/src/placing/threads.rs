@@ -3,15 +3,15 @@
 
 use std::collections::HashMap;
 
-use corehop_plan::host::Active;
+use corehop_plan::host::ActiveThread;
 use corehop_plan::units::Cpu;
 
-use corehop_system::proc::{Schedstat, Task};
+use corehop_system::proc::{ProcEntry, Schedstat};
 use corehop_system::thread::affinity_of;
 
 /// A thread as it was looked at last.
 #[derive(Debug)]
-struct Known {
+struct ThreadSnapshot {
     pid: u32,
     name: String,
     cpu_ns: u64,
@@ -26,10 +26,10 @@ struct Known {
 
 /// Threads, looked at again and again.
 #[derive(Debug)]
-pub(super) struct Threads {
+pub(super) struct ThreadTable {
     /// The most that are looked at.
     most: usize,
-    known: HashMap<u32, Known>,
+    known: HashMap<u32, ThreadSnapshot>,
     looks: u64,
     /// Threads that were left out at the last look.
     left_out: usize,
@@ -42,25 +42,25 @@ const NAMING: u64 = 20;
 /// The most threads that are looked at.
 const MOST: usize = 10_000;
 
-impl Default for Threads {
+impl Default for ThreadTable {
     fn default() -> Self {
         Self::new(MOST)
     }
 }
 
-impl Threads {
+impl ThreadTable {
     fn new(most: usize) -> Self {
         Self { most, known: HashMap::new(), looks: 0, left_out: 0, told: false }
     }
 
     /// The threads of these processes, with the CPU time since the last look. A thread that is seen for the first
     /// time has used none.
-    pub(super) fn look(&mut self, processes: &[u32]) -> Vec<Active> {
+    pub(super) fn look(&mut self, processes: &[u32]) -> Vec<ActiveThread> {
         self.looks += 1;
         self.left_out = 0;
         let mut all = Vec::new();
         for &pid in processes {
-            let Ok(mut tids) = Task::process(pid).threads() else { continue };
+            let Ok(mut tids) = ProcEntry::process(pid).threads() else { continue };
             let room = self.most.saturating_sub(all.len());
             all.extend(tids.by_ref().filter_map(|tid| self.look_at(tid, pid)).take(room));
             self.left_out += tids.count();
@@ -84,11 +84,11 @@ impl Threads {
 
     /// Whether the thread was there at the last look, and is one of the same process still.
     pub(super) fn has(&self, tid: u32) -> bool {
-        self.known.get(&tid).is_some_and(|it| Task::thread(it.pid, tid).exists())
+        self.known.get(&tid).is_some_and(|it| ProcEntry::thread(it.pid, tid).exists())
     }
 
-    fn look_at(&mut self, tid: u32, pid: u32) -> Option<Active> {
-        let task = Task::thread(pid, tid);
+    fn look_at(&mut self, tid: u32, pid: u32) -> Option<ActiveThread> {
+        let task = ProcEntry::thread(pid, tid);
         let Schedstat { cpu_ns, waited_ns, .. } = task.schedstat()?;
         let allowed = affinity_of(tid.cast_signed()).ok()?;
         // The CPU time of a thread does not become less: a new one has its number.
@@ -103,10 +103,19 @@ impl Threads {
             _ => task.stat().ok()?.cpu,
         };
         let seen = self.looks;
-        let now = Known { pid, name: name.clone(), cpu_ns, waited_ns, cpu, seen, first };
+        let now = ThreadSnapshot { pid, name: name.clone(), cpu_ns, waited_ns, cpu, seen, first };
         self.known.insert(tid, now);
         let (busy_ns, waited_ns) = (cpu_ns - before, waited);
-        Some(Active { tid, pid, name, busy_ns, waited_ns, allowed, cpu, ..Active::default() })
+        Some(ActiveThread {
+            tid,
+            pid,
+            name,
+            busy_ns,
+            waited_ns,
+            allowed,
+            cpu,
+            ..ActiveThread::default()
+        })
     }
 }
 
@@ -121,7 +130,7 @@ mod tests {
         let look = std::thread::spawn(move || {
             corehop_system::thread::set_affinity([last]).unwrap();
             let tid = corehop_system::thread::current_tid();
-            let all = Threads::default().look(&[std::process::id()]);
+            let all = ThreadTable::default().look(&[std::process::id()]);
             all.into_iter().find(|it| it.tid == tid).unwrap()
         });
         assert_eq!(look.join().unwrap().cpu, Some(last));
@@ -146,8 +155,8 @@ mod tests {
             wait.recv().unwrap_err();
         });
         let (worker, tid) = (worker.unwrap(), told.recv().unwrap());
-        let mut threads = Threads::default();
-        let look = |threads: &mut Threads| {
+        let mut threads = ThreadTable::default();
+        let look = |threads: &mut ThreadTable| {
             let all = threads.look(&own);
             assert!(all.is_sorted_by_key(|it| it.tid));
             all.into_iter().find(|it| it.tid == tid)
@@ -176,7 +185,7 @@ mod tests {
     fn threads_beyond_the_most_are_left_out_and_said_once() {
         let (end, wait) = std::sync::mpsc::channel::<()>();
         let sleeper = std::thread::spawn(move || wait.recv());
-        let mut threads = Threads::new(1);
+        let mut threads = ThreadTable::new(1);
         let own = [std::process::id()];
         assert_eq!(threads.look(&own).len(), 1);
         let note = threads.note().unwrap();

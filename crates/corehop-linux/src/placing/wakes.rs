@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use corehop_plan::host::{Activity, Contact, Evidence};
 
-use super::sources::{Off, Source};
+use super::sources::{EvidenceSource, Off};
 use crate::bpf::BpfError;
-use crate::bpf::sharing::{Counted, WakeGraph};
+use crate::bpf::sharing::{WakeGraph, WakeUpAttachment};
 
 /// The first windows, of which all are counted.
 const FIRST: u64 = 20;
@@ -27,20 +27,20 @@ pub(super) struct Wakes {
     graph: Arc<WakeGraph>,
     counts: HashMap<(u32, u32), u64>,
     /// None in a window that is not counted.
-    counted: Option<Counted>,
-    turns: Turns,
+    counted: Option<WakeUpAttachment>,
+    turns: WakeWindows,
 }
 
 /// The windows that are counted.
 #[derive(Debug, Default)]
-struct Turns {
+struct WakeWindows {
     window: u64,
     /// The windows before this one are counted.
     fresh: u64,
     known: HashSet<u32>,
 }
 
-impl Turns {
+impl WakeWindows {
     /// Whether the next window is counted, after one with these threads.
     fn next(&mut self, window: &Activity) -> bool {
         self.window += 1;
@@ -60,7 +60,7 @@ impl Wakes {
     /// Counts from now on.
     pub(super) fn begin(graph: Arc<WakeGraph>) -> Result<Self, BpfError> {
         let counted = Some(graph.count_wakes()?);
-        Ok(Self { graph, counts: HashMap::new(), counted, turns: Turns::default() })
+        Ok(Self { graph, counts: HashMap::new(), counted, turns: WakeWindows::default() })
     }
 
     /// The wake-ups since the counts were read last.
@@ -85,7 +85,7 @@ impl Wakes {
     }
 }
 
-impl Source for Wakes {
+impl EvidenceSource for Wakes {
     fn evidence(&self) -> Evidence {
         Evidence::Wakes
     }
@@ -113,16 +113,16 @@ impl Source for Wakes {
 
 #[cfg(test)]
 mod tests {
-    use corehop_plan::host::Active;
+    use corehop_plan::host::ActiveThread;
 
     use super::*;
 
     /// The windows that are counted of so many, where a new thread is at work from the window `begun` on.
     fn counted(windows: u64, begun: u64) -> Vec<u64> {
-        let mut turns = Turns::default();
+        let mut turns = WakeWindows::default();
         let of = |at: u64| {
             let tids = if at < begun { 1..=2 } else { 1..=3 };
-            let thread = |tid| Active { tid, busy_ns: 1, ..Active::default() };
+            let thread = |tid| ActiveThread { tid, busy_ns: 1, ..ActiveThread::default() };
             Activity { threads: tids.map(thread).collect(), ..Activity::default() }
         };
         (0..windows).filter(|&at| turns.next(&of(at))).map(|at| at + 1).collect()
@@ -138,9 +138,9 @@ mod tests {
     fn a_new_thread_that_is_at_work_is_counted_for_some_windows_and_not_for_ever() {
         let windows = counted(100, 50);
         assert!((51..56).all(|at| windows.contains(&at)), "{windows:?}");
-        let mut turns = Turns::default();
+        let mut turns = WakeWindows::default();
         let always_new = |at: u32| Activity {
-            threads: vec![Active { tid: at, busy_ns: 1, ..Active::default() }],
+            threads: vec![ActiveThread { tid: at, busy_ns: 1, ..ActiveThread::default() }],
             ..Activity::default()
         };
         let counted = (0..1000).filter(|&at| turns.next(&always_new(at))).count();

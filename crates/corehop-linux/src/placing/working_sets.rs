@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use corehop_plan::host::Active;
+use corehop_plan::host::ActiveThread;
 
 use crate::observe::working_set::{self, WINDOW};
 
@@ -19,14 +19,14 @@ const MOST: usize = 8;
 
 /// Working sets of processes, as they were found last.
 #[derive(Debug, Default)]
-pub(super) struct WorkingSets {
+pub(super) struct ProcessWorkingSets {
     bytes: HashMap<u32, u64>,
     next: Option<Instant>,
 }
 
-impl WorkingSets {
+impl ProcessWorkingSets {
     /// Fills in each thread's share of its process's working set, looking again where it is time to, for [`WINDOW`].
-    pub(super) fn take(&mut self, threads: &mut [Active]) {
+    pub(super) fn take(&mut self, threads: &mut [ActiveThread]) {
         if self.next.is_none_or(|next| Instant::now() >= next) {
             self.look(threads);
             self.next = Some(Instant::now() + EVERY);
@@ -41,7 +41,7 @@ impl WorkingSets {
         }
     }
 
-    fn look(&mut self, threads: &[Active]) {
+    fn look(&mut self, threads: &[ActiveThread]) {
         let mut busy: BTreeMap<u32, u64> = BTreeMap::new();
         for it in threads {
             *busy.entry(it.pid).or_default() += it.busy_ns;
@@ -65,10 +65,10 @@ mod tests {
 
     #[test]
     fn threads_have_equal_shares_of_what_their_process_touches_and_others_are_not_known() {
-        let thread = |tid, pid| Active { tid, pid, busy_ns: 1, ..Active::default() };
+        let thread = |tid, pid| ActiveThread { tid, pid, busy_ns: 1, ..ActiveThread::default() };
         let own = std::process::id();
         let mut threads = [thread(1, own), thread(2, own), thread(3, u32::MAX)];
-        let mut sets = WorkingSets::default();
+        let mut sets = ProcessWorkingSets::default();
         sets.take(&mut threads);
         let [one, two, other] = threads.map(|it| it.working_set);
         assert_eq!((one, other), (two, None));

@@ -3,11 +3,11 @@
 
 use std::path::PathBuf;
 
-use super::host::Host;
+use super::host::PreflightHost;
 use crate::limits::folders;
 
 /// The directory of the process's group for `controller`, and those of the groups above it,
 /// innermost first.
-pub(super) fn groups(host: &Host, controller: &str) -> Vec<PathBuf> {
+pub(super) fn groups(host: &PreflightHost, controller: &str) -> Vec<PathBuf> {
     folders(&host.bytes("proc/self/cgroup").unwrap_or_default(), controller)
 }

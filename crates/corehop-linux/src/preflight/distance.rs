@@ -7,7 +7,7 @@ use corehop_plan::finding::Finding;
 use corehop_plan::platform::observed::DistanceLevel;
 use corehop_plan::platform::{Latency, Platform};
 
-use super::Verdict;
+use super::CheckFinding;
 
 pub(super) const ID: &str = "distance";
 pub(super) const WHY: &str = "A host may move the virtual CPUs of a guest: what is declared to be one class of migration is \
@@ -18,16 +18,16 @@ pub fn distance(platform: &Platform, distances: &[DistanceLevel], long: Duration
     super::finding(ID, WHY, verdict(platform, distances, long))
 }
 
-fn verdict(platform: &Platform, distances: &[DistanceLevel], long: Duration) -> Verdict {
+fn verdict(platform: &Platform, distances: &[DistanceLevel], long: Duration) -> CheckFinding {
     let seconds = format!("{} s", long.as_secs_f64().round());
     if platform.usable().len() < 2 {
         let found = "only one CPU is usable: there is no exchange of lines, and no migration";
-        return Verdict::note(found);
+        return CheckFinding::note(found);
     }
     if distances.is_empty() {
         let found =
             format!("in {seconds} the threads of no two CPUs met: how far apart is unknown");
-        return Verdict::note(found)
+        return CheckFinding::note(found)
             .command("corehop measure platform")
             .remark("The CPUs are busy; that looks for longer.");
     }
@@ -35,14 +35,14 @@ fn verdict(platform: &Platform, distances: &[DistanceLevel], long: Duration) -> 
     let moving = classes.clone().find(|levels| levels.len() > 1);
     let Some(levels) = moving else {
         let each: Vec<String> = classes.filter_map(|levels| one(levels.first()?)).collect();
-        return Verdict::ok(format!(
+        return CheckFinding::ok(format!(
             "in {seconds} each class had one distance: {}",
             each.join(", ")
         ));
     };
     let each: Vec<String> = levels.iter().map(part).collect();
     let changes: u32 = levels.iter().map(|level| level.changes).sum();
-    Verdict::warning(format!(
+    CheckFinding::warning(format!(
         "in {seconds} {} pairs of CPUs were at {} distances ({}), with {changes} changes",
         levels[0].class.event(),
         levels.len(),

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use corehop_plan::units::{Cpu, CpuList};
 
-use super::host::{Host, cpus_in_words};
-use super::{Concern, Verdict};
+use super::host::{PreflightHost, cpus_in_words};
+use super::{CheckFinding, Concern};
 
 pub(super) const CONCERNS: &[Concern] = &[
     Concern {
@@ -38,7 +38,7 @@ pub(super) const CONCERNS: &[Concern] = &[
 pub(super) const CPUS: &str = "sys/devices/system/cpu";
 
 /// The content of each usable CPU's `cpufreq/FILE`, with the CPUs that have it.
-fn by_setting(host: &Host, file: &str) -> BTreeMap<String, CpuList> {
+fn by_setting(host: &PreflightHost, file: &str) -> BTreeMap<String, CpuList> {
     let mut settings: BTreeMap<String, Vec<Cpu>> = BTreeMap::new();
     for cpu in host.platform.usable().iter() {
         if let Some(text) = host.text(format!("{CPUS}/cpu{}/cpufreq/{file}", cpu.0)) {
@@ -48,12 +48,12 @@ fn by_setting(host: &Host, file: &str) -> BTreeMap<String, CpuList> {
     settings.into_iter().map(|(setting, cpus)| (setting, CpuList::new(cpus))).collect()
 }
 
-fn governor(host: &Host) -> Option<Verdict> {
+fn governor(host: &PreflightHost) -> Option<CheckFinding> {
     let governors = by_setting(host, "scaling_governor");
     if governors.is_empty() {
         host.cpus(&format!("{CPUS}/online"))?;
         let found = "the kernel does not govern the frequency (no cpufreq)";
-        return Some(Verdict::note(found).remark(if host.is_guest() {
+        return Some(CheckFinding::note(found).remark(if host.is_guest() {
             "Nothing can be done from inside: the machine that this is a guest of governs it."
         } else {
             "Nothing can be typed: the firmware governs it; choose maximum performance there."
@@ -62,13 +62,13 @@ fn governor(host: &Host) -> Option<Verdict> {
     let named = governors.iter().map(|(name, cpus)| format!("{name} on {}", cpus_in_words(cpus)));
     let found = format!("the governor is {}", named.collect::<Vec<_>>().join(", "));
     if governors.keys().all(|name| name == "performance") {
-        return Some(Verdict::ok(found));
+        return Some(CheckFinding::ok(found));
     }
     let file = format!("/{CPUS}/cpu*/cpufreq/scaling_governor");
-    Some(Verdict::warning(found).command(host.write("performance", &file)))
+    Some(CheckFinding::warning(found).command(host.write("performance", &file)))
 }
 
-fn turbo(host: &Host) -> Option<Verdict> {
+fn turbo(host: &PreflightHost) -> Option<CheckFinding> {
     let switches = [
         (format!("{CPUS}/intel_pstate/no_turbo"), "0", "1"),
         (format!("{CPUS}/cpufreq/boost"), "1", "0"),
@@ -79,12 +79,15 @@ fn turbo(host: &Host) -> Option<Verdict> {
     });
     let (is_on, file, off) = known.next()?;
     if !is_on {
-        return Some(Verdict::ok("no CPU boosts its clock"));
+        return Some(CheckFinding::ok("no CPU boosts its clock"));
     }
-    Some(Verdict::warning("CPUs boost their clock").command(host.write(off, &format!("/{file}"))))
+    Some(
+        CheckFinding::warning("CPUs boost their clock")
+            .command(host.write(off, &format!("/{file}"))),
+    )
 }
 
-fn range(host: &Host) -> Option<Verdict> {
+fn range(host: &PreflightHost) -> Option<CheckFinding> {
     let khz = |cpu: Cpu, file: &str| {
         host.value::<u64>(&format!("{CPUS}/cpu{}/cpufreq/scaling_{file}_freq", cpu.0))
     };
@@ -94,10 +97,13 @@ fn range(host: &Host) -> Option<Verdict> {
     let lowest = ranges.iter().map(|&(min, _)| min).min()?;
     let highest = ranges.iter().map(|&(_, max)| max).max()?;
     if ranges.iter().all(|(min, max)| min == max) {
-        return Some(Verdict::ok(format!("the frequency is fixed at {} MHz", highest / 1_000)));
+        return Some(CheckFinding::ok(format!(
+            "the frequency is fixed at {} MHz",
+            highest / 1_000
+        )));
     }
     let found = format!("the frequency may be {} to {} MHz", lowest / 1_000, highest / 1_000);
     let all = format!("/{CPUS}/cpu*/cpufreq");
     let copy = format!("{}cp $f/scaling_max_freq $f/scaling_min_freq", host.sudo());
-    Some(Verdict::note(found).command(format!("for f in {all}; do {copy}; done")))
+    Some(CheckFinding::note(found).command(format!("for f in {all}; do {copy}; done")))
 }

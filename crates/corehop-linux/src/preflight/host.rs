@@ -15,16 +15,16 @@ use corehop_system::discover::SysRoot;
 use corehop_system::proc::{Stat, shown};
 
 /// The host as the checks see it.
-pub(super) struct Host<'a> {
+pub(super) struct PreflightHost<'a> {
     root: &'a SysRoot,
     pub(super) platform: &'a Platform,
     pub(super) probes: &'a Probes,
-    processes: OnceCell<Vec<Process>>,
+    processes: OnceCell<Vec<ProcessStat>>,
 }
 
 /// A process, as its `stat` file has it (proc_pid_stat(5)).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Process {
+pub(super) struct ProcessStat {
     pub(super) pid: u32,
     pub(super) name: String,
     /// `R` is running, or waiting for a CPU.
@@ -39,7 +39,7 @@ pub(super) struct Process {
 /// kthreadd: the parent of the kernel's own threads.
 pub(super) const KTHREADD: u32 = 2;
 
-impl<'a> Host<'a> {
+impl<'a> PreflightHost<'a> {
     pub(super) fn new(root: &'a SysRoot, platform: &'a Platform, probes: &'a Probes) -> Self {
         Self { root, platform, probes, processes: OnceCell::new() }
     }
@@ -127,22 +127,22 @@ impl<'a> Host<'a> {
         online.find(|&cpu| !isolated.contains(cpu)).unwrap_or(Cpu(0))
     }
     /// Every process that can be seen.
-    pub(super) fn processes(&self) -> &[Process] {
+    pub(super) fn processes(&self) -> &[ProcessStat] {
         self.processes.get_or_init(|| {
             let pids = self.numbered("proc", "").into_iter();
             pids.filter_map(|pid| process(&self.root.bytes(format!("proc/{pid}/stat"))?)).collect()
         })
     }
     /// This process.
-    pub(super) fn own_process(&self) -> Option<Process> {
+    pub(super) fn own_process(&self) -> Option<ProcessStat> {
         process(&self.bytes("proc/self/stat")?)
     }
 }
 
 /// Reads a `stat` file.
-fn process(text: &[u8]) -> Option<Process> {
+fn process(text: &[u8]) -> Option<ProcessStat> {
     let stat = Stat::parse(text)?;
-    Some(Process {
+    Some(ProcessStat {
         pid: stat.pid,
         name: Stat::name(text)?,
         state: char::from(stat.state),

@@ -4,9 +4,9 @@
 use corehop_plan::host::wakes::{IdleWait, Setting};
 use corehop_plan::units::Cpu;
 
-use super::Verdict;
+use super::CheckFinding;
 use super::frequency::CPUS;
-use super::host::Host;
+use super::host::PreflightHost;
 
 /// A state that takes longer to leave may keep less than the caches.
 const SHALLOW_US: u32 = 10;
@@ -16,7 +16,7 @@ const HALT_POLL: &str = "sys/module/haltpoll/parameters/guest_halt_poll_ns";
 const POLL_NS: u64 = 200_000;
 
 /// A way of sleeping that is enabled.
-struct State {
+struct IdleState {
     number: u32,
     name: String,
     latency_us: u32,
@@ -27,15 +27,15 @@ struct Idle {
     driver: Option<String>,
     governor: Option<String>,
     /// The states that are enabled on some usable CPU, by number.
-    states: Vec<State>,
+    states: Vec<IdleState>,
     /// The time for which an idle CPU polls before it halts, in ns; `None` without that file.
     halt_poll_ns: Option<u64>,
 }
 
 impl Idle {
     /// `None` where the host has none of the files.
-    fn of(host: &Host) -> Option<Self> {
-        let mut states: Vec<State> =
+    fn of(host: &PreflightHost) -> Option<Self> {
+        let mut states: Vec<IdleState> =
             host.platform.usable().iter().flat_map(|cpu| states(host, cpu)).collect();
         if states.is_empty() {
             host.cpus(&format!("{CPUS}/online"))?;
@@ -65,27 +65,27 @@ impl Idle {
     }
 
     /// The states that take long to leave, the deepest last.
-    fn deep(&self) -> Vec<&State> {
+    fn deep(&self) -> Vec<&IdleState> {
         let mut deep: Vec<_> = self.states.iter().filter(|it| it.latency_us > SHALLOW_US).collect();
         deep.sort_by_key(|it| it.latency_us);
         deep
     }
 }
 
-fn states(host: &Host, cpu: Cpu) -> Vec<State> {
+fn states(host: &PreflightHost, cpu: Cpu) -> Vec<IdleState> {
     let folder = format!("{CPUS}/cpu{}/cpuidle", cpu.0);
     let state = |number: u32| {
         let file = |name: &str| format!("{folder}/state{number}/{name}");
         let enabled = host.text(file("disable")).is_none_or(|text| text == "0");
         let name = host.text(file("name"))?;
         let latency_us = host.value(file("latency"))?;
-        enabled.then_some(State { number, name, latency_us })
+        enabled.then_some(IdleState { number, name, latency_us })
     };
     host.numbered(&folder, "state").into_iter().filter_map(state).collect()
 }
 
 /// The wait of an idle CPU. `None` where the host does not say.
-pub(super) fn wait(host: &Host) -> Option<IdleWait> {
+pub(super) fn wait(host: &PreflightHost) -> Option<IdleWait> {
     let idle = Idle::of(host)?;
     let fixed = |how: String| IdleWait { how, setting: None };
     if host.probes.wake_limit_us == Some(0) {
@@ -112,7 +112,7 @@ pub(super) fn wait(host: &Host) -> Option<IdleWait> {
     Some(IdleWait { how, setting })
 }
 
-fn haltpoll(host: &Host, idle: &Idle) -> IdleWait {
+fn haltpoll(host: &PreflightHost, idle: &Idle) -> IdleWait {
     let by = idle.by();
     match idle.halt_poll_ns {
         Some(0) => IdleWait {
@@ -141,7 +141,7 @@ fn haltpoll(host: &Host, idle: &Idle) -> IdleWait {
 }
 
 /// Deep states off: the shallow ones stay.
-fn without_deep(host: &Host, idle: &Idle, deepest: &State) -> Setting {
+fn without_deep(host: &PreflightHost, idle: &Idle, deepest: &IdleState) -> Setting {
     let shallow = idle.states.iter().map(|it| it.latency_us).filter(|&us| us <= SHALLOW_US).max();
     Setting {
         name: format!(
@@ -156,7 +156,7 @@ fn without_deep(host: &Host, idle: &Idle, deepest: &State) -> Setting {
 }
 
 /// A limit on the time of a wake-up, as long as a program holds the file open: idle CPUs poll.
-fn latency_limit(host: &Host) -> Setting {
+fn latency_limit(host: &PreflightHost) -> Setting {
     let held = "exec 3> /dev/cpu_dma_latency; printf '\\0\\0\\0\\0' >&3; sleep infinity";
     Setting {
         name: "/dev/cpu_dma_latency = 0".to_owned(),
@@ -167,7 +167,7 @@ fn latency_limit(host: &Host) -> Setting {
     }
 }
 
-fn without_states(host: &Host) -> IdleWait {
+fn without_states(host: &PreflightHost) -> IdleWait {
     if host.boot_parameter("idle").as_deref() == Some("poll") {
         let how = "an idle CPU polls (idle=poll on the kernel's command line)".to_owned();
         return IdleWait { how, setting: None };
@@ -188,7 +188,7 @@ fn without_states(host: &Host) -> IdleWait {
 }
 
 /// The command that switches idle states off.
-fn switch_off(host: &Host, deep: &[&State]) -> String {
+fn switch_off(host: &PreflightHost, deep: &[&IdleState]) -> String {
     let mut numbers: Vec<_> = deep.iter().map(|state| state.number.to_string()).collect();
     numbers.sort_unstable();
     numbers.dedup();
@@ -200,7 +200,7 @@ fn switch_off(host: &Host, deep: &[&State]) -> String {
 }
 
 /// The concern `idle-states`.
-pub(super) fn idle_states(host: &Host) -> Option<Verdict> {
+pub(super) fn idle_states(host: &PreflightHost) -> Option<CheckFinding> {
     let idle = Idle::of(host)?;
     if idle.states.is_empty() {
         return Some(without_driver(host));
@@ -209,28 +209,28 @@ pub(super) fn idle_states(host: &Host) -> Option<Verdict> {
     let deep = idle.deep();
     match deep.last() {
         Some(deepest) if limit > SHALLOW_US => {
-            let State { name, latency_us, .. } = deepest;
+            let IdleState { name, latency_us, .. } = deepest;
             let found = format!("CPUs sleep as deeply as {name} ({latency_us} µs to wake up)");
-            Some(Verdict::warning(found).command(switch_off(host, &deep)))
+            Some(CheckFinding::warning(found).command(switch_off(host, &deep)))
         }
-        _ => Some(halting(host, &idle).unwrap_or_else(|| Verdict::ok("no CPU sleeps deeply"))),
+        _ => Some(halting(host, &idle).unwrap_or_else(|| CheckFinding::ok("no CPU sleeps deeply"))),
     }
 }
 
 /// A guest whose idle CPUs halt at once: the state has no latency of its own, and each end of a halt is a visit to the host.
-fn halting(host: &Host, idle: &Idle) -> Option<Verdict> {
+fn halting(host: &PreflightHost, idle: &Idle) -> Option<CheckFinding> {
     let at_once = idle.is_haltpoll() && idle.halt_poll_ns == Some(0);
     let IdleWait { how, setting } = at_once.then(|| haltpoll(host, idle))?;
     let Setting { command, price, .. } = setting?;
-    Some(Verdict::note(how).command(command?).remark(price))
+    Some(CheckFinding::note(how).command(command?).remark(price))
 }
 
-fn without_driver(host: &Host) -> Verdict {
+fn without_driver(host: &PreflightHost) -> CheckFinding {
     if host.is_guest() {
         let found = "when a CPU is idle, the host decides how it sleeps (no cpuidle)";
-        return Verdict::note(found).remark(
+        return CheckFinding::note(found).remark(
             "Nothing can be done from inside. Loads of kind constructed keep the CPUs awake.",
         );
     }
-    Verdict::ok("the kernel puts no CPU to sleep deeply (no cpuidle)")
+    CheckFinding::ok("the kernel puts no CPU to sleep deeply (no cpuidle)")
 }

@@ -3,8 +3,8 @@
 
 use corehop_plan::units::CpuList;
 
-use super::host::{Host, cpus_in_words};
-use super::{Concern, Verdict};
+use super::host::{PreflightHost, cpus_in_words};
+use super::{CheckFinding, Concern};
 
 pub(super) const CONCERNS: &[Concern] = &[
     Concern {
@@ -39,14 +39,14 @@ pub(super) const CONCERNS: &[Concern] = &[
 ];
 
 /// The CPUs to isolate: all that are online but those of the first core.
-fn candidates(host: &Host) -> CpuList {
+fn candidates(host: &PreflightHost) -> CpuList {
     let online = host.platform.online();
     let first = host.platform.cores.value.containing(host.housekeeping());
     CpuList::new(online.iter().filter(|&cpu| first.is_none_or(|core| !core.contains(cpu))))
 }
 
 /// The addition to the kernel's command line, `LIST` standing for the CPUs.
-fn at_boot(host: &Host, parameters: &str) -> String {
+fn at_boot(host: &PreflightHost, parameters: &str) -> String {
     let cpus = candidates(host);
     if cpus.is_empty() {
         return "Nothing can be done: it takes a second core for everything else.".to_owned();
@@ -55,45 +55,45 @@ fn at_boot(host: &Host, parameters: &str) -> String {
     format!("Add {parameters} to the kernel's command line and restart.")
 }
 
-fn isolation(host: &Host) -> Option<Verdict> {
+fn isolation(host: &PreflightHost) -> Option<CheckFinding> {
     host.cpus("sys/devices/system/cpu/isolated")?;
     let (isolated, usable) = (host.isolated(), host.platform.usable());
     if isolated.is_empty() {
         let found = "no CPU is isolated: others may run on each of them";
         let parameters = "isolcpus=managed_irq,domain,LIST nohz_full=LIST rcu_nocbs=LIST";
-        return Some(Verdict::warning(found).remark(at_boot(host, parameters)));
+        return Some(CheckFinding::warning(found).remark(at_boot(host, parameters)));
     }
     let both = usable.intersection(&isolated);
     let found = format!("isolated: {}", cpus_in_words(&isolated));
     if both.is_empty() {
         let command = format!("taskset -c {isolated} corehop measure synthetic");
         let found = format!("{found}, which this process is not allowed to use");
-        return Some(Verdict::warning(found).command(command));
+        return Some(CheckFinding::warning(found).command(command));
     }
     if both == usable {
-        return Some(Verdict::ok(found));
+        return Some(CheckFinding::ok(found));
     }
     let command = format!("corehop measure synthetic --cpus {both}");
-    Some(Verdict::note(format!("{found}; the others are not")).command(command))
+    Some(CheckFinding::note(format!("{found}; the others are not")).command(command))
 }
 
-fn tick(host: &Host) -> Option<Verdict> {
+fn tick(host: &PreflightHost) -> Option<CheckFinding> {
     let Some(tickless) = host.cpus("sys/devices/system/cpu/nohz_full") else {
         host.cpus("sys/devices/system/cpu/online")?;
         return Some(
-            Verdict::note("every CPU has its tick: the kernel cannot stop it")
+            CheckFinding::note("every CPU has its tick: the kernel cannot stop it")
                 .remark("Only a kernel with CONFIG_NO_HZ_FULL=y helps."),
         );
     };
     let measured = host.measured();
     if !measured.is_empty() && measured.is_within(&tickless) {
-        return Some(Verdict::ok(format!("no tick where one thread runs: CPUs {tickless}")));
+        return Some(CheckFinding::ok(format!("no tick where one thread runs: CPUs {tickless}")));
     }
     let found = format!("{} keep their tick", cpus_in_words(&measured));
-    Some(Verdict::note(found).remark(at_boot(host, "nohz_full=LIST")))
+    Some(CheckFinding::note(found).remark(at_boot(host, "nohz_full=LIST")))
 }
 
-fn rcu_callbacks(host: &Host) -> Option<Verdict> {
+fn rcu_callbacks(host: &PreflightHost) -> Option<CheckFinding> {
     host.text("proc/cmdline")?;
     let tickless = host.cpus("sys/devices/system/cpu/nohz_full").unwrap_or_default();
     let measured = host.measured();
@@ -104,10 +104,10 @@ fn rcu_callbacks(host: &Host) -> Option<Verdict> {
     };
     if !measured.is_empty() && measured.is_within(&elsewhere) {
         let found = format!("RCU callbacks of {} run elsewhere", cpus_in_words(&elsewhere));
-        return Some(Verdict::ok(found));
+        return Some(CheckFinding::ok(found));
     }
     let found = format!("RCU callbacks run on {} themselves", cpus_in_words(&measured));
-    Some(Verdict::note(found).remark(at_boot(host, "rcu_nocbs=LIST")))
+    Some(CheckFinding::note(found).remark(at_boot(host, "rcu_nocbs=LIST")))
 }
 
 /// An interrupt line of a device.
@@ -117,7 +117,7 @@ struct Interrupt {
 }
 
 /// The device interrupts that `cpus` may get, the busiest first.
-fn reaching(host: &Host, cpus: &CpuList) -> Option<Vec<Interrupt>> {
+fn reaching(host: &PreflightHost, cpus: &CpuList) -> Option<Vec<Interrupt>> {
     let text = host.text("proc/interrupts")?;
     let columns = text.lines().next()?.split_whitespace().count();
     let mut found: Vec<_> = text
@@ -140,12 +140,12 @@ fn reaching(host: &Host, cpus: &CpuList) -> Option<Vec<Interrupt>> {
     Some(found)
 }
 
-fn interrupts(host: &Host) -> Option<Verdict> {
+fn interrupts(host: &PreflightHost) -> Option<CheckFinding> {
     let measured = host.measured();
     let reaching = reaching(host, &measured)?;
     let Some(busiest) = reaching.first() else {
         let found = format!("no device interrupts {}", cpus_in_words(&measured));
-        return Some(Verdict::ok(found));
+        return Some(CheckFinding::ok(found));
     };
     let (name, count) = (&busiest.name, busiest.count);
     let noun = if reaching.len() == 1 { "device interrupt" } else { "device interrupts" };
@@ -155,10 +155,10 @@ fn interrupts(host: &Host) -> Option<Verdict> {
         cpus_in_words(&measured)
     );
     if host.platform.online().len() < 2 {
-        return Some(Verdict::note(found).remark("Nothing can be done on a single CPU."));
+        return Some(CheckFinding::note(found).remark("Nothing can be done on a single CPU."));
     }
     let isolated = !host.isolated().intersection(&measured).is_empty();
-    let verdict = if isolated { Verdict::warning(found) } else { Verdict::note(found) };
+    let verdict = if isolated { CheckFinding::warning(found) } else { CheckFinding::note(found) };
     let aside = host.housekeeping();
     let command = host.write(aside.0, "/proc/irq/*/smp_affinity_list");
     let balanced = host.processes().iter().any(|process| process.name == "irqbalance");
@@ -169,10 +169,10 @@ fn interrupts(host: &Host) -> Option<Verdict> {
     )))
 }
 
-fn nmi_watchdog(host: &Host) -> Option<Verdict> {
+fn nmi_watchdog(host: &PreflightHost) -> Option<CheckFinding> {
     if host.value::<u32>("proc/sys/kernel/nmi_watchdog")? == 0 {
-        return Some(Verdict::ok("the watchdog by non-maskable interrupts is off"));
+        return Some(CheckFinding::ok("the watchdog by non-maskable interrupts is off"));
     }
     let command = host.sysctl("kernel.nmi_watchdog", 0);
-    Some(Verdict::note("the watchdog by non-maskable interrupts is on").command(command))
+    Some(CheckFinding::note("the watchdog by non-maskable interrupts is on").command(command))
 }

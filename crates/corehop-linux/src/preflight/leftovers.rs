@@ -3,7 +3,7 @@
 
 use corehop_plan::finding::Finding;
 
-use super::{Verdict, finding};
+use super::{CheckFinding, finding};
 use corehop_system::supervisor::{Leftover, REMEDY};
 
 /// The name of the finding.
@@ -16,7 +16,7 @@ pub(super) const WHY: &str = "A setting that a dead run has changed, or a load t
 pub(super) fn of(left: &[Leftover]) -> Option<Finding> {
     let lines: Vec<String> = left.iter().map(ToString::to_string).collect();
     let found = format!("still to do after a run that was killed: {}", lines.join("; "));
-    (!left.is_empty()).then(|| finding(ID, WHY, Verdict::obstacle(found).command(REMEDY)))
+    (!left.is_empty()).then(|| finding(ID, WHY, CheckFinding::obstacle(found).command(REMEDY)))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Page management of the kernel: huge pages, merging, swapping, moving to other nodes.
 
-use super::host::{Host, chosen};
-use super::{Concern, Verdict};
+use super::host::{PreflightHost, chosen};
+use super::{CheckFinding, Concern};
 
 /// The name of the finding about pages that the kernel moves.
 pub(super) const NUMA_BALANCING: &str = "numa-balancing";
@@ -42,24 +42,24 @@ pub(super) const CONCERNS: &[Concern] = &[
 
 const HUGE: &str = "sys/kernel/mm/transparent_hugepage";
 
-fn transparent_huge_pages(host: &Host) -> Option<Verdict> {
+fn transparent_huge_pages(host: &PreflightHost) -> Option<CheckFinding> {
     let text = host.text(format!("{HUGE}/enabled"))?;
     let (enabled, file) = (chosen(&text), format!("/{HUGE}/enabled"));
     let defrag = host.text(format!("{HUGE}/defrag"));
     let effort = defrag.as_deref().map(|text| format!(", defrag {}", chosen(text)));
     let found = format!("transparent huge pages: {enabled}{}", effort.unwrap_or_default());
     Some(match enabled {
-        "madvise" => Verdict::ok(found),
-        "always" => Verdict::note(found).command(host.write("madvise", &file)).remark(
+        "madvise" => CheckFinding::ok(found),
+        "always" => CheckFinding::note(found).command(host.write("madvise", &file)).remark(
             "The measured working set says itself which pages it wants; everything else on the \
              machine does not.",
         ),
-        _ => Verdict::note(format!("{found}; --page thp is not possible"))
+        _ => CheckFinding::note(format!("{found}; --page thp is not possible"))
             .command(host.write("madvise", &file)),
     })
 }
 
-fn huge_page_pool(host: &Host) -> Option<Verdict> {
+fn huge_page_pool(host: &PreflightHost) -> Option<CheckFinding> {
     let folder = "sys/kernel/mm/hugepages";
     let names = host.names(folder);
     let free = |name: &&String| {
@@ -70,44 +70,44 @@ fn huge_page_pool(host: &Host) -> Option<Verdict> {
     // The smallest size is the one that a working set is put on.
     let smallest = names.iter().min_by_key(|name| (name.len(), name.as_str()))?;
     if let Some(some) = names.iter().find(free) {
-        return Some(Verdict::ok(format!("reserved huge pages are free ({some})")));
+        return Some(CheckFinding::ok(format!("reserved huge pages are free ({some})")));
     }
     let command = host.write(32, &format!("/{folder}/{smallest}/nr_hugepages"));
     let found = "no huge pages are reserved; --page hugetlb is not possible";
-    Some(Verdict::note(found).command(command))
+    Some(CheckFinding::note(found).command(command))
 }
 
-fn page_merging(host: &Host) -> Option<Verdict> {
+fn page_merging(host: &PreflightHost) -> Option<CheckFinding> {
     let file = "sys/kernel/mm/ksm/run";
     if host.value::<u32>(file)? != 1 {
-        return Some(Verdict::ok("equal pages are not merged"));
+        return Some(CheckFinding::ok("equal pages are not merged"));
     }
     let command = host.write(0, &format!("/{file}"));
-    Some(Verdict::note("equal pages are being merged").command(command))
+    Some(CheckFinding::note("equal pages are being merged").command(command))
 }
 
 /// Whether there is a place to swap to.
-pub(super) fn swaps(host: &Host) -> bool {
+pub(super) fn swaps(host: &PreflightHost) -> bool {
     host.text("proc/swaps").is_some_and(|text| text.lines().count() > 1)
 }
 
-fn swap(host: &Host) -> Option<Verdict> {
+fn swap(host: &PreflightHost) -> Option<CheckFinding> {
     host.text("proc/swaps")?;
     if !swaps(host) {
-        return Some(Verdict::ok("there is no swap"));
+        return Some(CheckFinding::ok("there is no swap"));
     }
     let command = format!("{}swapoff -a", host.sudo());
-    Some(Verdict::note("there is swap").command(command).remark(
+    Some(CheckFinding::note("there is swap").command(command).remark(
         "Locked working sets stay (see memory-lock); whatever else is swapped makes noise.",
     ))
 }
 
-fn numa_balancing(host: &Host) -> Option<Verdict> {
+fn numa_balancing(host: &PreflightHost) -> Option<CheckFinding> {
     let nodes = host.platform.nodes.len();
     let setting: u32 = host.value("proc/sys/kernel/numa_balancing")?;
     if setting == 0 || nodes < 2 {
-        return Some(Verdict::ok("pages are not moved between nodes"));
+        return Some(CheckFinding::ok("pages are not moved between nodes"));
     }
     let found = format!("pages are moved between {nodes} nodes");
-    Some(Verdict::warning(found).command(host.sysctl("kernel.numa_balancing", 0)))
+    Some(CheckFinding::warning(found).command(host.sysctl("kernel.numa_balancing", 0)))
 }

@@ -36,8 +36,8 @@ mod rights;
 mod wake_up;
 
 pub use distance::distance;
-use host::Host;
-pub use probe::{Answer, Probes};
+use host::PreflightHost;
+pub use probe::{ProbeResult, Probes};
 pub use wake_up::{idle_wait, wake_up};
 
 /// Something about a host that matters to a measurement.
@@ -47,18 +47,18 @@ struct Concern {
     /// Why it matters, in one sentence.
     why: &'static str,
     /// Looks at it. Nothing where the host does not tell.
-    check: fn(&Host) -> Option<Verdict>,
+    check: fn(&PreflightHost) -> Option<CheckFinding>,
 }
 
 /// The finding of a check.
-struct Verdict {
+struct CheckFinding {
     severity: Severity,
     found: String,
     command: Option<String>,
     remark: Option<String>,
 }
 
-impl Verdict {
+impl CheckFinding {
     fn new(severity: Severity, found: impl Into<String>) -> Self {
         Self { severity, found: found.into(), command: None, remark: None }
     }
@@ -139,7 +139,7 @@ pub fn movers(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
 
 /// [`doctor`], with the answers of the system calls handed in.
 pub fn examine(root: &SysRoot, platform: &Platform, probes: &Probes) -> Vec<Finding> {
-    let host = Host::new(root, platform, probes);
+    let host = PreflightHost::new(root, platform, probes);
     let mut findings = Vec::new();
     let mut silent = Vec::new();
     for concern in concerns() {
@@ -160,14 +160,14 @@ pub fn is_impossible(findings: &[Finding]) -> bool {
     findings.iter().any(|finding| finding.severity == Severity::Obstacle)
 }
 
-fn not_told(silent: &[&str]) -> Verdict {
-    Verdict::note(format!("this host does not tell of: {}", silent.join(", "))).remark(
+fn not_told(silent: &[&str]) -> CheckFinding {
+    CheckFinding::note(format!("this host does not tell of: {}", silent.join(", "))).remark(
         "Its files are not there or not readable (no such hardware, a container, another user, or \
          debugfs not mounted).",
     )
 }
 
-fn finding(id: &str, why: &str, verdict: Verdict) -> Finding {
+fn finding(id: &str, why: &str, verdict: CheckFinding) -> Finding {
     Finding {
         id: id.to_owned(),
         severity: verdict.severity,

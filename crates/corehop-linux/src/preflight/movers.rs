@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Others that move threads: the kernel's cache-aware balancing, a loaded scheduler, numad.
 
-use super::host::Host;
-use super::{Concern, Verdict};
+use super::host::PreflightHost;
+use super::{CheckFinding, Concern};
 
 pub(super) const CONCERNS: &[Concern] = &[
     Concern {
@@ -26,30 +26,30 @@ pub(super) const CONCERNS: &[Concern] = &[
 
 const LLC_BALANCING: &str = "sys/kernel/debug/sched/llc_balancing/enabled";
 
-fn cache_aware_balancing(host: &Host) -> Option<Verdict> {
+fn cache_aware_balancing(host: &PreflightHost) -> Option<CheckFinding> {
     let is_on = host.text(LLC_BALANCING).is_some_and(|it| matches!(it.as_str(), "1" | "Y"));
     if !is_on {
-        return Some(Verdict::ok("the kernel does not gather threads below a cache"));
+        return Some(CheckFinding::ok("the kernel does not gather threads below a cache"));
     }
     let found = "the kernel gathers the threads of each process below one cache";
-    Some(Verdict::note(found).command(host.write(0, &format!("/{LLC_BALANCING}"))))
+    Some(CheckFinding::note(found).command(host.write(0, &format!("/{LLC_BALANCING}"))))
 }
 
-fn sched_ext(host: &Host) -> Option<Verdict> {
+fn sched_ext(host: &PreflightHost) -> Option<CheckFinding> {
     let state = host.text("sys/kernel/sched_ext/state");
     if state.as_deref() != Some("enabled") {
-        return Some(Verdict::ok("the kernel's own scheduler decides"));
+        return Some(CheckFinding::ok("the kernel's own scheduler decides"));
     }
     let name =
         host.text("sys/kernel/sched_ext/root/ops").unwrap_or_else(|| "without a name".to_owned());
     let found = format!("the scheduler `{name}` is loaded");
-    Some(Verdict::note(found).remark("End its program to have the kernel's own back."))
+    Some(CheckFinding::note(found).remark("End its program to have the kernel's own back."))
 }
 
-fn numad(host: &Host) -> Option<Verdict> {
+fn numad(host: &PreflightHost) -> Option<CheckFinding> {
     let Some(numad) = host.processes().iter().find(|it| it.name == "numad") else {
-        return Some(Verdict::ok("numad does not run"));
+        return Some(CheckFinding::ok("numad does not run"));
     };
     let found = format!("numad runs (process {})", numad.pid);
-    Some(Verdict::warning(found).command(format!("{}systemctl stop numad", host.sudo())))
+    Some(CheckFinding::warning(found).command(format!("{}systemctl stop numad", host.sudo())))
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use corehop_plan::units::Bytes;
 
 use super::cgroup::groups;
-use super::host::{Host, KTHREADD, Process, percent};
-use super::{Concern, Verdict};
+use super::host::{KTHREADD, PreflightHost, ProcessStat, percent};
+use super::{CheckFinding, Concern};
 
 pub(super) const CONCERNS: &[Concern] = &[
     Concern {
@@ -42,7 +42,7 @@ pub(super) const CONCERNS: &[Concern] = &[
     },
 ];
 
-fn load(host: &Host) -> Option<Verdict> {
+fn load(host: &PreflightHost) -> Option<CheckFinding> {
     let text = host.text("proc/loadavg")?;
     let load: f64 = text.split_whitespace().next()?.parse().ok()?;
     let cpus = host.platform.online().len().max(1);
@@ -51,11 +51,13 @@ fn load(host: &Host) -> Option<Verdict> {
     let who = "top -b -n 1 -o %CPU | head -20";
     let per_cpu = load / cpus as f64;
     Some(if per_cpu >= 0.25 {
-        Verdict::warning(found).command(who).remark("That lists the processes; stop those you can.")
+        CheckFinding::warning(found)
+            .command(who)
+            .remark("That lists the processes; stop those you can.")
     } else if per_cpu >= 0.05 {
-        Verdict::note(found).command(who)
+        CheckFinding::note(found).command(who)
     } else {
-        Verdict::ok(found)
+        CheckFinding::ok(found)
     })
 }
 
@@ -65,18 +67,18 @@ const TICKS: f64 = 100.0;
 const BUSY: f64 = 0.1;
 
 /// A process and its share of a CPU since it started.
-struct Share<'a> {
-    process: &'a Process,
+struct CpuShare<'a> {
+    process: &'a ProcessStat,
     share: f64,
 }
 
-fn busy_processes(host: &Host) -> Option<Verdict> {
+fn busy_processes(host: &PreflightHost) -> Option<CheckFinding> {
     let uptime = host.text("proc/uptime")?;
     let now = uptime.split_whitespace().next()?.parse::<f64>().ok()? * TICKS;
     let own = host.own_process().map(|process| process.pid);
     let shares = host.processes().iter().map(|process| {
         let age = (now - process.start as f64).max(1.0);
-        Share { process, share: process.ticks as f64 / age }
+        CpuShare { process, share: process.ticks as f64 / age }
     });
     let mut busy: Vec<_> = shares
         .filter(|share| share.process.pid != KTHREADD && share.process.parent != KTHREADD)
@@ -85,26 +87,27 @@ fn busy_processes(host: &Host) -> Option<Verdict> {
         .collect();
     busy.sort_by(|a, b| b.share.total_cmp(&a.share));
     let Some(busiest) = busy.first() else {
-        return Some(Verdict::ok("no process is busy"));
+        return Some(CheckFinding::ok("no process is busy"));
     };
-    let named: Vec<_> = busy.iter().take(3).map(Share::in_words).collect();
+    let named: Vec<_> = busy.iter().take(3).map(CpuShare::in_words).collect();
     let more = busy.len().saturating_sub(named.len());
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let found = format!("busy besides this one: {}{more}", named.join(", "));
     let (aside, pid) = (host.housekeeping(), busiest.process.pid);
     if host.platform.online().len() < 2 {
         return Some(
-            Verdict::warning(found).remark("Stop them: there is no other CPU to move them to."),
+            CheckFinding::warning(found)
+                .remark("Stop them: there is no other CPU to move them to."),
         );
     }
     let command = format!("{}taskset -apc {} {pid}", host.sudo(), aside.0);
     let remark = "That sends the busiest to one CPU; measure on others (--cpus), or stop it.";
-    Some(Verdict::warning(found).command(command).remark(remark))
+    Some(CheckFinding::warning(found).command(command).remark(remark))
 }
 
-impl Share<'_> {
+impl CpuShare<'_> {
     fn in_words(&self) -> String {
-        let Process { name, pid, .. } = self.process;
+        let ProcessStat { name, pid, .. } = self.process;
         if self.share >= BUSY {
             format!("{name} (process {pid}, {} % of a CPU)", percent(self.share, 1.0))
         } else {
@@ -113,7 +116,7 @@ impl Share<'_> {
     }
 }
 
-fn steal(host: &Host) -> Option<Verdict> {
+fn steal(host: &PreflightHost) -> Option<CheckFinding> {
     let text = host.text("proc/stat")?;
     let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let ticks: Vec<f64> =
@@ -121,10 +124,10 @@ fn steal(host: &Host) -> Option<Verdict> {
     let stolen = *ticks.get(7)?;
     let all = ticks.iter().sum::<f64>().max(1.0);
     if stolen == 0.0 {
-        return Some(Verdict::ok("no time has been stolen since the start"));
+        return Some(CheckFinding::ok("no time has been stolen since the start"));
     }
     let found = format!("{} % of all time since the start was stolen", percent(stolen, all));
-    let verdict = if stolen >= 0.001 * all { Verdict::warning } else { Verdict::note };
+    let verdict = if stolen >= 0.001 * all { CheckFinding::warning } else { CheckFinding::note };
     Some(verdict(found).remark(
         "Nothing can be done from inside: ask for a machine of your own, or measure when the host \
          is quiet.",
@@ -132,7 +135,7 @@ fn steal(host: &Host) -> Option<Verdict> {
 }
 
 /// A limit on CPU time, as so many CPUs, and the file that sets it.
-fn quota(host: &Host, group: &Path) -> Option<(f64, PathBuf, &'static str)> {
+fn quota(host: &PreflightHost, group: &Path) -> Option<(f64, PathBuf, &'static str)> {
     let second = group.join("cpu.max");
     if let Some(text) = host.text(&second) {
         let (quota, period) = text.split_once(' ')?;
@@ -145,15 +148,15 @@ fn quota(host: &Host, group: &Path) -> Option<(f64, PathBuf, &'static str)> {
     Some((quota / period, first, "-1"))
 }
 
-fn cpu_quota(host: &Host) -> Option<Verdict> {
+fn cpu_quota(host: &PreflightHost) -> Option<CheckFinding> {
     host.text("proc/self/cgroup")?;
     let quotas = groups(host, "cpu").into_iter().filter_map(|group| quota(host, &group));
     let Some((cpus, file, lift)) = quotas.min_by(|a, b| a.0.total_cmp(&b.0)) else {
-        return Some(Verdict::ok("no quota limits the CPU time of this process"));
+        return Some(CheckFinding::ok("no quota limits the CPU time of this process"));
     };
     let found = format!("this process's group may use {cpus:.2} CPUs and is stopped beyond that");
     let command = host.write_below(lift, &file);
-    Some(Verdict::warning(found).command(command).remark(
+    Some(CheckFinding::warning(found).command(command).remark(
         "In a container that file is read-only: start it without a limit (docker run without \
          --cpus).",
     ))
@@ -164,7 +167,7 @@ const LITTLE: u64 = 256 << 20;
 /// Below this, not even the smallest run fits.
 const TOO_LITTLE: u64 = 48 << 20;
 
-fn memory(host: &Host) -> Option<Verdict> {
+fn memory(host: &PreflightHost) -> Option<CheckFinding> {
     let line = host.line("proc/meminfo", "MemAvailable")?;
     let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
     let free = Bytes::from_kib(kib);
@@ -173,14 +176,14 @@ fn memory(host: &Host) -> Option<Verdict> {
     let advice = "Nothing can be typed: free some memory, lift the group's limit, or choose small \
                   working sets (--wss).";
     Some(match free.get() {
-        0..TOO_LITTLE => Verdict::obstacle(found).remark(advice),
-        TOO_LITTLE..LITTLE => Verdict::warning(found).remark(advice),
-        _ => Verdict::ok(found),
+        0..TOO_LITTLE => CheckFinding::obstacle(found).remark(advice),
+        TOO_LITTLE..LITTLE => CheckFinding::warning(found).remark(advice),
+        _ => CheckFinding::ok(found),
     })
 }
 
 /// The memory that the tightest of the process's groups leaves.
-fn group_memory(host: &Host) -> Option<Bytes> {
+fn group_memory(host: &PreflightHost) -> Option<Bytes> {
     let left = |group: PathBuf| {
         let value = |file: &str| host.value::<u64>(group.join(file));
         let limit = value("memory.max").or_else(|| value("memory.limit_in_bytes"))?;

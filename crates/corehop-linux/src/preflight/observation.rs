@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Observability of a run.
 
-use super::host::{Host, chosen};
+use super::host::{PreflightHost, chosen};
 use super::rights::{Capability, has, may_trace};
-use super::{Concern, Verdict};
+use super::{CheckFinding, Concern};
 
 pub(super) const CONCERNS: &[Concern] = &[
     Concern {
@@ -32,12 +32,12 @@ pub(super) const CONCERNS: &[Concern] = &[
     },
 ];
 
-fn rseq(host: &Host) -> Option<Verdict> {
+fn rseq(host: &PreflightHost) -> Option<CheckFinding> {
     match host.probes.rseq? {
-        Ok(()) => Some(Verdict::ok("restartable sequences are available (rseq)")),
+        Ok(()) => Some(CheckFinding::ok("restartable sequences are available (rseq)")),
         Err(error) => {
             let error = std::io::Error::from_raw_os_error(error);
-            Some(Verdict::warning(format!("no restartable sequences ({error})")).remark(
+            Some(CheckFinding::warning(format!("no restartable sequences ({error})")).remark(
                 "Nothing can be typed: it takes Linux 4.18 with CONFIG_RSEQ=y, and in a container \
                  a seccomp profile that lets rseq(2) pass.",
             ))
@@ -45,7 +45,7 @@ fn rseq(host: &Host) -> Option<Verdict> {
     }
 }
 
-fn hardware_counters(host: &Host) -> Option<Verdict> {
+fn hardware_counters(host: &PreflightHost) -> Option<CheckFinding> {
     let devices = host.names("sys/bus/event_source/devices");
     let is_core = |name: &String| name.starts_with("cpu") || name.starts_with("armv8");
     let answer = host.probes.hardware_counters.or_else(|| {
@@ -53,11 +53,11 @@ fn hardware_counters(host: &Host) -> Option<Verdict> {
         present.then(|| if devices.iter().any(is_core) { Ok(()) } else { Err(libc::ENOENT) })
     })?;
     Some(match answer {
-        Ok(()) => Verdict::ok("hardware counters are available"),
-        Err(libc::EACCES | libc::EPERM) => Verdict::note("hardware counters are refused")
+        Ok(()) => CheckFinding::ok("hardware counters are available"),
+        Err(libc::EACCES | libc::EPERM) => CheckFinding::note("hardware counters are refused")
             .command(host.sysctl("kernel.perf_event_paranoid", 2))
             .remark("In a container a seccomp profile may refuse them."),
-        Err(_) => Verdict::note("there are no hardware counters").remark(if host.is_guest() {
+        Err(_) => CheckFinding::note("there are no hardware counters").remark(if host.is_guest() {
             "Nothing can be done from inside: the host has to pass them on."
         } else {
             "Nothing can be typed: the kernel has no driver for this processor's counters, or the \
@@ -69,29 +69,29 @@ fn hardware_counters(host: &Host) -> Option<Verdict> {
 /// The highest level at which the kernel lets a user count in the user's own process.
 const OWN_PROCESS: i32 = 2;
 
-fn perf_events(host: &Host) -> Option<Verdict> {
+fn perf_events(host: &PreflightHost) -> Option<CheckFinding> {
     let level: i32 = host.value("proc/sys/kernel/perf_event_paranoid")?;
     let found = format!("perf_event_paranoid is {level}");
     if level <= OWN_PROCESS || has(host, Capability::Perfmon) || has(host, Capability::SysAdmin) {
-        return Some(Verdict::ok(found));
+        return Some(CheckFinding::ok(found));
     }
     let command = host.sysctl("kernel.perf_event_paranoid", OWN_PROCESS);
-    Some(Verdict::note(format!("{found}: no counters for ordinary users")).command(command))
+    Some(CheckFinding::note(format!("{found}: no counters for ordinary users")).command(command))
 }
 
-fn lockdown(host: &Host) -> Option<Verdict> {
+fn lockdown(host: &PreflightHost) -> Option<CheckFinding> {
     let Some(text) = host.text("sys/kernel/security/lockdown") else {
         // Without securityfs nothing locks it down, as far as can be seen.
-        return host.text("proc/version").map(|_| Verdict::ok("no kernel lockdown found"));
+        return host.text("proc/version").map(|_| CheckFinding::ok("no kernel lockdown found"));
     };
     let level = chosen(&text);
     if level == "none" {
-        return Some(Verdict::ok("the kernel is not locked down"));
+        return Some(CheckFinding::ok("the kernel is not locked down"));
     }
     let found = format!("the kernel is locked down ({level})");
     let lost =
         if level == "confidentiality" && may_trace(host) { ": no tracing programs" } else { "" };
-    Some(Verdict::note(format!("{found}{lost}")).remark(
+    Some(CheckFinding::note(format!("{found}{lost}")).remark(
         "Nothing can be typed: it is lifted by a restart without lockdown= (or without Secure Boot).",
     ))
 }

@@ -10,17 +10,17 @@ use crate::rseq::Rseq;
 use corehop_system::thread::apart;
 
 /// The kernel's answer: done, or an error number.
-pub type Answer = Result<(), i32>;
+pub type ProbeResult = Result<(), i32>;
 
 /// The answers of a few system calls; None where they were not made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Probes {
     /// May a thread run under SCHED_FIFO?
-    pub real_time: Option<Answer>,
+    pub real_time: Option<ProbeResult>,
     /// Are there restartable sequences?
-    pub rseq: Option<Answer>,
+    pub rseq: Option<ProbeResult>,
     /// Does the processor count instructions for us?
-    pub hardware_counters: Option<Answer>,
+    pub hardware_counters: Option<ProbeResult>,
     /// The longest wake-up that somebody tolerates now, in microseconds (`/dev/cpu_dma_latency`).
     pub wake_limit_us: Option<u32>,
     /// The path of this program.
@@ -42,12 +42,12 @@ impl Probes {
     }
 }
 
-fn answer<T>(result: io::Result<T>) -> Answer {
+fn answer<T>(result: io::Result<T>) -> ProbeResult {
     result.map(|_| ()).map_err(|error| error.raw_os_error().unwrap_or(0))
 }
 
 /// Gives the calling thread the lowest real-time priority; it is to end right afterwards.
-fn real_time() -> Answer {
+fn real_time() -> ProbeResult {
     let lowest = libc::sched_param { sched_priority: 1 };
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     // SAFETY: reads `lowest`; 0 is the calling thread, which does not spin.
@@ -57,7 +57,7 @@ fn real_time() -> Answer {
 
 /// Opens and closes a counter of the calling thread's instructions, in user mode
 /// (perf_event_open(2)).
-fn hardware_counters() -> Answer {
+fn hardware_counters() -> ProbeResult {
     /// `PERF_ATTR_SIZE_VER0`: the first version of the structure, which every kernel takes.
     const SIZE: u64 = 64;
     const TYPE_HARDWARE: u64 = 0;

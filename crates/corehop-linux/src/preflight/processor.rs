@@ -4,8 +4,8 @@
 use corehop_plan::platform::Cache;
 use corehop_plan::units::{Bytes, CpuList};
 
-use super::host::{Host, cpus_in_words};
-use super::{Concern, Verdict};
+use super::host::{PreflightHost, cpus_in_words};
+use super::{CheckFinding, Concern};
 
 pub(super) const CONCERNS: &[Concern] = &[
     Concern {
@@ -52,41 +52,42 @@ pub(super) const CONCERNS: &[Concern] = &[
     },
 ];
 
-fn usable_cpus(host: &Host) -> Option<Verdict> {
+fn usable_cpus(host: &PreflightHost) -> Option<CheckFinding> {
     let (online, usable) = (host.platform.online(), host.platform.usable());
     let run = |cpus: &CpuList| format!("taskset -c {cpus} corehop doctor");
     if usable.is_empty() {
         let found = format!("none of the online CPUs ({online}) is allowed to this process");
-        return Some(Verdict::obstacle(found).command(run(online)));
+        return Some(CheckFinding::obstacle(found).command(run(online)));
     }
     if usable.len() >= 2 && usable == *online {
-        return Some(Verdict::ok(format!("every CPU that is online can be used ({online})")));
+        return Some(CheckFinding::ok(format!("every CPU that is online can be used ({online})")));
     }
     let found = format!("{} of {online} can be used", cpus_in_words(&usable));
     if usable.len() >= 2 {
         // Isolated CPUs are usually all that such a process is given.
         return Some(if usable == host.isolated() {
-            Verdict::ok(found)
+            CheckFinding::ok(found)
         } else {
-            Verdict::note(found)
+            CheckFinding::note(found)
                 .command(run(online))
                 .remark("If a cpuset excludes the others, only its owner can add them.")
         });
     }
     let found = format!("only {found}: no migration, and no SCHED_FIFO");
     Some(if online.len() > 1 {
-        Verdict::warning(found).command(run(online))
+        CheckFinding::warning(found).command(run(online))
     } else {
-        Verdict::warning(found).remark("Nothing can be done: the machine has no other CPU online.")
+        CheckFinding::warning(found)
+            .remark("Nothing can be done: the machine has no other CPU online.")
     })
 }
 
-fn hypervisor(host: &Host) -> Option<Verdict> {
+fn hypervisor(host: &PreflightHost) -> Option<CheckFinding> {
     let Some(name) = &host.platform.hypervisor else {
-        return Some(Verdict::ok("no hypervisor found"));
+        return Some(CheckFinding::ok("no hypervisor found"));
     };
     let of = if name.value == "unknown" { String::new() } else { format!(" under {}", name.value) };
-    Some(Verdict::warning(format!("this machine is a guest{of}")).remark(
+    Some(CheckFinding::warning(format!("this machine is a guest{of}")).remark(
         "Nothing can be done from inside: for a bound, measure on the machine itself. Here, compare \
          what was measured in one run, and look at the controls.",
     ))
@@ -98,7 +99,7 @@ const LARGEST_LLC_PER_CPU: u64 = 64 << 20;
 /// it shares with others.
 const LARGEST_LLC_PER_CPU_OF_A_GUEST: u64 = 24 << 20;
 
-fn llc_size(host: &Host) -> Option<Verdict> {
+fn llc_size(host: &PreflightHost) -> Option<CheckFinding> {
     let caches = host.platform.caches.iter().filter(|cache| cache.holds_data());
     let last = caches.max_by_key(|cache| cache.level)?;
     let size = last.size.as_ref()?;
@@ -115,7 +116,7 @@ fn llc_size(host: &Host) -> Option<Verdict> {
     if size.value > Bytes::new(per_cpu * served) {
         return Some(doubted(format!("{found}, {why}")));
     }
-    Some(Verdict::ok(found))
+    Some(CheckFinding::ok(found))
 }
 
 fn contradicted(cache: &Cache) -> Option<&str> {
@@ -126,19 +127,19 @@ fn contradicted(cache: &Cache) -> Option<&str> {
     }
 }
 
-fn doubted(found: String) -> Verdict {
-    Verdict::warning(found)
+fn doubted(found: String) -> CheckFinding {
+    CheckFinding::warning(found)
         .command("corehop measure platform")
         .remark("That measures the sizes of the levels; until then give sizes with --wss.")
 }
 
-fn smt(host: &Host) -> Option<Verdict> {
+fn smt(host: &PreflightHost) -> Option<CheckFinding> {
     let usable = host.platform.usable();
     let online = host.platform.online();
     let cores = host.platform.cores.value.iter().map(|core| core.intersection(online));
     let shared: Vec<_> = cores.filter(|core| core.len() > 1).collect();
     let Some(example) = shared.first() else {
-        return Some(Verdict::ok("no two online CPUs share a core"));
+        return Some(CheckFinding::ok("no two online CPUs share a core"));
     };
     let first = host
         .platform
@@ -154,16 +155,16 @@ fn smt(host: &Host) -> Option<Verdict> {
          the whole machine: `{off}` (cpusets of cgroup version 1 lose them for good)."
     );
     let command = format!("corehop measure synthetic --cpus {one_each}");
-    Some(Verdict::warning(found).command(command).remark(remark))
+    Some(CheckFinding::warning(found).command(command).remark(remark))
 }
 
-fn counter(host: &Host) -> Option<Verdict> {
+fn counter(host: &PreflightHost) -> Option<CheckFinding> {
     let steady = host.platform.clock.invariant.as_ref()?;
     if steady.value {
-        return Some(Verdict::ok("the time-stamp counter runs at one rate and never stops"));
+        return Some(CheckFinding::ok("the time-stamp counter runs at one rate and never stops"));
     }
     let found = "the time-stamp counter is not marked as steady (constant_tsc, nonstop_tsc)";
-    Some(Verdict::warning(found).remark(if host.is_guest() {
+    Some(CheckFinding::warning(found).remark(if host.is_guest() {
         "Nothing can be done from inside: the host has to pass the flag invtsc on."
     } else {
         "Nothing can be done on this processor, except keeping its clock fixed (see governor, \
@@ -171,28 +172,28 @@ fn counter(host: &Host) -> Option<Verdict> {
     }))
 }
 
-fn clock_source(host: &Host) -> Option<Verdict> {
+fn clock_source(host: &PreflightHost) -> Option<CheckFinding> {
     let folder = "sys/devices/system/clocksource/clocksource0";
     let current = host.text(format!("{folder}/current_clocksource"))?;
     let found = format!("the kernel keeps time with {current}");
     let counters = ["tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page"];
     if counters.contains(&current.as_str()) {
-        return Some(Verdict::ok(found));
+        return Some(CheckFinding::ok(found));
     }
     let offered = host.text(format!("{folder}/available_clocksource")).unwrap_or_default();
     let found = format!("{found}, not with the counter that time stamps come from");
     Some(if offered.split_whitespace().any(|name| name == "tsc") {
         let file = format!("/{folder}/current_clocksource");
-        Verdict::warning(found).command(host.write("tsc", &file))
+        CheckFinding::warning(found).command(host.write("tsc", &file))
     } else {
-        Verdict::warning(found).remark(
+        CheckFinding::warning(found).remark(
             "Nothing can be typed: the kernel does not offer tsc any more. `dmesg | grep -i tsc` \
              says why.",
         )
     })
 }
 
-fn mitigations(host: &Host) -> Option<Verdict> {
+fn mitigations(host: &PreflightHost) -> Option<CheckFinding> {
     let folder = "sys/devices/system/cpu/vulnerabilities";
     let names = host.names(folder);
     if names.is_empty() {
@@ -203,10 +204,10 @@ fn mitigations(host: &Host) -> Option<Verdict> {
     };
     let active: Vec<_> = names.iter().filter(active).map(String::as_str).collect();
     if active.is_empty() {
-        return Some(Verdict::ok("no work-around for a flaw of the processor is active"));
+        return Some(CheckFinding::ok("no work-around for a flaw of the processor is active"));
     }
     let found = format!("work-arounds are active for: {}", active.join(", "));
-    Some(Verdict::note(found).remark(
+    Some(CheckFinding::note(found).remark(
         "Leave them as they will be in use. mitigations=off on the kernel's command line shows \
          their share.",
     ))

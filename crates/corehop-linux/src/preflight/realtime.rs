@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use corehop_plan::units::Nanos;
 
 use super::cgroup::groups;
-use super::host::{Host, chosen, percent};
-use super::{Concern, Verdict};
+use super::host::{PreflightHost, chosen, percent};
+use super::{CheckFinding, Concern};
 
 pub(super) const CONCERNS: &[Concern] = &[
     Concern {
@@ -40,31 +40,31 @@ pub(super) const CONCERNS: &[Concern] = &[
 /// The duty budget that the live machine keeps by itself: half of any 100 ms.
 const DUTY: f64 = 0.5;
 
-fn throttling(host: &Host) -> Option<Verdict> {
+fn throttling(host: &PreflightHost) -> Option<CheckFinding> {
     let runtime: i64 = host.value("proc/sys/kernel/sched_rt_runtime_us")?;
     let period: i32 = host.value("proc/sys/kernel/sched_rt_period_us")?;
     let period = i64::from(period).max(1);
     let usual = host.sysctl("kernel.sched_rt_runtime_us", period / 20 * 19);
     if runtime < 0 {
         let found = "real-time threads are not throttled: a runaway one would keep its CPU";
-        return Some(Verdict::warning(found).command(usual));
+        return Some(CheckFinding::warning(found).command(usual));
     }
     let (part, whole) = (runtime as f64, period as f64);
     let span = Nanos::from_micros(period as u64);
     let found = format!("real-time threads may use {} % of each {span}", percent(part, whole));
     if part < DUTY * whole {
         let found = format!("{found}, less than a measurement's duty of 50 %");
-        return Some(Verdict::warning(found).command(usual));
+        return Some(CheckFinding::warning(found).command(usual));
     }
     if runtime >= period && fair_share(host).is_none_or(|share| share == 0.0) {
         let found = format!("{found}, and no fair server that would end a runaway one is in sight");
-        return Some(Verdict::note(found).command(usual));
+        return Some(CheckFinding::note(found).command(usual));
     }
-    Some(Verdict::ok(found))
+    Some(CheckFinding::ok(found))
 }
 
 /// The largest share of a CPU that is kept for ordinary work, by debugfs.
-fn fair_share(host: &Host) -> Option<f64> {
+fn fair_share(host: &PreflightHost) -> Option<f64> {
     let folder = "sys/kernel/debug/sched/fair_server";
     let share = |cpu: u32| {
         let runtime: f64 = host.value(format!("{folder}/cpu{cpu}/runtime"))?;
@@ -74,39 +74,39 @@ fn fair_share(host: &Host) -> Option<f64> {
     host.numbered(folder, "cpu").into_iter().filter_map(share).reduce(f64::max)
 }
 
-fn fair_server(host: &Host) -> Option<Verdict> {
+fn fair_server(host: &PreflightHost) -> Option<CheckFinding> {
     let share = fair_share(host)?;
     let found = format!("the fair server keeps {} % of a CPU for others", percent(share, 1.0));
     if share <= 1.0 - DUTY {
-        return Some(Verdict::ok(found));
+        return Some(CheckFinding::ok(found));
     }
     let usual = "for f in /sys/kernel/debug/sched/fair_server/cpu*/runtime; do echo 50000000";
     let command = format!("{usual} | {}tee $f; done", host.sudo());
-    Some(Verdict::warning(format!("{found}, more than is left")).command(command))
+    Some(CheckFinding::warning(format!("{found}, more than is left")).command(command))
 }
 
-fn group_budget(host: &Host) -> Option<Verdict> {
+fn group_budget(host: &PreflightHost) -> Option<CheckFinding> {
     let budget = |group: PathBuf| {
         let file = group.join("cpu.rt_runtime_us");
         Some((host.value::<i64>(&file)?, file))
     };
     let (budget, file) = groups(host, "cpu").into_iter().find_map(budget)?;
     if budget != 0 {
-        return Some(Verdict::ok("the control group has a real-time budget"));
+        return Some(CheckFinding::ok("the control group has a real-time budget"));
     }
     let found = "the control group of this process has no real-time budget";
     let command = host.write_below(500_000, &file);
     Some(
-        Verdict::warning(found)
+        CheckFinding::warning(found)
             .command(command)
             .remark("The groups above it need as much first; or start it from the root group."),
     )
 }
 
-fn preemption_model(host: &Host) -> Option<Verdict> {
+fn preemption_model(host: &PreflightHost) -> Option<CheckFinding> {
     let version = host.text("proc/version")?;
     if host.text("sys/kernel/realtime").as_deref() == Some("1") || version.contains("PREEMPT_RT") {
-        return Some(Verdict::ok("the kernel is fully preemptible (PREEMPT_RT)"));
+        return Some(CheckFinding::ok("the kernel is fully preemptible (PREEMPT_RT)"));
     }
     let now = host.text("sys/kernel/debug/sched/preempt");
     let now = now.map(|text| text.split(['(', ')']).nth(1).unwrap_or_else(|| chosen(&text)).into());
@@ -116,7 +116,7 @@ fn preemption_model(host: &Host) -> Option<Verdict> {
         None if version.contains("PREEMPT") => "PREEMPT".to_owned(),
         None => "not preemptible".to_owned(),
     };
-    Some(Verdict::note(format!("the kernel is not PREEMPT_RT (it is {model})")).remark(
+    Some(CheckFinding::note(format!("the kernel is not PREEMPT_RT (it is {model})")).remark(
         "Nothing can be typed: it takes another kernel. For costs of touches it does not matter.",
     ))
 }

@@ -4,8 +4,8 @@
 use corehop_plan::shown;
 use corehop_plan::units::Bytes;
 
-use super::host::Host;
-use super::{Concern, Verdict};
+use super::host::PreflightHost;
+use super::{CheckFinding, Concern};
 
 pub(super) const CONCERNS: &[Concern] = &[
     Concern {
@@ -46,7 +46,7 @@ pub(super) enum Capability {
 
 /// Whether the process has a capability that counts: one inside a user namespace of its own opens
 /// none of the doors that matter here.
-pub(super) fn has(host: &Host, capability: Capability) -> bool {
+pub(super) fn has(host: &PreflightHost, capability: Capability) -> bool {
     let all_users = |map: String| map.split_whitespace().nth(2) == Some("4294967295");
     let whole = host.text("proc/self/uid_map").is_none_or(all_users);
     let effective = host.line("proc/self/status", "CapEff");
@@ -55,12 +55,12 @@ pub(super) fn has(host: &Host, capability: Capability) -> bool {
 }
 
 /// Whether tracing is allowed: by the two capabilities made for it, or the one that was there before.
-pub(super) fn may_trace(host: &Host) -> bool {
+pub(super) fn may_trace(host: &PreflightHost) -> bool {
     has(host, Capability::SysAdmin) || has(host, Capability::Bpf) && has(host, Capability::Perfmon)
 }
 
 /// The soft limit of that name in `/proc/self/limits`; `u64::MAX` where there is none.
-fn limit(host: &Host, name: &str) -> Option<u64> {
+fn limit(host: &PreflightHost, name: &str) -> Option<u64> {
     let text = host.text("proc/self/limits")?;
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
     match rest.split_whitespace().next()? {
@@ -73,7 +73,7 @@ fn limit(host: &Host, name: &str) -> Option<u64> {
 const GROUP: &str = "corehop";
 
 /// Adds how the rights are given.
-fn with_rights(host: &Host, verdict: Verdict) -> Verdict {
+fn with_rights(host: &PreflightHost, verdict: CheckFinding) -> CheckFinding {
     if host.line("proc/self/status", "NoNewPrivs").as_deref() == Some("1") {
         return verdict.remark(
             "Nothing can be gained from inside (no_new_privs is set, as in many containers): start \
@@ -95,15 +95,15 @@ fn with_rights(host: &Host, verdict: Verdict) -> Verdict {
     ))
 }
 
-fn procfs(host: &Host) -> Option<Verdict> {
+fn procfs(host: &PreflightHost) -> Option<CheckFinding> {
     if !host.names("proc").is_empty() {
-        return Some(Verdict::ok("/proc is mounted"));
+        return Some(CheckFinding::ok("/proc is mounted"));
     }
     let mount = format!("{}mount -t proc proc /proc", host.sudo());
-    Some(Verdict::obstacle("/proc is not mounted").command(mount))
+    Some(CheckFinding::obstacle("/proc is not mounted").command(mount))
 }
 
-fn real_time(host: &Host) -> Option<Verdict> {
+fn real_time(host: &PreflightHost) -> Option<CheckFinding> {
     let right = if has(host, Capability::SysNice) {
         Some("CAP_SYS_NICE")
     } else if limit(host, "Max realtime priority").is_some_and(|limit| limit > 0) {
@@ -112,24 +112,24 @@ fn real_time(host: &Host) -> Option<Verdict> {
         None
     };
     match (host.probes.real_time, right) {
-        (Some(Ok(())), _) => Some(Verdict::ok("SCHED_FIFO is allowed")),
-        (None, Some(right)) => Some(Verdict::ok(format!("SCHED_FIFO is allowed by {right}"))),
+        (Some(Ok(())), _) => Some(CheckFinding::ok("SCHED_FIFO is allowed")),
+        (None, Some(right)) => Some(CheckFinding::ok(format!("SCHED_FIFO is allowed by {right}"))),
         (Some(Err(error)), Some(right)) => {
             let error = std::io::Error::from_raw_os_error(error);
             let found = format!("SCHED_FIFO is refused in spite of {right} ({error})");
-            Some(Verdict::warning(found).remark(
+            Some(CheckFinding::warning(found).remark(
                 "A seccomp profile may refuse it, or a control group without a real-time budget \
                  (see rt-group): try outside the container or group.",
             ))
         }
         (Some(Err(_)), None) => {
             let found = "SCHED_FIFO is not allowed: neither CAP_SYS_NICE nor RLIMIT_RTPRIO";
-            Some(with_rights(host, Verdict::warning(found)))
+            Some(with_rights(host, CheckFinding::warning(found)))
         }
         (None, None) => {
             host.line("proc/self/status", "CapEff")?;
             let found = "neither CAP_SYS_NICE nor RLIMIT_RTPRIO allows SCHED_FIFO";
-            Some(with_rights(host, Verdict::warning(found)))
+            Some(with_rights(host, CheckFinding::warning(found)))
         }
     }
 }
@@ -137,33 +137,36 @@ fn real_time(host: &Host) -> Option<Verdict> {
 /// The largest working set of the presets (32 MiB), and as much again for the rest.
 const ENOUGH_LOCKED: u64 = 64 << 20;
 
-fn memory_lock(host: &Host) -> Option<Verdict> {
+fn memory_lock(host: &PreflightHost) -> Option<CheckFinding> {
     if has(host, Capability::IpcLock) {
-        return Some(Verdict::ok("any memory may be locked (CAP_IPC_LOCK)"));
+        return Some(CheckFinding::ok("any memory may be locked (CAP_IPC_LOCK)"));
     }
     let limit = limit(host, "Max locked memory")?;
     if limit >= ENOUGH_LOCKED {
-        return Some(Verdict::ok("enough memory may be locked (RLIMIT_MEMLOCK)"));
+        return Some(CheckFinding::ok("enough memory may be locked (RLIMIT_MEMLOCK)"));
     }
     let found = format!("only {} may be locked", Bytes::new(limit));
     // Without swap a page can still be moved, but not taken away.
-    let verdict =
-        if super::memory::swaps(host) { Verdict::warning(found) } else { Verdict::note(found) };
+    let verdict = if super::memory::swaps(host) {
+        CheckFinding::warning(found)
+    } else {
+        CheckFinding::note(found)
+    };
     Some(with_rights(host, verdict))
 }
 
-fn tracing(host: &Host) -> Option<Verdict> {
+fn tracing(host: &PreflightHost) -> Option<CheckFinding> {
     let types = "sys/kernel/btf";
     host.line("proc/self/status", "CapEff")?;
     if !may_trace(host) {
         let found = "no tracing programs: neither CAP_BPF with CAP_PERFMON nor CAP_SYS_ADMIN";
-        return Some(with_rights(host, Verdict::note(found)));
+        return Some(with_rights(host, CheckFinding::note(found)));
     }
     if !host.names(types).iter().any(|name| name == "vmlinux") {
         return Some(
-            Verdict::note("no tracing programs: the kernel has no type information")
+            CheckFinding::note("no tracing programs: the kernel has no type information")
                 .remark("Only a kernel with CONFIG_DEBUG_INFO_BTF=y helps."),
         );
     }
-    Some(Verdict::ok("tracing programs are allowed, and the kernel describes its types (BTF)"))
+    Some(CheckFinding::ok("tracing programs are allowed, and the kernel describes its types (BTF)"))
 }

@@ -5,8 +5,8 @@ use corehop_plan::finding::{Finding, Severity};
 use corehop_plan::host::wakes::IdleWait;
 use corehop_plan::platform::Platform;
 
-use super::host::Host;
-use super::{Probes, Verdict, idle};
+use super::host::PreflightHost;
+use super::{CheckFinding, Probes, idle};
 use corehop_system::discover::SysRoot;
 
 pub(super) const ID: &str = "wake-up";
@@ -21,7 +21,7 @@ pub fn wake_up(
     command: Option<String>,
     remark: String,
 ) -> Finding {
-    let verdict = Verdict { command, ..Verdict::new(severity, found).remark(remark) };
+    let verdict = CheckFinding { command, ..CheckFinding::new(severity, found).remark(remark) };
     super::finding(ID, WHY, verdict)
 }
 
@@ -29,5 +29,5 @@ pub fn wake_up(
 /// host does not say.
 pub fn idle_wait(root: &SysRoot, platform: &Platform) -> Option<IdleWait> {
     let probes = if root.is_live() { Probes::ask() } else { Probes::default() };
-    idle::wait(&Host::new(root, platform, &probes))
+    idle::wait(&PreflightHost::new(root, platform, &probes))
 }

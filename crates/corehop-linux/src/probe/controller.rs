@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use corehop_plan::experiment::Draw;
+use corehop_plan::experiment::DrawStream;
 use corehop_plan::platform::Platform;
 use corehop_plan::platform::observed::Controller;
 use corehop_plan::units::{Bytes, Cpu};
@@ -15,7 +15,7 @@ use super::{ProbeError, joined, pin};
 use crate::memory::available_memory;
 use crate::set_memory::SetMemory;
 use crate::walk::Walk;
-use corehop_system::clock::{Clock, Ticks, now};
+use corehop_system::clock::{TickClock, Ticks, now};
 
 /// The list of each CPU: a walk takes some milliseconds.
 const LIST: Bytes = Bytes::from_mib(8);
@@ -32,7 +32,7 @@ const PATIENCE_NS: f64 = 1e9;
 /// short, or a walk does not end in time.
 pub(super) fn of(
     platform: &Platform,
-    clock: &Clock,
+    clock: &TickClock,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Option<Controller>, ProbeError> {
     let usable = platform.usable();
@@ -53,18 +53,18 @@ pub(super) fn of(
 }
 
 /// The time when a CPU's walk began and ended; None of one that came to no end.
-type Round = Option<(Ticks, Ticks)>;
+type WalkInterval = Option<(Ticks, Ticks)>;
 
 /// Nanoseconds between two lines to these CPUs together.
-fn rate(cpus: &[Cpu], clock: &Clock) -> Result<Option<f64>, ProbeError> {
+fn rate(cpus: &[Cpu], clock: &TickClock) -> Result<Option<f64>, ProbeError> {
     let set = WorkingSet { page: Page::Transparent, chains: CHAINS, ..WorkingSet::list(LIST, 0.0) };
     let meeting = Meeting { of: cpus.len(), arrived: AtomicUsize::new(0) };
-    let walked: Result<Vec<Vec<Round>>, ProbeError> = std::thread::scope(|scope| {
+    let walked: Result<Vec<Vec<WalkInterval>>, ProbeError> = std::thread::scope(|scope| {
         let start = |(at, &cpu): (usize, &Cpu)| {
             let (set, meeting) = (&set, &meeting);
             std::thread::Builder::new().spawn_scoped(scope, move || {
-                let ready =
-                    pin(cpu).and_then(|()| Ok(SetMemory::new(set, &mut Draw::new(at as u64, 2))?));
+                let ready = pin(cpu)
+                    .and_then(|()| Ok(SetMemory::new(set, &mut DrawStream::new(at as u64, 2))?));
                 let rounds = (0..ROUNDS as usize).map(|round| {
                     let memory = ready.as_ref().ok()?;
                     memory.flush();
@@ -96,7 +96,7 @@ struct Meeting {
 
 impl Meeting {
     /// Waits until all have come to this round. False where one stays away.
-    fn wait(&self, round: usize, clock: &Clock) -> bool {
+    fn wait(&self, round: usize, clock: &TickClock) -> bool {
         self.arrived.fetch_add(1, Ordering::AcqRel);
         let end = now() + clock.ticks(PATIENCE_NS);
         while self.arrived.load(Ordering::Acquire) < (round + 1) * self.of {
@@ -110,7 +110,7 @@ impl Meeting {
 }
 
 /// When a walk of lines that are in no cache began and ended, if it came to its end.
-fn walk(set: &WorkingSet, memory: &SetMemory, clock: &Clock) -> Option<(Ticks, Ticks)> {
+fn walk(set: &WorkingSet, memory: &SetMemory, clock: &TickClock) -> Option<(Ticks, Ticks)> {
     let mut walk = Walk::new(set, memory.linked());
     let began = now();
     let walked = walk.walk(None, Ticks::MAX, began + clock.ticks(PATIENCE_NS));
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn memory_serves_many_chains_faster_than_one_waits_for_a_line() {
-        let clock = Clock::calibrate(Duration::from_millis(20));
+        let clock = TickClock::calibrate(Duration::from_millis(20));
         let platform = discover(&SysRoot::live()).unwrap();
         let Some(it) = of(&platform, &clock, &mut |_| {}).unwrap() else { return };
         assert!((0.05..200.0).contains(&it.one_ns) && it.all_ns < 2.0 * it.one_ns, "{it:?}");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Access time by the size of a shuffled list, on one CPU: the plateaus are the cache levels.
 
-use corehop_plan::experiment::Draw;
+use corehop_plan::experiment::DrawStream;
 use corehop_plan::platform::Platform;
-use corehop_plan::platform::observed::{Curve, Point};
+use corehop_plan::platform::observed::{LatencyCurve, ListAccessTime};
 use corehop_plan::units::{Bytes, Cpu};
 use corehop_plan::workload::{Page, WorkingSet};
 
@@ -11,7 +11,7 @@ use super::{ProbeError, on_cpu};
 use crate::memory::available_memory;
 use crate::set_memory::SetMemory;
 use crate::walk::Walk;
-use corehop_system::clock::{Clock, Ticks, now};
+use corehop_system::clock::{TickClock, Ticks, now};
 
 /// Walks of one list: at least two after the one that warms it, more while time is left.
 const WALKS: [u32; 2] = [2, 200];
@@ -32,12 +32,12 @@ const COLD_WALKS: u32 = 5;
 pub(super) fn on(
     platform: &Platform,
     cpu: Cpu,
-    clock: &Clock,
+    clock: &TickClock,
     progress: &mut dyn FnMut(&str),
-) -> Result<Curve, ProbeError> {
+) -> Result<LatencyCurve, ProbeError> {
     // A quarter of what is free: the host has other things to do.
     let sizes = platform.curve_sizes(cpu, Bytes::new(available_memory().get() / 4));
-    let mut points: Vec<Point> = Vec::new();
+    let mut points: Vec<ListAccessTime> = Vec::new();
     for pass in 0..PASSES {
         for (place, &size) in sizes.iter().enumerate() {
             if pass > 0 && (size > SMALL || place >= points.len()) {
@@ -60,13 +60,13 @@ pub(super) fn on(
         Some(node) => on_cpu(cpu, || cold(Some(node.id), clock))?,
         None => None,
     };
-    Ok(Curve { cpu, points, memory, remote })
+    Ok(LatencyCurve { cpu, points, memory, remote })
 }
 
 /// The shorter times of two looks at one size.
-fn shorter(a: Point, b: Point) -> Point {
+fn shorter(a: ListAccessTime, b: ListAccessTime) -> ListAccessTime {
     let cold = [a.cold, b.cold].into_iter().flatten().reduce(f64::min);
-    Point { size: a.size, warm: a.warm.min(b.warm), cold }
+    ListAccessTime { size: a.size, warm: a.warm.min(b.warm), cold }
 }
 
 fn list(size: Bytes, node: Option<u32>) -> WorkingSet {
@@ -75,9 +75,9 @@ fn list(size: Bytes, node: Option<u32>) -> WorkingSet {
 
 /// The shortest walk of a list when it is in the caches as far as it fits, and, of large ones, when
 /// it is in none.
-fn point(size: Bytes, clock: &Clock) -> Result<Option<Point>, ProbeError> {
+fn point(size: Bytes, clock: &TickClock) -> Result<Option<ListAccessTime>, ProbeError> {
     let set = list(size, None);
-    let memory = SetMemory::new(&set, &mut Draw::new(size.get(), 0))?;
+    let memory = SetMemory::new(&set, &mut DrawStream::new(size.get(), 0))?;
     let mut walk = Walk::new(&set, memory.linked());
     let per_access = |ticks: Ticks| clock.nanos(ticks) / set.lines() as f64;
     let cold = (size >= LARGE).then(|| {
@@ -97,13 +97,13 @@ fn point(size: Bytes, clock: &Clock) -> Result<Option<Point>, ProbeError> {
         shortest = Some(shortest.map_or(ticks, |other| other.min(ticks)));
     }
     let cold = cold.flatten().map(per_access);
-    Ok(shortest.map(|ticks| Point { size, warm: per_access(ticks), cold }))
+    Ok(shortest.map(|ticks| ListAccessTime { size, warm: per_access(ticks), cold }))
 }
 
 /// Nanoseconds per access to lines that are in no cache: the shortest of some walks.
-fn cold(node: Option<u32>, clock: &Clock) -> Result<Option<f64>, ProbeError> {
+fn cold(node: Option<u32>, clock: &TickClock) -> Result<Option<f64>, ProbeError> {
     let set = list(COLD, node);
-    let memory = SetMemory::new(&set, &mut Draw::new(COLD.get(), 1))?;
+    let memory = SetMemory::new(&set, &mut DrawStream::new(COLD.get(), 1))?;
     let mut walk = Walk::new(&set, memory.linked());
     let walks = (0..COLD_WALKS).filter_map(|_| {
         memory.flush();
@@ -113,7 +113,7 @@ fn cold(node: Option<u32>, clock: &Clock) -> Result<Option<f64>, ProbeError> {
 }
 
 /// The ticks of one walk, if it came to its end.
-fn one(walk: &mut Walk, clock: &Clock) -> Option<Ticks> {
+fn one(walk: &mut Walk, clock: &TickClock) -> Option<Ticks> {
     let walked = walk.walk(None, Ticks::MAX, now() + clock.ticks(PATIENCE_NS));
     walked.complete.then_some(walked.ticks)
 }
@@ -123,14 +123,14 @@ mod tests {
 
     #[test]
     fn of_two_looks_the_shorter_times_count_one_by_one() {
-        let point = |warm, cold| Point { size: Bytes::from_kib(64), warm, cold };
+        let point = |warm, cold| ListAccessTime { size: Bytes::from_kib(64), warm, cold };
         assert_eq!(shorter(point(3.0, Some(90.0)), point(2.0, Some(95.0))), point(2.0, Some(90.0)));
         assert_eq!(shorter(point(3.0, None), point(4.0, Some(95.0))), point(3.0, Some(95.0)));
     }
 
     #[test]
     fn a_list_within_the_caches_is_faster_than_the_same_list_outside() {
-        let clock = Clock::calibrate(std::time::Duration::from_millis(20));
+        let clock = TickClock::calibrate(std::time::Duration::from_millis(20));
         let cpu = corehop_system::thread::affinity().unwrap().first().unwrap();
         let small = on_cpu(cpu, || point(Bytes::from_kib(16), &clock)).unwrap().unwrap();
         let outside = on_cpu(cpu, || cold(None, &clock)).unwrap().unwrap();

@@ -16,7 +16,7 @@ use corehop_plan::workload::Page;
 
 use super::{ProbeError, joined, on_cpu, pin};
 use crate::memory::{Mapping, MemoryError};
-use corehop_system::clock::{Clock, Ticks, now};
+use corehop_system::clock::{TickClock, Ticks, now};
 
 /// Lines used, two lines apart so that fetching a neighbour does not help.
 const LINES: u64 = 16;
@@ -34,7 +34,7 @@ const PATIENCE: f64 = 20.0;
 /// The exchanges of all pairs that are to be measured.
 pub(super) fn all(
     platform: &Platform,
-    clock: &Clock,
+    clock: &TickClock,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Vec<Exchange>, ProbeError> {
     let pairs = platform.exchange_pairs();
@@ -57,7 +57,7 @@ pub(super) fn all(
 const ONE_PAIR_NS: f64 = 5e6;
 
 /// The shortest time in ns of a line from one CPU to the other, one way; `None` where the threads do not meet, or on one CPU.
-pub(super) fn one_way_ns(from: Cpu, to: Cpu, clock: &Clock) -> Option<f64> {
+pub(super) fn one_way_ns(from: Cpu, to: Cpu, clock: &TickClock) -> Option<f64> {
     let ticks = (from != to).then(|| between(from, to, clock.ticks(ONE_PAIR_NS)).ok())??;
     match summary(from, to, ticks, clock)?.min {
         Latency::Picos(picos) => Some(picos as f64 / 1e3),
@@ -66,7 +66,7 @@ pub(super) fn one_way_ns(from: Cpu, to: Cpu, clock: &Clock) -> Option<f64> {
 }
 
 /// The shortest and the median of the batches, as time for one way.
-fn summary(from: Cpu, to: Cpu, mut batches: Vec<Ticks>, clock: &Clock) -> Option<Exchange> {
+fn summary(from: Cpu, to: Cpu, mut batches: Vec<Ticks>, clock: &TickClock) -> Option<Exchange> {
     batches.sort_unstable();
     let one_way = |ticks: Ticks| {
         let picos = clock.nanos(ticks) / (2 * ROUNDS) as f64 * 1e3;
@@ -83,12 +83,12 @@ fn summary(from: Cpu, to: Cpu, mut batches: Vec<Ticks>, clock: &Clock) -> Option
 
 /// The lines that two players exchange: fresh memory, touched first by the thread that makes it.
 #[derive(Debug)]
-pub(crate) struct Lines(Mapping);
+pub(crate) struct ExchangeLines(Mapping);
 
 // SAFETY: the memory is reached through `Lines::of` alone, as atomics.
-unsafe impl Sync for Lines {}
+unsafe impl Sync for ExchangeLines {}
 
-impl Lines {
+impl ExchangeLines {
     pub(crate) fn new() -> Result<Self, MemoryError> {
         Mapping::new(Bytes::new(LINES * APART as u64), Page::Base, None).map(Self)
     }
@@ -104,7 +104,7 @@ impl Lines {
 
 /// Both sides on one CPU.
 fn control(share: Ticks) -> Result<Vec<Ticks>, ProbeError> {
-    let lines = Lines::new()?;
+    let lines = ExchangeLines::new()?;
     let mut batches = Vec::new();
     let end = now() + share;
     for batch in 0..BATCHES {
@@ -126,7 +126,7 @@ fn control(share: Ticks) -> Result<Vec<Ticks>, ProbeError> {
 fn between(from: Cpu, to: Cpu, share: Ticks) -> Result<Vec<Ticks>, ProbeError> {
     on_cpu(from, || {
         let deadline = now() + (share as f64 * PATIENCE) as Ticks;
-        let game = Game::new(Lines::new()?, BATCHES, deadline);
+        let game = LinePingPong::new(ExchangeLines::new()?, BATCHES, deadline);
         std::thread::scope(|scope| {
             let other = std::thread::Builder::new().spawn_scoped(scope, || {
                 let pinned = pin(to);
@@ -145,8 +145,8 @@ fn between(from: Cpu, to: Cpu, share: Ticks) -> Result<Vec<Ticks>, ProbeError> {
 
 /// The lines between two players, and how the game ends.
 #[derive(Debug)]
-pub(crate) struct Game {
-    lines: Lines,
+pub(crate) struct LinePingPong {
+    lines: ExchangeLines,
     /// The most batches.
     batches: u64,
     /// Set by the player who leaves; the other one does not wait any longer.
@@ -154,9 +154,9 @@ pub(crate) struct Game {
     deadline: Ticks,
 }
 
-impl Game {
+impl LinePingPong {
     /// A game that ends after so many batches, or at the stamp `deadline`.
-    pub(crate) fn new(lines: Lines, batches: u64, deadline: Ticks) -> Self {
+    pub(crate) fn new(lines: ExchangeLines, batches: u64, deadline: Ticks) -> Self {
         Self { lines, batches, over: AtomicBool::new(false), deadline }
     }
 
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn batches_become_time_for_one_way_with_the_shortest_and_the_median() {
-        let clock = Clock::of_rate(2.0);
+        let clock = TickClock::of_rate(2.0);
         let batch = |ns_one_way: u64| ns_one_way * 2 * 2 * ROUNDS;
         let exchange =
             summary(Cpu(0), Cpu(1), vec![batch(90), batch(50), batch(60)], &clock).unwrap();
@@ -249,7 +249,7 @@ mod tests {
             }
             return;
         };
-        let clock = Clock::calibrate(std::time::Duration::from_millis(20));
+        let clock = TickClock::calibrate(std::time::Duration::from_millis(20));
         let share = clock.ticks(100e6);
         let shortest = |batches: Vec<Ticks>| batches.into_iter().min().unwrap();
         let alone = shortest(on_cpu(from, || control(share)).unwrap());

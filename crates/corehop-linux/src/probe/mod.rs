@@ -19,13 +19,13 @@ mod watch;
 use std::io;
 use std::time::Duration;
 
-use corehop_plan::platform::observed::Observed;
+use corehop_plan::platform::observed::PlatformObservations;
 use corehop_plan::platform::{Hertz, Platform};
 use corehop_plan::units::Cpu;
 
 use crate::memory::MemoryError;
-use corehop_system::clock::Clock;
-use corehop_system::thread::{Policy, set_affinity, set_policy};
+use corehop_system::clock::TickClock;
+use corehop_system::thread::{SchedulingPolicy, set_affinity, set_policy};
 pub use waking::wake_batches;
 pub use watch::watch;
 
@@ -59,9 +59,9 @@ pub enum ProbeError {
 pub fn observe(
     platform: &Platform,
     progress: &mut dyn FnMut(&str),
-) -> Result<Observed, ProbeError> {
+) -> Result<PlatformObservations, ProbeError> {
     progress("the clock");
-    let clock = Clock::calibrate(Duration::from_millis(50));
+    let clock = TickClock::calibrate(Duration::from_millis(50));
     let counter = Some(Hertz::new(clock.hertz().round() as u64));
     let exchanges = exchange::all(platform, &clock, progress)?;
     let contentions = contention::all(platform, progress)?;
@@ -74,14 +74,22 @@ pub fn observe(
     let first = platform.usable().first();
     let system_call = first.map(|cpu| wake::system_call(cpu, &clock)).transpose()?;
     let futex_wake = wake::by_futex(platform, &clock)?;
-    Ok(Observed { counter, curves, exchanges, contentions, controller, system_call, futex_wake })
+    Ok(PlatformObservations {
+        counter,
+        curves,
+        exchanges,
+        contentions,
+        controller,
+        system_call,
+        futex_wake,
+    })
 }
 
 /// Puts the calling thread on `cpu`, ahead of other work as far as the user may.
 pub(crate) fn pin(cpu: Cpu) -> Result<(), ProbeError> {
     set_affinity([cpu]).map_err(|error| ProbeError::Pin { cpu, error })?;
     // Where this is refused, the thread is served as all others are.
-    let _ = set_policy(Policy::Other(-20));
+    let _ = set_policy(SchedulingPolicy::Other(-20));
     Ok(())
 }
 

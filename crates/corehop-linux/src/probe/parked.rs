@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use corehop_plan::units::{Cpu, CpuList};
 
-use super::exchange::{Game, Lines, ROUNDS};
+use super::exchange::{ExchangeLines, LinePingPong, ROUNDS};
 use super::pin;
-use corehop_system::clock::{Clock, Ticks, now, read};
-use corehop_system::thread::{FIFO_PRIORITY, Policy, set_policy};
+use corehop_system::clock::{TickClock, Ticks, now, read};
+use corehop_system::thread::{FIFO_PRIORITY, SchedulingPolicy, set_policy};
 
 /// The batches of an exchange, of which the shortest counts: what is disturbed takes longer.
 const BATCHES: u64 = 8;
@@ -28,8 +28,8 @@ const LATE: Duration = Duration::from_millis(100);
 
 /// The order to a thread that measures: begin a game with the one that answers, and report the duration of
 /// its batches.
-struct Order {
-    game: Lines,
+struct ExchangeCommand {
+    game: ExchangeLines,
     answers: Sender<Answering>,
     tell: Sender<Vec<Ticks>>,
     spent: Sender<f64>,
@@ -38,13 +38,13 @@ struct Order {
 
 /// The order to the other one: play for so long at most, and report the CPU time since the last report.
 struct Answering {
-    game: Arc<Game>,
+    game: Arc<LinePingPong>,
     allowance: Ticks,
     spent: Sender<f64>,
 }
 
 /// Two CPUs, the smaller number first.
-pub(crate) type Pair = (Cpu, Cpu);
+pub(crate) type CpuPair = (Cpu, Cpu);
 
 /// The outcome of an exchange.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -58,7 +58,7 @@ pub(super) struct Met {
 /// The threads on one CPU.
 #[derive(Debug)]
 struct OnCpu {
-    orders: Sender<Order>,
+    orders: Sender<ExchangeCommand>,
     answers: Sender<Answering>,
     /// Whether the thread that measures has an order.
     busy: Arc<AtomicBool>,
@@ -68,7 +68,7 @@ struct OnCpu {
 #[derive(Debug)]
 pub(super) struct Parked {
     on: BTreeMap<Cpu, OnCpu>,
-    clock: Clock,
+    clock: TickClock,
 }
 
 impl Parked {
@@ -76,7 +76,7 @@ impl Parked {
     ///
     /// # Errors
     /// If the system starts no more threads.
-    pub(super) fn park(cpus: &CpuList, clock: Clock, real_time: bool) -> io::Result<Self> {
+    pub(super) fn park(cpus: &CpuList, clock: TickClock, real_time: bool) -> io::Result<Self> {
         let mut all = Self { on: BTreeMap::new(), clock };
         for cpu in cpus.iter() {
             let (order, orders) = channel();
@@ -92,11 +92,11 @@ impl Parked {
 
     /// Exchanges lines between two CPUs; the thread that answers spins for at most `allowance_ns`. Where one of the threads
     /// does not get its CPU within a tenth of a second, they have not met.
-    pub(super) fn exchange(&self, pair: Pair, allowance_ns: f64) -> Met {
+    pub(super) fn exchange(&self, pair: CpuPair, allowance_ns: f64) -> Met {
         let [Some(first), Some(second)] = [pair.0, pair.1].map(|cpu| self.on.get(&cpu)) else {
             return Met::default();
         };
-        let Ok(game) = Lines::new() else { return Met::default() };
+        let Ok(game) = ExchangeLines::new() else { return Met::default() };
         // A thread that has not finished its last game would only have more to do.
         if first.busy.swap(true, Ordering::AcqRel) {
             return Met::default();
@@ -104,7 +104,7 @@ impl Parked {
         let ((tell, told), (spent, spends)) = (channel(), channel());
         let allowance = self.clock.ticks(allowance_ns);
         let answers = second.answers.clone();
-        let asked = first.orders.send(Order { game, answers, tell, spent, allowance });
+        let asked = first.orders.send(ExchangeCommand { game, answers, tell, spent, allowance });
         let batches = asked.ok().and_then(|()| told.recv_timeout(LATE).ok()).unwrap_or_default();
         let shortest = batches.into_iter().min();
         Met {
@@ -119,10 +119,10 @@ fn start(name: &str, cpu: Cpu, work: impl FnOnce() + Send + 'static) -> io::Resu
     thread.spawn(work).map(drop)
 }
 
-fn measure(cpu: Cpu, clock: &Clock, orders: &Receiver<Order>, busy: &AtomicBool) {
+fn measure(cpu: Cpu, clock: &TickClock, orders: &Receiver<ExchangeCommand>, busy: &AtomicBool) {
     let pinned = pin(cpu).is_ok();
-    while let Ok(Order { game, answers, tell, spent, allowance }) = orders.recv() {
-        let game = Arc::new(Game::new(game, BATCHES, now() + clock.ticks(PATIENCE_NS)));
+    while let Ok(ExchangeCommand { game, answers, tell, spent, allowance }) = orders.recv() {
+        let game = Arc::new(LinePingPong::new(game, BATCHES, now() + clock.ticks(PATIENCE_NS)));
         let other = Answering { game: Arc::clone(&game), allowance, spent };
         let both = pinned && answers.send(other).is_ok();
         let batches = if both { game.serve(Ticks::MAX / 4) } else { Vec::new() };
@@ -136,7 +136,7 @@ fn measure(cpu: Cpu, clock: &Clock, orders: &Receiver<Order>, busy: &AtomicBool)
 fn answer(cpu: Cpu, real_time: bool, games: &Receiver<Answering>) {
     let pinned = pin(cpu).is_ok();
     // Where this is refused, the thread is served as all others are.
-    let urgent = real_time && set_policy(Policy::Fifo(FIFO_PRIORITY - 1)).is_ok();
+    let urgent = real_time && set_policy(SchedulingPolicy::Fifo(FIFO_PRIORITY - 1)).is_ok();
     let mut before = read(libc::CLOCK_THREAD_CPUTIME_ID);
     while let Ok(Answering { game, allowance, spent }) = games.recv() {
         if pinned {
@@ -164,7 +164,7 @@ mod tests {
             }
             return;
         };
-        let clock = Clock::calibrate(Duration::from_millis(20));
+        let clock = TickClock::calibrate(Duration::from_millis(20));
         let parked = Parked::park(&cpus, clock, true).unwrap();
         let got: Vec<Met> = (0..40).map(|_| parked.exchange((first, second), 2e6)).collect();
         let times: Vec<f64> = got.iter().filter_map(|it| it.time_ns).collect();
@@ -179,7 +179,7 @@ mod tests {
     fn a_cpu_that_cannot_be_had_gives_no_exchange_and_no_endless_wait() {
         let cpu = corehop_system::thread::affinity().unwrap().first().unwrap();
         let both = CpuList::new([cpu, Cpu(1_000)]);
-        let clock = Clock::calibrate(Duration::from_millis(20));
+        let clock = TickClock::calibrate(Duration::from_millis(20));
         let parked = Parked::park(&both, clock, false).unwrap();
         assert_eq!(parked.exchange((cpu, Cpu(1_000)), 2e6).time_ns, None);
     }
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn a_thread_that_has_not_finished_is_given_no_more_and_not_waited_for() {
         let cpu = corehop_system::thread::affinity().unwrap().first().unwrap();
-        let clock = Clock::calibrate(Duration::from_millis(20));
+        let clock = TickClock::calibrate(Duration::from_millis(20));
         let parked = Parked::park(&CpuList::new([cpu]), clock, false).unwrap();
         parked.on[&cpu].busy.store(true, Ordering::Release);
         assert_eq!(parked.exchange((cpu, cpu), 2e6), Met::default());

@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 
 use corehop_plan::units::{Cpu, CpuList};
 
-pub(crate) use super::parked::Pair;
+pub(crate) use super::parked::CpuPair;
 use super::parked::{Met, PATIENCE_NS, Parked};
 use crate::duty;
-use corehop_system::clock::Clock;
+use corehop_system::clock::TickClock;
 use corehop_system::supervisor::{READY, enter_helper, nowhere, start_helper, wait_readable};
 
 /// The argument that makes the program the process of the partners.
@@ -62,7 +62,7 @@ impl Partners {
     /// # Errors
     /// If the system starts no more processes or threads; `NotConnected` where this program is not prepared
     /// ([`corehop_system::supervisor::main_if_asked`]).
-    pub(crate) fn park(cpus: &CpuList, clock: Clock, real_time: bool) -> io::Result<Self> {
+    pub(crate) fn park(cpus: &CpuList, clock: TickClock, real_time: bool) -> io::Result<Self> {
         let (cpus, rate) = (cpus.to_string(), (clock.hertz() * 1e-9).to_string());
         let policy = if real_time { "fifo" } else { "other" };
         let words = [cpus.as_str(), &rate, policy].map(OsStr::new);
@@ -73,7 +73,7 @@ impl Partners {
 
     /// The time of a line from one CPU to the other, in nanoseconds for one way. None where the two threads did not meet,
     /// one of them could not be put on its CPU, or nothing is known within some hundred milliseconds.
-    pub(crate) fn exchange(&self, pair: Pair) -> Option<f64> {
+    pub(crate) fn exchange(&self, pair: CpuPair) -> Option<f64> {
         let mut there = self.there.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.real_time {
             return there.exchange(pair, PATIENCE_NS)?.time_ns;
@@ -90,7 +90,7 @@ impl Partners {
 
 impl There {
     /// Asks, and waits for the answer. None where there is none in time.
-    fn exchange(&mut self, (a, b): Pair, allowance_ns: f64) -> Option<Met> {
+    fn exchange(&mut self, (a, b): CpuPair, allowance_ns: f64) -> Option<Met> {
         if self.lost || !self.is_free() {
             return None;
         }
@@ -158,7 +158,7 @@ pub(crate) fn serve(cpus: &OsStr, rate: &OsStr, policy: &OsStr) -> io::Result<()
     let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
     let cpus: CpuList = cpus.to_str().and_then(|it| it.parse().ok()).ok_or_else(invalid)?;
     let rate: f64 = rate.to_str().and_then(|it| it.parse().ok()).ok_or_else(invalid)?;
-    let parked = Parked::park(&cpus, Clock::of_rate(rate), policy == "fifo")?;
+    let parked = Parked::park(&cpus, TickClock::of_rate(rate), policy == "fifo")?;
     socket.write_all(READY)?;
     let mut order = [0; WORDS];
     while socket.read_exact(&mut order).is_ok() {

@@ -12,7 +12,7 @@ use corehop_plan::platform::{Latency, Platform};
 use corehop_plan::units::Cpu;
 
 use super::{ProbeError, joined, on_cpu, pin};
-use corehop_system::clock::{Clock, Ticks, now};
+use corehop_system::clock::{TickClock, Ticks, now};
 use corehop_system::thread::current_tid;
 
 /// The most round trips, and the most time for all of them.
@@ -25,7 +25,7 @@ const CALLS: u64 = 100;
 const BATCHES: usize = 101;
 
 /// The median time of `gettid`.
-pub(super) fn system_call(cpu: Cpu, clock: &Clock) -> Result<Latency, ProbeError> {
+pub(super) fn system_call(cpu: Cpu, clock: &TickClock) -> Result<Latency, ProbeError> {
     on_cpu(cpu, || {
         let batch = |_| {
             let begun = now();
@@ -42,13 +42,13 @@ pub(super) fn system_call(cpu: Cpu, clock: &Clock) -> Result<Latency, ProbeError
 /// Half of the median round trip between the first two usable CPUs; None where there is one.
 pub(super) fn by_futex(
     platform: &Platform,
-    clock: &Clock,
+    clock: &TickClock,
 ) -> Result<Option<(Latency, Cpu, Cpu)>, ProbeError> {
     let usable = platform.usable();
     let mut cpus = usable.iter();
     let (Some(from), Some(to)) = (cpus.next(), cpus.next()) else { return Ok(None) };
     let trips = on_cpu(from, || {
-        let game = Game { theirs: AtomicBool::new(false), over: AtomicBool::new(false) };
+        let game = WakePingPong { theirs: AtomicBool::new(false), over: AtomicBool::new(false) };
         let asker = current();
         std::thread::scope(|scope| {
             let answerer = std::thread::Builder::new()
@@ -67,18 +67,18 @@ fn median(mut ticks: Vec<Ticks>) -> Ticks {
     ticks[ticks.len() / 2]
 }
 
-fn latency(ticks: Ticks, clock: &Clock, parts: f64) -> Latency {
+fn latency(ticks: Ticks, clock: &TickClock, parts: f64) -> Latency {
     Latency::Picos((clock.nanos(ticks) / parts * 1e3).round() as u64)
 }
 
 /// Two threads that wake each other in turn.
-struct Game {
+struct WakePingPong {
     /// Whether it is the answering thread's turn.
     theirs: AtomicBool,
     over: AtomicBool,
 }
 
-impl Game {
+impl WakePingPong {
     /// Wakes the other thread and sleeps until the answer, up to the stamp `end`: the round trips.
     fn ask(&self, other: &Thread, end: Ticks) -> Vec<Ticks> {
         let mut trips = Vec::new();
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn a_wake_up_takes_longer_than_a_system_call() {
         let usable = corehop_system::thread::affinity().unwrap();
-        let clock = Clock::calibrate(Duration::from_millis(5));
+        let clock = TickClock::calibrate(Duration::from_millis(5));
         let call = system_call(usable.first().unwrap(), &clock).unwrap();
         let Latency::Picos(call) = call else { panic!("{call:?}") };
         let platform =

@@ -21,11 +21,11 @@ use corehop_plan::platform::{Affinity, Platform};
 use corehop_plan::units::{Cpu, CpuList};
 
 use super::exchange;
-use corehop_system::clock::{Clock, Ticks, now};
+use corehop_system::clock::{TickClock, Ticks, now};
 use corehop_system::discover::SysRoot;
 use corehop_system::supervisor::{READY, enter_helper, nowhere, start_helper, wait_readable};
 use corehop_system::thread::{
-    Policy, current_cpu, current_tid, set_affinity, set_affinity_of, set_policy,
+    SchedulingPolicy, current_cpu, current_tid, set_affinity, set_affinity_of, set_policy,
 };
 
 /// The argument that makes the program the process of this experiment.
@@ -49,7 +49,7 @@ const WORDS: usize = 24;
 /// The number of the message with the time of a line.
 const LINE: u32 = u32::MAX;
 /// Beside a program that fills the CPUs, a hand-over would wait for the slices of others.
-const URGENT: Policy = Policy::Other(-20);
+const URGENT: SchedulingPolicy = SchedulingPolicy::Other(-20);
 
 /// Measures wake-ups for about `most`, and never longer than that and half a second.
 ///
@@ -66,7 +66,8 @@ pub fn wake_batches(platform: &Platform, most: Duration) -> WakeBatches {
         None => vec![a, b],
     };
     let mut all = WakeBatches { cpus: (a != b).then_some((a, b)), ..WakeBatches::default() };
-    let done = Helper::start(&words, most).and_then(|mut it| it.collect(most + LATE, &mut all));
+    let done =
+        ProbeProcess::start(&words, most).and_then(|mut it| it.collect(most + LATE, &mut all));
     all.trouble = done.err().map(|it| it.to_string());
     // Where two CPUs have no cache in common, they are the pair without one as well.
     if near.is_none() {
@@ -78,12 +79,12 @@ pub fn wake_batches(platform: &Platform, most: Duration) -> WakeBatches {
 }
 
 /// The process under way.
-struct Helper {
+struct ProbeProcess {
     child: Child,
     socket: UnixStream,
 }
 
-impl Helper {
+impl ProbeProcess {
     fn start(cpus: &[Cpu], most: Duration) -> io::Result<Self> {
         let cpus = cpus.iter().map(|it| it.0.to_string()).collect::<Vec<_>>().join(",");
         let most = most.as_millis().to_string();
@@ -112,7 +113,7 @@ impl Helper {
     }
 }
 
-impl Drop for Helper {
+impl Drop for ProbeProcess {
     fn drop(&mut self) {
         // Nothing waits for a process with a thread that cannot end.
         let _ends = self.child.kill();
@@ -161,16 +162,16 @@ pub(crate) fn serve(cpus: &OsStr, most: &OsStr) -> io::Result<()> {
     let pairs: Vec<(Cpu, Cpu)> = cpus.chunks_exact(2).map(|it| (it[0], it[1])).collect();
     let &near = pairs.first().ok_or_else(invalid)?;
     socket.write_all(READY)?;
-    let clock = Clock::calibrate(Duration::from_millis(10));
+    let clock = TickClock::calibrate(Duration::from_millis(10));
     if let Some(ns) = exchange::one_way_ns(near.0, near.1, &clock) {
         socket.write_all(&message(LINE, None, ns, 0.0))?;
     }
     let end = Instant::now() + Duration::from_millis(most);
-    Experiment::begin(near, pairs.get(1).copied(), clock)?.run(end, &mut socket)
+    PipeProbe::begin(near, pairs.get(1).copied(), clock)?.run(end, &mut socket)
 }
 
 /// The threads and their pipes.
-struct Experiment {
+struct PipeProbe {
     near: (Cpu, Cpu),
     far: Option<(Cpu, Cpu)>,
     to_there: PipeWriter,
@@ -179,11 +180,11 @@ struct Experiment {
     /// The CPU on which the other thread answered last.
     answered_on: Arc<AtomicU32>,
     awake: Awake,
-    clock: Clock,
+    clock: TickClock,
 }
 
-impl Experiment {
-    fn begin(near: (Cpu, Cpu), far: Option<(Cpu, Cpu)>, clock: Clock) -> io::Result<Self> {
+impl PipeProbe {
+    fn begin(near: (Cpu, Cpu), far: Option<(Cpu, Cpu)>, clock: TickClock) -> io::Result<Self> {
         let ((here, mut to_here), (mut there, to_there)) = (pipe()?, pipe()?);
         let (tid, answered_on) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         let (its, on) = (Arc::clone(&tid), Arc::clone(&answered_on));
@@ -302,12 +303,12 @@ fn idle_entries(cpus: &CpuList) -> Option<Vec<u64>> {
 
 /// Threads of the class SCHED_IDLE that keep CPUs awake when they are asked to.
 struct Awake {
-    shared: Arc<Shared>,
+    shared: Arc<SpinControl>,
     threads: Vec<std::thread::Thread>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct SpinControl {
     on: AtomicBool,
     /// The stamp after which no thread spins.
     until: AtomicU64,
@@ -316,13 +317,13 @@ struct Shared {
 
 impl Awake {
     /// Starts a thread on each CPU. Where a thread may not have the class SCHED_IDLE, it ends: it would take time from others.
-    fn begin((a, b): (Cpu, Cpu), clock: &Clock) -> io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+    fn begin((a, b): (Cpu, Cpu), clock: &TickClock) -> io::Result<Self> {
+        let shared = Arc::new(SpinControl::default());
         let mut threads = Vec::new();
         for cpu in CpuList::new([a, b]).iter() {
             let shared = Arc::clone(&shared);
             let spin = move || {
-                if set_affinity([cpu]).is_ok() && set_policy(Policy::Idle).is_ok() {
+                if set_affinity([cpu]).is_ok() && set_policy(SchedulingPolicy::Idle).is_ok() {
                     shared.serve();
                 }
             };
@@ -336,7 +337,7 @@ impl Awake {
     }
 
     /// Lets the threads spin, or stop, and gives them some time to do so.
-    fn turn(&self, on: bool, clock: &Clock) {
+    fn turn(&self, on: bool, clock: &TickClock) {
         let shared = &self.shared;
         if !on && !shared.on.swap(false, Ordering::AcqRel) {
             return;
@@ -356,7 +357,7 @@ impl Awake {
     }
 }
 
-impl Shared {
+impl SpinControl {
     fn serve(&self) {
         let asked = |stamp: Ticks| {
             self.on.load(Ordering::Acquire) && stamp < self.until.load(Ordering::Acquire)

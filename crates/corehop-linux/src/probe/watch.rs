@@ -4,12 +4,12 @@
 use std::time::{Duration, Instant};
 
 use corehop_plan::platform::Platform;
-use corehop_plan::platform::observed::Watched;
+use corehop_plan::platform::observed::ExchangeSeries;
 use corehop_plan::units::CpuList;
 
 use super::ProbeError;
 use super::partners::Partners;
-use corehop_system::clock::Clock;
+use corehop_system::clock::TickClock;
 
 /// Watches some pairs of usable CPUs of each class, for `long`, with a look `every` so often. There
 /// is nothing to watch where only one CPU is usable. A look takes well below a millisecond where the
@@ -22,15 +22,15 @@ pub fn watch(
     long: Duration,
     every: Duration,
     progress: &mut dyn FnMut(&str),
-) -> Result<Vec<Watched>, ProbeError> {
+) -> Result<Vec<ExchangeSeries>, ProbeError> {
     let pairs = platform.watched_pairs();
     let cpus = CpuList::new(pairs.iter().flat_map(|&(from, to)| [from, to]));
     if pairs.is_empty() {
         return Ok(Vec::new());
     }
-    let partners = Partners::park(&cpus, Clock::calibrate(Duration::from_millis(20)), true)?;
-    let still = |&(from, to)| Watched { from, to, exchanges: Vec::new() };
-    let mut watched: Vec<Watched> = pairs.iter().map(still).collect();
+    let partners = Partners::park(&cpus, TickClock::calibrate(Duration::from_millis(20)), true)?;
+    let still = |&(from, to)| ExchangeSeries { from, to, exchanges: Vec::new() };
+    let mut watched: Vec<ExchangeSeries> = pairs.iter().map(still).collect();
     let began = Instant::now();
     while began.elapsed() < long {
         progress(&format!(

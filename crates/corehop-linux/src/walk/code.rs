@@ -3,7 +3,7 @@
 
 use std::io;
 
-use corehop_plan::experiment::Draw;
+use corehop_plan::experiment::DrawStream;
 use corehop_plan::workload::{CHUNK_LINES, LINE};
 
 use crate::memory::{Linked, Mapping};
@@ -16,7 +16,7 @@ unsafe extern "C" {
 /// The kernel's `struct rseq_cs`: which code is one sequence, and where it aborts to.
 #[repr(C, align(32))]
 #[derive(Debug)]
-struct Descriptor {
+struct SequenceDescriptor {
     version: u32,
     flags: u32,
     start: u64,
@@ -27,7 +27,7 @@ struct Descriptor {
 /// Executable lines, each ending in a jump to the next.
 #[derive(Debug)]
 pub(crate) struct CodeMemory {
-    descriptor: Box<Descriptor>,
+    descriptor: Box<SequenceDescriptor>,
     start: u64,
 }
 
@@ -36,7 +36,11 @@ impl CodeMemory {
     ///
     /// # Errors
     /// The error of mprotect(2), where the system allows no code that was once writable.
-    pub(crate) fn write(mapping: &mut Mapping, lines: u64, draw: &mut Draw) -> io::Result<Self> {
+    pub(crate) fn write(
+        mapping: &mut Mapping,
+        lines: u64,
+        draw: &mut DrawStream,
+    ) -> io::Result<Self> {
         let base = mapping.address();
         let next = draw.cycle(lines as usize);
         let mut at = 0_usize;
@@ -55,7 +59,7 @@ impl CodeMemory {
         let abort = corehop_code_abort as *const () as u64;
         debug_assert_eq!(SIGNATURE, 0x5305_3053);
         let descriptor =
-            Descriptor { version: 0, flags: 0, start: base, length: lines * LINE, abort };
+            SequenceDescriptor { version: 0, flags: 0, start: base, length: lines * LINE, abort };
         Ok(Self { descriptor: Box::new(descriptor), start: base })
     }
 

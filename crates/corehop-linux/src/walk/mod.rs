@@ -8,7 +8,7 @@ mod tests;
 
 use std::arch::global_asm;
 
-use corehop_plan::experiment::Draw;
+use corehop_plan::experiment::DrawStream;
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::{CHUNK_LINES, LINE, Page, Pattern, WorkingSet};
 
@@ -84,7 +84,7 @@ struct Context {
 
 /// The result of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Walked {
+pub struct WalkResult {
     /// The stamp at its start.
     pub began: Ticks,
     /// Its duration, that of the stamps themselves included.
@@ -154,7 +154,7 @@ impl Walk {
     }
 
     /// Walks once without time stamps between the chunks; `None` where there is no such walk.
-    fn walk_plain(&mut self) -> Option<Walked> {
+    fn walk_plain(&mut self) -> Option<WalkResult> {
         let plain = self.plain?;
         self.context.prepare(None, Ticks::MAX, Ticks::MAX);
         // SAFETY: as in `walk`.
@@ -169,7 +169,7 @@ impl Walk {
 
     /// Walks once. A chunk of more than `threshold` ticks has a hole; at the stamp `deadline` the
     /// walk is given up.
-    pub fn walk(&mut self, rseq: Option<&Rseq>, threshold: Ticks, deadline: Ticks) -> Walked {
+    pub fn walk(&mut self, rseq: Option<&Rseq>, threshold: Ticks, deadline: Ticks) -> WalkResult {
         let rseq = rseq.filter(|_| !self.own_job);
         self.context.prepare(rseq, threshold, deadline);
         // SAFETY: `new` filled the context for this function from memory that outlives `self`, and
@@ -179,7 +179,7 @@ impl Walk {
         if self.own_job {
             self.context.work[1] += 1;
         }
-        Walked { stamped: !self.own_job, ..self.context.walked() }
+        WalkResult { stamped: !self.own_job, ..self.context.walked() }
     }
 
     /// Whether it is a function of the user's.
@@ -218,8 +218,8 @@ impl Context {
         (self.given_up, self.disarmed) = (0, 0);
     }
 
-    const fn walked(&self) -> Walked {
-        Walked {
+    const fn walked(&self) -> WalkResult {
+        WalkResult {
             began: self.began,
             ticks: self.ended.wrapping_sub(self.began),
             aborts: self.aborts as u32,
@@ -291,7 +291,7 @@ impl StampCost {
 fn extra_ticks(set: &WorkingSet, chunks: u64) -> Result<f64, MemoryError> {
     let wss = Bytes::new(chunks * CHUNK_LINES * LINE);
     let small = WorkingSet { wss, page: Page::Base, node: None, ..set.clone() };
-    let memory = SetMemory::new(&small, &mut Draw::new(0, 0))?;
+    let memory = SetMemory::new(&small, &mut DrawStream::new(0, 0))?;
     let mut walk = Walk::new(&small, memory.linked());
     let mut pair = || {
         let stamped = walk.walk(None, Ticks::MAX, Ticks::MAX).ticks as f64;

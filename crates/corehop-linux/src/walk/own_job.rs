@@ -7,12 +7,12 @@ use std::path::Path;
 use corehop_system::rights;
 
 /// `void f(void *memory, size_t bytes, uint64_t pass)`: accesses the working set once.
-pub(super) type Function = unsafe extern "C" fn(*mut u8, usize, u64);
+pub(super) type JobFunction = unsafe extern "C" fn(*mut u8, usize, u64);
 
 /// A function of the user's, as long as the process lives: its library is never unloaded, as
 /// it may have started threads.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct OwnJob(Function);
+pub(crate) struct OwnJob(JobFunction);
 
 /// Why the user's own job cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +97,7 @@ impl OwnJob {
             return Err(OwnJobError::Function { library, function, why: last_error() });
         }
         // SAFETY: the user states that the symbol is a function of this type; nothing can check it.
-        Ok(Self(unsafe { std::mem::transmute::<*mut libc::c_void, Function>(address) }))
+        Ok(Self(unsafe { std::mem::transmute::<*mut libc::c_void, JobFunction>(address) }))
     }
 
     /// The function's address.
@@ -107,7 +107,7 @@ impl OwnJob {
 
     /// A job that is a function of this program.
     #[cfg(test)]
-    pub(super) const fn of(function: Function) -> Self {
+    pub(super) const fn of(function: JobFunction) -> Self {
         Self(function)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use corehop_plan::experiment::Draw;
+use corehop_plan::experiment::DrawStream;
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::{LINE, Page, Pattern, WorkingSet};
 
@@ -14,7 +14,7 @@ fn set(kib: u64, pattern: Pattern, write_ratio: f64, chains: u8) -> WorkingSet {
     WorkingSet { pattern, chains, ..WorkingSet::list(Bytes::from_kib(kib), write_ratio) }
 }
 
-fn walked(set: &WorkingSet, memory: &SetMemory) -> Walked {
+fn walked(set: &WorkingSet, memory: &SetMemory) -> WalkResult {
     let rseq = Rseq::of_this_thread().ok();
     Walk::new(set, memory.linked()).walk(rseq.as_ref(), Ticks::MAX, Ticks::MAX)
 }
@@ -36,7 +36,7 @@ fn a_list_walk_writes_the_planned_share_of_lines_in_every_number_of_chains() {
     for chains in [1, 4, 8] {
         for (ratio, lines) in [(0.0, 0), (0.2, 256), (1.0 / 3.0, 512), (0.5, 1024)] {
             let set = set(64, Pattern::Shuffled, ratio, chains);
-            let memory = SetMemory::new(&set, &mut Draw::new(1, 0)).unwrap();
+            let memory = SetMemory::new(&set, &mut DrawStream::new(1, 0)).unwrap();
             let walk = walked(&set, &memory);
             let [next, data, rest @ ..] = written(&memory);
             assert!(walk.complete && walk.ticks > 0);
@@ -51,7 +51,7 @@ fn a_list_walk_writes_the_planned_share_of_lines_in_every_number_of_chains() {
 fn a_scan_writes_the_planned_share_of_words() {
     for (ratio, words) in [(0.0, 0), (1.0 / 128.0, 64), (0.25, 2048), (0.5, 4096), (1.0, 8192)] {
         let set = set(64, Pattern::Scan, ratio, 1);
-        let memory = SetMemory::new(&set, &mut Draw::new(1, 0)).unwrap();
+        let memory = SetMemory::new(&set, &mut DrawStream::new(1, 0)).unwrap();
         assert!(walked(&set, &memory).complete);
         let written: usize = written(&memory).iter().sum();
         assert!(written.abs_diff(words) <= 2, "{ratio}: {written}");
@@ -61,11 +61,11 @@ fn a_scan_writes_the_planned_share_of_words() {
 #[test]
 fn code_runs_to_its_end_and_back() {
     let set = set(64, Pattern::Code, 0.0, 1);
-    let mut memory = SetMemory::new(&set, &mut Draw::new(1, 0)).unwrap();
+    let mut memory = SetMemory::new(&set, &mut DrawStream::new(1, 0)).unwrap();
     for _ in 0..3 {
         assert!(walked(&set, &memory).complete);
     }
-    memory.renew(&mut Draw::new(2, 0)).unwrap();
+    memory.renew(&mut DrawStream::new(2, 0)).unwrap();
     assert!(walked(&set, &memory).complete);
 }
 
@@ -74,7 +74,7 @@ fn with_a_threshold_of_nothing_every_chunk_has_a_hole_and_every_tick_is_lost() {
     for pattern in [Pattern::Shuffled, Pattern::Scan, Pattern::Code] {
         for chains in if pattern == Pattern::Shuffled { vec![1, 4, 8] } else { vec![1] } {
             let set = set(64, pattern, 0.0, chains);
-            let memory = SetMemory::new(&set, &mut Draw::new(1, 0)).unwrap();
+            let memory = SetMemory::new(&set, &mut DrawStream::new(1, 0)).unwrap();
             let mut walk = Walk::new(&set, memory.linked());
             let walked = walk.walk(None, 0, Ticks::MAX);
             assert!(walked.complete && !walked.watched);
@@ -88,7 +88,7 @@ fn with_a_threshold_of_nothing_every_chunk_has_a_hole_and_every_tick_is_lost() {
 fn a_deadline_in_the_past_ends_the_walk_after_its_first_chunk() {
     for pattern in [Pattern::Shuffled, Pattern::Scan, Pattern::Code] {
         let set = set(1024, pattern, 0.0, 1);
-        let memory = SetMemory::new(&set, &mut Draw::new(1, 0)).unwrap();
+        let memory = SetMemory::new(&set, &mut DrawStream::new(1, 0)).unwrap();
         let mut walk = Walk::new(&set, memory.linked());
         let whole = walk.walk(None, Ticks::MAX, Ticks::MAX);
         let given_up = walk.walk(None, Ticks::MAX, 0);
@@ -114,7 +114,7 @@ fn a_walk_that_is_aborted_again_and_again_still_ends_and_counts_what_it_lost() {
         (Pattern::Code, 1),
     ] {
         let set = set(4096, pattern, 0.0, chains);
-        let memory = SetMemory::new(&set, &mut Draw::new(1, 0)).unwrap();
+        let memory = SetMemory::new(&set, &mut DrawStream::new(1, 0)).unwrap();
         let mut walk = Walk::new(&set, memory.linked());
         let rseq = Rseq::of_this_thread().ok();
         let done = AtomicBool::new(false);
@@ -144,9 +144,9 @@ extern "C" fn nothing(_: i32) {}
 #[test]
 fn a_list_in_huge_pages_or_fresh_frames_is_as_good_as_any() {
     let set = WorkingSet { page: Page::Transparent, ..set(256, Pattern::Shuffled, 0.5, 1) };
-    let mut memory = SetMemory::new(&set, &mut Draw::new(1, 0)).unwrap();
+    let mut memory = SetMemory::new(&set, &mut DrawStream::new(1, 0)).unwrap();
     assert!(walked(&set, &memory).complete);
-    memory.renew(&mut Draw::new(1, 1)).unwrap();
+    memory.renew(&mut DrawStream::new(1, 1)).unwrap();
     assert!(walked(&set, &memory).complete);
 }
 
@@ -164,7 +164,7 @@ unsafe extern "C" fn sum_up(memory: *mut u8, bytes: usize, pass: u64) {
 #[test]
 fn the_users_own_job_is_called_with_its_memory_and_the_number_of_the_call() {
     let set = WorkingSet { workload: Some(String::new()), ..set(4, Pattern::Shuffled, 0.0, 1) };
-    let memory = SetMemory::new(&set, &mut Draw::new(1, 0)).unwrap();
+    let memory = SetMemory::new(&set, &mut DrawStream::new(1, 0)).unwrap();
     assert_eq!(written(&memory), [0; 8], "its memory is handed over empty");
     let mut walk = Walk::calling(OwnJob::of(sum_up), memory.raw());
     let rseq = Rseq::of_this_thread().ok();

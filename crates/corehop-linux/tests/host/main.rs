@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use corehop_linux::observe::{How, LiveHost};
-use corehop_linux::placing::{PlacingHost, Wishes};
+use corehop_linux::placing::{PlacerSettings, PlacingHost};
 use corehop_linux::probe::{wake_batches, watch};
 use corehop_plan::experiment::{Argument, Target};
 use corehop_plan::host::wakes::{WakeArm, WakeBatch};
@@ -67,7 +67,7 @@ fn sleeping() -> Option<(LiveHost, u32)> {
 
 /// A host that places these targets by wake-ups, and moves nothing by itself.
 fn placing(platform: &Platform, targets: &[Target]) -> PlacingHost {
-    let wishes = Wishes {
+    let wishes = PlacerSettings {
         platform,
         progress: None,
         evidence: &[Evidence::Wakes],
@@ -234,11 +234,11 @@ fn wake_ups_are_measured_in_turns_and_leave_nothing_behind() {
     let least = |arm| of(arm).map(|it| it.ns).fold(f64::INFINITY, f64::min);
     assert!(least(WakeArm::OtherCpu) > 0.5 * least(WakeArm::SameCpu));
     let spins = |name: &str| name.starts_with("corehop-wakes");
-    let left = std::fs::read_dir("/proc").unwrap().flatten().filter(|it| {
-        let folder = it.path();
+    let left = std::fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
+        let folder = entry.path();
         let read = |file: &str| std::fs::read_to_string(folder.join(file)).unwrap_or_default();
-        let ours = read("stat").rsplit(')').next().is_some_and(|it| {
-            it.split_whitespace().nth(1) == Some(&std::process::id().to_string())
+        let ours = read("stat").rsplit(')').next().is_some_and(|fields| {
+            fields.split_whitespace().nth(1) == Some(&std::process::id().to_string())
         });
         ours && spins(read("comm").trim()) && !read("stat").contains(") Z ")
     });

@@ -6,7 +6,7 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use corehop_linux::bpf::events::{Event, Events, Kind};
+use corehop_linux::bpf::events::{BpfEvent, Events, KernelEventKind};
 use corehop_plan::units::{Cpu, CpuList};
 
 /// The window of the duty budget, in nanoseconds.
@@ -46,7 +46,7 @@ pub(crate) fn of<R>(cpus: &CpuList, work: impl FnOnce() -> R) -> Result<(R, Busy
     if lost > 0 {
         println!("{lost} switches at the end found no room");
     }
-    let busy = |(cpu, events): (Cpu, Vec<Event>)| (cpu, spans_of(&events, &names));
+    let busy = |(cpu, events): (Cpu, Vec<BpfEvent>)| (cpu, spans_of(&events, &names));
     Ok((result, streams.into_iter().map(busy).collect()))
 }
 
@@ -67,10 +67,11 @@ fn names_until(done: &AtomicBool) -> BTreeMap<u32, String> {
 }
 
 /// The spans in which a CPU belonged to one of `names`: from the switch to a thread until the next switch.
-fn spans_of(events: &[Event], names: &BTreeMap<u32, String>) -> Vec<Span> {
+fn spans_of(events: &[BpfEvent], names: &BTreeMap<u32, String>) -> Vec<Span> {
     let own = std::process::id();
-    let switches: Vec<&Event> = events.iter().filter(|it| it.kind == Kind::Switch).collect();
-    let counted = |event: &Event| {
+    let switches: Vec<&BpfEvent> =
+        events.iter().filter(|it| it.kind == KernelEventKind::Switch).collect();
+    let counted = |event: &BpfEvent| {
         (event.argument >> 32) as u32 == own && names.contains_key(&(event.argument as u32))
     };
     let pairs = switches.windows(2).filter(|pair| counted(pair[0]));

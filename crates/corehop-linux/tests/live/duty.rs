@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use corehop_linux::live::{LiveMachine, Options};
+use corehop_linux::live::{LiveMachine, LiveMachineOptions};
 use corehop_plan::experiment::{
     Absent, Cell, Condition, Job, JobRows, Jobs, Length, Phase, Plan, Step,
 };
@@ -15,7 +15,7 @@ use corehop_plan::machine::{Machine, Sink, SinkError};
 use corehop_plan::samples::Batch;
 use corehop_plan::units::{Bytes, Cpu, CpuList, Nanos};
 use corehop_plan::workload::{
-    Absence, Changing, Event, LineState, Load, Mover, Pattern, Polluter, Transfer, WorkingSet,
+    Absence, Event, LineState, Load, Mover, MovingProgram, Pattern, Polluter, Transfer, WorkingSet,
 };
 
 use crate::account::{self, Span, busiest, monotonic_ns, without};
@@ -137,7 +137,7 @@ fn check(plan: &Jobs) {
     // Beside other programs, jobs would wait for the threads that hand them out, and use little of their budget.
     // SAFETY: sets the nice value of the calling thread, and of those that it starts; a refusal leaves it.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -19) };
-    let mut machine = LiveMachine::new(platform(), Options::default());
+    let mut machine = LiveMachine::new(platform(), LiveMachineOptions::default());
     let origin_ns = monotonic_ns();
     let mut sink = Policies { begun: None, jobs: Vec::new() };
     let plan = Plan::new("by-hand", 1, plan.clone());
@@ -188,7 +188,7 @@ pub(crate) fn no_window_is_busier_than_half_beside_polluters() {
 }
 
 pub(crate) fn no_window_is_busier_than_half_beside_changing_programs() {
-    beside(&Load::Changing { program: Changing::COMPILER, cpus: everywhere() });
+    beside(&Load::Changing { program: MovingProgram::COMPILER, cpus: everywhere() });
 }
 
 pub(crate) fn no_window_is_busier_than_half_beside_transfers_and_datagrams() {

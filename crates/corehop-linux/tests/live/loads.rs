@@ -7,7 +7,7 @@ use corehop_linux::live::LiveMachine;
 use corehop_plan::experiment::{Jobs, Step};
 use corehop_plan::machine::{Machine, MachineError};
 use corehop_plan::units::{Bytes, CpuList, Nanos};
-use corehop_plan::workload::{Absence, Changing, Load, Pattern, Polluter, Transfer};
+use corehop_plan::workload::{Absence, Load, MovingProgram, Pattern, Polluter, Transfer};
 use serde_json::Value;
 
 use crate::endings::eventually;
@@ -125,7 +125,7 @@ pub(crate) fn polluters_run_and_are_gone_afterwards() {
 }
 
 pub(crate) fn changing_programs_run_and_are_gone_afterwards() {
-    check_threads(&Load::Changing { program: Changing::COMPILER, cpus: everywhere() });
+    check_threads(&Load::Changing { program: MovingProgram::COMPILER, cpus: everywhere() });
 }
 
 pub(crate) fn direct_transfers_run_and_are_gone_afterwards() {

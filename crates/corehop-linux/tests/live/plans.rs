@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plans by hand, and what comes of them.
 
-use corehop_linux::live::{LiveMachine, Options};
+use corehop_linux::live::{LiveMachine, LiveMachineOptions};
 use corehop_plan::experiment::{Absent, Cell, Job, JobRows, Jobs, Length, Phase, Plan, Step};
 use corehop_plan::machine::{Machine, MachineError, Records};
 use corehop_plan::platform::{Affinity, Platform};
@@ -22,8 +22,10 @@ pub(crate) fn cpus() -> Vec<Cpu> {
 
 /// This host as a machine whose measured thread is an ordinary one.
 pub(crate) fn machine() -> LiveMachine {
-    let ordinary =
-        Options { no_real_time: Some("this is a test".to_owned()), ..Options::default() };
+    let ordinary = LiveMachineOptions {
+        no_real_time: Some("this is a test".to_owned()),
+        ..LiveMachineOptions::default()
+    };
     LiveMachine::new(platform(), ordinary)
 }
 

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use corehop_plan::workload::draw::Draw;
+use corehop_plan::workload::draw::DrawStream;
 use corehop_system::supervisor::ProcessId;
 
 use crate::harness::skipped;
@@ -140,7 +140,7 @@ pub(crate) fn the_program_goes_on_without_placer_and_handler() {
 pub(crate) fn killed_at_any_time_they_leave_no_protected_page_and_no_process() {
     // `COREHOP_TEST_KILLS=100` takes longer.
     let kills: u64 = std::env::var("COREHOP_TEST_KILLS").map_or(9, |it| it.parse().unwrap());
-    let mut draw = Draw::new(3, 0);
+    let mut draw = DrawStream::new(3, 0);
     let mut went_on = 0;
     for kill in 0..kills {
         let after = Duration::from_millis(draw.below(900));

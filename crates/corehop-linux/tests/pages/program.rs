@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
 use std::time::Duration;
 
-use corehop_plan::workload::draw::Draw;
+use corehop_plan::workload::draw::DrawStream;
 
 /// The argument that makes this test program the sampled one.
 pub(crate) const ROLE: &str = "__pairs";
@@ -70,7 +70,7 @@ fn mapped(
 
 /// Steps through the pages at random, adding one to each word it comes to; their number.
 fn write(pages: Pages, seed: u64, end: &AtomicBool) -> u64 {
-    let (mut draw, mut steps) = (Draw::new(seed, 1), 0);
+    let (mut draw, mut steps) = (DrawStream::new(seed, 1), 0);
     while !end.load(Ordering::Relaxed) {
         let at = draw.below((PAGES * WORDS) as u64) as usize;
         pages[at / WORDS].0[at % WORDS].fetch_add(1, Ordering::Relaxed);
@@ -90,7 +90,7 @@ struct Plan {
 impl Plan {
     /// So many pairs, and threads alone, in an order of the seed, in memory as the word says.
     fn new(pairs: usize, alone: usize, seed: u64, word: &str) -> Self {
-        let mut draw = Draw::new(seed, 0);
+        let mut draw = DrawStream::new(seed, 0);
         let mut order: Vec<usize> = (0..2 * pairs + alone).collect();
         draw.shuffle(&mut order);
         let mut partner = vec![None; order.len()];
@@ -113,7 +113,7 @@ fn begin(
 ) -> JoinHandle<u64> {
     let (pages, tids, end) = (plan.pages[at], tids.clone(), end.clone());
     let seed = plan.seed + at as u64;
-    let name = format!("{:08x}", Draw::new(seed, 2).bits() as u32);
+    let name = format!("{:08x}", DrawStream::new(seed, 2).bits() as u32);
     let work = move || {
         tids.lock().unwrap().push((at, tid()));
         write(pages, seed, &end)
@@ -146,13 +146,13 @@ pub(crate) fn main(words: &[String]) -> i32 {
     let steps: u64 = threads.into_iter().map(|it| it.join().unwrap()).sum();
     let before: u64 = (0..WORDS as u64).sum::<u64>() * PAGES as u64;
     let mut seen = Vec::new();
-    let sum = plan.pages.iter().map(|it| {
-        let first = it.as_ptr();
+    let sum = plan.pages.iter().map(|lines| {
+        let first = lines.as_ptr();
         if seen.contains(&first) {
             return 0;
         }
         seen.push(first);
-        it.iter().flat_map(|it| &it.0).map(|it| it.load(Ordering::Relaxed)).sum::<u64>() - before
+        lines.iter().flat_map(|it| &it.0).map(|it| it.load(Ordering::Relaxed)).sum::<u64>() - before
     });
     i32::from(sum.sum::<u64>() != steps)
 }
@@ -190,8 +190,8 @@ fn act(word: &str, plan: &Plan) {
                 // SAFETY: the child only writes to memory and ends.
                 let child = unsafe { libc::fork() };
                 if child == 0 {
-                    plan.pages.iter().flat_map(|it| it.iter()).for_each(|it| {
-                        it.0.iter().for_each(|it| it.store(0, Ordering::Relaxed));
+                    plan.pages.iter().flat_map(|it| it.iter()).for_each(|line| {
+                        line.0.iter().for_each(|it| it.store(0, Ordering::Relaxed));
                     });
                     // SAFETY: ends this process alone.
                     unsafe { libc::_exit(7) };

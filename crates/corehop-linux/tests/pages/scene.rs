@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use corehop_linux::placing::{PlacingHost, Wishes};
+use corehop_linux::placing::{PlacerSettings, PlacingHost};
 use corehop_plan::experiment::{Argument, Target};
-use corehop_plan::host::{Ended, Evidence, Host};
+use corehop_plan::host::{Evidence, Host, ProgramExit};
 use corehop_system::discover::{SysRoot, discover};
 
 use crate::harness::skipped;
@@ -24,7 +24,7 @@ const WINDOW: Duration = Duration::from_millis(50);
 pub(crate) fn host(words: &[String]) -> PlacingHost {
     let arguments = words.iter().map(|it| Argument::new(it.as_bytes().to_vec()));
     let platform = discover(&SysRoot::live()).unwrap();
-    let wishes = Wishes {
+    let wishes = PlacerSettings {
         platform: &platform,
         progress: None,
         evidence: &[Evidence::Pages],
@@ -54,7 +54,7 @@ pub(crate) struct Scene {
     /// Hand-overs by pair of threads.
     pub(crate) seen: BTreeMap<(u32, u32), u64>,
     pub(crate) notes: Vec<String>,
-    pub(crate) ended: Option<Ended>,
+    pub(crate) ended: Option<ProgramExit>,
     _folder: tempfile::TempDir,
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-use corehop_system::supervisor::{UndoOutcome, Verdict};
+use corehop_system::supervisor::{RestoreOutcome, UndoOutcome};
 
 use crate::harness::skipped;
 use crate::run::{Run, Sleeper, eventually, first_cpu, kill, status};
@@ -68,7 +68,7 @@ pub(crate) fn after_sigkill_of_both_the_journal_restores() {
     assert_eq!(run.setting(), "during the run");
     let restored = run.restore();
     assert!(restored.len() == 1 && restored[0].is_settled(), "{restored:?}");
-    assert!(matches!(&restored[0].verdict, Verdict::Restored { entries, torn: false }
+    assert!(matches!(&restored[0].verdict, RestoreOutcome::Restored { entries, torn: false }
         if entries[0].1 == UndoOutcome::AlreadyGone && entries[1].1 == UndoOutcome::Undone));
     assert_eq!(run.setting(), "before");
     assert_eq!((run.journals().len(), run.restore().len()), (0, 0));

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use corehop_system::supervisor::{
-    Guard, ProcessId, SupervisorError, Undo, UndoOutcome, Verdict, restore,
+    Guard, ProcessId, RestoreOutcome, SupervisorError, Undo, UndoOutcome, restore,
 };
 use tempfile::TempDir;
 
@@ -56,7 +56,10 @@ pub(crate) fn a_number_that_has_gone_to_another_process_is_not_killed() {
         assert!(process.is_alive(), "killed for {former:?}");
         let restored = restore(folder.path()).unwrap();
         let expected = vec![(entry.to_string(), outcome)];
-        assert_eq!(restored[0].verdict, Verdict::Restored { entries: expected, torn: false });
+        assert_eq!(
+            restored[0].verdict,
+            RestoreOutcome::Restored { entries: expected, torn: false }
+        );
     }
     assert_eq!(stranger.wait().signal(), Some(libc::SIGTERM));
 }
@@ -70,7 +73,7 @@ pub(crate) fn a_last_line_that_was_cut_off_is_a_change_that_was_not_made() {
     });
     let path = journal(folder.path(), dead(), &[first, last[..last.len() - 3].to_owned()]);
     let restored = restore(folder.path()).unwrap();
-    assert!(matches!(&restored[0].verdict, Verdict::Restored { entries, torn: true }
+    assert!(matches!(&restored[0].verdict, RestoreOutcome::Restored { entries, torn: true }
         if entries.len() == 1));
     assert!(restored[0].to_string().contains("announced but not made"));
     assert!(!files[0].exists() && files[1].exists() && !path.exists());
@@ -86,7 +89,7 @@ pub(crate) fn a_kind_that_is_not_known_is_reported_and_its_journal_kept_for_a_la
     for known_left in [1, 0] {
         let restored = restore(folder.path()).unwrap();
         assert!(!restored[0].is_settled() && restored[0].to_string().contains("unmount"));
-        assert!(matches!(&restored[0].verdict, Verdict::Restored { entries, .. }
+        assert!(matches!(&restored[0].verdict, RestoreOutcome::Restored { entries, .. }
             if entries.len() == 1 + known_left));
         assert!(!file.exists() && path.exists());
     }
@@ -97,7 +100,7 @@ pub(crate) fn a_journal_whose_owner_lives_is_left_alone() {
     let supervisor = run.supervisor();
     kill(supervisor, libc::SIGKILL);
     let owner = run.own();
-    assert_eq!(run.restore()[0].verdict, Verdict::StillOwned { owner });
+    assert_eq!(run.restore()[0].verdict, RestoreOutcome::StillOwned { owner });
     assert_eq!((run.setting().as_str(), run.journals().len()), ("during the run", 1));
 
     // By the lock alone, and by number and start time alone.
@@ -105,17 +108,23 @@ pub(crate) fn a_journal_whose_owner_lives_is_left_alone() {
     let path = journal(folder.path(), dead(), &[]);
     let held = fs::File::open(&path).unwrap();
     held.lock().unwrap();
-    assert!(matches!(restore(folder.path()).unwrap()[0].verdict, Verdict::StillOwned { .. }));
+    assert!(matches!(
+        restore(folder.path()).unwrap()[0].verdict,
+        RestoreOutcome::StillOwned { .. }
+    ));
     drop(held);
     // A child that another test has just started holds a copy of the lock until its exec.
     eventually("the lock is free", || {
-        matches!(restore(folder.path()).unwrap()[0].verdict, Verdict::Restored { .. })
+        matches!(restore(folder.path()).unwrap()[0].verdict, RestoreOutcome::Restored { .. })
     });
     // The folder went with its last journal.
     assert!(!folder.path().exists());
     let folder = private_folder();
     journal(folder.path(), owner, &[]);
-    assert!(matches!(restore(folder.path()).unwrap()[0].verdict, Verdict::StillOwned { .. }));
+    assert!(matches!(
+        restore(folder.path()).unwrap()[0].verdict,
+        RestoreOutcome::StillOwned { .. }
+    ));
 }
 
 pub(crate) fn a_file_that_is_not_our_journal_is_not_touched() {
@@ -145,7 +154,10 @@ pub(crate) fn a_file_that_is_not_our_journal_is_not_touched() {
     let restored = restore(folder.path()).unwrap();
     assert_eq!(restored.len(), expected);
     for one in &restored {
-        assert!(matches!(one.verdict, Verdict::Refused { .. }) && one.journal.exists(), "{one}");
+        assert!(
+            matches!(one.verdict, RestoreOutcome::Refused { .. }) && one.journal.exists(),
+            "{one}"
+        );
     }
     assert!(restored.iter().any(|one| one.to_string().contains("corehop 9.9.9")));
     assert!(victim.exists());
@@ -175,7 +187,7 @@ pub(crate) fn a_directory_that_others_control_is_refused_before_the_change() {
         assert!(error.to_string().contains(directory.to_str().unwrap()), "{error}");
         match restore(&directory) {
             Err(error) => assert!(matches!(error, SupervisorError::Directory { .. }), "{error}"),
-            Ok(one) => assert!(matches!(one[0].verdict, Verdict::Foreign { .. }), "{one:?}"),
+            Ok(one) => assert!(matches!(one[0].verdict, RestoreOutcome::Foreign { .. }), "{one:?}"),
         }
     }
     assert_eq!(fs::read_to_string(&setting).unwrap(), "before");
@@ -201,7 +213,7 @@ pub(crate) fn a_name_that_another_user_planted_is_told_and_keeps_nothing_from_be
         lchown(&planted, Some(65_534), None).unwrap();
         let restored = restore(&planted).unwrap();
         let [one] = &restored[..] else { panic!("{restored:?}") };
-        assert!(matches!(one.verdict, Verdict::Foreign { .. }) && one.is_settled(), "{one}");
+        assert!(matches!(one.verdict, RestoreOutcome::Foreign { .. }) && one.is_settled(), "{one}");
         assert!(one.to_string().contains(planted.to_str().unwrap()), "{one}");
         assert!(planted.symlink_metadata().is_ok() && victim.exists());
         assert!(Guard::in_directory(&planted).set(&victim, "x").is_err());

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use corehop_system::supervisor::{Verdict, leftovers};
+use corehop_system::supervisor::{RestoreOutcome, leftovers};
 
 use crate::run::{Run, eventually, first_cpu, kill};
 
@@ -83,7 +83,9 @@ pub(crate) fn the_rest_of_a_dead_run_with_a_stopped_supervisor_is_told_and_resto
     let answer = second.ask("whole");
     assert!(answer.contains("doctor restore"), "{answer}");
     // A child that another test has just started holds a copy of the lock until its exec.
-    eventually("it is restored", || matches!(first.restore()[0].verdict, Verdict::Restored { .. }));
+    eventually("it is restored", || {
+        matches!(first.restore()[0].verdict, RestoreOutcome::Restored { .. })
+    });
     assert_eq!(first.setting(), "before");
     eventually("the supervisor is ended", || !supervisor.is_alive());
     second.must("whole");

@@ -5,7 +5,7 @@ use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
-use corehop_system::supervisor::{Verdict, leftovers};
+use corehop_system::supervisor::{RestoreOutcome, leftovers};
 
 use crate::run::{Run, eventually, kill};
 
@@ -73,7 +73,9 @@ pub(crate) fn a_number_of_another_pid_namespace_is_not_taken_for_the_owner() {
     write(&header).unwrap();
     eventually("it is told", || leftovers(&run.path("run")).len() == 1);
     // A child that another test has just started holds a copy of the lock until its exec.
-    eventually("it is restored", || matches!(run.restore()[0].verdict, Verdict::Restored { .. }));
+    eventually("it is restored", || {
+        matches!(run.restore()[0].verdict, RestoreOutcome::Restored { .. })
+    });
     assert_eq!(run.setting(), "before");
     run.wait();
 }

@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::synthetic::phases;
-use super::{Draw, Experiment, ExperimentError, Turn, Unit};
+use super::{DrawStream, Experiment, ExperimentError, RunPosition, SamplingUnit};
 use crate::kinds::{Cell, Job, JobRows, Jobs, Length, Plan, Step};
 use crate::platform::Platform;
 use crate::units::Cpu;
@@ -63,25 +63,30 @@ impl Experiment for AccessTime {
         "access-time"
     }
 
-    fn units(&self, platform: &Platform, _: u64) -> Result<Vec<Unit>, ExperimentError> {
-        Ok(Unit::of_cells(&self.cells(platform)?, &self.sets()))
+    fn units(&self, platform: &Platform, _: u64) -> Result<Vec<SamplingUnit>, ExperimentError> {
+        Ok(SamplingUnit::of_cells(&self.cells(platform)?, &self.sets()))
     }
 
     fn block(
         &self,
         platform: &Platform,
         seed: u64,
-        turn: Turn,
+        turn: RunPosition,
         quota: &[u32],
     ) -> Result<Plan, ExperimentError> {
         let cells: Vec<Cell> = self.cells(platform)?.into_iter().map(|(cell, _)| cell).collect();
         let start = platform.one_usable(self.cpu)?;
-        let phases =
-            phases(&cells, quota, turn, &mut Draw::new(seed, 1 + turn.block), |cell, _, _| {
+        let phases = phases(
+            &cells,
+            quota,
+            turn,
+            &mut DrawStream::new(seed, 1 + turn.block),
+            |cell, _, _| {
                 // The first touch after a state is the one that meets it; for `valid` that state is made
                 // by an untimed pass in the same order.
                 Job { cell, start, steps: vec![Step::Prepare(cells[cell].state), Step::Touch] }
-            });
+            },
+        );
         let (rows, mover, sets) = (JobRows::AccessTimes, Mover::Affinity, self.sets.clone());
         let jobs = Jobs { rows, mover, preemptor: None, sets, cells, phases };
         Ok(Plan::new(self.name(), seed, jobs))

@@ -12,7 +12,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::synthetic::Synthetic;
-use super::{Draw, Experiment, ExperimentError, Turn, Unit};
+use super::{DrawStream, Experiment, ExperimentError, RunPosition, SamplingUnit};
 use crate::kinds::{Cell, Condition, Plan, Renewed};
 use crate::platform::Platform;
 use crate::workload::{Absence, Load, WorkingSet};
@@ -45,7 +45,7 @@ impl Conditions {
         let arms = self.arms();
         let round = |number: u32| {
             let mut order = arms.clone();
-            Draw::new(seed, ROUNDS + u64::from(number)).shuffle(&mut order);
+            DrawStream::new(seed, ROUNDS + u64::from(number)).shuffle(&mut order);
             order
         };
         let mut renewed: Vec<Renewed> = (0..=step / arms.len() as u32).flat_map(round).collect();
@@ -103,8 +103,8 @@ impl Experiment for Conditions {
         Some(self.steps())
     }
 
-    fn units(&self, platform: &Platform, _: u64) -> Result<Vec<Unit>, ExperimentError> {
-        Ok(Unit::of_cells(&self.cells(platform)?, &self.sets()))
+    fn units(&self, platform: &Platform, _: u64) -> Result<Vec<SamplingUnit>, ExperimentError> {
+        Ok(SamplingUnit::of_cells(&self.cells(platform)?, &self.sets()))
     }
 
     /// The pair of CPUs is that of the first replicate throughout: another pair is another distance.
@@ -112,10 +112,10 @@ impl Experiment for Conditions {
         &self,
         platform: &Platform,
         seed: u64,
-        turn: Turn,
+        turn: RunPosition,
         quota: &[u32],
     ) -> Result<Plan, ExperimentError> {
-        let first = Turn { replicate: turn.replicate.map(|_| 0), ..turn };
+        let first = RunPosition { replicate: turn.replicate.map(|_| 0), ..turn };
         let mut jobs = self.cell.jobs(platform, seed, first, quota)?;
         for phase in &mut jobs.phases {
             phase.replicate = turn.replicate;

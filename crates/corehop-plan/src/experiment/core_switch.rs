@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Draw, Experiment, ExperimentError, Turn, Unit};
+use super::{DrawStream, Experiment, ExperimentError, RunPosition, SamplingUnit};
 use crate::kinds::{Kind, Plan, SwitchCell, SwitchRound, Switches, SwitchesError};
 use crate::platform::{Affinity, Platform};
 use crate::units::{Cpu, CpuList};
@@ -128,9 +128,9 @@ impl Experiment for CoreSwitch {
         "core-switch"
     }
 
-    fn units(&self, platform: &Platform, _: u64) -> Result<Vec<Unit>, ExperimentError> {
+    fn units(&self, platform: &Platform, _: u64) -> Result<Vec<SamplingUnit>, ExperimentError> {
         let body = Switches { cells: self.cells(platform)?, rounds: Vec::new() };
-        let asked = |unit: Unit| Unit { asked: self.samples, ..unit };
+        let asked = |unit: SamplingUnit| SamplingUnit { asked: self.samples, ..unit };
         Ok(body.units().into_iter().map(asked).collect())
     }
 
@@ -138,11 +138,11 @@ impl Experiment for CoreSwitch {
         &self,
         platform: &Platform,
         seed: u64,
-        turn: Turn,
+        turn: RunPosition,
         quota: &[u32],
     ) -> Result<Plan, ExperimentError> {
         let cells = self.cells(platform)?;
-        let mut draw = Draw::new(seed, turn.block);
+        let mut draw = DrawStream::new(seed, turn.block);
         let replicate = turn.replicate.unwrap_or_default();
         let most = quota.iter().copied().max().unwrap_or(0);
         let round = |number: u32| {
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(units.len(), 2 * (18 + 2 * 17));
         let mut quota = vec![1; units.len()];
         quota[0] = 2;
-        let turn = Turn { block: 0, replicate: Some(4) };
+        let turn = RunPosition { block: 0, replicate: Some(4) };
         let plan = experiment().block(&platform, 1, turn, &quota).unwrap();
         let body = plan.switches().unwrap();
         let lengths: Vec<usize> = body.rounds.iter().map(|round| round.order.len()).collect();

@@ -29,9 +29,9 @@ pub use crate::kinds::program::{Argument, Arm, Program, ProgramError, ProgramRun
 pub use crate::kinds::supply::{PlannedWindow, Watch, WatchError};
 pub use crate::kinds::switches::{SwitchCell, SwitchRound, Switches, SwitchesError};
 pub use crate::kinds::tasks::{MOST_TASKS, PlannedTask, TaskCells, TaskRun, Tasks, TasksError};
-pub use crate::kinds::{Body, BodyError, Kind, PLAN_SCHEMA, Plan, PlanError, Unit};
+pub use crate::kinds::{Body, BodyError, Kind, PLAN_SCHEMA, Plan, PlanError, SamplingUnit};
 pub use crate::words::digest;
-pub use crate::workload::draw::Draw;
+pub use crate::workload::draw::DrawStream;
 pub use access_time::AccessTime;
 pub use conditions::Conditions;
 pub use core_switch::CoreSwitch;
@@ -45,8 +45,8 @@ pub use preset::{Preset, UnknownPreset};
 pub use program_arms::ProgramArms;
 pub use shared_data::SharedData;
 pub use supply::MeasuredSupply;
-pub use synthetic::{Group, Synthetic};
-pub use task_sets::{Drawn, GivenTask, Source, TaskSets};
+pub use synthetic::{SamplingGroup, Synthetic};
+pub use task_sets::{GivenTask, RandomSets, TaskOrigin, TaskSets};
 
 use serde::Serialize;
 
@@ -95,19 +95,19 @@ pub enum ExperimentError {
 }
 
 /// The parameters of an experiment, from which with the seed every plan follows.
-pub trait Parameters {
+pub trait ExperimentParameters {
     /// The parameters as JSON.
     fn parameters(&self) -> serde_json::Value;
 }
 
-impl<T: Serialize> Parameters for T {
+impl<T: Serialize> ExperimentParameters for T {
     fn parameters(&self) -> serde_json::Value {
         serde_json::json!(self)
     }
 }
 
 /// An experiment makes plans: so many samples of such cells, on a given platform.
-pub trait Experiment: Parameters {
+pub trait Experiment: ExperimentParameters {
     /// The name that the command line and the column `experiment` use.
     fn name(&self) -> &'static str;
 
@@ -116,7 +116,7 @@ pub trait Experiment: Parameters {
     ///
     /// # Errors
     /// [`ExperimentError`] where a working set, an event or a CPU is impossible there.
-    fn units(&self, platform: &Platform, seed: u64) -> Result<Vec<Unit>, ExperimentError>;
+    fn units(&self, platform: &Platform, seed: u64) -> Result<Vec<SamplingUnit>, ExperimentError>;
 
     /// The plan that takes `quota[i]` samples of unit `i` of [`Experiment::units`], at this turn of the
     /// run; jobs come in random order.
@@ -127,7 +127,7 @@ pub trait Experiment: Parameters {
         &self,
         platform: &Platform,
         seed: u64,
-        turn: Turn,
+        turn: RunPosition,
         quota: &[u32],
     ) -> Result<Plan, ExperimentError>;
 
@@ -141,7 +141,7 @@ pub trait Experiment: Parameters {
     /// # Errors
     /// [`ExperimentError`], as for [`Experiment::units`].
     fn projected(&self, platform: &Platform, seed: u64) -> Result<Nanos, ExperimentError> {
-        Ok(Unit::projected(&self.units(platform, seed)?))
+        Ok(SamplingUnit::projected(&self.units(platform, seed)?))
     }
 
     /// The whole plan: every unit with as many samples as asked for, in no replicates of its own.
@@ -150,7 +150,7 @@ pub trait Experiment: Parameters {
     /// [`ExperimentError`], as for [`Experiment::units`].
     fn plan(&self, platform: &Platform, seed: u64) -> Result<Plan, ExperimentError> {
         let quota: Vec<u32> = self.units(platform, seed)?.iter().map(|unit| unit.asked).collect();
-        self.block(platform, seed, Turn::default(), &quota)
+        self.block(platform, seed, RunPosition::default(), &quota)
     }
 
     /// The whole plan in so many replicates, each with its share of every unit's samples.
@@ -168,7 +168,8 @@ pub trait Experiment: Parameters {
         if jobs > Jobs::MOST_JOBS {
             return Err(ExperimentError::TooLarge { jobs });
         }
-        let mut whole = self.block(platform, seed, Turn::default(), &vec![0; asked.len()])?;
+        let mut whole =
+            self.block(platform, seed, RunPosition::default(), &vec![0; asked.len()])?;
         for replicate in 0..replicates {
             let quota: Vec<u32> = asked
                 .iter()
@@ -177,7 +178,7 @@ pub trait Experiment: Parameters {
                         - share(samples, replicate, replicates)
                 })
                 .collect();
-            let turn = Turn { block: u64::from(replicate), replicate: Some(replicate) };
+            let turn = RunPosition { block: u64::from(replicate), replicate: Some(replicate) };
             whole.extend(self.block(platform, seed, turn, &quota)?);
         }
         Ok(whole)
@@ -186,7 +187,7 @@ pub trait Experiment: Parameters {
 
 /// The place of a plan in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Turn {
+pub struct RunPosition {
     /// The number of the plan in the run, so that each draws other jobs.
     pub block: u64,
     /// The replicate that it belongs to; None where the machine is to decide.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The order in which a program with a changing working set touches its memory, live and simulated.
 
-use super::Draw;
-use crate::workload::{Changing, fraction};
+use super::DrawStream;
+use crate::workload::{MovingProgram, fraction};
 
 /// Such a program's way through its lines: each is new, or lies anywhere in what was new lately.
 #[derive(Debug, Clone)]
@@ -14,12 +14,12 @@ pub struct MovingWindow {
     window: u64,
     /// The share of visits that go to a new line, as a fraction of 2^64.
     fresh: u64,
-    draw: Draw,
+    draw: DrawStream,
 }
 
 impl MovingWindow {
     /// Through so many lines, which stand for all of its memory.
-    pub fn new(program: &Changing, lines: u64, draw: Draw) -> Self {
+    pub fn new(program: &MovingProgram, lines: u64, draw: DrawStream) -> Self {
         let window = u128::from(program.window.get()) * u128::from(lines);
         let window = (window / u128::from(program.memory().get())) as u64;
         Self { lines, newest: 0, window: window.max(1), fresh: fraction(program.fresh), draw }
@@ -44,8 +44,10 @@ mod tests {
 
     #[test]
     fn it_stays_in_its_window_and_moves_on_by_its_share_of_new_lines() {
-        let program = Changing { window: Bytes::from_kib(64), fresh: 0.25, ..Changing::COMPILER };
-        let mut window = MovingWindow::new(&program, program.memory().get() / 64, Draw::new(1, 1));
+        let program =
+            MovingProgram { window: Bytes::from_kib(64), fresh: 0.25, ..MovingProgram::COMPILER };
+        let mut window =
+            MovingWindow::new(&program, program.memory().get() / 64, DrawStream::new(1, 1));
         let (mut fresh, mut seen) = (0, window.newest);
         for _ in 0..10_000 {
             let line = window.next_line();

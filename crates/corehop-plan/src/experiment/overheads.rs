@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::task_sets::TaskSets;
-use super::{Experiment, ExperimentError, Turn, Unit};
+use super::{Experiment, ExperimentError, RunPosition, SamplingUnit};
 use crate::kinds::{Overheads, Plan, Tasks};
 use crate::platform::Platform;
 use crate::units::CpuList;
@@ -43,7 +43,7 @@ impl Experiment for KernelOverheads {
         Some(1)
     }
 
-    fn units(&self, platform: &Platform, seed: u64) -> Result<Vec<Unit>, ExperimentError> {
+    fn units(&self, platform: &Platform, seed: u64) -> Result<Vec<SamplingUnit>, ExperimentError> {
         Ok(vec![self.body(platform, seed)?.unit()])
     }
 
@@ -51,7 +51,7 @@ impl Experiment for KernelOverheads {
         &self,
         platform: &Platform,
         seed: u64,
-        _: Turn,
+        _: RunPosition,
         _: &[u32],
     ) -> Result<Plan, ExperimentError> {
         Ok(Plan::new(self.name(), seed, self.body(platform, seed)?))

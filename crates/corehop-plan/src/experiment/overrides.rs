@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Overrides of a preset: given values replace the preset's, for every experiment.
 
-use super::synthetic::{Group, Synthetic};
+use super::synthetic::{SamplingGroup, Synthetic};
 use super::{AccessTime, Conditions, PolluterSweep, PreemptionLength};
 use crate::kinds::Length;
 use crate::platform::Platform;
@@ -187,10 +187,10 @@ impl Overrides {
 
 /// Drops groups that are there for sizes of their own: an earlier one of the same load has their
 /// events, on other sets. Who names sizes wants these, once.
-fn drop_groups_of_sizes(groups: &mut Vec<Group>) {
-    let mut kept: Vec<Group> = Vec::new();
+fn drop_groups_of_sizes(groups: &mut Vec<SamplingGroup>) {
+    let mut kept: Vec<SamplingGroup> = Vec::new();
     groups.retain(|group| {
-        let covers = |known: &Group| {
+        let covers = |known: &SamplingGroup| {
             known.load == group.load
                 && known.sets != group.sets
                 && group.events.iter().all(|event| known.events.contains(event))

@@ -7,8 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::synthetic::{Group, Synthetic};
-use super::{Experiment, ExperimentError, Turn, Unit};
+use super::synthetic::{SamplingGroup, Synthetic};
+use super::{Experiment, ExperimentError, RunPosition, SamplingUnit};
 use crate::experiment::Cell;
 use crate::kinds::{Length, Plan};
 use crate::platform::Platform;
@@ -36,7 +36,7 @@ pub struct PolluterSweep {
 impl PolluterSweep {
     /// The same as a synthetic experiment: one group for each load and length.
     fn as_synthetic(&self) -> Synthetic {
-        let group = |load: &Load, &length: &Nanos| Group {
+        let group = |load: &Load, &length: &Nanos| SamplingGroup {
             load: load.clone(),
             sets: self.sets.clone(),
             events: vec![Event::Preemption],
@@ -76,15 +76,15 @@ impl Experiment for PolluterSweep {
         "polluter-sweep"
     }
 
-    fn units(&self, platform: &Platform, _: u64) -> Result<Vec<Unit>, ExperimentError> {
-        Ok(Unit::of_cells(&self.cells(platform)?, &self.sets()))
+    fn units(&self, platform: &Platform, _: u64) -> Result<Vec<SamplingUnit>, ExperimentError> {
+        Ok(SamplingUnit::of_cells(&self.cells(platform)?, &self.sets()))
     }
 
     fn block(
         &self,
         platform: &Platform,
         seed: u64,
-        turn: Turn,
+        turn: RunPosition,
         quota: &[u32],
     ) -> Result<Plan, ExperimentError> {
         let jobs = self.as_synthetic().jobs(platform, seed, turn, quota)?;

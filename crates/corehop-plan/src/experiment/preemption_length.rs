@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::synthetic::phases;
-use super::{Draw, Experiment, ExperimentError, Turn, Unit};
+use super::{DrawStream, Experiment, ExperimentError, RunPosition, SamplingUnit};
 use crate::kinds::{Absent, Cell, Job, JobRows, Jobs, Length, Plan, Step};
 use crate::platform::Platform;
 use crate::units::{Bytes, Cpu, Nanos};
@@ -59,25 +59,30 @@ impl Experiment for PreemptionLength {
         "preemption-length"
     }
 
-    fn units(&self, platform: &Platform, _: u64) -> Result<Vec<Unit>, ExperimentError> {
-        Ok(Unit::of_cells(&self.cells(platform)?, &self.sets()))
+    fn units(&self, platform: &Platform, _: u64) -> Result<Vec<SamplingUnit>, ExperimentError> {
+        Ok(SamplingUnit::of_cells(&self.cells(platform)?, &self.sets()))
     }
 
     fn block(
         &self,
         platform: &Platform,
         seed: u64,
-        turn: Turn,
+        turn: RunPosition,
         quota: &[u32],
     ) -> Result<Plan, ExperimentError> {
         let cells: Vec<Cell> = self.cells(platform)?.into_iter().map(|(cell, _)| cell).collect();
         let start = platform.one_usable(self.cpu)?;
-        let phases =
-            phases(&cells, quota, turn, &mut Draw::new(seed, 1 + turn.block), |cell, _, draw| {
+        let phases = phases(
+            &cells,
+            quota,
+            turn,
+            &mut DrawStream::new(seed, 1 + turn.block),
+            |cell, _, draw| {
                 let Cell { length, absence, .. } = cells[cell];
                 let away = Absent { to: start, length: length.draw(draw), to_whom: absence };
                 Job { cell, start, steps: vec![Step::Leave(away)] }
-            });
+            },
+        );
         let (rows, mover, sets) = (JobRows::PreemptionLengths, Mover::Affinity, self.sets());
         let jobs = Jobs { rows, mover, preemptor: None, sets, cells, phases };
         Ok(Plan::new(self.name(), seed, jobs))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Presets: the experiments of the studies, and a quick one.
 
-use super::synthetic::{Group, Synthetic, migration_of};
+use super::synthetic::{SamplingGroup, Synthetic, migration_of};
 use super::{AccessTime, Conditions, PolluterSweep, PreemptionLength};
 use crate::kinds::Length;
 use crate::platform::Platform;
@@ -107,7 +107,7 @@ impl Preset {
     pub fn conditions(self, platform: &Platform) -> Conditions {
         let event = migrations(platform).last().copied().unwrap_or(Event::Preemption);
         let preemptor = preemptor(platform);
-        let group = Group {
+        let group = SamplingGroup {
             load: constructed(preemptor.wss),
             sets: lists(&[Bytes::from_mib(1)], Page::Base),
             events: vec![event],
@@ -198,10 +198,12 @@ fn constructed(wss: Bytes) -> Load {
 }
 
 /// The groups of the preset's idle part, run under `load` instead.
-fn under(groups: Vec<Group>, load: &Load) -> Vec<Group> {
+fn under(groups: Vec<SamplingGroup>, load: &Load) -> Vec<SamplingGroup> {
     let idle = groups.into_iter().filter(|group| group.load == Load::Idle);
-    let absence = |group: &Group| if *load == Load::Idle { group.absence } else { Absence::Load };
-    idle.map(|group| Group { load: load.clone(), absence: absence(&group), ..group }).collect()
+    let absence =
+        |group: &SamplingGroup| if *load == Load::Idle { group.absence } else { Absence::Load };
+    idle.map(|group| SamplingGroup { load: load.clone(), absence: absence(&group), ..group })
+        .collect()
 }
 
 const CONTROLS: [Event; 2] = [Event::None, Event::IdleLeave];
@@ -214,12 +216,12 @@ fn lists(sizes: &[Bytes], page: Page) -> Vec<WorkingSet> {
 /// valid samples, and so a quantile of its own, if up to two are disturbed.
 const FOR_P90: u32 = 240;
 
-fn quick(platform: &Platform, classes: &[Event], realistic: Option<&Load>) -> Vec<Group> {
+fn quick(platform: &Platform, classes: &[Event], realistic: Option<&Load>) -> Vec<SamplingGroup> {
     let four = Length::Fixed(Nanos::from_millis(4));
     let every = [&CONTROLS[..], &[Event::Flush, Event::Preemption], classes].concat();
     let moves = [&[Event::None, Event::Preemption], classes].concat();
     let kib = |sizes: &[u64]| sizes.iter().copied().map(Bytes::from_kib).collect::<Vec<_>>();
-    let group = |load, sets, events, length, absence, samples| Group {
+    let group = |load, sets, events, length, absence, samples| SamplingGroup {
         load,
         sets,
         events,
@@ -269,7 +271,7 @@ fn second_level(platform: &Platform) -> Bytes {
     size.clamp(Bytes::from_kib(128), Bytes::from_mib(4))
 }
 
-fn bastoni(platform: &Platform, classes: &[Event], realistic: Option<&Load>) -> Vec<Group> {
+fn bastoni(platform: &Platform, classes: &[Event], realistic: Option<&Load>) -> Vec<SamplingGroup> {
     let sizes = with_cache_sizes(platform, doubling(4, 8 * 1024));
     let ratios = [0.0, 1.0 / 128.0, 1.0 / 64.0, 1.0 / 16.0, 0.25, 0.5, 1.0];
     let scan = |(&wss, &write_ratio): (&Bytes, &f64)| WorkingSet {
@@ -281,7 +283,7 @@ fn bastoni(platform: &Platform, classes: &[Event], realistic: Option<&Load>) -> 
         .flat_map(|wss| ratios.iter().map(move |ratio| (wss, ratio)))
         .map(scan)
         .collect();
-    let group = |load: Load, absence| Group {
+    let group = |load: Load, absence| SamplingGroup {
         load,
         sets: sets.clone(),
         events: [&CONTROLS[..], &[Event::Preemption], classes].concat(),
@@ -295,7 +297,11 @@ fn bastoni(platform: &Platform, classes: &[Event], realistic: Option<&Load>) -> 
     std::iter::once(group(Load::Idle, Absence::Nothing)).chain(loaded).collect()
 }
 
-fn waechtler(platform: &Platform, classes: &[Event], realistic: Option<&Load>) -> Vec<Group> {
+fn waechtler(
+    platform: &Platform,
+    classes: &[Event],
+    realistic: Option<&Load>,
+) -> Vec<SamplingGroup> {
     // A smaller hierarchy is full before 16 MiB; beyond it nothing is left to lose.
     let large = platform.cache_sizes().last().is_none_or(|&(_, llc)| llc >= Bytes::from_mib(8));
     let mut sizes = doubling(4, if large { 32 * 1024 } else { 16 * 1024 });
@@ -310,7 +316,7 @@ fn waechtler(platform: &Platform, classes: &[Event], realistic: Option<&Load>) -
             // Who migrates goes on at once (section 3.4.4): the tables have no length for it.
             (classes.to_vec(), Length::ZERO, 512),
         ]
-        .map(|(events, length, samples)| Group {
+        .map(|(events, length, samples)| SamplingGroup {
             load: load.clone(),
             sets: lists(&sizes, Page::Base),
             events,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The experiment that records a program once: the program itself is its plan.
 
-use super::{Experiment, ExperimentError, Turn};
+use super::{Experiment, ExperimentError, RunPosition};
 use crate::kinds::program::NAME;
-use crate::kinds::{Kind, Plan, Program, Unit};
+use crate::kinds::{Kind, Plan, Program, SamplingUnit};
 use crate::platform::Platform;
 
 impl Experiment for Program {
@@ -16,11 +16,17 @@ impl Experiment for Program {
         Some(1)
     }
 
-    fn units(&self, _: &Platform, _: u64) -> Result<Vec<Unit>, ExperimentError> {
+    fn units(&self, _: &Platform, _: u64) -> Result<Vec<SamplingUnit>, ExperimentError> {
         Ok(Kind::units(self))
     }
 
-    fn block(&self, _: &Platform, seed: u64, _: Turn, _: &[u32]) -> Result<Plan, ExperimentError> {
+    fn block(
+        &self,
+        _: &Platform,
+        seed: u64,
+        _: RunPosition,
+        _: &[u32],
+    ) -> Result<Plan, ExperimentError> {
         Ok(Plan::new(NAME, seed, self.clone()))
     }
 }

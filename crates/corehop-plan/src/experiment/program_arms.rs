@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Draw, Experiment, ExperimentError, Turn, Unit};
+use super::{DrawStream, Experiment, ExperimentError, RunPosition, SamplingUnit};
 use crate::kinds::Plan;
 use crate::kinds::program::NAME;
 use crate::kinds::{Arm, Program, ProgramError, ProgramRun, Target};
@@ -67,9 +67,12 @@ impl Experiment for ProgramArms {
         Some(self.repeat)
     }
 
-    fn units(&self, _: &Platform, _: u64) -> Result<Vec<Unit>, ExperimentError> {
-        let unit =
-            |arm: &Arm| Unit { name: arm.name.clone(), asked: self.repeat, each: Nanos::default() };
+    fn units(&self, _: &Platform, _: u64) -> Result<Vec<SamplingUnit>, ExperimentError> {
+        let unit = |arm: &Arm| SamplingUnit {
+            name: arm.name.clone(),
+            asked: self.repeat,
+            each: Nanos::default(),
+        };
         Ok(self.program.arms.iter().map(unit).collect())
     }
 
@@ -77,13 +80,13 @@ impl Experiment for ProgramArms {
         &self,
         _: &Platform,
         seed: u64,
-        turn: Turn,
+        turn: RunPosition,
         quota: &[u32],
     ) -> Result<Plan, ExperimentError> {
         let block = turn.replicate.unwrap_or_default();
         let of = |(arm, &count): (usize, &u32)| (0..count).map(move |_| ProgramRun { block, arm });
         let mut runs: Vec<ProgramRun> = quota.iter().enumerate().flat_map(of).collect();
-        Draw::new(seed, turn.block).shuffle(&mut runs);
+        DrawStream::new(seed, turn.block).shuffle(&mut runs);
         Ok(Plan::new(NAME, seed, Program { runs, ..self.program.clone() }))
     }
 }

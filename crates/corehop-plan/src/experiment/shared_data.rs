@@ -8,17 +8,17 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Experiment, ExperimentError, Turn, Unit};
+use super::{Experiment, ExperimentError, RunPosition, SamplingUnit};
 use crate::kinds::{Gang, GangMove, Gangs, GangsError, Kind, Plan};
 use crate::platform::{Affinity, Platform};
 use crate::units::{Cpu, CpuList};
-use crate::workload::gang::{Placing, Program, Sharing};
+use crate::workload::gang::{GangProgram, Placing, Sharing};
 
 /// The parameters of the runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SharedData {
     /// The programs.
-    pub programs: Vec<Program>,
+    pub programs: Vec<GangProgram>,
     /// The ways their threads share data.
     pub sharings: Vec<Sharing>,
     /// Their placements; empty for all without moves that the platform has.
@@ -51,7 +51,7 @@ const fn one() -> u32 {
 }
 
 /// The CPUs of the threads of a gang.
-struct Place {
+struct GangPlacement {
     placing: Placing,
     /// The CPU of each at first.
     cpus: Vec<Cpu>,
@@ -80,7 +80,7 @@ impl SharedData {
         Ok(gangs)
     }
 
-    fn gang(&self, program: &Program, sharing: Sharing, place: &Place) -> Gang {
+    fn gang(&self, program: &GangProgram, sharing: Sharing, place: &GangPlacement) -> Gang {
         let of_steps = || self.steps.map_or_else(|| program.burst(), |it| program.rounds_of(it));
         let rounds = self.rounds.unwrap_or_else(of_steps);
         let to = |(thread, &cpu)| GangMove { after_rounds: rounds / 2, thread, cpu };
@@ -99,7 +99,7 @@ impl SharedData {
     }
 
     /// The placings asked for, each with the CPU of every thread; without a wish those that there are.
-    fn placed(&self, platform: &Platform) -> Result<Vec<Place>, GangsError> {
+    fn placed(&self, platform: &Platform) -> Result<Vec<GangPlacement>, GangsError> {
         let place = |&placing: &Placing| self.place(platform, placing);
         if self.placings.is_empty() {
             return Ok(Placing::FIXED.iter().filter_map(|it| place(it).ok()).collect());
@@ -108,16 +108,16 @@ impl SharedData {
     }
 
     /// A placing. Threads that are moved begin at the farther of two places, and go to the nearer in the middle.
-    fn place(&self, platform: &Platform, placing: Placing) -> Result<Place, GangsError> {
+    fn place(&self, platform: &Platform, placing: Placing) -> Result<GangPlacement, GangsError> {
         let at = |placing| self.cpus_of(platform, placing);
         if placing != Placing::Moved {
-            return Ok(Place { placing, cpus: at(placing)?, to: Vec::new() });
+            return Ok(GangPlacement { placing, cpus: at(placing)?, to: Vec::new() });
         }
         let (cpus, to) = match at(Placing::Separate) {
             Ok(cpus) => (cpus, at(Placing::Shared).or_else(|_| at(Placing::Same))?),
             Err(_) => (at(Placing::Shared)?, at(Placing::Same)?),
         };
-        Ok(Place { placing, cpus, to })
+        Ok(GangPlacement { placing, cpus, to })
     }
 
     /// The CPU of each thread: the first CPUs that are placed so, over and over where they are fewer.
@@ -182,7 +182,7 @@ impl Experiment for SharedData {
         Some(self.replicates)
     }
 
-    fn units(&self, platform: &Platform, _: u64) -> Result<Vec<Unit>, ExperimentError> {
+    fn units(&self, platform: &Platform, _: u64) -> Result<Vec<SamplingUnit>, ExperimentError> {
         Ok(self.gangs(platform)?.units())
     }
 
@@ -190,7 +190,7 @@ impl Experiment for SharedData {
         &self,
         platform: &Platform,
         seed: u64,
-        turn: Turn,
+        turn: RunPosition,
         quota: &[u32],
     ) -> Result<Plan, ExperimentError> {
         let mut body = self.gangs(platform)?;
@@ -208,7 +208,7 @@ mod tests {
 
     fn experiment() -> SharedData {
         SharedData {
-            programs: vec![Program::Swap { items: 100, fixed_low_bits: false }],
+            programs: vec![GangProgram::Swap { items: 100, fixed_low_bits: false }],
             sharings: Sharing::ALL.to_vec(),
             placings: vec![Placing::Shared, Placing::Separate],
             threads: 2,
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn steps_are_rounds_but_for_a_fork_and_join_which_has_many_in_one() {
         let platform = Platform::named("xeon_e5520").unwrap().unwrap();
-        let rounds = |program: Program| {
+        let rounds = |program: GangProgram| {
             let steps = SharedData {
                 programs: vec![program],
                 rounds: None,
@@ -322,9 +322,9 @@ mod tests {
             };
             steps.gangs(&platform).unwrap().gangs[0].rounds
         };
-        assert_eq!(rounds(Program::LinearRegression { items: 10 }), 10_000);
+        assert_eq!(rounds(GangProgram::LinearRegression { items: 10 }), 10_000);
         // 465 tasks, and 21,891.
-        assert_eq!([12, 20].map(|number| rounds(Program::ForkJoin { number })), [21, 1]);
+        assert_eq!([12, 20].map(|number| rounds(GangProgram::ForkJoin { number })), [21, 1]);
     }
 
     #[test]

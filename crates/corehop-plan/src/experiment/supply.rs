@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Draw, Experiment, ExperimentError, Turn, Unit};
+use super::{DrawStream, Experiment, ExperimentError, RunPosition, SamplingUnit};
 use crate::kinds::{Kind, Plan, PlannedWindow, Watch};
 use crate::platform::Platform;
 use crate::units::{Cpu, CpuList, Nanos};
@@ -49,11 +49,11 @@ impl MeasuredSupply {
         &self,
         platform: &Platform,
         seed: u64,
-        turn: Turn,
+        turn: RunPosition,
         quota: &[u32],
     ) -> Result<Watch, ExperimentError> {
         let cpus = self.cpus(platform);
-        let mut draw = Draw::new(seed, turn.block);
+        let mut draw = DrawStream::new(seed, turn.block);
         let replicate = turn.replicate.unwrap_or_default();
         let most = quota.iter().copied().max().unwrap_or(0);
         let mut windows = Vec::new();
@@ -79,10 +79,10 @@ impl Experiment for MeasuredSupply {
         "supply"
     }
 
-    fn units(&self, platform: &Platform, seed: u64) -> Result<Vec<Unit>, ExperimentError> {
+    fn units(&self, platform: &Platform, seed: u64) -> Result<Vec<SamplingUnit>, ExperimentError> {
         let quota = vec![0; self.cpus(platform).len()];
-        let watch = self.watch(platform, seed, Turn::default(), &quota)?;
-        let asked = |unit: Unit| Unit { asked: self.samples, ..unit };
+        let watch = self.watch(platform, seed, RunPosition::default(), &quota)?;
+        let asked = |unit: SamplingUnit| SamplingUnit { asked: self.samples, ..unit };
         Ok(watch.units().into_iter().map(asked).collect())
     }
 
@@ -90,7 +90,7 @@ impl Experiment for MeasuredSupply {
         &self,
         platform: &Platform,
         seed: u64,
-        turn: Turn,
+        turn: RunPosition,
         quota: &[u32],
     ) -> Result<Plan, ExperimentError> {
         Ok(Plan::new(self.name(), seed, self.watch(platform, seed, turn, quota)?))

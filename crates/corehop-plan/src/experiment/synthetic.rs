@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Draw, Experiment, ExperimentError, Turn, Unit};
+use super::{DrawStream, Experiment, ExperimentError, RunPosition, SamplingUnit};
 use crate::kinds::{Absent, Cell, Job, JobRows, Jobs, Length, Phase, Plan, Step};
 use crate::platform::{Affinity, Platform, UnknownCpu};
 use crate::units::{Bytes, Cpu, CpuList, Nanos};
@@ -29,7 +29,7 @@ pub struct Synthetic {
     #[serde(default, skip_serializing_if = "is_none")]
     pub passes: u32,
     /// The parts of the experiment.
-    pub groups: Vec<Group>,
+    pub groups: Vec<SamplingGroup>,
     /// The only CPUs to use; empty for all that are usable.
     #[serde(default)]
     pub cpus: CpuList,
@@ -42,7 +42,7 @@ const fn is_none(passes: &u32) -> bool {
 
 /// Working sets and events of which every combination is sampled equally often.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Group {
+pub struct SamplingGroup {
     /// The background load.
     pub load: Load,
     /// The working sets.
@@ -127,7 +127,7 @@ impl Synthetic {
         &self,
         platform: &Platform,
         seed: u64,
-        turn: Turn,
+        turn: RunPosition,
         quota: &[u32],
     ) -> Result<Jobs, ExperimentError> {
         let cpus = self.usable(platform)?;
@@ -137,7 +137,7 @@ impl Synthetic {
             return Err(ExperimentError::TooLarge { jobs });
         }
         let routes = Routes::new(platform, &cpus, seed, turn.replicate);
-        let mut draw = Draw::new(seed, 1 + turn.block);
+        let mut draw = DrawStream::new(seed, 1 + turn.block);
         let phases = phases(&cells, quota, turn, &mut draw, |cell, here, draw| {
             let cell_of = &cells[cell];
             let (start, to) = routes.of(cell_of.event, here, draw);
@@ -153,22 +153,22 @@ impl Experiment for Synthetic {
         "synthetic"
     }
 
-    fn units(&self, platform: &Platform, _: u64) -> Result<Vec<Unit>, ExperimentError> {
-        Ok(Unit::of_cells(&self.cells(platform)?, &self.sets()))
+    fn units(&self, platform: &Platform, _: u64) -> Result<Vec<SamplingUnit>, ExperimentError> {
+        Ok(SamplingUnit::of_cells(&self.cells(platform)?, &self.sets()))
     }
 
     fn block(
         &self,
         platform: &Platform,
         seed: u64,
-        turn: Turn,
+        turn: RunPosition,
         quota: &[u32],
     ) -> Result<Plan, ExperimentError> {
         Ok(Plan::new(self.name(), seed, self.jobs(platform, seed, turn, quota)?))
     }
 }
 
-impl Group {
+impl SamplingGroup {
     fn cell(&self, set: usize, event: Event) -> Cell {
         let absence = match event {
             Event::Preemption => self.absence,
@@ -188,9 +188,9 @@ impl Group {
 pub(super) fn phases(
     cells: &[Cell],
     quota: &[u32],
-    turn: Turn,
-    draw: &mut Draw,
-    mut job: impl FnMut(usize, Option<Cpu>, &mut Draw) -> Job,
+    turn: RunPosition,
+    draw: &mut DrawStream,
+    mut job: impl FnMut(usize, Option<Cpu>, &mut DrawStream) -> Job,
 ) -> Vec<Phase> {
     let mut loads: Vec<Load> = Vec::new();
     for cell in cells {
@@ -287,7 +287,7 @@ struct Routes {
 impl Routes {
     /// All pairs of every class; in a replicate, one of each, drawn anew for each replicate.
     fn new(platform: &Platform, cpus: &CpuList, seed: u64, replicate: Option<u32>) -> Self {
-        let mut draw = replicate.map(|number| Draw::new(seed, PAIRS + u64::from(number)));
+        let mut draw = replicate.map(|number| DrawStream::new(seed, PAIRS + u64::from(number)));
         let migrations = Event::ALL.iter().filter_map(|&event| Some((event, affinity_of(event)?)));
         let of_class = |(event, affinity)| {
             let mut all = pairs(platform, cpus, affinity);
@@ -308,7 +308,7 @@ impl Routes {
     /// The class is fixed by the cell, then a pair of that class is drawn: drawing the CPU alone would
     /// starve the classes that few CPUs belong to. Where the job before ended on a CPU that has a
     /// partner of the class, it goes on from there, as the single task of the method does.
-    fn of(&self, event: Event, here: Option<Cpu>, draw: &mut Draw) -> (Cpu, Cpu) {
+    fn of(&self, event: Event, here: Option<Cpu>, draw: &mut DrawStream) -> (Cpu, Cpu) {
         let start = here.unwrap_or(self.first);
         let Some((_, pairs)) = self.pairs.iter().find(|(of, _)| *of == event) else {
             return (start, start);
@@ -323,7 +323,7 @@ impl Routes {
 ///
 /// One pass does not bring a working set to rest in caches that do not replace by strict age; the
 /// untimed ones between cold and warm do, or warm would cost more than an undisturbed resumed touch.
-fn script(cell: &Cell, passes: u32, to: Cpu, draw: &mut Draw) -> Vec<Step> {
+fn script(cell: &Cell, passes: u32, to: Cpu, draw: &mut DrawStream) -> Vec<Step> {
     let settle = Step::Prepare(LineState::Valid);
     let mut steps = vec![Step::Prepare(cell.state), Step::Touch, settle];
     steps.extend((passes > 0).then_some(Step::Passes(passes)));
@@ -343,7 +343,7 @@ fn script(cell: &Cell, passes: u32, to: Cpu, draw: &mut Draw) -> Vec<Step> {
 
 impl Length {
     /// One length.
-    pub fn draw(self, draw: &mut Draw) -> Nanos {
+    pub fn draw(self, draw: &mut DrawStream) -> Nanos {
         match self {
             Self::Fixed(time) => time,
             Self::Uniform(low, high) => draw.time(low, high),

@@ -4,14 +4,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Draw;
+use super::DrawStream;
 use super::Preset;
-use super::{Experiment, ExperimentError, Turn, Unit};
+use super::{Experiment, ExperimentError, RunPosition, SamplingUnit};
 use crate::kinds::{Kind, MOST_TASKS, Plan, PlannedTask, TaskRun, Tasks, TasksError};
 use crate::platform::{Platform, clusters};
 use crate::units::{Bytes, Cpu, CpuList, Nanos};
 use crate::workload::generate::{Period, Utilisation};
-use crate::workload::scheduler::{Reach, Scheduler};
+use crate::workload::scheduler::{MigrationReach, Scheduler};
 use crate::workload::{Load, WorkingSet};
 
 /// The task sets that run, the duration, and the scheduler.
@@ -24,7 +24,7 @@ pub struct TaskSets {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sched_ext: Option<String>,
     /// The tasks.
-    pub source: Source,
+    pub source: TaskOrigin,
     /// For how long each set runs.
     pub duration: Nanos,
     /// The loads under which each runs.
@@ -46,9 +46,9 @@ pub struct TaskSets {
 /// The origin of tasks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum TaskOrigin {
     /// Drawn at random.
-    Drawn(Drawn),
+    Drawn(RandomSets),
     /// As they are.
     Given(Vec<GivenTask>),
 }
@@ -56,7 +56,7 @@ pub enum Source {
 /// Random task sets: for each number of tasks and each working set, so many.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Drawn {
+pub struct RandomSets {
     /// Numbers of tasks.
     pub task_counts: Vec<u32>,
     /// Sets of each kind.
@@ -71,7 +71,7 @@ pub struct Drawn {
     pub working_sets: Vec<WorkingSet>,
 }
 
-impl Drawn {
+impl RandomSets {
     /// The parameters of a preset.
     pub fn preset(preset: Preset) -> Self {
         match preset {
@@ -211,9 +211,9 @@ impl TaskSets {
     fn clusters(&self, platform: &Platform) -> Result<Vec<CpuList>, String> {
         let cpus = self.used(platform);
         Ok(match self.scheduler.reach() {
-            Reach::Global => vec![cpus],
-            Reach::Partitioned => cpus.iter().map(|cpu| CpuList::new([cpu])).collect(),
-            Reach::Clustered => clusters::of_cpus(platform, &cpus, self.cluster_level)?,
+            MigrationReach::Global => vec![cpus],
+            MigrationReach::Partitioned => cpus.iter().map(|cpu| CpuList::new([cpu])).collect(),
+            MigrationReach::Clustered => clusters::of_cpus(platform, &cpus, self.cluster_level)?,
         })
     }
 
@@ -226,7 +226,7 @@ impl TaskSets {
         platform: &Platform,
         clusters: &[CpuList],
     ) -> Result<Option<Vec<usize>>, String> {
-        let Source::Given(tasks) = &self.source else { return Ok(None) };
+        let TaskOrigin::Given(tasks) = &self.source else { return Ok(None) };
         if tasks.iter().all(|task| task.places().is_empty()) {
             return Ok(None);
         }
@@ -268,8 +268,8 @@ impl TaskSets {
     /// change what is drawn, so that all of them see the same tasks.
     fn sets(&self, seed: u64) -> Result<Vec<(u32, Vec<PlannedTask>)>, String> {
         let drawn = match &self.source {
-            Source::Given(tasks) => return given(tasks).map(|tasks| vec![(0, tasks)]),
-            Source::Drawn(drawn) => drawn,
+            TaskOrigin::Given(tasks) => return given(tasks).map(|tasks| vec![(0, tasks)]),
+            TaskOrigin::Drawn(drawn) => drawn,
         };
         drawn.check()?;
         let mut all = Vec::new();
@@ -284,7 +284,7 @@ impl TaskSets {
     }
 }
 
-impl Drawn {
+impl RandomSets {
     fn check(&self) -> Result<(), String> {
         let (low, high) = self.utilisation;
         if !(0.0 < low && low <= high && high <= 1.0) {
@@ -309,7 +309,7 @@ impl Drawn {
 
     /// Set `index` of those with `count` tasks.
     fn set(&self, seed: u64, count: u32, index: u32, set: &WorkingSet) -> Vec<PlannedTask> {
-        let mut draw = Draw::new(seed, u64::from(count) << 32 | u64::from(index));
+        let mut draw = DrawStream::new(seed, u64::from(count) << 32 | u64::from(index));
         let utilisation = Utilisation::Uniform(self.utilisation.0, self.utilisation.1);
         let [low, high] = [self.period.0, self.period.1].map(|it| it.get() / 1_000);
         let period = Period::Uniform { low, high, granularity: 1 };
@@ -433,7 +433,7 @@ impl Experiment for TaskSets {
         Some(1)
     }
 
-    fn units(&self, platform: &Platform, seed: u64) -> Result<Vec<Unit>, ExperimentError> {
+    fn units(&self, platform: &Platform, seed: u64) -> Result<Vec<SamplingUnit>, ExperimentError> {
         Ok(self.tasks(platform, seed)?.units())
     }
 
@@ -441,7 +441,7 @@ impl Experiment for TaskSets {
         &self,
         platform: &Platform,
         seed: u64,
-        turn: Turn,
+        turn: RunPosition,
         quota: &[u32],
     ) -> Result<Plan, ExperimentError> {
         let mut tasks = self.tasks(platform, seed)?;

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Evidence, Shared};
+use super::{DataSharing, Evidence};
 
 /// The calls of a thread at one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +38,7 @@ pub const MOST: usize = 32;
 
 /// The pairs of threads that handed locks over, from calls that were counted for `seconds`. Pairs are ascending; one with less
 /// than half a hand-over is left out.
-pub fn handed_over(mut uses: Vec<WordUse>, seconds: f64) -> Vec<Shared> {
+pub fn handed_over(mut uses: Vec<WordUse>, seconds: f64) -> Vec<DataSharing> {
     uses.sort_unstable();
     let mut pairs = BTreeMap::new();
     for word in uses.chunk_by(|x, y| (x.process, x.address) == (y.process, y.address)) {
@@ -49,7 +49,7 @@ pub fn handed_over(mut uses: Vec<WordUse>, seconds: f64) -> Vec<Shared> {
     let shared = |((a, b), handed): ((u32, u32), f64)| {
         // Shares that are summed in another order differ in their last bits.
         let (seen, per_second) = ((handed + 1e-6).round() as u64, handed / seconds);
-        (seen > 0).then_some(Shared { a, b, by: Evidence::Locks, seen, per_second })
+        (seen > 0).then_some(DataSharing { a, b, by: Evidence::Locks, seen, per_second })
     };
     pairs.into_iter().filter_map(shared).collect()
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Kinds of measurement: what plans of one kind have in common, whatever made them and whatever runs them.
 
-use super::count::Counting;
+use super::count::RowCounting;
 use super::for_each_kind;
 use super::plan::{Plan, PlanError};
-use super::project::{Place, Projection};
+use super::project::{Projection, ProjectionContext};
 use super::table::{RowKind, Rows};
 use super::times::RowTime;
-use super::unit::Unit;
+use super::unit::SamplingUnit;
 use crate::platform::Platform;
 use crate::workload::WorkingSet;
 
@@ -32,7 +32,7 @@ pub trait Kind: Sized {
     fn amount(&self) -> Option<(&'static str, u64)>;
 
     /// Its units, each with its number of samples.
-    fn units(&self) -> Vec<Unit>;
+    fn units(&self) -> Vec<SamplingUnit>;
 
     /// Leaves out the first `done` of its samples. `jobs` is the number of jobs in the result that they are in.
     fn leave_out(&mut self, done: u64, jobs: u64);
@@ -52,23 +52,23 @@ pub trait Kind: Sized {
 
     /// The part of an outline behind the names of experiment and machine: counts of `units`, and of replicates, if they
     /// are known.
-    fn outline(&self, units: &[Unit], replicates: Option<usize>) -> String;
+    fn outline(&self, units: &[SamplingUnit], replicates: Option<usize>) -> String;
 
     /// The kinds of rows that its records become; the first is what `-o FILE` names.
     fn row_kinds(&self) -> &'static [RowKind];
 
     /// The way from its records, which come in their order, to rows.
-    fn projection<'a>(&'a self, at: Place<'a>) -> Projection<'a, Self::Record>;
+    fn projection<'a>(&'a self, at: ProjectionContext<'a>) -> Projection<'a, Self::Record>;
 
     /// The way in which its rows are counted, where an experiment counts `units` units.
-    fn counting(&self, units: u64) -> Box<dyn Counting>;
+    fn counting(&self, units: u64) -> Box<dyn RowCounting>;
 
     /// The times in its rows that two results can be compared by.
     fn times(rows: &Rows) -> Vec<RowTime>;
 }
 
 /// The number of samples of all units.
-pub(super) fn samples(units: &[Unit]) -> u64 {
+pub(super) fn samples(units: &[SamplingUnit]) -> u64 {
     units.iter().map(|unit| u64::from(unit.asked)).sum()
 }
 
@@ -98,7 +98,7 @@ macro_rules! bodies {
                 match self { $(Self::$kind(body) => body.amount()),+ }
             }
 
-            pub(super) fn units(&self) -> Vec<Unit> {
+            pub(super) fn units(&self) -> Vec<SamplingUnit> {
                 match self { $(Self::$kind(body) => body.units()),+ }
             }
 
@@ -120,7 +120,7 @@ macro_rules! bodies {
                 match self { $(Self::$kind(body) => body.working_sets()),+ }
             }
 
-            pub(super) fn outline(&self, units: &[Unit], replicates: Option<usize>) -> String {
+            pub(super) fn outline(&self, units: &[SamplingUnit], replicates: Option<usize>) -> String {
                 match self { $(Self::$kind(body) => body.outline(units, replicates)),+ }
             }
 
@@ -128,7 +128,7 @@ macro_rules! bodies {
                 match self { $(Self::$kind(body) => body.row_kinds()),+ }
             }
 
-            pub(super) fn counting(&self, units: u64) -> Box<dyn Counting> {
+            pub(super) fn counting(&self, units: u64) -> Box<dyn RowCounting> {
                 match self { $(Self::$kind(body) => body.counting(units)),+ }
             }
         }

@@ -82,18 +82,18 @@ macro_rules! for_each_row_kind {
 pub(crate) use for_each_row_kind;
 
 pub use column::{Column, Row, SCHEMA_VERSION, SchemaError, Text};
-pub use count::{Counter, Counting};
+pub use count::{RowCounter, RowCounting};
 pub use gangs::*;
 pub use jobs::*;
 pub use kind::{Body, BodyError, Kind};
-pub use origin::Observation;
+pub use origin::RowObservation;
 pub use overheads::*;
 pub use plan::{PLAN_SCHEMA, Plan, PlanError};
 pub use program::*;
-pub use project::{Batch, Place, Projection, Projector};
+pub use project::{Batch, Projection, ProjectionContext, Projector};
 pub use supply::*;
 pub use switches::*;
 pub use table::{RowKind, Rows};
 pub use tasks::*;
 pub use times::RowTime;
-pub use unit::Unit;
+pub use unit::SamplingUnit;

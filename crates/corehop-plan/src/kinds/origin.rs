@@ -26,7 +26,7 @@ impl RunContext {
 }
 
 /// The job of a record, by its plan.
-pub(super) struct Origin<'a> {
+pub(super) struct JobProvenance<'a> {
     /// The number of the job in the run.
     pub(super) job: u64,
     pub(super) cell: &'a Cell,
@@ -42,7 +42,7 @@ pub(super) struct Origin<'a> {
     pub(super) renewed: Option<Renewed>,
 }
 
-impl<'a> Origin<'a> {
+impl<'a> JobProvenance<'a> {
     /// Of a record of these jobs; `before` has the number of jobs before each phase.
     pub(super) fn of(jobs: &'a Jobs, record: &JobRecord, before: &[u64]) -> Option<Self> {
         let phase = jobs.phases.get(record.phase)?;
@@ -77,7 +77,7 @@ fn polluter_text(jobs: &Jobs, job: &Job, cell: &Cell) -> Option<String> {
 
 /// A row as far as it matters to how many more are taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Observation {
+pub struct RowObservation {
     /// The cell it is of.
     pub cell: u64,
     /// Whether it is valid.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Phase;
 use super::kind::{Body, BodyError};
-use super::unit::Unit;
+use super::unit::SamplingUnit;
 use crate::bounds;
 use crate::platform::Platform;
 use crate::words::digest;
@@ -144,7 +144,7 @@ impl Plan {
     /// One line about it: `units` and replicates are those of the experiment, or its own.
     pub fn outline(
         &self,
-        units: &[Unit],
+        units: &[SamplingUnit],
         replicates: Option<usize>,
         platform: &Platform,
     ) -> String {

@@ -10,7 +10,7 @@ use crate::platform::Platform;
 
 /// The place of a plan's records in a run.
 #[derive(Debug, Clone)]
-pub struct Place<'a> {
+pub struct ProjectionContext<'a> {
     /// The facts that all rows of the plan share.
     pub(super) context: RunContext,
     /// The platform that the plan runs on.
@@ -34,10 +34,10 @@ macro_rules! projected {
         }
 
         /// The projection of a plan, by its kind.
-        enum Way<'a> { $($kind(Projection<'a, <$body as Kind>::Record>)),+ }
+        enum KindProjection<'a> { $($kind(Projection<'a, <$body as Kind>::Record>)),+ }
 
-        impl<'a> Way<'a> {
-            fn of(body: &'a Body, at: Place<'a>) -> Self {
+        impl<'a> KindProjection<'a> {
+            fn of(body: &'a Body, at: ProjectionContext<'a>) -> Self {
                 match body { $(Body::$kind(body) => Self::$kind(body.projection(at))),+ }
             }
 
@@ -61,7 +61,7 @@ impl Plan {
 }
 
 /// Makes rows of the records of a plan.
-pub struct Projector<'a>(Way<'a>);
+pub struct Projector<'a>(KindProjection<'a>);
 
 impl std::fmt::Debug for Projector<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -73,7 +73,7 @@ impl<'a> Projector<'a> {
     /// For the records of `plan` on `platform`, a block of a run that has had `first` jobs.
     pub fn new(plan: &'a Plan, platform: &'a Platform, first: u64) -> Self {
         let context = RunContext::new(plan, platform);
-        Self(Way::of(&plan.body, Place { context, platform, first }))
+        Self(KindProjection::of(&plan.body, ProjectionContext { context, platform, first }))
     }
 
     /// The rows of some records; none of records that are not of such a plan.

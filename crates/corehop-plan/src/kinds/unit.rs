@@ -7,7 +7,7 @@ use crate::workload::WorkingSet;
 
 /// The unit of an experiment that takes a number of samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unit {
+pub struct SamplingUnit {
     /// A short name, which tells it from the others.
     pub name: String,
     /// The number of samples asked for.
@@ -16,7 +16,7 @@ pub struct Unit {
     pub each: Nanos,
 }
 
-impl Unit {
+impl SamplingUnit {
     /// Those of jobs: the cells, each with the number of samples asked for.
     pub fn of_cells(cells: &[(Cell, u32)], sets: &[WorkingSet]) -> Vec<Self> {
         let only: Vec<Cell> = cells.iter().map(|(cell, _)| cell.clone()).collect();
@@ -36,7 +36,7 @@ impl Unit {
 
 impl Plan {
     /// The units it counts, each with its number of samples.
-    pub fn units(&self) -> Vec<Unit> {
+    pub fn units(&self) -> Vec<SamplingUnit> {
         self.body.units()
     }
 }

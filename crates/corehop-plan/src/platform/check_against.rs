@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Holding what is stated of a machine against what was measured of it.
 
-use super::observed::{Contention, Controller, Curve, Exchange, Observed, about};
+use super::observed::{
+    Contention, Controller, Exchange, LatencyCurve, PlatformObservations, about,
+};
 use super::{Affinity, Check, CpuGroups, Fact, Latency, Platform, Server, Side, Traffic};
 use crate::units::{Bytes, Cpu, CpuList};
 
@@ -25,7 +27,7 @@ const ALIKE: f64 = 1.05;
 impl Platform {
     /// Enters what was measured, and marks each stated fact that it speaks of as observed or
     /// contradicted. What the measurement cannot tell stays unchecked.
-    pub fn check_against(&mut self, observed: &Observed) {
+    pub fn check_against(&mut self, observed: &PlatformObservations) {
         if let Some(counter) = observed.counter {
             self.clock.counter = Some(Fact::measured(counter, "against the kernel's raw clock"));
         }
@@ -56,7 +58,7 @@ impl Platform {
         }
     }
 
-    fn check_curve(&mut self, curve: &Curve) {
+    fn check_curve(&mut self, curve: &LatencyCurve) {
         for found in levels(self, curve) {
             let cache = &mut self.caches[found.place];
             cache.latency = found.latency.map(|ns| {
@@ -107,7 +109,7 @@ fn memory_server(platform: &Platform, measured: Controller) -> Server {
 }
 
 /// The evidence of a curve about one cache.
-struct Found {
+struct CacheEvidence {
     place: usize,
     latency: Option<f64>,
     effective: Option<Bytes>,
@@ -116,7 +118,7 @@ struct Found {
 
 /// A cache of the CPU, and the one inside it.
 #[derive(Clone, Copy)]
-struct Level {
+struct NestedCache {
     place: usize,
     size: f64,
     /// The size of the next one inside; 0 where there is none.
@@ -125,27 +127,27 @@ struct Level {
 
 /// A list: its size, and nanoseconds per access within the caches and outside all of them.
 #[derive(Clone, Copy)]
-struct Walked {
+struct LatencyPoint {
     size: f64,
     warm: f64,
     cold: f64,
 }
 
 /// The evidence of a curve about the caches that serve its CPU.
-fn levels(platform: &Platform, curve: &Curve) -> Vec<Found> {
-    let mut levels: Vec<Level> = Vec::new();
+fn levels(platform: &Platform, curve: &LatencyCurve) -> Vec<CacheEvidence> {
+    let mut levels: Vec<NestedCache> = Vec::new();
     for (place, cache) in platform.caches.iter().enumerate() {
         let holds = cache.holds_data_of(curve.cpu);
         let Some(size) = cache.size.as_ref().filter(|_| holds) else { continue };
         let inner = levels.last().map_or(0.0, |inner| inner.size);
-        levels.push(Level { place, size: size.value.get() as f64, inner });
+        levels.push(NestedCache { place, size: size.value.get() as f64, inner });
     }
     let points = falling(curve);
     // From memory inwards, so that each level is held against what was found of the one outside it.
     let mut outer: Option<f64> = None;
     let mut found = Vec::new();
     for &level in levels.iter().rev() {
-        let beyond = |point: &Walked| outer.unwrap_or(point.cold);
+        let beyond = |point: &LatencyPoint| outer.unwrap_or(point.cold);
         let verdict = judge(level, &points, &beyond);
         outer = verdict.latency.or(outer);
         found.push(verdict);
@@ -153,7 +155,7 @@ fn levels(platform: &Platform, curve: &Curve) -> Vec<Found> {
     found
 }
 
-impl Found {
+impl CacheEvidence {
     fn nothing(place: usize) -> Self {
         Self { place, latency: None, effective: None, check: Check::Unchecked }
     }
@@ -162,8 +164,8 @@ impl Found {
 /// The curve without what noise has raised: a larger list is never faster than a smaller one.
 /// Lists whose cold time was not measured have that of the smallest one of which it was, or no end
 /// of time.
-fn falling(curve: &Curve) -> Vec<Walked> {
-    let mut least = Walked { size: 0.0, warm: f64::INFINITY, cold: f64::INFINITY };
+fn falling(curve: &LatencyCurve) -> Vec<LatencyPoint> {
+    let mut least = LatencyPoint { size: 0.0, warm: f64::INFINITY, cold: f64::INFINITY };
     least.cold = curve.memory.unwrap_or(f64::INFINITY);
     let colds = curve.points.iter().filter_map(|point| point.cold);
     least.cold = colds.fold(least.cold, f64::max);
@@ -180,7 +182,7 @@ fn falling(curve: &Curve) -> Vec<Walked> {
 
 /// The list that lies in this cache and well outside the one inside it, if one does: of the
 /// geometric mean of the two sizes, or a little smaller than the cache.
-fn plateau<'a>(points: &'a [Walked], level: &Level) -> Option<&'a Walked> {
+fn plateau<'a>(points: &'a [LatencyPoint], level: &NestedCache) -> Option<&'a LatencyPoint> {
     let middle = (level.inner * level.size).sqrt().max(1.9 * level.inner);
     let middle = if level.inner > 0.0 { middle } else { level.size / 2.0 };
     let most = 0.75 * level.size;
@@ -189,10 +191,14 @@ fn plateau<'a>(points: &'a [Walked], level: &Level) -> Option<&'a Walked> {
 }
 
 /// Compares the stated size with where the curve rises to `beyond`, the time outside the cache.
-fn judge(level: Level, points: &[Walked], beyond: &dyn Fn(&Walked) -> f64) -> Found {
-    let Level { place, size, inner } = level;
-    let silent = Found::nothing(place);
-    let inside = |point: &Walked| point.warm <= SAME_PLATEAU * beyond(point);
+fn judge(
+    level: NestedCache,
+    points: &[LatencyPoint],
+    beyond: &dyn Fn(&LatencyPoint) -> f64,
+) -> CacheEvidence {
+    let NestedCache { place, size, inner } = level;
+    let silent = CacheEvidence::nothing(place);
+    let inside = |point: &LatencyPoint| point.warm <= SAME_PLATEAU * beyond(point);
     let Some(at) = plateau(points, &level) else { return silent };
     if !inside(at) {
         // The list is already outside: look for the cache right beyond the one inside it.
@@ -201,13 +207,15 @@ fn judge(level: Level, points: &[Walked], beyond: &dyn Fn(&Walked) -> f64) -> Fo
         let why = format!("a list of {list} takes {here:.1} ns an access; outside, {there:.1} ns");
         let check = Check::Contradicted { why };
         let near = points.iter().find(|point| point.size >= 1.9 * inner);
-        let Some(near) = near.filter(|near| inside(near)) else { return Found { check, ..silent } };
+        let Some(near) = near.filter(|near| inside(near)) else {
+            return CacheEvidence { check, ..silent };
+        };
         let effective = rise(points, near, beyond).map(|(below, _)| Bytes::new(below as u64));
-        return Found { place, latency: Some(near.warm), effective, check };
+        return CacheEvidence { place, latency: Some(near.warm), effective, check };
     }
     let found = |effective: Option<f64>, check| {
         let effective = effective.map(|size| Bytes::new(size as u64));
-        Found { place, latency: Some(at.warm), effective, check }
+        CacheEvidence { place, latency: Some(at.warm), effective, check }
     };
     match rise(points, at, beyond) {
         _ if beyond(at).is_infinite() => found(None, Check::Unchecked),
@@ -235,9 +243,14 @@ fn judge(level: Level, points: &[Walked], beyond: &dyn Fn(&Walked) -> f64) -> Fo
 
 /// The sizes between which the curve passes the geometric mean of the time at `from` and the time
 /// outside.
-fn rise(points: &[Walked], from: &Walked, beyond: &dyn Fn(&Walked) -> f64) -> Option<(f64, f64)> {
-    let risen =
-        |point: &Walked| point.size > from.size && point.warm >= (from.warm * beyond(point)).sqrt();
+fn rise(
+    points: &[LatencyPoint],
+    from: &LatencyPoint,
+    beyond: &dyn Fn(&LatencyPoint) -> f64,
+) -> Option<(f64, f64)> {
+    let risen = |point: &LatencyPoint| {
+        point.size > from.size && point.warm >= (from.warm * beyond(point)).sqrt()
+    };
     let place = points.iter().position(risen)?;
     let below = points[..place].last().map_or(from.size, |point| point.size);
     Some((below, points[place].size))

@@ -21,18 +21,18 @@ pub(super) struct Disagreement {
     pub(super) problem: String,
 }
 
-pub(super) type Verdict = Result<(), Disagreement>;
+pub(super) type ConsistencyResult = Result<(), Disagreement>;
 
 pub(super) fn require(
     holds: bool,
     fact: impl Into<String>,
     problem: impl FnOnce() -> String,
-) -> Verdict {
+) -> ConsistencyResult {
     if holds { Ok(()) } else { Err(Disagreement { fact: fact.into(), problem: problem() }) }
 }
 
 /// The first disagreement found, outermost facts first.
-pub(super) fn check(platform: &Platform) -> Verdict {
+pub(super) fn check(platform: &Platform) -> ConsistencyResult {
     header(platform)?;
     cpu_sets(platform)?;
     groups(platform, "packages", &platform.packages)?;
@@ -52,7 +52,7 @@ pub(super) fn check(platform: &Platform) -> Verdict {
     Ok(())
 }
 
-fn header(platform: &Platform) -> Verdict {
+fn header(platform: &Platform) -> ConsistencyResult {
     require(platform.schema == SCHEMA, "schema", || {
         format!(
             "{} is not a version known here ({SCHEMA}): a newer corehop wrote it",
@@ -67,7 +67,7 @@ fn header(platform: &Platform) -> Verdict {
     require(!platform.cpus.value.is_empty(), "cpus.value", || "a machine has a CPU".to_owned())
 }
 
-fn cpu_sets(platform: &Platform) -> Verdict {
+fn cpu_sets(platform: &Platform) -> ConsistencyResult {
     for (fact, cpus) in [("online", platform.online()), ("allowed", platform.allowed())] {
         known(platform, format!("{fact}.value"), cpus)?;
     }
@@ -76,16 +76,16 @@ fn cpu_sets(platform: &Platform) -> Verdict {
 
 /// Whether a described machine has a CPU to use. A host may allow a process none that it knows: then its
 /// description is right, and the doctor names the remedy.
-pub(super) fn usable(platform: &Platform) -> Verdict {
+pub(super) fn usable(platform: &Platform) -> ConsistencyResult {
     some(platform.allowed(), "allowed.value")
 }
 
-fn some(cpus: &CpuList, fact: &str) -> Verdict {
+fn some(cpus: &CpuList, fact: &str) -> ConsistencyResult {
     require(!cpus.is_empty(), fact.to_owned(), || "no CPU is left".to_owned())
 }
 
 /// Every one of `cpus` is a CPU of the machine.
-pub(super) fn known(platform: &Platform, fact: String, cpus: &CpuList) -> Verdict {
+pub(super) fn known(platform: &Platform, fact: String, cpus: &CpuList) -> ConsistencyResult {
     let stranger = cpus.iter().find(|&cpu| !platform.cpus.value.contains(cpu));
     stranger.map_or(Ok(()), |cpu| {
         let problem =
@@ -95,7 +95,7 @@ pub(super) fn known(platform: &Platform, fact: String, cpus: &CpuList) -> Verdic
 }
 
 /// `groups` is a partition of the CPUs that are online, and perhaps of more.
-fn groups(platform: &Platform, name: &str, groups: &Fact<CpuGroups>) -> Verdict {
+fn groups(platform: &Platform, name: &str, groups: &Fact<CpuGroups>) -> ConsistencyResult {
     let fact = format!("{name}.value");
     disjoint(platform, &fact, &groups.value)?;
     let alone = platform.online().iter().find(|&cpu| groups.value.containing(cpu).is_none());
@@ -104,7 +104,7 @@ fn groups(platform: &Platform, name: &str, groups: &Fact<CpuGroups>) -> Verdict 
     })
 }
 
-fn disjoint(platform: &Platform, fact: &str, groups: &CpuGroups) -> Verdict {
+fn disjoint(platform: &Platform, fact: &str, groups: &CpuGroups) -> ConsistencyResult {
     known(platform, fact.to_owned(), &groups.cpus())?;
     groups.overlap().map_or(Ok(()), |cpu| {
         Err(Disagreement { fact: fact.to_owned(), problem: format!("{cpu} is in two groups") })
@@ -118,7 +118,7 @@ fn inside(
     what: &str,
     outer: &CpuGroups,
     two: &str,
-) -> Verdict {
+) -> ConsistencyResult {
     if inner.is_contradicted() {
         return Ok(());
     }
@@ -128,7 +128,7 @@ fn inside(
     })
 }
 
-fn nodes(platform: &Platform) -> Verdict {
+fn nodes(platform: &Platform) -> ConsistencyResult {
     for (place, node) in platform.nodes.iter().enumerate() {
         let fact = |name: &str| format!("node[{place}].{name}");
         known(platform, fact("cpus.value"), &node.cpus.value)?;
@@ -152,13 +152,13 @@ fn nodes(platform: &Platform) -> Verdict {
 }
 
 /// Checks the level of a cache or a TLB.
-pub(super) fn level(level: u32, fact: String) -> Verdict {
+pub(super) fn level(level: u32, fact: String) -> ConsistencyResult {
     require((1..=MOST_LEVELS).contains(&level), fact, || {
         format!("levels are numbered from 1, the innermost, to {MOST_LEVELS}")
     })
 }
 
-fn cache(platform: &Platform, place: usize) -> Verdict {
+fn cache(platform: &Platform, place: usize) -> ConsistencyResult {
     let cache = &platform.caches[place];
     let fact = |name: &str| format!("cache[{place}].{name}");
     level(cache.level, fact("level"))?;
@@ -178,7 +178,7 @@ fn cache(platform: &Platform, place: usize) -> Verdict {
 }
 
 /// No CPU has two caches of one level that hold the same.
-fn twice(cache: &Cache, earlier: &Cache, fact: String) -> Verdict {
+fn twice(cache: &Cache, earlier: &Cache, fact: String) -> ConsistencyResult {
     let clash = cache.level == earlier.level
         && (cache.kind == earlier.kind || (cache.holds_data() && earlier.holds_data()));
     let both = cache.instances.value.cpus().intersection(&earlier.instances.value.cpus());
@@ -188,7 +188,7 @@ fn twice(cache: &Cache, earlier: &Cache, fact: String) -> Verdict {
 }
 
 /// Size, ways, line and sets fit together.
-fn geometry(cache: &Cache, fact: &dyn Fn(&str) -> String) -> Verdict {
+fn geometry(cache: &Cache, fact: &dyn Fn(&str) -> String) -> ConsistencyResult {
     if let Some(line) = trusted(cache.line.as_ref()) {
         let power = line.get().is_power_of_two();
         require(power, fact("line.value"), || format!("a line of {line} is not a power of two"))?;

@@ -15,7 +15,7 @@ pub struct Fact<T> {
     /// The value.
     pub value: T,
     /// Its origin.
-    pub source: Source,
+    pub source: FactOrigin,
     /// The finding of a check against the machine, if there was one.
     #[serde(default, skip_serializing_if = "Check::is_unchecked")]
     pub check: Check,
@@ -23,24 +23,24 @@ pub struct Fact<T> {
 
 impl<T> Fact<T> {
     /// `value`, from `source`, unchecked.
-    pub fn new(value: T, source: Source) -> Self {
+    pub fn new(value: T, source: FactOrigin) -> Self {
         Self { value, source, check: Check::Unchecked }
     }
     /// `value` as stated in `place`: a section, a table, a file of the kernel.
     pub fn cited(value: T, place: impl Into<String>) -> Self {
-        Self::new(value, Source::Cited { place: place.into() })
+        Self::new(value, FactOrigin::Cited { place: place.into() })
     }
     /// `value` as measured; `how` may be empty.
     pub fn measured(value: T, how: impl Into<String>) -> Self {
-        Self::new(value, Source::Measured { how: how.into() })
+        Self::new(value, FactOrigin::Measured { how: how.into() })
     }
     /// `value` as fitted on the rows named by `on`.
     pub fn fitted(value: T, on: impl Into<String>) -> Self {
-        Self::new(value, Source::Fitted { on: on.into() })
+        Self::new(value, FactOrigin::Fitted { on: on.into() })
     }
     /// `value` as assumed; `why` may be empty.
     pub fn assumed(value: T, why: impl Into<String>) -> Self {
-        Self::new(value, Source::Assumed { why: why.into() })
+        Self::new(value, FactOrigin::Assumed { why: why.into() })
     }
     /// Whether a check found the value wrong.
     pub fn is_contradicted(&self) -> bool {
@@ -51,7 +51,7 @@ impl<T> Fact<T> {
 /// The origin of a value. Written `cited: PLACE`, `measured[: HOW]`, `fitted: ROWS` or `assumed[: WHY]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub enum Source {
+pub enum FactOrigin {
     /// Stated somewhere; a file of the kernel counts as such a place.
     Cited {
         /// The document and place.
@@ -120,7 +120,7 @@ fn untagged(text: &str) -> (&str, String) {
     (word.trim(), detail.trim().to_owned())
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for FactOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cited { place } => tagged(f, "cited", place),
@@ -131,7 +131,7 @@ impl fmt::Display for Source {
     }
 }
 
-impl FromStr for Source {
+impl FromStr for FactOrigin {
     type Err = ProvenanceError;
     fn from_str(text: &str) -> Result<Self, ProvenanceError> {
         match untagged(text) {
@@ -184,4 +184,4 @@ macro_rules! as_text {
         }
     )*};
 }
-as_text!(Source, Check);
+as_text!(FactOrigin, Check);

@@ -7,14 +7,14 @@ use crate::units::CpuList;
 
 /// A fact that is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gap {
+pub struct MissingFact {
     /// Its table in the file.
     pub table: &'static str,
     /// The missing fact, and what follows.
     pub what: String,
 }
 
-impl std::fmt::Display for Gap {
+impl std::fmt::Display for MissingFact {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.table, self.what)
     }
@@ -22,7 +22,7 @@ impl std::fmt::Display for Gap {
 
 impl Platform {
     /// The facts that a simulation of several cores takes and that are not stated. None for one core.
-    pub fn gaps(&self) -> Vec<Gap> {
+    pub fn gaps(&self) -> Vec<MissingFact> {
         if self.cores.value.iter().count() < 2 {
             return Vec::new();
         }
@@ -30,17 +30,17 @@ impl Platform {
     }
 
     /// Nothing that memory is read through.
-    fn no_controller(&self) -> Option<Gap> {
+    fn no_controller(&self) -> Option<MissingFact> {
         let reads = |it: &Traffic| *it == Traffic::MemoryRead;
         let stated = self.servers.iter().any(|it| it.carries.value.iter().any(reads));
-        (!stated).then(|| Gap {
+        (!stated).then(|| MissingFact {
             table: "[[server]]",
             what: "none carries memory_read: cores never wait for each other's misses".to_owned(),
         })
     }
 
     /// The distances between cores for which no time of a line is stated or measured.
-    fn no_peers(&self) -> Option<Gap> {
+    fn no_peers(&self) -> Option<MissingFact> {
         let stated = |distance| {
             let of = |it: Option<Distance>| it.is_none_or(|it| it == distance);
             self.latencies.iter().any(|it| it.supplier == Supplier::Peer && of(it.distance))
@@ -51,7 +51,7 @@ impl Platform {
             .into_iter()
             .filter(|(distance, affinity)| !stated(*distance) && !measured(*affinity));
         let open: Vec<&str> = open.map(|(distance, _)| distance.word()).collect();
-        (!open.is_empty()).then(|| Gap {
+        (!open.is_empty()).then(|| MissingFact {
             table: "[[latency]]",
             what: format!(
                 "no peer at distance {}: a line from such a core costs as much as memory",

@@ -338,7 +338,7 @@ impl Core {
 /// The properties of a cache that a simulator needs beyond its geometry.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Mechanism {
+pub struct CacheMechanism {
     /// The line that makes room.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replacement: Option<Fact<Replacement>>,
@@ -397,7 +397,7 @@ pub struct Slices {
     pub columns: Option<Fact<u32>>,
 }
 
-impl Mechanism {
+impl CacheMechanism {
     pub(super) fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -34,13 +34,13 @@ mod usable;
 
 pub use affinity::{Affinity, MemoryArchitecture, MissingClass};
 pub use consistency::{MOST_CACHE, MOST_LEVELS};
-pub use fact::{Check, Fact, Source};
-pub use gaps::Gap;
+pub use fact::{Check, Fact, FactOrigin};
+pub use gaps::MissingFact;
 pub use groups::CpuGroups;
 pub use hash::Index;
 pub use loss::Loss;
 pub use mechanism::{
-    Coherence, Core, Distance, Drift, Found, Home, Inclusion, LatencyRow, Lookup, Mechanism,
+    CacheMechanism, Coherence, Core, Distance, Drift, Found, Home, Inclusion, LatencyRow, Lookup,
     PrefetchKind, Prefetcher, Protocol, Replacement, Server, Side, Slices, SnoopFilter, Supplier,
     Tlb, Traffic, Writes,
 };
@@ -87,8 +87,8 @@ pub struct Platform {
     #[serde(default, skip_serializing_if = "Clock::is_empty")]
     pub clock: Clock,
     /// The page sizes.
-    #[serde(default, skip_serializing_if = "Pages::is_empty")]
-    pub pages: Pages,
+    #[serde(default, skip_serializing_if = "PageSizes::is_empty")]
+    pub pages: PageSizes,
     /// The cost of memory.
     #[serde(default, skip_serializing_if = "Memory::is_empty")]
     pub memory: Memory,
@@ -172,8 +172,8 @@ pub struct Cache {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Fact<Latency>>,
     /// Its mechanism, for a simulation.
-    #[serde(default, skip_serializing_if = "Mechanism::is_empty")]
-    pub mechanism: Mechanism,
+    #[serde(default, skip_serializing_if = "CacheMechanism::is_empty")]
+    pub mechanism: CacheMechanism,
 }
 
 /// A NUMA node.
@@ -244,7 +244,7 @@ impl Clock {
 /// The page sizes of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Pages {
+pub struct PageSizes {
     /// The ordinary page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<Fact<Bytes>>,
@@ -259,7 +259,7 @@ pub struct Pages {
     pub transparent: Option<Fact<String>>,
 }
 
-impl Pages {
+impl PageSizes {
     fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -280,13 +280,13 @@ pub struct Memory {
     pub device: Option<Fact<Latency>>,
     /// The rows that its banks keep open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rows: Option<Rows>,
+    pub rows: Option<DramRows>,
 }
 
 /// The rows of memory chips. A bank keeps the row open that was read last, and what lies in that comes sooner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rows {
+pub struct DramRows {
     /// The size of a row, over all chips of a channel.
     pub size: Fact<Bytes>,
     /// The banks of a node. Neighbouring rows are in different banks.

@@ -26,7 +26,7 @@ pub struct Exchange {
 
 /// The line exchanges of a pair of CPUs while it was watched.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Watched {
+pub struct ExchangeSeries {
     /// One CPU.
     pub from: Cpu,
     /// The other.
@@ -70,7 +70,7 @@ pub struct ExchangeClass {
 
 /// The access time of a shuffled list.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Point {
+pub struct ListAccessTime {
     /// Its size.
     pub size: Bytes,
     /// Nanoseconds per access when it was walked before, so that it is in the caches as far as it
@@ -83,11 +83,11 @@ pub struct Point {
 
 /// The access time of shuffled lists by their size, on one CPU.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Curve {
+pub struct LatencyCurve {
     /// The CPU it was measured on.
     pub cpu: Cpu,
     /// The lists, by ascending size.
-    pub points: Vec<Point>,
+    pub points: Vec<ListAccessTime>,
     /// Nanoseconds per access to lines that are in no cache, on the CPU's own node.
     pub memory: Option<f64>,
     /// The same on another node.
@@ -118,11 +118,11 @@ pub struct Controller {
 
 /// All that was measured.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Observed {
+pub struct PlatformObservations {
     /// The rate of the counter that time stamps are read from.
     pub counter: Option<Hertz>,
     /// A curve per kind of core.
-    pub curves: Vec<Curve>,
+    pub curves: Vec<LatencyCurve>,
     /// The exchanges, both directions of each pair, and the controls.
     pub exchanges: Vec<Exchange>,
     /// The contentions.

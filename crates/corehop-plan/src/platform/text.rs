@@ -45,7 +45,7 @@ fn at_line(line: Option<usize>) -> String {
 }
 
 /// Whether the facts agree, and those about the workings with the rest.
-fn checked(platform: &Platform) -> consistency::Verdict {
+fn checked(platform: &Platform) -> consistency::ConsistencyResult {
     consistency::check(platform)?;
     workings::check(platform)
 }

@@ -8,7 +8,7 @@ use crate::units::{Cpu, CpuList};
 
 /// A part of a machine that a set of CPUs has in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part<'a> {
+pub enum TopologyDomain<'a> {
     /// All of it.
     Machine,
     /// A NUMA node.
@@ -25,34 +25,35 @@ pub enum Part<'a> {
 
 /// Something that CPUs share, and the smaller such sets inside.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Block<'a> {
+pub struct SharingDomain<'a> {
     /// All parts that exactly these CPUs share, outermost first.
-    pub parts: Vec<Part<'a>>,
+    pub parts: Vec<TopologyDomain<'a>>,
     /// The CPUs, of those that are online.
     pub cpus: CpuList,
     /// The next smaller sets.
-    pub inside: Vec<Block<'a>>,
+    pub inside: Vec<SharingDomain<'a>>,
 }
 
 /// One way to divide CPUs: each group with the part that it shares.
-type Division<'a> = Vec<(Part<'a>, &'a CpuList)>;
+type Division<'a> = Vec<(TopologyDomain<'a>, &'a CpuList)>;
 
 impl Platform {
     /// The machine as boxes in boxes; the outermost is the machine, the innermost are CPUs.
     ///
     /// A level that divides nothing further is merged into the one outside it, so that a package
     /// that is also a node is one box with two parts.
-    pub fn tree(&self) -> Block<'_> {
+    pub fn tree(&self) -> SharingDomain<'_> {
         let cpus = self.online().clone();
-        let levels: Vec<Level<'_>> = self.divisions().into_iter().map(Level::of).collect();
+        let levels: Vec<DivisionLevel<'_>> =
+            self.divisions().into_iter().map(DivisionLevel::of).collect();
         let inside = blocks(&cpus, &levels);
-        Block { parts: vec![Part::Machine], cpus, inside }
+        SharingDomain { parts: vec![TopologyDomain::Machine], cpus, inside }
     }
 
     fn divisions(&self) -> Vec<Division<'_>> {
         let nodes: Division<'_> =
-            self.nodes.iter().map(|node| (Part::Node(node), &node.cpus.value)).collect();
-        let packages = numbered(&self.packages.value, Part::Package);
+            self.nodes.iter().map(|node| (TopologyDomain::Node(node), &node.cpus.value)).collect();
+        let packages = numbered(&self.packages.value, TopologyDomain::Package);
         // A node of several packages is outside them; several nodes in a package are inside it.
         let mut divisions = if nodes.len() > packages.len() {
             vec![packages, nodes]
@@ -71,7 +72,7 @@ impl Platform {
             let torn = divisions.iter().position(|it| tears(it, &caches));
             divisions.insert(torn.unwrap_or(divisions.len()), caches);
         }
-        divisions.push(numbered(&self.cores.value, Part::Core));
+        divisions.push(numbered(&self.cores.value, TopologyDomain::Core));
         divisions.extend(inner.into_iter().map(|level| self.instances(level)));
         divisions
     }
@@ -79,41 +80,46 @@ impl Platform {
     /// The instances of all caches of one level and kind: two kinds of core have two such caches.
     fn instances(&self, level: (u32, CacheKind)) -> Division<'_> {
         let caches = self.caches.iter().filter(|cache| (cache.level, cache.kind) == level);
-        let instance = |cache| move |cpus| (Part::Cache(cache), cpus);
+        let instance = |cache| move |cpus| (TopologyDomain::Cache(cache), cpus);
         caches.flat_map(|cache| cache.instances.value.iter().map(instance(cache))).collect()
     }
 }
 
-fn numbered(groups: &CpuGroups, part: fn(usize) -> Part<'static>) -> Division<'_> {
+fn numbered(groups: &CpuGroups, part: fn(usize) -> TopologyDomain<'static>) -> Division<'_> {
     groups.iter().enumerate().map(|(place, cpus)| (part(place), cpus)).collect()
 }
 
 /// Whether a part of the machine that is no cache holds some CPUs of a cache and not the others.
 fn tears(division: &Division<'_>, caches: &Division<'_>) -> bool {
-    let is_cache = division.first().is_some_and(|(part, _)| matches!(part, Part::Cache(_)));
+    let is_cache =
+        division.first().is_some_and(|(part, _)| matches!(part, TopologyDomain::Cache(_)));
     let groups = |it: &Division<'_>| CpuGroups::new(it.iter().map(|&(_, cpus)| cpus.clone()));
     !is_cache && groups(caches).straddling(&groups(division)).is_some()
 }
 
 /// A division, and where each CPU is in it.
-struct Level<'a> {
+struct DivisionLevel<'a> {
     division: Division<'a>,
     /// Each CPU with the places of its groups, ascending: a large machine has too many groups to go through for each part.
     places: Vec<(Cpu, usize)>,
 }
 
-impl<'a> Level<'a> {
+impl<'a> DivisionLevel<'a> {
     fn of(division: Division<'a>) -> Self {
-        let of = |(place, (_, group)): (usize, &(Part<'_>, &CpuList))| -> Vec<(Cpu, usize)> {
-            group.iter().map(|cpu| (cpu, place)).collect()
-        };
+        let of =
+            |(place, (_, group)): (usize, &(TopologyDomain<'_>, &CpuList))| -> Vec<(Cpu, usize)> {
+                group.iter().map(|cpu| (cpu, place)).collect()
+            };
         let mut places: Vec<_> = division.iter().enumerate().flat_map(of).collect();
         places.sort_unstable();
         Self { division, places }
     }
 
     /// The groups that have one of these CPUs, in the order of the division.
-    fn groups(&self, cpus: &CpuList) -> impl Iterator<Item = (Part<'a>, &'a CpuList)> + '_ {
+    fn groups(
+        &self,
+        cpus: &CpuList,
+    ) -> impl Iterator<Item = (TopologyDomain<'a>, &'a CpuList)> + '_ {
         let of = |cpu| {
             let first = self.places.partition_point(|&(other, _)| other < cpu);
             self.places[first..].iter().take_while(move |(other, _)| *other == cpu)
@@ -125,7 +131,7 @@ impl<'a> Level<'a> {
 
 /// The blocks that `cpus` fall into by the first division, each divided by the others; CPUs that
 /// the first one does not know fall through to the next.
-fn blocks<'a>(cpus: &CpuList, levels: &[Level<'a>]) -> Vec<Block<'a>> {
+fn blocks<'a>(cpus: &CpuList, levels: &[DivisionLevel<'a>]) -> Vec<SharingDomain<'a>> {
     let Some((first, rest)) = levels.split_first() else {
         return cpus.iter().map(leaf).collect();
     };
@@ -148,33 +154,44 @@ fn blocks<'a>(cpus: &CpuList, levels: &[Level<'a>]) -> Vec<Block<'a>> {
     found
 }
 
-fn leaf<'a>(cpu: Cpu) -> Block<'a> {
-    Block { parts: vec![Part::Cpu(cpu)], cpus: CpuList::new([cpu]), inside: Vec::new() }
+fn leaf<'a>(cpu: Cpu) -> SharingDomain<'a> {
+    SharingDomain {
+        parts: vec![TopologyDomain::Cpu(cpu)],
+        cpus: CpuList::new([cpu]),
+        inside: Vec::new(),
+    }
 }
 
 /// A block, or, where the only one inside has the same CPUs and is more than a CPU, that one with
 /// one part more.
-fn merged<'a>(part: Part<'a>, cpus: CpuList, mut inside: Vec<Block<'a>>) -> Block<'a> {
+fn merged<'a>(
+    part: TopologyDomain<'a>,
+    cpus: CpuList,
+    mut inside: Vec<SharingDomain<'a>>,
+) -> SharingDomain<'a> {
     match inside.pop() {
         Some(mut only) if inside.is_empty() && !only.inside.is_empty() => {
             // A core is named before the caches that it has for itself.
-            let own = matches!((part, only.parts[0]), (Part::Cache(_), Part::Core(_)));
+            let own = matches!(
+                (part, only.parts[0]),
+                (TopologyDomain::Cache(_), TopologyDomain::Core(_))
+            );
             only.parts.insert(usize::from(own), part);
             only
         }
         last => {
             inside.extend(last);
-            Block { parts: vec![part], cpus, inside }
+            SharingDomain { parts: vec![part], cpus, inside }
         }
     }
 }
 
-impl Block<'_> {
+impl SharingDomain<'_> {
     /// Whether two blocks are alike but for the CPUs and the numbers of their parts.
     pub fn resembles(&self, other: &Self) -> bool {
-        let alike = |(a, b): (&Part<'_>, &Part<'_>)| match (a, b) {
+        let alike = |(a, b): (&TopologyDomain<'_>, &TopologyDomain<'_>)| match (a, b) {
             // Mostly one cache of the description, whose instances take long to compare on a large machine.
-            (Part::Cache(a), Part::Cache(b)) => std::ptr::eq(*a, *b) || a == b,
+            (TopologyDomain::Cache(a), TopologyDomain::Cache(b)) => std::ptr::eq(*a, *b) || a == b,
             _ => std::mem::discriminant(a) == std::mem::discriminant(b),
         };
         self.parts.len() == other.parts.len()
@@ -184,6 +201,6 @@ impl Block<'_> {
     }
     /// Whether it is a core, or a part of one.
     pub fn is_core(&self) -> bool {
-        self.parts.iter().any(|part| matches!(part, Part::Core(_)))
+        self.parts.iter().any(|part| matches!(part, TopologyDomain::Core(_)))
     }
 }

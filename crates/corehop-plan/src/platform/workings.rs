@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Checks that the facts of a simulation agree with each other and with the caches.
 
-use super::consistency::{Disagreement, Verdict, known, level, require};
+use super::consistency::{ConsistencyResult, Disagreement, known, level, require};
 use super::mechanism::{LatencyRow, Supplier, Traffic, Writes};
 use super::{Cache, CacheKind, Found, Inclusion, Index, Platform};
 
@@ -18,7 +18,7 @@ const MOST_BANKS: u32 = 1 << 16;
 const MOST_SLICES: u32 = 1 << 10;
 
 /// The first disagreement found.
-pub(super) fn check(platform: &Platform) -> Verdict {
+pub(super) fn check(platform: &Platform) -> ConsistencyResult {
     for (place, cache) in platform.caches.iter().enumerate() {
         let fact = |name: &str| format!("cache[{place}].mechanism.{name}");
         mechanism(platform, cache, &fact)?;
@@ -39,7 +39,7 @@ pub(super) fn check(platform: &Platform) -> Verdict {
     servers(platform)
 }
 
-fn rows(platform: &Platform) -> Verdict {
+fn rows(platform: &Platform) -> ConsistencyResult {
     let Some(rows) = &platform.memory.rows else { return Ok(()) };
     let (size, banks, line) = (rows.size.value.get(), rows.banks.value, platform.line_size().get());
     require(size > 0 && size.is_multiple_of(line), "memory.rows.size.value".to_owned(), || {
@@ -50,7 +50,7 @@ fn rows(platform: &Platform) -> Verdict {
     })
 }
 
-fn losses(platform: &Platform) -> Verdict {
+fn losses(platform: &Platform) -> ConsistencyResult {
     for (place, loss) in platform.losses.iter().enumerate() {
         let fact = |name: &str| format!("loss[{place}].{name}");
         require(loss.length.get() > 0, fact("length"), || "nothing is lost in no time".to_owned())?;
@@ -71,7 +71,11 @@ fn losses(platform: &Platform) -> Verdict {
     Ok(())
 }
 
-fn mechanism(platform: &Platform, cache: &Cache, fact: &dyn Fn(&str) -> String) -> Verdict {
+fn mechanism(
+    platform: &Platform,
+    cache: &Cache,
+    fact: &dyn Fn(&str) -> String,
+) -> ConsistencyResult {
     let mechanism = &cache.mechanism;
     if let Some(inclusion) = &mechanism.inclusion {
         let plain = inclusion.value == Inclusion::NonInclusive;
@@ -94,12 +98,12 @@ fn mechanism(platform: &Platform, cache: &Cache, fact: &dyn Fn(&str) -> String) 
     })
 }
 
-fn finds(index: &Index, count: u64, fact: String, of: &str) -> Verdict {
+fn finds(index: &Index, count: u64, fact: String, of: &str) -> ConsistencyResult {
     require(index.fits(count), fact, || format!("`{index}` does not find {count} {of}"))
 }
 
 /// A snoop filter consists of whole sets, and is around caches whose lines nothing else knows.
-fn snoop_filter(cache: &Cache, fact: &dyn Fn(&str) -> String) -> Verdict {
+fn snoop_filter(cache: &Cache, fact: &dyn Fn(&str) -> String) -> ConsistencyResult {
     let Some(filter) = &cache.mechanism.snoop_filter else { return Ok(()) };
     let fact = |name: &str| fact(&format!("snoop_filter.{name}.value"));
     let inclusion = cache.mechanism.inclusion.as_ref().map(|inclusion| inclusion.value);
@@ -120,7 +124,7 @@ fn snoop_filter(cache: &Cache, fact: &dyn Fn(&str) -> String) -> Verdict {
 }
 
 /// Slices belong to a last level, and those of a mesh fill its columns.
-fn slices(platform: &Platform, cache: &Cache, fact: &dyn Fn(&str) -> String) -> Verdict {
+fn slices(platform: &Platform, cache: &Cache, fact: &dyn Fn(&str) -> String) -> ConsistencyResult {
     let Some(slices) = &cache.mechanism.slices else { return Ok(()) };
     let fact = |name: &str| fact(&format!("slices.{name}.value"));
     let further = |cpu| platform.data_caches(cpu).any(|other| other.level > cache.level);
@@ -140,7 +144,7 @@ fn slices(platform: &Platform, cache: &Cache, fact: &dyn Fn(&str) -> String) -> 
     finds(&index.value, u64::from(count), fact("index"), "slices")
 }
 
-fn translation(platform: &Platform) -> Verdict {
+fn translation(platform: &Platform) -> ConsistencyResult {
     for (place, tlb) in platform.tlbs.iter().enumerate() {
         let fact = |name: &str| format!("tlb[{place}].{name}");
         level(tlb.level, fact("level"))?;
@@ -174,7 +178,7 @@ fn translation(platform: &Platform) -> Verdict {
     Ok(())
 }
 
-fn prefetchers(platform: &Platform) -> Verdict {
+fn prefetchers(platform: &Platform) -> ConsistencyResult {
     for (place, prefetcher) in platform.prefetchers.iter().enumerate() {
         let level = prefetcher.level;
         let fills = |cache: &&Cache| cache.level == level && cache.holds_data();
@@ -192,7 +196,11 @@ fn prefetchers(platform: &Platform) -> Verdict {
     Ok(())
 }
 
-fn latency(platform: &Platform, row: &LatencyRow, fact: &dyn Fn(&str) -> String) -> Verdict {
+fn latency(
+    platform: &Platform,
+    row: &LatencyRow,
+    fact: &dyn Fn(&str) -> String,
+) -> ConsistencyResult {
     let peer = row.supplier == Supplier::Peer;
     require(peer || row.distance.is_none(), fact("distance"), || {
         format!("only a peer has a distance; the supplier is `{}`", row.supplier)
@@ -213,7 +221,7 @@ fn same_case(a: &LatencyRow, b: &LatencyRow) -> bool {
         == (b.supplier, b.level, b.state, b.distance, b.home)
 }
 
-fn servers(platform: &Platform) -> Verdict {
+fn servers(platform: &Platform) -> ConsistencyResult {
     for (place, server) in platform.servers.iter().enumerate() {
         let fact = |name: &str| format!("server[{place}].{name}");
         known(platform, fact("instances.value"), &server.instances.value.cpus())?;

@@ -92,7 +92,7 @@ fn digits_of(message: Message<'_>, metadata: &[u8]) -> Option<usize> {
 
 /// A message in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct MessageExtent {
     /// Its first byte.
     pub(super) at: u64,
     /// Its length, with prefix and body.
@@ -115,8 +115,8 @@ pub(super) enum Seal {
 
 /// The piece at a place in a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Piece {
-    Message(Found),
+pub(super) enum StreamItem {
+    Message(MessageExtent),
     /// The mark of the end.
     End,
     /// The file ends before the message does, if its length is right.
@@ -131,32 +131,32 @@ pub(super) fn piece(
     at: u64,
     size: u64,
     head: u64,
-) -> io::Result<Piece> {
+) -> io::Result<StreamItem> {
     let rest = size.saturating_sub(at);
     if rest < PREFIX as u64 {
-        return Ok(Piece::Cut);
+        return Ok(StreamItem::Cut);
     }
     let prefix = bytes_at(file, at, PREFIX)?;
     let length = u64::from(u32::from_le_bytes([prefix[4], prefix[5], prefix[6], prefix[7]]));
     if prefix[..4] != MARK || length > MOST_METADATA {
-        return Ok(Piece::Garbage);
+        return Ok(StreamItem::Garbage);
     }
     if length == 0 {
-        return Ok(Piece::End);
+        return Ok(StreamItem::End);
     }
     if length > rest - PREFIX as u64 {
-        return Ok(Piece::Cut);
+        return Ok(StreamItem::Cut);
     }
     let mut metadata = bytes_at(file, at + PREFIX as u64, length as usize)?;
-    let Ok(message) = root_as_message(&metadata) else { return Ok(Piece::Garbage) };
+    let Ok(message) = root_as_message(&metadata) else { return Ok(StreamItem::Garbage) };
     let Some(body) = u64::try_from(message.bodyLength()).ok().filter(|&body| body <= MOST_BODY)
     else {
-        return Ok(Piece::Garbage);
+        return Ok(StreamItem::Garbage);
     };
     let rows = message.header_as_record_batch().map_or(0, |batch| batch.length());
-    let Ok(rows) = u64::try_from(rows) else { return Ok(Piece::Garbage) };
+    let Ok(rows) = u64::try_from(rows) else { return Ok(StreamItem::Garbage) };
     if body > rest - PREFIX as u64 - length {
-        return Ok(Piece::Cut);
+        return Ok(StreamItem::Cut);
     }
     let number = value_of(message, NUMBER).and_then(|text| text.parse().ok());
     let stated = value_of(message, SUM).map(ToOwned::to_owned);
@@ -171,7 +171,7 @@ pub(super) fn piece(
         }
         _ => Seal::Wrong,
     };
-    Ok(Piece::Message(Found { at, length: PREFIX as u64 + length + body, rows, seal }))
+    Ok(StreamItem::Message(MessageExtent { at, length: PREFIX as u64 + length + body, rows, seal }))
 }
 
 /// The checksum of a message at a place: the head that it covers, prefix and metadata, and the body.
@@ -197,7 +197,7 @@ pub(super) fn next_sound(
     from: u64,
     size: u64,
     head: u64,
-) -> io::Result<Option<Found>> {
+) -> io::Result<Option<MessageExtent>> {
     const WINDOW: u64 = 1 << 20;
     // Messages begin at multiples of eight bytes.
     let mut start = from.next_multiple_of(8);
@@ -207,7 +207,7 @@ pub(super) fn next_sound(
             // Of a bitmap of set bits, the length is set too.
             if eight[..4] == MARK && eight[4..] != MARK {
                 let at = start + (index * PREFIX) as u64;
-                if let Piece::Message(found) = piece(file, at, size, head)?
+                if let StreamItem::Message(found) = piece(file, at, size, head)?
                     && matches!(found.seal, Seal::Right(_))
                 {
                     return Ok(Some(found));

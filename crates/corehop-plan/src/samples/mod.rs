@@ -25,20 +25,20 @@ pub use crate::kinds::overheads::{
     Vantage,
 };
 pub use crate::kinds::program::{
-    Absence, AbsenceCount, AbsenceKind, Absences, Bar, Bars, EndedRun, GroupLimit, Held,
+    Absence, AbsenceCount, AbsenceKind, Absences, Bar, Bars, CpuHoldTime, EndedRun, GroupLimit,
     LastAbsence, Lengths, ObservedThread, ProgramRecord, RecordedAbsence, RecordedRun,
     RecordedThread, Recording, RecordingFacts, Rooms, SwitchesTook, Took,
 };
 pub use crate::kinds::supply::{SupplyGap, SupplyRecord};
 pub use crate::kinds::switches::{CallTimes, SwitchBatch, SwitchRecord, SwitchTimes};
-pub use crate::kinds::tasks::{AS_SCHEDULED, Away, JobOutcome, TaskJob, TaskJobRecord};
+pub use crate::kinds::tasks::{AS_SCHEDULED, JobAbsence, JobOutcome, TaskJob, TaskJobRecord};
 pub use crate::kinds::{
-    Batch, Column, Counter, Observation, Projector, Row, RowKind, Rows, SCHEMA_VERSION,
+    Batch, Column, Projector, Row, RowCounter, RowKind, RowObservation, Rows, SCHEMA_VERSION,
     SchemaError, Text,
 };
 pub use damage::{Damage, Verification};
 pub use error::FileError;
 pub use missing::{MissingFile, TASK_SETS};
 pub use provenance::Provenance;
-pub use seen::{ENOUGH, Seen, seen};
-pub use store::{FileKind, Part, Reader, copy_parquet, write_parquet};
+pub use seen::{ENOUGH, FileFormat, seen};
+pub use store::{BatchWriter, FileKind, Reader, copy_parquet, write_parquet};

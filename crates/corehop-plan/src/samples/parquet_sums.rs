@@ -30,7 +30,7 @@ const TRAILER: u64 = 8;
 
 /// A part of a file that has a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Group {
+struct ParquetGroup {
     rows: u64,
     bytes: u64,
     sum: u32,
@@ -67,7 +67,7 @@ impl<W: Write> Write for Summing<W> {
 pub struct SealedWriter<W: Write + Send> {
     writer: ArrowWriter<Summing<W>>,
     /// First the four letters at the beginning of the file, then each row group.
-    groups: Vec<Group>,
+    groups: Vec<ParquetGroup>,
 }
 
 impl<W: Write + Send> SealedWriter<W> {
@@ -111,7 +111,7 @@ impl<W: Write + Send> SealedWriter<W> {
         let out = self.writer.inner_mut();
         let sum = std::mem::take(&mut out.sum).finalize();
         let bytes = std::mem::take(&mut out.bytes);
-        self.groups.push(Group { rows, bytes, sum });
+        self.groups.push(ParquetGroup { rows, bytes, sum });
         Ok(())
     }
 
@@ -138,9 +138,9 @@ impl<W: Write + Send> SealedWriter<W> {
     }
 }
 
-fn text_of(groups: &[Group]) -> String {
+fn text_of(groups: &[ParquetGroup]) -> String {
     let mut text = format!("{BEGIN}{PLACEHOLDER}");
-    for Group { rows, bytes, sum } in groups {
+    for ParquetGroup { rows, bytes, sum } in groups {
         // Writing to a string cannot fail.
         let _ = write!(text, " {rows}:{bytes}:{sum:08x}");
     }
@@ -156,7 +156,7 @@ fn digits_in(tail: &[u8]) -> Option<usize> {
 }
 
 /// The checksum of the rest and the groups, as the text after its beginning says.
-fn parsed(text: &[u8]) -> Option<(u32, Vec<Group>)> {
+fn parsed(text: &[u8]) -> Option<(u32, Vec<ParquetGroup>)> {
     let text = text.split(|&byte| byte == END).next()?;
     let mut words = std::str::from_utf8(text).ok()?.split(' ');
     // As it was written, and in no other way: the digits are in no checksum themselves.
@@ -166,7 +166,7 @@ fn parsed(text: &[u8]) -> Option<(u32, Vec<Group>)> {
     let group = |word: &str| {
         let mut parts = word.split(':');
         let (rows, bytes) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-        let group = Group { rows, bytes, sum: hex(parts.next()?)? };
+        let group = ParquetGroup { rows, bytes, sum: hex(parts.next()?)? };
         parts.next().is_none().then_some(group)
     };
     Some((sum, words.map(group).collect::<Option<_>>()?))
@@ -220,14 +220,14 @@ pub fn verify(file: &impl ChunkReader) -> Result<Option<Verified>, VerifyError> 
 }
 
 /// The bytes of the footer and what may be before it, and the checksums there.
-struct Sums {
+struct FooterChecksums {
     /// The place in the file of the digits of the rest's checksum.
     digits: u64,
     tail: u32,
-    groups: Vec<Group>,
+    groups: Vec<ParquetGroup>,
 }
 
-fn sums_of(file: &impl ChunkReader, size: u64) -> Result<Option<Sums>, VerifyError> {
+fn sums_of(file: &impl ChunkReader, size: u64) -> Result<Option<FooterChecksums>, VerifyError> {
     if size < TRAILER {
         return Ok(None);
     }
@@ -243,11 +243,15 @@ fn sums_of(file: &impl ChunkReader, size: u64) -> Result<Option<Sums>, VerifyErr
     let Some((tail, groups)) = parsed(&footer[at..]) else {
         return Err(without_footer(size - length));
     };
-    Ok(Some(Sums { digits: size - length + at as u64, tail, groups }))
+    Ok(Some(FooterChecksums { digits: size - length + at as u64, tail, groups }))
 }
 
-fn check(file: &impl ChunkReader, size: u64, sums: &Sums) -> Result<Verified, VerifyError> {
-    let &Sums { digits, tail, ref groups } = sums;
+fn check(
+    file: &impl ChunkReader,
+    size: u64,
+    sums: &FooterChecksums,
+) -> Result<Verified, VerifyError> {
+    let &FooterChecksums { digits, tail, ref groups } = sums;
     let begin = groups.iter().try_fold(0_u64, |sum, group| sum.checked_add(group.bytes));
     let begin = begin.filter(|&begin| begin <= digits && size - begin <= 2 * MOST_FOOTER);
     let begin = begin.ok_or_else(|| without_footer(digits))?;

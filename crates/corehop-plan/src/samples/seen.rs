@@ -8,14 +8,14 @@ pub const ENOUGH: usize = 4096;
 
 /// A format, and its readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub struct FileFormat {
     /// The format, as in "this is ...".
     pub what: &'static str,
     /// The programs or verbs that read the format, as a clause; empty where the name says enough.
     pub reader: &'static str,
 }
 
-impl fmt::Display for Seen {
+impl fmt::Display for FileFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let colon = if self.reader.is_empty() { "" } else { ": " };
         write!(f, "this is {}{colon}{}", self.what, self.reader)
@@ -58,7 +58,7 @@ const MAGICS: &[Magic] = &[
     (b"#!", "a script", "a shell runs it"),
 ];
 
-impl Seen {
+impl FileFormat {
     /// Whether the format is the one that was wanted, as far as it can be told: `a task set (JSON)` is, and so is `JSON`.
     pub fn is(&self, wanted: &str) -> bool {
         wanted == self.what || wanted.ends_with(&format!("({})", self.what))
@@ -140,30 +140,30 @@ const TEXT: &[Magic] = &[
     (b"[study", "the description of a study (TOML)", "`corehop check study` reads it"),
 ];
 
-const TOML: Seen = Seen {
+const TOML: FileFormat = FileFormat {
     what: "TOML",
     reader: "`corehop sim platform` reads platform files, `corehop check study` studies",
 };
-const YAML: Seen = Seen {
+const YAML: FileFormat = FileFormat {
     what: "YAML",
     reader: "corehop does not read YAML; task sets are JSON (`corehop check`)",
 };
 
-fn to_seen(&(_, what, reader): &Magic) -> Seen {
-    Seen { what, reader }
+fn to_seen(&(_, what, reader): &Magic) -> FileFormat {
+    FileFormat { what, reader }
 }
 
 /// The format of a file that begins with `bytes`, as far as one is known.
-pub fn seen(bytes: &[u8]) -> Option<Seen> {
+pub fn seen(bytes: &[u8]) -> Option<FileFormat> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Some(Seen { what: "an empty file", reader: "" });
+        return Some(FileFormat { what: "an empty file", reader: "" });
     }
     let bytes = &bytes[..bytes.len().min(ENOUGH)];
     if let Some(magic) = MAGICS.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
         return Some(to_seen(magic));
     }
     if bytes.get(257..262) == Some(b"ustar") {
-        return Some(Seen { what: "a tar archive", reader: "unpack it with `tar -x` first" });
+        return Some(FileFormat { what: "a tar archive", reader: "unpack it with `tar -x` first" });
     }
     // The last character may be cut off.
     let text = match std::str::from_utf8(bytes) {
@@ -171,7 +171,7 @@ pub fn seen(bytes: &[u8]) -> Option<Seen> {
         Err(error) if error.error_len().is_none() => {
             std::str::from_utf8(&bytes[..error.valid_up_to()]).ok()?
         }
-        Err(_) => return Some(Seen { what: "no text in UTF-8", reader: "" }),
+        Err(_) => return Some(FileFormat { what: "no text in UTF-8", reader: "" }),
     };
     of_text(uncommented(text.trim_start_matches('\u{feff}')))
 }
@@ -209,7 +209,7 @@ fn is_toml(text: &str) -> bool {
     first.is_some_and(|line| is_table(line) || is_key(line))
 }
 
-fn of_text(text: &str) -> Option<Seen> {
+fn of_text(text: &str) -> Option<FileFormat> {
     let lower = text.to_ascii_lowercase();
     let marked = |list: &[Magic]| {
         let holds = |mark: &[u8]| std::str::from_utf8(mark).is_ok_and(|mark| lower.contains(mark));
@@ -226,7 +226,7 @@ fn of_text(text: &str) -> Option<Seen> {
             let mut lines = text.lines().filter(|line| !line.starts_with('#'));
             let (head, next) = (lines.next().map(commas)?, lines.next().map(commas));
             let is_csv = head > 0 && next.is_none_or(|next| next == head);
-            is_csv.then_some(Seen {
+            is_csv.then_some(FileFormat {
                 what: "CSV",
                 reader: "`corehop check --costs` reads cost tables, `corehop convert` tables of SchedCAT",
             })

@@ -23,7 +23,7 @@ use super::message;
 use super::parquet_sums::{self, GROUP_ROWS, SealedWriter, Verified};
 use super::provenance::Provenance;
 use super::seen::{ENOUGH, seen};
-use super::stream::Scan;
+use super::stream::MessageScan;
 use crate::bounds;
 use crate::kinds::Row;
 use crate::kinds::SCHEMA_VERSION;
@@ -88,7 +88,7 @@ impl FileKind {
 }
 
 /// A file being written: an Arrow stream of batches, each complete on its own and with its checksum.
-pub struct Part<W: Write> {
+pub struct BatchWriter<W: Write> {
     out: W,
     /// Encodes into memory.
     encoder: StreamWriter<Vec<u8>>,
@@ -98,13 +98,13 @@ pub struct Part<W: Write> {
     kind: RowKind,
 }
 
-impl<W: Write> std::fmt::Debug for Part<W> {
+impl<W: Write> std::fmt::Debug for BatchWriter<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Part").field("kind", &self.kind).finish_non_exhaustive()
     }
 }
 
-impl<W: Write> Part<W> {
+impl<W: Write> BatchWriter<W> {
     /// Begins a stream of rows of a kind.
     ///
     /// # Errors
@@ -162,8 +162,8 @@ impl<W: Write> Part<W> {
     }
 }
 
-enum Batches<S: ChunkReader + 'static> {
-    Stream(Box<Scan>, S),
+enum BatchReader<S: ChunkReader + 'static> {
+    Stream(Box<MessageScan>, S),
     Parquet(Box<ParquetRecordBatchReader>, PhantomData<S>),
 }
 
@@ -171,7 +171,7 @@ enum Batches<S: ChunkReader + 'static> {
 pub struct Reader<S: ChunkReader + Read + Seek + 'static> {
     kind: FileKind,
     schema: SchemaRef,
-    batches: Batches<S>,
+    batches: BatchReader<S>,
     truncated: bool,
     damage: Option<Damage>,
     /// The rows before the last batch that was read, and those in the batch.
@@ -239,16 +239,16 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
         };
         let reader = guarded(|| builder.with_batch_size(GROUP_ROWS).build());
         let reader = Box::new(reader.map_err(FileError::Damaged)??);
-        let batches = Batches::Parquet(reader, PhantomData);
+        let batches = BatchReader::Parquet(reader, PhantomData);
         Ok(Self { kind, schema, batches, truncated: false, damage, rows: (0, 0), verification })
     }
 
     fn stream(mut file: S) -> Result<Self, FileError> {
-        let scan = Scan::of(&mut file)?;
+        let scan = MessageScan::of(&mut file)?;
         let kind = FileKind::of(&scan.schema)?;
         let (schema, truncated, damage) = (scan.schema.clone(), scan.torn, scan.damage.clone());
         let verification = scan.verification;
-        let batches = Batches::Stream(Box::new(scan), file);
+        let batches = BatchReader::Stream(Box::new(scan), file);
         Ok(Self { kind, schema, batches, truncated, damage, rows: (0, 0), verification })
     }
 
@@ -311,10 +311,10 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
     /// [`FileError`]: a batch without a checksum cannot be decoded.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, FileError> {
         let next = match &mut self.batches {
-            Batches::Parquet(reader, _) => {
+            BatchReader::Parquet(reader, _) => {
                 guarded(|| reader.next()).map_err(FileError::Damaged)?.transpose()?
             }
-            Batches::Stream(scan, file) => scan.next(file)?,
+            BatchReader::Stream(scan, file) => scan.next(file)?,
         };
         let count = next.as_ref().map_or(0, RecordBatch::num_rows);
         self.rows = (self.rows.0 + self.rows.1, count);

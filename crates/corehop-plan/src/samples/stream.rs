@@ -11,17 +11,17 @@ use arrow_schema::{ArrowError, SchemaRef};
 
 use super::damage::{ANNOUNCED, Damage, Verification, bytes_at, guarded};
 use super::error::FileError;
-use super::message::{Found, Piece, Seal, next_sound, piece};
+use super::message::{MessageExtent, Seal, StreamItem, next_sound, piece};
 
 /// The messages of a stream.
-pub(super) struct Scan {
+pub(super) struct MessageScan {
     pub(super) schema: SchemaRef,
     /// It has read the schema.
     decoder: StreamDecoder,
     /// The length of the message with the schema.
     head: u64,
     /// The sound messages; all of a file without checksums.
-    messages: VecDeque<Found>,
+    messages: VecDeque<MessageExtent>,
     /// The rows of those that were read.
     read: u64,
     pub(super) damage: Option<Damage>,
@@ -30,7 +30,7 @@ pub(super) struct Scan {
     pub(super) torn: bool,
 }
 
-impl Scan {
+impl MessageScan {
     /// Reads the head of a stream and verifies all of it.
     ///
     /// # Errors
@@ -39,15 +39,20 @@ impl Scan {
         let size = file.seek(SeekFrom::End(0))?;
         let not_ours = |what: &str| FileError::NotOurs(format!("its head cannot be read: {what}"));
         let head = match piece(file, 0, size, 0)? {
-            Piece::Message(found) => found.length,
-            Piece::Cut => return Err(not_ours("it is cut off")),
-            Piece::End | Piece::Garbage => return Err(not_ours("it is no message of Arrow")),
+            StreamItem::Message(found) => found.length,
+            StreamItem::Cut => return Err(not_ours("it is cut off")),
+            StreamItem::End | StreamItem::Garbage => {
+                return Err(not_ours("it is no message of Arrow"));
+            }
         };
         let bytes = bytes_at(file, 0, head as usize)?;
         let (schema, decoder) = schema_in(bytes).map_err(|what| not_ours(&what))?;
         let first = piece(file, head, size, head)?;
         let has_seals = schema.metadata().contains_key(ANNOUNCED)
-            || matches!(first, Piece::Message(Found { seal: Seal::Right(_) | Seal::Wrong, .. }));
+            || matches!(
+                first,
+                StreamItem::Message(MessageExtent { seal: Seal::Right(_) | Seal::Wrong, .. })
+            );
         let mut scan = Self {
             schema,
             decoder,
@@ -71,20 +76,20 @@ impl Scan {
         let mut at = self.head;
         loop {
             match piece(file, at, size, self.head)? {
-                Piece::Message(found) => {
+                StreamItem::Message(found) => {
                     at += found.length;
                     self.take(found);
                 }
-                Piece::End => return Ok(()),
-                Piece::Cut => {
+                StreamItem::End => return Ok(()),
+                StreamItem::Cut => {
                     self.torn = true;
                     return Ok(());
                 }
-                Piece::Garbage if is_blank(file, at, size)? => {
+                StreamItem::Garbage if is_blank(file, at, size)? => {
                     self.torn = true;
                     return Ok(());
                 }
-                Piece::Garbage => {
+                StreamItem::Garbage => {
                     self.damaged(at, "no message of Arrow where one begins");
                     return Ok(());
                 }
@@ -98,17 +103,17 @@ impl Scan {
         loop {
             let here = piece(file, at, size, self.head)?;
             match here {
-                Piece::Message(found) if found.seal == Seal::Right(expected) => {
+                StreamItem::Message(found) if found.seal == Seal::Right(expected) => {
                     (at, expected) = (at + found.length, expected + 1);
                     self.take(found);
                     continue;
                 }
-                Piece::End if at + 8 == size => return Ok(()),
+                StreamItem::End if at + 8 == size => return Ok(()),
                 _ => {}
             }
             let Some(found) = next_sound(file, at, size, self.head)? else {
-                let is_cut =
-                    here == Piece::Cut || (here == Piece::Garbage && is_blank(file, at, size)?);
+                let is_cut = here == StreamItem::Cut
+                    || (here == StreamItem::Garbage && is_blank(file, at, size)?);
                 if is_cut {
                     self.torn = true;
                 } else {
@@ -125,7 +130,7 @@ impl Scan {
         }
     }
 
-    fn take(&mut self, found: Found) {
+    fn take(&mut self, found: MessageExtent) {
         if let Some(damage) = &mut self.damage {
             damage.after += found.rows;
         }
@@ -165,12 +170,12 @@ impl Scan {
     }
 }
 
-fn what_of(piece: Piece, expected: u64) -> String {
+fn what_of(piece: StreamItem, expected: u64) -> String {
     match (piece, expected) {
-        (Piece::Message(Found { seal: Seal::Right(number), .. }), _) => {
+        (StreamItem::Message(MessageExtent { seal: Seal::Right(number), .. }), _) => {
             format!("batch {number} stands where batch {expected} belongs")
         }
-        (Piece::End, _) => "bytes follow its end".to_owned(),
+        (StreamItem::End, _) => "bytes follow its end".to_owned(),
         (_, 0) => "its head is not as it was written".to_owned(),
         _ => format!("batch {expected} is not as it was written"),
     }

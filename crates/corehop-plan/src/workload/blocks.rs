@@ -11,9 +11,9 @@ pub const LAST_BLOCK: u32 = 65_535;
 
 /// A set of cache blocks (sets of a direct-mapped cache), by number.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Blocks(Vec<u64>);
+pub struct CacheBlockSet(Vec<u64>);
 
-impl Blocks {
+impl CacheBlockSet {
     /// Whether a block is in it.
     pub fn contains(&self, block: u32) -> bool {
         let word = self.0.get(block as usize / 64).copied().unwrap_or(0);
@@ -40,7 +40,7 @@ impl Blocks {
     }
 }
 
-impl FromIterator<u32> for Blocks {
+impl FromIterator<u32> for CacheBlockSet {
     fn from_iter<I: IntoIterator<Item = u32>>(blocks: I) -> Self {
         let mut words = Vec::new();
         for block in blocks {
@@ -54,7 +54,7 @@ impl FromIterator<u32> for Blocks {
     }
 }
 
-impl fmt::Display for Blocks {
+impl fmt::Display for CacheBlockSet {
     /// `0-3,8`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all: Vec<u32> = self.iter().collect();
@@ -71,7 +71,7 @@ impl fmt::Display for Blocks {
     }
 }
 
-impl FromStr for Blocks {
+impl FromStr for CacheBlockSet {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("expected blocks from 0 to {LAST_BLOCK}, for instance 0-31,64");
@@ -93,9 +93,9 @@ impl FromStr for Blocks {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Footprint {
     /// Useful cache blocks: those it may use again after a preemption.
-    pub ucb: Blocks,
+    pub ucb: CacheBlockSet,
     /// Evicting cache blocks: all that it touches.
-    pub ecb: Blocks,
+    pub ecb: CacheBlockSet,
 }
 
 /// The time to reload blocks: so much for so many of them.
@@ -142,8 +142,8 @@ mod tests {
 
     #[test]
     fn sets_of_different_lengths_are_united_and_cut() {
-        let a: Blocks = [1, 2, 70].into_iter().collect();
-        let b: Blocks = [2, 3].into_iter().collect();
+        let a: CacheBlockSet = [1, 2, 70].into_iter().collect();
+        let b: CacheBlockSet = [2, 3].into_iter().collect();
         assert_eq!((a.count(), b.count(), a.common(&b), a.union(&b).count()), (3, 2, 1, 4));
         assert!(a.contains(70) && !b.contains(70));
         assert_eq!(a.iter().collect::<Vec<_>>(), [1, 2, 70]);
@@ -151,12 +151,12 @@ mod tests {
 
     #[test]
     fn blocks_are_read_as_ranges_and_written_so() {
-        let blocks: Blocks = "64, 0-3,2,5".parse().unwrap();
+        let blocks: CacheBlockSet = "64, 0-3,2,5".parse().unwrap();
         assert_eq!((blocks.to_string().as_str(), blocks.count()), ("0-3,5,64", 6));
-        assert_eq!(blocks.to_string().parse::<Blocks>(), Ok(blocks));
-        assert_eq!("".parse::<Blocks>().unwrap().to_string(), "");
+        assert_eq!(blocks.to_string().parse::<CacheBlockSet>(), Ok(blocks));
+        assert_eq!("".parse::<CacheBlockSet>().unwrap().to_string(), "");
         for text in ["x", "3-1", "-1", "65536", "0-4294967295"] {
-            assert!(text.parse::<Blocks>().unwrap_err().contains("0-31"), "{text}");
+            assert!(text.parse::<CacheBlockSet>().unwrap_err().contains("0-31"), "{text}");
         }
     }
 

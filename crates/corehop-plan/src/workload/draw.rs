@@ -8,9 +8,9 @@ use crate::units::Nanos;
 
 /// A stream of draws. The same seed gives the same draws on every machine.
 #[derive(Debug, Clone)]
-pub struct Draw(Pcg64Mcg);
+pub struct DrawStream(Pcg64Mcg);
 
-impl Draw {
+impl DrawStream {
     /// The stream number `stream` of `seed`; streams of one seed are independent of each other.
     pub fn new(seed: u64, stream: u64) -> Self {
         // Sebastiano Vigna's SplitMix64 increment keeps neighbouring seeds and streams apart.
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_cycle_visits_every_element_once_and_returns() {
         for n in [1, 2, 3, 64, 1000] {
-            let next = Draw::new(7, 0).cycle(n);
+            let next = DrawStream::new(7, 0).cycle(n);
             let mut at = 0;
             let steps = (1..=n).find(|_| {
                 at = next[at] as usize;
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn the_same_seed_draws_the_same_and_another_stream_does_not() {
         let draw = |seed, stream| {
-            let mut draw = Draw::new(seed, stream);
+            let mut draw = DrawStream::new(seed, stream);
             (0..8).map(|_| draw.below(1 << 40)).collect::<Vec<_>>()
         };
         assert_eq!(draw(1, 2), draw(1, 2));

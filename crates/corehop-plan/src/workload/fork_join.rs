@@ -7,14 +7,14 @@
 
 /// A task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Task {
+pub struct ForkTask {
     /// Its place in the tree, counted from 0: itself, all tasks below the first that it forks into, then the second.
     pub at: u32,
     /// The number of the Fibonacci number that it computes.
     pub number: u32,
 }
 
-impl Task {
+impl ForkTask {
     /// The largest number: one of its tasks' places and a number fit into a word.
     pub const MOST: u32 = 20;
 
@@ -53,8 +53,8 @@ impl Task {
 }
 
 /// The number of tasks of each Fibonacci number.
-const TASKS: [u32; Task::MOST as usize + 1] = {
-    let mut tasks = [1; Task::MOST as usize + 1];
+const TASKS: [u32; ForkTask::MOST as usize + 1] = {
+    let mut tasks = [1; ForkTask::MOST as usize + 1];
     let mut number = 2;
     while number < tasks.len() {
         tasks[number] = 1 + tasks[number - 1] + tasks[number - 2];
@@ -65,7 +65,7 @@ const TASKS: [u32; Task::MOST as usize + 1] = {
 
 /// The number of tasks of a Fibonacci number; those of the largest for larger ones.
 pub const fn tasks(number: u32) -> u32 {
-    TASKS[if number < Task::MOST { number as usize } else { Task::MOST as usize }]
+    TASKS[if number < ForkTask::MOST { number as usize } else { ForkTask::MOST as usize }]
 }
 
 /// The Fibonacci number itself.
@@ -86,9 +86,9 @@ mod tests {
 
     #[test]
     fn every_task_has_a_place_of_its_own_and_fits_into_a_word() {
-        let (mut open, mut places) = (vec![Task::root(9)], Vec::new());
+        let (mut open, mut places) = (vec![ForkTask::root(9)], Vec::new());
         while let Some(task) = open.pop() {
-            assert_eq!(Task::of_word(task.word()), task);
+            assert_eq!(ForkTask::of_word(task.word()), task);
             places.push(task.at);
             if task.value().is_none() {
                 open.extend(task.children());

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::fork_join::{Task, tasks};
+use super::fork_join::{ForkTask, tasks};
 use crate::words::words;
 
 words! {
@@ -62,7 +62,7 @@ const fn memory() -> Channel {
 /// A program of several threads.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Program {
+pub enum GangProgram {
     /// SwapTest: every thread picks two items of an array at random, locks both (the lower one
     /// first), and swaps them. Items and locks have 4 bytes each.
     Swap {
@@ -120,7 +120,7 @@ pub struct GangError {
     pub remedy: &'static str,
 }
 
-impl Program {
+impl GangProgram {
     /// The words for them on the command line and in the column `program`.
     pub const WORDS: [&str; 5] =
         ["swap", "bucket-sort", "linear-regression", "exchange", "fork-join"];
@@ -208,7 +208,7 @@ impl Program {
             Self::ForkJoin { number: 0 | 1 } => {
                 wrong(format!("Fibonacci number {}", self.items()), "2 is the first that forks")
             }
-            Self::ForkJoin { number } if *number > Task::MOST => {
+            Self::ForkJoin { number } if *number > ForkTask::MOST => {
                 wrong(format!("Fibonacci number {number}"), "take at most 20, of 21,891 tasks")
             }
             Self::BucketSort { buckets: 0, .. } => {
@@ -237,16 +237,16 @@ mod tests {
 
     #[test]
     fn a_program_that_cannot_run_is_refused_with_its_size() {
-        let swap = |items, fixed_low_bits| Program::Swap { items, fixed_low_bits };
+        let swap = |items, fixed_low_bits| GangProgram::Swap { items, fixed_low_bits };
         assert!(swap(2, false).check().is_ok() && swap(10, true).check().is_ok());
         for (program, what) in [
             (swap(1, false), "1 items"),
             // One of four items is all that the first thread could pick.
             (swap(4, true), "4 items"),
-            (Program::BucketSort { items: 100, buckets: 0 }, "no bucket"),
+            (GangProgram::BucketSort { items: 100, buckets: 0 }, "no bucket"),
             (swap(1 << 31, false), "2147483648 items"),
-            (Program::ForkJoin { number: 1 }, "number 1"),
-            (Program::ForkJoin { number: 21 }, "number 21"),
+            (GangProgram::ForkJoin { number: 1 }, "number 1"),
+            (GangProgram::ForkJoin { number: 21 }, "number 21"),
         ] {
             let error = program.check().unwrap_err().to_string();
             assert!(error.contains(what) && error.contains(program.word()), "{error}");
@@ -255,10 +255,10 @@ mod tests {
 
     #[test]
     fn a_program_says_what_it_is_in_json_and_takes_it_back() {
-        let program = Program::BucketSort { items: 320, buckets: 4 };
+        let program = GangProgram::BucketSort { items: 320, buckets: 4 };
         let json = serde_json::json!(program);
         assert_eq!(json["kind"], "bucket-sort");
-        assert_eq!(serde_json::from_value::<Program>(json).unwrap(), program);
+        assert_eq!(serde_json::from_value::<GangProgram>(json).unwrap(), program);
         assert_eq!(program.parameters(), "buckets=4");
     }
 }

@@ -4,7 +4,7 @@
 //! Each limit is the kernel's default. `kernel.sched_rt_runtime_us`, `kernel.sched_deadline_period_min_us` and
 //! `…_max_us` change them on a host.
 
-use super::scheduler::{Order, Scheduler};
+use super::scheduler::{JobPreference, Scheduler};
 use super::task::{Task, TaskSet, Time};
 use crate::units::Nanos;
 
@@ -22,9 +22,11 @@ const MOST_STEPS: usize = 10_000;
 /// Sentences about the threads of a set that Linux does not run as analysed, by the scheduler that the set states.
 pub fn limits(set: &TaskSet) -> Vec<String> {
     match set.scheduler().map(Scheduler::order) {
-        Some(Order::Rank) => throttled(set),
-        Some(Order::Deadline) => admission(set).into_iter().chain(unlike_edf(set)).collect(),
-        Some(Order::Fair) | None => Vec::new(),
+        Some(JobPreference::Rank) => throttled(set),
+        Some(JobPreference::Deadline) => {
+            admission(set).into_iter().chain(unlike_edf(set)).collect()
+        }
+        Some(JobPreference::Fair) | None => Vec::new(),
     }
 }
 

@@ -23,7 +23,7 @@ words! {
 
 /// A critical section: the number of its resource, and the longest time for which a job holds the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Section {
+pub struct CriticalSection {
     /// The index of the resource in [`Locks::names`].
     pub resource: usize,
     /// The longest time for which a job holds the lock, executing.
@@ -38,7 +38,7 @@ pub struct Locks {
     /// The name of each resource.
     pub names: Vec<String>,
     /// The sections of each task, in the order of the tasks.
-    pub sections: Vec<Vec<Section>>,
+    pub sections: Vec<Vec<CriticalSection>>,
 }
 
 impl Locks {
@@ -66,7 +66,7 @@ impl Locks {
                     names.push(name.clone());
                     names.len() - 1
                 });
-                of_task.push(Section { resource, longest: *longest });
+                of_task.push(CriticalSection { resource, longest: *longest });
             }
             sections.push(of_task);
         }
@@ -76,7 +76,7 @@ impl Locks {
     /// The same in a unit of which so many make the present one.
     #[must_use]
     pub fn in_finer(&self, unit: Time) -> Self {
-        let finer = |it: &Section| Section { longest: it.longest * unit, ..*it };
+        let finer = |it: &CriticalSection| CriticalSection { longest: it.longest * unit, ..*it };
         let sections = self.sections.iter().map(|own| own.iter().map(finer).collect()).collect();
         Self { sections, ..self.clone() }
     }
@@ -85,8 +85,8 @@ impl Locks {
     /// before all that the section holds up, so that no other job pays.
     #[must_use]
     pub fn reloading(&self, delays: &[Time]) -> Self {
-        let longer = |(own, delay): (&Vec<Section>, &Time)| {
-            let with = |it: &Section| Section {
+        let longer = |(own, delay): (&Vec<CriticalSection>, &Time)| {
+            let with = |it: &CriticalSection| CriticalSection {
                 longest: it.longest.saturating_add(*delay).min(2 * LONGEST),
                 ..*it
             };
@@ -133,7 +133,10 @@ mod tests {
         assert_eq!(locks.names, ["bus", "log"]);
         assert_eq!(
             locks.sections[1],
-            [Section { resource: 1, longest: 1 }, Section { resource: 0, longest: 5 }]
+            [
+                CriticalSection { resource: 1, longest: 1 },
+                CriticalSection { resource: 0, longest: 5 }
+            ]
         );
         assert_eq!(
             (locks.shared(0, 1), locks.shared(0, 3), locks.shared(1, 3)),

@@ -345,7 +345,7 @@ impl std::fmt::Display for Polluter {
 /// touches, one share is new and the rest lies anywhere in what was new lately.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Changing {
+pub struct MovingProgram {
     /// The part in use at a time.
     pub window: Bytes,
     /// The share of the lines it touches that are new, 0 to 1.
@@ -372,7 +372,7 @@ pub enum ChangingError {
     },
 }
 
-impl Changing {
+impl MovingProgram {
     /// A compiler in a virtual machine, as far as the level-3 cache of a Xeon X5650 sees it: 12.1 million lines a
     /// second that its level-2 cache does not have, 10.7 % of them new (Wächtler, Table 5.1, one core); the window
     /// is fitted on preemptions of three sizes in Table A.6 (the study `waechtler-a6`).
@@ -405,7 +405,7 @@ impl Changing {
     }
 }
 
-impl std::fmt::Display for Changing {
+impl std::fmt::Display for MovingProgram {
     /// As in the column `polluter`: `changing 2 MiB fresh 0.1 write 0.5 pause 60 ns`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { window, fresh, write_ratio, pause } = self;
@@ -431,7 +431,7 @@ pub enum Load {
     /// A program with a changing working set on each of these CPUs.
     Changing {
         /// The program.
-        program: Changing,
+        program: MovingProgram,
         /// The CPUs; empty for all.
         #[serde(default)]
         cpus: CpuList,

@@ -28,7 +28,7 @@ words! {
 /// By what a scheduler prefers one job to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
+pub enum JobPreference {
     /// The job that is due first.
     Deadline,
     /// The task of the smallest rank.
@@ -39,7 +39,7 @@ pub enum Order {
 
 /// The reach of migrations under a scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reach {
+pub enum MigrationReach {
     /// To every CPU.
     Global,
     /// To the CPUs of a cluster.
@@ -50,25 +50,25 @@ pub enum Reach {
 
 impl Scheduler {
     /// By what it prefers one job to another.
-    pub const fn order(self) -> Order {
+    pub const fn order(self) -> JobPreference {
         match self {
-            Self::GEdf | Self::CEdf | Self::PEdf => Order::Deadline,
-            Self::GFp | Self::PFp => Order::Rank,
-            Self::Eevdf | Self::SchedExt => Order::Fair,
+            Self::GEdf | Self::CEdf | Self::PEdf => JobPreference::Deadline,
+            Self::GFp | Self::PFp => JobPreference::Rank,
+            Self::Eevdf | Self::SchedExt => JobPreference::Fair,
         }
     }
 
     /// The reach of migrations.
-    pub const fn reach(self) -> Reach {
+    pub const fn reach(self) -> MigrationReach {
         match self {
-            Self::GEdf | Self::GFp | Self::Eevdf | Self::SchedExt => Reach::Global,
-            Self::CEdf => Reach::Clustered,
-            Self::PEdf | Self::PFp => Reach::Partitioned,
+            Self::GEdf | Self::GFp | Self::Eevdf | Self::SchedExt => MigrationReach::Global,
+            Self::CEdf => MigrationReach::Clustered,
+            Self::PEdf | Self::PFp => MigrationReach::Partitioned,
         }
     }
 
     /// Whether its rules are known well enough to be simulated.
     pub const fn is_simulated(self) -> bool {
-        !matches!(self.order(), Order::Fair)
+        !matches!(self.order(), JobPreference::Fair)
     }
 }

@@ -9,9 +9,9 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::blocks::{Blocks, Footprint, LAST_BLOCK, Reload};
+use super::blocks::{CacheBlockSet, Footprint, LAST_BLOCK, Reload};
 use super::scheduler::Scheduler;
-use super::task::{LONGEST, MOST_CPUS, Parameters, TaskError, TaskSet, Tick, Time};
+use super::task::{LONGEST, MOST_CPUS, TaskError, TaskParameters, TaskSet, Tick, Time};
 use crate::units::Nanos;
 use crate::words::nearest_of;
 
@@ -21,7 +21,7 @@ mod times;
 mod tree;
 
 pub use placement_file::place_json;
-pub(super) use tree::Tree;
+pub(super) use tree::JsonTree;
 
 /// Why a text is no task set.
 #[derive(Debug, thiserror::Error)]
@@ -153,24 +153,24 @@ pub const FIELDS: [(&str, &str); 23] = [
 /// # Errors
 /// [`SetFileError`], which says what is wrong, where, and what is expected.
 pub fn parse(text: &str) -> Result<TaskSet, SetFileError> {
-    let Tree::Object(fields) = serde_json::from_str(text)? else {
+    let JsonTree::Object(fields) = serde_json::from_str(text)? else {
         return Err(wrong("", "a task set is an object {\"cpus\": …, \"tasks\": […]}"));
     };
     of_fields(&fields)
 }
 
 /// The task set of an object that was read.
-pub(super) fn of_fields(fields: &[(String, Tree)]) -> Result<TaskSet, SetFileError> {
+pub(super) fn of_fields(fields: &[(String, JsonTree)]) -> Result<TaskSet, SetFileError> {
     check_names("", fields, &SET_FIELDS)?;
-    let of_set = Fields { place: "", fields };
+    let of_set = ObjectFields { place: "", fields };
     let cpus = of_set.number("cpus", 1, u64::from(MOST_CPUS))?;
     let cpus = cpus.ok_or_else(|| wrong("", "cpus is missing: how many CPUs serve the set"))?;
-    let Some(Tree::Array(given)) = find(fields, "tasks") else {
+    let Some(JsonTree::Array(given)) = find(fields, "tasks") else {
         return Err(wrong("", "tasks is missing, or no list"));
     };
     let tick = times::tick(given, find(fields, "chains"))?;
     let places = placement_file::places(given, tick)?;
-    let tasks: Vec<Parameters> = given
+    let tasks: Vec<TaskParameters> = given
         .iter()
         .enumerate()
         .map(|(at, task)| parameters(at, task, tick))
@@ -197,11 +197,11 @@ pub(super) fn of_fields(fields: &[(String, Tree)]) -> Result<TaskSet, SetFileErr
 }
 
 /// The scheduler that a set states.
-fn scheduler(fields: &[(String, Tree)]) -> Result<Option<Scheduler>, SetFileError> {
-    let refused = |value: &Tree, why: String| wrong("", format!("scheduler is {value}: {why}"));
+fn scheduler(fields: &[(String, JsonTree)]) -> Result<Option<Scheduler>, SetFileError> {
+    let refused = |value: &JsonTree, why: String| wrong("", format!("scheduler is {value}: {why}"));
     match find(fields, "scheduler") {
         None => Ok(None),
-        Some(value @ Tree::Leaf(Value::String(name))) => {
+        Some(value @ JsonTree::Leaf(Value::String(name))) => {
             let scheduler = name.parse::<Scheduler>();
             scheduler.map(Some).map_err(|error| refused(value, error.to_string()))
         }
@@ -210,10 +210,10 @@ fn scheduler(fields: &[(String, Tree)]) -> Result<Option<Scheduler>, SetFileErro
 }
 
 /// The sentence of the verdict with which a set was written.
-fn verdict(fields: &[(String, Tree)]) -> Result<Option<&str>, SetFileError> {
+fn verdict(fields: &[(String, JsonTree)]) -> Result<Option<&str>, SetFileError> {
     match find(fields, "verdict") {
         None => Ok(None),
-        Some(Tree::Leaf(Value::String(sentence))) => Ok(Some(sentence)),
+        Some(JsonTree::Leaf(Value::String(sentence))) => Ok(Some(sentence)),
         Some(other) => Err(wrong("", format!("verdict is {other}: expected a text"))),
     }
 }
@@ -263,20 +263,20 @@ pub fn write(set: &TaskSet) -> Value {
     written
 }
 
-fn parameters(at: usize, task: &Tree, tick: Tick) -> Result<Parameters, SetFileError> {
+fn parameters(at: usize, task: &JsonTree, tick: Tick) -> Result<TaskParameters, SetFileError> {
     let place = format!("task {at}: ");
-    let Tree::Object(fields) = task else {
+    let JsonTree::Object(fields) = task else {
         return Err(wrong(&place, "a task is an object {\"wcet_us\": …, \"period_us\": …}"));
     };
     let name = match find(fields, "name") {
         None => None,
-        Some(Tree::Leaf(Value::String(name))) => Some(name.clone()),
+        Some(JsonTree::Leaf(Value::String(name))) => Some(name.clone()),
         Some(other) => return Err(wrong(&place, format!("name is {other}: expected a text"))),
     };
     let place = place_of(at, fields);
     check_names(&place, fields, &TASK_FIELDS)?;
-    let fields = Fields { place: &place, fields };
-    Ok(Parameters {
+    let fields = ObjectFields { place: &place, fields };
+    Ok(TaskParameters {
         wcet: fields.needed("wcet_us", tick)?,
         period: fields.needed("period_us", tick)?,
         deadline: fields.time("deadline_us", 1, tick)?,
@@ -292,9 +292,9 @@ fn parameters(at: usize, task: &Tree, tick: Tick) -> Result<Parameters, SetFileE
 }
 
 /// The place of a task: by number, and by name where the task has one.
-fn place_of(at: usize, fields: &[(String, Tree)]) -> String {
+fn place_of(at: usize, fields: &[(String, JsonTree)]) -> String {
     match find(fields, "name") {
-        Some(Tree::Leaf(Value::String(name))) => format!("task {at} (`{name}`): "),
+        Some(JsonTree::Leaf(Value::String(name))) => format!("task {at} (`{name}`): "),
         _ => format!("task {at}: "),
     }
 }
@@ -303,11 +303,15 @@ fn wrong(place: &str, what: impl Into<String>) -> SetFileError {
     SetFileError::Field { place: place.to_owned(), what: what.into() }
 }
 
-fn find<'a>(fields: &'a [(String, Tree)], name: &str) -> Option<&'a Tree> {
+fn find<'a>(fields: &'a [(String, JsonTree)], name: &str) -> Option<&'a JsonTree> {
     fields.iter().find(|(key, _)| key == name).map(|(_, value)| value)
 }
 
-fn check_names(place: &str, fields: &[(String, Tree)], known: &[&str]) -> Result<(), SetFileError> {
+fn check_names(
+    place: &str,
+    fields: &[(String, JsonTree)],
+    known: &[&str],
+) -> Result<(), SetFileError> {
     for (at, (name, _)) in fields.iter().enumerate() {
         if !known.contains(&name.as_str()) {
             let near = nearest_of(name, known.iter().copied());
@@ -325,16 +329,16 @@ fn check_names(place: &str, fields: &[(String, Tree)], known: &[&str]) -> Result
 }
 
 /// The fields of one object.
-struct Fields<'a> {
+struct ObjectFields<'a> {
     place: &'a str,
-    fields: &'a [(String, Tree)],
+    fields: &'a [(String, JsonTree)],
 }
 
-impl Fields<'_> {
+impl ObjectFields<'_> {
     fn number(&self, name: &str, least: u64, most: u64) -> Result<Option<u64>, SetFileError> {
         let Some(value) = find(self.fields, name) else { return Ok(None) };
         let number =
-            if let Tree::Leaf(Value::Number(number)) = value { number.as_u64() } else { None };
+            if let JsonTree::Leaf(Value::Number(number)) = value { number.as_u64() } else { None };
         match number {
             Some(number) if (least..=most).contains(&number) => Ok(Some(number)),
             _ => {
@@ -354,21 +358,21 @@ impl Fields<'_> {
         }
     }
 
-    fn blocks(&self, name: &str) -> Result<Option<Blocks>, SetFileError> {
+    fn blocks(&self, name: &str) -> Result<Option<CacheBlockSet>, SetFileError> {
         let refused = |value: &dyn fmt::Display, why: &str| {
             Err(wrong(self.place, format!("{name} is {value}: {why}")))
         };
-        let number = |item: &Tree| {
-            let Tree::Leaf(Value::Number(number)) = item else { return None };
+        let number = |item: &JsonTree| {
+            let JsonTree::Leaf(Value::Number(number)) = item else { return None };
             number.as_u64().filter(|&it| it <= LAST_BLOCK.into()).map(|it| it as u32)
         };
         match find(self.fields, name) {
             None => Ok(None),
-            Some(Tree::Leaf(Value::String(text))) => match text.parse() {
+            Some(JsonTree::Leaf(Value::String(text))) => match text.parse() {
                 Ok(blocks) => Ok(Some(blocks)),
                 Err(why) => refused(&format!("\"{text}\""), &why),
             },
-            Some(Tree::Array(items)) => match items.iter().find(|it| number(it).is_none()) {
+            Some(JsonTree::Array(items)) => match items.iter().find(|it| number(it).is_none()) {
                 None => Ok(Some(items.iter().filter_map(number).collect())),
                 Some(item) => {
                     refused(&format!("a list with {item}"), &format!("expected 0 to {LAST_BLOCK}"))

@@ -105,7 +105,7 @@ impl Task {
 
 /// The parameters of a task, before it is known to make sense. Times are in the ticks of its set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Parameters {
+pub struct TaskParameters {
     /// A name for messages and tables.
     pub name: Option<String>,
     /// Worst-case execution time.
@@ -181,7 +181,7 @@ impl TaskSet {
     /// # Errors
     /// [`TaskError`] for a parameter that is zero or beyond the limits, for a WCET beyond its period,
     /// for priorities that only some tasks have, for a name that two have, for no task, or no CPU.
-    pub fn new(cpus: u32, given: &[Parameters]) -> Result<Self, TaskError> {
+    pub fn new(cpus: u32, given: &[TaskParameters]) -> Result<Self, TaskError> {
         Self::in_ticks(Tick::Micro, cpus, given)
     }
 
@@ -189,7 +189,7 @@ impl TaskSet {
     ///
     /// # Errors
     /// [`TaskError`] as there.
-    pub fn in_ticks(tick: Tick, cpus: u32, given: &[Parameters]) -> Result<Self, TaskError> {
+    pub fn in_ticks(tick: Tick, cpus: u32, given: &[TaskParameters]) -> Result<Self, TaskError> {
         let of_set = |field, value: usize, expected: String| TaskError {
             task: None,
             name: None,
@@ -241,8 +241,8 @@ impl TaskSet {
     ///
     /// # Errors
     /// [`TaskError`] for a task whose blocks are not known, or that uses blocks again that it never touches.
-    pub fn sharing(self, given: &[Parameters], reload: Reload) -> Result<Self, TaskError> {
-        let of = |(at, task): (usize, &Parameters)| {
+    pub fn sharing(self, given: &[TaskParameters], reload: Reload) -> Result<Self, TaskError> {
+        let of = |(at, task): (usize, &TaskParameters)| {
             let wrong = |field, value: String, expected: &str| TaskError {
                 task: Some(at),
                 name: task.name.clone(),
@@ -503,7 +503,7 @@ impl TaskSet {
 
 fn valid(
     at: usize,
-    given: &Parameters,
+    given: &TaskParameters,
     ranks_complete: bool,
     tick: Tick,
 ) -> Result<Task, TaskError> {

@@ -3,14 +3,14 @@
 
 use std::fmt::Write as _;
 
-use super::{Choice, written};
+use super::{FigureSelection, written};
 use crate::escape::escape;
 use crate::figure::Axis;
-use crate::scale::Scale;
+use crate::scale::AxisScale;
 
 /// The size of a drawing.
 #[derive(Clone, Copy)]
-pub(super) struct Frame {
+pub(super) struct ChartFrame {
     /// The class that a page shows it by.
     class: &'static str,
     pub(super) width: f64,
@@ -22,13 +22,13 @@ pub(super) struct Frame {
 }
 
 /// For a screen and for paper.
-pub(super) const WIDE: Frame =
-    Frame { class: "wide", width: 860.0, tall: 300.0, font: 12.0, titles: true };
+pub(super) const WIDE: ChartFrame =
+    ChartFrame { class: "wide", width: 860.0, tall: 300.0, font: 12.0, titles: true };
 /// For a phone.
-pub(super) const NARROW: Frame =
-    Frame { class: "narrow", width: 360.0, tall: 250.0, font: 10.5, titles: false };
+pub(super) const NARROW: ChartFrame =
+    ChartFrame { class: "narrow", width: 360.0, tall: 250.0, font: 10.5, titles: false };
 
-impl Frame {
+impl ChartFrame {
     /// About the room that a text takes.
     pub(super) fn room(&self, text: &str) -> f64 {
         text.chars().count() as f64 * self.font * 0.58
@@ -48,7 +48,7 @@ impl Frame {
     }
 
     /// The beginning of a drawing of this height.
-    pub(super) fn head(&self, height: f64, choice: &Choice, title: &str) -> String {
+    pub(super) fn head(&self, height: f64, choice: &FigureSelection, title: &str) -> String {
         let (figure, axis) = (choice.figure, choice.axis());
         let variant = &choice.variant.label;
         let of_variant = if variant.is_empty() { String::new() } else { format!(" ({variant})") };
@@ -69,19 +69,19 @@ impl Frame {
 
 /// The room of the values: left, top, right and bottom.
 #[derive(Clone, Copy)]
-pub(super) struct Area {
+pub(super) struct PlotArea {
     pub(super) left: f64,
     pub(super) top: f64,
     pub(super) right: f64,
     pub(super) bottom: f64,
 }
 
-impl Area {
-    pub(super) fn x(&self, scale: &Scale, value: f64) -> f64 {
+impl PlotArea {
+    pub(super) fn x(&self, scale: &AxisScale, value: f64) -> f64 {
         self.left + (self.right - self.left) * scale.place(value)
     }
 
-    pub(super) fn y(&self, scale: &Scale, value: f64) -> f64 {
+    pub(super) fn y(&self, scale: &AxisScale, value: f64) -> f64 {
         self.bottom - (self.bottom - self.top) * scale.place(value)
     }
 }
@@ -96,7 +96,7 @@ pub(super) struct LegendEntry<'a> {
 const ROW: f64 = 18.0;
 
 /// The legend as rows of names, each of which a click switches, and its height.
-pub(super) fn legend(entries: &[LegendEntry], frame: Frame) -> (String, f64) {
+pub(super) fn legend(entries: &[LegendEntry], frame: ChartFrame) -> (String, f64) {
     let (mut svg, mut x, mut row) = (String::new(), 4.0, 0.0);
     for entry in entries {
         let name = frame.cut(entry.name, frame.width - 30.0);
@@ -120,7 +120,13 @@ pub(super) fn legend(entries: &[LegendEntry], frame: Frame) -> (String, f64) {
 }
 
 /// The horizontal axis below the area, with a line upwards at each tick.
-pub(super) fn horizontal(svg: &mut String, frame: Frame, area: Area, axis: &Axis, scale: &Scale) {
+pub(super) fn horizontal(
+    svg: &mut String,
+    frame: ChartFrame,
+    area: PlotArea,
+    axis: &Axis,
+    scale: &AxisScale,
+) {
     let ticks = scale.ticks();
     let texts: Vec<String> = ticks.iter().map(|&it| written(it, axis.unit)).collect();
     let widest = texts.iter().map(|it| frame.room(it)).fold(0.0, f64::max) + 8.0;
@@ -151,7 +157,7 @@ pub(super) fn horizontal(svg: &mut String, frame: Frame, area: Area, axis: &Axis
 }
 
 /// The vertical axis left of the area.
-pub(super) fn vertical(svg: &mut String, area: Area, axis: &Axis, scale: &Scale) {
+pub(super) fn vertical(svg: &mut String, area: PlotArea, axis: &Axis, scale: &AxisScale) {
     let (mut lines, mut labels) = (String::new(), String::new());
     for tick in scale.ticks() {
         let y = area.y(scale, tick);

@@ -3,27 +3,28 @@
 
 use std::fmt::Write as _;
 
-use super::axes::{Area, Frame, LegendEntry, horizontal, legend};
-use super::{Choice, written};
+use super::axes::{ChartFrame, LegendEntry, PlotArea, horizontal, legend};
+use super::{FigureSelection, written};
 use crate::escape::escape;
-use crate::figure::{Point, Series, Unit};
-use crate::scale::{Scale, Steps};
+use crate::figure::{FigureSeries, SeriesPoint, ValueUnit};
+use crate::scale::{AxisScale, TickSpacing};
 
 const ROW: f64 = 26.0;
 const BAR: f64 = 18.0;
 
 /// The drawing.
-pub(super) fn drawing(choice: &Choice, frame: Frame, title: &str) -> String {
+pub(super) fn drawing(choice: &FigureSelection, frame: ChartFrame, title: &str) -> String {
     let variant = choice.variant;
-    let sign =
-        |it: &Series| format!("<path d=\"M-8 -5h16v10h-16z\" fill=\"var(--c{})\"/>", it.colour);
+    let sign = |it: &FigureSeries| {
+        format!("<path d=\"M-8 -5h16v10h-16z\" fill=\"var(--c{})\"/>", it.colour)
+    };
     let series = variant.series.iter();
     let entries: Vec<LegendEntry> =
         series.map(|series| LegendEntry { name: &series.name, sign: sign(series) }).collect();
     let (legend, above) = legend(&entries, frame);
     let left = if frame.is_narrow() { 124.0 } else { 250.0 };
     let bottom = above + 8.0 + ROW * variant.categories.len().max(2) as f64;
-    let area = Area { left, top: above + 8.0, right: frame.width - 18.0, bottom };
+    let area = PlotArea { left, top: above + 8.0, right: frame.width - 18.0, bottom };
     let scale = scale(choice);
     let mut svg = frame.head(bottom + 46.0, choice, title) + &legend;
     horizontal(&mut svg, frame, area, choice.axis(), &scale);
@@ -46,21 +47,21 @@ pub(super) fn drawing(choice: &Choice, frame: Frame, title: &str) -> String {
 }
 
 /// From 0, or from the lowest sum of what is below 0, to the highest sum.
-fn scale(choice: &Choice) -> Scale {
+fn scale(choice: &FigureSelection) -> AxisScale {
     let mut ends = vec![[0.0; 2]; choice.variant.categories.len()];
     for point in choice.variant.series.iter().flat_map(|series| &series.points) {
         stack(choice, point, &mut ends);
     }
     let low = ends.iter().map(|it| it[0]).fold(0.0, f64::min);
     let high = ends.iter().map(|it| it[1]).fold(0.0, f64::max);
-    if choice.axis().unit == Unit::Share {
-        return Scale { low: 0.0, high: 1.0, steps: Steps::Even };
+    if choice.axis().unit == ValueUnit::Share {
+        return AxisScale { low: 0.0, high: 1.0, steps: TickSpacing::Even };
     }
-    Scale::even(low, high)
+    AxisScale::even(low, high)
 }
 
 /// Puts the value of a point beside those before it, each sign on its side; the place of the bar.
-fn stack(choice: &Choice, point: &Point, ends: &mut [[f64; 2]]) -> Option<[f64; 2]> {
+fn stack(choice: &FigureSelection, point: &SeriesPoint, ends: &mut [[f64; 2]]) -> Option<[f64; 2]> {
     let value = point.y.get(choice.view).copied().flatten().filter(|it| it.is_finite())?;
     let end = &mut ends.get_mut(point.x as usize)?[usize::from(value >= 0.0)];
     let from = *end;
@@ -69,11 +70,11 @@ fn stack(choice: &Choice, point: &Point, ends: &mut [[f64; 2]]) -> Option<[f64; 
 }
 
 fn group(
-    choice: &Choice,
-    series: &Series,
-    frame: Frame,
-    area: Area,
-    scale: &Scale,
+    choice: &FigureSelection,
+    series: &FigureSeries,
+    frame: ChartFrame,
+    area: PlotArea,
+    scale: &AxisScale,
     ends: &mut [[f64; 2]],
 ) -> String {
     let mut svg = format!(
@@ -96,7 +97,7 @@ fn group(
 }
 
 /// The bar's values in all units.
-fn values(choice: &Choice, series: &Series, point: &Point) -> String {
+fn values(choice: &FigureSelection, series: &FigureSeries, point: &SeriesPoint) -> String {
     let category = choice.variant.categories.get(point.x as usize).map_or("", String::as_str);
     let value = |(axis, value): (&crate::figure::Axis, &Option<f64>)| {
         let text = value.map_or_else(|| "–".to_owned(), |it| written(it, axis.unit));

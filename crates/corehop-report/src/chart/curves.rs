@@ -3,11 +3,11 @@
 
 use std::fmt::Write as _;
 
-use super::axes::{Area, Frame, LegendEntry, horizontal, legend, vertical};
-use super::{Choice, written};
+use super::axes::{ChartFrame, LegendEntry, PlotArea, horizontal, legend, vertical};
+use super::{FigureSelection, written};
 use crate::escape::escape;
-use crate::figure::{Mark, Point, Series, Style, Unit};
-use crate::scale::{Scale, Steps};
+use crate::figure::{AxisMark, FigureSeries, SeriesPoint, Style, ValueUnit};
+use crate::scale::{AxisScale, TickSpacing};
 
 /// A drawing with more points than this shows no values under the mouse, because the page would be heavy.
 const MANY: usize = 1_000;
@@ -16,22 +16,22 @@ const SEVERAL: usize = 300;
 
 /// A drawing in the making.
 struct Canvas<'a> {
-    choice: &'a Choice<'a>,
-    area: Area,
-    x: Scale,
-    y: Scale,
+    choice: &'a FigureSelection<'a>,
+    area: PlotArea,
+    x: AxisScale,
+    y: AxisScale,
     titles: bool,
     dots: bool,
 }
 
 /// The drawing.
-pub(super) fn drawing(choice: &Choice, frame: Frame, title: &str) -> String {
+pub(super) fn drawing(choice: &FigureSelection, frame: ChartFrame, title: &str) -> String {
     let (legend, above) = legend(&entries(choice), frame);
     let (x, y) = (horizontal_scale(choice), vertical_scale(choice));
-    let marks: Vec<&Mark> = marks(choice).collect();
+    let marks: Vec<&AxisMark> = marks(choice).collect();
     let top = above + if marks.is_empty() { 10.0 } else { 24.0 };
     let left = if frame.is_narrow() { 56.0 } else { 68.0 };
-    let area = Area { left, top, right: frame.width - 18.0, bottom: top + frame.tall };
+    let area = PlotArea { left, top, right: frame.width - 18.0, bottom: top + frame.tall };
     let mut svg = frame.head(area.bottom + 46.0, choice, title) + &legend;
     horizontal(&mut svg, frame, area, &choice.figure.x, &x);
     vertical(&mut svg, area, choice.axis(), &y);
@@ -56,7 +56,7 @@ pub(super) fn drawing(choice: &Choice, frame: Frame, title: &str) -> String {
 }
 
 /// The names of the legend, each once, with the marker of its first series.
-fn entries<'a>(choice: &Choice<'a>) -> Vec<LegendEntry<'a>> {
+fn entries<'a>(choice: &FigureSelection<'a>) -> Vec<LegendEntry<'a>> {
     let mut entries: Vec<LegendEntry> = Vec::new();
     for series in &choice.variant.series {
         if entries.iter().any(|entry| entry.name == series.name) {
@@ -72,12 +72,12 @@ fn entries<'a>(choice: &Choice<'a>) -> Vec<LegendEntry<'a>> {
     entries
 }
 
-fn is_cloud(series: &Series) -> bool {
+fn is_cloud(series: &FigureSeries) -> bool {
     matches!(series.style, Style::Points | Style::Hollow)
 }
 
 /// The values of a point that its axis can show.
-fn drawn(values: &[Option<f64>], choice: &Choice) -> Option<f64> {
+fn drawn(values: &[Option<f64>], choice: &FigureSelection) -> Option<f64> {
     let value = values.get(choice.view).copied().flatten();
     value.filter(|it| it.is_finite() && (!choice.log || *it > 0.0))
 }
@@ -89,38 +89,38 @@ fn extent(values: impl Iterator<Item = f64>) -> Option<[f64; 2]> {
     })
 }
 
-fn horizontal_extent(choice: &Choice) -> [f64; 2] {
+fn horizontal_extent(choice: &FigureSelection) -> [f64; 2] {
     let points = choice.variant.series.iter().flat_map(|series| &series.points);
     extent(points.map(|point| point.x)).unwrap_or([0.0, 1.0])
 }
 
-fn horizontal_scale(choice: &Choice) -> Scale {
+fn horizontal_scale(choice: &FigureSelection) -> AxisScale {
     let axis = &choice.figure.x;
     let [low, high] = horizontal_extent(choice);
     match axis.unit {
-        Unit::Kib if low > 0.0 => Scale::doublings(low, high),
+        ValueUnit::Kib if low > 0.0 => AxisScale::doublings(low, high),
         _ if axis.log && low > 0.0 => {
-            Scale { low: low / 1.25, high: high * 1.25, steps: Steps::Decades }
+            AxisScale { low: low / 1.25, high: high * 1.25, steps: TickSpacing::Decades }
         }
-        _ => Scale::even(low.min(0.0), high),
+        _ => AxisScale::even(low.min(0.0), high),
     }
 }
 
 /// Around all values and intervals, also of statistics that are off at first.
-fn vertical_scale(choice: &Choice) -> Scale {
+fn vertical_scale(choice: &FigureSelection) -> AxisScale {
     let points = choice.variant.series.iter().flat_map(|series| &series.points);
     let values = points.flat_map(|it| [&it.y, &it.low, &it.high]);
     let ends = extent(values.filter_map(|it| drawn(it, choice)));
     match (ends, choice.log) {
-        (Some([low, high]), true) => Scale::decades(low, high),
-        (Some([low, high]), false) => Scale::even(low, high),
-        (None, true) => Scale::decades(1.0, 10.0),
-        (None, false) => Scale::even(0.0, 1.0),
+        (Some([low, high]), true) => AxisScale::decades(low, high),
+        (Some([low, high]), false) => AxisScale::even(low, high),
+        (None, true) => AxisScale::decades(1.0, 10.0),
+        (None, false) => AxisScale::even(0.0, 1.0),
     }
 }
 
 /// The marks between the first and the last point.
-fn marks<'a>(choice: &Choice<'a>) -> impl Iterator<Item = &'a Mark> {
+fn marks<'a>(choice: &FigureSelection<'a>) -> impl Iterator<Item = &'a AxisMark> {
     let [low, high] = horizontal_extent(choice);
     let all = choice.figure.marks.iter().chain(&choice.variant.marks);
     all.filter(move |mark| mark.x >= low && mark.x <= high)
@@ -154,7 +154,7 @@ impl Marker {
 }
 
 /// Lines of one colour are told apart by their markers, and a maximum is a triangle.
-fn marker(choice: &Choice, series: &Series) -> Marker {
+fn marker(choice: &FigureSelection, series: &FigureSeries) -> Marker {
     if series.statistic == "max" {
         return Marker::Triangle;
     }
@@ -169,7 +169,7 @@ fn marker(choice: &Choice, series: &Series) -> Marker {
 }
 
 /// The look of the points of a series. A broad border that cannot be seen makes a point easier to hit.
-fn style(marker: Marker, series: &Series) -> String {
+fn style(marker: Marker, series: &FigureSeries) -> String {
     let colour = format!("var(--c{})", series.colour);
     match (marker, series.style) {
         (Marker::Dot, style) => {
@@ -199,7 +199,7 @@ impl Canvas<'_> {
     }
 
     /// A series: its line, its intervals and its points.
-    fn series(&self, series: &Series) -> String {
+    fn series(&self, series: &FigureSeries) -> String {
         let off =
             self.choice.figure.statistics.iter().any(|(name, on)| *name == series.statistic && !on);
         let mut svg = format!(
@@ -216,7 +216,7 @@ impl Canvas<'_> {
         svg + "</g>\n"
     }
 
-    fn line(&self, series: &Series) -> String {
+    fn line(&self, series: &FigureSeries) -> String {
         let mut path = String::new();
         let mut step = 'M';
         for point in &series.points {
@@ -240,7 +240,7 @@ impl Canvas<'_> {
     }
 
     /// The intervals as lines with a bar at each end.
-    fn intervals(&self, series: &Series) -> String {
+    fn intervals(&self, series: &FigureSeries) -> String {
         let mut path = String::new();
         for point in &series.points {
             let (Some(low), Some(high)) = (self.level(&point.low), self.level(&point.high)) else {
@@ -258,7 +258,7 @@ impl Canvas<'_> {
         )
     }
 
-    fn points(&self, series: &Series) -> String {
+    fn points(&self, series: &FigureSeries) -> String {
         let marker = match (marker(self.choice, series), series.style) {
             (Marker::Disc, Style::Points) => Marker::Dot,
             (Marker::Disc, style) if self.dots && style != Style::Hollow => Marker::Dot,
@@ -283,7 +283,7 @@ impl Canvas<'_> {
     }
 
     /// The values of a point in words.
-    fn values(&self, series: &Series, point: &Point) -> String {
+    fn values(&self, series: &FigureSeries, point: &SeriesPoint) -> String {
         let value = point.y.get(self.choice.view).copied().flatten().unwrap_or(f64::NAN);
         let (x, axis) = (&self.choice.figure.x, self.choice.axis());
         let what = if series.statistic.is_empty() { &axis.short } else { &series.statistic };
@@ -294,7 +294,7 @@ impl Canvas<'_> {
             written(point.x, x.unit),
             written(value, axis.unit)
         );
-        if !series.statistic.is_empty() && axis.unit == Unit::Number {
+        if !series.statistic.is_empty() && axis.unit == ValueUnit::Number {
             let _ = write!(text, " {}", axis.short);
         }
         if let (Some(low), Some(high)) =

@@ -12,7 +12,7 @@
 use std::fmt::Write as _;
 
 use super::escape::escape;
-use super::figure::{Axis, Figure, FigureKind, Unit, Variant};
+use super::figure::{Axis, Figure, FigureKind, ValueUnit, Variant};
 
 mod axes;
 mod bars;
@@ -20,14 +20,14 @@ mod curves;
 
 /// A part of a figure to be shown: a selection of its data, and a vertical axis.
 #[derive(Clone, Copy)]
-struct Choice<'a> {
+struct FigureSelection<'a> {
     figure: &'a Figure,
     variant: &'a Variant,
     view: usize,
     log: bool,
 }
 
-impl<'a> Choice<'a> {
+impl<'a> FigureSelection<'a> {
     /// The axis of the values.
     fn axis(&self) -> &'a Axis {
         &self.figure.views[self.view]
@@ -51,7 +51,7 @@ pub(super) fn plots(figure: &Figure, title: &str) -> String {
             for &log in scales(figure) {
                 let shown = v == 0 && view == 0 && log == first_scale(figure, axis);
                 let hidden = if shown { "" } else { " hidden" };
-                let drawing = Choice { figure, variant, view, log }.drawing(title);
+                let drawing = FigureSelection { figure, variant, view, log }.drawing(title);
                 // Writing to a string cannot fail, here and below.
                 let _ = writeln!(
                     html,
@@ -130,11 +130,11 @@ fn group<'a>(label: &str, buttons: impl Iterator<Item = (String, &'a str, bool)>
 }
 
 /// A value as its axis has it.
-fn written(value: f64, unit: Unit) -> String {
+fn written(value: f64, unit: ValueUnit) -> String {
     match unit {
-        Unit::Number => number(value),
-        Unit::Share => format!("{} %", number(100.0 * value)),
-        Unit::Kib => {
+        ValueUnit::Number => number(value),
+        ValueUnit::Share => format!("{} %", number(100.0 * value)),
+        ValueUnit::Kib => {
             let units = [(1_048_576.0, "GiB"), (1024.0, "MiB"), (1.0, "KiB")];
             let fitting = units.into_iter().find(|&(by, _)| value >= by);
             let (by, unit) = fitting.unwrap_or((1.0, "KiB"));

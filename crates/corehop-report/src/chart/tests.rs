@@ -2,16 +2,16 @@
 //! The drawings of small figures, by places that were computed by hand.
 
 use super::*;
-use crate::figure::{Mark, Point, Series, Style};
+use crate::figure::{AxisMark, FigureSeries, SeriesPoint, Style};
 
-fn point(x: f64, y: f64, ends: Option<[f64; 2]>) -> Point {
+fn point(x: f64, y: f64, ends: Option<[f64; 2]>) -> SeriesPoint {
     let [low, high] = [0, 1].map(|at| ends.map(|it| it[at]).into_iter().map(Some).collect());
-    Point { x, y: vec![Some(y), Some(y / x)], low, high, note: "9 valid samples".to_owned() }
+    SeriesPoint { x, y: vec![Some(y), Some(y / x)], low, high, note: "9 valid samples".to_owned() }
 }
 
-fn series(name: &str, statistic: &str, points: Vec<Point>) -> Series {
+fn series(name: &str, statistic: &str, points: Vec<SeriesPoint>) -> FigureSeries {
     let (name, statistic) = (name.to_owned(), statistic.to_owned());
-    Series { name, statistic, colour: 3, style: Style::Solid, points }
+    FigureSeries { name, statistic, colour: 3, style: Style::Solid, points }
 }
 
 fn curves() -> Figure {
@@ -22,10 +22,10 @@ fn curves() -> Figure {
     Figure {
         id: "cost".to_owned(),
         kind: FigureKind::Curves,
-        x: Axis::new("working-set size", "WSS", true, Unit::Kib),
+        x: Axis::new("working-set size", "WSS", true, ValueUnit::Kib),
         views: vec![
-            Axis::new("delay in µs", "µs", true, Unit::Number),
-            Axis::new("delay in µs per KiB", "µs/KiB", false, Unit::Number),
+            Axis::new("delay in µs", "µs", true, ValueUnit::Number),
+            Axis::new("delay in µs per KiB", "µs/KiB", false, ValueUnit::Number),
         ],
         statistics: vec![("median".to_owned(), true), ("mean".to_owned(), false)],
         variants: vec![
@@ -36,8 +36,8 @@ fn curves() -> Figure {
             load("a<b", Vec::new()),
         ],
         marks: vec![
-            Mark { x: 8.0, label: "L1".to_owned() },
-            Mark { x: 64.0, label: "L2".to_owned() },
+            AxisMark { x: 8.0, label: "L1".to_owned() },
+            AxisMark { x: 64.0, label: "L2".to_owned() },
         ],
         marked: "cache size",
     }
@@ -45,7 +45,7 @@ fn curves() -> Figure {
 
 fn drawing(view: usize, log: bool) -> String {
     let figure = curves();
-    let choice = Choice { figure: &figure, variant: &figure.variants[0], view, log };
+    let choice = FigureSelection { figure: &figure, variant: &figure.variants[0], view, log };
     curves::drawing(&choice, axes::WIDE, "Cost")
 }
 
@@ -98,7 +98,8 @@ fn a_value_that_a_logarithm_cannot_show_breaks_the_line() {
 fn a_value_below_the_axis_is_not_drawn_at_its_end() {
     let mut figure = curves();
     figure.variants[0].series[0].points[0].y[0] = Some(1e-5);
-    let choice = Choice { figure: &figure, variant: &figure.variants[0], view: 0, log: true };
+    let choice =
+        FigureSelection { figure: &figure, variant: &figure.variants[0], view: 0, log: true };
     let svg = curves::drawing(&choice, axes::WIDE, "Cost");
     assert_eq!(svg.matches("<title>preemption\nWSS: 4 KiB\nmedian").count(), 0, "{svg}");
     assert_eq!(svg.matches("<title>preemption\nWSS: 16 KiB\nmedian").count(), 1);
@@ -126,11 +127,11 @@ fn marks_between_the_points_are_drawn_and_others_are_not() {
 
 #[test]
 fn bars_are_stacked_each_sign_on_its_side() {
-    let bar = |x: f64, y: f64| Point { x, y: vec![Some(y)], ..Point::default() };
-    let each = |name: &str, points| Series { style: Style::Bars, ..series(name, "", points) };
+    let bar = |x: f64, y: f64| SeriesPoint { x, y: vec![Some(y)], ..SeriesPoint::default() };
+    let each = |name: &str, points| FigureSeries { style: Style::Bars, ..series(name, "", points) };
     let figure = Figure {
         kind: FigureKind::Bars,
-        views: vec![Axis::new("delay in µs", "µs", false, Unit::Number)],
+        views: vec![Axis::new("delay in µs", "µs", false, ValueUnit::Number)],
         statistics: Vec::new(),
         variants: vec![Variant {
             categories: vec!["4 KiB".to_owned(), "8 KiB".to_owned()],
@@ -156,6 +157,6 @@ fn bars_are_stacked_each_sign_on_its_side() {
 fn numbers_have_three_digits_and_sizes_their_unit() {
     let numbers = [0.0, 0.0123, 1.5, 12.34, 123.4, 1234.5, 1e5, 0.0001, -2.0].map(number);
     assert_eq!(numbers, ["0", "0.0123", "1.5", "12.3", "123", "1234", "1.0e5", "1.0e-4", "-2"]);
-    assert_eq!([4.0, 1536.0].map(|it| written(it, Unit::Kib)), ["4 KiB", "1.5 MiB"]);
-    assert_eq!(written(0.125, Unit::Share), "12.5 %");
+    assert_eq!([4.0, 1536.0].map(|it| written(it, ValueUnit::Kib)), ["4 KiB", "1.5 MiB"]);
+    assert_eq!(written(0.125, ValueUnit::Share), "12.5 %");
 }

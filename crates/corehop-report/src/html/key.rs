@@ -79,27 +79,27 @@ fn marked(figure: &Figure) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figure::{Axis, Mark, Point, Series, Unit};
+    use crate::figure::{Axis, AxisMark, FigureSeries, SeriesPoint, ValueUnit};
 
     fn figure(styles: &[(&str, Style)]) -> Figure {
-        let series = styles.iter().map(|&(statistic, style)| Series {
+        let series = styles.iter().map(|&(statistic, style)| FigureSeries {
             name: "preemption".to_owned(),
             statistic: statistic.to_owned(),
             colour: 0,
             style,
-            points: vec![Point {
+            points: vec![SeriesPoint {
                 low: vec![(style == Style::Solid).then_some(1.0)],
-                ..Point::default()
+                ..SeriesPoint::default()
             }],
         });
         Figure {
             id: "x".to_owned(),
             kind: FigureKind::Curves,
-            x: Axis::new("size", "size", true, Unit::Kib),
+            x: Axis::new("size", "size", true, ValueUnit::Kib),
             views: Vec::new(),
             statistics: Vec::new(),
             variants: vec![Variant { series: series.collect(), ..Variant::default() }],
-            marks: vec![Mark { x: 1.0, label: "L1".to_owned() }],
+            marks: vec![AxisMark { x: 1.0, label: "L1".to_owned() }],
             marked: "cache size",
         }
     }

@@ -10,13 +10,13 @@ use std::fmt::Write as _;
 
 use super::chart;
 use super::escape::escape;
-use super::figure::{Section, Table};
+use super::figure::{FigureTable, PageSection};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// A page of these sections, with facts below its title.
-pub(super) fn page_of(title: &str, facts: &[String], sections: &[Section]) -> String {
+pub(super) fn page_of(title: &str, facts: &[String], sections: &[PageSection]) -> String {
     whole(title, &facts_line(facts), sections)
 }
 
@@ -25,14 +25,14 @@ pub(super) fn facts_line(facts: &[String]) -> String {
 }
 
 /// A page of these sections; `subtitle` is HTML below its title.
-pub(super) fn whole(title: &str, subtitle: &str, sections: &[Section]) -> String {
+pub(super) fn whole(title: &str, subtitle: &str, sections: &[PageSection]) -> String {
     // Writing to a string cannot fail, here and below.
     let mut body = String::new();
     for section in sections {
         body.push_str(&section_html(section));
     }
     let mut contents = String::new();
-    for Section { id, title, .. } in sections {
+    for PageSection { id, title, .. } in sections {
         let _ = write!(contents, "<a href=\"#{}\">{}</a>", escape(id), escape(title));
     }
     format!(
@@ -49,7 +49,7 @@ pub(super) fn whole(title: &str, subtitle: &str, sections: &[Section]) -> String
     )
 }
 
-fn section_html(section: &Section) -> String {
+fn section_html(section: &PageSection) -> String {
     let id = escape(&section.id);
     let mut html = format!("<section id=\"{id}\">\n<h2>{}</h2>\n", escape(&section.title));
     let many = section.id == "trust";
@@ -89,7 +89,7 @@ fn section_html(section: &Section) -> String {
     html
 }
 
-fn table_html(table: &Table) -> String {
+fn table_html(table: &FigureTable) -> String {
     let open = if table.open { " open" } else { "" };
     let mut html = format!(
         "<details class=\"table\"{open}><summary>{}</summary><div class=\"scroll\"><table><thead><tr>",
@@ -140,7 +140,7 @@ fn is_numeric(field: &str) -> bool {
 }
 
 /// A list of facts, folded away.
-fn facts_html(table: &Table) -> String {
+fn facts_html(table: &FigureTable) -> String {
     let mut html =
         format!("<details class=\"facts\"><summary>{}</summary><dl>", escape(&table.caption));
     for row in &table.rows {

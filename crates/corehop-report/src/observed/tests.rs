@@ -3,7 +3,7 @@
 
 use super::*;
 use corehop_decide::run_cost::{WssRange, run_cost};
-use corehop_plan::samples::{Absences, Held, RecordingFacts, SwitchesTook, Took};
+use corehop_plan::samples::{Absences, CpuHoldTime, RecordingFacts, SwitchesTook, Took};
 use corehop_plan::units::Cpu;
 
 pub(crate) fn recording() -> Recording {
@@ -123,7 +123,7 @@ fn the_waiting_comes_first_then_who_had_the_cpu_then_the_counts() {
     (thread.waited_ns, thread.cpu_ns) = (Some(3_000), Some(9_000));
     (thread.preemptions, thread.cpu_changes) = (1, 1);
     assert!(lines(&recording)[1].contains("had the CPU meanwhile are unknown"));
-    recording.facts.others = Some(vec![Held { name: "make".to_owned(), held_ns: 2_000 }]);
+    recording.facts.others = Some(vec![CpuHoldTime { name: "make".to_owned(), held_ns: 2_000 }]);
     recording.facts.idle_ns = Some(400);
     let expected = [
         "runnable threads waited 3.00 µs for a CPU in a run of 1.00 s, 25 % of the time in which they could \
@@ -159,7 +159,7 @@ fn without_the_rows_of_the_threads_no_count_of_theirs_is_zero() {
 fn a_trace_has_a_row_for_each_thread_and_a_bar_for_each_absence() {
     let platform = Platform::named("xeon_l7455").unwrap().unwrap();
     let (recording, mut bytes) = (recording(), Vec::new());
-    let mut trace = Trace::begin(&mut bytes, &recording, &platform).unwrap();
+    let mut trace = TraceWriter::begin(&mut bytes, &recording, &platform).unwrap();
     let absence = recording.absences.kept()[0].clone();
     let row = corehop_plan::samples::example::recorded_absence(&platform, &absence);
     trace.take(&[row]).unwrap();

@@ -4,15 +4,16 @@
 use super::cost::{cache_marks, statistics, wss_axis};
 use super::panel::with_interval;
 use crate::figure::{
-    Axis, Figure, FigureKind, Point, Section, Series, Style, Table, Unit, Variant,
+    Axis, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SeriesPoint, Style,
+    ValueUnit, Variant,
 };
 use crate::table::micros;
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::LineState;
 use corehop_results::Results;
-use corehop_stats::access::Curve;
+use corehop_stats::access::AccessCurve;
 
-pub(super) fn access(data: &Results) -> Option<Section> {
+pub(super) fn access(data: &Results) -> Option<PageSection> {
     if data.jobs.curves.is_empty() {
         return None;
     }
@@ -30,7 +31,7 @@ pub(super) fn access(data: &Results) -> Option<Section> {
         id: "access-time".to_owned(),
         kind: FigureKind::Curves,
         x: wss_axis(),
-        views: vec![Axis::new("time of an access in ns", "ns", true, Unit::Number)],
+        views: vec![Axis::new("time of an access in ns", "ns", true, ValueUnit::Number)],
         statistics: statistics(&[("median", true), ("min", false)]),
         variants,
         marks: cache_marks(data),
@@ -40,10 +41,10 @@ pub(super) fn access(data: &Results) -> Option<Section> {
     tables.extend(data.jobs.curves.iter().filter(|it| !it.plateaus.is_empty()).map(plateaus));
     tables.push(points(data));
     tables.retain(|table| !table.rows.is_empty());
-    Some(Section {
+    Some(PageSection {
         figures: vec![figure],
         tables,
-        ..Section::new("access", "Access time by working-set size").says(
+        ..PageSection::new("access", "Access time by working-set size").says(
             "Each access waits for the previous one, one per line in random order. While a working \
              set fits into a cache, an access has the latency of that cache: a plateau. Lines that \
              were invalid come from memory; modified ones must displace others that have to be \
@@ -52,7 +53,7 @@ pub(super) fn access(data: &Results) -> Option<Section> {
     })
 }
 
-fn label(curve: &Curve, several: bool) -> String {
+fn label(curve: &AccessCurve, several: bool) -> String {
     let key = &curve.key;
     let mut label = format!("{}, {} pages, write ratio {}", key.pattern, key.page, key.write_ratio);
     if key.chains > 1 {
@@ -64,14 +65,14 @@ fn label(curve: &Curve, several: bool) -> String {
     if several { format!("{}: {label}", key.machine) } else { label }
 }
 
-fn series(curve: &Curve) -> [Series; 2] {
+fn series(curve: &AccessCurve) -> [FigureSeries; 2] {
     let state = curve.key.cache_state;
     let colour = match state {
         LineState::Valid => 3,
         LineState::Invalid => 6,
         LineState::Modified => 7,
     };
-    let series = |statistic: &str, style, points| Series {
+    let series = |statistic: &str, style, points| FigureSeries {
         name: format!("{state} lines"),
         statistic: statistic.to_owned(),
         colour,
@@ -83,8 +84,13 @@ fn series(curve: &Curve) -> [Series; 2] {
         let Some(access) = point.access_ns else { continue };
         let x = Bytes::new(point.wss_bytes).kib();
         let note = format!("{} of {} walks", access.n, point.n_all);
-        least.push(Point { x, y: vec![point.min_ns], note: note.clone(), ..Point::default() });
-        median.push(Point {
+        least.push(SeriesPoint {
+            x,
+            y: vec![point.min_ns],
+            note: note.clone(),
+            ..SeriesPoint::default()
+        });
+        median.push(SeriesPoint {
             x,
             y: vec![Some(access.estimate)],
             low: vec![access.low],
@@ -96,8 +102,8 @@ fn series(curve: &Curve) -> [Series; 2] {
 }
 
 /// The declared caches beside the curve.
-fn edges(data: &Results) -> Table {
-    let mut table = Table::new(
+fn edges(data: &Results) -> FigureTable {
+    let mut table = FigureTable::new(
         "Declared caches against the curve",
         &["machine", "cache", "declared", "outcome", "because", "access on its plateau, ns"],
     )
@@ -117,8 +123,8 @@ fn edges(data: &Results) -> Table {
     table
 }
 
-fn plateaus(curve: &Curve) -> Table {
-    let mut table = Table::new(
+fn plateaus(curve: &AccessCurve) -> FigureTable {
+    let mut table = FigureTable::new(
         format!("Plateaus, {}", label(curve, false)),
         &["from", "to", "access, ns", "points"],
     );
@@ -133,8 +139,8 @@ fn plateaus(curve: &Curve) -> Table {
     table
 }
 
-fn points(data: &Results) -> Table {
-    let mut table = Table::new(
+fn points(data: &Results) -> FigureTable {
+    let mut table = FigureTable::new(
         "Time of an access in ns",
         &["WSS", "lines", "pattern", "pages", "write ratio", "valid walks", "median [95 %]", "min"],
     );

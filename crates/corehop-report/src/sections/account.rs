@@ -5,18 +5,19 @@
 use super::cost::statistics;
 use super::panel::percent;
 use crate::figure::{
-    Axis, Figure, FigureKind, Point, Section, Series, Style, Table, Unit, Variant,
+    Axis, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SeriesPoint, Style,
+    ValueUnit, Variant,
 };
 use crate::table::micros;
 use corehop_plan::samples::Cause;
 use corehop_plan::units::Bytes;
 use corehop_results::Results;
 use corehop_stats::balance::Balance;
-use corehop_stats::budget::Fate;
-use corehop_stats::verdict::{Comparison, Says, TestOutcome, Verdict};
+use corehop_stats::budget::SampleFate;
+use corehop_stats::verdict::{ClaimVerdict, Comparison, Says, TestOutcome};
 
 /// The disturbance budget.
-pub(super) fn budget(data: &Results) -> Option<Section> {
+pub(super) fn budget(data: &Results) -> Option<PageSection> {
     let budget = &data.budget;
     if budget.total.n_all == 0 {
         return None;
@@ -25,10 +26,10 @@ pub(super) fn budget(data: &Results) -> Option<Section> {
     let figure = Figure {
         id: "disturbance-budget".to_owned(),
         kind: FigureKind::Bars,
-        x: Axis::new("share of the samples", "share", false, Unit::Share),
+        x: Axis::new("share of the samples", "share", false, ValueUnit::Share),
         views: vec![
-            Axis::new("share of the samples", "share", false, Unit::Share),
-            Axis::new("samples", "number", false, Unit::Number),
+            Axis::new("share of the samples", "share", false, ValueUnit::Share),
+            Axis::new("samples", "number", false, ValueUnit::Number),
         ],
         statistics: Vec::new(),
         variants: vec![
@@ -39,13 +40,13 @@ pub(super) fn budget(data: &Results) -> Option<Section> {
         marked: "",
     };
     let total = &budget.total;
-    Some(Section {
+    Some(PageSection {
         figures: vec![figure],
         tables: vec![
             fates("by event and load", &budget.by_event, &causes),
             fates("by working-set size", &budget.by_wss, &causes),
         ],
-        ..Section::new("budget", "Disturbance budget").says(format!(
+        ..PageSection::new("budget", "Disturbance budget").says(format!(
             "Of {} samples {} are valid untouched, {} after disturbed segments were cut out of a \
              touch, and the rest are flagged with their causes. A sample with several causes \
              counts once, under the most significant one.",
@@ -56,20 +57,20 @@ pub(super) fn budget(data: &Results) -> Option<Section> {
     })
 }
 
-fn bars(label: &str, fates: &[Fate], causes: &[Cause]) -> Variant {
-    let point = |place: usize, share: f64, count: usize| Point {
+fn bars(label: &str, fates: &[SampleFate], causes: &[Cause]) -> Variant {
+    let point = |place: usize, share: f64, count: usize| SeriesPoint {
         x: place as f64,
         y: vec![Some(share), Some(count as f64)],
-        ..Point::default()
+        ..SeriesPoint::default()
     };
-    let series = |name: &str, colour, points| Series {
+    let series = |name: &str, colour, points| FigureSeries {
         name: name.to_owned(),
         statistic: String::new(),
         colour,
         style: Style::Bars,
         points,
     };
-    let of = |value: &dyn Fn(&Fate) -> (f64, usize)| -> Vec<Point> {
+    let of = |value: &dyn Fn(&SampleFate) -> (f64, usize)| -> Vec<SeriesPoint> {
         let values = fates.iter().map(value).enumerate();
         values.map(|(place, (share, count))| point(place, share, count)).collect()
     };
@@ -78,7 +79,7 @@ fn bars(label: &str, fates: &[Fate], causes: &[Cause]) -> Variant {
         series("repaired", 4, of(&|fate| (fate.repaired_share, fate.repaired))),
     ];
     all.extend(causes.iter().enumerate().map(|(place, cause)| {
-        let lost = |fate: &Fate| {
+        let lost = |fate: &SampleFate| {
             let share = fate.lost_share.get(cause).copied().unwrap_or_default();
             (share, fate.lost_to.get(cause).copied().unwrap_or_default())
         };
@@ -92,8 +93,8 @@ fn bars(label: &str, fates: &[Fate], causes: &[Cause]) -> Variant {
     }
 }
 
-fn fates(label: &str, fates: &[Fate], causes: &[Cause]) -> Table {
-    let mut table = Table::new(
+fn fates(label: &str, fates: &[SampleFate], causes: &[Cause]) -> FigureTable {
+    let mut table = FigureTable::new(
         format!("Samples {label}"),
         &["of", "all", "valid share", "untouched", "repaired"],
     );
@@ -114,17 +115,17 @@ fn fates(label: &str, fates: &[Fate], causes: &[Cause]) -> Table {
 }
 
 /// The observations of the studies.
-pub(super) fn verdicts(data: &Results) -> Option<Section> {
+pub(super) fn verdicts(data: &Results) -> Option<PageSection> {
     let mut tables = Vec::new();
     for machine in data.machines.iter().filter(|machine| !machine.verdicts.is_empty()) {
-        let mut table = Table::new(
+        let mut table = FigureTable::new(
             format!("Observations on {}", machine.id),
             &["observation", "here", "because", "source"],
         )
         .shown();
         table.rows.extend(machine.verdicts.iter().map(verdict));
         tables.push(table);
-        let mut rules = Table::new("How each is tested", &["observation", "rule"]);
+        let mut rules = FigureTable::new("How each is tested", &["observation", "rule"]);
         rules
             .rows
             .extend(machine.verdicts.iter().map(|it| vec![it.id.to_owned(), it.rule.to_owned()]));
@@ -132,9 +133,9 @@ pub(super) fn verdicts(data: &Results) -> Option<Section> {
         let compared = machine.verdicts.iter().filter(|it| !it.comparisons.is_empty());
         tables.extend(compared.map(comparisons));
     }
-    (!tables.is_empty()).then(|| Section {
+    (!tables.is_empty()).then(|| PageSection {
         tables,
-        ..Section::new("verdicts", "Observations of the studies, tested here")
+        ..PageSection::new("verdicts", "Observations of the studies, tested here")
     })
 }
 
@@ -146,7 +147,7 @@ pub(super) fn word(outcome: TestOutcome) -> &'static str {
     }
 }
 
-fn verdict(verdict: &Verdict) -> Vec<String> {
+fn verdict(verdict: &ClaimVerdict) -> Vec<String> {
     vec![
         verdict.claim.to_owned(),
         word(verdict.outcome).to_owned(),
@@ -155,8 +156,8 @@ fn verdict(verdict: &Verdict) -> Vec<String> {
     ]
 }
 
-fn comparisons(verdict: &Verdict) -> Table {
-    let mut table = Table::new(
+fn comparisons(verdict: &ClaimVerdict) -> FigureTable {
+    let mut table = FigureTable::new(
         format!("Evidence for {}", verdict.id),
         &["compared", "WSS", "found", "interval", "margin", "says"],
     );
@@ -186,7 +187,7 @@ fn comparison(comparison: &Comparison) -> Vec<String> {
 }
 
 /// The closing balance, and the share of translation.
-pub(super) fn balance(data: &Results) -> Option<Section> {
+pub(super) fn balance(data: &Results) -> Option<PageSection> {
     let with_any = data.machines.iter().filter(|machine| !machine.balances.is_empty());
     let variants: Vec<Variant> = with_any
         .clone()
@@ -202,7 +203,7 @@ pub(super) fn balance(data: &Results) -> Option<Section> {
             })
         })
         .collect();
-    let mut tables: Vec<Table> = with_any
+    let mut tables: Vec<FigureTable> = with_any
         .clone()
         .flat_map(|machine| [levels(machine), balances(&machine.id, &machine.balances)])
         .collect();
@@ -211,10 +212,10 @@ pub(super) fn balance(data: &Results) -> Option<Section> {
     let figure = Figure {
         id: "closing-balance".to_owned(),
         kind: FigureKind::Bars,
-        x: Axis::new("delay in µs", "µs", false, Unit::Number),
+        x: Axis::new("delay in µs", "µs", false, ValueUnit::Number),
         views: vec![
-            Axis::new("µs per KiB of working set", "µs/KiB", false, Unit::Number),
-            Axis::new("delay in µs", "µs", false, Unit::Number),
+            Axis::new("µs per KiB of working set", "µs/KiB", false, ValueUnit::Number),
+            Axis::new("delay in µs", "µs", false, ValueUnit::Number),
         ],
         statistics: statistics(&[]),
         variants,
@@ -222,10 +223,10 @@ pub(super) fn balance(data: &Results) -> Option<Section> {
         marked: "",
     };
     let figures = if figure.variants.is_empty() { Vec::new() } else { vec![figure] };
-    (!tables.is_empty()).then(|| Section {
+    (!tables.is_empty()).then(|| PageSection {
         figures,
         tables,
-        ..Section::new("balance", "Closing balance").says(
+        ..PageSection::new("balance", "Closing balance").says(
             "If every line of the working set comes from the next place that still has it, the \
              delay is lines × (latency there − warm time of a line). The difference is the \
              residual: lines that were not evicted make it negative, and so does a latency that \
@@ -242,7 +243,7 @@ fn balanced(label: &str, balances: &[Balance], load: &str) -> Variant {
         .iter()
         .filter(|it| &*it.cell.load == load && it.cell.page == corehop_plan::workload::Page::Base)
         .collect();
-    let series = |name: &str, colour, value: &dyn Fn(&Balance) -> [f64; 2]| Series {
+    let series = |name: &str, colour, value: &dyn Fn(&Balance) -> [f64; 2]| FigureSeries {
         name: name.to_owned(),
         statistic: String::new(),
         colour,
@@ -250,10 +251,10 @@ fn balanced(label: &str, balances: &[Balance], load: &str) -> Variant {
         points: mine
             .iter()
             .enumerate()
-            .map(|(place, it)| Point {
+            .map(|(place, it)| SeriesPoint {
                 x: place as f64,
                 y: value(it).map(Some).to_vec(),
-                ..Point::default()
+                ..SeriesPoint::default()
             })
             .collect(),
     };
@@ -278,8 +279,8 @@ fn category(cell: &corehop_stats::cell::CellKey) -> String {
     }
 }
 
-fn levels(machine: &corehop_results::MachineNote) -> Table {
-    let mut table = Table::new(
+fn levels(machine: &corehop_results::MachineNote) -> FigureTable {
+    let mut table = FigureTable::new(
         format!("Latencies used, {}", machine.id),
         &["level", "size", "access, ns", "from"],
     );
@@ -294,8 +295,8 @@ fn levels(machine: &corehop_results::MachineNote) -> Table {
     table
 }
 
-fn balances(machine: &str, balances: &[Balance]) -> Table {
-    let mut table = Table::new(
+fn balances(machine: &str, balances: &[Balance]) -> FigureTable {
+    let mut table = FigureTable::new(
         format!("Median delay and its causes, {machine}"),
         &[
             "event",
@@ -313,40 +314,40 @@ fn balances(machine: &str, balances: &[Balance]) -> Table {
         ],
     );
     let none = || "–".to_owned();
-    table.rows.extend(balances.iter().map(|it| {
+    table.rows.extend(balances.iter().map(|account| {
         vec![
-            it.cell.event.to_string(),
-            Bytes::new(it.cell.wss_bytes).to_string(),
-            it.cell.load.to_string(),
-            it.cell.page.to_string(),
-            it.from.clone(),
-            micros(it.from_ns),
-            micros(it.warm_line_ns),
-            micros(it.measured_us),
-            micros(it.explained_us),
-            micros(it.residual_us),
-            it.explained_share.map_or_else(none, percent),
-            it.indirect_us.map_or_else(none, micros),
+            account.cell.event.to_string(),
+            Bytes::new(account.cell.wss_bytes).to_string(),
+            account.cell.load.to_string(),
+            account.cell.page.to_string(),
+            account.from.clone(),
+            micros(account.from_ns),
+            micros(account.warm_line_ns),
+            micros(account.measured_us),
+            micros(account.explained_us),
+            micros(account.residual_us),
+            account.explained_share.map_or_else(none, percent),
+            account.indirect_us.map_or_else(none, micros),
         ]
     }));
     table
 }
 
-fn translations(data: &Results) -> Table {
-    let mut table = Table::new(
+fn translations(data: &Results) -> FigureTable {
+    let mut table = FigureTable::new(
         "The share of translation: the same cell in base and in huge pages",
         &["event", "WSS", "load", "huge pages", "base, µs", "huge, µs", "translation, µs", "share"],
     );
-    table.rows.extend(data.translations.iter().map(|it| {
+    table.rows.extend(data.translations.iter().map(|comparison| {
         vec![
-            it.cell.event.to_string(),
-            Bytes::new(it.cell.wss_bytes).to_string(),
-            it.cell.load.to_string(),
-            it.huge.to_string(),
-            micros(it.base_us),
-            micros(it.huge_us),
-            micros(it.translation_us),
-            it.share.map_or_else(|| "–".to_owned(), percent),
+            comparison.cell.event.to_string(),
+            Bytes::new(comparison.cell.wss_bytes).to_string(),
+            comparison.cell.load.to_string(),
+            comparison.huge.to_string(),
+            micros(comparison.base_us),
+            micros(comparison.huge_us),
+            micros(comparison.translation_us),
+            comparison.share.map_or_else(|| "–".to_owned(), percent),
         ]
     }));
     table

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Causes of the spread of a cell: shares of the variance between the steps of `conditions`.
 
-use crate::figure::{Section, Table};
+use crate::figure::{FigureTable, PageSection};
 use corehop_plan::units::{Bytes, three_digits};
 use corehop_results::Results;
-use corehop_stats::conditions::{Share, Spreading};
+use corehop_stats::conditions::{Spreading, VarianceShare};
 
 /// A table for each run of `conditions`.
-pub(super) fn conditions(data: &Results) -> Option<Section> {
+pub(super) fn conditions(data: &Results) -> Option<PageSection> {
     data.jobs.spreads.first()?;
-    let section = Section::new("conditions", "Causes of the spread").says(
+    let section = PageSection::new("conditions", "Causes of the spread").says(
         "Each step of the run renewed one thing and kept the rest. A share is a share of the variance \
          between the steps' medians. The shares add up to 100 %. A share whose interval includes 0 \
          is not significant. An estimate below 0 is noise. “Alone” is the standard deviation that this \
          part alone gives a median. Covariates are not separate parts: they correlate \
          with a part.",
     );
-    let section = notes(data).fold(section, Section::says);
+    let section = notes(data).fold(section, PageSection::says);
     let tables = data.jobs.spreads.iter().filter(|it| it.why_none.is_none()).map(table);
-    Some(Section { tables: tables.map(Table::shown).collect(), ..section })
+    Some(PageSection { tables: tables.map(FigureTable::shown).collect(), ..section })
 }
 
 fn name(it: &Spreading) -> String {
@@ -58,9 +58,9 @@ fn counts(it: &Spreading) -> String {
     format!("{}: {samples} valid samples of {steps} steps in {rounds} rounds{classes}.", name(it))
 }
 
-fn table(it: &Spreading) -> Table {
+fn table(it: &Spreading) -> FigureTable {
     let caption = format!("causes of the spread of {}: {}", name(it), size(it));
-    let mut table = Table::new(caption, &["part", "share", "95 %", "alone"]);
+    let mut table = FigureTable::new(caption, &["part", "share", "95 %", "alone"]);
     let parts = it.parts.iter().map(|(part, share)| row(it, part.name(), share));
     let all = it.everything.iter().map(|share| row(it, "(all draws at once)", share));
     let covariates = it
@@ -75,7 +75,7 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", 100.0 * share)
 }
 
-fn row(it: &Spreading, name: &str, share: &Share) -> Vec<String> {
+fn row(it: &Spreading, name: &str, share: &VarianceShare) -> Vec<String> {
     let interval = share.interval.map_or_else(
         || "–".to_owned(),
         |interval| format!("{} to {}", percent(interval.low), percent(interval.high)),

@@ -3,7 +3,8 @@
 
 use super::panel::{Panel, colour, count, median, panels, with_interval};
 use crate::figure::{
-    Axis, Figure, FigureKind, Mark, Point, Section, Series, Style, Table, Unit, Variant,
+    Axis, AxisMark, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SeriesPoint, Style,
+    ValueUnit, Variant,
 };
 use crate::table::{micros, spread_text};
 use corehop_plan::platform::Platform;
@@ -14,7 +15,7 @@ use corehop_stats::saturation::SWEEP;
 use corehop_stats::summary::CellSummary;
 
 /// Cost against working-set size by class.
-pub(super) fn cost(data: &Results) -> Option<Section> {
+pub(super) fn cost(data: &Results) -> Option<PageSection> {
     let cells = data.jobs.summaries.iter().filter(|cell| &*cell.cell.experiment != SWEEP);
     let panels = panels(cells);
     if panels.is_empty() {
@@ -25,18 +26,18 @@ pub(super) fn cost(data: &Results) -> Option<Section> {
         kind: FigureKind::Curves,
         x: wss_axis(),
         views: vec![
-            Axis::new("delay in µs", "µs", true, Unit::Number),
-            Axis::new("delay in µs per KiB of working set", "µs/KiB", true, Unit::Number),
+            Axis::new("delay in µs", "µs", true, ValueUnit::Number),
+            Axis::new("delay in µs per KiB of working set", "µs/KiB", true, ValueUnit::Number),
         ],
         statistics: statistics(&[("median", true), ("mean", false), ("max", true)]),
         variants: panels.iter().map(variant).collect(),
         marks: cache_marks(data),
         marked: "cache size, as declared, or as found where that is contradicted",
     };
-    Some(Section {
+    Some(PageSection {
         figures: vec![figure],
         tables: panels.iter().map(table).chain(refusals(&panels)).collect(),
-        ..Section::new("cost", "Cost by working-set size").says(
+        ..PageSection::new("cost", "Cost by working-set size").says(
             "The extra time of a resumed touch over a warm one. A maximum grows with the number of samples, which is \
              stated beside it. A logarithmic axis cannot show values at or below zero; the tables have them.",
         )
@@ -45,7 +46,7 @@ pub(super) fn cost(data: &Results) -> Option<Section> {
 
 /// The horizontal axis of working-set sizes.
 pub(super) fn wss_axis() -> Axis {
-    Axis::new("working-set size", "WSS", true, Unit::Kib)
+    Axis::new("working-set size", "WSS", true, ValueUnit::Kib)
 }
 
 pub(super) fn statistics(names: &[(&str, bool)]) -> Vec<(String, bool)> {
@@ -53,15 +54,15 @@ pub(super) fn statistics(names: &[(&str, bool)]) -> Vec<(String, bool)> {
 }
 
 /// The sizes of the caches of all machines: declared, or found where that is contradicted.
-pub(super) fn cache_marks(data: &Results) -> Vec<Mark> {
+pub(super) fn cache_marks(data: &Results) -> Vec<AxisMark> {
     let several = data.machines.len() > 1;
-    let mut marks: Vec<Mark> = Vec::new();
+    let mut marks: Vec<AxisMark> = Vec::new();
     for machine in &data.machines {
         let sizes = machine.platform.iter().flat_map(Platform::cache_sizes);
         for (level, size) in sizes {
             let label =
                 if several { format!("L{level} {}", machine.id) } else { format!("L{level}") };
-            let mark = Mark { x: size.kib(), label };
+            let mark = AxisMark { x: size.kib(), label };
             if !marks.contains(&mark) {
                 marks.push(mark);
             }
@@ -73,7 +74,7 @@ pub(super) fn cache_marks(data: &Results) -> Vec<Mark> {
 fn variant(panel: &Panel) -> Variant {
     let series = panel.series().into_iter().flat_map(|(name, cells)| {
         [("median", Style::Solid), ("mean", Style::Dotted), ("max", Style::Dashed)].map(
-            |(statistic, style)| Series {
+            |(statistic, style)| FigureSeries {
                 name: name.clone(),
                 statistic: statistic.to_owned(),
                 colour: colour(cells[0].cell.event),
@@ -86,32 +87,32 @@ fn variant(panel: &Panel) -> Variant {
 }
 
 /// A cell as a point of a curve: the value and that per KiB.
-pub(super) fn point(cell: &CellSummary, statistic: &str) -> Option<Point> {
+pub(super) fn point(cell: &CellSummary, statistic: &str) -> Option<SeriesPoint> {
     let delay = cell.delay.as_ref()?;
     let per_kib = delay.per_kib;
-    let point = Point {
+    let point = SeriesPoint {
         x: cell.cell.wss_kib(),
         note: format!("{} valid samples", count(cell)),
-        ..Point::default()
+        ..SeriesPoint::default()
     };
     Some(match statistic {
         "median" => {
             let median = delay.median();
-            Point {
+            SeriesPoint {
                 y: vec![Some(median.estimate), Some(per_kib.median)],
                 low: vec![median.low, per_kib.median_low],
                 high: vec![median.high, per_kib.median_high],
                 ..point
             }
         }
-        "mean" => Point { y: vec![Some(delay.moments.mean), Some(per_kib.mean)], ..point },
-        _ => Point { y: vec![Some(delay.max.value), Some(per_kib.max)], ..point },
+        "mean" => SeriesPoint { y: vec![Some(delay.moments.mean), Some(per_kib.mean)], ..point },
+        _ => SeriesPoint { y: vec![Some(delay.max.value), Some(per_kib.max)], ..point },
     })
 }
 
 /// Everything that is known of the cells of a panel.
-pub(super) fn table(panel: &Panel) -> Table {
-    let mut table = Table::new(
+pub(super) fn table(panel: &Panel) -> FigureTable {
+    let mut table = FigureTable::new(
         format!("Delay in µs, {}", panel.label),
         &[
             "event",
@@ -140,8 +141,8 @@ pub(super) fn table(panel: &Panel) -> Table {
 }
 
 /// Why nothing is stated beyond the samples, each reason once.
-fn refusals(panels: &[Panel]) -> Option<Table> {
-    let mut table = Table::new("Why a tail is refused", &["reason", "cells"]);
+fn refusals(panels: &[Panel]) -> Option<FigureTable> {
+    let mut table = FigureTable::new("Why a tail is refused", &["reason", "cells"]);
     for panel in panels {
         for cell in &panel.cells {
             let Some(Extrapolation::Refused(why)) = cell.delay.as_ref().map(|it| &it.tail) else {

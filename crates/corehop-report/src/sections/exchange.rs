@@ -2,7 +2,7 @@
 //! Measurements of the machine itself: lines from CPU to CPU, accesses at each level, and what
 //! became of the stated facts.
 
-use crate::figure::{Section, Table};
+use crate::figure::{FigureTable, PageSection};
 use crate::{exchange_svg, label};
 use corehop_plan::platform::observed::Exchange;
 use corehop_plan::platform::{Check, Platform};
@@ -12,11 +12,11 @@ use corehop_results::Results;
 const AT_ONCE: usize = 16;
 
 /// The exchanges and latencies of each machine; where they were not measured, what to type.
-pub(super) fn exchange(data: &Results) -> Option<Section> {
+pub(super) fn exchange(data: &Results) -> Option<PageSection> {
     let known: Vec<&Platform> =
         data.machines.iter().filter_map(|machine| machine.platform.as_ref()).collect();
     known.first()?;
-    let mut section = Section::new("exchange", "The machine, measured");
+    let mut section = PageSection::new("exchange", "The machine, measured");
     let measured = known.iter().filter(|platform| platform.exchange.is_some());
     let drawings: String = measured.clone().filter_map(|it| exchange_svg::draw(it)).collect();
     if !drawings.is_empty() {
@@ -45,8 +45,8 @@ pub(super) fn exchange(data: &Results) -> Option<Section> {
     Some(section)
 }
 
-fn classes(platform: &Platform) -> Table {
-    let mut table = Table::new(
+fn classes(platform: &Platform) -> FigureTable {
+    let mut table = FigureTable::new(
         format!("A cache line from CPU to CPU by class, {}", platform.id),
         &["class", "pairs", "shortest of all, ns", "middle median, ns"],
     )
@@ -66,8 +66,8 @@ fn classes(platform: &Platform) -> Table {
     table
 }
 
-fn pairs(platform: &Platform) -> Table {
-    let mut table = Table::new(
+fn pairs(platform: &Platform) -> FigureTable {
+    let mut table = FigureTable::new(
         format!("A cache line from CPU to CPU, each direction, {}", platform.id),
         &["from", "to", "class", "shortest, ns", "median, ns", "batches"],
     );
@@ -87,8 +87,8 @@ fn pairs(platform: &Platform) -> Table {
     table
 }
 
-fn latencies(platform: &Platform) -> Table {
-    let mut table = Table::new(
+fn latencies(platform: &Platform) -> FigureTable {
+    let mut table = FigureTable::new(
         format!("An access at each level, {}", platform.id),
         &["level", "latency", "source"],
     )
@@ -102,10 +102,12 @@ fn latencies(platform: &Platform) -> Table {
 }
 
 /// The stated facts that were held against the machine.
-fn checks(platform: &Platform) -> Table {
-    let mut table =
-        Table::new(format!("Stated facts, checked, {}", platform.id), &["fact", "here", "because"])
-            .shown();
+fn checks(platform: &Platform) -> FigureTable {
+    let mut table = FigureTable::new(
+        format!("Stated facts, checked, {}", platform.id),
+        &["fact", "here", "because"],
+    )
+    .shown();
     let row = |(fact, check): (String, &Check)| {
         let (word, why) = match check {
             Check::Observed { how } => ("observed", how.as_str()),

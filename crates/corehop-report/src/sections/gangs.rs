@@ -3,11 +3,11 @@
 
 use serde_json::Value;
 
-use super::{Around, tables_of};
-use crate::figure::{Section, Table};
+use super::{TerminalTables, tables_of};
+use crate::figure::{FigureTable, PageSection};
 use corehop_results::Results;
 use corehop_stats::gain::TAKEN;
-use corehop_stats::gangs::{SharingSummary, Side};
+use corehop_stats::gangs::{GangOutcome, SharingSummary};
 
 /// The place of these sections on a page.
 pub(super) const ON_PAGE: u8 = 0;
@@ -16,11 +16,11 @@ pub(super) const ON_PAGE: u8 = 0;
 pub(super) const HEADINGS: &[(&str, &str)] = &[];
 
 /// A table of all gangs.
-pub(super) fn sections(data: &Results) -> Vec<Section> {
+pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     let table = table(&data.gangs);
-    let section = (!data.gangs.is_empty()).then(|| Section {
+    let section = (!data.gangs.is_empty()).then(|| PageSection {
         tables: vec![table.shown()],
-        ..Section::new("sharing", "Threads with common data").says(format!(
+        ..PageSection::new("sharing", "Threads with common data").says(format!(
             "Each program ran with and without a common cache of its threads, or with all of them on one CPU, or was moved from \
              the farther place to the nearer in the middle. \
              Times are those of the slowest thread per iteration: means of simulated runs, medians of live ones. SMR is the share of last-level misses to \
@@ -34,8 +34,8 @@ pub(super) fn sections(data: &Results) -> Vec<Section> {
     section.into_iter().collect()
 }
 
-pub(super) fn tables(data: &Results) -> Around {
-    Around { before: Vec::new(), after: tables_of(sections(data)) }
+pub(super) fn tables(data: &Results) -> TerminalTables {
+    TerminalTables { before: Vec::new(), after: tables_of(sections(data)) }
 }
 
 /// The table says all of them.
@@ -48,8 +48,8 @@ pub(super) fn results(_: &Results) -> Vec<Value> {
     Vec::new()
 }
 
-fn table(summaries: &[SharingSummary]) -> Table {
-    let mut table = Table::new(
+fn table(summaries: &[SharingSummary]) -> FigureTable {
+    let mut table = FigureTable::new(
         "gangs, below a common cache and separate",
         &[
             "program",
@@ -68,10 +68,11 @@ fn table(summaries: &[SharingSummary]) -> Table {
             "runs",
         ],
     );
-    let side = |side: &Option<Side>, of: &dyn Fn(&Side) -> Option<f64>, places: usize| {
-        let value = side.as_ref().and_then(of);
-        value.map_or_else(|| "-".to_owned(), |value| format!("{value:.places$}"))
-    };
+    let side =
+        |side: &Option<GangOutcome>, of: &dyn Fn(&GangOutcome) -> Option<f64>, places: usize| {
+            let value = side.as_ref().and_then(of);
+            value.map_or_else(|| "-".to_owned(), |value| format!("{value:.places$}"))
+        };
     let row = |it: &SharingSummary| {
         vec![
             it.program.clone(),

@@ -4,9 +4,9 @@
 use serde_json::Value;
 
 use super::{
-    Around, access, conditions, cost, exchange, length, machine, overview, sweep, tables_of,
+    TerminalTables, access, conditions, cost, exchange, length, machine, overview, sweep, tables_of,
 };
-use crate::figure::Section;
+use crate::figure::PageSection;
 use corehop_results::Results;
 
 /// The place of these sections on a page.
@@ -16,7 +16,7 @@ pub(super) const ON_PAGE: u8 = 0;
 pub(super) const HEADINGS: &[(&str, &str)] = &[];
 
 /// The picture first, then what may be trusted, and the machine.
-pub(super) fn sections(data: &Results) -> Vec<Section> {
+pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     let all = [
         cost::cost(data),
         overview::overview(data),
@@ -32,10 +32,10 @@ pub(super) fn sections(data: &Results) -> Vec<Section> {
     all.into_iter().flatten().collect()
 }
 
-pub(super) fn tables(data: &Results) -> Around {
+pub(super) fn tables(data: &Results) -> TerminalTables {
     let after = [access::access(data), length::asked_and_got(data)];
     let conditions = tables_of(conditions::conditions(data));
-    Around {
+    TerminalTables {
         before: sweep::saturation(data).into_iter().chain(conditions).collect(),
         after: tables_of(after.into_iter().flatten()),
     }

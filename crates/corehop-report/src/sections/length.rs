@@ -4,7 +4,8 @@
 use super::cost::statistics;
 use super::panel::{colour, with_interval};
 use crate::figure::{
-    Axis, Figure, FigureKind, Point, Section, Series, Style, Table, Unit, Variant,
+    Axis, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SeriesPoint, Style,
+    ValueUnit, Variant,
 };
 use crate::table::micros;
 use corehop_plan::units::Bytes;
@@ -13,7 +14,7 @@ use corehop_stats::lengths::LengthSummary;
 use corehop_stats::scatter::Cloud;
 
 /// Every sample as a point.
-pub(super) fn scatter(data: &Results) -> Option<Section> {
+pub(super) fn scatter(data: &Results) -> Option<PageSection> {
     let mut variants: Vec<(u8, Variant)> = Vec::new();
     for cloud in &data.jobs.clouds {
         let cell = &cloud.cell;
@@ -39,17 +40,17 @@ pub(super) fn scatter(data: &Results) -> Option<Section> {
     let figure = Figure {
         id: "delay-by-length".to_owned(),
         kind: FigureKind::Curves,
-        x: Axis::new("actual preemption length, in ms", "length", false, Unit::Number),
-        views: vec![Axis::new("delay in µs", "µs", false, Unit::Number)],
+        x: Axis::new("actual preemption length, in ms", "length", false, ValueUnit::Number),
+        views: vec![Axis::new("delay in µs", "µs", false, ValueUnit::Number)],
         statistics: statistics(&[("valid", true), ("disturbed", false)]),
         variants: variants.into_iter().map(|(_, variant)| variant).collect(),
         marks: Vec::new(),
         marked: "",
     };
-    any.then(|| Section {
+    any.then(|| PageSection {
         figures: vec![figure],
         tables: vec![table],
-        ..Section::new("length", "Delay by preemption length").says(
+        ..PageSection::new("length", "Delay by preemption length").says(
             "One point per sample. Disturbed samples can be shown beside the valid ones; they \
              include the disturbance. Large clouds are thinned evenly; the table states \
              the number of points, and the highest one is always shown.",
@@ -57,28 +58,28 @@ pub(super) fn scatter(data: &Results) -> Option<Section> {
     })
 }
 
-fn points(cloud: &Cloud) -> Vec<Series> {
+fn points(cloud: &Cloud) -> Vec<FigureSeries> {
     let name = format!("{} {}", cloud.cell.event, cloud.cell.preemption_length);
     let kinds =
         [("valid", Style::Points, &cloud.valid), ("disturbed", Style::Hollow, &cloud.disturbed)];
     kinds
         .into_iter()
         .filter(|(_, _, points)| !points.is_empty())
-        .map(|(statistic, style, points)| Series {
+        .map(|(statistic, style, points)| FigureSeries {
             name: name.clone(),
             statistic: statistic.to_owned(),
             colour: colour(cloud.cell.event),
             style,
             points: points
                 .iter()
-                .map(|&[x, y]| Point { x, y: vec![Some(y)], ..Point::default() })
+                .map(|&[x, y]| SeriesPoint { x, y: vec![Some(y)], ..SeriesPoint::default() })
                 .collect(),
         })
         .collect()
 }
 
-fn table(clouds: &[Cloud]) -> Table {
-    let mut table = Table::new(
+fn table(clouds: &[Cloud]) -> FigureTable {
+    let mut table = FigureTable::new(
         "Points",
         &["event", "length", "WSS", "load", "pages", "valid", "shown", "disturbed", "shown"],
     );
@@ -100,12 +101,12 @@ fn table(clouds: &[Cloud]) -> Table {
 }
 
 /// Lengths asked for against got.
-pub(super) fn asked_and_got(data: &Results) -> Option<Section> {
+pub(super) fn asked_and_got(data: &Results) -> Option<PageSection> {
     if data.jobs.lengths.is_empty() {
         return None;
     }
     let mut variants: Vec<Variant> = Vec::new();
-    let mut table = Table::new(
+    let mut table = FigureTable::new(
         "Excess over the requested length, in µs",
         &[
             "asked for, µs",
@@ -132,31 +133,36 @@ pub(super) fn asked_and_got(data: &Results) -> Option<Section> {
     let figure = Figure {
         id: "length-got".to_owned(),
         kind: FigureKind::Curves,
-        x: Axis::new("requested preemption length, in µs", "asked", true, Unit::Number),
+        x: Axis::new("requested preemption length, in µs", "asked", true, ValueUnit::Number),
         views: vec![
-            Axis::new("excess over the requested length, in µs", "excess", false, Unit::Number),
-            Axis::new("actual preemption length, in µs", "got", true, Unit::Number),
+            Axis::new(
+                "excess over the requested length, in µs",
+                "excess",
+                false,
+                ValueUnit::Number,
+            ),
+            Axis::new("actual preemption length, in µs", "got", true, ValueUnit::Number),
         ],
         statistics: statistics(&[("median", true), ("p99", false), ("max", true)]),
         variants,
         marks: Vec::new(),
         marked: "",
     };
-    Some(Section {
+    Some(PageSection {
         figures: vec![figure],
         tables: vec![table],
-        ..Section::new("asked", "Requested and actual preemption lengths").says(
+        ..PageSection::new("asked", "Requested and actual preemption lengths").says(
             "A relation of delay and length is only as good as the actual length matches the requested \
              one. The excess includes the timer and the wake-up.",
         )
     })
 }
 
-fn empty() -> Vec<Series> {
+fn empty() -> Vec<FigureSeries> {
     [("median", Style::Solid), ("p99", Style::Dotted), ("max", Style::Dashed)]
         .into_iter()
         .enumerate()
-        .map(|(place, (statistic, style))| Series {
+        .map(|(place, (statistic, style))| FigureSeries {
             name: statistic.to_owned(),
             statistic: statistic.to_owned(),
             colour: [3, 4, 6][place],
@@ -166,11 +172,11 @@ fn empty() -> Vec<Series> {
         .collect()
 }
 
-fn excess(length: &LengthSummary, statistic: &str) -> Option<Point> {
+fn excess(length: &LengthSummary, statistic: &str) -> Option<SeriesPoint> {
     let x = length.requested_us;
     let note = format!("{} absences", length.excess_us.n);
     Some(match statistic {
-        "median" => Point {
+        "median" => SeriesPoint {
             x,
             y: vec![Some(length.excess_us.estimate), Some(length.got_us.estimate)],
             low: vec![length.excess_us.low, length.got_us.low],
@@ -179,11 +185,11 @@ fn excess(length: &LengthSummary, statistic: &str) -> Option<Point> {
         },
         "p99" => {
             let y = vec![Some(length.excess_p99_us?.estimate), None];
-            Point { x, y, note, ..Point::default() }
+            SeriesPoint { x, y, note, ..SeriesPoint::default() }
         }
         _ => {
             let y = vec![Some(length.excess_max_us.value), None];
-            Point { x, y, note, ..Point::default() }
+            SeriesPoint { x, y, note, ..SeriesPoint::default() }
         }
     })
 }

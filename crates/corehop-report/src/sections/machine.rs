@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine, and what was found on it.
 
-use crate::figure::{Section, Table};
+use crate::figure::{FigureTable, PageSection};
 use crate::platform_svg;
 use corehop_results::Results;
 
 /// The drawing of each machine, and the classes that cannot be measured.
-pub(super) fn machines(data: &Results) -> Option<Section> {
+pub(super) fn machines(data: &Results) -> Option<PageSection> {
     let known: Vec<_> =
         data.machines.iter().filter_map(|machine| machine.platform.as_ref()).collect();
     let first = known.first()?;
-    let mut section = Section::new("machine", "The machine");
+    let mut section = PageSection::new("machine", "The machine");
     section.drawing = Some(known.iter().map(|it| platform_svg::draw(it)).collect());
     if let Some(hypervisor) = &first.hypervisor {
         section.text.push(format!(
@@ -19,7 +19,7 @@ pub(super) fn machines(data: &Results) -> Option<Section> {
         ));
     }
     let mut table =
-        Table::new("Classes that cannot be measured here", &["class", "because"]).shown();
+        FigureTable::new("Classes that cannot be measured here", &["class", "because"]).shown();
     for class in known.iter().flat_map(|it| it.missing_classes()) {
         table.rows.push(vec![class.affinity.event().to_owned(), class.why]);
     }
@@ -29,8 +29,8 @@ pub(super) fn machines(data: &Results) -> Option<Section> {
 }
 
 /// The findings of the doctor, those that matter most first.
-pub(super) fn findings(data: &Results) -> Option<Section> {
-    let mut table = Table::new(
+pub(super) fn findings(data: &Results) -> Option<PageSection> {
+    let mut table = FigureTable::new(
         "Found before the run",
         &["what", "severity", "found", "why it matters", "remedy"],
     )
@@ -47,9 +47,9 @@ pub(super) fn findings(data: &Results) -> Option<Section> {
             remedy.into_iter().flatten().cloned().collect::<Vec<_>>().join("; "),
         ]);
     }
-    (!table.rows.is_empty()).then(|| Section {
+    (!table.rows.is_empty()).then(|| PageSection {
         tables: vec![table],
-        ..Section::new("findings", "Findings of the doctor")
+        ..PageSection::new("findings", "Findings of the doctor")
             .says("Limits of this host, and threats to a measurement. `corehop help WORD` explains each finding.")
     })
 }

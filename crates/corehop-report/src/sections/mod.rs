@@ -24,17 +24,17 @@ mod sweep;
 mod switches;
 mod tasks;
 
-use super::figure::{Section, Table};
+use super::figure::{FigureTable, PageSection};
 use corehop_plan::for_each_kind;
 use corehop_results::Results;
 use serde_json::Value;
 
 /// The tables of a kind in a terminal, around those of cells.
-struct Around {
+struct TerminalTables {
     /// Tables of experiments that ask another question than the cost of a cell.
-    before: Vec<Table>,
+    before: Vec<FigureTable>,
     /// The other tables.
-    after: Vec<Table>,
+    after: Vec<FigureTable>,
 }
 
 macro_rules! of_kinds {
@@ -43,14 +43,14 @@ macro_rules! of_kinds {
         pub(super) const HEADINGS: &[&[(&str, &str)]] = &[$($name::HEADINGS),+];
 
         /// The sections of each kind, in the order of a page.
-        fn of_kinds(data: &Results) -> impl Iterator<Item = Section> {
+        fn of_kinds(data: &Results) -> impl Iterator<Item = PageSection> {
             let mut all = vec![$(($name::ON_PAGE, $name::sections(data))),+];
             all.sort_by_key(|(place, _)| *place);
             all.into_iter().flat_map(|(_, sections)| sections)
         }
 
         /// The tables of each kind.
-        fn tables_of_kinds(data: &Results) -> Vec<Around> {
+        fn tables_of_kinds(data: &Results) -> Vec<TerminalTables> {
             vec![$($name::tables(data)),+]
         }
 
@@ -70,28 +70,28 @@ for_each_kind!(of_kinds);
 
 /// The tables beside the delays of cells: causes of the spread, saturation, access times, preemption lengths,
 /// gangs, task sets.
-pub fn other_tables(data: &Results) -> Vec<Table> {
+pub fn other_tables(data: &Results) -> Vec<FigureTable> {
     let all = tables_of_kinds(data).into_iter();
-    all.flat_map(|Around { before, after }| [before, after].concat()).collect()
+    all.flat_map(|TerminalTables { before, after }| [before, after].concat()).collect()
 }
 
 /// The same tables in two groups: those of experiments that ask another question than the cost of a cell,
 /// and the rest.
-pub(super) fn tables_around_cells(data: &Results) -> (Vec<Table>, Vec<Table>) {
+pub(super) fn tables_around_cells(data: &Results) -> (Vec<FigureTable>, Vec<FigureTable>) {
     let (mut first, mut later) = (Vec::new(), Vec::new());
-    for Around { before, after } in tables_of_kinds(data) {
+    for TerminalTables { before, after } in tables_of_kinds(data) {
         first.extend(before);
         later.extend(after);
     }
     (first, later)
 }
 
-fn tables_of(sections: impl IntoIterator<Item = Section>) -> Vec<Table> {
+fn tables_of(sections: impl IntoIterator<Item = PageSection>) -> Vec<FigureTable> {
     sections.into_iter().flat_map(|section| section.tables).collect()
 }
 
 /// The sections that the data support, in the order of reading: the picture first.
-pub fn sections(data: &Results) -> Vec<Section> {
+pub fn sections(data: &Results) -> Vec<PageSection> {
     let account = [
         account::budget(data),
         account::verdicts(data),

@@ -3,20 +3,20 @@
 
 use serde_json::Value;
 
-use crate::figure::{Section, Table};
+use crate::figure::{FigureTable, PageSection};
 use corehop_results::{FileNote, Results};
 
 /// The provenance of every file.
-pub(super) fn origin(data: &Results) -> Option<Section> {
-    (!data.files.is_empty()).then(|| Section {
+pub(super) fn origin(data: &Results) -> Option<PageSection> {
+    (!data.files.is_empty()).then(|| PageSection {
         tables: data.files.iter().map(provenance).collect(),
-        ..Section::new("provenance", "Provenance")
+        ..PageSection::new("provenance", "Provenance")
     })
 }
 
-fn provenance(file: &FileNote) -> Table {
+fn provenance(file: &FileNote) -> FigureTable {
     let of = &file.provenance;
-    let mut table = Table::new(
+    let mut table = FigureTable::new(
         format!("{} ({} rows of {})", file.name, file.n_rows, file.rows),
         &["what", "value"],
     );

@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::figure::{Section, Table};
+use super::super::figure::{FigureTable, PageSection};
 use super::super::overheads;
-use super::Around;
+use super::TerminalTables;
 use corehop_results::Results;
 
 /// The place of these sections on a page.
@@ -15,20 +15,20 @@ pub(super) const ON_PAGE: u8 = 1;
 pub(super) const HEADINGS: &[(&str, &str)] = &[];
 
 /// The overheads, if the data has some.
-pub(super) fn sections(data: &Results) -> Vec<Section> {
+pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     let tables = tables(data).before;
-    let section = (!tables.is_empty()).then(|| Section {
+    let section = (!tables.is_empty()).then(|| PageSection {
         text: notes(data),
-        tables: tables.into_iter().map(Table::shown).collect(),
-        ..Section::new("overheads", "Scheduling overheads of the kernel")
+        tables: tables.into_iter().map(FigureTable::shown).collect(),
+        ..PageSection::new("overheads", "Scheduling overheads of the kernel")
     });
     section.into_iter().collect()
 }
 
-pub(super) fn tables(data: &Results) -> Around {
+pub(super) fn tables(data: &Results) -> TerminalTables {
     let summaries = &data.overheads.summaries;
     let table = (!summaries.is_empty()).then(|| overheads::table(summaries));
-    Around { before: table.into_iter().collect(), after: Vec::new() }
+    TerminalTables { before: table.into_iter().collect(), after: Vec::new() }
 }
 
 pub(super) fn notes(data: &Results) -> Vec<String> {

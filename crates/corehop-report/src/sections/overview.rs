@@ -2,7 +2,7 @@
 //! The main result, and how far to trust it.
 
 use super::panel::{count, median, panels, percent};
-use crate::figure::{Section, Table};
+use crate::figure::{FigureTable, PageSection};
 use crate::table::{self, IN_ERROR, micros};
 use corehop_plan::finding::Severity;
 use corehop_plan::platform::Platform;
@@ -13,7 +13,7 @@ use corehop_stats::classes::Classes;
 use corehop_stats::control::within_error;
 use corehop_stats::delay::ALPHA;
 use corehop_stats::distance::LevelStay;
-use corehop_stats::replicates::{Drift, FEWEST_REPLICATES};
+use corehop_stats::replicates::{FEWEST_REPLICATES, ReplicateDrift};
 use corehop_stats::saturation::SWEEP;
 use corehop_stats::summary::CellSummary;
 
@@ -21,13 +21,13 @@ use corehop_stats::summary::CellSummary;
 const SIZES: usize = 6;
 
 /// The delays of the first panel: an idle machine, base pages.
-pub(super) fn overview(data: &Results) -> Option<Section> {
+pub(super) fn overview(data: &Results) -> Option<PageSection> {
     let sweep = |summary: &&CellSummary| &*summary.cell.experiment == SWEEP;
     let panels = panels(data.jobs.summaries.iter());
     let panel = panels.iter().find(|panel| !sweep(&panel.cells[0])).or(panels.first())?;
     let sizes = panel.sizes();
     let shown: Vec<u64> = some_of(&sizes);
-    let mut table = Table::new(
+    let mut table = FigureTable::new(
         format!("Delay in µs ({}): median [95 % interval], and the greatest", panel.label),
         &["event"],
     )
@@ -50,7 +50,7 @@ pub(super) fn overview(data: &Results) -> Option<Section> {
         }));
     }
     let total = &data.budget.total;
-    let section = Section::new("overview", "In short")
+    let section = PageSection::new("overview", "In short")
         .says(
             "The extra time of a thread after an absence, because its working set is no longer \
              in its caches: the time of the first touch after the event minus that of a warm \
@@ -66,7 +66,7 @@ pub(super) fn overview(data: &Results) -> Option<Section> {
         ));
     let marked = table.rows.iter().flatten().any(|field| field.starts_with(IN_ERROR));
     let section = if marked { section.says(table::IN_ERROR_MEANS) } else { section };
-    Some(Section { tables: vec![table], ..section })
+    Some(PageSection { tables: vec![table], ..section })
 }
 
 fn line(name: &str, sizes: &[u64], field: impl Fn(u64) -> Option<String>) -> Vec<String> {
@@ -83,7 +83,7 @@ fn some_of(sizes: &[u64]) -> Vec<u64> {
 }
 
 /// The facts that weaken the numbers of this report.
-pub(super) fn trust(data: &Results) -> Option<Section> {
+pub(super) fn trust(data: &Results) -> Option<PageSection> {
     let mut points = Vec::new();
     for file in &data.files {
         points.extend(file.incomplete.as_ref().map(|why| format!("{}: {why}.", file.name)));
@@ -107,7 +107,7 @@ pub(super) fn trust(data: &Results) -> Option<Section> {
     points.extend(censored(&data.jobs.summaries));
     points.extend(weak_certificates(&data.jobs.summaries));
     (!points.is_empty())
-        .then(|| Section { text: points, ..Section::new("trust", "How far to trust this") })
+        .then(|| PageSection { text: points, ..PageSection::new("trust", "How far to trust this") })
 }
 
 /// A clause as the beginning of a sentence.
@@ -147,9 +147,10 @@ fn few_replicates(summaries: &[CellSummary]) -> Option<String> {
 /// Cells whose replicates rise or fall in the course of the run, where they are more than chance
 /// makes of as many.
 fn drifting(summaries: &[CellSummary]) -> Option<String> {
-    let tested: Vec<(&CellSummary, Drift)> =
+    let tested: Vec<(&CellSummary, ReplicateDrift)> =
         summaries.iter().filter_map(|it| Some((it, it.delay.as_ref()?.drift?))).collect();
-    let found: Vec<&(&CellSummary, Drift)> = tested.iter().filter(|(_, it)| it.drifts).collect();
+    let found: Vec<&(&CellSummary, ReplicateDrift)> =
+        tested.iter().filter(|(_, it)| it.drifts).collect();
     // One in twenty does where nothing drifts; cells of one run drift together.
     let many = found.len() as f64 > 2.0 * ALPHA * tested.len() as f64 + 1.0;
     let worst = found.iter().min_by(|a, b| a.1.p_value.total_cmp(&b.1.p_value)).filter(|_| many)?;

@@ -5,7 +5,7 @@ use crate::table::{interval, micros};
 use corehop_plan::workload::Event;
 use corehop_stats::cell::CellKey;
 use corehop_stats::company::Company;
-use corehop_stats::delay::Delay;
+use corehop_stats::delay::DelayStatistics;
 use corehop_stats::quantile::Quantile;
 use corehop_stats::summary::CellSummary;
 
@@ -139,7 +139,7 @@ pub(super) fn with_interval(quantile: &Quantile) -> String {
 }
 
 /// The median of a delay with its interval.
-pub(super) fn median(delay: &Delay) -> String {
+pub(super) fn median(delay: &DelayStatistics) -> String {
     with_interval(delay.median())
 }
 

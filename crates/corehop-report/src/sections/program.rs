@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 
-use super::super::figure::Section;
+use super::super::figure::PageSection;
 use super::super::{observed, observed_page, program_runs};
-use super::Around;
+use super::TerminalTables;
 use corehop_results::{Recorded, Results};
 
 /// The place of these sections on a page.
@@ -15,7 +15,7 @@ pub(super) const ON_PAGE: u8 = 4;
 pub(super) const HEADINGS: &[(&str, &str)] = &[];
 
 /// The sections of each recorded program.
-pub(super) fn sections(data: &Results) -> Vec<Section> {
+pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     let of = |it: &Recorded| {
         let arms = it.comparison.as_ref().map(program_runs::section);
         let sections = observed_page::sections(&it.recording, &it.cost, &it.platform);
@@ -24,12 +24,12 @@ pub(super) fn sections(data: &Results) -> Vec<Section> {
     data.program.iter().flat_map(of).collect()
 }
 
-pub(super) fn tables(data: &Results) -> Around {
+pub(super) fn tables(data: &Results) -> TerminalTables {
     let of = |it: &Recorded| {
         let arms = it.comparison.as_ref().map_or_else(Vec::new, program_runs::tables);
         [arms, observed::tables(&it.cost)].concat()
     };
-    Around { before: data.program.iter().flat_map(of).collect(), after: Vec::new() }
+    TerminalTables { before: data.program.iter().flat_map(of).collect(), after: Vec::new() }
 }
 
 pub(super) fn notes(data: &Results) -> Vec<String> {

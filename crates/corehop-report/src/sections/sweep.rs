@@ -4,17 +4,18 @@
 use super::cost::{point, statistics, table};
 use super::panel::{Panel, panels, percent};
 use crate::figure::{
-    Axis, Figure, FigureKind, Mark, Point, Section, Series, Style, Table, Unit, Variant,
+    Axis, AxisMark, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SeriesPoint, Style,
+    ValueUnit, Variant,
 };
 use crate::table::micros;
 use corehop_plan::units::Bytes;
 use corehop_results::Results;
 use corehop_stats::cell::CellKey;
-use corehop_stats::saturation::{Reached, SWEEP, Saturation, same_but_length};
+use corehop_stats::saturation::{SWEEP, Saturation, SaturationLength, same_but_length};
 use corehop_stats::summary::CellSummary;
 
 /// Cost against the length for which a polluter ran.
-pub(super) fn sweep(data: &Results) -> Option<Section> {
+pub(super) fn sweep(data: &Results) -> Option<PageSection> {
     let cells = data.jobs.summaries.iter().filter(|cell| &*cell.cell.experiment == SWEEP);
     let panels = panels(cells);
     if panels.is_empty() {
@@ -23,17 +24,17 @@ pub(super) fn sweep(data: &Results) -> Option<Section> {
     let figure = Figure {
         id: "cost-by-length".to_owned(),
         kind: FigureKind::Curves,
-        x: Axis::new("preemption length in ms", "length", false, Unit::Number),
+        x: Axis::new("preemption length in ms", "length", false, ValueUnit::Number),
         views: vec![
-            Axis::new("delay in µs", "µs", true, Unit::Number),
-            Axis::new("delay in µs per KiB of working set", "µs/KiB", true, Unit::Number),
+            Axis::new("delay in µs", "µs", true, ValueUnit::Number),
+            Axis::new("delay in µs per KiB of working set", "µs/KiB", true, ValueUnit::Number),
         ],
         statistics: statistics(&[("median", true), ("max", false), ("cold − warm", true)]),
         variants: panels.iter().map(|panel| variant(panel, &data.saturations)).collect(),
         marks: Vec::new(),
         marked: "shortest length that can have filled a cache",
     };
-    let section = Section::new("sweep", "Cost by preemption length")
+    let section = PageSection::new("sweep", "Cost by preemption length")
         .says(
             "A polluter, or the load, runs in the job's place for increasing times. The delay grows \
              until every useful line is evicted. Its limit is cold minus warm.",
@@ -46,7 +47,7 @@ pub(super) fn sweep(data: &Results) -> Option<Section> {
              later.",
         );
     let tables = saturation(data).into_iter().chain(panels.iter().map(table)).collect();
-    Some(Section { figures: vec![figure], tables, ..section })
+    Some(PageSection { figures: vec![figure], tables, ..section })
 }
 
 /// One series for each working-set size and what ran; the length got is on the axis.
@@ -84,16 +85,17 @@ fn ran(cell: &CellKey) -> String {
 }
 
 /// Median, maximum and bound of cells that differ in the length alone.
-fn curves(name: &str, colour: usize, mut cells: Vec<&CellSummary>) -> Vec<Series> {
+fn curves(name: &str, colour: usize, mut cells: Vec<&CellSummary>) -> Vec<FigureSeries> {
     let length = |cell: &CellSummary| cell.length_us.map_or(0.0, |length| length.estimate);
     cells.sort_by(|a, b| length(a).total_cmp(&length(b)));
-    let at = |cell: &CellSummary, point: Point| Point { x: length(cell) / 1e3, ..point };
+    let at =
+        |cell: &CellSummary, point: SeriesPoint| SeriesPoint { x: length(cell) / 1e3, ..point };
     let bound = |cell: &CellSummary| {
         let y = vec![Some(cell.cold_bound_us?.estimate), cell.cold_bound_us_per_kib];
-        Some(Point { y, ..Point::default() })
+        Some(SeriesPoint { y, ..SeriesPoint::default() })
     };
     let kinds = [("median", Style::Solid), ("max", Style::Dashed), ("cold − warm", Style::Dotted)];
-    let series = |(statistic, style)| Series {
+    let series = |(statistic, style)| FigureSeries {
         name: name.to_owned(),
         statistic: String::from(statistic),
         colour,
@@ -111,7 +113,7 @@ fn curves(name: &str, colour: usize, mut cells: Vec<&CellSummary>) -> Vec<Series
 }
 
 /// The refill times, by what ran: of its largest working set, which is there last.
-fn marks<'a>(saturations: impl Iterator<Item = &'a Saturation>) -> Vec<Mark> {
+fn marks<'a>(saturations: impl Iterator<Item = &'a Saturation>) -> Vec<AxisMark> {
     let mut by_load: Vec<&Saturation> = Vec::new();
     for one in saturations {
         let same = |it: &&mut &Saturation| ran(&it.cell) == ran(&one.cell);
@@ -125,21 +127,21 @@ fn marks<'a>(saturations: impl Iterator<Item = &'a Saturation>) -> Vec<Mark> {
     let of_one = |one: &Saturation| {
         let load = if several { format!(", {}", ran(&one.cell)) } else { String::new() };
         let times = one.refills.iter().filter_map(|it| Some((it.cache.clone(), it.time_us?)));
-        let mark = |(cache, us)| Mark { x: us / 1e3, label: format!("{cache} refilled{load}") };
+        let mark = |(cache, us)| AxisMark { x: us / 1e3, label: format!("{cache} refilled{load}") };
         times.map(mark).collect::<Vec<_>>()
     };
     by_load.into_iter().flat_map(of_one).collect()
 }
 
 /// The lengths at which delays stop growing, measured and predicted.
-pub(super) fn saturation(data: &Results) -> Option<Table> {
+pub(super) fn saturation(data: &Results) -> Option<FigureTable> {
     let mut caches: Vec<&str> = Vec::new();
     for refill in data.saturations.iter().flat_map(|one| &one.refills) {
         if !caches.contains(&refill.cache.as_str()) {
             caches.push(&refill.cache);
         }
     }
-    let mut table = Table::new(
+    let mut table = FigureTable::new(
         "End of the growth of the delay, against the time to refill a cache",
         &[
             "WSS",
@@ -188,14 +190,14 @@ fn row(one: &Saturation, caches: &[&str]) -> Vec<String> {
 }
 
 /// `4.05 [2.03, 8.01]`, with `…` where the samples do not say.
-fn stops(reached: &Reached) -> String {
+fn stops(reached: &SaturationLength) -> String {
     let ms = |us: f64| micros(us / 1e3);
     match *reached {
-        Reached::At { length_us, earliest_us, latest_us } => {
+        SaturationLength::At { length_us, earliest_us, latest_us } => {
             let end = |us: Option<f64>| us.map_or_else(|| "…".to_owned(), ms);
             format!("{} [{}, {}]", ms(length_us), end(earliest_us), end(latest_us))
         }
-        Reached::NotBy { longest_us } => format!("not by {}", ms(longest_us)),
-        Reached::NoDelay => "no delay".to_owned(),
+        SaturationLength::NotBy { longest_us } => format!("not by {}", ms(longest_us)),
+        SaturationLength::NoDelay => "no delay".to_owned(),
     }
 }

@@ -4,10 +4,10 @@
 use serde_json::{Value, json};
 
 use super::super::figure::{
-    Axis, Figure, FigureKind, Point, Section, Series, Style, Unit, Variant,
+    Axis, Figure, FigureKind, FigureSeries, PageSection, SeriesPoint, Style, ValueUnit, Variant,
 };
 use super::super::switching;
-use super::Around;
+use super::TerminalTables;
 use corehop_plan::workload::switching::SwitchMechanism;
 use corehop_results::Results;
 use corehop_stats::switches::{SwitchResults, SwitchSummary};
@@ -19,13 +19,13 @@ pub(super) const ON_PAGE: u8 = 3;
 pub(super) const HEADINGS: &[(&str, &str)] = &[];
 
 /// The core switches, if the data has some.
-pub(super) fn sections(data: &Results) -> Vec<Section> {
+pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     let tables = tables(data).before;
-    let section = (!tables.is_empty()).then(|| Section {
+    let section = (!tables.is_empty()).then(|| PageSection {
         figures: figure(&data.switches.summaries).into_iter().collect(),
         // That of every way is on demand.
         tables: tables.into_iter().enumerate().map(|(at, it)| if at < 2 { it.shown() } else { it }).collect(),
-        ..notes(data).into_iter().fold(Section::new("switches", "Core switches"), Section::says).says(
+        ..notes(data).into_iter().fold(PageSection::new("switches", "Core switches"), PageSection::says).says(
             "A switch costs half of what a call takes longer when it is carried out on the other core: there \
              and back. Batches of all mechanisms alternate. A caller that waits for each call gains only if \
              the call itself is faster there; with several calls outstanding, from the point that the table \
@@ -35,9 +35,9 @@ pub(super) fn sections(data: &Results) -> Vec<Section> {
     section.into_iter().collect()
 }
 
-pub(super) fn tables(data: &Results) -> Around {
+pub(super) fn tables(data: &Results) -> TerminalTables {
     let SwitchResults { summaries, not_measured } = &data.switches;
-    Around { before: switching::tables(summaries, not_measured), after: Vec::new() }
+    TerminalTables { before: switching::tables(summaries, not_measured), after: Vec::new() }
 }
 
 pub(super) fn notes(data: &Results) -> Vec<String> {
@@ -65,8 +65,8 @@ fn figure(summaries: &[SwitchSummary]) -> Option<Figure> {
     (!variants.is_empty()).then(|| Figure {
         id: "switches".to_owned(),
         kind: FigureKind::Curves,
-        x: Axis::new("size of the call in KiB", "size", true, Unit::Kib),
-        views: vec![Axis::new("time of a call in ns", "ns", true, Unit::Number)],
+        x: Axis::new("size of the call in KiB", "size", true, ValueUnit::Kib),
+        views: vec![Axis::new("time of a call in ns", "ns", true, ValueUnit::Number)],
         statistics: Vec::new(),
         variants,
         marks: Vec::new(),
@@ -84,11 +84,17 @@ fn add(variant: &mut Variant, it: &SwitchSummary) {
         let place = SwitchMechanism::ALL.iter().position(|&known| known == it.mechanism);
         let style = if it.outstanding == 1 { Style::Solid } else { Style::Dashed };
         let (statistic, points) = (String::new(), Vec::new());
-        variant.series.push(Series { name, statistic, colour: place.unwrap_or(0), style, points });
+        variant.series.push(FigureSeries {
+            name,
+            statistic,
+            colour: place.unwrap_or(0),
+            style,
+            points,
+        });
         variant.series.len() - 1
     });
     let interval = it.mean_ns.interval;
-    variant.series[at].points.push(Point {
+    variant.series[at].points.push(SeriesPoint {
         x: it.of.bytes as f64 / 1024.0,
         y: vec![Some(it.mean_ns.estimate)],
         low: vec![interval.map(|interval| interval.low)],

@@ -4,9 +4,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::figure::{Section, Table};
+use super::super::figure::{FigureTable, PageSection};
 use super::account::word;
-use super::{Around, tables_of};
+use super::{TerminalTables, tables_of};
 use corehop_plan::samples::JobOutcome;
 use corehop_plan::units::{Bytes, three_digits};
 use corehop_results::Results;
@@ -25,19 +25,19 @@ pub(super) const ON_PAGE: u8 = 0;
 pub(super) const HEADINGS: &[(&str, &str)] = &[];
 
 /// Tables of all that is known of them.
-pub(super) fn sections(data: &Results) -> Vec<Section> {
+pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     data.tasks.as_ref().map(|report| section(data, report)).into_iter().collect()
 }
 
-pub(super) fn tables(data: &Results) -> Around {
-    Around { before: tables_of(sections(data)), after: Vec::new() }
+pub(super) fn tables(data: &Results) -> TerminalTables {
+    TerminalTables { before: tables_of(sections(data)), after: Vec::new() }
 }
 
 pub(super) fn results(data: &Results) -> Vec<Value> {
     data.tasks.iter().map(|it| json!(it)).collect()
 }
 
-fn section(data: &Results, report: &TaskReport) -> Section {
+fn section(data: &Results, report: &TaskReport) -> PageSection {
     let all = [
         jobs(&report.courses),
         schedulers(&report.schedulers),
@@ -48,14 +48,14 @@ fn section(data: &Results, report: &TaskReport) -> Section {
         sizes(&report.sizes),
         effects(&report.effects),
     ];
-    let tables = all.into_iter().filter(|table| !table.rows.is_empty()).map(Table::shown);
-    let mut section = Section::new("task-sets", "Task sets under their schedulers").says(
+    let tables = all.into_iter().filter(|table| !table.rows.is_empty()).map(FigureTable::shown);
+    let mut section = PageSection::new("task-sets", "Task sets under their schedulers").says(
         "Only jobs that followed the method gave samples; the others are counted by their \
          course. Maxima are over equally many samples of each number of tasks (k_min). Shares have \
          intervals at 95 %, as if jobs missed their deadlines independently.",
     );
     section.tables = tables.collect();
-    notes(data).into_iter().fold(section, Section::says)
+    notes(data).into_iter().fold(section, PageSection::says)
 }
 
 /// The omissions of the tables of task sets, and the outcome of their observations.
@@ -96,8 +96,8 @@ fn table<T>(
     head: &[&str],
     rows: &[T],
     row: impl Fn(&T) -> (&Under, Vec<String>),
-) -> Table {
-    let mut table = Table::new(caption, &[&UNDER, head].concat());
+) -> FigureTable {
+    let mut table = FigureTable::new(caption, &[&UNDER, head].concat());
     let whole = |it: &T| {
         let (of, rest) = row(it);
         [under(of), rest].concat()
@@ -106,12 +106,12 @@ fn table<T>(
     table
 }
 
-fn jobs(counts: &[JobCounts]) -> Table {
+fn jobs(counts: &[JobCounts]) -> FigureTable {
     let words: Vec<&str> = JobOutcome::ALL.iter().map(|course| course.word()).collect();
-    table("jobs by course", &[&["jobs"], words.as_slice()].concat(), counts, |it| {
-        let count = |course| it.courses.get(course).copied().unwrap_or(0).to_string();
+    table("jobs by course", &[&["jobs"], words.as_slice()].concat(), counts, |outcomes| {
+        let count = |course| outcomes.courses.get(course).copied().unwrap_or(0).to_string();
         let counts = JobOutcome::ALL.iter().map(count);
-        (&it.under, [it.jobs.to_string()].into_iter().chain(counts).collect())
+        (&outcomes.under, [outcomes.jobs.to_string()].into_iter().chain(counts).collect())
     })
 }
 
@@ -124,7 +124,7 @@ fn percent(share: f64) -> String {
     format!("{}%", three_digits(100.0 * share))
 }
 
-fn schedulers(all: &[SchedulerSummary]) -> Table {
+fn schedulers(all: &[SchedulerSummary]) -> FigureTable {
     let head = [
         "runs",
         "seconds",
@@ -138,32 +138,32 @@ fn schedulers(all: &[SchedulerSummary]) -> Table {
         "preemptions",
         "migrations",
     ];
-    table("deadlines, samples and absences", &head, all, |it| {
-        let misses = &it.misses;
+    table("deadlines, samples and absences", &head, all, |misses_of| {
+        let misses = &misses_of.misses;
         let row = vec![
-            it.runs.to_string(),
-            three_digits(it.seconds),
+            misses_of.runs.to_string(),
+            three_digits(misses_of.seconds),
             percent(misses.ratio),
             misses.interval.map_or_else(
                 || misses.why_none.map_or_else(String::new, |why| why.to_string()),
                 |it| format!("{} to {}", percent(it.low), percent(it.high)),
             ),
             three_digits(misses.tardiness_us),
-            three_digits(it.responses.median_us),
-            three_digits(it.responses.p99_us),
-            known(it.samples.map(|samples| samples.to_string())),
-            known(it.samples_per_second.map(three_digits)),
-            it.preemptions.to_string(),
-            it.migrations.to_string(),
+            three_digits(misses_of.responses.median_us),
+            three_digits(misses_of.responses.p99_us),
+            known(misses_of.samples.map(|samples| samples.to_string())),
+            known(misses_of.samples_per_second.map(three_digits)),
+            misses_of.preemptions.to_string(),
+            misses_of.migrations.to_string(),
         ];
-        (&it.under, row)
+        (&misses_of.under, row)
     })
 }
 
-fn pairs(all: &[SchedulerPair]) -> Table {
+fn pairs(all: &[SchedulerPair]) -> FigureTable {
     let head =
         ["machine", "load", "schedulers", "tasks", "execution", "fewer misses", "longest response"];
-    let mut table = Table::new("two schedulers with the same task sets", &head);
+    let mut table = FigureTable::new("two schedulers with the same task sets", &head);
     let row = |it: &SchedulerPair| {
         let [first, second] = it.schedulers;
         let ratio = it.response_ratio.as_ref().map_or_else(
@@ -190,14 +190,14 @@ fn pairs(all: &[SchedulerPair]) -> Table {
     table
 }
 
-fn delays(all: &[SchedulerPair]) -> Table {
+fn delays(all: &[SchedulerPair]) -> FigureTable {
     let head =
         ["machine", "load", "schedulers", "event", "WSS", "write", "samples", "median delay µs"];
-    let mut table = Table::new("delays of two schedulers, the second less the first", &head);
+    let mut table = FigureTable::new("delays of two schedulers, the second less the first", &head);
     for pair in all {
         let [first, second] = pair.schedulers;
-        table.rows.extend(pair.delays.iter().map(|it| {
-            let interval = match (it.difference.interval, it.difference.why_none) {
+        table.rows.extend(pair.delays.iter().map(|comparison| {
+            let interval = match (comparison.difference.interval, comparison.difference.why_none) {
                 (Some(at), _) => {
                     format!(" ({} to {})", three_digits(at.low), three_digits(at.high))
                 }
@@ -208,29 +208,29 @@ fn delays(all: &[SchedulerPair]) -> Table {
                 pair.machine.clone(),
                 pair.load.clone(),
                 format!("{second} against {first}"),
-                it.event.to_string(),
-                Bytes::new(it.wss_bytes).to_string(),
-                it.write_ratio.to_string(),
-                format!("{} and {}", it.n[1], it.n[0]),
-                three_digits(it.difference.estimate) + &interval,
+                comparison.event.to_string(),
+                Bytes::new(comparison.wss_bytes).to_string(),
+                comparison.write_ratio.to_string(),
+                format!("{} and {}", comparison.n[1], comparison.n[0]),
+                three_digits(comparison.difference.estimate) + &interval,
             ]
         }));
     }
     table
 }
 
-fn lengths(all: &[LengthQuantiles]) -> Table {
+fn lengths(all: &[LengthQuantiles]) -> FigureTable {
     let head = ["event", "absences", "p10 µs", "median µs", "p90 µs", "p99 µs", "max µs"];
-    table("observed preemption lengths", &head, all, |it| {
-        let quantiles = it.quantiles_us.iter().map(|&value| three_digits(value));
-        let mut row = vec![it.event.to_string(), it.n.to_string()];
+    table("observed preemption lengths", &head, all, |delays| {
+        let quantiles = delays.quantiles_us.iter().map(|&value| three_digits(value));
+        let mut row = vec![delays.event.to_string(), delays.n.to_string()];
         row.extend(quantiles);
-        row.push(three_digits(it.max_us));
-        (&it.under, row)
+        row.push(three_digits(delays.max_us));
+        (&delays.under, row)
     })
 }
 
-fn sizes(all: &[SizePoint]) -> Table {
+fn sizes(all: &[SizePoint]) -> FigureTable {
     let head = [
         "event",
         "WSS",
@@ -244,47 +244,47 @@ fn sizes(all: &[SizePoint]) -> Table {
         "mean µs",
         "median µs",
     ];
-    table("delays by the number of tasks", &head, all, |it| {
+    table("delays by the number of tasks", &head, all, |group| {
         let row = vec![
-            it.event.to_string(),
-            Bytes::new(it.wss_bytes).to_string(),
-            it.write_ratio.to_string(),
-            it.task_count.to_string(),
-            it.runs.to_string(),
-            it.n.to_string(),
-            it.k_min.map_or_else(|| "too few".to_owned(), |k_min| k_min.to_string()),
-            it.max_us.map_or_else(|| "-".to_owned(), three_digits),
-            three_digits(it.max_of_all_us),
-            three_digits(it.mean_us),
-            three_digits(it.median_us),
+            group.event.to_string(),
+            Bytes::new(group.wss_bytes).to_string(),
+            group.write_ratio.to_string(),
+            group.task_count.to_string(),
+            group.runs.to_string(),
+            group.n.to_string(),
+            group.k_min.map_or_else(|| "too few".to_owned(), |k_min| k_min.to_string()),
+            group.max_us.map_or_else(|| "-".to_owned(), three_digits),
+            three_digits(group.max_of_all_us),
+            three_digits(group.mean_us),
+            three_digits(group.median_us),
         ];
-        (&it.under, row)
+        (&group.under, row)
     })
 }
 
-fn effects(all: &[SizeEffect]) -> Table {
+fn effects(all: &[SizeEffect]) -> FigureTable {
     let head = ["event", "WSS", "delay", "tasks", "ratio", "interval", "detectable", "says"];
-    table("most tasks against fewest tasks", &head, all, |it| {
-        let comparison = &it.comparison;
+    table("most tasks against fewest tasks", &head, all, |pair| {
+        let comparison = &pair.comparison;
         let interval = comparison.interval;
         let row = vec![
-            it.event.to_string(),
+            pair.event.to_string(),
             Bytes::new(comparison.wss_bytes).to_string(),
-            it.statistic.to_string(),
-            format!("{} against {}", it.to_tasks, it.from_tasks),
+            pair.statistic.to_string(),
+            format!("{} against {}", pair.to_tasks, pair.from_tasks),
             format!("{:.3}", comparison.estimate),
             interval.map_or_else(
                 || "-".to_owned(),
                 |at| format!("{:.3} to {:.3} at {:.0}%", at.low, at.high, 100.0 * at.level),
             ),
-            it.detectable.map_or_else(|| "-".to_owned(), |ratio| format!("x {ratio:.2}")),
+            pair.detectable.map_or_else(|| "-".to_owned(), |ratio| format!("x {ratio:.2}")),
             format!("{:?}", comparison.says).to_lowercase(),
         ];
-        (&it.under, row)
+        (&pair.under, row)
     })
 }
 
-fn late(report: &TaskReport) -> Table {
+fn late(report: &TaskReport) -> FigureTable {
     let mut latest: Vec<TaskSummary> =
         report.tasks.iter().filter(|it| it.misses.missed > 0).cloned().collect();
     latest.sort_by(|a, b| b.misses.tardiness_us.total_cmp(&a.misses.tardiness_us));
@@ -292,18 +292,18 @@ fn late(report: &TaskReport) -> Table {
         format!("tasks that missed deadlines: {} of {}", latest.len(), report.tasks.len());
     latest.truncate(LISTED);
     let head = ["tasks", "WSS", "set", "task", "jobs", "missed", "tardiness µs", "response p99 µs"];
-    table(&caption, &head, &latest, |it| {
+    table(&caption, &head, &latest, |task| {
         let row = vec![
-            it.task_count.to_string(),
-            Bytes::new(it.wss_bytes).to_string(),
-            it.set.to_string(),
-            it.task.to_string(),
-            it.misses.jobs.to_string(),
-            it.misses.missed.to_string(),
-            three_digits(it.misses.tardiness_us),
-            three_digits(it.responses.p99_us),
+            task.task_count.to_string(),
+            Bytes::new(task.wss_bytes).to_string(),
+            task.set.to_string(),
+            task.task.to_string(),
+            task.misses.jobs.to_string(),
+            task.misses.missed.to_string(),
+            three_digits(task.misses.tardiness_us),
+            three_digits(task.responses.p99_us),
         ];
-        (&it.under, row)
+        (&task.under, row)
     })
 }
 
@@ -361,7 +361,7 @@ mod tests {
     }
 
     /// The field of the last row below this word.
-    fn field(table: &Table, head: &str) -> String {
+    fn field(table: &FigureTable, head: &str) -> String {
         let place = table.head.iter().position(|it| it == head).unwrap();
         table.rows.last().unwrap()[place].clone()
     }

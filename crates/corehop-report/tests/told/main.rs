@@ -9,7 +9,7 @@ mod rows;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use corehop_report::figure::{Axis, Figure, Mark, Section, Series, Table};
+use corehop_report::figure::{Axis, AxisMark, Figure, FigureSeries, FigureTable, PageSection};
 use corehop_report::{answer, listing, page, screen, sections, table};
 use corehop_results::Results;
 
@@ -39,10 +39,10 @@ fn hold(name: &str, expected: &str, text: &str) {
 mod verbs;
 
 /// Sections in lines: all that a page makes its HTML from.
-fn outline(sections: &[Section]) -> String {
+fn outline(sections: &[PageSection]) -> String {
     let mut text = String::new();
     for section in sections {
-        let Section { id, title, text: says, drawing, figures, tables } = section;
+        let PageSection { id, title, text: says, drawing, figures, tables } = section;
         // Writing to a string cannot fail.
         let _ = writeln!(text, "\n# {id}: {title}");
         text.extend(says.iter().map(|it| format!("{it}\n")));
@@ -60,9 +60,9 @@ fn svg(drawing: &str) -> String {
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
-fn in_lines(tables: &[Table]) -> String {
+fn in_lines(tables: &[FigureTable]) -> String {
     let mut text = String::new();
-    for Table { caption, head, rows, open } in tables {
+    for FigureTable { caption, head, rows, open } in tables {
         let shown = if *open { ", shown" } else { "" };
         let _ = writeln!(text, "table: {caption}{shown}\n  {}", head.join(" | "));
         text.extend(rows.iter().map(|row| format!("  {}\n", row.join(" | ").replace('\n', "\\"))));
@@ -74,7 +74,7 @@ fn axis(it: &Axis) -> String {
     format!("{} ({}, log: {}, {:?})", it.name, it.short, it.log, it.unit)
 }
 
-fn marks(marks: &[Mark]) -> String {
+fn marks(marks: &[AxisMark]) -> String {
     let mut text = String::new();
     for it in marks {
         let _ = writeln!(text, "  mark {} at {}", it.label, it.x);
@@ -98,7 +98,7 @@ fn figure(it: &Figure) -> String {
     text
 }
 
-fn series(it: &Series) -> String {
+fn series(it: &FigureSeries) -> String {
     let values = |of: &[Option<f64>]| {
         let all: Vec<String> =
             of.iter().map(|it| it.map_or_else(|| "-".to_owned(), digits)).collect();
@@ -125,7 +125,7 @@ fn digits(value: f64) -> String {
 }
 
 /// The sections of a page without those of these ids, which other texts have.
-fn sections_but(data: &Results, others: &[&str]) -> Vec<Section> {
+fn sections_but(data: &Results, others: &[&str]) -> Vec<PageSection> {
     let mut all = sections::sections(data);
     all.retain(|it| !others.contains(&it.id.as_str()));
     all

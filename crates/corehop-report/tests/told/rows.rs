@@ -14,9 +14,9 @@ use corehop_plan::samples::example::{
     switch_batch, task_job,
 };
 use corehop_plan::samples::{
-    Absence, AccessTime, Cause, Certificate, EndedRun, KernelObservation, ObservedThread, Overhead,
-    OverheadFacts, OverheadTime, Part, Provenance, Reader, RecordingFacts, RowKind, Rows, Sample,
-    SharedData, SupplyGap, SwitchBatch, TaskJob, Vantage,
+    Absence, AccessTime, BatchWriter, Cause, Certificate, EndedRun, KernelObservation,
+    ObservedThread, Overhead, OverheadFacts, OverheadTime, Provenance, Reader, RecordingFacts,
+    RowKind, Rows, Sample, SharedData, SupplyGap, SwitchBatch, TaskJob, Vantage,
 };
 use corehop_plan::units::{Bytes, Cpu, CpuList};
 use corehop_plan::workload::gang::{Placing, Sharing};
@@ -99,7 +99,7 @@ fn take(gather: &mut Gather, (name, kind): (&str, RowKind), on: &str, facts: Val
         ..Provenance::default()
     };
     let mut bytes = Vec::new();
-    let mut part = Part::begin(&mut bytes, kind, &provenance).unwrap();
+    let mut part = BatchWriter::begin(&mut bytes, kind, &provenance).unwrap();
     part.append(rows).unwrap();
     part.end().unwrap();
     gather.file(name, &mut Reader::open(file(&bytes)).unwrap()).unwrap();

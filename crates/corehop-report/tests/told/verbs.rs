@@ -4,14 +4,16 @@
 use std::fmt::Write as _;
 
 use super::{all_lines, rows, svg, without_version};
-use corehop_decide::advice::{Wanted, advise};
-use corehop_decide::comparison::{Margin, Quantities, compare};
+use corehop_decide::advice::{AdviceQuery, advise};
+use corehop_decide::comparison::{EquivalenceMargin, Quantities, compare};
 use corehop_decide::example::{OUTCOME, placed as answer};
 use corehop_decide::example::{halts, seen};
 use corehop_decide::gate::FailOn;
-use corehop_decide::placer::trial::Verdict;
-use corehop_decide::validation::aim::Errors;
-use corehop_decide::validation::sheet::{GangQuantity, Judged, Role, Row, Sheet, What};
+use corehop_decide::placer::trial::TrialVerdict;
+use corehop_decide::validation::aim::ErrorQuantiles;
+use corehop_decide::validation::sheet::{
+    GangQuantity, JudgementRole, PrintedQuantity, QuantityErrors, Sheet, ValidationRow,
+};
 use corehop_decide::wake_cost::WakeCost;
 use corehop_fixtures::task_sets::implicit;
 use corehop_plan::platform::Platform;
@@ -22,8 +24,8 @@ use corehop_report::{
     advice_page, compared, costs, decided, exchange_svg, gem5, placement, platform_svg,
     platform_text, schedule_svg, schedule_text, validation, wake_cost,
 };
-use corehop_sched::schedule::{Doing, Job, Schedule, Stretch};
-use corehop_stats::cpmd::{Model, Question, Statistic};
+use corehop_sched::schedule::{CpuActivity, Schedule, ScheduledJob, Stretch};
+use corehop_stats::cpmd::{DelayModel, DelayQuery, Statistic};
 use corehop_stats::estimator::Estimator;
 
 #[test]
@@ -46,7 +48,7 @@ fn platforms_as_text_as_drawings_and_for_gem5() {
 }
 
 /// A sheet with these rows of one quantity.
-fn sheet(id: &str, rows: Vec<Row>, quantity: Judged) -> Sheet {
+fn sheet(id: &str, rows: Vec<ValidationRow>, quantity: QuantityErrors) -> Sheet {
     Sheet {
         id: id.to_owned(),
         title: "Costs & more".to_owned(),
@@ -60,12 +62,12 @@ fn sheet(id: &str, rows: Vec<Row>, quantity: Judged) -> Sheet {
 }
 
 /// A quantity of which so many rows are judged.
-fn quantity(word: &'static str, relative: bool, rows: usize) -> Judged {
-    Judged {
+fn quantity(word: &'static str, relative: bool, rows: usize) -> QuantityErrors {
+    QuantityErrors {
         word,
         relative,
         limit: relative.then_some(0.2),
-        judged: Some(Errors { rows, median: 0.1, p90: 0.25 }),
+        judged: Some(ErrorQuantiles { rows, median: 0.1, p90: 0.25 }),
         fitted: None,
         not_modelled: None,
         order: None,
@@ -75,7 +77,7 @@ fn quantity(word: &'static str, relative: bool, rows: usize) -> Judged {
 
 /// Costs with a row of each part; gangs, whose errors are plain differences; and points above and below a hundred.
 fn sheets() -> [Sheet; 3] {
-    let row = |what, quantity, printed: f64, simulated: Option<f64>, role| Row {
+    let row = |what, quantity, printed: f64, simulated: Option<f64>, role| ValidationRow {
         what,
         quantity: Some(quantity),
         printed,
@@ -84,7 +86,7 @@ fn sheets() -> [Sheet; 3] {
         role,
         error: None,
     };
-    let cost = |event, wss_kib| What::Cost {
+    let cost = |event, wss_kib| PrintedQuantity::Cost {
         event,
         preemption_length: "fixed_4ms".to_owned(),
         statistic: "avg".to_owned(),
@@ -94,25 +96,27 @@ fn sheets() -> [Sheet; 3] {
         row(cost(event, kib), "cost_us", printed, simulated, role)
     };
     let costs = vec![
-        of_cost(Event::Preemption, 4, 1.0, Some(1.1), Role::Judged),
-        of_cost(Event::Preemption, 64, 20.0, Some(15.0), Role::Judged),
-        of_cost(Event::L3Migration, 64, 50.0, Some(50.0), Role::Fitted),
-        of_cost(Event::L3Migration, 4, -0.5, Some(0.0), Role::NotModelled),
-        of_cost(Event::L3Migration, 256, 200.0, None, Role::Judged),
+        of_cost(Event::Preemption, 4, 1.0, Some(1.1), JudgementRole::Judged),
+        of_cost(Event::Preemption, 64, 20.0, Some(15.0), JudgementRole::Judged),
+        of_cost(Event::L3Migration, 64, 50.0, Some(50.0), JudgementRole::Fitted),
+        of_cost(Event::L3Migration, 4, -0.5, Some(0.0), JudgementRole::NotModelled),
+        of_cost(Event::L3Migration, 256, 200.0, None, JudgementRole::Judged),
     ];
-    let gang = |items| What::Gang {
+    let gang = |items| PrintedQuantity::Gang {
         program: "sum",
         items,
         parameters: "2 threads".to_owned(),
         quantity: GangQuantity::SmrSeparate,
     };
     let word = GangQuantity::SmrSeparate.word();
-    let of_gang =
-        |items, printed, simulated| row(gang(items), word, printed, Some(simulated), Role::Judged);
-    let point = |name: &str| What::Point { name: name.to_owned() };
+    let of_gang = |items, printed, simulated| {
+        row(gang(items), word, printed, Some(simulated), JudgementRole::Judged)
+    };
+    let point = |name: &str| PrintedQuantity::Point { name: name.to_owned() };
     let cycles = "cycles_per_line";
-    let of_point =
-        |name, printed, simulated| row(point(name), cycles, printed, Some(simulated), Role::Judged);
+    let of_point = |name, printed, simulated| {
+        row(point(name), cycles, printed, Some(simulated), JudgementRole::Judged)
+    };
     [
         sheet("t-1", costs, quantity("cost_us", true, 2)),
         sheet(
@@ -135,7 +139,7 @@ fn printed_values_beside_simulated_ones() {
     told!("validation.txt", &text);
 }
 
-fn model() -> Model {
+fn model() -> DelayModel {
     rows::balanced().finish().fit.finish()
 }
 
@@ -143,7 +147,7 @@ fn model() -> Model {
 fn fitted_costs_predictions_and_the_advice_that_follows() {
     let model = model();
     let mut text = format!("# fitted\n{}\n", costs::fitted(&model));
-    let asked = |kib, statistic| Question {
+    let asked = |kib, statistic| DelayQuery {
         event: Event::Preemption,
         load: "idle".to_owned(),
         wss: Bytes::from_kib(kib),
@@ -164,7 +168,7 @@ fn fitted_costs_predictions_and_the_advice_that_follows() {
             costs::predicted(&answers)
         );
     }
-    let wanted = Wanted { wss: Vec::new(), length: None, margin: 0.1, only: Vec::new() };
+    let wanted = AdviceQuery { wss: Vec::new(), length: None, margin: 0.1, only: Vec::new() };
     let advice = advise(&model, &wanted).unwrap();
     let _ = writeln!(text, "# advice\n{}\n{}", advice.sentence(), decided::advice(&advice));
     text += &all_lines(&advice_page::page(&advice, "Stay or move"));
@@ -192,13 +196,14 @@ fn two_results_side_by_side() {
     }
     let mut text = String::new();
     for share in [0.05, 1.0] {
-        let told = compare(&a, &b, Margin { share, least_us: None }, 0.05).unwrap();
+        let told = compare(&a, &b, EquivalenceMargin { share, least_us: None }, 0.05).unwrap();
         for fail_on in [vec![FailOn::Slower], vec![FailOn::Unknown], Vec::new()] {
             let _ = writeln!(text, "{}", compared::answer(&told, &fail_on));
         }
         let _ = writeln!(text, "\n{}", compared::comparison(&told, 100));
     }
-    let same = compare(&a, &a, Margin { share: 0.05, least_us: Some(0.5) }, 0.05).unwrap();
+    let same =
+        compare(&a, &a, EquivalenceMargin { share: 0.05, least_us: Some(0.5) }, 0.05).unwrap();
     let _ = writeln!(
         text,
         "# with itself\n{}\n{}",
@@ -212,9 +217,9 @@ fn two_results_side_by_side() {
 fn what_a_placer_did() {
     let mut text = String::new();
     for (verdict, kept) in [
-        (Verdict::Better(OUTCOME), true),
-        (Verdict::Worse(OUTCOME), false),
-        (Verdict::Same(OUTCOME), false),
+        (TrialVerdict::Better(OUTCOME), true),
+        (TrialVerdict::Worse(OUTCOME), false),
+        (TrialVerdict::Same(OUTCOME), false),
     ] {
         let mut answer = answer(&[(7, "0"), (8, "0")], verdict, kept);
         answer.wake_up = Some(WakeCost::of(&seen([2_000.0, 17_000.0, 11_000.0]), Some(halts())));
@@ -256,7 +261,7 @@ fn live_samples_beside_simulated_ones() {
 /// The long job is preempted at 10, resumes on the other CPU at 15, reloads for 5, and ends at 25, when it is due at 20.
 #[test]
 fn a_schedule_that_misses_a_deadline() {
-    let job = |task, release_us, due_us, work_us, ended_us| Job {
+    let job = |task, release_us, due_us, work_us, ended_us| ScheduledJob {
         task,
         arrival_us: release_us,
         release_us,
@@ -275,12 +280,12 @@ fn a_schedule_that_misses_a_deadline() {
             job(2, 5, 35, 30, None),
         ],
         stretches: vec![
-            stretch(0, 0, 0, 10, Doing::Work),
-            stretch(1, 2, 5, 15, Doing::Work),
-            stretch(0, 1, 10, 15, Doing::Work),
-            stretch(1, 0, 15, 20, Doing::Migration),
-            stretch(1, 0, 20, 25, Doing::Work),
-            stretch(0, 2, 15, 18, Doing::Preemption),
+            stretch(0, 0, 0, 10, CpuActivity::Work),
+            stretch(1, 2, 5, 15, CpuActivity::Work),
+            stretch(0, 1, 10, 15, CpuActivity::Work),
+            stretch(1, 0, 15, 20, CpuActivity::Migration),
+            stretch(1, 0, 20, 25, CpuActivity::Work),
+            stretch(0, 2, 15, 18, CpuActivity::Preemption),
         ],
         subject: 0,
         with_delays: true,

@@ -4,7 +4,7 @@
 //! `DBF(t) = sum of max(0, floor((t - D) / T) + 1) (C + gamma)`: a job of `j` can preempt, within `t`, the tasks with
 //! longer deadlines up to `t`.
 
-use super::{Approach, Blocks, Footprint, Reload, dearest};
+use super::{Approach, CacheBlockSet, Footprint, Reload, dearest};
 use crate::uni::edf::{deadline_before, qpa, utilisation};
 use crate::uni::{STEPS, busy_period};
 use crate::verdict::Verdict;
@@ -21,7 +21,7 @@ pub fn schedulable(
     if footprints.len() != tasks.len() {
         return Verdict::Unknown;
     }
-    let demand = Demand { tasks: Tasks(tasks), footprints, reload };
+    let demand = Demand { tasks: EdfTasks(tasks), footprints, reload };
     let most = |at| reload.of(demand.each(at, Time::MAX, approach));
     demand.tasks.fit(most, |t| match approach {
         Approach::Combined => {
@@ -33,9 +33,9 @@ pub fn schedulable(
 }
 
 /// The tasks of one CPU under EDF.
-pub(super) struct Tasks<'a>(pub(super) &'a [Task]);
+pub(super) struct EdfTasks<'a>(pub(super) &'a [Task]);
 
-impl Tasks<'_> {
+impl EdfTasks<'_> {
     /// Whether the demand with reloads fits before each deadline: `most(j)` is the most that reloading after a
     /// job of `j` can cost, `demand(t)` the demand within `t`, reloads included, which only grows with `t`.
     pub(super) fn fit(
@@ -96,7 +96,7 @@ impl Tasks<'_> {
 }
 
 struct Demand<'a> {
-    tasks: Tasks<'a>,
+    tasks: EdfTasks<'a>,
     footprints: &'a [Footprint],
     reload: Reload,
 }
@@ -127,9 +127,9 @@ impl Demand<'_> {
         match approach {
             Approach::EcbOnly if useful().next().is_none() => 0,
             Approach::EcbOnly => own.ecb.count(),
-            Approach::UcbOnly => useful().map(Blocks::count).max().unwrap_or(0),
+            Approach::UcbOnly => useful().map(CacheBlockSet::count).max().unwrap_or(0),
             Approach::UcbUnion | Approach::UcbUnionMultiset => {
-                useful().fold(Blocks::default(), |all, ucb| all.union(ucb)).common(&own.ecb)
+                useful().fold(CacheBlockSet::default(), |all, ucb| all.union(ucb)).common(&own.ecb)
             }
             Approach::EcbUnion | Approach::EcbUnionMultiset => {
                 let evicting = self.evicting(j);
@@ -143,10 +143,10 @@ impl Demand<'_> {
     }
 
     /// The blocks that `j`, and all that can preempt it, evict.
-    fn evicting(&self, j: usize) -> Blocks {
+    fn evicting(&self, j: usize) -> CacheBlockSet {
         let before = self.tasks.0.iter().zip(self.footprints);
         let before = before.filter(|(task, _)| task.deadline <= self.tasks.0[j].deadline);
-        before.fold(Blocks::default(), |all, (_, footprint)| all.union(&footprint.ecb))
+        before.fold(CacheBlockSet::default(), |all, (_, footprint)| all.union(&footprint.ecb))
     }
 
     /// Each block as often as it can be useful, and no more often than it can be evicted.

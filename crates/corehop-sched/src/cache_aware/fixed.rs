@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fixed priorities: `R = C + sum over hp of (ceil(R / T) C + gamma)` (Altmeyer, Davis and Maiza, RTS 48(5), 2012).
 
-use super::{Approach, Blocks, Footprint, Reload, dearest};
+use super::{Approach, CacheBlockSet, Footprint, Reload, dearest};
 use crate::ranking::Ranking;
 use corehop_plan::workload::task::{Task, Time};
 
@@ -16,7 +16,7 @@ pub fn responses(
     if footprints.len() != tasks.len() {
         return None;
     }
-    let mut levels = Levels::new(tasks)?;
+    let mut levels = PriorityLevels::new(tasks)?;
     let prints = Prints::new(footprints, reload, &levels.order);
     for level in 0..tasks.len() {
         let of = |form| {
@@ -36,13 +36,13 @@ pub fn responses(
 
 /// The tasks, highest priority first, with their responses as far as they are known. A level is a place
 /// among them.
-pub(super) struct Levels<'a> {
+pub(super) struct PriorityLevels<'a> {
     tasks: &'a [Task],
     pub(super) order: Vec<usize>,
     pub(super) responses: Vec<Time>,
 }
 
-impl<'a> Levels<'a> {
+impl<'a> PriorityLevels<'a> {
     /// None where deadlines are beyond periods, tasks share a priority, or there is jitter or blocking.
     pub(super) fn new(tasks: &'a [Task]) -> Option<Self> {
         let plain =
@@ -103,12 +103,12 @@ struct Prints<'a> {
     reload: Reload,
     by_level: Vec<&'a Footprint>,
     /// At each level, the union of the ECBs of it and of all above.
-    evicting: Vec<Blocks>,
+    evicting: Vec<CacheBlockSet>,
 }
 
 impl<'a> Prints<'a> {
     fn new(footprints: &'a [Footprint], reload: Reload, order: &[usize]) -> Self {
-        let mut evicting: Vec<Blocks> = Vec::with_capacity(order.len());
+        let mut evicting: Vec<CacheBlockSet> = Vec::with_capacity(order.len());
         for &at in order {
             let above = evicting.last().cloned().unwrap_or_default();
             evicting.push(above.union(&footprints[at].ecb));
@@ -117,16 +117,16 @@ impl<'a> Prints<'a> {
         Self { reload, by_level, evicting }
     }
 
-    fn ucb(&self, level: usize) -> &Blocks {
+    fn ucb(&self, level: usize) -> &CacheBlockSet {
         &self.by_level[level].ucb
     }
-    fn ecb(&self, level: usize) -> &Blocks {
+    fn ecb(&self, level: usize) -> &CacheBlockSet {
         &self.by_level[level].ecb
     }
 
     fn reloads(
         &self,
-        levels: &Levels<'_>,
+        levels: &PriorityLevels<'_>,
         level: usize,
         j: usize,
         response: Time,
@@ -139,7 +139,7 @@ impl<'a> Prints<'a> {
     /// `response`.
     fn blocks(
         &self,
-        levels: &Levels<'_>,
+        levels: &PriorityLevels<'_>,
         level: usize,
         j: usize,
         response: Time,
@@ -151,7 +151,8 @@ impl<'a> Prints<'a> {
             Approach::EcbOnly => jobs * self.ecb(j).count(),
             Approach::UcbOnly => jobs * affected.map(|k| self.ucb(k).count()).max().unwrap_or(0),
             Approach::UcbUnion => {
-                let union = affected.fold(Blocks::default(), |union, k| union.union(self.ucb(k)));
+                let union =
+                    affected.fold(CacheBlockSet::default(), |union, k| union.union(self.ucb(k)));
                 jobs * union.common(self.ecb(j))
             }
             Approach::EcbUnion => jobs * affected.map(|k| self.evicted(k, j)).max().unwrap_or(0),
@@ -169,7 +170,13 @@ impl<'a> Prints<'a> {
     }
 
     /// Each block as often as it can be useful, and no more often than it can be evicted.
-    fn ucb_multiset(&self, levels: &Levels<'_>, level: usize, j: usize, response: Time) -> u64 {
+    fn ucb_multiset(
+        &self,
+        levels: &PriorityLevels<'_>,
+        level: usize,
+        j: usize,
+        response: Time,
+    ) -> u64 {
         let jobs = levels.jobs(j, response);
         let useful = |block: u32| {
             let holders = (j + 1..=level).filter(|&k| self.ucb(k).contains(block));
@@ -179,7 +186,13 @@ impl<'a> Prints<'a> {
     }
 
     /// The dearest preemptions, as many as `j` has jobs.
-    fn ecb_multiset(&self, levels: &Levels<'_>, level: usize, j: usize, response: Time) -> u64 {
+    fn ecb_multiset(
+        &self,
+        levels: &PriorityLevels<'_>,
+        level: usize,
+        j: usize,
+        response: Time,
+    ) -> u64 {
         let costs = (j + 1..=level)
             .map(|k| (self.evicted(k, j), levels.preemptions(level, k, j, response)))
             .collect();

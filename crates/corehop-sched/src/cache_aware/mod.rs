@@ -9,7 +9,7 @@ pub mod edf;
 pub mod fixed;
 pub mod pairs;
 
-pub use corehop_plan::workload::blocks::{Blocks, CacheUse, Footprint, Reload};
+pub use corehop_plan::workload::blocks::{CacheBlockSet, CacheUse, Footprint, Reload};
 
 /// The bound on the reload cost of preemptions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

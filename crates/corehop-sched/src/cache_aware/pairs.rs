@@ -16,14 +16,14 @@
 //! place of sets.)
 
 use super::dearest;
-use super::edf::Tasks;
-use super::fixed::Levels;
+use super::edf::EdfTasks;
+use super::fixed::PriorityLevels;
 use crate::verdict::Verdict;
 use corehop_plan::workload::task::{Task, Time};
 
 /// Delays by the sizes of the preempted and of the preempting working set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Pairs {
+pub struct PairwiseDelays {
     /// Of each task, by the size of what preempts it in KiB, ascending: what it loses at most.
     pub losses: Vec<Vec<(u64, Time)>>,
     /// The size of each task's own working set in KiB.
@@ -33,7 +33,7 @@ pub struct Pairs {
 /// The value of an unbounded time.
 const UNBOUNDED: Time = Time::MAX;
 
-impl Pairs {
+impl PairwiseDelays {
     /// Those of some tasks of the set, in this order.
     pub(crate) fn of(&self, group: &[usize]) -> Self {
         Self {
@@ -63,18 +63,18 @@ impl Pairs {
 
 /// The argument, of two, that bounds the cost of preemptions.
 #[derive(Debug, Clone, Copy)]
-enum Form {
+enum PairBound {
     Together,
     Apart,
 }
 
-const FORMS: [Form; 2] = [Form::Together, Form::Apart];
+const FORMS: [PairBound; 2] = [PairBound::Together, PairBound::Apart];
 
 /// The sum over the preempted, each as `(cost, times)`, of what preemptions by so many jobs cost.
-fn sum(form: Form, preempted: Vec<(Time, u64)>, jobs: u64) -> Time {
+fn sum(form: PairBound, preempted: Vec<(Time, u64)>, jobs: u64) -> Time {
     match form {
-        Form::Together => dearest(preempted, jobs),
-        Form::Apart => preempted
+        PairBound::Together => dearest(preempted, jobs),
+        PairBound::Apart => preempted
             .into_iter()
             .map(|(cost, times)| cost.saturating_mul(times.min(jobs)))
             .fold(0, Time::saturating_add),
@@ -83,8 +83,8 @@ fn sum(form: Form, preempted: Vec<(Time, u64)>, jobs: u64) -> Time {
 
 /// Worst responses under fixed priorities on one CPU; nothing where a deadline may be missed. For deadlines
 /// within periods and without jitter.
-pub fn responses(tasks: &[Task], pairs: &Pairs) -> Option<Vec<Time>> {
-    let mut levels = Levels::new(tasks)?;
+pub fn responses(tasks: &[Task], pairs: &PairwiseDelays) -> Option<Vec<Time>> {
+    let mut levels = PriorityLevels::new(tasks)?;
     for level in 0..tasks.len() {
         let of = |form| {
             levels.response(level, |j, response| paid(&levels, pairs, level, j, response, form))
@@ -97,17 +97,17 @@ pub fn responses(tasks: &[Task], pairs: &Pairs) -> Option<Vec<Time>> {
 
 /// The cost of preemptions by level `j` to the tasks down to `level` within `response`.
 fn paid(
-    levels: &Levels<'_>,
-    pairs: &Pairs,
+    levels: &PriorityLevels<'_>,
+    pairs: &PairwiseDelays,
     level: usize,
     j: usize,
     response: Time,
-    form: Form,
+    form: PairBound,
 ) -> Time {
     let at = |level: usize| levels.order[level];
     let cost = |k: usize| match form {
-        Form::Together => pairs.together(at(k), levels.order[..=j].iter().copied()),
-        Form::Apart => pairs.alone(at(k), at(j)),
+        PairBound::Together => pairs.together(at(k), levels.order[..=j].iter().copied()),
+        PairBound::Apart => pairs.alone(at(k), at(j)),
     };
     let preempted =
         (j + 1..=level).map(|k| (cost(k), levels.preemptions(level, k, j, response))).collect();
@@ -115,14 +115,14 @@ fn paid(
 }
 
 /// Whether all deadlines are met under EDF on one CPU; sufficient.
-pub fn schedulable(tasks: &[Task], pairs: &Pairs) -> Verdict {
-    let tasks = Tasks(tasks);
+pub fn schedulable(tasks: &[Task], pairs: &PairwiseDelays) -> Verdict {
+    let tasks = EdfTasks(tasks);
     let verdict = |form| {
         let most = |j: usize| {
             let lost = tasks.affected(j, Time::MAX).map(|k| cost(&tasks, pairs, k, j, form));
             match form {
-                Form::Together => lost.max().unwrap_or(0),
-                Form::Apart => lost.fold(0, Time::saturating_add),
+                PairBound::Together => lost.max().unwrap_or(0),
+                PairBound::Apart => lost.fold(0, Time::saturating_add),
             }
         };
         tasks.fit(most, |t| demand(&tasks, pairs, t, form))
@@ -131,17 +131,17 @@ pub fn schedulable(tasks: &[Task], pairs: &Pairs) -> Verdict {
     if together == Verdict::Unknown { apart } else { together }
 }
 
-fn cost(tasks: &Tasks<'_>, pairs: &Pairs, k: usize, j: usize, form: Form) -> Time {
+fn cost(tasks: &EdfTasks<'_>, pairs: &PairwiseDelays, k: usize, j: usize, form: PairBound) -> Time {
     match form {
-        Form::Together => {
+        PairBound::Together => {
             let due = tasks.0[j].deadline;
             pairs.together(k, (0..tasks.0.len()).filter(move |&h| tasks.0[h].deadline <= due))
         }
-        Form::Apart => pairs.alone(k, j),
+        PairBound::Apart => pairs.alone(k, j),
     }
 }
 
-fn demand(tasks: &Tasks<'_>, pairs: &Pairs, t: Time, form: Form) -> Time {
+fn demand(tasks: &EdfTasks<'_>, pairs: &PairwiseDelays, t: Time, form: PairBound) -> Time {
     let of = |j: usize| {
         let preempted = tasks.affected(j, t);
         let preempted = preempted

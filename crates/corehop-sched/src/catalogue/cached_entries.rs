@@ -6,7 +6,7 @@ use super::partitioned::{NO_BLOCKS, by_pairs};
 use super::{CACHED as BASE, Equals, RANKS, Suffers, Test, with_bounds};
 use crate::cache_aware::{Approach, edf, fixed, pairs};
 use crate::system::System;
-use crate::verdict::{Answer, Verdict};
+use crate::verdict::{TestAnswer, Verdict};
 
 pub(super) const RELOADS: &str = "A preemption costs no more than the time to reload the blocks that were lost, and nothing else \
                        is lost with the cache (no timing anomalies).";
@@ -116,7 +116,7 @@ pub(super) static BY_PAIRS: [Test; 5] = [
         assumes: &[RANKS, SUBADDITIVE],
         citation: "after Altmeyer, Davis and Maiza, RTS 48(5), 2012, with sizes in place of blocks",
         run: |system| {
-            let Some(pairs) = system.pairs else { return Answer::unknown(NO_PAIRS) };
+            let Some(pairs) = system.pairs else { return TestAnswer::unknown(NO_PAIRS) };
             with_bounds(pairs::responses(system.tasks, pairs))
         },
         ..PAIRED
@@ -129,8 +129,8 @@ pub(super) static BY_PAIRS: [Test; 5] = [
         assumes: &[SUBADDITIVE],
         citation: "after Lunniss, Altmeyer, Maiza and Davis, RTAS 2013, with sizes in place of blocks",
         run: |system| {
-            let Some(pairs) = system.pairs else { return Answer::unknown(NO_PAIRS) };
-            Answer::plain(Verdict::sufficient(
+            let Some(pairs) = system.pairs else { return TestAnswer::unknown(NO_PAIRS) };
+            TestAnswer::plain(Verdict::sufficient(
                 pairs::schedulable(system.tasks, pairs).is_schedulable(),
             ))
         },
@@ -171,15 +171,15 @@ const PACKED: Test = Test {
     ..PAIRED
 };
 
-fn fixed_priority<const APPROACH: usize>(system: System<'_>) -> Answer {
-    let Some(cache) = system.cache else { return Answer::unknown(NO_BLOCKS) };
+fn fixed_priority<const APPROACH: usize>(system: System<'_>) -> TestAnswer {
+    let Some(cache) = system.cache else { return TestAnswer::unknown(NO_BLOCKS) };
     let approach = Approach::ALL[APPROACH];
     with_bounds(fixed::responses(system.tasks, &cache.footprints, cache.reload, approach))
 }
 
-fn earliest_deadline<const APPROACH: usize>(system: System<'_>) -> Answer {
-    let Some(cache) = system.cache else { return Answer::unknown(NO_BLOCKS) };
+fn earliest_deadline<const APPROACH: usize>(system: System<'_>) -> TestAnswer {
+    let Some(cache) = system.cache else { return TestAnswer::unknown(NO_BLOCKS) };
     let approach = Approach::ALL[APPROACH];
     let verdict = edf::schedulable(system.tasks, &cache.footprints, cache.reload, approach);
-    Answer::plain(Verdict::sufficient(verdict.is_schedulable()))
+    TestAnswer::plain(Verdict::sufficient(verdict.is_schedulable()))
 }

@@ -6,8 +6,8 @@ use super::partitioned::{
     bounded_tardiness, compliant, devi_anderson, g_edf, g_fp, one_cpu_by_priority,
 };
 use super::{
-    BASE, BLOCKED, Charging, EQUALS, Equals, G_EDF, G_FP, Kind, ONE_EDF, ONE_FP, RANKS, Suffers,
-    Test, with_bounds,
+    BASE, BLOCKED, Charging, EQUALS, Equals, G_EDF, G_FP, ONE_EDF, ONE_FP, RANKS, Suffers, Test,
+    TestExactness, with_bounds,
 };
 use crate::bill::Payer;
 use crate::contents;
@@ -18,7 +18,7 @@ use crate::soft::compliant::Points;
 use crate::system::System;
 use crate::uni::edf_response::{Preemption, response_times};
 use crate::uni::{edf, fixed, nonpreemptive};
-use crate::verdict::{Answer, Verdict};
+use crate::verdict::{TestAnswer, Verdict};
 
 const SOFT: &str = "global EDF, soft";
 const TOO_LONG: &str =
@@ -32,11 +32,11 @@ pub(super) static OTHERS: &[Test] = &[
         scheduler: "any scheduler",
         title: "U <= m, also of the CPUs that the set gives its tasks; C <= D of each task; and no more work within any time of \
                 a common release than the CPUs have",
-        kind: Kind::Necessary,
+        kind: TestExactness::Necessary,
         deadlines: Arbitrary,
         knows: contents::ALL,
         citation: "Liu and Layland 1973; Horn 1974; Baker and Cirinei, RTSS 2006",
-        run: |system| Answer::plain(global::necessary(system)),
+        run: |system| TestAnswer::plain(global::necessary(system)),
         suffers: Suffers::Nothing,
         payer: Payer::NoJob,
         charging: Charging::NotNeeded,
@@ -51,16 +51,16 @@ pub(super) static OTHERS: &[Test] = &[
         payer: Payer::NoJob,
         charging: Charging::NotKnown,
         citation: "of at most m tasks at most m jobs are ready, and C <= T; as in Bertogna, Cirinei and Lipari, ECRTS 2005",
-        run: |system| Answer::plain(global::own_cpu(system)),
+        run: |system| TestAnswer::plain(global::own_cpu(system)),
         ..BASE
     },
     Test {
         name: "utilisation",
         title: "U <= 1; exact where D >= T, otherwise it can only refuse",
-        kind: Kind::Exact,
+        kind: TestExactness::Exact,
         deadlines: Arbitrary,
         citation: "Liu and Layland, JACM 20(1), 1973; Baruah, Mok and Rosier, RTSS 1990",
-        run: |system| Answer::plain(edf::utilisation(system.tasks)),
+        run: |system| TestAnswer::plain(edf::utilisation(system.tasks)),
         ..ONE_EDF
     },
     Test {
@@ -68,25 +68,25 @@ pub(super) static OTHERS: &[Test] = &[
         title: "sum of C / min(D, T) <= 1",
         deadlines: Arbitrary,
         citation: "Liu, Real-Time Systems, 2000, theorem 6.2",
-        run: |system| Answer::plain(edf::density(system.tasks)),
+        run: |system| TestAnswer::plain(edf::density(system.tasks)),
         ..ONE_EDF
     },
     Test {
         name: "qpa",
         title: "DBF(t) <= t at every deadline, from the last to the first",
-        kind: Kind::Exact,
+        kind: TestExactness::Exact,
         deadlines: Arbitrary,
         knows: contents::MOST,
         assumes: &[BLOCKED],
         citation: "Zhang and Burns, IEEE TC 58(9), 2009; Baruah, Rosier and Howell 1990; with blocking Baruah, RTSS 2006",
-        run: |system| Answer::plain(held_up::demand(system, &whole(system), system.tasks)),
+        run: |system| TestAnswer::plain(held_up::demand(system, &whole(system), system.tasks)),
         supplied: true,
         ..ONE_EDF
     },
     Test {
         name: "edf-rta",
         title: "the worst response of each task, over all that can begin its busy period",
-        kind: Kind::Exact,
+        kind: TestExactness::Exact,
         deadlines: Arbitrary,
         knows: contents::MOST,
         assumes: &[BLOCKED],
@@ -99,11 +99,11 @@ pub(super) static OTHERS: &[Test] = &[
         name: "np-edf",
         scheduler: "non-preemptive EDF on one CPU",
         title: "DBF(t) + max of C_j - 1 over D_j > t is at most t",
-        kind: Kind::Exact,
+        kind: TestExactness::Exact,
         deadlines: Arbitrary,
         one_cpu: true,
         citation: "Jeffay, Stanat and Martel, RTSS 1991; George, Rivierre and Spuri, INRIA RR-2966, 1996",
-        run: |system| Answer::plain(nonpreemptive::edf(system.tasks)),
+        run: |system| TestAnswer::plain(nonpreemptive::edf(system.tasks)),
         suffers: Suffers::Nothing,
         payer: Payer::NoJob,
         ..BASE
@@ -112,7 +112,7 @@ pub(super) static OTHERS: &[Test] = &[
         name: "np-edf-rta",
         scheduler: "non-preemptive EDF on one CPU",
         title: "the worst response of each task that no job preempts",
-        kind: Kind::Exact,
+        kind: TestExactness::Exact,
         deadlines: Arbitrary,
         one_cpu: true,
         citation: "George, Rivierre and Spuri, INRIA RR-2966, 1996",
@@ -128,7 +128,7 @@ pub(super) static OTHERS: &[Test] = &[
         assumes: &[RANKS, "Priorities are rate-monotonic and D >= T; otherwise it does not tell."],
         equals: Equals::NotKnown,
         citation: "Liu and Layland, JACM 20(1), 1973",
-        run: |system| Answer::plain(fixed::liu_layland(system.tasks)),
+        run: |system| TestAnswer::plain(fixed::liu_layland(system.tasks)),
         ..ONE_FP
     },
     Test {
@@ -138,13 +138,13 @@ pub(super) static OTHERS: &[Test] = &[
         assumes: &[RANKS, "Priorities are rate-monotonic and D >= T; otherwise it does not tell."],
         equals: Equals::NotKnown,
         citation: "Bini, Buttazzo and Buttazzo, ECRTS 2001",
-        run: |system| Answer::plain(fixed::hyperbolic(system.tasks)),
+        run: |system| TestAnswer::plain(fixed::hyperbolic(system.tasks)),
         ..ONE_FP
     },
     Test {
         name: "p-fp-rta",
         title: "w = (q + 1) C + B + sum over hp of ceil((w + J) / T) C; R = max of w + J - q T",
-        kind: Kind::Exact,
+        kind: TestExactness::Exact,
         deadlines: Arbitrary,
         knows: contents::ALL,
         assumes: &[RANKS, EQUALS, BLOCKED],
@@ -158,7 +158,7 @@ pub(super) static OTHERS: &[Test] = &[
     Test {
         name: "p-fp-audsley",
         title: "some order of priorities passes p-fp-rta; the order is given",
-        kind: Kind::Exact,
+        kind: TestExactness::Exact,
         deadlines: Arbitrary,
         knows: contents::MOST,
         assumes: &["Priorities that were given are ignored.", BLOCKED],
@@ -173,7 +173,7 @@ pub(super) static OTHERS: &[Test] = &[
         name: "np-fp-rta",
         scheduler: "non-preemptive fixed priorities on one CPU",
         title: "w = B + q C + sum over hp of (floor((w + J) / T) + 1) C; R = max of w + C + J - q T",
-        kind: Kind::Exact,
+        kind: TestExactness::Exact,
         deadlines: Arbitrary,
         one_cpu: true,
         knows: contents::STATED,
@@ -200,7 +200,7 @@ pub(super) static OTHERS: &[Test] = &[
         title: "sum of delta <= m - (m - 1) max delta, delta = C / min(D, T)",
         deadlines: Arbitrary,
         citation: "Goossens, Funk and Baruah, RTS 25(2-3), 2003; Baker and Baruah 2007",
-        run: |system| Answer::plain(global::gfb(system)),
+        run: |system| TestAnswer::plain(global::gfb(system)),
         ..G_EDF
     },
     Test {
@@ -208,21 +208,21 @@ pub(super) static OTHERS: &[Test] = &[
         title: "for each k, sum of min(1, beta_i) <= m (1 - lambda) + lambda, lambda = C_k / D_k",
         deadlines: Arbitrary,
         citation: "Baker, RTSS 2003; for D > T Baker, IEEE TPDS 16(8), 2005",
-        run: |system| Answer::plain(global::bak(system)),
+        run: |system| TestAnswer::plain(global::bak(system)),
         ..G_EDF
     },
     Test {
         name: "bcl",
         title: "for each k, sum of min(beta_i, 1 - lambda) < m (1 - lambda)",
         citation: "Bertogna, Cirinei and Lipari, ECRTS 2005",
-        run: |system| Answer::plain(global::bcl(system)),
+        run: |system| TestAnswer::plain(global::bcl(system)),
         ..G_EDF
     },
     Test {
         name: "bcl-iterative",
         title: "bcl with slacks: what is known of one task lessens what it carries in for others",
         citation: "Bertogna, Cirinei and Lipari, IEEE TPDS 20(4), 2009",
-        run: |system| Answer::plain(global::bcl_iterative(system)),
+        run: |system| TestAnswer::plain(global::bcl_iterative(system)),
         ..G_EDF
     },
     Test {
@@ -237,7 +237,7 @@ pub(super) static OTHERS: &[Test] = &[
         name: "bar",
         title: "demand from where all CPUs became busy, with at most m - 1 tasks carrying in; U < m",
         citation: "Baruah, RTSS 2007, with the correction for integer time",
-        run: |system| Answer::plain(bar::bar(system)),
+        run: |system| TestAnswer::plain(bar::bar(system)),
         ..G_EDF
     },
     Test {
@@ -245,7 +245,7 @@ pub(super) static OTHERS: &[Test] = &[
         title: "max of DBF(t) / t <= max(mu - (ceil mu - 1) delta, (ceil mu - 1) - (ceil mu - 2) delta)",
         deadlines: Arbitrary,
         citation: "Baker and Baruah, RTS 43(1), 2009, corollary 2",
-        run: |system| Answer::plain(load::load(system)),
+        run: |system| TestAnswer::plain(load::load(system)),
         ..G_EDF
     },
     Test {
@@ -253,7 +253,7 @@ pub(super) static OTHERS: &[Test] = &[
         title: "for some sigma, sum of ffdbf(t, sigma) <= (m - (m - 1) sigma) t at all t",
         assumes: &["sigma is the largest density or a multiple of 1/50, and 1/10 below its limit."],
         citation: "Baruah, Bonifaci, Marchetti-Spaccamela and Stiller, RTS 46(1), 2010",
-        run: |system| Answer::plain(ff_dbf::ff_dbf(system)),
+        run: |system| TestAnswer::plain(ff_dbf::ff_dbf(system)),
         ..G_EDF
     },
     Test {
@@ -315,12 +315,12 @@ pub(super) static OTHERS: &[Test] = &[
         run: |system| {
             let passes = |order: Vec<usize>| global_fixed::da_lc_in_order(system, &order);
             let accepted = global_fixed::given_order(system).is_some_and(passes);
-            Answer::plain(Verdict::sufficient(accepted))
+            TestAnswer::plain(Verdict::sufficient(accepted))
         },
         in_windows: Some(|system, delays| {
             let passes = |order: Vec<usize>| victims::da_lc_in_order(system, delays, &order);
             let accepted = global_fixed::given_order(system).is_some_and(passes);
-            Answer::plain(Verdict::sufficient(accepted))
+            TestAnswer::plain(Verdict::sufficient(accepted))
         }),
         ..G_FP
     },
@@ -369,7 +369,7 @@ pub(super) static OTHERS: &[Test] = &[
         name: "soft-g-edf",
         scheduler: SOFT,
         title: "U <= m and each u <= 1: tardiness is bounded",
-        kind: Kind::Exact,
+        kind: TestExactness::Exact,
         deadlines: Arbitrary,
         assumes: &[SOFTLY],
         citation: "Devi and Anderson, RTSS 2005; Leontyev and Anderson, RTS 44(1-3), 2010",
@@ -380,7 +380,7 @@ pub(super) static OTHERS: &[Test] = &[
         name: "devi-anderson",
         scheduler: SOFT,
         title: "R = T + C + ceil(x), x = (E_L - e_min) / (m - U_{L-1}), L = ceil(U) - 1",
-        kind: Kind::Exact,
+        kind: TestExactness::Exact,
         deadlines: Implicit,
         assumes: &[SOFTLY],
         citation: "Devi and Anderson, RTSS 2005 and RTS 38(2), 2008",
@@ -391,7 +391,7 @@ pub(super) static OTHERS: &[Test] = &[
         name: "cva",
         scheduler: SOFT,
         title: "R = Y + x + C by compliant vectors, Y = D - min D, x = s - C/m, the least s with G(s) + S <= m s",
-        kind: Kind::Exact,
+        kind: TestExactness::Exact,
         deadlines: Arbitrary,
         assumes: &[SOFTLY],
         citation: "Erickson, Devi and Baruah, ECRTS 2010",
@@ -402,7 +402,7 @@ pub(super) static OTHERS: &[Test] = &[
         name: "g-fl",
         scheduler: "global fair lateness, soft",
         title: "cva with priority points D - floor((m - 1) C / m)",
-        kind: Kind::Exact,
+        kind: TestExactness::Exact,
         deadlines: Arbitrary,
         assumes: &[SOFTLY],
         citation: "Erickson and Anderson, ECRTS 2012",
@@ -416,38 +416,38 @@ fn whole(system: System<'_>) -> Vec<usize> {
     (0..system.tasks.len()).collect()
 }
 
-fn np_edf_rta(system: System<'_>) -> Answer {
+fn np_edf_rta(system: System<'_>) -> TestAnswer {
     let tasks = system.tasks;
     if edf::utilisation(tasks) == Verdict::Unschedulable {
-        return Answer::plain(Verdict::Unschedulable);
+        return TestAnswer::plain(Verdict::Unschedulable);
     }
     let Some(bounds) = response_times(tasks, Preemption::None) else {
-        return Answer::unknown(TOO_LONG);
+        return TestAnswer::unknown(TOO_LONG);
     };
     let met = bounds.iter().zip(tasks).all(|(&response, task)| response <= task.deadline);
-    Answer::bounded(Verdict::exact(met), bounds)
+    TestAnswer::bounded(Verdict::exact(met), bounds)
 }
 
-fn edf_rta(system: System<'_>) -> Answer {
+fn edf_rta(system: System<'_>) -> TestAnswer {
     let tasks = system.tasks;
     if edf::utilisation(tasks) == Verdict::Unschedulable {
-        return Answer::plain(Verdict::Unschedulable);
+        return TestAnswer::plain(Verdict::Unschedulable);
     }
     let Some(bounds) = held_up::responses_by_deadline(system, &whole(system), tasks) else {
         // Without an end it is no miss yet, but no supply bounds it.
         let why = "its busy period has no end within its steps, or the CPU does not supply so much in the long run";
         return match held_up::demand(system, &whole(system), tasks) {
-            Verdict::Unschedulable => Answer::plain(Verdict::Unschedulable),
-            _ if system.supply.is_some() => Answer::unknown(why),
-            _ => Answer::unknown(TOO_LONG),
+            Verdict::Unschedulable => TestAnswer::plain(Verdict::Unschedulable),
+            _ if system.supply.is_some() => TestAnswer::unknown(why),
+            _ => TestAnswer::unknown(TOO_LONG),
         };
     };
     let met = bounds.iter().zip(tasks).all(|(&response, task)| response <= task.deadline);
     match held_up::is_exact(system, tasks) {
-        true => Answer::bounded(Verdict::exact(met), bounds),
-        false if met => Answer::bounded(Verdict::Schedulable, bounds),
+        true => TestAnswer::bounded(Verdict::exact(met), bounds),
+        false if met => TestAnswer::bounded(Verdict::Schedulable, bounds),
         // A bound need not be attained: a no is that of the set without what is only bounded.
-        false => Answer::plain(held_up::demand(system, &whole(system), tasks)),
+        false => TestAnswer::plain(held_up::demand(system, &whole(system), tasks)),
     }
 }
 
@@ -455,27 +455,27 @@ fn edf_rta(system: System<'_>) -> Answer {
 fn responses(
     system: System<'_>,
     analysis: fn(&[corehop_plan::workload::task::Task], Option<&mut [u64]>) -> Verdict,
-) -> Answer {
+) -> TestAnswer {
     let mut bounds = vec![0; system.tasks.len()];
     match analysis(system.tasks, Some(&mut bounds)) {
-        Verdict::Schedulable => Answer::bounded(Verdict::Schedulable, bounds),
-        other => Answer::plain(other),
+        Verdict::Schedulable => TestAnswer::bounded(Verdict::Schedulable, bounds),
+        other => TestAnswer::plain(other),
     }
 }
 
-fn audsley(system: System<'_>) -> Answer {
+fn audsley(system: System<'_>) -> TestAnswer {
     match held_up::assigned(system) {
         Ok(order) => ordered(Some(order)),
-        Err(verdict) => Answer {
+        Err(verdict) => TestAnswer {
             why: Some("no order of priorities is known to meet every deadline".to_owned()),
-            ..Answer::plain(verdict)
+            ..TestAnswer::plain(verdict)
         },
     }
 }
 
-fn ordered(order: Option<Vec<usize>>) -> Answer {
+fn ordered(order: Option<Vec<usize>>) -> TestAnswer {
     match order {
-        None => Answer::plain(Verdict::Unknown),
-        order => Answer { priorities: order, ..Answer::plain(Verdict::Schedulable) },
+        None => TestAnswer::plain(Verdict::Unknown),
+        order => TestAnswer { priorities: order, ..TestAnswer::plain(Verdict::Schedulable) },
     }
 }

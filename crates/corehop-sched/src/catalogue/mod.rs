@@ -11,8 +11,8 @@ pub use cached_entries::NO_PAIRS;
 use super::bill::{Bill, Payer};
 use super::chains;
 use super::clusters;
-use super::contents::{self, Content};
-use super::verdict::{Answer, Verdict};
+use super::contents::{self, SetFeature};
+use super::verdict::{TestAnswer, Verdict};
 use crate::ranking::Ranking;
 use crate::system::System;
 use corehop_plan::platform::Platform;
@@ -22,7 +22,7 @@ use corehop_plan::workload::task::{Task, TaskSet, Time};
 
 /// The kind of a test, by its possible answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum TestExactness {
     /// Yes or no.
     Exact,
     /// Yes, or nothing.
@@ -31,7 +31,7 @@ pub enum Kind {
     Necessary,
 }
 
-impl Kind {
+impl TestExactness {
     /// In a word, with what follows from it.
     pub fn meaning(self) -> &'static str {
         match self {
@@ -64,13 +64,13 @@ pub struct Test {
     /// The question, in the paper's letters.
     pub title: &'static str,
     /// The kind, by its possible answers.
-    pub kind: Kind,
+    pub kind: TestExactness,
     /// The deadlines it admits; for others it does not tell.
     pub deadlines: Deadlines,
     /// Whether it is about one CPU only.
     pub one_cpu: bool,
     /// The contents of sets that the test charges beside C, T, D and priorities. For sets with other contents the answer is unknown.
-    pub knows: &'static [Content],
+    pub knows: &'static [SetFeature],
     /// The interruptions of jobs under its scheduler that the test itself does not charge. (What is necessary
     /// for all schedulers holds for one under which nothing does.)
     pub suffers: Suffers,
@@ -87,12 +87,12 @@ pub struct Test {
     /// Whether it takes the supply of a CPU that does not supply all of the time ([`supply`](super::supply)).
     pub supplied: bool,
     /// The test with delays of victims in its own windows, given in the order of the tasks, where it has that.
-    in_windows: Option<fn(System<'_>, &[Time]) -> Answer>,
+    in_windows: Option<fn(System<'_>, &[Time]) -> TestAnswer>,
     /// Its other assumptions.
     pub assumes: &'static [&'static str],
     /// The citation.
     pub citation: &'static str,
-    run: fn(System<'_>) -> Answer,
+    run: fn(System<'_>) -> TestAnswer,
 }
 
 /// Every test.
@@ -158,7 +158,7 @@ const BASE: Test = Test {
     name: "",
     scheduler: "global EDF",
     title: "",
-    kind: Kind::Sufficient,
+    kind: TestExactness::Sufficient,
     deadlines: Deadlines::Constrained,
     one_cpu: false,
     knows: &[],
@@ -172,7 +172,7 @@ const BASE: Test = Test {
     in_windows: None,
     assumes: &[],
     citation: "",
-    run: |_| Answer::plain(Verdict::Unknown),
+    run: |_| TestAnswer::plain(Verdict::Unknown),
 };
 
 /// Of tests for global EDF.
@@ -270,8 +270,8 @@ impl Test {
         };
         let knows = |content| self.knows.contains(&content);
         let jitter =
-            (!knows(Content::Jitter)).then_some("There is no release jitter and no blocking.");
-        let tasks = match knows(Content::Locks) {
+            (!knows(SetFeature::Jitter)).then_some("There is no release jitter and no blocking.");
+        let tasks = match knows(SetFeature::Locks) {
             true if self.scheduler.contains("EDF") => [HELD_UP, SECTIONS, BY_DEADLINE].as_slice(),
             true => &[HELD_UP, SECTIONS],
             false => &[
@@ -307,25 +307,25 @@ impl Test {
     }
 
     /// The answer of the test for a system, with its charges.
-    pub fn run(&self, system: System<'_>) -> Answer {
+    pub fn run(&self, system: System<'_>) -> TestAnswer {
         if let Some(why) = self.refusal(system) {
-            return Answer::unknown(why);
+            return TestAnswer::unknown(why);
         }
         let answer = match system.bill {
             Some(bill) if self.charges_a_whole_set() => self.run_charged(system, bill),
             _ => (self.run)(system),
         };
         if system.cache.is_some() && self.ignores_reloads() && answer.verdict.is_schedulable() {
-            return Answer::unknown(IGNORES_RELOADS);
+            return TestAnswer::unknown(IGNORES_RELOADS);
         }
         if let (Verdict::Schedulable, Some(resource)) = (answer.verdict, torn(system, &answer)) {
-            return Answer::unknown(format!(
+            return TestAnswer::unknown(format!(
                 "it accepts, but tasks on several CPUs use `{resource}`, and no bound is known for locks between CPUs"
             ));
         }
         let answer = chains::judged(system, self.is_soft(), answer);
         match misplaced(system, &answer) {
-            Some(at) if answer.verdict.is_schedulable() => Answer::unknown(format!(
+            Some(at) if answer.verdict.is_schedulable() => TestAnswer::unknown(format!(
                 "it accepts, but not with task {at} where the set puts it (`cpus`, `pieces`, `shares`)"
             )),
             _ => answer,
@@ -364,23 +364,23 @@ impl Test {
         self.charging != Charging::NotNeeded && !by_itself.contains(&self.payer)
     }
 
-    fn run_charged(&self, system: System<'_>, bill: &Bill) -> Answer {
+    fn run_charged(&self, system: System<'_>, bill: &Bill) -> TestAnswer {
         let charges = bill.jobs(self.payer, system.cpus, system.tasks, &bill.resumed);
         let mut answer = (self.run)(System { tasks: &charges.tasks, bill: None, ..system });
         if answer.verdict == Verdict::Unknown
             && let Some(by_window) = self.run_in_windows(system, bill)
         {
             let charges = charges.within(system.tasks, by_window.bounds.as_deref());
-            return Answer { charged: Some(charges), ..by_window };
+            return TestAnswer { charged: Some(charges), ..by_window };
         }
         for bound in answer.bounds.iter_mut().flatten() {
             *bound += bill.latency();
         }
-        Answer { charged: Some(charges), ..answer }
+        TestAnswer { charged: Some(charges), ..answer }
     }
 
     /// The yes of the test with delays of victims in its own windows.
-    fn run_in_windows(&self, system: System<'_>, bill: &Bill) -> Option<Answer> {
+    fn run_in_windows(&self, system: System<'_>, bill: &Bill) -> Option<TestAnswer> {
         let run = self.in_windows.filter(|_| bill.overheads.is_none() && !bill.own)?;
         let answer = run(System { bill: None, ..system }, &bill.resumed);
         answer.verdict.is_schedulable().then_some(answer)
@@ -429,14 +429,14 @@ fn takes_no_supply() -> String {
 }
 
 /// A resource that an answer makes tasks of several CPUs use.
-fn torn<'a>(system: System<'a>, answer: &Answer) -> Option<&'a str> {
+fn torn<'a>(system: System<'a>, answer: &TestAnswer) -> Option<&'a str> {
     let locks = system.locks?;
     let resource = locks.shared_across(answer.partition.as_ref()?)?;
     Some(&locks.names[resource])
 }
 
 /// The first task that an answer does not leave where the set puts it.
-fn misplaced(system: System<'_>, answer: &Answer) -> Option<usize> {
+fn misplaced(system: System<'_>, answer: &TestAnswer) -> Option<usize> {
     let by_bins = || answer.partition.as_ref().map(|bins| system.places_of(bins));
     let places = answer.placement.clone().or_else(by_bins);
     system.first_misplaced(places.as_deref())
@@ -467,10 +467,10 @@ pub fn test(name: &str) -> Result<&'static Test, UnknownTest> {
 }
 
 /// A verdict and, where the test found them, bounds on response times.
-fn with_bounds(bounds: Option<Vec<Time>>) -> Answer {
+fn with_bounds(bounds: Option<Vec<Time>>) -> TestAnswer {
     bounds.map_or_else(
-        || Answer::plain(Verdict::Unknown),
-        |bounds| Answer::bounded(Verdict::Schedulable, bounds),
+        || TestAnswer::plain(Verdict::Unknown),
+        |bounds| TestAnswer::bounded(Verdict::Schedulable, bounds),
     )
 }
 
@@ -478,7 +478,7 @@ fn with_bounds(bounds: Option<Vec<Time>>) -> Answer {
 mod tests {
     use super::*;
     use corehop_fixtures::task_sets::{implicit, set};
-    use corehop_plan::workload::task::Parameters;
+    use corehop_plan::workload::task::TaskParameters;
 
     #[test]
     fn names_are_unique_and_every_test_says_where_it_comes_from() {
@@ -511,8 +511,12 @@ mod tests {
 
     #[test]
     fn equals_are_served_by_release_or_refused_by_name() {
-        let task =
-            |wcet, period| Parameters { wcet, period, priority: Some(10), ..Parameters::default() };
+        let task = |wcet, period| TaskParameters {
+            wcet,
+            period,
+            priority: Some(10),
+            ..TaskParameters::default()
+        };
         let set = TaskSet::new(1, &[task(1_000, 5_000), task(20_000, 100_000)]).unwrap();
         for test in all().filter(|test| test.equals != Equals::NotAsked) {
             let answer = test.run(System::of(&set));
@@ -577,11 +581,13 @@ mod tests {
             for set in &sets {
                 let verdict = test.run(System::of(set)).verdict;
                 match test.kind {
-                    Kind::Exact => {}
-                    Kind::Sufficient => {
+                    TestExactness::Exact => {}
+                    TestExactness::Sufficient => {
                         assert_ne!(verdict, Verdict::Unschedulable, "{}", test.name);
                     }
-                    Kind::Necessary => assert_ne!(verdict, Verdict::Schedulable, "{}", test.name),
+                    TestExactness::Necessary => {
+                        assert_ne!(verdict, Verdict::Schedulable, "{}", test.name)
+                    }
                 }
             }
         }

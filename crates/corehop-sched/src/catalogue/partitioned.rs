@@ -4,14 +4,14 @@
 use super::{Payer, with_bounds};
 use crate::cache_aware::Approach;
 use crate::chains;
-use crate::partition::split::{self, Piece};
+use crate::partition::split::{self, Subtask};
 use crate::partition::{
     Admission, Fit, Packing, analysed, edf_os, exhaustive, given, payer, responses,
     responses_by_blocks, responses_by_pairs,
 };
 use crate::soft::{self, compliant, tardiness};
 use crate::system::System;
-use crate::verdict::{Answer, Charges, Verdict};
+use crate::verdict::{Charges, TestAnswer, Verdict};
 use corehop_plan::workload::placement::{PlacedPiece, PlacedShare, TaskPlacement};
 use corehop_plan::workload::task::Task;
 
@@ -20,19 +20,21 @@ pub(super) const NO_BLOCKS: &str = "the set does not say which cache blocks its 
 /// Packs by utilisation; with implicit deadlines a bin that is not over-full meets all of them.
 pub(super) fn by_utilisation<const FIT: usize, const DECREASING: bool>(
     system: System<'_>,
-) -> Answer {
+) -> TestAnswer {
     pack(system, FIT, DECREASING, Admission::Utilisation)
 }
 
 /// Packs by processor demand.
-pub(super) fn by_demand<const FIT: usize, const DECREASING: bool>(system: System<'_>) -> Answer {
+pub(super) fn by_demand<const FIT: usize, const DECREASING: bool>(
+    system: System<'_>,
+) -> TestAnswer {
     pack(system, FIT, DECREASING, Admission::Demand)
 }
 
-fn pack(system: System<'_>, fit: usize, decreasing: bool, admission: Admission) -> Answer {
+fn pack(system: System<'_>, fit: usize, decreasing: bool, admission: Admission) -> TestAnswer {
     match packed(system, fit, decreasing, admission) {
         Ok(bins) => in_bins(system, 1, bins),
-        Err(why) => Answer::unknown(why),
+        Err(why) => TestAnswer::unknown(why),
     }
 }
 
@@ -47,12 +49,16 @@ fn packed(
 }
 
 /// Yes, with the tasks in bins of so many CPUs under EDF, and what is charged to them there.
-fn in_bins(system: System<'_>, cpus: u32, bins: Vec<Vec<usize>>) -> Answer {
+fn in_bins(system: System<'_>, cpus: u32, bins: Vec<Vec<usize>>) -> TestAnswer {
     let charges = system.bill.map(|bill| {
         let of = |group: &[usize]| bill.group(payer(cpus), cpus, system.tasks, group);
         by_task(system, bins.iter().map(|bin| (&bin[..], of(bin))))
     });
-    Answer { partition: Some(bins), charged: charges, ..Answer::plain(Verdict::Schedulable) }
+    TestAnswer {
+        partition: Some(bins),
+        charged: charges,
+        ..TestAnswer::plain(Verdict::Schedulable)
+    }
 }
 
 /// The charges of groups, in the order of the tasks.
@@ -70,43 +76,43 @@ fn by_task<'a>(
 }
 
 /// Fixed priorities on one CPU: exact responses, with what preemptions cost.
-pub(super) fn one_cpu_by_priority(system: System<'_>) -> Answer {
+pub(super) fn one_cpu_by_priority(system: System<'_>) -> TestAnswer {
     let group: Vec<usize> = (0..system.tasks.len()).collect();
     if chains::activates(system) {
         return activated(system, vec![group]);
     }
     let (verdict, bounds) = analysed(system, &group);
     let answer = match verdict {
-        Verdict::Schedulable => Answer::bounded(verdict, bounds),
-        other => Answer::plain(other),
+        Verdict::Schedulable => TestAnswer::bounded(verdict, bounds),
+        other => TestAnswer::plain(other),
     };
-    Answer { charged: priority_charges(system, &[group]), ..answer }
+    TestAnswer { charged: priority_charges(system, &[group]), ..answer }
 }
 
 /// Packs by falling utilisation; each CPU passes response-time analysis, with what preemptions cost there.
-pub(super) fn by_response<const FIT: usize>(system: System<'_>) -> Answer {
+pub(super) fn by_response<const FIT: usize>(system: System<'_>) -> TestAnswer {
     let bins = match packed(system, FIT, true, Admission::Response) {
         Ok(bins) => bins,
-        Err(why) => return Answer::unknown(why),
+        Err(why) => return TestAnswer::unknown(why),
     };
     in_bins_by_priority(system, bins)
 }
 
 /// Yes, with the tasks in bins of one CPU under fixed priorities, and what is charged to them there.
-fn in_bins_by_priority(system: System<'_>, bins: Vec<Vec<usize>>) -> Answer {
+fn in_bins_by_priority(system: System<'_>, bins: Vec<Vec<usize>>) -> TestAnswer {
     let charges = priority_charges(system, &bins);
     let answer = by_priority(system, bins, responses);
-    Answer { charged: charges, ..answer }
+    TestAnswer { charged: charges, ..answer }
 }
 
 /// The same with reloads by cache blocks.
-pub(super) fn by_blocks<const FIT: usize>(system: System<'_>) -> Answer {
+pub(super) fn by_blocks<const FIT: usize>(system: System<'_>) -> TestAnswer {
     if system.cache.is_none() {
-        return Answer::unknown(NO_BLOCKS);
+        return TestAnswer::unknown(NO_BLOCKS);
     }
     let bins = match packed(system, FIT, true, Admission::Blocks(Approach::Combined)) {
         Ok(bins) => bins,
-        Err(why) => return Answer::unknown(why),
+        Err(why) => return TestAnswer::unknown(why),
     };
     by_priority(system, bins, |system, group| {
         responses_by_blocks(system, group, Approach::Combined)
@@ -114,13 +120,13 @@ pub(super) fn by_blocks<const FIT: usize>(system: System<'_>) -> Answer {
 }
 
 /// The same with measured delays by pair of tasks.
-pub(super) fn by_pairs<const FIT: usize>(system: System<'_>) -> Answer {
+pub(super) fn by_pairs<const FIT: usize>(system: System<'_>) -> TestAnswer {
     if system.pairs.is_none() {
-        return Answer::unknown(super::NO_PAIRS);
+        return TestAnswer::unknown(super::NO_PAIRS);
     }
     match packed(system, FIT, true, Admission::Pairs) {
         Ok(bins) => by_priority(system, bins, responses_by_pairs),
-        Err(why) => Answer::unknown(why),
+        Err(why) => TestAnswer::unknown(why),
     }
 }
 
@@ -129,7 +135,7 @@ fn by_priority(
     system: System<'_>,
     bins: Vec<Vec<usize>>,
     responses: impl Fn(System<'_>, &[usize]) -> Option<Vec<u64>>,
-) -> Answer {
+) -> TestAnswer {
     let mut bounds = vec![0; system.tasks.len()];
     for (number, bin) in bins.iter().enumerate() {
         let mut group = bin.clone();
@@ -139,7 +145,7 @@ fn by_priority(
             bounds[*at] = response;
         }
     }
-    Answer { partition: Some(bins), ..Answer::bounded(Verdict::Schedulable, bounds) }
+    TestAnswer { partition: Some(bins), ..TestAnswer::bounded(Verdict::Schedulable, bounds) }
 }
 
 /// The charge of each task of CPUs under fixed priorities in the busy window of the lowest one there.
@@ -165,7 +171,7 @@ fn priority_charges(system: System<'_>, bins: &[Vec<usize>]) -> Option<Charges> 
 
 /// Clusters of so many CPUs, worst fit by falling utilisation; then global EDF in each. The utilisations are those with what every
 /// job could pay, and if that finds nothing, those without: what a job pays depends on the cluster.
-pub(super) fn clustered<const SIZE: u32>(system: System<'_>) -> Answer {
+pub(super) fn clustered<const SIZE: u32>(system: System<'_>) -> TestAnswer {
     let charged = clustered_by::<SIZE>(system, system);
     if charged.verdict.is_schedulable() || system.bill.is_none() {
         return charged;
@@ -174,27 +180,29 @@ pub(super) fn clustered<const SIZE: u32>(system: System<'_>) -> Answer {
     if bare.verdict.is_schedulable() { bare } else { charged }
 }
 
-fn clustered_by<const SIZE: u32>(system: System<'_>, packed: System<'_>) -> Answer {
+fn clustered_by<const SIZE: u32>(system: System<'_>, packed: System<'_>) -> TestAnswer {
     let bins = match clusters(packed, SIZE) {
         Ok(bins) => bins,
-        Err(why) => return Answer::unknown(why),
+        Err(why) => return TestAnswer::unknown(why),
     };
     for (cluster, bin) in bins.iter().enumerate() {
         let tasks: Vec<Task> = bin.iter().map(|&at| system.tasks[at]).collect();
         let bill = system.bill.map(|bill| bill.alone(bin));
         let own = System { bill: bill.as_ref(), ..System::plain(SIZE, &tasks) };
         if !bin.is_empty() && g_edf(own).verdict != Verdict::Schedulable {
-            return Answer::unknown(format!("no test for global EDF accepts cluster {cluster}"));
+            return TestAnswer::unknown(format!(
+                "no test for global EDF accepts cluster {cluster}"
+            ));
         }
     }
     in_bins(system, SIZE, bins)
 }
 
 /// Clusters of so many CPUs, worst fit by falling utilisation: none is over-full, so tardiness is bounded.
-pub(super) fn softly_clustered<const SIZE: u32>(system: System<'_>) -> Answer {
+pub(super) fn softly_clustered<const SIZE: u32>(system: System<'_>) -> TestAnswer {
     match clusters(system, SIZE) {
         Ok(bins) => in_bins(system, SIZE, bins),
-        Err(why) => Answer::unknown(why),
+        Err(why) => TestAnswer::unknown(why),
     }
 }
 
@@ -208,38 +216,38 @@ fn clusters(system: System<'_>, cluster: u32) -> Result<Vec<Vec<usize>>, String>
 }
 
 /// Every assignment under EDF, while they are few.
-pub(super) fn every_assignment(system: System<'_>) -> Answer {
+pub(super) fn every_assignment(system: System<'_>) -> TestAnswer {
     tried(exhaustive::partition(system, exhaustive::by_deadline), |bins| in_bins(system, 1, bins))
 }
 
 /// Every assignment under fixed priorities, while they are few.
-pub(super) fn every_assignment_by_priority(system: System<'_>) -> Answer {
+pub(super) fn every_assignment_by_priority(system: System<'_>) -> TestAnswer {
     let bins = exhaustive::partition(system, exhaustive::by_priority);
     tried(bins, |bins| in_bins_by_priority(system, bins))
 }
 
 fn tried(
     bins: Result<Vec<Vec<usize>>, Verdict>,
-    accepted: impl FnOnce(Vec<Vec<usize>>) -> Answer,
-) -> Answer {
+    accepted: impl FnOnce(Vec<Vec<usize>>) -> TestAnswer,
+) -> TestAnswer {
     match bins {
         Ok(bins) => accepted(bins),
-        Err(Verdict::Unknown) => Answer::unknown("there are too many assignments to try"),
-        Err(verdict) => Answer {
+        Err(Verdict::Unknown) => TestAnswer::unknown("there are too many assignments to try"),
+        Err(verdict) => TestAnswer {
             why: Some("no assignment of the tasks to CPUs meets every deadline".to_owned()),
-            ..Answer::plain(verdict)
+            ..TestAnswer::plain(verdict)
         },
     }
 }
 
 /// The CPU of each task as the set states them, under EDF.
-pub(super) fn given_by_deadline(system: System<'_>) -> Answer {
+pub(super) fn given_by_deadline(system: System<'_>) -> TestAnswer {
     let system = system.on_own_cpus();
     on_given_cpus(system, exhaustive::by_deadline, |bins| in_bins(system, 1, bins))
 }
 
 /// The CPU of each task as the set states them, under fixed priorities.
-pub(super) fn given_by_priority(system: System<'_>) -> Answer {
+pub(super) fn given_by_priority(system: System<'_>) -> TestAnswer {
     let system = system.on_own_cpus();
     match given::bins(system) {
         Ok(bins) if chains::activates(system) => activated(system, bins),
@@ -250,15 +258,17 @@ pub(super) fn given_by_priority(system: System<'_>) -> Answer {
 }
 
 /// CPUs under fixed priorities whose tasks activate each other.
-fn activated(system: System<'_>, bins: Vec<Vec<usize>>) -> Answer {
+fn activated(system: System<'_>, bins: Vec<Vec<usize>>) -> TestAnswer {
     let Some(bounds) = chains::responses(system, &bins) else {
-        return Answer::unknown("responses in the chains grow without end, or take too many steps");
+        return TestAnswer::unknown(
+            "responses in the chains grow without end, or take too many steps",
+        );
     };
     let late = (0..bounds.len()).find(|&at| bounds[at] > system.tasks[at].deadline);
     let partition = (system.cpus > 1).then_some(bins);
     match late {
-        Some(at) => Answer::unknown(format!("task {at} can respond after its deadline")),
-        None => Answer { partition, ..Answer::bounded(Verdict::Schedulable, bounds) },
+        Some(at) => TestAnswer::unknown(format!("task {at} can respond after its deadline")),
+        None => TestAnswer { partition, ..TestAnswer::bounded(Verdict::Schedulable, bounds) },
     }
 }
 
@@ -266,43 +276,43 @@ fn activated(system: System<'_>, bins: Vec<Vec<usize>>) -> Answer {
 fn on_given_cpus(
     system: System<'_>,
     one: exhaustive::OneCpu,
-    accepted: impl FnOnce(Vec<Vec<usize>>) -> Answer,
-) -> Answer {
+    accepted: impl FnOnce(Vec<Vec<usize>>) -> TestAnswer,
+) -> TestAnswer {
     let bins = match given::bins(system) {
         Ok(bins) => bins,
-        Err(why) => return Answer::unknown(why),
+        Err(why) => return TestAnswer::unknown(why),
     };
     let on = |(cpu, bin): (usize, &Vec<usize>)| one(system.at_bin(cpu), bin);
     let verdicts: Vec<Verdict> = bins.iter().enumerate().map(on).collect();
     let which = |verdict| verdicts.iter().position(|&it| it == verdict);
     if let Some(cpu) = which(Verdict::Unschedulable) {
         let why = Some(format!("the tasks on CPU {cpu} miss a deadline"));
-        return Answer { why, ..Answer::plain(Verdict::Unschedulable) };
+        return TestAnswer { why, ..TestAnswer::plain(Verdict::Unschedulable) };
     }
     match which(Verdict::Unknown) {
-        Some(cpu) => Answer::unknown(format!("the tasks on CPU {cpu} are not decided")),
+        Some(cpu) => TestAnswer::unknown(format!("the tasks on CPU {cpu} are not decided")),
         None => accepted(bins),
     }
 }
 
 /// C=D splitting.
-pub(super) fn c_equals_d(system: System<'_>) -> Answer {
+pub(super) fn c_equals_d(system: System<'_>) -> TestAnswer {
     match split::c_equals_d(system) {
         Ok(pieces) => in_pieces(system, &pieces),
-        Err(task) => Answer::unknown(format!("no splitting places task {task}")),
+        Err(task) => TestAnswer::unknown(format!("no splitting places task {task}")),
     }
 }
 
 /// The CPUs and pieces that the set states.
-pub(super) fn as_given(system: System<'_>) -> Answer {
+pub(super) fn as_given(system: System<'_>) -> TestAnswer {
     match given::check(system) {
         Ok(pieces) => in_pieces(system, &pieces),
-        Err(why) => Answer::unknown(why),
+        Err(why) => TestAnswer::unknown(why),
     }
 }
 
 /// Yes, with the pieces, and what each of them pays.
-fn in_pieces(system: System<'_>, pieces: &[Piece]) -> Answer {
+fn in_pieces(system: System<'_>, pieces: &[Subtask]) -> TestAnswer {
     let mut places = vec![Vec::new(); system.tasks.len()];
     let mut cpus = vec![Vec::new(); system.cpus as usize];
     let mut charges = Charges { tasks: system.tasks.to_vec(), paid: vec![0; system.tasks.len()] };
@@ -311,25 +321,25 @@ fn in_pieces(system: System<'_>, pieces: &[Piece]) -> Answer {
         let delays = piece.paid + piece.budget - piece.wcet;
         charges.paid[piece.task] += delays;
         charges.tasks[piece.task].wcet += delays;
-        let &Piece { cpu, wcet, budget, deadline, .. } = piece;
+        let &Subtask { cpu, wcet, budget, deadline, .. } = piece;
         places[piece.task].push(PlacedPiece { cpu, wcet, budget, deadline });
     }
     let place = |pieces: Vec<PlacedPiece>| match pieces.as_slice() {
         [whole] => TaskPlacement::Cpus(vec![whole.cpu]),
         _ => TaskPlacement::Pieces(pieces),
     };
-    Answer {
+    TestAnswer {
         partition: Some(cpus),
         placement: Some(places.into_iter().map(place).collect()),
         charged: system.bill.map(|_| charges),
-        ..Answer::plain(Verdict::Schedulable)
+        ..TestAnswer::plain(Verdict::Schedulable)
     }
 }
 
 /// EDF-os: fixed tasks, and tasks that change their CPU between jobs.
-pub(super) fn edf_os(system: System<'_>) -> Answer {
+pub(super) fn edf_os(system: System<'_>) -> TestAnswer {
     let Some(assignment) = edf_os::assign(system) else {
-        return Answer::plain(soft::bounded(system));
+        return TestAnswer::plain(soft::bounded(system));
     };
     let mut cpus = assignment.fixed;
     let mut places = TaskPlacement::of_bins(&cpus, |cpu| vec![cpu], system.tasks.len());
@@ -340,7 +350,7 @@ pub(super) fn edf_os(system: System<'_>) -> Answer {
     for portion in assignment.cut {
         cpus[portion.cpu].push(portion.task);
     }
-    Answer {
+    TestAnswer {
         partition: Some(cpus),
         placement: Some(places),
         ..soft_bounds(system, edf_os::responses(system))
@@ -348,47 +358,47 @@ pub(super) fn edf_os(system: System<'_>) -> Answer {
 }
 
 /// `U <= m` and each `u <= 1`.
-pub(super) fn bounded_tardiness(system: System<'_>) -> Answer {
-    Answer::plain(soft::bounded(system))
+pub(super) fn bounded_tardiness(system: System<'_>) -> TestAnswer {
+    TestAnswer::plain(soft::bounded(system))
 }
 
 /// Devi and Anderson's bounds.
-pub(super) fn devi_anderson(system: System<'_>) -> Answer {
+pub(super) fn devi_anderson(system: System<'_>) -> TestAnswer {
     soft_bounds(system, tardiness::devi_anderson(system))
 }
 
 /// Compliant-vector bounds.
-pub(super) fn compliant(system: System<'_>, points: compliant::Points) -> Answer {
+pub(super) fn compliant(system: System<'_>, points: compliant::Points) -> TestAnswer {
     soft_bounds(system, compliant::responses(system, points))
 }
 
 /// The answer of a soft test: without a bound on tardiness it is no.
-fn soft_bounds(system: System<'_>, bounds: Option<Vec<u64>>) -> Answer {
+fn soft_bounds(system: System<'_>, bounds: Option<Vec<u64>>) -> TestAnswer {
     match bounds {
-        None => Answer::plain(soft::bounded(system)),
+        None => TestAnswer::plain(soft::bounded(system)),
         bounds => with_bounds(bounds),
     }
 }
 
 /// The tests for global EDF, the cheap ones first; those for D <= T only where that holds.
-pub(super) fn g_edf(system: System<'_>) -> Answer {
+pub(super) fn g_edf(system: System<'_>) -> TestAnswer {
     let one_cpu: &[&str] = if system.cpus == 1 { &["qpa"] } else { &[] };
     let several = ["gfb", "bak", "bcl-iterative", "rta", "bar", "load", "ff-dbf"];
     let charges = || charges_of(system, Payer::Deadlines);
-    first_that_accepts(system, &[one_cpu, &several].concat()).unwrap_or_else(|| Answer {
+    first_that_accepts(system, &[one_cpu, &several].concat()).unwrap_or_else(|| TestAnswer {
         charged: charges(),
-        ..Answer::unknown("no test for global EDF accepts")
+        ..TestAnswer::unknown("no test for global EDF accepts")
     })
 }
 
 /// The tests for global fixed priorities; those for distinct ones only where that holds.
-pub(super) fn g_fp(system: System<'_>) -> Answer {
+pub(super) fn g_fp(system: System<'_>) -> TestAnswer {
     let one_cpu: &[&str] = if system.cpus == 1 { &["p-fp-rta"] } else { &[] };
     let several = ["g-fp-guan", "g-fp-bertogna", "g-fp-da-lc"];
     let charges = || charges_of(system, Payer::LowerPriority);
-    first_that_accepts(system, &[one_cpu, &several].concat()).unwrap_or_else(|| Answer {
+    first_that_accepts(system, &[one_cpu, &several].concat()).unwrap_or_else(|| TestAnswer {
         charged: charges(),
-        ..Answer::unknown("no test for global fixed priorities accepts")
+        ..TestAnswer::unknown("no test for global fixed priorities accepts")
     })
 }
 
@@ -397,7 +407,7 @@ fn charges_of(system: System<'_>, payer: Payer) -> Option<Charges> {
 }
 
 /// The answer of the first test that accepts. `own-cpu` is asked first: where it accepts, no job is preempted or pays.
-fn first_that_accepts(system: System<'_>, names: &[&str]) -> Option<Answer> {
+fn first_that_accepts(system: System<'_>, names: &[&str]) -> Option<TestAnswer> {
     let unpreempted: &[&str] =
         if system.bill.is_none_or(|bill| bill.overheads.is_none()) { &["own-cpu"] } else { &[] };
     let names = unpreempted.iter().chain(names);
@@ -405,7 +415,7 @@ fn first_that_accepts(system: System<'_>, names: &[&str]) -> Option<Answer> {
     tests.find_map(|test| {
         let answer = test.run(system);
         let accepted = answer.verdict == Verdict::Schedulable;
-        accepted.then_some(Answer { accepted_by: Some(test.name), ..answer })
+        accepted.then_some(TestAnswer { accepted_by: Some(test.name), ..answer })
     })
 }
 
@@ -413,11 +423,11 @@ fn first_that_accepts(system: System<'_>, names: &[&str]) -> Option<Answer> {
 mod tests {
     use super::*;
     use crate::bill::Bill;
-    use crate::{Parameters, TaskSet, test};
+    use crate::{TaskParameters, TaskSet, test};
     use corehop_fixtures::task_sets::implicit;
     use corehop_plan::workload::blocks::{Footprint, Reload};
 
-    fn run(name: &str, system: System<'_>) -> Answer {
+    fn run(name: &str, system: System<'_>) -> TestAnswer {
         test(name).unwrap().run(system)
     }
 
@@ -463,11 +473,11 @@ mod tests {
     #[test]
     fn blocks_are_charged_on_each_cpu() {
         // One preempter with blocks 1-4, one task that finds 3-7 useful, as in the test of one CPU: 17 + 2 (2 + 2) = 25.
-        let task = |wcet, period, ucb: &str, ecb: &str| Parameters {
+        let task = |wcet, period, ucb: &str, ecb: &str| TaskParameters {
             wcet,
             period,
             footprint: Some(Footprint { ucb: ucb.parse().unwrap(), ecb: ecb.parse().unwrap() }),
-            ..Parameters::default()
+            ..TaskParameters::default()
         };
         let given = [task(2, 20, "", "1-4"), task(17, 60, "3-7", "3-8"), task(19, 20, "", "1")];
         let set = TaskSet::new(2, &given).unwrap().sharing(&given, Reload { time: 1, blocks: 1 });

@@ -9,8 +9,8 @@ use super::partitioned::{
     softly_clustered,
 };
 use super::{
-    BASE, BLOCKED, CACHED, Charging, EQUALS, Equals, Kind, P_EDF, P_EDF_QPA, P_FP, RANKS, Suffers,
-    Test,
+    BASE, BLOCKED, CACHED, Charging, EQUALS, Equals, P_EDF, P_EDF_QPA, P_FP, RANKS, Suffers, Test,
+    TestExactness,
 };
 use crate::bill::Payer;
 use crate::contents;
@@ -107,7 +107,7 @@ pub(super) static PARTITIONED: &[Test] = &[
     Test {
         name: "p-edf-exact",
         title: "some assignment passes qpa on each CPU; at most 200,000 CPUs are asked",
-        kind: Kind::Exact,
+        kind: TestExactness::Exact,
         citation: "exhaustive; Zhang and Burns 2009 on each CPU",
         assumes: &[BLOCKED],
         run: every_assignment,
@@ -116,7 +116,7 @@ pub(super) static PARTITIONED: &[Test] = &[
     Test {
         name: "p-edf-given",
         title: "the CPU of each task, as the set states it; each CPU passes qpa",
-        kind: Kind::Exact,
+        kind: TestExactness::Exact,
         citation: "Baruah, Rosier and Howell 1990, on each CPU; Zhang and Burns 2009",
         assumes: &[BLOCKED],
         run: given_by_deadline,
@@ -125,7 +125,7 @@ pub(super) static PARTITIONED: &[Test] = &[
     Test {
         name: "p-fp-given",
         title: "the CPU of each task, as the set states it; each CPU passes p-fp-rta",
-        kind: Kind::Exact,
+        kind: TestExactness::Exact,
         deadlines: Arbitrary,
         assumes: &[RANKS, EQUALS, BLOCKED],
         citation: "Lehoczky, RTSS 1990, on each CPU; delays as in Altmeyer, Davis and Maiza 2012, section 2",
@@ -137,7 +137,7 @@ pub(super) static PARTITIONED: &[Test] = &[
     Test {
         name: "p-fp-exact",
         title: "some assignment passes p-fp-rta on each CPU; at most 200,000 CPUs are asked",
-        kind: Kind::Exact,
+        kind: TestExactness::Exact,
         deadlines: Arbitrary,
         assumes: &[RANKS, EQUALS, BLOCKED],
         citation: "exhaustive; Lehoczky, RTSS 1990, on each CPU",
@@ -234,7 +234,7 @@ pub(super) static PARTITIONED: &[Test] = &[
         name: "sp-edf-os",
         scheduler: "semi-partitioned EDF, soft: tasks change their CPU between jobs only",
         title: "U <= m and each u <= 1; worst fit by falling utilisation, the rest cut; R = T + w / (1 - s)",
-        kind: Kind::Exact,
+        kind: TestExactness::Exact,
         deadlines: Implicit,
         assumes: &[
             "Yes means that tardiness is bounded, not that deadlines are met.",

@@ -25,7 +25,7 @@ pub fn bar(system: System<'_>) -> Verdict {
         return Verdict::Unknown;
     }
     let Some(horizon) = horizon(system) else { return Verdict::Unknown };
-    let mut test = Test::new(system);
+    let mut test = BarTest::new(system);
     // Most sets that fail do so at some task's first deadline.
     let early = tasks.iter().all(|task| test.holds_at(task.deadline));
     Verdict::sufficient(early && test.holds_up_to(horizon))
@@ -66,7 +66,7 @@ pub(super) fn largest_sum(values: &mut [Time], count: usize) -> Time {
     values[..count].iter().sum()
 }
 
-struct Test<'a> {
+struct BarTest<'a> {
     system: System<'a>,
     carried: Time,
     longest: Time,
@@ -76,7 +76,7 @@ struct Test<'a> {
     scratch: Vec<Time>,
 }
 
-impl<'a> Test<'a> {
+impl<'a> BarTest<'a> {
     fn new(system: System<'a>) -> Self {
         let longest = system.tasks.iter().map(|task| task.wcet).max().unwrap_or(0);
         let room = || Vec::with_capacity(system.tasks.len());
@@ -185,7 +185,7 @@ mod tests {
             if compare_sum(set.tasks().iter().map(Task::u), system.m()).is_ge() {
                 continue;
             }
-            let mut test = Test::new(system);
+            let mut test = BarTest::new(system);
             let every = (1..=horizon(system).unwrap()).all(|t| {
                 let deadline = deadline_before(set.tasks(), t + 1) == Some(t);
                 !deadline

@@ -248,12 +248,12 @@ fn slack_of(
 pub(super) struct DueWithin<'a> {
     tasks: &'a [Task],
     periods: Vec<Divisor>,
-    parts: Vec<Part>,
+    parts: Vec<JobQuotient>,
 }
 
 /// Whole jobs, and how long the window is beyond them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
+pub(super) struct JobQuotient {
     whole: Time,
     rest: Time,
 }
@@ -269,7 +269,7 @@ impl<'a> DueWithin<'a> {
 
     /// Of each task within the deadline of `k`; and the tasks' periods.
     #[inline]
-    pub(super) fn row(&mut self, k: usize) -> (&[Part], &[Divisor]) {
+    pub(super) fn row(&mut self, k: usize) -> (&[JobQuotient], &[Divisor]) {
         let n = self.tasks.len();
         if n > KEPT {
             self.parts.clear();
@@ -285,11 +285,11 @@ impl<'a> DueWithin<'a> {
     fn append(&mut self, k: usize) {
         let window = self.tasks[k].deadline;
         let pairs = self.tasks.iter().zip(&self.periods);
-        self.parts.extend(pairs.map(|(task, &period)| Part::of(task, period, window)));
+        self.parts.extend(pairs.map(|(task, &period)| JobQuotient::of(task, period, window)));
     }
 }
 
-impl Part {
+impl JobQuotient {
     #[inline]
     pub(super) fn of(task: &Task, period: Divisor, window: Time) -> Self {
         let (jobs, rest) = period.divide(window);
@@ -353,7 +353,7 @@ mod tests {
         // The slow twin: every set of CPUs.
         let mut refused = 0;
         for index in 0..300 {
-            let mut stream = corehop_plan::workload::draw::Draw::of_set(13, index);
+            let mut stream = corehop_plan::workload::draw::DrawStream::of_set(13, index);
             let tasks: Vec<(u64, u64)> = (0..6).map(|_| (10 + stream.below(80), 100)).collect();
             let masks: Vec<Vec<usize>> = (0..6)
                 .map(|_| {

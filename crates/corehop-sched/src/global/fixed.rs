@@ -3,8 +3,8 @@
 //! limited carry-in (Davis and Burns), and orders of priority.
 
 use super::bar::largest_sum;
-use super::window::{Among, Next, Sweep};
-use super::workload::{Grower, Neighbour, Work, periods};
+use super::window::{NextWindow, Sweep, WindowRange};
+use super::workload::{Grower, Neighbour, WorkloadBound, periods};
 use super::{constrained, each_fits};
 use crate::divisor::Divisor;
 use crate::ranking::Ranking;
@@ -36,7 +36,7 @@ fn densest(system: System<'_>, slack: fn(&Task, Time) -> Time) -> Option<Vec<Tim
             let task = &system.tasks[i];
             Neighbour::densest(task, periods[i], slack(task, bounds[i]))
         }));
-        sweep.least_unfilled(system.m(), &mut others, Among::of(&system.tasks[k], from))
+        sweep.least_unfilled(system.m(), &mut others, WindowRange::of(&system.tasks[k], from))
     })
 }
 
@@ -66,7 +66,7 @@ fn densest_among_equals(
             .chain(equal)
             .map(|(i, slack)| Neighbour::densest(&tasks[i], periods[i], slack))
             .collect();
-        let y = sweep.least_unfilled(system.m(), &mut others, Among::of(own, 1))?;
+        let y = sweep.least_unfilled(system.m(), &mut others, WindowRange::of(own, 1))?;
         bounds[k] = own.wcet + y - 1;
     }
     Some(bounds)
@@ -81,9 +81,9 @@ pub fn guan(system: System<'_>) -> Option<Vec<Time>> {
         let alone = |i: usize| Neighbour::periodic(&system.tasks[i], periods[i]);
         split.alone.extend(above[split.alone.len()..].iter().map(|&i| alone(i)));
         // Before this one all are filled even if none carried work in.
-        let among = Among::of(&system.tasks[k], from);
+        let among = WindowRange::of(&system.tasks[k], from);
         let mut y = split.sweep.least_unfilled(system.m(), &mut split.alone, among)?;
-        let Among { limit, wait, .. } = among;
+        let WindowRange { limit, wait, .. } = among;
         while y <= limit {
             split.clear();
             for &i in above {
@@ -126,10 +126,10 @@ fn response_times(
 
 /// The workload of a task that carries work in (Guan et al., equation 7): one job cut by `alpha`. Responses are within
 /// periods.
-pub(super) fn carried(c: Time, period: Divisor, response: Time, x: Time) -> Work {
+pub(super) fn carried(c: Time, period: Divisor, response: Time, x: Time) -> WorkloadBound {
     let t = period.by();
     let Some(beyond) = x.checked_sub(c) else {
-        return Work { value: x, run: c - x };
+        return WorkloadBound { value: x, run: c - x };
     };
     let (whole, rest) = period.divide(beyond);
     let wait = t - response;
@@ -138,7 +138,7 @@ pub(super) fn carried(c: Time, period: Divisor, response: Time, x: Time) -> Work
         Some(alpha) if alpha < c - 1 => (alpha, c - 1 - alpha),
         Some(_) => (c - 1, 0),
     };
-    Work { value: whole * c + c + alpha, run }
+    WorkloadBound { value: whole * c + c + alpha, run }
 }
 
 /// Workloads without and with what is carried in, of which only some tasks have the latter.
@@ -155,12 +155,12 @@ impl Split {
         self.both.clear();
     }
 
-    pub(super) fn add(&mut self, without: Neighbour, carried: Work, y: Time, wait: Time) {
+    pub(super) fn add(&mut self, without: Neighbour, carried: WorkloadBound, y: Time, wait: Time) {
         let per_unit = without.per_unit();
         let without = without.at(y + wait);
         let gain = carried.value.min(y).saturating_sub(without.value.min(y));
         // What it carries in is only followed until it first stops to grow.
-        let Work { value, run } = carried;
+        let WorkloadBound { value, run } = carried;
         let with = Grower { value, run, next: Time::MAX, most: value + run, ..without };
         self.both.push((gain, without, with, per_unit));
     }
@@ -178,7 +178,7 @@ impl Split {
         }
         let excess = self.sweep.excess()?;
         match self.sweep.next(excess, limit) {
-            Next::Unfilled(later) | Next::From(later) => Some(later),
+            NextWindow::Unfilled(later) | NextWindow::From(later) => Some(later),
         }
     }
 }
@@ -196,8 +196,8 @@ pub fn da_lc(system: System<'_>, k: usize, above: &[usize]) -> bool {
     for &i in above {
         let task = &system.tasks[i];
         let period = Divisor::new(task.period);
-        let without = Work::periodic(task.wcet, period, own.deadline).value.min(y);
-        let with = Work::densest(task, 0, own.deadline).value.min(y);
+        let without = WorkloadBound::periodic(task.wcet, period, own.deadline).value.min(y);
+        let with = WorkloadBound::densest(task, 0, own.deadline).value.min(y);
         sum += without;
         gains.push(with.saturating_sub(without));
     }

@@ -7,8 +7,8 @@
 //! same of EDF). A window of `y` units is survived where what can fill it is less than `m y`; the job then
 //! began within `y - 1`, and responds within `y - 1 + C`.
 
-use super::edf::Part;
-use super::workload::{Fill, Work, least_unfilled};
+use super::edf::JobQuotient;
+use super::workload::{WindowInterference, WorkloadBound, least_unfilled};
 use super::{constrained, each_fits};
 use crate::divisor::Divisor;
 use crate::ranking::Ranking;
@@ -31,15 +31,15 @@ pub fn fixed(system: System<'_>) -> Option<Vec<Time>> {
         let own = &tasks[k];
         let rests = longest_rests(system, ranking.below(at).iter().map(|&i| &tasks[i]));
         let y = least_unfilled(system.m(), own.deadline - own.wcet + 1, |y| {
-            let mut fill = Fill::new(y);
+            let mut fill = WindowInterference::new(y);
             for &rest in &rests {
-                fill.add(Work { value: rest, run: 0 });
+                fill.add(WorkloadBound { value: rest, run: 0 });
             }
             for &i in ranking.above(at) {
-                fill.add(Work::densest(&tasks[i], tasks[i].deadline - bounds[i], y));
+                fill.add(WorkloadBound::densest(&tasks[i], tasks[i].deadline - bounds[i], y));
             }
             for &i in ranking.level(at).iter().filter(|&&i| i != k) {
-                fill.add(Work::densest(&tasks[i], 0, y));
+                fill.add(WorkloadBound::densest(&tasks[i], 0, y));
             }
             fill
         })?;
@@ -89,13 +89,14 @@ fn edf_response(system: System<'_>, k: usize, slack: &[Time]) -> Option<Time> {
     let later = others().map(|(_, task)| task).filter(|task| task.deadline > own.deadline);
     let rests = longest_rests(system, later);
     let y = least_unfilled(system.m(), own.deadline - own.wcet + 1, |y| {
-        let mut fill = Fill::new(y);
+        let mut fill = WindowInterference::new(y);
         for &rest in &rests {
-            fill.add(Work { value: rest, run: 0 });
+            fill.add(WorkloadBound { value: rest, run: 0 });
         }
         for (i, task) in others() {
-            let most = Part::of(task, Divisor::new(task.period), own.deadline).less(task, slack[i]);
-            fill.add(Work::densest(task, slack[i], y).at_most(most));
+            let most =
+                JobQuotient::of(task, Divisor::new(task.period), own.deadline).less(task, slack[i]);
+            fill.add(WorkloadBound::densest(task, slack[i], y).at_most(most));
         }
         fill
     })?;

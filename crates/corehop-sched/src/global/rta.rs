@@ -5,7 +5,7 @@
 //! finds for a task lessens what it carries into the windows of the others.
 
 use super::edf::DueWithin;
-use super::window::{Among, Sweep};
+use super::window::{Sweep, WindowRange};
 use super::workload::Neighbour;
 use super::{constrained, each_fits};
 use crate::system::System;
@@ -17,7 +17,7 @@ const ROUNDS: usize = 25;
 
 /// When to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stop {
+enum StopRule {
     /// When every task is known to make it.
     Accepted,
     /// When no round finds anything better.
@@ -26,20 +26,20 @@ enum Stop {
 
 /// The verdict alone.
 pub fn edf(system: System<'_>) -> Verdict {
-    Verdict::sufficient(iterate(system, Stop::Accepted).is_some())
+    Verdict::sufficient(iterate(system, StopRule::Accepted).is_some())
 }
 
 /// A bound on each task's response time, where the test accepts.
 pub fn edf_bounds(system: System<'_>) -> Option<Vec<Time>> {
-    iterate(system, Stop::Settled)
+    iterate(system, StopRule::Settled)
 }
 
-fn iterate(system: System<'_>, stop: Stop) -> Option<Vec<Time>> {
+fn iterate(system: System<'_>, stop: StopRule) -> Option<Vec<Time>> {
     let tasks = system.tasks;
     if !each_fits(tasks) || !constrained(tasks) {
         return None;
     }
-    let mut analysis = Analysis {
+    let mut analysis = SlackAnalysis {
         system,
         due: DueWithin::new(tasks),
         slack: tasks.iter().map(|task| task.deadline - task.wcet).collect(),
@@ -55,7 +55,7 @@ fn iterate(system: System<'_>, stop: Stop) -> Option<Vec<Time>> {
     for _ in 0..ROUNDS {
         let (all_fit, changed) = analysis.round();
         accepted |= all_fit;
-        if !changed || (accepted && stop == Stop::Accepted) {
+        if !changed || (accepted && stop == StopRule::Accepted) {
             break;
         }
     }
@@ -63,7 +63,7 @@ fn iterate(system: System<'_>, stop: Stop) -> Option<Vec<Time>> {
     accepted.then(|| responses.collect())
 }
 
-struct Analysis<'a> {
+struct SlackAnalysis<'a> {
     system: System<'a>,
     due: DueWithin<'a>,
     slack: Vec<Time>,
@@ -77,7 +77,7 @@ struct Analysis<'a> {
     seen: Vec<(u64, bool)>,
 }
 
-impl Analysis<'_> {
+impl SlackAnalysis<'_> {
     /// Rounds from slacks that are too good downwards: what they give is no longer than any window that the
     /// analysis proper can find, from which it then starts. None where a task fails even so.
     fn tighten_from_above(&mut self) -> Option<()> {
@@ -129,7 +129,7 @@ impl Analysis<'_> {
                 self.others.push(other.at_most(part.less(task, slack)));
             }
         }
-        let among = Among::of(own, self.least[k]);
+        let among = WindowRange::of(own, self.least[k]);
         self.sweep.least_unfilled(self.system.m(), &mut self.others, among)
     }
 }

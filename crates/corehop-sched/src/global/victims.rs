@@ -47,8 +47,8 @@
 
 use super::bar::largest_sum;
 use super::fixed::{Split, carried};
-use super::window::{Among, Sweep};
-use super::workload::{Neighbour, Work};
+use super::window::{Sweep, WindowRange};
+use super::workload::{Neighbour, WorkloadBound};
 use super::{constrained, each_fits};
 use crate::divisor::Divisor;
 use crate::ranking::Ranking;
@@ -79,7 +79,7 @@ pub fn fixed(system: System<'_>, delays: &[Time], carry: Carry) -> Option<Vec<Ti
         return None;
     }
     let order = Ranking::distinct(system.tasks).ok()?;
-    let mut known = Known::new(system, delays, Order::Fixed);
+    let mut known = ResponseContext::new(system, delays, PreemptionOrder::Fixed);
     let (mut sweep, mut split) = (Sweep::default(), Split::default());
     for (at, &k) in order.iter().enumerate() {
         let above = &order[..at];
@@ -99,7 +99,7 @@ pub fn edf(system: System<'_>, delays: &[Time]) -> Option<Vec<Time>> {
     if !is_covered(tasks, MOST_TASKS) {
         return None;
     }
-    let mut known = Known::new(system, delays, Order::Deadline);
+    let mut known = ResponseContext::new(system, delays, PreemptionOrder::Deadline);
     let others: Vec<Vec<usize>> =
         (0..tasks.len()).map(|k| (0..tasks.len()).filter(|&i| i != k).collect()).collect();
     for (k, beside) in others.iter().enumerate() {
@@ -143,12 +143,12 @@ pub fn da_lc_assignment(system: System<'_>, delays: &[Time]) -> Option<Vec<usize
 /// Deadline analysis with at most `m - 1` tasks carrying in (Davis and Burns): task `k` makes it below `above`, in whatever order those are, if all
 /// of them make their deadlines.
 fn da_lc(system: System<'_>, delays: &[Time], k: usize, above: &[usize]) -> bool {
-    let mut known = Known::new(system, delays, Order::Any);
+    let mut known = ResponseContext::new(system, delays, PreemptionOrder::Any);
     for &i in above {
         let beside: Vec<usize> = above.iter().copied().filter(|&j| j != i).collect();
         known.settle(i, &beside, system.tasks[i].deadline);
     }
-    let by_deadline = |felt: &[Felt], own: Own| within_deadline(system.m(), felt, own);
+    let by_deadline = |felt: &[Felt], own: AnalysedJob| within_deadline(system.m(), felt, own);
     known.least_response(k, above, by_deadline).is_some()
 }
 
@@ -159,7 +159,7 @@ fn is_covered(tasks: &[Task], most: usize) -> bool {
 
 /// The order of priorities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum PreemptionOrder {
     /// By absolute deadlines.
     Deadline,
     /// By tasks; the others in a window are those above.
@@ -181,7 +181,7 @@ struct Felt {
 
 /// The job whose response is looked for: what it executes, and its deadline.
 #[derive(Debug, Clone, Copy)]
-struct Own {
+struct AnalysedJob {
     wcet: Time,
     deadline: Time,
 }
@@ -219,17 +219,17 @@ impl Preempted {
 }
 
 /// All that is known of responses.
-struct Known<'a> {
+struct ResponseContext<'a> {
     system: System<'a>,
     delays: &'a [Time],
-    order: Order,
+    order: PreemptionOrder,
     responses: Vec<Time>,
     /// The most preemptions of a job of each task.
     preemptions: Vec<Time>,
 }
 
-impl<'a> Known<'a> {
-    fn new(system: System<'a>, delays: &'a [Time], order: Order) -> Self {
+impl<'a> ResponseContext<'a> {
+    fn new(system: System<'a>, delays: &'a [Time], order: PreemptionOrder) -> Self {
         let responses = system.tasks.iter().map(|task| task.deadline).collect();
         let preemptions = vec![0; system.tasks.len()];
         Self { system, delays, order, responses, preemptions }
@@ -243,7 +243,7 @@ impl<'a> Known<'a> {
     /// Whether a job of `i` with a higher priority can be unfinished after the release of one of `k`.
     fn is_felt(&self, i: usize, k: usize) -> bool {
         let (own, other) = (&self.system.tasks[k], &self.system.tasks[i]);
-        self.order != Order::Deadline || own.deadline + self.responses[i] > other.deadline
+        self.order != PreemptionOrder::Deadline || own.deadline + self.responses[i] > other.deadline
     }
 
     fn preempted(&self, k: usize, others: &[usize]) -> Preempted {
@@ -251,8 +251,10 @@ impl<'a> Known<'a> {
         let of = |&j: &usize| {
             let task = &self.system.tasks[j];
             let latest = match self.order {
-                Order::Deadline => own.deadline.checked_sub(task.deadline).filter(|&it| it > 0),
-                Order::Fixed | Order::Any => Some(Time::MAX),
+                PreemptionOrder::Deadline => {
+                    own.deadline.checked_sub(task.deadline).filter(|&it| it > 0)
+                }
+                PreemptionOrder::Fixed | PreemptionOrder::Any => Some(Time::MAX),
             };
             (task.period, self.responses[j], latest)
         };
@@ -277,7 +279,7 @@ impl<'a> Known<'a> {
         &self,
         k: usize,
         above: &[usize],
-        mut analysis: impl FnMut(&[Felt], Own) -> Option<Time>,
+        mut analysis: impl FnMut(&[Felt], AnalysedJob) -> Option<Time>,
     ) -> Option<Time> {
         let victims = self.victims(k, above);
         let all = victims.len();
@@ -295,18 +297,18 @@ impl<'a> Known<'a> {
         k: usize,
         above: &[usize],
         (paying, paid): (&[usize], &[usize]),
-        analysis: &mut impl FnMut(&[Felt], Own) -> Option<Time>,
+        analysis: &mut impl FnMut(&[Felt], AnalysedJob) -> Option<Time>,
     ) -> Option<Time> {
         let lingers = self.lingers(k, above, paid);
         let pays = |i: usize| paying.contains(&i);
         let each = above.iter().zip(lingers);
         let mut felt: Vec<Felt> =
             each.map(|(&i, lingers)| self.felt(i, k, pays(i), lingers)).collect();
-        if self.order == Order::Deadline {
+        if self.order == PreemptionOrder::Deadline {
             felt.extend(self.job_before(k, paid));
         }
         let task = &self.system.tasks[k];
-        let own = |count: Time| Own {
+        let own = |count: Time| AnalysedJob {
             wcet: task.wcet.saturating_add(count.saturating_mul(self.delays[k])),
             deadline: task.deadline,
         };
@@ -330,7 +332,7 @@ impl<'a> Known<'a> {
     /// For how long the jobs of each task `above` linger: the largest delay of those that are paid for and can wait for it.
     fn lingers(&self, k: usize, above: &[usize], paid: &[usize]) -> Vec<Time> {
         let of = |i: usize| if paid.contains(&i) { self.delays[i] } else { 0 };
-        if self.order == Order::Fixed {
+        if self.order == PreemptionOrder::Fixed {
             let mut most = of(k);
             let mut lingers = vec![0; above.len()];
             for (lingers, &i) in lingers.iter_mut().zip(above).rev() {
@@ -371,11 +373,11 @@ impl<'a> Known<'a> {
         let response = self.responses[i] + lingers;
         let most = match self.order {
             // Its last job is due no later than that of `k`.
-            Order::Deadline => {
+            PreemptionOrder::Deadline => {
                 let span = (own.deadline + response).saturating_sub(task.deadline);
-                Work::periodic(wcet, period, span).value
+                WorkloadBound::periodic(wcet, period, span).value
             }
-            Order::Fixed | Order::Any => Time::MAX,
+            PreemptionOrder::Fixed | PreemptionOrder::Any => Time::MAX,
         };
         Felt { wcet, period, response, most }
     }
@@ -393,32 +395,32 @@ impl Felt {
     }
 
     /// With work carried in, in a window of `x`.
-    fn carried(&self, x: Time) -> Work {
+    fn carried(&self, x: Time) -> WorkloadBound {
         let period = self.period.by();
         if self.response > period || self.wcet >= period {
             let x = x + self.response - self.wcet;
-            return Work { run: 0, ..Work::periodic(self.wcet, self.period, x) };
+            return WorkloadBound { run: 0, ..WorkloadBound::periodic(self.wcet, self.period, x) };
         }
         carried(self.wcet, self.period, self.response, x)
     }
 }
 
 /// The windows of a job; none where it does more than its deadline allows.
-fn windows(own: Own) -> Option<Among> {
+fn windows(own: AnalysedJob) -> Option<WindowRange> {
     let limit = own.deadline.checked_sub(own.wcet)? + 1;
-    Some(Among { from: 1, limit, wait: own.wcet - 1 })
+    Some(WindowRange { from: 1, limit, wait: own.wcet - 1 })
 }
 
 /// All others carry in.
-fn densest(sweep: &mut Sweep, m: u64, felt: &[Felt], own: Own) -> Option<Time> {
+fn densest(sweep: &mut Sweep, m: u64, felt: &[Felt], own: AnalysedJob) -> Option<Time> {
     let among = windows(own)?;
     let mut others: Vec<Neighbour> = felt.iter().map(Felt::densest).collect();
     sweep.least_unfilled(m, &mut others, among).map(|y| own.wcet + y - 1)
 }
 
 /// At most `m - 1` of them do.
-fn limited(split: &mut Split, m: u64, felt: &[Felt], own: Own) -> Option<Time> {
-    let Among { limit, wait, .. } = windows(own)?;
+fn limited(split: &mut Split, m: u64, felt: &[Felt], own: AnalysedJob) -> Option<Time> {
+    let WindowRange { limit, wait, .. } = windows(own)?;
     let mut y = 1;
     while y <= limit {
         split.clear();
@@ -434,7 +436,7 @@ fn limited(split: &mut Split, m: u64, felt: &[Felt], own: Own) -> Option<Time> {
 }
 
 /// The window of the deadline alone, with at most `m - 1` that carry in.
-fn within_deadline(m: u64, felt: &[Felt], own: Own) -> Option<Time> {
+fn within_deadline(m: u64, felt: &[Felt], own: AnalysedJob) -> Option<Time> {
     let y = windows(own)?.limit;
     let mut gains = Vec::with_capacity(felt.len());
     let mut sum = 0;
@@ -482,7 +484,8 @@ mod tests {
     #[test]
     fn the_job_before_lingers_into_a_window_under_edf() {
         let system = implicit(2, &[(1, 10), (1, 10), (1, 10)]);
-        let mut known = Known::new(System::of(&system), &[7, 3, 0], Order::Deadline);
+        let mut known =
+            ResponseContext::new(System::of(&system), &[7, 3, 0], PreemptionOrder::Deadline);
         // It may end with its period, and linger for the largest delay of the others.
         assert_eq!(known.job_before(2, &[0, 1]).map(|it| it.most), Some(7));
         assert_eq!(known.job_before(0, &[0, 1]).map(|it| it.most), Some(3));
@@ -494,7 +497,8 @@ mod tests {
     #[test]
     fn a_job_that_lingers_occupies_its_cpu_for_longer_and_until_later() {
         let system = implicit(2, &[(2, 20), (1, 10), (1, 10)]);
-        let mut known = Known::new(System::of(&system), &[3, 0, 0], Order::Fixed);
+        let mut known =
+            ResponseContext::new(System::of(&system), &[3, 0, 0], PreemptionOrder::Fixed);
         (known.responses[0], known.preemptions[0]) = (9, 2);
         let felt = |pays, lingers| {
             let it = known.felt(0, 1, pays, lingers);

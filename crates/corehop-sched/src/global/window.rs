@@ -30,7 +30,7 @@ pub(super) struct Sweep {
 
 /// The place of the wanted window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum NextWindow {
     /// All windows before this one are filled; it itself is not, if nothing was left out.
     Unfilled(Time),
     /// All windows before this one are filled.
@@ -39,14 +39,14 @@ pub(super) enum Next {
 
 /// The windows to look at.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Among {
+pub(super) struct WindowRange {
     pub(super) from: Time,
     pub(super) limit: Time,
     /// The work of others beside a window is done in one that is longer by this.
     pub(super) wait: Time,
 }
 
-impl Among {
+impl WindowRange {
     /// Those in which a job has to begin its last unit, if none before `from` is short enough.
     pub(super) fn of(own: &Task, from: Time) -> Self {
         Self { from, limit: own.deadline - own.wcet + 1, wait: own.wcet - 1 }
@@ -60,9 +60,9 @@ impl Sweep {
         &mut self,
         m: u64,
         others: &mut Vec<Neighbour>,
-        among: Among,
+        among: WindowRange,
     ) -> Option<Time> {
-        let Among { from, limit, wait } = among;
+        let WindowRange { from, limit, wait } = among;
         let (mut y, mut done) = (from, 0);
         while y <= limit {
             self.begin(m, y, done);
@@ -79,8 +79,8 @@ impl Sweep {
             });
             let Some(excess) = self.excess() else { return Some(y) };
             match self.next(excess, limit) {
-                Next::Unfilled(found) => return (found <= limit).then_some(found),
-                Next::From(later) => y = later,
+                NextWindow::Unfilled(found) => return (found <= limit).then_some(found),
+                NextWindow::From(later) => y = later,
             }
         }
         None
@@ -114,23 +114,24 @@ impl Sweep {
     }
 
     /// Goes on from here, where there is this excess, to `limit` at most.
-    pub(super) fn next(&mut self, excess: Time, limit: Time) -> Next {
+    pub(super) fn next(&mut self, excess: Time, limit: Time) -> NextWindow {
         self.steps += self.growers.len() as u64 + 1;
         if self.steps > STEPS {
-            return Next::From(limit + 1);
+            return NextWindow::From(limit + 1);
         }
         let far = self.how_far(excess, limit);
         let slope = self.list_instants(far);
         self.instants.sort_unstable();
         let Self { y, .. } = *self;
-        let mut line = Line { excess: excess as i64, slope, at: 0 };
+        let mut line = LinearExcess { excess: excess as i64, slope, at: 0 };
         for &instant in self.instants.iter().take_while(|&&instant| instant >> 1 <= far) {
             if let Some(found) = line.reach(instant >> 1) {
-                return Next::Unfilled(y + found);
+                return NextWindow::Unfilled(y + found);
             }
             line.slope += if instant & 1 == 1 { 1 } else { -1 };
         }
-        line.reach(far).map_or(Next::From(y + far + 1), |found| Next::Unfilled(y + found))
+        line.reach(far)
+            .map_or(NextWindow::From(y + far + 1), |found| NextWindow::Unfilled(y + found))
     }
 
     /// Somewhat beyond where the workloads would on average be used up, but not over more instants than
@@ -176,13 +177,13 @@ impl Sweep {
 
 /// The excess of the workloads over all that the CPUs can do, on a stretch where it is straight.
 #[derive(Debug, Clone, Copy)]
-struct Line {
+struct LinearExcess {
     excess: i64,
     slope: i64,
     at: Time,
 }
 
-impl Line {
+impl LinearExcess {
     /// Goes on to `at`, unless the CPUs are no longer full before or there: then from where on.
     #[inline]
     fn reach(&mut self, at: Time) -> Option<Time> {
@@ -244,7 +245,7 @@ mod tests {
                 Neighbour::densest(task, Divisor::new(task.period), slack).at_most(limit)
             });
             let mut others: Vec<_> = each.collect();
-            let least = sweep.least_unfilled(m, &mut others, Among { from, limit, wait });
+            let least = sweep.least_unfilled(m, &mut others, WindowRange { from, limit, wait });
             assert_eq!(least, walked(from), "{m} {given:?} {slacks:?} {limits:?} {wait} {from}");
             found += usize::from(least.is_some_and(|y| y > 3));
         }

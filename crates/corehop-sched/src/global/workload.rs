@@ -22,12 +22,12 @@ pub(super) struct Grower {
 /// A workload at some window, and for how many further units it grows by one each (then it stays
 /// for a while).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Work {
+pub(super) struct WorkloadBound {
     pub(super) value: Time,
     pub(super) run: Time,
 }
 
-impl Work {
+impl WorkloadBound {
     /// Jobs of `wcet` every `period`, back to back with the window's end: `floor(x/T) C + min(C, x mod T)`.
     #[inline]
     pub(super) fn periodic(wcet: Time, period: Divisor, x: Time) -> Self {
@@ -113,7 +113,7 @@ pub(super) fn periods(tasks: &[Task]) -> Vec<Divisor> {
 
 /// The interference of a set of tasks in a window of `y` units, each cut to the window.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Fill {
+pub(super) struct WindowInterference {
     y: Time,
     /// Tasks that could fill the window alone, and the least that one of them has.
     capped: u64,
@@ -124,7 +124,7 @@ pub(super) struct Fill {
     shortest_run: Time,
 }
 
-impl Fill {
+impl WindowInterference {
     pub(super) fn new(y: Time) -> Self {
         Self {
             y,
@@ -137,7 +137,7 @@ impl Fill {
     }
 
     #[inline]
-    pub(super) fn add(&mut self, work: Work) {
+    pub(super) fn add(&mut self, work: WorkloadBound) {
         if work.value >= self.y {
             self.capped += 1;
             self.least_capped = self.least_capped.min(work.value);
@@ -179,7 +179,7 @@ impl Fill {
 pub(super) fn least_unfilled(
     m: u64,
     limit: Time,
-    mut fill: impl FnMut(Time) -> Fill,
+    mut fill: impl FnMut(Time) -> WindowInterference,
 ) -> Option<Time> {
     let mut y = 1;
     // A count, not a clock; a window that takes more steps counts as filled.
@@ -216,10 +216,10 @@ mod tests {
                 })
                 .collect();
             let fill = |y: Time| {
-                let mut fill = Fill::new(y);
+                let mut fill = WindowInterference::new(y);
                 for &(wcet, period, offset, cap) in &tasks {
                     let period = Divisor::new(period);
-                    fill.add(Work::periodic(wcet, period, y + offset).at_most(cap));
+                    fill.add(WorkloadBound::periodic(wcet, period, y + offset).at_most(cap));
                 }
                 fill
             };

@@ -16,7 +16,7 @@ use crate::verdict::Verdict;
 use corehop_plan::words::words;
 use corehop_plan::workload::Event;
 use corehop_plan::workload::task::{Task, TaskError, TaskSet, Time};
-use corehop_stats::costs::{Cost, Costs, Highest};
+use corehop_stats::costs::{Cost, EventCosts, Highest};
 
 words! {
     /// The way to limit preemptions.
@@ -80,7 +80,7 @@ impl Remedies {
     ///
     /// # Errors
     /// [`TaskError`] where the set is not for one CPU, or a task has no size, or one whose cost is not known.
-    pub fn of(set: &TaskSet, costs: &dyn Costs) -> Result<Self, TaskError> {
+    pub fn of(set: &TaskSet, costs: &dyn EventCosts) -> Result<Self, TaskError> {
         if set.cpus() != 1 {
             return Err(TaskError {
                 task: None,
@@ -132,7 +132,7 @@ impl Remedies {
 }
 
 /// The cost of a preemption to each task, by its working set.
-fn delays(set: &TaskSet, costs: &dyn Costs) -> Result<Vec<Cost>, TaskError> {
+fn delays(set: &TaskSet, costs: &dyn EventCosts) -> Result<Vec<Cost>, TaskError> {
     let of = |(at, wss): (usize, &Option<u64>)| {
         let wrong = |value: String, expected: String| {
             let name = set.names()[at].clone();

@@ -18,7 +18,7 @@ pub(super) struct Rules {
 
 /// The outcome of a task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct SimulatedResponse {
     /// The longest response of a job that ended, or that time has run out for.
     pub(super) response: Time,
     /// The most preemptions of a job.
@@ -26,7 +26,7 @@ pub(super) struct Seen {
 }
 
 #[derive(Debug, Clone)]
-struct Job {
+struct PendingJob {
     task: usize,
     release: Time,
     left: Time,
@@ -35,10 +35,10 @@ struct Job {
 }
 
 /// Runs jobs released at `releases` of each task, to their end.
-pub(super) fn run(tasks: &[Task], rules: &Rules, releases: &[Vec<Time>]) -> Vec<Seen> {
-    let mut jobs: Vec<Job> = Vec::new();
+pub(super) fn run(tasks: &[Task], rules: &Rules, releases: &[Vec<Time>]) -> Vec<SimulatedResponse> {
+    let mut jobs: Vec<PendingJob> = Vec::new();
     for (task, releases) in releases.iter().enumerate() {
-        jobs.extend(releases.iter().map(|&release| Job {
+        jobs.extend(releases.iter().map(|&release| PendingJob {
             task,
             release,
             left: tasks[task].wcet,
@@ -46,7 +46,7 @@ pub(super) fn run(tasks: &[Task], rules: &Rules, releases: &[Vec<Time>]) -> Vec<
             preemptions: 0,
         }));
     }
-    let mut seen = vec![Seen::default(); tasks.len()];
+    let mut seen = vec![SimulatedResponse::default(); tasks.len()];
     // The job that has the CPU, and what is left of its region once it began.
     let mut running: Option<(usize, Option<Time>)> = None;
     let mut now = 0;

@@ -2,12 +2,12 @@
 //! Regions and thresholds: by hand, by the printed example, and against schedules.
 
 use super::remedy::{Limit, Remedy, remedy};
-use super::simulated::{Rules, Seen, run};
+use super::simulated::{Rules, SimulatedResponse, run};
 use super::threshold::{Thresholds, largest};
 use super::*;
 use crate::ranking::Ranking;
 use corehop_fixtures::task_sets::set;
-use corehop_plan::workload::task::{Parameters, TaskSet};
+use corehop_plan::workload::task::{TaskParameters, TaskSet};
 use corehop_stats::costs::Cost;
 
 fn tasks(of: &[(Time, Time, Time)]) -> Vec<Task> {
@@ -52,7 +52,7 @@ fn what_the_analyses_do_not_cover_is_told_with_the_task_and_the_field() {
     let late = tasks(&[(1, 4, 4), (1, 4, 9)]);
     let told = fixed::regions(&late).unwrap_err().to_string();
     assert!(told.contains("task 1: deadline_us is 9: expected at most period_us"), "{told}");
-    let of = |wcet, jitter| Parameters { wcet, period: 9, jitter, ..Parameters::default() };
+    let of = |wcet, jitter| TaskParameters { wcet, period: 9, jitter, ..TaskParameters::default() };
     let jittery = TaskSet::new(1, &[of(1, 0), of(1, 2)]).unwrap();
     for told in [edf::regions(jittery.tasks()), fixed::regions(jittery.tasks())] {
         assert!(told.unwrap_err().to_string().contains("task 1: jitter_us is 2: expected 0"));
@@ -108,7 +108,7 @@ fn rules(tasks: &[Task], edf: bool, regions: Vec<Time>) -> Rules {
     Rules { edf, begun: rank.clone(), rank, regions }
 }
 
-fn misses(tasks: &[Task], seen: &[Seen]) -> bool {
+fn misses(tasks: &[Task], seen: &[SimulatedResponse]) -> bool {
     tasks.iter().zip(seen).any(|(task, seen)| seen.response > task.deadline)
 }
 

@@ -13,7 +13,7 @@ use corehop_plan::workload::task::{LONGEST, Task, TaskSet, Time};
 
 /// The times of an operating system, each as a bound, in the unit of the tasks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Overheads {
+pub struct SystemOverheads {
     /// A timer tick, and the time between two (none where there are no ticks).
     pub tick: Time,
     /// Time between two ticks.
@@ -36,7 +36,7 @@ pub struct Overheads {
 /// Steps towards the longest time until a release is handled; one that is not found by then counts as none.
 const MOST_STEPS: usize = 100_000;
 
-impl Overheads {
+impl SystemOverheads {
     /// The same in a unit that is so many nanoseconds, each rounded up; the time between ticks is rounded down.
     #[must_use]
     pub fn in_units_of(self, nanos: Time) -> Self {
@@ -90,14 +90,20 @@ impl Overheads {
 /// `e' = (e + 2 (sch + cxs) + cpmd) / (1 - Ut - Ur) + 2 cpre + ipi`, `T' = T - ev`, `D' = D - ev`; with a CPU of its own for
 /// releases, Ur is 0, and a release is late by `ev + R`. Execution times are rounded up. `tasks` are those of one CPU, cluster or machine with so many CPUs: a job pays for the releases among them,
 /// and `cpmd` is what it pays for the job that it preempts.
-pub fn job_level(tasks: &[Task], cpus: u32, costs: &Overheads, cpmd: &[Time]) -> Vec<Task> {
+pub fn job_level(tasks: &[Task], cpus: u32, costs: &SystemOverheads, cpmd: &[Time]) -> Vec<Task> {
     let inflated = |(task, &delay): (&Task, &Time)| {
         one_job(tasks, cpus, costs, task, delay).unwrap_or_else(|| task.impossible())
     };
     tasks.iter().zip(cpmd).map(inflated).collect()
 }
 
-fn one_job(tasks: &[Task], cpus: u32, costs: &Overheads, task: &Task, delay: Time) -> Option<Task> {
+fn one_job(
+    tasks: &[Task],
+    cpus: u32,
+    costs: &SystemOverheads,
+    task: &Task,
+    delay: Time,
+) -> Option<Task> {
     if delay > LONGEST {
         return None;
     }
@@ -135,7 +141,12 @@ fn one_job(tasks: &[Task], cpus: u32, costs: &Overheads, task: &Task, delay: Tim
 /// For fixed priorities: ticks and releases are tasks of the highest priority with jitter `ev`; each task has
 /// jitter `ev + rel (+ ipi)` more, with a CPU of its own for releases `ev + R + ipi`, and `C' = C + 2 (sch + cxs) + cpmd`. The added tasks come after
 /// those given, which are those of one CPU.
-pub fn fixed_priority(tasks: &[Task], cpus: u32, costs: &Overheads, cpmd: &[Time]) -> Vec<Task> {
+pub fn fixed_priority(
+    tasks: &[Task],
+    cpus: u32,
+    costs: &SystemOverheads,
+    cpmd: &[Time],
+) -> Vec<Task> {
     let own = if costs.dedicated.is_some() { 0 } else { costs.release };
     let added = (costs.latency() + own + costs.interrupt(cpus)).min(2 * LONGEST);
     let mut charged = tasks.to_vec();
@@ -181,16 +192,17 @@ mod tests {
     #[test]
     fn without_overheads_nothing_changes() {
         let set = implicit(2, &[(10, 100), (20, 200)]);
-        let same = job_level(set.tasks(), 2, &Overheads::default(), &[0, 0]);
+        let same = job_level(set.tasks(), 2, &SystemOverheads::default(), &[0, 0]);
         assert_eq!(same, set.tasks());
-        let same = fixed_priority(set.tasks(), 1, &Overheads::default(), &[0, 0]);
+        let same = fixed_priority(set.tasks(), 1, &SystemOverheads::default(), &[0, 0]);
         assert_eq!(wcets(&same), [10, 20]);
     }
 
     #[test]
     fn scheduling_is_charged_twice_and_the_delay_once() {
         let set = implicit(1, &[(10, 100), (20, 200), (30, 300)]);
-        let costs = Overheads { scheduling: 1, context_switch: 2, ..Overheads::default() };
+        let costs =
+            SystemOverheads { scheduling: 1, context_switch: 2, ..SystemOverheads::default() };
         let inflated = job_level(set.tasks(), 1, &costs, &[7, 7, 5]);
         assert_eq!(wcets(&inflated), [10 + 6 + 7, 20 + 6 + 7, 30 + 6 + 5]);
     }
@@ -199,26 +211,27 @@ mod tests {
     fn six_configurations_are_what_schedcat_charges() {
         // Its jlfp.charge_scheduling_overheads by hand, of two tasks (1000, 10000) that pay 50 for each other.
         let set = implicit(2, &[(1_000, 10_000), (1_000, 10_000)]);
-        let plain = Overheads { scheduling: 2, context_switch: 3, ..Overheads::default() };
-        let charged = |cpus, costs: Overheads| {
+        let plain =
+            SystemOverheads { scheduling: 2, context_switch: 3, ..SystemOverheads::default() };
+        let charged = |cpus, costs: SystemOverheads| {
             let task = job_level(set.tasks(), cpus, &costs, &[50, 50])[0];
             (task.wcet, task.period)
         };
         // 1000 + 2 (2 + 3) + 50.
         assert_eq!(charged(1, plain), (1_060, 10_000));
         // (1060 + 2 (100)) / 0.9 = 1400.
-        let ticks = Overheads { tick: 100, quantum: Some(1_000), ..plain };
+        let ticks = SystemOverheads { tick: 100, quantum: Some(1_000), ..plain };
         assert_eq!(charged(1, ticks), (1_400, 10_000));
         // cpre = (100 + 20 (0.1)) / 0.9: (1060 + 2 (102)) / 0.9 = 1404.4.
-        let late = Overheads { event_latency: 20, ..ticks };
+        let late = SystemOverheads { event_latency: 20, ..ticks };
         assert_eq!(charged(1, late), (1_405, 9_980));
         // Ur = 2 (50) / 10000: (1060 + 2 (2) 50) / 0.99 = 1272.7; and 100 to tell another CPU.
-        let releases = Overheads { release: 50, interprocessor: 100, ..plain };
+        let releases = SystemOverheads { release: 50, interprocessor: 100, ..plain };
         assert_eq!(charged(1, releases), (1_273, 10_000));
         assert_eq!(charged(2, releases), (1_373, 10_000));
         // A CPU of its own handles releases: each job waits until both are handled, and for the interrupt, on one CPU as on
         // several. (SchedCAT charges one release, to the job.)
-        let dedicated = Overheads { dedicated: Some(100), ..releases };
+        let dedicated = SystemOverheads { dedicated: Some(100), ..releases };
         assert_eq!(
             (charged(1, dedicated), charged(2, dedicated)),
             ((1_160, 9_900), (1_160, 9_900))
@@ -227,8 +240,8 @@ mod tests {
 
     #[test]
     fn a_dedicated_cpu_handles_a_release_after_all_that_may_come_before_it() {
-        let costs = Overheads { release: 3_000, ..Overheads::default() };
-        let waits = |tasks: &[(Time, Time)], costs: Overheads| {
+        let costs = SystemOverheads { release: 3_000, ..SystemOverheads::default() };
+        let waits = |tasks: &[(Time, Time)], costs: SystemOverheads| {
             costs.dedicated_to(&implicit(1, tasks)).dedicated.unwrap()
         };
         // Three at once, and none comes again meanwhile.
@@ -236,23 +249,23 @@ mod tests {
         // In 9 us the first comes twice, in 12 us three times: 3 (3 + 1 + 1) = 15, in which it comes no fourth time.
         assert_eq!(waits(&[(1, 5), (1, 100), (1, 200)], costs), 15_000);
         // Interrupts that come late come closer to each other: in 9 + 2 us the first comes twice.
-        let late = Overheads { event_latency: 2_000, ..costs };
+        let late = SystemOverheads { event_latency: 2_000, ..costs };
         assert_eq!(waits(&[(1, 10), (1, 100), (1, 200)], late), 12_000);
         // Faster than they are handled.
         assert!(waits(&[(1, 5), (1, 6)], costs) > LONGEST);
-        assert_eq!(waits(&[(1, 100)], Overheads::default()), 0);
+        assert_eq!(waits(&[(1, 100)], SystemOverheads::default()), 0);
     }
 
     #[test]
     fn ticks_and_releases_stretch_what_runs() {
         // Ut = 1/10, Ur = 0: e' = e / 0.9 + 2 (1 / 0.9): (10 + 2) / 0.9 = 13.33, up to 14.
         let set = implicit(1, &[(10, 100)]);
-        let costs = Overheads { tick: 1, quantum: Some(10), ..Overheads::default() };
+        let costs = SystemOverheads { tick: 1, quantum: Some(10), ..SystemOverheads::default() };
         assert_eq!(wcets(&job_level(set.tasks(), 1, &costs, &[0])), [14]);
         // Exactly 16 / 0.9 + 2 / 0.9 = 20: not rounded beyond.
         assert_eq!(wcets(&job_level(implicit(1, &[(16, 100)]).tasks(), 1, &costs, &[0])), [20]);
         // Ur = 2/100, n rel = 2: (10 + 4) / 0.98 = 14.28, with the ev of 3: + 2 * 3 * 0.02 / 0.98.
-        let costs = Overheads { release: 2, event_latency: 3, ..Overheads::default() };
+        let costs = SystemOverheads { release: 2, event_latency: 3, ..SystemOverheads::default() };
         let inflated = job_level(set.tasks(), 1, &costs, &[0]);
         assert_eq!(wcets(&inflated), [15]);
         assert_eq!((inflated[0].period(), inflated[0].deadline()), (97, 97));
@@ -262,22 +275,22 @@ mod tests {
     fn a_deadline_that_the_latency_eats_makes_the_set_infeasible() {
         // A peer divides by zero there.
         let set = set(1, &[(1, 10, 3)]);
-        let costs = Overheads { event_latency: 3, ..Overheads::default() };
+        let costs = SystemOverheads { event_latency: 3, ..SystemOverheads::default() };
         let inflated = job_level(set.tasks(), 1, &costs, &[0]);
         assert!(inflated[0].wcet() > inflated[0].period());
-        let busy = Overheads { tick: 10, quantum: Some(10), ..Overheads::default() };
+        let busy = SystemOverheads { tick: 10, quantum: Some(10), ..SystemOverheads::default() };
         assert!(job_level(set.tasks(), 1, &busy, &[0])[0].wcet() > LONGEST);
     }
 
     #[test]
     fn for_fixed_priorities_interrupts_are_tasks() {
         let set = implicit(1, &[(10, 50), (20, 200)]);
-        let costs = Overheads {
+        let costs = SystemOverheads {
             tick: 1,
             quantum: Some(20),
             release: 2,
             event_latency: 3,
-            ..Overheads::default()
+            ..SystemOverheads::default()
         };
         let inflated = fixed_priority(set.tasks(), 1, &costs, &[4, 4]);
         assert_eq!(wcets(&inflated), [14, 24, 1, 2, 2]);

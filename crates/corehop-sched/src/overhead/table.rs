@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use super::system::Overheads;
+use super::system::SystemOverheads;
 use corehop_plan::units::Nanos;
 use corehop_plan::workload::task::{LONGEST, Time};
 
@@ -161,7 +161,7 @@ impl OverheadTable {
     /// # Errors
     /// [`OverheadError::Beyond`] for more tasks than the table knows of, [`OverheadError::NotScheduling`] for a table
     /// with none of the columns that a test charges.
-    pub fn of(&self, count: usize, quantum: Nanos) -> Result<Overheads, OverheadError> {
+    pub fn of(&self, count: usize, quantum: Nanos) -> Result<SystemOverheads, OverheadError> {
         if self.lacks().len() == CHARGED.len() {
             return Err(OverheadError::NotScheduling);
         }
@@ -169,7 +169,7 @@ impl OverheadTable {
             let column = self.columns.iter().find(|(known, _)| *known == name);
             column.map_or(Ok(0), |(_, points)| at(points, count))
         };
-        Ok(Overheads {
+        Ok(SystemOverheads {
             tick: value("TICK")?,
             quantum: Some(quantum.get()),
             release: value("RELEASE")?,

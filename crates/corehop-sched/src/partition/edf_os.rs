@@ -41,7 +41,7 @@ pub struct Portion {
 
 /// The CPUs of every task.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Assignment {
+pub struct SplitAssignment {
     /// The fixed tasks of each CPU.
     pub fixed: Vec<Vec<usize>>,
     /// Of the tasks that were cut, each task's portions in a row, its first CPU first.
@@ -49,7 +49,7 @@ pub struct Assignment {
 }
 
 /// The CPUs of every task; None where tardiness is not bounded.
-pub fn assign(system: System<'_>) -> Option<Assignment> {
+pub fn assign(system: System<'_>) -> Option<SplitAssignment> {
     if !soft::bounded(system).is_schedulable() {
         return None;
     }
@@ -107,7 +107,7 @@ pub fn assign(system: System<'_>) -> Option<Assignment> {
             _ => cut.extend(portions),
         }
     }
-    Some(Assignment { fixed, cut })
+    Some(SplitAssignment { fixed, cut })
 }
 
 fn utilisation(task: &Task) -> f64 {
@@ -156,7 +156,7 @@ pub fn responses(system: System<'_>) -> Option<Vec<Time>> {
 mod tests {
     use super::*;
     use corehop_fixtures::task_sets::implicit;
-    use corehop_plan::workload::draw::Draw;
+    use corehop_plan::workload::draw::DrawStream;
     use corehop_plan::workload::task::TaskSet;
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(responses(System::of(&implicit(2, &[(2, 3), (2, 3), (3, 4)]))), None);
     }
 
-    fn drawn(stream: &mut Draw) -> TaskSet {
+    fn drawn(stream: &mut DrawStream) -> TaskSet {
         let cpus = 2 + stream.below(3);
         loop {
             let tasks: Vec<(Time, Time)> = (0..cpus + 1 + stream.below(3))
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn shares_add_up_and_a_cpu_has_at_most_one_cut_task_of_each_kind() {
         for index in 0..300 {
-            let set = drawn(&mut Draw::of_set(11, index));
+            let set = drawn(&mut DrawStream::of_set(11, index));
             let assignment = assign(System::of(&set)).unwrap();
             let u = |at: usize| utilisation(&set.tasks()[at]);
             for portions in assignment.cut.chunk_by(|a, b| a.task == b.task) {
@@ -276,7 +276,7 @@ mod tests {
     fn no_simulated_job_is_later_than_its_bound() {
         let (mut late, mut tight) = (0, 0.0_f64);
         for index in 0..150 {
-            let set = drawn(&mut Draw::of_set(12, index));
+            let set = drawn(&mut DrawStream::of_set(12, index));
             let bounds = responses(System::of(&set)).unwrap();
             for (at, seen) in simulated(&set, 3_000).into_iter().enumerate() {
                 let bound = bounds[at] - set.tasks()[at].period();

@@ -32,7 +32,7 @@ pub(crate) fn by_priority(system: System<'_>, group: &[usize]) -> Verdict {
 pub(crate) fn partition(system: System<'_>, one: OneCpu) -> Result<Vec<Vec<usize>>, Verdict> {
     let mut order: Vec<usize> = (0..system.tasks.len()).collect();
     order.sort_by(|&a, &b| by_utilisation(&system.tasks[b], &system.tasks[a]));
-    let mut search = Search { system, one, order, looks: LOOKS, in_doubt: false };
+    let mut search = PartitionSearch { system, one, order, looks: LOOKS, in_doubt: false };
     let mut bins = vec![Vec::new(); system.cpus as usize];
     if search.place(0, &mut bins) {
         Ok(bins)
@@ -43,7 +43,7 @@ pub(crate) fn partition(system: System<'_>, one: OneCpu) -> Result<Vec<Vec<usize
     }
 }
 
-struct Search<'a> {
+struct PartitionSearch<'a> {
     system: System<'a>,
     one: OneCpu,
     order: Vec<usize>,
@@ -51,7 +51,7 @@ struct Search<'a> {
     in_doubt: bool,
 }
 
-impl Search<'_> {
+impl PartitionSearch<'_> {
     fn place(&mut self, at: usize, bins: &mut [Vec<usize>]) -> bool {
         let Some(&task) = self.order.get(at) else { return true };
         for bin in 0..bins.len() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tasks whose CPU, or pieces, were given: does EDF meet all deadlines on each CPU?
 
-use super::split::{Load, Piece};
+use super::split::{CpuLoad, Subtask};
 use crate::system::System;
 use corehop_plan::workload::placement::TaskPlacement;
 use corehop_plan::workload::task::{Task, Time};
@@ -11,7 +11,7 @@ use corehop_plan::workload::task::{Task, Time};
 ///
 /// # Errors
 /// Why they are not known to be met.
-pub fn check(system: System<'_>) -> Result<Vec<Piece>, String> {
+pub fn check(system: System<'_>) -> Result<Vec<Subtask>, String> {
     let places =
         system.placement.ok_or("the set does not say where its tasks run: `cpus`, or `pieces`")?;
     let mut pieces = Vec::new();
@@ -19,7 +19,7 @@ pub fn check(system: System<'_>) -> Result<Vec<Piece>, String> {
         pieces.extend(of_task(system, at, place)?);
     }
     for cpu in 0..system.cpus as usize {
-        let mut load = Load::default();
+        let mut load = CpuLoad::default();
         for piece in pieces.iter().filter(|piece| piece.cpu == cpu) {
             let task = system.tasks[piece.task];
             let task = Task { wcet: piece.budget, deadline: piece.deadline, ..task };
@@ -54,14 +54,14 @@ pub fn bins(system: System<'_>) -> Result<Vec<Vec<usize>>, String> {
 }
 
 /// A task as pieces.
-fn of_task(system: System<'_>, at: usize, place: &TaskPlacement) -> Result<Vec<Piece>, String> {
+fn of_task(system: System<'_>, at: usize, place: &TaskPlacement) -> Result<Vec<Subtask>, String> {
     let task = system.tasks[at];
     let moved = system.bill.map_or(0, |bill| bill.moved[at]);
     match place {
         TaskPlacement::Cpus(cpus) => match cpus.as_slice() {
             &[cpu] => {
                 let (wcet, deadline) = (task.wcet, task.deadline);
-                Ok(vec![Piece { task: at, cpu, wcet, budget: wcet, paid: 0, deadline }])
+                Ok(vec![Subtask { task: at, cpu, wcet, budget: wcet, paid: 0, deadline }])
             }
             _ => Err(format!("task {at} may run on {} CPUs: this is about one CPU for each", cpus.len())),
         },
@@ -87,7 +87,7 @@ fn of_task(system: System<'_>, at: usize, place: &TaskPlacement) -> Result<Vec<P
                 }
                 let budget = needs.max(piece.budget);
                 let (wcet, deadline) = (piece.wcet, piece.deadline);
-                Ok(Piece { task: at, cpu: piece.cpu, wcet, budget, paid: 0, deadline })
+                Ok(Subtask { task: at, cpu: piece.cpu, wcet, budget, paid: 0, deadline })
             })
             .collect(),
     }

@@ -59,7 +59,7 @@ pub struct Packing {
 }
 
 /// The tasks of each bin in the order in which they came; or the first task that no bin admitted.
-pub type Packed = Result<Vec<Vec<usize>>, usize>;
+pub type PackingResult = Result<Vec<Vec<usize>>, usize>;
 
 /// A bin: its tasks, and the sum of their utilisations, rounded; doubts are settled by the tasks.
 #[derive(Debug, Clone, Default)]
@@ -73,7 +73,7 @@ impl Packing {
     ///
     /// # Errors
     /// The index of the first task that no bin admits.
-    pub fn pack(self, system: System<'_>) -> Packed {
+    pub fn pack(self, system: System<'_>) -> PackingResult {
         let (bins, rest) = self.pack_as_far(system);
         rest.first().map_or(Ok(bins), |&at| Err(at))
     }
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
     use corehop_fixtures::task_sets::{implicit, set};
 
-    fn pack(cpus: u32, tasks: &[(u64, u64)], fit: Fit, decreasing: bool) -> Packed {
+    fn pack(cpus: u32, tasks: &[(u64, u64)], fit: Fit, decreasing: bool) -> PackingResult {
         let set = implicit(cpus, tasks);
         let packing = Packing { fit, decreasing, admission: Admission::Utilisation, cluster: 1 };
         packing.pack(System::of(&set))
@@ -314,7 +314,7 @@ mod tests {
         };
         let mut refused = 0;
         for index in 0..300 {
-            let mut stream = corehop_plan::workload::draw::Draw::of_set(5, index);
+            let mut stream = corehop_plan::workload::draw::DrawStream::of_set(5, index);
             let mut task = || {
                 let period = 4 + stream.below(12);
                 let wcet = 1 + stream.below(period / 2);

@@ -19,7 +19,7 @@ use super::packing::by_utilisation;
 
 /// A task, or a piece of it, on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece {
+pub struct Subtask {
     /// The task.
     pub task: usize,
     /// The CPU.
@@ -36,12 +36,12 @@ pub struct Piece {
 
 /// The load of a CPU: tasks and pieces as tasks, and the reload of each when it resumes.
 #[derive(Debug, Clone, Default)]
-pub struct Load {
+pub struct CpuLoad {
     tasks: Vec<Task>,
     resumed: Vec<Time>,
 }
 
-impl Load {
+impl CpuLoad {
     /// With one more.
     fn with(&self, task: Task, resumed: Time) -> Self {
         let mut more = self.clone();
@@ -75,7 +75,7 @@ impl Load {
 
 /// The rest of a task that is being placed.
 #[derive(Debug, Clone, Copy)]
-struct Rest {
+struct TaskRemainder {
     task: Task,
     /// The reload of its jobs when they resume.
     resumed: Time,
@@ -83,7 +83,7 @@ struct Rest {
     reload: Time,
 }
 
-impl Rest {
+impl TaskRemainder {
     /// All of it as a task of one CPU.
     fn whole(&self) -> Task {
         Task { wcet: self.task.wcet + self.reload, ..self.task }
@@ -91,7 +91,7 @@ impl Rest {
 
     /// A piece that is due within `deadline` and needs all of that: its budget, and what it pays. None where what it
     /// pays leaves nothing.
-    fn piece(&self, beside: &Load, bill: Option<&Bill>, deadline: Time) -> Option<(Time, Time)> {
+    fn piece(&self, beside: &CpuLoad, bill: Option<&Bill>, deadline: Time) -> Option<(Time, Time)> {
         let task = Task { deadline, ..self.task };
         let with = |_| beside.with(task, self.resumed).paid(bill).pop();
         let paid = bill.and_then(with).unwrap_or(0);
@@ -102,7 +102,7 @@ impl Rest {
     /// The largest piece of at most so much work that fits beside a load, as its budget, what it pays, and `D'`.
     fn largest(
         &self,
-        beside: &Load,
+        beside: &CpuLoad,
         bill: Option<&Bill>,
         most: Time,
     ) -> Option<(Time, Time, Time)> {
@@ -128,10 +128,10 @@ impl Rest {
 ///
 /// # Errors
 /// The index of the task that could not be placed.
-pub fn c_equals_d(system: System<'_>) -> Result<Vec<Piece>, usize> {
+pub fn c_equals_d(system: System<'_>) -> Result<Vec<Subtask>, usize> {
     let mut order: Vec<usize> = (0..system.tasks.len()).collect();
     order.sort_by(|&a, &b| by_utilisation(&system.tasks[b], &system.tasks[a]));
-    let mut cpus: Vec<Load> = vec![Load::default(); system.cpus as usize];
+    let mut cpus: Vec<CpuLoad> = vec![CpuLoad::default(); system.cpus as usize];
     let mut pieces = Vec::new();
     for at in order {
         place(system, at, &mut cpus, &mut pieces).ok_or(at)?;
@@ -144,11 +144,16 @@ pub fn c_equals_d(system: System<'_>) -> Result<Vec<Piece>, usize> {
     Ok(pieces)
 }
 
-fn place(system: System<'_>, at: usize, cpus: &mut [Load], pieces: &mut Vec<Piece>) -> Option<()> {
+fn place(
+    system: System<'_>,
+    at: usize,
+    cpus: &mut [CpuLoad],
+    pieces: &mut Vec<Subtask>,
+) -> Option<()> {
     let bill = system.bill;
     let delay = |of: fn(&Bill) -> &Vec<Time>| bill.map_or(0, |bill| of(bill)[at]);
     let resumed = delay(|bill| &bill.resumed);
-    let mut rest = Rest { task: system.tasks[at], resumed, reload: 0 };
+    let mut rest = TaskRemainder { task: system.tasks[at], resumed, reload: 0 };
     // A task is not on one CPU twice: its pieces would have to follow each other there.
     let mut used = vec![false; cpus.len()];
     loop {
@@ -158,7 +163,7 @@ fn place(system: System<'_>, at: usize, cpus: &mut [Load], pieces: &mut Vec<Piec
         if let Some(cpu) = (0..cpus.len()).filter(open).find(fits) {
             cpus[cpu].push(whole, resumed);
             let (wcet, deadline) = (rest.task.wcet, rest.task.deadline);
-            pieces.push(Piece { task: at, cpu, wcet, budget: whole.wcet, paid: 0, deadline });
+            pieces.push(Subtask { task: at, cpu, wcet, budget: whole.wcet, paid: 0, deadline });
             return Some(());
         }
         // Jobs of a thread follow each other: a piece of the next job must not begin before the last piece of this one ends.
@@ -172,10 +177,14 @@ fn place(system: System<'_>, at: usize, cpus: &mut [Load], pieces: &mut Vec<Piec
         used[cpu] = true;
         cpus[cpu].push(Task { wcet: budget, deadline, ..rest.task }, resumed);
         let wcet = budget - rest.reload;
-        pieces.push(Piece { task: at, cpu, wcet, budget, paid, deadline });
+        pieces.push(Subtask { task: at, cpu, wcet, budget, paid, deadline });
         let (left, due) = (rest.task.wcet - wcet, rest.task.deadline - deadline);
         let reload = delay(|bill| &bill.moved);
-        rest = Rest { task: Task { wcet: left, deadline: due, ..rest.task }, resumed, reload };
+        rest = TaskRemainder {
+            task: Task { wcet: left, deadline: due, ..rest.task },
+            resumed,
+            reload,
+        };
         if left + reload > due {
             return None;
         }
@@ -210,8 +219,14 @@ mod tests {
             pieces.iter().filter(|piece| piece.task == 2).map(|piece| piece.wcet).sum();
         assert_eq!(of_third, 6);
         // Beside (6, 10) a head of 4 fits: by 4 it is done, and 6 + 4 by 10.
-        assert_eq!(pieces[2], Piece { task: 2, cpu: 0, wcet: 4, budget: 4, paid: 0, deadline: 4 });
-        assert_eq!(pieces[3], Piece { task: 2, cpu: 1, wcet: 2, budget: 2, paid: 0, deadline: 6 });
+        assert_eq!(
+            pieces[2],
+            Subtask { task: 2, cpu: 0, wcet: 4, budget: 4, paid: 0, deadline: 4 }
+        );
+        assert_eq!(
+            pieces[3],
+            Subtask { task: 2, cpu: 1, wcet: 2, budget: 2, paid: 0, deadline: 6 }
+        );
     }
 
     #[test]
@@ -225,16 +240,16 @@ mod tests {
         assert_eq!(c_equals_d(system), Err(2));
         let less = implicit(2, &[(60, 100), (60, 100), (55, 100)]);
         let pieces = c_equals_d(System { bill: Some(&bill), ..System::of(&less) }).unwrap();
-        let head = Piece { task: 2, cpu: 0, wcet: 30, budget: 30, paid: 10, deadline: 40 };
-        let tail = Piece { task: 2, cpu: 1, wcet: 25, budget: 30, paid: 10, deadline: 60 };
+        let head = Subtask { task: 2, cpu: 0, wcet: 30, budget: 30, paid: 10, deadline: 40 };
+        let tail = Subtask { task: 2, cpu: 1, wcet: 25, budget: 30, paid: 10, deadline: 60 };
         assert_eq!(pieces[2..], [head, tail]);
     }
 
     #[test]
     fn beside_a_set_that_already_fails_there_is_no_head_and_no_abort() {
         let full = implicit(1, &[(5, 9), (5, 9)]);
-        let load = Load { tasks: full.tasks().to_vec(), resumed: vec![0; 2] };
-        let rest = Rest { task: full.tasks()[0], resumed: 0, reload: 0 };
+        let load = CpuLoad { tasks: full.tasks().to_vec(), resumed: vec![0; 2] };
+        let rest = TaskRemainder { task: full.tasks()[0], resumed: 0, reload: 0 };
         assert_eq!(rest.largest(&load, None, 3), None);
         assert_eq!(c_equals_d(System::of(&implicit(2, &[(9, 10), (9, 10), (9, 10)]))), Err(2));
     }

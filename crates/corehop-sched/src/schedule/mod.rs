@@ -20,7 +20,7 @@ use corehop_plan::workload::task::Time;
 
 /// A job of a schedule. Times are in microseconds and count from the beginning of the schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Job {
+pub struct ScheduledJob {
     /// The task, by its place in the set.
     pub task: usize,
     /// The arrival, from which the deadline counts.
@@ -38,7 +38,7 @@ pub struct Job {
 /// The activity of a CPU for a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Doing {
+pub enum CpuActivity {
     /// It executes the job.
     Work,
     /// It reloads what the job lost while it was preempted.
@@ -59,7 +59,7 @@ pub struct Stretch {
     /// The end of the stretch.
     pub to_us: Time,
     /// The activity.
-    pub doing: Doing,
+    pub doing: CpuActivity,
 }
 
 /// The activity of some CPUs since they were idle last.
@@ -72,7 +72,7 @@ pub struct Schedule {
     /// The end, in microseconds.
     pub to_us: Time,
     /// The jobs in the order of their releases.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<ScheduledJob>,
     /// The stretches, in the order in which they began.
     pub stretches: Vec<Stretch>,
     /// The job that the schedule is about: that which misses its deadline first, or that which responds last.
@@ -83,7 +83,7 @@ pub struct Schedule {
 
 impl Schedule {
     /// The job that the schedule is about.
-    pub fn subject(&self) -> &Job {
+    pub fn subject(&self) -> &ScheduledJob {
         &self.jobs[self.subject]
     }
 
@@ -133,7 +133,7 @@ impl Schedule {
     }
 
     /// The number of reloads of this kind, and their time.
-    pub fn reloads(&self, doing: Doing) -> (usize, Time) {
+    pub fn reloads(&self, doing: CpuActivity) -> (usize, Time) {
         let all = self.stretches.iter().filter(|it| it.doing == doing);
         (all.clone().count(), all.map(|it| it.to_us - it.from_us).sum())
     }

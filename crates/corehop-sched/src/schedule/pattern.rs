@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Patterns of releases: the release and the execution time of each job, and which of several equals goes first.
 
-use corehop_plan::workload::draw::Draw;
+use corehop_plan::workload::draw::DrawStream;
 use corehop_plan::workload::task::{Task, Time};
 
 /// The seed of all random patterns.
@@ -17,13 +17,13 @@ pub struct Pattern {
     /// Whether a job that resumes prefers a CPU that it was not on.
     pub(super) restless: bool,
     /// Random gaps, jitter and execution times.
-    draws: Option<Draws>,
+    draws: Option<ReleaseDraws>,
 }
 
 /// The random part of a pattern.
 #[derive(Debug, Clone)]
-struct Draws {
-    draw: Draw,
+struct ReleaseDraws {
+    draw: DrawStream,
     /// Whether jobs come later than they may.
     sporadic: bool,
     /// Whether jobs execute for less than their WCET.
@@ -45,7 +45,7 @@ impl Pattern {
 
     /// Random offsets; of a few patterns also random gaps, and execution times below the WCET where that can matter.
     pub fn random(tasks: &[Task], number: u64, several_cpus: bool) -> Self {
-        let mut draw = Draw::of_set(SEED, number);
+        let mut draw = DrawStream::of_set(SEED, number);
         let begins = tasks.iter().map(|task| match draw.below(3) {
             0 => 0,
             _ => draw.below(task.period),
@@ -54,13 +54,13 @@ impl Pattern {
         let last = Some(draw.below(tasks.len() as u64) as usize);
         let (sporadic, shorter) = (number % 3 == 2, several_cpus && number % 4 == 3);
         let restless = number % 2 == 1;
-        Self { begins, last, restless, draws: Some(Draws { draw, sporadic, shorter }) }
+        Self { begins, last, restless, draws: Some(ReleaseDraws { draw, sporadic, shorter }) }
     }
 
     /// The time by which a job comes later than its task may release it.
     pub(super) fn gap(&mut self, task: &Task) -> Time {
         match &mut self.draws {
-            Some(Draws { draw, sporadic: true, .. }) => match draw.below(2) {
+            Some(ReleaseDraws { draw, sporadic: true, .. }) => match draw.below(2) {
                 0 => draw.below(task.period / 2 + 1),
                 _ => 0,
             },
@@ -85,7 +85,7 @@ impl Pattern {
     /// The time for which a job executes.
     pub(super) fn work(&mut self, task: &Task) -> Time {
         match &mut self.draws {
-            Some(Draws { draw, shorter: true, .. }) => match draw.below(3) {
+            Some(ReleaseDraws { draw, shorter: true, .. }) => match draw.below(3) {
                 0 => 1 + draw.below(task.wcet),
                 _ => task.wcet,
             },

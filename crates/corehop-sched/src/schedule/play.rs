@@ -9,13 +9,13 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
 use super::pattern::Pattern;
-use super::scene::{By, Scene};
-use super::{Doing, Job, Schedule, Stretch};
+use super::scene::{PriorityRule, Scene};
+use super::{CpuActivity, Schedule, ScheduledJob, Stretch};
 use corehop_plan::workload::task::Time;
 
 /// The aim of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Goal {
+pub enum SimulationGoal {
     /// The first missed deadline.
     Miss,
     /// The longest response of a task of the scene.
@@ -41,14 +41,14 @@ pub struct Played {
 }
 
 /// The place of a job in the order of its scheduler: the smaller is served first.
-type Urgency = (Time, Time, bool, usize, usize);
+type UrgencyKey = (Time, Time, bool, usize, usize);
 
 /// A job under way.
 #[derive(Debug, Clone, Copy)]
-struct State {
+struct JobProgress {
     left: Time,
     reload: Time,
-    doing: Doing,
+    doing: CpuActivity,
     /// The CPU that it had last, by its place in the scene.
     last: Option<usize>,
 }
@@ -56,7 +56,7 @@ struct State {
 struct Play<'a> {
     scene: &'a Scene,
     pattern: Pattern,
-    goal: Goal,
+    goal: SimulationGoal,
     now: Time,
     /// The beginning of the window, at which no earlier job was left.
     began: Time,
@@ -66,22 +66,22 @@ struct Play<'a> {
     count: Vec<u64>,
     released: u64,
     /// The jobs of the window by place, with the task's place in the scene.
-    jobs: Vec<Job>,
-    states: Vec<State>,
+    jobs: Vec<ScheduledJob>,
+    states: Vec<JobProgress>,
     stretches: Vec<Stretch>,
     /// By CPU: its last stretch.
     open: Vec<Option<usize>>,
     /// By task: the job that is served, and those that wait for it.
     queues: Vec<VecDeque<usize>>,
-    waiting: BTreeSet<Urgency>,
-    seats: Vec<Option<Urgency>>,
+    waiting: BTreeSet<UrgencyKey>,
+    seats: Vec<Option<UrgencyKey>>,
     dues: BinaryHeap<Reverse<(Time, usize)>>,
     missed: Option<usize>,
     best: Option<(Time, Schedule)>,
 }
 
 /// Serves the jobs of a pattern.
-pub fn play(scene: &Scene, pattern: Pattern, goal: Goal, until: Until) -> Played {
+pub fn play(scene: &Scene, pattern: Pattern, goal: SimulationGoal, until: Until) -> Played {
     let mut play = Play::new(scene, pattern, goal);
     while play.step(until) {}
     let jobs = play.released;
@@ -93,7 +93,7 @@ pub fn play(scene: &Scene, pattern: Pattern, goal: Goal, until: Until) -> Played
 }
 
 impl<'a> Play<'a> {
-    fn new(scene: &'a Scene, pattern: Pattern, goal: Goal) -> Self {
+    fn new(scene: &'a Scene, pattern: Pattern, goal: SimulationGoal) -> Self {
         let n = scene.tasks.len();
         let mut play = Self {
             scene,
@@ -129,8 +129,8 @@ impl<'a> Play<'a> {
     /// One event; whether there is more to come.
     fn step(&mut self, until: Until) -> bool {
         let release = self.next.peek().map_or(Time::MAX, |it| it.0.0);
-        let ends = self.seats.iter().flatten().map(|it| {
-            let state = self.states[it.4];
+        let ends = self.seats.iter().flatten().map(|running| {
+            let state = self.states[running.4];
             self.now + state.reload + state.left
         });
         let next = ends.min().unwrap_or(Time::MAX).min(release);
@@ -138,7 +138,7 @@ impl<'a> Play<'a> {
         self.retire();
         self.look_for_misses();
         if let Some(job) = self.missed {
-            let Job { ended_us, due_us, task, .. } = self.jobs[job];
+            let ScheduledJob { ended_us, due_us, task, .. } = self.jobs[job];
             let patience = self.scene.parameters[task].period;
             if ended_us.is_some() || self.now > due_us + patience {
                 return false;
@@ -166,13 +166,13 @@ impl<'a> Play<'a> {
             state.left -= span - reloads;
             let middle = self.now + reloads;
             self.keep(seat, job, self.now, middle, doing);
-            self.keep(seat, job, middle, to, Doing::Work);
+            self.keep(seat, job, middle, to, CpuActivity::Work);
         }
         self.now = to;
     }
 
     /// Notes a stretch, or lengthens the one before it.
-    fn keep(&mut self, seat: usize, job: usize, from_us: Time, to_us: Time, doing: Doing) {
+    fn keep(&mut self, seat: usize, job: usize, from_us: Time, to_us: Time, doing: CpuActivity) {
         if from_us == to_us {
             return;
         }
@@ -209,7 +209,7 @@ impl<'a> Play<'a> {
     fn compare(&mut self, job: usize) {
         let response = self.now - self.jobs[job].arrival_us;
         let longer = self.best.as_ref().is_none_or(|(best, _)| response > *best);
-        if self.goal == Goal::Longest(self.jobs[job].task) && longer {
+        if self.goal == SimulationGoal::Longest(self.jobs[job].task) && longer {
             self.best = Some((response, self.schedule(job)));
         }
     }
@@ -221,7 +221,7 @@ impl<'a> Play<'a> {
             }
             self.dues.pop();
             let in_time = self.jobs[job].ended_us.is_some_and(|end| end <= due);
-            if !in_time && self.goal == Goal::Miss && self.missed.is_none() {
+            if !in_time && self.goal == SimulationGoal::Miss && self.missed.is_none() {
                 self.missed = Some(job);
             }
         }
@@ -255,7 +255,7 @@ impl<'a> Play<'a> {
         let own = self.scene.parameters[task];
         let (work, job) = (self.pattern.work(&own), self.jobs.len());
         let due = arrival + own.deadline;
-        self.jobs.push(Job {
+        self.jobs.push(ScheduledJob {
             task,
             arrival_us: arrival,
             release_us: self.now,
@@ -263,7 +263,12 @@ impl<'a> Play<'a> {
             work_us: work,
             ended_us: None,
         });
-        self.states.push(State { left: work, reload: 0, doing: Doing::Work, last: None });
+        self.states.push(JobProgress {
+            left: work,
+            reload: 0,
+            doing: CpuActivity::Work,
+            last: None,
+        });
         self.dues.push(Reverse((due, job)));
         (self.count[task], self.released) = (self.count[task] + 1, self.released + 1);
         self.queues[task].push_back(job);
@@ -275,12 +280,14 @@ impl<'a> Play<'a> {
         self.next.push(Reverse((release, task, arrival)));
     }
 
-    fn urgency(&self, job: usize) -> Urgency {
-        let Job { task, release_us, due_us, .. } = self.jobs[job];
+    fn urgency(&self, job: usize) -> UrgencyKey {
+        let ScheduledJob { task, release_us, due_us, .. } = self.jobs[job];
         let goes_last = self.pattern.last == Some(task);
         match self.scene.by {
-            By::Deadline => (due_us, 0, goes_last, task, job),
-            By::Rank => (Time::from(self.scene.ranks[task]), release_us, goes_last, task, job),
+            PriorityRule::Deadline => (due_us, 0, goes_last, task, job),
+            PriorityRule::Rank => {
+                (Time::from(self.scene.ranks[task]), release_us, goes_last, task, job)
+            }
         }
     }
 
@@ -302,7 +309,7 @@ impl<'a> Play<'a> {
     }
 
     /// Starts or resumes a job on a free CPU.
-    fn seat(&mut self, urgency: Urgency) {
+    fn seat(&mut self, urgency: UrgencyKey) {
         let job = urgency.4;
         let last = self.states[job].last;
         let mut free = (0..self.seats.len()).filter(|&seat| self.seats[seat].is_none());
@@ -311,9 +318,9 @@ impl<'a> Play<'a> {
         let task = self.jobs[job].task;
         let state = &mut self.states[job];
         (state.reload, state.doing) = match last {
-            None => (0, Doing::Work),
-            Some(last) if last == seat => (self.scene.resumed[task], Doing::Preemption),
-            Some(_) => (self.scene.moved[task], Doing::Migration),
+            None => (0, CpuActivity::Work),
+            Some(last) if last == seat => (self.scene.resumed[task], CpuActivity::Preemption),
+            Some(_) => (self.scene.moved[task], CpuActivity::Migration),
         };
         state.last = Some(seat);
         self.seats[seat] = Some(urgency);
@@ -323,7 +330,7 @@ impl<'a> Play<'a> {
     fn schedule(&self, subject: usize) -> Schedule {
         let jobs = self.jobs.iter().filter(|job| job.release_us < self.now);
         let zero = self.jobs.iter().map(|job| job.arrival_us).min().unwrap_or(0).min(self.began);
-        let job = |job: &Job| Job {
+        let job = |job: &ScheduledJob| ScheduledJob {
             task: self.scene.tasks[job.task],
             arrival_us: job.arrival_us - zero,
             release_us: job.release_us - zero,

@@ -2,15 +2,15 @@
 //! Groups of CPUs with the tasks that only they serve, which are simulated together.
 
 use crate::Test;
-use crate::charge::{Charged, ChargedAnswer};
+use crate::charge::{ChargedAnswer, ChargedSet};
 use crate::deployment::ranks;
 use corehop_plan::workload::placement::TaskPlacement;
-use corehop_plan::workload::scheduler::{Order, Reach, Scheduler};
+use corehop_plan::workload::scheduler::{JobPreference, MigrationReach, Scheduler};
 use corehop_plan::workload::task::{Task, TaskSet, Time};
 
 /// By what a scheduler prefers one job to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum PriorityRule {
     /// The earlier deadline.
     Deadline,
     /// The smaller rank, and of equals the earlier release.
@@ -25,7 +25,7 @@ pub struct Scene {
     /// The tasks, by their places in the set.
     pub tasks: Vec<usize>,
     pub(super) parameters: Vec<Task>,
-    pub(super) by: By,
+    pub(super) by: PriorityRule,
     pub(super) ranks: Vec<u32>,
     /// The reload of a job of each task when it resumes on the CPU that it left, and on another one.
     pub(super) resumed: Vec<Time>,
@@ -66,12 +66,12 @@ pub fn scenes(
     scheduler: Scheduler,
     test: &Test,
     asked: &ChargedAnswer,
-    charged: &mut Charged<'_>,
+    charged: &mut ChargedSet<'_>,
 ) -> Result<Scenes, String> {
     let by = match scheduler.order() {
-        Order::Deadline => By::Deadline,
-        Order::Rank => By::Rank,
-        Order::Fair => return Err(format!("schedules of {scheduler} are not simulated")),
+        JobPreference::Deadline => PriorityRule::Deadline,
+        JobPreference::Rank => PriorityRule::Rank,
+        JobPreference::Fair => return Err(format!("schedules of {scheduler} are not simulated")),
     };
     if set.chains().is_some_and(|it| (0..set.tasks().len()).any(|at| it.activator(at).is_some())) {
         return Err("schedules of tasks that activate each other are not simulated".to_owned());
@@ -108,7 +108,7 @@ pub fn scenes(
 }
 
 /// CPUs with their tasks.
-type Group = (Vec<usize>, Vec<usize>);
+type ClusterTasks = (Vec<usize>, Vec<usize>);
 
 /// The groups of CPUs with their tasks, and whether they were chosen here.
 fn groups(
@@ -116,16 +116,16 @@ fn groups(
     scheduler: Scheduler,
     test: &Test,
     asked: &ChargedAnswer,
-    charged: &Charged<'_>,
-) -> Result<(Vec<Group>, bool), String> {
+    charged: &ChargedSet<'_>,
+) -> Result<(Vec<ClusterTasks>, bool), String> {
     let all: Vec<usize> = (0..set.cpus() as usize).collect();
-    let reach = if set.cpus() == 1 { Reach::Global } else { scheduler.reach() };
+    let reach = if set.cpus() == 1 { MigrationReach::Global } else { scheduler.reach() };
     let found = asked.answer.placement.as_deref().or_else(|| set.placement());
     let Some(places) = found else {
         return Ok(match reach {
-            Reach::Global => (vec![(all, (0..set.tasks().len()).collect())], false),
-            Reach::Partitioned => (by_worst_fit(set, singles(set.cpus())), true),
-            Reach::Clustered => (by_worst_fit(set, charged.clusters_of(test)?), true),
+            MigrationReach::Global => (vec![(all, (0..set.tasks().len()).collect())], false),
+            MigrationReach::Partitioned => (by_worst_fit(set, singles(set.cpus())), true),
+            MigrationReach::Clustered => (by_worst_fit(set, charged.clusters_of(test)?), true),
         });
     };
     let mut masks = Vec::new();
@@ -135,7 +135,7 @@ fn groups(
             _ => return Err("tasks that run in pieces or by shares are not simulated".to_owned()),
         }
     }
-    if reach == Reach::Partitioned && masks.iter().any(|mask| mask.len() > 1) {
+    if reach == MigrationReach::Partitioned && masks.iter().any(|mask| mask.len() > 1) {
         if masks.iter().all(|mask| mask.len() == all.len()) {
             return Ok((by_worst_fit(set, singles(set.cpus())), true));
         }
@@ -143,7 +143,7 @@ fn groups(
                     each task (`cpus`)"
             .to_owned());
     }
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<ClusterTasks> = Vec::new();
     for (at, mask) in masks.into_iter().enumerate() {
         if let Some(group) = groups.iter_mut().find(|it| it.0 == mask) {
             group.1.push(at);
@@ -162,11 +162,11 @@ fn singles(cpus: u32) -> Vec<Vec<usize>> {
 }
 
 /// Tasks of falling utilisation, each where the most is left.
-fn by_worst_fit(set: &TaskSet, bins: Vec<Vec<usize>>) -> Vec<Group> {
+fn by_worst_fit(set: &TaskSet, bins: Vec<Vec<usize>>) -> Vec<ClusterTasks> {
     let u = |at: usize| set.tasks()[at].wcet as f64 / set.tasks()[at].period as f64;
     let mut order: Vec<usize> = (0..set.tasks().len()).collect();
     order.sort_by(|&a, &b| u(b).total_cmp(&u(a)).then(a.cmp(&b)));
-    let mut groups: Vec<Group> = bins.into_iter().map(|cpus| (cpus, Vec::new())).collect();
+    let mut groups: Vec<ClusterTasks> = bins.into_iter().map(|cpus| (cpus, Vec::new())).collect();
     let mut loads = vec![0.0_f64; groups.len()];
     for at in order {
         let emptiest = (0..groups.len()).min_by(|&a, &b| loads[a].total_cmp(&loads[b]));

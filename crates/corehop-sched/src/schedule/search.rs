@@ -7,9 +7,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::pattern::Pattern;
-use super::play::{Goal, Played, Until, play};
-use super::scene::{By, Scene, Scenes};
-use super::{Doing, Schedule};
+use super::play::{Played, SimulationGoal, Until, play};
+use super::scene::{PriorityRule, Scene, Scenes};
+use super::{CpuActivity, Schedule};
 use corehop_plan::workload::task::Time;
 
 /// The jobs of a simulation that begins with all tasks at once.
@@ -49,7 +49,7 @@ impl Releases {
 
 /// The result of a search.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct SearchResult {
     /// The schedule, and how its jobs were released.
     pub schedule: Option<(Schedule, Releases)>,
     /// The simulations.
@@ -64,8 +64,8 @@ pub struct Found {
 
 /// The first missed deadline that simulation finds: with jobs that lose nothing when they are preempted, and if none of those misses,
 /// with the delays that are charged.
-pub fn miss(scenes: &Scenes) -> Found {
-    let mut search = Search::new(Goal::Miss);
+pub fn miss(scenes: &Scenes) -> SearchResult {
+    let mut search = ScheduleSearch::new(SimulationGoal::Miss);
     let bare: Vec<Scene> = scenes.all.iter().map(Scene::without_delays).collect();
     let found = search.among(&bare);
     let delays = scenes.all.iter().any(Scene::with_delays);
@@ -74,34 +74,34 @@ pub fn miss(scenes: &Scenes) -> Found {
 }
 
 /// The schedule with the longest response of a task that simulation finds.
-pub fn busiest(scenes: &Scenes, task: usize) -> Found {
-    let mut search = Search::new(Goal::Miss);
+pub fn busiest(scenes: &Scenes, task: usize) -> SearchResult {
+    let mut search = ScheduleSearch::new(SimulationGoal::Miss);
     let place = |scene: &Scene| scene.tasks.iter().position(|&at| at == task);
     let scene = scenes.all.iter().find_map(|scene| Some((scene, place(scene)?)));
     let found = scene.and_then(|(scene, place)| {
-        search.goal = Goal::Longest(place);
+        search.goal = SimulationGoal::Longest(place);
         search.longest(scene, place)
     });
     search.found(scenes, found)
 }
 
-struct Search {
-    goal: Goal,
+struct ScheduleSearch {
+    goal: SimulationGoal,
     simulations: u64,
     jobs: u64,
 }
 
 type Hit = (Schedule, Releases);
 
-impl Search {
-    fn new(goal: Goal) -> Self {
+impl ScheduleSearch {
+    fn new(goal: SimulationGoal) -> Self {
         Self { goal, simulations: 0, jobs: 0 }
     }
 
-    fn found(self, scenes: &Scenes, schedule: Option<Hit>) -> Found {
+    fn found(self, scenes: &Scenes, schedule: Option<Hit>) -> SearchResult {
         let Self { simulations, jobs, .. } = self;
         let (assigned, without) = (scenes.assigned, scenes.without.clone());
-        Found { schedule, simulations, jobs, assigned, without }
+        SearchResult { schedule, simulations, jobs, assigned, without }
     }
 
     fn play(&mut self, scene: &Scene, pattern: Pattern, until: Until) -> Option<Schedule> {
@@ -120,7 +120,7 @@ impl Search {
     /// The first hit: in all groups with releases at once, then with equals in turn, then at random.
     fn among(&mut self, scenes: &[Scene]) -> Option<Hit> {
         let mut found = scenes.iter().find_map(|scene| self.at_once(scene));
-        for scene in scenes.iter().filter(|it| it.by == By::Rank && it.cpus.len() == 1) {
+        for scene in scenes.iter().filter(|it| it.by == PriorityRule::Rank && it.cpus.len() == 1) {
             found = found.or_else(|| self.equals(scene));
         }
         for scene in scenes.iter().take(GROUPS) {
@@ -158,7 +158,7 @@ impl Search {
     /// The longest response of a task: released with all others, later than those, and at random.
     fn longest(&mut self, scene: &Scene, at: usize) -> Option<Hit> {
         let mut best = self.at_once(scene);
-        let alone = scene.by == By::Rank
+        let alone = scene.by == PriorityRule::Rank
             && !scene
                 .ranks
                 .iter()
@@ -190,8 +190,8 @@ fn offsets(scene: &Scene, at: usize) -> Vec<Time> {
     for turn in 0..LATER as Time {
         for other in &scene.parameters {
             let meets = match scene.by {
-                By::Rank => turn * other.period,
-                By::Deadline => {
+                PriorityRule::Rank => turn * other.period,
+                PriorityRule::Deadline => {
                     let due = other.deadline + turn * other.period;
                     due.saturating_sub(own.deadline)
                 }
@@ -206,7 +206,7 @@ fn offsets(scene: &Scene, at: usize) -> Vec<Time> {
     [0].into_iter().chain(offsets).collect()
 }
 
-impl Found {
+impl SearchResult {
     /// As JSON: a `miss` or the `busiest` window.
     pub fn json(&self) -> Value {
         let mut value = json!({ "found": self.schedule.is_some(), "simulations": self.simulations, "simulated_jobs": self.jobs });
@@ -220,7 +220,8 @@ impl Found {
             value["releases"] = json!(releases);
             value["schedule"] = json!(schedule.end(JOBS_IN_JSON));
             value["late_us"] = json!(schedule.late_us());
-            let reloads = [("preemptions", Doing::Preemption), ("migrations", Doing::Migration)];
+            let reloads =
+                [("preemptions", CpuActivity::Preemption), ("migrations", CpuActivity::Migration)];
             for (name, doing) in reloads.into_iter().filter(|_| schedule.with_delays) {
                 let (times, us) = schedule.reloads(doing);
                 value[name] = json!({ "times": times, "us": us });

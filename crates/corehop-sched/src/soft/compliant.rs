@@ -33,20 +33,20 @@ pub fn responses(system: System<'_>, points: Points) -> Option<Vec<Time>> {
     if bounded(system) != Verdict::Schedulable {
         return None;
     }
-    let analysis = Analysis::new(system, points);
+    let analysis = TardinessAnalysis::new(system, points);
     let least = analysis.least();
     let bound = |(task, &point): (&Task, &i128)| analysis.response(task, point, least);
     Some(system.tasks.iter().zip(&analysis.points).map(bound).collect())
 }
 
-struct Analysis<'a> {
+struct TardinessAnalysis<'a> {
     system: System<'a>,
     /// The priority point of each task, counted from the least of all.
     points: Vec<i128>,
     carriers: usize,
 }
 
-impl<'a> Analysis<'a> {
+impl<'a> TardinessAnalysis<'a> {
     fn new(system: System<'a>, points: Points) -> Self {
         let m = i128::from(system.cpus);
         let point = |task: &Task| match points {
@@ -78,7 +78,8 @@ impl<'a> Analysis<'a> {
     /// The least `s` in floating point: Newton on a convex, piecewise linear function, from below.
     fn newton(&self) -> f64 {
         let m = self.system.m() as f64;
-        let lines: Vec<Line> = self.each().map(|(task, point)| Line::of(task, point, m)).collect();
+        let lines: Vec<CarrierTerm> =
+            self.each().map(|(task, point)| CarrierTerm::of(task, point, m)).collect();
         let supply: f64 = lines.iter().map(|line| line.supply).sum();
         let mut s = 0.0_f64;
         let mut terms = Vec::with_capacity(lines.len());
@@ -143,16 +144,16 @@ impl<'a> Analysis<'a> {
 
 /// A task in floating point: `S`, and what it adds as a carrier, `slope s + fixed`.
 #[derive(Debug, Clone, Copy)]
-struct Line {
+struct CarrierTerm {
     supply: f64,
     slope: f64,
     fixed: f64,
 }
 
-impl Line {
+impl CarrierTerm {
     fn of(task: &Task, point: i128, m: f64) -> Self {
         let (c, u) = (task.wcet as f64, task.wcet as f64 / task.period as f64);
-        let supply = Analysis::supply(task, point) as f64 / task.period as f64;
+        let supply = TardinessAnalysis::supply(task, point) as f64 / task.period as f64;
         Self { supply, slope: u, fixed: c - supply - u * c / m }
     }
 }
@@ -204,7 +205,7 @@ mod tests {
     fn what_is_found_is_the_least_that_is_enough() {
         let set = implicit(3, &[(5, 7), (7, 8), (15, 18), (4, 12), (41, 168)]);
         for points in [Points::Edf, Points::FairLateness] {
-            let analysis = Analysis::new(System::of(&set), points);
+            let analysis = TardinessAnalysis::new(System::of(&set), points);
             let s = analysis.newton();
             let a = (s * 3.0).ceil() as i128;
             assert!(analysis.enough(a + 1) && !analysis.enough(a - 2), "{s}");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Breakdown utilisation: execution times grow together until a set is no longer schedulable.
 
-use super::family::{Family, Member};
-use super::verdicts::Way;
+use super::family::{Family, FamilyMember};
+use super::verdicts::PolicyQuery;
 use corehop_plan::workload::task::{Task, Time};
 
 /// The whole, in the unit of the answer.
@@ -16,7 +16,13 @@ const MOST: u64 = 1 << 30;
 ///
 /// Found by halving, so it takes for granted what all tests here are built to hold: that a set
 /// which is schedulable stays so when its execution times shrink.
-pub(super) fn breakdown(way: Way, cpus: u32, family: &Family, member: &Member, delay: Time) -> u64 {
+pub(super) fn breakdown(
+    way: PolicyQuery,
+    cpus: u32,
+    family: &Family,
+    member: &FamilyMember,
+    delay: Time,
+) -> u64 {
     let tasks = family.charged(member, 0);
     let utilisation = |by: u64| {
         let each = |task: &Task| {

@@ -3,32 +3,32 @@
 
 use super::breakdown::WHOLE;
 use super::shard::{Shard, Shards};
-use super::tally::{Estimate, Tally};
-use super::{Crossover, Measure, Reading, Study};
+use super::tally::{SetMoments, ShareEstimate};
+use super::{Crossover, Measure, SchedulabilityStudy, StudyReading};
 use corehop_plan::workload::task::Time;
 
 /// The counts of a study.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StudyCounts {
     /// The study.
-    pub study: Study,
+    pub study: SchedulabilityStudy,
     /// The sets that were drawn.
     pub shards: Shards,
     /// Of each reading, in order.
-    pub(super) readings: Vec<Counts>,
+    pub(super) readings: Vec<ReadingCounts>,
 }
 
 /// The counts of a reading. What is compared with what follows from the reading alone, so that counts
 /// of one study can be added place by place.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Counts {
+pub(super) struct ReadingCounts {
     /// By scheduler, delay and cap: the schedulable sets, or their breakdown utilisations.
-    pub(super) cells: Vec<Tally>,
+    pub(super) cells: Vec<SetMoments>,
     /// By scheduler and delay: the weights of the caps at which the set is schedulable; or the mean
     /// breakdown utilisation over the caps.
-    pub(super) weighted: Vec<Tally>,
+    pub(super) weighted: Vec<SetMoments>,
     /// By crossover and step: the first's weight less the other's, of the same stream.
-    pub(super) differences: Vec<Tally>,
+    pub(super) differences: Vec<SetMoments>,
 }
 
 /// Why outcomes do not add up.
@@ -45,7 +45,7 @@ pub enum StudyCountsError {
     Nothing,
 }
 
-impl Reading {
+impl StudyReading {
     /// The largest number that a cell's sets are counted with.
     pub(super) fn scale(&self) -> u64 {
         match self.measure {
@@ -127,7 +127,7 @@ impl StudyCounts {
         scheduler: usize,
         delay: usize,
         cap: usize,
-    ) -> Option<Estimate> {
+    ) -> Option<ShareEstimate> {
         let (about, counts) = (self.study.readings.get(reading)?, self.readings.get(reading)?);
         let at = (scheduler * about.delays.len() + delay) * about.caps.len() + cap;
         let tally = counts.cells.get(at)?;
@@ -139,20 +139,30 @@ impl StudyCounts {
 
     /// W(D_c), the weighted schedulability, or the mean breakdown utilisation, by the places of reading,
     /// scheduler and delay.
-    pub fn weighted(&self, reading: usize, scheduler: usize, delay: usize) -> Option<Estimate> {
+    pub fn weighted(
+        &self,
+        reading: usize,
+        scheduler: usize,
+        delay: usize,
+    ) -> Option<ShareEstimate> {
         let about = self.study.readings.get(reading)?;
         let at = scheduler * about.delays.len() + delay;
         self.readings.get(reading)?.weighted.get(at)?.mean_of(about.weighted_scale())
     }
 
     /// W of a scheduler at a delay, by their names.
-    pub fn weighted_of(&self, reading: usize, scheduler: &str, delay: Time) -> Option<Estimate> {
+    pub fn weighted_of(
+        &self,
+        reading: usize,
+        scheduler: &str,
+        delay: Time,
+    ) -> Option<ShareEstimate> {
         let about = self.study.readings.get(reading)?;
         self.weighted(reading, about.scheduler(scheduler)?, about.delay(delay)?)
     }
 }
 
-impl Counts {
+impl ReadingCounts {
     /// Adds counts of the same reading.
     pub(super) fn merge(&mut self, other: &Self) {
         let pairs = [

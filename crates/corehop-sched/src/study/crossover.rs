@@ -3,12 +3,12 @@
 
 use serde::Serialize;
 
-use super::tally::Tally;
+use super::tally::SetMoments;
 use super::{Crossover, StudyCounts};
 
 /// The delay at which a scheduler stops being preferable to another.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Crossing {
+pub struct DelayCrossing {
     /// The scheduler whose delay grows.
     pub of: String,
     /// The scheduler that is compared with it.
@@ -43,7 +43,7 @@ impl StudyCounts {
     ///
     /// Both are asked about the same sets, so that what is judged is the difference of each set's weights, not
     /// of two means with a scatter each. Between two steps the difference is taken to be a straight line.
-    pub fn crossings(&self, reading: usize) -> Vec<Crossing> {
+    pub fn crossings(&self, reading: usize) -> Vec<DelayCrossing> {
         let (Some(about), Some(counts)) =
             (self.study.readings.get(reading), self.readings.get(reading))
         else {
@@ -56,7 +56,7 @@ impl StudyCounts {
             let (own, others) = rest.split_at(steps);
             rest = others;
             if let Some(preferable) = crossing(own, crossover, about.caps.whole()) {
-                found.push(Crossing {
+                found.push(DelayCrossing {
                     of: crossover.of.clone(),
                     against: crossover.against.clone(),
                     at_us: crossover.at_us,
@@ -68,7 +68,7 @@ impl StudyCounts {
     }
 }
 
-fn crossing(differences: &[Tally], about: &Crossover, most: u64) -> Option<Preferable> {
+fn crossing(differences: &[SetMoments], about: &Crossover, most: u64) -> Option<Preferable> {
     let means: Vec<f64> = differences.iter().map(|tally| tally.mean()).collect::<Option<_>>()?;
     let errors: Vec<f64> =
         differences.iter().map(|tally| tally.errors_above_zero(most)).collect::<Option<_>>()?;
@@ -78,8 +78,8 @@ fn crossing(differences: &[Tally], about: &Crossover, most: u64) -> Option<Prefe
         return Some(Preferable::Never);
     }
     let Some(crossover) = falls_below(&means, 0.0) else { return Some(Preferable::Throughout) };
-    let low = falls_below(&errors, Tally::REACH).unwrap_or(0.0);
-    let high = falls_below(&errors, -Tally::REACH).map_or(last, |high| high * step);
+    let low = falls_below(&errors, SetMoments::REACH).unwrap_or(0.0);
+    let high = falls_below(&errors, -SetMoments::REACH).map_or(last, |high| high * step);
     let crossover_us = crossover * step;
     // The one added pair of each kind can shift an end by a hair.
     let interval_us = [(low * step).min(crossover_us), high.max(crossover_us)];
@@ -97,16 +97,16 @@ fn falls_below(values: &[f64], level: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_plan::workload::draw::Draw;
+    use corehop_plan::workload::draw::DrawStream;
 
     fn about() -> Crossover {
         Crossover { of: "g".into(), against: "p".into(), at_us: 0, step_us: 10 }
     }
 
-    fn tallies(means: &[i64]) -> Vec<Tally> {
+    fn tallies(means: &[i64]) -> Vec<SetMoments> {
         // So many sets, half a unit above and half below the mean.
         let of = |&mean: &i64| {
-            let mut tally = Tally::default();
+            let mut tally = SetMoments::default();
             (0..5_000).for_each(|_| [mean - 1, mean + 1].into_iter().for_each(|v| tally.add(v)));
             tally
         };
@@ -126,7 +126,7 @@ mod tests {
     fn without_a_crossover_it_says_who_is_preferable() {
         assert_eq!(crossing(&tallies(&[6, 4]), &about(), 10), Some(Preferable::Throughout));
         assert_eq!(crossing(&tallies(&[-1, -4]), &about(), 10), Some(Preferable::Never));
-        assert_eq!(crossing(&[Tally::default()], &about(), 10), None);
+        assert_eq!(crossing(&[SetMoments::default()], &about(), 10), None);
     }
 
     #[test]
@@ -138,8 +138,8 @@ mod tests {
         for (seed, (sets, p)) in [(60, 0.5), (200, 0.33), (200, 0.87)].into_iter().enumerate() {
             let truth = 10.0 * STEPS as f64 * (1.0 - p);
             let covers = |index: u64| {
-                let mut stream = Draw::of_set(300 + seed as u64, index);
-                let mut tallies = vec![Tally::default(); STEPS as usize + 1];
+                let mut stream = DrawStream::of_set(300 + seed as u64, index);
+                let mut tallies = vec![SetMoments::default(); STEPS as usize + 1];
                 for _ in 0..sets {
                     let (threshold, other) = (stream.below(STEPS), i64::from(stream.unit() < p));
                     for (step, tally) in (0..).zip(&mut tallies) {

@@ -8,19 +8,19 @@ use std::ops::Range;
 use super::{Caps, Generator};
 use corehop_plan::workload::generate::fixed_sum::NoSuchSum;
 use corehop_plan::workload::generate::{Capped, FixedSum, Last, scaled, share};
-use corehop_plan::workload::task::{Parameters, Task, Time};
+use corehop_plan::workload::task::{Task, TaskParameters, Time};
 
 /// Tasks, and the sets that begin with some of them.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Family {
     pub(super) tasks: Vec<Task>,
     /// By rising length.
-    pub(super) members: Vec<Member>,
+    pub(super) members: Vec<FamilyMember>,
 }
 
 /// A set: the first tasks of the family, and perhaps one of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Member {
+pub(super) struct FamilyMember {
     pub(super) prefix: usize,
     pub(super) extra: Option<Task>,
     /// The caps whose set it is.
@@ -29,7 +29,7 @@ pub(super) struct Member {
 
 impl Family {
     /// The tasks of a member with `delay` charged to each.
-    pub(super) fn charged(&self, member: &Member, delay: Time) -> Vec<Task> {
+    pub(super) fn charged(&self, member: &FamilyMember, delay: Time) -> Vec<Task> {
         let all = self.tasks[..member.prefix].iter().chain(&member.extra);
         all.map(|task| Task { wcet: task.wcet + delay, ..*task }).collect()
     }
@@ -51,7 +51,8 @@ pub(super) fn families(
             let of = |place: usize| {
                 let given = FixedSum { sum: caps.at(place), ..fixed.clone() }.set(seed, index)?;
                 let tasks: Vec<Task> = given.iter().map(task).collect();
-                let only = Member { prefix: tasks.len(), extra: None, caps: place..place + 1 };
+                let only =
+                    FamilyMember { prefix: tasks.len(), extra: None, caps: place..place + 1 };
                 Ok(Family { tasks, members: vec![only] })
             };
             (0..caps.len()).map(of).collect()
@@ -59,7 +60,7 @@ pub(super) fn families(
     }
 }
 
-fn task(given: &Parameters) -> Task {
+fn task(given: &TaskParameters) -> Task {
     Task {
         wcet: given.wcet,
         period: given.period,
@@ -82,12 +83,12 @@ fn prefixes(capped: &Capped, caps: Caps, seed: u64, index: u64) -> Family {
         let prefix = family.tasks.len();
         match capped.last {
             Last::Discard if from < until => {
-                family.members.push(Member { prefix, extra: None, caps: from..until });
+                family.members.push(FamilyMember { prefix, extra: None, caps: from..until });
             }
             Last::Discard => {}
             Last::Scale => family.members.extend((from..until).map(|place| {
                 let extra = scaled(&given, caps.at(place) - sum).as_ref().map(task);
-                Member { prefix, extra, caps: place..place + 1 }
+                FamilyMember { prefix, extra, caps: place..place + 1 }
             })),
         }
         from = until;

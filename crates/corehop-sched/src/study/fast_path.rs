@@ -7,7 +7,7 @@
 
 use super::Clusters;
 use super::bins::{Bins, PackOutcome};
-use super::family::{Family, Member};
+use super::family::{Family, FamilyMember};
 use crate::exact::{compare_sum, relative_error};
 use crate::partition::{Admission, Fit, Packing};
 use crate::system::System;
@@ -15,19 +15,19 @@ use corehop_plan::workload::task::{Task, Time};
 
 /// The needs of all schedulers of a family with a delay charged.
 #[derive(Debug, Default)]
-pub(super) struct Charged {
+pub(super) struct FamilyNeeds {
     delay: Time,
     /// The utilisation of each of the first tasks, as far as they fit into their periods.
     u: Vec<f64>,
     /// Of each member that has no other tasks.
-    shapes: Vec<Shape>,
+    shapes: Vec<UtilisationShape>,
     /// The guard, which is more than the error of a sum.
     guard: f64,
 }
 
 /// A member in numbers.
 #[derive(Debug, Clone, Copy)]
-struct Shape {
+struct UtilisationShape {
     sum: f64,
     largest: f64,
     /// The number of the prefix above 1/2.
@@ -41,7 +41,7 @@ fn guard(tasks: usize, cpus: u32) -> f64 {
     4.0 * relative_error(tasks + 1) * (f64::from(cpus) + 2.0)
 }
 
-impl Charged {
+impl FamilyNeeds {
     /// Charges `delay` to each task.
     pub(super) fn fill(&mut self, family: &Family, delay: Time, cpus: u32) {
         self.delay = delay;
@@ -73,19 +73,19 @@ impl Charged {
             });
             let u = extra.unwrap_or(0.0);
             let largest = f64::max(largest, u);
-            self.shapes.push(Shape { sum: sum + u, largest, heavy, extra });
+            self.shapes.push(UtilisationShape { sum: sum + u, largest, heavy, extra });
         }
     }
 }
 
 /// The way to pack the sets of a family into the clusters of a machine.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rule {
+pub(super) struct PackingRule {
     pub(super) cpus: u32,
     pub(super) clusters: Clusters,
 }
 
-impl Rule {
+impl PackingRule {
     pub(super) fn bins(self) -> usize {
         (self.cpus / self.clusters.cpus) as usize
     }
@@ -94,7 +94,7 @@ impl Rule {
     pub(super) fn verdicts(
         self,
         family: &Family,
-        charged: &Charged,
+        charged: &FamilyNeeds,
         bins: &mut Bins,
         verdicts: &mut Vec<bool>,
     ) {
@@ -159,7 +159,7 @@ impl Rule {
         }
     }
 
-    fn fits(self, family: &Family, member: &Member, delay: Time) -> bool {
+    fn fits(self, family: &Family, member: &FamilyMember, delay: Time) -> bool {
         let tasks = family.charged(member, delay);
         compare_sum(tasks.iter().map(Task::u), u64::from(self.cpus)).is_le()
     }
@@ -167,17 +167,17 @@ impl Rule {
 
 /// A member, and what is asked of it.
 struct MemberQuestion<'a> {
-    rule: Rule,
+    rule: PackingRule,
     family: &'a Family,
-    member: &'a Member,
-    charged: &'a Charged,
-    shape: Shape,
+    member: &'a FamilyMember,
+    charged: &'a FamilyNeeds,
+    shape: UtilisationShape,
 }
 
 impl MemberQuestion<'_> {
     /// The answer by the sum and the largest utilisation; None where they are not enough.
     fn quickly(&self) -> Option<bool> {
-        let Shape { sum, largest, heavy, extra } = self.shape;
+        let UtilisationShape { sum, largest, heavy, extra } = self.shape;
         let guard = self.charged.guard;
         let room = f64::from(self.rule.cpus) - sum;
         if largest > 1.5 || room < -guard {

@@ -4,14 +4,14 @@
 use serde::Deserialize;
 
 use super::Generator;
-use corehop_plan::workload::generate::fixed_sum::Method;
+use corehop_plan::workload::generate::fixed_sum::UtilisationMethod;
 use corehop_plan::workload::generate::{Capped, Deadline, FixedSum, Last, Period, Utilisation};
 use corehop_plan::workload::task::{LONGEST, MOST_TASKS, Time};
 
 /// The table `tasks`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Tasks {
+pub(crate) struct TaskLaws {
     utilisation: Option<NamedOr<ULaw>>,
     period_us: NamedOr<PLaw>,
     deadline: Option<DLaw>,
@@ -69,7 +69,7 @@ enum HowToSum {
     Drs,
 }
 
-impl Tasks {
+impl TaskLaws {
     /// The generator that is described, or what is wrong with it.
     pub(crate) fn generator(self) -> Result<Generator, String> {
         let period = period(self.period_us)?;
@@ -98,10 +98,10 @@ impl Tasks {
                     return Err(format!("count is {tasks}: expected 1 to {MOST_TASKS}"));
                 }
                 let method = match self.method {
-                    None | Some(HowToSum::RandFixedSum) => Method::RandFixedSum,
-                    Some(HowToSum::UunifastDiscard) => Method::UUniFastDiscard,
-                    Some(HowToSum::Convolution) => Method::Convolution,
-                    Some(HowToSum::Drs) => Method::DirichletRescale,
+                    None | Some(HowToSum::RandFixedSum) => UtilisationMethod::RandFixedSum,
+                    Some(HowToSum::UunifastDiscard) => UtilisationMethod::UUniFastDiscard,
+                    Some(HowToSum::Convolution) => UtilisationMethod::Convolution,
+                    Some(HowToSum::Drs) => UtilisationMethod::DirichletRescale,
                 };
                 let sum = 0.0;
                 Ok(Generator::FixedSum(FixedSum { tasks, sum, method, period, deadline }))

@@ -27,10 +27,10 @@ pub mod cost;
 mod tests;
 
 pub use counts::{StudyCounts, StudyCountsError};
-pub use crossover::{Crossing, Preferable};
-pub use run::{Progress, Stopped, run};
+pub use crossover::{DelayCrossing, Preferable};
+pub use run::{Progress, StudyRunError, run};
 pub use shard::{Shard, ShardError, Shards};
-pub use sizes::{Reach, Sizes};
+pub use sizes::{PreferenceRange, Sizes};
 pub use store::StoreError;
 pub use text::StudyError;
 
@@ -43,7 +43,7 @@ use corehop_plan::workload::task::Time;
 
 /// A study: what is drawn, who is asked, and what is compared.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Study {
+pub struct SchedulabilityStudy {
     /// A name for tables and files.
     pub id: String,
     /// The question, with its source.
@@ -53,17 +53,17 @@ pub struct Study {
     /// The number of streams of tasks; each gives one set per cap.
     pub sets: u64,
     /// The ways to read it, at least one.
-    pub readings: Vec<Reading>,
+    pub readings: Vec<StudyReading>,
     /// The reading that is held for the source's, and why.
-    pub held: Option<Held>,
+    pub held: Option<PreferredReading>,
     /// The description as it was written.
     pub text: String,
 }
 
-impl Study {
+impl SchedulabilityStudy {
     /// The flaws in the way its sets are drawn, if any.
     pub fn warnings(&self) -> Vec<&'static str> {
-        let of = |reading: &Reading| match &reading.generator {
+        let of = |reading: &StudyReading| match &reading.generator {
             Generator::FixedSum(fixed) => fixed.method.warning(),
             Generator::Capped(_) => None,
         };
@@ -76,7 +76,7 @@ impl Study {
 /// The reading that is closest to the paper.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Held {
+pub struct PreferredReading {
     /// Its name.
     pub reading: String,
     /// The reasons for it.
@@ -85,7 +85,7 @@ pub struct Held {
 
 /// One way to read a study: every choice made.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reading {
+pub struct StudyReading {
     /// The options that were chosen, with slashes between; `study` where there was no choice.
     pub name: String,
     /// The measure.
@@ -191,14 +191,14 @@ pub struct Scheduler {
     /// As tables and curves have it.
     pub name: String,
     /// The way to ask it.
-    pub policy: Policy,
+    pub policy: SchedulerTest,
     /// The events that a job may suffer under it; its delay is the largest of their costs.
     pub suffers: Vec<Event>,
 }
 
 /// The way to ask a scheduler: by a test, of the whole set or of each cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Policy {
+pub struct SchedulerTest {
     /// The name of the test.
     pub test: &'static str,
     /// The way to pack tasks into clusters first, if they are.

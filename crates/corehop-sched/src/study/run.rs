@@ -6,13 +6,13 @@
 
 use super::bins::Bins;
 use super::breakdown::breakdown;
-use super::counts::{Counts, StudyCounts};
+use super::counts::{ReadingCounts, StudyCounts};
 use super::family::{Family, families};
-use super::fast_path::{Charged, Rule};
+use super::fast_path::{FamilyNeeds, PackingRule};
 use super::shard::{Shard, Shards};
-use super::tally::Tally;
-use super::verdicts::Way;
-use super::{Measure, Policy, Reading, Study};
+use super::tally::SetMoments;
+use super::verdicts::PolicyQuery;
+use super::{Measure, SchedulabilityStudy, SchedulerTest, StudyReading};
 use corehop_plan::parallel::summed;
 use corehop_plan::workload::generate::fixed_sum::NoSuchSum;
 use corehop_plan::workload::task::Time;
@@ -35,7 +35,7 @@ const AT_ONCE: usize = 64;
 
 /// Why a study was not carried out.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Stopped {
+pub enum StudyRunError {
     /// No set with a sum that is asked for.
     #[error(transparent)]
     NoSet(#[from] NoSuchSum),
@@ -52,17 +52,17 @@ pub enum Stopped {
 /// # Errors
 /// [`Stopped`], in which case nothing was counted.
 pub fn run(
-    study: &Study,
+    study: &SchedulabilityStudy,
     shard: Shard,
     threads: Option<usize>,
     progress: &dyn Progress,
-) -> Result<StudyCounts, Stopped> {
-    run_by(study, shard, threads, progress, Manner::Quick)
+) -> Result<StudyCounts, StudyRunError> {
+    run_by(study, shard, threads, progress, VerdictMethod::Quick)
 }
 
 /// The way to come by verdicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Manner {
+pub(super) enum VerdictMethod {
     /// The quickest way.
     Quick,
     /// Each set by its test.
@@ -71,30 +71,34 @@ pub(super) enum Manner {
 }
 
 pub(super) fn run_by(
-    study: &Study,
+    study: &SchedulabilityStudy,
     shard: Shard,
     threads: Option<usize>,
     progress: &dyn Progress,
-    manner: Manner,
-) -> Result<StudyCounts, Stopped> {
+    manner: VerdictMethod,
+) -> Result<StudyCounts, StudyRunError> {
     let groups = groups(study, manner);
     let indices: Vec<u64> = shard.indices(study.sets).collect();
     let chunk = |indices: &[u64]| {
-        let mut sums: Vec<Sums> = groups.iter().map(Sums::new).collect();
+        let mut sums: Vec<GroupSums> = groups.iter().map(GroupSums::new).collect();
         let mut scratch = Scratch::default();
         for &index in indices {
             for (group, sums) in groups.iter().zip(&mut sums) {
                 group.count(study.seed, index, &mut scratch, sums)?;
             }
         }
-        if progress.advance(indices.len() as u64) { Ok(sums) } else { Err(Stopped::Interrupted) }
+        if progress.advance(indices.len() as u64) {
+            Ok(sums)
+        } else {
+            Err(StudyRunError::Interrupted)
+        }
     };
-    let nothing = || groups.iter().map(Sums::new).collect();
-    let add = |mut a: Vec<Sums>, b: Vec<Sums>| {
+    let nothing = || groups.iter().map(GroupSums::new).collect();
+    let add = |mut a: Vec<GroupSums>, b: Vec<GroupSums>| {
         a.iter_mut().zip(&b).for_each(|(a, b)| a.merge(b));
         a
     };
-    let sums = summed((&indices, AT_ONCE), threads, nothing, chunk, add, Stopped::Threads)?;
+    let sums = summed((&indices, AT_ONCE), threads, nothing, chunk, add, StudyRunError::Threads)?;
     let readings = study.readings.iter().enumerate().map(|(at, reading)| {
         let (group, sums) = groups
             .iter()
@@ -108,13 +112,13 @@ pub(super) fn run_by(
 }
 
 /// Readings with the same sets, and everything that is asked of those.
-struct Group<'a> {
+struct ReadingGroup<'a> {
     /// The readings.
     readings: Vec<usize>,
     /// One of them.
-    reading: &'a Reading,
+    reading: &'a StudyReading,
     /// By rising delay.
-    requests: Vec<Request>,
+    requests: Vec<SchedulerQuery>,
     /// The pairs whose weights are compared: places of requests.
     pairs: Vec<(usize, usize)>,
     /// The number of requests to be counted by cap.
@@ -125,32 +129,32 @@ struct Group<'a> {
 
 /// Requests of one scheduler with one queue, by rising delay.
 struct Swept {
-    rule: Rule,
+    rule: PackingRule,
     requests: Vec<usize>,
     delays: Vec<Time>,
 }
 
 /// A scheduler, asked at a delay.
 #[derive(Debug, Clone, Copy)]
-struct Request {
-    policy: Policy,
+struct SchedulerQuery {
+    policy: SchedulerTest,
     delay: Time,
-    way: Option<Way>,
+    way: Option<PolicyQuery>,
     /// The place of its counts by cap, if they are wanted.
     by_cap: Option<usize>,
 }
 
-impl Request {
+impl SchedulerQuery {
     /// Whether it is answered together with others.
     fn is_swept(&self) -> bool {
         self.by_cap.is_none() && self.way.is_some_and(|way| way.one_bin().is_some())
     }
 }
 
-fn groups(study: &Study, manner: Manner) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
+fn groups(study: &SchedulabilityStudy, manner: VerdictMethod) -> Vec<ReadingGroup<'_>> {
+    let mut groups: Vec<ReadingGroup<'_>> = Vec::new();
     for (at, reading) in study.readings.iter().enumerate() {
-        let same = |group: &&mut Group<'_>| {
+        let same = |group: &&mut ReadingGroup<'_>| {
             let other = group.reading;
             other.generator == reading.generator
                 && (other.cpus, other.caps, other.measure)
@@ -160,7 +164,14 @@ fn groups(study: &Study, manner: Manner) -> Vec<Group<'_>> {
             group.readings.push(at);
         } else {
             let (requests, pairs, swept) = (Vec::new(), Vec::new(), Vec::new());
-            groups.push(Group { readings: vec![at], reading, requests, pairs, by_cap: 0, swept });
+            groups.push(ReadingGroup {
+                readings: vec![at],
+                reading,
+                requests,
+                pairs,
+                by_cap: 0,
+                swept,
+            });
         }
     }
     for group in &mut groups {
@@ -172,9 +183,9 @@ fn groups(study: &Study, manner: Manner) -> Vec<Group<'_>> {
     groups
 }
 
-impl Group<'_> {
+impl ReadingGroup<'_> {
     /// Adds what a reading wants to know.
-    fn ask(&mut self, reading: &Reading, manner: Manner) {
+    fn ask(&mut self, reading: &StudyReading, manner: VerdictMethod) {
         for scheduler in &reading.schedulers {
             for &delay in &reading.delays {
                 let at = self.request(scheduler.policy, delay, manner);
@@ -192,17 +203,17 @@ impl Group<'_> {
         }
     }
 
-    fn find(&self, policy: Policy, delay: Time) -> Option<usize> {
+    fn find(&self, policy: SchedulerTest, delay: Time) -> Option<usize> {
         self.requests.iter().position(|it| it.policy == policy && it.delay == delay)
     }
 
-    fn request(&mut self, policy: Policy, delay: Time, manner: Manner) -> usize {
+    fn request(&mut self, policy: SchedulerTest, delay: Time, manner: VerdictMethod) -> usize {
         self.find(policy, delay).unwrap_or_else(|| {
             let way = match manner {
-                Manner::Quick => Way::of(policy, self.reading),
-                Manner::Obvious => Way::asked(policy, self.reading.cpus),
+                VerdictMethod::Quick => PolicyQuery::of(policy, self.reading),
+                VerdictMethod::Obvious => PolicyQuery::asked(policy, self.reading.cpus),
             };
-            self.requests.push(Request { policy, delay, way, by_cap: None });
+            self.requests.push(SchedulerQuery { policy, delay, way, by_cap: None });
             self.requests.len() - 1
         })
     }
@@ -216,7 +227,7 @@ impl Group<'_> {
         self.requests = order.iter().map(|&at| self.requests[at]).collect();
         self.pairs.iter_mut().for_each(|(a, b)| (*a, *b) = (place[*a], place[*b]));
         for (at, request) in self.requests.iter().enumerate().filter(|(_, it)| it.is_swept()) {
-            let Some(rule) = request.way.and_then(Way::one_bin) else { continue };
+            let Some(rule) = request.way.and_then(PolicyQuery::one_bin) else { continue };
             let same =
                 |swept: &&mut Swept| self.requests[swept.requests[0]].policy == request.policy;
             if let Some(swept) = self.swept.iter_mut().find(same) {
@@ -235,8 +246,8 @@ impl Group<'_> {
         seed: u64,
         index: u64,
         scratch: &mut Scratch,
-        sums: &mut Sums,
-    ) -> Result<(), Stopped> {
+        sums: &mut GroupSums,
+    ) -> Result<(), StudyRunError> {
         let families = families(&self.reading.generator, self.reading.caps, seed, index)?;
         scratch.scores.clear();
         scratch.scores.resize(self.requests.len(), 0);
@@ -259,7 +270,7 @@ impl Group<'_> {
         Ok(())
     }
 
-    fn weigh(&self, family: &Family, scratch: &mut Scratch, sums: &mut Sums) {
+    fn weigh(&self, family: &Family, scratch: &mut Scratch, sums: &mut GroupSums) {
         let caps = self.reading.caps;
         let Scratch { charged, bins, verdicts, scores, weights, .. } = scratch;
         weights.clear();
@@ -267,7 +278,7 @@ impl Group<'_> {
         let places = caps.len() + 1;
         for (same, from) in self.by_delay() {
             let delay = same[0].delay;
-            if same.iter().all(Request::is_swept) {
+            if same.iter().all(SchedulerQuery::is_swept) {
                 continue;
             }
             charged.fill(family, delay, self.reading.cpus);
@@ -310,7 +321,7 @@ impl Group<'_> {
         }
     }
 
-    fn stretch(&self, family: &Family, scratch: &mut Scratch, sums: &mut Sums) {
+    fn stretch(&self, family: &Family, scratch: &mut Scratch, sums: &mut GroupSums) {
         let caps = self.reading.caps.len();
         for (request, score) in self.requests.iter().zip(&mut scratch.scores) {
             let Some(way) = request.way else { continue };
@@ -327,7 +338,7 @@ impl Group<'_> {
     }
 
     /// The requests of each delay, and the place of the first of them.
-    fn by_delay(&self) -> impl Iterator<Item = (&[Request], usize)> {
+    fn by_delay(&self) -> impl Iterator<Item = (&[SchedulerQuery], usize)> {
         let mut from = 0;
         self.requests.chunk_by(|a, b| a.delay == b.delay).map(move |same| {
             let at = from;
@@ -337,20 +348,20 @@ impl Group<'_> {
     }
 
     /// The counts that a reading of this group has requested.
-    fn counts(&self, reading: &Reading, sums: &Sums, sets: u64) -> Counts {
+    fn counts(&self, reading: &StudyReading, sums: &GroupSums, sets: u64) -> ReadingCounts {
         let caps = reading.caps.len();
-        let mut counts = Counts::default();
+        let mut counts = ReadingCounts::default();
         for scheduler in &reading.schedulers {
             for &delay in &reading.delays {
                 let Some(at) = self.find(scheduler.policy, delay) else { continue };
-                counts.weighted.push(Tally { sets, ..sums.weighted[at] });
+                counts.weighted.push(SetMoments { sets, ..sums.weighted[at] });
                 let by_cap = self.requests[at].by_cap.unwrap_or(0);
                 match reading.measure {
                     Measure::Schedulability => {
                         let row = &sums.edges[by_cap * (caps + 1)..][..caps];
                         counts.cells.extend(row.iter().scan(0, |hits, edge| {
                             *hits += edge;
-                            Some(Tally { sets, sum: *hits, square: *hits })
+                            Some(SetMoments { sets, sum: *hits, square: *hits })
                         }));
                     }
                     Measure::Breakdown => {
@@ -369,7 +380,7 @@ impl Group<'_> {
 }
 
 /// Each step of each crossover: who, at which delay, against whom, at which delay.
-fn comparisons(reading: &Reading) -> Vec<(Policy, Time, Policy, Time)> {
+fn comparisons(reading: &StudyReading) -> Vec<(SchedulerTest, Time, SchedulerTest, Time)> {
     let policy = |name: &str| {
         let found = reading.schedulers.iter().find(|scheduler| scheduler.name == name);
         found.map(|scheduler| scheduler.policy)
@@ -388,7 +399,7 @@ fn comparisons(reading: &Reading) -> Vec<(Policy, Time, Policy, Time)> {
 /// The memory that is reused from set to set.
 #[derive(Debug, Default)]
 struct Scratch {
-    charged: Charged,
+    charged: FamilyNeeds,
     bins: Bins,
     verdicts: Vec<bool>,
     scores: Vec<i64>,
@@ -399,26 +410,26 @@ struct Scratch {
 
 /// The sums of a group.
 #[derive(Debug, Clone)]
-struct Sums {
+struct GroupSums {
     /// By request and cap: how many more sets are schedulable here than one cap before.
     edges: Vec<i64>,
     /// By request and cap, of breakdown utilisations.
-    cells: Vec<Tally>,
+    cells: Vec<SetMoments>,
     /// By request.
-    weighted: Vec<Tally>,
+    weighted: Vec<SetMoments>,
     /// By pair.
-    differences: Vec<Tally>,
+    differences: Vec<SetMoments>,
 }
 
-impl Sums {
-    fn new(group: &Group<'_>) -> Self {
+impl GroupSums {
+    fn new(group: &ReadingGroup<'_>) -> Self {
         let places = group.by_cap * group.reading.caps.len();
         let stretched = group.reading.measure == Measure::Breakdown;
         Self {
             edges: vec![0; if stretched { 0 } else { places + group.by_cap }],
-            cells: vec![Tally::default(); if stretched { places } else { 0 }],
-            weighted: vec![Tally::default(); group.requests.len()],
-            differences: vec![Tally::default(); group.pairs.len()],
+            cells: vec![SetMoments::default(); if stretched { places } else { 0 }],
+            weighted: vec![SetMoments::default(); group.requests.len()],
+            differences: vec![SetMoments::default(); group.pairs.len()],
         }
     }
 

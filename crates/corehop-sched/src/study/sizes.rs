@@ -4,15 +4,15 @@
 
 use serde::Serialize;
 
-use super::tally::Estimate;
-use super::{Crossover, Preferable, Reading, StudyCounts};
+use super::tally::ShareEstimate;
+use super::{Crossover, Preferable, StudyCounts, StudyReading};
 use corehop_plan::workload::Event;
-use corehop_stats::costs::{Cost, Costs};
+use corehop_stats::costs::{Cost, EventCosts};
 
 /// Up to which size a scheduler is preferable.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "preferable")]
-pub enum Reach {
+pub enum PreferenceRange {
     /// Below this size.
     Below {
         /// In KiB.
@@ -37,14 +37,14 @@ pub struct Sizes {
     /// The scheduler that is compared with it.
     pub against: String,
     /// The reach if the latter's delay is the one of the crossover, for every size.
-    pub fixed: Reach,
+    pub fixed: PreferenceRange,
     /// By the ends of the crossover's interval, and of those of the costs: the lower one with the upper ends of
     /// costs, the upper one with the lower ends.
-    pub fixed_interval: [Reach; 2],
+    pub fixed_interval: [PreferenceRange; 2],
     /// The reach if each suffers the cost of its own events.
-    pub each_its_own: Reach,
+    pub each_its_own: PreferenceRange,
     /// By the ends of the costs and of W, each taken against the scheduler, and each for it.
-    pub each_its_own_interval: [Reach; 2],
+    pub each_its_own_interval: [PreferenceRange; 2],
 }
 
 /// The number of sizes between two of the table.
@@ -52,11 +52,11 @@ const BETWEEN: usize = 64;
 
 impl StudyCounts {
     /// The meaning of a reading's crossovers on a machine with these costs.
-    pub fn sizes(&self, reading: usize, costs: &dyn Costs) -> Vec<Sizes> {
+    pub fn sizes(&self, reading: usize, costs: &dyn EventCosts) -> Vec<Sizes> {
         let Some(about) = self.study.readings.get(reading) else { return Vec::new() };
         let crossings = self.crossings(reading);
         let pairs = about.crossovers.iter().zip(crossings);
-        let of = |(crossover, crossing): (&Crossover, super::Crossing)| {
+        let of = |(crossover, crossing): (&Crossover, super::DelayCrossing)| {
             let suffers = |name: &str| -> Option<&[Event]> {
                 let found = about.schedulers.iter().find(|it| it.name == name);
                 found.map(|scheduler| scheduler.suffers.as_slice())
@@ -71,10 +71,10 @@ impl StudyCounts {
                     let interval = [below(low, |it| it.high_us), below(high, |it| it.low_us)];
                     (below(crossover_us, |it| Some(it.us)), interval)
                 }
-                Preferable::Throughout => (Reach::Unknown, [Reach::Unknown; 2]),
-                Preferable::Never => (Reach::Never, [Reach::Never; 2]),
+                Preferable::Throughout => (PreferenceRange::Unknown, [PreferenceRange::Unknown; 2]),
+                Preferable::Never => (PreferenceRange::Never, [PreferenceRange::Never; 2]),
             };
-            let own_costs = |side: Side| {
+            let own_costs = |side: UncertaintyBias| {
                 reach(&sizes, |size| {
                     let [ours, theirs] = side.delays((size.own?, size.other?))?;
                     let w = |name: &str, delay| self.between(reading, about, name, delay);
@@ -83,8 +83,9 @@ impl StudyCounts {
                 })
             };
             let (of, against) = (crossing.of, crossing.against);
-            let each_its_own = own_costs(Side::Neither);
-            let each_its_own_interval = [own_costs(Side::Against), own_costs(Side::For)];
+            let each_its_own = own_costs(UncertaintyBias::Neither);
+            let each_its_own_interval =
+                [own_costs(UncertaintyBias::Against), own_costs(UncertaintyBias::For)];
             Some(Sizes { of, against, fixed, fixed_interval, each_its_own, each_its_own_interval })
         };
         pairs.filter_map(of).collect()
@@ -94,10 +95,10 @@ impl StudyCounts {
     fn between(
         &self,
         reading: usize,
-        about: &Reading,
+        about: &StudyReading,
         scheduler: &str,
         delay: f64,
-    ) -> Option<Estimate> {
+    ) -> Option<ShareEstimate> {
         let delay = delay.max(0.0);
         let at = about.delays.partition_point(|&other| (other as f64) < delay);
         let right = *about.delays.get(at)?;
@@ -107,7 +108,7 @@ impl StudyCounts {
         let below = self.weighted_of(reading, scheduler, left)?;
         let share = (delay - left as f64) / (right - left) as f64;
         let line = |a: f64, b: f64| a + (b - a) * share;
-        Some(Estimate {
+        Some(ShareEstimate {
             value: line(below.value, above.value),
             low: line(below.low, above.low),
             high: line(below.high, above.high),
@@ -117,13 +118,13 @@ impl StudyCounts {
 
 /// For whom what is uncertain is taken.
 #[derive(Debug, Clone, Copy)]
-enum Side {
+enum UncertaintyBias {
     Against,
     Neither,
     For,
 }
 
-impl Side {
+impl UncertaintyBias {
     /// None where an end is not known.
     fn delays(self, (ours, theirs): (Cost, Cost)) -> Option<[f64; 2]> {
         Some(match self {
@@ -132,14 +133,14 @@ impl Side {
             Self::For => [ours.low_us?, theirs.high_us?],
         })
     }
-    fn ours(self, w: Estimate) -> f64 {
+    fn ours(self, w: ShareEstimate) -> f64 {
         match self {
             Self::Against => w.low,
             Self::Neither => w.value,
             Self::For => w.high,
         }
     }
-    fn theirs(self, w: Estimate) -> f64 {
+    fn theirs(self, w: ShareEstimate) -> f64 {
         match self {
             Self::Against => w.high,
             Self::Neither => w.value,
@@ -156,7 +157,7 @@ struct Looked {
 }
 
 /// The sizes that are looked at: those at which the first one's costs are known, and some in between.
-fn looked_at(costs: &dyn Costs, own: &[Event], other: &[Event]) -> Vec<Looked> {
+fn looked_at(costs: &dyn EventCosts, own: &[Event], other: &[Event]) -> Vec<Looked> {
     let sizes = costs.sizes(own);
     let steps = sizes.windows(2).flat_map(|pair| {
         let (from, to) = (pair[0], pair[1]);
@@ -170,17 +171,17 @@ fn looked_at(costs: &dyn Costs, own: &[Event], other: &[Event]) -> Vec<Looked> {
 }
 
 /// Up to which size something holds that does so for small ones.
-fn reach(sizes: &[Looked], holds: impl Fn(&Looked) -> Option<bool>) -> Reach {
+fn reach(sizes: &[Looked], holds: impl Fn(&Looked) -> Option<bool>) -> PreferenceRange {
     let mut last = None;
     for size in sizes {
         match (holds(size), last) {
             (Some(true), _) => last = Some(size.wss_kib),
-            (Some(false), None) => return Reach::Never,
+            (Some(false), None) => return PreferenceRange::Never,
             (Some(false), Some(below)) => {
-                return Reach::Below { wss_kib: f64::midpoint(below, size.wss_kib) };
+                return PreferenceRange::Below { wss_kib: f64::midpoint(below, size.wss_kib) };
             }
             (None, _) => break,
         }
     }
-    last.map_or(Reach::Unknown, |up_to_kib| Reach::Throughout { up_to_kib })
+    last.map_or(PreferenceRange::Unknown, |up_to_kib| PreferenceRange::Throughout { up_to_kib })
 }

@@ -18,10 +18,10 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::reader::ChunkReader;
 use serde::{Deserialize, Serialize};
 
-use super::counts::{Counts, StudyCounts};
+use super::counts::{ReadingCounts, StudyCounts};
 use super::shard::Shards;
-use super::tally::Tally;
-use super::{Measure, Reading, Study};
+use super::tally::SetMoments;
+use super::{Measure, SchedulabilityStudy, StudyReading};
 use corehop_plan::bounds;
 use corehop_plan::samples::Verification;
 use corehop_plan::samples::damage::{ANNOUNCED, guarded, parquet_cause};
@@ -69,18 +69,21 @@ struct About {
 }
 
 /// The identity of a row.
-struct Row<'a> {
+struct StudyRowKey<'a> {
     reading: &'a str,
     quantity: &'static str,
     scheduler: &'a str,
     against: Option<&'a str>,
     delay: Time,
     cap: Option<f64>,
-    tally: Tally,
+    tally: SetMoments,
 }
 
 /// The rows of a reading, in the order of its counts.
-fn rows<'a>(about: &'a Reading, counts: &'a Counts) -> impl Iterator<Item = Row<'a>> {
+fn rows<'a>(
+    about: &'a StudyReading,
+    counts: &'a ReadingCounts,
+) -> impl Iterator<Item = StudyRowKey<'a>> {
     let places = about.schedulers.iter().flat_map(|scheduler| {
         about.delays.iter().map(move |&delay| (scheduler.name.as_str(), delay))
     });
@@ -88,7 +91,7 @@ fn rows<'a>(about: &'a Reading, counts: &'a Counts) -> impl Iterator<Item = Row<
         Measure::Schedulability => ("schedulable", "weighted"),
         Measure::Breakdown => ("breakdown", "mean-breakdown"),
     };
-    let row = move |quantity, scheduler, delay, cap, tally| Row {
+    let row = move |quantity, scheduler, delay, cap, tally| StudyRowKey {
         reading: &about.name,
         quantity,
         scheduler,
@@ -111,15 +114,16 @@ fn rows<'a>(about: &'a Reading, counts: &'a Counts) -> impl Iterator<Item = Row<
     let steps = about.crossovers.iter().flat_map(|crossover| {
         about.steps(crossover).into_iter().map(move |step| (crossover, step))
     });
-    let differences = steps.zip(&counts.differences).map(|((crossover, delay), &tally)| Row {
-        reading: &about.name,
-        quantity: "difference",
-        scheduler: &crossover.of,
-        against: Some(&crossover.against),
-        delay,
-        cap: None,
-        tally,
-    });
+    let differences =
+        steps.zip(&counts.differences).map(|((crossover, delay), &tally)| StudyRowKey {
+            reading: &about.name,
+            quantity: "difference",
+            scheduler: &crossover.of,
+            against: Some(&crossover.against),
+            delay,
+            cap: None,
+            tally,
+        });
     cells.chain(means).chain(differences)
 }
 
@@ -145,11 +149,12 @@ impl StudyCounts {
     /// None that are known of: a table that contradicts itself is reported as damaged.
     pub fn batch(&self) -> Result<RecordBatch, StoreError> {
         let pairs = self.study.readings.iter().zip(&self.readings);
-        let all: Vec<Row<'_>> = pairs.flat_map(|(about, counts)| rows(about, counts)).collect();
-        let text = |of: fn(&Row<'_>) -> String| -> ArrayRef {
+        let all: Vec<StudyRowKey<'_>> =
+            pairs.flat_map(|(about, counts)| rows(about, counts)).collect();
+        let text = |of: fn(&StudyRowKey<'_>) -> String| -> ArrayRef {
             Arc::new(StringArray::from_iter_values(all.iter().map(of)))
         };
-        let number = |of: fn(&Row<'_>) -> i64| -> ArrayRef {
+        let number = |of: fn(&StudyRowKey<'_>) -> i64| -> ArrayRef {
             Arc::new(Int64Array::from_iter_values(all.iter().map(of)))
         };
         let against = all.iter().map(|row| row.against);
@@ -231,7 +236,7 @@ impl StudyCounts {
         let damaged = |error: &dyn std::fmt::Display| StoreError::Damaged(error.to_string());
         let about = metadata.get(ABOUT).ok_or(StoreError::NotOurs)?;
         let about: About = bounds::from_json(about).map_err(|error| damaged(&error))?;
-        let study = Study::parse(&about.description)
+        let study = SchedulabilityStudy::parse(&about.description)
             .and_then(|study| study.with(Some(about.seed), Some(about.sets)))
             .map_err(|error| damaged(&error))?;
         let shards: Shards = about.shards.parse().map_err(|error| damaged(&error))?;
@@ -241,8 +246,8 @@ impl StudyCounts {
             tallies.extend(tallies_of(&batch.map_err(|error| damaged(&error))?)?);
         }
         let mut rest = tallies.into_iter();
-        let readings = study.readings.iter().map(|about| Counts::of(about, &mut rest));
-        let readings: Option<Vec<Counts>> = readings.collect();
+        let readings = study.readings.iter().map(|about| ReadingCounts::of(about, &mut rest));
+        let readings: Option<Vec<ReadingCounts>> = readings.collect();
         match readings {
             Some(readings) if rest.next().is_none() => {
                 Ok((Self { study, shards, readings }, verification))
@@ -252,13 +257,13 @@ impl StudyCounts {
     }
 }
 
-impl Counts {
+impl ReadingCounts {
     /// The next tallies as the counts of a reading; nothing where they run out.
-    fn of(about: &Reading, tallies: &mut impl Iterator<Item = Tally>) -> Option<Self> {
+    fn of(about: &StudyReading, tallies: &mut impl Iterator<Item = SetMoments>) -> Option<Self> {
         let pairs = about.schedulers.len() * about.delays.len();
         let steps = about.crossovers.iter().map(|crossover| about.steps(crossover).len()).sum();
-        let mut take = |count: usize| -> Option<Vec<Tally>> {
-            let taken: Vec<Tally> = tallies.take(count).collect();
+        let mut take = |count: usize| -> Option<Vec<SetMoments>> {
+            let taken: Vec<SetMoments> = tallies.take(count).collect();
             (taken.len() == count).then_some(taken)
         };
         let cells = take(pairs * about.caps.len())?;
@@ -266,7 +271,7 @@ impl Counts {
     }
 }
 
-fn tallies_of(batch: &RecordBatch) -> Result<Vec<Tally>, StoreError> {
+fn tallies_of(batch: &RecordBatch) -> Result<Vec<SetMoments>, StoreError> {
     let column = |name: &str| {
         let column = batch.column_by_name(name).filter(|it| *it.data_type() == DataType::Int64);
         let column = column.ok_or_else(|| StoreError::Damaged(format!("no column {name}")))?;
@@ -274,5 +279,5 @@ fn tallies_of(batch: &RecordBatch) -> Result<Vec<Tally>, StoreError> {
     };
     let (sets, sums, squares) = (column("sets")?, column("sum")?, column("square")?);
     let all = sets.iter().zip(sums.iter()).zip(squares.iter());
-    Ok(all.map(|((&sets, &sum), &square)| Tally { sets: sets as u64, sum, square }).collect())
+    Ok(all.map(|((&sets, &sum), &square)| SetMoments { sets: sets as u64, sum, square }).collect())
 }

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Measure, Preferable, Reading, StudyCounts};
+use super::{Measure, Preferable, StudyCounts, StudyReading};
 use corehop_stats::costs::Selected;
 
 impl StudyCounts {
@@ -52,7 +52,7 @@ impl StudyCounts {
         value
     }
 
-    fn reading_json(&self, at: usize, about: &Reading) -> Value {
+    fn reading_json(&self, at: usize, about: &StudyReading) -> Value {
         let (mut values, mut intervals) = (Map::new(), Map::new());
         for (s, scheduler) in about.schedulers.iter().enumerate() {
             let estimates = about

@@ -10,7 +10,7 @@ const TAIL: f64 = 0.025;
 
 /// The sum of some whole number over sets, and of its square.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct SetMoments {
     /// The number of sets.
     pub sets: u64,
     /// The sum.
@@ -21,7 +21,7 @@ pub struct Tally {
 
 /// An estimate with its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
-pub struct Estimate {
+pub struct ShareEstimate {
     /// The estimate.
     pub value: f64,
     /// The lower end of its interval.
@@ -30,7 +30,7 @@ pub struct Estimate {
     pub high: f64,
 }
 
-impl Tally {
+impl SetMoments {
     /// Takes one set's number in.
     pub fn add(&mut self, value: i64) {
         self.sets += 1;
@@ -49,17 +49,17 @@ impl Tally {
     }
     /// Of a count: the share, with the interval of Clopper and Pearson (Biometrika 26, 1934), which
     /// covers in at least 95 of 100 cases whatever the share is.
-    pub fn share(self) -> Option<Estimate> {
+    pub fn share(self) -> Option<ShareEstimate> {
         let value = self.mean()?;
         let (n, hits) = (self.sets as usize, self.sum.max(0) as usize);
         let low = if hits == 0 { 0.0 } else { solve(|p| binomial::at_least(n, p, hits) < TAIL) };
         let high = if hits >= n { 1.0 } else { solve(|p| binomial::at_most(n, p, hits) >= TAIL) };
-        Some(Estimate { value, low, high })
+        Some(ShareEstimate { value, low, high })
     }
     /// The mean of numbers from 0 to `most`, as a share of it. Its interval is that of Agresti and Coull
     /// (The American Statistician 52, 1998) carried over from counts: two observations of 0 and two of `most`
     /// are added (`Z²/2` each, to be exact), so that it does not vanish where all are equal.
-    pub fn mean_of(self, most: u64) -> Option<Estimate> {
+    pub fn mean_of(self, most: u64) -> Option<ShareEstimate> {
         let (mean, most) = (self.mean()?, most as f64);
         let count = self.sets as f64 + Z * Z;
         let middle = (self.sum as f64 / most + Z * Z / 2.0) / count;
@@ -67,7 +67,7 @@ impl Tally {
         let reach = Z * ((square - middle * middle).max(0.0) / count).sqrt();
         let (low, high) = ((middle - reach).max(0.0), (middle + reach).min(1.0));
         let value = mean / most;
-        Some(Estimate { value, low: low.min(value), high: high.max(value) })
+        Some(ShareEstimate { value, low: low.min(value), high: high.max(value) })
     }
     /// The distance of the mean above zero, in standard errors; None where it is not known. Numbers that were
     /// paired differ by at most `most`, and one pair of each such difference is added.
@@ -95,23 +95,23 @@ fn solve(holds: impl Fn(f64) -> bool) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_plan::workload::draw::Draw;
+    use corehop_plan::workload::draw::DrawStream;
 
     #[test]
     fn intervals_of_shares_are_those_of_the_textbook() {
         // 4 of 10: Clopper and Pearson give 0.1216 to 0.7376; 0 of 10 gives 1 - 0.025^(1/10) = 0.3085.
-        let share = Tally { sets: 10, sum: 4, square: 4 }.share().unwrap();
+        let share = SetMoments { sets: 10, sum: 4, square: 4 }.share().unwrap();
         assert!((share.low - 0.1216).abs() < 1e-4 && (share.high - 0.7376).abs() < 1e-4);
-        let none = Tally { sets: 10, sum: 0, square: 0 }.share().unwrap();
+        let none = SetMoments { sets: 10, sum: 0, square: 0 }.share().unwrap();
         assert!(none.low <= 0.0 && (none.high - 0.3085).abs() < 1e-4, "{none:?}");
-        let all = Tally { sets: 10, sum: 10, square: 10 }.share().unwrap();
+        let all = SetMoments { sets: 10, sum: 10, square: 10 }.share().unwrap();
         assert!(all.high >= 1.0 && (all.low - 0.6915).abs() < 1e-4, "{all:?}");
-        assert_eq!(Tally::default().share(), None);
+        assert_eq!(SetMoments::default().share(), None);
     }
 
     #[test]
     fn a_mean_of_equal_numbers_has_an_interval_all_the_same() {
-        let mut tally = Tally::default();
+        let mut tally = SetMoments::default();
         (0..1_000).for_each(|_| tally.add(7));
         let mean = tally.mean_of(7).unwrap();
         assert!(mean.value >= 1.0 && mean.high >= 1.0);
@@ -119,9 +119,13 @@ mod tests {
     }
 
     /// In how many of 10,000 repetitions the interval holds the true value.
-    fn coverage(seed: u64, truth: f64, mut draw: impl FnMut(&mut Draw) -> Option<Estimate>) -> f64 {
+    fn coverage(
+        seed: u64,
+        truth: f64,
+        mut draw: impl FnMut(&mut DrawStream) -> Option<ShareEstimate>,
+    ) -> f64 {
         let covers = |index: u64| {
-            let estimate = draw(&mut Draw::of_set(seed, index)).unwrap();
+            let estimate = draw(&mut DrawStream::of_set(seed, index)).unwrap();
             estimate.low <= truth && truth <= estimate.high
         };
         (0..10_000).map(covers).filter(|&covers| covers).count() as f64 / 10_000.0
@@ -133,7 +137,7 @@ mod tests {
             [(20, 0.5), (50, 0.05), (50, 0.93), (200, 0.005), (200, 0.3)].into_iter().enumerate()
         {
             let covered = coverage(seed as u64, p, |stream| {
-                let mut tally = Tally::default();
+                let mut tally = SetMoments::default();
                 (0..sets).for_each(|_| tally.add(i64::from(stream.unit() < p)));
                 tally.share()
             });
@@ -150,7 +154,7 @@ mod tests {
         {
             let truth = (1..=reach).map(score).sum::<u64>() as f64 / reach as f64 / 55.0;
             let covered = coverage(100 + seed as u64, truth, |stream| {
-                let mut tally = Tally::default();
+                let mut tally = SetMoments::default();
                 (0..sets).for_each(|_| tally.add(score(1 + stream.below(reach)) as i64));
                 tally.mean_of(55)
             });
@@ -160,7 +164,7 @@ mod tests {
         for (seed, (sets, p)) in [(100, 0.02), (1_000, 0.001)].into_iter().enumerate() {
             let truth = 1.0 - p * 54.0 / 55.0;
             let covered = coverage(200 + seed as u64, truth, |stream| {
-                let mut tally = Tally::default();
+                let mut tally = SetMoments::default();
                 let score = |rare: bool| if rare { 1 } else { 55 };
                 (0..sets).for_each(|_| tally.add(score(stream.unit() < p)));
                 tally.mean_of(55)

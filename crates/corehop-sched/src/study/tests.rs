@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Studies as a whole: against the obvious way, in parts, and where the answer is known.
 
-use super::run::{Manner, run_by};
+use super::run::{VerdictMethod, run_by};
 use super::*;
 use crate::catalogue;
 use crate::overhead;
@@ -53,16 +53,16 @@ against = "p-edf"
 step_us = 100
 "#;
 
-fn outcome(study: &Study, manner: Manner) -> StudyCounts {
+fn outcome(study: &SchedulabilityStudy, manner: VerdictMethod) -> StudyCounts {
     run_by(study, Shard::WHOLE, Some(2), &(), manner).unwrap()
 }
 
 #[test]
 fn the_quick_way_counts_what_the_obvious_one_does() {
-    let study = Study::parse(SMALL).unwrap();
+    let study = SchedulabilityStudy::parse(SMALL).unwrap();
     assert_eq!(study.readings.len(), 40);
-    let quick = outcome(&study, Manner::Quick);
-    assert_eq!(quick, outcome(&study, Manner::Obvious));
+    let quick = outcome(&study, VerdictMethod::Quick);
+    assert_eq!(quick, outcome(&study, VerdictMethod::Obvious));
     // Some of everything: neither all sets fit nor none.
     let w = |name| quick.weighted_of(0, name, 400).unwrap().value;
     assert!(0.0 < w("p-edf") && w("p-edf") < w("g-edf") && w("g-edf") < 1.0);
@@ -71,8 +71,8 @@ fn the_quick_way_counts_what_the_obvious_one_does() {
 #[test]
 fn a_cell_counts_the_sets_that_the_test_accepts() {
     // From the generator, through inflation, to the test by its name: nothing of the engine.
-    let study = Study::parse(SMALL).unwrap();
-    let outcome = outcome(&study, Manner::Quick);
+    let study = SchedulabilityStudy::parse(SMALL).unwrap();
+    let outcome = outcome(&study, VerdictMethod::Quick);
     for (at, reading) in
         study.readings.iter().enumerate().filter(|(_, it)| it.name.ends_with("/wfd"))
     {
@@ -105,8 +105,8 @@ fn a_cell_counts_the_sets_that_the_test_accepts() {
 
 #[test]
 fn weighted_schedulability_is_the_mean_of_the_cells_by_their_caps() {
-    let study = Study::parse(SMALL).unwrap();
-    let outcome = outcome(&study, Manner::Quick);
+    let study = SchedulabilityStudy::parse(SMALL).unwrap();
+    let outcome = outcome(&study, VerdictMethod::Quick);
     let reading = &study.readings[3];
     let (mut sum, mut whole) = (0.0, 0.0);
     for cap in 0..reading.caps.len() {
@@ -121,7 +121,7 @@ fn weighted_schedulability_is_the_mean_of_the_cells_by_their_caps() {
 
 #[test]
 fn parts_add_up_to_the_whole_to_the_last_byte() {
-    let study = Study::parse(SMALL).unwrap();
+    let study = SchedulabilityStudy::parse(SMALL).unwrap();
     let whole = run(&study, Shard::WHOLE, Some(1), &()).unwrap();
     let bytes = |outcome: &StudyCounts| {
         let mut bytes = Vec::new();
@@ -144,8 +144,10 @@ fn parts_add_up_to_the_whole_to_the_last_byte() {
 
 #[test]
 fn parts_that_do_not_belong_together_are_refused() {
-    let study = Study::parse(SMALL).unwrap();
-    let part = |study: &Study, shard: &str| run(study, shard.parse().unwrap(), None, &()).unwrap();
+    let study = SchedulabilityStudy::parse(SMALL).unwrap();
+    let part = |study: &SchedulabilityStudy, shard: &str| {
+        run(study, shard.parse().unwrap(), None, &()).unwrap()
+    };
     let mut first = part(&study, "0/20");
     let error = first.clone().merge(&part(&study, "0/10")).unwrap_err();
     assert!(error.to_string().contains("0/20") && error.to_string().contains("0/10"), "{error}");
@@ -161,7 +163,7 @@ fn parts_that_do_not_belong_together_are_refused() {
 fn a_reading_by_sums_and_by_breakdown_is_what_it_should_be() {
     // One CPU, two tasks, EDF: the set breaks down at U = 1, whatever it was; with n = 2 and periods of
     // hundreds of thousands the rounding up of execution times costs less than 1 in 1,000.
-    let study = Study::parse(
+    let study = SchedulabilityStudy::parse(
         r#"
         id = "break"
         title = "breakdown"
@@ -193,15 +195,15 @@ fn a_watcher_can_end_it() {
             false
         }
     }
-    let study = Study::parse(SMALL).unwrap();
-    assert_eq!(run(&study, Shard::WHOLE, None, &Never), Err(Stopped::Interrupted));
+    let study = SchedulabilityStudy::parse(SMALL).unwrap();
+    assert_eq!(run(&study, Shard::WHOLE, None, &Never), Err(StudyRunError::Interrupted));
 }
 
 #[test]
 fn what_makes_no_sense_is_refused_with_what_is_expected() {
     let with = |from: &str, to: &str| {
         assert!(SMALL.contains(from), "{from}");
-        Study::parse(&SMALL.replace(from, to)).unwrap_err().to_string()
+        SchedulabilityStudy::parse(&SMALL.replace(from, to)).unwrap_err().to_string()
     };
     for (from, to, words) in [
         ("cpus = 4", "cpus = 0", ["cpus is 0", "expected 1"]),
@@ -228,7 +230,7 @@ fn what_makes_no_sense_is_refused_with_what_is_expected() {
 fn the_example_of_the_guide_is_a_study() {
     let guide = corehop_fixtures::text("docs/guide/studies.md");
     let example = guide.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
-    let study = Study::parse(example.unwrap()).unwrap().with(None, Some(20)).unwrap();
+    let study = SchedulabilityStudy::parse(example.unwrap()).unwrap().with(None, Some(20)).unwrap();
     let outcome = run(&study, Shard::WHOLE, None, &()).unwrap();
     let w = |name| outcome.weighted_of(0, name, 0).unwrap().value;
     assert!(w("p-edf") > w("g-edf") && w("g-edf") > 0.0);

@@ -4,8 +4,11 @@
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::law::Tasks;
-use super::{Caps, Clusters, Crossover, Held, Measure, Policy, Reading, Scheduler, Study};
+use super::law::TaskLaws;
+use super::{
+    Caps, Clusters, Crossover, Measure, PreferredReading, SchedulabilityStudy, Scheduler,
+    SchedulerTest, StudyReading,
+};
 use crate::exact::gcd;
 use crate::partition::Fit;
 use crate::{catalogue, clusters};
@@ -37,7 +40,7 @@ const MOST_PLACES: usize = 4_096;
 
 /// The part that is said once for all readings.
 #[derive(Deserialize)]
-struct Head {
+struct StudyPreamble {
     id: String,
     title: String,
     #[serde(default = "one")]
@@ -45,7 +48,7 @@ struct Head {
     sets: u64,
     #[serde(default)]
     choices: Table,
-    held: Option<Held>,
+    held: Option<PreferredReading>,
 }
 
 fn one() -> u64 {
@@ -55,14 +58,14 @@ fn one() -> u64 {
 /// The parts of a reading.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Body {
+struct StudyText {
     measure: Option<Measure>,
     platform: Option<String>,
     cpus: Option<u32>,
     caps: CapsText,
     #[serde(default = "no_delay")]
     delays_us: Vec<Time>,
-    tasks: Tasks,
+    tasks: TaskLaws,
     schedulers: Table,
     #[serde(default)]
     crossover: Vec<Crossover>,
@@ -84,19 +87,19 @@ pub(crate) struct CapsText {
 #[serde(deny_unknown_fields)]
 struct SchedulerText {
     test: String,
-    cluster: Option<Size>,
+    cluster: Option<ClusterSize>,
     packing: Option<String>,
     suffers: Option<Vec<Event>>,
 }
 
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a number of CPUs, or a level of cache such as \"l2\"")]
-enum Size {
+enum ClusterSize {
     Cpus(u32),
     Cache(String),
 }
 
-impl Study {
+impl SchedulabilityStudy {
     /// Reads a description.
     ///
     /// # Errors
@@ -108,16 +111,16 @@ impl Study {
         let field = |error: toml::de::Error| {
             StudyError::Form(error.to_string().trim_end().replace('\n', " "))
         };
-        let head: Head = table.clone().try_into().map_err(field)?;
+        let head: StudyPreamble = table.clone().try_into().map_err(field)?;
         for known in ["id", "title", "seed", "sets", "choices", "held"] {
             table.remove(known);
         }
         let read = |(name, table): (String, Table)| {
             let inside = format!(", reading {name}");
-            let body: Body = table.try_into().map_err(field)?;
+            let body: StudyText = table.try_into().map_err(field)?;
             reading(name, body).map_err(|what| StudyError::Sense { reading: inside, what })
         };
-        let readings: Vec<Reading> =
+        let readings: Vec<StudyReading> =
             combined(table, &head.choices)?.into_iter().map(read).collect::<Result<_, _>>()?;
         let study = Self {
             id: head.id,
@@ -204,7 +207,7 @@ fn merge(into: &mut Table, change: &Table) {
     }
 }
 
-fn reading(name: String, body: Body) -> Result<Reading, String> {
+fn reading(name: String, body: StudyText) -> Result<StudyReading, String> {
     let platform = body.platform.as_deref().map(named_platform).transpose()?;
     let of_platform = platform.as_ref().map(|platform| platform.cpus.value.len() as u32);
     let cpus = body.cpus.or(of_platform).ok_or("expected cpus, or a platform to take them from")?;
@@ -226,7 +229,7 @@ fn reading(name: String, body: Body) -> Result<Reading, String> {
     if schedulers.is_empty() {
         return Err("schedulers: expected at least one".to_owned());
     }
-    let reading = Reading {
+    let reading = StudyReading {
         name,
         measure: body.measure.unwrap_or(Measure::Schedulability),
         cpus,
@@ -280,7 +283,7 @@ fn delays(given: Vec<Time>) -> Result<Vec<Time>, String> {
     Ok(given)
 }
 
-fn compared(reading: &Reading, crossover: &Crossover) -> Result<(), String> {
+fn compared(reading: &StudyReading, crossover: &Crossover) -> Result<(), String> {
     if crossover.of == crossover.against {
         return Err(format!("of and against are both `{}`: expected two schedulers", crossover.of));
     }
@@ -312,8 +315,8 @@ fn scheduler(
     let test = catalogue::test(&text.test).map_err(|error| error.to_string())?;
     let (size, level) = match text.cluster {
         None => (None, None),
-        Some(Size::Cpus(size)) => (Some(size), None),
-        Some(Size::Cache(cache)) => {
+        Some(ClusterSize::Cpus(size)) => (Some(size), None),
+        Some(ClusterSize::Cache(cache)) => {
             let platform = platform.ok_or("a cluster by cache needs a platform")?;
             let (size, level) = clusters::by_cache(platform, &cache)?;
             (Some(size), Some(level))
@@ -340,5 +343,5 @@ fn scheduler(
         _ => all.len(),
     };
     let suffers = text.suffers.unwrap_or_else(|| all[..reached].to_vec());
-    Ok(Scheduler { name, policy: Policy { test: test.name, clusters }, suffers })
+    Ok(Scheduler { name, policy: SchedulerTest { test: test.name, clusters }, suffers })
 }

@@ -3,9 +3,9 @@
 //! otherwise.
 
 use super::bins::Bins;
-use super::family::{Family, Member};
-use super::fast_path::{Charged, Rule};
-use super::{Clusters, Policy, Reading};
+use super::family::{Family, FamilyMember};
+use super::fast_path::{FamilyNeeds, PackingRule};
+use super::{Clusters, SchedulerTest, StudyReading};
 use crate::catalogue::{Test, test};
 use crate::partition::{Admission, Fit, Packing};
 use crate::system::System;
@@ -15,18 +15,18 @@ use corehop_plan::workload::task::{Task, Time};
 
 /// The way to ask a policy.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Way {
+pub(super) enum PolicyQuery {
     /// By utilisations alone.
-    Packed(Rule),
+    Packed(PackingRule),
     /// By its test, of each set.
     Asked { cpus: u32, test: &'static Test, clusters: Option<Clusters> },
 }
 
-impl Way {
+impl PolicyQuery {
     /// The quickest way to ask the policy.
-    pub(super) fn of(policy: Policy, reading: &Reading) -> Option<Self> {
+    pub(super) fn of(policy: SchedulerTest, reading: &StudyReading) -> Option<Self> {
         let cpus = reading.cpus;
-        let packed = |clusters| Some(Self::Packed(Rule { cpus, clusters }));
+        let packed = |clusters| Some(Self::Packed(PackingRule { cpus, clusters }));
         let implicit = reading.generator.deadline() == Deadline::Implicit;
         let whole = Clusters { cpus, fit: Fit::First, decreasing: false };
         match (policy.test, policy.clusters) {
@@ -42,13 +42,13 @@ impl Way {
     }
 
     /// The obvious way: each set is made, and its test is run.
-    pub(super) fn asked(policy: Policy, cpus: u32) -> Option<Self> {
+    pub(super) fn asked(policy: SchedulerTest, cpus: u32) -> Option<Self> {
         let test = test(policy.test).ok()?;
         Some(Self::Asked { cpus, test, clusters: policy.clusters })
     }
 
     /// The rule of a scheduler with one queue for all CPUs, to which a longer delay is never welcome.
-    pub(super) fn one_bin(self) -> Option<Rule> {
+    pub(super) fn one_bin(self) -> Option<PackingRule> {
         match self {
             Self::Packed(rule) if rule.bins() == 1 => Some(rule),
             _ => None,
@@ -59,7 +59,7 @@ impl Way {
     pub(super) fn verdicts(
         self,
         family: &Family,
-        charged: &Charged,
+        charged: &FamilyNeeds,
         delay: Time,
         bins: &mut Bins,
         verdicts: &mut Vec<bool>,
@@ -76,7 +76,7 @@ impl Way {
     pub(super) fn verdict_scaled(
         self,
         family: &Family,
-        member: &Member,
+        member: &FamilyMember,
         delay: Time,
         by: u64,
     ) -> bool {

@@ -13,7 +13,7 @@ const MOST_BEYOND: f64 = 0.1;
 
 /// The basis of an observed supply, for windows up to a length.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Claim {
+pub struct SupplyClaim {
     /// The length of a window, in nanoseconds.
     pub window_ns: u64,
     /// The most that is lost in it, in nanoseconds.
@@ -26,7 +26,7 @@ pub struct Claim {
     pub beyond: f64,
 }
 
-impl Claim {
+impl SupplyClaim {
     /// Whether few enough windows lose more for the supply to be a bound.
     pub fn bounds(&self) -> bool {
         self.beyond <= MOST_BEYOND
@@ -76,15 +76,15 @@ fn beyond(n: u64) -> f64 {
 
 impl Supplies {
     /// The basis of an answer about times up to `longest`, in units of `unit_ns`; None where the supply is stated.
-    pub fn claim(&self, longest: Time, unit_ns: u64) -> Option<Claim> {
+    pub fn claim(&self, longest: Time, unit_ns: u64) -> Option<SupplyClaim> {
         let asked = longest.saturating_mul(unit_ns).max(1);
-        let known = self.watched.values().map(super::Watched::longest).min()?;
+        let known = self.watched.values().map(super::WindowCensus::longest).min()?;
         let window_ns = asked.min(known).max(1);
         let parts = asked.div_ceil(window_ns);
         let windows = self.watched.values().map(|it| it.windows_of(window_ns)).min()?;
         let lost_ns = self.worst.in_units_of(1).lost(window_ns);
         let beyond = (beyond(windows) * parts as f64).min(1.0);
-        Some(Claim { window_ns, lost_ns, windows, parts, beyond })
+        Some(SupplyClaim { window_ns, lost_ns, windows, parts, beyond })
     }
 }
 

@@ -12,11 +12,11 @@ mod resource;
 mod rows;
 mod trace;
 
-pub use claim::Claim;
+pub use claim::SupplyClaim;
 pub use resource::{ResourceError, resources};
 pub use rows::ObservedSupply as Summary;
 pub use rows::{NoSupplyInFile, ObservedSupply, SupplySummary, read};
-pub use trace::{Gap, Watched, Window};
+pub use trace::{Gap, SupplyWindow, WindowCensus};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -194,7 +194,7 @@ pub struct Supplies {
     /// The least of all CPUs at each length.
     worst: Supply,
     /// The observations of each CPU; empty where the supply is stated.
-    watched: BTreeMap<u32, Watched>,
+    watched: BTreeMap<u32, WindowCensus>,
     /// The origin of the supply, as an assumption.
     note: String,
 }
@@ -260,7 +260,7 @@ impl Supplies {
         &self.note
     }
 
-    fn of(cpus: BTreeMap<u32, Supply>, watched: BTreeMap<u32, Watched>, origin: &str) -> Self {
+    fn of(cpus: BTreeMap<u32, Supply>, watched: BTreeMap<u32, WindowCensus>, origin: &str) -> Self {
         let worst = Supply::worst_of(cpus.values());
         let note = format!(
             "{origin} A test that chooses CPUs, and one about one CPU, takes the least supply of all CPUs; where the set gives \
@@ -306,12 +306,12 @@ impl InUnits {
 #[derive(Debug, Clone, Copy)]
 pub struct Supplied<'a> {
     all: &'a Supplies,
-    cpu: Whose,
+    cpu: SupplyCpu,
 }
 
 /// The CPU whose supply counts.
 #[derive(Debug, Clone, Copy)]
-enum Whose {
+enum SupplyCpu {
     /// The one with the least supply: a test chooses CPUs, or the set names none.
     Worst,
     /// The CPU of each bin.
@@ -326,18 +326,18 @@ impl<'a> Supplied<'a> {
         let mut places = set.placement().into_iter().flatten().map(TaskPlacement::cpus);
         let first = places.next().filter(|cpus| cpus.len() == 1);
         let cpu = first.filter(|first| places.all(|cpus| cpus == *first));
-        Self { all, cpu: cpu.map_or(Whose::Worst, |cpus| Whose::Of(cpus[0] as u32)) }
+        Self { all, cpu: cpu.map_or(SupplyCpu::Worst, |cpus| SupplyCpu::Of(cpus[0] as u32)) }
     }
 
     /// The supply of the CPU that each bin is.
     pub(crate) fn own(self) -> Self {
-        Self { cpu: Whose::Own, ..self }
+        Self { cpu: SupplyCpu::Own, ..self }
     }
 
     /// The same for the tasks of a bin.
     pub(crate) fn at(self, bin: usize) -> Self {
         match self.cpu {
-            Whose::Own => Self { cpu: Whose::Of(bin as u32), ..self },
+            SupplyCpu::Own => Self { cpu: SupplyCpu::Of(bin as u32), ..self },
             _ => self,
         }
     }
@@ -345,8 +345,8 @@ impl<'a> Supplied<'a> {
     /// The supply.
     pub(crate) fn supply(self) -> &'a Supply {
         match self.cpu {
-            Whose::Of(cpu) => self.all.cpus.get(&cpu).unwrap_or(&self.all.worst),
-            Whose::Worst | Whose::Own => &self.all.worst,
+            SupplyCpu::Of(cpu) => self.all.cpus.get(&cpu).unwrap_or(&self.all.worst),
+            SupplyCpu::Worst | SupplyCpu::Own => &self.all.worst,
         }
     }
 }

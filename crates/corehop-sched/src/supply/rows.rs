@@ -7,7 +7,7 @@ use std::io::{Read, Seek};
 use parquet::file::reader::ChunkReader;
 use serde::Serialize;
 
-use super::{Gap, NoSupply, Supplies, Supply, Window};
+use super::{Gap, NoSupply, Supplies, Supply, SupplyWindow};
 use corehop_plan::samples::{FileError, Reader, RowKind, Rows, SupplyGap};
 use corehop_stats::estimator::Estimator;
 use corehop_stats::summarise::{FromFile, Summarise};
@@ -37,7 +37,7 @@ pub enum NoSupplyInFile {
 /// Collects rows until all are there.
 #[derive(Debug, Clone, Default)]
 pub struct ObservedSupply {
-    windows: Vec<Window>,
+    windows: Vec<SupplyWindow>,
     /// The numbers of the last window.
     last: Option<(u64, u64)>,
     /// The gaps whose begin was not seen, by CPU.
@@ -116,7 +116,7 @@ impl ObservedSupply {
                 self.last = Some(of);
                 self.policies.insert(row.policy.to_string());
                 let (asked, watched, short) = (row.asked_ns, row.watched_ns, row.short_ns);
-                self.windows.push(Window { cpu, asked, watched, short, gaps: Vec::new() });
+                self.windows.push(SupplyWindow { cpu, asked, watched, short, gaps: Vec::new() });
             }
             let window = self.windows.last_mut().filter(|_| self.last == Some(of));
             match (window, row.gap_at_ns.zip(row.gap_ns)) {
@@ -158,7 +158,7 @@ impl ObservedSupply {
     }
 
     fn summary(&self, cpu: u32, supply: Option<&Supply>) -> SupplySummary {
-        let windows: Vec<&Window> = self.windows.iter().filter(|it| it.cpu == cpu).collect();
+        let windows: Vec<&SupplyWindow> = self.windows.iter().filter(|it| it.cpu == cpu).collect();
         let lengths = || windows.iter().flat_map(|it| &it.gaps).map(|gap| gap.length);
         let watched: f64 = windows.iter().map(|it| it.watched as f64).sum();
         let lost: f64 =

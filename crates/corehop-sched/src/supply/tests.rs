@@ -3,10 +3,10 @@
 
 use super::trace::merged;
 use super::*;
-use corehop_plan::workload::draw::Draw;
+use corehop_plan::workload::draw::DrawStream;
 
 /// A trace unit by unit: whether the CPU supplies.
-fn trace(draw: &mut Draw, length: usize) -> Vec<bool> {
+fn trace(draw: &mut DrawStream, length: usize) -> Vec<bool> {
     let mut trace = Vec::new();
     while trace.len() < length {
         trace.extend(vec![true; draw.below(12) as usize]);
@@ -28,9 +28,9 @@ fn gaps(trace: &[bool]) -> Vec<Gap> {
     gaps
 }
 
-fn window(trace: &[bool]) -> Window {
+fn window(trace: &[bool]) -> SupplyWindow {
     let length = trace.len() as u64;
-    Window { cpu: 0, asked: length, watched: length, short: 0, gaps: gaps(trace) }
+    SupplyWindow { cpu: 0, asked: length, watched: length, short: 0, gaps: gaps(trace) }
 }
 
 /// The most that any window of this length loses, by looking at each.
@@ -39,14 +39,14 @@ fn most_lost(trace: &[bool], length: usize) -> u64 {
     trace.windows(length).map(lost).max().unwrap_or(0)
 }
 
-fn supply(windows: &[Window]) -> Supply {
+fn supply(windows: &[SupplyWindow]) -> Supply {
     Supplies::watched(windows).unwrap().worst().clone()
 }
 
 #[test]
 fn the_loss_is_that_of_the_worst_of_all_windows() {
     for seed in 0..60 {
-        let mut draw = Draw::new(seed, 0);
+        let mut draw = DrawStream::new(seed, 0);
         let traces = [trace(&mut draw, 90), trace(&mut draw, 90)];
         let supply = supply(&traces.each_ref().map(|it| window(it)));
         for length in 1..=90 {
@@ -64,11 +64,11 @@ fn the_loss_is_that_of_the_worst_of_all_windows() {
 #[test]
 fn the_time_for_work_is_the_first_length_that_supplies_as_much() {
     for seed in 0..40 {
-        let mut draw = Draw::new(seed, 1);
+        let mut draw = DrawStream::new(seed, 1);
         let mut of = window(&trace(&mut draw, 60));
         of.short = draw.below(4);
         for unit in [1, 1_000] {
-            let wide = Window {
+            let wide = SupplyWindow {
                 asked: of.asked * unit,
                 watched: of.watched * unit,
                 short: of.short * unit,
@@ -95,7 +95,7 @@ fn the_time_for_work_is_the_first_length_that_supplies_as_much() {
 fn a_window_is_known_as_far_as_it_was_planned_and_what_lies_beyond_counts_as_a_part_of_it() {
     // A gap of 6 crosses the end of a window of 10: nine of 15 are lost in the last 10, or 6 + 3.
     let gaps = vec![Gap { at: 2, length: 4 }, Gap { at: 9, length: 6 }];
-    let supply = supply(&[Window { cpu: 0, asked: 10, watched: 15, short: 0, gaps }]);
+    let supply = supply(&[SupplyWindow { cpu: 0, asked: 10, watched: 15, short: 0, gaps }]);
     // Windows that end at 15: of 10 from 5 on, of 13 from 2 on.
     assert_eq!([6, 7, 9, 10].map(|it| supply.lost(it)), [6, 6, 6, 7]);
     // Twice as long, twice as much at the most.
@@ -119,7 +119,7 @@ fn a_periodic_resource_supplies_what_shin_and_lee_say() {
 
 #[test]
 fn short_gaps_slow_the_cpu_down_by_the_largest_share_of_a_window() {
-    let of = |short| Window { cpu: 0, asked: 1_000, watched: 1_000, short, gaps: Vec::new() };
+    let of = |short| SupplyWindow { cpu: 0, asked: 1_000, watched: 1_000, short, gaps: Vec::new() };
     let supply = supply(&[of(1), of(20)]);
     assert_eq!((supply.supplied_in(1_000), supply.time_for(980)), (980, 1_000));
     // Rounded up: 50 / 0.98 = 51.02.
@@ -130,7 +130,7 @@ fn short_gaps_slow_the_cpu_down_by_the_largest_share_of_a_window() {
 #[test]
 fn a_cpu_that_supplies_nothing_in_the_long_run_never_does() {
     let gaps = vec![Gap { at: 0, length: 100 }];
-    let supply = supply(&[Window { cpu: 0, asked: 100, watched: 100, short: 0, gaps }]);
+    let supply = supply(&[SupplyWindow { cpu: 0, asked: 100, watched: 100, short: 0, gaps }]);
     assert!(supply.time_for(1) >= 1 << 61 && supply.supplied_in(1_000_000) == 0);
 }
 
@@ -148,8 +148,11 @@ fn many_gaps_are_merged_and_lose_no_less() {
 #[test]
 fn the_least_supply_of_several_cpus_is_no_more_than_that_of_each() {
     for seed in 0..30 {
-        let mut draw = Draw::new(seed, 2);
-        let of = |draw: &mut Draw, cpu, length| Window { cpu, ..window(&trace(draw, length)) };
+        let mut draw = DrawStream::new(seed, 2);
+        let of = |draw: &mut DrawStream, cpu, length| SupplyWindow {
+            cpu,
+            ..window(&trace(draw, length))
+        };
         let windows = [of(&mut draw, 0, 80), of(&mut draw, 1, 50)];
         let supplies = Supplies::watched(&windows).unwrap();
         for length in 1..300 {
@@ -163,7 +166,8 @@ fn the_least_supply_of_several_cpus_is_no_more_than_that_of_each() {
 
 #[test]
 fn the_number_of_windows_and_the_share_beyond_them_are_those_of_the_length() {
-    let one = Window { cpu: 0, asked: 40_000_000, watched: 41_000_000, short: 0, gaps: vec![] };
+    let one =
+        SupplyWindow { cpu: 0, asked: 40_000_000, watched: 41_000_000, short: 0, gaps: vec![] };
     let supplies = Supplies::watched(&vec![one; 59]).unwrap();
     let claim = supplies.claim(40_000, 1_000).unwrap();
     // Of 59 the largest bounds 95 % with 95 % confidence (Wilks).
@@ -180,7 +184,7 @@ fn windows_and_texts_that_are_none_are_refused_with_a_remedy() {
     let gap = |at, length| Gap { at, length };
     let bad = [vec![gap(5, 3), gap(7, 1)], vec![gap(9, 2)], vec![gap(u64::MAX, 5)]];
     for gaps in bad {
-        let window = Window { cpu: 7, asked: 10, watched: 10, short: 0, gaps };
+        let window = SupplyWindow { cpu: 7, asked: 10, watched: 10, short: 0, gaps };
         let why = Supplies::watched(&[window]).unwrap_err().to_string();
         assert!(why.contains("CPU 7") && why.contains("measure"), "{why}");
     }

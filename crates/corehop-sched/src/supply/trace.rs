@@ -25,7 +25,7 @@ impl Gap {
 
 /// A time in which a CPU was watched without a break, in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Window {
+pub struct SupplyWindow {
     /// The CPU.
     pub cpu: u32,
     /// The length that was planned, from an instant that does not depend on gaps.
@@ -40,12 +40,12 @@ pub struct Window {
 
 /// The windows in which a CPU was watched.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Watched {
+pub struct WindowCensus {
     /// The planned lengths of its windows, in nanoseconds, with how many there are of each.
     pub(super) asked: BTreeMap<u64, u64>,
 }
 
-impl Watched {
+impl WindowCensus {
     /// The number of windows of this length in nanoseconds that were watched and have no part in common.
     pub fn windows_of(&self, length: u64) -> u64 {
         let of = |(asked, count): (&u64, &u64)| (asked / length.max(1)).saturating_mul(*count);
@@ -63,8 +63,8 @@ impl Supplies {
     ///
     /// # Errors
     /// [`NoSupply`] where no window is there, or where one is not as long as it says.
-    pub fn watched(windows: &[Window]) -> Result<Self, NoSupply> {
-        let mut by_cpu: BTreeMap<u32, Vec<&Window>> = BTreeMap::new();
+    pub fn watched(windows: &[SupplyWindow]) -> Result<Self, NoSupply> {
+        let mut by_cpu: BTreeMap<u32, Vec<&SupplyWindow>> = BTreeMap::new();
         for window in windows {
             window.check()?;
             by_cpu.entry(window.cpu).or_default().push(window);
@@ -74,7 +74,7 @@ impl Supplies {
         }
         let mut watched = BTreeMap::new();
         for (&cpu, windows) in &by_cpu {
-            let all: &mut Watched = watched.entry(cpu).or_default();
+            let all: &mut WindowCensus = watched.entry(cpu).or_default();
             for it in windows {
                 *all.asked.entry(it.asked).or_default() += 1;
             }
@@ -86,12 +86,12 @@ impl Supplies {
     }
 
     /// The observations of each CPU; nothing where the supply is stated.
-    pub fn observed(&self) -> &BTreeMap<u32, Watched> {
+    pub fn observed(&self) -> &BTreeMap<u32, WindowCensus> {
         &self.watched
     }
 }
 
-impl Window {
+impl SupplyWindow {
     fn check(&self) -> Result<(), NoSupply> {
         let mut end = 0;
         let apart = self.gaps.iter().all(|gap| {
@@ -145,11 +145,11 @@ pub(super) fn merged(gaps: &[Gap]) -> Vec<Gap> {
 }
 
 impl Supply {
-    fn watched(windows: &[&Window]) -> Self {
+    fn watched(windows: &[&SupplyWindow]) -> Self {
         let longest = windows.iter().map(|it| it.asked).max().unwrap_or(0);
         // Each window by itself first: what is left of it is little.
         let parts = windows.iter().flat_map(|it| Self::new(it.parts(), it.watched, None, 0).losses);
-        let slow = |it: &&Window| {
+        let slow = |it: &&SupplyWindow| {
             (u128::from(it.short) * WHOLE).div_ceil(u128::from(it.watched)).min(WHOLE - 1) as u64
         };
         let slow = windows.iter().map(slow).max().unwrap_or(0);

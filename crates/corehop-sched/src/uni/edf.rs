@@ -250,7 +250,7 @@ mod tests {
         };
         let mut accepted = 0;
         for index in 0..2_000 {
-            let mut stream = corehop_plan::workload::draw::Draw::of_set(9, index);
+            let mut stream = corehop_plan::workload::draw::DrawStream::of_set(9, index);
             let mut task = || {
                 let period = 5 + stream.below(20);
                 let wcet = 1 + stream.below(period / 4);

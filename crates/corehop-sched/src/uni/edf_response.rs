@@ -59,7 +59,7 @@ pub(crate) fn response_times_held_up(
     let tasks: Vec<Task> = tasks.iter().map(released).collect();
     let (tasks, jitter) = (&tasks[..], &jitter[..]);
     let steps = &mut steps;
-    let mut search = Search { tasks, jitter, holds, busy, preemption, supply, steps };
+    let mut search = ResponseSearch { tasks, jitter, holds, busy, preemption, supply, steps };
     (0..tasks.len()).map(|i| Some(search.worst_response(i)?.0)).collect()
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn busiest(tasks: &[Task], i: usize, supply: &Supply) -> Option<Busie
     let jitter = &vec![0; tasks.len()][..];
     let (busy, mut steps) = (busy_period_on(tasks, 0, supply)?, STEPS);
     let (holds, preemption, steps) = (&[][..], Preemption::Free, &mut steps);
-    let mut search = Search { tasks, jitter, holds, busy, preemption, supply, steps };
+    let mut search = ResponseSearch { tasks, jitter, holds, busy, preemption, supply, steps };
     let (response, arrival) = search.worst_response(i)?;
     let Some(arrival) = arrival else {
         return Some(Busiest { arrival: 0, jobs: vec![(i, 1)] });
@@ -91,7 +91,7 @@ pub(crate) fn busiest(tasks: &[Task], i: usize, supply: &Supply) -> Option<Busie
     Some(Busiest { arrival, jobs })
 }
 
-struct Search<'a> {
+struct ResponseSearch<'a> {
     /// Their deadlines count from the latest release.
     tasks: &'a [Task],
     /// Of each.
@@ -103,7 +103,7 @@ struct Search<'a> {
     steps: &'a mut u64,
 }
 
-impl Search<'_> {
+impl ResponseSearch<'_> {
     /// Over every `a` that can matter, with the first `a` of the longest; none where no other job holds the task up.
     fn worst_response(&mut self, i: usize) -> Option<(Time, Option<Time>)> {
         let own = self.tasks[i];

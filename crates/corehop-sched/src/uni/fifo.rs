@@ -9,7 +9,7 @@
 //! before the one before it ends does not queue up again (its thread never slept), so that it may overtake: where a deadline
 //! is beyond a period, each equal counts as if its priority were higher, which is a bound and need not be attained.
 
-use super::fixed::{self, Found};
+use super::fixed::{self, ResponseOutcome};
 use super::{busy_period_on, nonpreemptive};
 use crate::exact::{compare_sum, gcd};
 use crate::supply::{FULL, Supply};
@@ -23,8 +23,8 @@ pub(crate) fn response(
     i: usize,
     supply: &Supply,
     steps: &mut u64,
-) -> Found {
-    let level = Level { tasks, above, equals: level, i, rest: 0, preemptive: true, supply };
+) -> ResponseOutcome {
+    let level = PriorityLevel { tasks, above, equals: level, i, rest: 0, preemptive: true, supply };
     if level.is_fifo() {
         return level.worst(steps);
     }
@@ -40,9 +40,10 @@ pub(crate) fn response_without_preemption(
     i: usize,
     below: &[usize],
     steps: &mut u64,
-) -> Found {
+) -> ResponseOutcome {
     let rest = below.iter().map(|&j| tasks[j].wcet - 1).max().unwrap_or(0);
-    let level = Level { tasks, above, equals: level, i, rest, preemptive: false, supply: &FULL };
+    let level =
+        PriorityLevel { tasks, above, equals: level, i, rest, preemptive: false, supply: &FULL };
     if level.is_fifo() {
         return level.worst(steps);
     }
@@ -59,21 +60,30 @@ pub(crate) fn longest(
     i: usize,
     supply: &Supply,
     steps: &mut u64,
-) -> Found {
-    let exact =
-        Level { tasks, above, equals: level, i, rest: 0, preemptive: true, supply }.is_fifo();
+) -> ResponseOutcome {
+    let exact = PriorityLevel { tasks, above, equals: level, i, rest: 0, preemptive: true, supply }
+        .is_fifo();
     let mut patient = tasks.to_vec();
     patient[i].deadline = LONGEST;
-    let level =
-        Level { tasks: &patient, above, equals: level, i, rest: 0, preemptive: true, supply };
+    let level = PriorityLevel {
+        tasks: &patient,
+        above,
+        equals: level,
+        i,
+        rest: 0,
+        preemptive: true,
+        supply,
+    };
     if exact {
         return level.worst(steps);
     }
-    level.done(0, 0, steps).map_or_else(|found| found, |done| Found::Bound(done + tasks[i].jitter))
+    level
+        .done(0, 0, steps)
+        .map_or_else(|found| found, |done| ResponseOutcome::Bound(done + tasks[i].jitter))
 }
 
 /// The tasks of a priority, and those that hold them up.
-struct Level<'a> {
+struct PriorityLevel<'a> {
     tasks: &'a [Task],
     above: &'a [usize],
     /// All tasks of the priority, `i` among them.
@@ -86,7 +96,7 @@ struct Level<'a> {
     supply: &'a Supply,
 }
 
-impl Level<'_> {
+impl PriorityLevel<'_> {
     /// Whether each job queues up after its release.
     fn is_fifo(&self) -> bool {
         self.equals.iter().all(|&j| self.tasks[j].deadline <= self.tasks[j].period)
@@ -102,22 +112,22 @@ impl Level<'_> {
     }
 
     /// A miss of the bound as a miss only if the job with one of each equal before it is late.
-    fn confirmed(&self, bound: Found, steps: &mut u64) -> Found {
-        if bound != Found::Miss {
+    fn confirmed(&self, bound: ResponseOutcome, steps: &mut u64) -> ResponseOutcome {
+        if bound != ResponseOutcome::Miss {
             return bound;
         }
         match self.done(0, 0, steps) {
-            Err(Found::Miss) => Found::Miss,
-            _ => Found::Doubt,
+            Err(ResponseOutcome::Miss) => ResponseOutcome::Miss,
+            _ => ResponseOutcome::Doubt,
         }
     }
 
     /// The worst response over every release of the priority within the longest busy period.
-    fn worst(&self, steps: &mut u64) -> Found {
+    fn worst(&self, steps: &mut u64) -> ResponseOutcome {
         // Where the period has no end in sight, a miss may still be found among its first jobs.
         let end = self.end();
         if end.is_none() && !self.supply.is_full() {
-            return Found::Doubt;
+            return ResponseOutcome::Doubt;
         }
         let (mut t, mut done, mut worst) = (0, 0, 0);
         while end.is_none_or(|end| t < end) {
@@ -128,22 +138,22 @@ impl Level<'_> {
             worst = worst.max(done + self.own().jitter - t);
             t = self.next_release(t);
         }
-        Found::Bound(worst)
+        ResponseOutcome::Bound(worst)
     }
 
     /// By when the job that task `i` releases at `t` is done, which is not before `from`.
-    fn done(&self, t: Time, from: Time, steps: &mut u64) -> Result<Time, Found> {
+    fn done(&self, t: Time, from: Time, steps: &mut u64) -> Result<Time, ResponseOutcome> {
         let own = self.own();
         let before =
             self.blocking() + self.equals.iter().map(|&j| self.released(j, t)).sum::<Time>();
         let mut done = from.max(before);
         loop {
             let charge = self.above.len() as u64 + 1;
-            *steps = steps.checked_sub(charge).ok_or(Found::OutOfSteps)?;
+            *steps = steps.checked_sub(charge).ok_or(ResponseOutcome::OutOfSteps)?;
             let preempting = self.above.iter().map(|&j| self.preempting(j, done));
             let next = self.supply.time_for(before + preempting.sum::<Time>());
             if next + own.jitter > own.deadline + t {
-                return Err(Found::Miss);
+                return Err(ResponseOutcome::Miss);
             }
             if next <= done {
                 return Ok(done);
@@ -212,12 +222,12 @@ mod tests {
     use super::*;
     use crate::uni::nonpreemptive;
     use crate::verdict::Verdict;
-    use corehop_plan::workload::draw::Draw;
-    use corehop_plan::workload::task::{Parameters, TaskSet};
+    use corehop_plan::workload::draw::DrawStream;
+    use corehop_plan::workload::task::{TaskParameters, TaskSet};
 
-    fn task(wcet: Time, period: Time, deadline: Time, rank: u32) -> Parameters {
+    fn task(wcet: Time, period: Time, deadline: Time, rank: u32) -> TaskParameters {
         let (deadline, priority) = (Some(deadline), Some(rank));
-        Parameters { wcet, period, deadline, priority, ..Parameters::default() }
+        TaskParameters { wcet, period, deadline, priority, ..TaskParameters::default() }
     }
 
     /// The schedule, unit by unit, of periodic releases from `offsets` on: the longest response of `watched`, which comes
@@ -272,9 +282,9 @@ mod tests {
             let mut rest = combination;
             let offsets: Vec<Time> = tasks
                 .iter()
-                .map(|it| {
-                    let offset = rest % it.period;
-                    rest /= it.period;
+                .map(|task| {
+                    let offset = rest % task.period;
+                    rest /= task.period;
                     offset
                 })
                 .collect();
@@ -315,7 +325,7 @@ mod tests {
         for preemptive in [true, false] {
             let (mut yes, mut no) = (0, 0);
             for index in 0..100 {
-                let mut draw = Draw::of_set(17 + u64::from(preemptive), index);
+                let mut draw = DrawStream::of_set(17 + u64::from(preemptive), index);
                 let given: Vec<_> = (0..3)
                     .map(|_| {
                         let period = 3 + draw.below(4);
@@ -350,7 +360,7 @@ mod tests {
         for preemptive in [true, false] {
             let (mut yes, mut no) = (0, 0);
             for index in 0..80 {
-                let mut draw = Draw::of_set(29 + u64::from(preemptive), index);
+                let mut draw = DrawStream::of_set(29 + u64::from(preemptive), index);
                 let given: Vec<_> = (0..3)
                     .map(|_| {
                         let period = 2 + draw.below(5);
@@ -383,9 +393,9 @@ mod tests {
     #[test]
     fn releases_that_come_late_let_equals_come_together() {
         // 1 of 4 comes up to 3 late: two jobs of it are before the other's, 2 + 2, and a third one is after it.
-        let given = [Parameters { jitter: 3, ..task(1, 4, 4, 1) }, task(2, 12, 12, 1)];
+        let given = [TaskParameters { jitter: 3, ..task(1, 4, 4, 1) }, task(2, 12, 12, 1)];
         let set = TaskSet::new(1, &given).unwrap();
-        let level = Level {
+        let level = PriorityLevel {
             tasks: set.tasks(),
             above: &[],
             equals: &[0, 1],

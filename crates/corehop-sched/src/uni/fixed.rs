@@ -96,7 +96,7 @@ fn at_place(
     at: usize,
     supply: &Supply,
     steps: &mut u64,
-) -> Found {
+) -> ResponseOutcome {
     let i = ranking.order()[at];
     match ranking.level(at) {
         [_] => response(tasks, ranking.above(at), i, supply, steps),
@@ -109,7 +109,8 @@ fn at_place(
 pub(crate) fn late(tasks: &[Task], supply: &Supply) -> Vec<(usize, Option<Time>)> {
     let ranking = Ranking::of(tasks);
     let mut steps = STEPS;
-    let misses = |at: &usize| at_place(tasks, &ranking, *at, supply, &mut steps) == Found::Miss;
+    let misses =
+        |at: &usize| at_place(tasks, &ranking, *at, supply, &mut steps) == ResponseOutcome::Miss;
     let places: Vec<usize> = (0..tasks.len()).filter(misses).collect();
     let of = |at: usize| (ranking.order()[at], longest(tasks, &ranking, at, supply));
     places.into_iter().map(of).collect()
@@ -132,7 +133,7 @@ fn longest(tasks: &[Task], ranking: &Ranking, at: usize, supply: &Supply) -> Opt
         level => fifo::longest(tasks, ranking.above(at), level, i, supply, &mut steps),
     };
     match found {
-        Found::Bound(response) => Some(response),
+        ResponseOutcome::Bound(response) => Some(response),
         _ => None,
     }
 }
@@ -162,8 +163,9 @@ pub(crate) fn still_meet(tasks: &[Task], newest: usize) -> bool {
     let ranking = Ranking::of(tasks);
     let at = ranking.order().iter().position(|&i| i == newest).unwrap_or(0);
     let mut steps = STEPS;
-    let mut meets =
-        |at: usize| matches!(at_place(tasks, &ranking, at, &FULL, &mut steps), Found::Bound(_));
+    let mut meets = |at: usize| {
+        matches!(at_place(tasks, &ranking, at, &FULL, &mut steps), ResponseOutcome::Bound(_))
+    };
     (ranking.above(at).len()..tasks.len()).rev().all(&mut meets)
 }
 
@@ -192,7 +194,7 @@ fn levels(
     tasks: &[Task],
     ranking: &Ranking,
     mut responses: Option<&mut [Time]>,
-    mut found: impl FnMut(usize) -> Found,
+    mut found: impl FnMut(usize) -> ResponseOutcome,
 ) -> Verdict {
     // Late jobs may be due after later ones: then overload shows only in the long run.
     let due_later = tasks.iter().any(|task| task.deadline > task.period);
@@ -202,17 +204,17 @@ fn levels(
     let mut verdict = Verdict::Schedulable;
     for (at, &i) in ranking.order().iter().enumerate() {
         match found(at) {
-            Found::Bound(response) => {
+            ResponseOutcome::Bound(response) => {
                 if let Some(responses) = responses.as_deref_mut() {
                     responses[i] = response;
                 }
             }
-            Found::Miss if tasks.iter().any(|task| task.blocking > 0) => {
+            ResponseOutcome::Miss if tasks.iter().any(|task| task.blocking > 0) => {
                 verdict = Verdict::Unknown;
             }
-            Found::Miss => return Verdict::Unschedulable,
-            Found::Doubt => verdict = Verdict::Unknown,
-            Found::OutOfSteps => return Verdict::Unknown,
+            ResponseOutcome::Miss => return Verdict::Unschedulable,
+            ResponseOutcome::Doubt => verdict = Verdict::Unknown,
+            ResponseOutcome::OutOfSteps => return Verdict::Unknown,
         }
     }
     verdict
@@ -220,7 +222,7 @@ fn levels(
 
 /// The end of the analysis of one task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum ResponseOutcome {
     /// Its worst response, which is not after its deadline.
     Bound(Time),
     /// It may respond after its deadline.
@@ -239,7 +241,7 @@ pub(crate) fn response(
     i: usize,
     supply: &Supply,
     steps: &mut u64,
-) -> Found {
+) -> ResponseOutcome {
     let own = &tasks[i];
     let (mut worst, mut jobs, mut last) = (0, 1, None);
     // The first job is done no sooner than its own work and one job of each task above.
@@ -249,7 +251,7 @@ pub(crate) fn response(
         let latest = own.deadline + (jobs - 1) * own.period;
         loop {
             let charge = above.len() as u64 + 1;
-            let Some(left) = steps.checked_sub(charge) else { return Found::OutOfSteps };
+            let Some(left) = steps.checked_sub(charge) else { return ResponseOutcome::OutOfSteps };
             *steps = left;
             let interference = |&j: &usize| {
                 let task = &tasks[j];
@@ -257,7 +259,7 @@ pub(crate) fn response(
             };
             let next = supply.time_for(work + above.iter().map(interference).sum::<Time>());
             if next + own.jitter > latest {
-                return Found::Miss;
+                return ResponseOutcome::Miss;
             }
             if next == done {
                 break;
@@ -266,14 +268,14 @@ pub(crate) fn response(
         }
         worst = worst.max(done + own.jitter - (jobs - 1) * own.period);
         if done + own.jitter <= jobs * own.period {
-            return Found::Bound(worst);
+            return ResponseOutcome::Bound(worst);
         }
         let level = above.iter().map(|&j| &tasks[j]).chain([own]);
         if jobs == 1 && !supply.sustains(level) {
-            return Found::Doubt;
+            return ResponseOutcome::Doubt;
         }
         if jobs >= *last.get_or_insert_with(|| jobs_of_a_cycle(tasks, above, own, supply)) {
-            return Found::Bound(worst);
+            return ResponseOutcome::Bound(worst);
         }
         jobs += 1;
         done += own.wcet;
@@ -289,7 +291,9 @@ pub(crate) fn worst_window(
     supply: &Supply,
 ) -> Option<(u64, Time)> {
     let mut steps = STEPS;
-    let Found::Bound(bound) = response(tasks, above, i, supply, &mut steps) else { return None };
+    let ResponseOutcome::Bound(bound) = response(tasks, above, i, supply, &mut steps) else {
+        return None;
+    };
     let own = &tasks[i];
     let mut done = own.wcet + own.blocking;
     for jobs in 1..=u64::MAX {
@@ -359,8 +363,8 @@ pub fn audsley_on(tasks: &[Task], supply: &Supply) -> Result<Vec<usize>, Verdict
     let mut out_of_steps = false;
     let assigned = optimal_assignment(tasks.len(), |i, above| {
         let found = response(tasks, above, i, supply, &mut steps);
-        out_of_steps |= found == Found::OutOfSteps;
-        matches!(found, Found::Bound(_))
+        out_of_steps |= found == ResponseOutcome::OutOfSteps;
+        matches!(found, ResponseOutcome::Bound(_))
     });
     assigned.ok_or(if out_of_steps || tasks.iter().any(|task| task.blocking > 0) {
         Verdict::Unknown
@@ -395,7 +399,7 @@ mod tests {
     use super::*;
     use Verdict::{Schedulable, Unknown, Unschedulable};
     use corehop_fixtures::task_sets::{implicit, set};
-    use corehop_plan::workload::task::{Parameters, TaskSet};
+    use corehop_plan::workload::task::{TaskParameters, TaskSet};
 
     fn responses(set: &TaskSet) -> (Verdict, Vec<Time>) {
         let mut found = vec![0; set.tasks().len()];
@@ -423,12 +427,12 @@ mod tests {
 
     #[test]
     fn jitter_and_blocking_are_charged() {
-        let task = |wcet, period, jitter, blocking| Parameters {
+        let task = |wcet, period, jitter, blocking| TaskParameters {
             wcet,
             period,
             jitter,
             blocking,
-            ..Parameters::default()
+            ..TaskParameters::default()
         };
         // R_1 = 2 + 3 + 1; of the other w = 6 + 2 is too little, as ceil((8 + 3) / 10) = 2: 6 + 4.
         let set = TaskSet::new(1, &[task(2, 10, 3, 1), task(6, 20, 0, 0)]).unwrap();
@@ -441,12 +445,12 @@ mod tests {
     fn a_full_cpu_with_jitter_is_answered() {
         // U = 1/2 + 1/2, and the busy window never ends. H = 4 holds one job of the second: w = 2 + ceil((w + 1) / 2) = 5, and
         // of its next one 4 + ceil((w + 1) / 2) = 9, which is 5 after its release again.
-        let task = |wcet, period, deadline, jitter| Parameters {
+        let task = |wcet, period, deadline, jitter| TaskParameters {
             wcet,
             period,
             deadline: Some(deadline),
             jitter,
-            ..Parameters::default()
+            ..TaskParameters::default()
         };
         let of = |deadline| {
             let tasks = [task(1, 2, 3, 1), task(2, 4, deadline, 0)];
@@ -474,7 +478,13 @@ mod tests {
                 left -= wcet * 12 / period;
                 let jitter = draw(period);
                 let deadline = Some(1_000);
-                given.push(Parameters { wcet, period, deadline, jitter, ..Parameters::default() });
+                given.push(TaskParameters {
+                    wcet,
+                    period,
+                    deadline,
+                    jitter,
+                    ..TaskParameters::default()
+                });
             }
             let set = TaskSet::new(1, &given).unwrap();
             let (verdict, found) = responses(&set);
@@ -533,11 +543,11 @@ mod tests {
 
     #[test]
     fn a_rank_that_was_given_is_taken() {
-        let task = |wcet, period, rank| Parameters {
+        let task = |wcet, period, rank| TaskParameters {
             wcet,
             period,
             priority: Some(rank),
-            ..Parameters::default()
+            ..TaskParameters::default()
         };
         let set = TaskSet::new(1, &[task(1, 4, 2), task(3, 10, 1)]).unwrap();
         assert_eq!(responses(&set), (Schedulable, vec![4, 3]));

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use super::fixed::Found;
+use super::fixed::ResponseOutcome;
 use super::{STEPS, busy_period, fifo};
 use crate::exact::compare_sum;
 use crate::ranking::Ranking;
@@ -61,15 +61,17 @@ pub fn fixed(tasks: &[Task], mut responses: Option<&mut [Time]>) -> Verdict {
             level => fifo::response_without_preemption(tasks, above, level, i, below, &mut steps),
         };
         match found {
-            Found::Bound(response) => {
+            ResponseOutcome::Bound(response) => {
                 if let Some(responses) = responses.as_deref_mut() {
                     responses[i] = response;
                 }
             }
-            Found::Miss if tasks.iter().any(|task| task.blocking > 0) => return Verdict::Unknown,
-            Found::Miss => return Verdict::Unschedulable,
-            Found::Doubt => verdict = Verdict::Unknown,
-            Found::OutOfSteps => return Verdict::Unknown,
+            ResponseOutcome::Miss if tasks.iter().any(|task| task.blocking > 0) => {
+                return Verdict::Unknown;
+            }
+            ResponseOutcome::Miss => return Verdict::Unschedulable,
+            ResponseOutcome::Doubt => verdict = Verdict::Unknown,
+            ResponseOutcome::OutOfSteps => return Verdict::Unknown,
         }
     }
     verdict
@@ -82,7 +84,7 @@ pub(super) fn response(
     i: usize,
     below: &[usize],
     steps: &mut u64,
-) -> Found {
+) -> ResponseOutcome {
     let own = &tasks[i];
     let rest = below.iter().map(|&j| tasks[j].wcet - 1).max().unwrap_or(0);
     let blocking = rest.max(own.blocking);
@@ -94,7 +96,7 @@ pub(super) fn response(
         let before = blocking + job * own.wcet;
         loop {
             let Some(left) = steps.checked_sub(above.len() as u64 + 1) else {
-                return Found::OutOfSteps;
+                return ResponseOutcome::OutOfSteps;
             };
             *steps = left;
             // What came up to the very start goes first.
@@ -102,7 +104,7 @@ pub(super) fn response(
                 |&j: &usize| ((start + tasks[j].jitter) / tasks[j].period + 1) * tasks[j].wcet;
             let next = before + above.iter().map(interference).sum::<Time>();
             if next + own.wcet + own.jitter > own.deadline + job * own.period {
-                return Found::Miss;
+                return ResponseOutcome::Miss;
             }
             if next == start {
                 break;
@@ -113,7 +115,7 @@ pub(super) fn response(
         job += 1;
         start += own.wcet;
     }
-    Found::Bound(worst)
+    ResponseOutcome::Bound(worst)
 }
 
 /// The number of jobs of `i` in the longest busy period of its own and of all above it.

@@ -13,7 +13,7 @@
 //!   proof by Chen, Huang and Nelissen 2016, for tasks without release jitter).
 
 use super::STEPS;
-use super::fixed::{self, Found, response};
+use super::fixed::{self, ResponseOutcome, response};
 use crate::ranking::Ranking;
 use crate::supply::FULL;
 use crate::verdict::Verdict;
@@ -70,7 +70,7 @@ fn bound(
         all.push(blocked);
     }
     let bounds = all.iter().filter_map(|tasks| match response(tasks, above, k, &FULL, steps) {
-        Found::Bound(found) => Some(found),
+        ResponseOutcome::Bound(found) => Some(found),
         _ => None,
     });
     bounds.min()
@@ -94,14 +94,14 @@ fn with(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_plan::workload::task::{Parameters, TaskSet};
+    use corehop_plan::workload::task::{TaskParameters, TaskSet};
 
     fn set(tasks: &[(Time, Time, Time)]) -> TaskSet {
-        let of = |&(wcet, period, suspension): &(Time, Time, Time)| Parameters {
+        let of = |&(wcet, period, suspension): &(Time, Time, Time)| TaskParameters {
             wcet,
             period,
             suspension,
-            ..Parameters::default()
+            ..TaskParameters::default()
         };
         TaskSet::new(1, &tasks.iter().map(of).collect::<Vec<_>>()).unwrap()
     }

@@ -6,19 +6,19 @@
 
 use corehop_plan::workload::chains::{Activation, Chain, Chains};
 use corehop_plan::workload::placement::TaskPlacement;
-use corehop_sched::{Parameters, TaskSet, Time, test};
+use corehop_sched::{TaskParameters, TaskSet, Time, test};
 
 /// Of each task C, the least execution time, T, J, the CPU and the rank; the tasks of each chain; pyCPA's responses.
 type Published = (Vec<[Time; 6]>, Vec<Vec<usize>>, Vec<Time>);
 
 fn set((tasks, chains, _): &Published) -> TaskSet {
-    let of = |&[wcet, _, period, jitter, _, rank]: &[Time; 6]| Parameters {
+    let of = |&[wcet, _, period, jitter, _, rank]: &[Time; 6]| TaskParameters {
         wcet,
         period,
         jitter,
         deadline: Some(1 << 20),
         priority: Some(rank as u32),
-        ..Parameters::default()
+        ..TaskParameters::default()
     };
     let chain = |tasks: &Vec<usize>| Chain {
         name: "c".to_owned(),

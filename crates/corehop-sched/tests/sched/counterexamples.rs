@@ -3,12 +3,14 @@
 //! that say no have one.
 
 use corehop_plan::workload::placement::TaskPlacement;
-use corehop_plan::workload::scheduler::{Order, Scheduler};
-use corehop_sched::charge::Delay;
-use corehop_sched::margin::{Asking, Margin, Wishes};
-use corehop_sched::schedule::search::Found;
-use corehop_sched::schedule::{Doing, Job, Schedule, Stretch};
-use corehop_sched::{Answer, Parameters, Question, Task, TaskSet, Time, Verdict};
+use corehop_plan::workload::scheduler::{JobPreference, Scheduler};
+use corehop_sched::charge::DelayCharge;
+use corehop_sched::margin::{Margin, MarginRequest, TestSettings};
+use corehop_sched::schedule::search::SearchResult;
+use corehop_sched::schedule::{CpuActivity, Schedule, ScheduledJob, Stretch};
+use corehop_sched::{
+    SchedulabilityQuestion, Task, TaskParameters, TaskSet, TestAnswer, Time, Verdict,
+};
 
 use crate::mixed::Dice;
 
@@ -18,19 +20,19 @@ const RELOADS: Time = 3;
 /// The rules that a schedule has to keep.
 struct Rules<'a> {
     set: &'a TaskSet,
-    order: Order,
+    order: JobPreference,
     /// The tasks by priority, where the answer assigns it.
     assigned: Option<Vec<usize>>,
     delay: Time,
 }
 
 impl Rules<'_> {
-    fn task(&self, job: &Job) -> &Task {
+    fn task(&self, job: &ScheduledJob) -> &Task {
         &self.set.tasks()[job.task]
     }
 
     /// The place of a job in the order of the scheduler: the smaller goes first.
-    fn key(&self, job: &Job) -> (u64, u64) {
+    fn key(&self, job: &ScheduledJob) -> (u64, u64) {
         let monotonic = || {
             let mut order: Vec<usize> = (0..self.set.tasks().len()).collect();
             order.sort_by_key(|&at| self.set.tasks()[at].deadline());
@@ -38,7 +40,7 @@ impl Rules<'_> {
             order.iter().position(|&at| at == job.task).unwrap() as u64
         };
         match self.order {
-            Order::Deadline => (job.due_us, 0),
+            JobPreference::Deadline => (job.due_us, 0),
             _ => (self.task(job).priority().map_or_else(monotonic, u64::from), job.release_us),
         }
     }
@@ -72,9 +74,10 @@ impl Rules<'_> {
         let here = it.stretches.iter().filter(|it| (it.from_us..it.to_us).contains(&now));
         let mut running: Vec<usize> = here.clone().map(|it| it.job).collect();
         let mut cpus: Vec<usize> = here.map(|it| it.cpu).collect();
-        let pending = |job: &Job| job.release_us <= now && job.ended_us.is_none_or(|end| now < end);
+        let pending =
+            |job: &ScheduledJob| job.release_us <= now && job.ended_us.is_none_or(|end| now < end);
         let first = |at: usize| {
-            let same = |other: &Job| other.task == it.jobs[at].task && pending(other);
+            let same = |other: &ScheduledJob| other.task == it.jobs[at].task && pending(other);
             !it.jobs[..at].iter().any(same)
         };
         let ready: Vec<usize> =
@@ -107,7 +110,7 @@ impl Rules<'_> {
         let own: Vec<&Stretch> = it.stretches.iter().filter(|it| it.job == at).collect();
         let of =
             |doing| own.iter().filter(move |it| it.doing == doing).map(|it| it.to_us - it.from_us);
-        let (worked, job) = (of(Doing::Work).sum::<Time>(), &it.jobs[at]);
+        let (worked, job) = (of(CpuActivity::Work).sum::<Time>(), &it.jobs[at]);
         let end = own.last().map(|it| it.to_us);
         let done = worked == job.work_us && end == job.ended_us;
         if (job.ended_us.is_some() && !done) || (job.ended_us.is_none() && worked >= job.work_us) {
@@ -117,38 +120,43 @@ impl Rules<'_> {
             own.chunk_by(|a, b| a.to_us == b.from_us && a.cpu == b.cpu).collect();
         for pair in turns.windows(2) {
             let same = pair[0][0].cpu == pair[1][0].cpu;
-            let kind = if same { Doing::Preemption } else { Doing::Migration };
+            let kind = if same { CpuActivity::Preemption } else { CpuActivity::Migration };
             let delay = if it.with_delays { self.delay } else { 0 };
             let span = pair[1].iter().map(|it| it.to_us - it.from_us).sum::<Time>();
-            let reload = |it: &&&Stretch| it.doing != Doing::Work;
+            let reload = |it: &&&Stretch| it.doing != CpuActivity::Work;
             let reloads = pair[1].iter().filter(reload).map(|it| it.to_us - it.from_us);
             if reloads.sum::<Time>() != delay.min(span)
                 || (delay > 0 && pair[1][0].doing != kind)
-                || pair[1].iter().skip(1).any(|it| it.doing != Doing::Work)
+                || pair[1].iter().skip(1).any(|it| it.doing != CpuActivity::Work)
             {
                 return Some(format!("job {at} does not reload for {delay}"));
             }
         }
-        let begins = turns.first().is_some_and(|it| it[0].doing != Doing::Work);
+        let begins = turns.first().is_some_and(|it| it[0].doing != CpuActivity::Work);
         begins.then(|| format!("job {at} reloads before it began"))
     }
 }
 
 /// The answer for a set, and the result of its simulation.
-fn found(set: &TaskSet, scheduler: Scheduler, delay: Time) -> (Answer, Result<Found, String>) {
-    let each = |_: &TaskSet| Some(if delay > 0 { Delay::Each(delay) } else { Delay::Nothing });
-    let asking = Asking {
+fn found(
+    set: &TaskSet,
+    scheduler: Scheduler,
+    delay: Time,
+) -> (TestAnswer, Result<SearchResult, String>) {
+    let each =
+        |_: &TaskSet| Some(if delay > 0 { DelayCharge::Each(delay) } else { DelayCharge::Nothing });
+    let asking = TestSettings {
         platform: None,
         delay: &each,
         overheads: None,
         accept_largest: false,
         supply: None,
     };
-    let question = Question::of(set, Some(scheduler));
+    let question = SchedulabilityQuestion::of(set, Some(scheduler));
     let tests = question.tests(set, None).unwrap();
     let mut charged = asking.charged(set, each(set).unwrap());
     let answered = question.ask(set, &tests, &mut charged).unwrap();
-    let wishes = Wishes { slack: Some(false), schedule: true };
+    let wishes = MarginRequest { slack: Some(false), schedule: true };
     let margin = Margin::of(set, &answered, Some(question), &asking, wishes);
     (answered.asked.answer, margin.schedule.unwrap())
 }
@@ -157,7 +165,7 @@ fn found(set: &TaskSet, scheduler: Scheduler, delay: Time) -> (Answer, Result<Fo
 fn draw(dice: &mut Dice, scheduler: Scheduler) -> TaskSet {
     let partitioned = [Scheduler::PEdf, Scheduler::PFp].contains(&scheduler);
     let cpus = if partitioned && dice.one_in(2) { 1 } else { 1 + dice.below(3) };
-    let ranked = scheduler.order() == Order::Rank && dice.one_in(2);
+    let ranked = scheduler.order() == JobPreference::Rank && dice.one_in(2);
     let n = cpus + 1 + dice.below(4);
     let fill = cpus * (70 + dice.below(45));
     let shares: Vec<u64> = (0..n).map(|_| 5 + dice.below(30)).collect();
@@ -173,16 +181,16 @@ fn draw(dice: &mut Dice, scheduler: Scheduler) -> TaskSet {
             1 if beyond => period + dice.below(period),
             _ => period,
         };
-        Parameters {
+        TaskParameters {
             wcet,
             period,
             deadline: Some(deadline),
             priority: ranked.then(|| dice.below(3) as u32),
             jitter: if jittery { dice.below(period) } else { 0 },
-            ..Parameters::default()
+            ..TaskParameters::default()
         }
     };
-    let tasks: Vec<Parameters> = shares.iter().map(&mut task).collect();
+    let tasks: Vec<TaskParameters> = shares.iter().map(&mut task).collect();
     let set = TaskSet::new(cpus as u32, &tasks).unwrap();
     if cpus == 1 || !partitioned {
         return set;
@@ -210,7 +218,7 @@ fn a_missed_deadline_is_shown_by_a_schedule_that_keeps_all_rules() {
                 panic!("{scheduler}, set {index}: {why}: {set:?} {schedule:?}");
             }
             if answer.verdict != Verdict::Schedulable {
-                let Job { due_us, ended_us, .. } = *schedule.subject();
+                let ScheduledJob { due_us, ended_us, .. } = *schedule.subject();
                 assert!(ended_us.is_none_or(|end| end > due_us) && due_us <= schedule.to_us);
                 shown += 1;
             }
@@ -238,14 +246,15 @@ fn what_an_exact_test_refuses_misses_in_a_simulation() {
 
 #[test]
 fn no_response_of_the_busiest_window_exceeds_its_bound() {
-    use corehop_sched::{charge::Charged, test};
+    use corehop_sched::{charge::ChargedSet, test};
     let mut attained = 0;
     for index in 0..150 {
         let mut dice = Dice::new(23, index);
         let scheduler = SCHEDULERS[dice.below(2) as usize];
         let set = draw(&mut dice, scheduler);
         let name = if scheduler == Scheduler::PEdf { "edf-rta" } else { "p-fp-rta" };
-        let bounds = Charged::new(&set, None, Delay::Nothing, None).ask(test(name).unwrap());
+        let bounds =
+            ChargedSet::new(&set, None, DelayCharge::Nothing, None).ask(test(name).unwrap());
         let (answer, found) = found(&set, scheduler, 0);
         let (Verdict::Schedulable, Ok(found)) = (answer.verdict, found) else { continue };
         let Some(bounds) = bounds.unwrap().answer.bounds else { continue };
@@ -261,11 +270,11 @@ fn no_response_of_the_busiest_window_exceeds_its_bound() {
 fn a_schedule_that_breaks_a_rule_is_found_out() {
     type Change = fn(&mut Schedule, usize);
     // Dhall: the two short ones go first, and the long one misses.
-    let task = |wcet, period| Parameters { wcet, period, ..Parameters::default() };
+    let task = |wcet, period| TaskParameters { wcet, period, ..TaskParameters::default() };
     let set = TaskSet::new(2, &[task(1, 10), task(1, 10), task(11, 11)]).unwrap();
     let (_, found) = found(&set, Scheduler::GEdf, 0);
     let (good, _) = found.unwrap().schedule.unwrap();
-    let rules = Rules { set: &set, order: Order::Deadline, assigned: None, delay: 0 };
+    let rules = Rules { set: &set, order: JobPreference::Deadline, assigned: None, delay: 0 };
     assert_eq!(rules.broken(&good), None);
     assert_eq!((good.subject().task, good.subject().ended_us), (2, Some(12)));
     let last = good.stretches.len() - 1;
@@ -291,11 +300,11 @@ fn a_schedule_that_breaks_a_rule_is_found_out() {
 #[test]
 fn the_end_of_a_long_schedule_has_the_jobs_around_the_one_in_question() {
     // One unit too much in 100: the backlog grows until a job is late.
-    let task = |wcet| Parameters { wcet, period: 100, ..Parameters::default() };
+    let task = |wcet| TaskParameters { wcet, period: 100, ..TaskParameters::default() };
     let set = TaskSet::new(1, &[task(50), task(51)]).unwrap();
-    let longer = Parameters { deadline: Some(1_000), ..task(51) };
+    let longer = TaskParameters { deadline: Some(1_000), ..task(51) };
     let patient =
-        TaskSet::new(1, &[Parameters { deadline: Some(1_000), ..task(50) }, longer]).unwrap();
+        TaskSet::new(1, &[TaskParameters { deadline: Some(1_000), ..task(50) }, longer]).unwrap();
     let (_, short) = found(&set, Scheduler::PEdf, 0);
     let (_, found) = found(&patient, Scheduler::PEdf, 0);
     let whole = found.unwrap().schedule.unwrap().0;

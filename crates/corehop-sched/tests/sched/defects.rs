@@ -2,11 +2,11 @@
 //! Errors of the best-known toolkit of the field (its version of September 2020), asked of these tests.
 
 use corehop_sched::System;
-use corehop_sched::{Answer, TaskSet, Verdict, test};
+use corehop_sched::{TaskSet, TestAnswer, Verdict, test};
 
 use crate::draw::{accepts, implicit, set, verdict};
 
-fn answer(name: &str, set: &TaskSet) -> Answer {
+fn answer(name: &str, set: &TaskSet) -> TestAnswer {
     test(name).unwrap().run(System::of(set))
 }
 

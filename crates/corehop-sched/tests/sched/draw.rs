@@ -2,7 +2,7 @@
 //! Random small sets, on which everything can be tried out.
 
 use corehop_sched::System;
-use corehop_sched::{Parameters, TaskSet, Time, Verdict, test};
+use corehop_sched::{TaskParameters, TaskSet, Time, Verdict, test};
 use proptest::prelude::*;
 
 /// The kind of deadlines.
@@ -33,7 +33,7 @@ pub(crate) fn sets(cpus: u32, longest: Time, due: Due) -> impl Strategy<Value = 
                 Due::Constrained => room(period),
                 Due::Arbitrary => room(2 * period),
             };
-            Parameters { wcet, period, deadline: Some(deadline), ..Parameters::default() }
+            TaskParameters { wcet, period, deadline: Some(deadline), ..TaskParameters::default() }
         };
         TaskSet::new(cpus, &tasks.iter().map(of).collect::<Vec<_>>()).unwrap()
     })
@@ -50,23 +50,23 @@ pub(crate) fn accepts(name: &str, set: &TaskSet) -> bool {
 }
 
 /// The parameters of a set, to change one and make a set again.
-pub(crate) fn parameters(set: &TaskSet) -> Vec<Parameters> {
-    let of = |task: &corehop_sched::Task| Parameters {
+pub(crate) fn parameters(set: &TaskSet) -> Vec<TaskParameters> {
+    let of = |task: &corehop_sched::Task| TaskParameters {
         wcet: task.wcet(),
         period: task.period(),
         deadline: Some(task.deadline()),
-        ..Parameters::default()
+        ..TaskParameters::default()
     };
     set.tasks().iter().map(of).collect()
 }
 
 /// A set of (C, T, D).
 pub(crate) fn set(cpus: u32, tasks: &[(Time, Time, Time)]) -> TaskSet {
-    let of = |&(wcet, period, deadline): &(Time, Time, Time)| Parameters {
+    let of = |&(wcet, period, deadline): &(Time, Time, Time)| TaskParameters {
         wcet,
         period,
         deadline: Some(deadline),
-        ..Parameters::default()
+        ..TaskParameters::default()
     };
     TaskSet::new(cpus, &tasks.iter().map(of).collect::<Vec<_>>()).unwrap()
 }

@@ -2,7 +2,7 @@
 //! Release jitter by brute force: what exact tests bound is attained by some phases and some jitter, and by none exceeded.
 
 use corehop_sched::System;
-use corehop_sched::{Parameters, TaskSet, Time, Verdict, test};
+use corehop_sched::{TaskParameters, TaskSet, Time, Verdict, test};
 use proptest::prelude::*;
 
 /// C, T and J; the first is served first.
@@ -21,15 +21,15 @@ const HORIZON: Time = 160;
 const DEADLINE: Time = 400;
 
 fn bounds(tasks: &[Jittery], name: &str) -> Option<Vec<Time>> {
-    let task = |(at, &(wcet, period, jitter)): (usize, &Jittery)| Parameters {
+    let task = |(at, &(wcet, period, jitter)): (usize, &Jittery)| TaskParameters {
         wcet,
         period,
         jitter,
         deadline: Some(DEADLINE),
         priority: Some(at as u32),
-        ..Parameters::default()
+        ..TaskParameters::default()
     };
-    let given: Vec<Parameters> = tasks.iter().enumerate().map(task).collect();
+    let given: Vec<TaskParameters> = tasks.iter().enumerate().map(task).collect();
     let set = TaskSet::new(1, &given).unwrap();
     let answer = test(name).unwrap().run(System::of(&set));
     assert_ne!(answer.verdict, Verdict::Unknown, "{name} of {tasks:?}");
@@ -157,12 +157,12 @@ fn deadline(&(wcet, _, jitter, more): &Due) -> Time {
 }
 
 fn due_set(tasks: &[Due]) -> TaskSet {
-    let of = |task: &Due| Parameters {
+    let of = |task: &Due| TaskParameters {
         wcet: task.0,
         period: task.1,
         jitter: task.2,
         deadline: Some(deadline(task)),
-        ..Parameters::default()
+        ..TaskParameters::default()
     };
     TaskSet::new(1, &tasks.iter().map(of).collect::<Vec<_>>()).unwrap()
 }

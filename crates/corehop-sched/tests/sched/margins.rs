@@ -3,17 +3,17 @@
 
 use corehop_plan::workload::scheduler::Scheduler;
 use corehop_plan::workload::set_file;
-use corehop_sched::charge::Delay;
+use corehop_sched::charge::DelayCharge;
 use corehop_sched::composition::{Composition, Kind};
-use corehop_sched::margin::{Asking, Margin, Wishes};
-use corehop_sched::overhead::system::Overheads;
+use corehop_sched::margin::{Margin, MarginRequest, TestSettings};
+use corehop_sched::overhead::system::SystemOverheads;
 use corehop_sched::question::Answered;
-use corehop_sched::{Question, TaskSet, Test, Time, Verdict, test};
+use corehop_sched::{SchedulabilityQuestion, TaskSet, Test, Time, Verdict, test};
 
 use crate::mixed::{Case, Dice, KINDS};
 
 /// In nanoseconds; the sets are in microseconds.
-const OVERHEADS: Overheads = Overheads {
+const OVERHEADS: SystemOverheads = SystemOverheads {
     tick: 300,
     quantum: Some(50_000),
     release: 250,
@@ -36,13 +36,18 @@ enum Charge {
 /// The composition of the tightest task's bound, if a test accepts the set with what is charged.
 fn composed(case: &Case, test: &'static Test, charge: Charge) -> Option<Composition> {
     let delay = |_: &TaskSet| match charge {
-        Charge::Nothing => Some(Delay::Nothing),
-        Charge::Each => Some(Delay::Each(2)),
-        _ => Some(Delay::Costs(Box::new(case.costs.clone()))),
+        Charge::Nothing => Some(DelayCharge::Nothing),
+        Charge::Each => Some(DelayCharge::Each(2)),
+        _ => Some(DelayCharge::Costs(Box::new(case.costs.clone()))),
     };
     let overheads = matches!(charge, Charge::Overheads).then_some(OVERHEADS);
-    let asking =
-        Asking { platform: None, delay: &delay, overheads, accept_largest: false, supply: None };
+    let asking = TestSettings {
+        platform: None,
+        delay: &delay,
+        overheads,
+        accept_largest: false,
+        supply: None,
+    };
     let mut charged = asking.charged(&case.set, delay(&case.set)?);
     let asked = charged.ask(test).unwrap();
     let yes = asked.answer.verdict == Verdict::Schedulable;
@@ -60,7 +65,7 @@ fn the_parts_of_a_bound_sum_up_to_it_under_every_test_and_charge() {
                 let Some(it) = composed(&case, test(name).unwrap(), charge) else { continue };
                 let sum: i64 = it.parts.iter().map(|part| part.us).sum();
                 assert_eq!(sum, it.bound_us as i64, "{name}, set {index}: {it:?}");
-                let taken_off = |part: &&corehop_sched::composition::Part| {
+                let taken_off = |part: &&corehop_sched::composition::BoundTerm| {
                     part.us < 0 && ![Kind::BeforeArrival, Kind::Rounding].contains(&part.what)
                 };
                 assert!(it.parts.iter().find(taken_off).is_none(), "{name}: {it:?}");
@@ -75,18 +80,18 @@ fn the_parts_of_a_bound_sum_up_to_it_under_every_test_and_charge() {
 /// A set that asks for more than its CPUs can do, or nearly so.
 fn margin(text: &str, scheduler: Option<Scheduler>, delay: Option<Time>) -> Margin {
     let set = set_file::parse(text).unwrap();
-    let each = |_: &TaskSet| Some(delay.map_or(Delay::Nothing, Delay::Each));
-    let asking = Asking {
+    let each = |_: &TaskSet| Some(delay.map_or(DelayCharge::Nothing, DelayCharge::Each));
+    let asking = TestSettings {
         platform: None,
         delay: &each,
         overheads: None,
         accept_largest: false,
         supply: None,
     };
-    let question = Question::of(&set, scheduler);
+    let question = SchedulabilityQuestion::of(&set, scheduler);
     let tests = question.tests(&set, None).unwrap();
     let answered = question.ask(&set, &tests, &mut asking.charged(&set, each(&set).unwrap()));
-    Margin::of(&set, &answered.unwrap(), Some(question), &asking, Wishes::default())
+    Margin::of(&set, &answered.unwrap(), Some(question), &asking, MarginRequest::default())
 }
 
 #[test]
@@ -151,8 +156,8 @@ fn changes_say_what_to_do() {
 /// The margin of the answer of one test.
 fn of_test(text: &str, name: &str) -> Margin {
     let set = set_file::parse(text).unwrap();
-    let nothing = |_: &TaskSet| Some(Delay::Nothing);
-    let asking = Asking {
+    let nothing = |_: &TaskSet| Some(DelayCharge::Nothing);
+    let asking = TestSettings {
         platform: None,
         delay: &nothing,
         overheads: None,
@@ -160,9 +165,9 @@ fn of_test(text: &str, name: &str) -> Margin {
         supply: None,
     };
     let test = test(name).unwrap();
-    let asked = asking.charged(&set, Delay::Nothing).ask(test).unwrap();
+    let asked = asking.charged(&set, DelayCharge::Nothing).ask(test).unwrap();
     let answered = Answered { test, asked, sentence: String::new() };
-    Margin::of(&set, &answered, None, &asking, Wishes::default())
+    Margin::of(&set, &answered, None, &asking, MarginRequest::default())
 }
 
 #[test]
@@ -210,12 +215,12 @@ fn every_change_carries_a_set_that_is_accepted_as_it_stands() {
 
 /// Whether a set is accepted as it stands: by the test that accepted it, where that takes CPUs as given, or by its own question.
 fn holds(set: &TaskSet, by: &str) -> bool {
-    let mut charged = corehop_sched::charge::Charged::new(set, None, Delay::Each(1), None);
+    let mut charged = corehop_sched::charge::ChargedSet::new(set, None, DelayCharge::Each(1), None);
     if by == "sp-edf-c=d" {
         let asked = charged.ask(test("sp-edf-given").unwrap()).unwrap();
         return asked.answer.verdict == Verdict::Schedulable;
     }
-    let question = Question::of(set, None);
+    let question = SchedulabilityQuestion::of(set, None);
     let tests = question.tests(set, None).unwrap();
     let answered = question.ask(set, &tests, &mut charged).unwrap();
     answered.asked.answer.verdict == Verdict::Schedulable

@@ -5,7 +5,7 @@
 //! if none of 25 simulations, in which victims pay, misses a deadline.
 #![expect(clippy::print_stdout, reason = "the table is what `make soundness` is for")]
 
-use corehop_sched::{Parameters, TaskSet, Time};
+use corehop_sched::{TaskParameters, TaskSet, Time};
 
 use crate::mixed::{ByTask, Case, Dice, KINDS, Kind, yes};
 use crate::paying::Seen;
@@ -43,7 +43,7 @@ pub(crate) fn drawn(kind: &Kind, index: u64, dice: &mut Dice) -> Case {
         costs.resumed.push(resumed);
         costs.moved.push(moved);
         let (deadline, wss_kib) = (Some(deadline), Some(at as u64));
-        given.push(Parameters { wcet, period, deadline, wss_kib, ..Parameters::default() });
+        given.push(TaskParameters { wcet, period, deadline, wss_kib, ..TaskParameters::default() });
     }
     let set = TaskSet::new(cpus as u32, &given).unwrap();
     debug_assert!(kind.cluster.is_none());

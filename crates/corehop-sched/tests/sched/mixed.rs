@@ -3,10 +3,10 @@
 
 use corehop_plan::workload::Event;
 use corehop_plan::workload::placement::{PlacedShare, TaskPlacement};
-use corehop_sched::charge::{Charged, Delay};
-use corehop_sched::overhead::system::Overheads;
-use corehop_sched::{Answer, Parameters, TaskSet, Time, Verdict, test};
-use corehop_stats::costs::{Cost, Costs, NoCost};
+use corehop_sched::charge::{ChargedSet, DelayCharge};
+use corehop_sched::overhead::system::SystemOverheads;
+use corehop_sched::{TaskParameters, TaskSet, TestAnswer, Time, Verdict, test};
+use corehop_stats::costs::{Cost, EventCosts, NoCost};
 
 use crate::paying::{Actor, By, Seen, Stage, Taken, World, simulate, whole};
 
@@ -112,7 +112,7 @@ pub(crate) const KINDS: [Kind; 10] = [
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) set: TaskSet,
-    pub(crate) given: Vec<Parameters>,
+    pub(crate) given: Vec<TaskParameters>,
     pub(crate) costs: ByTask,
 }
 
@@ -123,7 +123,7 @@ pub(crate) struct ByTask {
     pub(crate) moved: Vec<Time>,
 }
 
-impl Costs for ByTask {
+impl EventCosts for ByTask {
     fn cost(&self, event: Event, wss_kib: f64) -> Result<Cost, NoCost> {
         let at = wss_kib as usize;
         let us = if event == Event::Preemption { self.resumed[at] } else { self.moved[at] } as f64;
@@ -162,12 +162,12 @@ impl Case {
             let delay = if dice.one_in(2) { dice.below(3) } else { dice.below(1 + period / 6) };
             resumed.push(delay);
             moved.push(delay + dice.below(1 + delay));
-            given.push(Parameters {
+            given.push(TaskParameters {
                 wcet,
                 period,
                 deadline: Some(deadline),
                 wss_kib: Some(at as u64),
-                ..Parameters::default()
+                ..TaskParameters::default()
             });
         }
         if kind.by == By::Rank && dice.one_in(3) {
@@ -181,39 +181,39 @@ impl Case {
     }
 
     /// The answer of a test with these delays, and overheads.
-    pub(crate) fn ask(&self, name: &str, overheads: Option<Overheads>) -> Answer {
-        let delay = Delay::Costs(Box::new(self.costs.clone()));
-        Charged::new(&self.set, None, delay, overheads).ask(test(name).unwrap()).unwrap().answer
+    pub(crate) fn ask(&self, name: &str, overheads: Option<SystemOverheads>) -> TestAnswer {
+        let delay = DelayCharge::Costs(Box::new(self.costs.clone()));
+        ChargedSet::new(&self.set, None, delay, overheads).ask(test(name).unwrap()).unwrap().answer
     }
 
     /// The answer if each job pays its own delay, once: a charge that is wrong.
-    pub(crate) fn ask_with_own_delays(&self, name: &str) -> Option<Answer> {
+    pub(crate) fn ask_with_own_delays(&self, name: &str) -> Option<TestAnswer> {
         let longer = self.given.iter().zip(&self.costs.moved);
-        let longer: Vec<Parameters> = longer
-            .map(|(task, delay)| Parameters { wcet: task.wcet + delay, ..task.clone() })
+        let longer: Vec<TaskParameters> = longer
+            .map(|(task, delay)| TaskParameters { wcet: task.wcet + delay, ..task.clone() })
             .collect();
         let set = TaskSet::new(self.set.cpus(), &longer).ok()?;
-        let mut charged = Charged::new(&set, None, Delay::Nothing, None);
+        let mut charged = ChargedSet::new(&set, None, DelayCharge::Nothing, None);
         Some(charged.ask(test(name).unwrap()).unwrap().answer)
     }
 
     /// The answer if every job pays the dearest migration of all others (with fixed priorities: of those below).
-    pub(crate) fn charged_for_all(&self, kind: &Kind, name: &str) -> Answer {
+    pub(crate) fn charged_for_all(&self, kind: &Kind, name: &str) -> TestAnswer {
         let ranks = self.ranks(&self.ask("necessary", None));
         let pays_for = |at: usize, other: usize| {
             at != other && (kind.by == By::Deadline || ranks[other] > ranks[at])
         };
-        let longer = |(at, task): (usize, &Parameters)| {
+        let longer = |(at, task): (usize, &TaskParameters)| {
             let others = (0..self.given.len()).filter(|&other| pays_for(at, other));
             let paid = others.map(|other| self.costs.moved[other]).max().unwrap_or(0);
             let deadline = task.deadline.or(Some(task.period));
-            Parameters { wcet: task.wcet + paid, deadline, ..task.clone() }
+            TaskParameters { wcet: task.wcet + paid, deadline, ..task.clone() }
         };
-        let longer: Vec<Parameters> = self.given.iter().enumerate().map(longer).collect();
+        let longer: Vec<TaskParameters> = self.given.iter().enumerate().map(longer).collect();
         let Ok(set) = TaskSet::new(self.set.cpus(), &longer) else {
             return self.ask("necessary", None);
         };
-        let mut charged = Charged::new(&set, None, Delay::Nothing, None);
+        let mut charged = ChargedSet::new(&set, None, DelayCharge::Nothing, None);
         charged.ask(test(name).unwrap()).unwrap().answer
     }
 
@@ -221,7 +221,7 @@ impl Case {
     pub(crate) fn broken(
         &self,
         kind: &Kind,
-        answer: &Answer,
+        answer: &TestAnswer,
         taken: Taken,
         dice: &mut Dice,
     ) -> Option<String> {
@@ -245,7 +245,13 @@ impl Case {
     }
 
     /// The observations of so many worlds together, with the priorities and places of an answer.
-    pub(crate) fn seen(&self, kind: &Kind, answer: &Answer, worlds: u32, dice: &mut Dice) -> Seen {
+    pub(crate) fn seen(
+        &self,
+        kind: &Kind,
+        answer: &TestAnswer,
+        worlds: u32,
+        dice: &mut Dice,
+    ) -> Seen {
         let mut all = Seen { responses: vec![0; self.given.len()], missed: false };
         for pattern in 0..worlds {
             let seen = simulate(&self.world(kind, answer, Taken::default(), pattern, dice));
@@ -258,7 +264,7 @@ impl Case {
     fn world(
         &self,
         kind: &Kind,
-        answer: &Answer,
+        answer: &TestAnswer,
         taken: Taken,
         pattern: u32,
         dice: &mut Dice,
@@ -266,7 +272,7 @@ impl Case {
         let order = self.ranks(answer);
         let longest = self.given.iter().map(|task| task.period).max().unwrap_or(1);
         let horizon = 3 * longest;
-        let actor = |(at, task): (usize, &Parameters)| {
+        let actor = |(at, task): (usize, &TaskParameters)| {
             let offset = if pattern == 0 { 0 } else { dice.below(task.period) };
             let late = if pattern < 2 {
                 vec![0]
@@ -300,7 +306,7 @@ impl Case {
     }
 
     /// The rank of each task: as the test or the set says, or deadline-monotonic with ties by index.
-    fn ranks(&self, answer: &Answer) -> Vec<u32> {
+    fn ranks(&self, answer: &TestAnswer) -> Vec<u32> {
         let stated: Option<Vec<u32>> = self.given.iter().map(|task| task.priority).collect();
         if let (None, Some(stated)) = (&answer.priorities, stated) {
             return stated;
@@ -366,6 +372,6 @@ fn turns(shares: &[PlacedShare], count: usize) -> Vec<usize> {
 }
 
 /// Whether a test accepts.
-pub(crate) fn yes(answer: &Answer) -> bool {
+pub(crate) fn yes(answer: &TestAnswer) -> bool {
     answer.verdict == Verdict::Schedulable
 }

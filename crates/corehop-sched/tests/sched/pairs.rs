@@ -4,9 +4,9 @@
 #![expect(clippy::print_stdout, reason = "what it gains is what the comparison is for")]
 
 use corehop_plan::workload::Event;
-use corehop_sched::charge::{Charged, Delay};
-use corehop_sched::{Answer, Parameters, TaskSet, Time, Verdict, test};
-use corehop_stats::costs::{Cost, Costs, NoCost};
+use corehop_sched::charge::{ChargedSet, DelayCharge};
+use corehop_sched::{TaskParameters, TaskSet, TestAnswer, Time, Verdict, test};
+use corehop_stats::costs::{Cost, EventCosts, NoCost};
 
 use crate::mixed::{Dice, yes};
 use crate::paying::{Actor, By, Taken, World, simulate, whole};
@@ -25,7 +25,7 @@ fn exactly(us: f64, known: bool) -> Cost {
     Cost { us, low_us: known.then_some(us), high_us: known.then_some(us) }
 }
 
-impl Costs for BySizes {
+impl EventCosts for BySizes {
     fn cost(&self, _: Event, wss_kib: f64) -> Result<Cost, NoCost> {
         Ok(exactly(wss_kib, self.known))
     }
@@ -46,7 +46,7 @@ const ALL: BySizes = BySizes { largest: 6 * CACHE, known: true };
 /// A set, and where the blocks of its tasks are; each CPU has a cache of its own.
 struct Case {
     set: TaskSet,
-    given: Vec<Parameters>,
+    given: Vec<TaskParameters>,
     blocks: Vec<Vec<u32>>,
 }
 
@@ -68,18 +68,24 @@ impl Case {
             let first = dice.below(CACHE);
             blocks.push((first..first + size).map(|block| (block % CACHE) as u32).collect());
             let (deadline, wss_kib) = (Some(deadline), Some(size));
-            given.push(Parameters { wcet, period, deadline, wss_kib, ..Parameters::default() });
+            given.push(TaskParameters {
+                wcet,
+                period,
+                deadline,
+                wss_kib,
+                ..TaskParameters::default()
+            });
         }
         Self { set: TaskSet::new(cpus as u32, &given).unwrap(), given, blocks }
     }
 
-    fn ask(&self, name: &str, costs: BySizes) -> Answer {
-        let delay = Delay::Costs(Box::new(costs));
-        Charged::new(&self.set, None, delay, None).ask(test(name).unwrap()).unwrap().answer
+    fn ask(&self, name: &str, costs: BySizes) -> TestAnswer {
+        let delay = DelayCharge::Costs(Box::new(costs));
+        ChargedSet::new(&self.set, None, delay, None).ask(test(name).unwrap()).unwrap().answer
     }
 
     /// Whether a deadline, or a bound, is missed in some worlds, on any CPU.
-    fn is_broken(&self, by: By, answer: &Answer, dice: &mut Dice) -> bool {
+    fn is_broken(&self, by: By, answer: &TestAnswer, dice: &mut Dice) -> bool {
         let all = || vec![(0..self.given.len()).collect()];
         let cpus: Vec<Vec<usize>> = answer.partition.clone().unwrap_or_else(all);
         cpus.iter().any(|cpu| self.alone(cpu).is_broken_alone(by, &bounds_of(answer, cpu), dice))
@@ -90,7 +96,7 @@ impl Case {
         // Ties of priority go by index, so in the order of the set.
         let mut cpu = cpu.to_vec();
         cpu.sort_unstable();
-        let given: Vec<Parameters> = cpu.iter().map(|&at| self.given[at].clone()).collect();
+        let given: Vec<TaskParameters> = cpu.iter().map(|&at| self.given[at].clone()).collect();
         let blocks = cpu.iter().map(|&at| self.blocks[at].clone()).collect();
         Self { set: self.set.clone(), given, blocks }
     }
@@ -99,7 +105,7 @@ impl Case {
         let mut order: Vec<usize> = (0..self.given.len()).collect();
         order.sort_by_key(|&at| self.given[at].deadline);
         (0..6).any(|pattern| {
-            let actor = |(at, task): (usize, &Parameters)| Actor {
+            let actor = |(at, task): (usize, &TaskParameters)| Actor {
                 rank: order.iter().position(|&it| it == at).unwrap() as u32,
                 offset: if pattern == 0 { 0 } else { dice.below(task.period) },
                 late: if pattern < 3 { vec![0] } else { vec![0, dice.below(9), dice.below(20)] },
@@ -121,7 +127,7 @@ impl Case {
 }
 
 /// The bounds of the tasks of one CPU, in the order of the set.
-fn bounds_of(answer: &Answer, cpu: &[usize]) -> Vec<Time> {
+fn bounds_of(answer: &TestAnswer, cpu: &[usize]) -> Vec<Time> {
     let mut cpu = cpu.to_vec();
     cpu.sort_unstable();
     let bounds = answer.bounds.as_deref().unwrap_or_default();
@@ -200,7 +206,7 @@ fn no_set_that_is_packed_with_delays_by_pair_misses_on_any_cpu() {
 fn delays_of_other_tasks_than_those_of_the_cpu_are_found_out() {
     // The sizes of the tasks in another order: as if a CPU were asked with the pairs of others.
     struct Shifted;
-    impl Costs for Shifted {
+    impl EventCosts for Shifted {
         fn cost(&self, _: Event, wss_kib: f64) -> Result<Cost, NoCost> {
             Ok(exactly(wss_kib, true))
         }
@@ -220,8 +226,8 @@ fn delays_of_other_tasks_than_those_of_the_cpu_are_found_out() {
         let found = (0..5_000).find(|&index| {
             let mut dice = Dice::new(24, index);
             let case = Case::on(2, &mut dice);
-            let delay = Delay::Costs(Box::new(Shifted));
-            let mut charged = Charged::new(&case.set, None, delay, None);
+            let delay = DelayCharge::Costs(Box::new(Shifted));
+            let mut charged = ChargedSet::new(&case.set, None, delay, None);
             let answer = charged.ask(test(name).unwrap()).unwrap().answer;
             yes(&answer) && case.is_broken(By::Rank, &answer, &mut dice)
         });
@@ -248,7 +254,7 @@ fn a_cpu_pays_for_its_own_tasks_alone_by_hand() {
 fn a_preemptor_that_pays_for_itself_alone_is_found_out() {
     // As if nothing preempted the preemptor: sizes measured, but each smaller than it is.
     struct TooSmall;
-    impl Costs for TooSmall {
+    impl EventCosts for TooSmall {
         fn cost(&self, _: Event, wss_kib: f64) -> Result<Cost, NoCost> {
             Ok(exactly(wss_kib, true))
         }
@@ -267,8 +273,8 @@ fn a_preemptor_that_pays_for_itself_alone_is_found_out() {
         let found = (0..5_000).find(|&index| {
             let mut dice = Dice::new(22, index);
             let case = Case::draw(&mut dice);
-            let delay = Delay::Costs(Box::new(TooSmall));
-            let mut charged = Charged::new(&case.set, None, delay, None);
+            let delay = DelayCharge::Costs(Box::new(TooSmall));
+            let mut charged = ChargedSet::new(&case.set, None, delay, None);
             let answer = charged.ask(test(name).unwrap()).unwrap().answer;
             yes(&answer) && case.is_broken(by, &answer, &mut dice)
         });
@@ -284,13 +290,13 @@ fn of(tasks: &[(Time, Time, u64)]) -> Case {
 
 /// (C, T, KiB) on so many CPUs.
 fn on(cpus: u32, tasks: &[(Time, Time, u64)]) -> Case {
-    let given: Vec<Parameters> = tasks
+    let given: Vec<TaskParameters> = tasks
         .iter()
-        .map(|&(wcet, period, size)| Parameters {
+        .map(|&(wcet, period, size)| TaskParameters {
             wcet,
             period,
             wss_kib: Some(size),
-            ..Parameters::default()
+            ..TaskParameters::default()
         })
         .collect();
     Case { set: TaskSet::new(cpus, &given).unwrap(), given, blocks: Vec::new() }
@@ -318,7 +324,7 @@ fn a_preemptor_beyond_those_measured_bounds_nothing() {
 #[test]
 fn delays_without_an_interval_and_costs_without_a_second_size_make_no_yes() {
     struct OneSize;
-    impl Costs for OneSize {
+    impl EventCosts for OneSize {
         fn cost(&self, _: Event, wss_kib: f64) -> Result<Cost, NoCost> {
             Ok(exactly(wss_kib, true))
         }
@@ -334,8 +340,8 @@ fn delays_without_an_interval_and_costs_without_a_second_size_make_no_yes() {
         let unsure = case.ask(name, BySizes { known: false, ..ALL });
         assert_eq!(unsure.verdict, Verdict::Unknown, "{name}");
         assert!(unsure.why.unwrap().contains("has no interval"));
-        let delay = Delay::Costs(Box::new(OneSize));
-        let mut charged = Charged::new(&case.set, None, delay, None);
+        let delay = DelayCharge::Costs(Box::new(OneSize));
+        let mut charged = ChargedSet::new(&case.set, None, delay, None);
         let answer = charged.ask(test(name).unwrap()).unwrap().answer;
         assert_eq!(answer.verdict, Verdict::Unknown);
         assert!(answer.why.unwrap().contains("--preemptor-wss"));
@@ -345,7 +351,7 @@ fn delays_without_an_interval_and_costs_without_a_second_size_make_no_yes() {
 #[test]
 fn one_delay_for_all_is_paid_at_each_preemption() {
     let case = of(&[(10, 50, 2), (40, 200, 20)]);
-    let mut charged = Charged::new(&case.set, None, Delay::Each(5), None);
+    let mut charged = ChargedSet::new(&case.set, None, DelayCharge::Each(5), None);
     let answer = charged.ask(test("p-fp-pairs").unwrap()).unwrap().answer;
     // 40 + 2 (10 + 5).
     assert_eq!(answer.bounds.unwrap(), [10, 70]);

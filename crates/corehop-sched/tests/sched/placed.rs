@@ -10,10 +10,12 @@ use corehop_plan::units::{Cpu, CpuList};
 use corehop_plan::workload::Event;
 use corehop_plan::workload::placement::TaskPlacement;
 use corehop_sched::System;
-use corehop_sched::charge::{Charged, Delay};
-use corehop_sched::overhead::system::Overheads;
-use corehop_sched::{Answer, Charging, Parameters, TaskSet, Test, Time, Verdict, all, test};
-use corehop_stats::costs::{Cost, Costs, NoCost};
+use corehop_sched::charge::{ChargedSet, DelayCharge};
+use corehop_sched::overhead::system::SystemOverheads;
+use corehop_sched::{
+    Charging, TaskParameters, TaskSet, Test, TestAnswer, Time, Verdict, all, test,
+};
+use corehop_stats::costs::{Cost, EventCosts, NoCost};
 
 use crate::mixed::{ByTask, Case, Dice, KINDS, Kind, yes};
 use crate::paying::{Actor, By, Taken, World, simulate, whole};
@@ -42,7 +44,7 @@ impl ByDistance {
     }
 }
 
-impl Costs for ByDistance {
+impl EventCosts for ByDistance {
     fn cost(&self, event: Event, wss_kib: f64) -> Result<Cost, NoCost> {
         let us = self.us(event, wss_kib as usize) as f64;
         Ok(Cost { us, low_us: Some(us), high_us: Some(us) })
@@ -139,8 +141,8 @@ fn soundness_of_clusters_that_are_caches_in_any_order() {
     for index in 0..sets() {
         let mut dice = Dice::new(41, index);
         let (case, costs, platform, pairs) = clustered_case(&mut dice);
-        let delay = Delay::Costs(Box::new(costs.clone()));
-        let mut charged = Charged::new(&case.set, Some(&platform), delay, None);
+        let delay = DelayCharge::Costs(Box::new(costs.clone()));
+        let mut charged = ChargedSet::new(&case.set, Some(&platform), delay, None);
         let answer = charged.ask(test("c-edf-2").unwrap()).unwrap().answer;
         if !yes(&answer) {
             continue;
@@ -160,8 +162,8 @@ fn clusters_by_consecutive_numbers_are_found_out() {
     let found = (0..5_000).find(|&index| {
         let mut dice = Dice::new(42, index);
         let (case, costs, platform, pairs) = clustered_case(&mut dice);
-        let delay = Delay::Costs(Box::new(costs.clone()));
-        let mut charged = Charged::new(&case.set, Some(&platform), delay, None);
+        let delay = DelayCharge::Costs(Box::new(costs.clone()));
+        let mut charged = ChargedSet::new(&case.set, Some(&platform), delay, None);
         let answer = charged.ask(test("c-edf-2").unwrap()).unwrap().answer;
         yes(&answer) && {
             let consecutive = |place: &TaskPlacement| {
@@ -177,15 +179,15 @@ fn clusters_by_consecutive_numbers_are_found_out() {
 }
 
 /// The overheads of a system with a CPU for releases, in nanoseconds, and the same as the world takes them.
-fn dedicated(case: &Case, dice: &mut Dice) -> (Overheads, Taken) {
+fn dedicated(case: &Case, dice: &mut Dice) -> (SystemOverheads, Taken) {
     let release = 1 + dice.below(4);
     let latency = dice.below(3);
     let interprocessor = dice.below(2);
-    let overheads = Overheads {
+    let overheads = SystemOverheads {
         release: 1_000 * release,
         event_latency: 1_000 * latency,
         interprocessor: 1_000 * interprocessor,
-        ..Overheads::default()
+        ..SystemOverheads::default()
     };
     let taken = Taken { release, latency, interprocessor, dedicated: true, ..Taken::default() };
     (overheads.dedicated_to(&case.set), taken)
@@ -194,7 +196,7 @@ fn dedicated(case: &Case, dice: &mut Dice) -> (Overheads, Taken) {
 /// Asks the tests of some schedulers with a CPU for releases; how many were accepted, or the first that was broken.
 fn with_a_dedicated_cpu(
     seed: u64,
-    wrong: impl Fn(Overheads) -> Overheads,
+    wrong: impl Fn(SystemOverheads) -> SystemOverheads,
 ) -> Result<u64, (u64, String)> {
     let mut accepted = 0;
     for name in ["EDF", "FP", "G-EDF", "P-EDF", "P-FP", "C-EDF"] {
@@ -229,7 +231,7 @@ fn soundness_of_a_cpu_for_releases() {
 
 #[test]
 fn one_release_where_several_wait_for_the_cpu_is_found_out() {
-    let one = |it: Overheads| Overheads { dedicated: Some(it.release), ..it };
+    let one = |it: SystemOverheads| SystemOverheads { dedicated: Some(it.release), ..it };
     let found = with_a_dedicated_cpu(44, one).unwrap_err().0;
     println!("one release at the dedicated CPU: set {found}");
 }
@@ -261,7 +263,7 @@ fn full(dice: &mut Dice) -> Case {
             case.costs.resumed.push(resumed);
             case.costs.moved.push(resumed + dice.below(2 + resumed));
             let (deadline, wss_kib) = (Some(period), Some(at));
-            Parameters { wcet, period, deadline, wss_kib, ..Parameters::default() }
+            TaskParameters { wcet, period, deadline, wss_kib, ..TaskParameters::default() }
         })
         .collect();
     case.set = TaskSet::new(cpus as u32, &case.given).unwrap();
@@ -313,7 +315,7 @@ fn pinned(dice: &mut Dice) -> Case {
 }
 
 /// The scheduler of a test of the catalogue; none where the simulation does not know it.
-fn scheduler_of(test: &Test, answer: &Answer) -> Option<Kind> {
+fn scheduler_of(test: &Test, answer: &TestAnswer) -> Option<Kind> {
     let np = test.scheduler.contains("non-preemptive");
     if np || test.is_soft() || test.reloads {
         return None;

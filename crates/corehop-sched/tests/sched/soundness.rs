@@ -6,8 +6,8 @@
 #![expect(clippy::print_stdout, reason = "how many verdicts held is what `make soundness` is for")]
 
 use corehop_plan::workload::placement::TaskPlacement;
-use corehop_sched::overhead::system::Overheads;
-use corehop_sched::{Parameters, TaskSet, Verdict};
+use corehop_sched::overhead::system::SystemOverheads;
+use corehop_sched::{TaskParameters, TaskSet, Verdict};
 
 use crate::mixed::{ByTask, Case, Dice, KINDS, Kind, yes};
 use crate::paying::Taken;
@@ -23,7 +23,7 @@ fn kind(name: &str) -> &'static Kind {
 }
 
 /// Asks every test of a scheduler of many sets, with what the operating system takes; how many were accepted.
-fn none_misses(kind: &Kind, overheads: Option<Overheads>, taken: Taken) -> u64 {
+fn none_misses(kind: &Kind, overheads: Option<SystemOverheads>, taken: Taken) -> u64 {
     let mut accepted = 0;
     for index in 0..sets() {
         let mut dice = Dice::new(7, index);
@@ -55,8 +55,8 @@ fn no_set_that_a_test_accepts_misses_where_victims_pay() {
 }
 
 /// Some of each kind, in units of the sets; overheads are in nanoseconds.
-fn system() -> (Overheads, Taken) {
-    let overheads = Overheads {
+fn system() -> (SystemOverheads, Taken) {
+    let overheads = SystemOverheads {
         tick: 1_000,
         quantum: Some(60_000),
         release: 1_000,
@@ -95,7 +95,7 @@ fn none_misses_with_what_the_operating_system_takes() {
 /// The first set of which a wrongly charged answer is broken, within 5,000.
 fn found_within_5000(
     kind: &Kind,
-    wrong: impl Fn(&Case, &str) -> Option<corehop_sched::Answer>,
+    wrong: impl Fn(&Case, &str) -> Option<corehop_sched::TestAnswer>,
     taken: Taken,
 ) -> Option<u64> {
     (0..5_000).find(|&index| {
@@ -161,7 +161,7 @@ fn a_piece_that_does_not_pay_is_found_out() {
 
 #[test]
 fn an_interrupt_that_is_not_charged_is_found_out() {
-    let none = Overheads::default();
+    let none = SystemOverheads::default();
     // One kind at a time: charged for nothing at all, it is found.
     for (what, taken) in [
         ("release", Taken { release: 1, ..Taken::default() }),
@@ -180,15 +180,15 @@ fn an_interrupt_that_is_not_charged_is_found_out() {
 }
 
 fn case(cpus: u32, tasks: &[(u64, u64, u64)], delays: &[u64]) -> Case {
-    let given: Vec<Parameters> = tasks
+    let given: Vec<TaskParameters> = tasks
         .iter()
         .enumerate()
-        .map(|(at, &(wcet, period, deadline))| Parameters {
+        .map(|(at, &(wcet, period, deadline))| TaskParameters {
             wcet,
             period,
             deadline: Some(deadline),
             wss_kib: Some(at as u64),
-            ..Parameters::default()
+            ..TaskParameters::default()
         })
         .collect();
     let set = TaskSet::new(cpus, &given).unwrap();
@@ -223,8 +223,8 @@ fn a_split_task_pays_for_all_that_its_pieces_preempt() {
     let kind = kind("C=D");
     let wrong = case.ask_with_own_delays("sp-edf-c=d").filter(yes).unwrap();
     assert!(case.broken(kind, &wrong, Taken::default(), &mut dice).is_some());
-    let delay = corehop_sched::charge::Delay::Each(100);
-    let mut charged = corehop_sched::charge::Charged::new(&case.set, None, delay, None);
+    let delay = corehop_sched::charge::DelayCharge::Each(100);
+    let mut charged = corehop_sched::charge::ChargedSet::new(&case.set, None, delay, None);
     let test = corehop_sched::test("sp-edf-c=d").unwrap();
     let asked = charged.ask(test).unwrap();
     assert!(yes(&asked.answer));

@@ -9,8 +9,8 @@ use corehop_plan::workload::chains::{Activation, Chain, Chains};
 use corehop_plan::workload::locks::{Locking, Locks};
 use corehop_plan::workload::placement::TaskPlacement;
 use corehop_sched::System;
-use corehop_sched::charge::{Charged, Delay};
-use corehop_sched::{Answer, Parameters, TaskSet, Time, Verdict, test};
+use corehop_sched::charge::{ChargedSet, DelayCharge};
+use corehop_sched::{TaskParameters, TaskSet, TestAnswer, Time, Verdict, test};
 
 use crate::holding::{Actor, Ended, Rules, Step, simulate};
 use crate::mixed::{ByTask, Dice};
@@ -120,7 +120,7 @@ impl Case {
     fn draw(kind: &Kind, dice: &mut Dice) -> Self {
         let count = 2 + dice.below(4) as usize;
         let fill = 3 + dice.below(7);
-        let given: Vec<Parameters> = (0..count)
+        let given: Vec<TaskParameters> = (0..count)
             .map(|at| Self::task(kind, dice, fill * u64::from(kind.cpus), count as u64, at))
             .collect();
         let sections: Vec<Vec<(String, Time)>> =
@@ -140,7 +140,7 @@ impl Case {
         Self { set, sections, reloads }
     }
 
-    fn task(kind: &Kind, dice: &mut Dice, fill: u64, count: u64, at: usize) -> Parameters {
+    fn task(kind: &Kind, dice: &mut Dice, fill: u64, count: u64, at: usize) -> TaskParameters {
         let by_events = kind.chains == Some(Activation::Event);
         let period = if by_events { [8, 12][at % 2] } else { 5 + dice.below(20) };
         let wcet = (period * fill * (1 + dice.below(3)) / (20 * count)).clamp(1, period);
@@ -152,7 +152,7 @@ impl Case {
             (true, false) => least + dice.below(2 * period - least + 1),
             (false, _) => least + dice.below(period - least + 1),
         };
-        Parameters {
+        TaskParameters {
             name: Some(at.to_string()),
             wcet,
             period,
@@ -162,21 +162,21 @@ impl Case {
             wss_kib: kind.reloads.then_some(at as u64),
             // Where all deadlines are alike, ranks tell tasks apart.
             priority: by_events.then_some(((at * 5 + 3) % 7) as u32),
-            ..Parameters::default()
+            ..TaskParameters::default()
         }
     }
 
-    fn ask(&self, name: &str) -> Answer {
+    fn ask(&self, name: &str) -> TestAnswer {
         if self.set.wss_kib()[0].is_none() {
             return test(name).unwrap().run(System::of(&self.set));
         }
         let costs = ByTask { resumed: self.reloads.clone(), moved: self.reloads.clone() };
-        let delay = Delay::Costs(Box::new(costs));
-        Charged::new(&self.set, None, delay, None).ask(test(name).unwrap()).unwrap().answer
+        let delay = DelayCharge::Costs(Box::new(costs));
+        ChargedSet::new(&self.set, None, delay, None).ask(test(name).unwrap()).unwrap().answer
     }
 
     /// Jobs of each task in one of many patterns, placed and ranked as an answer has it.
-    fn actors(&self, answer: &Answer, pattern: u64, dice: &mut Dice) -> Vec<Actor> {
+    fn actors(&self, answer: &TestAnswer, pattern: u64, dice: &mut Dice) -> Vec<Actor> {
         let tasks = self.set.tasks();
         let mut order: Vec<usize> = (0..tasks.len()).collect();
         order.sort_by_key(|&at| match tasks[at].priority() {
@@ -267,7 +267,7 @@ impl Case {
     }
 
     /// Why a schedule contradicts an answer, if it does.
-    fn broken(&self, answer: &Answer, ended: &[Vec<Ended>]) -> Option<String> {
+    fn broken(&self, answer: &TestAnswer, ended: &[Vec<Ended>]) -> Option<String> {
         for (at, jobs) in ended.iter().enumerate() {
             let bound =
                 answer.bounds.as_ref().map_or(self.set.tasks()[at].deadline(), |all| all[at]);
@@ -350,12 +350,12 @@ fn reaction(chain: &Chain, ended: &[Vec<Ended>]) -> Option<Time> {
     ended[chain.tasks[0]].iter().filter_map(|job| passed(job.start)).max()
 }
 
-fn yes(answer: &Answer) -> bool {
+fn yes(answer: &TestAnswer) -> bool {
     answer.verdict == Verdict::Schedulable
 }
 
 /// The first contradiction of the answer that `ask` gives for a set.
-fn found(kind: &Kind, case: &Case, answer: &Answer, dice: &mut Dice) -> Option<String> {
+fn found(kind: &Kind, case: &Case, answer: &TestAnswer, dice: &mut Dice) -> Option<String> {
     (0..8).find_map(|pattern| {
         let actors = case.actors(answer, pattern, dice);
         kind.rules.iter().find_map(|&rules| {
@@ -401,13 +401,13 @@ fn with_stated_blocking(case: &Case) -> Case {
         };
         of_later.filter(|section| used(&section.0)).map(|section| section.1).max().unwrap_or(0)
     };
-    let given: Vec<Parameters> = (0..tasks.len())
-        .map(|at| Parameters {
+    let given: Vec<TaskParameters> = (0..tasks.len())
+        .map(|at| TaskParameters {
             wcet: tasks[at].wcet(),
             period: tasks[at].period(),
             deadline: Some(tasks[at].deadline()),
             blocking: blocking(at),
-            ..Parameters::default()
+            ..TaskParameters::default()
         })
         .collect();
     let set = TaskSet::new(1, &given).unwrap();
@@ -440,7 +440,7 @@ fn stated_blocking_holds_where_one_section_causes_it() {
 
 /// A set as an analysis sees it that leaves something out.
 fn without(kind: &Kind, case: &Case, left_out: &str) -> Case {
-    let of = |task: &corehop_sched::Task, name: &Option<String>| Parameters {
+    let of = |task: &corehop_sched::Task, name: &Option<String>| TaskParameters {
         name: name.clone(),
         wcet: task.wcet(),
         period: task.period(),
@@ -448,7 +448,7 @@ fn without(kind: &Kind, case: &Case, left_out: &str) -> Case {
         priority: task.priority(),
         jitter: if left_out == "jitter" { 0 } else { task.jitter() },
         suspension: if left_out == "suspension" { 0 } else { task.suspension() },
-        ..Parameters::default()
+        ..TaskParameters::default()
     };
     let given: Vec<_> =
         case.set.tasks().iter().zip(case.set.names()).map(|(task, name)| of(task, name)).collect();

@@ -4,10 +4,10 @@
 #![expect(clippy::print_stdout, reason = "how many verdicts held is what `make soundness` is for")]
 
 use corehop_plan::workload::set_file;
-use corehop_sched::charge::{Charged, ChargedAnswer, Delay};
-use corehop_sched::overhead::system::Overheads;
-use corehop_sched::supply::{Gap, InUnits, Supplies, Window, resources};
-use corehop_sched::{Parameters, TaskSet, Time, Verdict, all, test};
+use corehop_sched::charge::{ChargedAnswer, ChargedSet, DelayCharge};
+use corehop_sched::overhead::system::SystemOverheads;
+use corehop_sched::supply::{Gap, InUnits, Supplies, SupplyWindow, resources};
+use corehop_sched::{TaskParameters, TaskSet, Time, Verdict, all, test};
 
 use crate::draw::{implicit, set};
 use crate::mixed::Dice;
@@ -38,7 +38,7 @@ fn trace(dice: &mut Dice, length: usize, longest: u64) -> Trace {
 }
 
 /// The part of a trace as a window.
-fn window(cpu: u32, trace: &[bool]) -> Window {
+fn window(cpu: u32, trace: &[bool]) -> SupplyWindow {
     let mut gaps: Vec<Gap> = Vec::new();
     for (at, _) in (0..).zip(trace).filter(|(_, supplied)| !**supplied) {
         match gaps.last_mut().filter(|gap| gap.at + gap.length == at * UNIT) {
@@ -47,7 +47,7 @@ fn window(cpu: u32, trace: &[bool]) -> Window {
         }
     }
     let length = trace.len() as u64 * UNIT;
-    Window { cpu, asked: length, watched: length, short: 0, gaps }
+    SupplyWindow { cpu, asked: length, watched: length, short: 0, gaps }
 }
 
 /// The supply of traces, one for each CPU, of which windows of this length were watched, from each instant on.
@@ -55,12 +55,13 @@ fn watched(traces: &[Trace], length: usize) -> InUnits {
     let of = |(cpu, trace): (u32, &Trace)| {
         trace.windows(length).map(move |part| window(cpu, part)).collect::<Vec<_>>()
     };
-    let windows: Vec<Window> = (0..).zip(traces).flat_map(of).collect();
+    let windows: Vec<SupplyWindow> = (0..).zip(traces).flat_map(of).collect();
     InUnits::of(&Supplies::watched(&windows).unwrap())
 }
 
 fn ask(set: &TaskSet, name: &str, supply: &InUnits) -> ChargedAnswer {
-    let mut charged = Charged::new(set, None, Delay::Nothing, None).supplied_by(Some(supply));
+    let mut charged =
+        ChargedSet::new(set, None, DelayCharge::Nothing, None).supplied_by(Some(supply));
     charged.ask(test(name).unwrap()).unwrap()
 }
 
@@ -304,12 +305,12 @@ fn responses_on_a_periodic_resource_by_hand() {
 fn equal_priorities_and_several_jobs_wait_for_the_supply_too() {
     let supply =
         InUnits::of(&resources(r#"{"cpus": "0", "period_us": 10, "budget_us": 9}"#).unwrap());
-    let task = |wcet, period, deadline| Parameters {
+    let task = |wcet, period, deadline| TaskParameters {
         wcet,
         period,
         deadline: Some(deadline),
         priority: Some(1),
-        ..Parameters::default()
+        ..TaskParameters::default()
     };
     // Either waits for the other: 2 + 3 + 4.
     let set = TaskSet::new(1, &[task(3, 20, 20), task(4, 25, 25)]).unwrap();
@@ -355,7 +356,8 @@ fn delays_are_charged_beside_the_supply() {
         InUnits::of(&resources(r#"{"cpus": "0", "period_us": 10, "budget_us": 8}"#).unwrap());
     let (bare, longer) = (implicit(1, &[(1, 20), (8, 60)]), implicit(1, &[(3, 20), (10, 60)]));
     for name in ["p-fp-rta", "edf-rta"] {
-        let charged = Charged::new(&bare, None, Delay::Each(2), None).supplied_by(Some(&supply));
+        let charged =
+            ChargedSet::new(&bare, None, DelayCharge::Each(2), None).supplied_by(Some(&supply));
         let charged = { charged }.ask(test(name).unwrap()).unwrap();
         assert_eq!(charged.answer.bounds, ask(&longer, name, &supply).answer.bounds, "{name}");
     }
@@ -367,9 +369,11 @@ fn overheads_are_charged_in_nanoseconds_beside_the_supply() {
         InUnits::of(&resources(r#"{"cpus": "0", "period_us": 10, "budget_us": 8}"#).unwrap());
     let set = implicit(1, &[(3, 20)]);
     // Half a microsecond of tick in each 10: 3.5 after 4, so that two ticks come before 10.
-    let overheads = Overheads { tick: 500, quantum: Some(10_000), ..Overheads::default() };
+    let overheads =
+        SystemOverheads { tick: 500, quantum: Some(10_000), ..SystemOverheads::default() };
     let bounds = |name: &str, supply: Option<&InUnits>| {
-        let charged = Charged::new(&set, None, Delay::Nothing, Some(overheads)).supplied_by(supply);
+        let charged =
+            ChargedSet::new(&set, None, DelayCharge::Nothing, Some(overheads)).supplied_by(supply);
         { charged }.ask(test(name).unwrap()).unwrap().answer.bounds.unwrap()[0]
     };
     for name in ["p-fp-rta", "edf-rta"] {
@@ -382,7 +386,8 @@ fn overheads_are_charged_in_nanoseconds_beside_the_supply() {
 #[test]
 fn a_yes_names_the_windows_that_were_seen_and_few_of_them_make_a_condition() {
     let gap = Gap { at: 3_000_000, length: 2_000_000 };
-    let one = Window { cpu: 0, asked: 40_000_000, watched: 40_000_000, short: 0, gaps: vec![gap] };
+    let one =
+        SupplyWindow { cpu: 0, asked: 40_000_000, watched: 40_000_000, short: 0, gaps: vec![gap] };
     let supply = |n: usize| InUnits::of(&Supplies::watched(&vec![one.clone(); n]).unwrap());
     let set = implicit(1, &[(1_000, 20_000), (8_000, 100_000)]);
     let many = ask(&set, "p-fp-rta", &supply(600));

@@ -8,7 +8,7 @@ use arrow_array::RecordBatch;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{Schema, SchemaRef};
 use corehop_plan::samples::{Reader, RowKind};
-use corehop_sched::study::{Shard, Study, StudyCounts, run};
+use corehop_sched::study::{SchedulabilityStudy, Shard, StudyCounts, run};
 use parquet::arrow::ArrowWriter;
 
 use super::memory::Memory;
@@ -72,5 +72,5 @@ pub(crate) fn study_counts() -> StudyCounts {
         g-edf = { test = "soft-g-edf" }
         p-edf = { test = "p-edf-wfd" }
     "#;
-    run(&Study::parse(SMALL).unwrap(), Shard::WHOLE, Some(1), &()).unwrap()
+    run(&SchedulabilityStudy::parse(SMALL).unwrap(), Shard::WHOLE, Some(1), &()).unwrap()
 }

@@ -10,12 +10,12 @@ use std::ffi::c_void;
 
 use libc::{c_long, iovec, msghdr};
 
-use super::files::{Kind, kind, look};
+use super::files::{DescriptorKind, kind, look};
 use super::kernel;
 use crate::call::Call;
 
 /// A call, for the thread that makes it.
-pub(super) struct Request {
+pub(super) struct CallAttempt {
     pub(super) call: Call,
     pub(super) a: [usize; 6],
     /// The caller.
@@ -26,7 +26,7 @@ pub(super) struct Request {
     pub(super) rest: bool,
 }
 
-impl Request {
+impl CallAttempt {
     pub(super) fn new(call: Call, a: [usize; 6]) -> Self {
         Self { call, a, tid: 0, answer: None, rest: false }
     }
@@ -38,7 +38,7 @@ impl Request {
 /// The argument is a [`Request`] whose pointers are the caller's.
 pub(super) unsafe extern "C" fn attempt(request: *mut c_void) -> u64 {
     // SAFETY: by the caller.
-    let request = unsafe { &mut *request.cast::<Request>() };
+    let request = unsafe { &mut *request.cast::<CallAttempt>() };
     request.answer = request.carry_out();
     0
 }
@@ -62,7 +62,7 @@ fn waits(fd: usize) -> bool {
     flags >= 0 && flags as i32 & libc::O_NONBLOCK == 0
 }
 
-impl Request {
+impl CallAttempt {
     fn carry_out(&mut self) -> Option<isize> {
         match self.call {
             Call::Read | Call::Readv | Call::Write | Call::Writev => self.transfer(),
@@ -86,11 +86,11 @@ impl Request {
     fn directly(&mut self) -> Option<isize> {
         let number = c_long::from(self.call.kernel_numbers()[0]);
         let answer = system_call(number, self.a);
-        self.accept(answer, Kind::File)
+        self.accept(answer, DescriptorKind::File)
     }
 
     fn on_a_file(&mut self) -> Option<isize> {
-        if kind(self.a[0]) == Kind::File { self.directly() } else { None }
+        if kind(self.a[0]) == DescriptorKind::File { self.directly() } else { None }
     }
 
     /// stat, fstatat, statx.
@@ -99,12 +99,14 @@ impl Request {
     }
 
     /// An answer, unless the caller has to ask himself.
-    fn accept(&mut self, answer: isize, kind: Kind) -> Option<isize> {
+    fn accept(&mut self, answer: isize, kind: DescriptorKind) -> Option<isize> {
         match answer {
             // Nothing to wait for, and none who would.
-            EAGAIN if !matches!(kind, Kind::Other) && !waits(self.a[0]) => Some(answer),
+            EAGAIN if !matches!(kind, DescriptorKind::Other) && !waits(self.a[0]) => Some(answer),
             // Where the caller makes the attempt itself (V1), its signal is under way.
-            EPIPE | EFBIG if !matches!(kind, Kind::Socket) && kernel::tid() == self.tid => {
+            EPIPE | EFBIG
+                if !matches!(kind, DescriptorKind::Socket) && kernel::tid() == self.tid =>
+            {
                 Some(answer)
             }
             EAGAIN | INTERRUPTED | EPIPE | EFBIG => None,
@@ -128,9 +130,9 @@ impl Request {
         }
         let kind = kind(self.a[0]);
         let answer = match kind {
-            Kind::File => return self.directly(),
-            Kind::Other => return None,
-            Kind::Pipe => {
+            DescriptorKind::File => return self.directly(),
+            DescriptorKind::Other => return None,
+            DescriptorKind::Pipe => {
                 let number = if writes { libc::SYS_pwritev2 } else { libc::SYS_preadv2 };
                 // The offset -1 is the file's own.
                 let a = [self.a[0], vector, count, usize::MAX, usize::MAX, RWF_NOWAIT];
@@ -139,7 +141,7 @@ impl Request {
                     answer => answer,
                 }
             }
-            Kind::Socket => {
+            DescriptorKind::Socket => {
                 // SAFETY: all zeroes are one.
                 let mut message: msghdr = unsafe { std::mem::zeroed() };
                 message.msg_iov = vector as *mut iovec;
@@ -174,12 +176,13 @@ impl Request {
             let may_wait = self.a[place] as i32 & libc::MSG_DONTWAIT == 0;
             self.rest = (answer as usize) < whole && may_wait && waits(self.a[0]);
         }
-        self.accept(answer, Kind::Socket)
+        self.accept(answer, DescriptorKind::Socket)
     }
 
     fn send_file(&mut self) -> Option<isize> {
         let [to, from, ..] = self.a;
-        let waits = kind(from) != Kind::File || kind(to) != Kind::File && waits(to);
+        let waits =
+            kind(from) != DescriptorKind::File || kind(to) != DescriptorKind::File && waits(to);
         if waits { None } else { self.directly() }
     }
 
@@ -192,7 +195,7 @@ impl Request {
         }
         let mode = if self.call == Call::Open { self.a[2] } else { self.a[3] };
         let answer = system_call(libc::SYS_openat, [folder, path, flags, mode, 0, 0]);
-        self.accept(answer, Kind::File)
+        self.accept(answer, DescriptorKind::File)
     }
 
     /// poll, epoll_wait: what is ready now.
@@ -202,7 +205,7 @@ impl Request {
         a[timeout] = 0;
         match system_call(number, a) {
             0 if asked != 0 => None,
-            answer => self.accept(answer, Kind::Other),
+            answer => self.accept(answer, DescriptorKind::Other),
         }
     }
 

@@ -3,23 +3,23 @@
 
 use std::sync::atomic::Ordering;
 
-use corehop_switch::policy::{Choice, CoreSet, Flags, View, select_os_core};
+use corehop_switch::policy::{CoreChoice, CoreOccupancy, CoreSet, Flags, select_os_core};
 
-use super::attempt::{Request, attempt};
+use super::attempt::{CallAttempt, attempt};
 use super::kernel::{self, Signals};
-use super::process::{self, Process};
-use super::thread::{self, State};
-use crate::board::{Count, Decision};
+use super::process::{self, ShimProcess};
+use super::thread::{self, OffloadContext};
+use crate::board::{CallFate, PlaceRule};
 use crate::call::Call;
-use crate::guard::Rule;
-use crate::predict::Place;
+use crate::guard::OffloadRule;
+use crate::predict::CallPlace;
 
 /// A call that qualifies.
-pub(super) struct Course {
+pub(super) struct QualifyingCall {
     call: Call,
     size: u64,
-    process: &'static Process,
-    place: Place,
+    process: &'static ShimProcess,
+    place: CallPlace,
     /// When it began, if it is timed.
     begun: Option<u64>,
     /// It stays by the guard, which compares.
@@ -28,9 +28,9 @@ pub(super) struct Course {
 
 /// Whether a call is to be looked at; counts those that are not.
 #[inline]
-pub(super) fn begin(call: Call, size: u64) -> Option<Course> {
+pub(super) fn begin(call: Call, size: u64) -> Option<QualifyingCall> {
     if !process::qualifies(call, size) {
-        thread::count(call, Count::Small, 1);
+        thread::count(call, CallFate::Small, 1);
         return None;
     }
     consider(call, size)
@@ -38,37 +38,37 @@ pub(super) fn begin(call: Call, size: u64) -> Option<Course> {
 
 #[cold]
 #[inline(never)]
-fn consider(call: Call, size: u64) -> Option<Course> {
+fn consider(call: Call, size: u64) -> Option<QualifyingCall> {
     let _same = Errno::kept();
     let process = process::get()?;
-    if process.wishes.decision == Decision::Never {
-        thread::count(call, Count::Guarded, 1);
+    if process.wishes.decision == PlaceRule::Never {
+        thread::count(call, CallFate::Guarded, 1);
         return None;
     }
     let Some(state) = thread::state(process) else {
-        thread::count(call, Count::Kept, 1);
+        thread::count(call, CallFate::Kept, 1);
         return None;
     };
     process.called();
     let (rule, compares) = process.rule();
-    if rule == Rule::Here && !compares {
-        thread::count(call, Count::Guarded, 1);
+    if rule == OffloadRule::Here && !compares {
+        thread::count(call, CallFate::Guarded, 1);
         return None;
     }
     let (place, timed) = match rule {
-        Rule::Here => (Place::Here, false),
-        Rule::Predicted => state.predictor.place(call, size),
-        Rule::All => (Place::There, true),
+        OffloadRule::Here => (CallPlace::Here, false),
+        OffloadRule::Predicted => state.predictor.place(call, size),
+        OffloadRule::All => (CallPlace::There, true),
     };
     let begun = timed.then(kernel::ticks);
-    Some(Course { call, size, process, place, begun, guarded: rule == Rule::Here })
+    Some(QualifyingCall { call, size, process, place, begun, guarded: rule == OffloadRule::Here })
 }
 
-impl Course {
+impl QualifyingCall {
     /// Makes the call there. None: it is to be made here.
-    pub(super) fn there(&mut self, request: &mut Request) -> Option<isize> {
-        if self.place == Place::Here {
-            let why = if self.guarded { Count::Guarded } else { Count::Predicted };
+    pub(super) fn there(&mut self, request: &mut CallAttempt) -> Option<isize> {
+        if self.place == CallPlace::Here {
+            let why = if self.guarded { CallFate::Guarded } else { CallFate::Predicted };
             thread::count(self.call, why, 1);
             return None;
         }
@@ -81,32 +81,32 @@ impl Course {
         before.restore();
         drop(errno);
         let count = match outcome {
-            Some(Outcome::Done(_)) => Count::There,
-            Some(Outcome::Repeat) => Count::Repeated,
-            Some(Outcome::Busy) => Count::Busy,
-            Some(Outcome::Stranger) | None => Count::Kept,
+            Some(CallOutcome::Done(_)) => CallFate::There,
+            Some(CallOutcome::Repeat) => CallFate::Repeated,
+            Some(CallOutcome::Busy) => CallFate::Busy,
+            Some(CallOutcome::Stranger) | None => CallFate::Kept,
         };
         thread::count(self.call, count, 1);
-        if let Some(Outcome::Done(answer)) = outcome {
+        if let Some(CallOutcome::Done(answer)) = outcome {
             self.process.went();
             self.progressed(answer);
-            self.learn(Place::There);
+            self.learn(CallPlace::There);
             return Some(answer);
         }
         // An attempt that has to be repeated here is time that the call takes there. The others cost next to nothing,
         // and say nothing of a call here.
-        if !matches!(outcome, Some(Outcome::Repeat)) {
+        if !matches!(outcome, Some(CallOutcome::Repeat)) {
             self.begun = None;
         }
         None
     }
 
-    fn go(&self, state: &mut State, request: &mut Request) -> Outcome {
+    fn go(&self, state: &mut OffloadContext, request: &mut CallAttempt) -> CallOutcome {
         // The child of a vfork shares this memory, but not the parent's files.
         if state.tid != kernel::tid() {
-            return Outcome::Stranger;
+            return CallOutcome::Stranger;
         }
-        let Some((place, core)) = self.choose(state) else { return Outcome::Busy };
+        let Some((place, core)) = self.choose(state) else { return CallOutcome::Busy };
         request.tid = state.tid;
         let busy = self.process.board.busy(place);
         busy.fetch_add(1, Ordering::Relaxed);
@@ -118,14 +118,14 @@ impl Course {
         thread::set_under_way(false);
         busy.fetch_sub(1, Ordering::Relaxed);
         match request.answer {
-            Some(answer) => Outcome::Done(answer),
-            None => Outcome::Repeat,
+            Some(answer) => CallOutcome::Done(answer),
+            None => CallOutcome::Repeat,
         }
     }
 
     /// The OS core by the policy, and its place among them.
-    fn choose(&self, state: &mut State) -> Option<(usize, usize)> {
-        let Process { cores, board, wishes, .. } = self.process;
+    fn choose(&self, state: &mut OffloadContext) -> Option<(usize, usize)> {
+        let ShimProcess { cores, board, wishes, .. } = self.process;
         let flags = Flags::from_bits(wishes.flags)?;
         if let [core] = cores[..]
             && !flags.has(Flags::WORK_CONSERVING)
@@ -142,8 +142,8 @@ impl Course {
         let here = unsafe { libc::sched_getcpu() };
         let os = CoreSet::of(cores);
         let source = usize::try_from(here).unwrap_or(usize::MAX);
-        let view = View { os, app: CoreSet::EMPTY, busy, source, source_idles: true };
-        let Choice::Switch(core) = select_os_core(flags, &view, &mut state.memory) else {
+        let view = CoreOccupancy { os, app: CoreSet::EMPTY, busy, source, source_idles: true };
+        let CoreChoice::Switch(core) = select_os_core(flags, &view, &mut state.memory) else {
             return None;
         };
         cores.iter().position(|&other| other == core).map(|place| (place, core))
@@ -161,16 +161,16 @@ impl Course {
         }
     }
 
-    fn learn(&mut self, place: Place) {
+    fn learn(&mut self, place: CallPlace) {
         let Some(begun) = self.begun.take() else { return };
         let ticks = kernel::ticks().saturating_sub(begun);
         let (timed, sum) = match place {
-            Place::Here => (Count::TimedHere, Count::TicksHere),
-            Place::There => (Count::TimedThere, Count::TicksThere),
+            CallPlace::Here => (CallFate::TimedHere, CallFate::TicksHere),
+            CallPlace::There => (CallFate::TimedThere, CallFate::TicksThere),
         };
         thread::count(self.call, timed, 1);
         thread::count(self.call, sum, ticks);
-        if self.process.wishes.decision == Decision::Predicted
+        if self.process.wishes.decision == PlaceRule::Predicted
             && let Some(state) = thread::state(self.process)
         {
             state.predictor.learn(self.call, self.size, place, ticks);
@@ -195,7 +195,7 @@ impl Drop for Errno {
     }
 }
 
-enum Outcome {
+enum CallOutcome {
     Done(isize),
     Repeat,
     Busy,

@@ -44,7 +44,7 @@ const UNIQUE: u32 = 0x4000;
 
 /// The kind of a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum DescriptorKind {
     /// On a disk, or in memory.
     File,
     Socket,
@@ -53,19 +53,19 @@ pub(super) enum Kind {
 }
 
 /// The kind of a descriptor.
-pub(super) fn kind(fd: usize) -> Kind {
+pub(super) fn kind(fd: usize) -> DescriptorKind {
     let empty = c"".as_ptr() as usize;
-    let Some(place) = look(fd, empty, libc::AT_EMPTY_PATH) else { return Kind::Other };
+    let Some(place) = look(fd, empty, libc::AT_EMPTY_PATH) else { return DescriptorKind::Other };
     match place.mode {
-        libc::S_IFSOCK => Kind::Socket,
-        libc::S_IFIFO => Kind::Pipe,
-        libc::S_IFREG | libc::S_IFBLK | libc::S_IFDIR if place.is_plain() => Kind::File,
-        _ => Kind::Other,
+        libc::S_IFSOCK => DescriptorKind::Socket,
+        libc::S_IFIFO => DescriptorKind::Pipe,
+        libc::S_IFREG | libc::S_IFBLK | libc::S_IFDIR if place.is_plain() => DescriptorKind::File,
+        _ => DescriptorKind::Other,
     }
 }
 
 /// A file, before it is used.
-pub(super) struct Place {
+pub(super) struct FileLocation {
     folder: usize,
     path: usize,
     flags: i32,
@@ -76,7 +76,7 @@ pub(super) struct Place {
 }
 
 /// Looks at a file, without a question to a server or an automounter. None: it is not there, or not for the caller.
-pub(super) fn look(folder: usize, path: usize, flags: i32) -> Option<Place> {
+pub(super) fn look(folder: usize, path: usize, flags: i32) -> Option<FileLocation> {
     let flags = flags & (libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW);
     let how = (flags | libc::AT_STATX_DONT_SYNC | libc::AT_NO_AUTOMOUNT) as usize;
     // SAFETY: all zeroes are one; the kernel writes it.
@@ -88,13 +88,13 @@ pub(super) fn look(folder: usize, path: usize, flags: i32) -> Option<Place> {
     };
     let mount = (status.stx_mask & UNIQUE != 0).then_some(status.stx_mnt_id);
     let mode = u32::from(status.stx_mode) & libc::S_IFMT;
-    (answer == 0).then_some(Place { folder, path, flags, mode, mount })
+    (answer == 0).then_some(FileLocation { folder, path, flags, mode, mount })
 }
 
 /// Mounts that are known, each in its place by its number: the number, and one bit whether the file system is plain.
 static KNOWN: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
 
-impl Place {
+impl FileLocation {
     /// Whether the file system is on a disk or in memory: asked once for each mount.
     pub(super) fn is_plain(&self) -> bool {
         let known = self.mount.map(|mount| (mount, &KNOWN[mount as usize % KNOWN.len()]));

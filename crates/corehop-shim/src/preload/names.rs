@@ -8,8 +8,8 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use libc::{epoll_event, fd_set, iovec, msghdr, pollfd, size_t, sockaddr, socklen_t, ssize_t};
 use libc::{mode_t, nfds_t, off_t, timeval};
 
-use super::attempt::{Request, length, message_length};
-use super::course::{Course, begin};
+use super::attempt::{CallAttempt, length, message_length};
+use super::course::{QualifyingCall, begin};
 use super::private::keeps_its_label;
 use super::real::behind;
 use super::rest;
@@ -41,7 +41,7 @@ macro_rules! functions {
 }
 
 /// The answer as libc gives it, if the call was made there.
-fn made(course: &mut Course, request: &mut Request) -> Option<isize> {
+fn made(course: &mut QualifyingCall, request: &mut CallAttempt) -> Option<isize> {
     let answer = course.there(request)?;
     if answer < 0 {
         // SAFETY: this thread's own.

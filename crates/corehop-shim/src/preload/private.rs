@@ -17,7 +17,7 @@ use super::thread::{change_rights, has_partner};
 /// The threads whose partners cannot stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Reach {
+pub(super) enum PartnerScope {
     /// The caller's.
     Caller = 1,
     /// The caller's. A filter may answer calls by a signal, whose handler expects a thread of the program: as new threads
@@ -106,17 +106,17 @@ const X32: c_long = 0x4000_0000;
 
 /// The threads that differ from their partners after a system call: filters, credentials, labels, namespaces, keyrings,
 /// the tracer and policies of one thread. Clones are here that glibc does not know of, and a thread's end past glibc.
-fn reach(number: c_long, a: &[c_long]) -> Option<Reach> {
+fn reach(number: c_long, a: &[c_long]) -> Option<PartnerScope> {
     let arg = |at: usize| a.get(at).copied().unwrap_or(0);
     let flag = |at: usize, flag: c_long| arg(at) & flag != 0;
-    let caller = |is: bool| is.then_some(Reach::Caller);
+    let caller = |is: bool| is.then_some(PartnerScope::Caller);
     let number = number & !X32;
     match number {
-        libc::SYS_seccomp if flag(1, FILTER_ALL) => Some(Reach::All),
+        libc::SYS_seccomp if flag(1, FILTER_ALL) => Some(PartnerScope::All),
         libc::SYS_seccomp => {
-            (arg(0) as u32 != libc::SECCOMP_GET_ACTION_AVAIL).then_some(Reach::Filter)
+            (arg(0) as u32 != libc::SECCOMP_GET_ACTION_AVAIL).then_some(PartnerScope::Filter)
         }
-        libc::SYS_landlock_restrict_self if flag(1, LANDLOCK_ALL) => Some(Reach::All),
+        libc::SYS_landlock_restrict_self if flag(1, LANDLOCK_ALL) => Some(PartnerScope::All),
         libc::SYS_prctl => of_prctl(arg(0) as c_int),
         libc::SYS_close_range => caller(flag(2, CLOSE_RANGE_UNSHARE)),
         libc::SYS_personality => caller(arg(0) as u32 != u32::MAX),
@@ -129,19 +129,19 @@ fn reach(number: c_long, a: &[c_long]) -> Option<Reach> {
 }
 
 /// Settings of prctl(2) that are one thread's, and that its calls depend on.
-fn of_prctl(option: c_int) -> Option<Reach> {
+fn of_prctl(option: c_int) -> Option<PartnerScope> {
     const SPECULATION: c_int = 53;
     const DISPATCH: c_int = 59;
     const CORE_SCHEDULING: c_int = 62;
     match option {
-        libc::PR_SET_SECCOMP | DISPATCH => Some(Reach::Filter),
+        libc::PR_SET_SECCOMP | DISPATCH => Some(PartnerScope::Filter),
         libc::PR_SET_NO_NEW_PRIVS
         | libc::PR_CAPBSET_DROP
         | libc::PR_CAP_AMBIENT
         | libc::PR_SET_SECUREBITS
         | libc::PR_SET_KEEPCAPS
         | SPECULATION
-        | CORE_SCHEDULING => Some(Reach::Caller),
+        | CORE_SCHEDULING => Some(PartnerScope::Caller),
         _ => None,
     }
 }

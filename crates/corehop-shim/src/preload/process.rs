@@ -10,19 +10,19 @@ use corehop_switch::policy::CoreSet;
 
 use super::cpus::{self, Cpus};
 use super::{kernel, real, thread};
-use crate::board::{Board, Decision, Event, VARIABLE, Wishes};
+use crate::board::{Board, OffloadSettings, PlaceRule, ProcessEvent, VARIABLE};
 use crate::call::{CALLS, Call};
-use crate::guard::{Guard, Pace, Progress, Rule, Verdict};
+use crate::guard::{GuardVerdict, OffloadGuard, OffloadRule, ProgramProgress, TrialSchedule};
 
 /// The parts that a process has from its start on.
-pub(super) struct Process {
+pub(super) struct ShimProcess {
     pub(super) board: Board,
-    pub(super) wishes: Wishes,
+    pub(super) wishes: OffloadSettings,
     pub(super) cores: Vec<usize>,
     guard: Guarding,
 }
 
-static PROCESS: OnceLock<Process> = OnceLock::new();
+static PROCESS: OnceLock<ShimProcess> = OnceLock::new();
 
 /// The least size of each call that is looked at further; `u64::MAX` before the library is ready.
 static THRESHOLDS: [AtomicU64; CALLS] = [const { AtomicU64::new(u64::MAX) }; CALLS];
@@ -35,7 +35,7 @@ pub(super) fn qualifies(call: Call, size: u64) -> bool {
 
 /// The process, once it is ready.
 #[inline]
-pub(super) fn get() -> Option<&'static Process> {
+pub(super) fn get() -> Option<&'static ShimProcess> {
     PROCESS.get()
 }
 
@@ -48,12 +48,12 @@ extern "C" fn begin() {
     real::look_up_all();
     let Some(folder) = std::env::var_os(VARIABLE).map(PathBuf::from) else { return };
     // Without a board the library does nothing: the command has ended, say, or the program changed its root directory.
-    let Ok(wishes) = Wishes::read(&folder) else { return };
+    let Ok(wishes) = OffloadSettings::read(&folder) else { return };
     let Ok(board) = Board::open(&folder) else { return };
     let cores = CoreSet::from_words(wishes.os_cores).iter().collect();
     let guard = Guarding::new(&wishes);
-    board.count(Event::Processes);
-    if PROCESS.set(Process { board, wishes, cores, guard }).is_err() {
+    board.count(ProcessEvent::Processes);
+    if PROCESS.set(ShimProcess { board, wishes, cores, guard }).is_err() {
         return;
     }
     // SAFETY: handlers of the right type, which live as long as the process.
@@ -68,16 +68,16 @@ unsafe extern "C" fn forked() {
     thread::forget();
     if let Some(process) = get() {
         process.guard.restart(process);
-        process.board.count(Event::Processes);
+        process.board.count(ProcessEvent::Processes);
     }
 }
 
-impl Process {
+impl ShimProcess {
     /// The rule for calls, and whether the guard compares now, so that their progress counts.
-    pub(super) fn rule(&self) -> (Rule, bool) {
+    pub(super) fn rule(&self) -> (OffloadRule, bool) {
         match self.wishes.decision {
-            Decision::Always => (Rule::All, false),
-            Decision::Never => (Rule::Here, false),
+            PlaceRule::Always => (OffloadRule::All, false),
+            PlaceRule::Never => (OffloadRule::Here, false),
             _ => self.guard.rule(),
         }
     }
@@ -130,7 +130,7 @@ struct Guarding {
     calls: AtomicU64,
     gone: AtomicU64,
     bytes: AtomicU64,
-    guard: UnsafeCell<Guard>,
+    guard: UnsafeCell<OffloadGuard>,
 }
 
 // SAFETY: `guard` is used by the thread that set `busy`.
@@ -144,7 +144,7 @@ const CALLS_PER_LOOK: u64 = 16;
 const COMPARES: u64 = 4;
 
 impl Guarding {
-    fn new(wishes: &Wishes) -> Self {
+    fn new(wishes: &OffloadSettings) -> Self {
         let guard = fresh(wishes);
         Self {
             busy: AtomicBool::new(false),
@@ -160,7 +160,7 @@ impl Guarding {
     }
 
     /// Called where no other thread is.
-    fn restart(&self, process: &Process) {
+    fn restart(&self, process: &ShimProcess) {
         let guard = fresh(&process.wishes);
         self.rule.store(word(&guard), Ordering::Relaxed);
         // A program that the child turns into would keep the parent's CPUs for ever.
@@ -175,17 +175,17 @@ impl Guarding {
         self.busy.store(false, Ordering::Release);
     }
 
-    fn rule(&self) -> (Rule, bool) {
+    fn rule(&self) -> (OffloadRule, bool) {
         let word = self.rule.load(Ordering::Relaxed);
         let rule = match word & !COMPARES {
-            0 => Rule::Here,
-            1 => Rule::Predicted,
-            _ => Rule::All,
+            0 => OffloadRule::Here,
+            1 => OffloadRule::Predicted,
+            _ => OffloadRule::All,
         };
         (rule, word & COMPARES != 0)
     }
 
-    fn called(&self, process: &Process) {
+    fn called(&self, process: &ShimProcess) {
         let before = self.calls.fetch_add(1, Ordering::Relaxed);
         // Between trials it looks at the clock now and then.
         let looks = self.rule().1 || before.is_multiple_of(CALLS_PER_LOOK);
@@ -209,39 +209,39 @@ impl Guarding {
         self.busy.store(false, Ordering::Release);
     }
 
-    fn progress(&self) -> Progress {
+    fn progress(&self) -> ProgramProgress {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Progress { calls: of(&self.calls), gone: of(&self.gone), bytes: of(&self.bytes) }
+        ProgramProgress { calls: of(&self.calls), gone: of(&self.gone), bytes: of(&self.bytes) }
     }
 
-    fn tell(&self, verdict: Verdict, now: u64, board: &Board) {
+    fn tell(&self, verdict: GuardVerdict, now: u64, board: &Board) {
         let thousandths = |part: f64| (part.max(0.0) * 1000.0).round() as u64;
         match verdict {
-            Verdict::Loses(ratio) if board.count(Event::TurnedOff) == 0 => {
+            GuardVerdict::Loses(ratio) if board.count(ProcessEvent::TurnedOff) == 0 => {
                 let took = now - self.begun.load(Ordering::Relaxed);
-                board.event(Event::UntilTurnedOff).store(took, Ordering::Relaxed);
-                board.event(Event::Loss).store(thousandths(1.0 - ratio), Ordering::Relaxed);
+                board.event(ProcessEvent::UntilTurnedOff).store(took, Ordering::Relaxed);
+                board.event(ProcessEvent::Loss).store(thousandths(1.0 - ratio), Ordering::Relaxed);
             }
-            Verdict::Unused => {
-                board.count(Event::Unused);
+            GuardVerdict::Unused => {
+                board.count(ProcessEvent::Unused);
             }
-            Verdict::Gains(ratio) => {
-                board.count(Event::SentAll);
-                board.event(Event::Gain).store(thousandths(ratio - 1.0), Ordering::Relaxed);
+            GuardVerdict::Gains(ratio) => {
+                board.count(ProcessEvent::SentAll);
+                board.event(ProcessEvent::Gain).store(thousandths(ratio - 1.0), Ordering::Relaxed);
             }
-            Verdict::Loses(_) | Verdict::Stays => {}
+            GuardVerdict::Loses(_) | GuardVerdict::Stays => {}
         }
     }
 }
 
-fn word(guard: &Guard) -> u64 {
+fn word(guard: &OffloadGuard) -> u64 {
     guard.rule() as u64 | if guard.compares() { COMPARES } else { 0 }
 }
 
-fn fresh(wishes: &Wishes) -> Guard {
+fn fresh(wishes: &OffloadSettings) -> OffloadGuard {
     let first = match wishes.decision {
-        Decision::Predicted => Rule::Predicted,
-        _ => Rule::All,
+        PlaceRule::Predicted => OffloadRule::Predicted,
+        _ => OffloadRule::All,
     };
-    Guard::new(Pace::usual(wishes.ticks_per_microsecond), first)
+    OffloadGuard::new(TrialSchedule::usual(wishes.ticks_per_microsecond), first)
 }

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 
 use libc::{iovec, msghdr};
 
-use super::attempt::Request;
+use super::attempt::CallAttempt;
 use super::kernel;
 use crate::call::Call;
 
@@ -14,7 +14,7 @@ const AT_ONCE: usize = 64;
 
 /// Writes what is left after `done` bytes, on this thread, and returns the bytes in all. As in the kernel, an error or a
 /// signal ends it with what has been written.
-pub(super) fn write(request: &Request, mut done: usize) -> usize {
+pub(super) fn write(request: &CallAttempt, mut done: usize) -> usize {
     let one = iovec { iov_base: request.a[1] as *mut c_void, iov_len: request.a[2] };
     let (whole, flags) = match request.call {
         Call::Write => (std::slice::from_ref(&one), 0),
@@ -67,7 +67,7 @@ fn remaining(whole: &[iovec], done: usize, left: &mut [iovec; AT_ONCE]) -> usize
     count
 }
 
-fn write_some(request: &Request, left: &[iovec], flags: usize) -> isize {
+fn write_some(request: &CallAttempt, left: &[iovec], flags: usize) -> isize {
     let fd = request.a[0];
     // SAFETY: all zeroes are a message.
     let mut message: msghdr = unsafe { std::mem::zeroed() };

@@ -7,13 +7,13 @@ use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use corehop_switch::policy::{CoreSet, Flags, Memory};
+use corehop_switch::policy::{CoreHistory, CoreSet, Flags};
 use corehop_switch::{Leash, Mechanism, Options, Switch};
 
 use super::kernel::{self, Signals};
-use super::private::Reach;
-use super::process::{self, Process};
-use crate::board::{Count, Event, Row};
+use super::private::PartnerScope;
+use super::process::{self, ShimProcess};
+use crate::board::{CallFate, ProcessEvent, ThreadRow};
 use crate::call::Call;
 use crate::predict::Predictor;
 
@@ -27,19 +27,19 @@ const MOST_PARTNERS: u32 = 64;
 const LONGEST_END: u64 = 10_000_000_000;
 
 /// Everything that off-loading takes.
-pub(super) struct State {
+pub(super) struct OffloadContext {
     pub(super) switch: Switch,
     pub(super) predictor: Predictor,
-    pub(super) memory: Memory,
+    pub(super) memory: CoreHistory,
     /// The thread's number: a child that shares this memory has another one.
     pub(super) tid: u64,
     partners: u32,
 }
 
 struct Mine {
-    row: Cell<Option<Row>>,
+    row: Cell<Option<ThreadRow>>,
     rowless: Cell<bool>,
-    state: Cell<*mut State>,
+    state: Cell<*mut OffloadContext>,
     /// In the midst of a call there.
     under_way: Cell<bool>,
     /// Its credentials, namespaces or filters became its own.
@@ -70,13 +70,13 @@ static LEASHES: [Leash; MOST_PARTNERS as usize] = [const { Leash::new() }; MOST_
 /// The furthest reach of all changes of rights so far, as [`Reach`] counts them.
 static REACH: AtomicU8 = AtomicU8::new(0);
 
-fn reached(reach: Reach) -> bool {
+fn reached(reach: PartnerScope) -> bool {
     REACH.load(Ordering::SeqCst) >= reach as u8
 }
 
 /// Counts something of a call.
 #[inline]
-pub(super) fn count(call: Call, count: Count, much: u64) {
+pub(super) fn count(call: Call, count: CallFate, much: u64) {
     MINE.with(|mine| {
         if let Some(row) = mine.row.get() {
             row.add(call, count, much);
@@ -87,7 +87,7 @@ pub(super) fn count(call: Call, count: Count, much: u64) {
 }
 
 #[cold]
-fn claim(mine: &Mine, call: Call, count: Count, much: u64) {
+fn claim(mine: &Mine, call: Call, count: CallFate, much: u64) {
     let Some(process) = process::get() else { return };
     mine.tid.set(kernel::tid());
     let row = process.board.claim(mine.tid.get());
@@ -97,7 +97,7 @@ fn claim(mine: &Mine, call: Call, count: Count, much: u64) {
         row.add(call, count, much);
     } else {
         mine.rowless.set(true);
-        process.board.count(Event::WithoutRow);
+        process.board.count(ProcessEvent::WithoutRow);
     }
 }
 
@@ -119,25 +119,25 @@ pub(super) fn forget() {
 /// threads make their calls themselves from then on. False if a partner cannot be ended: the rights must stay.
 ///
 /// This may run in a signal handler, within a call that is made there, too.
-pub(super) fn change_rights(reach: Reach) -> bool {
+pub(super) fn change_rights(reach: PartnerScope) -> bool {
     let Some(process) = process::get() else { return true };
     MINE.with(|mine| {
         // The child of a vfork shares this memory, but the rights are its own.
         let own = mine.tid.get() == 0 || mine.tid.get() == kernel::tid();
         if own && !mine.private.replace(true) {
-            process.board.count(Event::Private);
+            process.board.count(ProcessEvent::Private);
         }
         if own {
             REACH.fetch_max(reach as u8, Ordering::SeqCst);
         }
     });
-    Leash::end(&LEASHES, reach == Reach::All, LONGEST_END)
+    Leash::end(&LEASHES, reach == PartnerScope::All, LONGEST_END)
 }
 
 /// The state of a thread that can off-load now.
-pub(super) fn state(process: &Process) -> Option<&'static mut State> {
+pub(super) fn state(process: &ShimProcess) -> Option<&'static mut OffloadContext> {
     MINE.with(|mine| {
-        if mine.under_way.get() || mine.private.get() || reached(Reach::All) {
+        if mine.under_way.get() || mine.private.get() || reached(PartnerScope::All) {
             return None;
         }
         if mine.state.get().is_null() {
@@ -176,8 +176,8 @@ pub(super) fn set_under_way(is: bool) {
 /// Starting a thread allocates memory. A signal handler may have interrupted just that, so this waits for a moment at
 /// which the thread blocks no signal: a handler blocks its own. `blocked` are those it did before this. Meanwhile a handler
 /// that gives up rights has to wait: it could not end a partner that is being made.
-fn open(process: &Process, tid: u64, blocked: Signals) -> *mut State {
-    let blocks = blocked != Signals::NONE || reached(Reach::Filter);
+fn open(process: &ShimProcess, tid: u64, blocked: Signals) -> *mut OffloadContext {
+    let blocks = blocked != Signals::NONE || reached(PartnerScope::Filter);
     if blocks || kernel::on_signal_stack() || !kernel::is_ordinary() || !at_end_of_thread() {
         return null_mut();
     }
@@ -202,17 +202,17 @@ fn open(process: &Process, tid: u64, blocked: Signals) -> *mut State {
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };
     // All threads' rights may have changed meanwhile, by another one that did not see this partner.
-    if switch.mechanism() == Mechanism::Local || reached(Reach::All) {
+    if switch.mechanism() == Mechanism::Local || reached(PartnerScope::All) {
         drop(switch);
         PARTNERS.fetch_sub(partners, Ordering::Relaxed);
-        process.board.count(Event::WithoutPartner);
+        process.board.count(ProcessEvent::WithoutPartner);
         return null_mut();
     }
-    process.board.count(Event::Partners);
-    Box::into_raw(Box::new(State {
+    process.board.count(ProcessEvent::Partners);
+    Box::into_raw(Box::new(OffloadContext {
         switch,
         predictor: Predictor::default(),
-        memory: Memory::dealt(tid as usize, &options.os_cores, &CoreSet::EMPTY),
+        memory: CoreHistory::dealt(tid as usize, &options.os_cores, &CoreSet::EMPTY),
         tid,
         partners,
     }))

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use super::program::{Act, MemoryLine};
-use corehop_plan::workload::fork_join::{Task, tasks};
+use corehop_plan::workload::fork_join::{ForkTask, tasks};
 
 /// The lines of a deque: where thieves take, where its thread puts and takes, and the tasks.
 const DEQUE: u32 = 4;
@@ -21,11 +21,11 @@ pub(super) const INSTRUCTIONS: u32 = 60;
 
 /// Something to decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(super) enum ForkJoinStep {
     /// A round begins.
     Begin,
     /// A task has forked: the smaller part goes into the deque.
-    Forked(Task),
+    Forked(ForkTask),
     /// A task is over, with its value.
     Joined(u32, u64),
     /// Of the thread's own deque the newest task.
@@ -40,7 +40,7 @@ pub(super) enum Choice {
 
 /// A task's record.
 #[derive(Debug, Clone, Copy, Default)]
-struct Record {
+struct ForkedTask {
     parent: u32,
     /// The tasks below it that are not over.
     pending: u32,
@@ -49,8 +49,8 @@ struct Record {
 
 /// One thread's deque, and its way through the rounds.
 #[derive(Debug, Clone, Default)]
-struct Deque {
-    tasks: VecDeque<Task>,
+struct ThreadDeque {
+    tasks: VecDeque<ForkTask>,
     /// The tasks that were ever taken from the oldest end: the slots go on from there.
     taken: u32,
     /// The rounds that its thread has begun.
@@ -59,21 +59,21 @@ struct Deque {
     victim: usize,
 }
 
-impl Deque {
+impl ThreadDeque {
     /// The slot of its oldest task, or of the one that comes after `more` others.
     const fn slot(&self, more: usize) -> u32 {
-        (self.taken + more as u32) % Task::SLOTS as u32
+        (self.taken + more as u32) % ForkTask::SLOTS as u32
     }
 }
 
 /// The tree of tasks that some threads work on.
 #[derive(Debug, Clone)]
-pub(super) struct Tree {
+pub(super) struct ForkJoinTree {
     number: u32,
     /// Whether a thread works on it alone, as on one of its own.
     alone: bool,
-    records: Vec<Record>,
-    deques: Vec<Deque>,
+    records: Vec<ForkedTask>,
+    deques: Vec<ThreadDeque>,
     /// The rounds that are over, and the sum of their results.
     done: u64,
     results: u64,
@@ -85,13 +85,14 @@ pub(super) fn lines(number: u32, threads: u64) -> u64 {
     u64::from(tasks(number)) + threads * u64::from(DEQUE) + 1
 }
 
-impl Tree {
+impl ForkJoinTree {
     pub(super) fn new(number: u32, threads: usize, alone: bool) -> Self {
-        let deque = |thread| Deque { victim: (thread + 1) % threads, ..Deque::default() };
+        let deque =
+            |thread| ThreadDeque { victim: (thread + 1) % threads, ..ThreadDeque::default() };
         Self {
             number,
             alone,
-            records: vec![Record::default(); tasks(number) as usize],
+            records: vec![ForkedTask::default(); tasks(number) as usize],
             deques: (0..threads).map(deque).collect(),
             done: 0,
             results: 0,
@@ -106,48 +107,53 @@ impl Tree {
 
     /// The next work of a thread after it has decided: `script` has it, or nothing where its round is over. Whether it
     /// found nothing to do, and looks again.
-    pub(super) fn decide(&mut self, thread: usize, choice: Choice, script: &mut Vec<Act>) -> bool {
+    pub(super) fn decide(
+        &mut self,
+        thread: usize,
+        choice: ForkJoinStep,
+        script: &mut Vec<Act>,
+    ) -> bool {
         script.clear();
         match choice {
-            Choice::Begin => {
+            ForkJoinStep::Begin => {
                 self.deques[thread].begun += 1;
                 if self.alone || thread == 0 {
-                    self.run(thread, Task::root(self.number), script);
+                    self.run(thread, ForkTask::root(self.number), script);
                 } else {
                     self.seek(thread, script);
                 }
             }
-            Choice::Forked(task) => {
+            ForkJoinStep::Forked(task) => {
                 let [larger, smaller] = task.children();
                 for it in [larger, smaller] {
                     self.records[it.at as usize].parent = task.at;
                 }
                 self.records[task.at as usize] =
-                    Record { pending: 2, sum: 0, ..self.records[task.at as usize] };
+                    ForkedTask { pending: 2, sum: 0, ..self.records[task.at as usize] };
                 self.deques[thread].tasks.push_back(smaller);
                 self.run(thread, larger, script);
             }
-            Choice::Joined(at, value) => self.join(thread, at, value, script),
-            Choice::Pop => self.pop(thread, script),
-            Choice::Look => {
+            ForkJoinStep::Joined(at, value) => self.join(thread, at, value, script),
+            ForkJoinStep::Pop => self.pop(thread, script),
+            ForkJoinStep::Look => {
                 if self.done >= self.deques[thread].begun || self.alone {
                     return false;
                 }
                 let victim = self.victim(thread);
                 let of = |line| Act::Load(self.deque(victim, line));
-                script.extend([of(HEAD), of(FOOT), Act::Decide(Choice::Peek(victim))]);
+                script.extend([of(HEAD), of(FOOT), Act::Decide(ForkJoinStep::Peek(victim))]);
             }
-            Choice::Peek(victim) => {
+            ForkJoinStep::Peek(victim) => {
                 if self.deques[victim].tasks.is_empty() {
                     return self.look_again(script);
                 }
                 script.extend([
                     Act::Load(self.slot(victim, 0)),
                     Act::Update(self.deque(victim, HEAD)),
-                    Act::Decide(Choice::Steal(victim)),
+                    Act::Decide(ForkJoinStep::Steal(victim)),
                 ]);
             }
-            Choice::Steal(victim) => {
+            ForkJoinStep::Steal(victim) => {
                 let of = &mut self.deques[victim];
                 let Some(task) = of.tasks.pop_front() else { return self.look_again(script) };
                 of.taken += 1;
@@ -158,13 +164,13 @@ impl Tree {
     }
 
     /// A task's acts, up to the next decision.
-    fn run(&self, thread: usize, task: Task, script: &mut Vec<Act>) {
+    fn run(&self, thread: usize, task: ForkTask, script: &mut Vec<Act>) {
         script.push(Act::Compute(INSTRUCTIONS));
         if let Some(value) = task.value() {
             self.over(task.at, value, script);
             return;
         }
-        let record = |task: Task| Act::Store(MemoryLine::Common(task.at));
+        let record = |task: ForkTask| Act::Store(MemoryLine::Common(task.at));
         let [larger, smaller] = task.children();
         let free = self.deques[thread].tasks.len();
         script.extend([
@@ -173,7 +179,7 @@ impl Tree {
             record(task),
             Act::Store(self.slot(thread, free)),
             Act::Store(self.deque(thread, FOOT)),
-            Act::Decide(Choice::Forked(task)),
+            Act::Decide(ForkJoinStep::Forked(task)),
         ]);
     }
 
@@ -184,7 +190,7 @@ impl Tree {
             let line = MemoryLine::Common;
             script.extend([Act::Load(line(at)), Act::Update(line(parent))]);
         }
-        script.push(Act::Decide(Choice::Joined(at, value)));
+        script.push(Act::Decide(ForkJoinStep::Joined(at, value)));
     }
 
     fn join(&mut self, thread: usize, at: u32, value: u64, script: &mut Vec<Act>) {
@@ -198,7 +204,7 @@ impl Tree {
         let record = &mut self.records[parent as usize];
         (record.pending, record.sum) = (record.pending - 1, record.sum + value);
         match *record {
-            Record { pending: 0, sum, .. } => self.over(parent, sum, script),
+            ForkedTask { pending: 0, sum, .. } => self.over(parent, sum, script),
             _ => self.seek(thread, script),
         }
     }
@@ -208,7 +214,7 @@ impl Tree {
         script.extend([
             Act::Store(self.deque(thread, FOOT)),
             Act::Load(self.deque(thread, HEAD)),
-            Act::Decide(Choice::Pop),
+            Act::Decide(ForkJoinStep::Pop),
         ]);
     }
 
@@ -227,7 +233,7 @@ impl Tree {
     }
 
     fn look_again(&self, script: &mut Vec<Act>) -> bool {
-        script.extend([Act::Load(self.done_line()), Act::Decide(Choice::Look)]);
+        script.extend([Act::Load(self.done_line()), Act::Decide(ForkJoinStep::Look)]);
         true
     }
 
@@ -259,7 +265,7 @@ mod tests {
     use corehop_plan::workload::fork_join::fibonacci;
 
     /// Lets a thread act until its round is over, or it found nothing so often; what it computed.
-    fn run(tree: &mut Tree, thread: usize, mut looks: u32, script: &mut Vec<Act>) -> u64 {
+    fn run(tree: &mut ForkJoinTree, thread: usize, mut looks: u32, script: &mut Vec<Act>) -> u64 {
         let mut computed = 0;
         while let Some(&Act::Decide(choice)) = script.last() {
             computed += script.iter().filter(|act| matches!(act, Act::Compute(_))).count() as u64;
@@ -274,13 +280,13 @@ mod tests {
     }
 
     fn begin() -> Vec<Act> {
-        vec![Act::Decide(Choice::Begin)]
+        vec![Act::Decide(ForkJoinStep::Begin)]
     }
 
     #[test]
     fn one_thread_alone_does_every_task_once_and_the_sum_is_the_number() {
         for number in [1, 2, 3, 10] {
-            let mut tree = Tree::new(number, 2, true);
+            let mut tree = ForkJoinTree::new(number, 2, true);
             let mut script = begin();
             assert_eq!(run(&mut tree, 1, 99, &mut script), u64::from(tasks(number)));
             assert_eq!((script.len(), tree.results()), (0, (1, fibonacci(number))));
@@ -289,17 +295,21 @@ mod tests {
 
     #[test]
     fn a_thief_takes_the_oldest_task_and_the_last_of_both_joins() {
-        let mut tree = Tree::new(4, 2, false);
+        let mut tree = ForkJoinTree::new(4, 2, false);
         let (mut first, mut thief) = (begin(), begin());
         // The first forks 4 into 3 and 2, and 3 into 2 and 1; the thief has nothing yet.
-        tree.decide(0, Choice::Begin, &mut first);
+        tree.decide(0, ForkJoinStep::Begin, &mut first);
         for number in [4, 3] {
             let Some(&Act::Decide(choice)) = first.last() else { panic!("{first:?}") };
-            assert!(matches!(choice, Choice::Forked(task) if task.number == number), "{choice:?}");
+            assert!(
+                matches!(choice, ForkJoinStep::Forked(task) if task.number == number),
+                "{choice:?}"
+            );
             tree.decide(0, choice, &mut first);
         }
-        let numbers =
-            |tree: &Tree| -> Vec<u32> { tree.deques[0].tasks.iter().map(|it| it.number).collect() };
+        let numbers = |tree: &ForkJoinTree| -> Vec<u32> {
+            tree.deques[0].tasks.iter().map(|it| it.number).collect()
+        };
         assert_eq!(numbers(&tree), [2, 1]);
         // The three tasks of 2, then 1, then it looks in vain.
         assert_eq!(run(&mut tree, 1, 2, &mut thief), 4);
@@ -313,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_comes_late_finds_its_round_over() {
-        let mut tree = Tree::new(5, 3, false);
+        let mut tree = ForkJoinTree::new(5, 3, false);
         for _ in 0..2 {
             run(&mut tree, 0, 99, &mut begin());
         }

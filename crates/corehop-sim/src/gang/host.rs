@@ -10,14 +10,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::line_times::line_times;
-use super::run::{Run, cycle};
+use super::run::{GangSimulation, cycle};
 use super::seat::gained;
 use crate::partitioning::Partitioning;
 use crate::recipe::Recipe;
 use crate::times::Picos;
-use corehop_plan::experiment::{Draw, Gang, Gangs};
+use corehop_plan::experiment::{DrawStream, Gang, Gangs};
 use corehop_plan::host::{
-    Active, Activity, Contact, Counted, Host, HostError, LineTimes, Move, Observation, Receipt,
+    ActiveThread, Activity, Contact, Host, HostError, InstructionCounts, LineTimes, Move,
+    Observation, Receipt,
 };
 use corehop_plan::machine::MachineError;
 use corehop_plan::platform::Platform;
@@ -32,7 +33,7 @@ const PID: u32 = 1;
 
 /// A thread, as the host knows it.
 #[derive(Debug, Clone)]
-struct Thread {
+struct HostThread {
     allowed: CpuList,
     /// The time that it had run before the window.
     busy: Picos,
@@ -43,8 +44,8 @@ struct Thread {
 /// A simulated host on which gangs run without an end.
 pub struct SimHost {
     recipe: Recipe,
-    run: Run,
-    threads: Vec<Thread>,
+    run: GangSimulation,
+    threads: Vec<HostThread>,
     now: Picos,
     /// The moves that are in force, by receipt: the CPU of each thread before.
     moves: BTreeMap<u64, Vec<(usize, Cpu)>>,
@@ -75,14 +76,14 @@ impl SimHost {
         let recipe = Recipe::new(platform, Partitioning::default())?;
         let mut state = recipe.idle_state(seed)?;
         state.redraw(seed, STREAM);
-        let mut run = Run::new(state, true);
+        let mut run = GangSimulation::new(state, true);
         for (at, gang) in gangs.gangs.iter().enumerate() {
             let endless = Gang { warm_up: 0, rounds: u64::MAX, ..gang.clone() };
             run.add(&recipe, &endless, (seed, STREAM | (at as u64) << 24))?;
         }
         let allowed = recipe.platform.usable();
         let none = MemberCounts::default();
-        let thread = |_: &_| Thread { allowed: allowed.clone(), busy: 0, counts: none };
+        let thread = |_: &_| HostThread { allowed: allowed.clone(), busy: 0, counts: none };
         let threads = run.members.iter().map(thread).collect();
         let lines = line_times(&recipe, seed)?;
         let moves = BTreeMap::new();
@@ -150,7 +151,7 @@ impl SimHost {
             // Who sleeps has slept since its own time; who waits for a CPU has waited.
             let busy = member.clock.min(self.now).saturating_sub(member.away);
             let counts = self.run.counted(at);
-            threads.push(Active {
+            threads.push(ActiveThread {
                 tid: tid(at),
                 pid: PID,
                 name: format!("{}-{at}", self.run.gangs[member.gang].gang.program.word()),
@@ -180,8 +181,12 @@ impl SimHost {
 }
 
 /// The accesses that hardware counts.
-const fn counted(it: &MemberCounts) -> Counted {
-    Counted { instructions: it.instructions, misses: it.misses, from_caches: it.snoop_hits }
+const fn counted(it: &MemberCounts) -> InstructionCounts {
+    InstructionCounts {
+        instructions: it.instructions,
+        misses: it.misses,
+        from_caches: it.snoop_hits,
+    }
 }
 
 /// The number of a thread: no thread has 0.
@@ -200,7 +205,7 @@ impl Host for SimHost {
         self.balance()?;
         let span = Picos::try_from(window.as_nanos() * 1_000).unwrap_or(Picos::MAX);
         self.windows += 1;
-        let draw = Draw::new(self.seed, PAGES | self.windows);
+        let draw = DrawStream::new(self.seed, PAGES | self.windows);
         self.run.sample((self.now, span), draw);
         self.now = self.now.saturating_add(span);
         self.run.until(self.now);
@@ -233,13 +238,13 @@ impl Host for SimHost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_plan::host::{Evidence, Shared};
-    use corehop_plan::workload::gang::{Channel, Placing, Program, Sharing};
+    use corehop_plan::host::{DataSharing, Evidence};
+    use corehop_plan::workload::gang::{Channel, GangProgram, Placing, Sharing};
 
     const WINDOW: Duration = Duration::from_micros(300);
 
     /// Pairs on the E5520, each on two packages.
-    fn host(program: &Program, sharing: Sharing, pairs: u32) -> SimHost {
+    fn host(program: &GangProgram, sharing: Sharing, pairs: u32) -> SimHost {
         let platform = Platform::named("xeon_e5520").unwrap().unwrap();
         let gang = |pair: u32| Gang {
             program: program.clone(),
@@ -260,10 +265,10 @@ mod tests {
         (0..windows).map(|_| host.observe(WINDOW).unwrap().activity.unwrap()).collect()
     }
 
-    const SWAP: Program = Program::Swap { items: 1_000, fixed_low_bits: false };
-    const SORT: Program = Program::BucketSort { items: 10_000, buckets: 8 };
-    const ADD: Program = Program::LinearRegression { items: 1_000 };
-    const FORK: Program = Program::ForkJoin { number: 10 };
+    const SWAP: GangProgram = GangProgram::Swap { items: 1_000, fixed_low_bits: false };
+    const SORT: GangProgram = GangProgram::BucketSort { items: 10_000, buckets: 8 };
+    const ADD: GangProgram = GangProgram::LinearRegression { items: 1_000 };
+    const FORK: GangProgram = GangProgram::ForkJoin { number: 10 };
 
     #[test]
     fn pairs_that_share_memory_are_seen_at_its_pages_and_no_others() {
@@ -287,7 +292,7 @@ mod tests {
     fn readers_and_threads_with_copies_of_their_own_are_never_seen_at_a_page() {
         for sharing in [Sharing::Read, Sharing::None] {
             for program in [SWAP, SORT, ADD, FORK] {
-                let seen: Vec<Shared> = windows(&mut host(&program, sharing, 2), 3)
+                let seen: Vec<DataSharing> = windows(&mut host(&program, sharing, 2), 3)
                     .into_iter()
                     .flat_map(|it| it.shared)
                     .collect();
@@ -298,7 +303,7 @@ mod tests {
 
     #[test]
     fn messages_through_the_system_wake_and_touch_no_page_of_the_program() {
-        let program = Program::Exchange { items: 1, instructions: 0, through: Channel::Socket };
+        let program = GangProgram::Exchange { items: 1, instructions: 0, through: Channel::Socket };
         let all = windows(&mut host(&program, Sharing::Write, 1), 2);
         assert!(all.iter().all(|it| it.shared.is_empty() && !it.contacts.is_empty()));
     }
@@ -336,7 +341,7 @@ mod tests {
 
     #[test]
     fn the_same_seed_tells_the_same() {
-        let program = Program::Swap { items: 100_000, fixed_low_bits: false };
+        let program = GangProgram::Swap { items: 100_000, fixed_low_bits: false };
         let all = || windows(&mut host(&program, Sharing::Write, 2), 3);
         assert_eq!(all(), all());
     }

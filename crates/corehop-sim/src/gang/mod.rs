@@ -19,7 +19,7 @@ use corehop_plan::samples::{Batch, GangRecord};
 
 use super::recipe::Recipe;
 use corehop_plan::parallel::side_by_side;
-use run::Run;
+use run::GangSimulation;
 
 pub use host::SimHost;
 
@@ -41,7 +41,7 @@ fn run_of(
     let stream = STREAMS | (number as u64) << 24 | u64::from(run);
     let mut state = recipe.idle_state(seed ^ stream)?;
     state.redraw(seed, stream);
-    let mut gangs = Run::new(state, false);
+    let mut gangs = GangSimulation::new(state, false);
     gangs.add(recipe, gang, (seed, stream))?;
     let record =
         |members| GangRecord { gang: number, run, replicate: None, exchange: None, members };

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::tags::Line;
+use crate::tags::LineNumber;
 use crate::times::Picos;
-use corehop_plan::experiment::Draw;
-use corehop_plan::host::{Evidence, Shared};
+use corehop_plan::experiment::DrawStream;
+use corehop_plan::host::{DataSharing, Evidence};
 
 /// The pages of a gang that are sampled in a window.
 const PAGES: usize = 4;
@@ -18,8 +18,8 @@ const FAULTS: usize = 10;
 
 /// A page that is sampled.
 #[derive(Debug, Clone)]
-struct Sampled {
-    page: Line,
+struct ProtectedPage {
+    page: LineNumber,
     /// The time from which it is protected.
     protected: Picos,
     /// The thread that wrote to it last, of those seen.
@@ -29,29 +29,34 @@ struct Sampled {
 /// The pages of a gang that are sampled.
 #[derive(Debug, Clone, Default)]
 struct OfGang {
-    pages: Vec<Sampled>,
+    pages: Vec<ProtectedPage>,
     /// The mean time after which they are protected again.
     every: Picos,
 }
 
 /// The sampled pages of a window.
 #[derive(Debug, Clone)]
-pub(super) struct Sampler {
-    lines_of_page: Line,
-    draw: Draw,
+pub(super) struct GangPageSampler {
+    lines_of_page: LineNumber,
+    draw: DrawStream,
     gangs: Vec<OfGang>,
     /// The number of times that one thread was seen after the other, by pair, the lower number first.
     seen: BTreeMap<(usize, usize), u64>,
 }
 
-impl Sampler {
+impl GangPageSampler {
     /// A window without a page, for pages of so many lines.
-    pub(super) const fn new(lines_of_page: Line, draw: Draw) -> Self {
+    pub(super) const fn new(lines_of_page: LineNumber, draw: DrawStream) -> Self {
         Self { lines_of_page, draw, gangs: Vec::new(), seen: BTreeMap::new() }
     }
 
     /// Chooses some pages of the next gang for a window that begins now.
-    pub(super) fn sample(&mut self, all: &[Line], threads: usize, (now, span): (Picos, Picos)) {
+    pub(super) fn sample(
+        &mut self,
+        all: &[LineNumber],
+        threads: usize,
+        (now, span): (Picos, Picos),
+    ) {
         let draw = &mut self.draw;
         let mut pages = all.to_vec();
         if all.len() > PAGES {
@@ -62,16 +67,16 @@ impl Sampler {
         }
         let faults = (FAULTS * threads / pages.len().max(1)).max(1);
         let every = (span / faults as u64).max(1);
-        let page = |page| Sampled { page, protected: now + draw.below(every), last: None };
+        let page = |page| ProtectedPage { page, protected: now + draw.below(every), last: None };
         self.gangs.push(OfGang { pages: pages.into_iter().map(page).collect(), every });
     }
 
     /// A thread of a gang writes to a line.
     #[inline]
-    pub(super) fn write(&mut self, (gang, thread): (usize, usize), line: Line, now: Picos) {
+    pub(super) fn write(&mut self, (gang, thread): (usize, usize), line: LineNumber, now: Picos) {
         let page = line / self.lines_of_page;
         let Some(of_gang) = self.gangs.get_mut(gang) else { return };
-        let protected = |it: &&mut Sampled| it.page == page && it.protected <= now;
+        let protected = |it: &&mut ProtectedPage| it.page == page && it.protected <= now;
         let Some(sampled) = of_gang.pages.iter_mut().find(protected) else { return };
         let before = sampled.last.replace(thread);
         // At regular times it might always be the same of two threads that take turns.
@@ -83,8 +88,8 @@ impl Sampler {
 
     /// The pairs that were seen in a window of this length. Between two faults of a page others may have had
     /// it, so that the rate is a lower bound.
-    pub(super) fn seen(&self, span: Picos, tid: impl Fn(usize) -> u32) -> Vec<Shared> {
-        let shared = |(&(a, b), &seen): (&(usize, usize), &u64)| Shared {
+    pub(super) fn seen(&self, span: Picos, tid: impl Fn(usize) -> u32) -> Vec<DataSharing> {
+        let shared = |(&(a, b), &seen): (&(usize, usize), &u64)| DataSharing {
             a: tid(a),
             b: tid(b),
             by: Evidence::Pages,
@@ -100,8 +105,8 @@ mod tests {
     use super::*;
 
     /// One gang of two threads with a page, which is protected again after 50 of 1,000, from 25 to 75.
-    fn sampler() -> Sampler {
-        let mut sampler = Sampler::new(64, Draw::new(1, 1));
+    fn sampler() -> GangPageSampler {
+        let mut sampler = GangPageSampler::new(64, DrawStream::new(1, 1));
         sampler.sample(&[2], 2, (0, 1_000));
         assert_eq!((sampler.gangs[0].pages.len(), sampler.gangs[0].every), (1, 50));
         sampler.gangs[0].pages[0].protected = 20;
@@ -135,9 +140,9 @@ mod tests {
 
     #[test]
     fn of_many_pages_four_are_sampled_at_random() {
-        let all: Vec<Line> = (0..1_000_000).collect();
+        let all: Vec<LineNumber> = (0..1_000_000).collect();
         let pages = |seed| {
-            let mut sampler = Sampler::new(64, Draw::new(seed, 1));
+            let mut sampler = GangPageSampler::new(64, DrawStream::new(seed, 1));
             sampler.sample(&all, 8, (0, 1_000_000));
             // Twenty faults for each of four pages: ten for each of eight threads.
             assert_eq!(sampler.gangs[0].every, 50_000);

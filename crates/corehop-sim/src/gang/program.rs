@@ -5,9 +5,9 @@
 //! program has independent ones. The numbers of instructions were derived from the tables of Kamali
 //! (2010), chapter 4, wherever a quotient of two printed numbers gives them; see [`instructions`].
 
-use super::fork_join::{self, Choice};
-use corehop_plan::experiment::Draw;
-use corehop_plan::workload::gang::{Channel, Program};
+use super::fork_join::{self, ForkJoinStep};
+use corehop_plan::experiment::DrawStream;
+use corehop_plan::workload::gang::{Channel, GangProgram};
 
 /// The bytes of a line.
 const LINE: u64 = 64;
@@ -57,7 +57,7 @@ pub(super) enum Act {
     /// Changes a line by a locked instruction.
     Update(MemoryLine),
     /// Decides what to do next, which no other act of the script comes after.
-    Decide(Choice),
+    Decide(ForkJoinStep),
 }
 
 impl Act {
@@ -78,12 +78,12 @@ impl Act {
 
 /// One thread's part of a program.
 #[derive(Debug, Clone)]
-pub(super) struct Part {
-    program: Program,
+pub(super) struct ThreadProgram {
+    program: GangProgram,
     member: u64,
     /// The threads of the gang.
     members: u64,
-    draw: Draw,
+    draw: DrawStream,
     /// The rounds so far.
     done: u64,
 }
@@ -95,14 +95,14 @@ pub(super) struct Part {
 /// arrays say, which are four for each but for what the caches hold: 144 for a swap. `bucket-sort`: above 4 million items the array comes through the cache anew, a
 /// miss for every 16 items, and Table 4.8 has 880 misses per million instructions: 71 for an item.
 /// `linear-regression`: a load of two bytes, three products and five sums: 20, assumed. `fork-join`: those of a task.
-pub(super) const fn instructions(program: &Program) -> u32 {
+pub(super) const fn instructions(program: &GangProgram) -> u32 {
     match program {
-        Program::Swap { .. } => 144,
-        Program::BucketSort { .. } => 71,
-        Program::LinearRegression { .. } => 20,
-        Program::Exchange { instructions, through: Channel::Memory, .. } => *instructions,
-        Program::Exchange { instructions, .. } => *instructions + SYSTEM_INSTRUCTIONS,
-        Program::ForkJoin { .. } => fork_join::INSTRUCTIONS,
+        GangProgram::Swap { .. } => 144,
+        GangProgram::BucketSort { .. } => 71,
+        GangProgram::LinearRegression { .. } => 20,
+        GangProgram::Exchange { instructions, through: Channel::Memory, .. } => *instructions,
+        GangProgram::Exchange { instructions, .. } => *instructions + SYSTEM_INSTRUCTIONS,
+        GangProgram::ForkJoin { .. } => fork_join::INSTRUCTIONS,
     }
 }
 
@@ -110,9 +110,9 @@ pub(super) const fn instructions(program: &Program) -> u32 {
 ///
 /// A swap's two items do not depend on each other, but each on its lock; everything else goes through
 /// one line after the other.
-pub(super) const fn parallelism(program: &Program) -> u64 {
+pub(super) const fn parallelism(program: &GangProgram) -> u64 {
     match program {
-        Program::Swap { .. } => 2,
+        GangProgram::Swap { .. } => 2,
         _ => 1,
     }
 }
@@ -121,38 +121,44 @@ pub(super) const fn parallelism(program: &Program) -> u64 {
 fn handed_over(items: u64, through: Channel) -> u64 {
     match through {
         Channel::Memory => items,
-        Channel::Socket | Channel::Pipe => (items * Program::MESSAGE).div_ceil(LINE) + SYSTEM_LINES,
+        Channel::Socket | Channel::Pipe => {
+            (items * GangProgram::MESSAGE).div_ceil(LINE) + SYSTEM_LINES
+        }
     }
 }
 
 /// The lines of the memory that a gang of so many threads has in common.
-pub(super) fn common_lines(program: &Program, members: u64) -> u64 {
+pub(super) fn common_lines(program: &GangProgram, members: u64) -> u64 {
     let lines = |bytes: u64| bytes.div_ceil(LINE);
     match program {
-        Program::Swap { items, .. } => 2 * lines(items * WORD),
-        Program::BucketSort { buckets, .. } => {
+        GangProgram::Swap { items, .. } => 2 * lines(items * WORD),
+        GangProgram::BucketSort { buckets, .. } => {
             lines(u64::from(*buckets) * MUTEX) + lines(u64::from(*buckets) * WORD)
         }
-        Program::LinearRegression { .. } => lines(FIRST_RECORD + members * RECORD),
+        GangProgram::LinearRegression { .. } => lines(FIRST_RECORD + members * RECORD),
         // The line on which they look whose turn it is comes after all buffers.
-        Program::Exchange { items, through, .. } => members * handed_over(*items, *through) + 1,
-        Program::ForkJoin { number } => fork_join::lines(*number, members),
+        GangProgram::Exchange { items, through, .. } => members * handed_over(*items, *through) + 1,
+        GangProgram::ForkJoin { number } => fork_join::lines(*number, members),
     }
 }
 
 /// The lines of each thread's own memory.
-pub(super) fn own_lines(program: &Program, members: u64) -> u64 {
+pub(super) fn own_lines(program: &GangProgram, members: u64) -> u64 {
     let part = |bytes: u64| (program.items().div_ceil(members) * bytes).div_ceil(LINE);
     match program {
-        Program::Swap { .. } | Program::Exchange { .. } | Program::ForkJoin { .. } => 0,
-        Program::BucketSort { .. } => part(WORD),
-        Program::LinearRegression { .. } => part(POINT),
+        GangProgram::Swap { .. } | GangProgram::Exchange { .. } | GangProgram::ForkJoin { .. } => 0,
+        GangProgram::BucketSort { .. } => part(WORD),
+        GangProgram::LinearRegression { .. } => part(POINT),
     }
 }
 
-impl Part {
+impl ThreadProgram {
     /// The part of thread `member` of `members`, which draws from `draw`.
-    pub(super) fn new(program: &Program, (member, members): (u64, u64), draw: Draw) -> Self {
+    pub(super) fn new(
+        program: &GangProgram,
+        (member, members): (u64, u64),
+        draw: DrawStream,
+    ) -> Self {
         Self { program: program.clone(), member, members, draw, done: 0 }
     }
 
@@ -165,13 +171,13 @@ impl Part {
     pub(super) fn round(&mut self, script: &mut Vec<Act>) {
         script.clear();
         match self.program {
-            Program::Swap { items, fixed_low_bits } => self.swap(items, fixed_low_bits, script),
-            Program::BucketSort { buckets, .. } => self.count(buckets, script),
-            Program::LinearRegression { .. } => self.add(script),
-            Program::Exchange { items, through, .. } => {
+            GangProgram::Swap { items, fixed_low_bits } => self.swap(items, fixed_low_bits, script),
+            GangProgram::BucketSort { buckets, .. } => self.count(buckets, script),
+            GangProgram::LinearRegression { .. } => self.add(script),
+            GangProgram::Exchange { items, through, .. } => {
                 self.exchange(handed_over(items, through) as u32, script);
             }
-            Program::ForkJoin { .. } => script.push(Act::Decide(Choice::Begin)),
+            GangProgram::ForkJoin { .. } => script.push(Act::Decide(ForkJoinStep::Begin)),
         }
         self.done += 1;
     }
@@ -266,15 +272,15 @@ impl Part {
 mod tests {
     use super::*;
 
-    fn round(program: &Program, member: u64) -> Vec<Act> {
+    fn round(program: &GangProgram, member: u64) -> Vec<Act> {
         let mut script = Vec::new();
-        Part::new(program, (member, 2), Draw::new(1, member)).round(&mut script);
+        ThreadProgram::new(program, (member, 2), DrawStream::new(1, member)).round(&mut script);
         script
     }
 
     #[test]
     fn a_swap_locks_the_lower_of_two_items_first_and_locks_are_behind_the_items() {
-        let program = Program::Swap { items: 100, fixed_low_bits: false };
+        let program = GangProgram::Swap { items: 100, fixed_low_bits: false };
         assert_eq!(common_lines(&program, 2), 14);
         for member in 0..2 {
             let script = round(&program, member);
@@ -294,9 +300,9 @@ mod tests {
 
     #[test]
     fn with_fixed_low_bits_the_first_thread_has_one_in_64_of_64_times_25_items_the_other_all() {
-        let program = Program::Swap { items: 1_600, fixed_low_bits: true };
+        let program = GangProgram::Swap { items: 1_600, fixed_low_bits: true };
         let items = |member| {
-            let mut part = Part::new(&program, (member, 2), Draw::new(1, member));
+            let mut part = ThreadProgram::new(&program, (member, 2), DrawStream::new(1, member));
             let mut script = Vec::new();
             let mut items = std::collections::BTreeSet::new();
             for _ in 0..20_000 {
@@ -315,9 +321,9 @@ mod tests {
 
     #[test]
     fn a_count_loads_a_line_of_the_array_every_16_items_and_counters_are_behind_the_mutexes() {
-        let program = Program::BucketSort { items: 64, buckets: 4 };
+        let program = GangProgram::BucketSort { items: 64, buckets: 4 };
         assert_eq!([common_lines(&program, 2), own_lines(&program, 2)], [4, 2]);
-        let mut part = Part::new(&program, (0, 2), Draw::new(1, 0));
+        let mut part = ThreadProgram::new(&program, (0, 2), DrawStream::new(1, 0));
         let mut script = Vec::new();
         let mut loads = Vec::new();
         for at in 0..48 {
@@ -332,7 +338,7 @@ mod tests {
 
     #[test]
     fn the_sums_of_two_threads_have_one_line_in_common() {
-        let program = Program::LinearRegression { items: 1_000 };
+        let program = GangProgram::LinearRegression { items: 1_000 };
         let lines = |member| {
             let script = round(&program, member);
             let stored = script.into_iter().filter_map(|act| match act {
@@ -346,7 +352,8 @@ mod tests {
 
     #[test]
     fn who_has_its_turn_reads_the_others_buffer_and_fills_its_own() {
-        let program = Program::Exchange { items: 2, instructions: 10, through: Channel::Memory };
+        let program =
+            GangProgram::Exchange { items: 2, instructions: 10, through: Channel::Memory };
         let (turn, line) = (MemoryLine::Common(4), MemoryLine::Common);
         assert_eq!(
             round(&program, 1),

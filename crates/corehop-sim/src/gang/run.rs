@@ -3,23 +3,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::fork_join::{Choice, Tree};
-use super::pages::Sampler;
-use super::program::{Act, MemoryLine, Part, common_lines, own_lines, parallelism};
-use super::seat::{self, Seat, counts_of, gained};
+use super::fork_join::{ForkJoinStep, ForkJoinTree};
+use super::pages::GangPageSampler;
+use super::program::{Act, MemoryLine, ThreadProgram, common_lines, own_lines, parallelism};
+use super::seat::{self, CpuRunQueue, counts_of, gained};
 use crate::machine_state::MachineState;
 use crate::recipe::{Recipe, no_frames};
-use crate::tags::Line;
+use crate::tags::LineNumber;
 use crate::times::{Picos, picos};
-use crate::walker::{Manner, Visit};
-use corehop_plan::experiment::{Draw, Gang, GangMove};
-use corehop_plan::host::Shared;
+use crate::walker::{Visit, WalkParameters};
+use corehop_plan::experiment::{DrawStream, Gang, GangMove};
+use corehop_plan::host::DataSharing;
 use corehop_plan::machine::MachineError;
 use corehop_plan::platform::{Latency, Platform};
 use corehop_plan::samples::{MemberCounts, MemberRecord};
 use corehop_plan::units::{Bytes, Cpu};
 use corehop_plan::workload::Page;
-use corehop_plan::workload::gang::{Program, Sharing};
+use corehop_plan::workload::gang::{GangProgram, Sharing};
 
 /// One look at a lock that another has: a pause, a load, a comparison and a jump.
 const LOOK: u32 = 4;
@@ -29,16 +29,16 @@ const STEPS: u64 = 4_096;
 const LOOK_CYCLES: u64 = 20;
 
 /// One thread.
-pub(super) struct Member {
+pub(super) struct GangThread {
     /// Its gang.
     pub(super) gang: usize,
     /// The CPU that it runs on, as the machine counts them, and its place in the list of seats.
     pub(super) cpu: usize,
     pub(super) seat: usize,
-    part: Part,
+    part: ThreadProgram,
     /// The lines of the common memory, as this thread has them, and of its own.
-    common: Vec<Line>,
-    own: Vec<Line>,
+    common: Vec<LineNumber>,
+    own: Vec<LineNumber>,
     script: Vec<Act>,
     /// The next step of the script.
     step: usize,
@@ -59,43 +59,43 @@ pub(super) struct Member {
     /// The CPUs that it goes to, the last one first: the rounds that it has begun before, and the CPU.
     moves: Vec<(u64, usize, Picos)>,
     /// The counts at the end of its warm-up.
-    begin: Option<Account>,
+    begin: Option<MemberAccount>,
     /// The counts at its end.
-    end: Option<Account>,
+    end: Option<MemberAccount>,
 }
 
 /// The time of a thread and its accesses.
 #[derive(Clone, Copy)]
-struct Account {
+struct MemberAccount {
     clock: Picos,
     counts: MemberCounts,
 }
 
 /// The common state of the threads of a gang.
-pub(super) struct Common {
+pub(super) struct GangState {
     pub(super) gang: Gang,
     /// The first of its threads.
     first: usize,
-    manner: Manner,
+    manner: WalkParameters,
     /// The locks that are taken.
     locks: BTreeSet<u32>,
     /// The thread whose turn it is.
     turn: usize,
     /// The tasks of a fork and join: all threads', or of each thread.
-    trees: Vec<Tree>,
+    trees: Vec<ForkJoinTree>,
     /// For every line of the common memory who fetched it last, and when it has it.
     arrivals: Vec<(usize, Picos)>,
     /// Its pages, where they are sampled.
-    pages: Vec<Line>,
+    pages: Vec<LineNumber>,
 }
 
 /// Gangs under way on one machine.
-pub(super) struct Run {
+pub(super) struct GangSimulation {
     state: MachineState,
-    pub(super) gangs: Vec<Common>,
-    pub(super) members: Vec<Member>,
+    pub(super) gangs: Vec<GangState>,
+    pub(super) members: Vec<GangThread>,
     /// The CPUs in use.
-    pub(super) seats: Vec<Seat>,
+    pub(super) seats: Vec<CpuRunQueue>,
     /// Whether some of them are shared, so that all threads begin at one time.
     take_turns: bool,
     /// Whether a thread that waits for its turn sleeps, and is woken by the one that gives it; else it looks.
@@ -103,10 +103,10 @@ pub(super) struct Run {
     /// The wake-ups of one thread by another.
     pub(super) wakes: BTreeMap<(usize, usize), u64>,
     /// The pages whose writers are looked at, where they are.
-    sampler: Option<Sampler>,
+    sampler: Option<GangPageSampler>,
 }
 
-impl Run {
+impl GangSimulation {
     /// On an empty machine.
     pub(super) fn new(state: MachineState, sleeps: bool) -> Self {
         Self {
@@ -133,7 +133,7 @@ impl Run {
     ) -> Result<(), MachineError> {
         let home = self.state.node_of(recipe.place(gang.cpus[0]));
         let frames = &mut self.state.frames;
-        let mut lines = |count: u64| -> Result<Vec<Line>, MachineError> {
+        let mut lines = |count: u64| -> Result<Vec<LineNumber>, MachineError> {
             let wss = Bytes::new((count * 64).next_multiple_of(4_096));
             let lines = frames.place(wss, Page::Base, home, None);
             let mut lines = lines.map_err(|error| no_frames(&error))?;
@@ -146,14 +146,14 @@ impl Run {
         let common = lines(of_common)?;
         for (at, &cpu) in gang.cpus.iter().enumerate() {
             let copy = at > 0 && gang.sharing == Sharing::None;
-            let draw = Draw::new(seed, stream ^ (at as u64 + 1) << 60);
+            let draw = DrawStream::new(seed, stream ^ (at as u64 + 1) << 60);
             let common = if copy { lines(of_common)? } else { common.clone() };
             let own = lines(own_lines(&gang.program, threads))?;
-            let part = Part::new(&gang.program, (at as u64, threads), draw);
+            let part = ThreadProgram::new(&gang.program, (at as u64, threads), draw);
             let cpu_place = recipe.place(cpu);
-            let seat = Seat::take(&mut self.seats, cpu_place, first + at);
+            let seat = CpuRunQueue::take(&mut self.seats, cpu_place, first + at);
             let cycle = cycle(&recipe.platform, cpu)?;
-            self.members.push(Member {
+            self.members.push(GangThread {
                 gang: number,
                 cpu: cpu_place,
                 seat,
@@ -179,7 +179,7 @@ impl Run {
         let manner = manner(parallelism(&gang.program));
         // Lines that every thread has for itself never go to another thread.
         let contended = if gang.sharing == Sharing::Write { common.len() } else { 0 };
-        self.gangs.push(Common {
+        self.gangs.push(GangState {
             gang: gang.clone(),
             first,
             manner,
@@ -194,18 +194,18 @@ impl Run {
         Ok(())
     }
 
-    fn lines_of_page(&self) -> Line {
+    fn lines_of_page(&self) -> LineNumber {
         self.state.frames.lines_of(Page::Base)
     }
 
     /// The pages of the memory that threads, the first of which is `first`, have in common, or would have. What goes
     /// through the system lies in pages of the kernel.
-    fn pages(&self, gang: &Gang, first: usize) -> Vec<Line> {
+    fn pages(&self, gang: &Gang, first: usize) -> Vec<LineNumber> {
         if !(self.sleeps && gang.program.has_own_pages()) {
             return Vec::new();
         }
         let lines = self.members[first..].iter().flat_map(|member| &member.common);
-        let mut pages: Vec<Line> = lines.map(|line| line / self.lines_of_page()).collect();
+        let mut pages: Vec<LineNumber> = lines.map(|line| line / self.lines_of_page()).collect();
         pages.sort_unstable();
         pages.dedup();
         pages
@@ -227,7 +227,7 @@ impl Run {
     /// Runs to the end; nothing if the run had to end before.
     pub(super) fn run(mut self) -> Option<Vec<MemberRecord>> {
         self.until(Picos::MAX);
-        let record = |member: &Member| member.record(&self.gangs[member.gang].gang);
+        let record = |member: &GangThread| member.record(&self.gangs[member.gang].gang);
         (!self.state.is_cut()).then(|| self.members.iter().map(record).collect())
     }
 
@@ -248,7 +248,7 @@ impl Run {
 
     /// Of the threads that have their CPU the one with the earliest next step; of several the first.
     fn earliest(&self) -> Option<usize> {
-        let running = self.seats.iter().filter_map(Seat::running);
+        let running = self.seats.iter().filter_map(CpuRunQueue::running);
         running.min_by_key(|&at| (self.members[at].clock, at))
     }
 
@@ -306,7 +306,7 @@ impl Run {
             let next = self.seats[self.members[at].seat].leave(at, now);
             self.begin(next.filter(|_| runs));
         }
-        let seat = Seat::of_cpu(&mut self.seats, cpu);
+        let seat = CpuRunQueue::of_cpu(&mut self.seats, cpu);
         let member = &mut self.members[at];
         (member.cpu, member.seat, member.cycle) = (cpu, seat, cycle);
         if !asleep {
@@ -316,8 +316,8 @@ impl Run {
     }
 
     /// Looks at other pages from now on, for a window.
-    pub(super) fn sample(&mut self, window: (Picos, Picos), draw: Draw) {
-        let mut sampler = Sampler::new(self.lines_of_page(), draw);
+    pub(super) fn sample(&mut self, window: (Picos, Picos), draw: DrawStream) {
+        let mut sampler = GangPageSampler::new(self.lines_of_page(), draw);
         for it in &self.gangs {
             sampler.sample(&it.pages, it.gang.cpus.len(), window);
         }
@@ -325,7 +325,7 @@ impl Run {
     }
 
     /// Ends the window: what its pages told.
-    pub(super) fn sampled(&mut self, span: Picos, tid: impl Fn(usize) -> u32) -> Vec<Shared> {
+    pub(super) fn sampled(&mut self, span: Picos, tid: impl Fn(usize) -> u32) -> Vec<DataSharing> {
         self.sampler.take().map_or_else(Vec::new, |it| it.seen(span, tid))
     }
 
@@ -374,13 +374,13 @@ impl Run {
         match act {
             Act::Compute(instructions) => member.compute(instructions),
             Act::Decide(choice) => return self.decide(at, choice),
-            Act::Load(place) => self.touch(at, place, Touch::Load),
+            Act::Load(place) => self.touch(at, place, AccessKind::Load),
             Act::Store(place) | Act::Unlock(_, place) | Act::Give(place) => {
-                self.touch(at, place, Touch::Store);
+                self.touch(at, place, AccessKind::Store);
             }
-            Act::Update(place) => self.touch(at, place, Touch::Locked),
+            Act::Update(place) => self.touch(at, place, AccessKind::Locked),
             Act::Lock(_, place) | Act::Take(place) if alone => {
-                self.touch(at, place, Touch::Locked);
+                self.touch(at, place, AccessKind::Locked);
             }
             Act::Lock(lock, place) => {
                 let free = !common.locks.contains(&lock);
@@ -417,7 +417,7 @@ impl Run {
     }
 
     /// The next work of a thread, in place of its script; where it found nothing it looks again.
-    fn decide(&mut self, at: usize, choice: Choice) {
+    fn decide(&mut self, at: usize, choice: ForkJoinStep) {
         let member = &mut self.members[at];
         let common = &mut self.gangs[member.gang];
         let number = at - common.first;
@@ -444,9 +444,9 @@ impl Run {
     fn wait(&mut self, at: usize, place: MemoryLine, free: bool) -> bool {
         let looked = self.members[at].looking;
         if free || !looked {
-            self.touch(at, place, Touch::Locked);
+            self.touch(at, place, AccessKind::Locked);
         } else {
-            self.touch(at, place, Touch::Load);
+            self.touch(at, place, AccessKind::Load);
         }
         let member = &mut self.members[at];
         member.looking = !free;
@@ -462,7 +462,7 @@ impl Run {
         let member = &mut self.members[at];
         let gang = &self.gangs[member.gang].gang;
         let (warm_up, all) = (gang.warm_up, gang.warm_up.saturating_add(gang.rounds));
-        let account = Account { clock: member.clock, counts };
+        let account = MemberAccount { clock: member.clock, counts };
         if member.rounds == warm_up && member.begin.is_none() {
             member.begin = Some(account);
             self.arrive(account.clock);
@@ -500,7 +500,7 @@ impl Run {
     }
 
     /// One access of a thread to a line.
-    fn touch(&mut self, at: usize, place: MemoryLine, touch: Touch) {
+    fn touch(&mut self, at: usize, place: MemoryLine, touch: AccessKind) {
         let member = &self.members[at];
         let common = &self.gangs[member.gang];
         let (sharing, manner) = (common.gang.sharing, common.manner);
@@ -508,7 +508,7 @@ impl Run {
             MemoryLine::Common(line) => member.common[line as usize],
             MemoryLine::Own(line) => member.own[line as usize],
         };
-        let written = touch != Touch::Load
+        let written = touch != AccessKind::Load
             && (sharing != Sharing::Read || matches!(place, MemoryLine::Own(_)));
         let (cpu, clock) = (member.cpu, member.clock);
         let took = self.state.act(cpu, visit(&self.state, line, written), manner, clock);
@@ -523,20 +523,20 @@ impl Run {
             *arrival = (at, clock + took * parallelism(&common.gang.program));
         }
         // A store waits in the store buffer and delays no thread.
-        member.clock += if touch == Touch::Store { 0 } else { took };
+        member.clock += if touch == AccessKind::Store { 0 } else { took };
     }
 }
 
 /// A kind of access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Touch {
+enum AccessKind {
     Load,
     Store,
     /// A locked instruction: a store that is waited for.
     Locked,
 }
 
-impl Member {
+impl GangThread {
     fn compute(&mut self, instructions: u32) {
         self.instructions += u64::from(instructions);
         self.clock += u64::from(instructions) * self.cycle;
@@ -571,20 +571,20 @@ fn moves_of(
 }
 
 /// The trees of tasks of a gang: one for all, or one for each.
-fn trees_of(gang: &Gang) -> Vec<Tree> {
-    let Program::ForkJoin { number } = gang.program else { return Vec::new() };
+fn trees_of(gang: &Gang) -> Vec<ForkJoinTree> {
+    let GangProgram::ForkJoin { number } = gang.program else { return Vec::new() };
     let (threads, alone) = (gang.cpus.len(), gang.sharing != Sharing::Write);
     let trees = if alone { threads } else { 1 };
-    vec![Tree::new(number, threads, alone); trees]
+    vec![ForkJoinTree::new(number, threads, alone); trees]
 }
 
 /// One access at a time, or more, to small pages.
-pub(super) const fn manner(parallelism: u64) -> Manner {
-    Manner { parallelism: Some(parallelism * 1_000), ..Manner::LINES }
+pub(super) const fn manner(parallelism: u64) -> WalkParameters {
+    WalkParameters { parallelism: Some(parallelism * 1_000), ..WalkParameters::LINES }
 }
 
 /// A load of a line, or a store.
-pub(super) fn visit(state: &MachineState, line: Line, written: bool) -> Visit {
+pub(super) fn visit(state: &MachineState, line: LineNumber, written: bool) -> Visit {
     let page = line / state.frames.lines_of(Page::Base);
     Visit { line, reads: !written, writes: written, fetches: false, words: 0, page }
 }

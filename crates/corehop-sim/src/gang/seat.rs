@@ -17,7 +17,7 @@ const SWITCH: Picos = 1_500_000;
 
 /// A CPU.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct CpuRunQueue {
     cpu: usize,
     /// The threads that are not over; the first one runs.
     threads: VecDeque<usize>,
@@ -25,7 +25,7 @@ pub(super) struct Seat {
     since: Picos,
 }
 
-impl Seat {
+impl CpuRunQueue {
     /// The place of a CPU in a list; it is added where it is not there.
     pub(super) fn of_cpu(seats: &mut Vec<Self>, cpu: usize) -> usize {
         seats.iter().position(|seat| seat.cpu == cpu).unwrap_or_else(|| {
@@ -130,7 +130,7 @@ mod tests {
         let places: Vec<usize> = [3, 3, 5]
             .into_iter()
             .enumerate()
-            .map(|(at, cpu)| Seat::take(&mut seats, cpu, at))
+            .map(|(at, cpu)| CpuRunQueue::take(&mut seats, cpu, at))
             .collect();
         assert_eq!((places, seats.len()), (vec![0, 0, 1], 2));
         // Alone, a thread keeps its CPU, even while it waits.
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_is_woken_has_an_empty_cpu_at_once_and_a_taken_one_later() {
-        let mut seat = Seat { cpu: 0, threads: VecDeque::new(), since: 0 };
+        let mut seat = CpuRunQueue { cpu: 0, threads: VecDeque::new(), since: 0 };
         assert_eq!(seat.join(4, 100), Some((4, 100)));
         assert_eq!(seat.join(5, 200), None);
         assert_eq!((seat.leave(5, 300), seat.running()), (None, Some(4)));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Snoop filters as lists of entries.
 
-use super::{Copy, InnerCopies, Reference, Why, add, blank};
-use crate::tags::Line;
+use super::{Copy, InnerCopies, ReferenceMachine, SnoopReason, add, blank};
+use crate::tags::LineNumber;
 
-impl Reference {
+impl ReferenceMachine {
     /// A line that has come into a cache inside `outer` enters the snoop filter of that one.
-    pub(super) fn enter(&mut self, outer: usize, line: Line) {
+    pub(super) fn enter(&mut self, outer: usize, line: LineNumber) {
         let Some(mut filter) = self.caches[outer].filter.take() else { return };
         let mut victim = None;
         if filter.has(line) {
@@ -38,11 +38,11 @@ impl Reference {
     }
 
     /// All caches inside `outer` give up a line.
-    fn forget(&mut self, outer: usize, line: Line) {
+    fn forget(&mut self, outer: usize, line: LineNumber) {
         let mut all = InnerCopies::default();
         let children = self.caches[outer].children.clone();
         for &child in &children {
-            add(&mut all, &self.ask(child, line, Why::Room));
+            add(&mut all, &self.ask(child, line, SnoopReason::Room));
         }
         let version = all.dirty.map_or(all.version, |(version, _)| version);
         let InnerCopies { alone, forward, dirty, .. } = all;

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::spec::CacheSpec;
-use crate::tags::Line;
+use crate::tags::LineNumber;
 use corehop_plan::platform::{Distance, Inclusion, Replacement};
 
 /// A copy of a line.
 #[derive(Debug, Clone)]
 pub(crate) struct Copy {
-    pub(crate) line: Line,
+    pub(crate) line: LineNumber,
     pub(crate) way: u32,
     pub(crate) alone: bool,
     pub(crate) dirty: bool,
@@ -23,7 +23,7 @@ pub(crate) struct Copy {
 
 /// The memory of a replacement policy for a set.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Memory {
+pub(super) struct ReplacementState {
     /// Ways, the last used (or filled) one first.
     order: Vec<u32>,
     /// For each node of the tree, by its first way and its size, whether room is on its right.
@@ -39,7 +39,7 @@ pub(crate) struct RefCache {
     pub(super) parent: Option<usize>,
     pub(crate) children: Vec<usize>,
     pub(crate) copies: Vec<Copy>,
-    pub(super) memories: BTreeMap<u32, Memory>,
+    pub(super) memories: BTreeMap<u32, ReplacementState>,
     pub(super) random: u64,
     pub(super) distance: Distance,
     /// The entries of its snoop filter.
@@ -63,19 +63,19 @@ impl RefCache {
         }
     }
 
-    pub(super) fn set(&self, line: Line) -> u32 {
+    pub(super) fn set(&self, line: LineNumber) -> u32 {
         self.spec.index.set(line, self.spec.sets)
     }
 
-    pub(crate) fn copy(&mut self, line: Line) -> Option<&mut Copy> {
+    pub(crate) fn copy(&mut self, line: LineNumber) -> Option<&mut Copy> {
         self.copies.iter_mut().find(|copy| copy.line == line)
     }
 
-    pub(crate) fn has(&self, line: Line) -> bool {
+    pub(crate) fn has(&self, line: LineNumber) -> bool {
         self.copies.iter().any(|copy| copy.line == line)
     }
 
-    pub(super) fn take(&mut self, line: Line) -> Copy {
+    pub(super) fn take(&mut self, line: LineNumber) -> Copy {
         let at = self.copies.iter().position(|copy| copy.line == line).unwrap();
         self.copies.remove(at)
     }
@@ -84,7 +84,7 @@ impl RefCache {
         self.children.is_empty() || self.spec.inclusion == Inclusion::Inclusive
     }
 
-    pub(super) fn used(&mut self, line: Line, hit: bool) {
+    pub(super) fn used(&mut self, line: LineNumber, hit: bool) {
         let set = self.set(line);
         let way = self.copy(line).unwrap().way;
         let ways = self.spec.ways;

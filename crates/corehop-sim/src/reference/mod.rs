@@ -14,7 +14,7 @@ pub(super) use list::{Copy, RefCache};
 
 use super::outcome::{Access, AccessOutcome};
 use super::spec::Spec;
-use super::tags::Line;
+use super::tags::LineNumber;
 
 /// The answer of the copies inside a cache.
 #[derive(Debug, Clone, Default)]
@@ -29,7 +29,7 @@ struct InnerCopies {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Why {
+enum SnoopReason {
     Read { away: bool },
     Write,
     Room,
@@ -38,21 +38,21 @@ enum Why {
 
 /// The machine.
 #[derive(Debug, Clone)]
-pub(super) struct Reference {
+pub(super) struct ReferenceMachine {
     pub(super) spec: Spec,
     pub(super) caches: Vec<RefCache>,
     pub(super) masks: BTreeMap<(usize, u32), u32>,
     /// The data of memory; version 0 where nothing was written.
-    pub(super) memory: BTreeMap<Line, u64>,
+    pub(super) memory: BTreeMap<LineNumber, u64>,
     /// The newest version of each line.
-    pub(super) newest: BTreeMap<Line, u64>,
+    pub(super) newest: BTreeMap<LineNumber, u64>,
     /// Reads that did not get it.
     pub(super) stale: Vec<String>,
     cpu: usize,
     outcome: AccessOutcome,
 }
 
-impl Reference {
+impl ReferenceMachine {
     pub(super) fn new(spec: &Spec, seed: u64) -> Self {
         let mut caches = Vec::new();
         for cache in &spec.caches {
@@ -102,7 +102,7 @@ impl Reference {
         std::iter::once(x).chain(inside).collect()
     }
 
-    fn family_has(&self, x: usize, line: Line) -> bool {
+    fn family_has(&self, x: usize, line: LineNumber) -> bool {
         self.family(x).into_iter().any(|cache| self.caches[cache].has(line))
     }
 
@@ -115,13 +115,13 @@ impl Reference {
     }
 
     /// Asks `x` and all inside.
-    fn ask(&mut self, x: usize, line: Line, why: Why) -> InnerCopies {
+    fn ask(&mut self, x: usize, line: LineNumber, why: SnoopReason) -> InnerCopies {
         let mut asked = InnerCopies::default();
         if !self.family_has(x, line) {
             return asked;
         }
         let includes = self.caches[x].includes();
-        let reads = matches!(why, Why::Read { .. });
+        let reads = matches!(why, SnoopReason::Read { .. });
         for child in self.caches[x].children.clone() {
             if includes {
                 let copy = self.caches[x].copy(line).unwrap();
@@ -151,7 +151,7 @@ impl Reference {
                 asked.version = copy.version;
             }
             asked.dirty = newer.or(own).map(|version| (version, x));
-            if let Why::Read { away } = why {
+            if let SnoopReason::Read { away } = why {
                 if let Some((version, _)) = asked.dirty {
                     copy.version = version;
                     asked.version = version;
@@ -166,19 +166,25 @@ impl Reference {
         asked
     }
 
-    fn note(&mut self, asked: &InnerCopies, distance: Distance, why: Why) {
+    fn note(&mut self, asked: &InnerCopies, distance: Distance, why: SnoopReason) {
         let counts = self.spec.lookup == Lookup::Snooping || asked.copies > 0;
         if distance > Distance::Core && counts {
             self.outcome.asked += 1;
         }
-        if why == Why::Write && asked.copies > 0 {
+        if why == SnoopReason::Write && asked.copies > 0 {
             self.outcome.invalidated += asked.copies as u8;
             self.outcome.farthest = self.outcome.farthest.max(distance);
         }
     }
 
     /// Asks those inside `x` but for `but`; those that cannot have it are not asked where `x` knows.
-    fn ask_siblings(&mut self, x: usize, but: usize, line: Line, why: Why) -> InnerCopies {
+    fn ask_siblings(
+        &mut self,
+        x: usize,
+        but: usize,
+        line: LineNumber,
+        why: SnoopReason,
+    ) -> InnerCopies {
         let mut all = InnerCopies::default();
         let knows = self.caches[x].includes() && self.caches[x].has(line);
         for child in self.caches[x].children.clone() {
@@ -193,7 +199,7 @@ impl Reference {
             if asked.copies > 0 || self.caches[x].filter.is_none() {
                 self.note(&asked, distance, why);
             }
-            if knows && (asked.copies == 0 || why == Why::Write) {
+            if knows && (asked.copies == 0 || why == SnoopReason::Write) {
                 self.caches[x].copy(line).unwrap().may.remove(&child);
             }
             add(&mut all, &asked);
@@ -201,13 +207,13 @@ impl Reference {
         all
     }
 
-    fn write_back(&mut self, line: Line, version: u64) {
+    fn write_back(&mut self, line: LineNumber, version: u64) {
         self.memory.insert(line, version);
         self.outcome.written_back += 1;
     }
 
     /// An access; what came of it.
-    pub(super) fn access(&mut self, cpu: usize, line: Line, access: Access) -> AccessOutcome {
+    pub(super) fn access(&mut self, cpu: usize, line: LineNumber, access: Access) -> AccessOutcome {
         let way = self.way(cpu, access == Access::Fetch);
         let write = access == Access::Write;
         let innermost = &self.caches[way[0]];
@@ -216,7 +222,12 @@ impl Reference {
         self.bring(cpu, &way, line, write, usize::from(skips))
     }
 
-    pub(super) fn prefetch(&mut self, cpu: usize, line: Line, level: u32) -> Option<AccessOutcome> {
+    pub(super) fn prefetch(
+        &mut self,
+        cpu: usize,
+        line: LineNumber,
+        level: u32,
+    ) -> Option<AccessOutcome> {
         let way = self.way(cpu, false);
         let first = way.iter().position(|&x| self.caches[x].spec.level == level)?;
         let exclusive = self.caches[way[first]].spec.inclusion == Inclusion::Exclusive;
@@ -228,10 +239,10 @@ impl Reference {
         Some(self.bring(cpu, &way, line, false, first))
     }
 
-    pub(super) fn flush(&mut self, line: Line) -> bool {
+    pub(super) fn flush(&mut self, line: LineNumber) -> bool {
         let mut dirty = false;
         for root in self.roots() {
-            if let Some((version, _)) = self.ask(root, line, Why::Flush).dirty {
+            if let Some((version, _)) = self.ask(root, line, SnoopReason::Flush).dirty {
                 self.memory.insert(line, version);
                 dirty = true;
             }
@@ -243,13 +254,13 @@ impl Reference {
         &mut self,
         cpu: usize,
         way: &[usize],
-        line: Line,
+        line: LineNumber,
         write: bool,
         first: usize,
     ) -> AccessOutcome {
         self.cpu = cpu;
         self.outcome = AccessOutcome::own(0);
-        let why = if write { Why::Write } else { Why::Read { away: false } };
+        let why = if write { SnoopReason::Write } else { SnoopReason::Read { away: false } };
         let mut version = None;
         for at in first..way.len() {
             if self.caches[way[at]].has(line) {
@@ -286,9 +297,16 @@ impl Reference {
     }
 
     /// The line is in cache number `at` of the way.
-    fn own(&mut self, way: &[usize], at: usize, line: Line, write: bool, first: usize) -> u64 {
+    fn own(
+        &mut self,
+        way: &[usize],
+        at: usize,
+        line: LineNumber,
+        write: bool,
+        first: usize,
+    ) -> u64 {
         let x = way[at];
-        let why = if write { Why::Write } else { Why::Read { away: false } };
+        let why = if write { SnoopReason::Write } else { SnoopReason::Read { away: false } };
         let mut copy = self.caches[x].copy(line).unwrap().clone();
         let asked = self.outcome.asked;
         self.outcome =
@@ -344,7 +362,7 @@ impl Reference {
         way: &[usize],
         at: usize,
         asked: &InnerCopies,
-        line: Line,
+        line: LineNumber,
         write: bool,
         first: usize,
     ) -> u64 {
@@ -378,7 +396,7 @@ impl Reference {
     }
 
     /// The line is in no cache below this root.
-    fn nowhere(&mut self, way: &[usize], line: Line, write: bool, first: usize) -> u64 {
+    fn nowhere(&mut self, way: &[usize], line: LineNumber, write: bool, first: usize) -> u64 {
         let remote = self.others(way, line, write);
         let mesif = self.spec.protocol == Protocol::Mesif;
         let supplied =
@@ -404,9 +422,9 @@ impl Reference {
     }
 
     /// Asks the other roots.
-    fn others(&mut self, way: &[usize], line: Line, write: bool) -> Remote {
+    fn others(&mut self, way: &[usize], line: LineNumber, write: bool) -> Remote {
         let own = *way.last().unwrap();
-        let why = if write { Why::Write } else { Why::Read { away: true } };
+        let why = if write { SnoopReason::Write } else { SnoopReason::Read { away: true } };
         let mut answers = Vec::new();
         for root in self.roots() {
             if root == own {
@@ -446,10 +464,10 @@ impl Reference {
     }
 
     /// Invalidates all copies further out than number `at` of the way, but those of the way.
-    fn outward(&mut self, way: &[usize], at: usize, line: Line) {
+    fn outward(&mut self, way: &[usize], at: usize, line: LineNumber) {
         for place in at + 1..way.len() {
             let alone = self.caches[way[place]].copy(line).is_some_and(|copy| copy.alone);
-            self.ask_siblings(way[place], way[place - 1], line, Why::Write);
+            self.ask_siblings(way[place], way[place - 1], line, SnoopReason::Write);
             if alone {
                 return;
             }
@@ -457,7 +475,7 @@ impl Reference {
         self.others(way, line, true);
     }
 
-    fn own_all(&mut self, way: &[usize], line: Line) {
+    fn own_all(&mut self, way: &[usize], line: LineNumber) {
         for &x in way {
             if let Some(copy) = self.caches[x].copy(line) {
                 (copy.alone, copy.forward) = (true, false);
@@ -507,7 +525,7 @@ impl Reference {
     fn evict(&mut self, x: usize, mut victim: Copy) -> Copy {
         if self.caches[x].includes() {
             for &child in &victim.may {
-                if let Some((version, _)) = self.ask(child, victim.line, Why::Room).dirty {
+                if let Some((version, _)) = self.ask(child, victim.line, SnoopReason::Room).dirty {
                     (victim.dirty, victim.version) = (true, version);
                 }
             }
@@ -565,6 +583,6 @@ fn add(all: &mut InnerCopies, one: &InnerCopies) {
     all.forward |= one.forward;
 }
 
-fn blank(line: Line, version: u64) -> Copy {
+fn blank(line: LineNumber, version: u64) -> Copy {
     Copy { line, way: 0, alone: false, dirty: false, forward: false, may: BTreeSet::new(), version }
 }

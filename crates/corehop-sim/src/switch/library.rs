@@ -33,7 +33,7 @@ const ROUNDS: u32 = 8;
 
 /// The parts of the library's switches from one CPU to another.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Parts {
+pub(super) struct LibrarySwitchTimes {
     cycle: Picos,
     /// A line exchange, one way.
     pub(super) exchange: Picos,
@@ -43,7 +43,7 @@ pub(super) struct Parts {
     wake: Option<Picos>,
 }
 
-impl Parts {
+impl LibrarySwitchTimes {
     /// Of switches from `from` to `to`.
     pub(super) fn new(recipe: &Recipe, [from, to]: [Cpu; 2]) -> Result<Self, MachineError> {
         let platform = &recipe.platform;

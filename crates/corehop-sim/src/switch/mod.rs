@@ -16,7 +16,7 @@ mod paths;
 #[cfg(test)]
 mod tests;
 
-use corehop_plan::experiment::{Draw, SwitchCell, Switches};
+use corehop_plan::experiment::{DrawStream, SwitchCell, Switches};
 use corehop_plan::machine::{MachineError, RunEnd, Sink};
 use corehop_plan::platform::{Latency, Platform};
 use corehop_plan::samples::{Batch, CallTimes, SwitchRecord, SwitchTimes};
@@ -25,9 +25,9 @@ use corehop_plan::workload::switching::{SwitchCall, SwitchMechanism};
 
 use super::machine_state::MachineState;
 use super::recipe::Recipe;
-use super::tags::Line;
+use super::tags::LineNumber;
 use super::times::{Picos, picos};
-use super::walker::{Manner, Visit};
+use super::walker::{Visit, WalkParameters};
 use corehop_plan::parallel::side_by_side;
 use paths::{
     CALL, CODE_PER_STACK_LINE, ENTER, FLAG, HANDED_OVER, INTERRUPT, LEAVE, MIGRATE, PATHS, RUN,
@@ -43,21 +43,22 @@ const CALLS: u32 = 256;
 /// The first stream of draws that core switches have for themselves.
 const STREAMS: u64 = 3 << 48;
 /// The first lines of stacks, handed-over lines and text.
-const STACKS: Line = 1 << 20;
-const SHARED: Line = (1 << 20) + (1 << 16);
-const CODE: Line = 1 << 21;
+const STACKS: LineNumber = 1 << 20;
+const SHARED: LineNumber = (1 << 20) + (1 << 16);
+const CODE: LineNumber = 1 << 21;
 /// A line that nothing else uses.
-const SCRATCH: Line = 1 << 22;
+const SCRATCH: LineNumber = 1 << 22;
 
 /// One access at a time: a thread of the kernel waits for each line.
-const ONE_BY_ONE: Manner = Manner { parallelism: Some(1_000), ..Manner::LINES };
+const ONE_BY_ONE: WalkParameters =
+    WalkParameters { parallelism: Some(1_000), ..WalkParameters::LINES };
 
 /// The application core and the OS core, by their places below.
 const APPLICATION: usize = 0;
 const OS: usize = 1;
 
 /// A core, and what is near it.
-struct Core {
+struct SwitchCore {
     cpu: usize,
     cycle: Picos,
     /// From its wake-up to its first instruction.
@@ -65,19 +66,19 @@ struct Core {
     /// An access that hits in the first level: of data, of code. It is part of an instruction.
     hit: [Picos; 2],
     /// The stack of the thread that runs here while the caller does not.
-    other: Line,
+    other: LineNumber,
 }
 
 /// Two cores under way.
-struct Pair {
+struct SwitchMachine {
     state: MachineState,
-    cores: [Core; 2],
+    cores: [SwitchCore; 2],
     /// The lines of each path.
-    code: [Vec<Line>; PATHS.len()],
+    code: [Vec<LineNumber>; PATHS.len()],
     now: Picos,
 }
 
-impl Pair {
+impl SwitchMachine {
     fn new(
         recipe: &Recipe,
         [from, to]: [Cpu; 2],
@@ -86,7 +87,7 @@ impl Pair {
     ) -> Result<Self, MachineError> {
         let mut state = recipe.idle_state(seed ^ stream)?;
         let mut now = 0;
-        let mut core = |place: usize, cpu: Cpu| -> Result<Core, MachineError> {
+        let mut core = |place: usize, cpu: Cpu| -> Result<SwitchCore, MachineError> {
             let cycle = cycle(&recipe.platform, cpu)?;
             let cpu_number = recipe.place(cpu);
             let mut hit = |fetches| {
@@ -99,11 +100,11 @@ impl Pair {
             };
             let hit = [hit(false), hit(true)];
             let wake_up = wake_up(&recipe.platform, cpu)?;
-            let other = STACKS + (place as Line + 1) * STACK_ALIGNMENT as Line;
-            Ok(Core { cpu: cpu_number, cycle, wake_up, hit, other })
+            let other = STACKS + (place as LineNumber + 1) * STACK_ALIGNMENT as LineNumber;
+            Ok(SwitchCore { cpu: cpu_number, cycle, wake_up, hit, other })
         };
         let cores = [core(APPLICATION, from)?, core(OS, to)?];
-        let code = scattered(&mut Draw::new(seed, stream));
+        let code = scattered(&mut DrawStream::new(seed, stream));
         Ok(Self { state, cores, code, now })
     }
 
@@ -177,7 +178,7 @@ impl Pair {
             for turn in 0..used {
                 let stack = stacks[(at + turn) as usize % used as usize];
                 let offset = (at / CODE_PER_STACK_LINE + turn) % STACK;
-                self.access(core, stack + Line::from(offset), false, false);
+                self.access(core, stack + LineNumber::from(offset), false, false);
             }
         }
     }
@@ -192,12 +193,12 @@ impl Pair {
     /// Writes the lines that go from core to core.
     fn hand_over(&mut self, core: usize) {
         for line in 0..HANDED_OVER {
-            self.access(core, SHARED + 3 * line as Line, true, false);
+            self.access(core, SHARED + 3 * line as LineNumber, true, false);
         }
     }
 
     /// One access; the time of a hit is part of its instruction.
-    fn access(&mut self, core: usize, line: Line, writes: bool, fetches: bool) {
+    fn access(&mut self, core: usize, line: LineNumber, writes: bool, fetches: bool) {
         let it = &self.cores[core];
         let visit = visit(line, writes, fetches);
         let took = self.state.act(it.cpu, visit, ONE_BY_ONE, self.now);
@@ -205,18 +206,18 @@ impl Pair {
     }
 }
 
-fn visit(line: Line, writes: bool, fetches: bool) -> Visit {
+fn visit(line: LineNumber, writes: bool, fetches: bool) -> Visit {
     Visit { line, reads: true, writes, fetches, words: 0, page: line / 64 }
 }
 
 /// The code of each path, in runs of some lines scattered over the kernel's text.
-fn scattered(draw: &mut Draw) -> [Vec<Line>; PATHS.len()] {
+fn scattered(draw: &mut DrawStream) -> [Vec<LineNumber>; PATHS.len()] {
     PATHS.map(|path| {
         let mut lines = Vec::new();
         while lines.len() < path.lines as usize {
-            let begin = draw.below(TEXT) as Line;
+            let begin = draw.below(TEXT) as LineNumber;
             let run = RUN.min(path.lines - lines.len() as u32);
-            lines.extend((0..run).map(|at| CODE + begin + Line::from(at)));
+            lines.extend((0..run).map(|at| CODE + begin + LineNumber::from(at)));
         }
         lines
     })
@@ -268,7 +269,7 @@ fn run_of(
     if !here && !cell.mechanism.is_strong() {
         return by_library(recipe, cell).map(Some);
     }
-    let mut pair = Pair::new(recipe, [cell.from, cell.to], seed, STREAMS | batch)?;
+    let mut pair = SwitchMachine::new(recipe, [cell.from, cell.to], seed, STREAMS | batch)?;
     for _ in 0..WARM_UP {
         pair.call(cell.mechanism);
     }
@@ -284,8 +285,8 @@ fn run_of(
 
 /// The calls of a batch by a mechanism of the library: all of them take the same time.
 fn by_library(recipe: &Recipe, cell: &SwitchCell) -> Result<SwitchTimes, MachineError> {
-    let parts = library::Parts::new(recipe, [cell.from, cell.to])?;
-    let back = library::Parts::new(recipe, [cell.to, cell.from])?;
+    let parts = library::LibrarySwitchTimes::new(recipe, [cell.from, cell.to])?;
+    let back = library::LibrarySwitchTimes::new(recipe, [cell.to, cell.from])?;
     match parts.call(&back, cell.mechanism) {
         None => Ok(Err(library::unknown(&recipe.platform))),
         Some(picos) => times_of(cell, vec![picos as f64 / 1e3; cell.calls as usize]),

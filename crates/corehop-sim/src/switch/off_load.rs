@@ -17,15 +17,17 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use corehop_switch::budget::{Budget, usual_limit};
+use corehop_switch::budget::{SpinBudget, usual_limit};
 pub use corehop_switch::policy::Flags;
-use corehop_switch::policy::{Choice, CoreSet, Memory, View, select_app_core, select_os_core};
+use corehop_switch::policy::{
+    CoreChoice, CoreHistory, CoreOccupancy, CoreSet, select_app_core, select_os_core,
+};
 use serde::Serialize;
 
-use super::{Pair, cycle, library};
+use super::{SwitchMachine, cycle, library};
 use crate::recipe::Recipe;
 use crate::times::Picos;
-use corehop_plan::experiment::Draw;
+use corehop_plan::experiment::DrawStream;
 use corehop_plan::machine::MachineError;
 use corehop_plan::platform::{Core, Platform, Power};
 use corehop_plan::units::{Cpu, CpuList, Nanos};
@@ -39,7 +41,7 @@ const LOAD: u64 = 4 << 48;
 
 /// Threads and what they do.
 #[derive(Debug, Clone, Serialize)]
-pub struct OffLoad {
+pub struct OffLoadWorkload {
     /// The cores that make calls; the others run the threads.
     pub os_cores: CpuList,
     /// The mechanism: one of the library or of the kernel of 2009, or none: nothing is off-loaded.
@@ -75,7 +77,7 @@ pub struct OffLoaded {
 
 /// The times of switches between the cores of a machine.
 #[derive(Debug)]
-pub struct Switches {
+pub struct SwitchLatencies {
     cycles: Vec<Picos>,
     /// By source and target.
     times: Vec<Vec<Picos>>,
@@ -83,12 +85,12 @@ pub struct Switches {
     woken: Vec<Vec<Picos>>,
 }
 
-impl Switches {
+impl SwitchLatencies {
     /// Simulates the switches between application cores and OS cores.
     ///
     /// # Errors
     /// [`MachineError::NotPossible`] names what the platform lacks.
-    pub fn simulate(platform: &Platform, load: &OffLoad) -> Result<Self, MachineError> {
+    pub fn simulate(platform: &Platform, load: &OffLoadWorkload) -> Result<Self, MachineError> {
         let recipe = Recipe::new(platform.clone(), crate::Partitioning::default())?;
         let cpus: Vec<Cpu> = platform.cpus.value.iter().collect();
         let count = cpus.last().map_or(0, |cpu| cpu.0 as usize + 1);
@@ -135,14 +137,14 @@ pub fn unknown(
 /// The times of a switch from `from` to `to`, if that polls and if it sleeps.
 fn switch_times(
     recipe: &Recipe,
-    load: &OffLoad,
+    load: &OffLoadWorkload,
     from: Cpu,
     to: Cpu,
 ) -> Result<[Picos; 2], MachineError> {
     if load.mechanism.is_strong() {
         return strong_time(recipe, load, from, to).map(|time| [time; 2]);
     }
-    let parts = library::Parts::new(recipe, [from, to])?;
+    let parts = library::LibrarySwitchTimes::new(recipe, [from, to])?;
     let polled = parts.switch(load.mechanism);
     let woken = if load.mechanism == SwitchMechanism::V5 { parts.woken() } else { polled };
     polled.zip(woken).map(|(polled, woken)| [polled, woken]).ok_or_else(|| {
@@ -155,10 +157,15 @@ fn switch_times(
 }
 
 /// The time of a switch of the kernel of 2009, the mean over some layouts of its code.
-fn strong_time(recipe: &Recipe, load: &OffLoad, from: Cpu, to: Cpu) -> Result<Picos, MachineError> {
+fn strong_time(
+    recipe: &Recipe,
+    load: &OffLoadWorkload,
+    from: Cpu,
+    to: Cpu,
+) -> Result<Picos, MachineError> {
     let mut sum = 0;
     for layout in 0..LAYOUTS {
-        let mut pair = Pair::new(recipe, [from, to], load.seed, LOAD | layout)?;
+        let mut pair = SwitchMachine::new(recipe, [from, to], load.seed, LOAD | layout)?;
         // The first ones fill the caches.
         for call in 0..2 * CALLS {
             let [there, _] = pair.there_and_back(load.mechanism);
@@ -170,15 +177,15 @@ fn strong_time(recipe: &Recipe, load: &OffLoad, from: Cpu, to: Cpu) -> Result<Pi
 
 /// The part of its loop that a thread is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum LoopPhase {
     Compute,
     Call,
 }
 
 #[derive(Debug)]
-struct Thread {
-    memory: Memory,
-    part: Part,
+struct CallingThread {
+    memory: CoreHistory,
+    part: LoopPhase,
     /// Cycles of the part.
     work: u64,
     /// The switch before it.
@@ -190,7 +197,7 @@ struct Thread {
 #[derive(Debug)]
 struct Served {
     /// The library's account of polling, by which its V5 polls here before it sleeps.
-    budget: Budget,
+    budget: SpinBudget,
     queue: VecDeque<usize>,
     running: Option<usize>,
     idle_since: Picos,
@@ -202,7 +209,7 @@ impl Served {
     /// On a machine of so many CPUs.
     fn new(cpus: usize) -> Self {
         Self {
-            budget: Budget::new(usual_limit(cpus)),
+            budget: SpinBudget::new(usual_limit(cpus)),
             queue: VecDeque::new(),
             running: None,
             idle_since: 0,
@@ -212,17 +219,17 @@ impl Served {
 }
 
 /// The machine under way.
-struct Machine<'a> {
-    load: &'a OffLoad,
-    switches: &'a Switches,
+struct OffLoadMachine<'a> {
+    load: &'a OffLoadWorkload,
+    switches: &'a SwitchLatencies,
     flags: Flags,
     app: CoreSet,
     os: CoreSet,
     cores: Vec<Served>,
-    threads: Vec<Thread>,
+    threads: Vec<CallingThread>,
     ends: BinaryHeap<Reverse<(Picos, u64, usize)>>,
     events: u64,
-    draw: Draw,
+    draw: DrawStream,
     there: u64,
     times: Vec<f64>,
 }
@@ -233,20 +240,20 @@ struct Machine<'a> {
 /// [`MachineError::NotPossible`] if there are no threads, calls, application cores or OS cores.
 pub fn off_load(
     platform: &Platform,
-    load: &OffLoad,
-    switches: &Switches,
+    load: &OffLoadWorkload,
+    switches: &SwitchLatencies,
     flags: Flags,
 ) -> Result<OffLoaded, MachineError> {
-    let mut machine = Machine::new(platform, load, switches, flags)?;
+    let mut machine = OffLoadMachine::new(platform, load, switches, flags)?;
     let end = machine.run();
     Ok(machine.outcome(platform, end))
 }
 
-impl<'a> Machine<'a> {
+impl<'a> OffLoadMachine<'a> {
     fn new(
         platform: &Platform,
-        load: &'a OffLoad,
-        switches: &'a Switches,
+        load: &'a OffLoadWorkload,
+        switches: &'a SwitchLatencies,
         flags: Flags,
     ) -> Result<Self, MachineError> {
         let places = |os: bool| {
@@ -267,9 +274,9 @@ impl<'a> Machine<'a> {
                 remedy: format!("its cores are {}", platform.cpus.value),
             });
         }
-        let thread = |turn: u32| Thread {
-            memory: Memory::dealt(turn as usize, &os, &app),
-            part: Part::Compute,
+        let thread = |turn: u32| CallingThread {
+            memory: CoreHistory::dealt(turn as usize, &os, &app),
+            part: LoopPhase::Compute,
             work: 0,
             switch: 0,
             called: 0,
@@ -285,7 +292,7 @@ impl<'a> Machine<'a> {
             threads: (0..load.threads).map(thread).collect(),
             ends: BinaryHeap::new(),
             events: 0,
-            draw: Draw::new(load.seed, LOAD | 1 << 32),
+            draw: DrawStream::new(load.seed, LOAD | 1 << 32),
             there: 0,
             times: Vec::new(),
         })
@@ -331,7 +338,7 @@ impl<'a> Machine<'a> {
     fn begin(&mut self, thread: usize, core: usize, now: Picos) {
         let it = &mut self.threads[thread];
         let begun = now + it.switch;
-        if it.part == Part::Compute && it.called > 0 {
+        if it.part == LoopPhase::Compute && it.called > 0 {
             self.times.push((begun - it.called) as f64 / 1e6);
         }
         let end = begun + it.work * self.switches.cycles[core];
@@ -344,8 +351,8 @@ impl<'a> Machine<'a> {
     fn ended(&mut self, core: usize, now: Picos) {
         let Some(thread) = self.cores[core].running.take() else { return };
         let next = match self.threads[thread].part {
-            Part::Compute => self.call(thread, core, now),
-            Part::Call => self.compute(thread, core, now),
+            LoopPhase::Compute => self.call(thread, core, now),
+            LoopPhase::Call => self.compute(thread, core, now),
         };
         // Others that wait for this core are first.
         if let Some(other) = self.cores[core].queue.pop_front() {
@@ -366,12 +373,12 @@ impl<'a> Machine<'a> {
         let work = self.cycles(self.load.call);
         let view = self.view(core);
         let it = &mut self.threads[thread];
-        (it.part, it.work, it.called, it.switch) = (Part::Call, work, now.max(1), 0);
+        (it.part, it.work, it.called, it.switch) = (LoopPhase::Call, work, now.max(1), 0);
         it.left -= 1;
         if self.load.mechanism == SwitchMechanism::None {
             return Some(core);
         }
-        let Choice::Switch(to) = select_os_core(self.flags, &view, &mut it.memory) else {
+        let CoreChoice::Switch(to) = select_os_core(self.flags, &view, &mut it.memory) else {
             return Some(core);
         };
         self.threads[thread].switch = self.switch_time(core, to, now);
@@ -384,7 +391,7 @@ impl<'a> Machine<'a> {
         let work = self.cycles(self.load.compute);
         let view = self.view(core);
         let it = &mut self.threads[thread];
-        (it.part, it.work, it.switch) = (Part::Compute, work, 0);
+        (it.part, it.work, it.switch) = (LoopPhase::Compute, work, 0);
         if !self.os.contains(core) {
             return Some(core);
         }
@@ -402,7 +409,7 @@ impl<'a> Machine<'a> {
     }
 
     /// The machine as a thread on `source` sees it, which leaves it.
-    fn view(&self, source: usize) -> View {
+    fn view(&self, source: usize) -> CoreOccupancy {
         let mut busy = CoreSet::EMPTY;
         for (core, it) in self.cores.iter().enumerate() {
             if it.running.is_some() || !it.queue.is_empty() {
@@ -410,7 +417,7 @@ impl<'a> Machine<'a> {
             }
         }
         let source_idles = self.cores[source].queue.is_empty();
-        View { os: self.os, app: self.app, busy, source, source_idles }
+        CoreOccupancy { os: self.os, app: self.app, busy, source, source_idles }
     }
 
     /// Accounts for the time that a core has been idle.

@@ -7,14 +7,14 @@ fn named(name: &str) -> Platform {
     Platform::named(name).unwrap().unwrap()
 }
 
-fn load(os_cores: &str, mechanism: SwitchMechanism, threads: u32) -> OffLoad {
+fn load(os_cores: &str, mechanism: SwitchMechanism, threads: u32) -> OffLoadWorkload {
     let (compute, call) = (Nanos::from_micros(10), Nanos::from_micros(5));
     let os_cores = os_cores.parse().unwrap();
-    OffLoad { os_cores, mechanism, threads, compute, call, calls: 2_000, seed: 7 }
+    OffLoadWorkload { os_cores, mechanism, threads, compute, call, calls: 2_000, seed: 7 }
 }
 
-fn run(platform: &Platform, load: &OffLoad, flags: Flags) -> OffLoaded {
-    let switches = Switches::simulate(platform, load).unwrap();
+fn run(platform: &Platform, load: &OffLoadWorkload, flags: Flags) -> OffLoaded {
+    let switches = SwitchLatencies::simulate(platform, load).unwrap();
     off_load(platform, load, &switches, flags).unwrap()
 }
 
@@ -35,10 +35,10 @@ fn one_thread_that_switches_pays_both_switches_and_frees_its_core_meanwhile() {
     let mut load = load("2-3", SwitchMechanism::StrongV3, 1);
     let stays = run(
         &platform,
-        &OffLoad { mechanism: SwitchMechanism::None, ..load.clone() },
+        &OffLoadWorkload { mechanism: SwitchMechanism::None, ..load.clone() },
         Flags::AFFINITY,
     );
-    let switches = Switches::simulate(&platform, &load).unwrap();
+    let switches = SwitchLatencies::simulate(&platform, &load).unwrap();
     let goes = off_load(&platform, &load, &switches, Flags::AFFINITY).unwrap();
     // All cores are alike: a call takes its own time and both switches.
     let both = (switches.times[0][2] + switches.times[2][0]) as f64 / 1e6;
@@ -73,10 +73,10 @@ fn time_is_neither_lost_nor_made() {
     for (name, threads) in [("m5_ccss_slow", 5), ("m5_cccc", 2)] {
         let platform = named(name);
         let load = load("2-3", SwitchMechanism::StrongV5, threads);
-        let switches = Switches::simulate(&platform, &load).unwrap();
+        let switches = SwitchLatencies::simulate(&platform, &load).unwrap();
         for bits in 0..16 {
             let flags = Flags::from_bits(bits).unwrap();
-            let mut machine = Machine::new(&platform, &load, &switches, flags).unwrap();
+            let mut machine = OffLoadMachine::new(&platform, &load, &switches, flags).unwrap();
             let end = machine.run();
             for core in &machine.cores {
                 assert_eq!(core.spent.iter().sum::<Picos>(), end, "{name} {bits}");
@@ -104,7 +104,7 @@ fn the_same_seed_gives_the_same_outcome_and_what_is_not_possible_is_refused() {
     let mut load = load("2-3", SwitchMechanism::StrongV2, 3);
     let flags = Flags::AFFINITY | Flags::WORK_CONSERVING;
     assert_eq!(run(&platform, &load, flags), run(&platform, &load, flags));
-    let switches = Switches::simulate(&platform, &load).unwrap();
+    let switches = SwitchLatencies::simulate(&platform, &load).unwrap();
     let mut refused = |os: &str, threads: u32| {
         load.os_cores = os.parse().unwrap();
         load.threads = threads;
@@ -120,7 +120,7 @@ fn the_library_s_v5_wakes_a_core_that_has_slept_and_is_not_known_without_a_wake_
     let mut load = load("2-3", SwitchMechanism::V5, 1);
     let why = unknown(&platform, load.mechanism).unwrap().unwrap();
     assert!(why.contains("core.futex_wake"), "{why}");
-    assert!(Switches::simulate(&platform, &load).unwrap_err().to_string().contains("futex"));
+    assert!(SwitchLatencies::simulate(&platform, &load).unwrap_err().to_string().contains("futex"));
     platform.core.futex_wake = Some(corehop_plan::platform::Fact::assumed(
         corehop_plan::platform::Latency::Picos(8_000_000),
         "",

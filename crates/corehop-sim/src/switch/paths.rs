@@ -8,7 +8,7 @@
 
 /// A stretch of kernel code.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Path {
+pub(super) struct KernelPath {
     /// The instructions that it executes.
     pub(super) instructions: u32,
     /// The cache lines that hold them.
@@ -35,16 +35,16 @@ pub(super) const WAKE: usize = 7;
 pub(super) const FLAG: usize = 8;
 
 /// All of them, by the numbers above.
-pub(super) const PATHS: [Path; 9] = [
-    Path { instructions: 360, lines: 20 },
-    Path { instructions: 1_052, lines: 138 },
-    Path { instructions: 1_052, lines: 138 },
-    Path { instructions: 617, lines: 50 },
-    Path { instructions: 285, lines: 50 },
-    Path { instructions: 285, lines: 50 },
-    Path { instructions: 1_419, lines: 100 },
-    Path { instructions: 44, lines: 4 },
-    Path { instructions: 84, lines: 4 },
+pub(super) const PATHS: [KernelPath; 9] = [
+    KernelPath { instructions: 360, lines: 20 },
+    KernelPath { instructions: 1_052, lines: 138 },
+    KernelPath { instructions: 1_052, lines: 138 },
+    KernelPath { instructions: 617, lines: 50 },
+    KernelPath { instructions: 285, lines: 50 },
+    KernelPath { instructions: 285, lines: 50 },
+    KernelPath { instructions: 1_419, lines: 100 },
+    KernelPath { instructions: 44, lines: 4 },
+    KernelPath { instructions: 84, lines: 4 },
 ];
 
 /// Consecutive lines of code before a jump elsewhere. Assumed.

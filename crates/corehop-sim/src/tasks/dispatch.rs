@@ -23,7 +23,7 @@ pub(super) struct Urgency {
 
 /// A CPU that gets another job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct JobSwitch {
     pub(super) cpu: usize,
     /// The task whose job loses it.
     pub(super) loses: Option<usize>,
@@ -66,7 +66,7 @@ impl Cluster {
     }
 
     /// Gives the CPUs to the most urgent jobs.
-    pub(super) fn decide(&mut self, places: &impl Places) -> Vec<Change> {
+    pub(super) fn decide(&mut self, places: &impl Places) -> Vec<JobSwitch> {
         let (winners, losers) = self.winners();
         let mut open: Vec<usize> = (0..self.cpus.len())
             .filter(|&seat| self.cpus[seat].1.is_none_or(|job| losers.contains(&job)))
@@ -113,10 +113,10 @@ impl Cluster {
         (winners, losers)
     }
 
-    fn give(&mut self, seat: usize, job: Urgency) -> Change {
+    fn give(&mut self, seat: usize, job: Urgency) -> JobSwitch {
         self.waiting.remove(&job);
         let (cpu, had) = self.cpus[seat];
         self.cpus[seat].1 = Some(job);
-        Change { cpu, loses: had.map(|had| had.task), gains: job.task }
+        JobSwitch { cpu, loses: had.map(|had| had.task), gains: job.task }
     }
 }

@@ -11,7 +11,7 @@ use super::super::times::Picos;
 
 /// The activity of a job while it has a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum JobPhase {
     Cold,
     Warm,
     /// Touches single words until it has been away.
@@ -23,7 +23,7 @@ pub(super) enum Doing {
 
 /// A CPU that a job has, and since when.
 #[derive(Debug, Clone, Copy)]
-struct Seat {
+struct CpuTenure {
     cpu: usize,
     since: Picos,
 }
@@ -38,7 +38,7 @@ struct Lost {
 
 /// An absence: the CPUs before and after it, how long it was, and the task that had the first CPU.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Absence {
+pub(super) struct AbsenceSpan {
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) picos: Picos,
@@ -47,7 +47,7 @@ pub(super) struct Absence {
 
 /// A pass over the working set, under way or over.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Pass {
+pub(super) struct JobPass {
     /// The CPUs on which it began and ended.
     pub(super) cpus: [usize; 2],
     began: Picos,
@@ -61,35 +61,35 @@ pub(super) struct Pass {
 
 /// A job.
 #[derive(Debug, Clone)]
-pub(super) struct Job {
+pub(super) struct SimulatedJob {
     /// Its number in the task.
     pub(super) number: u64,
     pub(super) release: Picos,
     wcet: Picos,
     /// The visits that a pass consists of.
     lines: usize,
-    pub(super) doing: Doing,
+    pub(super) doing: JobPhase,
     /// The visits that are left of this pass.
     left: usize,
-    pass: Pass,
+    pass: JobPass,
     /// The passes that are over.
-    pub(super) over: Vec<Pass>,
+    pub(super) over: Vec<JobPass>,
     pub(super) began: Option<Picos>,
     /// The time that it had a CPU before this time.
     pub(super) executed: Picos,
-    seat: Option<Seat>,
+    seat: Option<CpuTenure>,
     /// When it visits the next line.
     next: Picos,
     /// The rest of the visit during which it lost its CPU.
     owed: Picos,
     lost: Option<Lost>,
-    pub(super) away: Option<Absence>,
+    pub(super) away: Option<AbsenceSpan>,
     course: JobOutcome,
     pub(super) preemptions: u32,
     pub(super) migrations: u32,
 }
 
-impl Job {
+impl SimulatedJob {
     /// A job that has no CPU yet.
     pub(super) fn new(number: u64, release: Picos, wcet: Picos) -> Self {
         Self {
@@ -97,9 +97,9 @@ impl Job {
             release,
             wcet,
             lines: 0,
-            doing: Doing::Cold,
+            doing: JobPhase::Cold,
             left: 0,
-            pass: Pass::default(),
+            pass: JobPass::default(),
             over: Vec::with_capacity(3),
             began: None,
             executed: 0,
@@ -129,16 +129,16 @@ impl Job {
                 self.migrations += 1;
             }
             let picos = now - lost.at;
-            self.away.get_or_insert(Absence { from: lost.cpu, to: cpu, picos, by: lost.by });
-            if self.doing == Doing::Waiting {
+            self.away.get_or_insert(AbsenceSpan { from: lost.cpu, to: cpu, picos, by: lost.by });
+            if self.doing == JobPhase::Waiting {
                 self.resume(cpu, now);
             }
         }
         if self.began.is_none() {
             self.began = Some(now);
-            self.begin(Doing::Cold, cpu, now);
+            self.begin(JobPhase::Cold, cpu, now);
         }
-        self.seat = Some(Seat { cpu, since: now });
+        self.seat = Some(CpuTenure { cpu, since: now });
         self.next = now + std::mem::take(&mut self.owed);
     }
 
@@ -146,9 +146,9 @@ impl Job {
     fn resume(&mut self, cpu: usize, now: Picos) {
         let cold = self.over.first().map_or(0, |pass| pass.picos);
         if (self.wcet - self.executed) * 2 > cold * 3 {
-            self.begin(Doing::Resumed, cpu, now);
+            self.begin(JobPhase::Resumed, cpu, now);
         } else {
-            (self.course, self.doing) = (JobOutcome::TooShort, Doing::Rest);
+            (self.course, self.doing) = (JobOutcome::TooShort, JobPhase::Rest);
         }
     }
 
@@ -158,10 +158,10 @@ impl Job {
         self.executed += now - seat.since;
         self.lost = Some(Lost { cpu: seat.cpu, at: now, by });
         let spoils = match self.doing {
-            Doing::Cold => JobOutcome::AwayInCold,
-            Doing::Warm => JobOutcome::AwayInWarm,
-            Doing::Resumed => JobOutcome::AwayAgain,
-            Doing::Waiting | Doing::Rest => return,
+            JobPhase::Cold => JobOutcome::AwayInCold,
+            JobPhase::Warm => JobOutcome::AwayInWarm,
+            JobPhase::Resumed => JobOutcome::AwayAgain,
+            JobPhase::Waiting | JobPhase::Rest => return,
         };
         self.owed = self.next.saturating_sub(now);
         self.pass.switches += 1;
@@ -170,10 +170,10 @@ impl Job {
         }
     }
 
-    fn begin(&mut self, doing: Doing, cpu: usize, now: Picos) {
+    fn begin(&mut self, doing: JobPhase, cpu: usize, now: Picos) {
         self.doing = doing;
         self.left = self.lines;
-        self.pass = Pass { cpus: [cpu; 2], began: now, ..Pass::default() };
+        self.pass = JobPass { cpus: [cpu; 2], began: now, ..JobPass::default() };
     }
 
     /// When something happens to it while it has a CPU, and whether it then ends.
@@ -193,7 +193,7 @@ impl Job {
     }
 
     fn waits(&self) -> bool {
-        matches!(self.doing, Doing::Waiting | Doing::Rest)
+        matches!(self.doing, JobPhase::Waiting | JobPhase::Rest)
     }
 
     /// Whether its next visit is the first of a pass.
@@ -214,37 +214,37 @@ impl Job {
     fn pass_over(&mut self, now: Picos, complete: bool) {
         let cpu = self.seat.map_or(self.pass.cpus[0], |seat| seat.cpu);
         let picos = now - self.pass.began;
-        self.over.push(Pass { cpus: [self.pass.cpus[0], cpu], picos, complete, ..self.pass });
+        self.over.push(JobPass { cpus: [self.pass.cpus[0], cpu], picos, complete, ..self.pass });
         match self.doing {
-            Doing::Cold => self.begin(Doing::Warm, cpu, now),
-            Doing::Warm if self.course == JobOutcome::NotAway => self.doing = Doing::Waiting,
-            Doing::Resumed if self.course == JobOutcome::NotAway => {
-                (self.course, self.doing) = (JobOutcome::Sample, Doing::Rest);
+            JobPhase::Cold => self.begin(JobPhase::Warm, cpu, now),
+            JobPhase::Warm if self.course == JobOutcome::NotAway => self.doing = JobPhase::Waiting,
+            JobPhase::Resumed if self.course == JobOutcome::NotAway => {
+                (self.course, self.doing) = (JobOutcome::Sample, JobPhase::Rest);
             }
-            _ => self.doing = Doing::Rest,
+            _ => self.doing = JobPhase::Rest,
         }
     }
 
     /// It ends: how it went.
     pub(super) fn end(&mut self, now: Picos) -> JobOutcome {
-        if self.doing == Doing::Resumed {
+        if self.doing == JobPhase::Resumed {
             self.pass_over(now, self.left == 0);
         }
         if let Some(seat) = self.seat.take() {
             self.executed += now - seat.since;
         }
-        let short = matches!(self.doing, Doing::Cold | Doing::Warm);
+        let short = matches!(self.doing, JobPhase::Cold | JobPhase::Warm);
         if short && self.course == JobOutcome::NotAway { JobOutcome::TooShort } else { self.course }
     }
 }
 
-impl Pass {
+impl JobPass {
     /// The machine's record of it.
     pub(super) fn touch(&self, set: &WorkingSet, cpu: impl Fn(usize) -> Cpu) -> Touch {
-        let undisturbed = machine_state::Pass {
+        let undisturbed = machine_state::PassCounts {
             picos: self.picos,
             misses: self.misses,
-            ..machine_state::Pass::default()
+            ..machine_state::PassCounts::default()
         };
         let [began_on, ended_on] = self.cpus.map(cpu);
         let (switches, complete) = (self.switches, self.complete);

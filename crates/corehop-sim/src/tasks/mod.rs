@@ -50,7 +50,7 @@ use super::machine_state::MachineState;
 use super::recipe::{Recipe, SNAPSHOTS};
 use super::times::Picos;
 use corehop_plan::parallel::{side_by_side, threads, together};
-use run::Run;
+use run::TaskSimulation;
 
 /// In this time a job that waits goes through its working set once: a millisecond and a half. A polluter
 /// that has the other core of a shared cache needs some three to replace what that holds.
@@ -100,9 +100,9 @@ fn sets(
 ) -> Result<(u64, RunEnd), MachineError> {
     let bases = bases(recipe, plan, seed, numbers)?;
     let start = |&number: &usize| {
-        Run::new(recipe, plan, seed, number, &bases[&base_of(recipe, plan, number)])
+        TaskSimulation::new(recipe, plan, seed, number, &bases[&base_of(recipe, plan, number)])
     };
-    let mut runs: Vec<Run<'_>> = numbers.iter().map(start).collect();
+    let mut runs: Vec<TaskSimulation<'_>> = numbers.iter().map(start).collect();
     drop(bases);
     let mut done: Vec<Vec<TaskJobRecord>> = vec![Vec::new(); runs.len()];
     let mut jobs = 0;

@@ -4,22 +4,22 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use corehop_plan::experiment::{Draw, TaskRun, Tasks};
+use corehop_plan::experiment::{DrawStream, TaskRun, Tasks};
 use corehop_plan::machine::MachineError;
-use corehop_plan::samples::{Away, JobRecord, Leave, TaskJobRecord};
+use corehop_plan::samples::{JobAbsence, JobRecord, Leave, TaskJobRecord};
 use corehop_plan::units::Cpu;
 use corehop_plan::workload::Page;
-use corehop_plan::workload::scheduler::Order;
+use corehop_plan::workload::scheduler::JobPreference;
 
 use super::super::machine_state::MachineState;
 use super::super::recipe::Recipe;
 use super::super::stays::User;
 use super::super::system_data::{SystemData, footprints};
 use super::super::times::Picos;
-use super::super::turns::Turns;
+use super::super::turns::EventQueue;
 use super::super::walker::Walker;
 use super::dispatch::{Cluster, Places, Urgency};
-use super::job::Job;
+use super::job::SimulatedJob;
 use super::{KEEP_WARM, LEAST_PAUSE, STREAMS};
 
 /// The clock of a CPU on which nothing happens.
@@ -31,7 +31,7 @@ const NANO: Picos = 1_000;
 
 /// The events of one instant, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+enum TaskEvent {
     /// The job on this CPU ends.
     End(usize),
     /// A job of this task is released.
@@ -41,14 +41,14 @@ enum Event {
 }
 
 /// A task and its job.
-struct Task {
+struct TaskRuntime {
     walker: Option<Walker>,
     releases: Box<dyn Iterator<Item = u64> + Send>,
     /// The releases of jobs that wait for an earlier one to end.
     late: VecDeque<Picos>,
     /// When its thread queued up for a CPU, at the end of its priority.
     queued: Picos,
-    job: Option<Job>,
+    job: Option<SimulatedJob>,
     /// The jobs that it has begun.
     count: u64,
 }
@@ -71,16 +71,16 @@ impl Places for Homes {
 }
 
 /// A task set under way.
-pub(super) struct Run<'a> {
+pub(super) struct TaskSimulation<'a> {
     recipe: &'a Recipe,
     plan: &'a Tasks,
     number: usize,
     state: MachineState,
     /// When the run began, by the machine state's clock.
     began: Picos,
-    draw: Draw,
+    draw: DrawStream,
     system: SystemData,
-    tasks: Vec<Task>,
+    tasks: Vec<TaskRuntime>,
     homes: Homes,
     clusters: Vec<Cluster>,
     /// The next release of each task that has one.
@@ -90,13 +90,13 @@ pub(super) struct Run<'a> {
     clocks: Vec<Picos>,
     ends: Vec<bool>,
     /// The CPUs on which something happens, by their clocks; [`Run::number`] tells them apart.
-    turns: Turns,
+    turns: EventQueue,
     /// Clocks have changed since they were put in order.
     stale: bool,
     done: Vec<TaskJobRecord>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> TaskSimulation<'a> {
     /// Run `number` of `plan` on a machine like `base`.
     pub(super) fn new(
         recipe: &'a Recipe,
@@ -130,10 +130,10 @@ impl<'a> Run<'a> {
             number,
             began: state.now(),
             state,
-            draw: Draw::new(seed, stream),
+            draw: DrawStream::new(seed, stream),
             system: SystemData::default(),
             tasks: (0..run.tasks.len())
-                .map(|at| Task::new(plan.releases(seed, number, at)))
+                .map(|at| TaskRuntime::new(plan.releases(seed, number, at)))
                 .collect(),
             homes: Homes { last, distances: cpus.iter().map(distance).collect() },
             clusters: of_clusters.into_iter().map(Cluster::new).collect(),
@@ -141,7 +141,7 @@ impl<'a> Run<'a> {
             has: vec![None; cpus.len()],
             clocks: vec![NEVER; cpus.len()],
             ends: vec![false; cpus.len()],
-            turns: Turns::default(),
+            turns: EventQueue::default(),
             stale: false,
             done: Vec::new(),
         };
@@ -166,8 +166,8 @@ impl<'a> Run<'a> {
             }
             let done = self.done.len();
             match event {
-                Event::Act(cpu) => self.act(cpu, at),
-                Event::End(_) | Event::Release(_) => self.change(at)?,
+                TaskEvent::Act(cpu) => self.act(cpu, at),
+                TaskEvent::End(_) | TaskEvent::Release(_) => self.change(at)?,
             }
             if self.state.is_cut() {
                 self.done.truncate(done);
@@ -183,15 +183,16 @@ impl<'a> Run<'a> {
     }
 
     /// The next event, and its time.
-    fn next(&mut self) -> Option<(Picos, Event)> {
+    fn next(&mut self) -> Option<(Picos, TaskEvent)> {
         if std::mem::take(&mut self.stale) {
             let busy = (0..self.clocks.len()).filter(|&cpu| self.clocks[cpu] < NEVER);
-            self.turns = Turns::of(busy.map(|cpu| (self.clocks[cpu], self.number(cpu))));
+            self.turns = EventQueue::of(busy.map(|cpu| (self.clocks[cpu], self.number(cpu))));
         }
-        let release = self.releases.peek().map(|&Reverse((at, task))| (at, Event::Release(task)));
+        let release =
+            self.releases.peek().map(|&Reverse((at, task))| (at, TaskEvent::Release(task)));
         let Some((at, number)) = self.turns.first() else { return release };
         let (kind, cpu) = (number / self.clocks.len(), number % self.clocks.len());
-        let here = (at, if kind == 0 { Event::End(cpu) } else { Event::Act(cpu) });
+        let here = (at, if kind == 0 { TaskEvent::End(cpu) } else { TaskEvent::Act(cpu) });
         Some(release.map_or(here, |release| release.min(here)))
     }
 
@@ -206,12 +207,12 @@ impl<'a> Run<'a> {
         while let Some((at, event)) = self.next() {
             match event {
                 _ if at > now => break,
-                Event::End(cpu) => {
+                TaskEvent::End(cpu) => {
                     self.end(cpu, now);
                     left.push(cpu);
                 }
-                Event::Release(task) => self.release(task, now),
-                Event::Act(_) => break,
+                TaskEvent::Release(task) => self.release(task, now),
+                TaskEvent::Act(_) => break,
             }
         }
         self.dispatch(&left, now)
@@ -240,10 +241,12 @@ impl<'a> Run<'a> {
         let planned = &self.set().tasks[task];
         let it = &mut self.tasks[task];
         let (by, since) = match self.plan.scheduler.order() {
-            Order::Rank => (u64::from(planned.rank), it.queued),
-            Order::Deadline | Order::Fair => (release + planned.deadline.get() * NANO, 0),
+            JobPreference::Rank => (u64::from(planned.rank), it.queued),
+            JobPreference::Deadline | JobPreference::Fair => {
+                (release + planned.deadline.get() * NANO, 0)
+            }
         };
-        it.job = Some(Job::new(it.count, release, planned.wcet.get() * NANO));
+        it.job = Some(SimulatedJob::new(it.count, release, planned.wcet.get() * NANO));
         it.count += 1;
         self.clusters[planned.cluster].ready(Urgency { by, since, task });
     }
@@ -332,14 +335,14 @@ impl<'a> Run<'a> {
 
     /// The next event on `cpu`, which the job of `task` has.
     fn set_clock(&mut self, cpu: usize, task: usize) {
-        let event = self.tasks[task].job.as_ref().and_then(Job::event);
+        let event = self.tasks[task].job.as_ref().and_then(SimulatedJob::event);
         (self.clocks[cpu], self.ends[cpu]) = event.unwrap_or((NEVER, false));
     }
 
     /// The job on `cpu` visits a line: of its pass, or any to keep its working set warm.
     fn act(&mut self, cpu: usize, now: Picos) {
         let Some(task) = self.has[cpu] else { return };
-        let Task { walker: Some(walker), job: Some(job), .. } = &mut self.tasks[task] else {
+        let TaskRuntime { walker: Some(walker), job: Some(job), .. } = &mut self.tasks[task] else {
             return;
         };
         let passes = job.passes(now);
@@ -367,11 +370,11 @@ impl<'a> Run<'a> {
     }
 
     /// The record of a job that ends now.
-    fn record(&self, task: usize, mut job: Job, now: Picos) -> TaskJobRecord {
+    fn record(&self, task: usize, mut job: SimulatedJob, now: Picos) -> TaskJobRecord {
         let course = job.end(now);
         let nanos = |at: Picos| (at - self.began) / NANO;
         let began_ns = nanos(job.began.unwrap_or(now));
-        let away = job.away.map(|away| Away {
+        let away = job.away.map(|away| JobAbsence {
             from: self.cpu(away.from),
             to: self.cpu(away.to),
             length_ns: away.picos as f64 / NANO as f64,
@@ -407,7 +410,7 @@ impl<'a> Run<'a> {
     }
 }
 
-impl Task {
+impl TaskRuntime {
     fn new(releases: impl Iterator<Item = u64> + Send + 'static) -> Self {
         Self {
             walker: None,
@@ -420,7 +423,7 @@ impl Task {
     }
 }
 
-fn leave(away: Away) -> Leave {
+fn leave(away: JobAbsence) -> Leave {
     Leave {
         from: away.from,
         to: away.to,

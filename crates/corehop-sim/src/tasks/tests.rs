@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::dispatch::{Change, Cluster, Places, Urgency};
-use super::job::{Doing, Job};
+use super::dispatch::{Cluster, JobSwitch, Places, Urgency};
+use super::job::{JobPhase, SimulatedJob};
 use corehop_plan::samples::JobOutcome;
 
 /// CPUs in pairs that share a cache, and where tasks were.
@@ -31,8 +31,8 @@ fn job(by: u64, task: usize) -> Urgency {
     Urgency { by, since: 0, task }
 }
 
-fn gets(cpu: usize, gains: usize) -> Change {
-    Change { cpu, loses: None, gains }
+fn gets(cpu: usize, gains: usize) -> JobSwitch {
+    JobSwitch { cpu, loses: None, gains }
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_job_goes_where_its_task_was_then_near_then_to_the_latest_deadline() {
     four.ready(job(31, 3));
     assert_eq!(four.decide(&homes(&[3, 2, 2, 2])), [gets(0, 2), gets(1, 3)]);
     four.ready(job(15, 4));
-    let change = Change { cpu: 1, loses: Some(3), gains: 4 };
+    let change = JobSwitch { cpu: 1, loses: Some(3), gains: 4 };
     assert_eq!(four.decide(&homes(&[3, 2, 0, 1, 2])), [change]);
     // It comes back to the first CPU that is free, its own or not.
     four.ended(0);
@@ -64,7 +64,7 @@ fn of_two_that_lose_their_cpus_each_gives_its_own_to_who_was_there() {
     two.decide(&homes(&[0, 1]));
     two.ready(job(10, 2));
     two.ready(job(20, 3));
-    let of = |cpu, loses, gains| Change { cpu, loses: Some(loses), gains };
+    let of = |cpu, loses, gains| JobSwitch { cpu, loses: Some(loses), gains };
     assert_eq!(two.decide(&homes(&[0, 1, 0, 1])), [of(0, 0, 2), of(1, 1, 3)]);
     // No job moves for one that is as urgent, of a task that comes later.
     two.ready(job(20, 4));
@@ -82,19 +82,19 @@ fn who_cannot_go_home_takes_the_cpu_of_the_least_urgent_first() {
     // Both were on CPU 2, which is kept: the more urgent one takes from the job that is due at 40.
     three.ready(job(20, 3));
     three.ready(job(10, 4));
-    let of = |cpu, loses, gains| Change { cpu, loses: Some(loses), gains };
+    let of = |cpu, loses, gains| JobSwitch { cpu, loses: Some(loses), gains };
     assert_eq!(three.decide(&homes(&[0, 1, 2, 2, 2])), [of(1, 1, 4), of(0, 0, 3)]);
 }
 
 /// A job of 10 us that passes over two lines at a time, on CPU 0 from the start.
-fn begun() -> Job {
-    let mut job = Job::new(0, 0, 10_000);
+fn begun() -> SimulatedJob {
+    let mut job = SimulatedJob::new(0, 0, 10_000);
     job.gain(0, 0, 2);
     job
 }
 
 /// Visits lines of a pass, 100 ps and one miss each, until the clock shows `until`.
-fn visit(job: &mut Job, until: u64) {
+fn visit(job: &mut SimulatedJob, until: u64) {
     while let Some((at, false)) = job.event().filter(|event| event.0 < until) {
         if job.passes(at) {
             job.visited(at, 100, 1);
@@ -121,7 +121,7 @@ fn a_job_makes_up_for_the_rest_of_the_visit_in_which_it_lost_its_cpu() {
     visit(&mut job, 1_061);
     let cold = job.over[0];
     assert_eq!((cold.cpus, cold.picos, cold.switches, cold.misses), ([0, 1], 1_060, 1, 2));
-    assert_eq!((job.doing, job.end(1_100)), (Doing::Warm, JobOutcome::AwayInCold));
+    assert_eq!((job.doing, job.end(1_100)), (JobPhase::Warm, JobOutcome::AwayInCold));
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn each_touch_has_its_own_misses_and_a_job_whose_time_is_over_in_the_warm_one_wa
     assert_eq!(job.end(500), JobOutcome::NotAway);
     let mut job = begun();
     visit(&mut job, 301);
-    assert_eq!((job.doing, job.end(350)), (Doing::Warm, JobOutcome::TooShort));
+    assert_eq!((job.doing, job.end(350)), (JobPhase::Warm, JobOutcome::TooShort));
 }
 
 #[test]

@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::cache::Bits;
 use crate::hierarchy::Hierarchy;
 use crate::observer::Observer;
-use crate::tags::Line;
+use crate::tags::LineNumber;
 use corehop_plan::platform::{Inclusion, Protocol};
 
 /// Lines written and not yet written back.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ledger {
-    pub(super) owed: BTreeSet<Line>,
+    pub(super) owed: BTreeSet<LineNumber>,
     pub(super) hits: u64,
     pub(super) misses: u64,
 }
@@ -23,13 +23,13 @@ impl Observer for Ledger {
         self.hits += u64::from(hit);
         self.misses += u64::from(!hit);
     }
-    fn written_back(&mut self, line: Line) {
+    fn written_back(&mut self, line: LineNumber) {
         self.owed.remove(&line);
     }
 }
 
 /// All copies: by line, the caches and the bits.
-type Copies = BTreeMap<Line, Vec<(usize, Bits)>>;
+type Copies = BTreeMap<LineNumber, Vec<(usize, Bits)>>;
 
 fn require(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what()) }
@@ -68,7 +68,7 @@ fn inside(machine: &Hierarchy<Ledger>, x: usize, around: usize) -> bool {
 /// Inclusion, exclusion, and that the directory covers the sharers.
 fn placement(
     machine: &Hierarchy<Ledger>,
-    line: Line,
+    line: LineNumber,
     copies: &[(usize, Bits)],
 ) -> Result<(), String> {
     for &(x, _) in copies {
@@ -106,7 +106,11 @@ fn placement(
 }
 
 /// One writer, one forwarder, and dirty lines that may be dirty.
-fn rights(machine: &Hierarchy<Ledger>, line: Line, copies: &[(usize, Bits)]) -> Result<(), String> {
+fn rights(
+    machine: &Hierarchy<Ledger>,
+    line: LineNumber,
+    copies: &[(usize, Bits)],
+) -> Result<(), String> {
     let root = |mut x: usize| {
         while let Some(parent) = machine.caches[x].parent {
             x = parent;

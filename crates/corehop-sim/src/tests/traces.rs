@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use crate::machine_state::MachineState;
 use crate::walker::{TracePages, Visit, Walker};
-use corehop_plan::experiment::Draw;
+use corehop_plan::experiment::DrawStream;
 use corehop_plan::platform::Platform;
 use corehop_plan::units::Bytes;
-use corehop_plan::workload::trace::{Read, Trace, Window};
+use corehop_plan::workload::trace::{ParsedTrace, Trace, TraceWindow};
 use corehop_plan::workload::{LINE, Page, WorkingSet};
 
 fn trace(text: &str) -> Trace {
-    Read::from(text.as_bytes(), "by hand", Window::default()).unwrap().trace
+    ParsedTrace::from(text.as_bytes(), "by hand", TraceWindow::default()).unwrap().trace
 }
 
 #[test]
@@ -78,6 +78,7 @@ fn the_trace_of_a_scan_takes_the_time_of_the_scan() {
         let pages = TracePages::of(&trace, of_page).unwrap();
         Walker::of_trace(&trace, &pages, &lines, Page::Base).unwrap()
     };
-    let of_scan = |lines, of_page| Walker::of_set(&scan, lines, of_page, &mut Draw::new(1, 1));
+    let of_scan =
+        |lines, of_page| Walker::of_set(&scan, lines, of_page, &mut DrawStream::new(1, 1));
     assert_eq!(passes(&scan, of_trace), passes(&scan, of_scan));
 }

@@ -8,9 +8,9 @@ use super::invariants::{self, Ledger};
 use crate::hierarchy::Hierarchy;
 use crate::outcome::{Access, AccessOutcome};
 use crate::planted::{Bug, with};
-use crate::reference::Reference;
+use crate::reference::ReferenceMachine;
 use crate::spec::Spec;
-use crate::walk::{Does, Pace, Visitor};
+use crate::walk::{Does, RetryBackoff, Visitor};
 use corehop_plan::platform::{Found, Supplier};
 
 /// A fast machine, its slow twin, and what they are told.
@@ -19,7 +19,7 @@ struct Twins {
     fast: Hierarchy<Ledger>,
     /// The same without an observer, which takes the quick ways.
     quick: Hierarchy,
-    slow: Reference,
+    slow: ReferenceMachine,
     dice: Dice,
     lines: u64,
     /// Supplied, by CPU and by who supplied, as the slow one says.
@@ -67,7 +67,7 @@ impl Twins {
         let spec = dice::machine(&mut dice);
         let fast = Hierarchy::observed(&spec, seed, Ledger::default()).unwrap();
         let quick = Hierarchy::new(&spec, seed).unwrap();
-        let slow = Reference::new(&spec, seed);
+        let slow = ReferenceMachine::new(&spec, seed);
         // From much sharing to much eviction.
         let room = spec.caches.iter().map(|cache| cache.sets * cache.ways).max().unwrap_or(1);
         let lines = 2 + dice.below(3 * u64::from(room));
@@ -144,7 +144,7 @@ impl Twins {
         }
         accesses.push((accesses[0].0, true));
         let mut script = Script { accesses: &accesses, at: 0, outcomes: Vec::new(), pauses: 7 };
-        let mut pace = Pace::default();
+        let mut pace = RetryBackoff::default();
         // Visits keep what they know of the way, from one script to the next.
         if self.dice.in_100(50) {
             while !self.quick.visit(cpu, fetches, true, &mut script) {}

@@ -5,7 +5,7 @@
 //! for a good part of the time, each is to have its part of a cell's samples; further replicates are
 //! taken for that, a bounded number, since none can be told which class it will meet.
 
-use crate::classes::{Classes, Exchanges, depends_on_class};
+use crate::classes::{ClassExchanges, Classes, depends_on_class};
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{Sample, SwitchBatch};
 use corehop_plan::workload::Event;
@@ -17,7 +17,7 @@ const OFTEN: f64 = 0.1;
 #[derive(Debug, Clone)]
 pub struct ClassQuota {
     platform: Platform,
-    exchanges: Exchanges,
+    exchanges: ClassExchanges,
     /// The valid samples that depend on their class, each with what is to be decided.
     samples: Vec<Sample>,
 }
@@ -25,7 +25,7 @@ pub struct ClassQuota {
 impl ClassQuota {
     /// None yet.
     pub fn new(platform: Platform) -> Self {
-        Self { platform, exchanges: Exchanges::default(), samples: Vec::new() }
+        Self { platform, exchanges: ClassExchanges::default(), samples: Vec::new() }
     }
 
     /// Takes a sample, as it was declared.

@@ -29,12 +29,12 @@ pub struct Outlook {
     /// The number of cells.
     pub cells: usize,
     /// Those that still lack samples, most work first.
-    pub unfinished: Vec<Unfinished>,
+    pub unfinished: Vec<CellShortfall>,
 }
 
 /// A cell that lacks samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unfinished {
+pub struct CellShortfall {
     /// The cell, by index.
     pub cell: usize,
     /// Valid samples.
@@ -55,7 +55,7 @@ impl Forecast {
     /// The state `elapsed` after the beginning, where every cell is to get as many valid samples as `targets`
     /// says.
     pub fn look(&mut self, elapsed: Nanos, progress: &[CellProgress], targets: &[u32]) -> Outlook {
-        let mut unfinished: Vec<Unfinished> = Vec::new();
+        let mut unfinished: Vec<CellShortfall> = Vec::new();
         let (mut done, mut new, mut left) = (0.0, 0.0, 0.0);
         for (cell, (its, &target)) in progress.iter().zip(targets).enumerate() {
             let fresh = its.valid.saturating_sub(self.had[cell]);
@@ -70,10 +70,10 @@ impl Forecast {
             if lacks > 0 {
                 let spent = elapsed.get().saturating_sub(self.since[cell].get());
                 let left = pace(spent, f64::from(fresh), f64::from(lacks));
-                unfinished.push(Unfinished { cell, valid: its.valid, target, left });
+                unfinished.push(CellShortfall { cell, valid: its.valid, target, left });
             }
         }
-        let work = |it: &Unfinished| {
+        let work = |it: &CellShortfall| {
             self.costs[it.cell].get() * u64::from(it.target.saturating_sub(it.valid))
         };
         unfinished.sort_by_key(|it| (std::cmp::Reverse(work(it)), it.cell));

@@ -9,9 +9,9 @@
 use crate::moments::variance;
 use crate::ordered::Ordered;
 use crate::quantile::median;
-use crate::sequential::{Decided, Precision, decided};
+use crate::sequential::{Precision, StoppingDecision, decided};
 use corehop_plan::experiment::share;
-use corehop_plan::samples::Observation;
+use corehop_plan::samples::RowObservation;
 
 /// The goal of a campaign.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,7 +44,7 @@ const IN_A_REPLICATE: [f64; 2] = [4.0, 40.0];
 
 /// The next round.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Round {
+pub struct SamplingRound {
     /// The replicate, counted from 0.
     pub replicate: u32,
     /// The number of samples of each cell.
@@ -67,7 +67,7 @@ impl CellState {
         self.replicates.iter().map(|(_, values)| values.len() as u32).sum()
     }
 
-    fn note(&mut self, observation: Observation) {
+    fn note(&mut self, observation: RowObservation) {
         self.attempts += 1;
         self.measured += u32::from(observation.measured);
         if !observation.valid {
@@ -105,8 +105,10 @@ impl CellState {
     fn precision(&self, precision: Precision) -> (f64, bool) {
         let scale = self.scales / f64::from(self.valid().max(1));
         match decided(&self.medians(), scale, precision) {
-            Ok(Decided::Yes { plus_minus, .. }) => (plus_minus, true),
-            Ok(Decided::No { plus_minus, .. }) => (plus_minus.unwrap_or(f64::INFINITY), false),
+            Ok(StoppingDecision::Yes { plus_minus, .. }) => (plus_minus, true),
+            Ok(StoppingDecision::No { plus_minus, .. }) => {
+                (plus_minus.unwrap_or(f64::INFINITY), false)
+            }
             Err(_) => (f64::INFINITY, false),
         }
     }
@@ -185,7 +187,7 @@ impl Campaign {
     }
 
     /// Enters a sample. One of an earlier part of the run ends the replicate that it was of.
-    pub fn note(&mut self, observation: Observation) {
+    pub fn note(&mut self, observation: RowObservation) {
         let Some(cell) = self.cells.get_mut(observation.cell as usize) else { return };
         cell.note(observation);
         if let Some(number) = observation.replicate {
@@ -199,7 +201,7 @@ impl Campaign {
     }
 
     /// The next round; None once the goal is reached, or out of reach.
-    pub fn next_round(&mut self) -> Option<Round> {
+    pub fn next_round(&mut self) -> Option<SamplingRound> {
         loop {
             let replicate = if self.under_way { self.begun.saturating_sub(1) } else { self.begun };
             let wanted = self.wanted(replicate);
@@ -219,7 +221,7 @@ impl Campaign {
             // until every cell has what it was asked for.
             self.under_way = wanted.iter().any(|&more| more > each) || self.stays(replicate);
             let quota = wanted.into_iter().map(|more| more.min(each)).collect();
-            return Some(Round { replicate, quota });
+            return Some(SamplingRound { replicate, quota });
         }
     }
 
@@ -317,9 +319,9 @@ fn most_each(wanted: &[u32]) -> u32 {
 mod tests {
     use super::*;
 
-    fn of(cell: u64, valid: bool, value_ns: f64, replicate: u32) -> Observation {
+    fn of(cell: u64, valid: bool, value_ns: f64, replicate: u32) -> RowObservation {
         let replicate = Some(u64::from(replicate));
-        Observation { cell, valid, measured: true, value_ns, scale_ns: 100.0, replicate }
+        RowObservation { cell, valid, measured: true, value_ns, scale_ns: 100.0, replicate }
     }
 
     /// Runs a campaign whose samples come out as `value` says; the rounds.
@@ -327,7 +329,7 @@ mod tests {
         campaign: &mut Campaign,
         most: usize,
         mut value: impl FnMut(usize, u32) -> Option<f64>,
-    ) -> Vec<Round> {
+    ) -> Vec<SamplingRound> {
         let mut rounds = Vec::new();
         while let Some(round) = campaign.next_round().filter(|_| rounds.len() < most) {
             for (cell, &quota) in round.quota.iter().enumerate() {
@@ -406,7 +408,7 @@ mod tests {
                 for (cell, &quota) in (0..).zip(&round.quota) {
                     for _ in 0..quota {
                         let observation = of(cell, cell == 0, 1.0, round.replicate);
-                        campaign.note(Observation { measured: cell == 0, ..observation });
+                        campaign.note(RowObservation { measured: cell == 0, ..observation });
                     }
                 }
             }
@@ -424,7 +426,7 @@ mod tests {
     fn a_block_is_shared_evenly_and_goes_on_in_the_same_replicate() {
         let mut campaign = Campaign::new(&[50_000, 50_000, 10], 1, Goal::Count);
         let first = campaign.next_round().unwrap();
-        assert_eq!(first, Round { replicate: 0, quota: vec![6_666, 6_666, 10] });
+        assert_eq!(first, SamplingRound { replicate: 0, quota: vec![6_666, 6_666, 10] });
         assert_eq!(campaign.next_round().unwrap().replicate, 0);
     }
 

@@ -48,7 +48,7 @@ pub use shares::{FEWEST_ROUNDS, NoShares};
 /// A part of the variance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Part {
+pub enum VarianceComponent {
     /// The class of the distance between the CPUs.
     Distance,
     /// The draw of one thing.
@@ -61,7 +61,7 @@ pub enum Part {
     Error,
 }
 
-impl Part {
+impl VarianceComponent {
     /// In words.
     pub const fn name(self) -> &'static str {
         match self {
@@ -106,7 +106,7 @@ impl Covariate {
 
 /// A share of the variance of the medians, with its interval. An estimate may lie below zero.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Share {
+pub struct VarianceShare {
     /// The share, 1 for all of it.
     pub share: f64,
     /// Its interval at 95 %.
@@ -131,11 +131,11 @@ pub struct Spreading {
     /// Its standard deviation: of the logarithm, or in microseconds.
     pub deviation: f64,
     /// The parts, in the order of [`Part`]; their shares add up to 1.
-    pub parts: Vec<(Part, Share)>,
+    pub parts: Vec<(VarianceComponent, VarianceShare)>,
     /// The share of all draws at once, for comparison with their sum; no part of its own.
-    pub everything: Option<Share>,
+    pub everything: Option<VarianceShare>,
     /// The share that goes with each covariate that was measured and varied.
-    pub covariates: Vec<(Covariate, Share)>,
+    pub covariates: Vec<(Covariate, VarianceShare)>,
     /// Steps of each class of distance, where it was measured.
     pub classes: BTreeMap<String, usize>,
     /// Why there are no shares.
@@ -144,7 +144,7 @@ pub struct Spreading {
 
 /// One step of a run.
 #[derive(Debug, Clone, Default)]
-struct Gathered {
+struct StepSamples {
     renewed: Option<Renewed>,
     delays: Vec<f64>,
     classes: BTreeMap<Event, usize>,
@@ -175,7 +175,7 @@ pub struct Spreads {
     estimator: Estimator,
     run: usize,
     /// By run and cell; then by step.
-    runs: Vec<(usize, CellKey, BTreeMap<u64, Gathered>)>,
+    runs: Vec<(usize, CellKey, BTreeMap<u64, StepSamples>)>,
 }
 
 impl Spreads {
@@ -208,7 +208,7 @@ impl Spreads {
         }
     }
 
-    fn steps_of(&mut self, sample: &Sample) -> &mut BTreeMap<u64, Gathered> {
+    fn steps_of(&mut self, sample: &Sample) -> &mut BTreeMap<u64, StepSamples> {
         let event = sample.declared_event.unwrap_or(sample.event);
         let cell = CellKey { event, pair_class: None, ..CellKey::of(sample) };
         let known = self.runs.iter().position(|(run, of, _)| *run == self.run && *of == cell);
@@ -227,7 +227,7 @@ impl Spreads {
 
 /// One step as a number, with what was measured beside it.
 #[derive(Debug, Clone, Copy)]
-struct Step {
+struct StepObservation {
     number: u64,
     renewed: Renewed,
     /// The median of its delays, or the logarithm of it.
@@ -252,10 +252,10 @@ fn half_medians(values: &[f64]) -> Option<[f64; 2]> {
     Some([median(&first)?, median(&second)?])
 }
 
-fn step(number: u64, gathered: &Gathered, scale: fn(f64) -> f64) -> Option<Step> {
+fn step(number: u64, gathered: &StepSamples, scale: fn(f64) -> f64) -> Option<StepObservation> {
     let halves = half_medians(&gathered.delays).map(|[a, b]| scale(a) - scale(b));
     let class = gathered.classes.iter().max_by_key(|(_, count)| **count).map(|(&class, _)| class);
-    Some(Step {
+    Some(StepObservation {
         number,
         renewed: gathered.renewed?,
         value: scale(median(&gathered.delays)?),
@@ -269,12 +269,12 @@ fn step(number: u64, gathered: &Gathered, scale: fn(f64) -> f64) -> Option<Step>
     })
 }
 
-fn spreading(cell: &CellKey, gathered: &BTreeMap<u64, Gathered>) -> Option<Spreading> {
+fn spreading(cell: &CellKey, gathered: &BTreeMap<u64, StepSamples>) -> Option<Spreading> {
     let medians: Vec<f64> = gathered.values().filter_map(|step| median(&step.delays)).collect();
     let logarithmic = medians.iter().all(|&median| median > 0.0);
     let scale = if logarithmic { f64::ln } else { |ns: f64| ns / 1e3 };
-    let of = |(&number, gathered): (&u64, &Gathered)| step(number, gathered, scale);
-    let steps: Vec<Step> = gathered.iter().filter_map(of).collect();
+    let of = |(&number, gathered): (&u64, &StepSamples)| step(number, gathered, scale);
+    let steps: Vec<StepObservation> = gathered.iter().filter_map(of).collect();
     let told = shares::shares(&steps);
     let mut classes = BTreeMap::new();
     for class in steps.iter().filter_map(|step| step.class) {

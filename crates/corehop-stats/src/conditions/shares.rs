@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
-use super::{Covariate, Part, Share, Step};
+use super::{Covariate, StepObservation, VarianceComponent, VarianceShare};
 use crate::moments::variance;
 use crate::ordered::{Interval, Ordered};
 use crate::quantile::quantile;
@@ -51,30 +51,30 @@ impl fmt::Display for NoShares {
 
 /// The evidence of the steps of a run.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct ShareEvidence {
     pub(super) rounds: usize,
     pub(super) deviation: f64,
-    pub(super) parts: Vec<(Part, Share)>,
-    pub(super) everything: Option<Share>,
-    pub(super) covariates: Vec<(Covariate, Share)>,
+    pub(super) parts: Vec<(VarianceComponent, VarianceShare)>,
+    pub(super) everything: Option<VarianceShare>,
+    pub(super) covariates: Vec<(Covariate, VarianceShare)>,
     pub(super) why_none: Option<NoShares>,
 }
 
 /// A step and the squared difference to the step before, where the two can be compared.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
-    step: Step,
+struct StepDifference {
+    step: StepObservation,
     squared: Option<f64>,
 }
 
 /// The steps of each round.
-type Rounds = Vec<Vec<Entry>>;
+type Rounds = Vec<Vec<StepDifference>>;
 
-pub(super) fn shares(steps: &[Step]) -> Told {
+pub(super) fn shares(steps: &[StepObservation]) -> ShareEvidence {
     let rounds = by_round(steps);
     let values: Vec<f64> = steps.iter().map(|step| step.value).collect();
     let deviation = if values.len() > 1 { variance(&values).sqrt() } else { 0.0 };
-    let told = Told { rounds: rounds.len(), deviation, ..Told::default() };
+    let told = ShareEvidence { rounds: rounds.len(), deviation, ..ShareEvidence::default() };
     let why_none = if deviation <= 0.0 {
         Some(NoShares::NoSpread)
     } else if rounds.len() < FEWEST_ROUNDS {
@@ -83,20 +83,21 @@ pub(super) fn shares(steps: &[Step]) -> Told {
         None
     };
     if why_none.is_some() {
-        return Told { why_none, ..told };
+        return ShareEvidence { why_none, ..told };
     }
-    let all: Vec<&Vec<Entry>> = rounds.iter().collect();
-    let point = Shares::of(&all);
+    let all: Vec<&Vec<StepDifference>> = rounds.iter().collect();
+    let point = VarianceShares::of(&all);
     let resampled = resamples(&rounds);
-    let with_interval = |of: &dyn Fn(&Shares) -> Option<f64>| {
-        Some(Share { share: of(&point)?, interval: interval(&resampled, of) })
+    let with_interval = |of: &dyn Fn(&VarianceShares) -> Option<f64>| {
+        Some(VarianceShare { share: of(&point)?, interval: interval(&resampled, of) })
     };
-    let part =
-        |&(part, _): &(Part, f64)| Some((part, with_interval(&move |shares| shares.part(part))?));
+    let part = |&(part, _): &(VarianceComponent, f64)| {
+        Some((part, with_interval(&move |shares| shares.part(part))?))
+    };
     let covariate = |(at, covariate): (usize, Covariate)| {
         Some((covariate, with_interval(&move |shares| shares.covariates[at])?))
     };
-    Told {
+    ShareEvidence {
         parts: point.parts.iter().filter_map(part).collect(),
         everything: with_interval(&|shares| shares.everything),
         covariates: Covariate::ALL.into_iter().enumerate().filter_map(covariate).collect(),
@@ -105,30 +106,33 @@ pub(super) fn shares(steps: &[Step]) -> Told {
 }
 
 /// The number of kinds of steps says how long a round is.
-fn by_round(steps: &[Step]) -> Rounds {
+fn by_round(steps: &[StepObservation]) -> Rounds {
     let kinds: std::collections::BTreeSet<Renewed> =
         steps.iter().map(|step| step.renewed).collect();
-    let mut rounds: BTreeMap<u64, Vec<Entry>> = BTreeMap::new();
-    let mut before: Option<&Step> = None;
+    let mut rounds: BTreeMap<u64, Vec<StepDifference>> = BTreeMap::new();
+    let mut before: Option<&StepObservation> = None;
     for step in steps {
         let neighbour = before.filter(|it| it.number + 1 == step.number && it.class == step.class);
         let squared = neighbour.map(|it| (step.value - it.value).powi(2));
         let round = step.number / kinds.len() as u64;
-        rounds.entry(round).or_default().push(Entry { step: *step, squared });
+        rounds.entry(round).or_default().push(StepDifference { step: *step, squared });
         before = Some(step);
     }
     rounds.into_values().collect()
 }
 
-fn resamples(rounds: &Rounds) -> Vec<Shares> {
+fn resamples(rounds: &Rounds) -> Vec<VarianceShares> {
     let mut random = Pcg64Mcg::seed_from_u64(SEED);
-    let mut redrawn = || -> Vec<&Vec<Entry>> {
+    let mut redrawn = || -> Vec<&Vec<StepDifference>> {
         (0..rounds.len()).map(|_| &rounds[random.random_range(0..rounds.len())]).collect()
     };
-    (0..RESAMPLES).map(|_| Shares::of(&redrawn())).collect()
+    (0..RESAMPLES).map(|_| VarianceShares::of(&redrawn())).collect()
 }
 
-fn interval(resampled: &[Shares], of: &dyn Fn(&Shares) -> Option<f64>) -> Option<Interval> {
+fn interval(
+    resampled: &[VarianceShares],
+    of: &dyn Fn(&VarianceShares) -> Option<f64>,
+) -> Option<Interval> {
     let values: Vec<f64> = resampled.iter().filter_map(of).filter(|it| it.is_finite()).collect();
     // A share that some resamples cannot tell is not known well enough.
     if values.len() * 10 < resampled.len() * 9 {
@@ -145,34 +149,37 @@ fn interval(resampled: &[Shares], of: &dyn Fn(&Shares) -> Option<f64>) -> Option
 
 /// Shares of the variance, without intervals.
 #[derive(Debug)]
-struct Shares {
-    parts: Vec<(Part, f64)>,
+struct VarianceShares {
+    parts: Vec<(VarianceComponent, f64)>,
     everything: Option<f64>,
     covariates: [Option<f64>; 3],
 }
 
-impl Shares {
-    fn part(&self, part: Part) -> Option<f64> {
+impl VarianceShares {
+    fn part(&self, part: VarianceComponent) -> Option<f64> {
         self.parts.iter().find(|(of, _)| *of == part).map(|&(_, share)| share)
     }
 
-    fn of(rounds: &[&Vec<Entry>]) -> Self {
-        let entries: Vec<&Entry> = rounds.iter().copied().flatten().collect();
+    fn of(rounds: &[&Vec<StepDifference>]) -> Self {
+        let entries: Vec<&StepDifference> = rounds.iter().copied().flatten().collect();
         let values: Vec<f64> = entries.iter().map(|entry| entry.step.value).collect();
         let total = variance(&values);
         let within = Within::of(&entries);
         let error = error(&entries);
         let kept = half_mean_square(&entries, Renewed::Nothing);
         let own = |one| Some(half_mean_square(&entries, one)? - kept?);
-        let mut parts: Vec<(Part, f64)> = Vec::new();
+        let mut parts: Vec<(VarianceComponent, f64)> = Vec::new();
         if within.classes > 1 {
-            parts.push((Part::Distance, total - within.variance));
+            parts.push((VarianceComponent::Distance, total - within.variance));
         }
         let single = Renewed::SINGLE.into_iter();
-        parts.extend(single.filter_map(|one| Some((Part::Renewed(one), own(one)?))));
-        parts.extend(kept.map(|kept| (Part::Step, kept - error)));
+        parts.extend(single.filter_map(|one| Some((VarianceComponent::Renewed(one), own(one)?))));
+        parts.extend(kept.map(|kept| (VarianceComponent::Step, kept - error)));
         let known: f64 = parts.iter().map(|(_, variance)| variance).sum();
-        parts.extend([(Part::Run, total - known - error), (Part::Error, error)]);
+        parts.extend([
+            (VarianceComponent::Run, total - known - error),
+            (VarianceComponent::Error, error),
+        ]);
         for (_, part) in &mut parts {
             *part /= total;
         }
@@ -185,14 +192,14 @@ impl Shares {
 }
 
 /// Half of the mean squared difference of the steps that renewed this; None without any.
-fn half_mean_square(entries: &[&Entry], renewed: Renewed) -> Option<f64> {
+fn half_mean_square(entries: &[&StepDifference], renewed: Renewed) -> Option<f64> {
     let of = entries.iter().filter(|entry| entry.step.renewed == renewed);
     let squares: Vec<f64> = of.filter_map(|entry| entry.squared).collect();
     (!squares.is_empty()).then(|| squares.iter().sum::<f64>() / squares.len() as f64 / 2.0)
 }
 
 /// The variance of a step's median about what the step is: its halves differ by four times that.
-fn error(entries: &[&Entry]) -> f64 {
+fn error(entries: &[&StepDifference]) -> f64 {
     let halves: Vec<f64> = entries.iter().filter_map(|entry| entry.step.halves).collect();
     halves.iter().map(|it| it * it).sum::<f64>() / 4.0 / halves.len().max(1) as f64
 }
@@ -205,7 +212,7 @@ struct Within {
 }
 
 impl Within {
-    fn of(entries: &[&Entry]) -> Self {
+    fn of(entries: &[&StepDifference]) -> Self {
         let mut groups: BTreeMap<Option<Event>, Vec<f64>> = BTreeMap::new();
         for entry in entries {
             groups.entry(entry.step.class).or_default().push(entry.step.value);
@@ -213,7 +220,7 @@ impl Within {
         let mean = |values: &Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
         let means: BTreeMap<Option<Event>, f64> =
             groups.iter().map(|(&class, values)| (class, mean(values))).collect();
-        let about = |entry: &&Entry| (entry.step.value - means[&entry.step.class]).powi(2);
+        let about = |entry: &&StepDifference| (entry.step.value - means[&entry.step.class]).powi(2);
         let squares: f64 = entries.iter().map(about).sum();
         let free = entries.len().saturating_sub(groups.len()).max(1) as f64;
         Self { classes: groups.len(), means, variance: squares / free }
@@ -221,7 +228,7 @@ impl Within {
 
     /// The variance within classes that a straight line in a covariate explains, adjusted for what it
     /// would explain by chance. None where the covariate is not known in most steps, or never varies.
-    fn explained_by(&self, entries: &[&Entry], covariate: usize) -> Option<f64> {
+    fn explained_by(&self, entries: &[&StepDifference], covariate: usize) -> Option<f64> {
         let known: Vec<(Option<Event>, f64, f64)> = entries
             .iter()
             .filter_map(|entry| {

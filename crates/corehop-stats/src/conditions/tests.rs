@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::example::sample;
-use corehop_fixtures::designs::Draw;
+use corehop_fixtures::designs::SeededSource;
 use corehop_plan::experiment::{Conditions, Preset};
 use corehop_plan::platform::Platform;
 
@@ -35,7 +35,7 @@ impl Truth {
     fn run(self, rounds: u32, seed: u64) -> Vec<Sample> {
         let platform = Platform::named("xeon_l7455").unwrap().unwrap();
         let conditions = Conditions { rounds, ..Preset::Quick.conditions(&platform) };
-        let mut draw = Draw::new(seed);
+        let mut draw = SeededSource::new(seed);
         let mut drawn: BTreeMap<(u8, u32), f64> = BTreeMap::new();
         let mut slow = draw.normal();
         let mut samples = Vec::new();
@@ -82,7 +82,7 @@ impl Truth {
     }
 }
 
-fn share(spreading: &Spreading, part: Part) -> Share {
+fn share(spreading: &Spreading, part: VarianceComponent) -> VarianceShare {
     spreading.parts.iter().find(|(of, _)| *of == part).map(|&(_, share)| share).unwrap()
 }
 
@@ -110,17 +110,17 @@ fn over_many_runs_each_part_is_what_was_put_in() {
         let found = mean(part);
         assert!((found - truth).abs() < 0.15 * variance, "{part:?}: {found}, {truth}");
     };
-    close(Part::Renewed(Renewed::Frames), 0.04);
-    close(Part::Renewed(Renewed::Others), 0.01);
-    close(Part::Renewed(Renewed::Order), 0.0);
-    close(Part::Renewed(Renewed::Threads), 0.0);
-    close(Part::Step, 0.0);
+    close(VarianceComponent::Renewed(Renewed::Frames), 0.04);
+    close(VarianceComponent::Renewed(Renewed::Others), 0.01);
+    close(VarianceComponent::Renewed(Renewed::Order), 0.0);
+    close(VarianceComponent::Renewed(Renewed::Threads), 0.0);
+    close(VarianceComponent::Step, 0.0);
     // The median of eight samples, normally distributed: 1.37 times what a mean would vary.
-    close(Part::Error, 1.37 * 0.01 / 8.0);
+    close(VarianceComponent::Error, 1.37 * 0.01 / 8.0);
 }
 
 /// In how many of so many runs the interval of a part holds its variance, as a share of the truth.
-fn covered(truth: Truth, part: Part, own: f64, rounds: u32) -> f64 {
+fn covered(truth: Truth, part: VarianceComponent, own: f64, rounds: u32) -> f64 {
     let error = 1.37 * truth.sample.powi(2) / 8.0;
     let share_of = own / (truth.variance_between() + error);
     let runs = 120;
@@ -135,9 +135,9 @@ fn covered(truth: Truth, part: Part, own: f64, rounds: u32) -> f64 {
 #[test]
 fn intervals_hold_a_share_in_most_runs() {
     let truth = Truth { run: 0.0, ..MIXED };
-    let frames = covered(truth, Part::Renewed(Renewed::Frames), 0.04, 30);
-    let others = covered(truth, Part::Renewed(Renewed::Others), 0.01, 30);
-    let order = covered(truth, Part::Renewed(Renewed::Order), 0.0, 30);
+    let frames = covered(truth, VarianceComponent::Renewed(Renewed::Frames), 0.04, 30);
+    let others = covered(truth, VarianceComponent::Renewed(Renewed::Others), 0.01, 30);
+    let order = covered(truth, VarianceComponent::Renewed(Renewed::Order), 0.0, 30);
     assert!([frames, others, order].iter().all(|&it| it >= 0.85), "{frames} {others} {order}");
 }
 
@@ -145,9 +145,9 @@ fn intervals_hold_a_share_in_most_runs() {
 fn a_host_that_moves_its_cpus_is_told_as_distance_and_not_as_a_draw() {
     let told = Truth { far: 1.0, ..MIXED }.spreading(30, 3);
     assert_eq!(told.classes.len(), 2);
-    let distance = share(&told, Part::Distance).share;
+    let distance = share(&told, VarianceComponent::Distance).share;
     assert!(distance > 0.6, "{told:?}");
-    let frames = share(&told, Part::Renewed(Renewed::Frames)).share;
+    let frames = share(&told, VarianceComponent::Renewed(Renewed::Frames)).share;
     assert!(frames < 0.3, "{told:?}");
 }
 
@@ -167,7 +167,7 @@ fn wrong_labels_would_be_seen() {
     let mut samples = MIXED.run(30, 5);
     for sample in &mut samples {
         // As if order and frames had been taken for each other.
-        sample.renewed = sample.renewed.map(|it| match it {
+        sample.renewed = sample.renewed.map(|renewed| match renewed {
             Renewed::Frames => Renewed::Order,
             Renewed::Order => Renewed::Frames,
             other => other,
@@ -177,7 +177,7 @@ fn wrong_labels_would_be_seen() {
     spreads.take(&samples);
     let told = &spreads.finish()[0];
     let [frames, order] = [Renewed::Frames, Renewed::Order]
-        .map(|one| share(told, Part::Renewed(one)).interval.unwrap());
+        .map(|one| share(told, VarianceComponent::Renewed(one)).interval.unwrap());
     assert!(order.low > 0.0 && frames.low < 0.05, "{told:?}");
 }
 
@@ -190,7 +190,7 @@ fn one_way_that_costs_more_than_the_other_is_no_error_of_the_median() {
     }
     let mut spreads = Spreads::new(Estimator::Difference);
     spreads.take(&samples);
-    let error = share(&spreads.finish()[0], Part::Error).share;
+    let error = share(&spreads.finish()[0], VarianceComponent::Error).share;
     assert!(error < 0.05, "{error}");
 }
 

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Costs read off a fitted model, for one load and statistic.
 
-use super::{Basis, Cost, Costs, NoCost};
-use crate::cpmd::{self, Method, Model, NoAnswer, Question, Series, Statistic};
+use super::{Basis, Cost, EventCosts, NoCost};
+use crate::cpmd::{self, DelayModel, DelayQuery, DelaySeries, Method, NoAnswer, Statistic};
 use corehop_plan::units::{Bytes, Nanos};
 use corehop_plan::workload::Event;
 
 /// Costs by a model, under one load and by one statistic.
 #[derive(Debug, Clone)]
 pub struct ModelCosts<'a> {
-    model: &'a Model,
+    model: &'a DelayModel,
     /// The question, of any event and size.
-    asked: Question,
+    asked: DelayQuery,
     /// The measured series of each event, found once: it is read off often.
-    series: Vec<(Event, Result<&'a Series, NoAnswer>)>,
+    series: Vec<(Event, Result<&'a DelaySeries, NoAnswer>)>,
     /// The events that can happen on the machines, where known of all.
     events: Option<Vec<Event>>,
 }
@@ -22,13 +22,13 @@ impl<'a> ModelCosts<'a> {
     /// Those of a model: after this preemption length, or the longest measured; `only` are other fields of the
     /// series, as names and values.
     pub fn new(
-        model: &'a Model,
+        model: &'a DelayModel,
         load: &str,
         statistic: Statistic,
         length: Option<Nanos>,
         only: &[(String, String)],
     ) -> Self {
-        let asked = Question {
+        let asked = DelayQuery {
             event: Event::Preemption,
             load: load.to_owned(),
             wss: Bytes::new(0),
@@ -38,7 +38,7 @@ impl<'a> ModelCosts<'a> {
             method: Some(Method::Fitted),
             only: only.to_vec(),
         };
-        let of = |&event: &Event| (event, model.measured(&Question { event, ..asked.clone() }));
+        let of = |&event: &Event| (event, model.measured(&DelayQuery { event, ..asked.clone() }));
         let series = Event::RESUMING.iter().map(of).collect();
         let known = model.machines.values().map(|machine| machine.events.clone());
         let known: Option<Vec<Vec<Event>>> = known.collect();
@@ -46,42 +46,42 @@ impl<'a> ModelCosts<'a> {
         Self { model, asked, series, events }
     }
 
-    fn series(&self, event: Event) -> Result<&'a Series, NoAnswer> {
+    fn series(&self, event: Event) -> Result<&'a DelaySeries, NoAnswer> {
         let found = self.series.iter().find(|(known, _)| *known == event);
         match found {
             Some((_, series)) => series.clone(),
-            None => self.model.measured(&Question { event, ..self.asked.clone() }),
+            None => self.model.measured(&DelayQuery { event, ..self.asked.clone() }),
         }
     }
 }
 
-impl Costs for ModelCosts<'_> {
+impl EventCosts for ModelCosts<'_> {
     fn cost(&self, event: Event, wss_kib: f64) -> Result<Cost, NoCost> {
         let wss = Bytes::new((wss_kib * 1024.0).ceil() as u64);
-        let asked = Question { event, wss, ..self.asked.clone() };
+        let asked = DelayQuery { event, wss, ..self.asked.clone() };
         let read = self.series(event).and_then(|series| self.model.reading(series, &asked));
         sound(event, read.map_err(|why| NoCost(format!("{event}: {why}")))?.cost)
     }
 
     fn too_few(&self, event: Event, wss_kib: f64) -> bool {
         let wss = Bytes::new((wss_kib * 1024.0).ceil() as u64);
-        let asked = Question { event, wss, ..self.asked.clone() };
+        let asked = DelayQuery { event, wss, ..self.asked.clone() };
         let read = self.series(event).and_then(|series| self.model.reading(series, &asked));
         matches!(read, Err(NoAnswer::TooFew { .. }))
     }
 
     fn basis(&self, event: Event, wss_kib: f64) -> Option<Basis> {
         let wss = Bytes::new((wss_kib * 1024.0).ceil() as u64);
-        let found = self.model.predict(&Question { event, wss, ..self.asked.clone() }).ok()?;
+        let found = self.model.predict(&DelayQuery { event, wss, ..self.asked.clone() }).ok()?;
         Some(Basis { samples: found.n?, replicates: found.replicates, classes: found.classes })
     }
 
     fn by_preemptor(&self, wss_kib: f64) -> Result<Vec<(f64, Cost)>, NoCost> {
         let wss = Bytes::new((wss_kib * 1024.0).ceil() as u64);
-        let asked = Question { wss, ..self.asked.clone() };
+        let asked = DelayQuery { wss, ..self.asked.clone() };
         let no = |why: NoAnswer| NoCost(format!("preemption: {why}"));
         let all = self.model.by_preemptor(&asked).map_err(no)?;
-        let cost = |(bytes, series): (u64, &Series)| {
+        let cost = |(bytes, series): (u64, &DelaySeries)| {
             let cost = self.model.reading(series, &asked).map_err(no)?.cost;
             Ok((bytes as f64 / 1024.0, sound(Event::Preemption, cost)?))
         };
@@ -101,14 +101,14 @@ impl Costs for ModelCosts<'_> {
     }
 
     fn measured(&self, event: Event) -> Vec<f64> {
-        let sizes = self.series(event).map(Series::sizes).unwrap_or_default();
+        let sizes = self.series(event).map(DelaySeries::sizes).unwrap_or_default();
         sizes.into_iter().map(|bytes| bytes as f64 / 1024.0).collect()
     }
 }
 
 /// A cost that can be charged: one whose interval lies at or below zero, or is upside down, bounds no delay.
-fn sound(event: Event, cost: cpmd::Cost) -> Result<Cost, NoCost> {
-    let cpmd::Cost { estimate_us: us, low_us, high_us } = cost;
+fn sound(event: Event, cost: cpmd::CostEstimate) -> Result<Cost, NoCost> {
+    let cpmd::CostEstimate { estimate_us: us, low_us, high_us } = cost;
     let wrong = match (low_us, high_us) {
         (Some(low), Some(high)) if low > high => Some("its ends are in the wrong order"),
         (_, Some(high)) if high <= 0.0 => Some("a delay that is not above zero bounds nothing"),
@@ -125,14 +125,14 @@ fn sound(event: Event, cost: cpmd::Cost) -> Result<Cost, NoCost> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpmd::Fit;
+    use crate::cpmd::DelayFitter;
     use crate::estimator::Estimator;
     use crate::example::sample;
     use corehop_plan::samples::Sample;
 
     /// Delays of 10 us at 64 KiB and of 40 us at 256 KiB, twice that after an L3-migration.
-    fn model() -> Model {
-        let mut fit = Fit::new(Estimator::Difference);
+    fn model() -> DelayModel {
+        let mut fit = DelayFitter::new(Estimator::Difference);
         for (event, by) in [(Event::Preemption, 1.0), (Event::L3Migration, 2.0)] {
             for (kib, us) in [(64, 10.0), (256, 40.0)] {
                 let of = |k: u32| Sample {
@@ -149,7 +149,7 @@ mod tests {
         fit.finish()
     }
 
-    fn costs(model: &Model) -> ModelCosts<'_> {
+    fn costs(model: &DelayModel) -> ModelCosts<'_> {
         ModelCosts::new(model, "idle", Statistic::Median, None, &[])
     }
 
@@ -168,7 +168,8 @@ mod tests {
     #[test]
     fn an_interval_that_is_not_above_zero_or_upside_down_is_refused() {
         let of = |low, high| {
-            let cost = cpmd::Cost { estimate_us: -1.0, low_us: Some(low), high_us: Some(high) };
+            let cost =
+                cpmd::CostEstimate { estimate_us: -1.0, low_us: Some(low), high_us: Some(high) };
             sound(Event::Preemption, cost)
         };
         for (low, high, said) in [
@@ -182,7 +183,7 @@ mod tests {
         }
         assert_eq!(of(-1.0, 0.1).unwrap().high_us, Some(0.1));
         // Of a largest cost, and without an interval, nothing is known to be wrong.
-        let largest = cpmd::Cost { estimate_us: 0.0, low_us: Some(0.0), high_us: None };
+        let largest = cpmd::CostEstimate { estimate_us: 0.0, low_us: Some(0.0), high_us: None };
         assert!(sound(Event::Preemption, largest).is_ok());
     }
 

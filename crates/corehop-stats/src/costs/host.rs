@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cpmd::{Model, NotAModel};
+use crate::cpmd::{DelayModel, NotAModel};
 use corehop_plan::bounds;
 use corehop_plan::platform::{Platform, PlatformError};
 
@@ -12,14 +12,14 @@ const HOST_COSTS_SCHEMA: &str = "corehop-host-costs-1";
 
 /// A host.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Host {
+pub struct HostIdentity {
     /// Its description.
     pub platform: Platform,
     /// A digest of the identity that its system was given at installation, if it has one.
     pub identity: Option<String>,
 }
 
-impl Host {
+impl HostIdentity {
     /// The first thing in which it is another one than `known`, which the answer calls `whose`.
     pub fn difference(&self, known: &Self, whose: &str) -> Option<String> {
         let identities = self.identity.as_ref().zip(known.identity.as_ref());
@@ -34,11 +34,11 @@ impl Host {
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostCosts {
     /// The host.
-    pub host: Host,
+    pub host: HostIdentity,
     /// When the samples were taken: the day of the first.
     pub date: String,
     /// The costs.
-    pub model: Model,
+    pub model: DelayModel,
 }
 
 /// Why a text has no costs of a host.
@@ -63,7 +63,7 @@ pub enum NotHostCosts {
 /// The form of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct HostCostFile {
     schema: String,
     identity: Option<String>,
     date: String,
@@ -74,7 +74,7 @@ struct File {
 impl HostCosts {
     /// The costs as JSON.
     pub fn to_json(&self) -> String {
-        let file = File {
+        let file = HostCostFile {
             schema: HOST_COSTS_SCHEMA.to_owned(),
             identity: self.host.identity.clone(),
             date: self.date.clone(),
@@ -89,13 +89,13 @@ impl HostCosts {
     /// # Errors
     /// [`NotHostCosts`] for anything else.
     pub fn from_json(text: &str) -> Result<Self, NotHostCosts> {
-        let file: File = bounds::from_json(text)?;
+        let file: HostCostFile = bounds::from_json(text)?;
         if file.schema != HOST_COSTS_SCHEMA {
             return Err(NotHostCosts::Schema(file.schema));
         }
         let platform = Platform::from_toml(&file.platform)?;
-        let model = Model::from_json(&file.model.to_string())?;
-        let host = Host { platform, identity: file.identity };
+        let model = DelayModel::from_json(&file.model.to_string())?;
+        let host = HostIdentity { platform, identity: file.identity };
         Ok(Self { host, date: file.date, model })
     }
 }
@@ -103,17 +103,17 @@ impl HostCosts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpmd::Fit;
+    use crate::cpmd::DelayFitter;
     use crate::estimator::Estimator;
     use crate::example::sample;
 
-    fn host(platform: &str, identity: Option<&str>) -> Host {
+    fn host(platform: &str, identity: Option<&str>) -> HostIdentity {
         let platform = Platform::named(platform).unwrap().unwrap();
-        Host { platform, identity: identity.map(ToOwned::to_owned) }
+        HostIdentity { platform, identity: identity.map(ToOwned::to_owned) }
     }
 
     fn costs() -> HostCosts {
-        let mut fit = Fit::new(Estimator::Difference);
+        let mut fit = DelayFitter::new(Estimator::Difference);
         fit.take(&[sample()]);
         let (host, date) = (host("xeon_l7455", Some("a")), "2026-11-23".to_owned());
         HostCosts { host, date, model: fit.finish() }

@@ -12,10 +12,10 @@ mod source;
 mod table;
 
 pub use fitted::ModelCosts;
-pub use host::{Host, HostCosts, NotHostCosts};
+pub use host::{HostCosts, HostIdentity, NotHostCosts};
 pub use ranked::Highest;
 pub use ranked::{among, least};
-pub use source::{SelectError, Selected, Selection, Source};
+pub use source::{CostSource, SelectError, Selected, Selection};
 pub use table::{CostCurves, CostError, CostTable};
 
 use corehop_plan::workload::Event;
@@ -60,7 +60,7 @@ impl Basis {
 pub struct NoCost(pub String);
 
 /// A source of event costs.
-pub trait Costs {
+pub trait EventCosts {
     /// The cost of an event for a working set of this size.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ pub trait Costs {
     }
 
     /// The same costs by quantiles, the highest first, each with its name; none if these costs are of one statistic.
-    fn quantiles(&self) -> Vec<(&str, &dyn Costs)> {
+    fn quantiles(&self) -> Vec<(&str, &dyn EventCosts)> {
         Vec::new()
     }
 

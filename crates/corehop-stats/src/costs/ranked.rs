@@ -3,18 +3,18 @@
 //!
 //! The largest of n samples has nothing that bounds it from above, so a verdict that rests on it is conditional.
 
-use super::{Basis, Cost, CostCurves, CostTable, Costs, NoCost};
+use super::{Basis, Cost, CostCurves, CostTable, EventCosts, NoCost};
 use corehop_plan::workload::Event;
 
 /// Costs by several statistics of the same samples.
 pub(super) struct RankedCosts<'a> {
     /// Name and costs of each quantile, the highest first.
-    pub(super) quantiles: Vec<(String, Box<dyn Costs + Send + 'a>)>,
+    pub(super) quantiles: Vec<(String, Box<dyn EventCosts + Send + 'a>)>,
     /// The largest that were seen.
-    pub(super) largest: Box<dyn Costs + Send + 'a>,
+    pub(super) largest: Box<dyn EventCosts + Send + 'a>,
 }
 
-impl Costs for RankedCosts<'_> {
+impl EventCosts for RankedCosts<'_> {
     fn cost(&self, event: Event, wss_kib: f64) -> Result<Cost, NoCost> {
         self.largest.cost(event, wss_kib)
     }
@@ -23,8 +23,8 @@ impl Costs for RankedCosts<'_> {
         self.largest.by_preemptor(wss_kib)
     }
 
-    fn quantiles(&self) -> Vec<(&str, &dyn Costs)> {
-        let mut all: Vec<(&str, &dyn Costs)> = Vec::new();
+    fn quantiles(&self) -> Vec<(&str, &dyn EventCosts)> {
+        let mut all: Vec<(&str, &dyn EventCosts)> = Vec::new();
         for (name, costs) in &self.quantiles {
             all.push((name, costs.as_ref()));
         }
@@ -56,7 +56,7 @@ impl Costs for RankedCosts<'_> {
 #[expect(missing_debug_implementations, reason = "costs need not be printed")]
 pub struct Highest<'a> {
     /// The costs by that quantile.
-    pub costs: &'a dyn Costs,
+    pub costs: &'a dyn EventCosts,
     /// Its name, with the number of samples: "the p90 of at least 200 samples in 20 replicates".
     pub by: String,
     /// The share of events that cost more, where they are too many for a bound: "half of them do".
@@ -87,8 +87,8 @@ pub(super) fn is_named(statistic: &str) -> bool {
 impl<'a> Highest<'a> {
     /// The highest quantile whose upper end the samples give at all of these sizes in KiB, of the dearest of `events`. This
     /// is the statistic of every answer about deadlines for which a user names none.
-    pub fn of(costs: &'a dyn Costs, events: &[Event], sizes: &[f64]) -> Option<Self> {
-        let bounds = |it: &dyn Costs, size: f64| {
+    pub fn of(costs: &'a dyn EventCosts, events: &[Event], sizes: &[f64]) -> Option<Self> {
+        let bounds = |it: &dyn EventCosts, size: f64| {
             it.largest(events, size).is_ok_and(|cost| cost.high_us.is_some_and(|high| high >= 0.0))
         };
         let mut ranked = costs.quantiles().into_iter();
@@ -102,7 +102,7 @@ impl<'a> Highest<'a> {
 }
 
 /// The cells, at the least, among which the cost of the dearest of `events` was found.
-pub fn among(events: &[Event], wss_kib: f64, costs: &dyn Costs) -> Option<Basis> {
+pub fn among(events: &[Event], wss_kib: f64, costs: &dyn EventCosts) -> Option<Basis> {
     let there = events.iter().filter(|&&event| costs.happens(event));
     there.map(|&event| costs.basis(event, wss_kib)).reduce(least).flatten()
 }
@@ -153,7 +153,7 @@ fn around(measured: &[f64], wss_kib: f64) -> Vec<f64> {
     measured.get(from..=at).unwrap_or_default().to_vec()
 }
 
-impl Costs for SampledCosts<'_> {
+impl EventCosts for SampledCosts<'_> {
     fn cost(&self, event: Event, wss_kib: f64) -> Result<Cost, NoCost> {
         let us = self.costs.cost(event, wss_kib)?.us;
         let low_us = self.largest.then_some(us);
@@ -179,7 +179,7 @@ impl Costs for SampledCosts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::costs::{Selection, Source};
+    use crate::costs::{CostSource, Selection};
 
     const SAMPLED: &str = "load,event,statistic,wss_kib,cost_us\n\
         idle,preemption,max,64,90\nidle,preemption,max,256,400\n\
@@ -188,11 +188,14 @@ mod tests {
         idle,preemption,p50,64,20\nidle,preemption,p50_high,64,25\n\
         idle,preemption,p50,256,80\nidle,preemption,p50_high,256,85\n";
 
-    fn source(text: &str) -> Source {
-        Source::Table(CostTable::parse(text).unwrap())
+    fn source(text: &str) -> CostSource {
+        CostSource::Table(CostTable::parse(text).unwrap())
     }
 
-    fn costs<'a>(source: &'a Source, statistic: Option<&str>) -> Box<dyn Costs + Send + 'a> {
+    fn costs<'a>(
+        source: &'a CostSource,
+        statistic: Option<&str>,
+    ) -> Box<dyn EventCosts + Send + 'a> {
         let statistic = statistic.map(ToOwned::to_owned);
         let wanted = Selection { load: Some("idle".to_owned()), statistic, ..Selection::default() };
         source.for_a_verdict(&wanted).unwrap().costs
@@ -203,7 +206,7 @@ mod tests {
         let source = source(SAMPLED);
         let ranked = costs(&source, None);
         let high = |wss: f64| -> Vec<(String, Option<f64>)> {
-            let of = |(name, it): (&str, &dyn Costs)| {
+            let of = |(name, it): (&str, &dyn EventCosts)| {
                 (name.to_owned(), it.cost(Event::Preemption, wss).unwrap().high_us)
             };
             ranked.quantiles().into_iter().map(of).collect()

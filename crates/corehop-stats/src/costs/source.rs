@@ -4,17 +4,17 @@
 use std::collections::BTreeSet;
 
 use super::ranked::{RankedCosts, SampledCosts, is_named};
-use super::{CostTable, Costs, ModelCosts};
-use crate::cpmd::{Model, Statistic};
+use super::{CostTable, EventCosts, ModelCosts};
+use crate::cpmd::{DelayModel, Statistic};
 use corehop_plan::units::Nanos;
 
 /// A table of costs, or a model of them.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Source {
+pub enum CostSource {
     /// A summary table.
     Table(CostTable),
     /// A model that `corehop advise fit` made.
-    Model(Model),
+    Model(DelayModel),
 }
 
 /// The part of a source's costs to use.
@@ -37,7 +37,7 @@ pub struct Selected<'a> {
     /// The statistic.
     pub statistic: String,
     /// The costs.
-    pub costs: Box<dyn Costs + Send + 'a>,
+    pub costs: Box<dyn EventCosts + Send + 'a>,
 }
 
 impl std::fmt::Debug for Selected<'_> {
@@ -65,7 +65,7 @@ pub enum SelectError {
     NotOfATable(&'static str),
 }
 
-impl Source {
+impl CostSource {
     /// The loads that it has costs under.
     pub fn loads(&self) -> Vec<&str> {
         let loads: BTreeSet<&str> = match self {
@@ -217,10 +217,10 @@ mod tests {
     use super::*;
     use corehop_plan::workload::Event;
 
-    fn source() -> Source {
+    fn source() -> CostSource {
         let text = "load,event,statistic,wss_kib,cost_us\n\
             idle,preemption,max,64,10\nbusy,preemption,max,64,20\nbusy,preemption,avg,64,5\n";
-        Source::Table(CostTable::parse(text).unwrap())
+        CostSource::Table(CostTable::parse(text).unwrap())
     }
 
     fn of(load: Option<&str>, statistic: Option<&str>) -> Selection {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{Cost, Costs, NoCost};
+use super::{Cost, EventCosts, NoCost};
 use corehop_plan::bounds;
 use corehop_plan::words::nearest_of;
 use corehop_plan::workload::Event;
@@ -269,7 +269,7 @@ impl CostCurves {
     }
 }
 
-impl Costs for CostCurves {
+impl EventCosts for CostCurves {
     /// Between two sizes the straight line; below the first its cost; beyond the last nothing is known.
     fn cost(&self, event: Event, wss_kib: f64) -> Result<Cost, NoCost> {
         let curve = self.0.get(&event).map(Vec::as_slice).unwrap_or_default();
@@ -297,7 +297,7 @@ impl Costs for CostCurves {
     }
 }
 
-impl Costs for &CostCurves {
+impl EventCosts for &CostCurves {
     fn cost(&self, event: Event, wss_kib: f64) -> Result<Cost, NoCost> {
         (**self).cost(event, wss_kib)
     }

@@ -19,9 +19,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::point::Cost;
+use super::point::CostEstimate;
 use super::series::SeriesKey;
-use crate::balance::Levels;
+use crate::balance::LevelLatencies;
 use crate::binomial::at_most;
 use crate::cell::walked_bytes;
 use corehop_plan::platform::mechanism::{Distance, Supplier};
@@ -31,9 +31,9 @@ use corehop_plan::workload::{Absence, Event, LINE};
 /// The caches of a machine as far as these models need them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Hierarchy {
+pub struct AnalyticHierarchy {
     /// Innermost first.
-    pub caches: Vec<Level>,
+    pub caches: Vec<CacheLevel>,
     /// The time of a line from memory, in nanoseconds.
     pub memory_ns: f64,
     /// The time of a line that lies in another core's caches, by its distance, where known.
@@ -53,7 +53,7 @@ pub struct Peer {
 /// A cache.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Level {
+pub struct CacheLevel {
     /// 1 is next to the core.
     pub level: u32,
     /// Its size in bytes.
@@ -68,17 +68,17 @@ pub struct Level {
 
 /// The times of lines after an event, by the models of the module.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Expected {
+pub struct AnalyticCost {
     /// With the survivors of contiguous and of random frames as ends, their middle as the estimate.
-    pub survivors: Cost,
+    pub survivors: CostEstimate,
     /// With no survivors.
-    pub worst_case: Cost,
+    pub worst_case: CostEstimate,
 }
 
-impl Hierarchy {
+impl AnalyticHierarchy {
     /// The caches that serve the first CPU of `platform`, with the times of `levels`. None where a size, a
     /// number of ways or a time is not known.
-    pub fn of(platform: &Platform, levels: &Levels) -> Option<Self> {
+    pub fn of(platform: &Platform, levels: &LevelLatencies) -> Option<Self> {
         let cpu = platform.usable().first()?;
         let mut caches = Vec::new();
         for cache in platform.data_caches(cpu) {
@@ -88,7 +88,7 @@ impl Hierarchy {
             let ways = cache.ways.as_ref()?.value;
             // A share of a cache has its ways, and fewer sets.
             let sets = bytes / (u64::from(ways) * platform.line_size().get());
-            caches.push(Level { level: cache.level, bytes, sets, ways, hit_ns: (*time)? });
+            caches.push(CacheLevel { level: cache.level, bytes, sets, ways, hit_ns: (*time)? });
         }
         let peers = [Affinity::L2, Affinity::L3, Affinity::Memory];
         let peers =
@@ -104,14 +104,20 @@ impl Hierarchy {
 
     /// The expected delay of a working set after the event of `key` and an absence of `length_us`. None for
     /// several chains or another pattern: how far their misses overlap is not known here.
-    pub fn expected(&self, key: &SeriesKey, wss_bytes: u64, length_us: f64) -> Option<Expected> {
+    pub fn expected(
+        &self,
+        key: &SeriesKey,
+        wss_bytes: u64,
+        length_us: f64,
+    ) -> Option<AnalyticCost> {
         let shuffled = key.pattern == corehop_plan::workload::Pattern::Shuffled;
         if key.chains != 1 || !shuffled || key.workload.is_some() {
             return None;
         }
         let lines = wss_bytes as f64 / LINE as f64;
         let cost = |line_ns: f64| lines * (line_ns - self.warm_ns(wss_bytes)).max(0.0) / 1e3;
-        let exact = |value| Cost { estimate_us: value, low_us: Some(value), high_us: Some(value) };
+        let exact =
+            |value| CostEstimate { estimate_us: value, low_us: Some(value), high_us: Some(value) };
         let survivors = match key.event {
             Event::None | Event::IdleLeave | Event::SmtMigration => exact(0.0),
             Event::Flush => exact(cost(self.memory_ns)),
@@ -126,7 +132,7 @@ impl Hierarchy {
                 let [even, random] =
                     [false, true].map(|random| cost(self.line_ns(wss_bytes, walked, random)));
                 let (low, high) = (even.min(random), even.max(random));
-                Cost {
+                CostEstimate {
                     estimate_us: f64::midpoint(low, high),
                     low_us: Some(low),
                     high_us: Some(high),
@@ -136,7 +142,7 @@ impl Hierarchy {
         let held = self.caches.last().map_or(0, |last| last.bytes).min(wss_bytes);
         let all =
             held as f64 / LINE as f64 * (self.memory_ns - self.warm_ns(wss_bytes)).max(0.0) / 1e3;
-        Some(Expected { survivors, worst_case: exact(all) })
+        Some(AnalyticCost { survivors, worst_case: exact(all) })
     }
 
     /// The average time of a line after a migration between CPUs that share the caches from `level` on. Lines
@@ -205,7 +211,7 @@ fn peer(platform: &Platform, affinity: Affinity) -> Option<Peer> {
     Some(Peer { private_ns: stated.or_else(exchanged)?, shared_ns })
 }
 
-impl Level {
+impl CacheLevel {
     /// The share of `lines` that are hits after `walked` other lines passed through.
     pub fn survivors(&self, lines: u64, walked: u64, random: bool) -> f64 {
         if lines == 0 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The companies of a model's series.
 
-use super::{Model, NoAnswer, SeriesKey};
+use super::{DelayModel, NoAnswer, SeriesKey};
 use crate::company::{Company, stays};
 use corehop_plan::workload::Event;
 
@@ -11,7 +11,7 @@ impl Company {
     /// # Errors
     /// [`NoAnswer::NoField`] where `only` names no field.
     pub fn measured(
-        model: &Model,
+        model: &DelayModel,
         load: &str,
         only: &[(String, String)],
     ) -> Result<Vec<Self>, NoAnswer> {

@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::point::{Cost, Point, Statistic};
-use super::series::Series;
-use super::{Hierarchy, Method};
+use super::point::{CostEstimate, DelayPoint, Statistic};
+use super::series::DelaySeries;
+use super::{AnalyticHierarchy, Method};
 use crate::ordered::Ordered;
 use crate::quantile::quantile;
 
@@ -13,7 +13,7 @@ use crate::quantile::quantile;
 /// less.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Errors {
+pub struct HoldoutErrors {
     /// By which method the points were predicted.
     pub method: Method,
     /// The number of points.
@@ -26,13 +26,13 @@ pub struct Errors {
     pub inside: usize,
 }
 
-impl Errors {
+impl HoldoutErrors {
     /// The values around a computed one that are as far off as nine in ten of its errors on unseen points were. An end
     /// that these errors do not bound is None.
-    pub fn widened(&self, cost: Cost) -> Cost {
+    pub fn widened(&self, cost: CostEstimate) -> CostEstimate {
         let low = cost.low_us.unwrap_or(cost.estimate_us).min(cost.estimate_us);
         let high = cost.high_us.unwrap_or(cost.estimate_us).max(cost.estimate_us);
-        Cost {
+        CostEstimate {
             estimate_us: cost.estimate_us,
             low_us: Some(reach(low, self.p90).0),
             high_us: reach(high, self.p90).1,
@@ -51,10 +51,10 @@ fn reach(predicted: f64, error: f64) -> (f64, Option<f64>) {
 /// The errors of each method on the mean of every point it can be tried on, and the method that answers between
 /// measured sizes. The fitted model is tried on each size between two others, without that size; the others have seen none.
 pub(super) fn errors(
-    series: &Series,
+    series: &DelaySeries,
     caches: &[u64],
-    hierarchy: Option<&Hierarchy>,
-) -> (Vec<Errors>, Method) {
+    hierarchy: Option<&AnalyticHierarchy>,
+) -> (Vec<HoldoutErrors>, Method) {
     let mut tried: [(Method, Vec<Try>); 3] = [
         (Method::Fitted, interpolated(series, caches)),
         (Method::Survivors, computed(series, hierarchy, Method::Survivors)),
@@ -76,7 +76,7 @@ fn best(tried: &[(Method, Vec<Try>); 3]) -> Method {
         summary(*method, &tries.iter().filter(same).copied().collect::<Vec<_>>())
     };
     let Some(known) = summary(Method::Fitted, &fitted.1) else { return Method::Fitted };
-    let better = |it: &Errors| {
+    let better = |it: &HoldoutErrors| {
         it.points == known.points
             && it.median < known.median
             && it.p90 < known.p90
@@ -92,13 +92,13 @@ struct Try {
     /// The place of the point in the series.
     at: usize,
     seen: f64,
-    predicted: Cost,
+    predicted: CostEstimate,
     /// Whether the interval holds what was measured.
     inside: bool,
 }
 
 impl Try {
-    fn new(at: usize, predicted: Cost, seen: f64) -> Self {
+    fn new(at: usize, predicted: CostEstimate, seen: f64) -> Self {
         Self { at, seen, predicted, inside: holds(predicted, seen) }
     }
 
@@ -108,7 +108,7 @@ impl Try {
     }
 }
 
-fn holds(cost: Cost, seen: f64) -> bool {
+fn holds(cost: CostEstimate, seen: f64) -> bool {
     let low = cost.low_us.unwrap_or(f64::NEG_INFINITY);
     let high = cost.high_us.unwrap_or(f64::INFINITY);
     (low..=high).contains(&seen)
@@ -133,11 +133,11 @@ fn widen(tries: &mut [Try]) {
     }
 }
 
-fn mean(point: &Point) -> Option<f64> {
+fn mean(point: &DelayPoint) -> Option<f64> {
     Some(point.delay.get(&Statistic::Mean)?.estimate_us)
 }
 
-fn interpolated(series: &Series, caches: &[u64]) -> Vec<Try> {
+fn interpolated(series: &DelaySeries, caches: &[u64]) -> Vec<Try> {
     let sizes = series.sizes();
     let inner = sizes.get(1..sizes.len().saturating_sub(1)).unwrap_or_default();
     let mut tries = Vec::new();
@@ -153,8 +153,12 @@ fn interpolated(series: &Series, caches: &[u64]) -> Vec<Try> {
     tries
 }
 
-fn computed(series: &Series, hierarchy: Option<&Hierarchy>, method: Method) -> Vec<Try> {
-    let of = |(at, point): (usize, &Point)| {
+fn computed(
+    series: &DelaySeries,
+    hierarchy: Option<&AnalyticHierarchy>,
+    method: Method,
+) -> Vec<Try> {
+    let of = |(at, point): (usize, &DelayPoint)| {
         let expected = hierarchy?.expected(&series.key, point.wss_bytes, point.length_us)?;
         let cost =
             if method == Method::WorstCase { expected.worst_case } else { expected.survivors };
@@ -163,9 +167,9 @@ fn computed(series: &Series, hierarchy: Option<&Hierarchy>, method: Method) -> V
     series.points.iter().enumerate().filter_map(of).collect()
 }
 
-fn summary(method: Method, tries: &[Try]) -> Option<Errors> {
+fn summary(method: Method, tries: &[Try]) -> Option<HoldoutErrors> {
     let errors = Ordered::new(&tries.iter().map(Try::error).collect::<Vec<_>>()).ok()?;
-    Some(Errors {
+    Some(HoldoutErrors {
         method,
         points: tries.len(),
         median: quantile(&errors, 0.5).ok()?,

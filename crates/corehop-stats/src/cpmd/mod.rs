@@ -23,15 +23,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use analytic::Hierarchy;
-pub use holdout::Errors;
-pub use point::{Cost, Point, Statistic};
-use point::{Seen, nested};
-pub use question::{NoAnswer, Prediction, Question};
-pub use series::{Reading, Series, SeriesKey, ValueOrigin};
+pub use analytic::AnalyticHierarchy;
+pub use holdout::HoldoutErrors;
+pub use point::{CostEstimate, DelayPoint, Statistic};
+use point::{DelaySample, nested};
+pub use question::{DelayQuery, NoAnswer, Prediction};
+pub use series::{DelaySeries, SeriesKey, SeriesValue, ValueOrigin};
 pub use store::{MODEL_SCHEMA, NotAModel};
 
-use super::balance::Levels;
+use super::balance::LevelLatencies;
 use super::cell::CellKey;
 use super::estimator::Estimator;
 use super::replicates::{Nested, SharedDependence};
@@ -57,7 +57,7 @@ words! {
 /// A fitted model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Model {
+pub struct DelayModel {
     /// The version of this form.
     pub schema: String,
     /// The estimator of a delay from the intervals of a sample.
@@ -78,7 +78,7 @@ pub struct Caches {
     #[serde(deserialize_with = "Option::deserialize")]
     pub own: Option<u64>,
     /// With ways and times, where those are known.
-    pub hierarchy: Option<Hierarchy>,
+    pub hierarchy: Option<AnalyticHierarchy>,
     /// Preemption, and the migrations that its CPUs allow, where that is known.
     #[serde(deserialize_with = "Option::deserialize")]
     pub events: Option<Vec<Event>>,
@@ -89,16 +89,16 @@ pub struct Caches {
 #[serde(deny_unknown_fields)]
 pub struct FittedSeries {
     /// The measured series.
-    pub series: Series,
+    pub series: DelaySeries,
     /// By method, on points not seen.
-    pub errors: Vec<Errors>,
+    pub errors: Vec<HoldoutErrors>,
     /// The method that answers.
     pub method: Method,
 }
 
 /// Gathers samples, to be fitted.
 #[derive(Debug, Clone)]
-pub struct Fit {
+pub struct DelayFitter {
     estimator: Estimator,
     machines: BTreeMap<String, Caches>,
     /// By series (those are few) and size: each valid sample.
@@ -107,29 +107,30 @@ pub struct Fit {
     known: BTreeMap<CellKey, usize>,
 }
 
-type BySize = BTreeMap<u64, BTreeMap<Drawn, Vec<Seen>>>;
+type BySize = BTreeMap<u64, BTreeMap<LengthDistribution, Vec<DelaySample>>>;
 /// The distribution of lengths.
-type Drawn = String;
+type LengthDistribution = String;
 
 /// Drawn lengths are cut into so many parts of equal number, if each then has [`FEWEST`] samples.
 const PARTS: usize = 4;
 const FEWEST: usize = 20;
 
-impl Fit {
+impl DelayFitter {
     /// Nothing yet.
     pub fn new(estimator: Estimator) -> Self {
         Self { estimator, machines: BTreeMap::new(), seen: Vec::new(), known: BTreeMap::new() }
     }
 
     /// Takes what is known of a machine; `levels` has its times.
-    pub fn machine(&mut self, platform: &Platform, levels: &Levels) {
+    pub fn machine(&mut self, platform: &Platform, levels: &LevelLatencies) {
         let mut sizes: Vec<u64> =
             platform.cache_sizes().iter().map(|(_, size)| size.get()).collect();
         sizes.sort_unstable();
         sizes.dedup();
         let own = platform.largest_private_cache().map(Bytes::get);
         let events = Some(Event::on(platform));
-        let caches = Caches { sizes, own, hierarchy: Hierarchy::of(platform, levels), events };
+        let caches =
+            Caches { sizes, own, hierarchy: AnalyticHierarchy::of(platform, levels), events };
         self.machines.insert(platform.id.clone(), caches);
     }
 
@@ -143,7 +144,7 @@ impl Fit {
             let drawn = sizes.entry(sample.wss_bytes).or_default();
             let seen = drawn.entry(sample.preemption_length.to_string()).or_default();
             let replicate = replicate_of(sample);
-            seen.push(Seen { length_us: length_us(sample), delay_us: delay, replicate });
+            seen.push(DelaySample { length_us: length_us(sample), delay_us: delay, replicate });
         }
     }
 
@@ -158,7 +159,7 @@ impl Fit {
         let drawn = drawn.entry("given".to_owned()).or_default();
         // Each is known apart from the others.
         let replicate = drawn.len() as u64;
-        drawn.push(Seen { length_us, delay_us, replicate });
+        drawn.push(DelaySample { length_us, delay_us, replicate });
     }
 
     fn place(&mut self, key: SeriesKey) -> usize {
@@ -179,7 +180,7 @@ impl Fit {
     }
 
     /// The model.
-    pub fn finish(self) -> Model {
+    pub fn finish(self) -> DelayModel {
         let Self { estimator, mut machines, seen, .. } = self;
         for (key, _) in &seen {
             // What was measured can happen, whatever the description of the machine says.
@@ -195,7 +196,7 @@ impl Fit {
             let in_a_row = dependences[&key.machine].in_a_row(key.event == Event::None);
             let of_size = |(size, drawn)| points(size, drawn, in_a_row);
             let points = sizes.into_iter().flat_map(of_size).collect();
-            let series = Series { key, points };
+            let series = DelaySeries { key, points };
             let caches = machines.get(&series.key.machine).cloned().unwrap_or_default();
             let (errors, method) =
                 holdout::errors(&series, &caches.sizes, caches.hierarchy.as_ref());
@@ -203,7 +204,7 @@ impl Fit {
         };
         let mut curves: Vec<FittedSeries> = seen.into_iter().map(curve).collect();
         curves.retain(|curve| !curve.series.points.is_empty());
-        Model { schema: MODEL_SCHEMA.to_owned(), estimator, machines, curves }
+        DelayModel { schema: MODEL_SCHEMA.to_owned(), estimator, machines, curves }
     }
 }
 
@@ -228,7 +229,11 @@ fn length_us(sample: &Sample) -> f64 {
 }
 
 /// The points of a size: one for each fixed length, several for lengths that were drawn.
-fn points(wss_bytes: u64, by_length: BTreeMap<Drawn, Vec<Seen>>, in_a_row: f64) -> Vec<Point> {
+fn points(
+    wss_bytes: u64,
+    by_length: BTreeMap<LengthDistribution, Vec<DelaySample>>,
+    in_a_row: f64,
+) -> Vec<DelayPoint> {
     let mut points = Vec::new();
     for (drawn, mut seen) in by_length {
         let parts =
@@ -239,7 +244,7 @@ fn points(wss_bytes: u64, by_length: BTreeMap<Drawn, Vec<Seen>>, in_a_row: f64) 
         let n = seen.len();
         let part = |part: usize| {
             let range = part * n / parts..(part + 1) * n / parts;
-            Point::of(wss_bytes, &seen[range], in_a_row)
+            DelayPoint::of(wss_bytes, &seen[range], in_a_row)
         };
         points.extend((0..parts).filter_map(part));
     }

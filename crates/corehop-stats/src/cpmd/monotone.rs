@@ -26,7 +26,7 @@ pub(super) fn pools(values: &[f64], weights: &[f64]) -> Vec<Range<usize>> {
 
 /// The position of a place among ascending ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Among {
+pub(super) enum GridPosition {
     /// Before the first.
     Before,
     /// At this one.
@@ -38,15 +38,15 @@ pub(super) enum Among {
 }
 
 /// The position of `place` among `places`, which ascend.
-pub(super) fn among(places: &[f64], place: f64) -> Among {
+pub(super) fn among(places: &[f64], place: f64) -> GridPosition {
     let next = places.partition_point(|&it| it < place);
     match (next, places.get(next)) {
-        (_, Some(&it)) if it <= place => Among::At(next),
-        (0, _) => Among::Before,
-        (_, None) => Among::Beyond,
+        (_, Some(&it)) if it <= place => GridPosition::At(next),
+        (0, _) => GridPosition::Before,
+        (_, None) => GridPosition::Beyond,
         (next, Some(&after)) => {
             let before = places[next - 1];
-            Among::Between(next - 1, (place - before) / (after - before))
+            GridPosition::Between(next - 1, (place - before) / (after - before))
         }
     }
 }
@@ -105,9 +105,9 @@ mod tests {
     #[test]
     fn a_place_is_at_between_before_or_beyond() {
         let places = [1.0, 2.0, 4.0];
-        assert_eq!(among(&places, 0.5), Among::Before);
-        assert_eq!(among(&places, 2.0), Among::At(1));
-        assert_eq!(among(&places, 3.0), Among::Between(1, 0.5));
-        assert_eq!(among(&places, 4.1), Among::Beyond);
+        assert_eq!(among(&places, 0.5), GridPosition::Before);
+        assert_eq!(among(&places, 2.0), GridPosition::At(1));
+        assert_eq!(among(&places, 3.0), GridPosition::Between(1, 0.5));
+        assert_eq!(among(&places, 4.1), GridPosition::Beyond);
     }
 }

@@ -49,7 +49,7 @@ impl Statistic {
 
 /// A value with its interval, in microseconds. An end that the samples do not carry is None.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Cost {
+pub struct CostEstimate {
     /// The estimate.
     pub estimate_us: f64,
     /// The lower end.
@@ -58,7 +58,7 @@ pub struct Cost {
     pub high_us: Option<f64>,
 }
 
-impl Cost {
+impl CostEstimate {
     /// Whether its interval ends before that of another begins.
     pub fn surely_less(&self, other: &Self) -> bool {
         self.high_us.zip(other.low_us).is_some_and(|(high, low)| high < low)
@@ -90,7 +90,7 @@ impl Cost {
 /// A size and a length with the delays seen there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Point {
+pub struct DelayPoint {
     /// The working-set size in bytes.
     pub wss_bytes: u64,
     /// The median preemption length, in microseconds; 0 where the job resumed at once.
@@ -104,12 +104,12 @@ pub struct Point {
     /// The replicates that they come from.
     pub replicates: usize,
     /// The statistics that they carry.
-    pub delay: BTreeMap<Statistic, Cost>,
+    pub delay: BTreeMap<Statistic, CostEstimate>,
 }
 
 /// A valid sample, as far as a model needs it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Seen {
+pub(super) struct DelaySample {
     /// The time off the CPU, in microseconds.
     pub(super) length_us: f64,
     /// The delay, in microseconds.
@@ -119,7 +119,7 @@ pub(super) struct Seen {
 }
 
 /// The delays by replicate.
-pub(super) fn nested(seen: &[Seen]) -> Option<Nested> {
+pub(super) fn nested(seen: &[DelaySample]) -> Option<Nested> {
     let (delays, labels): (Vec<f64>, Vec<u64>) =
         seen.iter().map(|it| (it.delay_us, it.replicate)).unzip();
     Nested::from_labelled(&delays, &labels).ok()
@@ -128,7 +128,7 @@ pub(super) fn nested(seen: &[Seen]) -> Option<Nested> {
 /// A length this much shorter or longer than those seen is as good as seen: a sleep overshoots.
 const NEAR: (f64, f64) = (0.9, 1.1);
 
-impl Point {
+impl DelayPoint {
     /// Whether absences of about this length, in microseconds, were seen here.
     pub fn saw(&self, length_us: f64) -> bool {
         (self.least_length_us * NEAR.0..=self.most_length_us * NEAR.1).contains(&length_us)
@@ -136,8 +136,8 @@ impl Point {
 
     /// The statistics of delays seen after absences, in the order in which they were taken, where so many
     /// replicates in a row count for one. None where there are none, or one is no number.
-    pub(super) fn of(wss_bytes: u64, seen: &[Seen], in_a_row: f64) -> Option<Self> {
-        let of = |value: fn(&Seen) -> f64| seen.iter().map(value).collect::<Vec<f64>>();
+    pub(super) fn of(wss_bytes: u64, seen: &[DelaySample], in_a_row: f64) -> Option<Self> {
+        let of = |value: fn(&DelaySample) -> f64| seen.iter().map(value).collect::<Vec<f64>>();
         let lengths = Ordered::new(&of(|it| it.length_us)).ok()?;
         let delays = of(|it| it.delay_us);
         let nested = nested(seen)?.depending(in_a_row);
@@ -156,24 +156,24 @@ impl Point {
 }
 
 /// A statistic of delays, given by replicate and sorted.
-fn cost(statistic: Statistic, nested: &Nested, sorted: &Ordered) -> Option<Cost> {
+fn cost(statistic: Statistic, nested: &Nested, sorted: &Ordered) -> Option<CostEstimate> {
     if sorted.len() < statistic.needs() {
         return None;
     }
     if let Some(share) = statistic.share() {
         let quantile = nested_quantile(nested, share)?;
         let (low_us, high_us) = (quantile.low, quantile.high);
-        return Some(Cost { estimate_us: quantile.estimate, low_us, high_us });
+        return Some(CostEstimate { estimate_us: quantile.estimate, low_us, high_us });
     }
     if statistic == Statistic::Max {
         // It bounds itself from below, and nothing bounds it from above.
         let max = sorted.max();
-        return Some(Cost { estimate_us: max, low_us: Some(max), high_us: None });
+        return Some(CostEstimate { estimate_us: max, low_us: Some(max), high_us: None });
     }
     let mean = nested.mean(ALPHA).ok()?;
     let low_us = mean.interval.map(|interval| interval.low);
     let high_us = mean.interval.map(|interval| interval.high);
-    Some(Cost { estimate_us: mean.estimate, low_us, high_us })
+    Some(CostEstimate { estimate_us: mean.estimate, low_us, high_us })
 }
 
 #[cfg(test)]
@@ -182,7 +182,8 @@ mod tests {
 
     #[test]
     fn a_difference_of_costs_reaches_as_far_as_the_squares_of_both_say() {
-        let cost = |estimate_us, low, high| Cost { estimate_us, low_us: Some(low), high_us: high };
+        let cost =
+            |estimate_us, low, high| CostEstimate { estimate_us, low_us: Some(low), high_us: high };
         let (a, b) = (cost(10.0, 7.0, Some(14.0)), cost(4.0, 1.0, Some(8.0)));
         // Down: 3 and 4 make 5; up: 4 and 3 make 5.
         assert_eq!(a.less(&b), cost(6.0, 1.0, Some(11.0)));
@@ -192,16 +193,17 @@ mod tests {
 
     #[test]
     fn a_point_has_the_statistics_that_its_samples_carry() {
-        let at = |delay_us, replicate| Seen { length_us: 4000.0, delay_us, replicate };
-        let seen: Vec<Seen> = (1..=21_u32).map(|k| at(f64::from(k), u64::from(k % 7))).collect();
-        let point = Point::of(4096, &seen, 1.0).unwrap();
+        let at = |delay_us, replicate| DelaySample { length_us: 4000.0, delay_us, replicate };
+        let seen: Vec<DelaySample> =
+            (1..=21_u32).map(|k| at(f64::from(k), u64::from(k % 7))).collect();
+        let point = DelayPoint::of(4096, &seen, 1.0).unwrap();
         assert_eq!((point.n, point.length_us, point.delay.len()), (21, 4000.0, 4));
         assert!((point.delay[&Statistic::Mean].estimate_us - 11.0).abs() < 1e-12);
         assert!((point.delay[&Statistic::P90].estimate_us - 19.0).abs() < 1e-12);
         assert!(!point.delay.contains_key(&Statistic::P99));
         let max = point.delay[&Statistic::Max];
         assert_eq!((max.estimate_us, max.low_us, max.high_us), (21.0, Some(21.0), None));
-        assert_eq!(Point::of(4096, &[], 1.0), None);
-        assert_eq!(Point::of(4096, &[at(f64::NAN, 0)], 1.0), None);
+        assert_eq!(DelayPoint::of(4096, &[], 1.0), None);
+        assert_eq!(DelayPoint::of(4096, &[at(f64::NAN, 0)], 1.0), None);
     }
 }

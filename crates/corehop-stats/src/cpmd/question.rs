@@ -6,15 +6,15 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::super::cell::walked_bytes;
-use super::point::{Cost, Statistic};
-use super::series::{Reading, Series, ValueOrigin};
-use super::{Errors, FittedSeries, Method, Model, SeriesKey};
+use super::point::{CostEstimate, Statistic};
+use super::series::{DelaySeries, SeriesValue, ValueOrigin};
+use super::{DelayModel, FittedSeries, HoldoutErrors, Method, SeriesKey};
 use corehop_plan::units::{Bytes, Nanos};
 use corehop_plan::workload::Event;
 
 /// A question.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Question {
+pub struct DelayQuery {
     /// The event.
     pub event: Event,
     /// The background load.
@@ -44,10 +44,10 @@ pub struct Prediction {
     pub statistic: Statistic,
     /// The cost.
     #[serde(flatten)]
-    pub cost: Cost,
+    pub cost: CostEstimate,
     /// The curve's value there, where it pools the measured value with its neighbours to stay monotone.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub curve: Option<Cost>,
+    pub curve: Option<CostEstimate>,
     /// By which method.
     pub method: Method,
     /// The position among the measured sizes; None where it was computed.
@@ -61,7 +61,7 @@ pub struct Prediction {
     /// The nearest length measured, in microseconds, where that asked for was not.
     pub nearest_length_us: Option<f64>,
     /// The error of the method on points of this series that it had not seen.
-    pub errors: Option<Errors>,
+    pub errors: Option<HoldoutErrors>,
 }
 
 /// Why there is no answer.
@@ -141,12 +141,12 @@ const USUAL: [(&str, &str); 8] = [
     ("experiment", "synthetic"),
 ];
 
-impl Model {
+impl DelayModel {
     /// The answer to a question.
     ///
     /// # Errors
     /// [`NoAnswer`] says why there is none.
-    pub fn predict(&self, asked: &Question) -> Result<Prediction, NoAnswer> {
+    pub fn predict(&self, asked: &DelayQuery) -> Result<Prediction, NoAnswer> {
         let (curve, classes) = self.curve(asked)?;
         let length_us = asked.length.map(|length| length.get() as f64 / 1e3);
         let method = match asked.method {
@@ -183,7 +183,7 @@ impl Model {
 
     /// The method that answers, if none is asked for. At a measured size the samples answer, and beyond the largest
     /// measured size nothing does.
-    fn method(&self, curve: &FittedSeries, asked: &Question) -> Result<Method, NoAnswer> {
+    fn method(&self, curve: &FittedSeries, asked: &DelayQuery) -> Result<Method, NoAnswer> {
         let reading = self.reading(&curve.series, asked)?;
         let measured =
             reading.place == ValueOrigin::Measured && reading.nearest_length_us.is_none();
@@ -195,7 +195,11 @@ impl Model {
     ///
     /// # Errors
     /// [`NoAnswer::Beyond`] and [`NoAnswer::TooFew`].
-    pub fn reading(&self, series: &Series, asked: &Question) -> Result<Reading, NoAnswer> {
+    pub fn reading(
+        &self,
+        series: &DelaySeries,
+        asked: &DelayQuery,
+    ) -> Result<SeriesValue, NoAnswer> {
         let length_us = asked.length.map(|length| length.get() as f64 / 1e3);
         let caches = self.machines.get(&series.key.machine);
         let caches = caches.map_or(&[][..], |caches| &caches.sizes);
@@ -205,11 +209,11 @@ impl Model {
 
     fn computed(
         &self,
-        series: &Series,
-        asked: &Question,
+        series: &DelaySeries,
+        asked: &DelayQuery,
         length_us: Option<f64>,
         method: Method,
-    ) -> Result<Cost, NoAnswer> {
+    ) -> Result<CostEstimate, NoAnswer> {
         let refuse = |why| NoAnswer::NotComputed { method, why };
         if asked.statistic != Statistic::Mean {
             return Err(refuse("it gives the mean only"));
@@ -231,7 +235,7 @@ impl Model {
     ///
     /// # Errors
     /// [`NoAnswer`] where none is meant, or several are.
-    pub fn measured(&self, asked: &Question) -> Result<&Series, NoAnswer> {
+    pub fn measured(&self, asked: &DelayQuery) -> Result<&DelaySeries, NoAnswer> {
         Ok(&self.curve(asked)?.0.series)
     }
 
@@ -240,9 +244,9 @@ impl Model {
     ///
     /// # Errors
     /// [`NoAnswer`], as for [`Model::measured`]; [`NoAnswer::OnePreemptor`] where there is one size or none.
-    pub fn by_preemptor(&self, asked: &Question) -> Result<Vec<(u64, &Series)>, NoAnswer> {
-        let asked = Question { event: Event::Preemption, ..asked.clone() };
-        let mut by_size: Vec<(u64, &Series)> = Vec::new();
+    pub fn by_preemptor(&self, asked: &DelayQuery) -> Result<Vec<(u64, &DelaySeries)>, NoAnswer> {
+        let asked = DelayQuery { event: Event::Preemption, ..asked.clone() };
+        let mut by_size: Vec<(u64, &DelaySeries)> = Vec::new();
         for curve in self.meant(&asked)? {
             let walked = curve.series.key.polluter.as_deref().and_then(walked_bytes);
             by_size.extend(walked.map(|bytes| (bytes, &curve.series)));
@@ -256,7 +260,7 @@ impl Model {
     ///
     /// # Errors
     /// [`NoAnswer`], as for [`Model::measured`].
-    pub fn own_cache(&self, asked: &Question) -> Result<Option<u64>, NoAnswer> {
+    pub fn own_cache(&self, asked: &DelayQuery) -> Result<Option<u64>, NoAnswer> {
         let machine = &self.measured(asked)?.key.machine;
         Ok(self.machines.get(machine).and_then(|caches| caches.own))
     }
@@ -284,7 +288,7 @@ impl Model {
 
     /// The one series that is meant, and of how many that differ in the class of a neighbour or in the
     /// preemptor's size alone it is the dearest.
-    fn curve(&self, asked: &Question) -> Result<(&FittedSeries, usize), NoAnswer> {
+    fn curve(&self, asked: &DelayQuery) -> Result<(&FittedSeries, usize), NoAnswer> {
         let left = self.meant(asked)?;
         match left.as_slice() {
             [one] => Ok((one, 1)),
@@ -298,7 +302,7 @@ impl Model {
     }
 
     /// The series that a question means, as far as it says; never none.
-    fn meant(&self, asked: &Question) -> Result<Vec<&FittedSeries>, NoAnswer> {
+    fn meant(&self, asked: &DelayQuery) -> Result<Vec<&FittedSeries>, NoAnswer> {
         let mut left: Vec<&FittedSeries> = self.curves.iter().collect();
         let mut wanted = vec![
             ("event".to_owned(), asked.event.word().to_owned()),
@@ -358,7 +362,7 @@ fn differences(curves: &[&FittedSeries]) -> String {
     differing.collect::<Vec<_>>().join(", ")
 }
 
-fn refusal(series: &Series, asked: &Question) -> NoAnswer {
+fn refusal(series: &DelaySeries, asked: &DelayQuery) -> NoAnswer {
     let sizes = series.sizes();
     if sizes.last().is_some_and(|&largest| asked.wss.get() > largest) {
         let sizes: Vec<String> = sizes.iter().map(|&size| Bytes::new(size).to_string()).collect();

@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::monotone::{Among, among, pools};
-use super::point::{Cost, Point, Statistic};
+use super::monotone::{GridPosition, among, pools};
+use super::point::{CostEstimate, DelayPoint, Statistic};
 use crate::cell::{CellKey, fields};
 use corehop_plan::platform::MemoryArchitecture;
 use corehop_plan::workload::{Absence, Event, LineState, Mover, Page, Pattern};
@@ -116,11 +116,11 @@ impl SeriesKey {
 /// A series of measured points.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Series {
+pub struct DelaySeries {
     /// The common properties of its cells.
     pub key: SeriesKey,
     /// By size, then by length.
-    pub points: Vec<Point>,
+    pub points: Vec<DelayPoint>,
 }
 
 /// The origin of a value in a series.
@@ -145,13 +145,13 @@ pub enum ValueOrigin {
 
 /// A value read off a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Reading {
+pub struct SeriesValue {
     /// The value: as measured at a size and length that were measured, otherwise off the curve.
-    pub cost: Cost,
+    pub cost: CostEstimate,
     /// The position among the measured sizes.
     pub place: ValueOrigin,
     /// The curve's value at a measured size and length, where it pools the measured value with its neighbours.
-    pub curve: Option<Cost>,
+    pub curve: Option<CostEstimate>,
     /// Samples at the size, or the fewer of those at the two sizes around it.
     pub n: usize,
     /// Their replicates, likewise.
@@ -160,7 +160,7 @@ pub struct Reading {
     pub nearest_length_us: Option<f64>,
 }
 
-impl Series {
+impl DelaySeries {
     /// The sizes measured, ascending.
     pub fn sizes(&self) -> Vec<u64> {
         let mut sizes: Vec<u64> = self.points.iter().map(|point| point.wss_bytes).collect();
@@ -187,15 +187,15 @@ impl Series {
         wss_bytes: u64,
         length_us: Option<f64>,
         caches: &[u64],
-    ) -> Option<Reading> {
-        let columns: Vec<Column> = self
+    ) -> Option<SeriesValue> {
+        let columns: Vec<CostColumn> = self
             .points
             .chunk_by(|a, b| a.wss_bytes == b.wss_bytes)
-            .filter_map(|points| Column::read(points, statistic, length_us))
+            .filter_map(|points| CostColumn::read(points, statistic, length_us))
             .collect();
         let columns = ordered_within_caches(&columns, caches);
         let sizes: Vec<f64> = columns.iter().map(|column| column.wss_bytes as f64).collect();
-        let plain = |column: &Column, cost, place| Reading {
+        let plain = |column: &CostColumn, cost, place| SeriesValue {
             cost,
             place,
             curve: None,
@@ -204,20 +204,20 @@ impl Series {
             nearest_length_us: column.nearest_length_us,
         };
         match among(&sizes, wss_bytes as f64) {
-            Among::Beyond => None,
-            Among::At(at) => {
+            GridPosition::Beyond => None,
+            GridPosition::At(at) => {
                 let column = &columns[at];
                 let cost = column.measured.unwrap_or(column.cost);
                 let curve = Some(column.cost).filter(|curve| *curve != cost);
-                Some(Reading { curve, ..plain(column, cost, ValueOrigin::Measured) })
+                Some(SeriesValue { curve, ..plain(column, cost, ValueOrigin::Measured) })
             }
-            Among::Before => {
+            GridPosition::Before => {
                 let first = columns.first()?;
                 let share = wss_bytes as f64 / first.wss_bytes as f64;
                 let place = ValueOrigin::BelowAll { smallest_bytes: first.wss_bytes };
                 Some(plain(first, first.cost.down_to_nothing(share), place))
             }
-            Among::Between(at, share) => {
+            GridPosition::Between(at, share) => {
                 Some(between(&columns[at], &columns[at + 1], share, caches))
             }
         }
@@ -226,33 +226,35 @@ impl Series {
 
 /// A statistic at one size, its length settled.
 #[derive(Debug, Clone, Copy)]
-struct Column {
+struct CostColumn {
     wss_bytes: u64,
-    cost: Cost,
+    cost: CostEstimate,
     /// The measured value at this length, if any.
-    measured: Option<Cost>,
+    measured: Option<CostEstimate>,
     n: usize,
     replicates: Option<usize>,
     nearest_length_us: Option<f64>,
 }
 
-impl Column {
-    fn read(points: &[Point], statistic: Statistic, length_us: Option<f64>) -> Option<Self> {
-        let carrying: Vec<(&Point, Cost)> = points
+impl CostColumn {
+    fn read(points: &[DelayPoint], statistic: Statistic, length_us: Option<f64>) -> Option<Self> {
+        let carrying: Vec<(&DelayPoint, CostEstimate)> = points
             .iter()
             .filter_map(|point| Some((point, *point.delay.get(&statistic)?)))
             .collect();
         let (last, _) = carrying.last()?;
         let weights: Vec<f64> = carrying.iter().map(|(point, _)| point.n as f64).collect();
-        let costs: Vec<Cost> = carrying.iter().map(|(_, cost)| *cost).collect();
-        let costs = Cost::non_decreasing(&costs, &weights);
+        let costs: Vec<CostEstimate> = carrying.iter().map(|(_, cost)| *cost).collect();
+        let costs = CostEstimate::non_decreasing(&costs, &weights);
         let lengths: Vec<f64> = carrying.iter().map(|(point, _)| point.length_us).collect();
         let length = length_us.unwrap_or(last.length_us);
         let (cost, around) = match among(&lengths, length) {
-            Among::At(at) => (costs[at], at..=at),
-            Among::Before => (costs[0], 0..=0),
-            Among::Beyond => (costs[costs.len() - 1], costs.len() - 1..=costs.len() - 1),
-            Among::Between(at, share) => (costs[at].towards(costs[at + 1], share), at..=at + 1),
+            GridPosition::At(at) => (costs[at], at..=at),
+            GridPosition::Before => (costs[0], 0..=0),
+            GridPosition::Beyond => (costs[costs.len() - 1], costs.len() - 1..=costs.len() - 1),
+            GridPosition::Between(at, share) => {
+                (costs[at].towards(costs[at + 1], share), at..=at + 1)
+            }
         };
         let seen = carrying.iter().any(|(point, _)| point.saw(length));
         let spanned = carrying[0].0.least_length_us <= length && length <= last.most_length_us;
@@ -273,8 +275,8 @@ impl Column {
 }
 
 /// Within each cache, values that do not fall.
-fn ordered_within_caches(columns: &[Column], caches: &[u64]) -> Vec<Column> {
-    let level = |column: &Column| caches.partition_point(|&size| size < column.wss_bytes);
+fn ordered_within_caches(columns: &[CostColumn], caches: &[u64]) -> Vec<CostColumn> {
+    let level = |column: &CostColumn| caches.partition_point(|&size| size < column.wss_bytes);
     let mut all = Vec::with_capacity(columns.len());
     for within in columns.chunk_by(|a, b| level(a) == level(b)) {
         // Beyond the last cache nothing fits anyway, and a cost may fall.
@@ -283,14 +285,14 @@ fn ordered_within_caches(columns: &[Column], caches: &[u64]) -> Vec<Column> {
             continue;
         }
         let weights: Vec<f64> = within.iter().map(|column| column.n as f64).collect();
-        let costs: Vec<Cost> = within.iter().map(|column| column.cost).collect();
-        let costs = Cost::non_decreasing(&costs, &weights);
-        all.extend(within.iter().zip(costs).map(|(column, cost)| Column { cost, ..*column }));
+        let costs: Vec<CostEstimate> = within.iter().map(|column| column.cost).collect();
+        let costs = CostEstimate::non_decreasing(&costs, &weights);
+        all.extend(within.iter().zip(costs).map(|(column, cost)| CostColumn { cost, ..*column }));
     }
     all
 }
 
-fn between(below: &Column, above: &Column, share: f64, caches: &[u64]) -> Reading {
+fn between(below: &CostColumn, above: &CostColumn, share: f64, caches: &[u64]) -> SeriesValue {
     let (a, b) = (below.cost, above.cost);
     let line = a.towards(b, share);
     // A cost grows about as a power of the size, a little faster than the lines do.
@@ -307,8 +309,8 @@ fn between(below: &Column, above: &Column, share: f64, caches: &[u64]) -> Readin
     let peak = edge.map_or(1.0, |&edge| edge as f64 / below.wss_bytes as f64);
     let least = |x: f64, y: f64| x.min(y);
     let most = |x: f64, y: f64| (x * if x > 0.0 { peak } else { 1.0 }).max(y);
-    Reading {
-        cost: Cost {
+    SeriesValue {
+        cost: CostEstimate {
             low_us: a.low_us.zip(b.low_us).map(|(x, y)| least(x, y)),
             high_us: a.high_us.zip(b.high_us).map(|(x, y)| most(x, y)),
             estimate_us,
@@ -321,7 +323,7 @@ fn between(below: &Column, above: &Column, share: f64, caches: &[u64]) -> Readin
     }
 }
 
-impl Cost {
+impl CostEstimate {
     /// Costs that do not fall: neighbours that violate the order are pooled, and the interval of a pooled value holds
     /// those of all cells in the pool. Where the intervals of two of these are disjoint, the data contradict the law, and
     /// the cells stay as they were measured.

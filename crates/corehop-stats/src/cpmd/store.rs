@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A model as a file.
 
-use super::Model;
+use super::DelayModel;
 use corehop_plan::bounds;
 
 /// The form of model files.
@@ -23,7 +23,7 @@ pub enum NotAModel {
     },
 }
 
-impl Model {
+impl DelayModel {
     /// The model as JSON, every number to the last bit.
     pub fn to_json(&self) -> String {
         format!("{:#}\n", serde_json::json!(self))
@@ -35,10 +35,10 @@ impl Model {
     /// [`NotAModel`] for anything else.
     pub fn from_json(text: &str) -> Result<Self, NotAModel> {
         #[derive(serde::Deserialize)]
-        struct Head {
+        struct ModelFileHeader {
             schema: String,
         }
-        let head: Head = serde_json::from_str(text)?;
+        let head: ModelFileHeader = serde_json::from_str(text)?;
         if head.schema != MODEL_SCHEMA {
             return Err(NotAModel::Schema { found: head.schema });
         }

@@ -22,8 +22,8 @@ fn samples(kib: u64, us: f64, n: u32) -> Vec<Sample> {
     (0..n).map(of).collect()
 }
 
-fn fitted(sizes: &[(u64, f64)]) -> Model {
-    let mut fit = Fit::new(Estimator::Difference);
+fn fitted(sizes: &[(u64, f64)]) -> DelayModel {
+    let mut fit = DelayFitter::new(Estimator::Difference);
     for &(kib, us) in sizes {
         fit.take(&samples(kib, us, 41));
     }
@@ -32,8 +32,8 @@ fn fitted(sizes: &[(u64, f64)]) -> Model {
     fit.finish()
 }
 
-fn asked(kib: u64) -> Question {
-    Question {
+fn asked(kib: u64) -> DelayQuery {
+    DelayQuery {
         event: Event::Preemption,
         load: "idle".to_owned(),
         wss: Bytes::from_kib(kib),
@@ -117,7 +117,7 @@ fn below_the_smallest_size_it_is_no_more_than_there_and_beyond_the_largest_there
 
 #[test]
 fn a_cost_grows_with_the_length_and_lengths_not_measured_are_told() {
-    let mut fit = Fit::new(Estimator::Difference);
+    let mut fit = DelayFitter::new(Estimator::Difference);
     for (label, length_ms, us) in [("fixed_1ms", 1, 10.0), ("fixed_4ms", 4, 40.0)] {
         let of_length = |sample: Sample| Sample {
             preemption_length: label.into(),
@@ -128,7 +128,7 @@ fn a_cost_grows_with_the_length_and_lengths_not_measured_are_told() {
     }
     let model = fit.finish();
     let at = |length: Option<u64>| {
-        let asked = Question { length: length.map(Nanos::from_millis), ..asked(64) };
+        let asked = DelayQuery { length: length.map(Nanos::from_millis), ..asked(64) };
         model.predict(&asked).unwrap()
     };
     assert!(near(at(Some(1)).cost.estimate_us, 10.0) && near(at(None).cost.estimate_us, 40.0));
@@ -154,8 +154,8 @@ fn each_method_says_how_far_off_it_was_on_sizes_that_it_had_not_seen() {
 #[test]
 fn a_computed_model_answers_no_measured_size_and_beats_the_curve_only_on_the_same_points() {
     let platform = Platform::named("xeon_x5650").unwrap().unwrap();
-    let mut fit = Fit::new(Estimator::Difference);
-    fit.machine(&platform, &Levels::of(&platform, &[]));
+    let mut fit = DelayFitter::new(Estimator::Difference);
+    fit.machine(&platform, &LevelLatencies::of(&platform, &[]));
     // Costs that no cache explains, on a curve without a kink.
     for kib in [16, 32, 64, 128] {
         let like = |it: Sample| Sample {
@@ -166,14 +166,14 @@ fn a_computed_model_answers_no_measured_size_and_beats_the_curve_only_on_the_sam
         fit.take(&samples(kib, 3.0 * kib as f64, 41).into_iter().map(like).collect::<Vec<_>>());
     }
     let model = fit.finish();
-    let mean = |kib| Question { statistic: Statistic::Mean, ..asked(kib) };
+    let mean = |kib| DelayQuery { statistic: Statistic::Mean, ..asked(kib) };
     let answer = model.predict(&mean(128)).unwrap();
     assert_eq!((answer.method, answer.place), (Method::Fitted, Some(ValueOrigin::Measured)));
     assert!((answer.cost.estimate_us - 384.0).abs() < 0.1, "{answer:?}");
     assert_eq!(model.predict(&mean(96)).unwrap().method, Method::Fitted);
     assert!(model.predict(&mean(129)).is_err());
     // Its interval is as wide as nine in ten of its errors, so it holds what was measured.
-    let computed = Question { method: Some(Method::Survivors), ..mean(64) };
+    let computed = DelayQuery { method: Some(Method::Survivors), ..mean(64) };
     let cost = model.predict(&computed).unwrap().cost;
     assert!(cost.low_us.is_none_or(|low| low <= 192.0), "{cost:?}");
     assert!(cost.high_us.is_none_or(|high| high >= 192.0), "{cost:?}");
@@ -181,7 +181,7 @@ fn a_computed_model_answers_no_measured_size_and_beats_the_curve_only_on_the_sam
 
 #[test]
 fn a_question_that_several_series_answer_names_in_what_they_differ() {
-    let mut fit = Fit::new(Estimator::Difference);
+    let mut fit = DelayFitter::new(Estimator::Difference);
     for write_ratio in [0.25, 0.75] {
         let with = |sample: Sample| Sample { write_ratio, ..sample };
         fit.take(&samples(64, 10.0, 41).into_iter().map(with).collect::<Vec<_>>());
@@ -190,26 +190,27 @@ fn a_question_that_several_series_answer_names_in_what_they_differ() {
     let both = model.predict(&asked(64)).unwrap_err().to_string();
     assert!(both.contains("write_ratio (0.25, 0.75)"), "{both}");
     let only = |value: &str| vec![("write_ratio".to_owned(), value.to_owned())];
-    assert!(model.predict(&Question { only: only("0.25"), ..asked(64) }).is_ok());
-    let none = model.predict(&Question { only: only("0.3"), ..asked(64) }).unwrap_err().to_string();
+    assert!(model.predict(&DelayQuery { only: only("0.25"), ..asked(64) }).is_ok());
+    let none =
+        model.predict(&DelayQuery { only: only("0.3"), ..asked(64) }).unwrap_err().to_string();
     assert!(none.contains("there is 0.25, 0.75"), "{none}");
     let field = vec![("colour".to_owned(), "red".to_owned())];
-    let none = model.predict(&Question { only: field, ..asked(64) }).unwrap_err().to_string();
+    let none = model.predict(&DelayQuery { only: field, ..asked(64) }).unwrap_err().to_string();
     assert!(none.contains("no `colour`") && none.contains("write_ratio"), "{none}");
-    let load = model.predict(&Question { load: "heavy".to_owned(), ..asked(64) }).unwrap_err();
+    let load = model.predict(&DelayQuery { load: "heavy".to_owned(), ..asked(64) }).unwrap_err();
     assert!(load.to_string().contains("there is idle"));
 }
 
 #[test]
 fn samples_that_are_not_valid_are_left_out_and_without_samples_there_is_no_answer() {
-    let mut fit = Fit::new(Estimator::Difference);
+    let mut fit = DelayFitter::new(Estimator::Difference);
     let invalid = |sample: Sample| Sample { valid: false, ..sample };
     fit.take(&samples(64, 10.0, 41).into_iter().map(invalid).collect::<Vec<_>>());
     let model = fit.finish();
     assert_eq!(model.curves, []);
     assert!(model.predict(&asked(64)).unwrap_err().to_string().contains("no sample"));
     let few = fitted(&[(64, 10.0)]);
-    let p99 = Question { statistic: Statistic::P99, ..asked(64) };
+    let p99 = DelayQuery { statistic: Statistic::P99, ..asked(64) };
     assert!(few.predict(&p99).unwrap_err().to_string().contains("at most 41"));
 }
 
@@ -227,37 +228,37 @@ fn take(value: &mut serde_json::Value, key: &str) -> bool {
 #[test]
 fn a_model_is_the_same_after_a_trip_through_its_file_and_other_files_are_refused() {
     let model = fitted(&[(4, 10.0), (16, 40.0), (64, 160.0 / 3.0)]);
-    assert_eq!(Model::from_json(&model.to_json()).unwrap(), model);
+    assert_eq!(DelayModel::from_json(&model.to_json()).unwrap(), model);
     let later = model.to_json().replace(MODEL_SCHEMA, "corehop-model-9");
-    let error = Model::from_json(&later).unwrap_err().to_string();
+    let error = DelayModel::from_json(&later).unwrap_err().to_string();
     assert!(error.contains("corehop-model-9") && error.contains("fit it again"), "{error}");
     // A model of a corehop that knew no replicates.
     let earlier = model.to_json().replace("\"replicates\"", "\"without\"");
-    let error = Model::from_json(&earlier).unwrap_err().to_string();
+    let error = DelayModel::from_json(&earlier).unwrap_err().to_string();
     assert!(error.contains("`without`") && error.contains("fit the samples again"), "{error}");
     let mut whole = model.clone();
     whole.machines.get_mut("box").unwrap().hierarchy = Some(hierarchy());
     for key in ["replicates", "own", "events", "peers"] {
         let mut value = serde_json::json!(whole);
         assert!(take(&mut value, key), "{key}");
-        let error = Model::from_json(&value.to_string()).unwrap_err().to_string();
+        let error = DelayModel::from_json(&value.to_string()).unwrap_err().to_string();
         assert!(error.contains(&format!("missing field `{key}`")), "{error}");
     }
     for text in ["", "{}", "[1]", &model.to_json()[..200]] {
-        assert!(Model::from_json(text).unwrap_err().to_string().contains("not a model"));
+        assert!(DelayModel::from_json(text).unwrap_err().to_string().contains("not a model"));
     }
 }
 
 /// 32 KiB of 8 ways at 1 ns, 1 MiB of 16 ways at 10 ns, memory at 100 ns.
-fn hierarchy() -> Hierarchy {
-    let level = |level, bytes: u64, ways: u32, hit_ns| analytic::Level {
+fn hierarchy() -> AnalyticHierarchy {
+    let level = |level, bytes: u64, ways: u32, hit_ns| analytic::CacheLevel {
         level,
         bytes,
         sets: bytes / (64 * u64::from(ways)),
         ways,
         hit_ns,
     };
-    Hierarchy {
+    AnalyticHierarchy {
         caches: vec![level(1, 32 << 10, 8, 1.0), level(2, 1 << 20, 16, 10.0)],
         memory_ns: 100.0,
         peers: BTreeMap::new(),
@@ -288,10 +289,15 @@ fn what_every_line_from_elsewhere_costs_is_lines_times_the_difference() {
 fn the_published_worst_case_of_10_mib_is_8_44_ms() {
     // Wächtler 2012, section 5.3.2: 46 and 183 cycles at 2.66 GHz, all in the third level.
     let cycle = 1.0 / 2.66;
-    let cache =
-        analytic::Level { level: 3, bytes: 12 << 20, sets: 12_288, ways: 16, hit_ns: 46.0 * cycle };
+    let cache = analytic::CacheLevel {
+        level: 3,
+        bytes: 12 << 20,
+        sets: 12_288,
+        ways: 16,
+        hit_ns: 46.0 * cycle,
+    };
     let machine =
-        Hierarchy { caches: vec![cache], memory_ns: 183.0 * cycle, peers: BTreeMap::new() };
+        AnalyticHierarchy { caches: vec![cache], memory_ns: 183.0 * cycle, peers: BTreeMap::new() };
     let expected = machine.expected(&key(Event::Preemption), 10 << 20, 4e3).unwrap();
     assert!((expected.worst_case.estimate_us / 1e3 - 8.44).abs() < 0.005);
 }
@@ -345,7 +351,7 @@ fn survivors_agree_with_a_cache_walked_line_by_line() {
         kept += (0..lines).filter(|&line| touch(line)).count();
     }
     let seen = kept as f64 / (rounds * lines) as f64;
-    let level = analytic::Level { level: 1, bytes: 32 << 10, sets: 64, ways: 8, hit_ns: 1.0 };
+    let level = analytic::CacheLevel { level: 1, bytes: 32 << 10, sets: 64, ways: 8, hit_ns: 1.0 };
     let computed = level.survivors(lines, walked, true);
     assert!((seen - computed).abs() < 0.02, "{seen} {computed}");
 }
@@ -353,7 +359,7 @@ fn survivors_agree_with_a_cache_walked_line_by_line() {
 #[test]
 fn a_platform_with_sizes_ways_and_times_gives_a_hierarchy() {
     let platform = Platform::named("xeon_x5650").unwrap().unwrap();
-    let hierarchy = Hierarchy::of(&platform, &Levels::of(&platform, &[])).unwrap();
+    let hierarchy = AnalyticHierarchy::of(&platform, &LevelLatencies::of(&platform, &[])).unwrap();
     assert_eq!(hierarchy.caches.len(), 3);
     let l3 = &hierarchy.caches[2];
     assert_eq!((l3.sets, l3.ways), (12_288, 16));
@@ -362,7 +368,7 @@ fn a_platform_with_sizes_ways_and_times_gives_a_hierarchy() {
 
 #[test]
 fn a_class_that_was_measured_can_happen_though_the_platform_does_not_know_of_it() {
-    let mut fit = Fit::new(Estimator::Difference);
+    let mut fit = DelayFitter::new(Estimator::Difference);
     let events = Some(vec![Event::Preemption, Event::L3Migration]);
     fit.machines.insert("box".to_owned(), Caches { events, ..Caches::default() });
     let far = |it: Sample| Sample { event: Event::MemoryMigration, ..it };
@@ -373,7 +379,7 @@ fn a_class_that_was_measured_can_happen_though_the_platform_does_not_know_of_it(
 
 #[test]
 fn beside_a_load_the_dearest_neighbour_answers_unless_one_is_asked_for() {
-    let mut fit = Fit::new(Estimator::Difference);
+    let mut fit = DelayFitter::new(Estimator::Difference);
     for (class, us) in [(Event::L3Migration, 40.0), (Event::MemoryMigration, 90.0)] {
         let beside = |it: Sample| Sample {
             load: "constructed".into(),
@@ -384,15 +390,15 @@ fn beside_a_load_the_dearest_neighbour_answers_unless_one_is_asked_for() {
         fit.take(&samples(64, us, 41).into_iter().map(beside).collect::<Vec<_>>());
     }
     let model = fit.finish();
-    let asked = Question { load: "constructed".to_owned(), ..asked(64) };
+    let asked = DelayQuery { load: "constructed".to_owned(), ..asked(64) };
     assert!(near(model.predict(&asked).unwrap().cost.estimate_us, 90.0));
     let only = vec![("pair_class".to_owned(), "l3_migration".to_owned())];
-    assert!(near(model.predict(&Question { only, ..asked }).unwrap().cost.estimate_us, 40.0));
+    assert!(near(model.predict(&DelayQuery { only, ..asked }).unwrap().cost.estimate_us, 40.0));
 }
 
 /// Delays of 64 KiB after preemptors of two sizes, as `--preemptor-wss 64KiB,1MiB` measures them.
-fn by_two_preemptors() -> Model {
-    let mut fit = Fit::new(Estimator::Difference);
+fn by_two_preemptors() -> DelayModel {
+    let mut fit = DelayFitter::new(Estimator::Difference);
     for (polluter, us) in [("shuffled 64 KiB write 0.5", 10.0), ("shuffled 1 MiB write 0.5", 50.0)]
     {
         let of = |it: Sample| Sample { polluter: Some(polluter.into()), ..it };
@@ -409,7 +415,7 @@ fn preemptors_of_two_sizes_give_two_delays_and_one_size_is_no_axis() {
     let found: Vec<(u64, f64)> = found.into_iter().map(|(bytes, it)| (bytes, us(it))).collect();
     assert_eq!(found.iter().map(|it| it.0).collect::<Vec<_>>(), [64 << 10, 1 << 20]);
     assert!(near(found[0].1, 10.0) && near(found[1].1, 50.0));
-    let mut fit = Fit::new(Estimator::Difference);
+    let mut fit = DelayFitter::new(Estimator::Difference);
     fit.take(&samples(64, 10.0, 41));
     assert_eq!(fit.finish().by_preemptor(&asked(64)).unwrap_err(), NoAnswer::OnePreemptor);
 }

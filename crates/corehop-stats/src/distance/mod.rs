@@ -24,7 +24,7 @@ mod stays;
 mod tests;
 
 pub use number::{FEWEST, RELEVANT, SHARE};
-pub use stays::{LevelStay, Stays, changes_to, stays, stays_of_all};
+pub use stays::{LevelResidence, LevelStay, changes_to, stays, stays_of_all};
 
 /// Fewer exchanges than this do not tell one level from several.
 const TOO_FEW: usize = 8;
@@ -38,9 +38,9 @@ const SLACK: f64 = 1.25;
 
 /// The levels that exchanges of a run fall into, from near to far.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Levels {
+pub struct ExchangeLevels {
     /// The levels, nearest first.
-    pub levels: Vec<Level>,
+    pub levels: Vec<ExchangeLevel>,
     /// The certainty of this number: the share, 0 to 1, of resamples of the run with the same number. None
     /// where there were too few exchanges to tell several levels apart.
     pub certainty: Option<f64>,
@@ -50,7 +50,7 @@ pub struct Levels {
 
 /// One level of exchanges.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Level {
+pub struct ExchangeLevel {
     /// Median in ns.
     pub median_ns: f64,
     /// 5 % quantile in ns.
@@ -61,7 +61,7 @@ pub struct Level {
     pub exchanges: usize,
 }
 
-impl Level {
+impl ExchangeLevel {
     /// The level of all these values in ns; None if there is none.
     fn of(values_ns: &[f64]) -> Option<Self> {
         let values = Ordered::new(values_ns).ok()?;
@@ -97,7 +97,7 @@ pub enum BatchClass {
     Changed,
 }
 
-impl Levels {
+impl ExchangeLevels {
     /// The levels of all exchanges of a run, in ns and in the order in which they were taken. The
     /// order matters to the certainty only.
     ///
@@ -107,10 +107,10 @@ impl Levels {
         let values: Vec<f64> = exchanges_ns.iter().copied().filter(|&x| usable(x)).collect();
         let exchanges = values.len();
         if exchanges < TOO_FEW {
-            let levels = Level::of(&values).into_iter().collect();
+            let levels = ExchangeLevel::of(&values).into_iter().collect();
             return Self { levels, certainty: None, exchanges };
         }
-        let run = number::Run::new(&values);
+        let run = number::ExchangeRun::new(&values);
         let rough = Self { levels: run.levels(), certainty: Some(run.certainty()), exchanges };
         rough.settled(&values)
     }
@@ -123,7 +123,10 @@ impl Levels {
                 members[level].push(value);
             }
         }
-        Self { levels: members.iter().filter_map(|values| Level::of(values)).collect(), ..self }
+        Self {
+            levels: members.iter().filter_map(|values| ExchangeLevel::of(values)).collect(),
+            ..self
+        }
     }
 
     /// The number of levels.
@@ -140,8 +143,10 @@ impl Levels {
         if !usable(exchange_ns) {
             return None;
         }
-        let away = |level: &Level| level.outside(exchange_ns).abs();
-        let nearer = |a: &(usize, &Level), b: &(usize, &Level)| away(a.1).total_cmp(&away(b.1));
+        let away = |level: &ExchangeLevel| level.outside(exchange_ns).abs();
+        let nearer = |a: &(usize, &ExchangeLevel), b: &(usize, &ExchangeLevel)| {
+            away(a.1).total_cmp(&away(b.1))
+        };
         let (index, level) = self.levels.iter().enumerate().min_by(nearer)?;
         let outside = level.outside(exchange_ns);
         (outside.abs() <= self.reach(index, outside > 0.0)).then_some(index)

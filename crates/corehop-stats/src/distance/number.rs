@@ -29,7 +29,7 @@ use std::ops::Range;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::Level;
+use super::ExchangeLevel;
 use crate::moments;
 
 /// The share of all exchanges that a level has at least.
@@ -73,29 +73,29 @@ const RESAMPLED: usize = 5_000;
 
 /// The exchanges of a run, and its levels in cells.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct ExchangeRun {
     /// The least exchange in ns: where the first cell begins.
     least: f64,
     /// The cell of each exchange, in order.
     cells: Vec<usize>,
-    reference: Reference,
-    pieces: Vec<Piece>,
+    reference: UniformReference,
+    pieces: Vec<CellRange>,
 }
 
-impl Run {
+impl ExchangeRun {
     /// Of positive, finite values in the order in which they were taken.
     pub(super) fn new(values: &[f64]) -> Self {
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
         // A difference of logarithms, since the quotient of two values may be infinite.
         let cell = |value: &f64| ((value.ln() - least.ln()) / CELL) as usize;
         let cells: Vec<usize> = values.iter().map(cell).collect();
-        let reference = Reference::new(values.len());
+        let reference = UniformReference::new(values.len());
         let pieces = pieces(&histogram(&cells), &reference);
         Self { least, cells, reference, pieces }
     }
 
     /// The levels, nearest first, described by their dense values.
-    pub(super) fn levels(&self) -> Vec<Level> {
+    pub(super) fn levels(&self) -> Vec<ExchangeLevel> {
         self.pieces.iter().map(|piece| piece.level(self.least)).collect()
     }
 
@@ -160,7 +160,7 @@ fn total(counts: &[u32]) -> usize {
 
 /// Neighbouring cells that belong together: a level, or a part of one.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Piece {
+struct CellRange {
     /// First cell.
     start: usize,
     /// The cell after the last.
@@ -170,7 +170,7 @@ struct Piece {
     n: usize,
 }
 
-impl Piece {
+impl CellRange {
     /// The piece within these cells, without empty ones at its ends; None where all are empty.
     fn new(counts: &[u32], range: Range<usize>) -> Option<Self> {
         let inner = occupied(&counts[range.clone()])?;
@@ -188,10 +188,10 @@ impl Piece {
     }
 
     /// In ns, where `least` is the beginning of the first cell.
-    fn level(&self, least: f64) -> Level {
+    fn level(&self, least: f64) -> ExchangeLevel {
         let [low_ns, median_ns, high_ns] =
             self.quantiles.map(|quantile| (least.ln() + quantile * CELL).exp());
-        Level { median_ns, low_ns, high_ns, exchanges: self.n }
+        ExchangeLevel { median_ns, low_ns, high_ns, exchanges: self.n }
     }
 
     /// From median to median, in log.
@@ -226,7 +226,7 @@ impl Piece {
 }
 
 /// The levels of these counts as pieces, nearest first; at least one where there are values.
-fn pieces(counts: &[u32], reference: &Reference) -> Vec<Piece> {
+fn pieces(counts: &[u32], reference: &UniformReference) -> Vec<CellRange> {
     let dense = dense(counts);
     let Some(range) = occupied(&dense) else { return Vec::new() };
     let ranges = if range.len() as f64 * CELL < RELEVANT.ln() {
@@ -234,16 +234,16 @@ fn pieces(counts: &[u32], reference: &Reference) -> Vec<Piece> {
     } else {
         reference.clusters(&dense, range)
     };
-    let mut pieces: Vec<Piece> =
-        ranges.into_iter().filter_map(|range| Piece::new(&dense, range)).collect();
+    let mut pieces: Vec<CellRange> =
+        ranges.into_iter().filter_map(|range| CellRange::new(&dense, range)).collect();
     while let Some(at) = next_to_join(&pieces, counts) {
-        let joined = Piece::new(&dense, pieces[at].start..pieces[at + 1].end);
+        let joined = CellRange::new(&dense, pieces[at].start..pieces[at + 1].end);
         pieces.splice(at..at + 2, joined);
     }
     let fewest = fewest(total(counts));
     pieces.retain(|piece| piece.with_company(counts) >= fewest);
     if pieces.is_empty() {
-        pieces.extend(Piece::new(counts, 0..counts.len()));
+        pieces.extend(CellRange::new(counts, 0..counts.len()));
     }
     pieces
 }
@@ -256,7 +256,7 @@ fn occupied(counts: &[u32]) -> Option<Range<usize>> {
 }
 
 /// The nearer of the two closest pieces that are not apart, or of the two closest of too many.
-fn next_to_join(pieces: &[Piece], counts: &[u32]) -> Option<usize> {
+fn next_to_join(pieces: &[CellRange], counts: &[u32]) -> Option<usize> {
     let too_many = pieces.len() > MOST_LEVELS;
     let distance = |at: &usize| pieces[*at].distance(&pieces[at + 1]);
     (1..pieces.len())
@@ -267,14 +267,14 @@ fn next_to_join(pieces: &[Piece], counts: &[u32]) -> Option<usize> {
 
 /// The spread of uniform values over the same range within their clusters.
 #[derive(Debug)]
-struct Reference {
+struct UniformReference {
     /// Mean of the logarithm of what is within 1, 2, … clusters, per value and squared range.
     within: Vec<f64>,
     /// Standard error of each.
     error: Vec<f64>,
 }
 
-impl Reference {
+impl UniformReference {
     /// For `n` values; from 5,000 on, chance does not matter any more.
     fn new(n: usize) -> Self {
         let mut random = Pcg64Mcg::seed_from_u64(SEED);
@@ -346,7 +346,7 @@ fn logs_within(partitions: &[Partition], cells: usize) -> Vec<f64> {
 /// The best partitions into 1, 2, … clusters, exact by dynamic programming (Fisher, Journal of the
 /// American Statistical Association 53, 1958). At least six cells.
 fn partitions(weights: &[f64]) -> Vec<Partition> {
-    let sums = Sums::new(weights);
+    let sums = PrefixMoments::new(weights);
     let cells = weights.len();
     let mut best: Vec<f64> = (0..=cells).map(|end| sums.within(0, end)).collect();
     let mut cuts: Vec<Vec<usize>> = vec![vec![0; cells + 1]];
@@ -369,9 +369,9 @@ fn partitions(weights: &[f64]) -> Vec<Partition> {
 
 /// Sums over the first cells: of weights, of weighted places, of weighted squared places.
 #[derive(Debug)]
-struct Sums(Vec<[f64; 3]>);
+struct PrefixMoments(Vec<[f64; 3]>);
 
-impl Sums {
+impl PrefixMoments {
     fn new(weights: &[f64]) -> Self {
         let mut sums = vec![[0.0; 3]];
         for (place, weight) in weights.iter().enumerate() {

@@ -3,11 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Level, Levels};
+use super::{ExchangeLevel, ExchangeLevels};
 
 /// The time that the machine is in each level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Stays {
+pub struct LevelResidence {
     /// From the first exchange of a level to the last, in seconds.
     pub seconds: f64,
     /// The number of changes of the level.
@@ -30,7 +30,7 @@ pub struct LevelStay {
     /// The longest visit in seconds; 0 without one. A first or last visit may have been longer.
     pub longest_stay_s: f64,
     /// The level.
-    pub level: Level,
+    pub level: ExchangeLevel,
 }
 
 /// The time that the machine is in each level, from exchanges as (time in ns, exchange in ns) in the order of
@@ -40,21 +40,22 @@ pub struct LevelStay {
 /// have stayed in it, between two of different levels to have changed halfway: stays shorter than the
 /// time between two exchanges remain unseen, and a disturbed exchange that happens to be as long as
 /// those of a farther level counts as a visit there.
-pub fn stays(series: &[(u64, f64)], levels: &Levels) -> Stays {
+pub fn stays(series: &[(u64, f64)], levels: &ExchangeLevels) -> LevelResidence {
     stays_of_all(&[series], levels)
 }
 
 /// The same of several pairs of CPUs together, each by its own series: shares are of the time of all
 /// pairs, changes and visits those of each pair, added.
-pub fn stays_of_all(series: &[&[(u64, f64)]], levels: &Levels) -> Stays {
-    let visits: Vec<Vec<Visit>> = series.iter().map(|of_pair| seen(of_pair, levels)).collect();
+pub fn stays_of_all(series: &[&[(u64, f64)]], levels: &ExchangeLevels) -> LevelResidence {
+    let visits: Vec<Vec<LevelSojourn>> =
+        series.iter().map(|of_pair| seen(of_pair, levels)).collect();
     let seconds = visits.iter().flatten().map(|visit| visit.seconds).sum();
-    let stay = |(index, level): (usize, &Level)| {
-        let own = |visit: &&Visit| visit.level == index;
-        let own: Vec<Visit> = visits.iter().flatten().filter(own).copied().collect();
+    let stay = |(index, level): (usize, &ExchangeLevel)| {
+        let own = |visit: &&LevelSojourn| visit.level == index;
+        let own: Vec<LevelSojourn> = visits.iter().flatten().filter(own).copied().collect();
         level_stay(&own, *level, seconds)
     };
-    Stays {
+    LevelResidence {
         seconds,
         changes: visits.iter().map(|of_pair| of_pair.len().saturating_sub(1)).sum(),
         levels: levels.levels.iter().enumerate().map(stay).collect(),
@@ -62,7 +63,7 @@ pub fn stays_of_all(series: &[&[(u64, f64)]], levels: &Levels) -> Stays {
 }
 
 /// The number of changes of each pair of CPUs to each level, from near to far; all pairs together.
-pub fn changes_to(series: &[&[(u64, f64)]], levels: &Levels) -> Vec<usize> {
+pub fn changes_to(series: &[&[(u64, f64)]], levels: &ExchangeLevels) -> Vec<usize> {
     let mut changes = vec![0; levels.count()];
     for visit in series.iter().flat_map(|of_pair| seen(of_pair, levels).into_iter().skip(1)) {
         changes[visit.level] += 1;
@@ -71,14 +72,14 @@ pub fn changes_to(series: &[&[(u64, f64)]], levels: &Levels) -> Vec<usize> {
 }
 
 /// The visits of a series of (time in ns, exchange in ns).
-fn seen(series: &[(u64, f64)], levels: &Levels) -> Vec<Visit> {
+fn seen(series: &[(u64, f64)], levels: &ExchangeLevels) -> Vec<LevelSojourn> {
     let known = series.iter().filter_map(|&(at, ns)| Some((at, levels.level_of(ns)?)));
     visits(&known.collect::<Vec<_>>())
 }
 
 /// A stretch of time in one level.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Visit {
+struct LevelSojourn {
     level: usize,
     seconds: f64,
     /// Whether both its ends were seen.
@@ -86,14 +87,14 @@ struct Visit {
 }
 
 /// The visits of a series of (time in ns, level).
-fn visits(known: &[(u64, usize)]) -> Vec<Visit> {
+fn visits(known: &[(u64, usize)]) -> Vec<LevelSojourn> {
     let runs: Vec<&[(u64, usize)]> = known.chunk_by(|a, b| a.1 == b.1).collect();
     let mut starts: Vec<u64> = known.iter().take(1).map(|first| first.0).collect();
     let halfway =
         |pair: &[&[(u64, usize)]]| u64::midpoint(pair[0][pair[0].len() - 1].0, pair[1][0].0);
     starts.extend(runs.windows(2).map(halfway));
     starts.extend(known.last().map(|last| last.0));
-    let visit = |(index, run): (usize, &&[(u64, usize)])| Visit {
+    let visit = |(index, run): (usize, &&[(u64, usize)])| LevelSojourn {
         level: run[0].1,
         seconds: starts[index + 1].saturating_sub(starts[index]) as f64 / 1e9,
         whole: index > 0 && index + 1 < runs.len(),
@@ -101,7 +102,7 @@ fn visits(known: &[(u64, usize)]) -> Vec<Visit> {
     runs.iter().enumerate().map(visit).collect()
 }
 
-fn level_stay(visits: &[Visit], level: Level, seconds: f64) -> LevelStay {
+fn level_stay(visits: &[LevelSojourn], level: ExchangeLevel, seconds: f64) -> LevelStay {
     let inside: f64 = visits.iter().map(|visit| visit.seconds).sum();
     LevelStay {
         share: if seconds > 0.0 { inside / seconds } else { 0.0 },
@@ -113,7 +114,7 @@ fn level_stay(visits: &[Visit], level: Level, seconds: f64) -> LevelStay {
 }
 
 /// The length that half of the stays survive, by the estimator of Kaplan and Meier.
-fn median_stay(visits: &[Visit]) -> Option<f64> {
+fn median_stay(visits: &[LevelSojourn]) -> Option<f64> {
     let mut visits = visits.to_vec();
     // Of equally long ones those that ended come first: the others went on.
     visits.sort_by(|a, b| a.seconds.total_cmp(&b.seconds).then(b.whole.cmp(&a.whole)));

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::draw::{Draw, Law};
+use crate::draw::{ReferenceLaw, ResampleSource};
 
 /// Every fifth of the exchanges, 20 ms apart, that a two-CPU guest (AMD EPYC) measured in six seconds.
 const MEASURED: [f64; 60] = [
@@ -15,42 +15,43 @@ const MEASURED: [f64; 60] = [
 ];
 
 /// The levels without the certainty, which takes most of the time.
-fn levels_of(values: &[f64]) -> Levels {
-    let levels = number::Run::new(values).levels();
-    Levels { levels, certainty: None, exchanges: values.len() }.settled(values)
+fn levels_of(values: &[f64]) -> ExchangeLevels {
+    let levels = number::ExchangeRun::new(values).levels();
+    ExchangeLevels { levels, certainty: None, exchanges: values.len() }.settled(values)
 }
 
-fn medians(levels: &Levels) -> Vec<f64> {
+fn medians(levels: &ExchangeLevels) -> Vec<f64> {
     levels.levels.iter().map(|level| level.median_ns).collect()
 }
 
 /// Levels at 28 to 55 ns and at 195 to 224 ns.
-fn near_and_far() -> Levels {
-    let level = |low_ns, median_ns, high_ns| Level { median_ns, low_ns, high_ns, exchanges: 100 };
+fn near_and_far() -> ExchangeLevels {
+    let level =
+        |low_ns, median_ns, high_ns| ExchangeLevel { median_ns, low_ns, high_ns, exchanges: 100 };
     let levels = vec![level(28.0, 46.0, 55.0), level(195.0, 213.0, 224.0)];
-    Levels { levels, certainty: Some(1.0), exchanges: 200 }
+    ExchangeLevels { levels, certainty: Some(1.0), exchanges: 200 }
 }
 
 /// A value about `ns`, with this much noise in log.
-fn about(ns: f64, noise: f64, draw: &mut Draw) -> f64 {
+fn about(ns: f64, noise: f64, draw: &mut ResampleSource) -> f64 {
     ns * (noise * draw.normal()).exp()
 }
 
 /// An exchange below one cache as measured: one of two states of the clock.
-fn near(draw: &mut Draw) -> f64 {
+fn near(draw: &mut ResampleSource) -> f64 {
     let ns = if draw.unit() < 0.12 { 31.5 } else { 46.5 };
     about(ns, 0.06, draw)
 }
 
 /// A disturbed exchange: 1.3 to 10 times as long.
-fn disturbed(ns: f64, draw: &mut Draw) -> f64 {
+fn disturbed(ns: f64, draw: &mut ResampleSource) -> f64 {
     ns * 1.3 * (10.0_f64 / 1.3).powf(draw.unit())
 }
 
 /// The number of seeds, of 100, that find several levels where there is one.
-fn false_splits(n: usize, one: impl Fn(&mut Draw) -> f64) -> usize {
+fn false_splits(n: usize, one: impl Fn(&mut ResampleSource) -> f64) -> usize {
     let several = |seed| {
-        let mut draw = Draw::new(seed);
+        let mut draw = ResampleSource::new(seed);
         let values: Vec<f64> = (0..n).map(|_| one(&mut draw)).collect();
         levels_of(&values).count() != 1
     };
@@ -59,12 +60,17 @@ fn false_splits(n: usize, one: impl Fn(&mut Draw) -> f64) -> usize {
 
 #[test]
 fn one_peak_is_one_level_however_skewed() {
-    let gamma = |d: &mut Draw| 20.0 * (d.value(Law::Exponential) + d.value(Law::Exponential));
+    let gamma = |d: &mut ResampleSource| {
+        20.0 * (d.value(ReferenceLaw::Exponential) + d.value(ReferenceLaw::Exponential))
+    };
     for n in [20, 150] {
         assert!(false_splits(n, |d| about(45.0, 0.1, d)) <= 1, "narrow, {n}");
         assert!(false_splits(n, |d| about(45.0, 0.3, d)) <= 1, "log-normal, {n}");
         assert!(false_splits(n, gamma) <= 1, "gamma, {n}");
-        assert!(false_splits(n, |d| 27.0 + 8.0 * d.value(Law::Exponential)) <= 1, "shifted, {n}");
+        assert!(
+            false_splits(n, |d| 27.0 + 8.0 * d.value(ReferenceLaw::Exponential)) <= 1,
+            "shifted, {n}"
+        );
         assert!(false_splits(n, |d| 27.0 + 28.0 * d.unit()) <= 1, "27 to 55, {n}");
     }
 }
@@ -79,7 +85,7 @@ fn two_states_of_the_clock_below_one_cache_are_one_level() {
 #[test]
 fn a_slow_drift_by_a_third_is_one_level() {
     for seed in 0..5 {
-        let mut draw = Draw::new(seed);
+        let mut draw = ResampleSource::new(seed);
         let drifting = |at: i32| 40.0 * (1.0 + 0.3 * f64::from(at) / 1_000.0);
         let values: Vec<f64> = (0..1_000).map(|at| about(drifting(at), 0.05, &mut draw)).collect();
         assert_eq!(levels_of(&values).count(), 1, "seed {seed}");
@@ -87,7 +93,7 @@ fn a_slow_drift_by_a_third_is_one_level() {
 }
 
 /// `n` values of which a share is `ratio` times as long, and which.
-fn two(n: usize, share: f64, ratio: f64, draw: &mut Draw) -> Vec<(usize, f64)> {
+fn two(n: usize, share: f64, ratio: f64, draw: &mut ResampleSource) -> Vec<(usize, f64)> {
     let far = |at: usize| (at + 1) as f64 * share - (at as f64 * share).floor() >= 1.0;
     let value = |at| {
         let level = usize::from(far(at));
@@ -101,7 +107,7 @@ fn two_levels_are_found_at_every_share_from_2_to_98_percent() {
     for ratio in [2.0, 3.0, 5.0] {
         for share in [0.02, 0.05, 0.3, 0.5, 0.8, 0.95, 0.98] {
             for seed in 0..3 {
-                let known = two(1_000, share, ratio, &mut Draw::new(seed));
+                let known = two(1_000, share, ratio, &mut ResampleSource::new(seed));
                 let levels = levels_of(&known.iter().map(|known| known.1).collect::<Vec<_>>());
                 let what = format!("ratio {ratio}, share {share}, seed {seed}: {levels:?}");
                 assert_eq!(levels.count(), 2, "{what}");
@@ -116,7 +122,7 @@ fn two_levels_are_found_at_every_share_from_2_to_98_percent() {
 #[test]
 fn three_levels_are_found_at_equal_and_at_unequal_distances() {
     for (ns, every) in [([20.0, 60.0, 180.0], [1, 1, 1]), ([12.0, 45.0, 210.0], [16, 3, 1])] {
-        let mut draw = Draw::new(7);
+        let mut draw = ResampleSource::new(7);
         let times: Vec<usize> = (0..3).flat_map(|level| vec![level; 30 * every[level]]).collect();
         let values: Vec<f64> =
             times.iter().map(|&level| about(ns[level], 0.06, &mut draw)).collect();
@@ -134,7 +140,7 @@ fn three_levels_are_found_at_equal_and_at_unequal_distances() {
 #[test]
 fn what_is_seen_twice_or_three_times_is_no_level_and_of_none() {
     for (n, times) in [(12, 2), (12, 3), (60, 2), (60, 3), (300, 3)] {
-        let mut draw = Draw::new(3);
+        let mut draw = ResampleSource::new(3);
         let mut values: Vec<f64> = (0..n).map(|_| near(&mut draw)).collect();
         values.extend((0..times).map(|_| about(213.0, 0.04, &mut draw)));
         let levels = levels_of(&values);
@@ -149,7 +155,7 @@ fn what_is_seen_twice_or_three_times_is_no_level_and_of_none() {
 #[test]
 fn disturbed_exchanges_make_no_level_and_hide_none() {
     for seed in 0..10 {
-        let mut draw = Draw::new(seed);
+        let mut draw = ResampleSource::new(seed);
         let mut values: Vec<f64> = (0..980).map(|_| near(&mut draw)).collect();
         values.extend((0..20).map(|_| disturbed(46.0, &mut draw)));
         assert_eq!(levels_of(&values).count(), 1, "seed {seed}");
@@ -162,7 +168,7 @@ fn disturbed_exchanges_make_no_level_and_hide_none() {
 
 #[test]
 fn a_guest_whose_cpus_were_moved_has_two_levels() {
-    let levels = Levels::of(&MEASURED);
+    let levels = ExchangeLevels::of(&MEASURED);
     assert_eq!((levels.count(), levels.exchanges), (2, 60), "{levels:?}");
     let [near, far] = [levels.levels[0], levels.levels[1]];
     assert!(near.low_ns > 28.0 && near.high_ns < 60.0, "{near:?}");
@@ -173,21 +179,21 @@ fn a_guest_whose_cpus_were_moved_has_two_levels() {
 
 #[test]
 fn the_certainty_is_high_where_both_levels_are_common_and_low_where_one_was_seen_in_one_stay() {
-    let mut draw = Draw::new(11);
+    let mut draw = ResampleSource::new(11);
     let often =
         (0..400).map(|at| about(if at / 20 % 2 == 0 { 45.0 } else { 210.0 }, 0.05, &mut draw));
-    let often = Levels::of(&often.collect::<Vec<_>>());
+    let often = ExchangeLevels::of(&often.collect::<Vec<_>>());
     assert!(often.count() == 2 && often.certainty >= Some(0.99), "{often:?}");
     let once = (0..400).map(|at| about(if at / 8 == 20 { 210.0 } else { 45.0 }, 0.05, &mut draw));
-    let once = Levels::of(&once.collect::<Vec<_>>());
+    let once = ExchangeLevels::of(&once.collect::<Vec<_>>());
     assert!(once.count() == 2 && once.certainty < Some(0.9), "{once:?}");
 }
 
 #[test]
 fn too_few_exchanges_are_one_level_without_a_certainty_and_none_is_no_level() {
-    let few = Levels::of(&[45.0, 46.0, f64::NAN, 210.0, -1.0, 0.0, 44.0, f64::INFINITY]);
+    let few = ExchangeLevels::of(&[45.0, 46.0, f64::NAN, 210.0, -1.0, 0.0, 44.0, f64::INFINITY]);
     assert_eq!((few.count(), few.certainty, few.exchanges), (1, None, 4));
-    let none = Levels::of(&[f64::NAN]);
+    let none = ExchangeLevels::of(&[f64::NAN]);
     assert_eq!((none.count(), none.certainty, none.exchanges), (0, None, 0));
     assert_eq!(none.level_of(45.0), None);
     assert_eq!(none.batch(Some(45.0), None), BatchClass::Unknown);
@@ -195,8 +201,8 @@ fn too_few_exchanges_are_one_level_without_a_certainty_and_none_is_no_level() {
 
 #[test]
 fn equal_exchanges_are_one_level_and_two_values_are_two() {
-    assert_eq!(medians(&Levels::of(&[45.0; 20])), [45.0]);
-    let levels = Levels::of(&[[45.0; 20], [210.0; 20]].concat());
+    assert_eq!(medians(&ExchangeLevels::of(&[45.0; 20])), [45.0]);
+    let levels = ExchangeLevels::of(&[[45.0; 20], [210.0; 20]].concat());
     assert_eq!((medians(&levels), levels.certainty), (vec![45.0, 210.0], Some(1.0)));
 }
 
@@ -286,13 +292,13 @@ fn a_machine_that_never_changes_leaves_its_median_stay_open() {
     assert_eq!((far.share, far.visits, far.longest_stay_s), (0.0, 0, 0.0));
     let empty = stays(&[], &near_and_far());
     assert_eq!((empty.seconds, empty.changes, empty.levels[0].share), (0.0, 0, 0.0));
-    assert_eq!(stays(&[(5, 46.0)], &Levels::of(&[])).levels, []);
+    assert_eq!(stays(&[(5, 46.0)], &ExchangeLevels::of(&[])).levels, []);
 }
 
 /// A host that moves its CPUs between two caches, seen every 20 ms: state and exchange, of which a
 /// share is disturbed.
 fn moving_host(n: usize, share: f64, seed: u64) -> Vec<(usize, f64)> {
-    let mut draw = Draw::new(seed);
+    let mut draw = ResampleSource::new(seed);
     let mut state = 0;
     let exchange = |_| {
         if draw.unit() < [0.005, 0.02][state] {
@@ -341,7 +347,7 @@ fn the_stays_of_a_host_that_moves_its_cpus_are_those_of_its_process() {
 fn levels_come_back_from_json_as_they_were() {
     let levels = near_and_far();
     let text = serde_json::to_string(&levels).unwrap();
-    assert_eq!(serde_json::from_str::<Levels>(&text).unwrap(), levels);
+    assert_eq!(serde_json::from_str::<ExchangeLevels>(&text).unwrap(), levels);
     assert_eq!(serde_json::to_string(&BatchClass::Level(1)).unwrap(), r#"{"level":1}"#);
 }
 
@@ -373,7 +379,7 @@ proptest! {
     fn whatever_the_values_levels_ascend_and_each_median_is_of_its_own(
         values in prop::collection::vec(prop_oneof![1e-30_f64..1e30, 20.0_f64..300.0], 0..40),
     ) {
-        let levels = Levels::of(&values);
+        let levels = ExchangeLevels::of(&values);
         prop_assert_eq!(levels.count() == 0, values.is_empty());
         prop_assert!(levels.count() <= 4);
         prop_assert!(levels.levels.windows(2).all(|pair| pair[0].high_ns < pair[1].low_ns));

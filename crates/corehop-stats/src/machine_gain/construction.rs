@@ -3,7 +3,7 @@
 //!
 //! Nothing of it is measured. Where nothing counts misses, this is all that is known of them.
 
-use corehop_plan::workload::gang::{Channel, Program, Sharing};
+use corehop_plan::workload::gang::{Channel, GangProgram, Sharing};
 
 /// The bytes of a line, of an item or lock, of a mutex, and of a point (Kamali 2010, section 4.3).
 const LINE: u64 = 64;
@@ -40,20 +40,20 @@ impl Built<'_> {
     /// None for messages through the system, whose price is the wake-up, and for parameters that are not known here.
     pub(super) fn construction(&self) -> Option<Construction> {
         let (visited, in_turn, common, own) = match self.program {
-            word if word == Program::WORDS[0] && self.parameters.is_empty() => {
+            word if word == GangProgram::WORDS[0] && self.parameters.is_empty() => {
                 (self.swapped(), false, 2 * self.items * WORD, 0)
             }
-            word if word == Program::WORDS[1] => {
+            word if word == GangProgram::WORDS[1] => {
                 let buckets: u64 = self.parameters.strip_prefix("buckets=")?.parse().ok()?;
                 // The line of a mutex, and that of its counter.
                 (2.0, false, buckets * (MUTEX + WORD), self.items.div_ceil(self.threads) * WORD)
             }
-            word if word == Program::WORDS[2] => {
+            word if word == GangProgram::WORDS[2] => {
                 // Each record begins in the middle of a line, which the thread next to it uses too.
                 let records = self.threads * RECORD;
                 (1.0, false, records, self.items.div_ceil(self.threads) * POINT)
             }
-            word if word == Program::WORDS[3] && !self.through_the_system() => {
+            word if word == GangProgram::WORDS[3] && !self.through_the_system() => {
                 // The lines of the message, and the one that says whose turn it is.
                 ((self.items + 1) as f64, true, (self.threads * self.items + 1) * LINE, 0)
             }

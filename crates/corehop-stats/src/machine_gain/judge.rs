@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::FittedForm;
-use super::laws::{Form, Law};
+use super::laws::{Form, GainLaw};
 use super::question::between;
 use super::rows::GainRow;
 use corehop_plan::words::words;
@@ -24,7 +24,7 @@ words! {
 
 /// The errors of predictions, as factors: 1.25 is a fifth too little or a quarter too much.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Judged {
+pub struct PredictionErrors {
     /// The kind that was left out at a time.
     pub left_out: LeftOut,
     /// The number of them.
@@ -46,7 +46,7 @@ pub struct Judged {
 const LEVEL: f64 = 0.95;
 
 /// The prediction of a row by a form that has not seen it.
-struct Unseen<'a> {
+struct CrossPrediction<'a> {
     row: &'a GainRow,
     group: String,
     ratio: f64,
@@ -62,9 +62,9 @@ pub(super) fn judged(rows: &[GainRow], crowding: Option<f64>) -> Vec<FittedForm>
         let mut written = rows.iter().filter(shares);
         written.any(|it| law.ratio(&it.inputs, crowding).is_some()).then_some((form, law))
     };
-    let laws: Vec<(Form, Law)> = Form::ALL.iter().filter_map(fitted).collect();
+    let laws: Vec<(Form, GainLaw)> = Form::ALL.iter().filter_map(fitted).collect();
     // Only rows that all of them predict compare them. The twins with private data would flatter all alike.
-    let predicts = |it: &GainRow, law: Law| law.ratio(&it.inputs, crowding).is_some();
+    let predicts = |it: &GainRow, law: GainLaw| law.ratio(&it.inputs, crowding).is_some();
     let is_common = |it: &&&GainRow| {
         it.sharing != Sharing::None && laws.iter().all(|&(_, law)| predicts(it, law))
     };
@@ -74,9 +74,9 @@ pub(super) fn judged(rows: &[GainRow], crowding: Option<f64>) -> Vec<FittedForm>
         let unseen = groups
             .iter()
             .map(|(name, group)| unseen(form, &all, (name, group), left_out, crowding));
-        let unseen: Vec<Unseen<'_>> =
+        let unseen: Vec<CrossPrediction<'_>> =
             unseen.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect();
-        Judged::of(left_out, &unseen)
+        PredictionErrors::of(left_out, &unseen)
     };
     let fitted = |(form, law)| FittedForm {
         form,
@@ -117,7 +117,7 @@ fn unseen<'a>(
     (name, group): (&str, &[&'a GainRow]),
     by: LeftOut,
     crowding: Option<f64>,
-) -> Option<Vec<Unseen<'a>>> {
+) -> Option<Vec<CrossPrediction<'a>>> {
     // The twins of what is left out are left out too.
     let others: Vec<&GainRow> = rows.iter().filter(|it| name_of(it, by) != name).copied().collect();
     if others.is_empty() {
@@ -130,13 +130,13 @@ fn unseen<'a>(
             LeftOut::Program => row.inputs,
             LeftOut::Size => between(&others, row)?,
         };
-        Some(Unseen { row, group: name.to_owned(), ratio: law.ratio(&inputs, crowding)? })
+        Some(CrossPrediction { row, group: name.to_owned(), ratio: law.ratio(&inputs, crowding)? })
     };
     Some(group.iter().filter_map(of).collect())
 }
 
-impl Judged {
-    fn of(left_out: LeftOut, unseen: &[Unseen<'_>]) -> Option<Self> {
+impl PredictionErrors {
+    fn of(left_out: LeftOut, unseen: &[CrossPrediction<'_>]) -> Option<Self> {
         let mut groups: BTreeMap<&str, f64> = BTreeMap::new();
         for it in unseen {
             let worst = groups.entry(&it.group).or_default();
@@ -145,7 +145,7 @@ impl Judged {
         let mut bounds: Vec<f64> = groups.into_values().collect();
         bounds.sort_by(f64::total_cmp);
         let n = bounds.len();
-        let off: Vec<f64> = unseen.iter().map(Unseen::off).collect();
+        let off: Vec<f64> = unseen.iter().map(CrossPrediction::off).collect();
         let rank = ((LEVEL * (n + 1) as f64).ceil() as usize).min(n);
         Some(Self {
             left_out,
@@ -159,7 +159,7 @@ impl Judged {
     }
 }
 
-impl Unseen<'_> {
+impl CrossPrediction<'_> {
     /// The error as a logarithm. It has the noise of the row in it, as the next measured ratio will.
     fn off(&self) -> f64 {
         (self.ratio / self.row.ratio).ln().abs()

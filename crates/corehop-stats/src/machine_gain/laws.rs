@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::gain::{self, GainModel, Observed};
+use super::super::gain::{self, GainModel, SharedCacheObservation};
 use super::rows::{GainRow, Inputs};
 use corehop_plan::words::words;
 
@@ -30,7 +30,7 @@ words! {
 /// A form with its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Law {
+pub enum GainLaw {
     /// From SMR and MPmI.
     Counts(GainModel),
     /// ratio = turns (alone + `each` lines near) / (alone + `each` lines far): the times of a round, with the lines that it
@@ -59,24 +59,24 @@ impl Form {
     }
 
     /// The law of this form that is nearest to the rows; None where they do not determine it.
-    pub(super) fn fit(self, rows: &[&GainRow], crowding: Option<f64>) -> Option<Law> {
+    pub(super) fn fit(self, rows: &[&GainRow], crowding: Option<f64>) -> Option<GainLaw> {
         match self.of_counts() {
             Some(form) => {
-                let observed: Vec<Observed> =
+                let observed: Vec<SharedCacheObservation> =
                     rows.iter().filter_map(|it| observed(it, crowding)).collect();
                 if observed.is_empty() {
                     None
                 } else {
-                    form.fit(&observed).filter(|it| falls(*it)).map(Law::Counts)
+                    form.fit(&observed).filter(|it| falls(*it)).map(GainLaw::Counts)
                 }
             }
-            None if self == Self::Physical => Some(Law::Lines { each: 1.0 }),
+            None if self == Self::Physical => Some(GainLaw::Lines { each: 1.0 }),
             None => lines(rows, crowding),
         }
     }
 }
 
-impl Law {
+impl GainLaw {
     /// The ratio; None where an input is unknown.
     pub(super) fn ratio(self, it: &Inputs, crowding: Option<f64>) -> Option<f64> {
         let together = match self {
@@ -122,9 +122,9 @@ fn crowd(it: &Inputs, crowding: Option<f64>) -> Option<f64> {
 }
 
 /// Without what a crowded cache makes of it.
-fn observed(row: &GainRow, crowding: Option<f64>) -> Option<Observed> {
+fn observed(row: &GainRow, crowding: Option<f64>) -> Option<SharedCacheObservation> {
     let it = &row.inputs;
-    Some(Observed {
+    Some(SharedCacheObservation {
         benchmark: row.program.clone(),
         smr: it.smr?,
         mpmi: it.mpmi?,
@@ -133,15 +133,15 @@ fn observed(row: &GainRow, crowding: Option<f64>) -> Option<Observed> {
 }
 
 /// The least squares of the logarithms, over shares from 0.01 to 100, four in a hundred apart.
-fn lines(rows: &[&GainRow], crowding: Option<f64>) -> Option<Law> {
+fn lines(rows: &[&GainRow], crowding: Option<f64>) -> Option<GainLaw> {
     let hands_over = |it: &&&GainRow| it.inputs.handed_over.is_some_and(|lines| lines > 0.0);
     let rows: Vec<&&GainRow> = rows.iter().filter(hands_over).collect();
-    let squares = |law: Law| -> Option<f64> {
+    let squares = |law: GainLaw| -> Option<f64> {
         let off = |it: &&&GainRow| Some((law.ratio(&it.inputs, crowding)? / it.ratio).ln());
         let off: Vec<f64> = rows.iter().filter_map(off).collect();
         (!off.is_empty()).then(|| off.iter().map(|it| it * it).sum())
     };
-    let laws = (0..236).map(|step| Law::Lines { each: 0.01 * 1.04_f64.powi(step) });
+    let laws = (0..236).map(|step| GainLaw::Lines { each: 0.01 * 1.04_f64.powi(step) });
     let laws = laws.filter_map(|law| Some((law, squares(law)?)));
     laws.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(law, _)| law)
 }

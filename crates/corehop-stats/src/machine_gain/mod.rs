@@ -16,9 +16,9 @@ mod question;
 mod rows;
 mod store;
 
-pub use judge::{Judged, LeftOut};
-pub use laws::{Form, Law};
-pub use question::{Asked, NoGain, Predicted};
+pub use judge::{LeftOut, PredictionErrors};
+pub use laws::{Form, GainLaw};
+pub use question::{GainSubject, NoGain, PredictedRatio};
 pub use rows::GainRow;
 pub use store::{GAIN_SCHEMA, NotAGain};
 
@@ -26,7 +26,7 @@ pub(super) use construction::overflow;
 
 use serde::{Deserialize, Serialize};
 
-use super::costs::Host;
+use super::costs::HostIdentity;
 use super::gangs::SharingSummary;
 use corehop_plan::platform::Platform;
 use corehop_plan::workload::gang::Placing;
@@ -37,16 +37,16 @@ pub struct FittedForm {
     /// The form.
     pub form: Form,
     /// The form with its numbers.
-    pub law: Law,
+    pub law: GainLaw,
     /// Its errors on programs that were left out; None with one program.
-    pub by_program: Option<Judged>,
+    pub by_program: Option<PredictionErrors>,
     /// Its errors on sizes that were left out, of those between others.
-    pub by_size: Option<Judged>,
+    pub by_size: Option<PredictionErrors>,
 }
 
 impl FittedForm {
     /// Its errors on programs, or on sizes where there is one program.
-    pub fn judged(&self) -> Option<&Judged> {
+    pub fn judged(&self) -> Option<&PredictionErrors> {
         self.by_program.as_ref().or(self.by_size.as_ref())
     }
 }
@@ -55,7 +55,7 @@ impl FittedForm {
 #[derive(Debug, Clone, PartialEq)]
 pub struct MachineGain {
     /// The machine.
-    pub host: Host,
+    pub host: HostIdentity,
     /// Whether it was simulated.
     pub simulated: bool,
     /// The day of the first run.
@@ -100,7 +100,7 @@ impl MachineGain {
     /// [`NoFit`] says what to measure.
     pub fn fit(
         summaries: &[SharingSummary],
-        host: Host,
+        host: HostIdentity,
         simulated: bool,
         date: String,
     ) -> Result<Self, NoFit> {

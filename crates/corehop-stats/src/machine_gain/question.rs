@@ -4,15 +4,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::construction::Built;
-use super::judge::{Judged, LeftOut};
-use super::laws::{Form, Law};
+use super::judge::{LeftOut, PredictionErrors};
+use super::laws::{Form, GainLaw};
 use super::rows::{GainRow, Inputs, shape};
 use super::{FittedForm, MachineGain};
 use corehop_plan::workload::gang::Sharing;
 
 /// The threads whose ratio is asked for.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Asked {
+pub enum GainSubject {
     /// Those of a program, by its word, at a size.
     Program {
         /// The program.
@@ -33,7 +33,7 @@ pub enum Asked {
 
 /// A predicted ratio of run times, near over far. Below 1 the threads gain by being together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Predicted {
+pub struct PredictedRatio {
     /// The ratio; None where only bounds are known.
     pub ratio: Option<f64>,
     /// It is at least this, where that is known.
@@ -49,7 +49,7 @@ pub struct Predicted {
     pub replicates: Option<usize>,
 }
 
-impl Predicted {
+impl PredictedRatio {
     /// A ratio by a form, without an interval.
     pub(crate) const fn point(ratio: f64, by: Form) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl Predicted {
     }
 
     /// With the errors of the form on what it had not seen.
-    pub(crate) fn within(self, judged: Option<&Judged>) -> Self {
+    pub(crate) fn within(self, judged: Option<&PredictionErrors>) -> Self {
         let (Some(ratio), Some(judged)) = (self.ratio, judged) else { return self };
         let (low, high) = (ratio / judged.bound, ratio * judged.bound);
         Self { low: Some(low), high: Some(high), level: Some(judged.level), ..self }
@@ -131,19 +131,24 @@ impl MachineGain {
     ///
     /// # Errors
     /// [`NoGain`] says why there is none.
-    pub fn predict(&self, asked: &Asked) -> Result<Predicted, NoGain> {
+    pub fn predict(&self, asked: &GainSubject) -> Result<PredictedRatio, NoGain> {
         match asked {
-            Asked::Program { program, items, sharing } => {
+            GainSubject::Program { program, items, sharing } => {
                 self.of_program(program, *items, *sharing)
             }
-            Asked::Counts { smr, mpmi } => self.of_counts(*smr, *mpmi).ok_or(NoGain::Lacks {
+            GainSubject::Counts { smr, mpmi } => self.of_counts(*smr, *mpmi).ok_or(NoGain::Lacks {
                 form: self.taken,
                 what: "misses that were counted when it was fitted",
             }),
         }
     }
 
-    fn of_program(&self, program: &str, items: u64, sharing: Sharing) -> Result<Predicted, NoGain> {
+    fn of_program(
+        &self,
+        program: &str,
+        items: u64,
+        sharing: Sharing,
+    ) -> Result<PredictedRatio, NoGain> {
         let meant = |it: &&GainRow| it.program == program && it.sharing == sharing;
         let rows: Vec<&GainRow> = self.rows.iter().filter(meant).collect();
         let Some(first) = rows.first() else { return Err(self.unknown(program, sharing)) };
@@ -189,26 +194,26 @@ impl MachineGain {
     }
 
     /// The ratio of a program of which only counts are known; None where none were counted on this machine.
-    pub fn of_counts(&self, smr: f64, mpmi: f64) -> Option<Predicted> {
+    pub fn of_counts(&self, smr: f64, mpmi: f64) -> Option<PredictedRatio> {
         let inputs = Inputs { turns: 1.0, smr: Some(smr), mpmi: Some(mpmi), ..Inputs::default() };
-        let counts = self.forms.iter().filter(|it| matches!(it.law, Law::Counts(_)));
+        let counts = self.forms.iter().filter(|it| matches!(it.law, GainLaw::Counts(_)));
         let judged = counts.filter_map(|it| Some((it, it.judged()?.mean)));
         let (best, _) = judged.min_by(|a, b| a.1.total_cmp(&b.1))?;
         self.by(best, &inputs, LeftOut::Program)
     }
 
-    fn answer(&self, inputs: &Inputs, by: LeftOut) -> Option<Predicted> {
+    fn answer(&self, inputs: &Inputs, by: LeftOut) -> Option<PredictedRatio> {
         self.by(self.form(self.taken)?, inputs, by)
     }
 
     /// The ratio by a form: with its interval where the form has seen as much, a bound beyond.
-    fn by(&self, form: &FittedForm, inputs: &Inputs, by: LeftOut) -> Option<Predicted> {
+    fn by(&self, form: &FittedForm, inputs: &Inputs, by: LeftOut) -> Option<PredictedRatio> {
         let judged = match by {
             LeftOut::Program => form.judged(),
             LeftOut::Size => form.by_size.as_ref().or(form.by_program.as_ref()),
         };
         let ratio = form.law.ratio(inputs, self.crowding)?;
-        let point = Predicted::point(ratio, form.form).within(judged);
+        let point = PredictedRatio::point(ratio, form.form).within(judged);
         let strengths =
             self.rows.iter().filter_map(|it| Some((form.law.strength(&it.inputs)?, it)));
         let strengths: Vec<(f64, &GainRow)> = strengths.collect();
@@ -217,13 +222,13 @@ impl MachineGain {
         let asked = form.law.strength(inputs)?;
         let edge = |row: &GainRow| {
             let ratio = form.law.ratio(&row.inputs, self.crowding)?;
-            Some(Predicted::point(ratio, form.form).within(judged))
+            Some(PredictedRatio::point(ratio, form.form).within(judged))
         };
         // The ratio falls as sharing grows: beyond the range it is at most, or at least, that of the edge.
         Some(if asked > most.0 {
-            Predicted { ratio: None, low: None, high: edge(most.1)?.high, ..point }
+            PredictedRatio { ratio: None, low: None, high: edge(most.1)?.high, ..point }
         } else if asked < least.0 {
-            Predicted { ratio: None, low: edge(least.1)?.low, high: None, ..point }
+            PredictedRatio { ratio: None, low: edge(least.1)?.low, high: None, ..point }
         } else {
             point
         })
@@ -231,8 +236,8 @@ impl MachineGain {
 }
 
 impl GainRow {
-    fn as_measured(&self) -> Predicted {
-        Predicted {
+    fn as_measured(&self) -> PredictedRatio {
+        PredictedRatio {
             ratio: Some(self.ratio),
             low: self.low,
             high: self.high,

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::gangs::{SharingSummary, Side};
+use super::super::gangs::{GangOutcome, SharingSummary};
 use super::capacity;
 use super::construction::Built;
 
@@ -126,7 +126,7 @@ fn row(
     })
 }
 
-fn side(it: &SharingSummary, placing: Placing) -> Option<Side> {
+fn side(it: &SharingSummary, placing: Placing) -> Option<GangOutcome> {
     match placing {
         Placing::Shared => it.shared,
         Placing::Separate => it.separate,

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{FittedForm, Form, GainRow, MachineGain};
-use crate::costs::Host;
+use crate::costs::HostIdentity;
 use corehop_plan::bounds;
 use corehop_plan::platform::{Platform, PlatformError};
 use corehop_plan::workload::gang::Placing;
@@ -35,14 +35,14 @@ pub enum NotAGain {
 
 /// The beginning of the file.
 #[derive(Deserialize)]
-struct Head {
+struct GainFileHeader {
     schema: String,
 }
 
 /// The form of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct GainFile {
     schema: String,
     source: String,
     identity: Option<String>,
@@ -60,7 +60,7 @@ struct File {
 impl MachineGain {
     /// As JSON, every number to the last bit.
     pub fn to_json(&self) -> String {
-        let file = File {
+        let file = GainFile {
             schema: GAIN_SCHEMA.to_owned(),
             source: self.source(),
             identity: self.host.identity.clone(),
@@ -79,7 +79,8 @@ impl MachineGain {
 
     /// Whether a text says that it is one.
     pub fn is_meant(text: &str) -> bool {
-        serde_json::from_str::<Head>(text).is_ok_and(|it| it.schema.starts_with("corehop-gain-"))
+        serde_json::from_str::<GainFileHeader>(text)
+            .is_ok_and(|it| it.schema.starts_with("corehop-gain-"))
     }
 
     /// The gains in a text.
@@ -87,17 +88,17 @@ impl MachineGain {
     /// # Errors
     /// [`NotAGain`] for anything else.
     pub fn from_json(text: &str) -> Result<Self, NotAGain> {
-        let head: Head = serde_json::from_str(text)?;
+        let head: GainFileHeader = serde_json::from_str(text)?;
         if head.schema != GAIN_SCHEMA {
             return Err(NotAGain::Schema(head.schema));
         }
-        let file: File = bounds::from_json(text)?;
+        let file: GainFile = bounds::from_json(text)?;
         let platform = Platform::from_toml(&file.platform)?;
         if !file.forms.iter().any(|it| it.form == file.taken) {
             return Err(NotAGain::Taken(file.taken));
         }
         Ok(Self {
-            host: Host { platform, identity: file.identity },
+            host: HostIdentity { platform, identity: file.identity },
             simulated: file.simulated,
             date: file.date,
             near: file.near,

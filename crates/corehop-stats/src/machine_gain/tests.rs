@@ -29,7 +29,7 @@ fn gain(rows: Vec<GainRow>) -> MachineGain {
     let forms = judge::judged(&rows, crowding);
     let taken = judge::best(&forms).unwrap();
     MachineGain {
-        host: Host { platform: platform(), identity: None },
+        host: HostIdentity { platform: platform(), identity: None },
         simulated: true,
         date: "2026-11-25".to_owned(),
         near: Placing::Shared,
@@ -71,7 +71,7 @@ fn the_form_that_made_the_rows_is_taken_and_is_hardly_off() {
 fn a_size_between_others_is_predicted_and_one_beyond_is_not() {
     let it = gain(saturating());
     let asked =
-        |items| Asked::Program { program: "swap".to_owned(), items, sharing: Sharing::Write };
+        |items| GainSubject::Program { program: "swap".to_owned(), items, sharing: Sharing::Write };
     let between = it.predict(&asked(3_000)).unwrap();
     let truth = 1.0 - 0.5 * 8_006.4 / 13_006.4;
     assert!((between.ratio.unwrap() - truth).abs() < 0.01, "{between:?} against {truth}");
@@ -79,7 +79,8 @@ fn a_size_between_others_is_predicted_and_one_beyond_is_not() {
     let measured = it.predict(&asked(1_000)).unwrap();
     assert_eq!((measured.by, measured.ratio), (None, Some(it.rows[1].ratio)));
     assert!(matches!(it.predict(&asked(1_000_000)), Err(NoGain::Beyond { .. })));
-    let other = Asked::Program { program: "sort".to_owned(), items: 100, sharing: Sharing::Write };
+    let other =
+        GainSubject::Program { program: "sort".to_owned(), items: 100, sharing: Sharing::Write };
     let error = it.predict(&other).unwrap_err().to_string();
     assert!(error.contains("swap (write)"), "{error}");
 }
@@ -87,7 +88,7 @@ fn a_size_between_others_is_predicted_and_one_beyond_is_not() {
 #[test]
 fn beyond_the_range_of_counts_there_are_bounds() {
     let it = gain(saturating());
-    let at = |mpmi| it.predict(&Asked::Counts { smr: 1.0, mpmi }).unwrap();
+    let at = |mpmi| it.predict(&GainSubject::Counts { smr: 1.0, mpmi }).unwrap();
     let (most, least) = (at(1e6), at(10.0));
     assert_eq!((most.ratio, most.low), (None, None), "no less than at the largest: {most:?}");
     assert!(most.high.unwrap() < 0.7 && most.gain() > 0.3, "{most:?}");
@@ -117,10 +118,10 @@ fn lines_are_fitted_where_nothing_is_counted_and_counts_get_no_answer_then() {
     ];
     let it = gain(rows);
     assert_eq!(it.taken, Form::Lines);
-    let Law::Lines { each } = it.form(Form::Lines).unwrap().law else { panic!("{it:?}") };
+    let GainLaw::Lines { each } = it.form(Form::Lines).unwrap().law else { panic!("{it:?}") };
     assert!((each / 0.5 - 1.0).abs() < 0.03, "{each}");
     assert!(it.form(Form::Saturating).is_none());
-    let nothing = it.predict(&Asked::Counts { smr: 1.0, mpmi: 1_000.0 });
+    let nothing = it.predict(&GainSubject::Counts { smr: 1.0, mpmi: 1_000.0 });
     assert!(matches!(nothing, Err(NoGain::Lacks { .. })));
 }
 
@@ -169,7 +170,7 @@ fn a_file_of_gains_is_read_back_to_the_last_bit_and_other_files_are_refused() {
 
 #[test]
 fn runs_of_several_machines_are_refused_and_so_are_runs_without_a_second_placing() {
-    let host = || Host { platform: platform(), identity: None };
+    let host = || HostIdentity { platform: platform(), identity: None };
     let fit =
         |all: &[SharingSummary]| MachineGain::fit(all, host(), true, String::new()).unwrap_err();
     assert_eq!(fit(&[]), NoFit::Nothing);

@@ -9,14 +9,17 @@ use corehop_plan::host::Evidence;
 const ACROSS: (Placing, Placing) = (Placing::Shared, Placing::Separate);
 const ONE_CPU: (Placing, Placing) = (Placing::Same, Placing::Shared);
 
-fn lines(near: f64, far: f64) -> Around {
+fn lines(near: f64, far: f64) -> SharingContext {
     let lines = LineTimes { shared_cache_ns: Some(near), separate_ns: Some(far) };
-    Around { lines, capacity: None }
+    SharingContext { lines, capacity: None }
 }
 
 /// Both busy for a window of 1 ms.
-fn busy(counted: impl Into<Option<Counted>>, handed_over: Option<f64>) -> Pair {
-    Pair {
+fn busy(
+    counted: impl Into<Option<InstructionCounts>>,
+    handed_over: Option<f64>,
+) -> ThreadPairWindow {
+    ThreadPairWindow {
         span_ns: 1_000_000,
         busy_ns: [1_000_000; 2],
         counted: counted.into(),
@@ -25,8 +28,8 @@ fn busy(counted: impl Into<Option<Counted>>, handed_over: Option<f64>) -> Pair {
     }
 }
 
-const fn counted(from_caches: u64) -> Counted {
-    Counted { instructions: 2_000_000, misses: from_caches, from_caches }
+const fn counted(from_caches: u64) -> InstructionCounts {
+    InstructionCounts { instructions: 2_000_000, misses: from_caches, from_caches }
 }
 
 #[test]
@@ -57,7 +60,7 @@ fn two_busy_threads_take_turns_on_one_cpu_unless_their_time_is_the_transfer_of_l
 
 #[test]
 fn threads_that_wait_for_something_else_may_not_get_on_faster() {
-    let half = Pair { busy_ns: [250_000; 2], ..busy(counted(1_000), None) };
+    let half = ThreadPairWindow { busy_ns: [250_000; 2], ..busy(counted(1_000), None) };
     let it = ratio(&half, ONE_CPU, &lines(100.0, 200.0), None).unwrap();
     assert!((it.ratio.unwrap() - 0.8).abs() < 1e-12, "{it:?}");
     assert!(it.gain().abs() < 1e-12, "{it:?}");
@@ -65,9 +68,9 @@ fn threads_that_wait_for_something_else_may_not_get_on_faster() {
 
 #[test]
 fn without_line_times_the_equation_of_another_machine_answers_without_an_interval() {
-    let it = ratio(&busy(counted(20_000), None), ACROSS, &Around::default(), None).unwrap();
+    let it = ratio(&busy(counted(20_000), None), ACROSS, &SharingContext::default(), None).unwrap();
     assert_eq!((it.by, it.low, it.high), (Some(Form::Saturating), None, None));
-    assert_eq!(ratio(&busy(None, None), ACROSS, &Around::default(), None), None);
+    assert_eq!(ratio(&busy(None, None), ACROSS, &SharingContext::default(), None), None);
     assert_eq!(
         ratio(&busy(counted(1), None), (Placing::Shared, Placing::Same), &lines(1.0, 2.0), None),
         None
@@ -76,10 +79,10 @@ fn without_line_times_the_equation_of_another_machine_answers_without_an_interva
 
 #[test]
 fn a_pair_has_the_rate_of_the_source_that_saw_most() {
-    let thread = |tid, busy_ns| Active { tid, busy_ns, ..Active::default() };
-    let shared = |by, per_second| Shared { a: 4, b: 9, by, seen: 1, per_second };
+    let thread = |tid, busy_ns| ActiveThread { tid, busy_ns, ..ActiveThread::default() };
+    let shared = |by, per_second| DataSharing { a: 4, b: 9, by, seen: 1, per_second };
     let sources = [shared(Evidence::Pages, 100.0), shared(Evidence::Locks, 3_000.0)];
-    let pair = Pair::of(&thread(9, 7), &thread(4, 5), 100_000_000, &sources);
+    let pair = ThreadPairWindow::of(&thread(9, 7), &thread(4, 5), 100_000_000, &sources);
     assert_eq!((pair.busy_ns, pair.counted), ([7, 5], None));
     assert!((pair.handed_over.unwrap() - 300.0).abs() < 1e-9);
 }
@@ -106,16 +109,16 @@ proptest! {
 
     #[test]
     fn data_that_no_longer_fit_predict_harm(set in 1_u64..1_000_000, over in 1_u64..1_000_000) {
-        let sets = WorkingSets { each: [set; 2], common: 0 };
-        let pair = Pair { working_sets: Some(sets), ..busy(counted(0), None) };
+        let sets = WorkingSetPair { each: [set; 2], common: 0 };
+        let pair = ThreadPairWindow { working_sets: Some(sets), ..busy(counted(0), None) };
         // Each fits alone, both together do not.
         let capacity = (2 * set).saturating_sub(over).max(set);
         prop_assume!(capacity < 2 * set);
-        let around = Around { capacity: Some(capacity), ..lines(40.0, 100.0) };
+        let around = SharingContext { capacity: Some(capacity), ..lines(40.0, 100.0) };
         let it = ratio(&pair, ACROSS, &around, None).unwrap();
         prop_assert!(it.hurts() && it.gain() == 0.0 && it.ratio.is_none(), "{:?}", it);
         // What both have in common fits once.
-        let common = Pair { working_sets: Some(WorkingSets { common: set, ..sets }), ..pair };
+        let common = ThreadPairWindow { working_sets: Some(WorkingSetPair { common: set, ..sets }), ..pair };
         prop_assert!(ratio(&common, ACROSS, &around, None).unwrap().ratio.is_some());
     }
 }

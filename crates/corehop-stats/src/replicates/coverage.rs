@@ -3,25 +3,25 @@
 //! on either side for the error of two thousand of them. `tools/repeat/examples/coverage.rs` prints more.
 
 use super::*;
-use corehop_fixtures::designs::{Course, Design, Draw, Law};
+use corehop_fixtures::designs::{Design, ReplicateCourse, SeededSource, StandardLaw};
 
 const EXPERIMENTS: u32 = 2_000;
 const BAND: std::ops::RangeInclusive<f64> = 0.925..=0.975;
-const SKEWED: Law = Law::LogNormal(0.5);
+const SKEWED: StandardLaw = StandardLaw::LogNormal(0.5);
 
-type Of = fn(&Nested) -> Between;
+type Of = fn(&Nested) -> ReplicateStatistic;
 
-fn median(cell: &Nested) -> Between {
+fn median(cell: &Nested) -> ReplicateStatistic {
     cell.median(0.05).unwrap()
 }
 
-fn mean(cell: &Nested) -> Between {
+fn mean(cell: &Nested) -> ReplicateStatistic {
     cell.mean(0.05).unwrap()
 }
 
 /// The share of intervals that hold the truth, and of experiments that have one.
 fn covered(design: &Design, size: (usize, usize), truth: f64, of: Of) -> (f64, f64) {
-    let mut draw = Draw::new((1_000 * size.0 + size.1) as u64);
+    let mut draw = SeededSource::new((1_000 * size.0 + size.1) as u64);
     let intervals = (0..EXPERIMENTS)
         .filter_map(|_| of(&Nested::new(design.run(&mut draw, size.0, size.1)).unwrap()).interval);
     let (mut had, mut held) = (0_u32, 0_u32);
@@ -34,7 +34,7 @@ fn covered(design: &Design, size: (usize, usize), truth: f64, of: Of) -> (f64, f
 
 /// The limit of the estimates of single replicates: the median of many replicate quantiles.
 fn truth(design: &Design, samples: usize, p: f64) -> f64 {
-    let many = Nested::new(design.apart(&mut Draw::new(7), 10_000, samples)).unwrap();
+    let many = Nested::new(design.apart(&mut SeededSource::new(7), 10_000, samples)).unwrap();
     quantile::median(&Ordered::new(&many.own_quantiles(p).unwrap()).unwrap())
 }
 
@@ -51,21 +51,23 @@ fn assert_median_covers(design: &Design) {
 #[test]
 fn medians_of_normal_replicates_are_covered_however_alike_samples_are() {
     for icc in [0.0, 0.3, 0.9] {
-        assert_median_covers(&Design::steady(Law::Normal, Law::Exponential, icc));
+        assert_median_covers(&Design::steady(StandardLaw::Normal, StandardLaw::Exponential, icc));
     }
 }
 
 #[test]
 fn medians_of_skewed_replicates_are_covered() {
-    for (noise, icc) in [(Law::Normal, 0.3), (SKEWED, 0.9), (Law::LogNormal(1.0), 0.3)] {
-        assert_median_covers(&Design::steady(Law::LogNormal(1.0), noise, icc));
+    for (noise, icc) in
+        [(StandardLaw::Normal, 0.3), (SKEWED, 0.9), (StandardLaw::LogNormal(1.0), 0.3)]
+    {
+        assert_median_covers(&Design::steady(StandardLaw::LogNormal(1.0), noise, icc));
     }
 }
 
 #[test]
 fn medians_are_covered_with_two_peaks_within_replicates_or_between() {
-    assert_median_covers(&Design::steady(Law::Normal, Law::TwoPeaks, 0.3));
-    assert_median_covers(&Design::steady(Law::TwoPeaks, Law::Normal, 0.9));
+    assert_median_covers(&Design::steady(StandardLaw::Normal, StandardLaw::TwoPeaks, 0.3));
+    assert_median_covers(&Design::steady(StandardLaw::TwoPeaks, StandardLaw::Normal, 0.9));
 }
 
 #[test]
@@ -79,8 +81,9 @@ fn a_hundred_samples_in_a_replicate_are_covered_like_five() {
 
 #[test]
 fn means_are_covered_where_replicates_are_not_skewed() {
-    for (noise, icc) in [(Law::Normal, 0.0), (SKEWED, 0.3), (Law::Exponential, 0.9)] {
-        let design = Design::steady(Law::Normal, noise, icc);
+    for (noise, icc) in [(StandardLaw::Normal, 0.0), (SKEWED, 0.3), (StandardLaw::Exponential, 0.9)]
+    {
+        let design = Design::steady(StandardLaw::Normal, noise, icc);
         for size in [(6, 20), (8, 5), (12, 20), (20, 5), (50, 5)] {
             let (rate, had) = covered(&design, size, 0.0, mean);
             assert!(BAND.contains(&rate) && had > 0.94, "{design:?} {size:?}: {rate} of {had}");
@@ -96,13 +99,17 @@ fn means_of_skewed_replicates_are_covered_as_far_as_so_few_show_the_skew() {
     for (effect, sizes) in [
         (SKEWED, [(6, 0.905..=0.95), (12, 0.92..=0.96), (20, 0.925..=0.97), (50, 0.925..=0.97)]),
         (
-            Law::LogNormal(1.0),
+            StandardLaw::LogNormal(1.0),
             [(6, 0.86..=0.91), (12, 0.88..=0.93), (20, 0.905..=0.95), (50, 0.92..=0.96)],
         ),
-        (Law::TwoPeaks, [(6, 0.91..=0.95), (12, 0.97..=1.0), (20, 0.97..=1.0), (50, 0.94..=0.98)]),
+        (
+            StandardLaw::TwoPeaks,
+            [(6, 0.91..=0.95), (12, 0.97..=1.0), (20, 0.97..=1.0), (50, 0.94..=0.98)],
+        ),
     ] {
         for (r, band) in sizes {
-            let (rate, _) = covered(&Design::steady(effect, Law::Normal, 0.9), (r, 5), 0.0, mean);
+            let (rate, _) =
+                covered(&Design::steady(effect, StandardLaw::Normal, 0.9), (r, 5), 0.0, mean);
             assert!(band.contains(&rate), "{effect:?} {r}: {rate}");
         }
     }
@@ -111,8 +118,8 @@ fn means_of_skewed_replicates_are_covered_as_far_as_so_few_show_the_skew() {
 #[test]
 fn quantiles_that_each_replicate_carries_are_covered() {
     let of: Of = |cell| cell.quantile(0.95, 0.05).unwrap();
-    for (effect, icc) in [(Law::Normal, 0.0), (SKEWED, 0.9)] {
-        let design = Design::steady(effect, Law::Exponential, icc);
+    for (effect, icc) in [(StandardLaw::Normal, 0.0), (SKEWED, 0.9)] {
+        let design = Design::steady(effect, StandardLaw::Exponential, icc);
         let truth = truth(&design, 20, 0.95);
         for r in [6, 10, 20] {
             let (rate, _) = covered(&design, (r, 20), truth, of);
@@ -124,9 +131,9 @@ fn quantiles_that_each_replicate_carries_are_covered() {
 #[test]
 fn quantiles_of_all_samples_are_covered_where_enough_replicates_lie_beyond() {
     let of: Of = |cell| cell.quantile(0.9, 0.05).unwrap();
-    for (noise, icc) in [(Law::Normal, 0.0), (Law::Exponential, 0.3)] {
-        let design = Design::steady(Law::Normal, noise, icc);
-        let many = design.apart(&mut Draw::new(7), 40_000, 5).concat();
+    for (noise, icc) in [(StandardLaw::Normal, 0.0), (StandardLaw::Exponential, 0.3)] {
+        let design = Design::steady(StandardLaw::Normal, noise, icc);
+        let many = design.apart(&mut SeededSource::new(7), 40_000, 5).concat();
         let truth = quantile::quantile(&Ordered::new(&many).unwrap(), 0.9).unwrap();
         for r in [20, 50] {
             let (rate, had) = covered(&design, (r, 5), truth, of);
@@ -145,7 +152,7 @@ fn replicates_of_exactly_two_values_are_covered_more_often_than_stated() {
         let snap = |group: &Vec<f64>| vec![f64::from(u8::from(group[0] > 0.0)); 3];
         median(&Nested::new(cell.groups.iter().map(snap).collect()).unwrap())
     };
-    let design = Design::steady(Law::TwoPeaks, Law::Normal, 0.99);
+    let design = Design::steady(StandardLaw::TwoPeaks, StandardLaw::Normal, 0.99);
     for r in [6, 12, 50] {
         let (rate, _) = covered(&design, (r, 1), 1.0, of);
         assert!(rate > 0.965, "{r}: {rate}");
@@ -158,8 +165,9 @@ fn replicates_of_exactly_two_values_are_covered_more_often_than_stated() {
 #[test]
 fn a_slow_drift_makes_intervals_wide_and_not_wrong() {
     for (amplitude, least) in [(0.3, 0.93), (1.0, 0.97)] {
-        let course = Course::Sinus(amplitude);
-        let design = Design { course, ..Design::steady(Law::Normal, Law::Normal, 0.5) };
+        let course = ReplicateCourse::Sinus(amplitude);
+        let design =
+            Design { course, ..Design::steady(StandardLaw::Normal, StandardLaw::Normal, 0.5) };
         for size in [(6, 20), (12, 5), (20, 5), (50, 5)] {
             let (rate, _) = covered(&design, size, 0.0, median);
             assert!(rate > least, "{amplitude} {size:?}: {rate}");
@@ -171,8 +179,8 @@ fn a_slow_drift_makes_intervals_wide_and_not_wrong() {
 /// twelve replicates, in which it does not show; 92 % at twenty; 95 % at fifty.
 #[test]
 fn related_replicates_are_covered_once_they_are_enough_to_show_it() {
-    let course = Course::Related(0.3);
-    let design = Design { course, ..Design::steady(Law::Normal, Law::Normal, 0.9) };
+    let course = ReplicateCourse::Related(0.3);
+    let design = Design { course, ..Design::steady(StandardLaw::Normal, StandardLaw::Normal, 0.9) };
     for (r, band) in [(6, 0.85..=0.91), (12, 0.85..=0.91), (20, 0.9..=0.95), (50, 0.93..=0.97)] {
         let (rate, _) = covered(&design, (r, 5), 0.0, median);
         assert!(band.contains(&rate), "{r}: {rate}");
@@ -186,7 +194,7 @@ fn ten_times(cell: &Nested) -> Nested {
 /// The defects this module is there to prevent.
 #[test]
 fn samples_taken_for_replicates_or_one_for_ten_cover_far_less_than_they_say() {
-    let design = Design::steady(Law::Normal, Law::Normal, 0.5);
+    let design = Design::steady(StandardLaw::Normal, StandardLaw::Normal, 0.5);
     let single: Of = |cell| {
         let each = cell.groups.concat().iter().map(|&x| vec![x]).collect();
         median(&Nested::new(each).unwrap())
@@ -210,7 +218,7 @@ fn differences(
     sizes: (usize, usize),
     factor: f64,
 ) -> Vec<BetweenDifference> {
-    let mut draw = Draw::new((sizes.0 + 100 * sizes.1) as u64);
+    let mut draw = SeededSource::new((sizes.0 + 100 * sizes.1) as u64);
     (0..EXPERIMENTS)
         .map(|_| {
             let mut scaled = y.run(&mut draw, sizes.1, 5);
@@ -224,9 +232,9 @@ fn differences(
 /// The squares that are added make intervals a little wide: 95.5 % on average, up to 97.7.
 #[test]
 fn differences_of_medians_are_covered_though_the_sides_vary_differently() {
-    let normal = Design::steady(Law::Normal, Law::Normal, 0.9);
-    let skewed = Design::steady(SKEWED, Law::Exponential, 0.5);
-    let peaks = Design::steady(Law::TwoPeaks, Law::Normal, 0.9);
+    let normal = Design::steady(StandardLaw::Normal, StandardLaw::Normal, 0.9);
+    let skewed = Design::steady(SKEWED, StandardLaw::Exponential, 0.5);
+    let peaks = Design::steady(StandardLaw::TwoPeaks, StandardLaw::Normal, 0.9);
     for (x, y, factor) in [(normal, skewed, 1.0), (normal, normal, 3.0), (peaks, peaks, 1.0)] {
         let truth = factor * truth(&y, 5, 0.5) - truth(&x, 5, 0.5);
         for sizes in [(6, 6), (6, 20), (12, 8), (20, 20)] {
@@ -241,7 +249,7 @@ fn differences_of_medians_are_covered_though_the_sides_vary_differently() {
 
 #[test]
 fn cells_that_do_not_differ_have_small_p_values_as_rarely_as_they_say() {
-    let design = Design::steady(Law::Normal, Law::Normal, 0.9);
+    let design = Design::steady(StandardLaw::Normal, StandardLaw::Normal, 0.9);
     for (sizes, factor) in [((6, 6), 1.0), ((6, 6), 3.0), ((6, 20), 1.0), ((20, 20), 1.0)] {
         let all = differences(&design, &design, sizes, factor);
         let had: Vec<f64> = all.iter().filter_map(|it| it.p_value).collect();
@@ -252,8 +260,8 @@ fn cells_that_do_not_differ_have_small_p_values_as_rarely_as_they_say() {
 
 #[test]
 fn steady_runs_drift_as_rarely_as_they_say_and_a_ramp_is_found() {
-    let design = Design::steady(Law::LogNormal(1.0), Law::Normal, 0.5);
-    let mut draw = Draw::new(3);
+    let design = Design::steady(StandardLaw::LogNormal(1.0), StandardLaw::Normal, 0.5);
+    let mut draw = SeededSource::new(3);
     for r in [6, 9, 20] {
         let mut drifting = |slope: f64| {
             let runs = (0..EXPERIMENTS).filter(|_| {

@@ -47,13 +47,13 @@ pub struct BetweenDifference {
 }
 
 /// One side of a comparison.
-struct Side {
+struct ComparisonArm {
     replicates: Replicates,
     median: f64,
     interval: Result<Interval, NoInterval>,
 }
 
-impl Side {
+impl ComparisonArm {
     fn new(of: &Nested, alpha: f64) -> Result<Self, BadInput> {
         let replicates = Replicates::of(of, of.medians());
         let sorted = Ordered::new(&replicates.values)?;
@@ -73,7 +73,7 @@ pub fn median_difference(
     alpha: f64,
 ) -> Result<BetweenDifference, BadInput> {
     probability("alpha", alpha)?;
-    let (left, right) = (Side::new(x, alpha)?, Side::new(y, alpha)?);
+    let (left, right) = (ComparisonArm::new(x, alpha)?, ComparisonArm::new(y, alpha)?);
     let interval = combined(&left, &right, alpha);
     Ok(BetweenDifference {
         estimate: right.median - left.median,
@@ -105,7 +105,7 @@ pub fn widest_difference(
     }
 }
 
-fn combined(x: &Side, y: &Side, alpha: f64) -> Result<Interval, NoInterval> {
+fn combined(x: &ComparisonArm, y: &ComparisonArm, alpha: f64) -> Result<Interval, NoInterval> {
     let (of_x, of_y) = (x.interval?, y.interval?);
     let freedom = [x, y].map(|side| side.replicates.worth - 1.0);
     let estimate = y.median - x.median;
@@ -168,7 +168,7 @@ pub(super) struct Hits {
 
 /// Tries all exchanges of replicates.
 pub(super) fn hits(x: &[f64], y: &[f64]) -> Hits {
-    let all = Pairs::new(&[x, y].concat());
+    let all = RankMatrix::new(&[x, y].concat());
     let first = (1_u32 << x.len()) - 1;
     let seen = all.statistic(first);
     // Equal statistics may differ by their rounding.
@@ -195,12 +195,12 @@ fn next_of_equal_size(set: u32) -> u32 {
 }
 
 /// For each pair of values whether the second is below the first: 1, or 1/2 where they are equal.
-struct Pairs {
+struct RankMatrix {
     count: usize,
     below: Vec<f64>,
 }
 
-impl Pairs {
+impl RankMatrix {
     fn new(values: &[f64]) -> Self {
         let half = |yes: bool| if yes { 0.5 } else { 0.0 };
         let against = |&x: &f64| values.iter().map(move |&y| half(y < x) + half(y <= x));
@@ -277,7 +277,7 @@ mod tests {
         // The example of Brunner and Munzel (2000): 3.1375.
         let x = [1., 2., 1., 1., 1., 1., 1., 1., 1., 1., 2., 4., 1., 1.];
         let y = [3., 3., 4., 3., 1., 2., 3., 1., 1., 5., 4.];
-        let all = Pairs::new(&[&x[..], &y[..]].concat());
+        let all = RankMatrix::new(&[&x[..], &y[..]].concat());
         assert!((all.statistic((1 << 14) - 1) - 3.1375).abs() < 1e-4);
     }
 

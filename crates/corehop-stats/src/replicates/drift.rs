@@ -14,7 +14,7 @@ const MOST_COUNTED: usize = 60;
 /// It finds a trend, not a course that returns to where it started, and takes replicates for
 /// exchangeable where there is none: replicates that resemble their neighbours show one too.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Drift {
+pub struct ReplicateDrift {
     /// Kendall's `τ` of median and time, -1 to 1: above 0 where medians rise.
     pub tau: f64,
     /// Two-sided p-value of no trend.
@@ -29,7 +29,7 @@ pub struct Drift {
 impl Nested {
     /// Whether replicates drift in the course of the run, at level `alpha`; None below six of them,
     /// or where all have the same median.
-    pub fn drift(&self, alpha: f64) -> Option<Drift> {
+    pub fn drift(&self, alpha: f64) -> Option<ReplicateDrift> {
         let medians = self.medians();
         let n = medians.len();
         if n < FEWEST_REPLICATES {
@@ -45,7 +45,7 @@ impl Nested {
         let p_value = if counted { exact(n, score) } else { normal(score, variance) };
         let half = n / 2;
         let pairs = (n * (n - 1) / 2) as f64;
-        Some(Drift {
+        Some(ReplicateDrift {
             tau: score as f64 / pairs,
             p_value,
             drifts: p_value < alpha,

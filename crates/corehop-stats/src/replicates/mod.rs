@@ -67,7 +67,7 @@ mod by_hand;
 mod tests;
 
 pub use difference::{BetweenDifference, median_difference, widest_difference};
-pub use drift::Drift;
+pub use drift::ReplicateDrift;
 pub use order::{ReplicateOrder, replicate_order};
 pub use quantiles::quantile_difference;
 pub use shared::SharedDependence;
@@ -171,7 +171,7 @@ impl fmt::Display for NoInterval {
 
 /// A statistic with what replicates say of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Between {
+pub struct ReplicateStatistic {
     /// The statistic, in the unit of the samples; see [`IntervalMethod`] for what exactly it is.
     pub estimate: f64,
     /// Its interval; None below six replicates or where the data do not carry it.
@@ -275,7 +275,7 @@ impl Nested {
     ///
     /// # Errors
     /// [`BadInput`] for a bad `alpha`, or no sample.
-    pub fn median(&self, alpha: f64) -> Result<Between, BadInput> {
+    pub fn median(&self, alpha: f64) -> Result<ReplicateStatistic, BadInput> {
         probability("alpha", alpha)?;
         self.by_own_quantiles(0.5, alpha)
     }
@@ -286,7 +286,7 @@ impl Nested {
     ///
     /// # Errors
     /// [`BadInput`] for a `p` or `alpha` that is no probability, or no sample.
-    pub fn quantile(&self, p: f64, alpha: f64) -> Result<Between, BadInput> {
+    pub fn quantile(&self, p: f64, alpha: f64) -> Result<ReplicateStatistic, BadInput> {
         probability("p", p)?;
         probability("alpha", alpha)?;
         if self.carries(p) {
@@ -313,7 +313,7 @@ impl Nested {
     ///
     /// # Errors
     /// [`BadInput`] for a bad `alpha`, or no sample.
-    pub fn mean(&self, alpha: f64) -> Result<Between, BadInput> {
+    pub fn mean(&self, alpha: f64) -> Result<ReplicateStatistic, BadInput> {
         probability("alpha", alpha)?;
         if self.groups.is_empty() {
             return Err(BadInput::Empty);
@@ -330,7 +330,7 @@ impl Nested {
     }
 
     /// The median of the replicates' own quantiles `p`.
-    fn by_own_quantiles(&self, p: f64, alpha: f64) -> Result<Between, BadInput> {
+    fn by_own_quantiles(&self, p: f64, alpha: f64) -> Result<ReplicateStatistic, BadInput> {
         let replicates = Replicates::of(self, self.own_quantiles(p)?);
         let sorted = Ordered::new(&replicates.values)?;
         let interval = replicates.median_interval(&sorted, alpha);
@@ -369,8 +369,8 @@ impl Nested {
         interval: Result<Interval, NoInterval>,
         method: IntervalMethod,
         replicates: &Replicates,
-    ) -> Between {
-        Between {
+    ) -> ReplicateStatistic {
+        ReplicateStatistic {
             estimate,
             interval: interval.ok(),
             why_none: interval.err(),

@@ -72,11 +72,11 @@ pub fn replicate_order(
 mod tests {
     use super::super::super::compare::order;
     use super::*;
-    use crate::draw::Draw;
+    use crate::draw::ResampleSource;
 
     #[test]
     fn of_samples_that_are_each_a_replicate_it_is_that_of_independent_ones() {
-        let mut draw = Draw::new(5);
+        let mut draw = ResampleSource::new(5);
         let x: Vec<f64> = (0..60).map(|_| draw.normal()).collect();
         let y: Vec<f64> = (0..80).map(|_| draw.normal() + 0.8).collect();
         let alone = order(&x, &y, 0.05).unwrap();
@@ -101,7 +101,7 @@ mod tests {
     /// replicates as there are then say which kind is greater.
     #[test]
     fn replicates_that_are_alike_within_are_covered_and_samples_taken_for_them_are_not() {
-        let mut draw = Draw::new(17);
+        let mut draw = ResampleSource::new(17);
         let (mut held, mut held_alone) = (0, 0);
         for _ in 0..300 {
             let (mut x, mut y) = (Vec::new(), Vec::new());

@@ -75,12 +75,12 @@ fn variance(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draw::Draw;
+    use crate::draw::ResampleSource;
 
     /// Cells of one run: twenty replicates each, of noise and of what the machine does slowly.
-    fn run(draw: &mut Draw, cells: usize, slow: f64) -> Vec<Nested> {
+    fn run(draw: &mut ResampleSource, cells: usize, slow: f64) -> Vec<Nested> {
         let machine = draw.autoregression(0.8, 20);
-        let cell = |draw: &mut Draw| {
+        let cell = |draw: &mut ResampleSource| {
             let values = machine.iter().map(|it| vec![slow * it + draw.normal()]).collect();
             Nested::new(values).unwrap()
         };
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn independent_replicates_count_for_about_themselves() {
-        let mut draw = Draw::new(211);
+        let mut draw = ResampleSource::new(211);
         let found: Vec<f64> =
             (0..200).map(|_| shared_dependence(run(&mut draw, 40, 0.0).iter())).collect();
         let mean = found.iter().sum::<f64>() / found.len() as f64;
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn what_a_machine_does_slowly_is_seen_in_the_cells_that_feel_it_and_not_in_the_controls() {
-        let mut draw = Draw::new(227);
+        let mut draw = ResampleSource::new(227);
         let (mut controls, mut others) = (0.0, 0.0);
         for _ in 0..100 {
             let (steady, slow) = (run(&mut draw, 20, 0.0), run(&mut draw, 20, 1.5));
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn what_cells_share_widens_intervals_until_the_next_run_lands() {
-        let mut draw = Draw::new(223);
+        let mut draw = ResampleSource::new(223);
         // The machine's part is a third of the variance of a replicate: a correlation of 0.27.
         let (mut alone, mut shared, mut all) = (0, 0, 0);
         for _ in 0..400 {

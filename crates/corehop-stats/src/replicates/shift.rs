@@ -115,7 +115,7 @@ fn ways(ranks: &[usize], many: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_fixtures::designs::{Design, Draw, Law};
+    use corehop_fixtures::designs::{Design, SeededSource, StandardLaw};
 
     fn by(shift: f64) -> impl Fn(f64) -> f64 {
         move |value| value + shift
@@ -137,9 +137,9 @@ mod tests {
 
     #[test]
     fn replicates_that_do_not_overlap_reach_the_least_p_value() {
-        let design = Design::steady(Law::Normal, Law::Normal, 0.9);
+        let design = Design::steady(StandardLaw::Normal, StandardLaw::Normal, 0.9);
         for n in [6, 8, 20] {
-            let low = design.run(&mut Draw::new(1), n, 1).concat();
+            let low = design.run(&mut SeededSource::new(1), n, 1).concat();
             let high: Vec<f64> = low.iter().map(|value| value + 100.0).collect();
             let (low, high) = (cell(&low), cell(&high));
             let found = beyond(&low, &high, by(10.0)).unwrap().unwrap();
@@ -162,12 +162,12 @@ mod tests {
     /// At the edge of the margin a test errs as often as it says, in either tail.
     #[test]
     fn a_difference_of_just_the_shift_is_found_as_rarely_as_the_level_says() {
-        let laws = [Law::Normal, Law::LogNormal(0.5)];
+        let laws = [StandardLaw::Normal, StandardLaw::LogNormal(0.5)];
         for (sizes, law) in
             [(6, 6), (10, 10), (20, 20), (6, 20)].into_iter().flat_map(|s| laws.map(|l| (s, l)))
         {
-            let design = Design::steady(law, Law::Normal, 0.9);
-            let (mut draw, mut small) = (Draw::new(11), [0_u32; 2]);
+            let design = Design::steady(law, StandardLaw::Normal, 0.9);
+            let (mut draw, mut small) = (SeededSource::new(11), [0_u32; 2]);
             let runs = 1_500;
             for _ in 0..runs {
                 let x = Nested::new(design.run(&mut draw, sizes.0, 5)).unwrap();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Small nested samples whose medians, means, quantiles and spreads can be had by hand.
 use super::*;
-use corehop_fixtures::designs::{Design, Draw, Law};
+use corehop_fixtures::designs::{Design, SeededSource, StandardLaw};
 
 fn cell(groups: &[&[f64]]) -> Nested {
     Nested::new(groups.iter().map(|group| group.to_vec()).collect()).unwrap()
@@ -52,7 +52,11 @@ fn empty_replicates_are_left_out_and_broken_input_is_an_error() {
 
 #[test]
 fn five_replicates_have_an_estimate_and_no_interval_however_many_samples() {
-    let groups = Design::steady(Law::Normal, Law::Normal, 0.3).run(&mut Draw::new(1), 5, 500);
+    let groups = Design::steady(StandardLaw::Normal, StandardLaw::Normal, 0.3).run(
+        &mut SeededSource::new(1),
+        5,
+        500,
+    );
     let five = Nested::new(groups).unwrap();
     for of in [five.median(0.05), five.mean(0.05), five.quantile(0.9, 0.05)] {
         let of = of.unwrap();
@@ -142,8 +146,8 @@ fn the_analysis_of_variance_is_that_by_hand() {
 #[test]
 fn the_share_between_replicates_is_the_one_that_was_put_in() {
     for icc in [0.0, 0.3, 0.9] {
-        let design = Design::steady(Law::Normal, Law::Exponential, icc);
-        let groups = design.run(&mut Draw::new(5), 2_000, 10);
+        let design = Design::steady(StandardLaw::Normal, StandardLaw::Exponential, icc);
+        let groups = design.run(&mut SeededSource::new(5), 2_000, 10);
         let share = Nested::new(groups).unwrap().spread().share_between.unwrap();
         assert!((share - icc).abs() < 0.03, "{icc}: {share}");
     }
@@ -151,8 +155,8 @@ fn the_share_between_replicates_is_the_one_that_was_put_in() {
 
 #[test]
 fn intervals_move_and_turn_with_the_samples() {
-    let design = Design::steady(Law::LogNormal(1.0), Law::Normal, 0.5);
-    let groups = design.run(&mut Draw::new(10), 10, 7);
+    let design = Design::steady(StandardLaw::LogNormal(1.0), StandardLaw::Normal, 0.5);
+    let groups = design.run(&mut SeededSource::new(10), 10, 7);
     let mapped = |f: fn(f64) -> f64| {
         let each = |group: &Vec<f64>| group.iter().map(|&x| f(x)).collect();
         Nested::new(groups.iter().map(each).collect()).unwrap()

@@ -33,13 +33,13 @@ fn curve(points: &[(u64, f64)]) -> Vec<Sample> {
     points.iter().flat_map(|&(ms, us)| at(ms, us)).collect()
 }
 
-fn only(samples: &[Sample], targets: &[Target], misses: &[CountedMisses]) -> Saturation {
+fn only(samples: &[Sample], targets: &[RefillTarget], misses: &[CountedMisses]) -> Saturation {
     let summaries = summarize(samples, Estimator::Difference);
     let [one] = saturations(&summaries, targets, misses).try_into().unwrap();
     one
 }
 
-fn reached_by(points: &[(u64, f64)]) -> Reached {
+fn reached_by(points: &[(u64, f64)]) -> SaturationLength {
     only(&curve(points), &[], &[]).reached
 }
 
@@ -48,7 +48,7 @@ fn a_delay_stops_growing_where_no_longer_length_costs_a_tenth_more() {
     let reached = reached_by(&[(1, 10.0), (2, 40.0), (4, 92.0), (8, 100.0), (16, 99.0)]);
     let length = Some(4_000.0);
     assert!(
-        matches!(reached, Reached::At { length_us, earliest_us, latest_us }
+        matches!(reached, SaturationLength::At { length_us, earliest_us, latest_us }
             if (Some(length_us), earliest_us, latest_us) == (length, length, length)),
         "{reached:?}"
     );
@@ -56,7 +56,8 @@ fn a_delay_stops_growing_where_no_longer_length_costs_a_tenth_more() {
 
 #[test]
 fn a_step_back_in_the_middle_is_not_taken_for_the_end() {
-    let Reached::At { length_us, .. } = reached_by(&[(1, 60.0), (2, 30.0), (4, 100.0), (8, 99.0)])
+    let SaturationLength::At { length_us, .. } =
+        reached_by(&[(1, 60.0), (2, 30.0), (4, 100.0), (8, 99.0)])
     else {
         panic!("it ends at 4 ms")
     };
@@ -66,12 +67,12 @@ fn a_step_back_in_the_middle_is_not_taken_for_the_end() {
 #[test]
 fn a_delay_that_grows_to_the_last_length_is_not_said_to_have_stopped() {
     let reached = reached_by(&[(1, 10.0), (2, 20.0), (4, 40.0), (8, 80.0)]);
-    assert_eq!(reached, Reached::NotBy { longest_us: 8_000.0 });
+    assert_eq!(reached, SaturationLength::NotBy { longest_us: 8_000.0 });
 }
 
 #[test]
 fn where_nothing_is_lost_there_is_no_end_to_find() {
-    assert_eq!(reached_by(&[(1, 0.02), (2, -0.01), (4, 0.03)]), Reached::NoDelay);
+    assert_eq!(reached_by(&[(1, 0.02), (2, -0.01), (4, 0.03)]), SaturationLength::NoDelay);
 }
 
 #[test]
@@ -81,7 +82,8 @@ fn scattered_samples_leave_a_range_of_lengths() {
     for sample in samples.iter_mut().filter(|it| it.requested_length_ns == 2_000_000).step_by(2) {
         sample.resumed_ns = 101_000.0;
     }
-    let Reached::At { earliest_us, latest_us, .. } = only(&samples, &[], &[]).reached else {
+    let SaturationLength::At { earliest_us, latest_us, .. } = only(&samples, &[], &[]).reached
+    else {
         panic!("it ends by 4 ms")
     };
     assert_eq!((earliest_us, latest_us), (Some(2_000.0), Some(4_000.0)));
@@ -107,8 +109,8 @@ fn the_end_is_held_against_cold_less_warm() {
 }
 
 /// The Xeon X5650: 256 KiB of its own for each of six cores, 12 MiB for all.
-fn x5650() -> Vec<Target> {
-    let target = |cache: &str, kib: u64, instances, sharers| Target {
+fn x5650() -> Vec<RefillTarget> {
+    let target = |cache: &str, kib: u64, instances, sharers| RefillTarget {
         cache: cache.to_owned(),
         bytes: kib << 10,
         instances,

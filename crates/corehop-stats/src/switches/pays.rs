@@ -16,7 +16,7 @@ pub(super) type Medians = BTreeMap<(u64, u64), f64>;
 
 /// A difference of times in nanoseconds: the median over replicates.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Point {
+pub struct MedianDifference {
     /// The estimate.
     pub ns: f64,
     /// The ends of its interval; None with fewer than six replicates.
@@ -30,9 +30,9 @@ pub struct Point {
 #[serde(rename_all = "snake_case", tag = "when")]
 pub enum Pays {
     /// The call is this much faster on the other core; 0 or less for any call.
-    FasterThere(Point),
+    FasterThere(MedianDifference),
     /// The caller has this much own work per call; 0 for any.
-    OwnWork(Point),
+    OwnWork(MedianDifference),
     /// Never: the caller's part of a switch takes as long as the call.
     Never {
         /// The caller's part, in nanoseconds.
@@ -41,7 +41,7 @@ pub enum Pays {
         replicates: usize,
     },
     /// The interval of the difference that decides has both signs, or there is none.
-    NotEnough(Point),
+    NotEnough(MedianDifference),
     /// Unknown: the caller's part was not measured, or the call without a switch.
     Unknown,
 }
@@ -53,14 +53,14 @@ pub enum Instead {
     /// Between these two.
     OwnWork {
         /// From here on, the other core keeps up.
-        from: Point,
+        from: MedianDifference,
         /// From here on, half of the own work is worth more than the call.
-        to: Point,
+        to: MedianDifference,
     },
     /// With none: the second worker is better by at least this much per call.
-    Never(Point),
+    Never(MedianDifference),
     /// The interval of the difference that decides has both signs, or there is none.
-    NotEnough(Point),
+    NotEnough(MedianDifference),
     /// Unknown: a second worker was not measured, or the caller's part.
     Unknown,
 }
@@ -74,7 +74,7 @@ enum Sign {
     Both,
 }
 
-impl Point {
+impl MedianDifference {
     /// Of one value of each replicate.
     fn of(values: &[f64]) -> Option<Self> {
         let groups = values.iter().map(|&value| vec![value]).collect();
@@ -99,7 +99,7 @@ impl Point {
 }
 
 /// The times of a call by one way, and of what it is compared with.
-pub(super) struct Beside {
+pub(super) struct SwitchMedians {
     pub(super) outstanding: u64,
     pub(super) way: Medians,
     /// The call without a switch.
@@ -110,12 +110,12 @@ pub(super) struct Beside {
     pub(super) two: Option<Medians>,
 }
 
-impl Beside {
+impl SwitchMedians {
     /// A value of each replicate that all of these have.
     fn each<const N: usize>(
         of: [Option<&Medians>; N],
         value: impl Fn([f64; N]) -> f64,
-    ) -> Option<Point> {
+    ) -> Option<MedianDifference> {
         let values = of[0]?.keys().filter_map(|replicate| {
             let mut times = [0.0; N];
             for (time, medians) in times.iter_mut().zip(of) {
@@ -123,7 +123,7 @@ impl Beside {
             }
             Some(value(times))
         });
-        Point::of(&values.collect::<Vec<_>>())
+        MedianDifference::of(&values.collect::<Vec<_>>())
     }
 
     /// The point from which the switch pays for one thread that has the other core for nothing.
@@ -184,11 +184,11 @@ mod tests {
         (0..replicates).map(|it| ((1, it), of(it as f64))).collect()
     }
 
-    fn beside(outstanding: u64, [way, none, part, two]: [f64; 4], noise: f64) -> Beside {
+    fn beside(outstanding: u64, [way, none, part, two]: [f64; 4], noise: f64) -> SwitchMedians {
         let some = |ns: f64| Some(medians(|_| ns, 8));
         let draws = [0.3, -0.9, 0.5, 1.0, -0.4, -1.0, 0.8, -0.3];
         let way = medians(|it| way + noise * draws[it as usize], 8);
-        Beside { outstanding, way, none: some(none), part: some(part), two: some(two) }
+        SwitchMedians { outstanding, way, none: some(none), part: some(part), two: some(two) }
     }
 
     #[test]
@@ -198,8 +198,10 @@ mod tests {
         assert_eq!((point.ns, point.replicates), (5.0, 8));
         assert!(point.interval.is_some_and(|(low, high)| low > 3.0 && high < 7.0), "{point:?}");
         assert!(matches!(pays(10.0), Pays::NotEnough(_)), "{:?}", pays(10.0));
-        let few =
-            Beside { way: medians(|_| 105.0, 3), ..beside(1, [105.0, 100.0, 0.0, 50.0], 0.0) };
+        let few = SwitchMedians {
+            way: medians(|_| 105.0, 3),
+            ..beside(1, [105.0, 100.0, 0.0, 50.0], 0.0)
+        };
         let Pays::NotEnough(point) = few.pays() else { panic!("{:?}", few.pays()) };
         assert_eq!((point.interval, point.replicates), (None, 3));
     }
@@ -220,7 +222,8 @@ mod tests {
         assert!((to.ns - 200.0).abs() < 1e-9);
         let Instead::Never(by) = waits(1_240.0) else { panic!("{:?}", waits(1_240.0)) };
         assert!((by.ns - 740.0).abs() < 1e-9);
-        let unknown = Beside { two: None, ..beside(16, [600.0, 1_000.0, 100.0, 500.0], 0.0) };
+        let unknown =
+            SwitchMedians { two: None, ..beside(16, [600.0, 1_000.0, 100.0, 500.0], 0.0) };
         assert_eq!(unknown.instead(), Instead::Unknown);
     }
 }

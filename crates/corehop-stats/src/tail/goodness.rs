@@ -120,7 +120,7 @@ fn centred_ranks(values: &[f64]) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::draw::{Draw, Law};
+    use super::super::super::draw::{ReferenceLaw, ResampleSource};
     use super::*;
     use rand::SeedableRng;
 
@@ -139,14 +139,15 @@ mod tests {
     #[test]
     fn p_values_of_true_laws_are_uniform_and_of_false_ones_small() {
         let mut random = Pcg64Mcg::seed_from_u64(1);
-        let mut draw = Draw::new(43);
+        let mut draw = ResampleSource::new(43);
         let mut p_of = |values: &[f64]| {
             let sample = Ordered::new(values).unwrap();
             let law = by_likelihood(&sample).unwrap();
             p_value(anderson_darling(&sample, law), law, sample.len(), &mut random)
         };
         let runs = 250;
-        let rejected = (0..runs).filter(|_| p_of(&draw.values(Law::Pareto(0.1), 60)) < 0.1).count();
+        let rejected =
+            (0..runs).filter(|_| p_of(&draw.values(ReferenceLaw::Pareto(0.1), 60)) < 0.1).count();
         assert!((8..=40).contains(&rejected), "{rejected} of {runs} at 0.1");
         // Two clumps far apart are no excesses of one law.
         let clumps: Vec<f64> =
@@ -187,8 +188,8 @@ mod tests {
 
     #[test]
     fn the_three_tests_of_independence_keep_their_level_and_find_what_they_are_for() {
-        let mut draw = Draw::new(47);
-        let mut white = || draw.values(Law::Normal, 500);
+        let mut draw = ResampleSource::new(47);
+        let mut white = || draw.values(ReferenceLaw::Normal, 500);
         for level in [
             rejections(|places, _, n| evenness(places, n), &mut white),
             rejections(|places, _, n| singleness(places, n), &mut white),
@@ -196,13 +197,13 @@ mod tests {
         ] {
             assert!((0.02..=0.075).contains(&level), "{level}");
         }
-        let mut draw = Draw::new(53);
+        let mut draw = ResampleSource::new(53);
         let mut drifting = || {
-            let values = draw.values(Law::Normal, 500);
+            let values = draw.values(ReferenceLaw::Normal, 500);
             values.iter().enumerate().map(|(i, x)| x + i as f64 / 400.0).collect()
         };
         assert!(rejections(|places, _, n| evenness(places, n), &mut drifting) > 0.95);
-        let mut draw = Draw::new(59);
+        let mut draw = ResampleSource::new(59);
         let mut clustered = || draw.autoregression(0.6, 500);
         assert!(rejections(|places, _, n| singleness(places, n), &mut clustered) > 0.95);
         assert!(rejections(|_, values, _| unrelatedness(values), &mut clustered) > 0.95);

@@ -135,7 +135,7 @@ pub(crate) fn maximize(f: impl Fn(f64) -> f64, low: f64, high: f64, steps: usize
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::draw::{Draw, Law};
+    use super::super::super::draw::{ReferenceLaw, ResampleSource};
     use super::*;
 
     const SHAPES: [f64; 6] = [-0.4, -0.2, 0.0, 0.2, 0.35, 0.5];
@@ -147,7 +147,10 @@ mod tests {
             for survival in [0.9, 0.5, 0.01, 1e-6] {
                 let y = law.excess(survival);
                 assert!((law.hazard(y) + f64::ln(survival)).abs() < 1e-9, "{shape} {survival}");
-                assert!((y - 3.0 * Law::Pareto(shape).quantile(1.0 - survival)).abs() < 1e-6 * y);
+                assert!(
+                    (y - 3.0 * ReferenceLaw::Pareto(shape).quantile(1.0 - survival)).abs()
+                        < 1e-6 * y
+                );
             }
         }
         let short = Gpd { shape: -0.5, scale: 1.0 };
@@ -157,9 +160,9 @@ mod tests {
 
     #[test]
     fn both_fits_recover_the_shape_and_the_scale() {
-        let mut draw = Draw::new(31);
+        let mut draw = ResampleSource::new(31);
         for shape in SHAPES {
-            let sample = Ordered::new(&draw.values(Law::Pareto(shape), 20_000)).unwrap();
+            let sample = Ordered::new(&draw.values(ReferenceLaw::Pareto(shape), 20_000)).unwrap();
             let ml = by_likelihood(&sample).unwrap();
             let pwm = by_moments(&sample).unwrap();
             // Five standard errors of the likelihood fit, (1 + ξ)/sqrt(n); the moments lose their
@@ -191,9 +194,9 @@ mod tests {
 
     #[test]
     fn the_likelihood_fit_is_no_worse_than_a_search_of_both_parameters() {
-        let mut draw = Draw::new(37);
+        let mut draw = ResampleSource::new(37);
         for shape in SHAPES {
-            let sample = Ordered::new(&draw.values(Law::Pareto(shape), 120)).unwrap();
+            let sample = Ordered::new(&draw.values(ReferenceLaw::Pareto(shape), 120)).unwrap();
             let ys = sample.as_slice();
             let fast = by_likelihood(&sample).unwrap();
             let value = 120.0 * log_likelihood(ys, fast.shape, fast.shape / fast.scale, fast.scale);
@@ -206,7 +209,7 @@ mod tests {
 
     #[test]
     fn the_unit_of_the_values_changes_the_scale_only() {
-        let values = Draw::new(41).values(Law::Pareto(0.2), 300);
+        let values = ResampleSource::new(41).values(ReferenceLaw::Pareto(0.2), 300);
         let scaled: Vec<f64> = values.iter().map(|y| y * 1e6).collect();
         let [a, b] = [values, scaled].map(|v| by_likelihood(&Ordered::new(&v).unwrap()).unwrap());
         assert!((a.shape - b.shape).abs() < 1e-5);

@@ -52,7 +52,7 @@ const FEWEST_SAMPLES: usize = (FEWEST as f64 / SHARES[0]) as usize;
 
 /// Why the data carry no tail.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Refusal {
+pub enum TailError {
     /// Empty, or a value that is no number.
     #[error(transparent)]
     BadInput(#[from] BadInput),
@@ -134,7 +134,7 @@ pub enum Refusal {
 
 /// The result at one threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Step {
+pub struct ThresholdFit {
     /// The threshold.
     pub threshold: f64,
     /// Samples above it.
@@ -163,7 +163,7 @@ pub struct Tail {
     /// Its bootstrapped p-value.
     pub p_value: f64,
     /// The threshold kept and all higher ones tried.
-    pub stability: Vec<Step>,
+    pub stability: Vec<ThresholdFit>,
     #[serde(skip)]
     excesses: Ordered,
 }
@@ -206,7 +206,7 @@ pub enum OutOfReach {
 /// # Errors
 /// A [`Refusal`] that says why the data do not carry a tail: that of the lowest threshold, where
 /// there are most data to say so.
-pub fn fit_tail(samples: &[f64], seed: u64) -> Result<Tail, Refusal> {
+pub fn fit_tail(samples: &[f64], seed: u64) -> Result<Tail, TailError> {
     finite(samples)?;
     let sorted = Ordered::new(samples)?;
     let candidates = candidates(&sorted)?;
@@ -220,24 +220,24 @@ pub fn fit_tail(samples: &[f64], seed: u64) -> Result<Tail, Refusal> {
 }
 
 /// A threshold with its excesses and their law.
-struct Candidate {
+struct ThresholdCandidate {
     threshold: f64,
     excesses: Ordered,
     law: Gpd,
 }
 
-impl Candidate {
-    fn step(&self) -> Step {
+impl ThresholdCandidate {
+    fn step(&self) -> ThresholdFit {
         let exceedances = self.excesses.len();
         let error = (1.0 + self.law.shape) / (exceedances as f64).sqrt();
-        Step { threshold: self.threshold, exceedances, shape: self.law.shape, error }
+        ThresholdFit { threshold: self.threshold, exceedances, shape: self.law.shape, error }
     }
 }
 
 /// The thresholds that leave enough exceedances, low ones first.
-fn candidates(sorted: &Ordered) -> Result<Vec<Candidate>, Refusal> {
+fn candidates(sorted: &Ordered) -> Result<Vec<ThresholdCandidate>, TailError> {
     let n = sorted.len();
-    let mut found: Vec<Candidate> = Vec::new();
+    let mut found: Vec<ThresholdCandidate> = Vec::new();
     for share in SHARES {
         let exceedances = (n as f64 * share + 1e-9) as usize;
         let Some(threshold) = sorted.rank(n - exceedances) else { break };
@@ -249,7 +249,7 @@ fn candidates(sorted: &Ordered) -> Result<Vec<Candidate>, Refusal> {
         let excesses = Ordered::new(&excesses)?;
         continuous(&excesses)?;
         let Some(law) = by_likelihood(&excesses) else { break };
-        found.push(Candidate { threshold, excesses, law });
+        found.push(ThresholdCandidate { threshold, excesses, law });
     }
     if found.is_empty() {
         return Err(too_few_or_discrete(sorted));
@@ -258,21 +258,21 @@ fn candidates(sorted: &Ordered) -> Result<Vec<Candidate>, Refusal> {
 }
 
 /// Ties at the lowest threshold can leave it without exceedances however many samples there are.
-fn too_few_or_discrete(sorted: &Ordered) -> Refusal {
+fn too_few_or_discrete(sorted: &Ordered) -> TailError {
     let n = sorted.len();
     if n < FEWEST_SAMPLES {
-        return Refusal::TooFew { n, needed: FEWEST_SAMPLES };
+        return TailError::TooFew { n, needed: FEWEST_SAMPLES };
     }
     let most_common = most_common(sorted);
-    Refusal::Discrete { distinct: sorted.distinct(), exceedances: n, most_common }
+    TailError::Discrete { distinct: sorted.distinct(), exceedances: n, most_common }
 }
 
 /// Refuses excesses with too many ties.
-fn continuous(excesses: &Ordered) -> Result<(), Refusal> {
+fn continuous(excesses: &Ordered) -> Result<(), TailError> {
     let (distinct, exceedances) = (excesses.distinct(), excesses.len());
     let most_common = most_common(excesses);
     if 2 * distinct < exceedances || (most_common > 2 && 20 * most_common > exceedances) {
-        return Err(Refusal::Discrete { distinct, exceedances, most_common });
+        return Err(TailError::Discrete { distinct, exceedances, most_common });
     }
     Ok(())
 }
@@ -284,11 +284,11 @@ fn most_common(values: &Ordered) -> usize {
 /// The first of `candidates` as a tail, if it passes; the others are the higher thresholds.
 fn accept(
     samples: &[f64],
-    candidates: &[Candidate],
+    candidates: &[ThresholdCandidate],
     random: &mut Pcg64Mcg,
-) -> Result<Tail, Refusal> {
+) -> Result<Tail, TailError> {
     let first = &candidates[0];
-    let stability: Vec<Step> = candidates.iter().map(Candidate::step).collect();
+    let stability: Vec<ThresholdFit> = candidates.iter().map(ThresholdCandidate::step).collect();
     shape_allowed(first.law.shape)?;
     stable(&stability)?;
     independent(samples, first.threshold)?;
@@ -296,7 +296,7 @@ fn accept(
     let anderson_darling = goodness::anderson_darling(&first.excesses, first.law);
     let p_value = goodness::p_value(anderson_darling, first.law, exceedances, random);
     if p_value < LEAST_FIT {
-        return Err(Refusal::PoorFit { threshold: first.threshold, exceedances, p_value });
+        return Err(TailError::PoorFit { threshold: first.threshold, exceedances, p_value });
     }
     Ok(Tail {
         n: samples.len(),
@@ -311,17 +311,17 @@ fn accept(
     })
 }
 
-fn shape_allowed(shape: f64) -> Result<(), Refusal> {
+fn shape_allowed(shape: f64) -> Result<(), TailError> {
     match shape {
-        shape if shape >= 0.5 => Err(Refusal::HeavyTail { shape }),
-        shape if shape <= -0.5 => Err(Refusal::SharpEnd { shape }),
+        shape if shape >= 0.5 => Err(TailError::HeavyTail { shape }),
+        shape if shape <= -0.5 => Err(TailError::SharpEnd { shape }),
         _ => Ok(()),
     }
 }
 
 /// Compares the shape at the first threshold with those at all higher ones. The excesses are
 /// nested, so the variance of a difference is the difference of the variances.
-fn stable(steps: &[Step]) -> Result<(), Refusal> {
+fn stable(steps: &[ThresholdFit]) -> Result<(), TailError> {
     let first = steps[0];
     for step in &steps[1..] {
         // Both errors at the first shape: that they are equal is what is tested.
@@ -330,28 +330,28 @@ fn stable(steps: &[Step]) -> Result<(), Refusal> {
             error * error * (1.0 / step.exceedances as f64 - 1.0 / first.exceedances as f64);
         if (step.shape - first.shape).abs() > MOST_DIFFERENT * variance.max(0.0).sqrt() {
             let (threshold, shape, higher) = (first.threshold, first.shape, step.shape);
-            return Err(Refusal::Unstable { threshold, shape, higher });
+            return Err(TailError::Unstable { threshold, shape, higher });
         }
     }
     Ok(())
 }
 
 /// Refuses exceedances that drift, cluster or follow from each other.
-fn independent(samples: &[f64], threshold: f64) -> Result<(), Refusal> {
+fn independent(samples: &[f64], threshold: f64) -> Result<(), TailError> {
     let n = samples.len();
     let places: Vec<usize> = (0..n).filter(|&index| samples[index] > threshold).collect();
     let p_value = goodness::evenness(&places, n);
     if p_value < LEAST_INDEPENDENCE {
-        return Err(Refusal::Drifting { p_value });
+        return Err(TailError::Drifting { p_value });
     }
     let p_value = goodness::singleness(&places, n);
     if p_value < LEAST_INDEPENDENCE {
-        return Err(Refusal::Clustered { p_value });
+        return Err(TailError::Clustered { p_value });
     }
     let excesses: Vec<f64> = places.iter().map(|&index| samples[index]).collect();
     let p_value = goodness::unrelatedness(&excesses);
     if p_value < LEAST_INDEPENDENCE {
-        return Err(Refusal::Related { p_value });
+        return Err(TailError::Related { p_value });
     }
     Ok(())
 }

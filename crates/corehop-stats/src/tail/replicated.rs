@@ -21,7 +21,7 @@ pub struct Replicated {
 
 /// The values of one replicate: its samples, those above the threshold, and the sum of their excesses.
 #[derive(Debug, Clone, Copy, Default)]
-struct Own {
+struct ReplicateExcess {
     samples: f64,
     beyond: f64,
     excess: f64,
@@ -39,7 +39,7 @@ impl Replicated {
         replicates: &[u64],
         in_a_row: f64,
     ) -> Result<Self, NoInterval> {
-        let mut all: BTreeMap<u64, Own> = BTreeMap::new();
+        let mut all: BTreeMap<u64, ReplicateExcess> = BTreeMap::new();
         for (&value, &replicate) in samples.iter().zip(replicates) {
             let own = all.entry(replicate).or_default();
             own.samples += 1.0;
@@ -52,22 +52,22 @@ impl Replicated {
         if have < FEWEST_REPLICATES {
             return Err(NoInterval::TooFewReplicates { have });
         }
-        let all: Vec<Own> = all.into_values().collect();
+        let all: Vec<ReplicateExcess> = all.into_values().collect();
         let design_effect = counts(&all).max(excesses(&all, tail)).max(1.0) * in_a_row.max(1.0);
         Ok(Self { replicates: all.len(), design_effect })
     }
 }
 
 /// The variance of the numbers of exceedances over that of binomial ones.
-fn counts(all: &[Own]) -> f64 {
-    let sum = |of: fn(&Own) -> f64| all.iter().map(of).sum::<f64>();
+fn counts(all: &[ReplicateExcess]) -> f64 {
+    let sum = |of: fn(&ReplicateExcess) -> f64| all.iter().map(of).sum::<f64>();
     let (n, share) = (sum(|it| it.samples), sum(|it| it.beyond) / sum(|it| it.samples));
     let squares: f64 = all.iter().map(|it| (it.beyond - share * it.samples).powi(2)).sum();
     corrected(all) * squares / (n * share * (1.0 - share)).max(f64::MIN_POSITIVE)
 }
 
 /// The variance of the sums of excesses over that of independent ones.
-fn excesses(all: &[Own], tail: &Tail) -> f64 {
+fn excesses(all: &[ReplicateExcess], tail: &Tail) -> f64 {
     let ys = tail.excesses.as_slice();
     let mean = ys.iter().sum::<f64>() / ys.len() as f64;
     let within: f64 = ys.iter().map(|y| (y - mean).powi(2)).sum();
@@ -76,7 +76,7 @@ fn excesses(all: &[Own], tail: &Tail) -> f64 {
 }
 
 /// The mean is that of the replicates themselves, from which they vary a little less.
-fn corrected(all: &[Own]) -> f64 {
+fn corrected(all: &[ReplicateExcess]) -> f64 {
     all.len() as f64 / (all.len() as f64 - 1.0)
 }
 
@@ -84,7 +84,7 @@ fn corrected(all: &[Own]) -> f64 {
 mod tests {
     use super::super::fit_tail;
     use super::*;
-    use crate::draw::{Draw, Law};
+    use crate::draw::{ReferenceLaw, ResampleSource};
 
     fn labels(n: usize, replicates: u64) -> Vec<u64> {
         (0..n as u64).map(|at| at * replicates / n as u64).collect()
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn independent_samples_have_a_design_effect_near_one_and_a_slightly_wider_interval() {
-        let values = Draw::new(3).values(Law::Exponential, 2_000);
+        let values = ResampleSource::new(3).values(ReferenceLaw::Exponential, 2_000);
         let tail = fit_tail(&values, 1).unwrap();
         let of = Replicated::of(&tail, &values, &labels(2_000, 20), 1.0).unwrap();
         assert!((1.0..1.6).contains(&of.design_effect), "{of:?}");
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn excesses_that_one_replicate_has_in_common_widen_the_interval() {
         // Every other replicate has excesses of about 1, every other of about 3.
-        let mut draw = Draw::new(11);
+        let mut draw = ResampleSource::new(11);
         let labels = labels(2_000, 20);
         let scale = |label: u64| if label.is_multiple_of(2) { 1.0 } else { 2.0 };
         let values: Vec<f64> =
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_tail_of_one_replicate_has_no_interval_and_says_why() {
-        let values = Draw::new(3).values(Law::Exponential, 2_000);
+        let values = ResampleSource::new(3).values(ReferenceLaw::Exponential, 2_000);
         let tail = fit_tail(&values, 1).unwrap();
         let why = Replicated::of(&tail, &values, &vec![0; 2_000], 1.0).unwrap_err();
         assert_eq!(why.to_string(), "1 replicates; an interval needs 6");

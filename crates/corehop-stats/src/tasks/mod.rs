@@ -25,7 +25,7 @@ pub use size::{LEAST_SAMPLES, SizeEffect, SizePoint};
 use super::cell::text;
 use super::estimator::Estimator;
 use super::summarise::{FromFile, Summarise};
-use super::verdict::{Verdict, bastoni_5};
+use super::verdict::{ClaimVerdict, bastoni_5};
 
 pub use self::TaskSummaries as Summary;
 
@@ -48,7 +48,7 @@ pub struct Under {
 
 /// The values kept of a job.
 #[derive(Debug, Clone, Copy)]
-struct Job {
+struct JobSample {
     run: u64,
     task: u64,
     response_us: f64,
@@ -61,7 +61,7 @@ struct Job {
 
 /// The values kept of a valid sample.
 #[derive(Debug, Clone, Copy)]
-struct Delay {
+struct JobDelay {
     job: u64,
     event: Event,
     wss_bytes: u64,
@@ -71,7 +71,7 @@ struct Delay {
 
 /// A run of a plan.
 #[derive(Debug, Clone)]
-struct Run {
+struct TaskSetRun {
     under: Under,
     seed: u64,
     set: u64,
@@ -82,12 +82,12 @@ struct Run {
     watched: bool,
     /// When its last job ended, in seconds after its start.
     seconds: f64,
-    tasks: BTreeMap<u64, Timing>,
+    tasks: BTreeMap<u64, TaskTiming>,
 }
 
 /// The timing requirements of a task, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
-struct Timing {
+struct TaskTiming {
     period: u64,
     deadline: u64,
     wcet: u64,
@@ -95,15 +95,15 @@ struct Timing {
 
 /// The files of one run of a plan.
 #[derive(Debug, Clone, Default)]
-struct Pair {
-    runs: BTreeMap<u64, Run>,
-    jobs: Vec<Job>,
-    delays: Vec<Delay>,
+struct TaskRunFiles {
+    runs: BTreeMap<u64, TaskSetRun>,
+    jobs: Vec<JobSample>,
+    delays: Vec<JobDelay>,
     /// Whether there were samples, valid or not.
     sampled: bool,
 }
 
-impl Pair {
+impl TaskRunFiles {
     /// The jobs that gave a sample, valid or not.
     fn gave(&self) -> usize {
         self.jobs.iter().filter(|job| job.course == JobOutcome::Sample).count()
@@ -116,7 +116,7 @@ impl Pair {
 
     /// The valid samples with the run that each is of; those of a file whose jobs are not there are
     /// of none.
-    fn of_runs(&self) -> impl Iterator<Item = (u64, &Run, &Delay)> {
+    fn of_runs(&self) -> impl Iterator<Item = (u64, &TaskSetRun, &JobDelay)> {
         self.delays.iter().filter_map(|delay| {
             let run = self.jobs.get(delay.job as usize)?.run;
             Some((run, self.runs.get(&run)?, delay))
@@ -127,7 +127,7 @@ impl Pair {
 /// Takes jobs and samples of task sets, file by file.
 #[derive(Debug, Clone, Default)]
 pub struct TaskRuns {
-    pairs: BTreeMap<String, Pair>,
+    pairs: BTreeMap<String, TaskRunFiles>,
 }
 
 /// The results of task sets.
@@ -150,7 +150,7 @@ pub struct TaskReport {
     /// The tasks of each run.
     pub tasks: Vec<TaskSummary>,
     /// Observation 5 of Bastoni et al., by machine.
-    pub verdicts: BTreeMap<String, Verdict>,
+    pub verdicts: BTreeMap<String, ClaimVerdict>,
     /// Samples whose jobs are not among the files.
     pub samples_without_jobs: usize,
     /// Jobs that gave samples which are not among the files.
@@ -190,7 +190,7 @@ impl TaskRuns {
     pub fn jobs(&mut self, from: &Provenance, jobs: &[TaskJob]) {
         let pair = self.pairs.entry(key(from)).or_default();
         for job in jobs {
-            let run = pair.runs.entry(job.run).or_insert_with(|| Run {
+            let run = pair.runs.entry(job.run).or_insert_with(|| TaskSetRun {
                 under: Under {
                     machine: job.machine.clone(),
                     scheduler: job.scheduler,
@@ -205,14 +205,14 @@ impl TaskRuns {
                 seconds: 0.0,
                 tasks: BTreeMap::new(),
             });
-            run.tasks.entry(job.task).or_insert(Timing {
+            run.tasks.entry(job.task).or_insert(TaskTiming {
                 period: job.period_ns,
                 deadline: job.deadline_ns,
                 wcet: job.wcet_ns,
             });
             let ended = (job.release_ns as f64 + job.response_ns) / 1e9;
             run.seconds = run.seconds.max(ended);
-            pair.jobs.push(Job {
+            pair.jobs.push(JobSample {
                 run: job.run,
                 task: job.task,
                 response_us: job.response_ns / 1e3,
@@ -233,7 +233,7 @@ impl TaskRuns {
         }
         let delay = |sample: &Sample| {
             let (_, micros) = estimator.delays_us(std::slice::from_ref(sample)).next()?;
-            Some(Delay {
+            Some(JobDelay {
                 job: sample.job,
                 event: sample.event,
                 wss_bytes: sample.wss_bytes,
@@ -248,13 +248,13 @@ impl TaskRuns {
 
     /// The report; None where no file had anything of a task set.
     pub fn finish(&self) -> Option<TaskReport> {
-        let pairs: Vec<&Pair> = self.pairs.values().collect();
+        let pairs: Vec<&TaskRunFiles> = self.pairs.values().collect();
         if pairs.is_empty() {
             return None;
         }
         let (sizes, effects) = size::sizes(&pairs);
-        let lost = |pair: &&Pair| pair.delays.len() - pair.of_runs().count();
-        let unseen = |pair: &&&Pair| !pair.sampled;
+        let lost = |pair: &&TaskRunFiles| pair.delays.len() - pair.of_runs().count();
+        let unseen = |pair: &&&TaskRunFiles| !pair.sampled;
         Some(TaskReport {
             courses: schedule::courses(&pairs),
             schedulers: schedule::schedulers(&pairs),
@@ -272,8 +272,8 @@ impl TaskRuns {
 }
 
 /// Observation 5 by machine, from what its own runs say.
-fn verdicts(pairs: &[&Pair], effects: &[SizeEffect]) -> BTreeMap<String, Verdict> {
-    let of_machine = |run: &Run| {
+fn verdicts(pairs: &[&TaskRunFiles], effects: &[SizeEffect]) -> BTreeMap<String, ClaimVerdict> {
+    let of_machine = |run: &TaskSetRun| {
         let told = effects.iter().filter(|it| it.under.machine == run.under.machine);
         let told = told.filter(|it| size::counts(&it.under));
         let comparisons = told.map(|it| it.comparison.clone()).collect();

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Job, Pair, Run, Timing, Under, millionths};
+use super::{JobSample, TaskRunFiles, TaskSetRun, TaskTiming, Under, millionths};
 use crate::delay::ALPHA;
 use crate::ordered::{Interval, Ordered};
 use crate::quantile::{median, quantile};
-use crate::replicates::{Between, BetweenDifference, Nested, NoInterval, median_difference};
+use crate::replicates::{
+    BetweenDifference, Nested, NoInterval, ReplicateStatistic, median_difference,
+};
 use corehop_plan::samples::JobOutcome;
 use corehop_plan::workload::Event;
 use corehop_plan::workload::scheduler::Scheduler;
@@ -28,7 +30,7 @@ pub struct JobCounts {
 
 /// Deadlines that jobs missed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Misses {
+pub struct DeadlineMisses {
     /// All jobs.
     pub jobs: u64,
     /// Those that ended after their deadline.
@@ -71,7 +73,7 @@ pub struct RunSummary {
     /// Its duration, in seconds.
     pub seconds: f64,
     /// Deadlines.
-    pub misses: Misses,
+    pub misses: DeadlineMisses,
     /// Response times.
     pub responses: Responses,
 }
@@ -91,7 +93,7 @@ pub struct TaskSummary {
     /// The task, counted from 0.
     pub task: u64,
     /// Deadlines.
-    pub misses: Misses,
+    pub misses: DeadlineMisses,
     /// Response times.
     pub responses: Responses,
 }
@@ -107,7 +109,7 @@ pub struct SchedulerSummary {
     /// Their duration together, in seconds.
     pub seconds: f64,
     /// Deadlines.
-    pub misses: Misses,
+    pub misses: DeadlineMisses,
     /// Response times.
     pub responses: Responses,
     /// Valid samples; None where jobs gave samples whose file is not there.
@@ -171,21 +173,25 @@ pub struct SchedulerPair {
     pub fewer_misses: [usize; 2],
     /// A task's longest response under the second over that under the first: the median of the medians
     /// of task sets, since the tasks of a set share their runs.
-    pub response_ratio: Option<Between>,
+    pub response_ratio: Option<ReplicateStatistic>,
     /// Delays, class by class.
     pub delays: Vec<DelayPair>,
 }
 
 /// The runs of all files that were watched, with their jobs.
-fn watched<'a>(pairs: &[&'a Pair]) -> Vec<(&'a Run, Vec<&'a Job>, Option<usize>)> {
+fn watched<'a>(
+    pairs: &[&'a TaskRunFiles],
+) -> Vec<(&'a TaskSetRun, Vec<&'a JobSample>, Option<usize>)> {
     each(pairs).into_iter().filter(|(run, ..)| run.watched).collect()
 }
 
 /// The runs of all files, with their jobs and the number of their valid samples, if known.
-fn each<'a>(pairs: &[&'a Pair]) -> Vec<(&'a Run, Vec<&'a Job>, Option<usize>)> {
+fn each<'a>(
+    pairs: &[&'a TaskRunFiles],
+) -> Vec<(&'a TaskSetRun, Vec<&'a JobSample>, Option<usize>)> {
     let mut all = Vec::new();
     for pair in pairs {
-        let mut jobs: BTreeMap<u64, Vec<&Job>> = BTreeMap::new();
+        let mut jobs: BTreeMap<u64, Vec<&JobSample>> = BTreeMap::new();
         for job in &pair.jobs {
             jobs.entry(job.run).or_default().push(job);
         }
@@ -200,7 +206,7 @@ fn each<'a>(pairs: &[&'a Pair]) -> Vec<(&'a Run, Vec<&'a Job>, Option<usize>)> {
     all
 }
 
-pub(super) fn courses(pairs: &[&Pair]) -> Vec<JobCounts> {
+pub(super) fn courses(pairs: &[&TaskRunFiles]) -> Vec<JobCounts> {
     let mut all: BTreeMap<&Under, BTreeMap<JobOutcome, u64>> = BTreeMap::new();
     for (run, jobs, _) in each(pairs) {
         let counts = all.entry(&run.under).or_default();
@@ -216,20 +222,20 @@ pub(super) fn courses(pairs: &[&Pair]) -> Vec<JobCounts> {
     all.into_iter().map(counts).collect()
 }
 
-pub(super) fn runs(pairs: &[&Pair]) -> Vec<RunSummary> {
-    let summary = |(run, jobs, _): (&Run, Vec<&Job>, Option<usize>)| RunSummary {
+pub(super) fn runs(pairs: &[&TaskRunFiles]) -> Vec<RunSummary> {
+    let summary = |(run, jobs, _): (&TaskSetRun, Vec<&JobSample>, Option<usize>)| RunSummary {
         under: run.under.clone(),
         set: run.set,
         task_count: run.task_count,
         wss_bytes: run.wss_bytes,
         seconds: run.seconds,
-        misses: Misses::of(&[&jobs]),
+        misses: DeadlineMisses::of(&[&jobs]),
         responses: Responses::of(&jobs),
     };
     watched(pairs).into_iter().map(summary).collect()
 }
 
-pub(super) fn tasks(pairs: &[&Pair]) -> Vec<TaskSummary> {
+pub(super) fn tasks(pairs: &[&TaskRunFiles]) -> Vec<TaskSummary> {
     let mut all = Vec::new();
     for (run, jobs, _) in watched(pairs) {
         for (task, jobs) in by_task(&jobs) {
@@ -239,7 +245,7 @@ pub(super) fn tasks(pairs: &[&Pair]) -> Vec<TaskSummary> {
                 task_count: run.task_count,
                 wss_bytes: run.wss_bytes,
                 task,
-                misses: Misses::of(&[&jobs]),
+                misses: DeadlineMisses::of(&[&jobs]),
                 responses: Responses::of(&jobs),
             });
         }
@@ -247,16 +253,16 @@ pub(super) fn tasks(pairs: &[&Pair]) -> Vec<TaskSummary> {
     all
 }
 
-fn by_task<'a>(jobs: &[&'a Job]) -> BTreeMap<u64, Vec<&'a Job>> {
-    let mut tasks: BTreeMap<u64, Vec<&Job>> = BTreeMap::new();
+fn by_task<'a>(jobs: &[&'a JobSample]) -> BTreeMap<u64, Vec<&'a JobSample>> {
+    let mut tasks: BTreeMap<u64, Vec<&JobSample>> = BTreeMap::new();
     for job in jobs {
         tasks.entry(job.task).or_default().push(job);
     }
     tasks
 }
 
-pub(super) fn schedulers(pairs: &[&Pair]) -> Vec<SchedulerSummary> {
-    type Sums<'a> = (Vec<Vec<&'a Job>>, f64, Option<usize>);
+pub(super) fn schedulers(pairs: &[&TaskRunFiles]) -> Vec<SchedulerSummary> {
+    type Sums<'a> = (Vec<Vec<&'a JobSample>>, f64, Option<usize>);
     let mut all: BTreeMap<&Under, Sums<'_>> = BTreeMap::new();
     for (run, jobs, samples) in watched(pairs) {
         let of = all.entry(&run.under).or_insert((Vec::new(), 0.0, Some(0)));
@@ -265,14 +271,14 @@ pub(super) fn schedulers(pairs: &[&Pair]) -> Vec<SchedulerSummary> {
     }
     let summary = |(under, (runs, seconds, samples)): (&Under, Sums<'_>)| {
         let jobs = runs.concat();
-        let sum = |of: fn(&Job) -> u64| jobs.iter().map(|job| of(job)).sum::<u64>();
+        let sum = |of: fn(&JobSample) -> u64| jobs.iter().map(|job| of(job)).sum::<u64>();
         let (preemptions, migrations) = (sum(|job| job.preemptions), sum(|job| job.migrations));
         let both = preemptions + migrations;
         SchedulerSummary {
             under: under.clone(),
             runs: runs.len(),
             seconds,
-            misses: Misses::of(&runs.iter().map(Vec::as_slice).collect::<Vec<_>>()),
+            misses: DeadlineMisses::of(&runs.iter().map(Vec::as_slice).collect::<Vec<_>>()),
             responses: Responses::of(&jobs),
             samples,
             samples_per_second: samples.map(|samples| samples as f64 / seconds.max(1e-9)),
@@ -284,7 +290,7 @@ pub(super) fn schedulers(pairs: &[&Pair]) -> Vec<SchedulerSummary> {
     all.into_iter().map(summary).collect()
 }
 
-pub(super) fn lengths(pairs: &[&Pair]) -> Vec<LengthQuantiles> {
+pub(super) fn lengths(pairs: &[&TaskRunFiles]) -> Vec<LengthQuantiles> {
     let mut all: BTreeMap<(&Under, Event), Vec<f64>> = BTreeMap::new();
     for (run, jobs, _) in watched(pairs) {
         for (event, length) in jobs.iter().filter_map(|job| job.away) {
@@ -321,7 +327,7 @@ struct Same {
 
 /// The outcome of a task under a scheduler, in all runs of it.
 #[derive(Debug, Clone, Copy, Default)]
-struct Fate {
+struct TaskOutcome {
     jobs: u64,
     missed: u64,
     longest_us: f64,
@@ -332,7 +338,7 @@ struct Fate {
 /// millionths.
 #[derive(Default)]
 struct Made {
-    tasks: BTreeMap<Same, Fate>,
+    tasks: BTreeMap<Same, TaskOutcome>,
     delays: BTreeMap<(Event, u64, u64), ByRun>,
 }
 
@@ -350,8 +356,8 @@ impl Same {
     }
 }
 
-impl Fate {
-    fn with(self, jobs: &[&Job], wcet: u64) -> Self {
+impl TaskOutcome {
+    fn with(self, jobs: &[&JobSample], wcet: u64) -> Self {
         Self {
             jobs: self.jobs + jobs.len() as u64,
             missed: self.missed + late(jobs) as u64,
@@ -366,16 +372,16 @@ impl Fate {
     }
 }
 
-pub(super) fn compared(pairs: &[&Pair]) -> Vec<SchedulerPair> {
+pub(super) fn compared(pairs: &[&TaskRunFiles]) -> Vec<SchedulerPair> {
     let mut all: BTreeMap<(String, String), BTreeMap<Scheduler, Made>> = BTreeMap::new();
     let place = |under: &Under| (under.machine.to_string(), under.load.to_string());
     for (run, jobs, _) in watched(pairs) {
         let made = all.entry(place(&run.under)).or_default().entry(run.under.scheduler);
         let made = made.or_default();
-        let &Run { seed, set, task_count, wss_bytes, write_ratio, .. } = run;
+        let &TaskSetRun { seed, set, task_count, wss_bytes, write_ratio, .. } = run;
         let write_ratio = millionths(write_ratio);
         for (task, jobs) in by_task(&jobs) {
-            let Timing { period, deadline, wcet } = run.tasks[&task];
+            let TaskTiming { period, deadline, wcet } = run.tasks[&task];
             let same =
                 Same { seed, set, task_count, wss_bytes, write_ratio, task, period, deadline };
             let fate = made.tasks.entry(same).or_default();
@@ -411,9 +417,11 @@ pub(super) fn compared(pairs: &[&Pair]) -> Vec<SchedulerPair> {
 
 impl Made {
     fn against(&self, other: &Self, schedulers: [Scheduler; 2]) -> SchedulerPair {
-        let both = |(same, one): (&Same, &Fate)| Some((*same, *one, *other.tasks.get(same)?));
-        let both: Vec<(Same, Fate, Fate)> = self.tasks.iter().filter_map(both).collect();
-        let ratios = |of: fn(&Fate) -> f64| {
+        let both =
+            |(same, one): (&Same, &TaskOutcome)| Some((*same, *one, *other.tasks.get(same)?));
+        let both: Vec<(Same, TaskOutcome, TaskOutcome)> =
+            self.tasks.iter().filter_map(both).collect();
+        let ratios = |of: fn(&TaskOutcome) -> f64| {
             let mut sets: BTreeMap<Same, Vec<f64>> = BTreeMap::new();
             for (same, one, two) in &both {
                 sets.entry(same.set()).or_default().push(of(two) / of(one));
@@ -444,20 +452,21 @@ impl Made {
 }
 
 /// The execution time of a task under the second over that under the first: the median of all tasks.
-fn execution_ratio(both: &[(Same, Fate, Fate)]) -> Option<f64> {
-    let ratio = |(_, one, two): &(Same, Fate, Fate)| two.wcet as f64 / one.wcet as f64;
+fn execution_ratio(both: &[(Same, TaskOutcome, TaskOutcome)]) -> Option<f64> {
+    let ratio =
+        |(_, one, two): &(Same, TaskOutcome, TaskOutcome)| two.wcet as f64 / one.wcet as f64;
     let ratios: Vec<f64> = both.iter().map(ratio).collect();
     Ordered::new(&ratios).ok().map(|ratios| median(&ratios))
 }
 
 /// The number of these jobs that ended after their deadline.
-fn late(jobs: &[&Job]) -> usize {
+fn late(jobs: &[&JobSample]) -> usize {
     jobs.iter().filter(|job| job.lateness_us > 0.0).count()
 }
 
-impl Misses {
+impl DeadlineMisses {
     /// Of the jobs of each run.
-    fn of(runs: &[&[&Job]]) -> Self {
+    fn of(runs: &[&[&JobSample]]) -> Self {
         let jobs: usize = runs.iter().map(|run| run.len()).sum();
         let missed: usize = runs.iter().map(|run| late(run)).sum();
         let (interval, why_none) = share(runs);
@@ -476,7 +485,7 @@ impl Misses {
 /// The interval of the share of jobs that are late, and why there is none: the mean of what each run adds,
 /// which is the share itself and what its late jobs are more than that (the ratio estimator of Cochran,
 /// Sampling Techniques, 1977, chapter 6).
-fn share(runs: &[&[&Job]]) -> (Option<Interval>, Option<NoInterval>) {
+fn share(runs: &[&[&JobSample]]) -> (Option<Interval>, Option<NoInterval>) {
     let counts: Vec<(f64, f64)> =
         runs.iter().map(|run| (late(run) as f64, run.len() as f64)).collect();
     let (missed, jobs) = counts.iter().fold((0.0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
@@ -490,7 +499,7 @@ fn share(runs: &[&[&Job]]) -> (Option<Interval>, Option<NoInterval>) {
 }
 
 impl Responses {
-    fn of(jobs: &[&Job]) -> Self {
+    fn of(jobs: &[&JobSample]) -> Self {
         let responses: Vec<f64> = jobs.iter().map(|job| job.response_us).collect();
         let Ok(responses) = Ordered::new(&responses) else {
             return Self { median_us: f64::NAN, p99_us: f64::NAN, max_us: f64::NAN };

@@ -17,13 +17,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Pair, Under, millionths};
+use super::{TaskRunFiles, Under, millionths};
 use crate::delay::ALPHA;
 use crate::ordered::{Interval, Ordered};
 use crate::paired::{exceeded, to_detectable};
 use crate::quantile::median;
 use crate::verdict::{COMPARABLE, Comparison, Says};
-use corehop_plan::experiment::Draw;
+use corehop_plan::experiment::DrawStream;
 use corehop_plan::words::words;
 use corehop_plan::workload::Event;
 
@@ -35,7 +35,7 @@ const RESAMPLES: usize = 2_000;
 const BEYOND: f64 = 10.0;
 
 /// Class, size and write ratio (in millionths) under a scheduler and a load.
-type Group = (Under, Event, u64, u64);
+type SizeGroupKey = (Under, Event, u64, u64);
 /// The delays of each run, in order, by number of tasks.
 type Traces = BTreeMap<u64, BTreeMap<(usize, u64), Vec<f64>>>;
 
@@ -104,8 +104,8 @@ pub struct SizeEffect {
 }
 
 /// All points, and what the number of tasks changes.
-pub(super) fn sizes(pairs: &[&Pair]) -> (Vec<SizePoint>, Vec<SizeEffect>) {
-    let mut groups: BTreeMap<Group, Traces> = BTreeMap::new();
+pub(super) fn sizes(pairs: &[&TaskRunFiles]) -> (Vec<SizePoint>, Vec<SizeEffect>) {
+    let mut groups: BTreeMap<SizeGroupKey, Traces> = BTreeMap::new();
     for (file, pair) in pairs.iter().enumerate() {
         for (run, of, delay) in pair.of_runs() {
             let ratio = millionths(delay.write_ratio);
@@ -115,7 +115,7 @@ pub(super) fn sizes(pairs: &[&Pair]) -> (Vec<SizePoint>, Vec<SizeEffect>) {
         }
     }
     let points = groups.iter().flat_map(|(group, traces)| points(group, traces)).collect();
-    let compared = |(group, traces): &(&Group, &Traces)| {
+    let compared = |(group, traces): &(&SizeGroupKey, &Traces)| {
         let long = traces.values().filter(|runs| long_enough(runs)).count();
         long > 1 && counts(&group.0)
     };
@@ -155,7 +155,7 @@ fn of(statistic: Statistic, values: &[f64], k_min: usize) -> Option<f64> {
     }
 }
 
-fn points(group: &Group, traces: &Traces) -> Vec<SizePoint> {
+fn points(group: &SizeGroupKey, traces: &Traces) -> Vec<SizePoint> {
     let (under, event, wss_bytes, ratio) = group.clone();
     let k_min = k_min(traces);
     let point = |(&task_count, runs): (&u64, &BTreeMap<_, Vec<f64>>)| {
@@ -180,7 +180,7 @@ fn points(group: &Group, traces: &Traces) -> Vec<SizePoint> {
     traces.iter().map(point).collect()
 }
 
-fn effects(group: &Group, traces: &Traces, comparisons: usize) -> Vec<SizeEffect> {
+fn effects(group: &SizeGroupKey, traces: &Traces, comparisons: usize) -> Vec<SizeEffect> {
     let (under, event, wss_bytes, ratio) = group.clone();
     let Some(k_min) = k_min(traces) else { return Vec::new() };
     let long: Vec<_> = traces.iter().filter(|(_, runs)| long_enough(runs)).collect();
@@ -256,7 +256,7 @@ impl Ratios {
             Some(value(last)? / value(first)?)
         };
         let estimate = ratio(first, last)?;
-        let mut draw = Draw::new(0x0b5e_7265, statistic as u64);
+        let mut draw = DrawStream::new(0x0b5e_7265, statistic as u64);
         let mut resampled: Vec<f64> = (0..RESAMPLES)
             .filter_map(|_| {
                 let again = [first, last].map(|runs| resample(runs, k_min, &mut draw));
@@ -287,7 +287,7 @@ impl Ratios {
 
 /// As many runs, drawn with replacement, each with as many of its samples, drawn likewise; more where
 /// short ones were drawn, so that there are `least` samples for a maximum.
-fn resample(runs: &[Vec<f64>], least: usize, draw: &mut Draw) -> Vec<Vec<f64>> {
+fn resample(runs: &[Vec<f64>], least: usize, draw: &mut DrawStream) -> Vec<Vec<f64>> {
     let (mut again, mut samples) = (Vec::with_capacity(runs.len()), 0);
     while again.len() < runs.len() || samples < least {
         let run = draw.from(runs);
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn every_resample_has_samples_enough_for_a_maximum() {
         let runs = [vec![1.0; 30], vec![1.0; 2]];
-        let mut draw = Draw::new(1, 1);
+        let mut draw = DrawStream::new(1, 1);
         for _ in 0..100 {
             let again = resample(&runs, 32, &mut draw);
             assert!(again.iter().map(Vec::len).sum::<usize>() >= 32 && again.len() >= 2);
@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn every_run_is_drawn() {
         let runs = [vec![1.0], vec![2.0], vec![3.0]];
-        let mut draw = Draw::new(1, 1);
+        let mut draw = DrawStream::new(1, 1);
         let drawn: Vec<f64> =
             (0..100).flat_map(|_| resample(&runs, 1, &mut draw).concat()).collect();
         for value in [1.0, 2.0, 3.0] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reports of made-up runs, counted by hand.
 
-use super::schedule::Misses;
+use super::schedule::DeadlineMisses;
 use super::*;
 use crate::example::sample;
 use crate::verdict::TestOutcome;
@@ -181,7 +181,7 @@ fn the_interval_of_a_share_of_late_jobs_comes_from_how_runs_differ() {
         under([5, 4, 6, 5, 6, 4, 5, 6, 4, 5, 4, 6]),
     );
     assert!((together.ratio - 0.5).abs() < 1e-12 && (apart.ratio - 0.5).abs() < 1e-12);
-    let width = |misses: Misses| misses.interval.unwrap().width();
+    let width = |misses: DeadlineMisses| misses.interval.unwrap().width();
     // Six of twelve runs: 0.5 ± 2.2 × 0.522 / √12. As jobs they would be 0.5 ± 0.09.
     assert!((width(together) - 0.66).abs() < 0.03, "{}", width(together));
     assert!(width(apart) < 0.12, "{}", width(apart));

@@ -2,8 +2,8 @@
 //! The five observations of Bastoni, Brandenburg and Anderson (OSPERT 2010, section 4.2).
 
 use super::{
-    CellView, Comparison, Expect, MachineView, Observation, Sureness, Verdict, checked, difference,
-    margin, says,
+    CellView, ClaimVerdict, Comparison, Expect, MachineView, ObservationClaim, Sureness, checked,
+    difference, margin, says,
 };
 use crate::ordered::{BadInput, Interval, Ordered};
 use crate::quantile::{median, quantile};
@@ -20,7 +20,7 @@ const STRONG: f64 = 0.64;
 /// Fewest samples in a cell for a relation with the preemption length.
 const FEWEST_FOR_LENGTH: usize = 50;
 
-const FIRST: Observation = Observation {
+const FIRST: ObservationClaim = ObservationClaim {
     id: "bastoni-1",
     claim: "How well a delay can be predicted depends on the cache sizes: under load, its spread \
             becomes as large as the delay itself once the working set reaches the L2 cache.",
@@ -39,7 +39,7 @@ pub fn bastoni_1(
     cells: &[CellView],
     machine: &MachineView,
     alpha: f64,
-) -> Result<Verdict, BadInput> {
+) -> Result<ClaimVerdict, BadInput> {
     let cells = checked(cells, alpha)?;
     let Some(l2) = machine.second_level() else {
         return Ok(FIRST.cannot_tell("the cache sizes of this machine are not known"));
@@ -135,7 +135,7 @@ fn relative_spread(cell: &CellView, alpha: f64) -> Result<Option<Interval>, BadI
     Ok(Some(Interval { low, high, level: 1.0 - alpha }))
 }
 
-const SECOND: Observation = Observation {
+const SECOND: ObservationClaim = ObservationClaim {
     id: "bastoni-2",
     claim: "Under load there is no substantial difference between what a preemption and what a \
             migration costs, neither on average nor in the worst case.",
@@ -154,7 +154,7 @@ pub fn bastoni_2(
     cells: &[CellView],
     machine: &MachineView,
     alpha: f64,
-) -> Result<Verdict, BadInput> {
+) -> Result<ClaimVerdict, BadInput> {
     let cells = checked(cells, alpha)?;
     let l2 = machine.second_level().unwrap_or(u64::MAX);
     let from = |cell: &CellView| cell.loaded() && cell.event == Event::Preemption;
@@ -206,7 +206,7 @@ fn pairs<'a, 'b>(
         .collect()
 }
 
-const THIRD_A: Observation = Observation {
+const THIRD_A: ObservationClaim = ObservationClaim {
     id: "bastoni-3a",
     claim: "In an idle system preemptions always cause less delay than migrations.",
     source: "Bastoni et al. 2010, section 4.2, observation 3, first half",
@@ -228,7 +228,7 @@ fn dearer(preemption: &CellView, migration: &CellView, sure: Sureness) -> Result
 ///
 /// # Errors
 /// [`BadInput`] for broken cells or a bad `alpha`.
-pub fn bastoni_3a(cells: &[CellView], alpha: f64) -> Result<Verdict, BadInput> {
+pub fn bastoni_3a(cells: &[CellView], alpha: f64) -> Result<ClaimVerdict, BadInput> {
     let cells = checked(cells, alpha)?;
     let pairs = quiet_pairs(&cells);
     let sure = Sureness { alpha, comparisons: pairs.len() };
@@ -272,7 +272,7 @@ fn quiet_pairs<'a, 'b>(cells: &[&'b CellView<'a>]) -> Vec<(&'b CellView<'a>, &'b
     found
 }
 
-const THIRD_B: Observation = Observation {
+const THIRD_B: ObservationClaim = ObservationClaim {
     id: "bastoni-3b",
     claim: "In an idle system L3 migrations and memory migrations cost about the same.",
     source: "Bastoni et al. 2010, section 4.2, observation 3, second half",
@@ -288,7 +288,7 @@ pub fn bastoni_3b(
     cells: &[CellView],
     machine: &MachineView,
     alpha: f64,
-) -> Result<Verdict, BadInput> {
+) -> Result<ClaimVerdict, BadInput> {
     let cells = checked(cells, alpha)?;
     let of_both = [Event::L3Migration, Event::MemoryMigration];
     if let Some(event) = of_both.into_iter().find(|event| machine.lacks.contains(event)) {
@@ -308,7 +308,7 @@ pub fn bastoni_3b(
     Ok(THIRD_B.judge(comparisons, missing))
 }
 
-const FOURTH: Observation = Observation {
+const FOURTH: ObservationClaim = ObservationClaim {
     id: "bastoni-4",
     claim: "The size of a delay is strongly related to the preemption length, except where no cache \
             affinity is left to lose, as after a memory migration.",
@@ -328,7 +328,7 @@ pub fn bastoni_4(
     cells: &[CellView],
     machine: &MachineView,
     alpha: f64,
-) -> Result<Verdict, BadInput> {
+) -> Result<ClaimVerdict, BadInput> {
     let cells = checked(cells, alpha)?;
     let l2 = machine.second_level().unwrap_or(u64::MAX);
     let quiet = |cell: &CellView| cell.preempted_by == corehop_plan::workload::Absence::Nothing;
@@ -351,11 +351,11 @@ pub fn bastoni_4(
 }
 
 /// Delays in nanoseconds, each with its replicate.
-type Labelled = Vec<(f64, u64)>;
+type ReplicateDelays = Vec<(f64, u64)>;
 
 /// The delays after the shortest fifth and the longest half of the preemptions; None where the lengths
 /// do not differ enough for that.
-fn short_and_long(cell: &CellView) -> Option<(Labelled, Labelled)> {
+fn short_and_long(cell: &CellView) -> Option<(ReplicateDelays, ReplicateDelays)> {
     let lengths = Ordered::new(cell.length_ns).ok()?;
     if lengths.len() < FEWEST_FOR_LENGTH {
         return None;
@@ -364,7 +364,7 @@ fn short_and_long(cell: &CellView) -> Option<(Labelled, Labelled)> {
     if long < 1.5 * short {
         return None;
     }
-    let delays = |keep: &dyn Fn(f64) -> bool| -> Labelled {
+    let delays = |keep: &dyn Fn(f64) -> bool| -> ReplicateDelays {
         let labelled = cell.delay_ns.iter().copied().zip(cell.replicates.iter().copied());
         let both = cell.length_ns.iter().zip(labelled);
         both.filter(|(length, _)| keep(**length)).map(|(_, labelled)| labelled).collect()
@@ -397,7 +397,7 @@ fn relation(
     })
 }
 
-const FIFTH: Observation = Observation {
+const FIFTH: ObservationClaim = ObservationClaim {
     id: "bastoni-5",
     claim: "Delays do not depend significantly on the size of the task set.",
     source: "Bastoni et al. 2010, section 4.2, observation 5",
@@ -409,7 +409,7 @@ const FIFTH: Observation = Observation {
 /// migration, so it cannot show what a task set's size changes.
 ///
 /// The comparisons are those of [`crate::tasks`].
-pub fn bastoni_5(comparisons: Vec<Comparison>) -> Verdict {
+pub fn bastoni_5(comparisons: Vec<Comparison>) -> ClaimVerdict {
     if !comparisons.is_empty() {
         return FIFTH.judge(comparisons, "");
     }

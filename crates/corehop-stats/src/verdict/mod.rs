@@ -182,7 +182,7 @@ pub struct Comparison {
 
 /// A tested observation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Verdict {
+pub struct ClaimVerdict {
     /// A stable name: `bastoni-1` … `bastoni-5`, `waechtler-1`, `waechtler-2`.
     pub id: &'static str,
     /// The observation, in our words.
@@ -208,7 +208,7 @@ pub fn verdicts(
     cells: &[CellView],
     machine: &MachineView,
     alpha: f64,
-) -> Result<Vec<Verdict>, BadInput> {
+) -> Result<Vec<ClaimVerdict>, BadInput> {
     Ok(vec![
         bastoni_1(cells, machine, alpha)?,
         bastoni_2(cells, machine, alpha)?,
@@ -222,22 +222,22 @@ pub fn verdicts(
 }
 
 /// The fixed facts of an observation.
-struct Observation {
+struct ObservationClaim {
     id: &'static str,
     claim: &'static str,
     source: &'static str,
     rule: &'static str,
 }
 
-impl Observation {
+impl ObservationClaim {
     /// The verdict that the samples do not say.
-    fn cannot_tell(&self, why: impl Into<String>) -> Verdict {
+    fn cannot_tell(&self, why: impl Into<String>) -> ClaimVerdict {
         self.verdict(TestOutcome::CannotTell, why.into(), Vec::new())
     }
 
     /// The verdict by the rule of the module. `missing` says what was looked for, in case there is
     /// nothing to compare.
-    fn judge(&self, comparisons: Vec<Comparison>, missing: &str) -> Verdict {
+    fn judge(&self, comparisons: Vec<Comparison>, missing: &str) -> ClaimVerdict {
         if comparisons.is_empty() {
             return self.cannot_tell(format!("not measured: {missing}"));
         }
@@ -266,9 +266,9 @@ impl Observation {
         outcome: TestOutcome,
         evidence: String,
         comparisons: Vec<Comparison>,
-    ) -> Verdict {
+    ) -> ClaimVerdict {
         let Self { id, claim, source, rule } = *self;
-        Verdict { id, claim, source, rule, outcome, evidence, comparisons }
+        ClaimVerdict { id, claim, source, rule, outcome, evidence, comparisons }
     }
 }
 
@@ -471,7 +471,7 @@ fn margin(x: &CellView, of_x: f64, of_y: f64) -> Result<f64, BadInput> {
 mod synthetic {
     //! Cells made of samples of known laws.
 
-    use super::super::draw::{Draw, Law};
+    use super::super::draw::{ReferenceLaw, ResampleSource};
     use super::*;
 
     /// A cell that owns its samples.
@@ -491,7 +491,7 @@ mod synthetic {
         /// `n` samples with normal delays of this mean and standard deviation, in microseconds, and
         /// lengths uniform in 0 to 50 ms; the warm touch takes 20 ns per line.
         pub(super) fn new(
-            draw: &mut Draw,
+            draw: &mut ResampleSource,
             event: Event,
             load: &'static str,
             kib: u64,
@@ -506,8 +506,12 @@ mod synthetic {
                 preempted_by,
                 kib,
                 warm: (0..n).map(|_| warm * (1.0 + 0.01 * draw.unit())).collect(),
-                delay: draw.values(Law::Normal, n).iter().map(|z| 1e3 * (mean + std * z)).collect(),
-                length: draw.values(Law::Uniform, n).iter().map(|u| 5e7 * u).collect(),
+                delay: draw
+                    .values(ReferenceLaw::Normal, n)
+                    .iter()
+                    .map(|z| 1e3 * (mean + std * z))
+                    .collect(),
+                length: draw.values(ReferenceLaw::Uniform, n).iter().map(|u| 5e7 * u).collect(),
                 replicates: (0..n as u64).collect(),
             }
         }
@@ -545,7 +549,7 @@ mod synthetic {
 
 #[cfg(test)]
 mod tests {
-    use super::super::draw::Draw;
+    use super::super::draw::ResampleSource;
     use super::synthetic::{Cell, L7455, views};
     use super::*;
 
@@ -565,7 +569,8 @@ mod tests {
 
     #[test]
     fn a_cell_with_a_nan_or_uneven_columns_is_an_error_and_one_without_samples_is_not() {
-        let mut cell = Cell::new(&mut Draw::new(1), Event::Preemption, "idle", 64, (1.0, 0.1), 5);
+        let mut cell =
+            Cell::new(&mut ResampleSource::new(1), Event::Preemption, "idle", 64, (1.0, 0.1), 5);
         cell.delay[2] = f64::NAN;
         assert!(verdicts(&views(&[cell.clone()]), &L7455, 0.05).is_err());
         cell.delay.pop();
@@ -578,7 +583,7 @@ mod tests {
 
     #[test]
     fn one_sample_a_cell_leaves_everything_open() {
-        let mut draw = Draw::new(2);
+        let mut draw = ResampleSource::new(2);
         let cells: Vec<Cell> = Event::ALL
             .iter()
             .flat_map(|&event| ["idle", "constructed"].map(|load| (event, load)))

@@ -2,15 +2,15 @@
 //! The two observations that Wächtler (2012, section 6.5) added to those of Bastoni et al.
 
 use super::{
-    CellView, Comparison, Expect, MachineView, NEGLIGIBLE, Observation, Says, Sureness,
-    TestOutcome, Verdict, checked, difference, says,
+    CellView, ClaimVerdict, Comparison, Expect, MachineView, NEGLIGIBLE, ObservationClaim, Says,
+    Sureness, TestOutcome, checked, difference, says,
 };
 use crate::ordered::{BadInput, Interval};
 use crate::replicates::median_difference;
 use corehop_plan::platform::MemoryArchitecture;
 use corehop_plan::workload::Event;
 
-const FIRST: Observation = Observation {
+const FIRST: ObservationClaim = ObservationClaim {
     id: "waechtler-1",
     claim: "In a NUMA system (there: one with the MESIF protocol) memory migrations should be \
             avoided, whatever the working set.",
@@ -29,7 +29,7 @@ pub fn waechtler_1(
     cells: &[CellView],
     machine: &MachineView,
     alpha: f64,
-) -> Result<Verdict, BadInput> {
+) -> Result<ClaimVerdict, BadInput> {
     let cells = checked(cells, alpha)?;
     if machine.memory_architecture != MemoryArchitecture::Numa {
         let kind = machine.memory_architecture;
@@ -78,7 +78,7 @@ fn has_l3(cells: &[&CellView], far: &CellView) -> bool {
     cells.iter().any(|cell| cell.event == Event::L3Migration && cell.comparable_to(far))
 }
 
-const SECOND: Observation = Observation {
+const SECOND: ObservationClaim = ObservationClaim {
     id: "waechtler-2",
     claim: "With exclusive caches and nothing else running, a migration can cost less than nothing: a \
             working set too large for the caches of one core gains those of the other.",
@@ -100,7 +100,7 @@ pub fn waechtler_2(
     cells: &[CellView],
     machine: &MachineView,
     alpha: f64,
-) -> Result<Verdict, BadInput> {
+) -> Result<ClaimVerdict, BadInput> {
     let cells = checked(cells, alpha)?;
     if machine.exclusive_caches == Some(false) {
         return Ok(SECOND.cannot_tell("the caches of this machine are known not to be exclusive"));
@@ -129,7 +129,7 @@ pub fn waechtler_2(
 
 /// The observation says that there is such a migration, so one that fits suffices, and only all of
 /// them contradict it.
-fn found_or_not(comparisons: Vec<Comparison>, exclusive: Option<bool>) -> Verdict {
+fn found_or_not(comparisons: Vec<Comparison>, exclusive: Option<bool>) -> ClaimVerdict {
     let count = |says| comparisons.iter().filter(|c| c.says == says).count();
     let (all, gains, none) = (comparisons.len(), count(Says::Fits), count(Says::Contradicts));
     let (outcome, evidence) = match comparisons.iter().find(|c| c.says == Says::Fits) {
@@ -191,7 +191,7 @@ fn gain(
 mod tests {
     use super::super::synthetic::{Cell, views};
     use super::*;
-    use crate::draw::Draw;
+    use crate::draw::ResampleSource;
 
     /// The Xeon X5650 of Wächtler: 32 KiB, 256 KiB, 12 MiB; NUMA; inclusive.
     const X5650: MachineView = MachineView {
@@ -210,7 +210,7 @@ mod tests {
     };
 
     fn numa(n: usize, memory: f64) -> Vec<Cell> {
-        let mut draw = Draw::new(21);
+        let mut draw = ResampleSource::new(21);
         let mut cells = Vec::new();
         for (kib, cost) in [(64, 4.0), (256, 18.0), (1024, 60.0), (4096, 200.0)] {
             for (event, mean) in [
@@ -225,7 +225,7 @@ mod tests {
         cells
     }
 
-    fn outcome(verdict: Result<Verdict, BadInput>) -> TestOutcome {
+    fn outcome(verdict: Result<ClaimVerdict, BadInput>) -> TestOutcome {
         verdict.unwrap().outcome
     }
 
@@ -258,7 +258,7 @@ mod tests {
 
     /// Quiet migrations and idle leaves at two sizes beyond all caches and one within.
     fn beyond(n: usize, migration: f64, leave: f64) -> Vec<Cell> {
-        let mut draw = Draw::new(23);
+        let mut draw = ResampleSource::new(23);
         let mut cells = Vec::new();
         for kib in [1024, 4096, 8192] {
             let unit = kib as f64 / 4.0;

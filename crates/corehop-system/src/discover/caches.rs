@@ -4,17 +4,17 @@
 use std::collections::BTreeMap;
 
 use corehop_plan::platform::{
-    Cache, CacheKind, Check, CpuGroups, Fact, MOST_CACHE, MOST_LEVELS, Mechanism,
+    Cache, CacheKind, CacheMechanism, Check, CpuGroups, Fact, MOST_CACHE, MOST_LEVELS,
 };
 use corehop_plan::units::{Bytes, Cpu, CpuList};
 
-use super::stated::Stated;
+use super::stated::GroupStatements;
 use super::topology::{CPUS, mark_straddling as mark};
 use super::{DiscoverError, SysRoot};
 
 /// The properties of one of a CPU's caches; equal ones are instances of one cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Shape {
+struct CacheShape {
     level: u32,
     kind: CacheKind,
     size: Option<Bytes>,
@@ -24,9 +24,9 @@ struct Shape {
 }
 
 /// The folder of the first CPU that has a cache of this shape, and who shares its instances.
-struct Seen {
+struct CacheFolder {
     folder: String,
-    stated: Stated,
+    stated: GroupStatements,
     /// Why the description is doubted: a CPU also states another cache in this place.
     doubt: Option<String>,
 }
@@ -34,10 +34,10 @@ struct Seen {
 /// The caches of the CPUs that are online, innermost first. Empty where the kernel tells of none,
 /// as in some guests.
 pub(super) fn caches(root: &SysRoot, online: &CpuList) -> Result<Vec<Cache>, DiscoverError> {
-    let mut shapes: BTreeMap<Shape, Seen> = BTreeMap::new();
+    let mut shapes: BTreeMap<CacheShape, CacheFolder> = BTreeMap::new();
     for cpu in online.iter() {
         let all = format!("{CPUS}/cpu{}/cache", cpu.0);
-        let mut own: Vec<Shape> = Vec::new();
+        let mut own: Vec<CacheShape> = Vec::new();
         for index in root.numbered(&all, "index", "") {
             let folder = format!("{all}/index{index}");
             let Some(shape) = shape(root, &folder)? else { continue };
@@ -48,7 +48,7 @@ pub(super) fn caches(root: &SysRoot, online: &CpuList) -> Result<Vec<Cache>, Dis
             }
             own.push(shape);
             let files = ["shared_cpu_list", "shared_cpu_map"].map(|it| format!("{folder}/{it}"));
-            let fresh = || Seen { folder, stated: Stated::default(), doubt: None };
+            let fresh = || CacheFolder { folder, stated: GroupStatements::default(), doubt: None };
             let seen = shapes.entry(shape).or_insert_with(fresh);
             share(root, cpu, &files, online, &mut seen.stated)?;
         }
@@ -62,7 +62,7 @@ fn share(
     cpu: Cpu,
     files: &[String],
     online: &CpuList,
-    stated: &mut Stated,
+    stated: &mut GroupStatements,
 ) -> Result<(), DiscoverError> {
     if !stated.read(root, cpu, files, online)? {
         stated.alone(cpu);
@@ -70,7 +70,7 @@ fn share(
     Ok(())
 }
 
-impl Shape {
+impl CacheShape {
     /// Whether no CPU has both: two caches of a level and a kind, or two of a level that hold data.
     fn excludes(&self, other: &Self) -> bool {
         let data = |it: &Self| it.kind != CacheKind::Instruction;
@@ -79,7 +79,7 @@ impl Shape {
 }
 
 /// The properties in a cache's folder; None if it lacks a level or a known kind.
-fn shape(root: &SysRoot, folder: &str) -> Result<Option<Shape>, DiscoverError> {
+fn shape(root: &SysRoot, folder: &str) -> Result<Option<CacheShape>, DiscoverError> {
     let kind = match root.read(format!("{folder}/type")).as_deref() {
         Some("Data") => CacheKind::Data,
         Some("Instruction") => CacheKind::Instruction,
@@ -94,7 +94,7 @@ fn shape(root: &SysRoot, folder: &str) -> Result<Option<Shape>, DiscoverError> {
     }
     let size = root.parsed::<Bytes>(&format!("{folder}/size"))?;
     let line = root.parsed::<u64>(&format!("{folder}/coherency_line_size"))?;
-    Ok(Some(Shape {
+    Ok(Some(CacheShape {
         level,
         kind,
         size: size.filter(|size| size.get() > 0),
@@ -105,7 +105,7 @@ fn shape(root: &SysRoot, folder: &str) -> Result<Option<Shape>, DiscoverError> {
     }))
 }
 
-fn cache(shape: Shape, seen: Seen) -> Cache {
+fn cache(shape: CacheShape, seen: CacheFolder) -> Cache {
     let place = |file: &str| format!("/{}/{file}", seen.folder);
     let settled = seen.stated.settled();
     let mut instances = match settled.place {
@@ -123,7 +123,7 @@ fn cache(shape: Shape, seen: Seen) -> Cache {
         instances,
         latency: None,
         effective: None,
-        mechanism: Mechanism::default(),
+        mechanism: CacheMechanism::default(),
     };
     mark_geometry(&mut cache);
     cache

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! NUMA nodes and page sizes.
 
-use corehop_plan::platform::{Check, Fact, Node, Pages};
+use corehop_plan::platform::{Check, Fact, Node, PageSizes};
 use corehop_plan::units::{Bytes, CpuList};
 
 use super::stated::mask;
@@ -126,7 +126,7 @@ fn kib_after(text: &str, key: &str) -> Option<Bytes> {
 }
 
 /// The page sizes: ordinary, huge on request, and when huge unasked.
-pub(super) fn pages(root: &SysRoot) -> Result<Pages, DiscoverError> {
+pub(super) fn pages(root: &SysRoot) -> Result<PageSizes, DiscoverError> {
     // The first mapping of the process is enough, and the file is made as it is read.
     let smaps = "proc/self/smaps";
     let base = root.head(smaps, 4096).and_then(|text| kib_after(&text, "KernelPageSize:"));
@@ -141,7 +141,7 @@ pub(super) fn pages(root: &SysRoot) -> Result<Pages, DiscoverError> {
             Some(chosen.ok_or_else(|| root.unreadable(setting, &text))?)
         }
     };
-    Ok(Pages {
+    Ok(PageSizes {
         backing: None,
         base: base.map(|size| Fact::cited(size, format!("/{smaps}"))),
         huge: (!huge.is_empty()).then(|| Fact::cited(huge, format!("/{folder}"))),

@@ -13,7 +13,7 @@ use super::{DiscoverError, SysRoot};
 
 /// The statements of the CPUs about one thing.
 #[derive(Debug, Default)]
-pub(super) struct Stated {
+pub(super) struct GroupStatements {
     /// The distinct groups.
     groups: Vec<CpuList>,
     numbers: HashMap<CpuList, usize>,
@@ -26,7 +26,7 @@ pub(super) struct Stated {
 }
 
 /// The groups that statements give.
-pub(super) struct Settled {
+pub(super) struct CpuGrouping {
     pub(super) groups: CpuGroups,
     /// Whether the statements exclude each other.
     pub(super) check: Check,
@@ -34,7 +34,7 @@ pub(super) struct Settled {
     pub(super) place: Option<String>,
 }
 
-impl Stated {
+impl GroupStatements {
     /// Reads the statement of `cpu` from the first of `files` that there is: a list of CPUs, or a mask where the name
     /// does not end in `list`. Returns whether there was one.
     pub(super) fn read(
@@ -81,7 +81,7 @@ impl Stated {
     }
 
     /// The groups, each CPU in one of them.
-    pub(super) fn settled(self) -> Settled {
+    pub(super) fn settled(self) -> CpuGrouping {
         let stating: HashMap<Cpu, usize> = self.of.iter().copied().collect();
         let contradiction = self.contradiction(&stating);
         let groups = match contradiction {
@@ -89,7 +89,7 @@ impl Stated {
             Some(_) => self.bent(),
         };
         let check = contradiction.map_or(Check::Unchecked, |why| Check::Contradicted { why });
-        Settled { groups, check, place: self.place }
+        CpuGrouping { groups, check, place: self.place }
     }
 
     /// A CPU whose group holds a CPU that states another group, or none.

@@ -28,7 +28,7 @@ const MOST_ENTRIES: u32 = 1 << 20;
 
 /// A TLB as it is stated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stated {
+struct TlbStatement {
     level: u32,
     pages: Bytes,
     entries: u32,
@@ -37,15 +37,15 @@ struct Stated {
 }
 
 /// The fields for data of both leaves: entries in the low bits, the ways above them.
-fn of_amd(first: CpuidResult, second: CpuidResult) -> Vec<Stated> {
+fn of_amd(first: CpuidResult, second: CpuidResult) -> Vec<TlbStatement> {
     let level_1 = |pages, word: u32| {
         let (entries, ways) = (word >> 16 & 0xff, word >> 24);
-        Stated { level: 1, pages, entries, ways: (ways != 0xff).then_some(ways) }
+        TlbStatement { level: 1, pages, entries, ways: (ways != 0xff).then_some(ways) }
     };
     let level_2 = |pages, word: u32| {
         let (entries, code) = (word >> 16 & 0xfff, (word >> 28) as usize);
         let ways = [0, 1, 2, 3, 4, 6, 8, 0, 16, 0, 32, 48, 64, 96, 128, 0][code];
-        Stated { level: 2, pages, entries, ways: (ways > 0).then_some(ways) }
+        TlbStatement { level: 2, pages, entries, ways: (ways > 0).then_some(ways) }
     };
     let all = [
         level_1(BASE, first.ebx),
@@ -57,7 +57,7 @@ fn of_amd(first: CpuidResult, second: CpuidResult) -> Vec<Stated> {
 }
 
 /// Leaf 0x18, subleaf by subleaf.
-fn of_intel() -> Vec<Stated> {
+fn of_intel() -> Vec<TlbStatement> {
     if __cpuid(0).eax < 0x18 {
         return Vec::new();
     }
@@ -66,7 +66,7 @@ fn of_intel() -> Vec<Stated> {
 }
 
 /// The TLBs for data of a subleaf, one a size of page.
-fn of_subleaf(leaf: CpuidResult) -> Vec<Stated> {
+fn of_subleaf(leaf: CpuidResult) -> Vec<TlbStatement> {
     let (kind, level) = (leaf.edx & 0x1f, leaf.edx >> 5 & 7);
     let (ways, sets) = (leaf.ebx >> 16, leaf.ecx);
     let full = leaf.edx >> 8 & 1 == 1;
@@ -74,7 +74,7 @@ fn of_subleaf(leaf: CpuidResult) -> Vec<Stated> {
     let entries = ways.checked_mul(sets).filter(|entries| (1..=MOST_ENTRIES).contains(entries));
     let (Some(entries), 1..=3, 1 | 3 | 4) = (entries, level, kind) else { return Vec::new() };
     let of = |(bit, pages): (u32, Bytes)| {
-        (leaf.ebx >> bit & 1 == 1).then_some(Stated {
+        (leaf.ebx >> bit & 1 == 1).then_some(TlbStatement {
             level,
             pages,
             entries,
@@ -85,12 +85,13 @@ fn of_subleaf(leaf: CpuidResult) -> Vec<Stated> {
 }
 
 /// As a platform has them. What is stated twice (loads, and both) counts once; sets that do not divide are left out.
-fn with_penalties(mut found: Vec<Stated>) -> Vec<Tlb> {
+fn with_penalties(mut found: Vec<TlbStatement>) -> Vec<Tlb> {
     found.sort_by_key(|it| (it.level, it.pages, std::cmp::Reverse(it.entries)));
     found.dedup_by_key(|it| (it.level, it.pages));
-    let last =
-        |it: &Stated| !found.iter().any(|other| other.pages == it.pages && other.level > it.level);
-    let tlb = |it: &Stated| Tlb {
+    let last = |it: &TlbStatement| {
+        !found.iter().any(|other| other.pages == it.pages && other.level > it.level)
+    };
+    let tlb = |it: &TlbStatement| Tlb {
         level: it.level,
         kind: CacheKind::Data,
         entries: Fact::cited(it.entries, "CPUID"),

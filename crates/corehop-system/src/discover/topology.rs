@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use corehop_plan::platform::{Check, CpuGroups, Fact};
 use corehop_plan::units::{Cpu, CpuList};
 
-use super::stated::Stated;
+use super::stated::GroupStatements;
 use super::{DiscoverError, SysRoot};
 
 /// The folder in which Linux lists its CPUs.
@@ -76,7 +76,7 @@ fn listed(
     files: &[&str],
 ) -> Result<Option<Fact<CpuGroups>>, DiscoverError> {
     'files: for file in files {
-        let mut stated = Stated::default();
+        let mut stated = GroupStatements::default();
         for cpu in online.iter() {
             let path = format!("{CPUS}/cpu{}/topology/{file}", cpu.0);
             if !stated.read(root, cpu, &[path], online)? {

@@ -25,7 +25,7 @@ pub use name::shown;
 pub use stat::{Schedstat, Stat};
 pub use status::Status;
 pub use tables::flock_owner;
-pub use tables::{Group, Mount, groups, mounts, own_groups};
+pub use tables::{CgroupEntry, Mount, groups, mounts, own_groups};
 
 /// The bytes of a file of the kernel's.
 ///
@@ -88,9 +88,9 @@ fn numbers_in(folder: &Path) -> io::Result<impl Iterator<Item = u32> + use<>> {
 
 /// The folder in `/proc` of whichever process or thread has a number at the moment of each reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Task(String);
+pub struct ProcEntry(String);
 
-impl Task {
+impl ProcEntry {
     /// The folder of process `pid`, or of the thread with that number.
     pub fn process(pid: impl Display) -> Self {
         Self(format!("/proc/{pid}"))
@@ -201,11 +201,11 @@ mod tests {
 
     #[test]
     fn this_process_and_this_thread_have_their_folders() {
-        let own = Task::process(std::process::id());
+        let own = ProcEntry::process(std::process::id());
         let tid = crate::thread::current_tid();
         assert!(own.exists() && own.threads().unwrap().any(|it| it == tid));
         assert!(processes().any(|it| it == std::process::id()));
-        let thread = Task::thread(std::process::id(), tid);
+        let thread = ProcEntry::thread(std::process::id(), tid);
         assert!(thread.stat().unwrap().start_time >= own.stat().unwrap().start_time);
         assert!(thread.schedstat().is_none_or(|it| it.turns > 0));
         assert_eq!(own.status().unwrap().number("Pid"), Some(std::process::id()));
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn no_process_has_the_highest_number() {
-        let none = Task::process(u32::MAX >> 1);
+        let none = ProcEntry::process(u32::MAX >> 1);
         assert!(!none.exists() && none.children().is_empty() && none.schedstat().is_none());
         assert_eq!(none.stat().unwrap_err().kind(), io::ErrorKind::NotFound);
     }
@@ -232,7 +232,7 @@ mod tests {
             let found = std::thread::spawn(move || {
                 // SAFETY: PR_SET_NAME reads a C string, which `given` is.
                 unsafe { libc::prctl(libc::PR_SET_NAME, given.as_ptr()) };
-                let task = Task::thread(std::process::id(), crate::thread::current_tid());
+                let task = ProcEntry::thread(std::process::id(), crate::thread::current_tid());
                 (task.name().unwrap(), task.stat().unwrap())
             });
             let (name, stat) = found.join().unwrap();

@@ -58,14 +58,14 @@ fn unescaped(path: &[u8]) -> Vec<u8> {
 
 /// A line of `/proc/PID/cgroup`: a cgroup that the process is in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group<'a> {
+pub struct CgroupEntry<'a> {
     /// The controllers of version 1, between commas; none of version 2.
     pub controllers: &'a [u8],
     /// The path of the cgroup in its hierarchy, with a slash first.
     pub path: &'a Path,
 }
 
-impl Group<'_> {
+impl CgroupEntry<'_> {
     /// Whether the hierarchy is that of version 2.
     pub const fn is_unified(&self) -> bool {
         self.controllers.is_empty()
@@ -83,11 +83,11 @@ impl Group<'_> {
 }
 
 /// The cgroups in the text of `/proc/PID/cgroup`: `NUMBER:CONTROLLERS:PATH`.
-pub fn groups(text: &[u8]) -> impl Iterator<Item = Group<'_>> {
+pub fn groups(text: &[u8]) -> impl Iterator<Item = CgroupEntry<'_>> {
     lines(text).filter_map(|line| {
         let mut fields = line.splitn(3, |&byte| byte == b':').skip(1);
         let (controllers, path) = (fields.next()?, fields.next()?);
-        Some(Group { controllers, path: Path::new(OsStr::from_bytes(path)) })
+        Some(CgroupEntry { controllers, path: Path::new(OsStr::from_bytes(path)) })
     })
 }
 
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn the_path_of_a_cgroup_may_have_colons_and_any_bytes() {
         let text = b"4:cpu,cpuset:/a:b/\xff\n0::/\nno line\n";
-        let found: Vec<Group<'_>> = groups(text).collect();
+        let found: Vec<CgroupEntry<'_>> = groups(text).collect();
         assert_eq!(found.len(), 2);
         assert!(found[0].has("cpuset") && !found[0].has("cpus") && !found[0].is_unified());
         assert_eq!(found[0].below().as_os_str().as_bytes(), b"a:b/\xff");

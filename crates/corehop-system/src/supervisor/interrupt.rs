@@ -35,7 +35,7 @@ static LIFELINE: AtomicI32 = AtomicI32::new(-1);
 /// The waits for programs of the user's that are under way.
 static SPARED: AtomicU32 = AtomicU32::new(0);
 /// The last of the files to remove.
-static UNFINISHED: AtomicPtr<Unfinished> = AtomicPtr::new(null_mut());
+static UNFINISHED: AtomicPtr<PartialFile> = AtomicPtr::new(null_mut());
 
 /// Whether a stream of rows has its name.
 static KEEPS_ROWS: AtomicBool = AtomicBool::new(false);
@@ -63,7 +63,7 @@ const ROWS_KEPT: &[u8] =
 const FORCED: &[u8] = b"corehop: interrupted\n";
 
 /// A file that is of no use until it has its name.
-struct Unfinished {
+struct PartialFile {
     path: CString,
     earlier: *mut Self,
 }
@@ -138,7 +138,7 @@ impl Drop for Spared {
 /// Removes the file when a signal ends the process. A file that has got another name by then is left alone.
 pub fn remove_at_end(path: &Path) {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return };
-    let new = Box::into_raw(Box::new(Unfinished { path, earlier: null_mut() }));
+    let new = Box::into_raw(Box::new(PartialFile { path, earlier: null_mut() }));
     let mut last = UNFINISHED.load(Ordering::Acquire);
     loop {
         // SAFETY: `new` came from a box and has no other user yet.

@@ -28,7 +28,7 @@ const VERSION: u32 = 1;
 
 /// The first line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Header {
+pub(super) struct JournalHeader {
     corehop_journal: u32,
     program_version: String,
     pub(super) owner: ProcessId,
@@ -40,15 +40,15 @@ pub(super) struct Header {
 
 /// A line after the first.
 #[derive(Serialize, Deserialize)]
-struct Line<U> {
-    state: State,
+struct JournalEntry<U> {
+    state: JournalState,
     undo: U,
 }
 
 /// Both names are four bytes long, and follow [`STATE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum State {
+enum JournalState {
     Live,
     Done,
 }
@@ -58,7 +58,7 @@ const STATE: &str = r#"{"state":""#;
 
 /// A line as it was read: what it holds, or where that is not understood, its text.
 #[derive(Debug)]
-struct Entry {
+struct UndoEntry {
     offset: u64,
     live: bool,
     undo: Result<Undo, String>,
@@ -67,11 +67,11 @@ struct Entry {
 #[derive(Debug)]
 pub(super) struct Journal {
     pub(super) path: PathBuf,
-    pub(super) header: Header,
+    pub(super) header: JournalHeader,
     file: File,
     /// Up to the end of the last whole line.
     length: u64,
-    entries: Vec<Entry>,
+    entries: Vec<UndoEntry>,
     /// Whether a line was found that ends in the middle: its change was not made.
     pub(super) torn: bool,
 }
@@ -97,7 +97,7 @@ impl Journal {
 
     fn create_in(directory: &Path) -> io::Result<Self> {
         let directory = private_directory(directory)?;
-        let header = Header {
+        let header = JournalHeader {
             corehop_journal: VERSION,
             program_version: env!("CARGO_PKG_VERSION").to_owned(),
             owner: ProcessId::own()?,
@@ -170,9 +170,9 @@ impl Journal {
     /// When the disk takes no more. The journal is as before then.
     pub(super) fn append(&mut self, undo: Undo) -> io::Result<usize> {
         let offset = self.length;
-        let line = serde_json::to_string(&Line { state: State::Live, undo: &undo })?;
+        let line = serde_json::to_string(&JournalEntry { state: JournalState::Live, undo: &undo })?;
         self.append_line(&line)?;
-        self.entries.push(Entry { offset, live: true, undo: Ok(undo) });
+        self.entries.push(UndoEntry { offset, live: true, undo: Ok(undo) });
         Ok(self.entries.len() - 1)
     }
 
@@ -319,7 +319,7 @@ fn whole(file: &File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn read_header(bytes: &[u8]) -> io::Result<Header> {
+fn read_header(bytes: &[u8]) -> io::Result<JournalHeader> {
     let end = bytes.iter().position(|&byte| byte == b'\n');
     let end = end.ok_or_else(|| {
         let problem = "ends within its first line: nothing was changed yet";
@@ -338,15 +338,15 @@ fn read_header(bytes: &[u8]) -> io::Result<Header> {
 }
 
 /// Damage to one line must not hide the others, nor move them.
-fn parse(offset: u64, line: &[u8]) -> Entry {
+fn parse(offset: u64, line: &[u8]) -> UndoEntry {
     let text = String::from_utf8_lossy(line).trim_end().to_owned();
-    match serde_json::from_str::<Line<serde_json::Value>>(&text) {
-        Ok(Line { state, undo }) if text.starts_with(STATE) => Entry {
+    match serde_json::from_str::<JournalEntry<serde_json::Value>>(&text) {
+        Ok(JournalEntry { state, undo }) if text.starts_with(STATE) => UndoEntry {
             offset,
-            live: state == State::Live,
+            live: state == JournalState::Live,
             undo: serde_json::from_value(undo).map_err(|error| format!("{text}: {error}")),
         },
-        _ => Entry { offset, live: true, undo: Err(text) },
+        _ => UndoEntry { offset, live: true, undo: Err(text) },
     }
 }
 

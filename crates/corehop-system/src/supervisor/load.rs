@@ -92,7 +92,7 @@ impl LoadCommand {
     /// The keeper, which waits for its release.
     fn start_keeper(self, guard: &Guard) -> io::Result<LoadChild> {
         let progress = memory_file(c"corehop-load")?;
-        progress.write_all_at(&Progress::default().packed(), 0)?;
+        progress.write_all_at(&KeeperProgress::default().packed(), 0)?;
         let cpus = self.cpus.to_string();
         let arguments = [OsStr::new(&cpus), OsStr::new(&self.command)];
         let theirs = progress.try_clone()?.into();
@@ -124,7 +124,7 @@ impl LoadChild {
 
     /// The number of times the command has ended so far, and been started again.
     pub fn restarts(&self) -> u32 {
-        Progress::read(&self.progress).runs
+        KeeperProgress::read(&self.progress).runs
     }
 
     /// CPU time that the load has used so far: that of its process group, of its children that
@@ -148,7 +148,7 @@ impl LoadChild {
     pub fn check(&self) -> Result<(), SupervisorError> {
         self.guard.check()?;
         let command = self.load.command.clone();
-        let progress = Progress::read(&self.progress);
+        let progress = KeeperProgress::read(&self.progress);
         if progress.given_up {
             return Err(SupervisorError::LoadGivenUp {
                 command,
@@ -190,7 +190,7 @@ impl Drop for LoadChild {
 
 /// The keeper's progress, in eight bytes of shared memory that are written and read at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Progress {
+struct KeeperProgress {
     /// Runs that have ended.
     runs: u32,
     /// The status of the last one, as waitpid(2) has it.
@@ -198,7 +198,7 @@ struct Progress {
     given_up: bool,
 }
 
-impl Progress {
+impl KeeperProgress {
     fn packed(self) -> [u8; 8] {
         let word = u64::from(self.runs) << 32
             | u64::from(self.given_up) << 16
@@ -278,7 +278,7 @@ fn keeper_signals() -> io::Result<File> {
 impl Keeper {
     fn run_on_and_on(&mut self, command: &OsStr, mark: &str) -> io::Result<()> {
         let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-        let mut progress = Progress::default();
+        let mut progress = KeeperProgress::default();
         let mut at_once = 0;
         while !progress.given_up {
             let (begun, used) = (Instant::now(), children_time());
@@ -380,13 +380,13 @@ mod tests {
     #[test]
     fn what_the_keeper_tells_arrives() {
         for told in [
-            Progress::default(),
-            Progress { runs: u32::MAX, wait_status: 0x7f00, given_up: true },
-            Progress { runs: 3, wait_status: 9, given_up: false },
+            KeeperProgress::default(),
+            KeeperProgress { runs: u32::MAX, wait_status: 0x7f00, given_up: true },
+            KeeperProgress { runs: 3, wait_status: 9, given_up: false },
         ] {
-            assert_eq!(Progress::unpacked(told.packed()), told);
+            assert_eq!(KeeperProgress::unpacked(told.packed()), told);
         }
-        let not_found = Progress { runs: 5, wait_status: 0x7f00, given_up: true };
+        let not_found = KeeperProgress { runs: 5, wait_status: 0x7f00, given_up: true };
         assert_eq!(not_found.status().code(), Some(127));
     }
 

@@ -34,7 +34,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use journal::Journal;
-use watch::Heard;
+use watch::SupervisorReply;
 use whole::{Lock, Waited};
 
 use crate::proc;
@@ -46,7 +46,7 @@ pub use process::ProcessId;
 pub use process::{READY, enter_helper, nowhere, pidfd, start_helper, wait_readable};
 pub use restore::REMEDY;
 pub use restore::{
-    Leftover, Restored, Verdict, all_leftovers, leftovers, refuse_leftovers, restore,
+    Leftover, RestoreOutcome, Restored, all_leftovers, leftovers, refuse_leftovers, restore,
 };
 pub use undo::{Undo, UndoOutcome};
 
@@ -66,18 +66,18 @@ static JOURNALS_BEGUN: AtomicUsize = AtomicUsize::new(0);
 /// change is recorded.
 #[derive(Debug, Clone)]
 pub struct Guard {
-    shared: Arc<Shared>,
+    shared: Arc<ChangeRegistry>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ChangeRegistry {
     directory: PathBuf,
-    active: Mutex<Option<Active>>,
+    active: Mutex<Option<SupervisorSession>>,
 }
 
 /// The parts that exist from the first change on.
 #[derive(Debug)]
-struct Active {
+struct SupervisorSession {
     serial: usize,
     journal: Journal,
     supervisor: Child,
@@ -129,7 +129,7 @@ impl Guard {
 
     /// A guard with its journal in `directory`, which is made where its parent exists.
     pub fn in_directory(directory: &Path) -> Self {
-        let shared = Shared { directory: directory.into(), active: Mutex::new(None) };
+        let shared = ChangeRegistry { directory: directory.into(), active: Mutex::new(None) };
         Self { shared: Arc::new(shared) }
     }
 
@@ -284,8 +284,8 @@ fn chosen(shown: &str) -> &str {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Option<Active>> {
+impl ChangeRegistry {
+    fn lock(&self) -> MutexGuard<'_, Option<SupervisorSession>> {
         // A panic elsewhere leaves the list as it was: each of its lines is written in one go.
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -294,29 +294,29 @@ impl Shared {
     fn with_active<T>(
         &self,
         change: &str,
-        work: impl FnOnce(&mut Active) -> Result<T, SupervisorError>,
+        work: impl FnOnce(&mut SupervisorSession) -> Result<T, SupervisorError>,
     ) -> Result<T, SupervisorError> {
         let mut slot = self.lock();
         let active = match slot.take() {
             Some(active) => active,
-            None => Active::begin(&self.directory, change)?,
+            None => SupervisorSession::begin(&self.directory, change)?,
         };
         work(slot.insert(active))
     }
 
     fn end(&self) -> Result<(), SupervisorError> {
-        self.lock().take().map_or(Ok(()), Active::end)
+        self.lock().take().map_or(Ok(()), SupervisorSession::end)
     }
 }
 
-impl Drop for Shared {
+impl Drop for ChangeRegistry {
     fn drop(&mut self) {
         // What could not be taken back stays in the journal, where `restore` reports it.
         let _reported_later = self.end();
     }
 }
 
-impl Active {
+impl SupervisorSession {
     fn begin(directory: &Path, change: &str) -> Result<Self, SupervisorError> {
         ProcessId::own().map_err(|source| SupervisorError::Proc { source })?;
         let journal = Journal::create(directory).map_err(|source| match source.kind() {
@@ -356,12 +356,12 @@ impl Active {
             let pid = self.supervisor.id();
             let silent = |state| SupervisorError::Silent { pid, state, change: change.to_owned() };
             match watch::ask(&self.lifeline, pid, word).map_err(silent)? {
-                Heard::Watches => {
+                SupervisorReply::Watches => {
                     self.answered = Instant::now();
                     return Ok(());
                 }
-                Heard::TookBack => return Err(SupervisorError::Lapsed),
-                Heard::Nothing => {}
+                SupervisorReply::TookBack => return Err(SupervisorError::Lapsed),
+                SupervisorReply::Nothing => {}
             }
             // It is dying: its number stays its own until it is waited for.
             let _dead = self.supervisor.kill().and_then(|()| self.supervisor.wait());
@@ -455,11 +455,11 @@ fn start_supervisor(
 }
 
 /// The work of a helper process with this role and these arguments; None for an unknown role.
-pub type Helper = fn(&str, &[OsString]) -> Option<io::Result<()>>;
+pub type RoleFunction = fn(&str, &[OsString]) -> Option<io::Result<()>>;
 
 /// Does the work of a helper process where this process was started as one, and returns its exit code; to be called
 /// first in `main`. `others` has the roles of the caller's own helpers.
-pub fn main_if_asked(others: Helper) -> Option<ExitCode> {
+pub fn main_if_asked(others: RoleFunction) -> Option<ExitCode> {
     let mut arguments = env::args_os().skip(1);
     let role = arguments.next()?;
     let rest: Vec<_> = arguments.collect();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::proc::{self, Stat, Task};
+use crate::proc::{self, ProcEntry, Stat};
 use crate::rights;
 use crate::thread::set_affinity_everywhere;
 
@@ -29,7 +29,7 @@ pub struct ProcessId {
 
 /// The records of all processes there are.
 pub(super) fn all() -> impl Iterator<Item = Stat> {
-    proc::processes().filter_map(|pid| Task::process(pid).stat().ok())
+    proc::processes().filter_map(|pid| ProcEntry::process(pid).stat().ok())
 }
 
 impl From<&Stat> for ProcessId {
@@ -44,7 +44,7 @@ impl ProcessId {
     /// # Errors
     /// `NotFound` where none has, or `/proc` is not mounted.
     pub fn of(pid: i32) -> io::Result<Self> {
-        Ok(Self::from(&Task::process(pid).stat()?))
+        Ok(Self::from(&ProcEntry::process(pid).stat()?))
     }
 
     /// The calling process.
@@ -62,7 +62,7 @@ impl ProcessId {
 
     /// Its record in `/proc`, while it is there; dead and not yet waited for it still is.
     pub(super) fn stat(self) -> Option<Stat> {
-        Task::process(self.pid).stat().ok().filter(|stat| Self::from(stat) == self)
+        ProcEntry::process(self.pid).stat().ok().filter(|stat| Self::from(stat) == self)
     }
 
     /// Waits until it runs no more, at most for `limit`; whether it is gone.

@@ -16,7 +16,7 @@ use super::process::{self, ProcessId};
 use super::undo::UndoOutcome;
 use super::watch::ROLE;
 use super::whole;
-use crate::proc::{Stat, Task};
+use crate::proc::{ProcEntry, Stat};
 use crate::rights;
 
 /// One journal that was found, and what was done about it.
@@ -25,12 +25,12 @@ pub struct Restored {
     /// The journal.
     pub journal: PathBuf,
     /// The action.
-    pub verdict: Verdict,
+    pub verdict: RestoreOutcome,
 }
 
 /// The action on a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RestoreOutcome {
     /// Nothing: the run that it belongs to still lives, or somebody else is restoring it.
     StillOwned {
         /// The run.
@@ -60,9 +60,9 @@ impl Restored {
     /// Whether nothing of that run is left, or nothing is wrong because it still goes on.
     pub fn is_settled(&self) -> bool {
         match &self.verdict {
-            Verdict::StillOwned { .. } | Verdict::Foreign { .. } => true,
-            Verdict::Refused { .. } => false,
-            Verdict::Restored { entries, .. } => entries.iter().all(|(_, o)| o.is_settled()),
+            RestoreOutcome::StillOwned { .. } | RestoreOutcome::Foreign { .. } => true,
+            RestoreOutcome::Refused { .. } => false,
+            RestoreOutcome::Restored { entries, .. } => entries.iter().all(|(_, o)| o.is_settled()),
         }
     }
 }
@@ -71,18 +71,18 @@ impl fmt::Display for Restored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", shown::path(&self.journal))?;
         match &self.verdict {
-            Verdict::StillOwned { owner } => write!(
+            RestoreOutcome::StillOwned { owner } => write!(
                 f,
                 "left alone, process {} still runs (or another restore is at work)",
                 owner.pid
             ),
-            Verdict::Foreign { reason } => {
+            RestoreOutcome::Foreign { reason } => {
                 write!(f, "not read, it {reason}: none of your runs has written there")
             }
-            Verdict::Refused { reason } => {
+            RestoreOutcome::Refused { reason } => {
                 write!(f, "not touched, it {reason}; remove it if you know that it is of no use")
             }
-            Verdict::Restored { entries, torn } => {
+            RestoreOutcome::Restored { entries, torn } => {
                 let settled = entries.iter().filter(|(_, outcome)| outcome.is_settled()).count();
                 write!(f, "{settled} of {} changes taken back", entries.len())?;
                 if *torn {
@@ -113,7 +113,7 @@ pub fn restore(directory: &Path) -> Result<Vec<Restored>, SupervisorError> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(vec![]),
         // Any user can plant that name in /tmp. The other folders are still worked through.
         Err(error) if is_foreign(directory) => {
-            let verdict = Verdict::Foreign { reason: error.to_string() };
+            let verdict = RestoreOutcome::Foreign { reason: error.to_string() };
             return Ok(vec![Restored { journal: directory.into(), verdict }]);
         }
         checked => checked.map_err(unusable)?,
@@ -190,7 +190,7 @@ fn leftover(path: PathBuf) -> Option<Leftover> {
 fn supervisors(journal: &Path) -> Vec<Stat> {
     let wanted = [ROLE.as_bytes(), journal.as_os_str().as_bytes()];
     let supervises = |stat: &Stat| {
-        let task = Task::process(stat.pid);
+        let task = ProcEntry::process(stat.pid);
         let words = task.strings("cmdline").unwrap_or_default();
         words.iter().skip(1).take(2).eq(wanted)
             && task.status().is_ok_and(|it| it.numbers::<u32>("Uid").get(1) == Some(&own_uid()))
@@ -225,15 +225,15 @@ pub fn refuse_leftovers(left: &[Leftover]) -> Result<(), SupervisorError> {
 
 fn restore_one(journal: PathBuf) -> Restored {
     let verdict = try_restore(&journal)
-        .unwrap_or_else(|error| Verdict::Refused { reason: error.to_string() });
+        .unwrap_or_else(|error| RestoreOutcome::Refused { reason: error.to_string() });
     Restored { journal, verdict }
 }
 
-fn try_restore(path: &Path) -> io::Result<Verdict> {
+fn try_restore(path: &Path) -> io::Result<RestoreOutcome> {
     let mut journal = Journal::open(path)?;
     let owner = journal.header.owner;
     if !journal.owner_is_dead()? {
-        return Ok(Verdict::StillOwned { owner });
+        return Ok(RestoreOutcome::StillOwned { owner });
     }
     journal.reload()?;
     let entries = journal.undo_all();
@@ -241,5 +241,5 @@ fn try_restore(path: &Path) -> io::Result<Verdict> {
         end_stopped(path);
         journal.remove()?;
     }
-    Ok(Verdict::Restored { entries, torn: journal.torn })
+    Ok(RestoreOutcome::Restored { entries, torn: journal.torn })
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::process::{self, ProcessId};
 use crate::discover::cpuset_of;
-use crate::proc::{self, Stat, Task};
+use crate::proc::{self, ProcEntry, Stat};
 use crate::thread::{affinity_of, set_affinity_everywhere, set_affinity_of};
 
 /// A way to take one change to the system back.
@@ -280,7 +280,7 @@ fn group(leader: ProcessId) -> Vec<ProcessId> {
 /// Whether the mark is in a process's environment. A number that became another's meanwhile gets no signal: its start
 /// time differs.
 fn carries(process: &Stat, mark: &str) -> bool {
-    let environ = Task::process(process.pid).strings("environ");
+    let environ = ProcEntry::process(process.pid).strings("environ");
     environ.is_ok_and(|all| all.iter().any(|variable| variable == mark.as_bytes()))
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::journal::Journal;
 use super::process::{READY, enter_helper, wait_readable};
 use super::whole;
-use crate::proc::Task;
+use crate::proc::ProcEntry;
 
 /// The argument that makes the program a supervisor.
 pub(super) const ROLE: &str = "__supervise";
@@ -69,7 +69,7 @@ const LAPSE: Duration = Duration::from_secs(5);
 
 /// A supervisor's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum SupervisorReply {
     /// It watches.
     Watches,
     /// It has taken everything back, as this process was silent for too long.
@@ -82,9 +82,13 @@ pub(super) enum Heard {
 ///
 /// # Errors
 /// With its state in words, if it lives and is silent.
-pub(super) fn ask(mut lifeline: &UnixStream, pid: u32, word: u8) -> Result<Heard, String> {
+pub(super) fn ask(
+    mut lifeline: &UnixStream,
+    pid: u32,
+    word: u8,
+) -> Result<SupervisorReply, String> {
     if lifeline.write_all(&[word]).is_err() {
-        return Ok(Heard::Nothing);
+        return Ok(SupervisorReply::Nothing);
     }
     let begun = Instant::now();
     loop {
@@ -94,14 +98,16 @@ pub(super) fn ask(mut lifeline: &UnixStream, pid: u32, word: u8) -> Result<Heard
             let mut words = [0; 16];
             match lifeline.read(&mut words) {
                 // An answer to `UNDO_NOW` for which no wait was left may come first.
-                Ok(count) if words[..count].contains(&LAPSED) => return Ok(Heard::TookBack),
-                Ok(count) if words[..count].contains(&word) => return Ok(Heard::Watches),
+                Ok(count) if words[..count].contains(&LAPSED) => {
+                    return Ok(SupervisorReply::TookBack);
+                }
+                Ok(count) if words[..count].contains(&word) => return Ok(SupervisorReply::Watches),
                 Ok(count) if count > 0 => continue,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                _ => return Ok(Heard::Nothing),
+                _ => return Ok(SupervisorReply::Nothing),
             }
         }
-        if Task::process(pid).stat().is_ok_and(|stat| stat.is_stopped()) {
+        if ProcEntry::process(pid).stat().is_ok_and(|stat| stat.is_stopped()) {
             return Err("is stopped".to_owned());
         }
         if begun.elapsed() > PATIENCE {

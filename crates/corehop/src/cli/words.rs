@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 
 /// An earlier form of a command line, and today's.
-struct Earlier {
+struct LegacyCommand {
     /// The first words.
     words: &'static [&'static str],
     /// The option that has to be there, or the ending of the word that has to come next; None: neither.
@@ -28,8 +28,8 @@ enum Becomes {
     Nothing,
 }
 
-const fn verb(words: &'static [&'static str], now: &'static [&'static str]) -> Earlier {
-    Earlier { words, option: None, now }
+const fn verb(words: &'static [&'static str], now: &'static [&'static str]) -> LegacyCommand {
+    LegacyCommand { words, option: None, now }
 }
 
 const fn mode(
@@ -37,12 +37,12 @@ const fn mode(
     option: &'static str,
     becomes: Becomes,
     now: &'static [&'static str],
-) -> Earlier {
-    Earlier { words, option: Some((option, becomes)), now }
+) -> LegacyCommand {
+    LegacyCommand { words, option: Some((option, becomes)), now }
 }
 
 /// The earlier forms; the first one that a command line has counts.
-const EARLIER: [Earlier; 30] = [
+const EARLIER: [LegacyCommand; 30] = [
     mode(&["platform"], "--calibrate", Becomes::Nothing, &["sim", "calibrate"]),
     mode(&["platform"], "--measure", Becomes::Nothing, &["measure", "platform"]),
     mode(&["platform"], "--sysfs-root", Becomes::Value, &["sim", "platform"]),
@@ -82,7 +82,7 @@ pub(crate) fn words(typed: impl Iterator<Item = OsString>) -> Vec<OsString> {
     now.unwrap_or(typed)
 }
 
-impl Earlier {
+impl LegacyCommand {
     /// The command line in today's words, if it has this form.
     fn today(&self, typed: &[OsString]) -> Option<Vec<OsString>> {
         let (program, rest) = typed.split_first()?;

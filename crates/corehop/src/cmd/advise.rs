@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_decide::advice::{Advice, Wanted, advise};
+use corehop_decide::advice::{Advice, AdviceQuery, advise};
 use corehop_plan::shown;
 use corehop_plan::units::{Bytes, Nanos};
 use corehop_report::{advice_page, decided};
-use corehop_stats::cpmd::Model;
+use corehop_stats::cpmd::DelayModel;
 
 use super::quantities::pair;
 use crate::cmd::VerbOrMode;
@@ -23,7 +23,7 @@ mod set;
 mod simulate;
 
 /// The verb and its modes.
-pub(crate) type Args = VerbOrMode<Measured, Mode>;
+pub(crate) type Args = VerbOrMode<AdviseOptions, Mode>;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Mode {
@@ -44,17 +44,17 @@ pub(crate) enum Mode {
 ///
 /// The input is samples of the machine, or a model of them. Exit code 1: the measurements do not support any advice.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Measured {
+pub(crate) struct AdviseOptions {
     /// Samples of the machine, live or simulated, or a model of `corehop advise fit` (`*.json`).
     #[arg(value_name = "FILE.parquet|MODEL.json")]
     file: PathBuf,
     #[command(flatten)]
-    wishes: Wishes,
+    wishes: AdviceOptions,
 }
 
 /// The advice that is wanted.
 #[derive(Debug, clap::Args)]
-struct Wishes {
+struct AdviceOptions {
     /// Working-set sizes, separated by commas; default: those measured.
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     wss: Vec<Bytes>,
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     }
 }
 
-impl Measured {
+impl AdviseOptions {
     fn run(&self) -> Result<Exit, Failure> {
         let output = self.wishes.page(&[&self.file])?;
         let advice = self.wishes.advise(&input::model(&self.file)?)?;
@@ -107,14 +107,14 @@ impl Measured {
     }
 }
 
-impl Wishes {
+impl AdviceOptions {
     /// The file for the page.
     fn page(&self, inputs: &[&Path]) -> Result<Option<OutputFile>, Failure> {
         OutputFile::if_asked(self.output.as_ref(), inputs, self.force)
     }
 
-    fn advise(&self, model: &Model) -> Result<Advice, Failure> {
-        let wanted = Wanted {
+    fn advise(&self, model: &DelayModel) -> Result<Advice, Failure> {
+        let wanted = AdviceQuery {
             wss: self.wss.clone(),
             length: self.length,
             margin: self.margin,

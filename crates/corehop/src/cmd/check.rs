@@ -13,23 +13,23 @@ use corehop_plan::units::{Cpu, CpuList, Nanos};
 use corehop_plan::workload::placement::{PlacedPiece, TaskPlacement};
 use corehop_plan::workload::scheduler::Scheduler;
 use corehop_plan::workload::set_file;
-use corehop_sched::charge::{Charged, ChargedAnswer, Delay};
-use corehop_sched::margin::{Asking, Margin, Wishes};
-use corehop_sched::overhead::system::Overheads;
+use corehop_sched::charge::{ChargedAnswer, ChargedSet, DelayCharge};
+use corehop_sched::margin::{Margin, MarginRequest, TestSettings};
+use corehop_sched::overhead::system::SystemOverheads;
 use corehop_sched::overhead::table::OverheadTable;
 use corehop_sched::question::Answered;
 use corehop_sched::sentence::{called, with_bounds};
 use corehop_sched::supply::InUnits;
 use corehop_sched::{
-    Answer, Question, Suffers, TaskError, TaskSet, Test, Tick, Verdict, all, answer_json, clusters,
-    deployed, deployment, sentence, test,
+    SchedulabilityQuestion, Suffers, TaskError, TaskSet, Test, TestAnswer, Tick, Verdict, all,
+    answer_json, clusters, deployed, deployment, sentence, test,
 };
-use corehop_stats::costs::Source;
+use corehop_stats::costs::CostSource;
 use serde_json::{Value, json};
 
 use super::costs::CostArgs;
 use crate::cmd::VerbOrMode;
-use crate::output::{Force, OutputFile, Page, Paint, either, note};
+use crate::output::{Force, OutputFile, Paint, TerminalLayout, either, note};
 use corehop_app::doubts;
 use corehop_app::failure::{Exit, Failure, refuse};
 use corehop_app::input;
@@ -64,7 +64,7 @@ pub(crate) struct Ask {
     #[arg(long, value_name = "NAME|all")]
     test: Option<String>,
     #[command(flatten)]
-    charges: Charges,
+    charges: ChargeOptions,
     /// The machine: its caches define the clusters (`c-edf-l2`, `soft-c-edf-l3`, …) and the migrations within a
     /// cluster. A platform's name, or a file.
     #[arg(long, value_name = "NAME|FILE.toml")]
@@ -92,7 +92,7 @@ pub(crate) struct Ask {
 
 /// The scheduler, and what is charged.
 #[derive(Debug, clap::Args)]
-struct Charges {
+struct ChargeOptions {
     /// The scheduler: g-edf, c-edf, p-edf, g-fp or p-fp; eevdf and sched_ext have no analysis. Default: `scheduler` of the
     /// set, otherwise p-fp if tasks have priorities, and p-edf if not
     #[arg(long, value_name = "NAME")]
@@ -146,7 +146,7 @@ fn ask(args: &Ask) -> Result<Exit, Failure> {
     let platform = args.platform.as_deref().map(input::platform).transpose()?;
     let set = input::task_set(&args.file)?;
     let set = if charges.ignore_cpus { set.unplaced() } else { set };
-    let asked = Asked::of(args, &set, platform.as_ref())?;
+    let asked = SetQuestion::of(args, &set, platform.as_ref())?;
     let source = charges.source(&set)?;
     let delay = charges.delay(source.as_ref(), &set)?;
     let overheads = charges.overheads(&set)?;
@@ -154,14 +154,16 @@ fn ask(args: &Ask) -> Result<Exit, Failure> {
     let (platform, source) = (platform.as_ref(), source.as_ref());
     let of_a_set = |set: &TaskSet| charges.delay(source, set).ok();
     let (accept_largest, supply) = (charges.accept_largest, supply.as_ref());
-    let asking = Asking { platform, delay: &of_a_set, overheads, supply, accept_largest };
+    let asking = TestSettings { platform, delay: &of_a_set, overheads, supply, accept_largest };
     let mut charged = asking.charged(&set, delay);
     let (answered, question) = match asked {
-        Asked::Survey(tests, named) => return surveyed(args, &set, &mut charged, &tests, named),
-        Asked::Question(question, tests) => {
+        SetQuestion::Survey(tests, named) => {
+            return surveyed(args, &set, &mut charged, &tests, named);
+        }
+        SetQuestion::Question(question, tests) => {
             (question.ask(&set, &tests, &mut charged).map_err(damaged)?, Some(question))
         }
-        Asked::One(test) => {
+        SetQuestion::One(test) => {
             refuse_undeployable(args, &set, test)?;
             let asked = with_bounds(&set, test, charged.ask(test).map_err(damaged)?);
             let sentence = sentence(&set, test.scheduler, test, &asked);
@@ -173,7 +175,7 @@ fn ask(args: &Ask) -> Result<Exit, Failure> {
     if let Some(file) = &output {
         deploy(file, &set, &answered, scheduler)?;
     }
-    let wishes = Wishes { slack: args.slack.then_some(true), schedule: gantt.is_some() };
+    let wishes = MarginRequest { slack: args.slack.then_some(true), schedule: gantt.is_some() };
     let margin = Margin::of(&set, &answered, question, &asking, wishes);
     if let Some(file) = &gantt {
         margin::draw(file, &set, &margin, &answered.sentence)?;
@@ -184,9 +186,9 @@ fn ask(args: &Ask) -> Result<Exit, Failure> {
     Ok(exit(answered.asked.answer.verdict))
 }
 
-impl Charges {
+impl ChargeOptions {
     /// The costs, if some are charged: those that are named; for a set with working sets those that this host kept.
-    fn source(&self, set: &TaskSet) -> Result<Option<Source>, Failure> {
+    fn source(&self, set: &TaskSet) -> Result<Option<CostSource>, Failure> {
         if self.delay.is_some() {
             self.costs.choice.refuse_without_costs()?;
             return Ok(None);
@@ -204,27 +206,33 @@ impl Charges {
     }
 
     /// Refuses to take the largest cost where there are no costs.
-    fn refuse_largest(&self, source: Option<Source>) -> Result<Option<Source>, Failure> {
+    fn refuse_largest(&self, source: Option<CostSource>) -> Result<Option<CostSource>, Failure> {
         let given = self.accept_largest && source.is_none();
         refuse("there are no costs to take the largest of", &[("--accept-largest", given)])?;
         Ok(source)
     }
 
     /// The charge to each job for delays.
-    fn delay<'a>(&self, source: Option<&'a Source>, set: &TaskSet) -> Result<Delay<'a>, Failure> {
+    fn delay<'a>(
+        &self,
+        source: Option<&'a CostSource>,
+        set: &TaskSet,
+    ) -> Result<DelayCharge<'a>, Failure> {
         // Rounded up: a delay is never understated.
         if let Some(delay) = self.delay {
-            return Ok(Delay::Each(set.tick().up(delay)));
+            return Ok(DelayCharge::Each(set.tick().up(delay)));
         }
         match source {
-            Some(source) => Ok(Delay::Costs(source.for_a_verdict(&self.costs.selection())?.costs)),
-            None if self.costs.is_given() => Ok(Delay::Nothing),
+            Some(source) => {
+                Ok(DelayCharge::Costs(source.for_a_verdict(&self.costs.selection())?.costs))
+            }
+            None if self.costs.is_given() => Ok(DelayCharge::Nothing),
             None => uncharged(set),
         }
     }
 
     /// The overheads of the operating system, if charged.
-    fn overheads(&self, set: &TaskSet) -> Result<Option<Overheads>, Failure> {
+    fn overheads(&self, set: &TaskSet) -> Result<Option<SystemOverheads>, Failure> {
         let Some(path) = &self.overheads else { return Ok(None) };
         if self.quantum.get() < 1_000 {
             return Err(Failure::says(Exit::Usage, "--quantum: expected at least 1us"));
@@ -270,19 +278,19 @@ fn damaged(error: TaskError) -> Failure {
 type Tests = Vec<&'static Test>;
 
 /// The question to a set.
-enum Asked {
+enum SetQuestion {
     /// Its own question, and the tests that can answer it.
-    Question(Question, Tests),
+    Question(SchedulabilityQuestion, Tests),
     /// One test.
     One(&'static Test),
     /// All tests, and the question if a scheduler is named.
-    Survey(Tests, Option<(Question, Tests)>),
+    Survey(Tests, Option<(SchedulabilityQuestion, Tests)>),
 }
 
-impl Asked {
+impl SetQuestion {
     fn of(args: &Ask, set: &TaskSet, platform: Option<&Platform>) -> Result<Self, Failure> {
         let usage = |what: String| Err(Failure::says(Exit::Usage, what));
-        let question = Question::of(set, args.charges.scheduler);
+        let question = SchedulabilityQuestion::of(set, args.charges.scheduler);
         let tests = || {
             let tests = question.tests(set, platform);
             tests.map_err(|error| Failure::new(Exit::Usage, error))
@@ -317,7 +325,7 @@ fn exit(verdict: Verdict) -> Exit {
 /// One answer as JSON, to the set's question or by the test that was named.
 fn whole(
     set: &TaskSet,
-    (answered, question): (&Answered, Option<Question>),
+    (answered, question): (&Answered, Option<SchedulabilityQuestion>),
     limits: &[String],
     margin: &Margin,
 ) -> Value {
@@ -337,9 +345,9 @@ fn whole(
 fn surveyed(
     args: &Ask,
     set: &TaskSet,
-    charged: &mut Charged<'_>,
+    charged: &mut ChargedSet<'_>,
     tests: &[&'static Test],
-    named: Option<(Question, Tests)>,
+    named: Option<(SchedulabilityQuestion, Tests)>,
 ) -> Result<Exit, Failure> {
     let answered = named.map(|(question, tests)| question.ask(set, &tests, charged)).transpose();
     let answered = answered.map_err(damaged)?;
@@ -353,7 +361,7 @@ fn surveyed(
     let survey = survey(&answers);
     match &answered {
         Some(answered) => either(&answered.sentence, json.as_ref(), || {
-            format!("{}\n{}", Page::of_stdout().wrap(&survey, 0), every(&answers))
+            format!("{}\n{}", TerminalLayout::of_stdout().wrap(&survey, 0), every(&answers))
         })?,
         None => either(&survey, json.as_ref(), || every(&answers))?,
     }
@@ -413,9 +421,9 @@ fn requested(name: &str, platform: Option<&Platform>) -> Result<Tests, Failure> 
 }
 
 /// Nothing is charged; but a set with working sets needs their costs.
-fn uncharged(set: &TaskSet) -> Result<Delay<'static>, Failure> {
+fn uncharged(set: &TaskSet) -> Result<DelayCharge<'static>, Failure> {
     let Some(at) = set.wss_kib().iter().position(Option::is_some) else {
-        return Ok(Delay::Nothing);
+        return Ok(DelayCharge::Nothing);
     };
     let sentence = format!(
         "{}: wss_kib is given, and nothing says what a working set costs: give its delay with \
@@ -426,7 +434,7 @@ fn uncharged(set: &TaskSet) -> Result<Delay<'static>, Failure> {
 }
 
 /// The CPUs of the cluster of a task; none where it has one CPU.
-fn cpus_of(answer: &Answer, task: usize) -> Option<CpuList> {
+fn cpus_of(answer: &TestAnswer, task: usize) -> Option<CpuList> {
     match &answer.placement.as_ref()?[task] {
         TaskPlacement::Cpus(cpus) if cpus.len() > 1 => {
             Some(CpuList::new(cpus.iter().map(|&cpu| Cpu(cpu as u32))))
@@ -442,9 +450,9 @@ fn in_parts(place: &TaskPlacement, tick: Tick) -> Option<String> {
         TaskPlacement::Cpus(_) => None,
         TaskPlacement::Pieces(pieces) => all(pieces
             .iter()
-            .map(|it| {
-                let PlacedPiece { cpu, .. } = it;
-                let (budget, deadline) = (tick.us(it.budget), tick.us(it.deadline));
+            .map(|piece| {
+                let PlacedPiece { cpu, .. } = piece;
+                let (budget, deadline) = (tick.us(piece.budget), tick.us(piece.deadline));
                 format!("{budget} us on CPU {cpu} within {deadline} us")
             })
             .collect()),
@@ -465,7 +473,7 @@ fn word(verdict: Verdict) -> (&'static str, Paint) {
 }
 
 /// The head of a survey.
-fn survey(answers: &[(&Test, Answer)]) -> String {
+fn survey(answers: &[(&Test, TestAnswer)]) -> String {
     let accepted_by = answers.iter().filter(|(_, answer)| answer.verdict.is_schedulable()).count();
     format!(
         "survey: {accepted_by} of {} tests accept; each is about its own scheduler, and some about bounded tardiness only",
@@ -474,9 +482,9 @@ fn survey(answers: &[(&Test, Answer)]) -> String {
 }
 
 /// A line for each test that accepts; then the others, a line for each reason.
-fn every(answers: &[(&Test, Answer)]) -> String {
-    let page = Page::of_stdout();
-    let accepts = |answer: &Answer| answer.verdict == Verdict::Schedulable;
+fn every(answers: &[(&Test, TestAnswer)]) -> String {
+    let page = TerminalLayout::of_stdout();
+    let accepts = |answer: &TestAnswer| answer.verdict == Verdict::Schedulable;
     let names = answers.iter().filter(|(_, answer)| accepts(answer));
     let names = names.map(|(test, _)| test.name.len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -510,7 +518,7 @@ fn every(answers: &[(&Test, Answer)]) -> String {
 }
 
 /// The line of a test that accepts; names are that long.
-fn accepted(page: &Page, test: &Test, answer: &Answer, names: usize) -> String {
+fn accepted(page: &TerminalLayout, test: &Test, answer: &TestAnswer, names: usize) -> String {
     let (verdict, paint) = word(answer.verdict);
     let verdict = page.paint(&format!("{verdict:<7}"), paint);
     let more = answer.accepted_by.map(|by| format!(" (by {by})")).unwrap_or_default();
@@ -526,7 +534,7 @@ fn one(
     (limits, margin): (&[String], &Margin),
 ) -> String {
     let ChargedAnswer { answer, delays, .. } = asked;
-    let page = Page::of_stdout();
+    let page = TerminalLayout::of_stdout();
     let (verdict, paint) = word(answer.verdict);
     let accepted = answer.verdict == Verdict::Schedulable;
     let by = asked.conditions().filter(|_| accepted).unwrap_or_default();

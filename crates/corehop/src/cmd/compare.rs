@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use corehop_decide::comparison::{Margin, Quantities, compare};
+use corehop_decide::comparison::{EquivalenceMargin, Quantities, compare};
 use corehop_decide::gate::{FailOn, Gate};
 use corehop_decide::program_runs::{self, RunComparison, RunFigures};
 use corehop_plan::platform::Platform;
@@ -15,8 +15,8 @@ use corehop_report::compared;
 use corehop_stats::estimator::Estimator;
 use serde_json::{Value, json};
 
-use crate::output::{Page, either, note};
-use corehop_app::answers::Answer;
+use crate::output::{TerminalLayout, either, note};
+use corehop_app::answers::AnswerFile;
 use corehop_app::doubts;
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
@@ -65,9 +65,9 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    fn margin(&self) -> Margin {
+    fn margin(&self) -> EquivalenceMargin {
         let least_us = self.least.map(|least| least.get() as f64 / 1e3);
-        Margin { share: self.margin, least_us }
+        EquivalenceMargin { share: self.margin, least_us }
     }
 
     /// Refuses an estimator of delays where there are none.
@@ -130,7 +130,7 @@ fn results(
         json
     });
     either(&sentence, json.as_ref(), || {
-        let width = Page::of_stdout().width;
+        let width = TerminalLayout::of_stdout().width;
         let counts = beside.map(|it| corehop_report::program_runs::beside(it, width));
         compared::comparison(&comparison, width) + &counts.unwrap_or_default()
     })?;
@@ -170,7 +170,7 @@ fn arms(args: &Args) -> Result<Exit, Failure> {
     let sentence = corehop_report::program_runs::verdict(&judged);
     let json = args.json.then(|| as_json(json!(comparison), &sentence, json!(judged)));
     either(&sentence, json.as_ref(), || {
-        corehop_report::program_runs::gated(&comparison, Page::of_stdout().width)
+        corehop_report::program_runs::gated(&comparison, TerminalLayout::of_stdout().width)
     })?;
     Ok(if judged.gate == Gate::Passes { Exit::Done } else { Exit::No })
 }
@@ -188,7 +188,7 @@ fn runs(path: &Path) -> Result<Vec<RunFigures>, Failure> {
 
 /// Whether a file has the rows of a recorded program. Answers are no files of rows.
 fn recording(path: &Path) -> Result<bool, Failure> {
-    Ok(Answer::read(path)?.is_none() && input::is_recording(path)?)
+    Ok(AnswerFile::read(path)?.is_none() && input::is_recording(path)?)
 }
 
 /// The quantities of a file.
@@ -201,19 +201,19 @@ fn file(path: &Path, estimator: Estimator) -> Result<Quantities, Failure> {
 /// Takes the quantities of a file.
 fn take(results: &mut Quantities, path: &Path) -> Result<(), Failure> {
     let nothing = |what: &str| Failure::says(Exit::Usage, format!("{}: {what}", shown::path(path)));
-    match Answer::read(path)? {
-        Some(Answer::Placement(log)) if !results.take_placement(&log) => Err(nothing(
+    match AnswerFile::read(path)? {
+        Some(AnswerFile::Placement(log)) if !results.take_placement(&log) => Err(nothing(
             "the program's progress is known of no window, so that nothing can be compared: name a source of progress \
              (`corehop place --progress`)",
         )),
-        Some(Answer::Offload(answer)) if !results.take_offload(answer.json()) => {
+        Some(AnswerFile::Offload(answer)) if !results.take_offload(answer.json()) => {
             Err(nothing("no call was timed, so that nothing can be compared"))
         }
-        Some(Answer::Placement(log)) => {
+        Some(AnswerFile::Placement(log)) => {
             doubts::of_log(path, &log);
             Ok(())
         }
-        Some(Answer::Offload(_)) => Ok(()),
+        Some(AnswerFile::Offload(_)) => Ok(()),
         None => take_rows(results, path),
     }
 }
@@ -256,7 +256,7 @@ fn folder(path: &Path, estimator: Estimator) -> Result<Quantities, Failure> {
     let mut results = Quantities::new(estimator);
     for file in files.iter().filter(|it| is_result(it)) {
         let of_rows = file.extension().is_some_and(|it| it == "parquet");
-        if !of_rows && Answer::read(file)?.is_none() {
+        if !of_rows && AnswerFile::read(file)?.is_none() {
             note(&format!("{} is no result, and is left out", shown::path(file)));
             continue;
         }

@@ -14,7 +14,7 @@ use corehop_sched::overhead::table::OverheadTable;
 use corehop_stats::costs::CostTable;
 use serde_json::json;
 
-use crate::output::{Force, OutputFile, Page, Rest, answer, counted, either, note};
+use crate::output::{AnswerBody, Force, OutputFile, TerminalLayout, answer, counted, either, note};
 use corehop_app::doubts;
 use corehop_app::failure::{Exit, Failure, refuse};
 use corehop_app::input;
@@ -26,28 +26,28 @@ use corehop_app::input;
 #[command(disable_help_subcommand = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    form: Form,
+    form: ConversionFormat,
 }
 
 /// The forms to convert to.
 #[derive(Debug, clap::Subcommand)]
-enum Form {
+enum ConversionFormat {
     /// A task set for `corehop check`, of an rt-app workload.
-    Tasks(Tasks),
+    Tasks(TaskConversionOptions),
     /// An rt-app workload, of a task set.
     RtApp(RtApp),
     /// A cost table for `corehop check`, of SchedCAT's table of cache-related delays (WSS, L1, L2, L3, MEM).
-    Costs(Costs),
+    Costs(CostOptions),
     /// SchedCAT's table of cache-related delays, of a cost table (`corehop report --table csv`); or its table of overheads by
     /// the number of tasks (TASK-COUNT, SCHEDULE, CXS, …), which `corehop check --overheads` reads directly.
-    Schedcat(Costs),
+    Schedcat(CostOptions),
     /// A file of rows of `corehop measure` as Parquet with checksums, a `.part` too, with every column.
     Rows(RowsForm),
 }
 
 /// The file to read, and the file to write.
 #[derive(Debug, clap::Args)]
-struct Files {
+struct ConvertOptions {
     /// The file to convert.
     file: PathBuf,
     /// The output file; default: standard output.
@@ -61,9 +61,9 @@ struct Files {
 }
 
 #[derive(Debug, clap::Args)]
-struct Tasks {
+struct TaskConversionOptions {
     #[command(flatten)]
-    files: Files,
+    files: ConvertOptions,
     /// The number of CPUs; default: the CPUs that the workload names, at least one.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_CPUS)))]
     cpus: Option<u32>,
@@ -72,7 +72,7 @@ struct Tasks {
 #[derive(Debug, clap::Args)]
 struct RtApp {
     #[command(flatten)]
-    files: Files,
+    files: ConvertOptions,
     /// The duration of the run
     #[arg(
         long,
@@ -84,9 +84,9 @@ struct RtApp {
 }
 
 #[derive(Debug, clap::Args)]
-struct Costs {
+struct CostOptions {
     #[command(flatten)]
-    files: Files,
+    files: ConvertOptions,
     /// The background load of the costs; default: idle.
     #[arg(long, value_name = "LOAD")]
     load: Option<String>,
@@ -98,7 +98,7 @@ struct Costs {
 #[derive(Debug, clap::Args)]
 struct RowsForm {
     #[command(flatten)]
-    files: Files,
+    files: ConvertOptions,
     /// Keep the sound rows of a damaged file.
     #[arg(long)]
     salvage: bool,
@@ -106,25 +106,25 @@ struct RowsForm {
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     match &args.form {
-        Form::Tasks(it) => {
+        ConversionFormat::Tasks(it) => {
             it.files
                 .rewritten("tasks", "an rt-app workload (JSON)", input::text, |text| it.set(text))
         }
-        Form::RtApp(it) => {
+        ConversionFormat::RtApp(it) => {
             it.files.rewritten("rt-app", "a task set (JSON)", input::text, |text| it.workload(text))
         }
-        Form::Costs(it) => {
+        ConversionFormat::Costs(it) => {
             it.files.rewritten("costs", "a cost table (CSV)", input::table, |text| it.table(text))
         }
-        Form::Schedcat(it) => {
+        ConversionFormat::Schedcat(it) => {
             it.files
                 .rewritten("schedcat", "a cost table (CSV)", input::table, |text| it.schedcat(text))
         }
-        Form::Rows(it) => it.run(),
+        ConversionFormat::Rows(it) => it.run(),
     }
 }
 
-impl Files {
+impl ConvertOptions {
     fn output(&self) -> Result<Option<OutputFile>, Failure> {
         OutputFile::if_asked(self.output.as_ref(), &[&self.file], self.force)
     }
@@ -165,7 +165,7 @@ impl Files {
             })
         };
         match data {
-            Some(data) if !self.json => answer(&sentence, Rest::Data(data))?,
+            Some(data) if !self.json => answer(&sentence, AnswerBody::Data(data))?,
             _ => {
                 let json = self.json.then(|| doubts::with(json()));
                 either(&sentence, json.as_ref(), String::new)?;
@@ -177,7 +177,7 @@ impl Files {
 
 /// Says each sentence on stderr, in lines that fit.
 fn say_all(notes: &[String]) {
-    let page = Page::of_stdout();
+    let page = TerminalLayout::of_stdout();
     for sentence in notes {
         note(page.wrap(sentence, 6).trim_end());
     }
@@ -233,7 +233,7 @@ impl RowsForm {
     }
 }
 
-impl Tasks {
+impl TaskConversionOptions {
     fn set(&self, text: &str) -> Result<String, Failure> {
         let read = rt_app::read(text, self.cpus).map_err(|error| match error {
             RtAppError::Cpus(_) => Failure::new(Exit::Usage, error),
@@ -254,7 +254,7 @@ impl RtApp {
     }
 }
 
-impl Costs {
+impl CostOptions {
     /// The table in corehop's own form.
     fn table(&self, text: &str) -> Result<String, Failure> {
         if OverheadTable::is_one(text) {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use corehop_plan::shown;
 use corehop_plan::units::Nanos;
-use corehop_stats::costs::{Selection, Source};
+use corehop_stats::costs::{CostSource, Selection};
 
 use super::quantities::pair;
 use corehop_app::failure::{Failure, refuse};
@@ -31,7 +31,7 @@ pub(super) struct CostArgs {
 /// Costs, and their origin in a sentence.
 #[derive(Debug)]
 pub(super) struct ChosenCosts {
-    pub(super) source: Option<Source>,
+    pub(super) source: Option<CostSource>,
     pub(super) origin: String,
 }
 
@@ -92,7 +92,7 @@ impl CostArgs {
             (None, Some(_)) => none("--costs none was given".to_owned()),
             (None, None) => match host_costs::kept()? {
                 Some((costs, path)) => ChosenCosts {
-                    source: Some(Source::Model(costs.model)),
+                    source: Some(CostSource::Model(costs.model)),
                     origin: format!(
                         "costs: those of this host, measured {}, in {}",
                         costs.date,

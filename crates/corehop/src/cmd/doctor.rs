@@ -18,16 +18,16 @@ use corehop_system::supervisor::{self, Restored};
 use serde_json::json;
 
 use crate::cmd::VerbOrMode;
-use crate::output::{Page, Paint, counted, either};
+use crate::output::{Paint, TerminalLayout, counted, either};
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::here::found;
 
 /// The verb and its modes.
-pub(crate) type Args = VerbOrMode<Host, Mode>;
+pub(crate) type Args = VerbOrMode<DoctorOptions, Mode>;
 
 /// Check what this host allows, what would spoil a measurement, and how to fix it.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Host {
+pub(crate) struct DoctorOptions {
     /// Print the findings as JSON.
     #[arg(long)]
     json: bool,
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     }
 }
 
-fn check(args: &Host) -> Result<Exit, Failure> {
+fn check(args: &DoctorOptions) -> Result<Exit, Failure> {
     let root = args.sysfs_root.as_ref().map_or_else(SysRoot::live, SysRoot::at);
     let platform = found(&root)?;
     let mut findings = preflight::doctor(&root, &platform);
@@ -70,7 +70,7 @@ fn check(args: &Host) -> Result<Exit, Failure> {
             "findings": findings,
         })
     });
-    let text = || text(&platform, &findings, Page::of_stdout());
+    let text = || text(&platform, &findings, TerminalLayout::of_stdout());
     either(&sentence(&findings, impossible), json.as_ref(), text)?;
     Ok(if impossible { Exit::NotPossible } else { Exit::Done })
 }
@@ -115,7 +115,7 @@ const GROUPS: [(Severity, Paint, &str); 4] = [
     (Severity::Ok, Paint::Green, "AS IT SHOULD BE"),
 ];
 
-fn text(platform: &Platform, findings: &[Finding], page: Page) -> String {
+fn text(platform: &Platform, findings: &[Finding], page: TerminalLayout) -> String {
     let mut text = format!("{}\n", page.paint(&platform.name, Paint::Bold));
     for (severity, paint, title) in GROUPS {
         let group: Vec<_> = findings.iter().filter(|one| one.severity == severity).collect();
@@ -161,14 +161,14 @@ fn counts(findings: &[Finding]) -> String {
 /// The columns before what was found, among those that are as they should be.
 const NAMES: usize = 26;
 
-fn line(finding: &Finding, page: Page) -> String {
+fn line(finding: &Finding, page: TerminalLayout) -> String {
     format!("  {:<24}{}\n", finding.id, page.wrap(&finding.found, NAMES))
 }
 
 /// The columns before what belongs to a finding.
 const LABELS: usize = 8;
 
-fn open(finding: &Finding, page: Page) -> String {
+fn open(finding: &Finding, page: TerminalLayout) -> String {
     let label = |name: &str| page.paint(&format!("  {name:<4}  "), Paint::Dim);
     let head = format!("{}: {}", finding.id, finding.found);
     let head = page.wrap(&head, 2).replacen(&finding.id, &page.paint(&finding.id, Paint::Bold), 1);

@@ -10,12 +10,12 @@ use clap_complete::Shell;
 use corehop_linux::preflight;
 use corehop_plan::platform::Platform;
 use corehop_plan::workload::set_file::FIELDS;
-use corehop_report::glossary::{Entry, entries, look_up, nearest};
+use corehop_report::glossary::{GlossaryEntry, entries, look_up, nearest};
 use corehop_sched::{Test, all as all_tests};
 
 use serde_json::{Value, json};
 
-use crate::output::{Force, Page, Paint, either};
+use crate::output::{Force, Paint, TerminalLayout, either};
 use corehop_app::failure::{Exit, Failure, refuse};
 
 /// Explain a word: of a verb its help, of other words the meaning; of a word that is both, the meaning first.
@@ -95,7 +95,7 @@ fn explain(args: &Args, command: &Command) -> Result<Exit, Failure> {
         let sentence = format!("unknown term `{word}`: {hint}");
         return Err(Failure::says(Exit::Usage, sentence));
     }
-    let page = Page::of_stdout();
+    let page = TerminalLayout::of_stdout();
     let mut text: String = found.iter().map(|entry| paragraph(entry, page)).collect();
     let mut kinds: Vec<&str> = found.iter().map(|entry| entry.kind.as_str()).collect();
     if let Some(mut verb) = verb {
@@ -111,8 +111,9 @@ fn explain(args: &Args, command: &Command) -> Result<Exit, Failure> {
 }
 
 /// Entries as JSON.
-fn meanings<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Value {
-    let entry = |it: &Entry| json!({ "word": it.word, "kind": it.kind, "meaning": it.meaning });
+fn meanings<'a>(entries: impl IntoIterator<Item = &'a GlossaryEntry>) -> Value {
+    let entry =
+        |it: &GlossaryEntry| json!({ "word": it.word, "kind": it.kind, "meaning": it.meaning });
     entries.into_iter().map(entry).collect()
 }
 
@@ -125,31 +126,35 @@ fn named(command: &Command, words: &[String]) -> Option<Command> {
 }
 
 /// The glossary, the doctor's concerns, the schedulability tests, and the exit codes.
-fn all() -> Vec<Entry> {
+fn all() -> Vec<GlossaryEntry> {
     let mut all = entries();
     all.extend(
-        preflight::reasons().map(|(id, why)| Entry::new(id, "a finding of the doctor", why)),
+        preflight::reasons()
+            .map(|(id, why)| GlossaryEntry::new(id, "a finding of the doctor", why)),
     );
     all.extend(
-        all_tests().map(|test| Entry::new(test.name, "a schedulability test", &meaning(test))),
+        all_tests()
+            .map(|test| GlossaryEntry::new(test.name, "a schedulability test", &meaning(test))),
     );
     all.extend(Platform::names().map(|name| {
         let meaning = format!(
             "A machine: `corehop sim platform {name}` describes it, `--on {name}` simulates it."
         );
-        Entry::new(name, "a built-in platform", &meaning)
+        GlossaryEntry::new(name, "a built-in platform", &meaning)
     }));
-    all.extend(FIELDS.map(|(name, meaning)| Entry::new(name, "a field of a task set", meaning)));
     all.extend(
-        CODES.map(|(code, meaning)| Entry::new(&code.code().to_string(), "an exit code", meaning)),
+        FIELDS.map(|(name, meaning)| GlossaryEntry::new(name, "a field of a task set", meaning)),
     );
+    all.extend(CODES.map(|(code, meaning)| {
+        GlossaryEntry::new(&code.code().to_string(), "an exit code", meaning)
+    }));
     all
 }
 
 /// The verbs, the experiments of `measure`, and their options.
-fn commands(command: &Command) -> Vec<Entry> {
+fn commands(command: &Command) -> Vec<GlossaryEntry> {
     let mut all = Vec::new();
-    let mut options: Vec<Entry> = Vec::new();
+    let mut options: Vec<GlossaryEntry> = Vec::new();
     for verb in command.get_subcommands().filter(|it| !it.is_hide_set()) {
         all.push(of_command(verb, "a verb", "corehop"));
         options.extend(of_options(verb, "corehop"));
@@ -161,7 +166,7 @@ fn commands(command: &Command) -> Vec<Entry> {
         }
     }
     for option in options {
-        let is_known = |it: &Entry| it.word == option.word && it.meaning == option.meaning;
+        let is_known = |it: &GlossaryEntry| it.word == option.word && it.meaning == option.meaning;
         if !all.iter().any(is_known) {
             all.push(option);
         }
@@ -169,18 +174,22 @@ fn commands(command: &Command) -> Vec<Entry> {
     all
 }
 
-fn of_command(command: &Command, kind: &str, above: &str) -> Entry {
+fn of_command(command: &Command, kind: &str, above: &str) -> GlossaryEntry {
     let name = command.get_name();
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     let dot = if about.ends_with('.') { "" } else { "." };
-    Entry::new(name, kind, &format!("{about}{dot} `{above} {name} --help` lists its options."))
+    GlossaryEntry::new(
+        name,
+        kind,
+        &format!("{about}{dot} `{above} {name} --help` lists its options."),
+    )
 }
 
-fn of_options(command: &Command, above: &str) -> Vec<Entry> {
+fn of_options(command: &Command, above: &str) -> Vec<GlossaryEntry> {
     let kind = format!("an option of `{above} {}`", command.get_name());
     let option = |it: &clap::Arg| {
         let help = it.get_long_help().or(it.get_help())?.to_string();
-        Some(Entry::new(it.get_long()?, &kind, &help))
+        Some(GlossaryEntry::new(it.get_long()?, &kind, &help))
     };
     command.get_arguments().filter_map(option).collect()
 }
@@ -205,7 +214,7 @@ fn meaning(test: &Test) -> String {
     format!("For {}: {}. It is {kind}. {}.", test.scheduler, test.title, test.citation)
 }
 
-fn paragraph(entry: &Entry, page: Page) -> String {
+fn paragraph(entry: &GlossaryEntry, page: TerminalLayout) -> String {
     let head = format!("{} ({})", page.paint(&entry.word, Paint::Bold), entry.kind);
     let meaning = page.wrap(&entry.meaning, 4);
     format!("{head}\n    {meaning}\n")

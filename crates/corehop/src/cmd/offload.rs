@@ -6,17 +6,17 @@ mod simulate;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use corehop_app::offload::{self as answer, Covered, Offloaded};
-use corehop_linux::offload::{CALLS, Call, Decision, Offload, OffloadError, Wishes};
+use corehop_app::offload::{self as answer, KernelCoverage, Offloaded};
+use corehop_linux::offload::{CALLS, Call, Offload, OffloadError, OffloadSettings, PlaceRule};
 use corehop_plan::units::{Bytes, CpuList};
 use corehop_plan::workload::switching::SwitchMechanism;
 
 use crate::cmd::VerbOrMode;
-use crate::output::{self, Force, OutputFile, Rest};
+use crate::output::{self, AnswerBody, Force, OutputFile};
 use corehop_app::failure::{Exit, Failure};
 
 /// The verb and its modes.
-pub(crate) type Args = VerbOrMode<Here, Mode>;
+pub(crate) type Args = VerbOrMode<OffloadRunOptions, Mode>;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Mode {
@@ -34,7 +34,7 @@ pub(crate) enum Mode {
 ///
 /// The answer goes to stderr. `corehop help offload` says which calls stay where they are, and why.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Here {
+pub(crate) struct OffloadRunOptions {
     /// The OS cores: CPUs that make the program's system calls, and nothing else of it while they do
     #[arg(long, value_name = "LIST", value_parser = os_cores)]
     os_cores: CpuList,
@@ -42,7 +42,7 @@ pub(crate) struct Here {
     /// it is busy, `static` always pairs the same cores; without any they take turns
     /// [default: af]
     #[arg(long, value_name = "WORDS", value_delimiter = ',')]
-    policy: Vec<Policy>,
+    policy: Vec<CorePolicy>,
     /// The mechanism: v1, v2, v3, v4 or v5
     #[arg(long, value_name = "MECHANISM", default_value = "v5", value_parser = mechanism)]
     mechanism: SwitchMechanism,
@@ -78,7 +78,7 @@ pub(crate) struct Here {
 /// A word of `--policy`; its bit is the library's.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 #[repr(u32)]
-enum Policy {
+enum CorePolicy {
     /// Work-conserving
     Wc = 1,
     /// Affinity
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     }
 }
 
-fn on_this_host(args: &Here) -> Result<Exit, Failure> {
+fn on_this_host(args: &OffloadRunOptions) -> Result<Exit, Failure> {
     if args.mechanism.is_strong() {
         return Err(Failure::says(
             Exit::Usage,
@@ -150,9 +150,9 @@ fn on_this_host(args: &Here) -> Result<Exit, Failure> {
     let written = output.map_or(Ok(()), |output| output.write(format!("{text}\n")));
     let (sentence, words) = answer::words(&answer);
     let printed = if args.json {
-        output::answer(sentence, Rest::Data(&format!("{text}\n")))
+        output::answer(sentence, AnswerBody::Data(&format!("{text}\n")))
     } else {
-        output::answer(sentence, Rest::Beside(&words))
+        output::answer(sentence, AnswerBody::Beside(&words))
     };
     for failure in [written, printed].into_iter().filter_map(Result::err) {
         // A wrapper ends as the program did, even if the answer is lost.
@@ -164,14 +164,14 @@ fn on_this_host(args: &Here) -> Result<Exit, Failure> {
     })
 }
 
-impl Here {
+impl OffloadRunOptions {
     /// The number of the mechanism in the library.
     fn number(&self) -> u32 {
         let place = SwitchMechanism::LIBRARY.iter().position(|&it| it == self.mechanism);
         place.map_or(0, |place| place as u32 + 1)
     }
 
-    fn wishes(&self) -> Wishes {
+    fn wishes(&self) -> OffloadSettings {
         let mut thresholds = [0; CALLS];
         for (call, threshold) in Call::ALL.into_iter().zip(&mut thresholds) {
             *threshold = if call.has_size() { self.threshold.get() } else { 0 };
@@ -179,31 +179,31 @@ impl Here {
         for &(call, threshold) in &self.calls {
             thresholds[call as usize] = threshold;
         }
-        Wishes {
+        OffloadSettings {
             mechanism: self.number(),
-            flags: if self.policy.is_empty() { Policy::Af as u32 } else { flags(&self.policy) },
+            flags: if self.policy.is_empty() { CorePolicy::Af as u32 } else { flags(&self.policy) },
             // These three are set by `Offload`.
             os_cores: [0; 16],
             free_cpus: [0; 16],
             ticks_per_microsecond: 1,
             spin_limit_ns: self.spin.map_or(u64::MAX, |us| us * 1000),
             decision: match self.decide {
-                Decide::Predicted => Decision::Predicted,
-                Decide::Guarded => Decision::Guarded,
-                Decide::Always => Decision::Always,
-                Decide::Never => Decision::Never,
+                Decide::Predicted => PlaceRule::Predicted,
+                Decide::Guarded => PlaceRule::Guarded,
+                Decide::Always => PlaceRule::Always,
+                Decide::Never => PlaceRule::Never,
             },
             thresholds,
         }
     }
 }
 
-fn covered(of: &corehop_linux::offload::Covered) -> Covered {
-    Covered { call: of.call, by_kernel: of.by_kernel, missed: of.missed() }
+fn covered(of: &corehop_linux::offload::CallCoverage) -> KernelCoverage {
+    KernelCoverage { call: of.call, by_kernel: of.by_kernel, missed: of.missed() }
 }
 
 /// The words of `--policy` as bits of the library.
-fn flags(policy: &[Policy]) -> u32 {
+fn flags(policy: &[CorePolicy]) -> u32 {
     policy.iter().fold(0, |all, &policy| all | policy as u32)
 }
 

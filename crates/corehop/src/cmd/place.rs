@@ -14,10 +14,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use corehop_app::place::{PlacementFile, Placing, PlacingView, check_start};
-use corehop_decide::placer::log::{Answer, Head};
+use corehop_decide::placer::log::{PlacementFindings, PlacementLogHeader};
 use corehop_decide::placer::terrain::Terrain;
-use corehop_decide::placer::{Placer, Start};
-use corehop_linux::placing::{PAGE_FAULTS, PlacingError, PlacingHost, ProgressSource, Wishes};
+use corehop_decide::placer::{InitialPlacement, Placer};
+use corehop_linux::placing::{
+    PAGE_FAULTS, PlacerSettings, PlacingError, PlacingHost, ProgressSource,
+};
 use corehop_linux::preflight;
 use corehop_plan::experiment::{Argument, Target};
 use corehop_plan::host::Evidence;
@@ -27,16 +29,16 @@ use corehop_report::placement;
 use corehop_system::discover::SysRoot;
 use corehop_system::supervisor::interrupt;
 
-use self::emit::{Emission, Form};
-use self::status::Status;
+use self::emit::{Emission, PlacementFormat};
+use self::status::PlacerProgress;
 use crate::cmd::VerbOrMode;
 use crate::cmd::costs::CostArgs;
 use crate::cmd::measure::on;
-use crate::output::{Force, OutputFile, Page, Rest, answer, note};
+use crate::output::{AnswerBody, Force, OutputFile, TerminalLayout, answer, note};
 use corehop_app::failure::{Exit, Failure};
 
 /// The verb and its modes.
-pub(crate) type Args = VerbOrMode<Here, Mode>;
+pub(crate) type Args = VerbOrMode<LivePlacementOptions, Mode>;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Mode {
@@ -57,7 +59,7 @@ pub(crate) enum Mode {
 /// Needs root, or CAP_BPF and CAP_PERFMON. Processes of other users need CAP_SYS_NICE. What a source of evidence lacks on this
 /// host is said, and placing goes on with the others.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Here {
+pub(crate) struct LivePlacementOptions {
     /// Processes; those that they start belong to them
     #[arg(value_name = "PID", value_parser = process, conflicts_with_all = ["cgroup", "program"])]
     pids: Vec<u32>,
@@ -81,7 +83,7 @@ pub(crate) struct Here {
     /// End with the first verdict, or after a minute, restore all masks, and print the placement that was kept. `-o` names the
     /// file for the text, in place of a log. Exit code 1 if nothing was kept, or the form cannot express the placement
     #[arg(long, value_enum, value_name = "FORM", requires = "progress", conflicts_with_all = ["dry_run", "json"])]
-    emit: Option<Form>,
+    emit: Option<PlacementFormat>,
     /// Try placements that no evidence speaks for, too. Each trial takes some seconds, half of them in a placement that may
     /// be bad
     #[arg(long)]
@@ -89,7 +91,7 @@ pub(crate) struct Here {
     /// Put the threads somewhere first: `spread`, `packed`, or CPUs such as `0,2-3`, a thread on each in turns. It stays
     /// until a placement is tried; where no other is found it is tried itself. It is undone at the end
     #[arg(long, value_name = "spread|packed|CPUS", conflicts_with = "dry_run")]
-    start: Option<Start>,
+    start: Option<InitialPlacement>,
     /// The gain of threads that are together on this machine: a model of `corehop advise fit` of files of `measure shared-data`
     #[arg(long, value_name = "MODEL.json")]
     model: Option<PathBuf>,
@@ -122,7 +124,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     }
 }
 
-fn on_this_host(args: &Here) -> Result<Exit, Failure> {
+fn on_this_host(args: &LivePlacementOptions) -> Result<Exit, Failure> {
     let targets = args.targets()?;
     if args.search && args.progress.is_none() {
         let why =
@@ -154,7 +156,7 @@ fn on_this_host(args: &Here) -> Result<Exit, Failure> {
     let settings = placing.settings(move_costs.on(terrain.caches().len()).ns);
     let advises = placing.advises(&settings);
     let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
-    let wishes = Wishes {
+    let wishes = PlacerSettings {
         platform: &platform,
         progress: args.progress.as_ref(),
         evidence: &args.evidence,
@@ -167,10 +169,11 @@ fn on_this_host(args: &Here) -> Result<Exit, Failure> {
     let file = output.map(|output| output.grow()).transpose()?;
     let mut host = PlacingHost::begin(&targets, wishes).map_err(not_placed)?;
     // Not before: a command that is refused leaves the file as it is.
-    let mut head = Head::new(settings, &terrain, &names, host.sources(), args.start.clone());
+    let mut head =
+        PlacementLogHeader::new(settings, &terrain, &names, host.sources(), args.start.clone());
     head.wake_up = Some(wake_up);
     let placer = Placer::new(settings, terrain).with_gain(gain);
-    let (mut status, stop) = (Status::new(advises), Stop::when(interrupt::requested));
+    let (mut status, stop) = (PlacerProgress::new(advises), Stop::when(interrupt::requested));
     let ended = PlacementFile::begin(head, file).and_then(|mut log| {
         let shown = (&mut log, &mut status as &mut dyn PlacingView);
         Ok((placing.run(&mut host, placer, shown, (advises, &stop))?, log))
@@ -202,20 +205,23 @@ fn on_this_host(args: &Here) -> Result<Exit, Failure> {
 }
 
 /// Says the answer. Standard output belongs to a program that was started.
-fn say(of: &Answer, as_json: bool, beside_program: bool) -> Result<(), Failure> {
+fn say(of: &PlacementFindings, as_json: bool, beside_program: bool) -> Result<(), Failure> {
     let sentence = placement::sentence(of);
     if as_json {
         let text = serde_json::to_string_pretty(of);
         let text = text.map_err(|it| Failure::new(Exit::Failed, it))?;
-        return answer(&sentence, Rest::Data(&format!("{text}\n")));
+        return answer(&sentence, AnswerBody::Data(&format!("{text}\n")));
     }
     let text = evidence(of);
-    answer(&sentence, if beside_program { Rest::Beside(&text) } else { Rest::Text(&text) })
+    answer(
+        &sentence,
+        if beside_program { AnswerBody::Beside(&text) } else { AnswerBody::Text(&text) },
+    )
 }
 
 /// The evidence of the answer, in lines that fit.
-fn evidence(of: &Answer) -> String {
-    let page = Page::of_stdout();
+fn evidence(of: &PlacementFindings) -> String {
+    let page = TerminalLayout::of_stdout();
     placement::text(of).lines().map(|it| page.wrap(it, 0) + "\n").collect()
 }
 
@@ -223,7 +229,7 @@ fn process(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("a process is named by its number: `pgrep {text}` finds it"))
 }
 
-impl Here {
+impl LivePlacementOptions {
     /// The wishes, as the placer takes them.
     fn placing(&self) -> Placing {
         Placing {

@@ -3,7 +3,7 @@
 
 use corehop_plan::experiment::Length;
 use corehop_plan::units::{Bytes, Nanos};
-use corehop_plan::workload::{Changing, Pattern, Polluter};
+use corehop_plan::workload::{MovingProgram, Pattern, Polluter};
 
 /// `page=thp` as a pair.
 pub(super) fn pair(text: &str) -> Result<(String, String), String> {
@@ -107,9 +107,9 @@ pub(super) fn polluter(text: &str) -> Result<Polluter, String> {
 }
 
 /// `2MiB`, `2MiB,0.1`, `2MiB,0.1,60ns`; the rest as a compiler's.
-pub(super) fn changing(text: &str) -> Result<Changing, String> {
+pub(super) fn changing(text: &str) -> Result<MovingProgram, String> {
     let mut parts = text.split(',');
-    let mut program = Changing::COMPILER;
+    let mut program = MovingProgram::COMPILER;
     program.window =
         parts.next().unwrap_or_default().parse::<Bytes>().map_err(|error| error.to_string())?;
     if let Some(fresh) = parts.next() {

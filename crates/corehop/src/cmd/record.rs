@@ -8,14 +8,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use corehop_decide::run_cost::{Prices, WssRange, refills, run_cost};
-use corehop_linux::live::{LiveMachine, Options};
+use corehop_linux::live::{LiveMachine, LiveMachineOptions};
 use corehop_plan::experiment::{Argument, Experiment, Program, Target};
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{FileError, Reader, RecordedAbsence, Recording};
 use corehop_plan::units::Bytes;
-use corehop_report::observed::Trace;
+use corehop_report::observed::TraceWriter;
 use corehop_report::{observed, observed_page, program_runs};
-use corehop_stats::costs::{Selection, Source};
+use corehop_stats::costs::{CostSource, Selection};
 
 use serde_json::json;
 
@@ -25,11 +25,11 @@ use self::arms::ArmArgs;
 use super::costs::CostArgs;
 use super::measure::to::Out;
 use super::measure::{on, outline};
-use crate::output::{OutputFile, Page, print, say};
+use crate::output::{OutputFile, TerminalLayout, print, say};
 use corehop_app::doubts;
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
-use corehop_app::run::{Ended, Run, of_arms, silent};
+use corehop_app::run::{RunOptions, RunOutcome, of_arms, silent};
 
 /// The background load of costs that were kept.
 const IDLE: &str = "idle";
@@ -108,10 +108,12 @@ impl Args {
         // The terminal belongs to the program: no progress is shown.
         let destination = self.out.destination(self.arms.draws().resumes());
         let spool = self.trace.as_deref().map(spool_folder);
-        let run = Run { spool, replicates, view: silent, ..self.out.to_run(destination) };
+        let run = RunOptions { spool, replicates, view: silent, ..self.out.to_run(destination) };
         let output_to_stderr = self.out.wants_stdout();
-        let mut machine =
-            LiveMachine::new(platform, Options { output_to_stderr, ..Options::default() });
+        let mut machine = LiveMachine::new(
+            platform,
+            LiveMachineOptions { output_to_stderr, ..LiveMachineOptions::default() },
+        );
         let mut ended = run.carry_out(&mut machine, experiment, seed)?;
         let rows = self.trace.as_ref().map(|_| recorded_rows(&mut ended)).transpose()?.flatten();
         self.answer(&ended, rows, prices.as_ref(), &costs.origin, drawings)
@@ -120,7 +122,7 @@ impl Args {
     /// Writes the drawings of a recording, and prints the answer.
     fn answer(
         &self,
-        ended: &Ended,
+        ended: &RunOutcome,
         rows: Option<Reader<File>>,
         prices: Option<&Prices<'_>>,
         origin: &str,
@@ -146,7 +148,7 @@ impl Args {
         } else if self.out.stream.is_none() {
             let compared = comparison.as_ref().map_or_else(String::new, program_runs::text);
             let text = format!("{compared}{origin}\n{}", observed::text(recording, &cost));
-            say(&Page::of_stdout().fold(&text));
+            say(&TerminalLayout::of_stdout().fold(&text));
         }
         // A wrapper ends as the program did. Of several runs all have succeeded, or none was compared.
         let status = recording.facts.status.filter(|_| !self.arms.is_repeated());
@@ -172,10 +174,10 @@ impl Args {
     }
 
     /// The chosen costs; fails early if there are none.
-    fn prices<'a>(&self, source: &'a Source) -> Result<Prices<'a>, Failure> {
+    fn prices<'a>(&self, source: &'a CostSource) -> Result<Prices<'a>, Failure> {
         let usual = match source {
-            Source::Model(_) => Some("mean"),
-            Source::Table(table) => {
+            CostSource::Model(_) => Some("mean"),
+            CostSource::Table(table) => {
                 let has =
                     |word: &&str| table.selections().any(|(_, statistic, _)| statistic == *word);
                 ["mean", "avg", "max"].into_iter().find(has)
@@ -211,7 +213,7 @@ fn spool_folder(trace: &Path) -> PathBuf {
 }
 
 /// The recorded absences, from the file of the run or the one without a name.
-fn recorded_rows(ended: &mut Ended) -> Result<Option<Reader<File>>, Failure> {
+fn recorded_rows(ended: &mut RunOutcome) -> Result<Option<Reader<File>>, Failure> {
     match (ended.files.first(), ended.spool.take()) {
         (Some(path), _) => input::open(path).map(Some),
         (None, Some(file)) => input::opened(Path::new("the rows for --trace"), file).map(Some),
@@ -226,7 +228,7 @@ fn write_trace(
     recording: &Recording,
     platform: &Platform,
 ) -> Result<(), FileError> {
-    let mut trace = Trace::begin(out, recording, platform)?;
+    let mut trace = TraceWriter::begin(out, recording, platform)?;
     while let Some(rows) = rows.next_rows::<RecordedAbsence>()? {
         trace.take(&rows)?;
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use corehop_decide::placer::log::PlacementLog;
-use corehop_report::figure::Table;
+use corehop_report::figure::FigureTable;
 use corehop_report::off_load::OffLoadAnswer;
 use corehop_report::study::page as study_page;
 use corehop_report::{listing, page, placement, screen, sections, table};
@@ -20,13 +20,13 @@ use serde_json::{Value, json};
 use super::check::study;
 use crate::cmd::VerbOrMode;
 use crate::output;
-use crate::output::{Force, OutputFile, Rest, answer, either};
+use crate::output::{AnswerBody, Force, OutputFile, answer, either};
 use corehop_app::doubts;
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
 
 /// The verb and its modes.
-pub(crate) type Args = VerbOrMode<Summary, Mode>;
+pub(crate) type Args = VerbOrMode<ReportOptions, Mode>;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Mode {
@@ -40,7 +40,7 @@ pub(crate) enum Mode {
 /// as incomplete. A platform file of the same machine (`corehop measure platform -o FILE.toml`) adds the
 /// cache-line transfer time between CPUs, and which stated facts are true.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Summary {
+pub(crate) struct ReportOptions {
     /// Files of `corehop measure`, and platform files (`*.toml`) of their machines. Or one file of
     /// `corehop check study -o`, one log of `corehop place -o`, or one answer of `corehop offload -o`.
     #[arg(required = true, value_name = "FILE")]
@@ -48,7 +48,7 @@ pub(crate) struct Summary {
     /// Print a table: one screen for a terminal (the default without -o), text with all statistics of a
     /// terminal, csv for other programs, or json.
     #[arg(long, value_name = "FORM")]
-    table: Option<Form>,
+    table: Option<ReportFormat>,
     /// Restrict the table to cells with this value of a column: `page=thp`, `load=idle`, `chains=4`.
     /// May be given several times. A page always has all cells.
     #[arg(long, value_name = "COLUMN=VALUE")]
@@ -67,7 +67,7 @@ pub(crate) struct Summary {
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Form {
+enum ReportFormat {
     /// At most fifty lines: medians with intervals, and a sentence that answers.
     Screen,
     /// All cells: medians, maxima, counts, replicates, and the same sentence.
@@ -86,9 +86,9 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     }
 }
 
-fn summarise(args: &Summary) -> Result<Exit, Failure> {
-    let json = args.json.then_some(Form::Json);
-    let form = json.or(args.table).or(args.output.is_none().then_some(Form::Screen));
+fn summarise(args: &ReportOptions) -> Result<Exit, Failure> {
+    let json = args.json.then_some(ReportFormat::Json);
+    let form = json.or(args.table).or(args.output.is_none().then_some(ReportFormat::Screen));
     if form.is_none() && !args.only.is_empty() {
         let what = "--only selects cells of a table: add --table, or leave out -o";
         return Err(Failure::says(Exit::Usage, what));
@@ -119,16 +119,16 @@ fn summarise(args: &Summary) -> Result<Exit, Failure> {
         .map_err(|why| Failure::says(Exit::Usage, format!("--only: {why}")))?;
     let (sentence, whole) = (listing::answer(&data), args.only.is_empty());
     match form {
-        Some(Form::Screen) => {
-            answer(&sentence, Rest::Text(&screen::screen(&data, output::width(), whole)))?;
+        Some(ReportFormat::Screen) => {
+            answer(&sentence, AnswerBody::Text(&screen::screen(&data, output::width(), whole)))?;
         }
-        Some(Form::Text) => answer(&sentence, Rest::Text(&text(&data, whole)))?,
-        Some(Form::Csv) => print_csv(&sentence, &data.jobs.summaries)?,
-        Some(Form::Json) => {
+        Some(ReportFormat::Text) => answer(&sentence, AnswerBody::Text(&text(&data, whole)))?,
+        Some(ReportFormat::Csv) => print_csv(&sentence, &data.jobs.summaries)?,
+        Some(ReportFormat::Json) => {
             let json = doubts::with(everything(&data));
-            answer(&sentence, Rest::Data(&format!("{json:#}\n")))?;
+            answer(&sentence, AnswerBody::Data(&format!("{json:#}\n")))?;
         }
-        None => answer(&sentence, Rest::Text(""))?,
+        None => answer(&sentence, AnswerBody::Text(""))?,
     }
     Ok(Exit::Done)
 }
@@ -154,7 +154,7 @@ fn everything(data: &Results) -> Value {
 }
 
 /// A table as a list of objects by column.
-fn as_rows(table: &Table) -> Value {
+fn as_rows(table: &FigureTable) -> Value {
     let row = |row: &Vec<String>| -> Value {
         let fields = table.head.iter().cloned().zip(row.iter().map(|it| json!(it)));
         Value::Object(fields.collect())
@@ -163,14 +163,18 @@ fn as_rows(table: &Table) -> Value {
 }
 
 /// Refuses a table of cells, or a choice among them, where the files have none.
-fn of_cells(args: &Summary, form: Option<Form>, data: &Results) -> Result<(), Failure> {
+fn of_cells(
+    args: &ReportOptions,
+    form: Option<ReportFormat>,
+    data: &Results,
+) -> Result<(), Failure> {
     if !data.jobs.summaries.is_empty() {
         return Ok(());
     }
     let kinds: BTreeSet<&str> = data.files.iter().map(|it| it.rows.as_str()).collect();
     let kinds = kinds.into_iter().collect::<Vec<_>>().join(", ");
     let asked = match form {
-        Some(Form::Csv) => "--table csv prints costs of cells",
+        Some(ReportFormat::Csv) => "--table csv prints costs of cells",
         _ if !args.only.is_empty() => "--only selects cells",
         _ if args.estimator.is_some() => "--estimator computes delays of cells",
         _ => return Ok(()),
@@ -184,8 +188,8 @@ fn of_cells(args: &Summary, form: Option<Form>, data: &Results) -> Result<(), Fa
 
 /// The log of a placer: its page, or its answer.
 fn placement_of(
-    args: &Summary,
-    form: Option<Form>,
+    args: &ReportOptions,
+    form: Option<ReportFormat>,
     output: Option<OutputFile>,
     log: &PlacementLog,
 ) -> Result<Exit, Failure> {
@@ -201,8 +205,8 @@ fn placement_of(
 
 /// The counts of a study: its page, or its tables.
 fn counts(
-    args: &Summary,
-    form: Option<Form>,
+    args: &ReportOptions,
+    form: Option<ReportFormat>,
     output: Option<OutputFile>,
     outcome: &StudyCounts,
 ) -> Result<Exit, Failure> {
@@ -216,12 +220,16 @@ fn counts(
 }
 
 /// Refuses options that select cells, of a file that has none.
-fn without_cells(args: &Summary, form: Option<Form>, what: &str) -> Result<(), Failure> {
+fn without_cells(
+    args: &ReportOptions,
+    form: Option<ReportFormat>,
+    what: &str,
+) -> Result<(), Failure> {
     if args.estimator.is_some() {
         let what = "--estimator computes delays of cells, and this file has none: leave it out";
         return Err(Failure::says(Exit::Usage, what));
     }
-    if args.only.is_empty() && !matches!(form, Some(Form::Csv)) {
+    if args.only.is_empty() && !matches!(form, Some(ReportFormat::Csv)) {
         return Ok(());
     }
     Err(Failure::says(Exit::Usage, what))
@@ -229,8 +237,8 @@ fn without_cells(args: &Summary, form: Option<Form>, what: &str) -> Result<(), F
 
 /// An answer of off-load: its page, or its words.
 fn off_load_of(
-    args: &Summary,
-    form: Option<Form>,
+    args: &ReportOptions,
+    form: Option<ReportFormat>,
     output: Option<OutputFile>,
     of: &OffLoadAnswer,
 ) -> Result<Exit, Failure> {
@@ -246,11 +254,11 @@ fn off_load_of(
 /// Ends with JSON or text, where a form is asked for.
 fn tell(
     sentence: &str,
-    form: Option<Form>,
+    form: Option<ReportFormat>,
     json: impl Fn() -> Value,
     text: impl Fn() -> String,
 ) -> Result<Exit, Failure> {
-    let json = matches!(form, Some(Form::Json)).then(|| doubts::with(json()));
+    let json = matches!(form, Some(ReportFormat::Json)).then(|| doubts::with(json()));
     either(sentence, json.as_ref(), || form.map_or_else(String::new, |_| text()))?;
     Ok(Exit::Done)
 }
@@ -275,5 +283,5 @@ fn print_csv(sentence: &str, summaries: &[CellSummary]) -> Result<(), Failure> {
             shared.collect::<String>()
         ));
     }
-    answer(sentence, Rest::Data(&table::csv(&joinable)))
+    answer(sentence, AnswerBody::Data(&table::csv(&joinable)))
 }

@@ -5,13 +5,13 @@
 //! a program or a pager, last on a terminal, where the last line is the one in view, and on stderr where stdout
 //! carries data.
 
-use super::{Page, print, say, stderr_is_terminal, stdout_is_terminal};
+use super::{TerminalLayout, print, say, stderr_is_terminal, stdout_is_terminal};
 use corehop_app::answer::Answer;
 use corehop_app::failure::{Exit, Failure};
 
 /// The other part of an answer, beside its sentence.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Rest<'a> {
+pub(crate) enum AnswerBody<'a> {
     /// Text for people on stdout; may be empty.
     Text(&'a str),
     /// Data for programs on stdout.
@@ -24,17 +24,17 @@ pub(crate) enum Rest<'a> {
 ///
 /// # Errors
 /// Exit 6 where stdout cannot be written.
-pub(crate) fn answer(sentence: &str, rest: Rest<'_>) -> Result<(), Failure> {
-    let page = Page::of_stdout();
+pub(crate) fn answer(sentence: &str, rest: AnswerBody<'_>) -> Result<(), Failure> {
+    let page = TerminalLayout::of_stdout();
     let line = format!("{}\n", page.wrap(sentence, 0));
     match rest {
-        Rest::Text(text) => print(&ordered(&line, &page.fold(text), stdout_is_terminal())),
-        Rest::Data(data) => {
+        AnswerBody::Text(text) => print(&ordered(&line, &page.fold(text), stdout_is_terminal())),
+        AnswerBody::Data(data) => {
             print(data)?;
             say(&line);
             Ok(())
         }
-        Rest::Beside(text) => {
+        AnswerBody::Beside(text) => {
             say(&ordered(&line, &page.fold(text), stderr_is_terminal()));
             Ok(())
         }
@@ -70,8 +70,8 @@ pub(crate) fn either(
     text: impl FnOnce() -> String,
 ) -> Result<(), Failure> {
     match json {
-        Some(json) => answer(sentence, Rest::Data(&format!("{json:#}\n"))),
-        None => answer(sentence, Rest::Text(&text())),
+        Some(json) => answer(sentence, AnswerBody::Data(&format!("{json:#}\n"))),
+        None => answer(sentence, AnswerBody::Text(&text())),
     }
 }
 

@@ -17,7 +17,7 @@ use indicatif::ProgressBar;
 
 pub(crate) mod answer;
 
-pub(crate) use answer::{Rest, answer, either, told};
+pub(crate) use answer::{AnswerBody, answer, either, told};
 pub(crate) use corehop_app::file::{self, OutputFile};
 pub(crate) use corehop_app::words::counted;
 
@@ -101,7 +101,7 @@ pub(crate) fn say_headed(text: &str) {
 /// `head: text` in lines that fit; the lines after the first of each paragraph begin below the text.
 fn folded(text: &str) -> String {
     let head = text.split_once(": ").map_or(0, |(head, _)| head.chars().count() + 2);
-    let page = Page { width: width().clamp(WIDTHS.0, WIDTHS.1), colours: false };
+    let page = TerminalLayout { width: width().clamp(WIDTHS.0, WIDTHS.1), colours: false };
     let paragraph = |(number, line): (usize, &str)| {
         let indent = " ".repeat(if number > 0 { head } else { 0 });
         format!("{indent}{}\n", page.wrap(line, head))
@@ -170,7 +170,7 @@ pub(crate) fn width() -> usize {
 
 /// The layout of text for people: width and colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Page {
+pub(crate) struct TerminalLayout {
     /// Columns.
     pub(crate) width: usize,
     /// Whether colours are wanted.
@@ -211,7 +211,7 @@ fn wants_colours() -> bool {
 /// Shorter lines cannot be set, longer ones are hard to read.
 const WIDTHS: (usize, usize) = (40, 100);
 
-impl Page {
+impl TerminalLayout {
     /// The page that stdout is. No colours where it is not a terminal, where `NO_COLOR` is set
     /// (no-color.org), and on a terminal that calls itself dumb.
     pub(crate) fn of_stdout() -> Self {
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn text_is_broken_between_words_and_long_words_stay_whole() {
-        let page = Page { width: 12, colours: false };
+        let page = TerminalLayout { width: 12, colours: false };
         assert_eq!(page.wrap("one two three four", 2), "one two\n  three four");
         assert_eq!(page.wrap("a unbreakable-command b", 2), "a\n  unbreakable-command\n  b");
         assert_eq!(page.wrap("", 2), "");
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_line_that_is_too_long_goes_on_further_in_and_commands_stay_whole() {
-        let page = Page { width: 12, colours: false };
+        let page = TerminalLayout { width: 12, colours: false };
         assert_eq!(page.fold("name     1   22\nshort\n"), "name     1\n  22\nshort\n");
         assert_eq!(page.fold("  abcdef abcdef"), "  abcdef\n    abcdef");
         assert_eq!(page.fold("  corehop report a file"), "  corehop report a file");
@@ -316,15 +316,15 @@ mod tests {
 
     #[test]
     fn without_colours_paint_leaves_no_trace() {
-        let plain = Page { width: 80, colours: false };
+        let plain = TerminalLayout { width: 80, colours: false };
         assert_eq!(plain.paint("x", Paint::Red), "x");
-        let coloured = Page { colours: true, ..plain };
+        let coloured = TerminalLayout { colours: true, ..plain };
         assert_eq!(visible(&coloured.paint("x", Paint::Red)), "\x1b[1;31mx\x1b[0m");
     }
 
     #[test]
     fn a_name_paints_nothing_and_what_is_painted_around_it_stays() {
-        let page = Page { width: 80, colours: true };
+        let page = TerminalLayout { width: 80, colours: true };
         let name = "\x1b[1;31mx\x1b]0;owned\x07\u{9b}2J\u{202e}";
         let painted = page.paint(name, Paint::Bold);
         let shown = r"\x1b[1;31mx\x1b]0;owned\x07\u009b2J\u202e";

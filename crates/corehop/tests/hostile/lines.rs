@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::process::Command;
 
-use corehop_fixtures::changed::{Draw, PIECES};
+use corehop_fixtures::changed::{PIECES, SplitMix};
 
 /// A verb, with guarded words; and words that are changed. A word with a dot may be a file of [`super::seeds`].
 pub(crate) const RECIPES: [(&str, &str); 75] = [
@@ -288,7 +288,7 @@ impl Grammar {
 }
 
 /// A hostile value.
-fn value(names: &[String], draw: &mut Draw) -> OsString {
+fn value(names: &[String], draw: &mut SplitMix) -> OsString {
     match draw.below(16) {
         0 => OsString::from_vec(b"\xff\xfe\x00bad"[..2].to_vec()),
         1 => "9".repeat(1 << draw.below(14)).into(),
@@ -306,7 +306,7 @@ pub(crate) fn words(
     (guarded, free): (&str, &str),
     grammar: &Grammar,
     names: &[String],
-    draw: &mut Draw,
+    draw: &mut SplitMix,
 ) -> Vec<OsString> {
     let mut words: Vec<OsString> = free.split_whitespace().map(OsString::from).collect();
     for _ in 0..draw.below(4) {

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Instant, SystemTime};
 
-use corehop_fixtures::changed::{Draw, changed};
+use corehop_fixtures::changed::{SplitMix, changed};
 use lines::{Grammar, PLAIN, RECIPES};
 use seeds::{Seeds, TREES};
 use verdict::{Limits, finding, run};
@@ -82,7 +82,7 @@ impl Bench {
 
     /// The words of a seed, and the files that they name in `folder`.
     fn input(&self, seed: u64, folder: &Path) -> Vec<OsString> {
-        let mut draw = Draw(seed);
+        let mut draw = SplitMix(seed);
         let at = draw.below(RECIPES.len() + PLAIN.len());
         let recipe = RECIPES.get(at).unwrap_or_else(|| &PLAIN[at - RECIPES.len()]);
         let words = lines::words(*recipe, &self.grammar, &self.seeds.names, &mut draw);
@@ -107,7 +107,7 @@ impl Bench {
     }
 
     /// A seed file as it is, or changed.
-    fn file(name: &str, from: &Path, to: &Path, draw: &mut Draw) {
+    fn file(name: &str, from: &Path, to: &Path, draw: &mut SplitMix) {
         let is_rows =
             ["parquet", "part"].iter().any(|it| to.extension().is_some_and(|own| own == *it));
         let way = draw.below(8);
@@ -183,7 +183,7 @@ fn open_to_all(folder: &Path) {
 }
 
 /// The lines of a description of files, with other contents: the names stay.
-fn changed_lines(text: &[u8], draw: &mut Draw) -> Vec<u8> {
+fn changed_lines(text: &[u8], draw: &mut SplitMix) -> Vec<u8> {
     let text = String::from_utf8_lossy(text);
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     for _ in 0..=draw.below(3) {

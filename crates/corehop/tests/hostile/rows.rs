@@ -13,7 +13,7 @@ use arrow_schema::{DataType, Field, Schema};
 use corehop_plan::samples::Reader;
 use parquet::arrow::ArrowWriter;
 
-use corehop_fixtures::changed::{Draw, PIECES};
+use corehop_fixtures::changed::{PIECES, SplitMix};
 
 /// Numbers beyond what a clock or a counter says.
 const NUMBERS: [f64; 16] = [
@@ -38,7 +38,7 @@ const COUNTS: [u64; 10] =
     [0, 1, 63, 1 << 31, u32::MAX as u64, 1 << 53, 1 << 60, 1 << 63, u64::MAX - 1, u64::MAX];
 
 /// Writes the first rows of `from` to `to`, with some values changed: in a few cells, a column, or the description.
-pub(crate) fn write(from: &Path, to: &Path, draw: &mut Draw) {
+pub(crate) fn write(from: &Path, to: &Path, draw: &mut SplitMix) {
     let mut reader = Reader::open(File::open(from).unwrap()).unwrap();
     let mut metadata = reader.kind().metadata();
     let Some(batch) = reader.next_batch().unwrap() else { return };
@@ -76,7 +76,7 @@ pub(crate) fn write(from: &Path, to: &Path, draw: &mut Draw) {
 }
 
 /// A column with one value in a cell, in a third of them, or in all of them.
-fn spoilt(column: &ArrayRef, draw: &mut Draw) -> ArrayRef {
+fn spoilt(column: &ArrayRef, draw: &mut SplitMix) -> ArrayRef {
     let rows = column.len();
     let (one, every) = (draw.below(rows), draw.below(3));
     let hit = |row: usize| match every {

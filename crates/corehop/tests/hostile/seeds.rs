@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use corehop_plan::samples::{
-    OverheadTime, Part, Provenance, RecordedAbsence, RecordedRun, RecordedThread, RowKind, Rows,
-    SupplyGap, Vantage,
+    BatchWriter, OverheadTime, Provenance, RecordedAbsence, RecordedRun, RecordedThread, RowKind,
+    Rows, SupplyGap, Vantage,
 };
 use corehop_plan::workload::Event;
 
@@ -261,7 +261,7 @@ fn gap(at: u64) -> SupplyGap {
 
 fn write(folder: &Path, name: &str, kind: RowKind, rows: impl Into<Rows>) {
     let file = File::create(folder.join(name)).unwrap();
-    let mut part = Part::begin(file, kind, &Provenance::default()).unwrap();
+    let mut part = BatchWriter::begin(file, kind, &Provenance::default()).unwrap();
     part.append(&rows.into()).unwrap();
     part.end().unwrap();
 }

@@ -4,9 +4,9 @@
 use std::hint::black_box;
 
 use corehop_plan::workload::scheduler::Scheduler;
-use corehop_sched::charge::Delay;
-use corehop_sched::margin::{Asking, Margin, Wishes};
-use corehop_sched::{Parameters, Question, TaskSet};
+use corehop_sched::charge::DelayCharge;
+use corehop_sched::margin::{Margin, MarginRequest, TestSettings};
+use corehop_sched::{SchedulabilityQuestion, TaskParameters, TaskSet};
 use serde_json::{Value, json};
 
 use super::cpu_time;
@@ -46,19 +46,20 @@ fn set(load: u64) -> Result<TaskSet, corehop_sched::TaskError> {
     let task = |at: u64| {
         let period = 5_000 + 10_000 * (at * 7 % 20);
         let share = 4 * load * (10 + at * 3 % 11);
-        Parameters { wcet: period * share / 30_000, period, ..Parameters::default() }
+        TaskParameters { wcet: period * share / 30_000, period, ..TaskParameters::default() }
     };
     TaskSet::new(4, &(0..20).map(task).collect::<Vec<_>>())
 }
 
 fn margin(set: &TaskSet, scheduler: Scheduler, delay: u64) -> Fallible<Margin> {
-    let each = |_: &TaskSet| Some(if delay > 0 { Delay::Each(delay) } else { Delay::Nothing });
+    let each =
+        |_: &TaskSet| Some(if delay > 0 { DelayCharge::Each(delay) } else { DelayCharge::Nothing });
     let (platform, overheads, supply) = (None, None, None);
-    let asking = Asking { platform, delay: &each, overheads, supply, accept_largest: false };
-    let question = Question { scheduler, assumed: false };
+    let asking = TestSettings { platform, delay: &each, overheads, supply, accept_largest: false };
+    let question = SchedulabilityQuestion { scheduler, assumed: false };
     let tests = question.tests(set, None)?;
-    let mut charged = asking.charged(set, each(set).unwrap_or(Delay::Nothing));
+    let mut charged = asking.charged(set, each(set).unwrap_or(DelayCharge::Nothing));
     let answered = question.ask(set, &tests, &mut charged)?;
-    let wishes = Wishes { slack: Some(true), schedule: true };
+    let wishes = MarginRequest { slack: Some(true), schedule: true };
     Ok(Margin::of(set, &answered, Some(question), &asking, wishes))
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use corehop_sched::global::{self, bar, ff_dbf, fixed, rta};
 use corehop_sched::soft::{self, compliant, tardiness};
 use corehop_sched::uni::{edf, fixed as uni_fixed};
-use corehop_sched::{Parameters, System, TaskSet, test};
+use corehop_sched::{System, TaskParameters, TaskSet, test};
 use serde_json::{Value, json};
 
 use crate::Fallible;
@@ -127,7 +127,12 @@ fn sets(suite: &Value) -> Fallible<Vec<TaskSet>> {
     let cpus = suite["m"].as_u64().unwrap_or(0) as u32;
     let task = |task: &Value| {
         let at = |at: usize| task[at].as_u64().unwrap_or(0);
-        Parameters { wcet: at(0), period: at(1), deadline: Some(at(2)), ..Parameters::default() }
+        TaskParameters {
+            wcet: at(0),
+            period: at(1),
+            deadline: Some(at(2)),
+            ..TaskParameters::default()
+        }
     };
     let set = |set: &Value| {
         let tasks: Vec<_> = set.as_array().into_iter().flatten().map(task).collect();

@@ -4,7 +4,7 @@
 
 use corehop_sched::System;
 use corehop_sched::uni::fixed;
-use corehop_sched::{Answer, Parameters, TaskSet, test};
+use corehop_sched::{TaskParameters, TaskSet, TestAnswer, test};
 use serde_json::{Value, json};
 
 use super::{micros, named};
@@ -19,8 +19,9 @@ pub(super) fn figures(suite: &str, sets: &[TaskSet]) -> Fallible<Vec<Value>> {
 }
 
 fn figure(name: &'static str, suite: &str, sets: &[TaskSet]) -> Fallible<Value> {
-    let ask =
-        |set: &TaskSet| Ok::<Answer, Box<dyn std::error::Error>>(test(name)?.run(System::of(set)));
+    let ask = |set: &TaskSet| {
+        Ok::<TestAnswer, Box<dyn std::error::Error>>(test(name)?.run(System::of(set)))
+    };
     let (mut packed, mut cpus) = (Vec::new(), Vec::new());
     for set in sets {
         if let Some(bins) = ask(set)?.partition {
@@ -61,7 +62,7 @@ fn alone(set: &TaskSet, bin: &[usize]) -> Option<TaskSet> {
     let of = |&at: &usize| {
         let task = &set.tasks()[at];
         let (wcet, period, deadline) = (task.wcet(), task.period(), Some(task.deadline()));
-        Parameters { wcet, period, deadline, ..Parameters::default() }
+        TaskParameters { wcet, period, deadline, ..TaskParameters::default() }
     };
     TaskSet::new(1, &bin.iter().map(of).collect::<Vec<_>>()).ok()
 }

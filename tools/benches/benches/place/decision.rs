@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use corehop_decide::placer::terrain::{Terrain, WakeCosts};
 use corehop_decide::placer::{Action, Placer, Settings};
-use corehop_plan::host::{Active, Activity, Contact};
+use corehop_plan::host::{ActiveThread, Activity, Contact};
 use corehop_plan::units::{Cpu, CpuList};
 use serde_json::{Value, json};
 
@@ -61,13 +61,13 @@ fn terrain() -> Terrain {
 /// A window of teams, with nine pairs of ten inside of them.
 fn activity(draw: &mut Draw) -> Activity {
     let all = CpuList::new((0..CACHES * CPUS_EACH).map(Cpu));
-    let active = |tid: u32| Active {
+    let active = |tid: u32| ActiveThread {
         tid,
         pid: tid / TEAM,
         busy_ns: SPAN_NS / 20,
         allowed: all.clone(),
         cpu: Some(Cpu(tid * 7 % (CACHES * CPUS_EACH))),
-        ..Active::default()
+        ..ActiveThread::default()
     };
     let threads = (1..=THREADS).map(active).collect();
     let contacts = (0..PAIRS).map(|_| {

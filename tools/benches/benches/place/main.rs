@@ -213,8 +213,8 @@ fn over_all(all: &[Value]) -> Vec<Value> {
     let worst = [
         worst(all, "cpu-percent", "place/cpu-percent", |it| it["value"].as_f64()),
         worst(all, "loss-percent", "place/throughput-loss-percent", |it| it["value"].as_f64()),
-        worst(all, "live-of-best-percent", "place/live-of-best-percent", |it| {
-            it["value"].as_f64().map(|it| -it)
+        worst(all, "live-of-best-percent", "place/live-of-best-percent", |row| {
+            row["value"].as_f64().map(|it| -it)
         }),
     ];
     worst.into_iter().flatten().chain(worse_than_alone(all)).collect()

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use corehop_plan::workload::draw::Draw;
+use corehop_plan::workload::draw::DrawStream;
 use serde_json::{Value, json};
 
 use super::running::threads;
@@ -45,7 +45,7 @@ struct Count(AtomicU64);
 /// Swaps for some time, and writes into FILE the number of swaps.
 pub(crate) fn run(argument: &str) -> Fallible<()> {
     let (seed, file) = argument.split_once(',').ok_or("SEED,FILE")?;
-    let mut draw = Draw::new(seed.parse()?, 0);
+    let mut draw = DrawStream::new(seed.parse()?, 0);
     let arrays: Vec<Arc<Array>> = (0..PAIRS)
         .map(|_| Arc::new(Array(std::array::from_fn(|at| AtomicU64::new(at as u64)))))
         .collect();

@@ -6,12 +6,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use corehop_decide::placer::rehearsal::{Pairs, rehearse, wake_costs};
+use corehop_decide::placer::rehearsal::{PairRehearsal, rehearse, wake_costs};
 use corehop_decide::placer::terrain::WakeCosts;
-use corehop_plan::experiment::Draw;
+use corehop_plan::experiment::DrawStream;
 use corehop_plan::platform::Platform;
 use corehop_plan::units::{Cpu, CpuList};
-use corehop_plan::workload::gang::{Channel, Program, Sharing};
+use corehop_plan::workload::gang::{Channel, GangProgram, Sharing};
 use serde_json::{Value, json};
 
 use crate::Fallible;
@@ -27,7 +27,7 @@ struct Case {
     machine: &'static str,
     start: &'static str,
     costs: WakeCosts,
-    pairs: Pairs,
+    pairs: PairRehearsal,
 }
 
 /// The figures: the least share of the best placement, and the most that was lost against leaving alone.
@@ -40,7 +40,8 @@ pub(crate) fn figures(short: bool) -> Fallible<Vec<Value>> {
         for threads in [2, cpus / 2, cpus].map(|it| it.max(2)) {
             for (start, cpus) in starts(&platform, threads) {
                 for program in programs(machine, start, threads) {
-                    let pairs = Pairs { program, sharing: Sharing::Write, cpus: cpus.clone() };
+                    let pairs =
+                        PairRehearsal { program, sharing: Sharing::Write, cpus: cpus.clone() };
                     cases.push(Case { machine, start, costs, pairs });
                 }
             }
@@ -83,10 +84,10 @@ fn rehearsed(cases: &[Case]) -> Fallible<Vec<Value>> {
 
 /// Pairs that send each other messages, and pairs that swap items of common memory, of which no wake-up tells; of many
 /// threads, and on larger machines, only with few items, and of many threads from one start, or this would take too long.
-fn programs(machine: &str, start: &str, threads: usize) -> Vec<Program> {
+fn programs(machine: &str, start: &str, threads: usize) -> Vec<GangProgram> {
     let through = Channel::Socket;
-    let swap = |items| Program::Swap { items, fixed_low_bits: false };
-    let mut programs = vec![Program::Exchange { items: 1, instructions: 0, through }];
+    let swap = |items| GangProgram::Swap { items, fixed_low_bits: false };
+    let mut programs = vec![GangProgram::Exchange { items: 1, instructions: 0, through }];
     if threads == 2 || start == "shuffled" {
         programs.push(swap(100));
     }
@@ -125,7 +126,7 @@ fn starts(platform: &Platform, threads: usize) -> Vec<Start> {
     let row = |at: usize| packages.iter().filter_map(move |it| it.iter().nth(at));
     let spread: Vec<Cpu> = (0..most).flat_map(row).collect();
     let mut shuffled = all.clone();
-    let mut draw = Draw::new(7, threads as u64);
+    let mut draw = DrawStream::new(7, threads as u64);
     for at in (1..shuffled.len()).rev() {
         shuffled.swap(at, draw.below(at as u64 + 1) as usize);
     }

@@ -114,8 +114,8 @@ fn of_blocks(name: &str, all: &[Block]) -> Vec<Value> {
         fixed("same-over-alone", |it| it.same),
         fixed("separate-over-alone", |it| it.separate),
         fixed("placed-over-alone", |it| it.placed.rate),
-        of("live-of-best-percent", "%", &|it| {
-            let fixed = it.fixed.as_ref()?;
+        of("live-of-best-percent", "%", &|trial| {
+            let fixed = trial.fixed.as_ref()?;
             Some(100.0 * fixed.placed.rate / fixed.same.max(fixed.separate))
         }),
         of("cpu-percent", "%", &|it| Some(100.0 * it.watching?)),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use corehop_decide::placer::terrain::{Terrain, WakeCosts};
 use corehop_decide::placer::{Placer as Decision, Settings};
-use corehop_linux::placing::{PAGE_FAULTS, PlacingHost, Wishes};
+use corehop_linux::placing::{PAGE_FAULTS, PlacerSettings, PlacingHost};
 use corehop_plan::experiment::Target;
 use corehop_plan::host::{Evidence, Host as _};
 use corehop_plan::platform::Platform;
@@ -93,7 +93,7 @@ fn watched<T>(
     during: impl FnOnce() -> Fallible<T>,
 ) -> Fallible<T> {
     let targets: Vec<Target> = running.pids().into_iter().map(Target::Process).collect();
-    let wishes = Wishes {
+    let wishes = PlacerSettings {
         platform,
         progress: None,
         evidence: &[Evidence::Wakes],

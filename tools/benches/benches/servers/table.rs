@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use corehop_report::figure::Table;
+use corehop_report::figure::FigureTable;
 use corehop_report::table::plain;
 use serde_json::{Value, json};
 
@@ -139,7 +139,7 @@ pub(super) fn text(server: Server, trials: &[Trial], took: Duration) -> String {
         "switches/s",
         "per call",
     ];
-    let mut table = Table::new(&title, &columns);
+    let mut table = FigureTable::new(&title, &columns);
     let arms = Arm::COMPARED.into_iter().chain(Arm::SHOWN);
     table.rows = arms.map(|arm| row(trials, arm)).collect();
     plain(&table)

@@ -14,9 +14,9 @@ mod run;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use corehop_plan::experiment::Draw;
+use corehop_plan::experiment::DrawStream;
 use corehop_plan::platform::{CacheKind, Inclusion, Lookup, Protocol};
-use corehop_sim::{Access, CacheSpec, Hierarchy, Line, Spec};
+use corehop_sim::{Access, CacheSpec, Hierarchy, LineNumber, Spec};
 use serde_json::{Value, json};
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
@@ -126,9 +126,9 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// The lines in the order of a random cycle.
-fn cycle(count: usize) -> Vec<Line> {
-    let next = Draw::new(1, 0).cycle(count);
-    let follow = |at: &Line| Some(next[*at as usize]);
+fn cycle(count: usize) -> Vec<LineNumber> {
+    let next = DrawStream::new(1, 0).cycle(count);
+    let follow = |at: &LineNumber| Some(next[*at as usize]);
     std::iter::successors(Some(0), follow).take(count).collect()
 }
 
@@ -169,7 +169,7 @@ fn speed(count: usize, passes: usize, mut walk: impl FnMut() -> u64) -> Fallible
 }
 
 /// One call for each access.
-fn single(lines: &[Line], passes: usize) -> Fallible<f64> {
+fn single(lines: &[LineNumber], passes: usize) -> Fallible<f64> {
     let mut machine = Hierarchy::new(&machine(), 1)?;
     let mut one = |&line| u64::from(machine.access(0, line, Access::Read).level);
     speed(lines.len(), passes, || lines.iter().map(&mut one).sum())

@@ -10,7 +10,9 @@
 //! The machine of `sim/chase-*` is that of `machine.toml`, which the peers simulate too: caches alone.
 //! One job walks there again and again and does nothing else, as the peers do.
 
-use corehop_plan::experiment::{Body, Draw, Experiment, Group, Length, Plan, Step, Synthetic};
+use corehop_plan::experiment::{
+    Body, DrawStream, Experiment, Length, Plan, SamplingGroup, Step, Synthetic,
+};
 use corehop_plan::machine::{Machine, Records};
 use corehop_plan::platform::Platform;
 use corehop_plan::units::{Bytes, CpuList};
@@ -69,7 +71,7 @@ fn plan(platform: &Platform, wss: Bytes, write_ratio: f64) -> Fallible<Plan> {
         },
         preemptor_sizes: Vec::new(),
         passes: 0,
-        groups: vec![Group {
+        groups: vec![SamplingGroup {
             load: Load::Idle,
             sets: vec![set],
             events: vec![Event::None],
@@ -117,7 +119,7 @@ fn visits_per_second(platform: Platform, plan: &Plan) -> Fallible<f64> {
 
 fn blocks_per_second() -> Fallible<f64> {
     let mut table = vec![Block([1; 16]); SETS];
-    for (block, next) in table.iter_mut().zip(Draw::new(1, 0).cycle(SETS)) {
+    for (block, next) in table.iter_mut().zip(DrawStream::new(1, 0).cycle(SETS)) {
         block.0[0] = u64::from(next);
     }
     let table = std::hint::black_box(table);

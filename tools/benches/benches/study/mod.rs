@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use corehop_sched::study::{Shard, Study, run};
+use corehop_sched::study::{SchedulabilityStudy, Shard, run};
 use serde_json::{Value, json};
 
 use crate::{Fallible, compared, figure};
@@ -16,7 +16,7 @@ const NUMPY: f64 = 12.6;
 /// One reading: 8,000 streams, 231 caps, four schedulers, seven delays, and the crossover.
 pub(crate) fn figures() -> Fallible<Vec<Value>> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/bastoni-fig5/study.toml");
-    let study = Study::parse(&std::fs::read_to_string(file)?)?;
+    let study = SchedulabilityStudy::parse(&std::fs::read_to_string(file)?)?;
     let held = study.held.as_ref().map(|held| held.reading.clone());
     let mut one = study.clone();
     one.readings.retain(|reading| Some(&reading.name) == held.as_ref());
@@ -36,7 +36,7 @@ pub(crate) fn figures() -> Fallible<Vec<Value>> {
 }
 
 /// The least of three.
-fn seconds(study: &Study, threads: Option<usize>) -> Fallible<f64> {
+fn seconds(study: &SchedulabilityStudy, threads: Option<usize>) -> Fallible<f64> {
     let mut best = f64::INFINITY;
     for _ in 0..3 {
         let begin = Instant::now();

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use corehop_plan::experiment::{Experiment, Group, Preset, Synthetic};
+use corehop_plan::experiment::{Experiment, Preset, SamplingGroup, Synthetic};
 use corehop_plan::machine::{MachineError, samples_of};
 use corehop_plan::platform::Platform;
 use corehop_plan::units::Bytes;
@@ -37,7 +37,7 @@ pub(crate) struct QuickRuns {
 
 /// The coverage of a cell's intervals.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Covered {
+pub(crate) struct IntervalCoverage {
     pub(crate) cell: CellKey,
     /// The median over the replicates of all runs, in microseconds.
     pub(crate) truth_us: f64,
@@ -51,7 +51,7 @@ pub(crate) struct Covered {
 
 /// The results of runs for a cell.
 #[derive(Default)]
-struct Runs {
+struct CellRunResults {
     medians: Vec<f64>,
     intervals: Vec<Interval>,
 }
@@ -60,10 +60,10 @@ struct Runs {
 pub(crate) fn coverage(
     platform: &Platform,
     asked: QuickRuns,
-) -> Result<Vec<Covered>, MachineError> {
+) -> Result<Vec<IntervalCoverage>, MachineError> {
     let quick = quick(platform, asked);
     let mut machine = SimMachine::new(platform.clone())?;
-    let mut cells: BTreeMap<CellKey, Runs> = BTreeMap::new();
+    let mut cells: BTreeMap<CellKey, CellRunResults> = BTreeMap::new();
     for seed in 0..asked.runs {
         let plan = quick.replicated(platform, 1_000 + seed, REPLICATES).expect("quick is possible");
         let samples = samples_of(&mut machine, &plan)?;
@@ -83,11 +83,17 @@ pub(crate) fn coverage(
     Ok(cells.into_iter().map(|(cell, runs)| covered(cell, &runs)).collect())
 }
 
-fn covered(cell: CellKey, runs: &Runs) -> Covered {
+fn covered(cell: CellKey, runs: &CellRunResults) -> IntervalCoverage {
     let truth_us = middle(&runs.medians);
     let held = runs.intervals.iter().filter(|interval| interval.contains(truth_us)).count();
     let differs = runs.medians.iter().any(|it| (it - truth_us).abs() > 1e-9 * truth_us.abs());
-    Covered { cell, truth_us, held: held as u32, had: runs.intervals.len() as u32, differs }
+    IntervalCoverage {
+        cell,
+        truth_us,
+        held: held as u32,
+        had: runs.intervals.len() as u32,
+        differs,
+    }
 }
 
 fn middle(values: &[f64]) -> f64 {
@@ -97,9 +103,9 @@ fn middle(values: &[f64]) -> f64 {
 /// The preset with so few samples and such cells only.
 fn quick(platform: &Platform, asked: QuickRuns) -> Synthetic {
     let whole = Preset::Quick.synthetic(platform, None, None);
-    let kept = |group: Group| {
+    let kept = |group: SamplingGroup| {
         let sets = group.sets.into_iter().filter(|set| set.wss <= asked.most).collect();
-        Group { sets, samples: asked.samples * REPLICATES, ..group }
+        SamplingGroup { sets, samples: asked.samples * REPLICATES, ..group }
     };
     let groups = whole.groups.into_iter().filter(|it| asked.loaded || it.load == Load::Idle);
     let groups = groups.map(kept).filter(|group| !group.sets.is_empty()).collect();

@@ -3,17 +3,17 @@
 
 use super::super::regions::Regions;
 use super::super::terrain::{Ran, Terrain};
-use super::{Bond, Crowd, Placed};
+use super::{Bond, Crowd, ThreadCluster};
 
 /// A tie whose threads may run on other CPUs under a placement, with its cost per second, in CPUs.
 #[derive(Debug, Clone, Copy)]
-pub(in super::super) struct Change {
+pub(in super::super) struct BondSaving {
     bond: Bond,
     before: f64,
     after: f64,
 }
 
-impl Change {
+impl BondSaving {
     const fn saved(&self) -> f64 {
         self.before - self.after
     }
@@ -49,8 +49,8 @@ impl Bond {
 pub(in super::super) fn changes(
     crowd: &Crowd,
     terrain: &Terrain,
-    placed: &[Placed],
-) -> Vec<Change> {
+    placed: &[ThreadCluster],
+) -> Vec<BondSaving> {
     let mut regions = Regions::new(terrain);
     let lists: Vec<usize> = crowd.lists.iter().map(|it| regions.number(it)).collect();
     let now: Vec<usize> = crowd.members.iter().map(|it| lists[it.list]).collect();
@@ -68,22 +68,22 @@ pub(in super::super) fn changes(
         let before = bond.cost_at(ran, terrain);
         let anywhere = regions.anywhere(then.0, then.1);
         let after = bond.cost_after(anywhere, then.0 == then.1, terrain);
-        Some(Change { bond: *bond, before, after })
+        Some(BondSaving { bond: *bond, before, after })
     };
     crowd.bonds.iter().filter_map(change).collect()
 }
 
 /// The CPU time that a placement saves per second, in CPUs: what its ties cost now, less what they cost then.
-pub fn saved(crowd: &Crowd, terrain: &Terrain, placed: &[Placed]) -> f64 {
-    changes(crowd, terrain, placed).iter().map(Change::saved).sum()
+pub fn saved(crowd: &Crowd, terrain: &Terrain, placed: &[ThreadCluster]) -> f64 {
+    changes(crowd, terrain, placed).iter().map(BondSaving::saved).sum()
 }
 
 /// The part of a saving that there is to be saved. Costs of wake-ups are those of idle CPUs and hold waiting: together they can
 /// come to more time than the threads use. A tie saves no more than its threads use beyond their best; all ties save no
 /// more than their threads use, and no more than the host has.
-pub(in super::super) fn savable(crowd: &Crowd, terrain: &Terrain, changes: &[Change]) -> f64 {
+pub(in super::super) fn savable(crowd: &Crowd, terrain: &Terrain, changes: &[BondSaving]) -> f64 {
     let busy = |member: usize| crowd.members[member].busy;
-    let least = |it: &Change| {
+    let least = |it: &BondSaving| {
         let beyond = (busy(it.bond.a) + busy(it.bond.b) - it.after).max(0.0);
         it.saved().min(beyond)
     };
@@ -101,9 +101,9 @@ pub(in super::super) fn savable(crowd: &Crowd, terrain: &Terrain, changes: &[Cha
 pub(in super::super) fn gainful(
     crowd: &Crowd,
     terrain: &Terrain,
-    placed: Vec<Placed>,
+    placed: Vec<ThreadCluster>,
     stays: impl Fn(usize) -> bool,
-) -> Vec<Placed> {
+) -> Vec<ThreadCluster> {
     let mut cluster = vec![None; crowd.members.len()];
     for (at, it) in placed.iter().enumerate() {
         it.members.iter().for_each(|&member| cluster[member] = Some(at));
@@ -114,7 +114,8 @@ pub(in super::super) fn gainful(
             saved[at] += it.saved();
         }
     }
-    let gains = |at: usize, it: &Placed| saved[at] > 0.0 || it.members.iter().any(|&it| stays(it));
+    let gains =
+        |at: usize, it: &ThreadCluster| saved[at] > 0.0 || it.members.iter().any(|&it| stays(it));
     let all = placed.into_iter().enumerate();
     all.filter(|(at, it)| gains(*at, it)).map(|(_, it)| it).collect()
 }

@@ -5,11 +5,11 @@ use super::super::terrain::tests::{COSTS, LINES, list};
 use super::*;
 use corehop_plan::platform::Platform;
 
-fn member(busy: f64, bytes: f64) -> Member {
-    Member { busy, bytes, list: 0 }
+fn member(busy: f64, bytes: f64) -> CrowdMember {
+    CrowdMember { busy, bytes, list: 0 }
 }
 
-fn crowd(terrain: &Terrain, members: Vec<Member>, bonds: Vec<Bond>) -> Crowd {
+fn crowd(terrain: &Terrain, members: Vec<CrowdMember>, bonds: Vec<Bond>) -> Crowd {
     Crowd { lists: vec![terrain.cpus().clone()], members, bonds }
 }
 
@@ -18,7 +18,7 @@ fn lines(a: usize, b: usize, lines: f64) -> Bond {
 }
 
 /// The CPUs of a member.
-fn place(placement: &Placement, member: usize) -> Option<&CpuList> {
+fn place(placement: &PlacementProposal, member: usize) -> Option<&CpuList> {
     placement.placed.iter().find(|it| it.members.contains(&member)).map(|it| &it.cpus)
 }
 
@@ -52,7 +52,7 @@ fn threads_whose_data_does_not_fit_a_cache_together_are_not_put_below_one() {
     };
     let both = of(3e6);
     assert!(place(&both, 0).is_some() && place(&both, 0) == place(&both, 1), "{both:?}");
-    assert_eq!(of(6e6), Placement::default());
+    assert_eq!(of(6e6), PlacementProposal::default());
 }
 
 #[test]

@@ -21,7 +21,11 @@ fn a_pair_whose_cpu_others_have_come_to_is_tried_elsewhere_within_a_second_and_s
     let steps = host.run(&mut placer, 40);
     let tried = steps.iter().position(|(_, actions)| matches!(actions[..], [Action::Try(_), ..]));
     assert!(tried.is_some_and(|at| at < 10), "{tried:?}");
-    assert!(matches!(verdicts(&steps)[..], [(Verdict::Better(_), true)]), "{:?}", verdicts(&steps));
+    assert!(
+        matches!(verdicts(&steps)[..], [(TrialVerdict::Better(_), true)]),
+        "{:?}",
+        verdicts(&steps)
+    );
     let now: Vec<&CpuList> = host.tids.iter().map(|tid| &host.allowed[tid]).collect();
     assert!(now.iter().all(|it| it.len() == 1 && **it != cpu), "{now:?}");
     assert!(now[0] == now[1] && now[2] == now[3], "{now:?}");

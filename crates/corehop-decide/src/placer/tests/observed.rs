@@ -5,10 +5,10 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::{Pairs, may_move, two_caches, verdicts, without_wake_ups};
-use crate::placer::assign::{Bond, Crowd, Member, assign, changes, savable};
+use crate::placer::assign::{Bond, Crowd, CrowdMember, assign, changes, savable};
 use crate::placer::terrain::tests::{COSTS, list};
 use crate::placer::terrain::{Ran, Terrain, WakeCosts};
-use crate::placer::trial::{Verdict, Why};
+use crate::placer::trial::{TrialVerdict, UndecidedReason};
 use crate::placer::{Action, Placer, Proposal, Settings};
 use corehop_plan::host::Activity;
 use corehop_plan::units::Cpu;
@@ -38,7 +38,7 @@ fn advised(terrain: Terrain, windows: &[Activity]) -> Option<Proposal> {
     let evidence = windows.len() as u32;
     let mut placer = Placer::new(Settings { evidence, ..Settings::default() }, terrain);
     let actions: Vec<Action> = windows.iter().flat_map(|it| placer.step(it)).collect();
-    actions.into_iter().find_map(|it| match it {
+    actions.into_iter().find_map(|action| match action {
         Action::Advise(it) => Some(it),
         _ => None,
     })
@@ -114,7 +114,7 @@ fn no_prediction_exceeds_the_wake_ups_of_where_threads_ran_the_threads_time_or_t
         let terrain = two_caches(random.random_range(1..4));
         let cpus = terrain.cpus().len() as u32;
         let cpu = |random: &mut Pcg64Mcg| Cpu(random.random_range(0..cpus));
-        let member = |random: &mut Pcg64Mcg| Member {
+        let member = |random: &mut Pcg64Mcg| CrowdMember {
             busy: random.random_range(0.0..0.7),
             bytes: 0.0,
             list: 0,
@@ -125,7 +125,7 @@ fn no_prediction_exceeds_the_wake_ups_of_where_threads_ran_the_threads_time_or_t
             let wakes = random.random_range(0.0..1e5);
             Bond { a, b, wakes, lines: 0.0, ran: terrain.ran(looks.into_iter()) }
         };
-        let members: Vec<Member> = (0..6).map(|_| member(&mut random)).collect();
+        let members: Vec<CrowdMember> = (0..6).map(|_| member(&mut random)).collect();
         let bonds = (0..8).map(|_| bond(&mut random)).filter(|it| it.a != it.b).collect();
         let crowd = Crowd { lists: vec![terrain.cpus().clone()], members, bonds };
         let placement = assign(&crowd, &terrain);
@@ -177,6 +177,6 @@ fn a_trial_whose_control_is_none_is_called_so() {
         host.obey(&actions);
         all.push((window, actions));
     }
-    let invalid = Verdict::Invalid { why: Why::NoControl };
+    let invalid = TrialVerdict::Invalid { why: UndecidedReason::NoControl };
     assert_eq!(verdicts(&all)[0], (invalid, false));
 }

@@ -2,10 +2,10 @@
 //! Logs that are played back.
 
 use super::{Pairs, may_move, two_caches};
-use crate::placer::log::{Head, Line};
+use crate::placer::log::{PlacementLogEntry, PlacementLogHeader};
 use crate::placer::replay::{actions_of, replay};
 use crate::placer::terrain::tests::list;
-use crate::placer::{Action, Placer, Start};
+use crate::placer::{Action, InitialPlacement, Placer};
 use corehop_plan::host::Evidence;
 
 /// A log of pairs that were started on one CPU, with a refusal in its middle.
@@ -13,18 +13,24 @@ fn recorded(pairs: usize) -> String {
     let terrain = two_caches(4);
     let mut host = Pairs::new(pairs, 3.0, &terrain, 8);
     let mut placer = Placer::new(may_move(), terrain.clone());
-    let start = Start::List(list("0"));
-    let head = Head::new(may_move(), &terrain, &[], vec![Evidence::Wakes], Some(start.clone()));
-    let mut lines = vec![Line::Head(Box::new(head))];
+    let start = InitialPlacement::List(list("0"));
+    let head = PlacementLogHeader::new(
+        may_move(),
+        &terrain,
+        &[],
+        vec![Evidence::Wakes],
+        Some(start.clone()),
+    );
+    let mut lines = vec![PlacementLogEntry::Head(Box::new(head))];
     for at in 0..120 {
         let window = host.window();
         let actions = actions_of(&mut placer, (at == 0).then_some(&start), &window);
         host.obey(&actions);
-        lines.push(Line::Window { window, actions });
+        lines.push(PlacementLogEntry::Window { window, actions });
         if at == 30 {
             placer.refused();
             host.obey(&[Action::Restore]);
-            lines.push(Line::Refused { refused: "busy".to_owned() });
+            lines.push(PlacementLogEntry::Refused { refused: "busy".to_owned() });
         }
     }
     lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect()

@@ -35,11 +35,11 @@ use std::time::Duration;
 use corehop_plan::samples::Bar;
 use corehop_plan::units::Cpu;
 
-use super::object::{Object, Ring, Table};
-use super::{BpfError, Btf, ProgramInfo, Shown, configured_cpus, kernel_types};
+use super::object::{BpfRingBuffer, BpfTable, Object};
+use super::{ArrayMapping, BpfError, Btf, ProgramInfo, configured_cpus, kernel_types};
 use word::{
     AWAY, COMMON_LOST, COMMON_NEXT, COMMON_PLACES, COMMON_UNFOLLOWED, CPU_IDLE, CPU_RAN, CPU_WORDS,
-    ENDED, NOT_YET, PINNED, PLACES, PREEMPTED, SLOT_WORDS, UNSEEN, Word,
+    ENDED, NOT_YET, PINNED, PLACES, PREEMPTED, SLOT_WORDS, SlotWord, UNSEEN,
 };
 
 /// The programs, `bpf/control.bpf.c`.
@@ -65,7 +65,7 @@ const NO_RING_BYTES: u32 = 4 << 10;
 
 /// The purpose of the pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum PagePurpose {
     /// Threads of this process register themselves and read their slots.
     Own,
     /// A program's threads are followed as it starts them, and absences are recorded.
@@ -74,7 +74,7 @@ pub enum Mode {
 
 /// The kernel's counts for a registered thread since it was registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+pub struct AbsenceCounts {
     /// The thread.
     pub tid: u32,
     /// Its process.
@@ -126,7 +126,7 @@ pub struct Counts {
     /// The time it waited for a CPU since it was registered, when it left last.
     pub waited_ns: u64,
     /// Both before it was registered.
-    pub first: Times,
+    pub first: ThreadTimes,
     /// The time it had a CPU that other followed threads waited for, for each of them.
     pub held_ns: u64,
     /// The time that it was not allowed to run, by cause, in the order of [`Bar::ALL`].
@@ -139,46 +139,49 @@ pub struct Counts {
     pub is_away: bool,
 }
 
-impl Counts {
-    fn of(words: &[u64; Word::COUNT]) -> Self {
-        let word = |word: Word| words[word as usize];
+impl AbsenceCounts {
+    fn of(words: &[u64; SlotWord::COUNT]) -> Self {
+        let word = |word: SlotWord| words[word as usize];
         Self {
-            tid: word(Word::Thread) as u32,
-            pid: (word(Word::Thread) >> 32) as u32,
-            departures: word(Word::Departures),
-            arrivals: word(Word::Arrivals),
-            unseen: word(Word::Unseen),
-            preemptions: word(Word::Preemptions),
-            voluntary: word(Word::Voluntary),
-            migrations: word(Word::Migrations).saturating_sub(word(Word::FirstMigrations)),
-            affinity_moves: word(Word::AffinityMoves),
-            cpu_changes: word(Word::CpuChanges),
-            out_ns: word(Word::OutTime),
-            out_cpu: word(Word::OutCpu),
-            in_ns: word(Word::InTime),
-            in_cpu: word(Word::InCpu),
-            preempted_ns: word(Word::PreemptedNs),
-            brief: word(Word::Brief),
-            brief_ns: word(Word::BriefNs),
-            last_ns: word(Word::LastNs),
-            blocked_ns: word(Word::BlockedNs),
-            by: word(Word::By) as u32,
-            name: name(word(Word::OwnName), word(Word::OwnNameEnd)),
-            cpu_ns: word(Word::CpuNs).saturating_sub(word(Word::FirstCpuNs)),
-            waited_ns: word(Word::WaitedNs).saturating_sub(word(Word::FirstWaitedNs)),
-            first: Times { cpu_ns: word(Word::FirstCpuNs), waited_ns: word(Word::FirstWaitedNs) },
-            held_ns: word(Word::HeldNs),
-            barred_ns: std::array::from_fn(|at| words[Word::BarredByQuota as usize + at]),
-            has_ended: word(Word::Ended) != 0,
-            was_preempted: word(Word::How) & PREEMPTED != 0,
-            is_away: word(Word::How) & AWAY != 0,
+            tid: word(SlotWord::Thread) as u32,
+            pid: (word(SlotWord::Thread) >> 32) as u32,
+            departures: word(SlotWord::Departures),
+            arrivals: word(SlotWord::Arrivals),
+            unseen: word(SlotWord::Unseen),
+            preemptions: word(SlotWord::Preemptions),
+            voluntary: word(SlotWord::Voluntary),
+            migrations: word(SlotWord::Migrations).saturating_sub(word(SlotWord::FirstMigrations)),
+            affinity_moves: word(SlotWord::AffinityMoves),
+            cpu_changes: word(SlotWord::CpuChanges),
+            out_ns: word(SlotWord::OutTime),
+            out_cpu: word(SlotWord::OutCpu),
+            in_ns: word(SlotWord::InTime),
+            in_cpu: word(SlotWord::InCpu),
+            preempted_ns: word(SlotWord::PreemptedNs),
+            brief: word(SlotWord::Brief),
+            brief_ns: word(SlotWord::BriefNs),
+            last_ns: word(SlotWord::LastNs),
+            blocked_ns: word(SlotWord::BlockedNs),
+            by: word(SlotWord::By) as u32,
+            name: name(word(SlotWord::OwnName), word(SlotWord::OwnNameEnd)),
+            cpu_ns: word(SlotWord::CpuNs).saturating_sub(word(SlotWord::FirstCpuNs)),
+            waited_ns: word(SlotWord::WaitedNs).saturating_sub(word(SlotWord::FirstWaitedNs)),
+            first: ThreadTimes {
+                cpu_ns: word(SlotWord::FirstCpuNs),
+                waited_ns: word(SlotWord::FirstWaitedNs),
+            },
+            held_ns: word(SlotWord::HeldNs),
+            barred_ns: std::array::from_fn(|at| words[SlotWord::BarredByQuota as usize + at]),
+            has_ended: word(SlotWord::Ended) != 0,
+            was_preempted: word(SlotWord::How) & PREEMPTED != 0,
+            is_away: word(SlotWord::How) & AWAY != 0,
         }
     }
 }
 
 /// An absence that was a preemption, a migration, or both, as [`Mode::Follow`] records it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Absence {
+pub struct AbsenceRecord {
     /// The thread.
     pub tid: u32,
     /// Its process.
@@ -207,7 +210,7 @@ pub struct Absence {
     pub by_name: Name,
 }
 
-impl Absence {
+impl AbsenceRecord {
     fn of(words: &[u64]) -> Option<Self> {
         let &[thread, out_ns, in_ns, cpus, how, by_name, by_name_end, ran_ns, cpu_ns] = words
         else {
@@ -236,7 +239,7 @@ pub type Name = [u8; 16];
 
 /// The kernel's account of a thread, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Times {
+pub struct ThreadTimes {
     /// The time it had a CPU.
     pub cpu_ns: u64,
     /// The time it waited for one.
@@ -256,12 +259,12 @@ pub struct ControlPages {
     object: Object,
     /// By tracepoint.
     programs: Vec<(&'static str, &'static str)>,
-    common: Shown,
-    memory: Shown,
-    cpus: Shown,
-    threads: Table<u32, u32>,
-    others: Table<Name, u64>,
-    ring: Option<Mutex<Ring>>,
+    common: ArrayMapping,
+    memory: ArrayMapping,
+    cpus: ArrayMapping,
+    threads: BpfTable<u32, u32>,
+    others: BpfTable<Name, u64>,
+    ring: Option<Mutex<BpfRingBuffer>>,
     slots: u32,
     free: Mutex<Vec<u32>>,
 }
@@ -271,7 +274,7 @@ impl ControlPages {
     ///
     /// # Errors
     /// If the kernel has no BTF, or its BTF lacks a field (which is named), or the caller may not.
-    pub fn open(mode: Mode) -> Result<Arc<Self>, BpfError> {
+    pub fn open(mode: PagePurpose) -> Result<Arc<Self>, BpfError> {
         Self::open_with(kernel_types()?, mode)
     }
 
@@ -279,8 +282,8 @@ impl ControlPages {
     ///
     /// # Errors
     /// As for [`open`](Self::open).
-    pub fn open_with(types: &Btf, mode: Mode) -> Result<Arc<Self>, BpfError> {
-        let follow = mode == Mode::Follow;
+    pub fn open_with(types: &Btf, mode: PagePurpose) -> Result<Arc<Self>, BpfError> {
+        let follow = mode == PagePurpose::Follow;
         let [slots, ring, cpus, names] = if follow {
             [MOST_SLOTS, RING_BYTES, configured_cpus() as u32, MOST_NAMES]
         } else {
@@ -320,11 +323,11 @@ impl ControlPages {
     /// # Errors
     /// If all slots are taken, or the kernel counts under another number than the thread knows of itself (in
     /// a PID namespace).
-    pub fn register(self: &Arc<Self>) -> Result<Page, BpfError> {
+    pub fn register(self: &Arc<Self>) -> Result<ControlPage, BpfError> {
         // SAFETY: both ask a number of the kernel.
         let (tid, pid) = unsafe { (libc::gettid(), libc::getpid()) };
         let (tid, pid) = (tid.cast_unsigned(), pid.cast_unsigned());
-        let page = Page { slot: self.watch(tid, pid, None)?, tid, pages: self.clone() };
+        let page = ControlPage { slot: self.watch(tid, pid, None)?, tid, pages: self.clone() };
         // Away once: then the slot must have seen it.
         for _ in 0..TRIES {
             std::thread::sleep(Duration::from_micros(50));
@@ -346,19 +349,19 @@ impl ControlPages {
     ///
     /// # Errors
     /// If all slots are taken.
-    pub fn watch(&self, tid: u32, pid: u32, times: Option<Times>) -> Result<u32, BpfError> {
+    pub fn watch(&self, tid: u32, pid: u32, times: Option<ThreadTimes>) -> Result<u32, BpfError> {
         let slot = self.free_slot()?;
         let first = Self::first_word(slot);
         self.memory.word(first).store(u64::from(tid) | u64::from(pid) << 32, Ordering::Relaxed);
-        let put = |word: Word, value| {
+        let put = |word: SlotWord, value| {
             self.memory.word(first + word as usize).store(value, Ordering::Relaxed);
         };
-        put(Word::FirstMigrations, NOT_YET);
+        put(SlotWord::FirstMigrations, NOT_YET);
         let times = times.unwrap_or_default();
-        put(Word::CpuNs, times.cpu_ns);
-        put(Word::FirstCpuNs, times.cpu_ns);
-        put(Word::WaitedNs, times.waited_ns);
-        put(Word::FirstWaitedNs, times.waited_ns);
+        put(SlotWord::CpuNs, times.cpu_ns);
+        put(SlotWord::FirstCpuNs, times.cpu_ns);
+        put(SlotWord::WaitedNs, times.waited_ns);
+        put(SlotWord::FirstWaitedNs, times.waited_ns);
         self.threads.put(tid, slot).map_err(|source| BpfError::Failed {
             what: format!("registering thread {tid}"),
             source,
@@ -397,12 +400,12 @@ impl ControlPages {
 
     /// The counts in slot `slot`. The words are read one by one: a thread that reads its own while it runs
     /// reads what cannot change; of another one they may belong to two moments.
-    pub fn counts(&self, slot: u32) -> Counts {
-        Counts::of(&self.memory.words(Self::first_word(slot)))
+    pub fn counts(&self, slot: u32) -> AbsenceCounts {
+        AbsenceCounts::of(&self.memory.words(Self::first_word(slot)))
     }
 
     /// The counts of every thread that was registered so far, in the order of registration.
-    pub fn all(&self) -> Vec<Counts> {
+    pub fn all(&self) -> Vec<AbsenceCounts> {
         (0..self.registered()).map(|slot| self.counts(slot)).collect()
     }
 
@@ -417,11 +420,11 @@ impl ControlPages {
     }
 
     /// Takes the absences recorded since the last time.
-    pub fn absences(&self, mut take: impl FnMut(Absence)) {
+    pub fn absences(&self, mut take: impl FnMut(AbsenceRecord)) {
         let Some(ring) = &self.ring else { return };
         let mut ring = ring.lock().unwrap_or_else(PoisonError::into_inner);
         ring.drain(|words| {
-            if let Some(absence) = Absence::of(words) {
+            if let Some(absence) = AbsenceRecord::of(words) {
                 take(absence);
             }
         });
@@ -470,11 +473,11 @@ impl ControlPages {
 fn attach(
     object: &mut Object,
     types: &Btf,
-    mode: Mode,
+    mode: PagePurpose,
 ) -> Result<Vec<(&'static str, &'static str)>, BpfError> {
     let others: &[_] = match mode {
-        Mode::Own => &[("sched_migrate_task", "hop_migrate")],
-        Mode::Follow => &[
+        PagePurpose::Own => &[("sched_migrate_task", "hop_migrate")],
+        PagePurpose::Follow => &[
             ("sched_migrate_task", "hop_migrate_follow"),
             ("sched_process_fork", "hop_fork"),
             ("sched_process_exec", "hop_exec"),
@@ -490,10 +493,14 @@ fn attach(
 
 /// The verifier decides whether the tracepoint has the argument that Linux 5.18 has added. Distributions
 /// have added it to older kernels, so that a release number does not tell.
-fn attach_switch(object: &mut Object, types: &Btf, mode: Mode) -> Result<&'static str, BpfError> {
+fn attach_switch(
+    object: &mut Object,
+    types: &Btf,
+    mode: PagePurpose,
+) -> Result<&'static str, BpfError> {
     let (new, old) = match mode {
-        Mode::Own => ("hop_switch", "hop_switch_old"),
-        Mode::Follow => ("hop_switch_follow", "hop_switch_follow_old"),
+        PagePurpose::Own => ("hop_switch", "hop_switch_old"),
+        PagePurpose::Follow => ("hop_switch_follow", "hop_switch_follow_old"),
     };
     match object.attach(new, "sched_switch", types) {
         Ok(()) => Ok(new),
@@ -506,23 +513,23 @@ fn attach_switch(object: &mut Object, types: &Btf, mode: Mode) -> Result<&'stati
 
 /// The calling thread's own slot.
 #[derive(Debug)]
-pub struct Page {
+pub struct ControlPage {
     pages: Arc<ControlPages>,
     slot: u32,
     tid: u32,
 }
 
-impl Page {
+impl ControlPage {
     /// A number that changes whenever the thread was away: one load.
     #[inline]
     pub fn departures(&self) -> u64 {
         let first = ControlPages::first_word(self.slot);
-        let [departures] = self.pages.memory.words(first + Word::Departures as usize);
+        let [departures] = self.pages.memory.words(first + SlotWord::Departures as usize);
         departures
     }
 
     /// All of it, at one moment: read again where the thread was away in between.
-    pub fn read(&self) -> Counts {
+    pub fn read(&self) -> AbsenceCounts {
         loop {
             let counts = self.pages.counts(self.slot);
             if counts.departures == self.departures() {
@@ -532,12 +539,12 @@ impl Page {
     }
 }
 
-impl Drop for Page {
+impl Drop for ControlPage {
     fn drop(&mut self) {
         self.pages.displace(self.tid);
         self.pages.threads.remove(self.tid);
         let first = ControlPages::first_word(self.slot);
-        for word in 0..Word::COUNT {
+        for word in 0..SlotWord::COUNT {
             self.pages.memory.word(first + word).store(0, Ordering::Relaxed);
         }
         self.pages.free.lock().unwrap_or_else(PoisonError::into_inner).push(self.slot);
@@ -550,7 +557,7 @@ mod tests {
 
     #[test]
     fn a_slot_holds_its_words_and_a_record_its_parts() {
-        const { assert!(Word::COUNT <= SLOT_WORDS) };
+        const { assert!(SlotWord::COUNT <= SLOT_WORDS) };
         let words = [
             7 | 5 << 32,
             10,
@@ -562,7 +569,7 @@ mod tests {
             4,
             6,
         ];
-        let absence = Absence::of(&words).unwrap();
+        let absence = AbsenceRecord::of(&words).unwrap();
         assert_eq!((absence.tid, absence.pid, absence.by), (7, 5, 9));
         assert_eq!((absence.out_cpu, absence.in_cpu, absence.ran_ns), (0, 1, 4));
         assert_eq!(absence.cpu_ns, 6);

@@ -5,7 +5,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 #[expect(dead_code, reason = "some are read by the programs alone")]
-pub(super) enum Word {
+pub(super) enum SlotWord {
     /// The thread's number, its process's in the upper half.
     Thread,
     /// Times it left its CPU.
@@ -68,7 +68,7 @@ pub(super) enum Word {
     QuotaNs,
 }
 
-impl Word {
+impl SlotWord {
     pub(super) const COUNT: usize = Self::QuotaNs as usize + 1;
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 use crate::mapped::Mapped;
 
 /// The part of the page that is used, in words of 32 bits.
-pub(super) type Page = [AtomicU32; 16];
+pub(super) type CounterPage = [AtomicU32; 16];
 
 /// Positions in it.
 const LOCK: usize = 2;
@@ -44,7 +44,10 @@ impl MappedPage {
 /// The protocol that the kernel's header describes: `lock` changes whenever the rest does. The
 /// counter holds its `width` lower bits of a number with sign, to be added to `offset`. None where
 /// the event is not on a counter, users may not read it, or it shares its counter.
-pub(super) fn count(page: &Page, mut counter: impl FnMut(u32) -> Option<u64>) -> Option<u64> {
+pub(super) fn count(
+    page: &CounterPage,
+    mut counter: impl FnMut(u32) -> Option<u64>,
+) -> Option<u64> {
     for _ in 0..ATTEMPTS {
         let lock = page[LOCK].load(Ordering::Relaxed);
         fence(Ordering::Acquire);
@@ -65,14 +68,14 @@ pub(super) fn count(page: &Page, mut counter: impl FnMut(u32) -> Option<u64>) ->
 }
 
 /// 64 bits from two words; torn only if `lock` has changed too.
-fn wide(page: &Page, word: usize) -> u64 {
+fn wide(page: &CounterPage, word: usize) -> u64 {
     let mut bytes = [0; 8];
     bytes[..4].copy_from_slice(&page[word].load(Ordering::Relaxed).to_ne_bytes());
     bytes[4..].copy_from_slice(&page[word + 1].load(Ordering::Relaxed).to_ne_bytes());
     u64::from_ne_bytes(bytes)
 }
 
-fn width(page: &Page) -> u32 {
+fn width(page: &CounterPage) -> u32 {
     let [low, high, ..] = page[WIDTH].load(Ordering::Relaxed).to_ne_bytes();
     u32::from(u16::from_ne_bytes([low, high]))
 }

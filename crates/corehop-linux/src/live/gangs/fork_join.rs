@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-use corehop_plan::workload::fork_join::{Task, tasks};
+use corehop_plan::workload::fork_join::{ForkTask, tasks};
 
 /// The tasks below a task that are not over, in the low bits of its record's first word; its sum so far is above.
 const PENDING_BITS: u32 = 2;
@@ -15,43 +15,43 @@ const PENDING: u64 = (1 << PENDING_BITS) - 1;
 /// A task's record, on a line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Record {
+struct ForkJoinRecord {
     sum_and_pending: AtomicU64,
     parent: AtomicU32,
 }
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Line(AtomicU32);
+struct DequeCursor(AtomicU32);
 
 /// A deque: where thieves take, where its thread puts and takes, and the tasks.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Deque {
-    head: Line,
-    foot: Line,
-    tasks: [AtomicU32; Task::SLOTS],
+struct StealDeque {
+    head: DequeCursor,
+    foot: DequeCursor,
+    tasks: [AtomicU32; ForkTask::SLOTS],
 }
 
 /// The tree of tasks that threads work on.
 #[derive(Debug)]
-pub(super) struct Tree {
-    records: Vec<Record>,
-    deques: Vec<Deque>,
+pub(super) struct SharedTaskTree {
+    records: Vec<ForkJoinRecord>,
+    deques: Vec<StealDeque>,
     /// The rounds that are over.
-    done: Line,
+    done: DequeCursor,
     /// The sum of their results.
     results: AtomicU64,
 }
 
-impl Deque {
+impl StealDeque {
     const fn place(&self, at: u32) -> &AtomicU32 {
-        &self.tasks[at as usize % Task::SLOTS]
+        &self.tasks[at as usize % ForkTask::SLOTS]
     }
 
     /// Puts a task in; only its own thread does.
     #[inline]
-    fn push(&self, task: Task) {
+    fn push(&self, task: ForkTask) {
         let foot = self.foot.0.load(Ordering::Relaxed);
         self.place(foot).store(task.word(), Ordering::Relaxed);
         // A fence, and no release store: a thief may read what a later pop has put there.
@@ -61,7 +61,7 @@ impl Deque {
 
     /// Takes the newest task; only its own thread does.
     #[inline]
-    fn pop(&self) -> Option<Task> {
+    fn pop(&self) -> Option<ForkTask> {
         let foot = self.foot.0.load(Ordering::Relaxed);
         // Empty: it stays as it is, for thieves leave nothing behind. The numbers of places may wrap.
         if foot == self.head.0.load(Ordering::Relaxed) {
@@ -83,7 +83,7 @@ impl Deque {
 
     /// Takes the oldest task for another thread.
     #[inline]
-    fn steal(&self) -> Option<Task> {
+    fn steal(&self) -> Option<ForkTask> {
         let head = self.head.0.load(Ordering::Acquire);
         fence(Ordering::SeqCst);
         let foot = self.foot.0.load(Ordering::Acquire);
@@ -94,8 +94,8 @@ impl Deque {
         self.take(head).then_some(task)
     }
 
-    fn task(&self, at: u32) -> Task {
-        Task::of_word(self.place(at).load(Ordering::Relaxed))
+    fn task(&self, at: u32) -> ForkTask {
+        ForkTask::of_word(self.place(at).load(Ordering::Relaxed))
     }
 
     /// Whether the head is moved on from here by this thread and no other.
@@ -106,21 +106,23 @@ impl Deque {
     }
 }
 
-impl Tree {
+impl SharedTaskTree {
     /// For so many threads.
     pub(super) fn new(number: u32, threads: usize) -> Self {
         Self {
-            records: std::iter::repeat_with(Record::default).take(tasks(number) as usize).collect(),
-            deques: std::iter::repeat_with(Deque::default).take(threads).collect(),
-            done: Line::default(),
+            records: std::iter::repeat_with(ForkJoinRecord::default)
+                .take(tasks(number) as usize)
+                .collect(),
+            deques: std::iter::repeat_with(StealDeque::default).take(threads).collect(),
+            done: DequeCursor::default(),
             results: AtomicU64::new(0),
         }
     }
 
     /// The bytes of one.
     pub(super) fn bytes(number: u32, threads: u64) -> u64 {
-        let deque = size_of::<Deque>() as u64;
-        u64::from(tasks(number)) * size_of::<Record>() as u64 + threads * deque
+        let deque = size_of::<StealDeque>() as u64;
+        u64::from(tasks(number)) * size_of::<ForkJoinRecord>() as u64 + threads * deque
     }
 
     /// The sum of the results of all rounds.
@@ -136,19 +138,19 @@ impl Tree {
 
     /// The newest task of a thread's own deque.
     #[inline]
-    pub(super) fn pop(&self, thread: usize) -> Option<Task> {
+    pub(super) fn pop(&self, thread: usize) -> Option<ForkTask> {
         self.deques[thread].pop()
     }
 
     /// The oldest task of another thread's deque.
     #[inline]
-    pub(super) fn steal(&self, victim: usize) -> Option<Task> {
+    pub(super) fn steal(&self, victim: usize) -> Option<ForkTask> {
         self.deques[victim].steal()
     }
 
     /// Does a task and the larger part of what it forks into, down to one that is known.
     #[inline]
-    pub(super) fn run(&self, thread: usize, mut task: Task) {
+    pub(super) fn run(&self, thread: usize, mut task: ForkTask) {
         loop {
             if let Some(value) = task.value() {
                 self.join(task.at, value);
@@ -183,7 +185,7 @@ impl Tree {
     }
 
     /// Reads the record of every task below one, itself among them, in the order in which one thread does them.
-    pub(super) fn read(&self, task: Task) -> u64 {
+    pub(super) fn read(&self, task: ForkTask) -> u64 {
         let record = &self.records[task.at as usize];
         let of_record = record.sum_and_pending.load(Ordering::Relaxed);
         let read = of_record + u64::from(record.parent.load(Ordering::Relaxed));
@@ -198,13 +200,13 @@ impl Tree {
 mod tests {
     use super::*;
 
-    fn task(at: u32) -> Task {
-        Task { at, number: 7 }
+    fn task(at: u32) -> ForkTask {
+        ForkTask { at, number: 7 }
     }
 
     #[test]
     fn its_thread_takes_the_newest_task_and_a_thief_the_oldest() {
-        let deque = Deque::default();
+        let deque = StealDeque::default();
         for round in 0..100 {
             (0..3).for_each(|at| deque.push(task(3 * round + at)));
             assert_eq!(deque.steal(), Some(task(3 * round)));
@@ -216,11 +218,11 @@ mod tests {
 
     #[test]
     fn of_a_task_that_is_stolen_from_many_sides_there_is_one() {
-        let deque = Deque::default();
+        let deque = StealDeque::default();
         let taken = AtomicU32::new(0);
         let over = AtomicU32::new(0);
         let sum = AtomicU64::new(0);
-        let count = |task: Option<Task>| {
+        let count = |task: Option<ForkTask>| {
             if let Some(task) = task {
                 taken.fetch_add(1, Ordering::Relaxed);
                 sum.fetch_add(u64::from(task.at), Ordering::Relaxed);

@@ -11,7 +11,7 @@ const LOOKS: u32 = 10_000;
 
 /// A gate.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct GangBarrier {
     threads: usize,
     /// The number of looks before a thread lets others have its CPU.
     looks: u32,
@@ -23,7 +23,7 @@ pub(super) struct Gate {
     failed: AtomicBool,
 }
 
-impl Gate {
+impl GangBarrier {
     /// For so many threads on so many CPUs.
     pub(super) fn new(threads: usize, cpus: usize) -> Self {
         Self {

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use corehop_plan::experiment::Gang;
 use corehop_plan::workload::fork_join::fibonacci;
-use corehop_plan::workload::gang::{Channel, Program, Sharing};
+use corehop_plan::workload::gang::{Channel, GangProgram, Sharing};
 
-use super::fork_join::Tree;
+use super::fork_join::SharedTaskTree;
 
 /// The words of a mutex.
 const MUTEX: usize = 10;
@@ -21,7 +21,7 @@ const LINE: u64 = 64;
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Line([AtomicU32; 16]);
+struct SharedLine([AtomicU32; 16]);
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -37,18 +37,18 @@ pub(super) struct WrongResult {
 
 /// Memory, and the channels of an exchange.
 #[derive(Debug)]
-pub(super) struct Memory {
-    lines: Vec<Line>,
+pub(super) struct GangMemory {
+    lines: Vec<SharedLine>,
     sums: Vec<SumLine>,
     /// For every thread where it reads, and where another writes for it.
     channels: Vec<(File, File)>,
     /// The tasks of a fork and join.
-    tree: Option<Tree>,
+    tree: Option<SharedTaskTree>,
     /// The word behind the data that come first: locks, or counters.
     second: usize,
 }
 
-impl Memory {
+impl GangMemory {
     /// The memory of each thread of a gang: one for all, or one for each.
     ///
     /// # Errors
@@ -69,11 +69,13 @@ impl Memory {
         let threads = gang.cpus.len() as u64;
         let copies = if gang.sharing == Sharing::None { threads } else { 1 };
         match &gang.program {
-            Program::Swap { items, .. } => items * 8 * copies,
-            Program::BucketSort { items, buckets } => items * 4 + u64::from(*buckets) * 44 * copies,
-            Program::LinearRegression { items } => items * 2,
-            Program::Exchange { items, .. } => items * LINE * threads * copies,
-            Program::ForkJoin { number } => Tree::bytes(*number, threads) * copies,
+            GangProgram::Swap { items, .. } => items * 8 * copies,
+            GangProgram::BucketSort { items, buckets } => {
+                items * 4 + u64::from(*buckets) * 44 * copies
+            }
+            GangProgram::LinearRegression { items } => items * 2,
+            GangProgram::Exchange { items, .. } => items * LINE * threads * copies,
+            GangProgram::ForkJoin { number } => SharedTaskTree::bytes(*number, threads) * copies,
         }
     }
 
@@ -81,30 +83,31 @@ impl Memory {
         let threads = gang.cpus.len();
         let words = |words: usize| words.next_multiple_of(16);
         let (first, second, sums) = match &gang.program {
-            Program::Swap { items, .. } => (words(*items as usize), *items as usize, 0),
-            Program::BucketSort { buckets, .. } => {
+            GangProgram::Swap { items, .. } => (words(*items as usize), *items as usize, 0),
+            GangProgram::BucketSort { buckets, .. } => {
                 (words(*buckets as usize * MUTEX), *buckets as usize, 0)
             }
-            Program::LinearRegression { .. } => (0, 0, threads + 1),
-            Program::Exchange { items, .. } => (*items as usize * 16 * threads, 1, 0),
-            Program::ForkJoin { .. } => (0, 0, 0),
+            GangProgram::LinearRegression { .. } => (0, 0, threads + 1),
+            GangProgram::Exchange { items, .. } => (*items as usize * 16 * threads, 1, 0),
+            GangProgram::ForkJoin { .. } => (0, 0, 0),
         };
-        let lines: Vec<Line> =
-            std::iter::repeat_with(Line::default).take((first + words(second)) / 16).collect();
-        if let Program::Swap { items, .. } = &gang.program {
+        let lines: Vec<SharedLine> = std::iter::repeat_with(SharedLine::default)
+            .take((first + words(second)) / 16)
+            .collect();
+        if let GangProgram::Swap { items, .. } = &gang.program {
             let number = |at: u64| {
                 lines[at as usize / 16].0[at as usize % 16].store(at as u32, Ordering::Relaxed);
             };
             (0..*items).for_each(number);
         }
         let through = match &gang.program {
-            Program::Exchange { through, .. } => *through,
+            GangProgram::Exchange { through, .. } => *through,
             _ => Channel::Memory,
         };
         let channels = (0..threads).filter_map(|_| channel(through)).collect::<io::Result<_>>()?;
         let sums = std::iter::repeat_with(SumLine::default).take(sums).collect();
         let tree = match gang.program {
-            Program::ForkJoin { number } => Some(Tree::new(number, threads)),
+            GangProgram::ForkJoin { number } => Some(SharedTaskTree::new(number, threads)),
             _ => None,
         };
         Ok(Self { lines, sums, channels, tree, second: first })
@@ -138,7 +141,7 @@ impl Memory {
 
     /// The tasks of a fork and join, if it is one.
     #[inline]
-    pub(super) const fn tree(&self) -> Option<&Tree> {
+    pub(super) const fn tree(&self) -> Option<&SharedTaskTree> {
         self.tree.as_ref()
     }
 
@@ -166,16 +169,16 @@ impl Memory {
             (0..count as usize).map(|at| u64::from(word(at))).sum::<u64>()
         };
         let (got, expected) = match (&gang.program, gang.sharing) {
-            (Program::Swap { items, .. }, _) => {
+            (GangProgram::Swap { items, .. }, _) => {
                 let item = |at: usize| self.word(at).load(Ordering::Relaxed);
                 (all(*items, &item), items * (items - 1) / 2)
             }
-            (Program::BucketSort { buckets, .. }, Sharing::Write) => {
+            (GangProgram::BucketSort { buckets, .. }, Sharing::Write) => {
                 let count = |at: usize| self.behind(at).load(Ordering::Relaxed);
                 (all(u64::from(*buckets), &count), rounds * gang.cpus.len() as u64)
             }
-            (Program::ForkJoin { number }, Sharing::Write | Sharing::None) => {
-                let got = self.tree().map_or(0, Tree::results);
+            (GangProgram::ForkJoin { number }, Sharing::Write | Sharing::None) => {
+                let got = self.tree().map_or(0, SharedTaskTree::results);
                 (got, rounds * fibonacci(*number))
             }
             _ => return Ok(()),

@@ -20,16 +20,16 @@ use corehop_plan::samples::{Batch, GangRecord, MemberRecord};
 use corehop_plan::stop::Stop;
 use corehop_plan::units::{Cpu, CpuList};
 
-use super::distance::{Exchanges, Pair};
+use super::distance::{CpuPair, PairExchanges};
 use super::{LiveMachine, failed};
 use crate::memory::available_memory;
 use crate::probe::pin;
-use corehop_system::clock::Clock;
+use corehop_system::clock::TickClock;
 use corehop_system::supervisor::interrupt;
 use corehop_system::thread::usage;
-use gate::Gate;
-use memory::{Memory, WrongResult};
-use work::Work;
+use gate::GangBarrier;
+use memory::{GangMemory, WrongResult};
+use work::GangShare;
 
 /// The most runs between two measurements of the CPUs' distance.
 const MOST_AT_ONCE: u32 = 64;
@@ -65,11 +65,11 @@ impl LiveMachine {
     ) -> Result<RunEnd, MachineError> {
         self.park_partners()?;
         let usable = self.platform.usable();
-        let (mut measured, mut before) = (Vec::new(), Exchanges::default());
+        let (mut measured, mut before) = (Vec::new(), PairExchanges::default());
         let stop = sink.stop();
         for (number, gang) in plan.gangs.iter().enumerate() {
             enough_memory(gang)?;
-            let pairs: Vec<Pair> = pair_of(gang, &usable).into_iter().collect();
+            let pairs: Vec<CpuPair> = pair_of(gang, &usable).into_iter().collect();
             let mut first = 0;
             while first < gang.samples {
                 if stop.is_asked() {
@@ -87,7 +87,7 @@ impl LiveMachine {
                 };
                 let after = self.exchanges(&measured);
                 let exchange =
-                    pairs.first().map(|&(a, b)| Exchanges::between(&before, &after, a, b));
+                    pairs.first().map(|&(a, b)| PairExchanges::between(&before, &after, a, b));
                 let record = |(run, members): (u32, Vec<MemberRecord>)| GangRecord {
                     gang: number,
                     run: gang.first_run + first + run,
@@ -107,7 +107,7 @@ impl LiveMachine {
 }
 
 /// The two CPUs whose distance matters to a gang; for one on a single CPU that one and another.
-fn pair_of(gang: &Gang, usable: &CpuList) -> Option<Pair> {
+fn pair_of(gang: &Gang, usable: &CpuList) -> Option<CpuPair> {
     let one = *gang.cpus.first()?;
     let other = gang.cpus.iter().copied().chain(usable.iter()).find(|&cpu| cpu != one)?;
     Some((one.min(other), one.max(other)))
@@ -115,7 +115,7 @@ fn pair_of(gang: &Gang, usable: &CpuList) -> Option<Pair> {
 
 /// Refuses data that would take more than half of the memory that is left.
 fn enough_memory(gang: &Gang) -> Result<(), MachineError> {
-    let (needs, half) = (Memory::bytes(gang), available_memory().get() / 2);
+    let (needs, half) = (GangMemory::bytes(gang), available_memory().get() / 2);
     if needs <= half {
         return Ok(());
     }
@@ -131,14 +131,14 @@ fn burst(
     gang: &Gang,
     runs: u32,
     seed: u64,
-    (clock, stop): (Clock, &Stop),
+    (clock, stop): (TickClock, &Stop),
 ) -> Result<Vec<Vec<MemberRecord>>, GangFailure> {
-    let memories = Memory::of(gang)?;
-    let gate = Arc::new(Gate::new(gang.cpus.len(), fewest_cpus(gang)));
+    let memories = GangMemory::of(gang)?;
+    let gate = Arc::new(GangBarrier::new(gang.cpus.len(), fewest_cpus(gang)));
     let of_threads = std::thread::scope(|scope| -> Result<Vec<_>, GangFailure> {
         let mut threads = Vec::new();
         for (member, memory) in memories.iter().enumerate() {
-            let work = Work::new(gang, member, memory.clone(), gate.clone(), seed);
+            let work = GangShare::new(gang, member, memory.clone(), gate.clone(), seed);
             let work = work.until(stop.clone());
             let name = std::thread::Builder::new().name(format!("gang-{member}"));
             let of = gate.clone();
@@ -172,9 +172,9 @@ fn fewest_cpus(gang: &Gang) -> usize {
 fn of_thread(
     gang: &Gang,
     member: usize,
-    mut work: Work,
+    mut work: GangShare,
     runs: u32,
-    clock: Clock,
+    clock: TickClock,
 ) -> Result<Vec<MemberRecord>, GangFailure> {
     interrupt::keep_off_this_thread();
     let outcome = go_to(gang.cpus[member])
@@ -189,8 +189,8 @@ fn of_thread(
 fn one_run(
     gang: &Gang,
     member: usize,
-    work: &mut Work,
-    clock: Clock,
+    work: &mut GangShare,
+    clock: TickClock,
 ) -> Result<MemberRecord, GangFailure> {
     let moves = gang.moves_of(member);
     if !moves.is_empty() {

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use corehop_plan::experiment::Gang;
 use corehop_plan::stop::Stop;
-use corehop_plan::workload::fork_join::Task;
-use corehop_plan::workload::gang::{Channel, Program, Sharing};
+use corehop_plan::workload::fork_join::ForkTask;
+use corehop_plan::workload::gang::{Channel, GangProgram, Sharing};
 
 use super::GangFailure;
-use super::fork_join::Tree;
-use super::gate::Gate;
-use super::memory::Memory;
+use super::fork_join::SharedTaskTree;
+use super::gate::GangBarrier;
+use super::memory::GangMemory;
 use corehop_system::clock::Ticks;
 
 /// The rounds between two looks whether the run has to end: far more than a burst has, so that none of its times holds a
@@ -25,13 +25,13 @@ const TURN: u32 = 3;
 
 /// One thread's part.
 #[derive(Debug)]
-pub(super) struct Work {
-    program: Program,
+pub(super) struct GangShare {
+    program: GangProgram,
     sharing: Sharing,
     member: usize,
     threads: usize,
-    memory: Arc<Memory>,
-    gate: Arc<Gate>,
+    memory: Arc<GangMemory>,
+    gate: Arc<GangBarrier>,
     /// The items or points that it alone goes through.
     own: Vec<u16>,
     /// The place in it of the next round.
@@ -65,23 +65,23 @@ fn given_up() -> GangFailure {
     io::Error::from(io::ErrorKind::ConnectionAborted).into()
 }
 
-impl Work {
+impl GangShare {
     /// The part of a thread, which has `memory` in common with others or alone.
     pub(super) fn new(
         gang: &Gang,
         member: usize,
-        memory: Arc<Memory>,
-        gate: Arc<Gate>,
+        memory: Arc<GangMemory>,
+        gate: Arc<GangBarrier>,
         seed: u64,
     ) -> Self {
         let threads = gang.cpus.len();
         let part = (gang.program.items() as usize).div_ceil(threads).max(1);
         let (own, message) = match gang.program {
             // An item has 4 bytes, a point 2.
-            Program::BucketSort { .. } => (2 * part, 0),
-            Program::LinearRegression { .. } => (part, 0),
-            Program::Exchange { items, .. } => (0, items * Program::MESSAGE),
-            Program::Swap { .. } | Program::ForkJoin { .. } => (0, 0),
+            GangProgram::BucketSort { .. } => (2 * part, 0),
+            GangProgram::LinearRegression { .. } => (part, 0),
+            GangProgram::Exchange { items, .. } => (0, items * GangProgram::MESSAGE),
+            GangProgram::Swap { .. } | GangProgram::ForkJoin { .. } => (0, 0),
         };
         // Never 0, which has no successor.
         let start = ((seed << 8) ^ (member as u64 + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -126,8 +126,11 @@ impl Work {
     pub(super) fn rounds(&mut self, rounds: u64) -> Result<(), GangFailure> {
         let mut left = rounds;
         while left > 0 {
-            let some =
-                left.min(if matches!(self.program, Program::ForkJoin { .. }) { 1 } else { ROUNDS });
+            let some = left.min(if matches!(self.program, GangProgram::ForkJoin { .. }) {
+                1
+            } else {
+                ROUNDS
+            });
             self.some_rounds(some)?;
             left -= some;
             if left > 0 && self.stop.is_asked() {
@@ -139,26 +142,26 @@ impl Work {
 
     fn some_rounds(&mut self, rounds: u64) -> Result<(), GangFailure> {
         match self.program {
-            Program::Swap { items, fixed_low_bits } => {
+            GangProgram::Swap { items, fixed_low_bits } => {
                 let coarse = fixed_low_bits && self.member == 0;
                 let step = if coarse { 1 << items.trailing_zeros() } else { 1 };
                 (0..rounds).try_for_each(|_| self.swap(items, step))
             }
-            Program::BucketSort { buckets, .. } => {
+            GangProgram::BucketSort { buckets, .. } => {
                 (0..rounds).try_for_each(|_| self.count(buckets as usize))
             }
-            Program::LinearRegression { .. } => {
+            GangProgram::LinearRegression { .. } => {
                 (0..rounds).for_each(|_| self.add());
                 Ok(())
             }
-            Program::Exchange { items, instructions, through: Channel::Memory } => {
+            GangProgram::Exchange { items, instructions, through: Channel::Memory } => {
                 (0..rounds).try_for_each(|_| self.hand_over(items as usize, instructions))
             }
-            Program::Exchange { instructions, .. } => {
+            GangProgram::Exchange { instructions, .. } => {
                 (0..rounds).try_for_each(|_| self.pass_message(instructions))
             }
-            Program::ForkJoin { number } => {
-                (0..rounds).try_for_each(|_| self.fork_join(Task::root(number)))
+            GangProgram::ForkJoin { number } => {
+                (0..rounds).try_for_each(|_| self.fork_join(ForkTask::root(number)))
             }
         }
     }
@@ -250,7 +253,7 @@ impl Work {
 
     /// One Fibonacci number, by all threads together. With data of its own a thread computes it alone, and with data
     /// that is only read it goes through the tasks.
-    fn fork_join(&mut self, root: Task) -> Result<(), GangFailure> {
+    fn fork_join(&mut self, root: ForkTask) -> Result<(), GangFailure> {
         let memory = self.memory.clone();
         let Some(tree) = memory.tree() else { return Ok(()) };
         if self.reads() {
@@ -269,7 +272,7 @@ impl Work {
 
     /// The next task: its own, or another thread's; None where the round is over.
     #[inline]
-    fn seek(&mut self, tree: &Tree) -> Result<Option<Task>, GangFailure> {
+    fn seek(&mut self, tree: &SharedTaskTree) -> Result<Option<ForkTask>, GangFailure> {
         let mut task = tree.pop(self.member);
         if task.is_some() {
             return Ok(task);

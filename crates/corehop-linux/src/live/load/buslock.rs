@@ -14,8 +14,8 @@ use std::time::Duration;
 use corehop_plan::units::Cpu;
 use corehop_plan::workload::LINE;
 
-use super::workers::Work;
-use corehop_system::clock::{Clock, now};
+use super::workers::LoadWork;
+use corehop_system::clock::{TickClock, now};
 
 /// The lines that all threads add to.
 const LINES: usize = 64;
@@ -59,9 +59,9 @@ unsafe extern "C" {
 /// Lines shared by the threads of one load.
 #[derive(Debug)]
 #[repr(align(4096))]
-struct Lines([AtomicU64; LINES * 8]);
+struct ContendedLines([AtomicU64; LINES * 8]);
 
-impl Lines {
+impl ContendedLines {
     fn new() -> Arc<Self> {
         Arc::new(Self(std::array::from_fn(|_| AtomicU64::new(0))))
     }
@@ -69,20 +69,20 @@ impl Lines {
 
 /// Additions on whole lines.
 #[derive(Debug)]
-pub(crate) struct Locks {
-    lines: Arc<Lines>,
+pub(crate) struct BusLocker {
+    lines: Arc<ContendedLines>,
     next: usize,
 }
 
-impl Locks {
+impl BusLocker {
     /// One for each of `cpus`, on the same lines.
     pub(crate) fn on(cpus: &[Cpu]) -> Vec<(Cpu, Self)> {
-        let lines = Lines::new();
+        let lines = ContendedLines::new();
         cpus.iter().map(|&cpu| (cpu, Self { lines: lines.clone(), next: 0 })).collect()
     }
 }
 
-impl Work for Locks {
+impl LoadWork for BusLocker {
     fn step(&mut self) -> Result<u64, String> {
         for _ in 0..STRIDE {
             self.lines.0[self.next * 8].fetch_add(1, Ordering::Relaxed);
@@ -94,28 +94,28 @@ impl Work for Locks {
 
 /// Additions that straddle two lines, in bursts.
 #[derive(Debug)]
-pub(crate) struct SplitLocks {
-    lines: Arc<Lines>,
-    clock: Clock,
+pub(crate) struct SplitLockLoad {
+    lines: Arc<ContendedLines>,
+    clock: TickClock,
     burst_ns: f64,
     /// The last of them to end takes the handler away.
-    _handler: Arc<Handler>,
+    _handler: Arc<SigbusHandler>,
 }
 
-impl SplitLocks {
+impl SplitLockLoad {
     /// One for each of `cpus`, on the same pairs of lines.
     ///
     /// # Errors
     /// If the signal that a split lock may bring cannot be handled.
-    pub(crate) fn on(cpus: &[Cpu], clock: Clock) -> std::io::Result<Vec<(Cpu, Self)>> {
-        let (lines, handler) = (Lines::new(), Arc::new(Handler::install()?));
+    pub(crate) fn on(cpus: &[Cpu], clock: TickClock) -> std::io::Result<Vec<(Cpu, Self)>> {
+        let (lines, handler) = (ContendedLines::new(), Arc::new(SigbusHandler::install()?));
         let burst_ns = BURST_NS / cpus.len().max(1) as f64;
         let one = || Self { lines: lines.clone(), clock, burst_ns, _handler: handler.clone() };
         Ok(cpus.iter().map(|&cpu| (cpu, one())).collect())
     }
 }
 
-impl Work for SplitLocks {
+impl LoadWork for SplitLockLoad {
     fn step(&mut self) -> Result<u64, String> {
         let (begun, mut added) = (now(), 0);
         while added < MOST_PER_BURST && self.clock.between(begun, now()) < self.burst_ns {
@@ -183,9 +183,9 @@ fn go_on_at(at: usize) -> Option<usize> {
 
 /// The handling of SIGBUS while there are split locks.
 #[derive(Debug)]
-struct Handler(libc::sigaction);
+struct SigbusHandler(libc::sigaction);
 
-impl Handler {
+impl SigbusHandler {
     fn install() -> std::io::Result<Self> {
         // SAFETY: all-zero bits are a valid value of these plain C structures.
         let (mut old, mut new): (libc::sigaction, libc::sigaction) =
@@ -201,7 +201,7 @@ impl Handler {
     }
 }
 
-impl Drop for Handler {
+impl Drop for SigbusHandler {
     fn drop(&mut self) {
         // SAFETY: puts back what was there.
         unsafe { libc::sigaction(libc::SIGBUS, &raw const self.0, std::ptr::null_mut()) };
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn threads_add_to_the_same_lines_and_count_what_they_move() {
-        let mut works = Locks::on(&[Cpu(0), Cpu(1)]);
+        let mut works = BusLocker::on(&[Cpu(0), Cpu(1)]);
         for (_, work) in &mut works {
             assert_eq!(work.step(), Ok(STRIDE * LINE));
         }
@@ -261,7 +261,7 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         // Touching a mapping of an empty file brings SIGBUS, and nothing else.
         let page = Mapped::shared(file.as_fd(), 4096, WRITABLE).unwrap();
-        let handler = Handler::install().unwrap();
+        let handler = SigbusHandler::install().unwrap();
         // SAFETY: the handler makes a refusal of the signal.
         assert_eq!(unsafe { corehop_split_add(page.start().as_ptr()) }, 1);
         drop(handler);
@@ -279,11 +279,11 @@ mod tests {
 
     #[test]
     fn every_word_that_is_split_lies_in_the_shared_lines_and_in_two_of_them() {
-        assert_eq!(align_of::<Lines>(), 4096);
+        assert_eq!(align_of::<ContendedLines>(), 4096);
         for pair in 0..LINES / 2 {
             let first = pair * 128 + 60;
             assert_ne!(first / 64, (first + 7) / 64);
-            assert!(first + 8 <= size_of::<Lines>());
+            assert!(first + 8 <= size_of::<ContendedLines>());
         }
     }
 

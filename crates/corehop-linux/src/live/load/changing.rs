@@ -4,20 +4,20 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use corehop_plan::experiment::{Draw, MovingWindow};
+use corehop_plan::experiment::{DrawStream, MovingWindow};
 use corehop_plan::units::Cpu;
-use corehop_plan::workload::{Changing, LINE, Page, fraction};
+use corehop_plan::workload::{LINE, MovingProgram, Page, fraction};
 
-use super::Work;
+use super::LoadWork;
 use crate::memory::{Mapping, MemoryError};
-use corehop_system::clock::{Clock, Ticks, roughly_now};
+use corehop_system::clock::{TickClock, Ticks, roughly_now};
 
 /// The lines touched between two looks at the orders.
 const STRIDE: u64 = 64;
 
 /// Such a program on its way through its memory.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub(crate) struct WindowWalker {
     memory: Mapping,
     window: MovingWindow,
     /// The share of lines that are written, as a fraction of 2^64, and what it has come to.
@@ -26,24 +26,28 @@ pub(crate) struct Program {
     pause: Ticks,
 }
 
-impl Program {
+impl WindowWalker {
     /// One for each of `cpus`, with memory of its own.
     ///
     /// # Errors
     /// [`MemoryError`] where there is none.
     pub(crate) fn on(
-        changing: &Changing,
+        changing: &MovingProgram,
         cpus: &[Cpu],
-        clock: Clock,
+        clock: TickClock,
         seed: u64,
     ) -> Result<Vec<(Cpu, Self)>, MemoryError> {
         let one = |(index, &cpu): (usize, &Cpu)| {
-            Ok((cpu, Self::new(changing, clock, Draw::new(seed, 3_000 + index as u64))?))
+            Ok((cpu, Self::new(changing, clock, DrawStream::new(seed, 3_000 + index as u64))?))
         };
         cpus.iter().enumerate().map(one).collect()
     }
 
-    fn new(changing: &Changing, clock: Clock, draw: Draw) -> Result<Self, MemoryError> {
+    fn new(
+        changing: &MovingProgram,
+        clock: TickClock,
+        draw: DrawStream,
+    ) -> Result<Self, MemoryError> {
         Ok(Self {
             memory: Mapping::new(changing.memory(), Page::Transparent, None)?,
             window: MovingWindow::new(changing, changing.memory().get() / LINE, draw),
@@ -67,7 +71,7 @@ impl Program {
     }
 }
 
-impl Work for Program {
+impl LoadWork for WindowWalker {
     fn step(&mut self) -> Result<u64, String> {
         for _ in 0..STRIDE {
             let line = self.window.next_line();
@@ -88,13 +92,14 @@ mod tests {
 
     #[test]
     fn a_step_touches_lines_of_its_memory_and_writes_the_share_that_is_asked() {
-        let changing = Changing {
+        let changing = MovingProgram {
             window: Bytes::from_kib(64),
             fresh: 1.0,
             write_ratio: 0.5,
             pause: Nanos::new(0),
         };
-        let mut program = Program::new(&changing, Clock::of_rate(1.0), Draw::new(1, 1)).unwrap();
+        let mut program =
+            WindowWalker::new(&changing, TickClock::of_rate(1.0), DrawStream::new(1, 1)).unwrap();
         for _ in 0..16 {
             assert_eq!(program.step(), Ok(STRIDE * LINE));
         }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use corehop_plan::experiment::Draw;
+use corehop_plan::experiment::DrawStream;
 use corehop_plan::platform::Platform;
 use corehop_plan::units::{Bytes, Cpu, Nanos};
 use corehop_plan::workload::{LINE, Page, WorkingSet};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::super::evict::buffer_size;
 use crate::counters::traffic::LlcCounters;
 use crate::set_memory::SetMemory;
-use corehop_system::clock::{Clock, now};
+use corehop_system::clock::{TickClock, now};
 use corehop_system::thread::{apart, best_ordinary_policy, set_affinity};
 
 /// The duration of each of the two probes.
@@ -28,7 +28,7 @@ const STRIDE: usize = 256;
 
 /// The result of a probe.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Reading {
+pub(crate) struct MemoryProbeResult {
     /// Bytes that it reads in a second, in ascending order.
     read_bytes_per_s: f64,
     /// The time of an access that depends on the one before, in nanoseconds.
@@ -40,12 +40,12 @@ pub(crate) struct Reading {
 pub(crate) struct Probe {
     cpu: Cpu,
     size: Bytes,
-    clock: Clock,
+    clock: TickClock,
 }
 
 impl Probe {
     /// A probe on `cpu`, of the size that the caches of `platform` need.
-    pub(crate) fn new(platform: &Platform, cpu: Cpu, clock: Clock) -> Self {
+    pub(crate) fn new(platform: &Platform, cpu: Cpu, clock: TickClock) -> Self {
         Self { cpu, size: buffer_size(platform), clock }
     }
 
@@ -53,19 +53,19 @@ impl Probe {
     ///
     /// # Errors
     /// A sentence: its CPU is gone, or there is no memory.
-    pub(crate) fn read(&self) -> Result<Reading, String> {
+    pub(crate) fn read(&self) -> Result<MemoryProbeResult, String> {
         apart(|| self.on_its_cpu())
             .unwrap_or_else(|error| Err(format!("the probe failed: {error}")))
     }
 
-    fn on_its_cpu(&self) -> Result<Reading, String> {
+    fn on_its_cpu(&self) -> Result<MemoryProbeResult, String> {
         set_affinity([self.cpu]).map_err(|error| format!("{}: {error}", self.cpu))?;
         best_ordinary_policy();
         // Huge pages where there are any, or this would be a probe of translation.
         let set = WorkingSet { page: Page::Transparent, ..WorkingSet::list(self.size, 0.0) };
         let memory =
-            SetMemory::new(&set, &mut Draw::new(0, 0)).map_err(|error| error.to_string())?;
-        Ok(Reading {
+            SetMemory::new(&set, &mut DrawStream::new(0, 0)).map_err(|error| error.to_string())?;
+        Ok(MemoryProbeResult {
             read_bytes_per_s: PIECE as f64 / self.bandwidth_piece_ns(&memory) * 1e9,
             access_ns: self.stride_ns(&memory) / STRIDE as f64,
         })
@@ -117,8 +117,8 @@ impl Probe {
 #[derive(Debug, Clone)]
 pub(crate) struct Classification {
     probe: Probe,
-    alone: Result<Reading, String>,
-    loaded: Result<Reading, String>,
+    alone: Result<MemoryProbeResult, String>,
+    loaded: Result<MemoryProbeResult, String>,
     bytes_per_s: Option<f64>,
     traffic: Value,
 }
@@ -129,7 +129,7 @@ impl Classification {
     pub(crate) fn of(
         platform: &Platform,
         probe: Probe,
-        alone: Result<Reading, String>,
+        alone: Result<MemoryProbeResult, String>,
         bytes: impl Fn() -> Option<u64>,
     ) -> Self {
         let counters = LlcCounters::open(&platform.usable());
@@ -152,7 +152,7 @@ impl Classification {
 
     /// For the provenance.
     pub(crate) fn describe(&self) -> Value {
-        let reading = |reading: &Result<Reading, String>| match reading {
+        let reading = |reading: &Result<MemoryProbeResult, String>| match reading {
             Ok(reading) => json!({
                 "read_bytes_per_s": reading.read_bytes_per_s,
                 "access_ns": reading.access_ns,
@@ -181,13 +181,13 @@ mod tests {
     use super::*;
 
     fn probe() -> Probe {
-        let clock = Clock::calibrate(Duration::from_millis(5));
+        let clock = TickClock::calibrate(Duration::from_millis(5));
         Probe { cpu: Cpu(0), size: Bytes::from_mib(1), clock }
     }
 
     #[test]
     fn what_is_taken_is_the_share_of_the_bandwidth_that_is_gone() {
-        let reading = |read_bytes_per_s| Ok(Reading { read_bytes_per_s, access_ns: 1.0 });
+        let reading = |read_bytes_per_s| Ok(MemoryProbeResult { read_bytes_per_s, access_ns: 1.0 });
         let of = |alone, loaded| Classification {
             probe: probe(),
             alone,

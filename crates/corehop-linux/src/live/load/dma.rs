@@ -18,7 +18,7 @@ use corehop_plan::shown;
 use corehop_plan::units::{Bytes, Cpu};
 use corehop_plan::workload::Page;
 
-use super::workers::Work;
+use super::workers::LoadWork;
 use crate::memory::{Mapping, MemoryError};
 use corehop_system::rights;
 
@@ -86,7 +86,7 @@ impl Direct {
     }
 }
 
-impl Work for Direct {
+impl LoadWork for Direct {
     fn step(&mut self) -> Result<u64, String> {
         let at = self.transfers * BLOCK % self.length;
         let done = if self.transfers.is_multiple_of(WRITE_EVERY) {
@@ -188,7 +188,7 @@ impl Loopback {
     }
 }
 
-impl Work for Loopback {
+impl LoadWork for Loopback {
     fn step(&mut self) -> Result<u64, String> {
         let exchange =
             self.socket.send(&self.message).and_then(|_| self.socket.recv(&mut self.message));

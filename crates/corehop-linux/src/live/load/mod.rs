@@ -13,7 +13,7 @@ pub(super) mod workers;
 
 use std::time::{Duration, Instant};
 
-use corehop_plan::experiment::Draw;
+use corehop_plan::experiment::DrawStream;
 use corehop_plan::machine::MachineError;
 use corehop_plan::platform::Platform;
 use corehop_plan::units::{Cpu, CpuList};
@@ -21,23 +21,23 @@ use corehop_plan::workload::{Load, Polluter, Transfer};
 use serde_json::{Value, json};
 
 use super::polluter::Cursor;
-use corehop_system::clock::Clock;
+use corehop_system::clock::TickClock;
 use corehop_system::proc;
 use corehop_system::supervisor::{Guard, SupervisorError};
 
-use buslock::{Locks, SplitLocks};
-use changing::Program;
+use buslock::{BusLocker, SplitLockLoad};
+use changing::WindowWalker;
 pub(super) use classify::{Classification, Probe};
 use command::Commands;
 use dma::{Direct, Loopback};
-pub(super) use workers::Work;
+pub(super) use workers::LoadWork;
 use workers::Workers;
 
 /// The environment in which a load starts.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Host<'a> {
+pub(super) struct LoadEnvironment<'a> {
     pub(super) platform: &'a Platform,
-    pub(super) clock: Clock,
+    pub(super) clock: TickClock,
     pub(super) guard: &'a Guard,
 }
 
@@ -45,14 +45,14 @@ pub(super) struct Host<'a> {
 #[derive(Debug)]
 pub(crate) struct RunningLoad {
     word: &'static str,
-    kind: Kind,
+    kind: LoadGenerator,
     begun: Instant,
     /// Its progress before `begun`, if it is kept from one phase to the next.
-    before: Progress,
+    before: LoadProgress,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum LoadGenerator {
     Idle,
     Threads(Workers),
     Commands(Commands),
@@ -63,9 +63,9 @@ impl RunningLoad {
     pub(crate) fn idle() -> Self {
         Self {
             word: Load::Idle.word(),
-            kind: Kind::Idle,
+            kind: LoadGenerator::Idle,
             begun: Instant::now(),
-            before: Progress::default(),
+            before: LoadProgress::default(),
         }
     }
 
@@ -73,35 +73,41 @@ impl RunningLoad {
     ///
     /// # Errors
     /// [`MachineError::NotPossible`] where this host does not allow it, with the remedy.
-    pub(super) fn start(load: &Load, host: Host<'_>, seed: u64) -> Result<Self, MachineError> {
+    pub(super) fn start(
+        load: &Load,
+        host: LoadEnvironment<'_>,
+        seed: u64,
+    ) -> Result<Self, MachineError> {
         let on =
             |list: &CpuList| if list.is_empty() { host.platform.usable() } else { list.clone() };
         let cpus: Vec<Cpu> = load.cpus().map_or_else(Vec::new, |list| on(list).iter().collect());
         let kind = match load {
-            Load::Idle => Kind::Idle,
-            Load::Constructed { polluter, .. } => Kind::Threads(polluters(polluter, &cpus, seed)?),
+            Load::Idle => LoadGenerator::Idle,
+            Load::Constructed { polluter, .. } => {
+                LoadGenerator::Threads(polluters(polluter, &cpus, seed)?)
+            }
             Load::Changing { program, .. } => {
-                let programs = Program::on(program, &cpus, host.clock, seed);
+                let programs = WindowWalker::on(program, &cpus, host.clock, seed);
                 let programs = programs.map_err(|error| super::not_possible(&error))?;
-                Kind::Threads(threads("changing", programs)?)
+                LoadGenerator::Threads(threads("changing", programs)?)
             }
             Load::Realistic { command, .. } => {
-                Kind::Commands(commands(command, &cpus, host.guard)?)
+                LoadGenerator::Commands(commands(command, &cpus, host.guard)?)
             }
-            Load::Dma { transfer, .. } => Kind::Threads(dma(*transfer, &cpus)?),
+            Load::Dma { transfer, .. } => LoadGenerator::Threads(dma(*transfer, &cpus)?),
             Load::Buslock { split: false, .. } => {
-                Kind::Threads(threads("buslock", Locks::on(&cpus))?)
+                LoadGenerator::Threads(threads("buslock", BusLocker::on(&cpus))?)
             }
-            Load::Buslock { split: true, .. } => Kind::Threads(split_locks(&cpus, host)?),
+            Load::Buslock { split: true, .. } => LoadGenerator::Threads(split_locks(&cpus, host)?),
         };
-        Ok(Self { word: load.word(), kind, begun: Instant::now(), before: Progress::default() })
+        Ok(Self { word: load.word(), kind, begun: Instant::now(), before: LoadProgress::default() })
     }
 
     /// The bytes it has moved so far, where it counts them.
     pub(crate) fn bytes(&self) -> Option<u64> {
         match &self.kind {
-            Kind::Idle | Kind::Commands(_) => None,
-            Kind::Threads(workers) => Some(workers.bytes()),
+            LoadGenerator::Idle | LoadGenerator::Commands(_) => None,
+            LoadGenerator::Threads(workers) => Some(workers.bytes()),
         }
     }
 
@@ -111,20 +117,23 @@ impl RunningLoad {
     /// [`MachineError::Failed`] with what has become of it.
     pub(crate) fn check(&self) -> Result<(), MachineError> {
         let why = match &self.kind {
-            Kind::Idle => None,
-            Kind::Threads(workers) => workers.given_up(),
-            Kind::Commands(commands) => commands.check().err().map(|error| error.to_string()),
+            LoadGenerator::Idle => None,
+            LoadGenerator::Threads(workers) => workers.given_up(),
+            LoadGenerator::Commands(commands) => {
+                commands.check().err().map(|error| error.to_string())
+            }
         };
         why.map_or(Ok(()), |why| Err(super::failed(&format!("the load `{}`", self.word), why)))
     }
 
     /// The proof that it ran, at the end of a phase: what it did since it was last asked.
-    pub(super) fn progress(&mut self) -> Progress {
+    pub(super) fn progress(&mut self) -> LoadProgress {
         let (cpu_ns, restarts) = match &self.kind {
-            Kind::Commands(commands) => (commands.cpu_ns(), commands.restarts()),
-            Kind::Idle | Kind::Threads(_) => (Vec::new(), 0),
+            LoadGenerator::Commands(commands) => (commands.cpu_ns(), commands.restarts()),
+            LoadGenerator::Idle | LoadGenerator::Threads(_) => (Vec::new(), 0),
         };
-        let all = Progress { wall: self.begun.elapsed(), bytes: self.bytes(), cpu_ns, restarts };
+        let all =
+            LoadProgress { wall: self.begun.elapsed(), bytes: self.bytes(), cpu_ns, restarts };
         let since = all.since(&self.before);
         self.before = all;
         since
@@ -133,14 +142,14 @@ impl RunningLoad {
 
 /// The progress of a load in some phases.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Progress {
+pub(super) struct LoadProgress {
     wall: Duration,
     bytes: Option<u64>,
     cpu_ns: Vec<(Cpu, u64)>,
     restarts: u64,
 }
 
-impl Progress {
+impl LoadProgress {
     /// The progress since `before`.
     fn since(&self, before: &Self) -> Self {
         let earlier = |cpu: Cpu| before.cpu_ns.iter().find(|it| it.0 == cpu).map_or(0, |it| it.1);
@@ -189,13 +198,13 @@ impl Progress {
 
 /// The facts about a load, over all phases that had it.
 #[derive(Debug, Clone)]
-pub(super) struct Known {
+pub(super) struct LoadFacts {
     pub(super) load: Load,
     pub(super) classification: Classification,
-    pub(super) progress: Progress,
+    pub(super) progress: LoadProgress,
 }
 
-impl Known {
+impl LoadFacts {
     /// For the provenance.
     pub(super) fn describe(&self) -> Value {
         json!({
@@ -206,7 +215,7 @@ impl Known {
     }
 }
 
-fn threads<W: Work>(word: &str, works: Vec<(Cpu, W)>) -> Result<Workers, MachineError> {
+fn threads<W: LoadWork>(word: &str, works: Vec<(Cpu, W)>) -> Result<Workers, MachineError> {
     Workers::start(works).map_err(|error| {
         super::failed(&format!("starting the threads of the load `{word}`"), error)
     })
@@ -214,7 +223,7 @@ fn threads<W: Work>(word: &str, works: Vec<(Cpu, W)>) -> Result<Workers, Machine
 
 fn polluters(polluter: &Polluter, cpus: &[Cpu], seed: u64) -> Result<Workers, MachineError> {
     let cursor = |(index, &cpu): (usize, &Cpu)| {
-        Ok((cpu, Cursor::new(polluter, &mut Draw::new(seed, 1000 + index as u64))?))
+        Ok((cpu, Cursor::new(polluter, &mut DrawStream::new(seed, 1000 + index as u64))?))
     };
     let cursors: Result<Vec<_>, _> = cpus.iter().enumerate().map(cursor).collect();
     threads("constructed", cursors.map_err(|error| super::not_possible(&error))?)
@@ -258,7 +267,7 @@ fn dma(transfer: Transfer, cpus: &[Cpu]) -> Result<Workers, MachineError> {
     }
 }
 
-fn split_locks(cpus: &[Cpu], host: Host<'_>) -> Result<Workers, MachineError> {
+fn split_locks(cpus: &[Cpu], host: LoadEnvironment<'_>) -> Result<Workers, MachineError> {
     let text = |path: &str| proc::text(path).ok();
     let refusal = buslock::refusal(
         host.platform.hypervisor.as_ref().map(|name| name.value.as_str()),
@@ -270,7 +279,7 @@ fn split_locks(cpus: &[Cpu], host: Host<'_>) -> Result<Workers, MachineError> {
         let what = "the load `buslock` with split locks".to_owned();
         return Err(MachineError::NotPossible { what, why, remedy: remedy.to_owned() });
     }
-    let works = SplitLocks::on(cpus, host.clock)
+    let works = SplitLockLoad::on(cpus, host.clock)
         .map_err(|error| super::failed("taking the signal of split locks", error))?;
     threads("buslock", works)
 }
@@ -281,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_load_that_is_kept_tells_each_phase_once() {
-        let at = |ms, bytes, cpu_ns, restarts| Progress {
+        let at = |ms, bytes, cpu_ns, restarts| LoadProgress {
             wall: Duration::from_millis(ms),
             bytes: Some(bytes),
             cpu_ns: vec![(Cpu(0), cpu_ns)],
@@ -294,13 +303,13 @@ mod tests {
 
     #[test]
     fn what_a_load_did_adds_up_over_phases() {
-        let phase = |bytes, cpu_ns: &[(Cpu, u64)]| Progress {
+        let phase = |bytes, cpu_ns: &[(Cpu, u64)]| LoadProgress {
             wall: Duration::from_millis(1),
             bytes,
             cpu_ns: cpu_ns.to_vec(),
             restarts: 1,
         };
-        let mut all = Progress::default();
+        let mut all = LoadProgress::default();
         all.add(phase(Some(10), &[]));
         all.add(phase(None, &[(Cpu(0), 500_000)]));
         all.add(phase(Some(5), &[(Cpu(1), 3), (Cpu(0), 250_000)]));

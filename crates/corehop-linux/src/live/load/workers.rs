@@ -8,10 +8,10 @@ use std::thread::JoinHandle;
 use corehop_plan::units::Cpu;
 
 use corehop_system::supervisor::interrupt;
-use corehop_system::thread::{Policy, set_affinity, set_policy};
+use corehop_system::thread::{SchedulingPolicy, set_affinity, set_policy};
 
 /// The work that a thread of a load repeats.
-pub(crate) trait Work: Send + 'static {
+pub(crate) trait LoadWork: Send + 'static {
     /// Does it once, for some milliseconds at most; the bytes that it moved.
     ///
     /// # Errors
@@ -22,12 +22,12 @@ pub(crate) trait Work: Send + 'static {
 /// A counter alone on its cache lines, so that reading one does not slow its neighbour.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Count(AtomicU64);
+struct IsolatedCounter(AtomicU64);
 
 /// The data that the threads and their owner share.
 #[derive(Debug)]
-struct Shared {
-    bytes: Vec<Count>,
+struct LoadState {
+    bytes: Vec<IsolatedCounter>,
     stop: AtomicBool,
     /// The message of the first thread that gave up.
     given_up: Mutex<Option<String>>,
@@ -36,15 +36,15 @@ struct Shared {
 /// One thread per CPU under the ordinary policy, working until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Workers {
-    shared: Arc<Shared>,
+    shared: Arc<LoadState>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Workers {
     /// Starts the works, each on its CPU.
-    pub(crate) fn start<W: Work>(works: Vec<(Cpu, W)>) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared {
-            bytes: works.iter().map(|_| Count::default()).collect(),
+    pub(crate) fn start<W: LoadWork>(works: Vec<(Cpu, W)>) -> std::io::Result<Self> {
+        let shared = Arc::new(LoadState {
+            bytes: works.iter().map(|_| IsolatedCounter::default()).collect(),
             stop: AtomicBool::new(false),
             given_up: Mutex::new(None),
         });
@@ -70,14 +70,14 @@ impl Workers {
     }
 }
 
-fn go_on(cpu: Cpu, mut work: impl Work, shared: &Shared, index: usize) {
+fn go_on(cpu: Cpu, mut work: impl LoadWork, shared: &LoadState, index: usize) {
     let count = &shared.bytes[index].0;
     let mut all = || -> Result<(), String> {
         interrupt::keep_off_this_thread();
         set_affinity([cpu]).map_err(|error| {
             format!("it cannot run on {cpu}: {error} (offline, or outside the cpuset?)")
         })?;
-        set_policy(Policy::Other(0)).map_err(|error| error.to_string())?;
+        set_policy(SchedulingPolicy::Other(0)).map_err(|error| error.to_string())?;
         while !shared.stop.load(Ordering::Relaxed) {
             count.fetch_add(work.step()?, Ordering::Relaxed);
         }
@@ -106,7 +106,7 @@ mod tests {
 
     struct Countdown(u32);
 
-    impl Work for Countdown {
+    impl LoadWork for Countdown {
         fn step(&mut self) -> Result<u64, String> {
             self.0 = self.0.checked_sub(1).ok_or("nothing is left")?;
             Ok(64)

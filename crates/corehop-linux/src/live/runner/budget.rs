@@ -11,12 +11,12 @@ use corehop_plan::workload::{Absence, LineState, Page, WorkingSet};
 
 use super::Runner;
 use crate::duty::{self, BUDGET_NS, PLANNED_NS};
-use crate::live::calibrate::Calibration;
-use crate::live::seat::Seat;
+use crate::live::calibrate::TickCalibration;
+use crate::live::seat::ThreadResources;
 use crate::memory::MemoryError;
 use crate::walk::StampCost;
 use corehop_system::clock::{self, Ticks, now, sleep_until};
-use corehop_system::thread::Policy;
+use corehop_system::thread::SchedulingPolicy;
 
 /// The time for which one step of the calibration may keep a CPU busy, in nanoseconds.
 const CALIBRATION_NS: f64 = BUDGET_NS / 2.0;
@@ -142,8 +142,8 @@ impl Runner {
     }
 
     /// When the job has used what the ledger of this CPU left to it; never, if the job is not real-time.
-    pub(super) fn deadline(&self, seat: &Seat) -> Ticks {
-        if let Policy::Other(_) = seat.policy {
+    pub(super) fn deadline(&self, seat: &ThreadResources) -> Ticks {
+        if let SchedulingPolicy::Other(_) = seat.policy {
             return Ticks::MAX;
         }
         let left = self.left.iter().find(|(of, _)| *of == self.here).map_or(0.0, |(_, left)| *left);
@@ -208,7 +208,7 @@ impl Runner {
     pub(super) fn calibrate(&mut self) -> Result<(), MemoryError> {
         if self.calibration.is_none() {
             let clock = self.clock;
-            let found = Calibration::measure(&clock, |walk_ns| self.keep_to_budget(walk_ns))?;
+            let found = TickCalibration::measure(&clock, |walk_ns| self.keep_to_budget(walk_ns))?;
             self.calibration = Some(found);
         }
         let mut known: Vec<(WorkingSet, StampCost)> = Vec::new();

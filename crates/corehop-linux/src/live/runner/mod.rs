@@ -17,15 +17,15 @@ use corehop_plan::units::Cpu;
 use corehop_plan::workload::{Absence, LineState};
 use serde_json::{Value, json};
 
-use super::calibrate::Calibration;
-use super::counters::{Counters, Sight};
+use super::calibrate::TickCalibration;
+use super::counters::{HostCounters, Sight};
 use super::evict::Eviction;
 use super::load::RunningLoad;
 use super::offsets::Offsets;
 use super::polluter::Preemptor;
-use super::seat::Seat;
+use super::seat::ThreadResources;
 use super::set::SetState;
-use corehop_system::clock::{self, Clock, Ticks, now, sleep_until};
+use corehop_system::clock::{self, TickClock, Ticks, now, sleep_until};
 use corehop_system::thread::{Usage, current_cpu, set_affinity, usage};
 
 /// The interval at which a job that is away for long looks whether the run has to end.
@@ -33,7 +33,7 @@ const LOOK_NS: i64 = 250_000_000;
 
 /// The uses of the wall time.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Tally {
+pub(crate) struct WallTimeUse {
     absences_ns: f64,
     touches_ns: f64,
     duty_ns: f64,
@@ -41,7 +41,7 @@ pub(crate) struct Tally {
     jobs: u64,
 }
 
-impl Tally {
+impl WallTimeUse {
     pub(crate) fn add(&mut self, other: &Self) {
         self.absences_ns += other.absences_ns;
         self.touches_ns += other.touches_ns;
@@ -68,7 +68,7 @@ impl Tally {
 
 /// The next action of a thread with the runner when it can go no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum RunnerAction {
     /// Hand it to the thread parked on that CPU.
     HandTo(Cpu),
     /// Give it back to the coordinator.
@@ -77,7 +77,7 @@ pub(crate) enum Next {
 
 /// A job that has been handed over in the middle of an absence.
 #[derive(Debug, Clone, Copy)]
-struct Crossing {
+struct MigrationHandover {
     away: Absent,
     from: Cpu,
     left: Ticks,
@@ -89,7 +89,7 @@ struct Crossing {
 
 /// The parts of a phase that remain when it has ended.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct PhaseResources {
     pub(crate) sets: Vec<SetState>,
     pub(crate) eviction: Option<Eviction>,
     pub(crate) load: RunningLoad,
@@ -101,16 +101,16 @@ pub(crate) struct Kept {
 pub(crate) struct Runner {
     pub(super) plan: Jobs,
     pub(super) phase: usize,
-    pub(super) clock: Clock,
+    pub(super) clock: TickClock,
     pub(super) started: Instant,
     pub(super) sets: Vec<SetState>,
     /// By CPU, and by what they walk among the plan's preemptors.
     pub(super) preemptors: BTreeMap<(Cpu, usize), Preemptor>,
     pub(super) load: RunningLoad,
     pub(super) offsets: Offsets,
-    pub(super) calibration: Option<Calibration>,
+    pub(super) calibration: Option<TickCalibration>,
     pub(super) eviction: Option<Eviction>,
-    pub(super) counters: Arc<Counters>,
+    pub(super) counters: Arc<HostCounters>,
     /// The share of the last level that a probe kept before the phase.
     pub(super) llc_share: Option<f64>,
     /// Whether the run has to end.
@@ -129,7 +129,7 @@ pub(crate) struct Runner {
     step: usize,
     here: Cpu,
     busy_since: Ticks,
-    crossing: Option<Crossing>,
+    crossing: Option<MigrationHandover>,
     /// The kernel's counts for this thread when it took the job up.
     usage: Usage,
     /// The kernel's counts for the job on threads that have handed it over.
@@ -143,7 +143,7 @@ pub(crate) struct Runner {
     record: JobRecord,
     records: Vec<JobRecord>,
     pub(super) error: Option<MachineError>,
-    tally: Tally,
+    tally: WallTimeUse,
 }
 
 impl Runner {
@@ -159,7 +159,7 @@ impl Runner {
                 phases: Vec::new(),
             },
             phase: 0,
-            clock: Clock::of_rate(1.0),
+            clock: TickClock::of_rate(1.0),
             started: Instant::now(),
             sets: Vec::new(),
             preemptors: BTreeMap::new(),
@@ -188,7 +188,7 @@ impl Runner {
             record: JobRecord::default(),
             records: Vec::new(),
             error: None,
-            tally: Tally::default(),
+            tally: WallTimeUse::default(),
         }
     }
 
@@ -208,16 +208,16 @@ impl Runner {
     }
 
     /// The parts that the next phase, or the next plan, goes on with.
-    pub(crate) fn into_kept(self: Box<Self>) -> Kept {
+    pub(crate) fn into_kept(self: Box<Self>) -> PhaseResources {
         let Self { sets, eviction, load, preemptors, .. } = *self;
-        Kept { sets, eviction, load, preemptors }
+        PhaseResources { sets, eviction, load, preemptors }
     }
 
     pub(crate) const fn load(&self) -> &RunningLoad {
         &self.load
     }
 
-    pub(crate) const fn tally(&self) -> &Tally {
+    pub(crate) const fn tally(&self) -> &WallTimeUse {
         &self.tally
     }
 
@@ -252,7 +252,7 @@ impl Runner {
     }
 
     /// Carries out what is ordered, as far as this thread can.
-    pub(crate) fn go_on(&mut self, seat: &mut Seat) -> Next {
+    pub(crate) fn go_on(&mut self, seat: &mut ThreadResources) -> RunnerAction {
         if self.crossing.is_none() {
             // Awake from here on, whatever it does first.
             self.here = current_cpu();
@@ -271,19 +271,19 @@ impl Runner {
     }
 
     /// Does nothing of what is left to do; what was recorded stays.
-    pub(crate) fn give_up(&mut self, error: MachineError) -> Next {
+    pub(crate) fn give_up(&mut self, error: MachineError) -> RunnerAction {
         self.error = Some(error);
         self.leave_off()
     }
 
     /// Does nothing of what is left to do, because the run has to end.
-    fn leave_off(&mut self) -> Next {
+    fn leave_off(&mut self) -> RunnerAction {
         self.jobs = self.jobs.end..self.jobs.end;
         self.crossing = None;
-        Next::Done
+        RunnerAction::Done
     }
 
-    fn advance(&mut self, seat: &mut Seat) -> Result<Next, MachineError> {
+    fn advance(&mut self, seat: &mut ThreadResources) -> Result<RunnerAction, MachineError> {
         self.calibrate().map_err(|error| super::failed("calibrating", error))?;
         if let Some(crossing) = self.crossing.take() {
             self.usage = usage();
@@ -296,7 +296,7 @@ impl Runner {
                 }
                 let start = self.job().start;
                 if seat.parked && current_cpu() != start {
-                    return Ok(Next::HandTo(start));
+                    return Ok(RunnerAction::HandTo(start));
                 }
                 self.begin(seat, start)?;
             }
@@ -318,11 +318,11 @@ impl Runner {
             }
             self.finish();
         }
-        Ok(Next::Done)
+        Ok(RunnerAction::Done)
     }
 
     /// Goes to the job's first CPU, waits until its duty budget allows the job, takes its policy.
-    fn begin(&mut self, seat: &mut Seat, start: Cpu) -> Result<(), MachineError> {
+    fn begin(&mut self, seat: &mut ThreadResources, start: Cpu) -> Result<(), MachineError> {
         // What the thread has done since the job before counts for the CPU on which it did it.
         self.enter();
         if !seat.parked {
@@ -365,7 +365,7 @@ impl Runner {
         self.step = 0;
     }
 
-    fn prepare(&mut self, seat: &Seat, state: LineState) {
+    fn prepare(&mut self, seat: &ThreadResources, state: LineState) {
         if now() >= self.deadline(seat) {
             // The touch that follows is given up as well.
             return;
@@ -386,7 +386,7 @@ impl Runner {
     }
 
     /// Walks so many times, as a touch does, and does not time it.
-    fn pass(&mut self, seat: &Seat, passes: u32) {
+    fn pass(&mut self, seat: &ThreadResources, passes: u32) {
         let begin = now();
         let (clock, deadline) = (self.clock, self.deadline(seat));
         self.set().pass(passes, &clock, deadline);
@@ -395,7 +395,11 @@ impl Runner {
 
     /// Leaves the CPU. With a parked thread and another CPU to go to, the state is handed over in
     /// the middle of it.
-    fn leave(&mut self, seat: &Seat, away: Absent) -> Result<Option<Next>, MachineError> {
+    fn leave(
+        &mut self,
+        seat: &ThreadResources,
+        away: Absent,
+    ) -> Result<Option<RunnerAction>, MachineError> {
         let handed_over = away.to != self.here && seat.parked;
         if handed_over {
             self.used = self.used.plus(usage().since(self.usage));
@@ -407,10 +411,11 @@ impl Runner {
         let resume_at = clock::read(libc::CLOCK_MONOTONIC) + length.cast_signed();
         self.was_busy(left);
         let sight = self.counters.look(away.to, None);
-        let crossing = Crossing { away, from: self.here, left, resume_at, load_bytes, sight };
+        let crossing =
+            MigrationHandover { away, from: self.here, left, resume_at, load_bytes, sight };
         if handed_over {
             self.crossing = Some(crossing);
-            return Ok(Some(Next::HandTo(away.to)));
+            return Ok(Some(RunnerAction::HandTo(away.to)));
         }
         if let Some(preemptor) = self.preemptor(away) {
             preemptor.go(left + self.clock.ticks(length as f64));
@@ -447,8 +452,8 @@ impl Runner {
 
     /// Sleeps for what remains of an absence, on the CPU on which the job resumes; the stamp `on_cpu`
     /// was taken when it got there.
-    fn arrive(&mut self, crossing: &Crossing, on_cpu: Ticks) {
-        let Crossing { away, from, left, resume_at, load_bytes, sight } = *crossing;
+    fn arrive(&mut self, crossing: &MigrationHandover, on_cpu: Ticks) {
+        let MigrationHandover { away, from, left, resume_at, load_bytes, sight } = *crossing;
         self.rest_until(resume_at);
         let resumed = now();
         let seen = self.counters.between(&sight, &self.counters.look(away.to, None));

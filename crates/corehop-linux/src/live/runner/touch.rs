@@ -3,10 +3,10 @@
 
 use super::Runner;
 use crate::live::counters::Sight;
-use crate::live::seat::Seat;
+use crate::live::seat::ThreadResources;
 use crate::live::set::expected;
 use crate::live::touched::{Touched, missing, net_ns};
-use crate::walk::Walked;
+use crate::walk::WalkResult;
 use corehop_system::clock::{Ticks, clock_rate_spin, now};
 use corehop_system::thread::{Usage, current_cpu, usage};
 
@@ -21,7 +21,7 @@ struct Before {
 }
 
 impl Runner {
-    pub(super) fn touch(&mut self, seat: &Seat) {
+    pub(super) fn touch(&mut self, seat: &ThreadResources) {
         let deadline = self.deadline(seat);
         let threshold = self.threshold();
         let before = self.look(seat);
@@ -68,7 +68,7 @@ impl Runner {
 
     /// Looks at the counters just before a touch. Those that take a system call only where
     /// restartable sequences do not watch it: the call would evict lines.
-    fn look(&mut self, seat: &Seat) -> Before {
+    fn look(&mut self, seat: &ThreadResources) -> Before {
         let spin_ns = self.clock.nanos(clock_rate_spin());
         let watched = seat.rseq.is_some() && !self.set().walk.is_own_job();
         let usage = (!watched).then(usage);
@@ -76,7 +76,7 @@ impl Runner {
     }
 
     /// Notes what the next touches are expected to take.
-    fn learn(&mut self, walked: &Walked, elapsed_ns: f64) {
+    fn learn(&mut self, walked: &WalkResult, elapsed_ns: f64) {
         let before = self.record.touches.len();
         let set = self.set();
         if before == 0 {
@@ -89,7 +89,7 @@ impl Runner {
     }
 
     /// The time of a walk without that of its time stamps.
-    fn net_ns(&mut self, walked: &Walked) -> f64 {
+    fn net_ns(&mut self, walked: &WalkResult) -> f64 {
         let (clock, calibration) = (self.clock, self.calibration);
         let set = self.set();
         net_ns(&clock, walked, calibration, set.stamps, &set.walk)

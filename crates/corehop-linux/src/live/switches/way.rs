@@ -16,13 +16,13 @@ use corehop_plan::workload::switching::{SwitchCall, SwitchMechanism};
 use corehop_switch::policy::CoreSet;
 use corehop_switch::{KernelPoller, Mechanism, Options, Switch};
 
-use super::workers::Worker;
+use super::workers::CallWorker;
 use super::{CallError, KERNEL_IDLE_MS, PATIENCE_NS, look};
 use corehop_system::clock::{Ticks, now};
 use corehop_system::thread::current_tid;
 
 /// A way to have calls carried out.
-pub(super) enum Way {
+pub(super) enum CallPath {
     /// On the caller's core.
     Here,
     /// By a switch.
@@ -30,12 +30,12 @@ pub(super) enum Way {
     /// By a thread of the kernel.
     Kernel(KernelPoller),
     /// By a worker that is reached in another way.
-    Worker(Worker),
+    Worker(CallWorker),
     /// On the caller's core, beside a second worker.
-    Beside(Box<Beside>),
+    Beside(Box<PeerWorker>),
 }
 
-impl Way {
+impl CallPath {
     /// Opens the way to a CPU.
     pub(super) fn open(cell: &SwitchCell) -> Result<Self, CallError> {
         let (mechanism, to) = (cell.mechanism, cell.to);
@@ -53,11 +53,11 @@ impl Way {
                 let Self::Partner(switch) = Self::partner(Mechanism::Polling, to)? else {
                     return Err(CallError::Panicked);
                 };
-                return Ok(Self::Beside(Box::new(Beside::new(*switch, cell)?)));
+                return Ok(Self::Beside(Box::new(PeerWorker::new(*switch, cell)?)));
             }
             it if SwitchMechanism::PEERS.contains(&it) => {
                 // SAFETY: only a work is passed, by `call`, which waits for the result.
-                return Ok(Self::Worker(unsafe { Worker::start(it, to, carry_out) }?));
+                return Ok(Self::Worker(unsafe { CallWorker::start(it, to, carry_out) }?));
             }
             SwitchMechanism::V1 => Mechanism::Affinity,
             SwitchMechanism::V2 => Mechanism::HandOff,
@@ -86,7 +86,7 @@ impl Way {
 
     /// Has the work carried out, and returns its result.
     #[inline]
-    pub(super) fn call(&mut self, work: &mut Work) -> Result<u64, CallError> {
+    pub(super) fn call(&mut self, work: &mut CallPayload) -> Result<u64, CallError> {
         let argument = (&raw mut *work).cast::<c_void>();
         match self {
             // SAFETY: the argument is the work.
@@ -118,15 +118,15 @@ impl Way {
 }
 
 /// A second worker: it makes as many calls of its own on the other core as the caller makes on its own.
-pub(super) struct Beside {
+pub(super) struct PeerWorker {
     /// Starts the worker. Dropped first, as its partner uses the half.
     switch: Switch,
-    half: Half,
+    half: WorkerCalls,
 }
 
 /// The calls of a second worker.
-struct Half {
-    work: Work,
+struct WorkerCalls {
+    work: CallPayload,
     calls: u32,
     /// The calls that were made, in all.
     made: AtomicU32,
@@ -134,10 +134,11 @@ struct Half {
     over: AtomicBool,
 }
 
-impl Beside {
+impl PeerWorker {
     pub(super) fn new(switch: Switch, cell: &SwitchCell) -> Result<Self, CallError> {
-        let (work, made, over) = (Work::new(cell)?, AtomicU32::new(0), AtomicBool::new(false));
-        Ok(Self { switch, half: Half { work, calls: 0, made, over } })
+        let (work, made, over) =
+            (CallPayload::new(cell)?, AtomicU32::new(0), AtomicBool::new(false));
+        Ok(Self { switch, half: WorkerCalls { work, calls: 0, made, over } })
     }
 
     /// The calls that the worker has made.
@@ -156,7 +157,7 @@ impl Beside {
     pub(super) fn calls(
         &mut self,
         calls: u32,
-        work: &mut Work,
+        work: &mut CallPayload,
         stop: &Stop,
         mut done: impl FnMut(Ticks),
     ) -> Result<(), CallError> {
@@ -169,7 +170,7 @@ impl Beside {
             for call in 0..calls {
                 look(stop, call)?;
                 let begun = now();
-                let result = Way::Here.call(work)?;
+                let result = CallPath::Here.call(work)?;
                 work.check(result)?;
                 done(begun);
             }
@@ -189,7 +190,7 @@ impl Beside {
 /// The argument points to a `Half` that nothing else writes to meanwhile, but for its flag.
 unsafe extern "C" fn carry_out_half(half: *mut c_void) -> u64 {
     // SAFETY: by the caller.
-    let half = unsafe { &*half.cast::<Half>() };
+    let half = unsafe { &*half.cast::<WorkerCalls>() };
     let (mut result, mut made) = (half.work.expected, 0);
     while made < half.calls {
         if half.over.load(Ordering::Relaxed) {
@@ -204,7 +205,7 @@ unsafe extern "C" fn carry_out_half(half: *mut c_void) -> u64 {
 }
 
 /// A call, and all that it needs.
-pub(super) struct Work {
+pub(super) struct CallPayload {
     call: SwitchCall,
     pub(super) file: Option<File>,
     /// Written by the kernel where the call reads.
@@ -213,7 +214,7 @@ pub(super) struct Work {
     pub(super) expected: u64,
 }
 
-impl Work {
+impl CallPayload {
     pub(super) fn new(cell: &SwitchCell) -> Result<Self, CallError> {
         let content = vec![1; cell.bytes as usize];
         let file = cell.call.is_sized().then(memory_file).transpose()?;
@@ -239,7 +240,7 @@ impl Work {
 /// The argument points to a `Work` that nothing else writes to meanwhile.
 pub(super) unsafe extern "C" fn carry_out(work: *mut c_void) -> u64 {
     // SAFETY: by the caller. Of several calls outstanding, the partner carries out one after the other.
-    let work = unsafe { &*work.cast::<Work>() };
+    let work = unsafe { &*work.cast::<CallPayload>() };
     let file = work.file.as_ref().map_or(-1, AsRawFd::as_raw_fd);
     let (bytes, size) = (work.buffer.as_ptr().cast_mut().cast::<c_void>(), work.buffer.len());
     match work.call {

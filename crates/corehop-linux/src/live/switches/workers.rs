@@ -33,9 +33,9 @@ type Ends = (Box<dyn Sends>, Box<dyn Receives>);
 /// Opens one direction of a way.
 fn direction(mechanism: SwitchMechanism) -> io::Result<Ends> {
     Ok(match mechanism {
-        SwitchMechanism::Futex => both(Arc::new(Word::default())),
+        SwitchMechanism::Futex => both(Arc::new(WordMailbox::default())),
         SwitchMechanism::Condvar => both(Arc::new(Guarded::default())),
-        SwitchMechanism::Eventfd => both(Arc::new(Counter::new()?)),
+        SwitchMechanism::Eventfd => both(Arc::new(EventfdChannel::new()?)),
         SwitchMechanism::Pipe => {
             let (reader, writer) = io::pipe()?;
             (Box::new(writer), Box::new(reader))
@@ -62,12 +62,12 @@ where
 
 /// A word, and whether it is there: the receiver sleeps until it is.
 #[derive(Default)]
-struct Word {
+struct WordMailbox {
     is_there: AtomicU32,
     word: AtomicU64,
 }
 
-impl Sends for Arc<Word> {
+impl Sends for Arc<WordMailbox> {
     fn send(&mut self, word: u64) -> bool {
         self.word.store(word, Ordering::Relaxed);
         self.is_there.store(1, Ordering::Release);
@@ -76,7 +76,7 @@ impl Sends for Arc<Word> {
     }
 }
 
-impl Receives for Arc<Word> {
+impl Receives for Arc<WordMailbox> {
     fn receive(&mut self) -> Option<u64> {
         while self.is_there.load(Ordering::Acquire) == 0 {
             futex(&self.is_there, libc::FUTEX_WAIT, 0);
@@ -121,12 +121,12 @@ impl Receives for Arc<Guarded> {
 }
 
 /// An eventfd, and the word beside it: a counter has no place for every word.
-struct Counter {
+struct EventfdChannel {
     count: OwnedFd,
     word: AtomicU64,
 }
 
-impl Counter {
+impl EventfdChannel {
     fn new() -> io::Result<Self> {
         // SAFETY: no memory.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
@@ -138,7 +138,7 @@ impl Counter {
     }
 }
 
-impl Sends for Arc<Counter> {
+impl Sends for Arc<EventfdChannel> {
     fn send(&mut self, word: u64) -> bool {
         self.word.store(word, Ordering::Release);
         let one = 1_u64;
@@ -147,7 +147,7 @@ impl Sends for Arc<Counter> {
     }
 }
 
-impl Receives for Arc<Counter> {
+impl Receives for Arc<EventfdChannel> {
     fn receive(&mut self) -> Option<u64> {
         let mut count = 0_u64;
         // SAFETY: the kernel writes eight bytes.
@@ -202,16 +202,16 @@ impl Receives for crossbeam_channel::Receiver<u64> {
 const END: u64 = 0;
 
 /// A function of a worker, of an address.
-pub(super) type Job = unsafe extern "C" fn(*mut libc::c_void) -> u64;
+pub(super) type WorkerFunction = unsafe extern "C" fn(*mut libc::c_void) -> u64;
 
 /// A worker thread on another CPU. Dropping it ends the thread, after the call that it has.
-pub(super) struct Worker {
+pub(super) struct CallWorker {
     there: Box<dyn Sends>,
     back: Box<dyn Receives>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Worker {
+impl CallWorker {
     /// Starts a worker that is reached in this way and runs `job` of each address that it gets.
     ///
     /// # Errors
@@ -221,7 +221,11 @@ impl Worker {
     /// # Safety
     ///
     /// `job` may be run on another thread with every address that is passed to [`Self::call`].
-    pub(super) unsafe fn start(mechanism: SwitchMechanism, to: Cpu, job: Job) -> io::Result<Self> {
+    pub(super) unsafe fn start(
+        mechanism: SwitchMechanism,
+        to: Cpu,
+        job: WorkerFunction,
+    ) -> io::Result<Self> {
         let ((there, mut inbox), (mut outbox, mut back)) =
             (direction(mechanism)?, direction(mechanism)?);
         let work = move || {
@@ -247,7 +251,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for CallWorker {
     fn drop(&mut self) {
         self.there.send(END);
         if let Some(thread) = self.thread.take() {
@@ -273,7 +277,7 @@ mod tests {
         let Some(cpu) = corehop_system::thread::affinity().unwrap().iter().last() else { return };
         for mechanism in SwitchMechanism::PEERS {
             // SAFETY: the function reads the number that is passed.
-            let mut worker = unsafe { Worker::start(mechanism, cpu, cpu_and_one) }.unwrap();
+            let mut worker = unsafe { CallWorker::start(mechanism, cpu, cpu_and_one) }.unwrap();
             for mut number in 0..200_u64 {
                 let expected = u64::from(cpu.0) << 32 | (number + 1);
                 assert_eq!(worker.call(&raw mut number), Some(expected), "{mechanism}");
@@ -285,7 +289,7 @@ mod tests {
     fn a_worker_of_a_cpu_that_is_not_there_is_an_error_and_ends() {
         for mechanism in SwitchMechanism::PEERS {
             // SAFETY: nothing is passed.
-            let refused = unsafe { Worker::start(mechanism, Cpu(4000), cpu_and_one) };
+            let refused = unsafe { CallWorker::start(mechanism, Cpu(4000), cpu_and_one) };
             assert!(refused.is_err(), "{mechanism}");
         }
     }

@@ -23,7 +23,7 @@ const LONGEST_V1: Nanos = Nanos::from_secs(60);
 
 /// The hierarchies of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Hierarchy {
+enum CpusetHierarchy {
     /// Version 2 with the controller `cpuset`.
     Unified(PathBuf),
     /// Version 1.
@@ -62,11 +62,11 @@ impl Partitions {
         let mut made =
             Self { guard: guard.clone(), doors: Vec::new(), undos: Vec::new(), whole: None };
         match hierarchy(&proc::mounts(&mounts)) {
-            Some(Hierarchy::Unified(root)) => {
+            Some(CpusetHierarchy::Unified(root)) => {
                 made.lock_whole_host()?;
                 made.unified(&root, clusters)?;
             }
-            Some(Hierarchy::Legacy(root)) => {
+            Some(CpusetHierarchy::Legacy(root)) => {
                 permitted(permission)?;
                 made.lock_whole_host()?;
                 made.legacy(&root, clusters)?;
@@ -209,17 +209,17 @@ impl Drop for Partitions {
 }
 
 /// The hierarchy that has the controller, by the kernel's list of mounts.
-fn hierarchy(mounts: &[Mount]) -> Option<Hierarchy> {
+fn hierarchy(mounts: &[Mount]) -> Option<CpusetHierarchy> {
     let legacy = mounts.iter().find(|it| it.kind == b"cgroup" && it.has("cpuset"));
     if let Some(mount) = legacy {
-        return Some(Hierarchy::Legacy(mount.at.clone()));
+        return Some(CpusetHierarchy::Legacy(mount.at.clone()));
     }
     let has = |at: &&PathBuf| {
         let file = proc::text(at.join("cgroup.controllers")).unwrap_or_default();
         file.split_whitespace().any(|it| it == "cpuset")
     };
     let unified = mounts.iter().rfind(|it| it.kind == b"cgroup2").map(|it| &it.at);
-    unified.filter(has).cloned().map(Hierarchy::Unified)
+    unified.filter(has).cloned().map(CpusetHierarchy::Unified)
 }
 
 fn permitted(permission: Permission) -> Result<(), MachineError> {
@@ -310,7 +310,7 @@ mod tests {
                       cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n\
                       cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\n\
                       cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
-        let legacy = Hierarchy::Legacy("/sys/fs/cgroup/cpuset".into());
+        let legacy = CpusetHierarchy::Legacy("/sys/fs/cgroup/cpuset".into());
         let of = |text: &str| hierarchy(&proc::mounts(text.as_bytes()));
         assert_eq!(of(mounts), Some(legacy));
         assert_eq!(of("cgroup2 /nowhere cgroup2 rw 0 0\n"), None);

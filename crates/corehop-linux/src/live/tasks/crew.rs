@@ -14,9 +14,9 @@ use corehop_plan::samples::{Batch, TaskJobRecord};
 use corehop_plan::workload::scheduler::Scheduler;
 
 use super::super::failed;
-use super::policy::{self, Policy};
+use super::policy::{self, KernelPolicy};
 use super::worker::Peers;
-use crate::control_page::Method;
+use crate::control_page::AbsenceMethod;
 use corehop_system::clock::monotonic_ns;
 
 /// The interval at which records are passed on.
@@ -26,7 +26,7 @@ const PANIC: &str = "a panic, whose message is above; please report it";
 
 /// The data that the threads of a set share.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct CrewState {
     pub(super) records: Mutex<Vec<TaskJobRecord>>,
     pub(super) stop: AtomicBool,
     pub(super) peers: Peers,
@@ -34,13 +34,13 @@ pub(super) struct Shared {
     /// Whether a thread of the set has panicked.
     pub(super) panicked: AtomicBool,
     /// By which ways threads notice absences.
-    pub(super) methods: Mutex<Vec<Method>>,
+    pub(super) methods: Mutex<Vec<AbsenceMethod>>,
 }
 
-impl Shared {
+impl CrewState {
     /// Counts a thread as running while it lives. Its panic must not leave the coordinator waiting, for its
     /// report or for its end.
-    pub(super) fn carry_out(&self, report: &Sender<Report>, life: impl FnOnce()) {
+    pub(super) fn carry_out(&self, report: &Sender<SetupResult>, life: impl FnOnce()) {
         if catch_unwind(AssertUnwindSafe(life)).is_err() {
             self.panicked.store(true, Ordering::Release);
             // After the start there is no receiver any more.
@@ -51,22 +51,22 @@ impl Shared {
 }
 
 /// The message of a thread that has set itself up: ready, or the reason why not.
-pub(super) type Report = Result<(), String>;
+pub(super) type SetupResult = Result<(), String>;
 
 /// The reply to a thread: the start of the run, or None if there is none.
-pub(super) type Start = Option<u64>;
+pub(super) type StartReply = Option<u64>;
 
 /// The threads of a set.
 #[derive(Debug)]
-pub(super) struct Crew {
-    pub(super) shared: Arc<Shared>,
-    pub(super) starts: Vec<Sender<Start>>,
+pub(super) struct TaskCrew {
+    pub(super) shared: Arc<CrewState>,
+    pub(super) starts: Vec<Sender<StartReply>>,
     pub(super) threads: Vec<JoinHandle<()>>,
 }
 
-impl Crew {
+impl TaskCrew {
     /// Waits until every thread is ready.
-    pub(super) fn all_ready(self, reports: &Receiver<Report>) -> Result<Self, MachineError> {
+    pub(super) fn all_ready(self, reports: &Receiver<SetupResult>) -> Result<Self, MachineError> {
         for _ in 0..self.threads.len() {
             let report = reports.recv().unwrap_or_else(|_| Err("it ended".to_owned()));
             if let Err(why) = report {
@@ -89,7 +89,7 @@ impl Crew {
     ) -> Result<(), MachineError> {
         for (task, planned) in run.tasks.iter().enumerate() {
             let tid = self.shared.peers[task].load(Ordering::Acquire);
-            let policy = Policy::of(scheduler, run, planned);
+            let policy = KernelPolicy::of(scheduler, run, planned);
             if let Err(error) = policy.apply(tid) {
                 self.dismiss();
                 return Err(policy::refused(run, task, tid, policy, &error));
@@ -106,7 +106,7 @@ impl Crew {
             let tid = peer.load(Ordering::Acquire);
             if tid != 0 {
                 // One that is gone by now needs nothing.
-                let _gone = Policy::Other.apply(tid);
+                let _gone = KernelPolicy::Other.apply(tid);
             }
         }
     }
@@ -156,7 +156,7 @@ impl Crew {
     }
 
     /// Ends the threads; by which ways they noticed absences.
-    pub(super) fn end(self) -> Vec<Method> {
+    pub(super) fn end(self) -> Vec<AbsenceMethod> {
         self.shared.stop.store(true, Ordering::Release);
         self.dismiss();
         for start in &self.starts {
@@ -195,23 +195,23 @@ mod tests {
     use corehop_plan::units::Nanos;
     use corehop_plan::workload::Load;
 
-    use super::super::recruit::Kept;
+    use super::super::recruit::RecordBuffer;
     use super::*;
 
     #[test]
     fn a_panic_of_a_task_ends_the_run_with_an_error_and_keeps_its_records() {
-        let shared = Arc::new(Shared { running: AtomicU32::new(1), ..Shared::default() });
+        let shared = Arc::new(CrewState { running: AtomicU32::new(1), ..CrewState::default() });
         let (report, reports) = channel();
         let its = shared.clone();
         let life = move || {
             its.carry_out(&report, || {
                 let records = vec![TaskJobRecord::default()];
-                let _kept = Kept { records, shared: &its };
+                let _kept = RecordBuffer { records, shared: &its };
                 panic!("a test");
             });
         };
         let threads = vec![std::thread::spawn(life)];
-        let crew = Crew { shared, starts: Vec::new(), threads };
+        let crew = TaskCrew { shared, starts: Vec::new(), threads };
         assert_eq!(reports.recv(), Ok(Err(PANIC.to_owned())), "it is not waited for");
         let mut records = Records::default();
         let run = TaskRun {

@@ -19,16 +19,16 @@ use std::time::Duration;
 use corehop_plan::experiment::{TaskRun, Tasks};
 use corehop_plan::machine::{MachineError, RunEnd, Sink};
 use corehop_plan::units::CpuList;
-use corehop_plan::workload::scheduler::{Order, Scheduler};
+use corehop_plan::workload::scheduler::{JobPreference, Scheduler};
 use corehop_plan::workload::{Load, WorkingSet};
 use serde_json::json;
 
-use super::calibrate::Calibration;
-use super::counters::Counters;
+use super::calibrate::TickCalibration;
+use super::counters::HostCounters;
 use super::{LiveMachine, failed, not_possible};
-use crate::bpf::control::{ControlPages, Mode};
-use crate::bpf::sched_ext::{self, Loaded};
-use crate::control_page::Method;
+use crate::bpf::control::{ControlPages, PagePurpose};
+use crate::bpf::sched_ext::{self, SchedulerAttachment};
+use crate::control_page::AbsenceMethod;
 use crate::memory::available_memory;
 use crate::walk::StampCost;
 use corehop_system::clock::monotonic_ns;
@@ -36,8 +36,8 @@ use corehop_system::proc;
 use corehop_system::thread::{apart, best_ordinary_policy, set_affinity};
 
 use cpusets::{Partitions, Permission};
-use crew::{Crew, Shared, room};
-use policy::Policy;
+use crew::{CrewState, TaskCrew, room};
+use policy::KernelPolicy;
 use recruit::Recruit;
 
 /// The time from the last thread's readiness to the first possible release.
@@ -107,7 +107,7 @@ impl LiveMachine {
         run: &TaskRun,
     ) -> Result<Option<Partitions>, MachineError> {
         let all = run.clusters.len() == 1 && run.cpus() == *self.platform.online();
-        if scheduler.order() != Order::Deadline || all {
+        if scheduler.order() != JobPreference::Deadline || all {
             return Ok(None);
         }
         let (allow_system, duration) = (self.options.allow_system, run.duration);
@@ -117,7 +117,7 @@ impl LiveMachine {
 
     /// The scheduler of the class `sched_ext` that the plan means, where it means one: one that is loaded, or
     /// ours, which is loaded for as long as the value lives.
-    fn sched_ext(&self, plan: &Tasks) -> Result<Option<Loaded>, MachineError> {
+    fn sched_ext(&self, plan: &Tasks) -> Result<Option<SchedulerAttachment>, MachineError> {
         if plan.scheduler != Scheduler::SchedExt {
             return Ok(None);
         }
@@ -150,19 +150,19 @@ impl LiveMachine {
         (plan, seed): (&Tasks, u64),
         run: usize,
         partitions: Option<&Partitions>,
-    ) -> Result<Crew, MachineError> {
+    ) -> Result<TaskCrew, MachineError> {
         let it = &plan.runs[run];
         let calibration = self.calibrated(&it.load, it)?;
         let pages = self.control_pages(it.watched);
         let stamps = stamp_costs(it)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(CrewState {
             records: Mutex::new(room(it)),
             peers: Arc::new(it.tasks.iter().map(|_| AtomicU32::new(0)).collect()),
             running: AtomicU32::new(it.tasks.len() as u32),
-            ..Shared::default()
+            ..CrewState::default()
         });
         let (own_plan, (report, reports)) = (Arc::new(plan.of_run(run)), channel());
-        let mut crew = Crew { shared: shared.clone(), starts: Vec::new(), threads: Vec::new() };
+        let mut crew = TaskCrew { shared: shared.clone(), starts: Vec::new(), threads: Vec::new() };
         for (task, planned) in it.tasks.iter().enumerate() {
             let of_set = stamps.iter().find(|(set, _)| *set == planned.set);
             let recruit = Recruit {
@@ -177,7 +177,7 @@ impl LiveMachine {
                 counters: self.counters.clone(),
                 door: partitions.map(|it| it.door(planned.cluster)),
                 cpus: bound(plan.scheduler, it, task),
-                policy: Policy::of(plan.scheduler, it, planned),
+                policy: KernelPolicy::of(plan.scheduler, it, planned),
                 shared: shared.clone(),
             };
             let (start, started) = channel();
@@ -199,7 +199,7 @@ impl LiveMachine {
     }
 
     /// The findings of a load's first thread about time stamps and holes.
-    fn calibrated(&mut self, load: &Load, run: &TaskRun) -> Result<Calibration, MachineError> {
+    fn calibrated(&mut self, load: &Load, run: &TaskRun) -> Result<TickCalibration, MachineError> {
         if let Some(known) = self.calibration(load) {
             return Ok(known);
         }
@@ -207,7 +207,7 @@ impl LiveMachine {
         let measure = move || {
             best_ordinary_policy();
             let _anywhere_else = set_affinity([cpu]);
-            Calibration::measure(&clock, |_| ())
+            TickCalibration::measure(&clock, |_| ())
         };
         let measured = apart(measure).map_err(|error| failed("calibrating", error))?;
         let calibration = measured.map_err(|error| not_possible(&error))?;
@@ -217,14 +217,14 @@ impl LiveMachine {
 
     /// The control pages, or why there are none. A run that is not watched has none of the programs in the
     /// kernel.
-    fn control_pages(&mut self, watched: bool) -> Pages {
+    fn control_pages(&mut self, watched: bool) -> ControlPagesResult {
         if !watched {
             self.pages = None;
-            self.counters = Arc::new(Counters::default());
+            self.counters = Arc::new(HostCounters::default());
             return Err("the run is not watched".to_owned());
         }
         self.open_counters();
-        let open = || ControlPages::open(Mode::Own).map_err(|error| error.to_string());
+        let open = || ControlPages::open(PagePurpose::Own).map_err(|error| error.to_string());
         self.pages.get_or_insert_with(open).clone()
     }
 
@@ -233,8 +233,8 @@ impl LiveMachine {
         &mut self,
         plan: &Tasks,
         run: &TaskRun,
-        methods: &[Method],
-        progress: super::load::Progress,
+        methods: &[AbsenceMethod],
+        progress: super::load::LoadProgress,
     ) {
         let mut noticed: Vec<&str> = methods.iter().map(|method| method.name()).collect();
         noticed.sort_unstable();
@@ -251,7 +251,7 @@ impl LiveMachine {
                 "absences_noticed_by": noticed,
                 "why_no_control_page": why_not,
                 "ranks_that_share_a_priority": match plan.scheduler.order() {
-                    Order::Rank => Some(policy::shared_priorities(run)),
+                    JobPreference::Rank => Some(policy::shared_priorities(run)),
                     _ => None,
                 },
             }),
@@ -282,7 +282,7 @@ fn offline(cpus: &CpuList, online: &str) -> Option<CpuList> {
 }
 
 /// The control pages, or why there are none.
-pub(super) type Pages = Result<Arc<ControlPages>, String>;
+pub(super) type ControlPagesResult = Result<Arc<ControlPages>, String>;
 
 /// The cost of time stamps for each different working set.
 fn stamp_costs(run: &TaskRun) -> Result<Vec<(WorkingSet, StampCost)>, MachineError> {
@@ -299,7 +299,7 @@ fn stamp_costs(run: &TaskRun) -> Result<Vec<(WorkingSet, StampCost)>, MachineErr
 /// The CPUs that the thread of a task binds itself to; none for `SCHED_DEADLINE`, which must be allowed on
 /// all of its partition.
 fn bound(scheduler: Scheduler, run: &TaskRun, task: usize) -> Option<CpuList> {
-    let itself = scheduler.order() != Order::Deadline;
+    let itself = scheduler.order() != JobPreference::Deadline;
     itself.then(|| run.clusters[run.tasks[task].cluster].clone())
 }
 

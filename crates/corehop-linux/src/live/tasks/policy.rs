@@ -33,7 +33,7 @@ const SHORTEST_NS: u64 = 1 << 10;
 /// `struct sched_attr`, first version (include/uapi/linux/sched/types.h).
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
-struct Attributes {
+struct SchedAttributes {
     size: u32,
     policy: u32,
     flags: u64,
@@ -46,7 +46,7 @@ struct Attributes {
 
 /// The kernel's treatment of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Policy {
+pub(super) enum KernelPolicy {
     /// `SCHED_DEADLINE`: runtime, deadline and period in nanoseconds.
     Deadline(u64, u64, u64),
     /// `SCHED_FIFO` at this priority.
@@ -57,7 +57,7 @@ pub(super) enum Policy {
     Ext,
 }
 
-impl std::fmt::Display for Policy {
+impl std::fmt::Display for KernelPolicy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Deadline(..) => f.write_str("deadline"),
@@ -68,7 +68,7 @@ impl std::fmt::Display for Policy {
     }
 }
 
-impl Policy {
+impl KernelPolicy {
     /// That of a task of `run` under `scheduler`.
     pub(super) fn of(scheduler: Scheduler, run: &TaskRun, task: &PlannedTask) -> Self {
         match scheduler {
@@ -103,13 +103,13 @@ impl Policy {
             Self::Deadline(runtime, deadline, period) => (runtime, deadline, period),
             _ => (0, 0, 0),
         };
-        let size = size_of::<Attributes>() as u32;
+        let size = size_of::<SchedAttributes>() as u32;
         // What is put back under the ordinary policy has to wait for nothing, not even for a file.
         let may_reclaim = policy == DEADLINE && self.may_reclaim(real_time_share());
         let reclaim = if may_reclaim { RECLAIM } else { 0 };
         let (flags, nice) = (RESET_ON_FORK | reclaim, 0);
         let attributes =
-            Attributes { size, policy, flags, nice, priority, runtime, deadline, period };
+            SchedAttributes { size, policy, flags, nice, priority, runtime, deadline, period };
         // SAFETY: the kernel reads as many bytes from `attributes` as its first field says.
         let answer =
             unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attributes, 0) };
@@ -141,15 +141,15 @@ pub(super) fn refused(
     run: &TaskRun,
     task: usize,
     tid: u32,
-    policy: Policy,
+    policy: KernelPolicy,
     error: &io::Error,
 ) -> MachineError {
     let it = &run.tasks[task];
     let cluster = &run.clusters[it.cluster];
     let (why, remedy) = match (policy, error.raw_os_error()) {
-        (Policy::Deadline(..), Some(libc::EBUSY)) => not_admitted(run, task, cluster),
-        (Policy::Deadline(..), Some(libc::EPERM)) if may_schedule() => bound(tid, cluster),
-        (Policy::Deadline(runtime, deadline, period), Some(libc::EINVAL)) => (
+        (KernelPolicy::Deadline(..), Some(libc::EBUSY)) => not_admitted(run, task, cluster),
+        (KernelPolicy::Deadline(..), Some(libc::EPERM)) if may_schedule() => bound(tid, cluster),
+        (KernelPolicy::Deadline(runtime, deadline, period), Some(libc::EINVAL)) => (
             format!(
                 "it does not take a runtime of {runtime} ns, a deadline of {deadline} ns and a period of \
                  {period} ns"
@@ -163,7 +163,7 @@ pub(super) fn refused(
             "`sudo setcap cap_sys_nice+ep` on the binary, or run as root; or use --scheduler eevdf"
                 .to_owned(),
         ),
-        (Policy::Ext, Some(libc::EINVAL)) => (
+        (KernelPolicy::Ext, Some(libc::EINVAL)) => (
             "this kernel has no SCHED_EXT".to_owned(),
             "boot one with CONFIG_SCHED_CLASS_EXT, or use --scheduler eevdf".to_owned(),
         ),
@@ -213,13 +213,13 @@ fn real_time_share() -> f64 {
 
 /// Whether the process may change policies: a trial on the calling thread that changes nothing.
 fn may_schedule() -> bool {
-    apart(|| Policy::Fifo(1).apply(0).is_ok()).unwrap_or(false)
+    apart(|| KernelPolicy::Fifo(1).apply(0).is_ok()).unwrap_or(false)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_plan::experiment::{Drawn, Source, TaskSets};
+    use corehop_plan::experiment::{RandomSets, TaskOrigin, TaskSets};
     use corehop_plan::platform::Platform;
     use corehop_plan::units::{Bytes, Nanos};
     use corehop_plan::workload::{Load, WorkingSet};
@@ -228,11 +228,11 @@ mod tests {
         let sets = TaskSets {
             scheduler: Scheduler::GEdf,
             sched_ext: None,
-            source: Source::Drawn(Drawn {
+            source: TaskOrigin::Drawn(RandomSets {
                 task_counts: vec![count],
                 sets: 1,
                 working_sets: vec![WorkingSet::list(Bytes::from_kib(4), 0.5)],
-                ..Drawn::bastoni()
+                ..RandomSets::bastoni()
             }),
             duration: Nanos::from_secs(1),
             loads: vec![Load::Idle],
@@ -271,23 +271,23 @@ mod tests {
 
     #[test]
     fn a_thread_reclaims_only_within_the_share_that_such_threads_may_use() {
-        let of = |runtime| Policy::Deadline(runtime, 100, 100);
+        let of = |runtime| KernelPolicy::Deadline(runtime, 100, 100);
         assert!(of(33).may_reclaim(1.0 / 3.0) && of(95).may_reclaim(0.95));
         assert!(!of(34).may_reclaim(1.0 / 3.0) && !of(1).may_reclaim(0.0));
-        assert!(!Policy::Fifo(1).may_reclaim(1.0), "it reserves nothing");
+        assert!(!KernelPolicy::Fifo(1).may_reclaim(1.0), "it reserves nothing");
     }
 
     #[test]
     fn a_refusal_says_what_is_reserved_and_what_would_help() {
         let (run, busy) = (run(25), io::Error::from_raw_os_error(libc::EBUSY));
-        let policy = Policy::of(Scheduler::GEdf, &run, &run.tasks[24]);
+        let policy = KernelPolicy::of(Scheduler::GEdf, &run, &run.tasks[24]);
         let error = refused(&run, 24, 1, policy, &busy).to_string();
         assert!(
             error.contains("task 24 of 25 as deadline") && error.contains("--share"),
             "{error}"
         );
         let denied = io::Error::from_raw_os_error(libc::EPERM);
-        let error = refused(&run, 0, 1, Policy::Fifo(3), &denied).to_string();
+        let error = refused(&run, 0, 1, KernelPolicy::Fifo(3), &denied).to_string();
         assert!(error.contains("cap_sys_nice") && error.contains("eevdf"), "{error}");
     }
 }

@@ -7,23 +7,23 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, TryLockError};
 use std::time::Duration;
 
-use corehop_plan::experiment::{Draw, Tasks};
+use corehop_plan::experiment::{DrawStream, Tasks};
 use corehop_plan::samples::TaskJobRecord;
 use corehop_plan::shown;
 use corehop_plan::units::CpuList;
 
-use super::super::calibrate::Calibration;
-use super::super::counters::Counters;
-use super::Pages;
+use super::super::calibrate::TickCalibration;
+use super::super::counters::HostCounters;
+use super::ControlPagesResult;
 use super::cpusets::Partitions;
-use super::crew::{Report, Shared, Start, lock};
-use super::policy::Policy;
-use super::worker::Worker;
+use super::crew::{CrewState, SetupResult, StartReply, lock};
+use super::policy::KernelPolicy;
+use super::worker::TaskWorker;
 use crate::control_page::Notice;
 use crate::rseq::Rseq;
 use crate::set_memory::SetMemory;
 use crate::walk::{StampCost, Walk};
-use corehop_system::clock::{Clock, monotonic_ns};
+use corehop_system::clock::{TickClock, monotonic_ns};
 use corehop_system::thread::{current_tid, set_affinity, set_affinity_everywhere};
 
 /// The interval at which a thread looks whether the run is to end, where its next release is far away.
@@ -36,25 +36,25 @@ pub(super) struct Recruit {
     pub(super) seed: u64,
     pub(super) run: usize,
     pub(super) task: usize,
-    pub(super) clock: Clock,
-    pub(super) calibration: Calibration,
+    pub(super) clock: TickClock,
+    pub(super) calibration: TickCalibration,
     pub(super) stamps: StampCost,
-    pub(super) pages: Pages,
-    pub(super) counters: Arc<Counters>,
+    pub(super) pages: ControlPagesResult,
+    pub(super) counters: Arc<HostCounters>,
     pub(super) door: Option<PathBuf>,
     pub(super) cpus: Option<CpuList>,
-    pub(super) policy: Policy,
-    pub(super) shared: Arc<Shared>,
+    pub(super) policy: KernelPolicy,
+    pub(super) shared: Arc<CrewState>,
 }
 
 impl Recruit {
     /// The thread's life.
-    pub(super) fn serve(self, report: &Sender<Report>, started: &Receiver<Start>) {
+    pub(super) fn serve(self, report: &Sender<SetupResult>, started: &Receiver<StartReply>) {
         let shared = self.shared.clone();
         shared.carry_out(report, || self.live(report, started));
     }
 
-    fn live(self, report: &Sender<Report>, started: &Receiver<Start>) {
+    fn live(self, report: &Sender<SetupResult>, started: &Receiver<StartReply>) {
         let shared = self.shared.clone();
         let worker = self.set_up();
         let ready = worker.as_ref().map(|_| ()).map_err(Clone::clone);
@@ -68,7 +68,7 @@ impl Recruit {
     }
 
     /// Joins its CPUs, and gets its memory and its ways of noticing, as an ordinary thread.
-    fn set_up(self) -> Result<(Worker, impl Iterator<Item = u64> + use<>), String> {
+    fn set_up(self) -> Result<(TaskWorker, impl Iterator<Item = u64> + use<>), String> {
         let tid = current_tid();
         self.shared.peers[self.task].store(tid, Ordering::Release);
         if let Some(door) = &self.door {
@@ -82,14 +82,14 @@ impl Recruit {
         allowed.map_err(|error| format!("its CPUs: {error}"))?;
         corehop_system::thread::punctual();
         let planned = &self.plan.runs[0].tasks[self.task];
-        let mut draw = Draw::new(self.seed, 10_000 + self.task as u64);
+        let mut draw = DrawStream::new(self.seed, 10_000 + self.task as u64);
         let memory = SetMemory::new(&planned.set, &mut draw).map_err(|error| error.to_string())?;
         let pages = self.pages.as_ref().map_err(String::as_str);
         let watched = self.plan.runs[0].watched;
         // Why no better one is said once, of the control pages: the others take no rights.
         let notice = watched.then(|| Notice::best(pages)).transpose()?.map(|(notice, _)| notice);
         lock(&self.shared.methods).extend(notice.as_ref().map(Notice::method));
-        let worker = Worker {
+        let worker = TaskWorker {
             run: self.run,
             task: self.task,
             wcet_ns: planned.wcet.get() as f64,
@@ -115,7 +115,7 @@ impl Recruit {
 
 /// Sleeps until a release; far from it, not for so long that the end of the run would have to wait. Whether the run
 /// goes on.
-fn await_release(worker: &mut Worker, release_ns: u64, stop: &AtomicBool) -> bool {
+fn await_release(worker: &mut TaskWorker, release_ns: u64, stop: &AtomicBool) -> bool {
     while release_ns.saturating_sub(monotonic_ns()) > 2 * LOOK.as_nanos() as u64 {
         if stop.load(Ordering::Acquire) {
             return false;
@@ -127,8 +127,13 @@ fn await_release(worker: &mut Worker, release_ns: u64, stop: &AtomicBool) -> boo
 }
 
 /// Runs the jobs of a task, each when it is released, or when the one before has ended.
-fn work(worker: &mut Worker, releases: impl Iterator<Item = u64>, origin_ns: u64, shared: &Shared) {
-    let mut kept = Kept { records: Vec::with_capacity(64), shared };
+fn work(
+    worker: &mut TaskWorker,
+    releases: impl Iterator<Item = u64>,
+    origin_ns: u64,
+    shared: &CrewState,
+) {
+    let mut kept = RecordBuffer { records: Vec::with_capacity(64), shared };
     for (number, release_ns) in releases.enumerate() {
         if !await_release(worker, origin_ns + release_ns, &shared.stop) {
             break;
@@ -147,12 +152,12 @@ fn work(worker: &mut Worker, releases: impl Iterator<Item = u64>, origin_ns: u64
 }
 
 /// Records that wait while the coordinator has the list; they reach it at the end, whatever the end.
-pub(super) struct Kept<'a> {
+pub(super) struct RecordBuffer<'a> {
     pub(super) records: Vec<TaskJobRecord>,
-    pub(super) shared: &'a Shared,
+    pub(super) shared: &'a CrewState,
 }
 
-impl Drop for Kept<'_> {
+impl Drop for RecordBuffer<'_> {
     fn drop(&mut self) {
         lock(&self.shared.records).append(&mut self.records);
     }

@@ -5,7 +5,7 @@
 use corehop_plan::experiment::{PlanError, PlannedTask, TaskRun, Tasks, TasksError};
 use corehop_plan::machine::MachineError;
 use corehop_plan::units::Bytes;
-use corehop_plan::workload::scheduler::Order;
+use corehop_plan::workload::scheduler::JobPreference;
 
 use super::worker::MARGIN_NS;
 
@@ -19,7 +19,7 @@ const TOO_SHORT: f64 = 0.1;
 /// over sooner than it has woken up, looked, and gone back to sleep.
 pub(super) fn fits(plan: &Tasks, run: usize) -> Result<(), PlanError> {
     let it = &plan.runs[run];
-    if plan.scheduler.order() == Order::Fair {
+    if plan.scheduler.order() == JobPreference::Fair {
         return Ok(());
     }
     for (cluster, cpus) in it.clusters.iter().enumerate() {

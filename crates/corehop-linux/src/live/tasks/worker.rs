@@ -6,16 +6,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use corehop_plan::samples::{self, JobOutcome, JobRecord, Leave, TaskJobRecord};
 
-use super::crew::Shared;
-use crate::control_page::{Away, Method, Notice};
+use super::crew::CrewState;
+use crate::control_page::{AbsenceMethod, AbsenceNotice, Notice};
 use crate::duty::BUDGET_NS;
-use crate::live::calibrate::Calibration;
-use crate::live::counters::Counters;
+use crate::live::calibrate::TickCalibration;
+use crate::live::counters::HostCounters;
 use crate::live::touched::{Touched, net_ns};
 use crate::rseq::Rseq;
 use crate::set_memory::SetMemory;
 use crate::walk::{StampCost, Walk};
-use corehop_system::clock::{self, Clock, Ticks, clock_rate_spin, monotonic_ns, now, sleep_until};
+use corehop_system::clock::{
+    self, TickClock, Ticks, clock_rate_spin, monotonic_ns, now, sleep_until,
+};
 use corehop_system::thread::{current_cpu, usage};
 
 /// The part of its execution time that a job leaves for waking up and going back to sleep, in nanoseconds.
@@ -29,12 +31,12 @@ pub(super) type Peers = Arc<Vec<AtomicU32>>;
 
 /// The belongings of a task's thread.
 #[derive(Debug)]
-pub(super) struct Worker {
+pub(super) struct TaskWorker {
     pub(super) run: usize,
     pub(super) task: usize,
     pub(super) wcet_ns: f64,
-    pub(super) clock: Clock,
-    pub(super) calibration: Calibration,
+    pub(super) clock: TickClock,
+    pub(super) calibration: TickCalibration,
     pub(super) stamps: StampCost,
     pub(super) memory: SetMemory,
     pub(super) walk: Walk,
@@ -42,8 +44,8 @@ pub(super) struct Worker {
     pub(super) rseq: Option<Rseq>,
     /// The way to notice absences; None if nothing watches.
     pub(super) notice: Option<Notice>,
-    pub(super) counters: Arc<Counters>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) counters: Arc<HostCounters>,
+    pub(super) shared: Arc<CrewState>,
     /// Whether a job was left before its time because the run has to end.
     pub(super) is_cut: bool,
     pub(super) policy: String,
@@ -57,25 +59,25 @@ pub(super) struct Worker {
 
 /// A job under way.
 #[derive(Debug, Default)]
-struct Job {
+struct JobAccount {
     began_ns: u64,
     /// The thread's CPU time before it was woken for this job: that is when the kernel's account begins.
     cpu_before: i64,
     preemptions: u32,
     migrations: u32,
-    first: Option<Away>,
+    first: Option<AbsenceNotice>,
     leave: Option<Leave>,
     touches: Vec<samples::Touch>,
 }
 
-impl Job {
+impl JobAccount {
     /// The time it has had a CPU by the kernel's account, in nanoseconds.
     fn executed_ns(&self) -> f64 {
         (clock::read(libc::CLOCK_THREAD_CPUTIME_ID) - self.cpu_before) as f64
     }
 
     /// Enters an absence.
-    fn note(&mut self, away: &Away) {
+    fn note(&mut self, away: &AbsenceNotice) {
         if away.from == away.to {
             self.preemptions += 1;
         } else {
@@ -85,7 +87,7 @@ impl Job {
     }
 }
 
-impl Worker {
+impl TaskWorker {
     /// Runs job `number`, released at `release_ns` after the run's start at `origin_ns`.
     pub(super) fn job(&mut self, number: u64, release_ns: u64, origin_ns: u64) -> TaskJobRecord {
         let mut job = self.begin();
@@ -123,11 +125,11 @@ impl Worker {
         self.wcet_ns - MARGIN_NS
     }
 
-    fn begin(&mut self) -> Job {
+    fn begin(&mut self) -> JobAccount {
         // What was before the job began, its sleep above all, is none of its absences.
         let _asleep = self.notice.as_mut().and_then(Notice::away);
         let (began_ns, cpu_before) = (monotonic_ns(), self.cpu_before);
-        Job { began_ns, cpu_before, touches: Vec::with_capacity(3), ..Job::default() }
+        JobAccount { began_ns, cpu_before, touches: Vec::with_capacity(3), ..JobAccount::default() }
     }
 
     /// Sleeps until `CLOCK_MONOTONIC` shows `release_ns`.
@@ -137,7 +139,7 @@ impl Worker {
     }
 
     /// Cold, warm, waiting, and the resumed touch after the first absence.
-    fn as_in_figure_1(&mut self, job: &mut Job) -> JobOutcome {
+    fn as_in_figure_1(&mut self, job: &mut JobAccount) -> JobOutcome {
         for interrupted in [JobOutcome::AwayInCold, JobOutcome::AwayInWarm] {
             if job.executed_ns() > self.budget_ns() {
                 return JobOutcome::TooShort;
@@ -165,7 +167,7 @@ impl Worker {
 
     /// Touches single words of the working set until the job was away, or has executed for `until`
     /// nanoseconds.
-    fn wait(&mut self, job: &mut Job, until: f64) -> Option<Away> {
+    fn wait(&mut self, job: &mut JobAccount, until: f64) -> Option<AbsenceNotice> {
         let left = until - job.executed_ns();
         let mut end = now() + self.clock.ticks(left.max(0.0));
         let (address, bytes) = self.memory.raw();
@@ -188,14 +190,14 @@ impl Worker {
 
     /// Whether the job has executed for less than `until`, as it was away, or its time was stolen; `end` is
     /// when to ask again then.
-    fn has_time_left(&self, end: &mut Ticks, job: &Job, until: f64) -> bool {
+    fn has_time_left(&self, end: &mut Ticks, job: &JobAccount, until: f64) -> bool {
         let left = until - job.executed_ns();
         *end = now() + self.clock.ticks(left.max(0.0));
         left > 0.0
     }
 
     /// A touch, which is given up when the execution time is over; the absence that there was meanwhile, if any.
-    fn touch(&mut self, job: &mut Job) -> Option<Away> {
+    fn touch(&mut self, job: &mut JobAccount) -> Option<AbsenceNotice> {
         let threshold = self.threshold(job.touches.len());
         // A job that executed for longer would be made to wait for its next period, or hold others up.
         let left = self.budget_ns() - job.executed_ns();
@@ -211,7 +213,7 @@ impl Worker {
         let spin_after = self.clock.nanos(clock_rate_spin());
         let away = self.notice.as_mut().and_then(|notice| {
             // A walk arms a sequence of its own, after which this method always reports an absence.
-            notice.away().filter(|_| notice.method() != Method::Rseq || walked.aborts > 0)
+            notice.away().filter(|_| notice.method() != AbsenceMethod::Rseq || walked.aborts > 0)
         });
         if let Some(away) = &away {
             job.note(away);
@@ -247,11 +249,11 @@ impl Worker {
         }
     }
 
-    fn away(&self, away: &Away) -> samples::Away {
+    fn away(&self, away: &AbsenceNotice) -> samples::JobAbsence {
         let by = away.by.filter(|&tid| tid != 0);
         let holder =
             |tid| self.shared.peers.iter().position(|peer| peer.load(Ordering::Relaxed) == tid);
-        samples::Away {
+        samples::JobAbsence {
             from: away.from,
             to: away.to,
             length_ns: away.length_ns as f64,
@@ -259,7 +261,7 @@ impl Worker {
         }
     }
 
-    fn touched(&self, job: Job, release_ns: u64) -> JobRecord {
+    fn touched(&self, job: JobAccount, release_ns: u64) -> JobRecord {
         JobRecord {
             start_ns: release_ns,
             policy: self.policy.clone(),
@@ -271,7 +273,7 @@ impl Worker {
 }
 
 /// The absence of a sample.
-fn leave(away: &Away) -> Leave {
+fn leave(away: &AbsenceNotice) -> Leave {
     let bound_ns = if away.exact { 0.0 } else { away.length_ns as f64 };
     Leave {
         from: away.from,

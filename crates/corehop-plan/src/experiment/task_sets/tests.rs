@@ -5,16 +5,16 @@ use super::*;
 use crate::workload::scheduler::Scheduler;
 
 fn sets(scheduler: Scheduler, count: u32) -> TaskSets {
-    let drawn = Drawn {
+    let drawn = RandomSets {
         task_counts: vec![count],
         sets: 2,
         working_sets: vec![WorkingSet::list(Bytes::from_kib(64), 0.5)],
-        ..Drawn::bastoni()
+        ..RandomSets::bastoni()
     };
     TaskSets {
         scheduler,
         sched_ext: None,
-        source: Source::Drawn(drawn),
+        source: TaskOrigin::Drawn(drawn),
         duration: Nanos::from_secs(1),
         loads: vec![Load::Idle],
         share: 1.0,
@@ -74,8 +74,8 @@ fn releases_are_periodic_or_late_by_a_drawn_time_and_the_same_each_time() {
     assert_eq!(all[0], task.offset.get());
     assert!(all.windows(2).all(|pair| pair[1] - pair[0] == task.period.get()));
     assert!(all.last().unwrap() + task.period.get() >= 1_000_000_000);
-    let Source::Drawn(drawn) = sets(Scheduler::GEdf, 25).source else { unreachable!() };
-    let source = Source::Drawn(Drawn { sporadic: 0.5, ..drawn });
+    let TaskOrigin::Drawn(drawn) = sets(Scheduler::GEdf, 25).source else { unreachable!() };
+    let source = TaskOrigin::Drawn(RandomSets { sporadic: 0.5, ..drawn });
     let late = TaskSets { source, ..sets(Scheduler::GEdf, 25) }.tasks(&l7455(), 1).unwrap();
     let all: Vec<u64> = late.releases(1, 0, 3).collect();
     let gaps: Vec<u64> = all.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -93,8 +93,8 @@ fn parameters_that_make_no_sense_are_named() {
     };
     refused(TaskSets { share: 0.0, ..sets(Scheduler::GEdf, 25) }, "share of 0");
     refused(sets(Scheduler::GEdf, 0), "0 tasks");
-    let Source::Drawn(drawn) = sets(Scheduler::GEdf, 25).source else { unreachable!() };
-    let source = Source::Drawn(Drawn { sets: 0, ..drawn });
+    let TaskOrigin::Drawn(drawn) = sets(Scheduler::GEdf, 25).source else { unreachable!() };
+    let source = TaskOrigin::Drawn(RandomSets { sets: 0, ..drawn });
     refused(TaskSets { source, ..sets(Scheduler::GEdf, 25) }, "0 sets");
     refused(TaskSets { duration: Nanos::new(0), ..sets(Scheduler::GEdf, 25) }, "duration");
     refused(TaskSets { cpus: "99".parse().unwrap(), ..sets(Scheduler::GEdf, 25) }, "99");
@@ -109,7 +109,7 @@ fn parameters_that_make_no_sense_are_named() {
         cpus: Vec::new(),
         set: WorkingSet::list(Bytes::from_kib(4), 0.5),
     };
-    let source = Source::Given(vec![task]);
+    let source = TaskOrigin::Given(vec![task]);
     refused(TaskSets { source, ..sets(Scheduler::GEdf, 25) }, "at most the period");
 }
 
@@ -137,9 +137,9 @@ fn given_tasks_are_ranked_by_their_priorities_or_by_deadline() {
 }
 
 /// Sets like those of `sets`, drawn otherwise.
-fn drawn(scheduler: Scheduler, count: u32, change: impl Fn(&mut Drawn)) -> Tasks {
+fn drawn(scheduler: Scheduler, count: u32, change: impl Fn(&mut RandomSets)) -> Tasks {
     let mut sets = sets(scheduler, count);
-    if let Source::Drawn(drawn) = &mut sets.source {
+    if let TaskOrigin::Drawn(drawn) = &mut sets.source {
         change(drawn);
     }
     sets.tasks(&l7455(), 1).unwrap()
@@ -182,7 +182,7 @@ fn every_working_set_gets_the_same_tasks_and_every_set_others() {
 fn no_task_alone_uses_more_than_the_share_of_a_cpu_and_an_early_deadline_is_no_more_use() {
     let mut large = sets(Scheduler::GEdf, 2);
     large.share = 0.25;
-    if let Source::Drawn(drawn) = &mut large.source {
+    if let TaskOrigin::Drawn(drawn) = &mut large.source {
         drawn.utilisation = (0.5, 0.6);
     }
     let run = &large.tasks(&l7455(), 1).unwrap().runs[0];
@@ -199,7 +199,7 @@ fn no_task_alone_uses_more_than_the_share_of_a_cpu_and_an_early_deadline_is_no_m
         cpus: Vec::new(),
         set: WorkingSet::list(Bytes::from_kib(4), 0.5),
     };
-    let given = TaskSets { source: Source::Given(vec![early]), ..large };
+    let given = TaskSets { source: TaskOrigin::Given(vec![early]), ..large };
     assert!((given.tasks(&l7455(), 1).unwrap().runs[0].scale - 1.0).abs() < 1e-12);
 }
 
@@ -238,7 +238,7 @@ fn tasks_that_were_assigned_a_cpu_run_there_and_nowhere_else() {
         set: WorkingSet::list(Bytes::from_kib(4), 0.5),
     };
     let on = |scheduler, cpus: &[usize]| {
-        let source = Source::Given(cpus.iter().map(|&cpu| task(cpu)).collect());
+        let source = TaskOrigin::Given(cpus.iter().map(|&cpu| task(cpu)).collect());
         let cpus = "2-3".parse().unwrap();
         TaskSets { source, cpus, ..sets(scheduler, 1) }.tasks(&l7455(), 1)
     };
@@ -268,7 +268,7 @@ fn tasks_that_were_assigned_several_cpus_run_in_that_cluster_or_are_refused_by_n
     };
     let on = |scheduler, all: &[&[usize]]| {
         let named = |(at, cpus): (usize, &&[usize])| task(&format!("t{at}"), cpus);
-        let source = Source::Given(all.iter().enumerate().map(named).collect());
+        let source = TaskOrigin::Given(all.iter().enumerate().map(named).collect());
         let cpus = "0-3".parse().unwrap();
         TaskSets { source, cpus, ..sets(scheduler, 1) }.tasks(&l7455(), 1)
     };
@@ -322,7 +322,7 @@ fn a_budget_is_what_the_kernel_reserves_and_is_kept_where_the_work_is_scaled() {
     };
     let run = |share| {
         let sets = TaskSets {
-            source: Source::Given(vec![of(200, 260)]),
+            source: TaskOrigin::Given(vec![of(200, 260)]),
             share,
             ..sets(Scheduler::PEdf, 1)
         };

@@ -12,10 +12,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::kind::samples;
-use crate::kinds::{Counting, Kind, Place, Projection, RowKind, RowTime, Rows, Unit};
+use crate::kinds::{
+    Kind, Projection, ProjectionContext, RowCounting, RowKind, RowTime, Rows, SamplingUnit,
+};
 use crate::platform::Platform;
 use crate::units::{Cpu, CpuList, Nanos};
-use crate::workload::gang::{GangError, Placing, Program, Sharing};
+use crate::workload::gang::{GangError, GangProgram, Placing, Sharing};
 
 /// The most threads of a gang.
 pub const MOST_THREADS: usize = 64;
@@ -33,7 +35,7 @@ pub struct Gangs {
 #[serde(deny_unknown_fields)]
 pub struct Gang {
     /// The program they run.
-    pub program: Program,
+    pub program: GangProgram,
     /// The way they share their data.
     pub sharing: Sharing,
     /// The placement, as a word.
@@ -156,17 +158,17 @@ impl Gang {
                 "call the placing `moved` where threads are moved, and only there",
             ));
         }
-        self.moves.iter().find_map(|it| {
-            if it.thread >= self.cpus.len() {
-                let what = format!("thread {} of {}", it.thread, self.cpus.len());
+        self.moves.iter().find_map(|record| {
+            if record.thread >= self.cpus.len() {
+                let what = format!("thread {} of {}", record.thread, self.cpus.len());
                 return Some((what, "threads are counted from 0"));
             }
-            if !usable.contains(it.cpu) {
-                return Some((format!("to CPU {}", it.cpu), "name a usable one"));
+            if !usable.contains(record.cpu) {
+                return Some((format!("to CPU {}", record.cpu), "name a usable one"));
             }
-            let late = it.after_rounds >= self.rounds;
+            let late = record.after_rounds >= self.rounds;
             late.then(|| {
-                let what = format!("after {} of {} rounds", it.after_rounds, self.rounds);
+                let what = format!("after {} of {} rounds", record.after_rounds, self.rounds);
                 (what, "move threads before their last round")
             })
         })
@@ -216,9 +218,9 @@ impl Kind for Gangs {
         Some(("gangs that run", self.runs()))
     }
 
-    fn units(&self) -> Vec<Unit> {
+    fn units(&self) -> Vec<SamplingUnit> {
         let each = Nanos::default();
-        let unit = |gang: &Gang| Unit { name: gang.name(), asked: gang.samples, each };
+        let unit = |gang: &Gang| SamplingUnit { name: gang.name(), asked: gang.samples, each };
         self.gangs.iter().map(unit).collect()
     }
 
@@ -238,7 +240,7 @@ impl Kind for Gangs {
         }
     }
 
-    fn outline(&self, units: &[Unit], _: Option<usize>) -> String {
+    fn outline(&self, units: &[SamplingUnit], _: Option<usize>) -> String {
         format!(": {} gangs, {} runs", units.len(), samples(units))
     }
 
@@ -246,7 +248,7 @@ impl Kind for Gangs {
         &[RowKind::SharedData]
     }
 
-    fn projection<'a>(&'a self, at: Place<'a>) -> Projection<'a, GangRecord> {
+    fn projection<'a>(&'a self, at: ProjectionContext<'a>) -> Projection<'a, GangRecord> {
         Box::new(move |records, rows| {
             let of = |record| SharedData::of(self, at.context.seed, at.platform, record);
             rows.shared_data.extend(records.iter().flat_map(of));
@@ -254,7 +256,7 @@ impl Kind for Gangs {
     }
 
     /// One for each run of a gang, by its first thread.
-    fn counting(&self, _: u64) -> Box<dyn Counting> {
+    fn counting(&self, _: u64) -> Box<dyn RowCounting> {
         Box::new(|rows: &Rows| {
             let first_threads = rows.shared_data.iter().filter(|row| row.member == 0);
             first_threads.map(SharedData::observation).collect()

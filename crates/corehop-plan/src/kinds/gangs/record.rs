@@ -2,7 +2,7 @@
 //! A machine's record of a gang, and its rows: one for each thread.
 
 use super::{Gangs, SharedData};
-use crate::kinds::{BatchExchange, Observation, RowTime};
+use crate::kinds::{BatchExchange, RowObservation, RowTime};
 use crate::platform::Platform;
 use crate::units::Cpu;
 
@@ -103,8 +103,8 @@ impl SharedData {
 
 impl SharedData {
     /// A run of a gang, as far as it matters to the number of samples.
-    pub(super) fn observation(&self) -> Observation {
-        Observation {
+    pub(super) fn observation(&self) -> RowObservation {
+        RowObservation {
             cell: self.gang,
             valid: true,
             measured: true,

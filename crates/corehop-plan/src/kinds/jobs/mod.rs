@@ -17,7 +17,9 @@ pub use rows::{AccessTime, PreemptionLength, Sample};
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::kind::samples;
-use crate::kinds::{Counting, Kind, Place, Projection, RowKind, RowTime, Rows, Unit};
+use crate::kinds::{
+    Kind, Projection, ProjectionContext, RowCounting, RowKind, RowTime, Rows, SamplingUnit,
+};
 use crate::platform::{Affinity, Platform};
 use crate::units::{Cpu, Nanos};
 use crate::workload::{
@@ -373,14 +375,14 @@ impl Kind for Jobs {
         Some(("jobs", self.count() as u64))
     }
 
-    fn units(&self) -> Vec<Unit> {
+    fn units(&self) -> Vec<SamplingUnit> {
         let mut counts = vec![0; self.cells.len()];
         for job in self.phases.iter().flat_map(|phase| &phase.jobs) {
             // A plan by hand may name a cell that is not there.
             counts.get_mut(job.cell).into_iter().for_each(|count| *count += 1);
         }
         let cells: Vec<(Cell, u32)> = self.cells.iter().cloned().zip(counts).collect();
-        Unit::of_cells(&cells, &self.sets)
+        SamplingUnit::of_cells(&cells, &self.sets)
     }
 
     fn leave_out(&mut self, mut done: u64, _: u64) {
@@ -400,7 +402,7 @@ impl Kind for Jobs {
         self.sets.iter().collect()
     }
 
-    fn outline(&self, units: &[Unit], replicates: Option<usize>) -> String {
+    fn outline(&self, units: &[SamplingUnit], replicates: Option<usize>) -> String {
         let replicates = match replicates {
             None | Some(0) => "no replicates of its own".to_owned(),
             Some(1) => "1 replicate, so no intervals".to_owned(),
@@ -417,11 +419,11 @@ impl Kind for Jobs {
         }
     }
 
-    fn projection<'a>(&'a self, at: Place<'a>) -> Projection<'a, JobRecord> {
+    fn projection<'a>(&'a self, at: ProjectionContext<'a>) -> Projection<'a, JobRecord> {
         project::projection(self, at)
     }
 
-    fn counting(&self, _: u64) -> Box<dyn Counting> {
+    fn counting(&self, _: u64) -> Box<dyn RowCounting> {
         Box::new(Rows::observations)
     }
 

@@ -4,8 +4,10 @@
 use super::rows::{AccessTime, PreemptionLength, Sample};
 use super::{Cell, JobRows, Jobs};
 use crate::kinds::RowTime;
-use crate::kinds::origin::{Origin, RunContext};
-use crate::kinds::{Cause, JobRecord, Leave, Observation, Place, Projection, Rows, Touch};
+use crate::kinds::origin::{JobProvenance, RunContext};
+use crate::kinds::{
+    Cause, JobRecord, Leave, Projection, ProjectionContext, RowObservation, Rows, Touch,
+};
 use crate::units::{Bytes, Cpu};
 use crate::workload::{Absence, Load};
 
@@ -28,7 +30,10 @@ const SLOWEST_LINE_NS: f64 = 2_000.0;
 const SHORTEST_PROGRESS_OF_WAITING_NS: f64 = 25e6;
 
 /// The rows of the records of `jobs`, by the kind of rows that they become.
-pub(super) fn projection<'a>(jobs: &'a Jobs, at: Place<'a>) -> Projection<'a, JobRecord> {
+pub(super) fn projection<'a>(
+    jobs: &'a Jobs,
+    at: ProjectionContext<'a>,
+) -> Projection<'a, JobRecord> {
     // By phase the number of jobs in the run before it.
     let counts = jobs.phases.iter().scan(at.first, |before, phase| {
         let first = *before;
@@ -38,7 +43,7 @@ pub(super) fn projection<'a>(jobs: &'a Jobs, at: Place<'a>) -> Projection<'a, Jo
     let before: Vec<u64> = counts.collect();
     Box::new(move |records, rows| {
         for record in records {
-            let Some(origin) = Origin::of(jobs, record, &before) else { continue };
+            let Some(origin) = JobProvenance::of(jobs, record, &before) else { continue };
             let context = &at.context;
             match jobs.rows {
                 JobRows::Samples => rows.samples.extend(Sample::of(context, &origin, record)),
@@ -54,9 +59,9 @@ pub(super) fn projection<'a>(jobs: &'a Jobs, at: Place<'a>) -> Projection<'a, Jo
 }
 
 impl Sample {
-    fn observation(&self) -> Observation {
+    fn observation(&self) -> RowObservation {
         let value_ns = self.resumed_ns - self.warm_ns;
-        Observation {
+        RowObservation {
             cell: self.cell,
             valid: self.valid,
             measured: true,
@@ -70,10 +75,10 @@ impl Sample {
     /// not lead to such.
     pub(in crate::kinds) fn of(
         context: &RunContext,
-        origin: &Origin<'_>,
+        origin: &JobProvenance<'_>,
         record: &JobRecord,
     ) -> Option<Self> {
-        let Origin { cell, set, .. } = *origin;
+        let JobProvenance { cell, set, .. } = *origin;
         let [cold, warm, .., resumed] = record.touches.as_slice() else { return None };
         let leave = record.leaves.first();
         let disturbed_by = sample_causes(cell, warm, resumed, leave);
@@ -200,8 +205,8 @@ fn load_rate(leave: &Leave) -> Option<f64> {
 }
 
 impl AccessTime {
-    fn observation(&self) -> Observation {
-        Observation {
+    fn observation(&self) -> RowObservation {
+        RowObservation {
             cell: self.cell,
             valid: self.valid,
             measured: true,
@@ -212,8 +217,8 @@ impl AccessTime {
     }
 
     /// The job's only touch.
-    fn of(context: &RunContext, origin: &Origin<'_>, record: &JobRecord) -> Option<Self> {
-        let Origin { cell, set, .. } = *origin;
+    fn of(context: &RunContext, origin: &JobProvenance<'_>, record: &JobRecord) -> Option<Self> {
+        let JobProvenance { cell, set, .. } = *origin;
         let walk = record.touches.last()?;
         let disturbed_by = walk.disturbances();
         let walk_ns = walk.certified_ns().unwrap_or(walk.ns);
@@ -247,8 +252,8 @@ impl AccessTime {
 }
 
 impl PreemptionLength {
-    fn observation(&self) -> Observation {
-        Observation {
+    fn observation(&self) -> RowObservation {
+        RowObservation {
             cell: self.cell,
             valid: true,
             measured: true,
@@ -259,8 +264,8 @@ impl PreemptionLength {
     }
 
     /// The job's only absence.
-    fn of(context: &RunContext, origin: &Origin<'_>, record: &JobRecord) -> Option<Self> {
-        let Origin { cell, .. } = *origin;
+    fn of(context: &RunContext, origin: &JobProvenance<'_>, record: &JobRecord) -> Option<Self> {
+        let JobProvenance { cell, .. } = *origin;
         let leave = record.leaves.first()?;
         let Cpu(cpu) = leave.from;
         Some(Self {
@@ -281,7 +286,7 @@ impl PreemptionLength {
 
 impl Rows {
     /// The values that decide how many more samples to take, from the rows of scripted jobs.
-    pub fn observations(&self) -> Vec<Observation> {
+    pub fn observations(&self) -> Vec<RowObservation> {
         let samples = self.samples.iter().map(Sample::observation);
         let access_times = self.access_times.iter().map(AccessTime::observation);
         let lengths = self.preemption_lengths.iter().map(PreemptionLength::observation);

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::kinds::count::AsOne;
 use crate::kinds::{
-    Counting, Kind, Place, Projection, RowKind, RowTime, Rows, Tasks, TasksError, Unit,
+    Kind, Projection, ProjectionContext, RowCounting, RowKind, RowTime, Rows, SamplingUnit, Tasks,
+    TasksError,
 };
 use crate::platform::{Platform, UnknownCpu};
 use crate::units::{CpuList, Nanos};
@@ -63,12 +64,12 @@ impl Overheads {
     }
 
     /// Its unit: one measurement of everything.
-    pub(crate) fn unit(&self) -> Unit {
+    pub(crate) fn unit(&self) -> SamplingUnit {
         let runs = self.tasks.iter().flat_map(|tasks| &tasks.runs);
         let runs: u64 = runs.map(|run| run.duration.get()).sum();
         let pairs = (self.cpus.len() * self.cpus.len().saturating_sub(1)) as u64;
         let each = FROM_THREADS.get() + pairs * EACH_PAIR.get() + runs;
-        Unit { name: "all overheads".to_owned(), asked: 1, each: Nanos::new(each) }
+        SamplingUnit { name: "all overheads".to_owned(), asked: 1, each: Nanos::new(each) }
     }
 }
 
@@ -86,7 +87,7 @@ impl Kind for Overheads {
     }
 
     /// One measurement of everything.
-    fn units(&self) -> Vec<Unit> {
+    fn units(&self) -> Vec<SamplingUnit> {
         vec![self.unit()]
     }
 
@@ -99,7 +100,7 @@ impl Kind for Overheads {
         Some("scheduling overheads")
     }
 
-    fn outline(&self, _: &[Unit], _: Option<usize>) -> String {
+    fn outline(&self, _: &[SamplingUnit], _: Option<usize>) -> String {
         String::new()
     }
 
@@ -107,7 +108,7 @@ impl Kind for Overheads {
         &[RowKind::Overheads]
     }
 
-    fn projection<'a>(&'a self, at: Place<'a>) -> Projection<'a, OverheadRecord> {
+    fn projection<'a>(&'a self, at: ProjectionContext<'a>) -> Projection<'a, OverheadRecord> {
         Box::new(move |records, rows| {
             for record in records {
                 rows.overheads.extend(record.rows(at.platform, at.context.seed));
@@ -115,7 +116,7 @@ impl Kind for Overheads {
         })
     }
 
-    fn counting(&self, _: u64) -> Box<dyn Counting> {
+    fn counting(&self, _: u64) -> Box<dyn RowCounting> {
         Box::new(AsOne)
     }
 

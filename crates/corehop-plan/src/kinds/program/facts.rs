@@ -38,7 +38,7 @@ pub struct RecordingFacts {
     pub unfollowed: u64,
     /// The time that others had CPUs that threads of the program waited for, by name; None if unknown.
     #[serde(default)]
-    pub others: Option<Vec<Held>>,
+    pub others: Option<Vec<CpuHoldTime>>,
     /// The time that threads of the program waited for idle CPUs to wake up, in nanoseconds; None if unknown.
     #[serde(default)]
     pub idle_ns: Option<u64>,
@@ -105,7 +105,7 @@ fn on_cpus(mut one: Vec<(Cpu, u64)>, other: &[(Cpu, u64)]) -> Vec<(Cpu, u64)> {
 
 /// The time that threads of one name had CPUs that threads of the recorded program waited for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct CpuHoldTime {
     /// The name.
     pub name: String,
     /// The time, in nanoseconds for each waiting thread.
@@ -113,7 +113,7 @@ pub struct Held {
 }
 
 /// The times of two runs, by name.
-fn merged(mut one: Vec<Held>, other: Vec<Held>) -> Vec<Held> {
+fn merged(mut one: Vec<CpuHoldTime>, other: Vec<CpuHoldTime>) -> Vec<CpuHoldTime> {
     for held in other {
         match one.iter_mut().find(|it| it.name == held.name) {
             Some(it) => it.held_ns += held.held_ns,
@@ -241,7 +241,7 @@ mod tests {
             touched_bytes: vec![1],
             lost: 1,
             idle_ns: Some(5),
-            others: Some(vec![Held { name: "sh".to_owned(), held_ns: 9 }]),
+            others: Some(vec![CpuHoldTime { name: "sh".to_owned(), held_ns: 9 }]),
             took: Took {
                 own_ns: 1,
                 switches: Some(SwitchesTook {
@@ -259,7 +259,10 @@ mod tests {
         all.add(one.clone());
         assert_eq!((all.span_ns, all.cpu_ns, all.rss_bytes, all.lost), (20, Some(8), Some(7), 2));
         assert_eq!((all.touched_bytes.len(), all.took.own_ns, all.idle_ns), (2, 2, Some(10)));
-        assert_eq!(all.others.as_deref(), Some(&[Held { name: "sh".to_owned(), held_ns: 18 }][..]));
+        assert_eq!(
+            all.others.as_deref(),
+            Some(&[CpuHoldTime { name: "sh".to_owned(), held_ns: 18 }][..])
+        );
         assert!((all.took.switches.unwrap().ns() - 22.0).abs() < 1e-9, "{:?}", all.took);
         all.add(RecordingFacts { cpu_ns: None, others: None, took: Took::default(), ..one });
         assert!(all.cpu_ns.is_none() && all.others.is_none() && all.took.switches.is_none());

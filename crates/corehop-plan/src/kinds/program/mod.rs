@@ -12,7 +12,7 @@ mod rows;
 
 pub use absences::{AbsenceCount, AbsenceKind, Absences, LastAbsence, Lengths};
 pub use bars::{Bar, Bars};
-pub use facts::{GroupLimit, Held, RecordingFacts, SwitchesTook, Took};
+pub use facts::{CpuHoldTime, GroupLimit, RecordingFacts, SwitchesTook, Took};
 pub use record::{Absence, EndedRun, ObservedThread, ProgramRecord, Recording};
 pub use rooms::Rooms;
 pub use rows::{RecordedAbsence, RecordedRun, RecordedThread};
@@ -25,7 +25,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::kinds::count::AsOne;
 use crate::kinds::kind::samples;
-use crate::kinds::{Counting, Kind, Place, Projection, RowKind, RowTime, Rows, Unit};
+use crate::kinds::{
+    Kind, Projection, ProjectionContext, RowCounting, RowKind, RowTime, Rows, SamplingUnit,
+};
 use crate::platform::Platform;
 use crate::shown;
 use crate::units::{CpuList, Nanos};
@@ -240,8 +242,8 @@ impl Kind for Program {
     }
 
     /// The arms with their runs, or the one run of unknown length.
-    fn units(&self) -> Vec<Unit> {
-        let unit = |name: String, asked| Unit { name, asked, each: Nanos::default() };
+    fn units(&self) -> Vec<SamplingUnit> {
+        let unit = |name: String, asked| SamplingUnit { name, asked, each: Nanos::default() };
         if self.arms.is_empty() {
             return vec![unit(self.target.to_string(), 1)];
         }
@@ -262,7 +264,7 @@ impl Kind for Program {
         self.arms.is_empty().then_some("a program")
     }
 
-    fn outline(&self, units: &[Unit], _: Option<usize>) -> String {
+    fn outline(&self, units: &[SamplingUnit], _: Option<usize>) -> String {
         if self.arms.is_empty() {
             return String::new();
         }
@@ -273,7 +275,7 @@ impl Kind for Program {
         &RowKind::OF_RECORDING
     }
 
-    fn projection<'a>(&'a self, at: Place<'a>) -> Projection<'a, ProgramRecord> {
+    fn projection<'a>(&'a self, at: ProjectionContext<'a>) -> Projection<'a, ProgramRecord> {
         let (mut under_way, platform, seed) = (0, at.platform, at.context.seed);
         Box::new(move |records, rows| {
             for record in records {
@@ -296,7 +298,7 @@ impl Kind for Program {
     }
 
     /// One for each run of an arm; one for all where there are no arms.
-    fn counting(&self, _: u64) -> Box<dyn Counting> {
+    fn counting(&self, _: u64) -> Box<dyn RowCounting> {
         if self.arms.is_empty() {
             return Box::new(AsOne);
         }

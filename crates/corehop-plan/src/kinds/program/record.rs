@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::{
-    Absences, Arm, Bar, Bars, Observation, RecordedAbsence, RecordedRun, RecordedThread,
-    RecordingFacts,
+    Absences, Arm, Bar, Bars, RecordedAbsence, RecordedRun, RecordedThread, RecordingFacts,
+    RowObservation,
 };
 use crate::platform::Platform;
 use crate::units::{Cpu, CpuList};
@@ -394,12 +394,19 @@ impl From<&RecordedThread> for ObservedThread {
 
 impl RecordedRun {
     /// A run that failed does not count.
-    pub(super) fn observation(&self, arms: &[String]) -> Option<Observation> {
+    pub(super) fn observation(&self, arms: &[String]) -> Option<RowObservation> {
         let cell = arms.iter().position(|arm| **arm == *self.arm)? as u64;
         let value_ns = self.wall_ns as f64;
         let valid = self.status == Some(0);
         let replicate = Some(self.block);
-        Some(Observation { cell, valid, measured: valid, value_ns, scale_ns: value_ns, replicate })
+        Some(RowObservation {
+            cell,
+            valid,
+            measured: valid,
+            value_ns,
+            scale_ns: value_ns,
+            replicate,
+        })
     }
 }
 

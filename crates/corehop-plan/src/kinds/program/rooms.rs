@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 /// Rooms after absences, by the power of two of their length in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Rooms(BTreeMap<u32, Alike>);
+pub struct Rooms(BTreeMap<u32, RoomClass>);
 
 /// Rooms of one power of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Alike {
+struct RoomClass {
     times: u64,
     sum_ns: u64,
     /// Whether the lengths are CPU times; otherwise they are upper bounds.
@@ -21,7 +21,7 @@ impl Rooms {
     /// Takes a room of this length: a CPU time, or an upper bound of it.
     pub fn take(&mut self, ns: u64, exact: bool) {
         let octave = ns.max(1).ilog2();
-        let alike = self.0.entry(octave).or_insert(Alike { times: 0, sum_ns: 0, exact: true });
+        let alike = self.0.entry(octave).or_insert(RoomClass { times: 0, sum_ns: 0, exact: true });
         alike.times += 1;
         alike.sum_ns = alike.sum_ns.saturating_add(ns);
         alike.exact &= exact;
@@ -45,14 +45,14 @@ impl Rooms {
     /// An upper bound of what fits into the rooms of refills that take at most `each_ns`: the sum of the smaller of the
     /// two. That is a concave function of the rooms, so that equal ones give the most (Jensen).
     pub fn most_ns(&self, each_ns: f64) -> f64 {
-        let of = |it: &Alike| (it.times as f64 * each_ns).min(it.sum_ns as f64);
+        let of = |it: &RoomClass| (it.times as f64 * each_ns).min(it.sum_ns as f64);
         self.0.values().map(of).sum()
     }
 
     /// A lower bound of what refills take that need at least `each_ns`: rooms of which the sum is known give the least
     /// where all lie at the ends of their power of two. Rooms that are upper bounds give none.
     pub fn least_ns(&self, each_ns: f64) -> f64 {
-        let of = |(&octave, it): (&u32, &Alike)| {
+        let of = |(&octave, it): (&u32, &RoomClass)| {
             let n = it.times as f64;
             let (low, high) = if octave == 0 { (0.0, 2.0) } else { ends(octave) };
             let above = (it.sum_ns as f64 - n * low) / (high - low);

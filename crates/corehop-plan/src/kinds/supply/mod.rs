@@ -10,7 +10,9 @@ pub use rows::SupplyGap;
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::kind::samples;
-use crate::kinds::{Counting, Kind, Place, Projection, RowKind, RowTime, Rows, Unit};
+use crate::kinds::{
+    Kind, Projection, ProjectionContext, RowCounting, RowKind, RowTime, Rows, SamplingUnit,
+};
 use crate::platform::Platform;
 use crate::units::{Cpu, CpuList, Nanos};
 
@@ -113,13 +115,13 @@ impl Kind for Watch {
     }
 
     /// The windows of each CPU.
-    fn units(&self) -> Vec<Unit> {
+    fn units(&self) -> Vec<SamplingUnit> {
         let unit = |cpu: Cpu| {
             let asked = self.windows.iter().filter(|it| it.cpu == cpu).count() as u32;
             // A CPU is watched for at most 45 of 100 ms, and other CPUs meanwhile.
             let apart = if self.cpus.len() > 1 { 125 } else { 225 };
             let each = Nanos::new(self.window.get() * apart / 100);
-            Unit { name: format!("windows of {} on {cpu}", self.window), asked, each }
+            SamplingUnit { name: format!("windows of {} on {cpu}", self.window), asked, each }
         };
         self.cpus.iter().map(unit).collect()
     }
@@ -132,7 +134,7 @@ impl Kind for Watch {
         self.windows.extend(more.windows);
     }
 
-    fn outline(&self, units: &[Unit], _: Option<usize>) -> String {
+    fn outline(&self, units: &[SamplingUnit], _: Option<usize>) -> String {
         format!(": {} CPUs, {} windows", units.len(), samples(units))
     }
 
@@ -140,7 +142,7 @@ impl Kind for Watch {
         &[RowKind::Supply]
     }
 
-    fn projection<'a>(&'a self, at: Place<'a>) -> Projection<'a, SupplyRecord> {
+    fn projection<'a>(&'a self, at: ProjectionContext<'a>) -> Projection<'a, SupplyRecord> {
         Box::new(move |records, rows| {
             for record in records {
                 rows.supply.extend(record.rows(&at.context, self, at.first));
@@ -149,7 +151,7 @@ impl Kind for Watch {
     }
 
     /// One for each window, of its CPU.
-    fn counting(&self, _: u64) -> Box<dyn Counting> {
+    fn counting(&self, _: u64) -> Box<dyn RowCounting> {
         let cpus: Vec<u64> = self.cpus.iter().map(|cpu| u64::from(cpu.0)).collect();
         Box::new(move |rows: &Rows| {
             rows.supply.iter().filter_map(|row| row.observation(&cpus)).collect()

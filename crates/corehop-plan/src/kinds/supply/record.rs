@@ -3,7 +3,7 @@
 
 use crate::kinds::RowTime;
 use crate::kinds::origin::RunContext;
-use crate::kinds::{Observation, SupplyGap, Text, Watch};
+use crate::kinds::{RowObservation, SupplyGap, Text, Watch};
 use crate::units::Cpu;
 
 /// A window in which a CPU was watched. Times are in nanoseconds.
@@ -65,11 +65,11 @@ impl SupplyRecord {
 
 impl SupplyGap {
     /// The window, as far as it matters to the number of samples; None but for its first row.
-    pub(super) fn observation(&self, cpus: &[u64]) -> Option<Observation> {
+    pub(super) fn observation(&self, cpus: &[u64]) -> Option<RowObservation> {
         let cell = cpus.iter().position(|&cpu| cpu == self.cpu).filter(|_| self.gap == 0)? as u64;
         let value_ns = self.watched_ns as f64;
         let replicate = self.replicate;
-        Some(Observation {
+        Some(RowObservation {
             cell,
             valid: true,
             measured: true,

@@ -10,7 +10,9 @@ pub use rows::SwitchBatch;
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::kind::samples;
-use crate::kinds::{Counting, Kind, Place, Projection, RowKind, RowTime, Rows, Unit};
+use crate::kinds::{
+    Kind, Projection, ProjectionContext, RowCounting, RowKind, RowTime, Rows, SamplingUnit,
+};
 use crate::platform::Platform;
 use crate::units::{Cpu, Nanos};
 use crate::workload::switching::{SwitchCall, SwitchMechanism};
@@ -224,13 +226,13 @@ impl Kind for Switches {
     }
 
     /// The cells, each with its number of batches.
-    fn units(&self) -> Vec<Unit> {
+    fn units(&self) -> Vec<SamplingUnit> {
         let mut counts = vec![0; self.cells.len()];
         for &cell in self.rounds.iter().flat_map(|round| &round.order) {
             // A plan by hand may name a cell that is not there.
             counts.get_mut(cell).into_iter().for_each(|count| *count += 1);
         }
-        let unit = |(cell, asked): (&SwitchCell, u32)| Unit {
+        let unit = |(cell, asked): (&SwitchCell, u32)| SamplingUnit {
             name: cell.name(),
             asked,
             each: cell.projected(),
@@ -251,7 +253,7 @@ impl Kind for Switches {
         self.rounds.extend(more.rounds);
     }
 
-    fn outline(&self, units: &[Unit], _: Option<usize>) -> String {
+    fn outline(&self, units: &[SamplingUnit], _: Option<usize>) -> String {
         format!(": {} cells, {} batches", units.len(), samples(units))
     }
 
@@ -259,14 +261,14 @@ impl Kind for Switches {
         &[RowKind::Switches]
     }
 
-    fn projection<'a>(&'a self, at: Place<'a>) -> Projection<'a, SwitchRecord> {
+    fn projection<'a>(&'a self, at: ProjectionContext<'a>) -> Projection<'a, SwitchRecord> {
         Box::new(move |records, rows| {
             let of = |record| SwitchBatch::of(&at.context, self, at.first, record);
             rows.switches.extend(records.iter().filter_map(of));
         })
     }
 
-    fn counting(&self, _: u64) -> Box<dyn Counting> {
+    fn counting(&self, _: u64) -> Box<dyn RowCounting> {
         Box::new(|rows: &Rows| rows.switches.iter().map(SwitchBatch::observation).collect())
     }
 

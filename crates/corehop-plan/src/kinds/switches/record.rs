@@ -3,7 +3,7 @@
 
 use crate::kinds::RowTime;
 use crate::kinds::origin::RunContext;
-use crate::kinds::{BatchExchange, Observation, SwitchBatch, Switches};
+use crate::kinds::{BatchExchange, RowObservation, SwitchBatch, Switches};
 use crate::units::Bytes;
 
 /// One batch of calls.
@@ -110,8 +110,8 @@ impl SwitchBatch {
     }
 
     /// The row, as far as it matters to the number of samples.
-    pub(super) fn observation(&self) -> Observation {
-        Observation {
+    pub(super) fn observation(&self) -> RowObservation {
+        RowObservation {
             cell: self.cell,
             valid: self.valid,
             measured: self.mean_ns.is_some(),

@@ -2,28 +2,28 @@
 //! Counts runs of task sets: a run counts when the next one begins, or when the plan has ended.
 
 use super::TaskJob;
-use crate::kinds::{Counting, Observation, Rows};
+use crate::kinds::{RowCounting, RowObservation, Rows};
 
 /// Counts the runs of task sets that have ended.
-pub(super) struct Runs {
+pub(super) struct TaskRunCounter {
     planned: u64,
     under_way: Option<u64>,
 }
 
-impl Runs {
+impl TaskRunCounter {
     /// Of a plan with this number of runs.
     pub(super) const fn planned(planned: u64) -> Self {
         Self { planned, under_way: None }
     }
 
     /// A run counts for its place in the plan, whatever its number: see [`super::TaskRun::number`].
-    fn observation(planned: u64, number: u64) -> Observation {
-        Observation::of_run(number % planned.max(1))
+    fn observation(planned: u64, number: u64) -> RowObservation {
+        RowObservation::of_run(number % planned.max(1))
     }
 }
 
-impl Counting for Runs {
-    fn take(&mut self, rows: &Rows) -> Vec<Observation> {
+impl RowCounting for TaskRunCounter {
+    fn take(&mut self, rows: &Rows) -> Vec<RowObservation> {
         let ended = |job: &TaskJob| {
             let before = self.under_way.replace(job.run)?;
             (before != job.run).then(|| Self::observation(self.planned, before))
@@ -31,7 +31,7 @@ impl Counting for Runs {
         rows.task_jobs.iter().filter_map(ended).collect()
     }
 
-    fn complete(&mut self) -> Option<Observation> {
+    fn complete(&mut self) -> Option<RowObservation> {
         Some(Self::observation(self.planned, self.under_way.take()?))
     }
 

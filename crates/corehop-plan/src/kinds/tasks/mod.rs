@@ -8,17 +8,20 @@ mod rows;
 mod words;
 
 use record::TaskRows;
-pub use record::{AS_SCHEDULED, Away, TaskJobRecord};
+pub use record::{AS_SCHEDULED, JobAbsence, TaskJobRecord};
 pub use rows::TaskJob;
 pub use words::JobOutcome;
 
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::kind::samples;
-use crate::kinds::{Cell, Counting, Kind, Length, Place, Projection, RowKind, RowTime, Rows, Unit};
+use crate::kinds::{
+    Cell, Kind, Length, Projection, ProjectionContext, RowCounting, RowKind, RowTime, Rows,
+    SamplingUnit,
+};
 use crate::platform::Platform;
 use crate::units::{Bytes, CpuList, Nanos};
-use crate::workload::draw::Draw;
+use crate::workload::draw::DrawStream;
 use crate::workload::scheduler::Scheduler;
 use crate::workload::{Absence, Event, LineState, Load, WorkingSet, WorkloadError};
 
@@ -250,7 +253,7 @@ impl Tasks {
         let (task, stream) = (&it.tasks[task], u64::from(it.index) << 32 | task as u64);
         let (period, delay) = (task.period.get(), task.longest_delay);
         let end = it.duration.get();
-        let mut draw = Draw::new(seed ^ 0x7265_6c65_6173_6573, stream);
+        let mut draw = DrawStream::new(seed ^ 0x7265_6c65_6173_6573, stream);
         let mut next = task.offset.get();
         std::iter::from_fn(move || {
             let now = next;
@@ -355,8 +358,8 @@ impl Kind for Tasks {
         Some(("runs", self.runs.len() as u64))
     }
 
-    fn units(&self) -> Vec<Unit> {
-        let unit = |run: &TaskRun| Unit { name: run.name(), asked: 1, each: run.duration };
+    fn units(&self) -> Vec<SamplingUnit> {
+        let unit = |run: &TaskRun| SamplingUnit { name: run.name(), asked: 1, each: run.duration };
         self.runs.iter().map(unit).collect()
     }
 
@@ -374,8 +377,8 @@ impl Kind for Tasks {
         self.runs.iter().flat_map(|run| &run.tasks).map(|task| &task.set).collect()
     }
 
-    fn outline(&self, units: &[Unit], _: Option<usize>) -> String {
-        let (runs, whole) = (samples(units), Unit::projected(units));
+    fn outline(&self, units: &[SamplingUnit], _: Option<usize>) -> String {
+        let (runs, whole) = (samples(units), SamplingUnit::projected(units));
         format!(": {runs} runs under {}, {whole} in all", self.scheduler)
     }
 
@@ -383,7 +386,7 @@ impl Kind for Tasks {
         &[RowKind::Samples, RowKind::TaskJobs]
     }
 
-    fn projection<'a>(&'a self, at: Place<'a>) -> Projection<'a, TaskJobRecord> {
+    fn projection<'a>(&'a self, at: ProjectionContext<'a>) -> Projection<'a, TaskJobRecord> {
         let (of_tasks, mut jobs) = (TaskRows::new(self, at.platform, at.context), at.first);
         Box::new(move |records, rows| {
             for record in records {
@@ -394,8 +397,8 @@ impl Kind for Tasks {
         })
     }
 
-    fn counting(&self, units: u64) -> Box<dyn Counting> {
-        Box::new(count::Runs::planned(units))
+    fn counting(&self, units: u64) -> Box<dyn RowCounting> {
+        Box::new(count::TaskRunCounter::planned(units))
     }
 
     fn times(rows: &Rows) -> Vec<RowTime> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A machine's record of a job of a task set, and its rows.
 
-use crate::kinds::origin::{Origin, RunContext};
+use crate::kinds::origin::{JobProvenance, RunContext};
 use crate::kinds::{Cause, JobRecord, Sample, TaskCells, TaskJob, Tasks};
 use crate::kinds::{JobOutcome, RowTime};
 use crate::platform::Platform;
@@ -32,14 +32,14 @@ pub struct TaskJobRecord {
     /// The number of times it lost its CPU and had another one afterwards.
     pub migrations: u32,
     /// Its first absence, where it had one.
-    pub away: Option<Away>,
+    pub away: Option<JobAbsence>,
     /// Cold, warm and resumed touch, and the absence between them: where it came to a resumed touch.
     pub touched: Option<JobRecord>,
 }
 
 /// An absence of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Away {
+pub struct JobAbsence {
     /// The CPU it lost.
     pub from: Cpu,
     /// The CPU it had afterwards.
@@ -70,7 +70,7 @@ impl<'a> TaskRows<'a> {
     }
 
     /// The event that an absence was.
-    fn event(&self, away: Away) -> Event {
+    fn event(&self, away: JobAbsence) -> Event {
         Event::resuming(self.platform, away.from, away.to)
     }
 
@@ -97,12 +97,12 @@ impl<'a> TaskRows<'a> {
     }
 
     /// The origin of a job's sample.
-    fn origin(&self, record: &TaskJobRecord, away: Away, job: u64) -> Origin<'_> {
+    fn origin(&self, record: &TaskJobRecord, away: JobAbsence, job: u64) -> JobProvenance<'_> {
         let event = self.event(away);
         let way = Event::RESUMING.iter().position(|&way| way == event).unwrap_or(0);
         let number = self.cells.first[record.run][record.task] + way;
         let cell = &self.cells.cells[number];
-        Origin {
+        JobProvenance {
             job,
             cell,
             number,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Laws of utilisations, periods and deadlines.
 
-use crate::workload::draw::Draw;
+use crate::workload::draw::DrawStream;
 use crate::workload::task::Time;
 
 /// The law of a task's utilisation.
@@ -53,7 +53,7 @@ impl Utilisation {
         Self::NAMED.iter().find(|&&(other, _)| other == name).map(|&(_, law)| law)
     }
 
-    pub(crate) fn draw(self, stream: &mut Draw) -> f64 {
+    pub(crate) fn draw(self, stream: &mut DrawStream) -> f64 {
         match self {
             Self::Uniform(low, high) => stream.between(low, high),
             Self::Bimodal(heavy) if stream.unit() < heavy => stream.between(0.5, 0.9),
@@ -119,7 +119,7 @@ impl Period {
         Self::NAMED.iter().find(|&&(other, _)| other == name).map(|&(_, law)| law)
     }
 
-    pub(crate) fn draw(self, stream: &mut Draw) -> Time {
+    pub(crate) fn draw(self, stream: &mut DrawStream) -> Time {
         match self {
             Self::Uniform { low, high, granularity } => {
                 low + stream.below((high - low) / granularity + 1) * granularity
@@ -155,7 +155,7 @@ pub enum Deadline {
 }
 
 impl Deadline {
-    pub(super) fn draw(self, wcet: Time, period: Time, stream: &mut Draw) -> Time {
+    pub(super) fn draw(self, wcet: Time, period: Time, stream: &mut DrawStream) -> Time {
         match self {
             Self::Implicit => period,
             Self::Constrained => wcet + stream.below(period - wcet + 1),
@@ -167,8 +167,8 @@ impl Deadline {
 mod tests {
     use super::*;
 
-    fn mean(mut draw: impl FnMut(&mut Draw) -> f64) -> f64 {
-        let mut stream = Draw::of_set(5, 0);
+    fn mean(mut draw: impl FnMut(&mut DrawStream) -> f64) -> f64 {
+        let mut stream = DrawStream::of_set(5, 0);
         (0..20_000).map(|_| draw(&mut stream)).sum::<f64>() / 20_000.0
     }
 
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn periods_stay_in_their_range_and_on_their_grid() {
-        let mut stream = Draw::of_set(6, 0);
+        let mut stream = DrawStream::of_set(6, 0);
         let drawn: Vec<Time> = (0..5_000).map(|_| Period::SHORT.draw(&mut stream)).collect();
         assert!(drawn.iter().all(|p| p % 1_000 == 0 && (3_000..=33_000).contains(p)));
         assert!(drawn.contains(&3_000) && drawn.contains(&33_000));

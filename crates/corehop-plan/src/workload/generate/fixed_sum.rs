@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Utilisations with a given sum.
 
-use crate::workload::draw::Draw;
+use crate::workload::draw::DrawStream;
 
 /// The way to draw utilisations with a given sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Method {
+pub enum UtilisationMethod {
     /// UUniFast (Bini and Buttazzo, Real-Time Systems 30, 2005): uniform, for sums up to 1; beyond that
     /// some task may come out above 1, which is an error here.
     UUniFast,
@@ -20,7 +20,7 @@ pub enum Method {
     DirichletRescale,
 }
 
-impl Method {
+impl UtilisationMethod {
     /// The methods that are uniform and always answer.
     pub const ALL: &'static [Self] =
         &[Self::UUniFastDiscard, Self::RandFixedSum, Self::Convolution];
@@ -37,7 +37,7 @@ impl Method {
     ///
     /// # Errors
     /// If there are none, or none was found in [`MOST_ATTEMPTS`] attempts.
-    pub fn draw(self, n: usize, sum: f64, stream: &mut Draw) -> Result<Vec<f64>, NoSuchSum> {
+    pub fn draw(self, n: usize, sum: f64, stream: &mut DrawStream) -> Result<Vec<f64>, NoSuchSum> {
         let refused = |why| Err(NoSuchSum { n, sum, why });
         if n == 0 || sum.is_nan() || sum <= 0.0 || sum > n as f64 {
             return refused("no utilisations of at most 1 have it");
@@ -76,7 +76,7 @@ pub struct NoSuchSum {
     pub why: &'static str,
 }
 
-fn uunifast(n: usize, sum: f64, stream: &mut Draw) -> Vec<f64> {
+fn uunifast(n: usize, sum: f64, stream: &mut DrawStream) -> Vec<f64> {
     let mut left = sum;
     let mut drawn = Vec::with_capacity(n);
     for after in (1..n).rev() {
@@ -93,7 +93,7 @@ const MOST_RESCALINGS: u32 = 1_000;
 
 /// A point of the simplex; as long as tasks are above 1, the corner in which they are is stretched over all of
 /// the simplex. Sums above half of the tasks are drawn as what is left of each task.
-fn dirichlet_rescale(n: usize, sum: f64, stream: &mut Draw) -> Option<Vec<f64>> {
+fn dirichlet_rescale(n: usize, sum: f64, stream: &mut DrawStream) -> Option<Vec<f64>> {
     if sum > n as f64 / 2.0 {
         let left = dirichlet_rescale(n, n as f64 - sum, stream)?;
         return Some(left.into_iter().map(|left| 1.0 - left).collect());
@@ -123,7 +123,7 @@ fn dirichlet_rescale(n: usize, sum: f64, stream: &mut Draw) -> Option<Vec<f64>> 
 
 /// The simplices that make up the slice of the cube are chosen by their volumes, then a point in one; the
 /// coordinates are shuffled at the end.
-fn rand_fixed_sum(n: usize, sum: f64, stream: &mut Draw) -> Vec<f64> {
+fn rand_fixed_sum(n: usize, sum: f64, stream: &mut DrawStream) -> Vec<f64> {
     let k = (sum.floor() as usize).min(n - 1);
     let choices = volumes(n, k, sum);
     let (mut level, mut rest, mut base, mut scale) = (k, sum, 0.0, 1.0);
@@ -181,7 +181,7 @@ const LATTICE: usize = 4_096;
 pub fn convolution(
     bounds: &[(f64, f64)],
     sum: f64,
-    stream: &mut Draw,
+    stream: &mut DrawStream,
 ) -> Result<Vec<f64>, NoSuchSum> {
     let lowest: f64 = bounds.iter().map(|&(low, _)| low).sum();
     let highest: f64 = bounds.iter().map(|&(_, high)| high).sum();
@@ -254,8 +254,8 @@ mod tests {
 
     #[test]
     fn sums_that_cannot_be_are_refused() {
-        let mut stream = Draw::of_set(1, 0);
-        for method in Method::ALL {
+        let mut stream = DrawStream::of_set(1, 0);
+        for method in UtilisationMethod::ALL {
             for (n, sum) in [(0, 0.5), (2, 2.5), (3, 0.0), (3, -1.0), (3, f64::NAN)] {
                 assert!(method.draw(n, sum, &mut stream).is_err(), "{method:?} {n} {sum}");
             }
@@ -267,9 +267,9 @@ mod tests {
     fn each_coordinate_has_the_law_of_a_uniform_point() {
         // Of a uniform point with n = 3 and sum 1.5 in the cube, one coordinate has mean 1/2 and the
         // second moment of the hexagon: 1/4 + 1/12 * 5/6 (by hand, from its six triangles: 5/72 variance).
-        for method in Method::ALL {
-            let mut stream = Draw::of_set(2, 0);
-            let n = if *method == Method::Convolution { 3_000 } else { 30_000 };
+        for method in UtilisationMethod::ALL {
+            let mut stream = DrawStream::of_set(2, 0);
+            let n = if *method == UtilisationMethod::Convolution { 3_000 } else { 30_000 };
             let draws: Vec<Vec<f64>> =
                 (0..n).map(|_| method.draw(3, 1.5, &mut stream).unwrap()).collect();
             for at in 0..3 {
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn bounds_of_each_task_are_kept() {
-        let mut stream = Draw::of_set(4, 0);
+        let mut stream = DrawStream::of_set(4, 0);
         let bounds = [(0.1, 0.2), (0.0, 0.9), (0.3, 0.4)];
         for _ in 0..200 {
             let drawn = convolution(&bounds, 1.0, &mut stream).unwrap();
@@ -304,13 +304,13 @@ mod tests {
 
     #[test]
     fn dirichlet_rescale_keeps_sum_and_bounds_and_carries_its_warning() {
-        let method = Method::DirichletRescale;
+        let method = UtilisationMethod::DirichletRescale;
         assert!(method.warning().is_some_and(|it| it.contains("uniformly")));
-        assert!(Method::ALL.iter().all(|it| it.warning().is_none()));
+        assert!(UtilisationMethod::ALL.iter().all(|it| it.warning().is_none()));
         // In how many sets is a task above 0.9?
-        let share = |method: Method, n: usize, sum: f64| {
+        let share = |method: UtilisationMethod, n: usize, sum: f64| {
             let above = (0..20_000).filter(|&index| {
-                let set = method.draw(n, sum, &mut Draw::of_set(5, index)).unwrap();
+                let set = method.draw(n, sum, &mut DrawStream::of_set(5, index)).unwrap();
                 assert!((set.iter().sum::<f64>() - sum).abs() < 1e-9);
                 assert!(set.iter().all(|&u| (0.0..=1.0).contains(&u)), "{set:?}");
                 set.iter().any(|&u| u > 0.9)
@@ -319,7 +319,7 @@ mod tests {
         };
         // Where no two tasks can be above 1 it still is uniform. Three with the sum 1.4: the triangle of side
         // 1.4 less three of side 0.4 is 1.48; beyond 0.9 are 3 (0.25 - 0.16) = 0.27 of it.
-        for method in [method, Method::RandFixedSum] {
+        for method in [method, UtilisationMethod::RandFixedSum] {
             assert!((share(method, 3, 1.4) - 0.27 / 1.48).abs() < 0.01);
         }
         // Where two can, sum and bounds hold all the same.
@@ -330,9 +330,10 @@ mod tests {
     fn dirichlet_rescale_is_not_uniform_as_its_warning_says() {
         // Half of n is the sum of what is left of each task, too: of a uniform point the least utilisation and what
         // the greatest leaves have one law, so their means differ by chance alone (here by some 0.0005).
-        let lean = |method: Method| {
+        let lean = |method: UtilisationMethod| {
             let n = 40_000;
-            let draws = (0..n).map(|at| method.draw(8, 4.0, &mut Draw::of_set(6, at)).unwrap());
+            let draws =
+                (0..n).map(|at| method.draw(8, 4.0, &mut DrawStream::of_set(6, at)).unwrap());
             let differences = draws.map(|set| {
                 let least = set.iter().copied().fold(1.0, f64::min);
                 let most = set.iter().copied().fold(0.0, f64::max);
@@ -340,7 +341,15 @@ mod tests {
             });
             differences.sum::<f64>() / n as f64
         };
-        assert!(lean(Method::RandFixedSum).abs() < 0.0015, "{}", lean(Method::RandFixedSum));
-        assert!(lean(Method::DirichletRescale) > 0.002, "{}", lean(Method::DirichletRescale));
+        assert!(
+            lean(UtilisationMethod::RandFixedSum).abs() < 0.0015,
+            "{}",
+            lean(UtilisationMethod::RandFixedSum)
+        );
+        assert!(
+            lean(UtilisationMethod::DirichletRescale) > 0.002,
+            "{}",
+            lean(UtilisationMethod::DirichletRescale)
+        );
     }
 }

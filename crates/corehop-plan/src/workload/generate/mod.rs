@@ -8,8 +8,8 @@ pub mod fixed_sum;
 
 pub use distribution::{Deadline, Period, Utilisation};
 
-use super::draw::Draw;
-use super::task::{Parameters, Time};
+use super::draw::DrawStream;
+use super::task::{TaskParameters, Time};
 
 /// The treatment of the task that exceeds the cap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,7 +37,7 @@ pub struct Capped {
 
 impl Capped {
     /// The tasks of the set with this index, in microseconds. May be none, where the first exceeds the cap.
-    pub fn set(&self, seed: u64, index: u64) -> Vec<Parameters> {
+    pub fn set(&self, seed: u64, index: u64) -> Vec<TaskParameters> {
         let mut tasks = Vec::new();
         let mut sum = 0.0;
         for task in self.drawn(seed, index) {
@@ -56,9 +56,9 @@ impl Capped {
     }
 
     /// The tasks that the set with this index is made of, whatever the cap: without end.
-    pub fn drawn(&self, seed: u64, index: u64) -> impl Iterator<Item = Parameters> + use<> {
+    pub fn drawn(&self, seed: u64, index: u64) -> impl Iterator<Item = TaskParameters> + use<> {
         let (utilisation, period, deadline) = (self.utilisation, self.period, self.deadline);
-        let mut stream = Draw::of_set(seed, index);
+        let mut stream = DrawStream::of_set(seed, index);
         std::iter::repeat_with(move || {
             let u = utilisation.draw(&mut stream);
             let period = period.draw(&mut stream);
@@ -68,14 +68,14 @@ impl Capped {
 }
 
 /// The utilisation that counts: that of whole microseconds.
-pub fn share(task: &Parameters) -> f64 {
+pub fn share(task: &TaskParameters) -> f64 {
     task.wcet as f64 / task.period as f64
 }
 
 /// The task shortened to this utilisation, rounded down; none where nothing of it is left.
-pub fn scaled(task: &Parameters, left: f64) -> Option<Parameters> {
+pub fn scaled(task: &TaskParameters, left: f64) -> Option<TaskParameters> {
     let wcet = (left * task.period as f64).floor() as Time;
-    (wcet > 0).then(|| Parameters { wcet, ..task.clone() })
+    (wcet > 0).then(|| TaskParameters { wcet, ..task.clone() })
 }
 
 /// A fixed number of tasks with a fixed sum of utilisations.
@@ -86,7 +86,7 @@ pub struct FixedSum {
     /// The sum of their utilisations.
     pub sum: f64,
     /// The way to draw the utilisations.
-    pub method: fixed_sum::Method,
+    pub method: fixed_sum::UtilisationMethod,
     /// Of each task's period.
     pub period: Period,
     /// Of each task's deadline.
@@ -98,8 +98,8 @@ impl FixedSum {
     ///
     /// # Errors
     /// If no such utilisations exist (a sum above the number of tasks), or the method gives up.
-    pub fn set(&self, seed: u64, index: u64) -> Result<Vec<Parameters>, fixed_sum::NoSuchSum> {
-        let mut stream = Draw::of_set(seed, index);
+    pub fn set(&self, seed: u64, index: u64) -> Result<Vec<TaskParameters>, fixed_sum::NoSuchSum> {
+        let mut stream = DrawStream::of_set(seed, index);
         let utilisations = self.method.draw(self.tasks, self.sum, &mut stream)?;
         let of = |&u: &f64| {
             let period = self.period.draw(&mut stream);
@@ -109,10 +109,10 @@ impl FixedSum {
     }
 }
 
-fn parameters(u: f64, period: Time, deadline: Deadline, stream: &mut Draw) -> Parameters {
+fn parameters(u: f64, period: Time, deadline: Deadline, stream: &mut DrawStream) -> TaskParameters {
     let wcet = ((u * period as f64).round() as Time).clamp(1, period);
     let deadline = deadline.draw(wcet, period, stream);
-    Parameters { wcet, period, deadline: Some(deadline), ..Parameters::default() }
+    TaskParameters { wcet, period, deadline: Some(deadline), ..TaskParameters::default() }
 }
 
 #[cfg(test)]
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    fn utilisation(tasks: &[Parameters]) -> f64 {
+    fn utilisation(tasks: &[TaskParameters]) -> f64 {
         tasks.iter().map(|task| task.wcet as f64 / task.period as f64).sum()
     }
 
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn fixed_sums_are_met() {
-        for method in fixed_sum::Method::ALL {
+        for method in fixed_sum::UtilisationMethod::ALL {
             let generator = FixedSum {
                 tasks: 6,
                 sum: 2.5,

@@ -5,16 +5,16 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::super::set_file::Tree;
+use super::super::set_file::JsonTree;
 
 /// An object of JSON: names and values, in the order of the file.
-pub(super) type Fields = [(String, Tree)];
+pub(super) type JsonFields = [(String, JsonTree)];
 
 /// The largest number that rt-app holds; rt-app cuts a larger number to this one.
 pub(super) const MOST: u64 = i32::MAX as u64;
 
 /// Checks that no name is there twice: rt-app keeps the last value, and `workgen` keeps both.
-pub(super) fn once(fields: &Fields, what: &str) -> Result<(), String> {
+pub(super) fn once(fields: &JsonFields, what: &str) -> Result<(), String> {
     let mut names = HashSet::new();
     match fields.iter().find(|(name, _)| !names.insert(name)) {
         None => Ok(()),
@@ -25,45 +25,48 @@ pub(super) fn once(fields: &Fields, what: &str) -> Result<(), String> {
 }
 
 /// The value of a name.
-pub(super) fn find<'a>(fields: &'a Fields, name: &str) -> Option<&'a Tree> {
+pub(super) fn find<'a>(fields: &'a JsonFields, name: &str) -> Option<&'a JsonTree> {
     fields.iter().find(|(key, _)| key == name).map(|(_, value)| value)
 }
 
 /// The object of a name.
-pub(super) fn object<'a>(fields: &'a Fields, name: &str) -> Result<Option<&'a Fields>, String> {
+pub(super) fn object<'a>(
+    fields: &'a JsonFields,
+    name: &str,
+) -> Result<Option<&'a JsonFields>, String> {
     match find(fields, name) {
         None => Ok(None),
-        Some(Tree::Object(fields)) => Ok(Some(fields)),
+        Some(JsonTree::Object(fields)) => Ok(Some(fields)),
         Some(other) => Err(format!("`{name}` is {other}: expected a table")),
     }
 }
 
 /// The text of a name.
-pub(super) fn text<'a>(fields: &'a Fields, name: &str) -> Result<Option<&'a str>, String> {
+pub(super) fn text<'a>(fields: &'a JsonFields, name: &str) -> Result<Option<&'a str>, String> {
     match find(fields, name) {
         None => Ok(None),
-        Some(Tree::Leaf(Value::String(text))) => Ok(Some(text)),
+        Some(JsonTree::Leaf(Value::String(text))) => Ok(Some(text)),
         Some(other) => Err(format!("`{name}` is {other}: expected a text")),
     }
 }
 
 /// The number of a name.
-pub(super) fn number(fields: &Fields, name: &str) -> Result<Option<u64>, String> {
+pub(super) fn number(fields: &JsonFields, name: &str) -> Result<Option<u64>, String> {
     find(fields, name).map(|value| whole(name, value)).transpose()
 }
 
 /// A number that rt-app can hold.
-pub(super) fn whole(name: &str, value: &Tree) -> Result<u64, String> {
-    let number = if let Tree::Leaf(value) = value { value.as_u64() } else { None };
+pub(super) fn whole(name: &str, value: &JsonTree) -> Result<u64, String> {
+    let number = if let JsonTree::Leaf(value) = value { value.as_u64() } else { None };
     number
         .filter(|&number| number <= MOST)
         .ok_or_else(|| format!("`{name}` is {value}: expected a whole number, 0 to {MOST}"))
 }
 
 /// The whole numbers of a list, ascending, each once.
-pub(super) fn numbers(fields: &Fields, name: &str) -> Result<Option<Vec<usize>>, String> {
+pub(super) fn numbers(fields: &JsonFields, name: &str) -> Result<Option<Vec<usize>>, String> {
     let Some(value) = find(fields, name) else { return Ok(None) };
-    let Tree::Array(list) = value else {
+    let JsonTree::Array(list) = value else {
         return Err(format!("`{name}` is {value}: expected a list"));
     };
     let mut numbers = list

@@ -25,7 +25,7 @@ mod read;
 mod tests;
 
 pub use read::read;
-pub use write::{Written, write};
+pub use write::{RtAppWorkload, write};
 
 /// The highest priority that is given away: 99 is the kernel's own threads'.
 const HIGHEST: u64 = 98;

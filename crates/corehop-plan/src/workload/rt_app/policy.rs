@@ -5,17 +5,17 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::super::set_file::Tree;
+use super::super::set_file::JsonTree;
 use super::super::task::Time;
-use super::fields::{Fields, find, number, text, whole};
-use super::thread::{Phase, SCHEDULING};
+use super::fields::{JsonFields, find, number, text, whole};
+use super::thread::{RtAppPhase, SCHEDULING};
 
 /// The priority of a thread under SCHED_FIFO or SCHED_RR that states none.
 const DEFAULT_PRIORITY: u64 = 10;
 
 /// A policy of Linux.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Policy {
+pub(super) enum RtAppPolicy {
     Other,
     Batch,
     Idle,
@@ -24,18 +24,18 @@ pub(super) enum Policy {
     Deadline,
 }
 
-const POLICIES: [(Policy, &str); 6] = [
-    (Policy::Other, "SCHED_OTHER"),
-    (Policy::Batch, "SCHED_BATCH"),
-    (Policy::Idle, "SCHED_IDLE"),
-    (Policy::Fifo, "SCHED_FIFO"),
-    (Policy::RoundRobin, "SCHED_RR"),
-    (Policy::Deadline, "SCHED_DEADLINE"),
+const POLICIES: [(RtAppPolicy, &str); 6] = [
+    (RtAppPolicy::Other, "SCHED_OTHER"),
+    (RtAppPolicy::Batch, "SCHED_BATCH"),
+    (RtAppPolicy::Idle, "SCHED_IDLE"),
+    (RtAppPolicy::Fifo, "SCHED_FIFO"),
+    (RtAppPolicy::RoundRobin, "SCHED_RR"),
+    (RtAppPolicy::Deadline, "SCHED_DEADLINE"),
 ];
 
-impl Policy {
+impl RtAppPolicy {
     /// The policy of a field, if the field is there.
-    pub(super) fn in_field(fields: &Fields, name: &str) -> Result<Option<Self>, String> {
+    pub(super) fn in_field(fields: &JsonFields, name: &str) -> Result<Option<Self>, String> {
         let Some(stated) = text(fields, name)? else { return Ok(None) };
         let known = POLICIES.iter().find(|(_, text)| *text == stated);
         let names = POLICIES.map(|(_, text)| text).join(", ");
@@ -50,7 +50,7 @@ impl Policy {
     }
 }
 
-impl fmt::Display for Policy {
+impl fmt::Display for RtAppPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = POLICIES.iter().find(|(policy, _)| policy == self).map_or("", |(_, name)| name);
         f.write_str(name)
@@ -68,7 +68,7 @@ pub(super) struct Reservation {
 /// The scheduling of a thread in all its phases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Scheduling {
-    pub(super) policy: Policy,
+    pub(super) policy: RtAppPolicy,
     /// The priority under SCHED_FIFO and SCHED_RR, 1 to 99.
     pub(super) priority: Option<u64>,
     pub(super) reservation: Option<Reservation>,
@@ -82,11 +82,11 @@ impl Scheduling {
     /// # Errors
     /// A field that the policy cannot have, or phases that differ.
     pub(super) fn of(
-        thread: &Fields,
-        phases: &[Phase<'_>],
-        default_policy: Policy,
+        thread: &JsonFields,
+        phases: &[RtAppPhase<'_>],
+        default_policy: RtAppPolicy,
     ) -> Result<Self, String> {
-        let policy = Policy::in_field(thread, "policy")?.unwrap_or(default_policy);
+        let policy = RtAppPolicy::in_field(thread, "policy")?.unwrap_or(default_policy);
         let mut before = None;
         for phase in phases.iter().filter(|phase| !std::ptr::eq(phase.fields, thread)) {
             let fields = phase.fields;
@@ -94,7 +94,7 @@ impl Scheduling {
                 SCHEDULING.into_iter().filter(|name| find(fields, name).is_some()).collect();
             let own = if stated.is_empty() {
                 Self::in_fields(thread, policy, true)?
-            } else if let Some(policy) = Policy::in_field(fields, "policy")? {
+            } else if let Some(policy) = RtAppPolicy::in_field(fields, "policy")? {
                 Self::in_fields(fields, policy, false)?
             } else {
                 let what = "expected `policy` beside it, as a phase sets both or none";
@@ -110,9 +110,13 @@ impl Scheduling {
         before.map_or_else(|| Self::in_fields(thread, policy, true), Ok)
     }
 
-    fn in_fields(fields: &Fields, policy: Policy, of_thread: bool) -> Result<Self, String> {
+    fn in_fields(
+        fields: &JsonFields,
+        policy: RtAppPolicy,
+        of_thread: bool,
+    ) -> Result<Self, String> {
         let mut beside = Vec::new();
-        let unused: &[&'static str] = if policy == Policy::Deadline {
+        let unused: &[&'static str] = if policy == RtAppPolicy::Deadline {
             &["priority"]
         } else {
             &["dl-runtime", "dl-period", "dl-deadline", "period", "deadline"]
@@ -120,8 +124,8 @@ impl Scheduling {
         beside.extend(unused.iter().filter(|name| find(fields, name).is_some()));
         let mut scheduling = Self { policy, priority: None, reservation: None, beside };
         match policy {
-            Policy::Deadline => scheduling.reservation = Some(reservation(fields, of_thread)?),
-            Policy::Fifo | Policy::RoundRobin => {
+            RtAppPolicy::Deadline => scheduling.reservation = Some(reservation(fields, of_thread)?),
+            RtAppPolicy::Fifo | RtAppPolicy::RoundRobin => {
                 let priority = find(fields, "priority");
                 let priority =
                     priority.map_or(Ok(DEFAULT_PRIORITY), |value| whole("priority", value))?;
@@ -131,7 +135,7 @@ impl Scheduling {
                 }
                 scheduling.priority = Some(priority);
             }
-            Policy::Other | Policy::Batch | Policy::Idle => {
+            RtAppPolicy::Other | RtAppPolicy::Batch | RtAppPolicy::Idle => {
                 if let Some(nice) = nice(fields)? {
                     scheduling.beside.extend((nice != 0).then_some("priority"));
                 }
@@ -142,9 +146,10 @@ impl Scheduling {
 }
 
 /// The nice value of a thread that shares the CPU fairly.
-fn nice(fields: &Fields) -> Result<Option<i64>, String> {
+fn nice(fields: &JsonFields) -> Result<Option<i64>, String> {
     let Some(value) = find(fields, "priority") else { return Ok(None) };
-    let nice = if let Tree::Leaf(Value::Number(number)) = value { number.as_i64() } else { None };
+    let nice =
+        if let JsonTree::Leaf(Value::Number(number)) = value { number.as_i64() } else { None };
     match nice {
         Some(nice) if (-20..=19).contains(&nice) => Ok(Some(nice)),
         _ => Err(format!("`priority` is {value}: expected a nice value, -20 to 19")),
@@ -153,7 +158,7 @@ fn nice(fields: &Fields) -> Result<Option<i64>, String> {
 
 /// The reservation of a thread, with the defaults of rt-app. A thread can have the older names without `dl-`: rt-app reads
 /// such a name where its newer one and the default of that are 0.
-fn reservation(fields: &Fields, of_thread: bool) -> Result<Reservation, String> {
+fn reservation(fields: &JsonFields, of_thread: bool) -> Result<Reservation, String> {
     let given = |name: &str| number(fields, name);
     let older = |name: &str| if of_thread { given(name) } else { Ok(None) };
     let mut runtime = given("dl-runtime")?.unwrap_or(0);

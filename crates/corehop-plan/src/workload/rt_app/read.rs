@@ -3,12 +3,12 @@
 
 use super::super::placement::TaskPlacement;
 use super::super::scheduler::Scheduler;
-use super::super::set_file::{self, Tree};
-use super::super::task::{MOST_TASKS, Parameters, TaskSet, Time};
-use super::fields::{Fields, find, number, numbers, object, once};
+use super::super::set_file::{self, JsonTree};
+use super::super::task::{MOST_TASKS, TaskParameters, TaskSet, Time};
+use super::fields::{JsonFields, find, number, numbers, object, once};
 use super::plain::plain;
-use super::policy::{Policy, Reservation, Scheduling};
-use super::thread::{BESIDE, Jobs, Phase, phases};
+use super::policy::{Reservation, RtAppPolicy, Scheduling};
+use super::thread::{BESIDE, RtAppPhase, ThreadJobs, phases};
 use super::{OWN, RtAppError, Workload, write};
 use crate::bounds;
 use crate::words::nearest_of;
@@ -32,11 +32,11 @@ const GLOBAL: [&str; 14] = [
 ];
 
 /// A thread as a sporadic task.
-struct Thread {
+struct SporadicThread {
     name: String,
-    task: Parameters,
+    task: TaskParameters,
     scheduling: Scheduling,
-    jobs: Jobs,
+    jobs: ThreadJobs,
     cpus: Option<Vec<usize>>,
     instances: u64,
     is_delayed: bool,
@@ -51,7 +51,9 @@ pub fn read(text: &str, cpus: Option<u32>) -> Result<Workload, RtAppError> {
     let plain = plain(text);
     // Checks the numbers; a tree keeps a name that is there twice.
     let _: serde_json::Value = bounds::from_json(&plain)?;
-    let Tree::Object(top) = serde_json::from_str(&plain)? else { return Err(RtAppError::NoTasks) };
+    let JsonTree::Object(top) = serde_json::from_str(&plain)? else {
+        return Err(RtAppError::NoTasks);
+    };
     let wrong = RtAppError::Global;
     once(&top, "").map_err(wrong)?;
     let known = ["tasks", "global", "resources", OWN];
@@ -76,7 +78,7 @@ pub fn read(text: &str, cpus: Option<u32>) -> Result<Workload, RtAppError> {
 }
 
 /// The task set that [`write`](super::write()) keeps beside the threads.
-fn own_set(own: &Fields, cpus: Option<u32>) -> Result<TaskSet, RtAppError> {
+fn own_set(own: &JsonFields, cpus: Option<u32>) -> Result<TaskSet, RtAppError> {
     let set = set_file::of_fields(own).map_err(|error| RtAppError::Own(Box::new(error)))?;
     match cpus.filter(|&cpus| cpus != set.cpus()) {
         None => Ok(set),
@@ -90,26 +92,31 @@ fn own_set(own: &Fields, cpus: Option<u32>) -> Result<TaskSet, RtAppError> {
 }
 
 /// Whether the threads of a file are those that are written for `set`.
-fn threads_are_those_of(set: &TaskSet, top: &Fields) -> bool {
-    let there = find(top, "tasks").and_then(Tree::value);
-    let written = write::threads(set).map(|threads| Tree::Object(threads).value());
+fn threads_are_those_of(set: &TaskSet, top: &JsonFields) -> bool {
+    let there = find(top, "tasks").and_then(JsonTree::value);
+    let written = write::threads(set).map(|threads| JsonTree::Object(threads).value());
     written.is_ok_and(|written| written.is_some() && written == there)
 }
 
-fn of_threads(top: &Fields, listed: &Fields, cpus: Option<u32>) -> Result<Workload, RtAppError> {
+fn of_threads(
+    top: &JsonFields,
+    listed: &JsonFields,
+    cpus: Option<u32>,
+) -> Result<Workload, RtAppError> {
     once(listed, "thread ").map_err(RtAppError::Global)?;
     let global = object(top, "global").map_err(RtAppError::Global)?.unwrap_or(&[]);
     once(global, "`global`: ").map_err(RtAppError::Global)?;
-    let default_policy = Policy::in_field(global, "default_policy").map_err(RtAppError::Global)?;
-    let default_policy = default_policy.unwrap_or(Policy::Other);
+    let default_policy =
+        RtAppPolicy::in_field(global, "default_policy").map_err(RtAppError::Global)?;
+    let default_policy = default_policy.unwrap_or(RtAppPolicy::Other);
     one_policy(listed, default_policy)?;
     let mut threads = Vec::new();
     for (name, thread) in listed {
         let wrong = |what: String| RtAppError::Thread { thread: name.clone(), what };
-        let Tree::Object(fields) = thread else {
+        let JsonTree::Object(fields) = thread else {
             return Err(wrong(format!("is {thread}: expected a table")));
         };
-        threads.push(Thread::of(name, fields, default_policy).map_err(wrong)?);
+        threads.push(SporadicThread::of(name, fields, default_policy).map_err(wrong)?);
     }
     threads.iter().try_for_each(|thread| takes_no_turns(thread, &threads))?;
     let mut notes = Vec::new();
@@ -121,14 +128,14 @@ fn of_threads(top: &Fields, listed: &Fields, cpus: Option<u32>) -> Result<Worklo
         format!("`global`: `{name}` is not known{} and left out", nearest_of(name, GLOBAL))
     }));
     let set = set(&threads, cpus, &mut notes)?;
-    notes.extend(threads.iter().flat_map(Thread::said));
+    notes.extend(threads.iter().flat_map(SporadicThread::said));
     notes.extend(fair(&threads));
     Ok(Workload { set, notes })
 }
 
 /// The set of all instances.
 fn set(
-    threads: &[Thread],
+    threads: &[SporadicThread],
     cpus: Option<u32>,
     notes: &mut Vec<String>,
 ) -> Result<TaskSet, RtAppError> {
@@ -158,7 +165,7 @@ fn set(
         }
         for instance in 0..instances {
             let name = if instances > 1 { format!("{name}-{instance}") } else { name.clone() };
-            tasks.push(Parameters { name: Some(name), ..thread.task.clone() });
+            tasks.push(TaskParameters { name: Some(name), ..thread.task.clone() });
             let cpus = thread.cpus.as_ref().unwrap_or(&all);
             places.push(TaskPlacement::Cpus(cpus.clone()));
         }
@@ -173,30 +180,31 @@ fn set(
 }
 
 /// The scheduler that runs the threads, which all have one policy.
-fn scheduler(threads: &[Thread], cpus: u32) -> Scheduler {
-    let has_one = |thread: &Thread| thread.cpus.as_ref().is_some_and(|cpus| cpus.len() == 1);
+fn scheduler(threads: &[SporadicThread], cpus: u32) -> Scheduler {
+    let has_one =
+        |thread: &SporadicThread| thread.cpus.as_ref().is_some_and(|cpus| cpus.len() == 1);
     let is_partitioned = cpus == 1 || threads.iter().all(has_one);
     match threads.first().map(|thread| thread.scheduling.policy) {
-        Some(Policy::Fifo | Policy::RoundRobin) if is_partitioned => Scheduler::PFp,
-        Some(Policy::Fifo | Policy::RoundRobin) => Scheduler::GFp,
-        Some(Policy::Deadline) if is_partitioned => Scheduler::PEdf,
-        Some(Policy::Deadline) => Scheduler::GEdf,
+        Some(RtAppPolicy::Fifo | RtAppPolicy::RoundRobin) if is_partitioned => Scheduler::PFp,
+        Some(RtAppPolicy::Fifo | RtAppPolicy::RoundRobin) => Scheduler::GFp,
+        Some(RtAppPolicy::Deadline) if is_partitioned => Scheduler::PEdf,
+        Some(RtAppPolicy::Deadline) => Scheduler::GEdf,
         _ => Scheduler::Eevdf,
     }
 }
 
 /// Checks that all threads have one policy: no test analyses a mixture.
-fn one_policy(listed: &Fields, default_policy: Policy) -> Result<(), RtAppError> {
-    let mut first: Option<(&str, Policy)> = None;
+fn one_policy(listed: &JsonFields, default_policy: RtAppPolicy) -> Result<(), RtAppError> {
+    let mut first: Option<(&str, RtAppPolicy)> = None;
     for (name, thread) in listed {
-        let Tree::Object(fields) = thread else { continue };
+        let JsonTree::Object(fields) = thread else { continue };
         let of_phase = object(fields, "phases").ok().flatten().and_then(|phases| {
             phases.iter().find_map(|(_, phase)| match phase {
-                Tree::Object(fields) => Policy::in_field(fields, "policy").ok().flatten(),
+                JsonTree::Object(fields) => RtAppPolicy::in_field(fields, "policy").ok().flatten(),
                 _ => None,
             })
         });
-        let own = of_phase.or(Policy::in_field(fields, "policy").ok().flatten());
+        let own = of_phase.or(RtAppPolicy::in_field(fields, "policy").ok().flatten());
         let own = own.unwrap_or(default_policy);
         match first {
             None => first = Some((name, own)),
@@ -212,11 +220,11 @@ fn one_policy(listed: &Fields, default_policy: Policy) -> Result<(), RtAppError>
 }
 
 /// Checks that no thread under SCHED_RR takes turns with another one: no test here analyses turns.
-fn takes_no_turns(thread: &Thread, all: &[Thread]) -> Result<(), RtAppError> {
-    if thread.scheduling.policy != Policy::RoundRobin {
+fn takes_no_turns(thread: &SporadicThread, all: &[SporadicThread]) -> Result<(), RtAppError> {
+    if thread.scheduling.policy != RtAppPolicy::RoundRobin {
         return Ok(());
     }
-    let alike = |other: &&Thread| other.task.priority == thread.task.priority;
+    let alike = |other: &&SporadicThread| other.task.priority == thread.task.priority;
     let equals: u64 = all.iter().filter(alike).map(|other| other.instances).sum();
     if equals < 2 {
         return Ok(());
@@ -228,13 +236,17 @@ fn takes_no_turns(thread: &Thread, all: &[Thread]) -> Result<(), RtAppError> {
 
 /// The sentence about a timer that a thread shares with others. Each wait for the timer moves it on by a period, so that the
 /// period is still the least time between two jobs; but a thread that starts later than the timer runs jobs at once.
-fn shared_timer(thread: &Thread, all: &[Thread]) -> Result<Option<String>, RtAppError> {
+fn shared_timer(
+    thread: &SporadicThread,
+    all: &[SporadicThread],
+) -> Result<Option<String>, RtAppError> {
     let Some(timer) = thread.jobs.timer.as_ref() else { return Ok(None) };
     let name = &timer.name;
     if name.starts_with("unique") {
         return Ok(None);
     }
-    let alike = |it: &&Thread| it.jobs.timer.as_ref().is_some_and(|timer| timer.name == *name);
+    let alike =
+        |it: &&SporadicThread| it.jobs.timer.as_ref().is_some_and(|timer| timer.name == *name);
     let users = || all.iter().filter(alike);
     let count: u64 = users().map(|it| it.instances).sum();
     if count < 2 {
@@ -251,17 +263,17 @@ fn shared_timer(thread: &Thread, all: &[Thread]) -> Result<Option<String>, RtApp
 }
 
 /// The sentence about threads that no test analyses.
-fn fair(threads: &[Thread]) -> Option<String> {
+fn fair(threads: &[SporadicThread]) -> Option<String> {
     let policy = threads.first()?.scheduling.policy;
     let what = "which no schedulability test analyses: the set has their work and periods alone";
     policy.is_fair().then(|| format!("the threads run under {policy}, {what}"))
 }
 
-impl Thread {
-    fn of(name: &str, fields: &Fields, default_policy: Policy) -> Result<Self, String> {
+impl SporadicThread {
+    fn of(name: &str, fields: &JsonFields, default_policy: RtAppPolicy) -> Result<Self, String> {
         let phases = phases(fields)?;
         let scheduling = Scheduling::of(fields, &phases, default_policy)?;
-        let jobs = Jobs::of(&phases)?;
+        let jobs = ThreadJobs::of(&phases)?;
         let mut notes: Vec<String> = jobs.note.iter().cloned().collect();
         let task = match scheduling.reservation {
             Some(reservation) => reserved(reservation, &jobs, &mut notes)?,
@@ -281,7 +293,7 @@ impl Thread {
         }
         Ok(Self {
             name: name.to_owned(),
-            task: Parameters { priority, ..task },
+            task: TaskParameters { priority, ..task },
             cpus: pins(fields, &phases)?,
             instances: number(fields, "instance")?.unwrap_or(1),
             is_delayed: number(fields, "delay")?.unwrap_or(0) > 0,
@@ -301,22 +313,22 @@ impl Thread {
 }
 
 /// The task of a thread that its timer releases.
-fn periodic(jobs: &Jobs) -> Result<Parameters, String> {
+fn periodic(jobs: &ThreadJobs) -> Result<TaskParameters, String> {
     if jobs.work == 0 {
         return Err("no `run` says how long it runs".to_owned());
     }
     let Some(timer) = &jobs.timer else {
         return Err("no `timer` says how often it runs".to_owned());
     };
-    Ok(Parameters { wcet: jobs.work, period: timer.period, ..Parameters::default() })
+    Ok(TaskParameters { wcet: jobs.work, period: timer.period, ..TaskParameters::default() })
 }
 
 /// The task of a thread under SCHED_DEADLINE: its reservation bounds the thread.
 fn reserved(
     reservation: Reservation,
-    jobs: &Jobs,
+    jobs: &ThreadJobs,
     notes: &mut Vec<String>,
-) -> Result<Parameters, String> {
+) -> Result<TaskParameters, String> {
     let Reservation { runtime, period, deadline } = reservation;
     let work = jobs.work;
     if work > runtime {
@@ -334,11 +346,16 @@ fn reserved(
         let what = format!("runs {work} us of a budget of {runtime} us");
         notes.push(format!("{what}, which is taken for its WCET"));
     }
-    Ok(Parameters { wcet: runtime, period, deadline: Some(deadline), ..Parameters::default() })
+    Ok(TaskParameters {
+        wcet: runtime,
+        period,
+        deadline: Some(deadline),
+        ..TaskParameters::default()
+    })
 }
 
 /// The CPUs of a thread, the same in all its phases.
-fn pins(thread: &Fields, phases: &[Phase<'_>]) -> Result<Option<Vec<usize>>, String> {
+fn pins(thread: &JsonFields, phases: &[RtAppPhase<'_>]) -> Result<Option<Vec<usize>>, String> {
     let of_thread = numbers(thread, "cpus")?;
     let mut of_phases = Vec::new();
     for phase in phases {

@@ -5,19 +5,19 @@ use serde_json::{Value, json};
 
 use super::super::placement::{PlacedShare, TaskPlacement};
 use super::super::set_file;
-use super::super::task::{Parameters, TaskSet, Time};
+use super::super::task::{TaskParameters, TaskSet, Time};
 use super::*;
 
-fn set() -> Vec<Parameters> {
+fn set() -> Vec<TaskParameters> {
     vec![
-        Parameters {
+        TaskParameters {
             name: Some("a".into()),
             wcet: 200,
             period: 1000,
             deadline: Some(800),
-            ..Parameters::default()
+            ..TaskParameters::default()
         },
-        Parameters { wcet: 300, period: 1200, ..Parameters::default() },
+        TaskParameters { wcet: 300, period: 1200, ..TaskParameters::default() },
     ]
 }
 
@@ -33,7 +33,7 @@ fn what_is_written_is_read_again() {
     let ranked: Vec<_> = set()
         .into_iter()
         .zip([7, 3])
-        .map(|(task, rank)| Parameters { priority: Some(rank), ..task })
+        .map(|(task, rank)| TaskParameters { priority: Some(rank), ..task })
         .collect();
     let workload = threads(&TaskSet::new(2, &ranked).unwrap());
     // The smaller rank is served first, as is the larger priority.
@@ -76,10 +76,15 @@ fn threads_that_were_edited_are_read_and_the_table_beside_them_is_not() {
 
 #[test]
 fn what_linux_refuses_is_refused_by_name() {
-    let of =
-        |wcet, period, priority| Parameters { wcet, period, priority, ..Parameters::default() };
-    let refused =
-        |tasks: &[Parameters]| write(&TaskSet::new(2, tasks).unwrap(), 5).unwrap_err().to_string();
+    let of = |wcet, period, priority| TaskParameters {
+        wcet,
+        period,
+        priority,
+        ..TaskParameters::default()
+    };
+    let refused = |tasks: &[TaskParameters]| {
+        write(&TaskSet::new(2, tasks).unwrap(), 5).unwrap_err().to_string()
+    };
     let error = refused(&[of(1, 50, None), of(1000, 1 << 40, None)]);
     for word in ["`task0`", "a budget of 1 us", "50 us", "`task1`", "1099511627776 us"] {
         assert!(error.contains(word), "{word}: {error}");
@@ -88,11 +93,11 @@ fn what_linux_refuses_is_refused_by_name() {
     // SCHED_FIFO knows no period; rt-app cuts a longer one.
     assert!(write(&TaskSet::new(1, &[of(1, 50, Some(1))]).unwrap(), 5).is_ok());
     assert!(refused(&[of(1, 1 << 31, Some(1))]).contains("2147483647"));
-    let late = Parameters { deadline: Some(900), ..of(300, 800, None) };
+    let late = TaskParameters { deadline: Some(900), ..of(300, 800, None) };
     assert!(refused(&[late]).contains("beyond the period"));
-    let slow = Parameters { deadline: Some(200), ..of(300, 800, None) };
+    let slow = TaskParameters { deadline: Some(200), ..of(300, 800, None) };
     assert!(refused(&[slow]).contains("beyond the deadline"));
-    let path = Parameters { name: Some("a/b".to_owned()), ..of(300, 800, None) };
+    let path = TaskParameters { name: Some("a/b".to_owned()), ..of(300, 800, None) };
     assert!(refused(&[path]).contains("`a/b`"));
     let full = write(&TaskSet::new(1, &[of(960, 1000, None)]).unwrap(), 5).unwrap();
     assert!(full.notes[0].contains("0.96") && full.notes[0].contains("0.95"), "{:?}", full.notes);
@@ -117,7 +122,7 @@ fn fractions_of_a_microsecond_are_rounded_up_for_work_and_refused_for_periods() 
 
 #[test]
 fn a_budget_is_what_the_thread_may_run() {
-    let task = Parameters { budget: Some(250), ..set().remove(0) };
+    let task = TaskParameters { budget: Some(250), ..set().remove(0) };
     let workload = threads(&TaskSet::new(1, &[task]).unwrap());
     assert_eq!(workload.pointer("/tasks/a/run"), Some(&json!(200)));
     assert_eq!(workload.pointer("/tasks/a/dl-runtime"), Some(&json!(250)));

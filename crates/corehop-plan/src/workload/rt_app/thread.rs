@@ -4,9 +4,9 @@
 //! An event is a key that begins with the name of a kind of event. A job is what a thread runs between two waits for its
 //! timer. A thread repeats its phases, so that a job can begin in one phase and end in a later one.
 
-use super::super::set_file::Tree;
+use super::super::set_file::JsonTree;
 use super::super::task::Time;
-use super::fields::{Fields, find, number, object, once, text, whole};
+use super::fields::{JsonFields, find, number, object, once, text, whole};
 use crate::words::nearest_of;
 
 /// The kinds of events. A key of the file is an event of the first kind with whose name the key begins.
@@ -44,22 +44,22 @@ pub(super) struct Timer {
 }
 
 /// A step of a phase.
-enum Step {
+enum PhaseStep {
     Run(Time),
     Wait(Timer),
 }
 
 /// A phase: its fields, and its steps, repeated.
-pub(super) struct Phase<'a> {
-    pub(super) fields: &'a Fields,
+pub(super) struct RtAppPhase<'a> {
+    pub(super) fields: &'a JsonFields,
     /// The number of repetitions; `None` without end.
     loops: Option<u64>,
-    steps: Vec<Step>,
+    steps: Vec<PhaseStep>,
 }
 
 /// The jobs of a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Jobs {
+pub(super) struct ThreadJobs {
     /// The longest work between two waits, or the work of all phases where nothing waits.
     pub(super) work: Time,
     /// The timer with the shortest period.
@@ -72,10 +72,10 @@ pub(super) struct Jobs {
 ///
 /// # Errors
 /// The key that a sporadic task cannot have, or a key that is there twice.
-pub(super) fn phases(fields: &Fields) -> Result<Vec<Phase<'_>>, String> {
+pub(super) fn phases(fields: &JsonFields) -> Result<Vec<RtAppPhase<'_>>, String> {
     let Some(listed) = object(fields, "phases")? else {
         known(fields, &OF_THREAD)?;
-        let only = Phase::of(fields)?;
+        let only = RtAppPhase::of(fields)?;
         once(fields, "")?;
         return Ok(vec![only]);
     };
@@ -91,9 +91,9 @@ pub(super) fn phases(fields: &Fields) -> Result<Vec<Phase<'_>>, String> {
     let mut phases = Vec::new();
     for (name, phase) in listed {
         let at = |what| format!("phase `{name}`: {what}");
-        let Tree::Object(fields) = phase else { return Err(at("expected a table".to_owned())) };
+        let JsonTree::Object(fields) = phase else { return Err(at("expected a table".to_owned())) };
         known(fields, &[]).map_err(at)?;
-        phases.push(Phase::of(fields).map_err(at)?);
+        phases.push(RtAppPhase::of(fields).map_err(at)?);
         once(fields, "").map_err(at)?;
     }
     once(fields, "")?;
@@ -102,7 +102,7 @@ pub(super) fn phases(fields: &Fields) -> Result<Vec<Phase<'_>>, String> {
 }
 
 /// Checks that a task set can express every key.
-fn known(fields: &Fields, beside: &[&str]) -> Result<(), String> {
+fn known(fields: &JsonFields, beside: &[&str]) -> Result<(), String> {
     let named = |key: &str| BESIDE.iter().any(|(name, _)| *name == key);
     for (key, value) in fields {
         let key = key.as_str();
@@ -122,14 +122,14 @@ fn known(fields: &Fields, beside: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-impl<'a> Phase<'a> {
-    fn of(fields: &'a Fields) -> Result<Self, String> {
+impl<'a> RtAppPhase<'a> {
+    fn of(fields: &'a JsonFields) -> Result<Self, String> {
         let mut steps = Vec::new();
         for (key, value) in fields {
             match kind(key) {
                 None => {}
-                Some("run" | "runtime") => steps.push(Step::Run(whole(key, value)?)),
-                Some("timer") => steps.extend(timer(key, value)?.map(Step::Wait)),
+                Some("run" | "runtime") => steps.push(PhaseStep::Run(whole(key, value)?)),
+                Some("timer") => steps.extend(timer(key, value)?.map(PhaseStep::Wait)),
                 // Programs that edit workloads leave such events behind; nothing waits for them.
                 Some("sleep") if whole(key, value)? == 0 => {}
                 Some(_) => {
@@ -140,7 +140,7 @@ impl<'a> Phase<'a> {
         }
         let loops = match find(fields, "loop") {
             None => Some(1),
-            Some(Tree::Leaf(value)) if value.as_i64().is_some_and(|loops| loops <= 0) => None,
+            Some(JsonTree::Leaf(value)) if value.as_i64().is_some_and(|loops| loops <= 0) => None,
             Some(value) => Some(whole("loop", value)?),
         };
         Ok(Self { fields, loops, steps })
@@ -148,14 +148,14 @@ impl<'a> Phase<'a> {
 
     fn timers(&self) -> impl Iterator<Item = &Timer> {
         self.steps.iter().filter_map(|step| match step {
-            Step::Wait(timer) => Some(timer),
-            Step::Run(_) => None,
+            PhaseStep::Wait(timer) => Some(timer),
+            PhaseStep::Run(_) => None,
         })
     }
 }
 
-fn timer(key: &str, value: &Tree) -> Result<Option<Timer>, String> {
-    let Tree::Object(timer) = value else {
+fn timer(key: &str, value: &JsonTree) -> Result<Option<Timer>, String> {
+    let JsonTree::Object(timer) = value else {
         return Err(format!("`{key}` is {value}: expected a table"));
     };
     if let Some((name, _)) =
@@ -174,13 +174,13 @@ fn timer(key: &str, value: &Tree) -> Result<Option<Timer>, String> {
     Ok((period > 0).then_some(Timer { name, period }))
 }
 
-impl Jobs {
+impl ThreadJobs {
     /// The jobs of a thread with these phases.
     ///
     /// # Errors
     /// The reason for which no period or no work bounds the jobs.
-    pub(super) fn of(phases: &[Phase<'_>]) -> Result<Self, String> {
-        let timers: Vec<&Timer> = phases.iter().flat_map(Phase::timers).collect();
+    pub(super) fn of(phases: &[RtAppPhase<'_>]) -> Result<Self, String> {
+        let timers: Vec<&Timer> = phases.iter().flat_map(RtAppPhase::timers).collect();
         let timer = timers.iter().min_by_key(|timer| timer.period).map(|&timer| timer.clone());
         if let Some(other) = timers.iter().find(|timer| timer.name != timers[0].name) {
             let (one, other) = (&timers[0].name, &other.name);
@@ -193,8 +193,10 @@ impl Jobs {
         Ok(Self { work, timer, note })
     }
 
-    fn note(phases: &[Phase<'_>], timers: &[&Timer], lengths: &[Time]) -> Option<String> {
-        let runs = |it: &Phase<'_>| it.steps.iter().filter(|it| matches!(it, Step::Run(_))).count();
+    fn note(phases: &[RtAppPhase<'_>], timers: &[&Timer], lengths: &[Time]) -> Option<String> {
+        let runs = |it: &RtAppPhase<'_>| {
+            it.steps.iter().filter(|it| matches!(it, PhaseStep::Run(_))).count()
+        };
         let differ = lengths.iter().any(|length| *length != lengths[0])
             || timers.iter().any(|timer| timer.period != timers[0].period);
         if differ {
@@ -209,14 +211,14 @@ impl Jobs {
 }
 
 /// The work between consecutive waits of a thread that repeats its phases; without waits, all work.
-fn lengths(phases: &[Phase<'_>]) -> Result<Vec<Time>, String> {
+fn lengths(phases: &[RtAppPhase<'_>]) -> Result<Vec<Time>, String> {
     const TOO_LONG: &str = "the runs of a job are longer than any job";
     let add = |a: Time, b: Time| a.checked_add(b).ok_or(TOO_LONG);
     let (mut lengths, mut work) = (Vec::new(), 0);
     // The job that begins in the last phase ends in the first.
     for phase in phases.iter().chain(phases) {
         if phase.timers().next().is_none() {
-            let each: Time = phase.steps.iter().map(Step::work).sum();
+            let each: Time = phase.steps.iter().map(PhaseStep::work).sum();
             let loops = phase.loops.unwrap_or(if each == 0 { 1 } else { u64::MAX });
             work = add(work, each.checked_mul(loops).ok_or(TOO_LONG)?)?;
             continue;
@@ -225,8 +227,8 @@ fn lengths(phases: &[Phase<'_>]) -> Result<Vec<Time>, String> {
         for _ in 0..if phase.loops == Some(1) { 1 } else { 2 } {
             for step in &phase.steps {
                 match step {
-                    Step::Run(run) => work = add(work, *run)?,
-                    Step::Wait(_) => lengths.push(std::mem::take(&mut work)),
+                    PhaseStep::Run(run) => work = add(work, *run)?,
+                    PhaseStep::Wait(_) => lengths.push(std::mem::take(&mut work)),
                 }
             }
         }
@@ -240,7 +242,7 @@ fn lengths(phases: &[Phase<'_>]) -> Result<Vec<Time>, String> {
     Ok(lengths)
 }
 
-impl Step {
+impl PhaseStep {
     fn work(&self) -> Time {
         match self {
             Self::Run(run) => *run,

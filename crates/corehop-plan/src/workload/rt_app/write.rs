@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::linux::{self, LEAST_RUNTIME, PERIODS};
 use super::super::placement::TaskPlacement;
 use super::super::scheduler::Scheduler;
-use super::super::set_file::{self, Tree};
+use super::super::set_file::{self, JsonTree};
 use super::super::task::{Task, TaskSet, Tick, Time};
 use super::fields::MOST;
 use super::{HIGHEST, NotRunnable, OWN};
@@ -16,7 +16,7 @@ use crate::units::Nanos;
 
 /// A workload, written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct RtAppWorkload {
     /// The file for rt-app.
     pub text: String,
     /// Sentences about what in the set no thread shows, and what Linux needs for the threads.
@@ -28,15 +28,18 @@ pub struct Written {
 ///
 /// # Errors
 /// [`NotRunnable`] where Linux or rt-app has no such threads.
-pub fn write(set: &TaskSet, seconds: u32) -> Result<Written, NotRunnable> {
+pub fn write(set: &TaskSet, seconds: u32) -> Result<RtAppWorkload, NotRunnable> {
     let threads = threads(set)?;
     let own = set_file::write(set);
-    let fields =
-        [("tasks", Tree::Object(threads)), ("global", global(seconds).into()), (OWN, own.into())];
-    let file = Tree::Object(fields.map(|(name, value)| (name.to_owned(), value)).into());
+    let fields = [
+        ("tasks", JsonTree::Object(threads)),
+        ("global", global(seconds).into()),
+        (OWN, own.into()),
+    ];
+    let file = JsonTree::Object(fields.map(|(name, value)| (name.to_owned(), value)).into());
     // A tree of plain values is always JSON.
     let text = serde_json::to_string_pretty(&file).unwrap_or_default() + "\n";
-    Ok(Written { text, notes: notes(set) })
+    Ok(RtAppWorkload { text, notes: notes(set) })
 }
 
 fn global(seconds: u32) -> Value {
@@ -75,10 +78,10 @@ fn is_fifo(set: &TaskSet) -> Result<bool, NotRunnable> {
 }
 
 /// The threads, in the order of the tasks.
-pub(super) fn threads(set: &TaskSet) -> Result<Vec<(String, Tree)>, NotRunnable> {
+pub(super) fn threads(set: &TaskSet) -> Result<Vec<(String, JsonTree)>, NotRunnable> {
     let fifo = is_fifo(set)?;
     let priorities = if fifo { priorities(set)? } else { Vec::new() };
-    let mut threads: Vec<(String, Tree)> = Vec::new();
+    let mut threads: Vec<(String, JsonTree)> = Vec::new();
     let mut refused = Vec::new();
     // Work is rounded up; other times that rt-app cannot tell are refused.
     let us = |time| json!(set.tick().whole_us(time));
@@ -111,7 +114,7 @@ pub(super) fn threads(set: &TaskSet) -> Result<Vec<(String, Tree)>, NotRunnable>
             }
         }
         let fields = fields.into_iter().map(|(key, value)| (key.to_owned(), value.into()));
-        threads.push((name, Tree::Object(fields.collect())));
+        threads.push((name, JsonTree::Object(fields.collect())));
     }
     if refused.is_empty() { Ok(threads) } else { Err(NotRunnable::Refused(refused)) }
 }

@@ -4,8 +4,8 @@
 use serde_json::{Map, Value, json};
 
 use super::placement_file::object;
-use super::tree::Tree;
-use super::{Fields, SetFileError, find, wrong};
+use super::tree::JsonTree;
+use super::{ObjectFields, SetFileError, find, wrong};
 use crate::workload::chains::{Activation, Chain, Chains};
 use crate::workload::locks::{Locking, Locks};
 use crate::workload::task::{Task, TaskSet, Tick, Time};
@@ -13,8 +13,8 @@ use crate::workload::task::{Task, TaskSet, Tick, Time};
 /// The set with its locks and chains.
 pub(super) fn held_up(
     set: TaskSet,
-    fields: &[(String, Tree)],
-    tasks: &[Tree],
+    fields: &[(String, JsonTree)],
+    tasks: &[JsonTree],
 ) -> Result<TaskSet, SetFileError> {
     let set = match locks(&set, fields, tasks)? {
         Some(locks) => set.locking(locks),
@@ -29,12 +29,12 @@ pub(super) fn held_up(
 /// The word of a field that is one of few.
 fn word<T: std::str::FromStr<Err = crate::words::UnknownWord>>(
     place: &str,
-    fields: &[(String, Tree)],
+    fields: &[(String, JsonTree)],
     name: &str,
 ) -> Result<Option<T>, SetFileError> {
     match find(fields, name) {
         None => Ok(None),
-        Some(Tree::Leaf(Value::String(text))) => match text.parse() {
+        Some(JsonTree::Leaf(Value::String(text))) => match text.parse() {
             Ok(word) => Ok(Some(word)),
             Err(error) => Err(wrong(place, format!("{name} is \"{text}\": {error}"))),
         },
@@ -44,8 +44,8 @@ fn word<T: std::str::FromStr<Err = crate::words::UnknownWord>>(
 
 fn locks(
     set: &TaskSet,
-    fields: &[(String, Tree)],
-    tasks: &[Tree],
+    fields: &[(String, JsonTree)],
+    tasks: &[JsonTree],
 ) -> Result<Option<Locks>, SetFileError> {
     let sections: Vec<Vec<(String, Time)>> = tasks
         .iter()
@@ -70,28 +70,30 @@ fn locks(
 }
 
 /// The sections of a task.
-fn sections(tick: Tick, at: usize, task: &Tree) -> Result<Vec<(String, Time)>, SetFileError> {
-    let Tree::Object(fields) = task else { return Ok(Vec::new()) };
+fn sections(tick: Tick, at: usize, task: &JsonTree) -> Result<Vec<(String, Time)>, SetFileError> {
+    let JsonTree::Object(fields) = task else { return Ok(Vec::new()) };
     let place = format!("task {at}: ");
     match find(fields, "locks") {
         None => Ok(Vec::new()),
-        Some(Tree::Array(items)) => items.iter().map(|item| section(tick, &place, item)).collect(),
+        Some(JsonTree::Array(items)) => {
+            items.iter().map(|item| section(tick, &place, item)).collect()
+        }
         Some(other) => Err(wrong(&place, format!("locks is {other}: expected a list"))),
     }
 }
 
-fn section(tick: Tick, place: &str, item: &Tree) -> Result<(String, Time), SetFileError> {
+fn section(tick: Tick, place: &str, item: &JsonTree) -> Result<(String, Time), SetFileError> {
     let fields = object(place, item, "locks", &["resource", "longest_us"])?;
-    let Some(Tree::Leaf(Value::String(resource))) = find(fields, "resource") else {
+    let Some(JsonTree::Leaf(Value::String(resource))) = find(fields, "resource") else {
         return Err(wrong(place, "resource of locks is missing, or no text"));
     };
-    Ok((resource.clone(), Fields { place, fields }.needed("longest_us", tick)?))
+    Ok((resource.clone(), ObjectFields { place, fields }.needed("longest_us", tick)?))
 }
 
 fn chains(
     set: &TaskSet,
-    fields: &[(String, Tree)],
-    tasks: &[Tree],
+    fields: &[(String, JsonTree)],
+    tasks: &[JsonTree],
 ) -> Result<Option<Chains>, SetFileError> {
     let least: Vec<Option<Time>> =
         tasks.iter().enumerate().map(|(at, task)| bcet(set, at, task)).collect::<Result<_, _>>()?;
@@ -103,7 +105,7 @@ fn chains(
                 "tasks have bcet_us, and the set has no chains, which ask for it",
             ));
         }
-        Some(Tree::Array(items)) => items
+        Some(JsonTree::Array(items)) => items
             .iter()
             .enumerate()
             .map(|(at, item)| chain(set, &format!("chain {at}: "), item))
@@ -114,11 +116,13 @@ fn chains(
 }
 
 /// The least execution time of a task, if stated.
-fn bcet(set: &TaskSet, at: usize, task: &Tree) -> Result<Option<Time>, SetFileError> {
-    let Tree::Object(fields) = task else { return Ok(None) };
+fn bcet(set: &TaskSet, at: usize, task: &JsonTree) -> Result<Option<Time>, SetFileError> {
+    let JsonTree::Object(fields) = task else { return Ok(None) };
     let place = format!("task {at}: ");
-    let (least, wcet) =
-        (Fields { place: &place, fields }.time("bcet_us", 0, set.tick())?, set.tasks()[at].wcet());
+    let (least, wcet) = (
+        ObjectFields { place: &place, fields }.time("bcet_us", 0, set.tick())?,
+        set.tasks()[at].wcet(),
+    );
     match least {
         Some(least) if least > wcet => Err(wrong(
             &place,
@@ -132,17 +136,17 @@ fn bcet(set: &TaskSet, at: usize, task: &Tree) -> Result<Option<Time>, SetFileEr
     }
 }
 
-fn chain(set: &TaskSet, place: &str, item: &Tree) -> Result<Chain, SetFileError> {
+fn chain(set: &TaskSet, place: &str, item: &JsonTree) -> Result<Chain, SetFileError> {
     let fields = object(place, item, "chains", &["name", "tasks", "activation", "deadline_us"])?;
     let name = match find(fields, "name") {
-        Some(Tree::Leaf(Value::String(name))) => name.clone(),
+        Some(JsonTree::Leaf(Value::String(name))) => name.clone(),
         _ => return Err(wrong(place, "name is missing, or no text")),
     };
-    let Some(Tree::Array(items)) = find(fields, "tasks") else {
+    let Some(JsonTree::Array(items)) = find(fields, "tasks") else {
         return Err(wrong(place, "tasks is missing, or no list of names"));
     };
-    let named = |item: &Tree| {
-        let Tree::Leaf(Value::String(task)) = item else {
+    let named = |item: &JsonTree| {
+        let JsonTree::Leaf(Value::String(task)) = item else {
             return Err(wrong(place, format!("tasks has {item}: expected names of tasks")));
         };
         let at = set.names().iter().position(|name| name.as_ref() == Some(task));
@@ -153,14 +157,14 @@ fn chain(set: &TaskSet, place: &str, item: &Tree) -> Result<Chain, SetFileError>
         return Err(wrong(place, "tasks is empty: expected names of tasks"));
     }
     let activation = word(place, fields, "activation")?.unwrap_or(Activation::Periodic);
-    let deadline = Fields { place, fields }.needed("deadline_us", set.tick())?;
+    let deadline = ObjectFields { place, fields }.needed("deadline_us", set.tick())?;
     Ok(Chain { name, tasks, activation, deadline })
 }
 
 /// The sections of task `at`, and its least execution time.
 pub(super) fn task_json(set: &TaskSet, at: usize) -> Map<String, Value> {
     let mut fields = Map::new();
-    let section = |locks: &Locks, it: &crate::workload::locks::Section| json!({ "resource": locks.names[it.resource], "longest_us": set.tick().json(it.longest) });
+    let section = |locks: &Locks, it: &crate::workload::locks::CriticalSection| json!({ "resource": locks.names[it.resource], "longest_us": set.tick().json(it.longest) });
     if let Some(locks) = set.locks().filter(|locks| !locks.sections[at].is_empty()) {
         let all = locks.sections[at].iter().map(|it| section(locks, it)).collect();
         fields.insert("locks".to_owned(), all);

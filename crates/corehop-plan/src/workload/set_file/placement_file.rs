@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::tree::Tree;
-use super::{Fields, SetFileError, check_names, find, wrong};
+use super::tree::JsonTree;
+use super::{ObjectFields, SetFileError, check_names, find, wrong};
 use crate::workload::placement::{PlacedPiece, PlacedShare, TaskPlacement};
 use crate::workload::task::{MOST_CPUS, Tick};
 
@@ -13,7 +13,7 @@ const WAYS: [&str; 3] = ["cpus", "pieces", "shares"];
 
 /// The CPUs of each task, if the file has them for all.
 pub(super) fn places(
-    tasks: &[Tree],
+    tasks: &[JsonTree],
     tick: Tick,
 ) -> Result<Option<Vec<TaskPlacement>>, SetFileError> {
     let places: Vec<Option<TaskPlacement>> = tasks
@@ -34,8 +34,8 @@ pub(super) fn places(
     }
 }
 
-fn place(at: usize, task: &Tree, tick: Tick) -> Result<Option<TaskPlacement>, SetFileError> {
-    let Tree::Object(fields) = task else { return Ok(None) };
+fn place(at: usize, task: &JsonTree, tick: Tick) -> Result<Option<TaskPlacement>, SetFileError> {
+    let JsonTree::Object(fields) = task else { return Ok(None) };
     let at = format!("task {at}: ");
     let stated: Vec<&str> = WAYS.into_iter().filter(|way| find(fields, way).is_some()).collect();
     let [way] = stated.as_slice() else {
@@ -46,7 +46,7 @@ fn place(at: usize, task: &Tree, tick: Tick) -> Result<Option<TaskPlacement>, Se
             }
         };
     };
-    let Some(Tree::Array(items)) = find(fields, way) else {
+    let Some(JsonTree::Array(items)) = find(fields, way) else {
         return Err(wrong(&at, format!("{way} is no list")));
     };
     let place = match *way {
@@ -63,17 +63,18 @@ fn place(at: usize, task: &Tree, tick: Tick) -> Result<Option<TaskPlacement>, Se
     Ok(Some(place))
 }
 
-fn cpu(place: &str, item: &Tree) -> Result<usize, SetFileError> {
-    let number = if let Tree::Leaf(Value::Number(number)) = item { number.as_u64() } else { None };
+fn cpu(place: &str, item: &JsonTree) -> Result<usize, SetFileError> {
+    let number =
+        if let JsonTree::Leaf(Value::Number(number)) = item { number.as_u64() } else { None };
     number
         .filter(|&cpu| cpu < u64::from(MOST_CPUS))
         .map(|cpu| cpu as usize)
         .ok_or_else(|| wrong(place, format!("cpus has {item}: expected numbers of CPUs, from 0")))
 }
 
-fn piece(place: &str, item: &Tree, tick: Tick) -> Result<PlacedPiece, SetFileError> {
+fn piece(place: &str, item: &JsonTree, tick: Tick) -> Result<PlacedPiece, SetFileError> {
     let fields = object(place, item, "pieces", &["cpu", "wcet_us", "budget_us", "deadline_us"])?;
-    let fields = Fields { place, fields };
+    let fields = ObjectFields { place, fields };
     let wcet = fields.needed("wcet_us", tick)?;
     Ok(PlacedPiece {
         cpu: named_cpu(&fields)?,
@@ -83,28 +84,28 @@ fn piece(place: &str, item: &Tree, tick: Tick) -> Result<PlacedPiece, SetFileErr
     })
 }
 
-fn share(place: &str, item: &Tree) -> Result<PlacedShare, SetFileError> {
+fn share(place: &str, item: &JsonTree) -> Result<PlacedShare, SetFileError> {
     let fields = object(place, item, "shares", &["cpu", "share"])?;
     let share = match find(fields, "share") {
-        Some(Tree::Leaf(Value::Number(number))) => number.as_f64(),
+        Some(JsonTree::Leaf(Value::Number(number))) => number.as_f64(),
         _ => None,
     };
     let share = share.ok_or_else(|| wrong(place, "share is missing, or no number"))?;
-    Ok(PlacedShare { cpu: named_cpu(&Fields { place, fields })?, share })
+    Ok(PlacedShare { cpu: named_cpu(&ObjectFields { place, fields })?, share })
 }
 
-fn named_cpu(fields: &Fields<'_>) -> Result<usize, SetFileError> {
+fn named_cpu(fields: &ObjectFields<'_>) -> Result<usize, SetFileError> {
     let cpu = fields.number("cpu", 0, u64::from(MOST_CPUS) - 1)?;
     cpu.map(|cpu| cpu as usize).ok_or_else(|| wrong(fields.place, "cpu is missing"))
 }
 
 pub(super) fn object<'a>(
     place: &str,
-    item: &'a Tree,
+    item: &'a JsonTree,
     what: &str,
     known: &[&str],
-) -> Result<&'a [(String, Tree)], SetFileError> {
-    let Tree::Object(fields) = item else {
+) -> Result<&'a [(String, JsonTree)], SetFileError> {
+    let JsonTree::Object(fields) = item else {
         return Err(wrong(
             place,
             format!("{what} has {item}: expected objects with {}", known.join(", ")),

@@ -3,8 +3,8 @@
 
 use serde_json::{Number, Value};
 
-use super::tree::Tree;
-use super::{Fields, SetFileError, find, place_of, wrong};
+use super::tree::JsonTree;
+use super::{ObjectFields, SetFileError, find, place_of, wrong};
 use crate::units::{Nanos, scaled};
 use crate::workload::task::{LONGEST, Tick, Time};
 
@@ -15,14 +15,14 @@ const LONGEST_SPAN: Nanos = Tick::Micro.nanos(LONGEST);
 ///
 /// # Errors
 /// [`SetFileError`] for a time that cannot be read.
-pub(super) fn tick(tasks: &[Tree], chains: Option<&Tree>) -> Result<Tick, SetFileError> {
+pub(super) fn tick(tasks: &[JsonTree], chains: Option<&JsonTree>) -> Result<Tick, SetFileError> {
     let mut spans = Vec::new();
     if let Some(chains) = chains {
         collect("chains: ", chains, &mut spans)?;
     }
     for (at, task) in tasks.iter().enumerate() {
         let place = match task {
-            Tree::Object(fields) => place_of(at, fields),
+            JsonTree::Object(fields) => place_of(at, fields),
             _ => format!("task {at}: "),
         };
         collect(&place, task, &mut spans)?;
@@ -31,12 +31,12 @@ pub(super) fn tick(tasks: &[Tree], chains: Option<&Tree>) -> Result<Tick, SetFil
 }
 
 /// The times of an object and of all that the object contains.
-fn collect(place: &str, tree: &Tree, spans: &mut Vec<Nanos>) -> Result<(), SetFileError> {
+fn collect(place: &str, tree: &JsonTree, spans: &mut Vec<Nanos>) -> Result<(), SetFileError> {
     match tree {
-        Tree::Leaf(_) => Ok(()),
-        Tree::Array(items) => items.iter().try_for_each(|item| collect(place, item, spans)),
-        Tree::Object(fields) => {
-            let of = Fields { place, fields };
+        JsonTree::Leaf(_) => Ok(()),
+        JsonTree::Array(items) => items.iter().try_for_each(|item| collect(place, item, spans)),
+        JsonTree::Object(fields) => {
+            let of = ObjectFields { place, fields };
             for (name, value) in fields {
                 if name.ends_with("_us") {
                     spans.extend(of.span(name, Tick::Micro, LONGEST_SPAN)?);
@@ -49,7 +49,7 @@ fn collect(place: &str, tree: &Tree, spans: &mut Vec<Nanos>) -> Result<(), SetFi
     }
 }
 
-impl Fields<'_> {
+impl ObjectFields<'_> {
     /// A time of at least `least` ticks, if the object has the field.
     ///
     /// # Errors
@@ -79,11 +79,11 @@ impl Fields<'_> {
         let Some(value) = find(self.fields, name) else { return Ok(None) };
         let refused = |why: &str| Err(wrong(self.place, format!("{name} is {value}: {why}")));
         let span = match value {
-            Tree::Leaf(Value::String(text)) => match text.parse::<Nanos>() {
+            JsonTree::Leaf(Value::String(text)) => match text.parse::<Nanos>() {
                 Ok(span) => Some(span),
                 Err(why) => return refused(&why.to_string()),
             },
-            Tree::Leaf(Value::Number(number)) => numbered(number, unit),
+            JsonTree::Leaf(Value::Number(number)) => numbered(number, unit),
             _ => None,
         };
         match span {

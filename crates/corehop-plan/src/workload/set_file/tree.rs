@@ -9,13 +9,13 @@ use serde_json::{Map, Value};
 
 /// JSON that keeps the order of fields, and a field which is there twice.
 #[derive(Debug)]
-pub(crate) enum Tree {
-    Object(Vec<(String, Tree)>),
-    Array(Vec<Tree>),
+pub(crate) enum JsonTree {
+    Object(Vec<(String, JsonTree)>),
+    Array(Vec<JsonTree>),
     Leaf(Value),
 }
 
-impl Tree {
+impl JsonTree {
     /// The tree as a value without an order of fields; `None` if a field is there twice.
     pub(crate) fn value(&self) -> Option<Value> {
         match self {
@@ -32,7 +32,7 @@ impl Tree {
     }
 }
 
-impl From<Value> for Tree {
+impl From<Value> for JsonTree {
     fn from(value: Value) -> Self {
         match value {
             Value::Array(items) => Self::Array(items.into_iter().map(Self::from).collect()),
@@ -44,7 +44,7 @@ impl From<Value> for Tree {
     }
 }
 
-impl Serialize for Tree {
+impl Serialize for JsonTree {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Leaf(value) => value.serialize(to),
@@ -56,7 +56,7 @@ impl Serialize for Tree {
     }
 }
 
-impl fmt::Display for Tree {
+impl fmt::Display for JsonTree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Object(_) => f.write_str("an object"),
@@ -66,50 +66,50 @@ impl fmt::Display for Tree {
     }
 }
 
-impl<'de> Deserialize<'de> for Tree {
+impl<'de> Deserialize<'de> for JsonTree {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Read)
+        deserializer.deserialize_any(TreeVisitor)
     }
 }
 
-struct Read;
+struct TreeVisitor;
 
-impl<'de> Visitor<'de> for Read {
-    type Value = Tree;
+impl<'de> Visitor<'de> for TreeVisitor {
+    type Value = JsonTree;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JSON")
     }
-    fn visit_bool<E>(self, value: bool) -> Result<Tree, E> {
-        Ok(Tree::Leaf(value.into()))
+    fn visit_bool<E>(self, value: bool) -> Result<JsonTree, E> {
+        Ok(JsonTree::Leaf(value.into()))
     }
-    fn visit_i64<E>(self, value: i64) -> Result<Tree, E> {
-        Ok(Tree::Leaf(value.into()))
+    fn visit_i64<E>(self, value: i64) -> Result<JsonTree, E> {
+        Ok(JsonTree::Leaf(value.into()))
     }
-    fn visit_u64<E>(self, value: u64) -> Result<Tree, E> {
-        Ok(Tree::Leaf(value.into()))
+    fn visit_u64<E>(self, value: u64) -> Result<JsonTree, E> {
+        Ok(JsonTree::Leaf(value.into()))
     }
-    fn visit_f64<E>(self, value: f64) -> Result<Tree, E> {
-        Ok(Tree::Leaf(value.into()))
+    fn visit_f64<E>(self, value: f64) -> Result<JsonTree, E> {
+        Ok(JsonTree::Leaf(value.into()))
     }
-    fn visit_str<E>(self, value: &str) -> Result<Tree, E> {
-        Ok(Tree::Leaf(value.into()))
+    fn visit_str<E>(self, value: &str) -> Result<JsonTree, E> {
+        Ok(JsonTree::Leaf(value.into()))
     }
-    fn visit_unit<E>(self) -> Result<Tree, E> {
-        Ok(Tree::Leaf(Value::Null))
+    fn visit_unit<E>(self) -> Result<JsonTree, E> {
+        Ok(JsonTree::Leaf(Value::Null))
     }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Tree, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<JsonTree, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = list.next_element()? {
             items.push(item);
         }
-        Ok(Tree::Array(items))
+        Ok(JsonTree::Array(items))
     }
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tree, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonTree, A::Error> {
         let mut fields = Vec::new();
         while let Some(field) = map.next_entry()? {
             fields.push(field);
         }
-        Ok(Tree::Object(fields))
+        Ok(JsonTree::Object(fields))
     }
 }

@@ -10,9 +10,9 @@ use super::Source;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Item {
     /// An instruction was executed, by this thread where it is stated.
-    Instruction(Option<Thread>),
+    Instruction(Option<TraceThread>),
     /// Data was accessed.
-    Data(Access),
+    Data(TraceAccess),
     /// The recording was made on another architecture than x86-64.
     Foreign(&'static str),
     /// It belongs to the format, and tells of no access.
@@ -21,14 +21,14 @@ pub(super) enum Item {
 
 /// A thread of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Thread {
+pub struct TraceThread {
     /// The program, where several were recorded together: threads of two programs can have one number.
     pub workload: Option<u64>,
     /// The number of the thread.
     pub id: u64,
 }
 
-impl Thread {
+impl TraceThread {
     /// Whether this is the thread that was asked for. A thread that was asked for without its program is any of that number.
     pub(super) fn is(self, asked: Self) -> bool {
         self.id == asked.id && (asked.workload.is_none() || asked.workload == self.workload)
@@ -44,7 +44,7 @@ impl Thread {
     }
 }
 
-impl fmt::Display for Thread {
+impl fmt::Display for TraceThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.workload {
             Some(workload) => write!(f, "W{workload}.T{}", self.id),
@@ -58,7 +58,7 @@ impl fmt::Display for Thread {
 #[error("`{0}` names no thread: write a number such as 501, or W0.T501 as the trace does")]
 pub struct NoThread(String);
 
-impl FromStr for Thread {
+impl FromStr for TraceThread {
     type Err = NoThread;
 
     fn from_str(text: &str) -> Result<Self, NoThread> {
@@ -68,14 +68,14 @@ impl FromStr for Thread {
 
 /// An access to data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Access {
+pub(super) struct TraceAccess {
     pub(super) address: u64,
     /// In bytes.
     pub(super) size: u64,
     pub(super) reads: bool,
     pub(super) writes: bool,
     /// The thread, where it is stated.
-    pub(super) thread: Option<Thread>,
+    pub(super) thread: Option<TraceThread>,
 }
 
 /// A format.
@@ -126,7 +126,7 @@ fn lackey(line: &str) -> Option<Item> {
         " M " => (true, true),
         _ => return None,
     };
-    Some(Item::Data(Access { address, size, reads, writes, thread: None }))
+    Some(Item::Data(TraceAccess { address, size, reads, writes, thread: None }))
 }
 
 /// `12 5: W0.T42 read  8 byte(s) @ 0x00007f… by PC 0x…`, with or without numbers before it; markers in angle brackets; a rule
@@ -144,7 +144,7 @@ fn view(line: &str) -> Option<Item> {
     let address = words.get(unit + 2).filter(|_| words.get(unit + 1) == Some(&"@"))?;
     let address = hex(address.strip_prefix("0x")?)?;
     let size = words[unit - 1].parse().ok()?;
-    let thread = unit.checked_sub(3).and_then(|place| Thread::of_view(words[place]));
+    let thread = unit.checked_sub(3).and_then(|place| TraceThread::of_view(words[place]));
     let (reads, writes) = match words[unit - 2] {
         "ifetch" => return Some(Item::Instruction(thread)),
         "read" => (true, false),
@@ -152,7 +152,7 @@ fn view(line: &str) -> Option<Item> {
         // Prefetches and flushes.
         _ => return Some(Item::Other),
     };
-    Some(Item::Data(Access { address, size, reads, writes, thread }))
+    Some(Item::Data(TraceAccess { address, size, reads, writes, thread }))
 }
 
 /// The architecture of a recording, by the bits of its type that DynamoRIO has for it.
@@ -167,7 +167,7 @@ fn memtrace(line: &str) -> Option<Item> {
         let address = hex(address.trim().strip_prefix("0x")?)?;
         let size = size.trim().parse().ok().filter(|&size| size > 0)?;
         let (reads, writes) = (does == "r", does == "w");
-        Some(Access { address, size, reads, writes, thread: None })
+        Some(TraceAccess { address, size, reads, writes, thread: None })
     };
     if let Some((address, rest)) = line.split_once(':') {
         let (size, does) = rest.split_once(',')?;
@@ -200,8 +200,8 @@ mod tests {
     #[expect(clippy::unnecessary_wraps, reason = "as a format answers")]
     fn data(address: u64, size: u64, does: &str, thread: Option<u64>) -> Option<Item> {
         let (reads, writes) = (does.contains('r'), does.contains('w'));
-        let thread = thread.map(|id| Thread { workload: None, id });
-        Some(Item::Data(Access { address, size, reads, writes, thread }))
+        let thread = thread.map(|id| TraceThread { workload: None, id });
+        Some(Item::Data(TraceAccess { address, size, reads, writes, thread }))
     }
 
     #[test]
@@ -223,16 +223,17 @@ mod tests {
         let new = "          24           7:     3256418 read         8 byte(s) @ 0x00007ffd4b1d8c88 by PC 0x00007f1";
         assert_eq!(item(new), data(0x7ffd_4b1d_8c88, 8, "r", Some(3_256_418)));
         assert_eq!(item("T42  write  4 byte(s) @ 0x10 by PC 0x20"), data(0x10, 4, "w", Some(42)));
-        let thread = Some(Thread { workload: None, id: 3 });
+        let thread = Some(TraceThread { workload: None, id: 3 });
         assert_eq!(
             item(" 1 2: 3 ifetch 3 byte(s) @ 0x10 48 89 e7"),
             Some(Item::Instruction(thread))
         );
         // Since 2025 a thread is named with its program.
-        let thread = Some(Thread { workload: Some(1), id: 501 });
+        let thread = Some(TraceThread { workload: Some(1), id: 501 });
         let line = " 3 1: W1.T501 ifetch 3 byte(s) @ 0x401000 48 89 e7 mov %rsp, %rdi";
         assert_eq!(item(line), Some(Item::Instruction(thread)));
-        let access = Access { address: 0x0060_1000, size: 8, reads: true, writes: false, thread };
+        let access =
+            TraceAccess { address: 0x0060_1000, size: 8, reads: true, writes: false, thread };
         let line = " 4 1: W1.T501 read 8 byte(s) @ 0x601000 by PC 0x401000";
         assert_eq!(item(line), Some(Item::Data(access)));
         assert_eq!(item("------------------------------"), Some(Item::Other));

@@ -20,8 +20,8 @@ mod formats;
 mod read;
 mod vlq;
 
-pub use formats::{NoThread, Thread};
-pub use read::{MOST_ACCESSES, Read, ReadError, Window};
+pub use formats::{NoThread, TraceThread};
+pub use read::{MOST_ACCESSES, ParsedTrace, ReadError, TraceWindow};
 
 /// A trace in a plan, which all that use it share.
 pub(super) mod shared {
@@ -63,7 +63,7 @@ words! {
 
 /// A visit to a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Visit {
+pub struct TraceVisit {
     /// The page, counted among those of the trace in the order of their addresses, times [`LINES_OF_PAGE`], and the line in
     /// it.
     pub line: u32,
@@ -113,11 +113,11 @@ impl Trace {
         (name, source): (&str, Source),
         [accesses, writes, instructions]: [u64; 3],
         pages: &[u64],
-        visits: &[Visit],
+        visits: &[TraceVisit],
     ) -> Self {
         let mut before = 0;
         let mut difference = |page: &u64| {
-            vlq::Number::from(page.wrapping_sub(std::mem::replace(&mut before, *page)) as i64)
+            vlq::VlqNumber::from(page.wrapping_sub(std::mem::replace(&mut before, *page)) as i64)
         };
         let pages = vlq::text(pages.iter().map(&mut difference));
         let mut before = 0;
@@ -168,7 +168,7 @@ impl Trace {
     ///
     /// # Errors
     /// If the text of a plan was damaged.
-    pub fn visits(&self) -> Result<Vec<Visit>, TraceError> {
+    pub fn visits(&self) -> Result<Vec<TraceVisit>, TraceError> {
         let most = self.pages()?.len() as i64 * i64::from(LINES_OF_PAGE);
         let numbers = vlq::numbers(&self.visits).ok_or_else(|| self.damaged("its visits"))?;
         let mut line = 0_i64;
@@ -176,11 +176,11 @@ impl Trace {
             line = line.checked_add(pair[0]).filter(|line| (0..most).contains(line))?;
             let (does, words) = (pair[1] & 3, u32::try_from(pair[1] >> 2).ok()?);
             let (reads, writes) = (does & 1 != 0, does & 2 != 0);
-            (does != 0).then_some(Visit { line: line as u32, reads, writes, words })
+            (does != 0).then_some(TraceVisit { line: line as u32, reads, writes, words })
         };
         let (pairs, rest) = numbers.as_chunks::<2>();
-        let visits: Option<Vec<Visit>> = pairs.iter().map(visit).collect();
-        let as_many = |visits: &Vec<Visit>| visits.len() as u64 == self.count;
+        let visits: Option<Vec<TraceVisit>> = pairs.iter().map(visit).collect();
+        let as_many = |visits: &Vec<TraceVisit>| visits.len() as u64 == self.count;
         let whole = visits.filter(|it| rest.is_empty() && !it.is_empty() && as_many(it));
         whole.ok_or_else(|| self.damaged("a visit"))
     }

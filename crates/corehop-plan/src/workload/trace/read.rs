@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 use std::io::BufRead;
 
-use super::formats::{Access, Format, Item, Thread};
-use super::{LINES_OF_PAGE, Source, Trace, Visit};
+use super::formats::{Format, Item, TraceAccess, TraceThread};
+use super::{LINES_OF_PAGE, Source, Trace, TraceVisit};
 use crate::workload::LINE;
 
 /// A window has no more accesses than this: some tens of megabytes in a plan.
@@ -22,16 +22,16 @@ const LARGEST: u64 = 16 << 10;
 
 /// The accesses of a file that a trace consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
+pub struct TraceWindow {
     /// The accesses to data before it.
     pub skip: u64,
     /// Its accesses to data, at most [`MOST_ACCESSES`].
     pub take: u64,
     /// The thread; the first one that accesses data unless stated.
-    pub thread: Option<Thread>,
+    pub thread: Option<TraceThread>,
 }
 
-impl Default for Window {
+impl Default for TraceWindow {
     /// The first million accesses.
     fn default() -> Self {
         Self { skip: 0, take: 1_000_000, thread: None }
@@ -40,7 +40,7 @@ impl Default for Window {
 
 /// A trace, and what its reader should know of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Read {
+pub struct ParsedTrace {
     /// The trace.
     pub trace: Trace,
     /// Remarks, a sentence each.
@@ -85,7 +85,7 @@ pub enum ReadError {
         /// The name of the file.
         name: String,
         /// The thread.
-        thread: Thread,
+        thread: TraceThread,
         /// The threads that are there, as a clause.
         there: String,
     },
@@ -107,40 +107,44 @@ pub enum ReadError {
 
 /// The part that has been read.
 #[derive(Default)]
-struct Tally {
+struct TraceProgress {
     /// Accesses of the thread, those of the window, and instructions in it.
     seen: u64,
     accesses: u64,
     writes: u64,
     instructions: u64,
     /// The thread that was asked for, and the thread whose accesses count.
-    asked: Option<Thread>,
-    thread: Option<Thread>,
+    asked: Option<TraceThread>,
+    thread: Option<TraceThread>,
     /// Accesses of other threads, or of no stated thread where one was asked for.
     others: u64,
     /// The threads with accesses, as many as a message shows.
-    there: BTreeSet<Thread>,
+    there: BTreeSet<TraceThread>,
     /// Lines that are not of the format.
     unknown: u64,
     /// Instructions since the last access, and their thread.
     pending: u32,
-    pending_of: Option<Thread>,
+    pending_of: Option<TraceThread>,
     foreign: Option<&'static str>,
     /// Lines by address, with what was done.
-    visits: Vec<(u64, Visit)>,
+    visits: Vec<(u64, TraceVisit)>,
 }
 
-impl Read {
+impl ParsedTrace {
     /// The accesses of `window` in the text of `input`, which is called `name`.
     ///
     /// # Errors
     /// [`ReadError`] says what is wrong with the file, and the remedy.
-    pub fn from(mut input: impl BufRead, name: &str, window: Window) -> Result<Self, ReadError> {
+    pub fn from(
+        mut input: impl BufRead,
+        name: &str,
+        window: TraceWindow,
+    ) -> Result<Self, ReadError> {
         let io = |error| ReadError::Io { name: name.to_owned(), error };
         if let Some((what, remedy)) = binary(input.fill_buf().map_err(io)?) {
             return Err(ReadError::Binary { name: name.to_owned(), what, remedy });
         }
-        let mut tally = Tally { asked: window.thread, ..Tally::default() };
+        let mut tally = TraceProgress { asked: window.thread, ..TraceProgress::default() };
         let mut format = None;
         let (mut bytes, mut number, mut cut) = (Vec::new(), 0_u64, None);
         while tally.accesses < window.take.min(MOST_ACCESSES) {
@@ -183,9 +187,9 @@ impl Read {
     }
 }
 
-impl Tally {
+impl TraceProgress {
     /// Whether accesses of this thread count. The first thread counts, or the one that was asked for.
-    fn counts(&mut self, of: Option<Thread>) -> bool {
+    fn counts(&mut self, of: Option<TraceThread>) -> bool {
         let Some(of) = of else { return self.asked.is_none() };
         if self.there.len() <= MOST_SHOWN {
             self.there.insert(of);
@@ -198,7 +202,7 @@ impl Tally {
     }
 
     /// Counts an instruction, if a thread that counts executed it.
-    fn instruction(&mut self, of: Option<Thread>) {
+    fn instruction(&mut self, of: Option<TraceThread>) {
         if self.thread.is_some() && of.is_some() && of != self.thread {
             return;
         }
@@ -245,8 +249,8 @@ impl Tally {
     }
 
     /// An access, with the instructions before it.
-    fn access(&mut self, access: Access, mut pending: u32) {
-        let Access { address, size, reads, writes, .. } = access;
+    fn access(&mut self, access: TraceAccess, mut pending: u32) {
+        let TraceAccess { address, size, reads, writes, .. } = access;
         let last = address.saturating_add(size.clamp(1, LARGEST) - 1);
         for line in address / LINE..=last / LINE {
             let words = 1 + std::mem::take(&mut pending);
@@ -255,7 +259,7 @@ impl Tally {
                     visit.writes |= writes;
                     visit.words = visit.words.saturating_add(words);
                 }
-                _ => self.visits.push((line, Visit { line: 0, reads, writes, words })),
+                _ => self.visits.push((line, TraceVisit { line: 0, reads, writes, words })),
             }
         }
     }
@@ -265,15 +269,21 @@ impl Tally {
         let mut pages: Vec<u64> = self.visits.iter().map(|(line, _)| line / of_page).collect();
         pages.sort_unstable();
         pages.dedup();
-        let visit = |&(line, visit): &(u64, Visit)| {
+        let visit = |&(line, visit): &(u64, TraceVisit)| {
             let page = pages.partition_point(|&page| page < line / of_page) as u64;
-            Visit { line: (page * of_page + line % of_page) as u32, ..visit }
+            TraceVisit { line: (page * of_page + line % of_page) as u32, ..visit }
         };
-        let visits: Vec<Visit> = self.visits.iter().map(visit).collect();
+        let visits: Vec<TraceVisit> = self.visits.iter().map(visit).collect();
         Trace::of((name, source), [self.accesses, self.writes, self.instructions], &pages, &visits)
     }
 
-    fn notes(&self, name: &str, source: Source, window: Window, cut: Option<u64>) -> Vec<String> {
+    fn notes(
+        &self,
+        name: &str,
+        source: Source,
+        window: TraceWindow,
+        cut: Option<u64>,
+    ) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(line) = cut {
             notes.push(format!(
@@ -333,17 +343,17 @@ mod tests {
 
     const LACKEY: &str = "==1== Lackey\nI  0401ab70,3\nI  0401ab73,5\n L 1000,8\n S 1008,8\nI  0401ab80,3\n L 2040,4\n M 103c,8\n";
 
-    fn read(text: &str, window: Window) -> Result<Read, ReadError> {
-        Read::from(text.as_bytes(), "job.trace", window)
+    fn read(text: &str, window: TraceWindow) -> Result<ParsedTrace, ReadError> {
+        ParsedTrace::from(text.as_bytes(), "job.trace", window)
     }
 
-    fn visit(line: u32, does: &str, words: u32) -> Visit {
-        Visit { line, reads: does.contains('r'), writes: does.contains('w'), words }
+    fn visit(line: u32, does: &str, words: u32) -> TraceVisit {
+        TraceVisit { line, reads: does.contains('r'), writes: does.contains('w'), words }
     }
 
     #[test]
     fn accesses_to_one_line_in_a_row_are_one_visit_and_one_across_two_lines_is_two() {
-        let trace = read(LACKEY, Window::default()).unwrap().trace;
+        let trace = read(LACKEY, TraceWindow::default()).unwrap().trace;
         let expected = [visit(0, "rw", 4), visit(65, "r", 2), visit(0, "rw", 1), visit(1, "rw", 1)];
         assert_eq!(trace.visits().unwrap(), expected);
         assert_eq!(trace.pages().unwrap(), [1, 2]);
@@ -352,11 +362,13 @@ mod tests {
 
     #[test]
     fn a_window_begins_and_ends_where_it_is_asked_to() {
-        let window = Window { skip: 2, take: 1, thread: None };
+        let window = TraceWindow { skip: 2, take: 1, thread: None };
         let read = read(LACKEY, window).unwrap();
         assert_eq!(read.trace.visits().unwrap(), [visit(1, "r", 2)]);
         assert!(read.notes.is_empty(), "{:?}", read.notes);
-        let whole = super::Read::from(LACKEY.as_bytes(), "job.trace", Window::default()).unwrap();
+        let whole =
+            super::ParsedTrace::from(LACKEY.as_bytes(), "job.trace", TraceWindow::default())
+                .unwrap();
         assert_ne!(whole.trace.label(), read.trace.label());
     }
 
@@ -372,15 +384,15 @@ mod tests {
             }
         }
         let input = std::io::BufReader::new(Endless(0));
-        let window = Window { skip: 10_000, take: 100, thread: None };
-        let read = super::Read::from(input, "pipe", window).unwrap();
+        let window = TraceWindow { skip: 10_000, take: 100, thread: None };
+        let read = super::ParsedTrace::from(input, "pipe", window).unwrap();
         assert_eq!((read.trace.accesses, read.trace.wss().unwrap().get()), (100, 6_400));
     }
 
     #[test]
     fn a_trace_cut_in_two_is_used_up_to_the_cut_and_says_so() {
         let cut = &LACKEY[..LACKEY.len() - 4];
-        let read = read(cut, Window::default()).unwrap();
+        let read = read(cut, TraceWindow::default()).unwrap();
         assert_eq!(read.trace.accesses, 3);
         assert!(read.notes[0].contains("ends within line 8"), "{:?}", read.notes);
         assert!(read.notes[1].contains("3 accesses of the 1000000"), "{:?}", read.notes);
@@ -390,12 +402,13 @@ mod tests {
     fn of_several_threads_the_first_is_taken_or_the_one_that_is_asked_for() {
         let text = "T1 read 8 byte(s) @ 0x40 by PC 0x1\nT2 write 8 byte(s) @ 0x80 by PC 0x1\n\
                     T1 read 8 byte(s) @ 0xc0 by PC 0x1\n<marker: filetype 0x48>\n";
-        let first = read(text, Window::default()).unwrap();
+        let first = read(text, TraceWindow::default()).unwrap();
         assert_eq!(first.trace.accesses, 2);
         let notes = first.notes.join("\n");
         assert!(notes.contains("1 accesses of other threads than 1"), "{notes}");
         assert!(notes.contains("recorded on AArch64"), "{notes}");
-        let second = read(text, Window { thread: "2".parse().ok(), ..Window::default() }).unwrap();
+        let second =
+            read(text, TraceWindow { thread: "2".parse().ok(), ..TraceWindow::default() }).unwrap();
         assert_eq!(second.trace.visits().unwrap(), [visit(2, "w", 1)]);
     }
 
@@ -418,8 +431,9 @@ mod tests {
             of("W0.T501", "read", "c0"),
         ]
         .concat();
-        let asked =
-            |thread: &str| read(&text, Window { thread: thread.parse().ok(), ..Window::default() });
+        let asked = |thread: &str| {
+            read(&text, TraceWindow { thread: thread.parse().ok(), ..TraceWindow::default() })
+        };
         for thread in ["", "501", "T501", "W0.T501"] {
             let read = asked(thread).unwrap();
             // An instruction before each access, and none of other threads.
@@ -438,21 +452,23 @@ mod tests {
                 "{error}"
             );
         }
-        let error = "W0-T501".parse::<super::super::Thread>().unwrap_err().to_string();
+        let error = "W0-T501".parse::<super::super::TraceThread>().unwrap_err().to_string();
         assert!(
             error.contains("`W0-T501`") && error.contains("W0.T501 as the trace does"),
             "{error}"
         );
         // Lackey names no threads, so that none can be chosen.
         let error =
-            read(LACKEY, Window { thread: "1".parse().ok(), ..Window::default() }).unwrap_err();
+            read(LACKEY, TraceWindow { thread: "1".parse().ok(), ..TraceWindow::default() })
+                .unwrap_err();
         assert!(error.to_string().contains("name no threads"), "{error}");
     }
 
     #[test]
     fn what_is_no_trace_is_refused_with_its_kind() {
-        let error =
-            |bytes: &[u8]| Read::from(bytes, "it", Window::default()).unwrap_err().to_string();
+        let error = |bytes: &[u8]| {
+            ParsedTrace::from(bytes, "it", TraceWindow::default()).unwrap_err().to_string()
+        };
         assert!(
             error(b"PERFILE2\x00").contains("a recording of perf, not text: perf takes samples")
         );
@@ -471,7 +487,7 @@ mod tests {
 
     #[test]
     fn a_plan_keeps_a_trace_and_finds_its_damage() {
-        let trace = read(LACKEY, Window::default()).unwrap().trace;
+        let trace = read(LACKEY, TraceWindow::default()).unwrap().trace;
         let json = serde_json::to_string(&trace).unwrap();
         assert_eq!(serde_json::from_str::<Trace>(&json).unwrap(), trace);
         for (from, to) in

@@ -3,7 +3,7 @@
 //! numbers, as of neighbouring lines, take one character or two.
 
 /// A number.
-pub(super) type Number = i64;
+pub(super) type VlqNumber = i64;
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 /// The bits of a digit, and the mark of one that is not the last.
@@ -11,7 +11,7 @@ const BITS: u32 = 5;
 const MORE: u64 = 1 << BITS;
 
 /// The text of these numbers.
-pub(super) fn text(numbers: impl IntoIterator<Item = Number>) -> String {
+pub(super) fn text(numbers: impl IntoIterator<Item = VlqNumber>) -> String {
     let mut text = String::new();
     for number in numbers {
         let mut rest = ((number << 1) ^ (number >> 63)) as u64;
@@ -29,7 +29,7 @@ pub(super) fn text(numbers: impl IntoIterator<Item = Number>) -> String {
 }
 
 /// The numbers of a text; nothing where it is none.
-pub(super) fn numbers(text: &str) -> Option<Vec<Number>> {
+pub(super) fn numbers(text: &str) -> Option<Vec<VlqNumber>> {
     let mut numbers = Vec::new();
     let (mut number, mut shift) = (0_u64, 0);
     for byte in text.bytes() {

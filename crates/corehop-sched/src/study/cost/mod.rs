@@ -16,14 +16,14 @@ use serde::Serialize;
 
 use super::{Caps, Generator};
 use crate::catalogue::Test;
-use crate::charge::{Charged, Delay};
+use crate::charge::{ChargedSet, DelayCharge};
 use crate::limited::remedy::Limit;
 use corehop_plan::workload::Event;
-use corehop_plan::workload::draw::Draw;
+use corehop_plan::workload::draw::DrawStream;
 use corehop_plan::workload::generate::fixed_sum::NoSuchSum;
 use corehop_plan::workload::generate::{Capped, FixedSum};
-use corehop_plan::workload::task::{Parameters, TaskError, TaskSet};
-use corehop_stats::costs::{Cost, Costs, NoCost};
+use corehop_plan::workload::task::{TaskError, TaskParameters, TaskSet};
+use corehop_stats::costs::{Cost, EventCosts, NoCost};
 
 /// A study: what is drawn, and what is compared.
 #[derive(Debug, Clone)]
@@ -37,12 +37,12 @@ pub struct CostStudy {
     /// The number of sets drawn for each cap.
     pub sets: u64,
     /// The ways to read it, at least one.
-    pub readings: Vec<Reading>,
+    pub readings: Vec<CostReading>,
 }
 
 /// One way to read a study.
 #[derive(Debug, Clone)]
-pub struct Reading {
+pub struct CostReading {
     /// Its name.
     pub name: String,
     /// The number of CPUs that serve a set.
@@ -57,14 +57,14 @@ pub struct Reading {
     /// other costs are given.
     pub us_per_kib: Option<f64>,
     /// The tests that are set side by side.
-    pub compared: Vec<Compared>,
+    pub compared: Vec<TestPair>,
     /// The ways to limit preemptions, on each CPU after packing by utilisation (worst fit decreasing).
     pub limits: Vec<Limit>,
 }
 
 /// Two tests for one scheduler.
 #[derive(Debug, Clone)]
-pub struct Compared {
+pub struct TestPair {
     /// As tables have it.
     pub name: String,
     /// The finer one.
@@ -103,37 +103,37 @@ pub enum CostStudyError {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CostStudyResult {
     /// By reading.
-    pub readings: Vec<Found>,
+    pub readings: Vec<ReadingResult>,
 }
 
 /// The result of a reading.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Found {
+pub struct ReadingResult {
     /// The reading.
     pub name: String,
     /// By cap, ascending.
-    pub rows: Vec<Row>,
+    pub rows: Vec<CapCounts>,
     /// All caps together.
-    pub all: Row,
+    pub all: CapCounts,
 }
 
 /// The counts at a cap.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Row {
+pub struct CapCounts {
     /// The cap; none of all together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cap: Option<f64>,
     /// The sets that have a task.
     pub sets: u64,
     /// For each comparison.
-    pub compared: Vec<Counts>,
+    pub compared: Vec<AcceptanceCounts>,
     /// For each way to limit preemptions.
     pub limited: Vec<Saved>,
 }
 
 /// The numbers of sets that two tests accept.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct Counts {
+pub struct AcceptanceCounts {
     /// The comparison.
     pub name: String,
     /// The finer test accepts.
@@ -159,12 +159,16 @@ impl CostStudy {
     ///
     /// # Errors
     /// [`CostStudyError`] where costs are missing or do not reach, or sets cannot be drawn.
-    pub fn run(&self, costs: Option<&dyn Costs>) -> Result<CostStudyResult, CostStudyError> {
-        let of = |reading: &Reading| self.read(reading, costs);
+    pub fn run(&self, costs: Option<&dyn EventCosts>) -> Result<CostStudyResult, CostStudyError> {
+        let of = |reading: &CostReading| self.read(reading, costs);
         Ok(CostStudyResult { readings: self.readings.iter().map(of).collect::<Result<_, _>>()? })
     }
 
-    fn read(&self, reading: &Reading, costs: Option<&dyn Costs>) -> Result<Found, CostStudyError> {
+    fn read(
+        &self,
+        reading: &CostReading,
+        costs: Option<&dyn EventCosts>,
+    ) -> Result<ReadingResult, CostStudyError> {
         let known = reading.tabulated(costs)?;
         let caps = (0..reading.caps.len()).map(|place| reading.caps.at(place));
         let row = |cap: f64| {
@@ -177,19 +181,22 @@ impl CostStudy {
             }
             Ok(row)
         };
-        let rows: Vec<Row> = caps.map(row).collect::<Result<_, CostStudyError>>()?;
+        let rows: Vec<CapCounts> = caps.map(row).collect::<Result<_, CostStudyError>>()?;
         let mut all = reading.row(None);
         for row in &rows {
             all.add(row);
         }
-        Ok(Found { name: reading.name.clone(), rows, all })
+        Ok(ReadingResult { name: reading.name.clone(), rows, all })
     }
 }
 
-impl Reading {
-    fn row(&self, cap: Option<f64>) -> Row {
-        let counts = |it: &Compared| Counts { name: it.name.clone(), ..Counts::default() };
-        Row {
+impl CostReading {
+    fn row(&self, cap: Option<f64>) -> CapCounts {
+        let counts = |it: &TestPair| AcceptanceCounts {
+            name: it.name.clone(),
+            ..AcceptanceCounts::default()
+        };
+        CapCounts {
             cap,
             sets: 0,
             compared: self.compared.iter().map(counts).collect(),
@@ -198,7 +205,7 @@ impl Reading {
     }
 
     /// The tasks of a set with their working sets.
-    fn drawn(&self, cap: f64, seed: u64, index: u64) -> Result<Vec<Parameters>, NoSuchSum> {
+    fn drawn(&self, cap: f64, seed: u64, index: u64) -> Result<Vec<TaskParameters>, NoSuchSum> {
         let mut tasks = match &self.generator {
             Generator::Capped(capped) => Capped { cap, ..capped.clone() }.set(seed, index),
             Generator::FixedSum(fixed) => {
@@ -206,7 +213,7 @@ impl Reading {
             }
         };
         // A stream of their own: the tasks are those of a study without working sets.
-        let mut stream = Draw::of_set(seed ^ SIZES, index);
+        let mut stream = DrawStream::of_set(seed ^ SIZES, index);
         let [low, high] = self.wss_kib.map(|kib| kib as f64);
         for task in &mut tasks {
             let kib = stream.between(low.ln(), (high + 1.0).ln()).exp() as u64;
@@ -216,7 +223,10 @@ impl Reading {
     }
 
     /// The cost of preemptions to every size that can be drawn.
-    fn tabulated(&self, costs: Option<&dyn Costs>) -> Result<Known, CostStudyError> {
+    fn tabulated(
+        &self,
+        costs: Option<&dyn EventCosts>,
+    ) -> Result<PreemptionCostTable, CostStudyError> {
         let [low, high] = self.wss_kib;
         let by_pair = self.compared.iter().any(|it| it.test.by_pair || it.against.by_pair);
         let of = |kib: u64| {
@@ -233,7 +243,10 @@ impl Reading {
             };
             Ok((cost, by.unwrap_or_default()))
         };
-        Ok(Known { least: low, costs: (low..=high).map(of).collect::<Result<_, _>>()? })
+        Ok(PreemptionCostTable {
+            least: low,
+            costs: (low..=high).map(of).collect::<Result<_, _>>()?,
+        })
     }
 }
 
@@ -265,18 +278,18 @@ fn by_smaller(each: f64, kib: u64, low: u64, high: u64) -> Vec<(f64, Cost)> {
 
 /// The cost of preemptions by size, looked up beforehand.
 #[derive(Debug)]
-struct Known {
+struct PreemptionCostTable {
     least: u64,
     costs: Vec<(Cost, Vec<(f64, Cost)>)>,
 }
 
-impl Known {
+impl PreemptionCostTable {
     fn of(&self, wss_kib: f64) -> Option<&(Cost, Vec<(f64, Cost)>)> {
         self.costs.get((wss_kib as u64).checked_sub(self.least)? as usize)
     }
 }
 
-impl Costs for &Known {
+impl EventCosts for &PreemptionCostTable {
     fn cost(&self, event: Event, wss_kib: f64) -> Result<Cost, NoCost> {
         let found = self.of(wss_kib).filter(|_| event == Event::Preemption);
         found.map(|it| it.0).ok_or_else(|| NoCost(format!("{event}: it is not in the study")))
@@ -293,11 +306,16 @@ impl Costs for &Known {
     }
 }
 
-impl Row {
+impl CapCounts {
     /// Asks about a set.
-    fn take(&mut self, reading: &Reading, set: &TaskSet, known: &Known) -> Result<(), TaskError> {
+    fn take(
+        &mut self,
+        reading: &CostReading,
+        set: &TaskSet,
+        known: &PreemptionCostTable,
+    ) -> Result<(), TaskError> {
         self.sets += 1;
-        let mut charged = Charged::new(set, None, Delay::Costs(Box::new(known)), None);
+        let mut charged = ChargedSet::new(set, None, DelayCharge::Costs(Box::new(known)), None);
         for (counts, compared) in self.compared.iter_mut().zip(&reading.compared) {
             let mut asks = |test| Ok(charged.ask(test)?.answer.verdict.is_schedulable());
             let (with, without) = (asks(compared.test)?, asks(compared.against)?);

@@ -4,12 +4,12 @@
 use crate::System;
 use serde::Serialize;
 
-use super::Known;
+use super::PreemptionCostTable;
 use crate::limited::remedy::{Limit, Remedy, remedy};
 use crate::partition::{Admission, Fit, Packing};
 use corehop_plan::workload::Event;
 use corehop_plan::workload::task::{Task, TaskSet};
-use corehop_stats::costs::{Cost, Costs};
+use corehop_stats::costs::{Cost, EventCosts};
 
 /// Sums over sets, before and after.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -44,7 +44,7 @@ impl Saved {
     }
 
     /// A set, packed by utilisation (worst fit decreasing), each CPU on its own.
-    pub(super) fn take(&mut self, set: &TaskSet, known: &Known) {
+    pub(super) fn take(&mut self, set: &TaskSet, known: &PreemptionCostTable) {
         let admission = Admission::Utilisation;
         let packing = Packing { fit: Fit::Worst, decreasing: true, admission, cluster: 1 };
         let Ok(cpus) = packing.pack(System::of(set)) else { return };
@@ -74,10 +74,15 @@ impl Saved {
 }
 
 /// Preemptions in a second and what they cost in CPUs, each before and after.
-type Sums = [[f64; 2]; 2];
+type PreemptionSums = [[f64; 2]; 2];
 
 /// Whether a CPU is schedulable fully preemptive; and the sums where it is so limited.
-fn treated(set: &TaskSet, cpu: &[usize], known: &Known, limit: Limit) -> (bool, Option<Sums>) {
+fn treated(
+    set: &TaskSet,
+    cpu: &[usize],
+    known: &PreemptionCostTable,
+    limit: Limit,
+) -> (bool, Option<PreemptionSums>) {
     let mut cpu = cpu.to_vec();
     cpu.sort_unstable();
     let tasks: Vec<Task> = cpu.iter().map(|&at| set.tasks()[at]).collect();
@@ -93,8 +98,8 @@ fn treated(set: &TaskSet, cpu: &[usize], known: &Known, limit: Limit) -> (bool, 
     }
 }
 
-fn sums(tasks: &[Task], remedy: &Remedy) -> Sums {
-    let mut sums = Sums::default();
+fn sums(tasks: &[Task], remedy: &Remedy) -> PreemptionSums {
+    let mut sums = PreemptionSums::default();
     for (task, it) in tasks.iter().zip(&remedy.tasks) {
         let each = it.delay.high_us.unwrap_or(it.delay.us);
         for (place, count) in [it.preemptions, it.remaining].into_iter().enumerate() {

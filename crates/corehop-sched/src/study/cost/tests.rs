@@ -47,8 +47,8 @@ fn counts_are_those_of_the_tests_asked_one_by_one() {
         }
         let set = TaskSet::new(1, &given).unwrap();
         for (count, name) in both.iter_mut().zip(["p-fp-pairs", "p-fp-rta"]) {
-            let delay = Delay::Costs(Box::new(&known));
-            let answer = Charged::new(&set, None, delay, None).ask(test(name).unwrap()).unwrap();
+            let delay = DelayCharge::Costs(Box::new(&known));
+            let answer = ChargedSet::new(&set, None, delay, None).ask(test(name).unwrap()).unwrap();
             *count += u64::from(answer.answer.verdict.is_schedulable());
         }
     }
@@ -76,14 +76,14 @@ fn a_pair_costs_what_the_smaller_set_takes() {
 #[test]
 fn a_non_preemptive_task_saves_its_preemptions_by_hand() {
     let set = implicit(1, &[(10, 50), (40, 200)]);
-    let wss_kib = |task: &crate::Task| Parameters {
+    let wss_kib = |task: &crate::Task| TaskParameters {
         wcet: task.wcet(),
         period: task.period(),
         wss_kib: Some(5),
-        ..Parameters::default()
+        ..TaskParameters::default()
     };
     let given: Vec<_> = set.tasks().iter().map(wss_kib).collect();
-    let known = Known { least: 5, costs: vec![(linear(1.0, 5), Vec::new())] };
+    let known = PreemptionCostTable { least: 5, costs: vec![(linear(1.0, 5), Vec::new())] };
     let mut saved = Saved::none(Limit::EdfRegions);
     saved.take(&TaskSet::new(1, &given).unwrap(), &known);
     // Jobs due by 200 that come after it and before: at most ceil(150 / 50) = 3. The slack at 50 is 40, its whole WCET.

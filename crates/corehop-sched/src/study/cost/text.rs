@@ -4,11 +4,11 @@
 use serde::Deserialize;
 use toml::Table;
 
-use super::{Compared, CostStudy, Reading};
+use super::{CostReading, CostStudy, TestPair};
 use crate::catalogue::{self, Suffers, Test};
 use crate::limited::remedy::Limit;
 use crate::study::StudyError;
-use crate::study::law::Tasks;
+use crate::study::law::TaskLaws;
 use crate::study::text::{CapsText, caps, combined};
 use corehop_plan::bounds;
 use corehop_plan::workload::task::MOST_CPUS;
@@ -20,7 +20,7 @@ const SIZES: &str = "working_sets";
 const MOST_KIB: u64 = 1 << 16;
 
 #[derive(Deserialize)]
-struct Head {
+struct CostStudyPreamble {
     id: String,
     title: String,
     #[serde(default = "one")]
@@ -36,10 +36,10 @@ fn one() -> u64 {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Body {
+struct CostStudyText {
     cpus: u32,
     caps: CapsText,
-    tasks: Tasks,
+    tasks: TaskLaws,
     working_sets: Working,
     #[serde(default)]
     costs: Each,
@@ -63,7 +63,7 @@ struct Each {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Pair {
+struct ComparedTests {
     test: String,
     against: String,
 }
@@ -83,13 +83,13 @@ impl CostStudy {
             StudyError::Form(error.to_string().trim_end().replace('\n', " "))
         };
         let mut table: Table = bounds::from_toml(text).map_err(form)?;
-        let head: Head = table.clone().try_into().map_err(form)?;
+        let head: CostStudyPreamble = table.clone().try_into().map_err(form)?;
         for known in ["id", "title", "seed", "sets", "choices"] {
             table.remove(known);
         }
         let read = |(name, table): (String, Table)| {
             let inside = format!(", reading {name}");
-            let body: Body = table.try_into().map_err(form)?;
+            let body: CostStudyText = table.try_into().map_err(form)?;
             reading(name, body).map_err(|what| StudyError::Sense { reading: inside, what })
         };
         let readings = combined(table, &head.choices)?.into_iter().map(read);
@@ -98,13 +98,15 @@ impl CostStudy {
             let what = "sets is 0: expected at least 1".to_owned();
             return Err(StudyError::Sense { reading: String::new(), what });
         }
-        let Head { id, title, seed, sets, .. } = head;
+        let CostStudyPreamble { id, title, seed, sets, .. } = head;
         Ok(Self { id, title, seed, sets, readings })
     }
 }
 
-fn reading(name: String, body: Body) -> Result<Reading, String> {
-    let Body { cpus, tasks, working_sets: Working { log_uniform_kib: sizes }, limit, .. } = body;
+fn reading(name: String, body: CostStudyText) -> Result<CostReading, String> {
+    let CostStudyText {
+        cpus, tasks, working_sets: Working { log_uniform_kib: sizes }, limit, ..
+    } = body;
     if cpus == 0 || cpus > MOST_CPUS {
         return Err(format!("cpus is {cpus}: expected 1 to {MOST_CPUS}"));
     }
@@ -122,13 +124,13 @@ fn reading(name: String, body: Body) -> Result<Reading, String> {
     }
     let compared = body.compare.into_iter().map(|(name, value)| {
         let within = |what: String| format!("compare.{name}: {what}");
-        let pair: Pair =
+        let pair: ComparedTests =
             value.try_into().map_err(|error: toml::de::Error| within(error.message().into()))?;
         let test = |name: &str| preempted(name).map_err(within);
         let (test, against) = (test(&pair.test)?, test(&pair.against)?);
-        Ok(Compared { name, test, against })
+        Ok(TestPair { name, test, against })
     });
-    Ok(Reading {
+    Ok(CostReading {
         name,
         cpus,
         caps: caps(body.caps, cpus)?,

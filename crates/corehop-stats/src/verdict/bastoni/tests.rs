@@ -4,7 +4,7 @@
 use super::super::synthetic::{Cell, L7455, views};
 use super::super::{TestOutcome, verdicts};
 use super::*;
-use crate::draw::Draw;
+use crate::draw::ResampleSource;
 use corehop_plan::workload::Absence;
 
 const EVENTS: [Event; 4] =
@@ -35,14 +35,14 @@ const IDLE: [(u64, [(f64, f64); 4]); 8] = [
 ];
 
 fn table(rows: &[(u64, [(f64, f64); 4])], load: &'static str, n: usize) -> Vec<Cell> {
-    let mut draw = Draw::new(7);
+    let mut draw = ResampleSource::new(7);
     rows.iter()
         .flat_map(|&(kib, columns)| EVENTS.into_iter().zip(columns).map(move |c| (kib, c)))
         .map(|(kib, (event, law))| Cell::new(&mut draw, event, load, kib, law, n))
         .collect()
 }
 
-fn outcome(verdict: Result<Verdict, BadInput>) -> TestOutcome {
+fn outcome(verdict: Result<ClaimVerdict, BadInput>) -> TestOutcome {
     verdict.unwrap().outcome
 }
 
@@ -191,7 +191,7 @@ fn a_memory_migration_ten_times_as_dear_contradicts_the_second_half_of_the_third
 /// 64 KiB under load: 50 us once the absence has lasted 10 ms, less before, but for memory
 /// migrations (Bastoni et al., Fig. 3).
 fn by_length(n: usize, related: impl Fn(Event) -> bool) -> Vec<Cell> {
-    let mut draw = Draw::new(9);
+    let mut draw = ResampleSource::new(9);
     let mut cells: Vec<Cell> = EVENTS
         .into_iter()
         .map(|event| Cell::new(&mut draw, event, "constructed", 64, (50.0, 8.0), n))
@@ -269,7 +269,7 @@ fn the_fifth_cannot_be_told_and_says_what_it_needs() {
 fn a_true_second_observation_is_seldom_called_false() {
     let wrong = (0..60)
         .filter(|&seed| {
-            let mut draw = Draw::new(1_000 + seed);
+            let mut draw = ResampleSource::new(1_000 + seed);
             let cells: Vec<Cell> = [64, 256]
                 .into_iter()
                 .flat_map(|kib| EVENTS.map(|event| (kib, event)))
@@ -287,7 +287,7 @@ fn a_true_second_observation_is_seldom_called_false() {
 
 #[test]
 fn quantiles_for_the_worst_case_follow_the_number_of_samples() {
-    let mut draw = Draw::new(3);
+    let mut draw = ResampleSource::new(3);
     let sure = Sureness { alpha: 0.05, comparisons: 1 };
     for (n, p) in [(60, 0.75), (100, 0.9), (200, 0.95), (400, 0.95), (1_000, 0.99)] {
         let cell = Cell::new(&mut draw, Event::Preemption, "idle", 64, (1.0, 0.1), n);

@@ -9,7 +9,7 @@ use corehop_plan::shown;
 use corehop_report::costs;
 use corehop_stats::estimator::Estimator;
 
-use crate::output::{Force, OutputFile, Rest, answer};
+use crate::output::{AnswerBody, Force, OutputFile, answer};
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::host_costs::Keeping;
 use corehop_app::input;
@@ -68,7 +68,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     );
     let json = args.json.then(|| model.to_json());
     let text = json.as_ref().map_or_else(|| costs::fitted(&model), |_| String::new());
-    answer(&sentence, json.as_deref().map_or(Rest::Text(&text), Rest::Data))?;
+    answer(&sentence, json.as_deref().map_or(AnswerBody::Text(&text), AnswerBody::Data))?;
     Ok(Exit::Done)
 }
 

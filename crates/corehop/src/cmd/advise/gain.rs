@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
-use corehop_plan::workload::gang::{Program, Sharing};
+use corehop_plan::workload::gang::{GangProgram, Sharing};
 use corehop_report::gains;
-use corehop_stats::machine_gain::{Asked, MachineGain, NoGain};
+use corehop_stats::machine_gain::{GainSubject, MachineGain, NoGain};
 use serde_json::json;
 
 use crate::cmd::measure::shared_data::items;
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[arg(value_name = "MODEL.json|FILE.parquet")]
     file: PathBuf,
     /// A program of `measure shared-data`
-    #[arg(long, value_name = "PROGRAM", requires = "items", value_parser = clap::builder::PossibleValuesParser::new(Program::WORDS))]
+    #[arg(long, value_name = "PROGRAM", requires = "items", value_parser = clap::builder::PossibleValuesParser::new(GangProgram::WORDS))]
     program: Option<String>,
     /// The size of its data
     #[arg(long, value_name = "N", requires = "program", value_parser = items)]
@@ -47,9 +47,9 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let asked = match (&args.program, args.items, args.smr, args.mpmi) {
         (Some(program), Some(items), ..) => {
             let sharing = args.sharing.unwrap_or(Sharing::Write);
-            Asked::Program { program: program.clone(), items, sharing }
+            GainSubject::Program { program: program.clone(), items, sharing }
         }
-        (_, _, Some(smr), Some(mpmi)) => Asked::Counts { smr, mpmi },
+        (_, _, Some(smr), Some(mpmi)) => GainSubject::Counts { smr, mpmi },
         _ => {
             let what = "name a program with --program and --items, or counted misses with --smr and --mpmi";
             return Err(Failure::says(Exit::Usage, what));
@@ -58,7 +58,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     answer(args, &input::gain(&args.file)?, &asked)
 }
 
-fn answer(args: &Args, gain: &MachineGain, asked: &Asked) -> Result<Exit, Failure> {
+fn answer(args: &Args, gain: &MachineGain, asked: &GainSubject) -> Result<Exit, Failure> {
     let known = gain.predict(asked);
     if args.json {
         let source = gain.source();

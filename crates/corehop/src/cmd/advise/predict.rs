@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use corehop_plan::units::{Bytes, Nanos};
 use corehop_plan::workload::Event;
 use corehop_report::costs;
-use corehop_stats::cpmd::{Method, NoAnswer, Prediction, Question, Statistic};
+use corehop_stats::cpmd::{DelayQuery, Method, NoAnswer, Prediction, Statistic};
 use serde_json::Value;
 
 use crate::cmd::quantities::pair;
@@ -51,7 +51,7 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let model = input::model(&args.file)?;
-    let asked = |&wss: &Bytes| Question {
+    let asked = |&wss: &Bytes| DelayQuery {
         event: args.event,
         load: args.load.clone(),
         wss,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop advise simulate`: advice from a simulated platform.
 
-use corehop_decide::simulated::Simulated;
+use corehop_decide::simulated::SimulationGrid;
 
-use super::Wishes;
+use super::AdviceOptions;
 use crate::cmd::measure::on::LIVE;
 use crate::output;
 use corehop_app::failure::{Exit, Failure};
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
-    wishes: Wishes,
+    wishes: AdviceOptions,
 }
 
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
@@ -42,11 +42,11 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     }
     let output = args.wishes.page(&[])?;
     let platform = input::platform(&args.on)?;
-    let mut what = Simulated {
+    let mut what = SimulationGrid {
         loaded: !args.idle,
         samples: args.samples,
         seed: args.seed,
-        ..Simulated::default()
+        ..SimulationGrid::default()
     };
     if !args.wishes.wss.is_empty() {
         what.wss.clone_from(&args.wishes.wss);

@@ -9,21 +9,21 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use corehop_decide::kept::{Bound, Exceeding, Kept, KeptTask};
+use corehop_decide::kept::{Bound, BoundCheck, Exceeding, KeptTask};
 use corehop_plan::samples::TaskJob;
 use corehop_plan::shown;
 use corehop_plan::units::Nanos;
-use corehop_report::figure::Table;
+use corehop_report::figure::FigureTable;
 use corehop_report::table::{micros, plain};
 use corehop_sched::sentence::called;
-use corehop_sched::{Question, TaskSet, Tick};
+use corehop_sched::{SchedulabilityQuestion, TaskSet, Tick};
 use corehop_system::supervisor::interrupt::pass_on_the_end;
 use serde_json::{Value, json};
 
 use super::super::measure::LIVE_SHARE;
-use super::Charges;
+use super::ChargeOptions;
 use crate::output::file::folder as make_folder;
-use crate::output::{Force, Page, Paint, counted, either, is_quiet, note};
+use crate::output::{Force, Paint, TerminalLayout, counted, either, is_quiet, note};
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
 
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FOLDER")]
     folder: PathBuf,
     #[command(flatten)]
-    charges: Charges,
+    charges: ChargeOptions,
     /// For how long the tasks run, idle and again beside programs that pollute the caches
     #[arg(long = "for", value_name = "TIME", default_value = "10s")]
     duration: Nanos,
@@ -59,10 +59,10 @@ pub(crate) struct Args {
 }
 
 /// The words of a command.
-type Words = Vec<OsString>;
+type ArgumentVector = Vec<OsString>;
 
 /// The folder of a deployment, and the steps that fill it.
-struct Steps<'a> {
+struct DeploymentSteps<'a> {
     folder: &'a Path,
     /// Whether steps that are done are done again.
     again: bool,
@@ -76,7 +76,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         return Err(Failure::says(Exit::Usage, what));
     }
     let set = input::task_set(&args.file)?;
-    let steps = Steps { folder, again: args.force.force };
+    let steps = DeploymentSteps { folder, again: args.force.force };
     make_folder(folder)
         .map_err(|error| Failure::says(Exit::Usage, format!("--folder: {}", error.sentence())))?;
     let answer = steps.verdict(args, &set)?;
@@ -91,21 +91,21 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let placed = input::task_set(&placed)?;
     fits(&placed, folder)?;
     let jobs = steps.jobs(args)?;
-    let kept = Kept::of(&bounds(&placed, &answer)?, &jobs);
+    let kept = BoundCheck::of(&bounds(&placed, &answer)?, &jobs);
     let ran = ran(&kept);
     let value = args.json.then(|| json!({ "sentence": ran, "verdict": answer, "run": kept }));
     either(&ran, value.as_ref(), || format!("{sentence}\n\n{}", table(&placed, &kept)))?;
     Ok(if kept.jobs() > 0 && kept.exceeding.is_empty() { Exit::Done } else { Exit::No })
 }
 
-impl Steps<'_> {
+impl DeploymentSteps<'_> {
     fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
     /// The answer with what this host costs: what is not given is measured.
     fn verdict(&self, args: &Args, set: &TaskSet) -> Result<Value, Failure> {
-        let mut words: Words = vec!["check".into(), args.file.clone().into()];
+        let mut words: ArgumentVector = vec!["check".into(), args.file.clone().into()];
         let supply = match &args.charges.supply {
             Some(file) => file.clone(),
             None => self.measured("supply.parquet", &["measure", "supply"])?,
@@ -141,7 +141,8 @@ impl Steps<'_> {
 
     /// The overheads of as many threads as the set has tasks, under its scheduler.
     fn overheads(&self, args: &Args, set: &TaskSet) -> Result<PathBuf, Failure> {
-        let scheduler = Question::of(set, args.charges.scheduler).scheduler.to_string();
+        let scheduler =
+            SchedulabilityQuestion::of(set, args.charges.scheduler).scheduler.to_string();
         let count = set.tasks().len().to_string();
         let words = ["measure", "overheads", "--scheduler", &scheduler, "--tasks", &count];
         let system = args.allow_system.then_some("--allow-system");
@@ -177,7 +178,7 @@ impl Steps<'_> {
             note(&format!("{} is used as it is; --force measures again", shown::path(&file)));
             return Ok(file);
         }
-        let mut words: Words = words.iter().map(OsString::from).collect();
+        let mut words: ArgumentVector = words.iter().map(OsString::from).collect();
         words.extend(["-o".into(), file.clone().into(), "--force".into()]);
         step(&words, &[Exit::Done])?;
         Ok(file)
@@ -186,7 +187,7 @@ impl Steps<'_> {
     /// The jobs of the placed set, which runs now.
     fn jobs(&self, args: &Args) -> Result<Vec<TaskJob>, Failure> {
         let words = ["measure", "schedule-sensitive", "--task-set"];
-        let mut words: Words = words.iter().map(OsString::from).collect();
+        let mut words: ArgumentVector = words.iter().map(OsString::from).collect();
         words.extend([self.file("placed.json").into(), "--duration".into()]);
         words.extend([args.duration.to_string().into(), "-o".into()]);
         words.extend([self.file("run.parquet").into(), "--force".into()]);
@@ -279,7 +280,7 @@ fn bounds(placed: &TaskSet, answer: &Value) -> Result<Vec<Bound>, Failure> {
 }
 
 /// The outcome as a sentence.
-fn ran(kept: &Kept) -> String {
+fn ran(kept: &BoundCheck) -> String {
     let (jobs, above) = (counted(kept.jobs(), "job"), kept.exceeding.len());
     let least = kept.tasks.iter().filter_map(|it| it.ratio).reduce(f64::min);
     let closest = least.map(|it| format!("; the closest took 1/{it:.2} of its bound"));
@@ -294,9 +295,9 @@ fn ran(kept: &Kept) -> String {
 }
 
 /// The bounds beside the longest responses, and the jobs above their bounds.
-fn table(placed: &TaskSet, kept: &Kept) -> String {
+fn table(placed: &TaskSet, kept: &BoundCheck) -> String {
     let tick: Tick = placed.tick();
-    let mut table = Table::new(
+    let mut table = FigureTable::new(
         "Bounds and the longest responses seen, in us".to_owned(),
         &["task", "CPU", "deadline", "bound", "longest", "bound/longest", "jobs", "above"],
     );
@@ -316,7 +317,7 @@ fn table(placed: &TaskSet, kept: &Kept) -> String {
     };
     table.rows = kept.tasks.iter().enumerate().map(row).collect();
     let mut text = plain(&table);
-    let page = Page::of_stdout();
+    let page = TerminalLayout::of_stdout();
     for job in kept.exceeding.iter().take(LISTED) {
         text.push_str(&page.paint(&page.wrap(&line(placed, job), 2), Paint::Red));
         text.push('\n');

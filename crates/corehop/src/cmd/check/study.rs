@@ -9,15 +9,15 @@ use corehop_plan::shown;
 use corehop_report::study::{page, picture};
 use corehop_sched::study::cost::CostStudy;
 use corehop_sched::study::{
-    Crossing, Preferable, Progress, Reach, Reading, Shard, Sizes, Stopped, Study, StudyCounts,
-    StudyCountsError, run as carry_out,
+    DelayCrossing, Preferable, PreferenceRange, Progress, SchedulabilityStudy, Shard, Sizes,
+    StudyCounts, StudyCountsError, StudyReading, StudyRunError, run as carry_out,
 };
 use corehop_stats::costs::Selected;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cmd::VerbOrMode;
 use crate::cmd::costs::CostArgs;
-use crate::output::{Force, OutputFile, Page, Paint, either, is_quiet, say};
+use crate::output::{Force, OutputFile, Paint, TerminalLayout, either, is_quiet, say};
 use corehop_app::doubts;
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
@@ -25,7 +25,7 @@ use corehop_app::input;
 mod preemption;
 
 /// The verb and its modes.
-pub(crate) type Args = VerbOrMode<Count, Mode>;
+pub(crate) type Args = VerbOrMode<CountOptions, Mode>;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Mode {
@@ -40,7 +40,7 @@ pub(crate) struct Merge {
     #[arg(required = true, value_name = "FILE.parquet")]
     files: Vec<PathBuf>,
     #[command(flatten)]
-    shown: Shown,
+    shown: StudyOutputOptions,
 }
 
 /// Draw random task sets, and count how many each scheduler can schedule as delays grow.
@@ -50,7 +50,7 @@ pub(crate) struct Merge {
 /// set, so shards run anywhere add up to the same bytes. A study with working sets compares finer charges for
 /// preemptions, and shows what limited preemption saves.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Count {
+pub(crate) struct CountOptions {
     /// A study (*.toml, or its folder), or counts of an earlier run (*.parquet).
     #[arg(value_name = "FILE|FOLDER")]
     what: PathBuf,
@@ -67,12 +67,12 @@ pub(crate) struct Count {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
     #[command(flatten)]
-    shown: Shown,
+    shown: StudyOutputOptions,
 }
 
 /// The forms of the counts.
 #[derive(Debug, clap::Args)]
-struct Shown {
+struct StudyOutputOptions {
     /// Write the counts to this file.
     #[arg(short, long, value_name = "FILE.parquet")]
     output: Option<PathBuf>,
@@ -109,7 +109,7 @@ impl Merge {
     }
 }
 
-impl Count {
+impl CountOptions {
     fn run(&self) -> Result<Exit, Failure> {
         if let Some(study) = of_costs(&self.what)? {
             return preemption::run(self, study);
@@ -144,16 +144,16 @@ impl Count {
         bar.0.finish_and_clear();
         outcome.map_err(|error| {
             let exit = match error {
-                Stopped::Interrupted => Exit::Interrupted,
-                Stopped::NoSet(_) => Exit::Damaged,
-                Stopped::Threads(_) => Exit::Failed,
+                StudyRunError::Interrupted => Exit::Interrupted,
+                StudyRunError::NoSet(_) => Exit::Damaged,
+                StudyRunError::Threads(_) => Exit::Failed,
             };
             Failure::new(exit, error)
         })
     }
 }
 
-impl Shown {
+impl StudyOutputOptions {
     /// The files to write: the counts, the page and the picture.
     fn files(&self, inputs: &[&Path]) -> Result<[Option<OutputFile>; 3], Failure> {
         let paths = [self.output.as_ref(), self.page.as_ref(), self.picture.as_ref()];
@@ -188,9 +188,10 @@ impl Shown {
 }
 
 /// The study in a file, or in the `study.toml` of a folder.
-fn described(path: &Path) -> Result<Study, Failure> {
+fn described(path: &Path) -> Result<SchedulabilityStudy, Failure> {
     let (named, text) = description(path)?;
-    Study::parse(&text).map_err(|error| Failure::new(Exit::Damaged, error).context(named))
+    SchedulabilityStudy::parse(&text)
+        .map_err(|error| Failure::new(Exit::Damaged, error).context(named))
 }
 
 /// The same for a study of costs.
@@ -252,7 +253,7 @@ pub(crate) fn sentence(outcome: &StudyCounts) -> String {
 
 /// A table of each reading, and up to which delay a scheduler is preferable.
 pub(crate) fn text(outcome: &StudyCounts, costs: &[Selected<'_>]) -> String {
-    let terminal = Page::of_stdout();
+    let terminal = TerminalLayout::of_stdout();
     let study = &outcome.study;
     let mut text = format!("{}\n", terminal.wrap(&study.title, 0));
     let part = if outcome.is_whole() {
@@ -285,7 +286,7 @@ pub(crate) fn text(outcome: &StudyCounts, costs: &[Selected<'_>]) -> String {
 }
 
 /// W by delay, a column for each scheduler.
-fn weights(outcome: &StudyCounts, at: usize, reading: &Reading) -> String {
+fn weights(outcome: &StudyCounts, at: usize, reading: &StudyReading) -> String {
     let width = reading.schedulers.iter().map(|it| it.name.len()).max().unwrap_or(0).max(14);
     let mut text = format!("  {:>8}", "D_c, us");
     for scheduler in &reading.schedulers {
@@ -305,7 +306,7 @@ fn weights(outcome: &StudyCounts, at: usize, reading: &Reading) -> String {
 }
 
 fn crossings(outcome: &StudyCounts, at: usize) -> String {
-    let line = |crossing: Crossing| {
+    let line = |crossing: DelayCrossing| {
         let what = match crossing.preferable {
             Preferable::Below { crossover_us, interval_us: [low, high] } => {
                 format!("below {crossover_us:.0} us ({low:.0} to {high:.0})")
@@ -313,20 +314,22 @@ fn crossings(outcome: &StudyCounts, at: usize) -> String {
             Preferable::Throughout => "at every delay here".to_owned(),
             Preferable::Never => "at none".to_owned(),
         };
-        let Crossing { of, against, at_us, .. } = crossing;
+        let DelayCrossing { of, against, at_us, .. } = crossing;
         format!("  {of} is preferable to {against} with {at_us} us: {what}\n")
     };
     outcome.crossings(at).into_iter().map(line).collect()
 }
 
 fn by_size(sizes: &Sizes, load: &str, statistic: &str) -> String {
-    let word = |reach: Reach| match reach {
-        Reach::Below { wss_kib } => format!("below {wss_kib:.0} KiB"),
-        Reach::Throughout { up_to_kib } => format!("at all known sizes, to {up_to_kib:.0} KiB"),
-        Reach::Never => "at none".to_owned(),
-        Reach::Unknown => "unknown".to_owned(),
+    let word = |reach: PreferenceRange| match reach {
+        PreferenceRange::Below { wss_kib } => format!("below {wss_kib:.0} KiB"),
+        PreferenceRange::Throughout { up_to_kib } => {
+            format!("at all known sizes, to {up_to_kib:.0} KiB")
+        }
+        PreferenceRange::Never => "at none".to_owned(),
+        PreferenceRange::Unknown => "unknown".to_owned(),
     };
-    let within = |reach: Reach, ends: [Reach; 2]| {
+    let within = |reach: PreferenceRange, ends: [PreferenceRange; 2]| {
         let ends = if ends == [reach; 2] {
             String::new()
         } else {

@@ -10,7 +10,7 @@ use clap_mangen::Man;
 use corehop_plan::shown;
 use serde_json::json;
 
-use crate::output::{self, Force, OutputFile, Rest, answer, counted, either};
+use crate::output::{self, AnswerBody, Force, OutputFile, answer, counted, either};
 use corehop_app::failure::{Exit, Failure};
 
 pub(super) fn completions(shell: Shell, mut command: Command) -> Result<Exit, Failure> {
@@ -19,7 +19,7 @@ pub(super) fn completions(shell: Shell, mut command: Command) -> Result<Exit, Fa
     let sentence = format!(
         "These are the completions of {shell}: write them to the folder from which the shell loads completions."
     );
-    answer(&sentence, Rest::Data(&String::from_utf8_lossy(&script)))?;
+    answer(&sentence, AnswerBody::Data(&String::from_utf8_lossy(&script)))?;
     Ok(Exit::Done)
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop measure core-switch`: the ladder of mechanisms, and from which point a core switch pays.
 
-use corehop_linux::live::{Options, impossible_mechanisms};
+use corehop_linux::live::{LiveMachineOptions, impossible_mechanisms};
 use corehop_plan::experiment::{CoreSwitch, ExperimentError};
 use corehop_plan::units::{Bytes, Cpu, CpuList};
 use corehop_plan::workload::switching::{SwitchCall, SwitchMechanism};
@@ -11,7 +11,7 @@ use super::super::quantities::count;
 use super::jobs::some_cpus;
 use super::on::LIVE;
 use super::plan::refused;
-use super::to::{Draws, Extent, Precise, To};
+use super::to::{Extent, Precise, SeedOptions, To};
 use crate::output::say;
 use corehop_app::failure::{Exit, Failure, refuse};
 
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     to: To,
     #[command(flatten)]
-    draws: Draws,
+    draws: SeedOptions,
     /// Never use SCHED_FIFO
     #[arg(long)]
     no_real_time: bool,
@@ -76,7 +76,10 @@ impl Args {
         let platform = self.to.platform()?;
         let goal = self.precise.goal().unwrap_or(Goal::Count);
         let extent = Extent { goal, replicates: self.replicates, ..Extent::WHOLE };
-        let options = Options { no_real_time: refused(self.no_real_time), ..Options::default() };
+        let options = LiveMachineOptions {
+            no_real_time: refused(self.no_real_time),
+            ..LiveMachineOptions::default()
+        };
         let mut experiment = self.experiment();
         let sized = experiment.calls.iter().any(|call| call.is_sized());
         let what = "none of the calls has a size (--call pread,pwrite)";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The experiments of scripted jobs: a preset, and options that override its values.
 
-use corehop_linux::live::Options;
+use corehop_linux::live::LiveMachineOptions;
 use corehop_plan::experiment::{self, Experiment, Length, Overrides, Preset};
 use corehop_plan::platform::Platform;
 use corehop_plan::units::{Bytes, CpuList, Nanos};
@@ -10,9 +10,9 @@ use corehop_stats::campaign::sampling::Goal;
 
 use super::super::quantities::{count, length, polluter, ratio};
 use super::loads::LoadArgs;
-use super::partitioning::Sampled;
+use super::partitioning::SetSamplingOptions;
 use super::plan::refused;
-use super::to::{Draws, Extent, Precise, To};
+use super::to::{Extent, Precise, SeedOptions, To};
 use super::trace::TraceArgs;
 use corehop_app::failure::{Exit, Failure};
 
@@ -22,16 +22,16 @@ const SAMPLES_OF_A_STEP: u32 = 8;
 
 /// The options of every experiment of jobs.
 #[derive(Debug, clap::Args)]
-struct Shared {
+struct JobOptions {
     /// quick (minutes), bastoni or waechtler (hours; --dry-run projects the time)
     #[arg(long, default_value = "quick")]
     preset: Preset,
     #[command(flatten)]
     to: To,
     #[command(flatten)]
-    draws: Draws,
+    draws: SeedOptions,
     #[command(flatten)]
-    sampled: Sampled,
+    sampled: SetSamplingOptions,
     /// Never use SCHED_FIFO
     #[arg(long)]
     no_real_time: bool,
@@ -104,9 +104,9 @@ struct AwayArgs {
 
 /// The synthetic method.
 #[derive(Debug, clap::Args)]
-pub(super) struct Synthetic {
+pub(super) struct SyntheticOptions {
     #[command(flatten)]
-    shared: Shared,
+    shared: JobOptions,
     #[command(flatten)]
     sets: SetArgs,
     #[command(flatten)]
@@ -131,9 +131,9 @@ pub(super) struct Synthetic {
 
 /// Access times.
 #[derive(Debug, clap::Args)]
-pub(super) struct AccessTime {
+pub(super) struct AccessTimeOptions {
     #[command(flatten)]
-    shared: Shared,
+    shared: JobOptions,
     #[command(flatten)]
     sets: SetArgs,
     #[command(flatten)]
@@ -142,9 +142,9 @@ pub(super) struct AccessTime {
 
 /// Preemption lengths.
 #[derive(Debug, clap::Args)]
-pub(super) struct PreemptionLength {
+pub(super) struct PreemptionLengthOptions {
     #[command(flatten)]
-    shared: Shared,
+    shared: JobOptions,
     /// The requested preemption length, for example `4ms`
     #[arg(long, value_name = "TIME", help_heading = "Instead of the preset's values")]
     length: Option<Nanos>,
@@ -154,9 +154,9 @@ pub(super) struct PreemptionLength {
 
 /// Delay against preemption length.
 #[derive(Debug, clap::Args)]
-pub(super) struct PolluterSweep {
+pub(super) struct PolluterSweepOptions {
     #[command(flatten)]
-    shared: Shared,
+    shared: JobOptions,
     #[command(flatten)]
     sets: SetArgs,
     #[command(flatten)]
@@ -173,9 +173,9 @@ pub(super) struct PolluterSweep {
 
 /// The causes of the spread of a cell.
 #[derive(Debug, clap::Args)]
-pub(super) struct Conditions {
+pub(super) struct ConditionOptions {
     #[command(flatten)]
-    shared: Shared,
+    shared: JobOptions,
     #[command(flatten)]
     sets: SetArgs,
     #[command(flatten)]
@@ -186,14 +186,17 @@ pub(super) struct Conditions {
     load: LoadArgs,
 }
 
-impl Shared {
+impl JobOptions {
     fn carry_out(&self, platform: Platform, it: &dyn Experiment) -> Result<Exit, Failure> {
         let extent = Extent {
             goal: self.goal(),
             replicates: self.replicates,
             sampling: self.sampled.sampling(),
         };
-        let options = Options { no_real_time: refused(self.no_real_time), ..Options::default() };
+        let options = LiveMachineOptions {
+            no_real_time: refused(self.no_real_time),
+            ..LiveMachineOptions::default()
+        };
         self.to.carry_out(platform, it, &self.draws, extent, options)
     }
 
@@ -239,7 +242,7 @@ impl AwayArgs {
     }
 }
 
-impl Synthetic {
+impl SyntheticOptions {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         let platform = self.shared.to.platform()?;
         let mut overrides = self.shared.overrides();
@@ -256,7 +259,7 @@ impl Synthetic {
     }
 }
 
-impl AccessTime {
+impl AccessTimeOptions {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         self.shared.one_cpu("access-time")?;
         let platform = self.shared.to.platform()?;
@@ -268,7 +271,7 @@ impl AccessTime {
     }
 }
 
-impl PreemptionLength {
+impl PreemptionLengthOptions {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         self.shared.one_cpu("preemption-length")?;
         let platform = self.shared.to.platform()?;
@@ -281,7 +284,7 @@ impl PreemptionLength {
     }
 }
 
-impl PolluterSweep {
+impl PolluterSweepOptions {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         let platform = self.shared.to.platform()?;
         let mut overrides = self.shared.overrides();
@@ -296,7 +299,7 @@ impl PolluterSweep {
     }
 }
 
-impl Conditions {
+impl ConditionOptions {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         let platform = self.shared.to.platform()?;
         let mut overrides = self.shared.overrides();

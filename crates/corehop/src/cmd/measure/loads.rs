@@ -4,7 +4,7 @@
 use corehop_plan::experiment::Preset;
 use corehop_plan::platform::Platform;
 use corehop_plan::units::CpuList;
-use corehop_plan::workload::{Changing, Load, Polluter, Transfer};
+use corehop_plan::workload::{Load, MovingProgram, Polluter, Transfer};
 
 use super::super::quantities::{changing, polluter};
 use crate::output::say;
@@ -32,7 +32,7 @@ pub(super) struct LoadArgs {
     /// The programs of --load changing: working set at a time, share of new lines, and time between two
     /// lines: WINDOW, or WINDOW,FRESH, or WINDOW,FRESH,PAUSE
     #[arg(long, value_parser = changing, value_name = "PROGRAM", help_heading = "Background load")]
-    changing: Option<Changing>,
+    changing: Option<MovingProgram>,
     /// The transfer of --load dma: direct (default) or loopback
     #[arg(long, help_heading = "Background load")]
     transfer: Option<Transfer>,
@@ -62,7 +62,7 @@ impl LoadArgs {
             Some("idle") => Load::Idle,
             Some("constructed") => Load::Constructed { polluter: polluter(), cpus },
             Some("changing") => {
-                let program = self.changing.clone().unwrap_or(Changing::COMPILER);
+                let program = self.changing.clone().unwrap_or(MovingProgram::COMPILER);
                 Load::Changing { program, cpus }
             }
             Some("realistic") => self.realistic().ok_or_else(|| {

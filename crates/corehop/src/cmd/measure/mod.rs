@@ -26,22 +26,22 @@ use corehop_app::failure::{Exit, Failure};
 #[command(disable_help_subcommand = true, subcommand_value_name = "EXPERIMENT")]
 pub(crate) struct Args {
     #[command(subcommand)]
-    experiment: Experiment,
+    experiment: ExperimentCommand,
 }
 
 /// The experiments.
 #[derive(Debug, clap::Subcommand)]
-enum Experiment {
+enum ExperimentCommand {
     /// Run the synthetic method: cold touch, warm touch, an event, resumed touch
-    Synthetic(Box<jobs::Synthetic>),
+    Synthetic(Box<jobs::SyntheticOptions>),
     /// Measure access times by working-set size
-    AccessTime(Box<jobs::AccessTime>),
+    AccessTime(Box<jobs::AccessTimeOptions>),
     /// Compare requested with actual preemption lengths
-    PreemptionLength(Box<jobs::PreemptionLength>),
+    PreemptionLength(Box<jobs::PreemptionLengthOptions>),
     /// Measure delay against preemption length
-    PolluterSweep(Box<jobs::PolluterSweep>),
+    PolluterSweep(Box<jobs::PolluterSweepOptions>),
     /// Find the causes of the spread between replicates: page frames, order, threads, others, time
-    Conditions(Box<jobs::Conditions>),
+    Conditions(Box<jobs::ConditionOptions>),
     /// Run threads with common data, with and without a common cache (simulated)
     SharedData(Box<shared_data::Args>),
     /// Run task sets under a scheduler, and sample the cost of their preemptions and migrations
@@ -53,7 +53,7 @@ enum Experiment {
     /// Record when, and for how long, CPUs run something else than the thread that should run, for `check --supply`
     Supply(Box<supply::Args>),
     /// Measure the caches and the CPUs of this host, and describe it
-    Platform(sim::platform::Measured),
+    Platform(sim::platform::PlatformMeasurementOptions),
     /// Run a plan from a file
     Plan(Box<plan::Args>),
 }
@@ -61,17 +61,17 @@ enum Experiment {
 /// Measures.
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     match &args.experiment {
-        Experiment::Synthetic(it) => it.run(),
-        Experiment::AccessTime(it) => it.run(),
-        Experiment::PreemptionLength(it) => it.run(),
-        Experiment::PolluterSweep(it) => it.run(),
-        Experiment::Conditions(it) => it.run(),
-        Experiment::SharedData(it) => it.run(),
-        Experiment::ScheduleSensitive(it) => it.run(),
-        Experiment::CoreSwitch(it) => it.run(),
-        Experiment::Overheads(it) => it.run(),
-        Experiment::Supply(it) => it.run(),
-        Experiment::Platform(it) => it.run(),
-        Experiment::Plan(it) => it.run(),
+        ExperimentCommand::Synthetic(it) => it.run(),
+        ExperimentCommand::AccessTime(it) => it.run(),
+        ExperimentCommand::PreemptionLength(it) => it.run(),
+        ExperimentCommand::PolluterSweep(it) => it.run(),
+        ExperimentCommand::Conditions(it) => it.run(),
+        ExperimentCommand::SharedData(it) => it.run(),
+        ExperimentCommand::ScheduleSensitive(it) => it.run(),
+        ExperimentCommand::CoreSwitch(it) => it.run(),
+        ExperimentCommand::Overheads(it) => it.run(),
+        ExperimentCommand::Supply(it) => it.run(),
+        ExperimentCommand::Platform(it) => it.run(),
+        ExperimentCommand::Plan(it) => it.run(),
     }
 }

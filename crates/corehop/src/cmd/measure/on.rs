@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The target of `--on`: this host, or a simulated platform.
 
-use corehop_linux::live::{LiveMachine, Options};
+use corehop_linux::live::{LiveMachine, LiveMachineOptions};
 use corehop_plan::machine::Machine;
 use corehop_plan::platform::Platform;
 use corehop_sim::{Partitioning, Sampling, SimMachine};
@@ -40,7 +40,7 @@ pub(super) fn partitioning(
 pub(super) fn machine(
     on: &str,
     platform: Platform,
-    options: Options,
+    options: LiveMachineOptions,
     (partition, sampling): (&PartitioningOptions, Sampling),
 ) -> Result<Box<dyn Machine>, Failure> {
     let partitioning = partitioning(on, &platform, partition, sampling)?;

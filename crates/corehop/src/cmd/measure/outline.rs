@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use corehop_plan::experiment::{Experiment, Plan, Turn, Unit};
+use corehop_plan::experiment::{Experiment, Plan, RunPosition, SamplingUnit};
 use corehop_plan::platform::Platform;
 use corehop_plan::units::Nanos;
 
-use crate::output::{Rest, answer};
+use crate::output::{AnswerBody, answer};
 use corehop_app::failure::{Exit, Failure};
 
 /// Prints the outline of an experiment, or its plan.
@@ -23,27 +23,27 @@ pub(in crate::cmd) fn of_experiment(
     }
     let units = experiment.units(platform, seed)?;
     let nothing = vec![0; units.len()];
-    let empty = experiment.block(platform, seed, Turn::default(), &nothing)?;
+    let empty = experiment.block(platform, seed, RunPosition::default(), &nothing)?;
     of_text(&outline(&empty, &units, Some(replicates as usize), platform), &units)
 }
 
 /// Ends with a plan as data.
 fn of_json(plan: &Plan) -> Result<Exit, Failure> {
     let sentence = "This is a plan, and nothing was run: `corehop measure plan FILE` runs it.";
-    answer(sentence, Rest::Data(&format!("{}\n", plan.to_json())))?;
+    answer(sentence, AnswerBody::Data(&format!("{}\n", plan.to_json())))?;
     Ok(Exit::Done)
 }
 
 /// Ends with an outline.
-fn of_text(text: &str, units: &[Unit]) -> Result<Exit, Failure> {
-    let projected = Unit::projected(units);
+fn of_text(text: &str, units: &[SamplingUnit]) -> Result<Exit, Failure> {
+    let projected = SamplingUnit::projected(units);
     let time = if projected > Nanos::default() {
         format!(", and takes {}", crate::progress::rough(duration(projected)))
     } else {
         String::new()
     };
     let sentence = format!("Nothing was run: the same command without --dry-run runs this{time}.");
-    answer(&sentence, Rest::Text(text))?;
+    answer(&sentence, AnswerBody::Text(text))?;
     Ok(Exit::Done)
 }
 
@@ -61,10 +61,15 @@ pub(in crate::cmd) fn of_plan(
 }
 
 /// The units of a plan with their sample counts, the projected time, and what cannot be measured.
-fn outline(plan: &Plan, units: &[Unit], replicates: Option<usize>, platform: &Platform) -> String {
+fn outline(
+    plan: &Plan,
+    units: &[SamplingUnit],
+    replicates: Option<usize>,
+    platform: &Platform,
+) -> String {
     let head = plan.outline(units, replicates, platform);
     let lines = units.iter().map(|unit| format!("{:>8}  {}", unit.asked, unit.name));
-    let projected = Unit::projected(units);
+    let projected = SamplingUnit::projected(units);
     let time = (projected > Nanos::default())
         .then(|| format!("projected: {}", crate::progress::rough(duration(projected))));
     let missing = platform.missing_classes();

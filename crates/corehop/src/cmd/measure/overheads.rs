@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use corehop_linux::live::{LiveMachine, Options};
+use corehop_linux::live::{LiveMachine, LiveMachineOptions};
 use corehop_plan::experiment::KernelOverheads;
 use corehop_plan::samples::OverheadFacts;
 use corehop_plan::units::CpuList;
@@ -15,7 +15,7 @@ use super::to::Out;
 use super::{on, outline};
 use crate::output::OutputFile;
 use corehop_app::failure::{Exit, Failure};
-use corehop_app::run::Ended;
+use corehop_app::run::RunOutcome;
 
 /// Measure the kernel's scheduling overheads.
 ///
@@ -55,7 +55,10 @@ impl Args {
         let table = table.map(|path| OutputFile::new(path, &[], self.out.force)).transpose()?;
         let destination = self.out.destination(false).filter(|_| table.is_none());
         let run = self.out.to_run(destination);
-        let options = Options { allow_system: self.tasks.allow_system, ..Options::default() };
+        let options = LiveMachineOptions {
+            allow_system: self.tasks.allow_system,
+            ..LiveMachineOptions::default()
+        };
         let mut machine = LiveMachine::new(platform, options);
         let ended = run.carry_out(&mut machine, &experiment, self.seed)?;
         if let Some(file) = table.filter(|_| ended.exit == Exit::Done) {
@@ -70,7 +73,7 @@ fn is_csv(path: &Path) -> bool {
 }
 
 /// The table by the number of tasks.
-fn as_table(ended: &Ended) -> String {
+fn as_table(ended: &RunOutcome) -> String {
     let facts = OverheadFacts::of(&ended.provenance.machine).unwrap_or_default();
     csv(&ended.tally.overheads(), facts.table_to())
 }

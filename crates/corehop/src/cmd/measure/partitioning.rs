@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options that partition the memory and the caches of a simulated machine.
 
-use corehop_sim::{Partitioning, Placement, Sampling, Share, Ways};
+use corehop_sim::{CacheShare, Partitioning, Placement, Sampling, Ways};
 
 use corehop_app::failure::{Exit, Failure};
 
@@ -21,10 +21,10 @@ pub(in crate::cmd) struct PartitioningOptions {
     colours: Option<u32>,
     /// Page colours of the job's memory, for example `0-31`
     #[arg(long, value_name = "LIST", value_parser = colours, help_heading = HEADING)]
-    job_colours: Option<List>,
+    job_colours: Option<NumberList>,
     /// Page colours of all other memory: polluters, preemptors, the operating system
     #[arg(long, value_name = "LIST", value_parser = colours, help_heading = HEADING)]
-    other_colours: Option<List>,
+    other_colours: Option<NumberList>,
     /// Cache ways that the job may fill, for example `3:0-3`; repeat for another level
     #[arg(long = "job-ways", value_name = "LEVEL:LIST", value_parser = ways, help_heading = HEADING)]
     job_ways: Vec<Ways>,
@@ -36,7 +36,7 @@ pub(in crate::cmd) struct PartitioningOptions {
 /// The part of the caches that is simulated. Working sets of 8 MiB and more are simulated in one of 16 sets unless one of these
 /// is given.
 #[derive(Debug, Clone, Copy, clap::Args)]
-pub(super) struct Sampled {
+pub(super) struct SetSamplingOptions {
     /// Simulate working sets of a mebibyte and more, and polluters, in some of the sets of all caches (one in 2
     /// to 64): many times faster; averages stay, maxima and spreads of small costs change
     #[arg(long, help_heading = HEADING, conflicts_with = "exact")]
@@ -47,7 +47,7 @@ pub(super) struct Sampled {
     exact: bool,
 }
 
-impl Sampled {
+impl SetSamplingOptions {
     /// The choice; the usual one is [`Sampling::Large`].
     pub(super) const fn sampling(self) -> Sampling {
         match (self.sampled, self.exact) {
@@ -60,7 +60,7 @@ impl Sampled {
 
 /// A typed list of numbers.
 #[derive(Debug, Clone)]
-struct List(Vec<u32>);
+struct NumberList(Vec<u32>);
 
 impl PartitioningOptions {
     /// The given option, if any.
@@ -90,7 +90,7 @@ impl PartitioningOptions {
 
     /// The requested partitioning.
     pub(super) fn partitioning(&self) -> Partitioning {
-        let share = |colours: &Option<List>, ways: &[Ways]| Share {
+        let share = |colours: &Option<NumberList>, ways: &[Ways]| CacheShare {
             colours: colours.as_ref().map_or_else(Vec::new, |list| list.0.clone()),
             ways: ways.to_vec(),
         };
@@ -124,8 +124,8 @@ fn numbers(text: &str, most: u32) -> Result<Vec<u32>, String> {
     Ok(all)
 }
 
-fn colours(text: &str) -> Result<List, String> {
-    numbers(text, 1 << 20).map(List)
+fn colours(text: &str) -> Result<NumberList, String> {
+    numbers(text, 1 << 20).map(NumberList)
 }
 
 /// `3:0-7` as a level and a mask.

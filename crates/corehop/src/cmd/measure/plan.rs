@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_linux::live::Options;
+use corehop_linux::live::LiveMachineOptions;
 use corehop_plan::experiment::Plan;
 use corehop_plan::shown;
 
-use super::partitioning::Sampled;
+use super::partitioning::SetSamplingOptions;
 use super::to::{Resume, To};
 use super::{on, outline};
 use corehop_app::failure::{Exit, Failure};
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     again: Resume,
     #[command(flatten)]
-    sampled: Sampled,
+    sampled: SetSamplingOptions,
 }
 
 impl Args {
@@ -52,7 +52,7 @@ impl Args {
             )?;
             return outline::of_plan(&plan, &platform, self.to.out.json);
         }
-        let options = Options {
+        let options = LiveMachineOptions {
             no_real_time: refused(self.no_real_time),
             allow_system: self.allow_system,
             output_to_stderr: self.to.out.wants_stdout(),

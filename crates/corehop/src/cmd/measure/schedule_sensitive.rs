@@ -3,13 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_linux::live::Options;
-use corehop_plan::experiment::{Drawn, GivenTask, Length, Preset, Source, TaskSets, UnknownPreset};
+use corehop_linux::live::LiveMachineOptions;
+use corehop_plan::experiment::{
+    GivenTask, Length, Preset, RandomSets, TaskOrigin, TaskSets, UnknownPreset,
+};
 use corehop_plan::platform::Platform;
 use corehop_plan::shown;
 use corehop_plan::units::{Bytes, CpuList, Nanos};
 use corehop_plan::workload::placement::TaskPlacement;
-use corehop_plan::workload::scheduler::{Order, Reach, Scheduler};
+use corehop_plan::workload::scheduler::{JobPreference, MigrationReach, Scheduler};
 use corehop_plan::workload::task::{Task, TaskSet};
 use corehop_plan::workload::{Load, Page, Pattern, WorkingSet};
 
@@ -17,8 +19,8 @@ use super::super::quantities::{length, percent, ratio};
 use super::jobs::{SetArgs, some_cpus};
 use super::loads::LoadArgs;
 use super::on;
-use super::partitioning::Sampled;
-use super::to::{Draws, Extent, To};
+use super::partitioning::SetSamplingOptions;
+use super::to::{Extent, SeedOptions, To};
 use crate::output::note;
 use corehop_app::failure::{Exit, Failure, refuse};
 use corehop_app::input;
@@ -43,9 +45,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     to: To,
     #[command(flatten)]
-    draws: Draws,
+    draws: SeedOptions,
     #[command(flatten)]
-    sampled: Sampled,
+    sampled: SetSamplingOptions,
     /// Use only these CPUs
     #[arg(long, value_name = "LIST", value_parser = some_cpus)]
     cpus: Option<CpuList>,
@@ -88,7 +90,10 @@ impl Args {
             ratios: &self.sets.write_ratio,
         };
         let experiment = TaskSets { paired: self.paired, ..self.tasks.experiment(&asked)? };
-        let options = Options { allow_system: self.tasks.allow_system, ..Options::default() };
+        let options = LiveMachineOptions {
+            allow_system: self.tasks.allow_system,
+            ..LiveMachineOptions::default()
+        };
         let extent = Extent { sampling: self.sampled.sampling(), ..Extent::WHOLE };
         self.to.carry_out(platform, &experiment, &self.draws, extent, options)
     }
@@ -107,7 +112,7 @@ pub(super) struct TaskArgs {
     /// g-edf, c-edf, p-edf, g-fp, p-fp, eevdf, or sched_ext (`sched_ext:NAME` for a loaded one). Default: the
     /// `scheduler` of --task-set, otherwise g-edf
     #[arg(long, value_name = "NAME", value_parser = scheduler, help_heading = HEADING)]
-    scheduler: Option<Named>,
+    scheduler: Option<NamedScheduler>,
     /// Draw sets of these numbers of tasks, for example `25,50,75`
     #[arg(long = "tasks", value_name = "N", value_delimiter = ',', help_heading = HEADING)]
     counts: Vec<u32>,
@@ -143,7 +148,7 @@ pub(super) struct TaskArgs {
 }
 
 /// A scheduler, and its name if several could be loaded.
-type Named = (Scheduler, Option<String>);
+type NamedScheduler = (Scheduler, Option<String>);
 
 /// The other options.
 #[derive(Debug)]
@@ -164,15 +169,15 @@ impl TaskArgs {
     fn experiment(&self, asked: &TaskSetRequest<'_>) -> Result<TaskSets, Failure> {
         let (source, cpus, stated) = match &self.task_set {
             Some(path) => of_file(path, asked)?,
-            None => (Source::Drawn(self.drawn(asked)), asked.cpus.clone(), None),
+            None => (TaskOrigin::Drawn(self.drawn(asked)), asked.cpus.clone(), None),
         };
         let usual = (stated.unwrap_or(Scheduler::GEdf), None);
         let (scheduler, sched_ext) = self.scheduler.clone().unwrap_or(usual);
-        let clusters = scheduler.reach() == Reach::Clustered;
+        let clusters = scheduler.reach() == MigrationReach::Clustered;
         let what = format!("{scheduler} has no clusters (--scheduler c-edf has)");
         refuse(&what, &[("--cluster-level", self.cluster_level.is_some() && !clusters)])?;
         let usual = match scheduler.order() {
-            Order::Fair => 1.0,
+            JobPreference::Fair => 1.0,
             _ if asked.live => LIVE_SHARE,
             _ => 1.0,
         };
@@ -216,10 +221,10 @@ impl TaskArgs {
         })
     }
 
-    fn drawn(&self, asked: &TaskSetRequest<'_>) -> Drawn {
-        let usual = Drawn::preset(asked.preset);
+    fn drawn(&self, asked: &TaskSetRequest<'_>) -> RandomSets {
+        let usual = RandomSets::preset(asked.preset);
         let or = |given: &[u32], usual| if given.is_empty() { usual } else { given.to_vec() };
-        Drawn {
+        RandomSets {
             task_counts: or(&self.counts, usual.task_counts),
             sets: self.sets.unwrap_or(usual.sets),
             utilisation: self.utilisation.unwrap_or(usual.utilisation),
@@ -234,7 +239,7 @@ impl TaskArgs {
 fn of_file(
     path: &Path,
     asked: &TaskSetRequest<'_>,
-) -> Result<(Source, CpuList, Option<Scheduler>), Failure> {
+) -> Result<(TaskOrigin, CpuList, Option<Scheduler>), Failure> {
     let set = input::task_set(path)?;
     let usable = asked.platform.usable();
     let count = set.cpus() as usize;
@@ -256,7 +261,7 @@ fn of_file(
         let unused = unused.join(", ");
         note(&format!("{}: the runs do not produce {unused}", shown::path(path)));
     }
-    Ok((Source::Given(given(&set, asked)?), cpus, set.scheduler()))
+    Ok((TaskOrigin::Given(given(&set, asked)?), cpus, set.scheduler()))
 }
 
 /// The fields of a set that no run of it shows.
@@ -328,7 +333,7 @@ fn like(asked: &TaskSetRequest<'_>, usual: &[WorkingSet]) -> Vec<WorkingSet> {
 }
 
 /// `g-edf`, `sched_ext:NAME`.
-fn scheduler(text: &str) -> Result<Named, String> {
+fn scheduler(text: &str) -> Result<NamedScheduler, String> {
     match text.split_once(':') {
         Some(("sched_ext", name)) if !name.is_empty() => {
             Ok((Scheduler::SchedExt, Some(name.to_owned())))

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop measure shared-data`: gangs, on this host or a simulated machine, into a file.
 
-use corehop_linux::live::Options;
+use corehop_linux::live::LiveMachineOptions;
 use corehop_plan::experiment::{MOST_THREADS, SharedData};
 use corehop_plan::units::CpuList;
-use corehop_plan::workload::gang::{Channel, Placing, Program, Sharing};
+use corehop_plan::workload::gang::{Channel, GangProgram, Placing, Sharing};
 use corehop_stats::campaign::sampling::Goal;
 
 use super::super::quantities::count;
 use super::jobs::some_cpus;
-use super::to::{Draws, Extent, Precise, To};
+use super::to::{Extent, Precise, SeedOptions, To};
 use corehop_app::failure::{Exit, Failure, refuse};
 
 /// The heading of these options in the help.
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     to: To,
     #[command(flatten)]
-    draws: Draws,
+    draws: SeedOptions,
     /// Use only these CPUs
     #[arg(long, value_name = "LIST", value_parser = some_cpus)]
     cpus: Option<CpuList>,
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     precise: Precise,
     /// swap, bucket-sort, linear-regression, exchange, fork-join; default: all
-    #[arg(long = "program", value_name = "PROGRAMS", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(Program::WORDS), help_heading = HEADING)]
+    #[arg(long = "program", value_name = "PROGRAMS", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(GangProgram::WORDS), help_heading = HEADING)]
     programs: Vec<String>,
     /// Items, points, or handed-over lines, for example `100,4k,1M` (thousands, millions)
     #[arg(long, value_delimiter = ',', value_parser = items, help_heading = HEADING)]
@@ -107,13 +107,13 @@ impl Args {
         self.refuse_of_other_programs()?;
         let platform = self.to.platform()?;
         let goal = self.precise.goal().unwrap_or(Goal::Count);
-        let (extent, options) = (Extent { goal, ..Extent::WHOLE }, Options::default());
+        let (extent, options) = (Extent { goal, ..Extent::WHOLE }, LiveMachineOptions::default());
         self.to.carry_out(platform, &self.experiment(), &self.draws, extent, options)
     }
 
-    fn programs(&self) -> Vec<Program> {
+    fn programs(&self) -> Vec<GangProgram> {
         let words: Vec<&str> = if self.programs.is_empty() {
-            Program::WORDS.to_vec()
+            GangProgram::WORDS.to_vec()
         } else {
             self.programs.iter().map(String::as_str).collect()
         };
@@ -130,36 +130,40 @@ impl Args {
     }
 
     /// An exchange in all sizes and ways; one message at a time is handed over through the system.
-    fn exchanges(&self) -> Vec<Program> {
+    fn exchanges(&self) -> Vec<GangProgram> {
         let of = |&through: &Channel| {
             let (usual, instructions) = match through {
                 Channel::Memory => (HANDED_OVER, HAND_OVER_INSTRUCTIONS),
                 Channel::Socket | Channel::Pipe => (1, 0),
             };
             let sizes = if self.items.is_empty() { vec![usual] } else { self.items.clone() };
-            sizes.into_iter().map(move |items| Program::Exchange { items, instructions, through })
+            sizes.into_iter().map(move |items| GangProgram::Exchange {
+                items,
+                instructions,
+                through,
+            })
         };
         self.channels().iter().flat_map(of).collect()
     }
 
     /// One program in all its sizes.
-    fn sizes(&self, word: &str) -> Vec<Program> {
+    fn sizes(&self, word: &str) -> Vec<GangProgram> {
         match word {
             "exchange" => return self.exchanges(),
             "fork-join" => {
                 let numbers = or(&self.fibonacci, &FIBONACCI).iter();
-                return numbers.map(|&number| Program::ForkJoin { number }).collect();
+                return numbers.map(|&number| GangProgram::ForkJoin { number }).collect();
             }
             _ => {}
         }
         let sizes = or(&self.items, &ITEMS);
         let of_size = |&items: &u64| match word {
-            "swap" => vec![Program::Swap { items, fixed_low_bits: self.fixed_low_bits }],
+            "swap" => vec![GangProgram::Swap { items, fixed_low_bits: self.fixed_low_bits }],
             "bucket-sort" => {
                 let buckets = or(&self.buckets, &BUCKETS).iter();
-                buckets.map(|&buckets| Program::BucketSort { items, buckets }).collect()
+                buckets.map(|&buckets| GangProgram::BucketSort { items, buckets }).collect()
             }
-            _ => vec![Program::LinearRegression { items }],
+            _ => vec![GangProgram::LinearRegression { items }],
         };
         sizes.iter().flat_map(of_size).collect()
     }

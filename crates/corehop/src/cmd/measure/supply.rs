@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop measure supply`: the times in which CPUs do not supply their time.
 
-use corehop_linux::live::Options;
+use corehop_linux::live::LiveMachineOptions;
 use corehop_plan::experiment::MeasuredSupply;
 use corehop_plan::units::{CpuList, Nanos};
 
@@ -9,7 +9,7 @@ use super::super::quantities::count;
 use super::jobs::some_cpus;
 use super::on;
 use super::plan::refused;
-use super::to::{Draws, Extent, To};
+use super::to::{Extent, SeedOptions, To};
 use corehop_app::failure::{Exit, Failure};
 
 /// The heading of these options in the help.
@@ -24,7 +24,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     to: To,
     #[command(flatten)]
-    draws: Draws,
+    draws: SeedOptions,
     /// Never use SCHED_FIFO: times in which other threads have the CPU count as gaps
     #[arg(long)]
     no_real_time: bool,
@@ -55,7 +55,10 @@ impl Args {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         let platform = on::platform(&self.to.on)?;
         let extent = Extent { replicates: self.replicates, ..Extent::WHOLE };
-        let options = Options { no_real_time: refused(self.no_real_time), ..Options::default() };
+        let options = LiveMachineOptions {
+            no_real_time: refused(self.no_real_time),
+            ..LiveMachineOptions::default()
+        };
         self.to.carry_out(platform, &self.experiment(), &self.draws, extent, options)
     }
 

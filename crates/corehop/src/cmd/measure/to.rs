@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use corehop_linux::live::Options;
+use corehop_linux::live::LiveMachineOptions;
 use corehop_plan::experiment::Experiment;
 use corehop_plan::platform::Platform;
 use corehop_plan::units::Nanos;
@@ -14,11 +14,11 @@ use corehop_stats::sequential::Precision;
 use super::super::quantities::percent;
 use super::partitioning::PartitioningOptions;
 use super::{on, outline};
-use crate::output::{Force, Rest, answer, told};
+use crate::output::{AnswerBody, Force, answer, told};
 use crate::progress::view;
 use corehop_app::answer::Answer;
 use corehop_app::failure::{Exit, Failure};
-use corehop_app::run::{Destination, Run};
+use corehop_app::run::{Destination, RunOptions};
 
 /// The destination of the rows, and the answer.
 #[derive(Debug, clap::Args)]
@@ -72,7 +72,7 @@ pub(in crate::cmd) struct Resume {
 
 /// The seed of an experiment, and whether to resume it.
 #[derive(Debug, clap::Args)]
-pub(in crate::cmd) struct Draws {
+pub(in crate::cmd) struct SeedOptions {
     #[command(flatten)]
     again: Resume,
     /// The seed of all random draws
@@ -80,7 +80,7 @@ pub(in crate::cmd) struct Draws {
     pub(in crate::cmd) seed: u64,
 }
 
-impl Draws {
+impl SeedOptions {
     /// Whether to go on with an interrupted run.
     pub(in crate::cmd) const fn resumes(&self) -> bool {
         self.again.resume
@@ -136,9 +136,9 @@ impl To {
         &self,
         platform: Platform,
         experiment: &dyn Experiment,
-        draws: &Draws,
+        draws: &SeedOptions,
         extent: Extent,
-        options: Options,
+        options: LiveMachineOptions,
     ) -> Result<Exit, Failure> {
         let replicates = extent.replicates_of(experiment, &platform, draws.seed)?;
         if self.out.dry_run {
@@ -151,7 +151,7 @@ impl To {
                 self.out.json,
             );
         }
-        let run = Run { replicates, goal: extent.goal, ..self.to_run(draws.again.resume)? };
+        let run = RunOptions { replicates, goal: extent.goal, ..self.to_run(draws.again.resume)? };
         let partitioning = (&self.partitioning, extent.sampling);
         let mut machine = on::machine(&self.on, platform, options, partitioning)?;
         let answer = run.experiment(machine.as_mut(), experiment, draws.seed)?;
@@ -159,7 +159,7 @@ impl To {
     }
 
     /// A run of everything in one replicate.
-    pub(in crate::cmd) fn to_run(&self, resume: bool) -> Result<Run, Failure> {
+    pub(in crate::cmd) fn to_run(&self, resume: bool) -> Result<RunOptions, Failure> {
         let destination = self.out.destination(resume);
         if destination.is_none() {
             let what = "missing output: give `-o FILE.parquet`, --stream or --dry-run";
@@ -171,8 +171,8 @@ impl To {
 
 impl Out {
     /// A run of everything in one replicate.
-    pub(in crate::cmd) fn to_run(&self, destination: Option<Destination>) -> Run {
-        Run {
+    pub(in crate::cmd) fn to_run(&self, destination: Option<Destination>) -> RunOptions {
+        RunOptions {
             destination,
             spool: None,
             goal: Goal::Count,
@@ -185,12 +185,12 @@ impl Out {
     /// Ends a run with its answer; where stdout has the rows, with the sentence alone.
     pub(in crate::cmd) fn tell(&self, of: &Answer) -> Result<Exit, Failure> {
         if self.stream.is_some() {
-            answer(&of.sentence, Rest::Beside(""))?;
+            answer(&of.sentence, AnswerBody::Beside(""))?;
             return Ok(of.exit);
         }
         if self.json {
             // One line: a log of many runs has one for each.
-            answer(&of.sentence, Rest::Data(&format!("{}\n", of.json)))?;
+            answer(&of.sentence, AnswerBody::Data(&format!("{}\n", of.json)))?;
             return Ok(of.exit);
         }
         told(of, false)

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use corehop_plan::workload::WorkingSet;
-use corehop_plan::workload::trace::{MOST_ACCESSES, Read, ReadError, Thread, Window};
+use corehop_plan::workload::trace::{
+    MOST_ACCESSES, ParsedTrace, ReadError, TraceThread, TraceWindow,
+};
 
 use crate::output;
 use corehop_app::failure::{Exit, Failure};
@@ -41,7 +43,7 @@ pub(super) struct TraceArgs {
     #[arg(
         long,
         value_name = "N",
-        default_value_t = Window::default().take,
+        default_value_t = TraceWindow::default().take,
         value_parser = clap::value_parser!(u64).range(1..=MOST_ACCESSES),
         requires = "trace",
         conflicts_with_all = INSTEAD_OF_TRACE,
@@ -56,7 +58,7 @@ pub(super) struct TraceArgs {
         conflicts_with_all = INSTEAD_OF_TRACE,
         help_heading = "Instead of the preset's values"
     )]
-    trace_thread: Option<Thread>,
+    trace_thread: Option<TraceThread>,
 }
 
 impl TraceArgs {
@@ -69,8 +71,8 @@ impl TraceArgs {
             path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
         };
         let window =
-            Window { skip: self.trace_skip, take: self.trace_take, thread: self.trace_thread };
-        let read = Read::from(input::stream(path)?, &name, window).map_err(refused)?;
+            TraceWindow { skip: self.trace_skip, take: self.trace_take, thread: self.trace_thread };
+        let read = ParsedTrace::from(input::stream(path)?, &name, window).map_err(refused)?;
         read.notes.iter().for_each(|note| output::note(note));
         let set = WorkingSet::of_trace(Arc::new(read.trace));
         set.map(Some).map_err(|error| Failure::new(Exit::Damaged, error))

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use corehop_app::offload::{self, SIMULATED_CALLS};
 use corehop_plan::units::{CpuList, Nanos};
 use corehop_plan::workload::switching::SwitchMechanism;
-use corehop_sim::switch::off_load::OffLoad;
+use corehop_sim::switch::off_load::OffLoadWorkload;
 
-use super::{Policy, flags, mechanism, os_cores};
+use super::{CorePolicy, flags, mechanism, os_cores};
 use crate::output::{Force, OutputFile, told};
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     os_cores: CpuList,
     /// The choice of an OS core, as for a program of this host [default: all of them are compared]
     #[arg(long, value_name = "WORDS", value_delimiter = ',')]
-    policy: Vec<Policy>,
+    policy: Vec<CorePolicy>,
     /// The mechanism: v1, v2, v3, v4 or v5; or strong-v1 to strong-v5, of the kernel of 2009
     #[arg(long, value_name = "MECHANISM", default_value = "v5", value_parser = mechanism)]
     mechanism: SwitchMechanism,
@@ -54,7 +54,7 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let output = OutputFile::if_asked(args.output.as_ref(), &[], args.force)?;
     let platform = input::platform(&args.on)?;
-    let load = OffLoad {
+    let load = OffLoadWorkload {
         os_cores: args.os_cores.clone(),
         mechanism: args.mechanism,
         threads: args.threads,

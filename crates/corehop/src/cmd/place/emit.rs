@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A kept placement written down, in place of a placer that goes on.
 
-use corehop_decide::placer::log::Answer;
+use corehop_decide::placer::log::PlacementFindings;
 use corehop_decide::placer::pin::{Pin, PinHost};
 use corehop_linux::placing::{ProgressSource, kernel_and_load, residences};
 use corehop_plan::platform::Platform;
 use corehop_report::pin::{self, Emit};
 
-use crate::output::{OutputFile, Rest, answer};
+use crate::output::{AnswerBody, OutputFile, answer};
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::run::utc_now;
 
 /// A form of a placement, as an option names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Form {
+pub(crate) enum PlacementFormat {
     /// Commands for a shell, by the numbers and by the names of threads
     Taskset,
     /// A drop-in for each service; a unit cannot pin single threads
@@ -24,13 +24,13 @@ pub(crate) enum Form {
     Json,
 }
 
-impl From<Form> for Emit {
-    fn from(form: Form) -> Self {
+impl From<PlacementFormat> for Emit {
+    fn from(form: PlacementFormat) -> Self {
         match form {
-            Form::Taskset => Self::Taskset,
-            Form::Systemd => Self::Systemd,
-            Form::Cpuset => Self::Cpuset,
-            Form::Json => Self::Json,
+            PlacementFormat::Taskset => Self::Taskset,
+            PlacementFormat::Systemd => Self::Systemd,
+            PlacementFormat::Cpuset => Self::Cpuset,
+            PlacementFormat::Json => Self::Json,
         }
     }
 }
@@ -52,7 +52,7 @@ impl Emission {
     /// Exit 6 where the file or stdout cannot be written.
     pub(super) fn say(
         &self,
-        seen: &Answer,
+        seen: &PlacementFindings,
         platform: &Platform,
         progress: Option<&ProgressSource>,
     ) -> Result<Exit, Failure> {
@@ -71,22 +71,29 @@ impl Emission {
         &self,
         text: &str,
         sentence: &str,
-        seen: &Answer,
+        seen: &PlacementFindings,
         kept: bool,
     ) -> Result<(), Failure> {
         let evidence = super::evidence(seen);
-        let Some(file) = &self.file else { return answer(sentence, Rest::Data(text)) };
+        let Some(file) = &self.file else { return answer(sentence, AnswerBody::Data(text)) };
         if kept {
             file.write(text)?;
         }
-        let rest =
-            if self.beside_program { Rest::Beside(&evidence) } else { Rest::Text(&evidence) };
+        let rest = if self.beside_program {
+            AnswerBody::Beside(&evidence)
+        } else {
+            AnswerBody::Text(&evidence)
+        };
         answer(sentence, rest)
     }
 }
 
 /// The placement that was kept, with the processes as they are now.
-fn of(seen: &Answer, platform: &Platform, progress: Option<&ProgressSource>) -> Option<Pin> {
+fn of(
+    seen: &PlacementFindings,
+    platform: &Platform,
+    progress: Option<&ProgressSource>,
+) -> Option<Pin> {
     let residences = residences(&seen.kept_processes());
     let [kernel, load] = kernel_and_load();
     let host = PinHost {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use corehop_plan::platform::Platform;
 use corehop_plan::shown;
-use corehop_stats::costs::Host;
+use corehop_stats::costs::HostIdentity;
 use corehop_stats::machine_gain::MachineGain;
 use corehop_system::discover::identity;
 
@@ -23,7 +23,7 @@ pub(super) fn of_machine(
 ) -> Result<Option<MachineGain>, Failure> {
     let Some(path) = path else { return Ok(None) };
     let gain = input::parsed(path, "a model of shared data (JSON)", MachineGain::from_json)?;
-    let here = Host { platform: platform.clone(), identity: identity() };
+    let here = HostIdentity { platform: platform.clone(), identity: identity() };
     if let Some(difference) = here.difference(&gain.host, "of the model") {
         note(&format!(
             "{}: the model is of another machine ({difference}): its gains may be wrong here; {}",

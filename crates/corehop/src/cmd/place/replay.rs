@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use corehop_decide::placer::Action;
 use corehop_decide::placer::log::LogError;
-use corehop_decide::placer::replay::{Difference, Replay, ReplayError, replay};
+use corehop_decide::placer::replay::{Replay, ReplayDifference, ReplayError, replay};
 use corehop_plan::shown;
 
 use super::gain;
@@ -57,8 +57,8 @@ fn sentence(done: &Replay) -> String {
     }
 }
 
-fn text(difference: &Difference) -> String {
-    let Difference { recorded, now, .. } = difference;
+fn text(difference: &ReplayDifference) -> String {
+    let ReplayDifference { recorded, now, .. } = difference;
     format!("  recorded: {}\n  now:      {}\n", words(recorded), words(now))
 }
 

@@ -3,11 +3,11 @@
 
 use std::fmt::Write as _;
 
-use corehop_decide::placer::rehearsal::{Pairs, Rehearsed, rehearse, wake_costs};
+use corehop_decide::placer::rehearsal::{PairRehearsal, Rehearsed, rehearse, wake_costs};
 use corehop_decide::placer::terrain::Terrain;
-use corehop_decide::placer::{Action, Start};
+use corehop_decide::placer::{Action, InitialPlacement};
 use corehop_plan::units::Cpu;
-use corehop_plan::workload::gang::{Channel, Program, Sharing};
+use corehop_plan::workload::gang::{Channel, GangProgram, Sharing};
 use serde_json::json;
 
 use crate::cmd::measure::on;
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     pairs: Option<u32>,
     /// The first CPUs of the threads: `spread`, `packed`, or CPUs such as `0,2-3`, a thread on each in turns [default: spread]
     #[arg(long, value_name = "spread|packed|CPUS")]
-    start: Option<Start>,
+    start: Option<InitialPlacement>,
     /// Try placements that no evidence speaks for, too
     #[arg(long)]
     search: bool,
@@ -51,10 +51,10 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     check_start(args.start.as_ref(), &terrain)?;
     let cpus = platform.usable().len();
     let pairs = args.pairs.map_or(cpus / 2, |pairs| pairs as usize).max(1);
-    let start = args.start.clone().unwrap_or(Start::Spread);
+    let start = args.start.clone().unwrap_or(InitialPlacement::Spread);
     let cpus: Vec<Cpu> = start.cpus(&terrain).into_iter().cycle().take(2 * pairs).collect();
-    let program = Program::Exchange { items: 1, instructions: 0, through: Channel::Socket };
-    let pairs_of = Pairs { program, sharing: Sharing::Write, cpus };
+    let program = GangProgram::Exchange { items: 1, instructions: 0, through: Channel::Socket };
+    let pairs_of = PairRehearsal { program, sharing: Sharing::Write, cpus };
     let done =
         rehearse(&platform, &pairs_of, costs, args.search, 1).map_err(|error| failed(&error))?;
     let json = args.json.then(|| {
@@ -76,7 +76,7 @@ fn sentence(done: &Rehearsed) -> String {
     )
 }
 
-fn text(machine: &str, pairs: usize, start: &Start, done: &Rehearsed) -> String {
+fn text(machine: &str, pairs: usize, start: &InitialPlacement, done: &Rehearsed) -> String {
     let pair = if pairs == 1 { "pair" } else { "pairs" };
     let mut text = format!(
         "{machine}, simulated: {pairs} {pair} of threads that send each other messages, started {start}\n"

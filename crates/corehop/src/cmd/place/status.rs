@@ -3,7 +3,7 @@
 
 use corehop_app::place::PlacingView;
 use corehop_decide::placer::Action;
-use corehop_decide::placer::log::Answer;
+use corehop_decide::placer::log::PlacementFindings;
 use corehop_plan::host::Activity;
 use corehop_report::placement;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -12,7 +12,7 @@ use crate::output::spinner;
 
 /// The present step of a placer, on a terminal; nothing elsewhere.
 #[derive(Debug)]
-pub(super) struct Status {
+pub(super) struct PlacerProgress {
     /// Draws on stderr, and hides where that is no terminal.
     line: ProgressBar,
     windows: u64,
@@ -21,7 +21,7 @@ pub(super) struct Status {
     state: &'static str,
 }
 
-impl Status {
+impl PlacerProgress {
     pub(super) fn new(last: Option<u32>) -> Self {
         let line = spinner();
         // The template is a constant; where it could not be parsed the default would be shown.
@@ -32,7 +32,7 @@ impl Status {
     }
 }
 
-impl PlacingView for Status {
+impl PlacingView for PlacerProgress {
     /// Renews the line after a window.
     fn window(&mut self, activity: &Activity, actions: &[Action]) {
         self.windows += 1;
@@ -43,7 +43,7 @@ impl PlacingView for Status {
     }
 
     /// Says advice at once, above the line: the program that is placed may go on for long.
-    fn advice(&self, answer: &Answer, actions: &[Action]) {
+    fn advice(&self, answer: &PlacementFindings, actions: &[Action]) {
         let advises = actions.iter().any(|it| matches!(it, Action::Advise(_)));
         if advises && self.last.is_none() {
             self.line.println(placement::sentence(answer));
@@ -56,7 +56,7 @@ impl PlacingView for Status {
     }
 }
 
-impl Drop for Status {
+impl Drop for PlacerProgress {
     fn drop(&mut self) {
         self.line.finish_and_clear();
     }
@@ -98,13 +98,13 @@ fn wake_ups(activity: &Activity) -> String {
 
 #[cfg(test)]
 mod tests {
-    use corehop_plan::host::{Active, Contact};
+    use corehop_plan::host::{ActiveThread, Contact};
 
     use super::*;
 
     #[test]
     fn the_line_says_the_window_the_load_the_wake_ups_and_what_the_placer_is_at() {
-        let thread = Active { busy_ns: 40_000_000, ..Active::default() };
+        let thread = ActiveThread { busy_ns: 40_000_000, ..ActiveThread::default() };
         let mut activity = Activity {
             span_ns: 100_000_000,
             threads: vec![thread.clone(), thread],
@@ -127,8 +127,8 @@ mod tests {
             None,
             &activity,
             state(&Action::Judge {
-                verdict: corehop_decide::placer::trial::Verdict::Invalid {
-                    why: corehop_decide::placer::trial::Why::Unknown,
+                verdict: corehop_decide::placer::trial::TrialVerdict::Invalid {
+                    why: corehop_decide::placer::trial::UndecidedReason::Unknown,
                 },
                 kept: false,
             })

@@ -3,7 +3,7 @@
 
 use corehop_plan::experiment::{Argument, Arm, ProgramArms, ProgramError, Target};
 
-use crate::cmd::measure::to::Draws;
+use crate::cmd::measure::to::SeedOptions;
 use corehop_app::failure::{Exit, Failure};
 
 /// The heading of these options in the help.
@@ -23,7 +23,7 @@ pub(super) struct ArmArgs {
     #[arg(long, value_name = "NAME=COMMAND", value_parser = arm, help_heading = HEADING)]
     arm: Vec<Arm>,
     #[command(flatten)]
-    draws: Draws,
+    draws: SeedOptions,
 }
 
 impl ArmArgs {
@@ -54,7 +54,7 @@ impl ArmArgs {
     }
 
     /// The seed of the order, and whether to go on with an interrupted run.
-    pub(super) const fn draws(&self) -> &Draws {
+    pub(super) const fn draws(&self) -> &SeedOptions {
         &self.draws
     }
 }

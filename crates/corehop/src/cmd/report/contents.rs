@@ -11,7 +11,7 @@ use corehop_sched::study::StudyCounts;
 use corehop_stats::estimator::Estimator;
 
 use crate::cmd::check::study;
-use crate::output::{Rest, answer, counted, either};
+use crate::output::{AnswerBody, answer, counted, either};
 use corehop_app::doubts;
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
@@ -72,7 +72,7 @@ fn plan(path: &Path) -> Result<Exit, Failure> {
     let (file, seed) = (shown::path(path), provenance.seed);
     let sentence =
         format!("This is the plan of {file}, seed {seed}: `corehop measure plan` runs it again.");
-    answer(&sentence, Rest::Data(&format!("{plan:#}\n")))?;
+    answer(&sentence, AnswerBody::Data(&format!("{plan:#}\n")))?;
     Ok(Exit::Done)
 }
 
@@ -113,7 +113,7 @@ fn some_rows(
     let lines: Vec<String> = rows.map(|row| format!("{row}\n")).collect();
     let (file, shown) = (shown::path(path), lines.len());
     let sentence = format!("{shown} of {} of {file}.", counted(all, "row"));
-    answer(&sentence, Rest::Data(&lines.concat()))?;
+    answer(&sentence, AnswerBody::Data(&lines.concat()))?;
     Ok(Exit::Done)
 }
 
@@ -122,7 +122,7 @@ fn counts(args: &Args, outcome: &StudyCounts) -> Result<Exit, Failure> {
     let damaged = |error| Failure::new(Exit::Damaged, error);
     if args.plan {
         // The plan of a study is its description.
-        answer(&study::sentence(outcome), Rest::Data(&outcome.study.text))?;
+        answer(&study::sentence(outcome), AnswerBody::Data(&outcome.study.text))?;
     } else if let Some(count) = args.rows {
         let batch = outcome.batch().map_err(damaged)?;
         let (all, some) = (batch.num_rows(), batch.slice(0, count.min(batch.num_rows())));
@@ -149,6 +149,6 @@ fn rows(path: &Path, count: usize) -> Result<Exit, Failure> {
         format!("The first {} of {}.", counted(lines.len() as u64, "row"), shown::path(path));
     let lines: String =
         lines.into_iter().flat_map(|row| [row.to_string(), "\n".to_owned()]).collect();
-    answer(&sentence, Rest::Data(&lines))?;
+    answer(&sentence, AnswerBody::Data(&lines))?;
     Ok(Exit::Done)
 }

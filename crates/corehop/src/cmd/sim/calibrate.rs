@@ -4,10 +4,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use corehop_app::calibrate::{Calibration, calibrate};
+use corehop_app::calibrate::{CalibrationRequest, calibrate};
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::here::{ThisHost, found};
-use corehop_linux::live::{LiveMachine, Options};
+use corehop_linux::live::{LiveMachine, LiveMachineOptions};
 use corehop_plan::machine::Machine;
 use corehop_plan::platform::Platform;
 use corehop_plan::stop::Stop;
@@ -38,7 +38,7 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let Args { output: path, force, resume, .. } = args;
-    let asked = Calibration { path, force: (*force).into(), resume: *resume, view };
+    let asked = CalibrationRequest { path, force: (*force).into(), resume: *resume, view };
     let bar = spinner();
     let answer = calibrate(&asked, &Live, &mut |what| {
         bar.set_message(format!("simulating: {what}"));
@@ -60,7 +60,7 @@ impl ThisHost for Live {
     }
 
     fn machine(&self, platform: Platform) -> Box<dyn Machine> {
-        Box::new(LiveMachine::new(platform, Options::default()))
+        Box::new(LiveMachine::new(platform, LiveMachineOptions::default()))
     }
 
     fn stop(&self) -> Stop {

@@ -25,24 +25,24 @@ pub(crate) struct Args {
     #[arg(value_name = "NAME|FILE.toml|FOLDER")]
     platform: Option<String>,
     #[command(flatten)]
-    described: Described,
+    described: DescriptionOptions,
 }
 
 /// Measure cache-line transfers between the CPUs of this host and the latency of each level, and check the machine's own
 /// description (half a minute). Then watch the distance between CPUs.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Measured {
+pub(crate) struct PlatformMeasurementOptions {
     /// Seconds to watch, 0 to 3600. A hypervisor may move virtual CPUs every few seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 20)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=3600))]
     watch: u64,
     #[command(flatten)]
-    described: Described,
+    described: DescriptionOptions,
 }
 
 /// The forms of a description.
 #[derive(Debug, clap::Args)]
-struct Described {
+struct DescriptionOptions {
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     args.described.answer(&platform, files)
 }
 
-impl Measured {
+impl PlatformMeasurementOptions {
     /// Measures this host, and describes it.
     pub(crate) fn run(&self) -> Result<Exit, Failure> {
         let files = self.described.files(None)?;
@@ -85,7 +85,7 @@ impl Measured {
     }
 }
 
-impl Described {
+impl DescriptionOptions {
     /// The files to write: the description, the drawing, and the configuration of gem5.
     fn files(&self, platform: Option<&str>) -> Result<[Option<OutputFile>; 3], Failure> {
         let paths = [self.output.as_ref(), self.svg.as_ref(), self.gem5.as_ref()];

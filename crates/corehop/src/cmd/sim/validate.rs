@@ -5,8 +5,8 @@ mod text;
 
 use std::path::PathBuf;
 
-use corehop_decide::validation::sheet::{Judged, Row, Sheet, What};
-use corehop_decide::validation::{self as studies, Lab, Study};
+use corehop_decide::validation::sheet::{PrintedQuantity, QuantityErrors, Sheet, ValidationRow};
+use corehop_decide::validation::{self as studies, Lab, PublishedStudy};
 use corehop_plan::units::Bytes;
 use corehop_report::validation::{self, Dots};
 use corehop_report::validation_svg::drawing;
@@ -98,10 +98,11 @@ fn draw(args: &Args, all: &[Dots]) -> Result<(), Failure> {
 }
 
 /// The requested studies, with the requested sizes.
-fn chosen(args: &Args) -> Result<Vec<Box<dyn Study>>, Failure> {
+fn chosen(args: &Args) -> Result<Vec<Box<dyn PublishedStudy>>, Failure> {
     let mut all = studies::all().map_err(|error| Failure::new(Exit::Damaged, error))?;
-    let is =
-        |study: &dyn Study, what: &str| study.head().id == what || study.head().platform == what;
+    let is = |study: &dyn PublishedStudy, what: &str| {
+        study.head().id == what || study.head().platform == what
+    };
     if let Some(what) = args.what.iter().find(|what| !all.iter().any(|it| is(&**it, what))) {
         let known: Vec<&str> = all.iter().map(|it| it.head().id).collect();
         let what = format!(
@@ -129,8 +130,8 @@ fn json(sheet: &Sheet) -> Value {
     let Some(samples) = sheet.samples else { return value };
     value["samples"] = json!(samples);
     let kind = sheet.rows.first().map(|row| &row.what);
-    if matches!(kind, Some(What::Gang { .. })) {
-        let quantity = |it: &Judged| json!({ "quantity": it.word, "limit": it.limit, "judged": it.judged, "aim": it.aim });
+    if matches!(kind, Some(PrintedQuantity::Gang { .. })) {
+        let quantity = |it: &QuantityErrors| json!({ "quantity": it.word, "limit": it.limit, "judged": it.judged, "aim": it.aim });
         value["quantities"] = sheet.quantities.iter().map(quantity).collect();
     } else if let [it] = &*sheet.quantities {
         value["limit"] = json!(it.limit);
@@ -144,8 +145,8 @@ fn json(sheet: &Sheet) -> Value {
             value["order"] = json!(order);
         }
     }
-    let rows = sheet.rows.iter().map(Row::json).collect();
-    if let (Some(What::Point { .. }), [it]) = (kind, &*sheet.quantities) {
+    let rows = sheet.rows.iter().map(ValidationRow::json).collect();
+    if let (Some(PrintedQuantity::Point { .. }), [it]) = (kind, &*sheet.quantities) {
         value["quantity"] = json!(it.word);
         value["points"] = rows;
     } else {

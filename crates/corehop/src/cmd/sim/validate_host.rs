@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use corehop_decide::validation::host;
-use corehop_linux::live::{LiveMachine, Options};
+use corehop_linux::live::{LiveMachine, LiveMachineOptions};
 use corehop_plan::experiment::Preset;
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::Sample;
@@ -20,7 +20,7 @@ use corehop_app::doubts;
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::here::found;
 use corehop_app::input;
-use corehop_app::run::Run;
+use corehop_app::run::RunOptions;
 
 /// Compare a platform file with its host: the quick experiment, live beside simulated, cell by cell.
 ///
@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let Some(samples) = samples else { return Ok(Exit::Interrupted) };
     let apart = apart_of(path);
     let apart = apart.exists().then(|| input::platform_in(&apart)).transpose()?;
-    let described = host::Described { declared: &platform, apart: apart.as_ref() };
+    let described = host::HostDescription { declared: &platform, apart: apart.as_ref() };
     let sheet = host::beside(described, &samples, args.exact)?;
     let json = args.json.then(|| doubts::with(json!(sheet)));
     let sentence = match sheet.missed().len() {
@@ -101,8 +101,8 @@ fn measured(args: &Args, platform: &Platform, file: &Path) -> Result<Option<Vec<
     }
     let rows: PathBuf =
         OutputFile::ordinary(&file.with_extension("live.parquet"), &[], args.force)?.into_path();
-    let run = Run::of_host(rows.clone(), false, args.force, view);
-    let mut machine = LiveMachine::new(platform.clone(), Options::default());
+    let run = RunOptions::of_host(rows.clone(), false, args.force, view);
+    let mut machine = LiveMachine::new(platform.clone(), LiveMachineOptions::default());
     let experiment = Preset::Quick.synthetic(platform, None, None);
     let ended = run.carry_out(&mut machine, &experiment, args.seed.unwrap_or(1))?;
     if ended.exit != Exit::Done {

@@ -5,7 +5,7 @@ use corehop_report::gains;
 use corehop_results::Results;
 
 use super::Args;
-use crate::output::{OutputFile, Rest, answer};
+use crate::output::{AnswerBody, OutputFile, answer};
 use corehop_app::failure::{Exit, Failure, refuse};
 use corehop_app::input;
 
@@ -26,6 +26,6 @@ pub(super) fn run(
         super::next(args.output.as_deref())
     );
     let text = if args.json { gain.to_json() } else { gains::fitted(&gain) };
-    answer(&sentence, if args.json { Rest::Data(&text) } else { Rest::Text(&text) })?;
+    answer(&sentence, if args.json { AnswerBody::Data(&text) } else { AnswerBody::Text(&text) })?;
     Ok(Exit::Done)
 }

@@ -5,12 +5,12 @@ use corehop_report::cost_study;
 use corehop_sched::study::cost::{CostStudy, CostStudyError};
 use serde_json::json;
 
-use super::Count;
+use super::CountOptions;
 use crate::output::either;
 use corehop_app::failure::{Exit, Failure};
 
 /// Runs the study and prints the result.
-pub(super) fn run(args: &Count, study: CostStudy) -> Result<Exit, Failure> {
+pub(super) fn run(args: &CountOptions, study: CostStudy) -> Result<Exit, Failure> {
     refuse(args)?;
     let study = study.with(args.seed, args.sets);
     let costs = &args.shown.costs;
@@ -42,7 +42,7 @@ pub(super) fn run(args: &Count, study: CostStudy) -> Result<Exit, Failure> {
 }
 
 /// Options that do not apply to such a study.
-fn refuse(args: &Count) -> Result<(), Failure> {
+fn refuse(args: &CountOptions) -> Result<(), Failure> {
     let given = [
         ("--shard", args.shard.is_some()),
         ("--threads", args.threads.is_some()),

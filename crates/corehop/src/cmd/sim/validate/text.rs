@@ -3,8 +3,10 @@
 
 use std::fmt::Write;
 
-use corehop_decide::validation::aim::{Aim, Errors, Reached};
-use corehop_decide::validation::sheet::{Judged, Role, Row, Sheet, Tested, What};
+use corehop_decide::validation::aim::{Aim, AimVerdict, ErrorQuantiles};
+use corehop_decide::validation::sheet::{
+    JudgementRole, PrintedQuantity, QuantityErrors, Sheet, Tested, ValidationRow,
+};
 use corehop_stats::verdict::TestOutcome;
 
 /// Whether the simulated machine comes near enough to what was printed, of studies with their titles.
@@ -28,14 +30,14 @@ pub(super) fn sentence(studies: &[(String, bool)]) -> String {
 pub(super) fn of(sheet: &Sheet) -> String {
     let kind = sheet.rows.first().map(|row| &row.what);
     let unit = match (kind, &*sheet.quantities) {
-        (Some(What::Point { .. }), [it]) => format!(", {}", it.word),
+        (Some(PrintedQuantity::Point { .. }), [it]) => format!(", {}", it.word),
         _ => String::new(),
     };
     let basis = sheet.basis.as_ref().map_or_else(String::new, |basis| format!(", {basis}"));
     let mut text = format!("{} ({}{unit}{basis})\n", sheet.title, sheet.platform);
     text += &heading(kind);
     sheet.rows.iter().for_each(|row| text.push_str(&line(row)));
-    if matches!(kind, Some(What::Gang { .. })) {
+    if matches!(kind, Some(PrintedQuantity::Gang { .. })) {
         sheet.quantities.iter().for_each(|it| text.push_str(&quantity(sheet, it)));
     } else {
         sheet.quantities.iter().for_each(|it| text.push_str(&summary(it)));
@@ -47,13 +49,13 @@ pub(super) fn of(sheet: &Sheet) -> String {
 }
 
 /// The heading of the rows of a kind.
-fn heading(kind: Option<&What>) -> String {
+fn heading(kind: Option<&PrintedQuantity>) -> String {
     match kind {
-        Some(What::Cost { .. }) => format!(
+        Some(PrintedQuantity::Cost { .. }) => format!(
             "{:18}{:16}{:>10}{:>12}{:>12}{:>9}\n",
             "event", "length", "WSS KiB", "printed us", "simulated", "error"
         ),
-        Some(What::Gang { .. }) => format!(
+        Some(PrintedQuantity::Gang { .. }) => format!(
             "{:36}{:>10}  {:16}{:>12}{:>12}{:>9}\n",
             "program", "items", "quantity", "printed", "simulated", "error"
         ),
@@ -62,14 +64,14 @@ fn heading(kind: Option<&What>) -> String {
 }
 
 /// A row. Deviations are not shown.
-fn line(row: &Row) -> String {
+fn line(row: &ValidationRow) -> String {
     let error = row.error.unwrap_or_default();
     let (printed, simulated) = (row.printed, row.simulated.unwrap_or_default());
     let mark = Some(row.role.mark()).filter(|it| !it.is_empty());
     let mark = mark.map_or_else(String::new, |it| format!(" {it}"));
     match &row.what {
-        What::Cost { statistic, .. } if statistic == "std" => String::new(),
-        What::Cost { event, preemption_length, statistic, wss_kib } => {
+        PrintedQuantity::Cost { statistic, .. } if statistic == "std" => String::new(),
+        PrintedQuantity::Cost { event, preemption_length, statistic, wss_kib } => {
             let note = match row.n {
                 Some(n) if statistic == "max" => format!(" maximum of {n}, not judged"),
                 _ => mark,
@@ -80,10 +82,10 @@ fn line(row: &Row) -> String {
                 error * 100.0,
             )
         }
-        What::Point { name } => {
+        PrintedQuantity::Point { name } => {
             format!("{name:44}{printed:>12.2}{simulated:>12.2}{:>8.1}%{mark}\n", error * 100.0)
         }
-        What::Gang { program, items, parameters, quantity } => {
+        PrintedQuantity::Gang { program, items, parameters, quantity } => {
             let program = format!("{program} {parameters}");
             let simulated = row.simulated.map_or_else(|| "-".to_owned(), |it| format!("{it:.2}"));
             let error =
@@ -97,7 +99,7 @@ fn line(row: &Row) -> String {
 }
 
 /// A summary of the errors of the one quantity of a study.
-fn summary(it: &Judged) -> String {
+fn summary(it: &QuantityErrors) -> String {
     let mut text = String::new();
     if let Some(order) = it.order {
         let _ = writeln!(
@@ -109,7 +111,7 @@ fn summary(it: &Judged) -> String {
     for (what, errors) in
         [("judged", it.judged), ("fitted on", it.fitted), ("not modelled", it.not_modelled)]
     {
-        if let Some(Errors { rows, median, p90 }) = errors {
+        if let Some(ErrorQuantiles { rows, median, p90 }) = errors {
             let _ = writeln!(
                 text,
                 "{what}: {rows} rows, median error {:.1} %, 90th percentile {:.1} %",
@@ -124,9 +126,9 @@ fn summary(it: &Judged) -> String {
 /// The aim, and whether it is reached.
 fn said(aim: &Aim) -> String {
     let outcome = match aim.outcome {
-        Reached::Reached => "aim reached",
-        Reached::NotReached => "aim not reached",
-        Reached::NotJudged => "aim not judged",
+        AimVerdict::Reached => "aim reached",
+        AimVerdict::NotReached => "aim not reached",
+        AimVerdict::NotJudged => "aim not judged",
     };
     let why = aim.why.join("; ");
     format!(
@@ -139,10 +141,10 @@ fn said(aim: &Aim) -> String {
 }
 
 /// A summary of the errors of a quantity of gangs.
-fn quantity(sheet: &Sheet, it: &Judged) -> String {
+fn quantity(sheet: &Sheet, it: &QuantityErrors) -> String {
     let Some(errors) = it.judged else { return String::new() };
     let aim = it.aim.as_ref().map_or_else(String::new, |aim| {
-        let of = sheet.rows.iter().filter(|row| row.is_of(it) && row.role == Role::Judged);
+        let of = sheet.rows.iter().filter(|row| row.is_of(it) && row.role == JudgementRole::Judged);
         let within = of.filter(|row| row.error.is_some_and(|error| error <= aim.median)).count();
         format!("; {within} rows are within {}\n{}", aim.median, said(aim))
     });
