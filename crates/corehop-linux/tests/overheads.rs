@@ -125,9 +125,9 @@ fn events_are_seen_in_the_order_in_which_the_kernel_passes_them() {
     assert!(ours >= 200, "{ours}");
     let passes: Vec<_> = stream
         .iter()
-        .filter(|it| {
+        .filter(|event| {
             [KernelEventKind::ScheduleBegin, KernelEventKind::Switch, KernelEventKind::ScheduleEnd]
-                .contains(&it.kind)
+                .contains(&event.kind)
         })
         .collect();
     let mut switches = 0;

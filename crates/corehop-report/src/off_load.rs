@@ -90,11 +90,10 @@ impl OffLoadAnswer {
 
     /// The page.
     pub fn page(&self) -> String {
-        let section =
-            self.sentences().into_iter().fold(
-                PageSection::new("answer", "Where the calls were made"),
-                |section, sentence| section.says(sentence),
-            );
+        let section = self
+            .sentences()
+            .into_iter()
+            .fold(PageSection::new("answer", "Where the calls were made"), PageSection::says);
         let tables = self.table().map(FigureTable::shown).into_iter().collect();
         html::page_of(&self.title(), &self.facts(), &[PageSection { tables, ..section }])
     }

@@ -192,7 +192,7 @@ impl<const N: usize, const KNOWN: u8, const POWER: bool> CacheStage<'_, N, KNOWN
         Some(found)
     }
 
-    /// As [`super::cache::Cache::insert`] in its set, with the bit of the cache inside.
+    /// As [`super::cache::CacheNode::insert`] in its set, with the bit of the cache inside.
     #[inline(always)]
     fn insert(&mut self, set: usize, line: LineNumber, flags: u16) -> Displaced {
         let block = &mut self.blocks[set];

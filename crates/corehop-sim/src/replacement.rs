@@ -239,7 +239,7 @@ impl ReplacementPolicy {
         }
     }
 
-    /// [`Policy::hit`] in a block of `N` lanes, up to 16, of a policy known by `KNOWN`.
+    /// [`ReplacementPolicy::hit`] in a block of `N` lanes, up to 16, of a policy known by `KNOWN`.
     #[inline(always)]
     pub(super) fn hit_in<const N: usize, const KNOWN: u8>(&self, word: &mut u64, way: u32) {
         match (N, KNOWN) {
@@ -249,7 +249,7 @@ impl ReplacementPolicy {
         }
     }
 
-    /// [`Policy::fill`] likewise.
+    /// [`ReplacementPolicy::fill`] likewise.
     #[inline(always)]
     pub(super) fn fill_in<const N: usize, const KNOWN: u8>(&self, word: &mut u64, way: u32) {
         match (N, KNOWN) {
@@ -259,7 +259,7 @@ impl ReplacementPolicy {
         }
     }
 
-    /// [`Policy::victim`] likewise.
+    /// [`ReplacementPolicy::victim`] likewise.
     #[inline(always)]
     pub(super) fn victim_in<const N: usize, const KNOWN: u8>(
         &mut self,

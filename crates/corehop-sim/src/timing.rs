@@ -54,7 +54,7 @@ pub(super) struct VisitParameters<'a> {
     lookup: Lookup<'a>,
     /// The account of look-ups that stand for several.
     ledger: Option<StayLedger<'a>>,
-    /// See [`Manner::any_page`].
+    /// See [`WalkParameters::any_page`].
     any_page: Option<Picos>,
     /// At the usual clock, and when it may not be up yet.
     core: [&'a CoreTimes; 2],

@@ -52,7 +52,7 @@ impl TlbLevel {
     }
 }
 
-/// [`Level::look_up`] in a set of four, the usual size: nothing but the first place is a branch.
+/// [`TlbLevel::look_up`] in a set of four, the usual size: nothing but the first place is a branch.
 #[inline(always)]
 fn moved_to_front(set: &mut [u64; 4], page: u64) -> bool {
     let [first, second, third, fourth] = *set;

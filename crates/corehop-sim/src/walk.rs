@@ -304,7 +304,7 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// The loop for the widths of these caches, which are in the order of [`Three::all`].
+    /// The loop for the widths of these caches, which are in the order of [`WayCaches::all`].
     fn run_three<'a, V: Visitor>(
         all: &'a mut [&'a mut CacheNode],
         path: &CachePath,

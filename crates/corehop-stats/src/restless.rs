@@ -2,7 +2,7 @@
 //! The movement of CPUs: distances of some pairs over a while.
 //!
 //! Lines are exchanged again and again between CPUs on which nothing is measured. The exchanges of
-//! all pairs that are declared alike fall into levels ([`Levels::of`]); each pair has its own stays
+//! all pairs that are declared alike fall into levels ([`ExchangeLevels::of`]); each pair has its own stays
 //! ([`stays_of_all`]). What is found is entered in the platform as a measured fact.
 
 use std::collections::BTreeMap;

@@ -66,7 +66,7 @@ impl Reply {
 /// The words of a closure, or of its result, that travel in the line of the express slot.
 pub(crate) const ROOM: usize = 3;
 
-/// The content of a [`Room`].
+/// The content of a [`ClosureStorage`].
 pub(crate) type RoomWords = MaybeUninit<[u64; ROOM]>;
 
 /// The place for a small closure, and then for its small result. The caller has it, but from the post of a call until its

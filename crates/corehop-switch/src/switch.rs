@@ -200,7 +200,7 @@ impl Switch {
 
     /// # Errors
     ///
-    /// As for [`Line::open`].
+    /// As for [`PartnerLink::open`].
     pub(crate) fn try_start(
         &mut self,
         mechanism: Mechanism,

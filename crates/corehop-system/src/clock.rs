@@ -4,7 +4,7 @@
 use std::arch::x86_64::{__rdtscp, _mm_lfence, _rdtsc};
 use std::time::Duration;
 
-/// Ticks of the time-stamp counter. They become time only by a [`Clock`].
+/// Ticks of the time-stamp counter. They become time only by a [`TickClock`].
 pub type Ticks = u64;
 
 /// The counter now; earlier loads are complete.

@@ -23,7 +23,7 @@ fn corehop(args: &[&str]) -> Output {
 fn answer(args: &[&str]) -> String {
     let (text, notes) = answer_with_notes(args);
     let is_json = args.contains(&"--json");
-    let beside = notes.lines().filter(|it| !it.starts_with("note: [["));
+    let beside = notes.lines().filter(|line| !line.starts_with("note: [["));
     assert_eq!(beside.count() > 0, is_json, "{args:?}: {notes}");
     assert!(!notes.contains("corehop: "), "{args:?}: {notes}");
     text

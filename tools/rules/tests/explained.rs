@@ -2,36 +2,25 @@
 //! Every word that tables print is explained. The words are gathered from the program's own sources: the
 //! headings of its tables, the values of its enums of words, and the columns of its files.
 
-use std::fs;
-use std::path::PathBuf;
-
 use corehop_fixtures::repository;
 use corehop_plan::samples::RowKind;
 use corehop_report::glossary::{GlossaryEntry, entries, look_up};
 use corehop_report::table::COLUMNS;
+use corehop_rules::sources;
 
 /// The crates whose words are printed.
 const PRINTED: [&str; 6] = ["plan", "sim", "stats", "sched", "decide", "report"];
 
 /// The sources of these crates, without tests.
-fn sources() -> Vec<(PathBuf, String)> {
-    let source = |name| repository(&format!("crates/corehop-{name}/src"));
-    let mut folders = PRINTED.map(source).to_vec();
-    let mut found = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|kind| kind == "rs")
-                && !path.ends_with("tests.rs")
-            {
-                let text = fs::read_to_string(&path).unwrap();
-                let code = text.split("#[cfg(test)]\nmod tests").next().unwrap().to_owned();
-                found.push((path, code));
-            }
-        }
-    }
-    found
+fn printed() -> Vec<(String, String)> {
+    let source = |name: &&str| sources(&repository(&format!("crates/corehop-{name}/src")), "rs");
+    let code = |text: String| text.split("#[cfg(test)]\nmod tests").next().unwrap().to_owned();
+    PRINTED
+        .iter()
+        .flat_map(source)
+        .filter(|(path, _)| !path.ends_with("tests.rs"))
+        .map(|(path, text)| (path, code(text)))
+        .collect()
 }
 
 /// The string literals of a piece of code without escapes.
@@ -88,11 +77,11 @@ fn unexplained(known: &[GlossaryEntry], words: &[String]) -> Vec<String> {
 fn check(fewest: usize, gather: fn(&str) -> Vec<String>) {
     let known = entries();
     let (mut count, mut missing) = (0, Vec::new());
-    for (path, code) in sources() {
+    for (path, code) in printed() {
         let words = gather(&code);
         count += words.len();
         let of = unexplained(&known, &words);
-        missing.extend(of.into_iter().map(|word| format!("{}: {word}", path.display())));
+        missing.extend(of.into_iter().map(|word| format!("{path}: {word}")));
     }
     assert!(missing.is_empty(), "{missing:#?}");
     assert!(count >= fewest, "only {count} words were found in the sources");

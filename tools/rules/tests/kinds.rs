@@ -2,11 +2,12 @@
 //! Every kind of measurement has its places, and no source decides by kinds with a default for those that it forgot.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use corehop_fixtures::{repository, text};
 use corehop_plan::for_each_kind;
 use corehop_plan::samples::RowKind;
+use corehop_rules::sources;
 
 macro_rules! names {
     ($($(#[doc = $doc:literal])+ $kind:ident, $what:literal, $name:ident: $body:ty;)+) => {
@@ -89,21 +90,11 @@ fn python_decides_by_no_kind_but_for_tables_with_columns_of_their_own() {
 }
 
 /// The Rust sources of the crates and of the Python extension, with their places in the repository.
-fn sources() -> Vec<(String, String)> {
-    let root = repository("");
-    let mut folders: Vec<PathBuf> = vec![root.join("crates"), root.join("python/src")];
-    let mut found = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            let is_source = path.extension().is_some_and(|extension| extension == "rs");
-            if path.is_dir() && !path.ends_with("target") {
-                folders.push(path);
-            } else if is_source {
-                let place = path.strip_prefix(&root).unwrap().display().to_string();
-                found.push((place, fs::read_to_string(&path).unwrap()));
-            }
-        }
-    }
+fn all_sources() -> Vec<(String, String)> {
+    let found: Vec<_> = ["crates", "python/src"]
+        .iter()
+        .flat_map(|folder| sources(&repository(folder), "rs"))
+        .collect();
     assert!(found.len() > 300, "only {} sources", found.len());
     found
 }
@@ -158,7 +149,7 @@ fn matches(source: &str) -> Vec<ByHand> {
 
 #[test]
 fn no_match_over_kinds_has_a_default_and_few_are_written_by_hand() {
-    for (path, source) in sources() {
+    for (path, source) in all_sources() {
         let is_test = Path::new(&path)
             .components()
             .any(|it| ["tests", "benches"].iter().any(|of| it.as_os_str() == *of));

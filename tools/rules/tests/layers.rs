@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use corehop_fixtures::repository;
+use corehop_rules::sources;
 
 /// The crates, in the order in which data flows through them, and those that each may depend on.
 const DEPENDENCIES: [(&str, &[&str]); 17] = [
@@ -27,7 +28,7 @@ const DEPENDENCIES: [(&str, &[&str]); 17] = [
         &["app", "plan", "sim", "stats", "sched", "decide", "results", "report", "system", "linux"],
     ),
     ("fixtures", &["plan"]),
-    ("rules", &[]),
+    ("rules", &["fixtures"]),
     ("repeat", &["plan", "stats"]),
     ("benches", &[]),
 ];
@@ -47,22 +48,13 @@ struct Source {
 }
 
 /// The sources of a crate by its short name.
-fn sources(name: &str) -> Vec<Source> {
-    let root = crates().join(format!("corehop-{name}/src"));
-    let mut folders = vec![root.clone()];
-    let mut found = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let code = without_comments(&fs::read_to_string(&path).unwrap());
-                let path = path.strip_prefix(&root).unwrap().display().to_string();
-                found.push(Source { path, code });
-            }
-        }
-    }
-    found
+fn of_crate(name: &str) -> Vec<Source> {
+    let folder = format!("crates/corehop-{name}/src");
+    let source = |(path, text): (String, String)| Source {
+        path: path.strip_prefix(&format!("{folder}/")).unwrap().to_owned(),
+        code: without_comments(&text),
+    };
+    sources(&repository(&folder), "rs").into_iter().map(source).collect()
 }
 
 fn without_comments(text: &str) -> String {
@@ -172,7 +164,7 @@ fn a_crate_depends_only_on_those_that_its_line_names() {
 
 #[test]
 fn a_module_of_plans_uses_only_those_above_it() {
-    let all = sources("plan");
+    let all = of_crate("plan");
     let lib = all.iter().find(|source| source.path == "lib.rs").unwrap();
     let order = modules(&lib.code);
     assert!(order.len() >= 12, "{order:?}");
@@ -191,7 +183,7 @@ fn pure_crates_touch_no_file_no_clock_and_no_process() {
         ["std::fs", "std::env", "std::process", "std::net", "std::os", "Instant::", "SystemTime"];
     let mut wrong = Vec::new();
     for name in PURE {
-        for source in sources(name) {
+        for source in of_crate(name) {
             // Tests inside of modules may read the files that come with the repository.
             let code = source.code.split("#[cfg(test)]").next().unwrap_or_default();
             let used = outside.iter().filter(|it| code.contains(*it));
@@ -213,7 +205,7 @@ fn no_crate_includes_a_file_from_beside_its_folder() {
         .iter()
         .filter(|(name, _)| !["", "fixtures", "rules", "repeat", "benches"].contains(name))
     {
-        for source in sources(name) {
+        for source in of_crate(name) {
             let depth = source.path.matches('/').count() + 1;
             let out = "../".repeat(depth + 1);
             let lines = source.code.lines().filter(|line| line.contains("include_"));
@@ -229,7 +221,7 @@ fn core_switching_depends_on_libc_alone_and_its_policies_on_nothing() {
     let (_, dependencies) = manifest.split_once("[dependencies]\n").unwrap();
     let dependencies = dependencies.split("\n\n").next().unwrap();
     assert_eq!(dependencies, "libc = { workspace = true, optional = true }");
-    for source in sources("switch") {
+    for source in of_crate("switch") {
         assert!(!source.code.contains("corehop_plan"), "{} uses others", source.path);
         if ["policy.rs", "budget.rs"].contains(&source.path.as_str()) {
             let code = source.code.split("#[cfg(test)]").next().unwrap_or_default();

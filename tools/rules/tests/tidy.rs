@@ -218,6 +218,50 @@ fn doc_comments_do_not_open_with_relative_clauses() {
     assert_eq!(count, 0, "doc comments open with a relative clause: {found:#?}");
 }
 
+/// The lines in which a closure begins whose argument is only `it`, although the closure is longer than its line.
+fn nameless(text: &str) -> Vec<&str> {
+    let opens = concat!("|i", "t|");
+    let begins = |line: &&str| line.split_once(opens).is_some_and(|(_, body)| goes_on(body));
+    text.lines().filter(begins).collect()
+}
+
+/// Whether the body of a closure goes on in the next line.
+fn goes_on(body: &str) -> bool {
+    let mut depth = 0;
+    for c in body.chars() {
+        depth += i32::from("([{".contains(c)) - i32::from(")]}".contains(c));
+        if depth < 0 {
+            return false;
+        }
+    }
+    depth > 0 || !body.ends_with([';', ','])
+}
+
+#[test]
+fn a_closure_that_is_longer_than_a_line_names_its_argument() {
+    let is_rust =
+        |(path, _): &(String, String)| Path::new(path).extension().is_some_and(|kind| kind == "rs");
+    let found: Vec<_> = sources()
+        .into_iter()
+        .filter(is_rust)
+        .flat_map(|(path, text)| {
+            nameless(&text).into_iter().map(|line| format!("{path}: {line}")).collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(found.is_empty(), "{found:#?}");
+    for (line, is_long) in [
+        ("a.map(|i_t| {", true),
+        ("a.map(|i_t| i_t.b(", true),
+        ("a.map(|i_t|", true),
+        ("a.map(|i_t| i_t.b()).sum()", false),
+        ("if a.any(|i_t| i_t.b()) {", false),
+        ("let b = |i_t| i_t.c();", false),
+        ("a.map(|i_t| [i_t.b, { i_t.c }]);", false),
+    ] {
+        assert_eq!(!nameless(&line.replace("i_t", "it")).is_empty(), is_long, "{line}");
+    }
+}
+
 /// The lines that hold a stilted word, which the user account of that name is not.
 fn stilted(text: &str) -> Vec<String> {
     let capital = |word: &str| word[..1].to_uppercase() + &word[1..];

@@ -186,6 +186,14 @@ pub(super) fn deal(
     (!moves.is_empty()).then_some(moves)
 }
 
+/// Groups of threads with their CPUs: they tell one proposal from another.
+pub(super) type ProposalKey = Vec<(Vec<u32>, CpuList)>;
+
+/// The key of a proposal with these moves.
+pub(super) fn key(moves: &[Move]) -> ProposalKey {
+    by_cpus(moves).into_iter().map(|(cpus, tids)| (tids, cpus.clone())).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::terrain::tests::{COSTS, list};

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
+use super::InitialPlacement;
 use super::assign::{
     Bond, Crowd, CrowdMember, ThreadCluster, assign, changes, gainful, savable, saved,
 };
@@ -14,10 +15,10 @@ use super::forecast::PlacementForecast;
 use super::looks::Looks;
 use super::phases::Phases;
 use super::regions::Regions;
+use super::search::{self, ProposalKey, key};
 use super::settings::Settings;
 use super::terrain::Terrain;
 use super::trial::{Trial, TrialAction, TrialArm, TrialObservation, TrialVerdict};
-use super::{InitialPlacement, search};
 use corehop_plan::host::{ActiveThread, Activity, Move};
 use corehop_plan::units::{Cpu, CpuList};
 use corehop_stats::contacts::{ContactGraph, Tie};
@@ -593,11 +594,4 @@ fn moves(placed: &[ThreadCluster], threads: &[u32]) -> Vec<Move> {
     let mut all: Vec<Move> = placed.iter().flat_map(of).collect();
     all.sort_by_key(|it| it.tid);
     all
-}
-
-/// Groups of threads with their CPUs: they tell one proposal from another.
-type ProposalKey = Vec<(Vec<u32>, CpuList)>;
-
-fn key(moves: &[Move]) -> ProposalKey {
-    search::by_cpus(moves).into_iter().map(|(cpus, tids)| (tids, cpus.clone())).collect()
 }

@@ -18,6 +18,7 @@ use corehop_plan::units::{Cpu, CpuList};
 mod crowded;
 mod observed;
 mod replayed;
+mod searched;
 
 fn two_caches(cpus_each: u32) -> Terrain {
     let group = |from: u32| CpuList::new((from..from + cpus_each).map(Cpu));
@@ -307,6 +308,20 @@ fn verdicts(steps: &[(Activity, Vec<Action>)]) -> Vec<(TrialVerdict, bool)> {
     steps.iter().flat_map(|(_, actions)| actions.iter().filter_map(judged)).collect()
 }
 
+/// A host whose pairs share data and wake no thread, as page sampling sees it.
+fn without_wake_ups(mut window: Activity, pairs: &[(u32, u32)]) -> Activity {
+    window.contacts.clear();
+    let seen = |&(a, b): &(u32, u32)| DataSharing {
+        a: a.min(b),
+        b: a.max(b),
+        by: Evidence::Pages,
+        seen: 20,
+        per_second: 200.0,
+    };
+    window.shared = pairs.iter().map(seen).collect();
+    window
+}
+
 #[test]
 fn pairs_that_gain_together_are_found_placed_and_kept_whatever_their_numbers() {
     for seed in 0..20 {
@@ -452,63 +467,6 @@ fn moves_that_the_host_refuses_end_the_trial() {
 }
 
 #[test]
-fn busy_threads_without_wake_ups_are_tried_together_if_a_search_is_asked_for() {
-    let terrain = || Terrain::new(&[list("0-1")], COSTS);
-    let run = |gain: f64, search: bool| {
-        let mut host = Pairs::new(1, gain, &terrain(), 6);
-        let mut placer = Placer::new(Settings { search, ..may_move() }, terrain());
-        for _ in 0..60 {
-            let mut window = host.window();
-            window.contacts.clear();
-            let actions = placer.step(&window);
-            host.obey(&actions);
-        }
-        host.allowed.into_values().collect::<Vec<_>>()
-    };
-    assert_eq!(run(2.7, true), [list("0"), list("0")]);
-    assert_eq!(run(0.5, true), [list("0-1"), list("0-1")]);
-    assert_eq!(run(2.7, false), [list("0-1"), list("0-1")]);
-}
-
-/// A host whose pairs share data and wake no thread, as page sampling sees it.
-fn without_wake_ups(mut window: Activity, pairs: &[(u32, u32)]) -> Activity {
-    window.contacts.clear();
-    let seen = |&(a, b): &(u32, u32)| DataSharing {
-        a: a.min(b),
-        b: a.max(b),
-        by: Evidence::Pages,
-        seen: 20,
-        per_second: 200.0,
-    };
-    window.shared = pairs.iter().map(seen).collect();
-    window
-}
-
-#[test]
-fn pairs_that_were_seen_at_the_same_pages_are_tried_together_and_no_others() {
-    for (gain, kept) in [(2.0, true), (0.6, false)] {
-        let terrain = two_caches(4);
-        let mut host = Pairs::new(3, gain, &terrain, 12);
-        let pairs: Vec<(u32, u32)> = host.partners().take(2).collect();
-        let mut placer = Placer::new(may_move(), terrain);
-        let mut tried = Vec::new();
-        for _ in 0..300 {
-            let actions = placer.step(&without_wake_ups(host.window(), &pairs));
-            host.obey(&actions);
-            tried.extend(actions.into_iter().filter(|it| matches!(it, Action::Try(_))));
-        }
-        let Action::Try(first) = &tried[0] else { panic!("{tried:?}") };
-        assert!(first.saved.is_none() && first.seen && first.moves.len() == 4, "{first:?}");
-        for (a, b) in &pairs {
-            let together = host.allowed[a].len() == 1 && host.allowed[a] == host.allowed[b];
-            assert_eq!(together, kept, "{:?}", host.allowed);
-        }
-        let (c, d) = host.partners().last().unwrap();
-        assert!(host.allowed[&c] == host.home && host.allowed[&d] == host.home);
-    }
-}
-
-#[test]
 fn four_pairs_that_were_kept_on_one_cpu_each_go_on_to_two_cpus_each_below_a_cache_where_that_is_better()
  {
     let terrain = two_caches(4);
@@ -589,20 +547,4 @@ fn a_cache_is_not_tried_for_threads_whose_data_it_does_not_hold() {
     assert_eq!(tried(None), [1, 4]);
     assert_eq!(tried(Some(3 << 20)), [1, 4]);
     assert_eq!(tried(Some(6 << 20)), [1]);
-}
-
-#[test]
-fn a_search_without_any_evidence_finds_the_pairs_among_several_threads() {
-    for seed in 0..4 {
-        let terrain = two_caches(2);
-        let mut host = Pairs::new(2, 3.0, &terrain, seed);
-        let mut placer = Placer::new(Settings { search: true, ..may_move() }, terrain);
-        for _ in 0..900 {
-            let actions = placer.step(&without_wake_ups(host.window(), &[]));
-            host.obey(&actions);
-        }
-        for (a, b) in host.partners() {
-            assert!(host.allowed[&a].len() == 1 && host.allowed[&a] == host.allowed[&b]);
-        }
-    }
 }

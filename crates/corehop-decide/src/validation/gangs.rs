@@ -63,10 +63,10 @@ pub struct GangStudy {
     pub printed_rounds: Option<f64>,
     /// The way threads share their data.
     pub sharing: Sharing,
-    /// See [`Program::Swap`].
+    /// See [`GangProgram::Swap`].
     #[serde(default)]
     pub fixed_low_bits: bool,
-    /// See [`Program::Exchange`].
+    /// See [`GangProgram::Exchange`].
     #[serde(default)]
     pub instructions: u32,
     /// The aims.
@@ -106,7 +106,7 @@ impl GangStudy {
     /// A study from its description and its table.
     ///
     /// # Errors
-    /// [`StudyError`] says what is wrong where.
+    /// [`PublishedStudyError`] says what is wrong where.
     pub fn new(description: &str, table: &str) -> Result<Self, PublishedStudyError> {
         let mut study: Self = described(description)?;
         for line in lines(table, &["program", "items", "quantity", "value"])? {

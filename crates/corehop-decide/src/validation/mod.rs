@@ -2,7 +2,7 @@
 //! Validation: what was published of a machine, against the simulated one.
 //!
 //! There are tables of costs, single values, tables of gangs and of core switches, what a placer gains, claims in words,
-//! and a regression. Each is a [`Study`]; all of them come to a [`Sheet`].
+//! and a regression. Each is a [`PublishedStudy`]; all of them come to a [`Sheet`].
 
 mod numa_home;
 pub mod sheet;

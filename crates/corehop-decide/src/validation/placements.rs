@@ -59,7 +59,7 @@ impl PlacementStudy {
     /// A study from its description.
     ///
     /// # Errors
-    /// [`StudyError::Form`] says what is wrong.
+    /// [`PublishedStudyError::Form`] says what is wrong.
     pub fn new(description: &str) -> Result<Self, PublishedStudyError> {
         described(description)
     }

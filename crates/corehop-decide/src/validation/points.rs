@@ -77,7 +77,7 @@ impl PointStudy {
     /// A study from its description.
     ///
     /// # Errors
-    /// [`StudyError::Form`] says what is wrong.
+    /// [`PublishedStudyError::Form`] says what is wrong.
     pub fn new(description: &str) -> Result<Self, PublishedStudyError> {
         described(description)
     }

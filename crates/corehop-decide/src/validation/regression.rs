@@ -79,7 +79,7 @@ impl RegressionStudy {
     /// A study from its description, and a table of the rows that it was not fitted on.
     ///
     /// # Errors
-    /// [`StudyError`] says what is wrong where.
+    /// [`PublishedStudyError`] says what is wrong where.
     pub fn new(description: &str, table: &str) -> Result<Self, PublishedStudyError> {
         let mut study: Self = described(description)?;
         for line in lines(table, COLUMNS)? {

@@ -86,7 +86,7 @@ impl SwitchStudy {
     /// A study from its description and its table.
     ///
     /// # Errors
-    /// [`StudyError`] says what is wrong where.
+    /// [`PublishedStudyError`] says what is wrong where.
     pub fn new(description: &str, table: &str) -> Result<Self, PublishedStudyError> {
         let mut study: Self = described(description)?;
         for line in lines(table, &["platform", "mechanism", "wake_up_cycles", "value"])? {

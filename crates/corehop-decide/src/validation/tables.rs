@@ -166,7 +166,7 @@ impl TableStudy {
     /// those). Rows without a cost are left out.
     ///
     /// # Errors
-    /// [`StudyError`] says what is wrong where.
+    /// [`PublishedStudyError`] says what is wrong where.
     pub fn new(description: &str, table: &str) -> Result<Self, PublishedStudyError> {
         let mut study: Self = described(description)?;
         study.printed = printed(table)?;

@@ -61,7 +61,7 @@ pub enum KernelEventKind {
     SoftirqEnd,
 }
 
-/// In the order of [`Kind`].
+/// In the order of [`KernelEventKind`].
 const PROBES: [(&str, KernelEventKind); 18] = [
     ("sched_entry_tp", KernelEventKind::ScheduleBegin),
     ("sched_switch", KernelEventKind::Switch),
@@ -92,9 +92,9 @@ pub struct BpfEvent {
     pub begin_ns: u64,
     /// When it was noted down.
     pub end_ns: u64,
-    /// See [`Kind`].
+    /// See [`KernelEventKind`].
     pub detail: u32,
-    /// See [`Kind`]. A thread has its process's number in the upper half, its own in the lower.
+    /// See [`KernelEventKind`]. A thread has its process's number in the upper half, its own in the lower.
     pub argument: u64,
 }
 
@@ -158,7 +158,7 @@ impl Events {
         Self::with(types, cpus, PLACES_SHIFT, probes)
     }
 
-    /// Loads the program of [`Kind::Switch`] alone, so that the list of a CPU holds many seconds.
+    /// Loads the program of [`KernelEventKind::Switch`] alone, so that the list of a CPU holds many seconds.
     ///
     /// # Errors
     /// As for [`open`](Self::open).

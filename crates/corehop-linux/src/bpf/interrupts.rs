@@ -119,23 +119,23 @@ pub struct Skipped {
 /// Counts of one CPU at one moment, or what was added between two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InterruptCounts {
-    /// [`Counter::LocalTimer`]
+    /// [`InterruptCounter::LocalTimer`]
     pub local_timer: u64,
-    /// [`Counter::Reschedule`]
+    /// [`InterruptCounter::Reschedule`]
     pub reschedule: u64,
-    /// [`Counter::CallFunction`]
+    /// [`InterruptCounter::CallFunction`]
     pub call_function: u64,
-    /// [`Counter::DeviceIrqs`]
+    /// [`InterruptCounter::DeviceIrqs`]
     pub device_irqs: u64,
-    /// [`Counter::Softirqs`]
+    /// [`InterruptCounter::Softirqs`]
     pub softirqs: u64,
-    /// [`Counter::Nmis`]
+    /// [`InterruptCounter::Nmis`]
     pub nmis: u64,
-    /// [`Counter::OtherIrqs`]
+    /// [`InterruptCounter::OtherIrqs`]
     pub other_irqs: u64,
-    /// [`Counter::Switches`]
+    /// [`InterruptCounter::Switches`]
     pub switches: u64,
-    /// [`Counter::Steal`]
+    /// [`InterruptCounter::Steal`]
     pub steal_ns: u64,
 }
 

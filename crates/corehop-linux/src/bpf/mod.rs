@@ -4,7 +4,7 @@
 //! The programs are C, in `bpf/*.bpf.c` of this crate. clang compiles them when a developer changes
 //! them (`make bpf`); the objects are committed, and building corehop needs no clang. An object
 //! fits every kernel with BTF: the loader replaces each offset by the running kernel's (CO-RE).
-//! Programs write into arrays that this process maps ([`Shown`]), so that reading a count takes a
+//! Programs write into arrays that this process maps ([`ArrayMapping`]), so that reading a count takes a
 //! load. Nothing is pinned: all of it goes when its owner goes, by drop or because the kernel
 //! closes the files of a dead process.
 //!

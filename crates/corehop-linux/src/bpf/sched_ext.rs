@@ -14,7 +14,7 @@
 //!
 //! It is loaded for the whole machine. The kernel takes it back when the value is dropped, when
 //! its process dies in whatever way, and by itself where a thread has waited for 30 s or a CPU
-//! goes on- or offline: ask [`Loaded::is_in_charge`] at the end of what was to run under it.
+//! goes on- or offline: ask [`SchedulerAttachment::is_in_charge`] at the end of what was to run under it.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};

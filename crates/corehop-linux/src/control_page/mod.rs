@@ -93,13 +93,13 @@ pub struct AbsenceNotice {
 /// One of the ways, set up for the calling thread.
 #[derive(Debug)]
 pub enum Notice {
-    /// [`Method::Bpf`]
+    /// [`AbsenceMethod::Bpf`]
     Bpf(ControlSlot),
-    /// [`Method::Records`]
+    /// [`AbsenceMethod::Records`]
     Records(ThreadSwitchRecords),
-    /// [`Method::Rseq`]
+    /// [`AbsenceMethod::Rseq`]
     Rseq(Presence),
-    /// [`Method::Counts`]
+    /// [`AbsenceMethod::Counts`]
     Counts(CountSnapshot),
 }
 

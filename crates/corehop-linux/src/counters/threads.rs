@@ -22,7 +22,7 @@ pub const MOST: usize = 256;
 /// Type and configuration of an event.
 type Encoding = (u32, u64);
 
-/// The events, in the order of [`Counted`].
+/// The events, in the order of [`InstructionCounts`].
 type Encodings = [Encoding; 3];
 
 /// The events of this processor, from the text of `/proc/cpuinfo`; None where they are not known.

@@ -111,13 +111,14 @@ impl Crew {
         Ok(crew)
     }
 
-    /// Lets the threads carry out the runner's orders; it is back when they are.
-    pub(crate) fn run(&self, runner: &mut Box<Runner>, start: Cpu) {
-        let Some(slot) = self.slots.of(start) else { return };
-        slot.put(SlotContent::State(std::mem::replace(runner, Box::new(Runner::stand_in()))));
-        if let Some(back) = self.slots.home.take() {
-            *runner = back;
-        }
+    /// Lets the threads carry out the runner's orders, and gives it back when they have.
+    ///
+    /// # Errors
+    ///
+    /// If no thread is left to carry them out.
+    pub(crate) fn run(&self, runner: Box<Runner>, start: Cpu) -> Result<Box<Runner>, MachineError> {
+        self.slots.of(start).ok_or_else(panicked)?.put(SlotContent::State(runner));
+        self.slots.home.take().ok_or_else(panicked)
     }
 
     /// The policy of the measured threads, and why it is no better one.
@@ -161,15 +162,16 @@ impl Drop for Crew {
 
 #[cfg(test)]
 mod tests {
+    use super::super::runner::PhaseSetup;
     use super::*;
 
     #[test]
     fn a_panic_of_the_measured_thread_is_an_error_and_the_coordinator_goes_on() {
         let crew = Crew::start(Mover::Affinity, &CpuList::new([Cpu(0)]), &Err("a test".into()));
-        let mut runner = Box::new(Runner::stand_in());
+        let mut runner = Box::new(Runner::new(PhaseSetup::without_jobs()));
         // A job of a plan without any.
         runner.jobs = 0..1;
-        crew.unwrap().run(&mut runner, Cpu(0));
+        let runner = crew.unwrap().run(runner, Cpu(0)).unwrap();
         let error = runner.error.as_ref().map(ToString::to_string).unwrap_or_default();
         assert!(error.contains("the measured thread failed: a panic"), "{error}");
         assert!(runner.jobs.is_empty());

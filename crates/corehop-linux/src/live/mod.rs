@@ -37,7 +37,7 @@ use corehop_plan::experiment::{
 };
 use corehop_plan::machine::{Machine, MachineError, RunEnd, Sink};
 use corehop_plan::platform::Platform;
-use corehop_plan::samples::{Batch, OverheadFacts};
+use corehop_plan::samples::{Batch, JobRecord, OverheadFacts};
 use corehop_plan::units::{Bytes, CpuList};
 use corehop_plan::workload::{LineState, Load, WorkingSet};
 use serde_json::{Map, Value, json};
@@ -62,7 +62,7 @@ use last_level::LastLevelProbe;
 use load::{Classification, LoadEnvironment, LoadFacts, Probe, RunningLoad};
 use offsets::Offsets;
 use renewal::{Renewal, memory_of, order_of, seed_of};
-use runner::{PhaseResources, Runner, WallTimeUse};
+use runner::{PhaseResources, PhaseSetup, Runner, WallTimeUse};
 use running::{Running, park_preemptors};
 use set::SetState;
 use unseen::InterruptBaseline;
@@ -248,21 +248,28 @@ impl LiveMachine {
         self.park_partners()?;
         let offsets = self.offsets(&cpus)?;
         let llc_share = self.probe_last_level(phase, &cpus)?;
-        let mut runner = Box::new(Runner::stand_in());
-        (runner.plan, runner.phase) = (plan.clone(), at);
-        (runner.clock, runner.started, runner.offsets) = (self.clock, self.started, offsets);
-        (runner.sets, runner.preemptors, runner.load) = (sets, preemptors, load);
-        runner.calibration = self.calibration(&phase.load);
-        runner.eviction = self.eviction.take();
-        runner.counters = self.counters.clone();
-        (runner.llc_share, runner.stop) = (llc_share, sink.stop());
+        let runner = Box::new(Runner::new(PhaseSetup {
+            plan: plan.clone(),
+            phase: at,
+            clock: self.clock,
+            started: self.started,
+            sets,
+            preemptors,
+            load,
+            offsets,
+            calibration: self.calibration(&phase.load),
+            eviction: self.eviction.take(),
+            counters: self.counters.clone(),
+            llc_share,
+            stop: sink.stop(),
+        }));
         let crew =
             match self.running.crew.take().filter(|(of, _)| *of == (plan.mover, cpus.clone())) {
                 Some((_, crew)) => crew,
                 None => Crew::start(plan.mover, &cpus, &self.real_time())
                     .map_err(|error| failed("starting the measured thread", error))?,
             };
-        let outcome = self.run_batches(&mut runner, &crew, phase, sink);
+        let (runner, outcome) = self.run_batches(runner, &crew, phase, sink)?;
         self.note(&phase.load, &crew, &runner);
         let PhaseResources { sets, eviction, mut load, preemptors } = runner.into_kept();
         self.note_load(&phase.load, load.progress());
@@ -355,39 +362,34 @@ impl LiveMachine {
 
     fn run_batches(
         &self,
-        runner: &mut Box<Runner>,
+        mut runner: Box<Runner>,
         crew: &Crew,
         phase: &Phase,
         sink: &mut dyn Sink,
-    ) -> Result<RunEnd, MachineError> {
+    ) -> Result<(Box<Runner>, Result<RunEnd, MachineError>), MachineError> {
         let mut next = 0;
         let usable = self.platform.usable();
         let (mut measured, mut before) = (Vec::new(), PairExchanges::default());
         while next < phase.jobs.len() {
-            let end = batch_end(&phase.jobs, next, runner);
+            let end = batch_end(&phase.jobs, next, &runner);
             let pairs = distance::pairs(&phase.jobs[next..end], &usable);
             if pairs != measured {
                 (before, measured) = (self.exchanges(&pairs), pairs);
             }
             runner.order(next..end);
-            crew.run(runner, phase.jobs[next].start);
+            runner = crew.run(runner, phase.jobs[next].start)?;
             let after = self.exchanges(&measured);
             let mut records = runner.take_records();
             for record in &mut records {
                 record.exchange = PairExchanges::around(&before, &after, &phase.jobs[record.job]);
             }
             before = after;
-            let goes_on = sink.take(Batch::Jobs(&records)).map_err(MachineError::Sink)?;
-            if let Some(error) = runner.take_error() {
-                return Err(error);
+            match hand_in(&mut runner, &records, sink) {
+                Ok(RunEnd::Complete) => next = end,
+                ended => return Ok((runner, ended)),
             }
-            runner.load().check()?;
-            if !goes_on {
-                return Ok(RunEnd::Stopped);
-            }
-            next = end;
         }
-        Ok(RunEnd::Complete)
+        Ok((runner, Ok(RunEnd::Complete)))
     }
 
     /// Keeps what the provenance is to say of a phase.
@@ -520,6 +522,20 @@ fn cpus_of(phase: &Phase) -> CpuList {
     CpuList::new(
         phase.jobs.iter().flat_map(|job| job.steps.iter().filter_map(to).chain([job.start])),
     )
+}
+
+/// Hands the records of a batch to the sink, and says whether the phase goes on.
+fn hand_in(
+    runner: &mut Runner,
+    records: &[JobRecord],
+    sink: &mut dyn Sink,
+) -> Result<RunEnd, MachineError> {
+    let goes_on = sink.take(Batch::Jobs(records)).map_err(MachineError::Sink)?;
+    if let Some(error) = runner.take_error() {
+        return Err(error);
+    }
+    runner.load().check()?;
+    Ok(if goes_on { RunEnd::Complete } else { RunEnd::Stopped })
 }
 
 /// The end of the batch that starts with job `first`: after about [`BATCH`], by the expected times.

@@ -23,10 +23,10 @@ const LEAVING_MS: u32 = 20;
 /// One of the two ways.
 #[derive(Debug)]
 pub(super) enum AbsenceFollower {
-    /// [`Method::Bpf`]; with the number of the thread that starts the command: its own absences are not the
+    /// [`AbsenceMethod::Bpf`]; with the number of the thread that starts the command: its own absences are not the
     /// program's.
     Pages(Arc<ControlPages>, Option<u32>),
-    /// [`Method::Records`]
+    /// [`AbsenceMethod::Records`]
     Records(Box<SwitchRecords>),
 }
 

@@ -2,10 +2,10 @@
 //! Recording an unmodified program: the preemptions and migrations of its threads, with lengths and
 //! preempters.
 //!
-//! The control pages follow its threads from the first one on ([`Mode::Follow`]). Without BPF, records of
+//! The control pages follow its threads from the first one on ([`PagePurpose::Follow`]). Without BPF, records of
 //! switches follow them and do not name the preempter. This thread empties their rings and waits.
 //!
-//! [`Mode::Follow`]: crate::bpf::control::Mode::Follow
+//! [`PagePurpose::Follow`]: crate::bpf::control::PagePurpose::Follow
 
 mod account;
 mod follower;

@@ -132,7 +132,7 @@ impl EventReplay<'_> {
             KernelEventKind::Switch => self.switch(event),
             KernelEventKind::ScheduleEnd => self.schedule_end(event),
             KernelEventKind::TimerBegin => {
-                self.push(FrameKind::Timer { handlers: vec![], raised: 0 }, event)
+                self.push(FrameKind::Timer { handlers: vec![], raised: 0 }, event);
             }
             KernelEventKind::HandlerBegin => self.push(FrameKind::Handler { woke: false }, event),
             KernelEventKind::RescheduleBegin
@@ -148,7 +148,7 @@ impl EventReplay<'_> {
             KernelEventKind::DeviceEnd => _ = self.pop(KernelEventKind::DeviceBegin, event),
             KernelEventKind::SoftirqEnd => self.softirq_end(event),
             KernelEventKind::Waking | KernelEventKind::Send | KernelEventKind::SoftirqRaise => {
-                self.note(event)
+                self.note(event);
             }
         }
     }

@@ -2,7 +2,7 @@
 //! The sources of evidence: each adds to a window what it saw in it.
 //!
 //! A source that the host does not give is off, with the reason; so is one that fails later. Placing goes on with the
-//! others. To add one: implement [`Source`], and open it in [`open`].
+//! others. To add one: implement [`EvidenceSource`], and open it in [`open`].
 
 use std::process::{Child, Command};
 use std::sync::Arc;

@@ -28,7 +28,7 @@ pub struct SharedData {
     pub threads: usize,
     /// See [`Gang::rounds`]; None for as many as `steps` takes.
     pub rounds: Option<u64>,
-    /// The steps of the rounds ([`Program::rounds_of`]); None for a burst ([`Program::burst`]).
+    /// The steps of the rounds ([`GangProgram::rounds_of`]); None for a burst ([`GangProgram::burst`]).
     #[serde(default)]
     pub steps: Option<u64>,
     /// The number of runs of each.

@@ -92,7 +92,7 @@ pub enum GangProgram {
     /// turn.
     Exchange {
         /// The lines that one hands to the next: the message, and what the system keeps of it. Through
-        /// a socket or a pipe, the messages of [`Program::MESSAGE`] bytes that are handed over at once.
+        /// a socket or a pipe, the messages of [`GangProgram::MESSAGE`] bytes that are handed over at once.
         items: u64,
         /// The instructions of one hand-over, those of the system aside where a channel has some.
         instructions: u32,

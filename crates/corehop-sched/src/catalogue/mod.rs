@@ -586,7 +586,7 @@ mod tests {
                         assert_ne!(verdict, Verdict::Unschedulable, "{}", test.name);
                     }
                     TestExactness::Necessary => {
-                        assert_ne!(verdict, Verdict::Schedulable, "{}", test.name)
+                        assert_ne!(verdict, Verdict::Schedulable, "{}", test.name);
                     }
                 }
             }

@@ -29,7 +29,7 @@ pub struct SystemOverheads {
     /// Telling another CPU (charged from two CPUs on).
     pub interprocessor: Time,
     /// With a CPU of its own for all releases: the longest time until one is handled, with those that may come before it
-    /// ([`dedicated_to`](Overheads::dedicated_to)). None where each CPU handles its own.
+    /// ([`dedicated_to`](SystemOverheads::dedicated_to)). None where each CPU handles its own.
     pub dedicated: Option<Time>,
 }
 

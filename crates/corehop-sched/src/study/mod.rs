@@ -3,7 +3,7 @@
 //! utilisation and the delay of preemptions and migrations grow (Bastoni, Brandenburg and Anderson 2010,
 //! section 5)?
 //!
-//! A [`Study`] is a description; [`run`] draws its sets and counts; [`StudyCounts`] holds whole numbers, so
+//! A [`SchedulabilityStudy`] is a description; [`run`] draws its sets and counts; [`StudyCounts`] holds whole numbers, so
 //! that the outcomes of shards add up to that of the whole. Shares, weighted schedulability,
 //! the caller computes crossovers and their intervals from the counts.
 

@@ -50,7 +50,7 @@ pub enum StudyRunError {
 /// Carries out a part of a study, on so many threads (as many as there are CPUs, where that is not said).
 ///
 /// # Errors
-/// [`Stopped`], in which case nothing was counted.
+/// [`StudyRunError`], in which case nothing was counted.
 pub fn run(
     study: &SchedulabilityStudy,
     shard: Shard,

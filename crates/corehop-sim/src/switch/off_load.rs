@@ -5,7 +5,7 @@
 //! Each thread computes on an application core, makes a call, and computes again; both parts are exponential draws. The
 //! library's own policy chooses the core of the call and the core of the return. A core serves its queue in order,
 //! a part to its end. The times of switches are those of the library (see `library`), or of the kernel of 2009
-//! simulated beforehand with all code and data in the caches ([`Switches`]), for each pair of cores. The core that is
+//! simulated beforehand with all code and data in the caches ([`SwitchLatencies`]), for each pair of cores. The core that is
 //! switched to spends the time of the switch. What a thread's own data lose where it goes to another core than the last time
 //! is not in it.
 //!

@@ -89,7 +89,7 @@ pub(super) struct TaskSimulation<'a> {
     has: Vec<Option<usize>>,
     clocks: Vec<Picos>,
     ends: Vec<bool>,
-    /// The CPUs on which something happens, by their clocks; [`Run::number`] tells them apart.
+    /// The CPUs on which something happens, by their clocks; [`TaskSimulation::number`] tells them apart.
     turns: EventQueue,
     /// Clocks have changed since they were put in order.
     stale: bool,

@@ -130,7 +130,7 @@ pub struct Spreading {
     pub logarithmic: bool,
     /// Its standard deviation: of the logarithm, or in microseconds.
     pub deviation: f64,
-    /// The parts, in the order of [`Part`]; their shares add up to 1.
+    /// The parts, in the order of [`VarianceComponent`]; their shares add up to 1.
     pub parts: Vec<(VarianceComponent, VarianceShare)>,
     /// The share of all draws at once, for comparison with their sum; no part of its own.
     pub everything: Option<VarianceShare>,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Costs of preemptions and migrations at a working-set size, for decisions.
 //!
-//! [`Costs`] is all that a decision asks of a model. [`CostTable`] answers from a summary table, printed or
+//! [`EventCosts`] is all that a decision asks of a model. [`CostTable`] answers from a summary table, printed or
 //! made by `corehop report --table csv`, by straight lines between its sizes; [`ModelCosts`] from a fitted
-//! model. [`Source`] is either of the two, as a user names it.
+//! model. [`CostSource`] is either of the two, as a user names it.
 
 mod fitted;
 mod host;

@@ -136,7 +136,7 @@ impl CostSource {
         }
     }
 
-    /// As [`Source::selected`], with the ends that a table gives its statistics.
+    /// As [`CostSource::selected`], with the ends that a table gives its statistics.
     fn sampled(&self, wanted: &Selection) -> Result<Selected<'_>, SelectError> {
         let mut selected = self.selected(wanted)?;
         if let Self::Table(table) = self

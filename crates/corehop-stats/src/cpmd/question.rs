@@ -243,7 +243,7 @@ impl DelayModel {
     /// preemptor walks, so the next larger size is a bound from above.
     ///
     /// # Errors
-    /// [`NoAnswer`], as for [`Model::measured`]; [`NoAnswer::OnePreemptor`] where there is one size or none.
+    /// [`NoAnswer`], as for [`DelayModel::measured`]; [`NoAnswer::OnePreemptor`] where there is one size or none.
     pub fn by_preemptor(&self, asked: &DelayQuery) -> Result<Vec<(u64, &DelaySeries)>, NoAnswer> {
         let asked = DelayQuery { event: Event::Preemption, ..asked.clone() };
         let mut by_size: Vec<(u64, &DelaySeries)> = Vec::new();
@@ -259,7 +259,7 @@ impl DelayModel {
     /// The size of the largest cache that one core of the machine in question has for itself, in bytes.
     ///
     /// # Errors
-    /// [`NoAnswer`], as for [`Model::measured`].
+    /// [`NoAnswer`], as for [`DelayModel::measured`].
     pub fn own_cache(&self, asked: &DelayQuery) -> Result<Option<u64>, NoAnswer> {
         let machine = &self.measured(asked)?.key.machine;
         Ok(self.machines.get(machine).and_then(|caches| caches.own))

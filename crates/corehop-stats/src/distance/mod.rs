@@ -4,8 +4,8 @@
 //! On a guest the host moves the virtual CPUs: what is declared as one last-level cache may be two
 //! for some seconds. An exchange (the time in ns that a line takes one way between two CPUs) tells
 //! the two apart: 30 to 60 ns below one cache and about 210 ns across two on an AMD EPYC guest. All
-//! exchanges of a run are sorted into levels ([`Levels::of`]; how many there are is decided in
-//! `number`), each batch of jobs gets the level of the exchanges around it ([`Levels::batch`]), and
+//! exchanges of a run are sorted into levels ([`ExchangeLevels::of`]; how many there are is decided in
+//! `number`), each batch of jobs gets the level of the exchanges around it ([`ExchangeLevels::batch`]), and
 //! [`stays`] says how long the machine is in which.
 //!
 //! **Assumptions.** A disturbed exchange is longer than an undisturbed one, never shorter. A level

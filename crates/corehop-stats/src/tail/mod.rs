@@ -12,7 +12,7 @@
 //! 5. the shapes at all higher thresholds agree with it within their errors,
 //! 6. the exceedances lie evenly over the run, come singly, and successive excesses are unrelated.
 //!
-//! If none passes, the answer is a [`Refusal`] and no number. A fit that passes is extrapolated to a tenth of
+//! If none passes, the answer is a [`TailError`] and no number. A fit that passes is extrapolated to a tenth of
 //! the resolution of the data and no further.
 
 mod goodness;
@@ -204,7 +204,7 @@ pub enum OutOfReach {
 /// bootstrapped p-value.
 ///
 /// # Errors
-/// A [`Refusal`] that says why the data do not carry a tail: that of the lowest threshold, where
+/// A [`TailError`] that says why the data do not carry a tail: that of the lowest threshold, where
 /// there are most data to say so.
 pub fn fit_tail(samples: &[f64], seed: u64) -> Result<Tail, TailError> {
     finite(samples)?;

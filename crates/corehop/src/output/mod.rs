@@ -2,7 +2,7 @@
 //! The output of a verb: the one way of text to stdout and to stderr.
 //!
 //! Names of threads, programs and files are in both, and any user may choose such a name. So control characters are shown,
-//! and the terminal obeys none but the colours of [`Page::paint`] and of clap. What cannot be written to stderr is lost, and
+//! and the terminal obeys none but the colours of [`TerminalLayout::paint`] and of clap. What cannot be written to stderr is lost, and
 //! nothing else is: the verb goes on, and its exit code is the same.
 
 use std::borrow::Cow;

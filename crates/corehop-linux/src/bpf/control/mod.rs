@@ -10,7 +10,7 @@
 //! A thread, registered or not, is mostly found by one load from a table of 32,768 places, at the
 //! lower 15 bits of its number; only where another thread has that place, a hash table is asked.
 //!
-//! With [`Mode::Follow`] children of registered threads are registered as they are made, and each
+//! With [`PagePurpose::Follow`] children of registered threads are registered as they are made, and each
 //! absence that was a preemption or ended on another CPU becomes a record in a ring, but for [`BRIEF`] ones. The time that a
 //! registered thread waited for a CPU is the kernel's own (`sched_info.run_delay`). It is booked to the
 //! threads that had the CPU meanwhile: the program keeps the last 64 turns on each CPU. Times are
@@ -95,7 +95,7 @@ pub struct AbsenceCounts {
     pub affinity_moves: u64,
     /// Times it came back to another CPU than the one it had left.
     pub cpu_changes: u64,
-    /// When it left its CPU last, in ns of CLOCK_MONOTONIC ([`Mode::Own`]) or of the run queue's clock; 0
+    /// When it left its CPU last, in ns of CLOCK_MONOTONIC ([`PagePurpose::Own`]) or of the run queue's clock; 0
     /// before the first time.
     pub out_ns: u64,
     /// The CPU it left last.
@@ -106,7 +106,7 @@ pub struct AbsenceCounts {
     pub in_cpu: u64,
     /// Preemption length: the time between being preempted and being back, summed up.
     pub preempted_ns: u64,
-    /// Preemptions shorter than [`BRIEF`] that ended on the CPU where they began: [`Mode::Follow`] counts
+    /// Preemptions shorter than [`BRIEF`] that ended on the CPU where they began: [`PagePurpose::Follow`] counts
     /// them, and does not record them one by one.
     pub brief: u64,
     /// Their lengths summed up, which `preempted_ns` contains.
@@ -179,7 +179,7 @@ impl AbsenceCounts {
     }
 }
 
-/// An absence that was a preemption, a migration, or both, as [`Mode::Follow`] records it.
+/// An absence that was a preemption, a migration, or both, as [`PagePurpose::Follow`] records it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AbsenceRecord {
     /// The thread.

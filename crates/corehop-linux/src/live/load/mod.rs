@@ -60,6 +60,7 @@ enum LoadGenerator {
 
 impl RunningLoad {
     /// No load.
+    #[cfg(test)]
     pub(crate) fn idle() -> Self {
         Self {
             word: Load::Idle.word(),

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use corehop_plan::experiment::{Absent, Job, JobRows, Jobs, Step};
+use corehop_plan::experiment::{Absent, Job, Jobs, Step};
 use corehop_plan::machine::MachineError;
 use corehop_plan::samples::{JobRecord, Leave};
 use corehop_plan::stop::Stop;
@@ -96,6 +96,56 @@ pub(crate) struct PhaseResources {
     pub(crate) preemptors: BTreeMap<(Cpu, usize), Preemptor>,
 }
 
+/// The parts with which the execution of a phase begins.
+#[derive(Debug)]
+pub(crate) struct PhaseSetup {
+    pub(crate) plan: Jobs,
+    pub(crate) phase: usize,
+    pub(crate) clock: TickClock,
+    pub(crate) started: Instant,
+    pub(crate) sets: Vec<SetState>,
+    /// By CPU, and by what they walk among the plan's preemptors.
+    pub(crate) preemptors: BTreeMap<(Cpu, usize), Preemptor>,
+    pub(crate) load: RunningLoad,
+    pub(crate) offsets: Offsets,
+    pub(crate) calibration: Option<TickCalibration>,
+    pub(crate) eviction: Option<Eviction>,
+    pub(crate) counters: Arc<HostCounters>,
+    /// The share of the last level that a probe kept before the phase.
+    pub(crate) llc_share: Option<f64>,
+    /// Whether the run has to end.
+    pub(crate) stop: Stop,
+}
+
+#[cfg(test)]
+impl PhaseSetup {
+    /// A phase of a plan without jobs, on an idle machine.
+    pub(crate) fn without_jobs() -> Self {
+        Self {
+            plan: Jobs {
+                rows: corehop_plan::experiment::JobRows::Samples,
+                mover: corehop_plan::workload::Mover::Affinity,
+                preemptor: None,
+                sets: Vec::new(),
+                cells: Vec::new(),
+                phases: Vec::new(),
+            },
+            phase: 0,
+            clock: TickClock::of_rate(1.0),
+            started: Instant::now(),
+            sets: Vec::new(),
+            preemptors: BTreeMap::new(),
+            load: RunningLoad::idle(),
+            offsets: Offsets::default(),
+            calibration: None,
+            eviction: None,
+            counters: Arc::default(),
+            llc_share: None,
+            stop: Stop::never(),
+        }
+    }
+}
+
 /// The state of a phase's execution. One thread at a time has it.
 #[derive(Debug)]
 pub(crate) struct Runner {
@@ -147,29 +197,37 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
-    /// Stands in while the real one is away, and starts one: the machine adds what it has made.
-    pub(crate) fn stand_in() -> Self {
+    /// Begins a phase, with no job ordered yet.
+    pub(crate) fn new(setup: PhaseSetup) -> Self {
+        let PhaseSetup {
+            plan,
+            phase,
+            clock,
+            started,
+            sets,
+            preemptors,
+            load,
+            offsets,
+            calibration,
+            eviction,
+            counters,
+            llc_share,
+            stop,
+        } = setup;
         Self {
-            plan: Jobs {
-                rows: JobRows::Samples,
-                mover: corehop_plan::workload::Mover::Affinity,
-                preemptor: None,
-                sets: Vec::new(),
-                cells: Vec::new(),
-                phases: Vec::new(),
-            },
-            phase: 0,
-            clock: TickClock::of_rate(1.0),
-            started: Instant::now(),
-            sets: Vec::new(),
-            preemptors: BTreeMap::new(),
-            load: RunningLoad::idle(),
-            offsets: Offsets::default(),
-            calibration: None,
-            eviction: None,
-            counters: Arc::default(),
-            llc_share: None,
-            stop: Stop::never(),
+            plan,
+            phase,
+            clock,
+            started,
+            sets,
+            preemptors,
+            load,
+            offsets,
+            calibration,
+            eviction,
+            counters,
+            llc_share,
+            stop,
             is_cut: false,
             which: None,
             left: Vec::new(),
@@ -184,7 +242,7 @@ impl Runner {
             used: Usage::default(),
             awake_since: 0,
             awake_ns: 0.0,
-            at_begin: <(Cpu, Sight)>::default(),
+            at_begin: Default::default(),
             record: JobRecord::default(),
             records: Vec::new(),
             error: None,

@@ -183,7 +183,7 @@ impl PeerWorker {
     }
 }
 
-/// Carries out the calls of a [`Half`], and returns the result of the last one.
+/// Carries out the calls of a [`WorkerCalls`], and returns the result of the last one.
 ///
 /// # Safety
 ///
@@ -233,7 +233,7 @@ impl CallPayload {
     }
 }
 
-/// Carries out the call of a [`Work`], and returns its result.
+/// Carries out the call of a [`CallPayload`], and returns its result.
 ///
 /// # Safety
 ///

@@ -16,7 +16,7 @@ pub enum UtilisationMethod {
     /// A uniform choice among all points of a lattice with that sum, by convolution (in the manner of Griffin
     /// and Davis, "ConvolutionalFixedSum", RTAS 2025): takes bounds for each task.
     Convolution,
-    /// Dirichlet-Rescale (Griffin, Bate and Davis, RTSS 2020): not uniform; see [`Method::warning`].
+    /// Dirichlet-Rescale (Griffin, Bate and Davis, RTSS 2020): not uniform; see [`UtilisationMethod::warning`].
     DirichletRescale,
 }
 
