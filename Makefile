@@ -7,7 +7,7 @@ BENCH   := cargo bench --locked -p corehop-benches
 VENV    := .venv
 PYTHON  := $(VENV)/bin/python
 
-.PHONY: run test soundness mutants deploy-live models stress fuzz kills bench bench-servers bench-place bench-regret repeat dist lab bpf lint clean
+.PHONY: run test test-deep soundness mutants deploy-live models stress fuzz kills bench bench-servers bench-place bench-regret repeat dist lab bpf lint clean
 
 ## Build, measure this host for some minutes, print the table and where the report lies.
 run: build
@@ -29,16 +29,25 @@ shim:
 	cargo shim
 
 ## Everything: format and lints, Rust, the static binary in an empty chroot, a current kernel with eight CPUs in an emulator, the
-## Python package, the report in a headless browser. (The package takes the static binary, and an extension of the
-## profile that is built by then, so that everything is compiled twice and not three times.)
+## Python package, the report in a headless browser. Tests, program, extension and the off-load library have one profile, that of
+## what is shipped; the static binary is the second compilation, and digests of simulations are compared in a small unoptimised one.
 test: shim lint
-	cargo test --locked
+	tests/rust.py
+	cargo test --release --locked --doc
+	CARGO_PROFILE_DEV_OPT_LEVEL=0 cargo test --locked -p corehop-sim --test simulated_digests
 	$(MAKE) --no-print-directory models
 	crates/corehop-switch/tests/sanitize.sh
 	tests/dist.sh $(STATIC)
 	tests/lab.sh $(STATIC)
-	COREHOP_BINARY=$(CURDIR)/$(STATIC) MATURIN_PEP517_ARGS="--profile dev" tests/python.sh $(VENV)
+	COREHOP_BINARY=$(CURDIR)/$(STATIC) tests/python.sh $(VENV)
 	tests/browser.sh $(VENV)
+
+## `make test`, and then what takes hours: more plans by their digests, ten times the calls under the sanitizers, 50,000 sets for each
+## scheduler, a hundred million core switches, 200 faults planted.
+test-deep: test
+	cargo test --release --locked -p corehop-sim --test simulated_digests -- --ignored
+	crates/corehop-switch/tests/sanitize.sh 200000
+	$(MAKE) --no-print-directory soundness stress mutants
 
 ## 50,000 random sets for each scheduler: none that a test accepts with delays and overheads charged misses where
 ## victims pay, or in a cache of blocks, nor where caches, a CPU for releases or the set say on which CPUs, nor with deadlines beyond
@@ -70,7 +79,7 @@ stress:
 	cc -O2 -Icrates/corehop-switch/include crates/corehop-switch/tests/c/calls.c -Ltarget/stress/lib -lcorehop_switch \
 	    -Wl,-rpath,$(CURDIR)/target/stress/lib -o target/stress/calls
 	target/stress/calls 1000000 100000000
-	COREHOP_CHILDREN=1000 cargo test --locked -p corehop --test offload -- user_namespace
+	COREHOP_CHILDREN=1000 cargo test --release --locked -p corehop --test offload -- user_namespace
 
 ## 100,000 hostile files and command lines through the release binary, each within 3 GiB and 20 s of processor time, on
 ## all CPUs: up to some hours. Findings are printed with their seed; COREHOP_SEED=N begins there. (`make test` runs
@@ -137,7 +146,7 @@ lab: dist
 
 ## Compile the BPF programs after a change of crates/corehop-linux/bpf (needs clang and llvm-strip); commit the objects.
 bpf:
-	COREHOP_UPDATE_BPF=1 cargo test --locked -p corehop-linux --test bpf_objects
+	COREHOP_UPDATE_BPF=1 cargo test --release --locked -p corehop-linux --test bpf_objects
 
 lint:
 	cargo fmt --check

@@ -13,12 +13,12 @@ simulated() {
 }
 runs=$(mktemp -d)
 simulated "$binary" "$runs/static.parquet" >"$runs/static.csv"
-if [ -x target/debug/corehop ]; then
-    simulated target/debug/corehop "$runs/debug.parquet" >"$runs/debug.csv"
-    cmp "$runs/static.csv" "$runs/debug.csv"
-    echo "the static binary and the unoptimised one simulate the same, $(wc -l <"$runs/debug.csv") lines of results"
+if [ -x target/release/corehop ]; then
+    simulated target/release/corehop "$runs/dynamic.parquet" >"$runs/dynamic.csv"
+    cmp "$runs/static.csv" "$runs/dynamic.csv"
+    echo "the static binary and the dynamic one simulate the same, $(wc -l <"$runs/dynamic.csv") lines of results"
 else
-    echo "skipped: the comparison with an unoptimised build (there is none: cargo build)"
+    echo "skipped: the comparison with a dynamic build (there is none: make build)"
 fi
 rm -rf "$runs"
 if [ "$(id -u)" != 0 ]; then

@@ -24,10 +24,10 @@ def program():
 
 
 def sample_files(folder):
-    """Files with made-up rows, by the example that `cargo test` builds too."""
-    example = ROOT / "target" / "debug" / "examples" / "sample_files"
+    """Files with made-up rows, by the example that `make test` builds too."""
+    example = ROOT / "target" / "release" / "examples" / "sample_files"
     if not example.exists():
-        command = ["cargo", "build", "--quiet", "-p", "corehop-report", "--example", "sample_files"]
+        command = ["cargo", "build", "--release", "--quiet", "-p", "corehop-report", "--example", "sample_files"]
         subprocess.run(command, cwd=ROOT, check=True)
     subprocess.run([example, folder], check=True)
 
