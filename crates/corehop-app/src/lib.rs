@@ -6,6 +6,7 @@ pub mod failure;
 pub mod answer;
 pub mod voice;
 pub mod words;
+pub mod layout;
 pub mod file;
 pub mod doubts;
 pub mod input;

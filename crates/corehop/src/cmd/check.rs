@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 
 use super::costs::CostArgs;
 use crate::cmd::VerbOrMode;
-use crate::output::{Force, OutputFile, Paint, TerminalLayout, either, note};
+use crate::output::{Force, OutputFile, Paint, TerminalLayout, either, note, stdout_layout};
 use corehop_app::doubts;
 use corehop_app::failure::{Exit, Failure, refuse};
 use corehop_app::input;
@@ -361,7 +361,7 @@ fn surveyed(
     let survey = survey(&answers);
     match &answered {
         Some(answered) => either(&answered.sentence, json.as_ref(), || {
-            format!("{}\n{}", TerminalLayout::of_stdout().wrap(&survey, 0), every(&answers))
+            format!("{}\n{}", stdout_layout().wrap(&survey, 0), every(&answers))
         })?,
         None => either(&survey, json.as_ref(), || every(&answers))?,
     }
@@ -483,7 +483,7 @@ fn survey(answers: &[(&Test, TestAnswer)]) -> String {
 
 /// A line for each test that accepts; then the others, a line for each reason.
 fn every(answers: &[(&Test, TestAnswer)]) -> String {
-    let page = TerminalLayout::of_stdout();
+    let page = stdout_layout();
     let accepts = |answer: &TestAnswer| answer.verdict == Verdict::Schedulable;
     let names = answers.iter().filter(|(_, answer)| accepts(answer));
     let names = names.map(|(test, _)| test.name.len()).max().unwrap_or(0);
@@ -534,7 +534,7 @@ fn one(
     (limits, margin): (&[String], &Margin),
 ) -> String {
     let ChargedAnswer { answer, delays, .. } = asked;
-    let page = TerminalLayout::of_stdout();
+    let page = stdout_layout();
     let (verdict, paint) = word(answer.verdict);
     let accepted = answer.verdict == Verdict::Schedulable;
     let by = asked.conditions().filter(|_| accepted).unwrap_or_default();

@@ -15,7 +15,7 @@ use corehop_report::compared;
 use corehop_stats::estimator::Estimator;
 use serde_json::{Value, json};
 
-use crate::output::{TerminalLayout, either, note};
+use crate::output::{either, note, stdout_layout};
 use corehop_app::answers::AnswerFile;
 use corehop_app::doubts;
 use corehop_app::failure::{Exit, Failure};
@@ -130,7 +130,7 @@ fn results(
         json
     });
     either(&sentence, json.as_ref(), || {
-        let width = TerminalLayout::of_stdout().width;
+        let width = stdout_layout().width;
         let counts = beside.map(|it| corehop_report::program_runs::beside(it, width));
         compared::comparison(&comparison, width) + &counts.unwrap_or_default()
     })?;
@@ -170,7 +170,7 @@ fn arms(args: &Args) -> Result<Exit, Failure> {
     let sentence = corehop_report::program_runs::verdict(&judged);
     let json = args.json.then(|| as_json(json!(comparison), &sentence, json!(judged)));
     either(&sentence, json.as_ref(), || {
-        corehop_report::program_runs::gated(&comparison, TerminalLayout::of_stdout().width)
+        corehop_report::program_runs::gated(&comparison, stdout_layout().width)
     })?;
     Ok(if judged.gate == Gate::Passes { Exit::Done } else { Exit::No })
 }

@@ -14,7 +14,7 @@ use corehop_sched::overhead::table::OverheadTable;
 use corehop_stats::costs::CostTable;
 use serde_json::json;
 
-use crate::output::{AnswerBody, Force, OutputFile, TerminalLayout, answer, counted, either, note};
+use crate::output::{AnswerBody, Force, OutputFile, answer, counted, either, note, stdout_layout};
 use corehop_app::doubts;
 use corehop_app::failure::{Exit, Failure, refuse};
 use corehop_app::input;
@@ -177,7 +177,7 @@ impl ConvertOptions {
 
 /// Says each sentence on stderr, in lines that fit.
 fn say_all(notes: &[String]) {
-    let page = TerminalLayout::of_stdout();
+    let page = stdout_layout();
     for sentence in notes {
         note(page.wrap(sentence, 6).trim_end());
     }

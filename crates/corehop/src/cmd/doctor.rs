@@ -18,7 +18,7 @@ use corehop_system::supervisor::{self, Restored};
 use serde_json::json;
 
 use crate::cmd::VerbOrMode;
-use crate::output::{Paint, TerminalLayout, counted, either};
+use crate::output::{Paint, TerminalLayout, counted, either, stdout_layout};
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::here::found;
 
@@ -70,7 +70,7 @@ fn check(args: &DoctorOptions) -> Result<Exit, Failure> {
             "findings": findings,
         })
     });
-    let text = || text(&platform, &findings, TerminalLayout::of_stdout());
+    let text = || text(&platform, &findings, stdout_layout());
     either(&sentence(&findings, impossible), json.as_ref(), text)?;
     Ok(if impossible { Exit::NotPossible } else { Exit::Done })
 }

@@ -15,7 +15,7 @@ use corehop_sched::{Test, all as all_tests};
 
 use serde_json::{Value, json};
 
-use crate::output::{Force, Paint, TerminalLayout, either};
+use crate::output::{Force, Paint, TerminalLayout, either, stdout_layout};
 use corehop_app::failure::{Exit, Failure, refuse};
 
 /// Explain a word: of a verb its help, of other words the meaning; of a word that is both, the meaning first.
@@ -95,7 +95,7 @@ fn explain(args: &Args, command: &Command) -> Result<Exit, Failure> {
         let sentence = format!("unknown term `{word}`: {hint}");
         return Err(Failure::says(Exit::Usage, sentence));
     }
-    let page = TerminalLayout::of_stdout();
+    let page = stdout_layout();
     let mut text: String = found.iter().map(|entry| paragraph(entry, page)).collect();
     let mut kinds: Vec<&str> = found.iter().map(|entry| entry.kind.as_str()).collect();
     if let Some(mut verb) = verb {

@@ -34,7 +34,7 @@ use self::status::PlacerProgress;
 use crate::cmd::VerbOrMode;
 use crate::cmd::costs::CostArgs;
 use crate::cmd::measure::on;
-use crate::output::{AnswerBody, Force, OutputFile, TerminalLayout, answer, note};
+use crate::output::{AnswerBody, Force, OutputFile, answer, note, stdout_layout};
 use corehop_app::failure::{Exit, Failure};
 
 /// The verb and its modes.
@@ -221,7 +221,7 @@ fn say(of: &PlacementFindings, as_json: bool, beside_program: bool) -> Result<()
 
 /// The evidence of the answer, in lines that fit.
 fn evidence(of: &PlacementFindings) -> String {
-    let page = TerminalLayout::of_stdout();
+    let page = stdout_layout();
     placement::text(of).lines().map(|it| page.wrap(it, 0) + "\n").collect()
 }
 

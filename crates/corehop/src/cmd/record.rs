@@ -25,7 +25,7 @@ use self::arms::ArmArgs;
 use super::costs::CostArgs;
 use super::measure::to::Out;
 use super::measure::{on, outline};
-use crate::output::{OutputFile, TerminalLayout, print, say};
+use crate::output::{OutputFile, print, say, stdout_layout};
 use corehop_app::doubts;
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
@@ -148,7 +148,7 @@ impl Args {
         } else if self.out.stream.is_none() {
             let compared = comparison.as_ref().map_or_else(String::new, program_runs::text);
             let text = format!("{compared}{origin}\n{}", observed::text(recording, &cost));
-            say(&TerminalLayout::of_stdout().fold(&text));
+            say(&stdout_layout().fold(&text));
         }
         // A wrapper ends as the program did. Of several runs all have succeeded, or none was compared.
         let status = recording.facts.status.filter(|_| !self.arms.is_repeated());

@@ -5,7 +5,7 @@
 //! a program or a pager, last on a terminal, where the last line is the one in view, and on stderr where stdout
 //! carries data.
 
-use super::{TerminalLayout, print, say, stderr_is_terminal, stdout_is_terminal};
+use super::{print, say, stderr_is_terminal, stdout_is_terminal, stdout_layout};
 use corehop_app::answer::Answer;
 use corehop_app::failure::{Exit, Failure};
 
@@ -25,7 +25,7 @@ pub(crate) enum AnswerBody<'a> {
 /// # Errors
 /// Exit 6 where stdout cannot be written.
 pub(crate) fn answer(sentence: &str, rest: AnswerBody<'_>) -> Result<(), Failure> {
-    let page = TerminalLayout::of_stdout();
+    let page = stdout_layout();
     let line = format!("{}\n", page.wrap(sentence, 0));
     match rest {
         AnswerBody::Text(text) => print(&ordered(&line, &page.fold(text), stdout_is_terminal())),

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use super::super::measure::LIVE_SHARE;
 use super::ChargeOptions;
 use crate::output::file::folder as make_folder;
-use crate::output::{Force, Paint, TerminalLayout, counted, either, is_quiet, note};
+use crate::output::{Force, Paint, counted, either, is_quiet, note, stdout_layout};
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
 
@@ -317,7 +317,7 @@ fn table(placed: &TaskSet, kept: &BoundCheck) -> String {
     };
     table.rows = kept.tasks.iter().enumerate().map(row).collect();
     let mut text = plain(&table);
-    let page = TerminalLayout::of_stdout();
+    let page = stdout_layout();
     for job in kept.exceeding.iter().take(LISTED) {
         text.push_str(&page.paint(&page.wrap(&line(placed, job), 2), Paint::Red));
         text.push('\n');

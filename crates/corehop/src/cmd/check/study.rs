@@ -17,7 +17,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cmd::VerbOrMode;
 use crate::cmd::costs::CostArgs;
-use crate::output::{Force, OutputFile, Paint, TerminalLayout, either, is_quiet, say};
+use crate::output::{Force, OutputFile, Paint, either, is_quiet, say, stdout_layout};
 use corehop_app::doubts;
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
@@ -253,7 +253,7 @@ pub(crate) fn sentence(outcome: &StudyCounts) -> String {
 
 /// A table of each reading, and up to which delay a scheduler is preferable.
 pub(crate) fn text(outcome: &StudyCounts, costs: &[Selected<'_>]) -> String {
-    let terminal = TerminalLayout::of_stdout();
+    let terminal = stdout_layout();
     let study = &outcome.study;
     let mut text = format!("{}\n", terminal.wrap(&study.title, 0));
     let part = if outcome.is_whole() {
