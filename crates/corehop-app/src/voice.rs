@@ -1,21 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Notes for the person who waits: what a use case has to say before its answer. A caller that shows notes says how.
+//! Notes and warnings for the person who waits: what a use case has to say before its answer. A caller that shows them says how.
 
 use std::sync::OnceLock;
 
-/// A way to show a note.
-pub type Shows = fn(&str);
+/// The ways to show what is said.
+#[derive(Debug, Clone, Copy)]
+pub struct Voice {
+    /// Shows a note.
+    pub note: fn(&str),
+    /// Shows a warning.
+    pub warning: fn(&str),
+}
 
-static SHOWS: OnceLock<Shows> = OnceLock::new();
+static VOICE: OnceLock<Voice> = OnceLock::new();
 
-/// Notes are shown in this way from now on; the first caller decides for the process, as with a logger.
-pub fn show_by(shows: Shows) {
-    let _first_wins = SHOWS.set(shows);
+/// Notes and warnings are shown in this way from now on; the first caller decides for the process, as with a logger.
+pub fn show_by(voice: Voice) {
+    let _first_wins = VOICE.set(voice);
 }
 
 /// Shows a note, if the process shows notes.
 pub fn note(text: &str) {
-    if let Some(shows) = SHOWS.get() {
-        shows(text);
+    if let Some(voice) = VOICE.get() {
+        (voice.note)(text);
+    }
+}
+
+/// Shows a warning, likewise.
+pub fn warn(text: &str) {
+    if let Some(voice) = VOICE.get() {
+        (voice.warning)(text);
     }
 }

@@ -8,11 +8,12 @@ mod cmd;
 
 use std::process::ExitCode;
 
+use corehop_app::voice::{Voice, show_by};
 use corehop_system::supervisor::interrupt;
 
 fn main() -> ExitCode {
     output::show_panics();
-    corehop_app::voice::show_by(output::note);
+    show_by(Voice { note: output::note, warning: output::warn });
     if let Some(code) = corehop_linux::main_if_asked() {
         return code;
     }

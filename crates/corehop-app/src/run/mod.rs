@@ -36,6 +36,9 @@ pub use view::{Opens, RunView, silent};
 pub use outputs::stream_of;
 pub use tally::of_arms;
 
+/// The share of each CPU that real-time tasks may use on this host.
+pub const LIVE_SHARE: f64 = 0.5;
+
 /// The destination of the rows.
 #[derive(Debug, Clone)]
 pub enum Destination {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop place`
 
-mod costs;
 mod emit;
 mod gain;
 mod replay;
@@ -143,7 +142,7 @@ fn on_this_host(args: &LivePlacementOptions) -> Result<Exit, Failure> {
     let emission =
         args.emit.map(|form| Emission { form: form.into(), file: output.take(), beside_program });
     let platform = on::platform(on::LIVE)?;
-    let move_costs = costs::of_moves(&args.costs)?;
+    let move_costs = args.costs.request().of_moves()?;
     let gain = gain::of_machine(args.model.as_deref(), &platform)?;
     // A placement that another one changes is judged by what that one does.
     for it in preflight::movers(&preflight::doctor(&SysRoot::live(), &platform)) {

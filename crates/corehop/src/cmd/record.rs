@@ -93,7 +93,7 @@ impl Args {
         let target = self.target()?;
         let arms = self.arms.experiment(&target, self.estimate_wss)?;
         // Costs that make no sense are refused before the program runs.
-        let costs = self.costs.chosen()?;
+        let costs = self.costs.request().chosen()?;
         let prices = costs.source.as_ref().map(|source| self.prices(source)).transpose()?;
         let once = Program::once(target, self.estimate_wss);
         let (experiment, replicates): (&dyn Experiment, u32) = match &arms {
@@ -183,11 +183,11 @@ impl Args {
                 ["mean", "avg", "max"].into_iter().find(has)
             }
         };
-        let chosen = self.costs.selection();
+        let chosen = self.costs.request().choice;
         let statistic = chosen.statistic.or_else(|| usual.map(str::to_owned));
         // Costs that were not named are those of the program alone on the machine, if there are such.
         let loads = source.loads();
-        let idle = loads.len() > 1 && !self.costs.is_given() && loads.contains(&IDLE);
+        let idle = loads.len() > 1 && !self.costs.request().is_given() && loads.contains(&IDLE);
         let load = chosen.load.or_else(|| idle.then(|| IDLE.to_owned()));
         let selection = Selection { load, statistic, ..chosen };
         source.selected(&selection)?;
@@ -196,7 +196,8 @@ impl Args {
 
     /// The files for the page and the trace.
     fn drawings(&self) -> Result<[Option<OutputFile>; 2], Failure> {
-        let given = [self.costs.file(), self.out.output.as_deref()];
+        let costs = self.costs.request();
+        let given = [costs.file(), self.out.output.as_deref()];
         let inputs: Vec<&Path> = given.into_iter().flatten().collect();
         let paths = [self.timeline.as_ref(), self.trace.as_ref()];
         OutputFile::all_asked(paths, &inputs, self.out.force)

@@ -17,13 +17,12 @@ use corehop_stats::estimator::Estimator;
 use corehop_stats::summary::CellSummary;
 use serde_json::{Value, json};
 
-use super::check::study;
 use crate::cmd::VerbOrMode;
 use crate::output;
-use crate::output::{AnswerBody, Force, OutputFile, answer, either};
+use crate::output::{AnswerBody, Force, OutputFile, answer, either, stdout_layout};
 use corehop_app::doubts;
 use corehop_app::failure::{Exit, Failure};
-use corehop_app::input;
+use corehop_app::{input, study};
 
 /// The verb and its modes.
 pub(crate) type Args = VerbOrMode<ReportOptions, Mode>;
@@ -216,7 +215,12 @@ fn counts(
     if let Some(file) = output {
         file.write(study_page(outcome))?;
     }
-    tell(&study::sentence(outcome), form, || outcome.json(), || study::text(outcome, &[]))
+    tell(
+        &study::sentence(outcome),
+        form,
+        || outcome.json(),
+        || study::text(outcome, &[], stdout_layout()),
+    )
 }
 
 /// Refuses options that select cells, of a file that has none.

@@ -90,6 +90,11 @@ pub(crate) fn note(text: &str) {
     }
 }
 
+/// Says on stderr a warning, which is no error, as it is.
+pub(crate) fn warn(text: &str) {
+    say(&format!("corehop: {text}\n"));
+}
+
 /// Says an error, `head: text`, on stderr: in lines that fit for a person, in one line for a log, where it can be searched.
 pub(crate) fn say_headed(text: &str) {
     let layout = TerminalLayout::new(width(), false);

@@ -31,12 +31,12 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let file = args.file.as_path();
     let set = input::task_set(file)?;
-    let chosen = args.costs.chosen()?;
+    let chosen = args.costs.request().chosen()?;
     let Some(source) = chosen.source else {
         let what = format!("--costs: {}", chosen.origin);
         return Err(Failure::says(Exit::Usage, what));
     };
-    let wanted = args.costs.selection();
+    let wanted = args.costs.request().choice;
     let selected = source.for_a_verdict(&wanted)?;
     let all = Remedies::of(&set, selected.costs.as_ref()).map_err(|error| {
         let exit = if error.field == "cpus" { Exit::Usage } else { Exit::Damaged };

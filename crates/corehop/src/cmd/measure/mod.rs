@@ -16,8 +16,6 @@ mod supply;
 pub(super) mod to;
 mod trace;
 
-pub(crate) use schedule_sensitive::LIVE_SHARE;
-
 use super::sim;
 use corehop_app::failure::{Exit, Failure};
 

@@ -24,12 +24,10 @@ use super::to::{Extent, SeedOptions, To};
 use crate::output::note;
 use corehop_app::failure::{Exit, Failure, refuse};
 use corehop_app::input;
+use corehop_app::run::LIVE_SHARE;
 
 /// The heading of these options in the help.
 const HEADING: &str = "Task sets (schedule-sensitive, overheads)";
-
-/// The share of each CPU that real-time tasks may use on this host.
-pub(crate) const LIVE_SHARE: f64 = 0.5;
 
 /// The numbers of tasks for overheads, the sets of each, which are its replicates, and the duration of each set.
 const OVERHEADS_COUNTS: [u32; 4] = [2, 10, 25, 50];

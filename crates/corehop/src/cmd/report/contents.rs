@@ -10,11 +10,10 @@ use corehop_report::{listing, placement};
 use corehop_sched::study::StudyCounts;
 use corehop_stats::estimator::Estimator;
 
-use crate::cmd::check::study;
-use crate::output::{AnswerBody, answer, counted, either};
+use crate::output::{AnswerBody, answer, counted, either, stdout_layout};
 use corehop_app::doubts;
 use corehop_app::failure::{Exit, Failure};
-use corehop_app::input;
+use corehop_app::{input, study};
 
 /// Show what a corehop file contains: the kind of its rows, their provenance, how many are valid.
 #[derive(Debug, clap::Args)]
@@ -129,7 +128,9 @@ fn counts(args: &Args, outcome: &StudyCounts) -> Result<Exit, Failure> {
         return some_rows(&args.file, all as u64, listing::rows(&some).into_iter());
     } else {
         let json = args.json.then(|| doubts::with(outcome.json()));
-        either(&study::sentence(outcome), json.as_ref(), || study::text(outcome, &[]))?;
+        either(&study::sentence(outcome), json.as_ref(), || {
+            study::text(outcome, &[], stdout_layout())
+        })?;
     }
     Ok(Exit::Done)
 }

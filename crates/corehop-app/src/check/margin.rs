@@ -6,8 +6,9 @@ use corehop_report::{schedule_svg, schedule_text};
 use corehop_sched::TaskSet;
 use corehop_sched::margin::Margin;
 
-use crate::output::{OutputFile, note};
-use corehop_app::failure::Failure;
+use crate::failure::Failure;
+use crate::file::OutputFile;
+use crate::voice::note;
 
 /// The head of the line about the schedule.
 fn head(margin: &Margin) -> &'static str {

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A set that is asked about, with its charges: its own question, one test, or a survey of all.
+
+use corehop_plan::platform::Platform;
+use corehop_plan::workload::scheduler::Scheduler;
+use corehop_sched::charge::{ChargedAnswer, ChargedSet};
+use corehop_sched::margin::{Margin, MarginRequest, TestSettings};
+use corehop_sched::overhead::system::SystemOverheads;
+use corehop_sched::question::Answered;
+use corehop_sched::sentence::with_bounds;
+use corehop_sched::supply::InUnits;
+use corehop_sched::{
+    SchedulabilityQuestion, Suffers, TaskError, TaskSet, Test, Verdict, all, answer_json, clusters,
+    deployment, sentence, test,
+};
+use serde_json::{Value, json};
+
+use super::charges::ChargedDelays;
+use crate::failure::{Exit, Failure};
+
+type Tests = Vec<&'static Test>;
+
+/// The question to a set.
+#[derive(Debug)]
+pub enum SetQuestion {
+    /// Its own question, and the tests that can answer it.
+    Question(SchedulabilityQuestion, Vec<&'static Test>),
+    /// One test.
+    One(&'static Test),
+    /// All tests, and the question if a scheduler is named.
+    Survey(Vec<&'static Test>, Option<(SchedulabilityQuestion, Vec<&'static Test>)>),
+}
+
+impl SetQuestion {
+    /// The question by the name of a test, `all`, or neither.
+    ///
+    /// # Errors
+    /// Exit 2 for an unknown test, clusters that the machine does not have, and a scheduler without an analysis or beside the
+    /// name of a test.
+    pub fn of(
+        set: &TaskSet,
+        platform: Option<&Platform>,
+        named: Option<&str>,
+        scheduler: Option<Scheduler>,
+    ) -> Result<Self, Failure> {
+        let question = SchedulabilityQuestion::of(set, scheduler);
+        let tests = || {
+            let tests = question.tests(set, platform);
+            tests.map_err(|error| Failure::new(Exit::Usage, error))
+        };
+        match (named, scheduler) {
+            (None, _) => Ok(Self::Question(question, tests()?)),
+            (Some("all"), _) => {
+                let named = (!question.assumed).then(tests).transpose()?;
+                let named = named.map(|tests| (question, tests));
+                Ok(Self::Survey(requested("all", platform)?, named))
+            }
+            (Some(name), Some(scheduler)) => Err(Failure::says(
+                Exit::Usage,
+                format!(
+                    "--test {name} asks about its own scheduler: leave out --scheduler {scheduler}"
+                ),
+            )),
+            (Some(name), None) => Ok(Self::One(requested(name, platform)?[0])),
+        }
+    }
+}
+
+/// The requested tests. The caches of a named machine define the clusters.
+fn requested(name: &str, platform: Option<&Platform>) -> Result<Tests, Failure> {
+    let usage = |what: String| Failure::says(Exit::Usage, what);
+    if name == "all" {
+        let sizes = platform.map(clusters::sizes);
+        let there = |test: &&Test| match (test.suffers, &sizes) {
+            (Suffers::Within(size), Some(sizes)) => sizes.iter().any(|&(it, _)| it == size),
+            _ => true,
+        };
+        return Ok(all().filter(there).collect());
+    }
+    let by_cache = name.rsplit_once("c-edf-").filter(|(_, cache)| cache.starts_with(['l', 'L']));
+    let Some((soft, cache)) = by_cache else {
+        return Ok(vec![test(name).map_err(|error| Failure::new(Exit::Usage, error))?]);
+    };
+    let platform = platform.ok_or_else(|| {
+        usage(format!("{name}: clusters by cache need a machine: name it with --platform"))
+    })?;
+    let (size, _) = clusters::by_cache(platform, cache).map_err(usage)?;
+    let name = format!("{soft}c-edf-{size}");
+    Ok(vec![test(&name).map_err(|error| Failure::new(Exit::Usage, error))?])
+}
+
+/// A set, what is charged to it, and what the answer is to have beside the verdict.
+#[derive(Debug)]
+pub struct AskedSet<'a> {
+    /// The set.
+    pub set: &'a TaskSet,
+    /// The machine.
+    pub platform: Option<&'a Platform>,
+    /// The delays of preemptions and migrations.
+    pub delays: ChargedDelays<'a>,
+    /// The overheads of the operating system.
+    pub overheads: Option<SystemOverheads>,
+    /// The supply of the CPUs, where they do not supply all of the time.
+    pub supply: Option<&'a InUnits>,
+    /// Whether the largest cost seen is taken for a bound.
+    pub accept_largest: bool,
+    /// The additions to the answer.
+    pub wishes: MarginRequest,
+}
+
+/// The answer about a set.
+#[derive(Debug)]
+pub enum SetAnswer {
+    /// To its own question, or of one test.
+    One(Box<CheckedSet>),
+    /// Of all tests.
+    Survey(SetSurvey),
+}
+
+/// A verdict, with what follows from it.
+#[derive(Debug)]
+pub struct CheckedSet {
+    /// The verdict.
+    pub answered: Answered,
+    /// The question of the set, if it was asked, and not one test.
+    pub question: Option<SchedulabilityQuestion>,
+    /// The parts that Linux does not run as analysed.
+    pub limits: Vec<String>,
+    /// The distance from the other answer.
+    pub margin: Margin,
+}
+
+/// The verdicts of all tests.
+#[derive(Debug)]
+pub struct SetSurvey {
+    /// The answer for the scheduler that is named, if one is.
+    pub named: Option<Answered>,
+    /// Each test with its answer.
+    pub answers: Vec<(&'static Test, ChargedAnswer)>,
+}
+
+pub(super) fn damaged(error: TaskError) -> Failure {
+    Failure::new(Exit::Damaged, error)
+}
+
+impl AskedSet<'_> {
+    /// Asks.
+    ///
+    /// # Errors
+    /// Exit 2 where the costs that are meant are not clear; exit 4 for a set that makes no sense, or whose working sets have no
+    /// known costs.
+    pub fn ask(&self, question: SetQuestion) -> Result<SetAnswer, Failure> {
+        let delay = |set: &TaskSet| self.delays.of(set).ok();
+        let settings = TestSettings {
+            platform: self.platform,
+            delay: &delay,
+            overheads: self.overheads,
+            supply: self.supply,
+            accept_largest: self.accept_largest,
+        };
+        let mut charged = settings.charged(self.set, self.delays.of(self.set)?);
+        let (answered, question) = match question {
+            SetQuestion::Survey(tests, named) => {
+                return surveyed(self.set, &mut charged, &tests, named).map(SetAnswer::Survey);
+            }
+            SetQuestion::Question(question, tests) => {
+                let answered = question.ask(self.set, &tests, &mut charged).map_err(damaged)?;
+                (answered, Some(question))
+            }
+            SetQuestion::One(test) => {
+                let asked = charged.ask(test).map_err(damaged)?;
+                (alone(self.set, test, asked), None)
+            }
+        };
+        let margin = Margin::of(self.set, &answered, question, &settings, self.wishes);
+        let limits = limits(self.set, &answered, question);
+        Ok(SetAnswer::One(Box::new(CheckedSet { answered, question, limits, margin })))
+    }
+}
+
+/// The answer of one test with its sentence.
+fn alone(set: &TaskSet, test: &'static Test, asked: ChargedAnswer) -> Answered {
+    let asked = with_bounds(set, test, asked);
+    let sentence = sentence(set, test.scheduler, test, &asked);
+    Answered { test, asked, sentence }
+}
+
+/// The parts that Linux does not run as analysed.
+fn limits(
+    set: &TaskSet,
+    answered: &Answered,
+    question: Option<SchedulabilityQuestion>,
+) -> Vec<String> {
+    let scheduler = question.map(|question| question.scheduler);
+    deployment::limits(set, answered.test, scheduler, &answered.asked)
+}
+
+/// Every test, and the answer for the scheduler that was named, if one was.
+fn surveyed(
+    set: &TaskSet,
+    charged: &mut ChargedSet<'_>,
+    tests: &[&'static Test],
+    named: Option<(SchedulabilityQuestion, Tests)>,
+) -> Result<SetSurvey, Failure> {
+    let named = named.map(|(question, tests)| question.ask(set, &tests, charged)).transpose();
+    let named = named.map_err(damaged)?;
+    let mut answers = Vec::new();
+    for &test in tests {
+        answers.push((test, charged.ask(test).map_err(damaged)?));
+    }
+    Ok(SetSurvey { named, answers })
+}
+
+impl CheckedSet {
+    /// It as JSON, of the set that was asked about.
+    pub fn json(&self, set: &TaskSet) -> Value {
+        let mut value = in_json(&self.answered, self.question, &self.limits);
+        self.margin.put(set, &mut value);
+        value
+    }
+
+    /// Yes is 0; no and unknown are 1.
+    pub fn exit(&self) -> Exit {
+        exit(self.answered.asked.answer.verdict)
+    }
+}
+
+impl SetSurvey {
+    /// A list of the answers.
+    pub fn json(&self) -> Vec<Value> {
+        self.answers.iter().map(|(test, asked)| answer_json(test, asked)).collect()
+    }
+
+    /// A list of the answers, each as if its test were asked alone, but for the distance from the other answer.
+    pub fn json_at_length(self, set: &TaskSet) -> Vec<Value> {
+        let each = |(test, asked): (&'static Test, ChargedAnswer)| {
+            let answered = alone(set, test, asked);
+            in_json(&answered, None, &limits(set, &answered, None))
+        };
+        self.answers.into_iter().map(each).collect()
+    }
+
+    /// That of the scheduler that was named; without one it was a survey, and is done.
+    pub fn exit(&self) -> Exit {
+        self.named.as_ref().map_or(Exit::Done, |named| exit(named.asked.answer.verdict))
+    }
+}
+
+/// An answer as JSON, with its sentence and what Linux does not run as analysed.
+fn in_json(
+    answered: &Answered,
+    question: Option<SchedulabilityQuestion>,
+    limits: &[String],
+) -> Value {
+    let mut value = question.map_or_else(
+        || answer_json(answered.test, &answered.asked),
+        |question| answered.json(question),
+    );
+    value["sentence"] = json!(answered.sentence);
+    if !limits.is_empty() {
+        value["deployment"] = json!(limits);
+    }
+    value
+}
+
+fn exit(verdict: Verdict) -> Exit {
+    if verdict.is_schedulable() { Exit::Done } else { Exit::No }
+}

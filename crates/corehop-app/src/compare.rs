@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Two results, or two folders of results, compared quantity by quantity.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use corehop_decide::comparison::{self, EquivalenceMargin, Quantities};
+use corehop_decide::gate::{FailOn, Gate};
+use corehop_decide::program_runs::{self, RunComparison, RunFigures};
+use corehop_plan::platform::Platform;
+use corehop_plan::samples::{FileError, RowKind, Rows};
+use corehop_plan::shown;
+use corehop_plan::units::Nanos;
+use corehop_report::compared;
+use corehop_stats::estimator::Estimator;
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+use crate::answers::AnswerFile;
+use crate::doubts;
+use crate::failure::{Exit, Failure};
+use crate::input;
+use crate::voice::note;
+
+/// A comparison of results.
+#[derive(Debug, Clone)]
+pub struct ComparisonRequest {
+    /// The baseline: a file, or a folder.
+    pub a: PathBuf,
+    /// The result to compare with it; None for the arms of one recording.
+    pub b: Option<PathBuf>,
+    /// The share of A's median below which differences do not count.
+    pub margin: f64,
+    /// The time below which differences do not count.
+    pub least: Option<Nanos>,
+    /// The outcomes that make the answer no.
+    pub fail_on: Vec<FailOn>,
+    /// The probability that two equal results show nothing slower or faster.
+    pub confidence: f64,
+    /// The estimator of delays; the difference where none is named.
+    pub estimator: Option<Estimator>,
+    /// The columns of the text.
+    pub width: usize,
+}
+
+impl ComparisonRequest {
+    fn margin(&self) -> EquivalenceMargin {
+        let least_us = self.least.map(|least| least.get() as f64 / 1e3);
+        EquivalenceMargin { share: self.margin, least_us }
+    }
+
+    /// The probability of an error.
+    fn alpha(&self) -> f64 {
+        1.0 - self.confidence
+    }
+
+    /// Refuses an estimator of delays where there are none.
+    fn estimates(&self, delays: bool) -> Result<(), Failure> {
+        match self.estimator {
+            Some(_) if !delays => Err(Failure::says(
+                Exit::Usage,
+                "--estimator: these results have no delays, of which it could be an estimator",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Compares two results, two folders of results, or the arms of one recording.
+///
+/// # Errors
+/// Exit 2 for results that cannot be compared, and those of all [readers](crate::input).
+pub fn compare(args: &ComparisonRequest) -> Result<Answer, Failure> {
+    let folders = args.b.as_ref().map(|b| (args.a.is_dir(), b.is_dir()));
+    let estimator = args.estimator.unwrap_or(Estimator::Difference);
+    match (&args.b, folders) {
+        (Some(b), Some((true, true))) => {
+            let [a, b] = [folder(&args.a, estimator)?, folder(b, estimator)?];
+            results(args, &a, &b, None)
+        }
+        (Some(_), Some((true, false) | (false, true))) => {
+            let what =
+                "a folder is compared with a folder, and a file with a file: name two of either";
+            Err(Failure::says(Exit::Usage, what))
+        }
+        (Some(b), _) => {
+            let [a, from] = [file(&args.a, estimator)?, file(b, estimator)?];
+            results(args, &a, &from, beside(args, b)?.as_ref())
+        }
+        (None, _) if recording(&args.a)? => arms(args),
+        (None, _) => {
+            let what = format!(
+                "missing second result: only a recording with arms is compared alone, and {} is none",
+                shown::path(&args.a)
+            );
+            Err(Failure::says(Exit::Usage, what))
+        }
+    }
+}
+
+/// Compares the quantities of two results; `beside` has what is shown of two recordings without a test.
+fn results(
+    args: &ComparisonRequest,
+    a: &Quantities,
+    b: &Quantities,
+    beside: Option<&RunComparison>,
+) -> Result<Answer, Failure> {
+    args.estimates(a.has_delays() || b.has_delays())?;
+    let comparison = comparison::compare(a, b, args.margin(), args.alpha())
+        .map_err(|error| Failure::new(Exit::Usage, error))?;
+    let gate = comparison.gate(&args.fail_on);
+    let sentence = compared::answer(&comparison, &args.fail_on);
+    let mut json = as_json(json!(comparison), &sentence, json!(gate));
+    if let Some(Value::Object(runs)) = beside.map(|runs| json!(runs)) {
+        runs.into_iter().for_each(|(key, value)| json[key] = value);
+    }
+    let mut text = compared::comparison(&comparison, args.width);
+    text.extend(beside.map(|runs| corehop_report::program_runs::beside(runs, args.width)));
+    Ok(Answer { sentence, json, text, exit: exit(gate) })
+}
+
+fn exit(gate: Gate) -> Exit {
+    if gate == Gate::Passes { Exit::Done } else { Exit::No }
+}
+
+/// The answer as JSON, with its sentence and the gate's word.
+fn as_json(mut comparison: Value, answer: &str, gate: Value) -> Value {
+    comparison["answer"] = answer.into();
+    comparison["gate"] = gate;
+    doubts::with(comparison)
+}
+
+/// The runs of two recordings side by side; None of other results.
+fn beside(args: &ComparisonRequest, b: &Path) -> Result<Option<RunComparison>, Failure> {
+    if !(recording(&args.a)? && recording(b)?) {
+        return Ok(None);
+    }
+    let names = [&args.a, b].map(shown::path);
+    let names = [names[0].as_str(), names[1].as_str()];
+    program_runs::recordings([&runs(&args.a)?, &runs(b)?], names, args.alpha())
+        .map(Some)
+        .map_err(|error| Failure::new(Exit::Usage, error))
+}
+
+/// Compares the arms of one recording.
+fn arms(args: &ComparisonRequest) -> Result<Answer, Failure> {
+    args.estimates(false)?;
+    let usage = |error| Failure::new(Exit::Usage, error);
+    let comparison = program_runs::arms(&runs(&args.a)?, args.alpha()).map_err(usage)?;
+    if comparison.arms.iter().all(|arm| arm.effects.is_empty()) {
+        let what = "nothing to compare: name two recordings, or one with arms \
+                    (`corehop record --arm`) whose runs succeeded";
+        return Err(Failure::says(Exit::No, what));
+    }
+    let judged = comparison.judged(&args.fail_on, args.margin()).map_err(usage)?;
+    let sentence = corehop_report::program_runs::verdict(&judged);
+    let json = as_json(json!(comparison), &sentence, json!(judged));
+    let text = corehop_report::program_runs::gated(&comparison, args.width);
+    Ok(Answer { sentence, json, text, exit: exit(judged.gate) })
+}
+
+/// The runs of a recording, found from any of its files.
+fn runs(path: &Path) -> Result<Vec<RunFigures>, Failure> {
+    let files = [path.to_owned()];
+    let recorded = input::gather(&files, Estimator::Difference)?.program;
+    let Some(it) = recorded.first() else {
+        let what = format!("{} is not the recording of a program, as the other", shown::path(path));
+        return Err(Failure::says(Exit::Usage, what));
+    };
+    Ok(RunFigures::of_recording(&it.recording, &BTreeMap::new()))
+}
+
+/// Whether a file has the rows of a recorded program. Answers are no files of rows.
+fn recording(path: &Path) -> Result<bool, Failure> {
+    Ok(AnswerFile::read(path)?.is_none() && input::is_recording(path)?)
+}
+
+/// The quantities of a file.
+fn file(path: &Path, estimator: Estimator) -> Result<Quantities, Failure> {
+    let mut results = Quantities::new(estimator);
+    take(&mut results, path)?;
+    Ok(results)
+}
+
+/// Takes the quantities of a file.
+fn take(results: &mut Quantities, path: &Path) -> Result<(), Failure> {
+    let nothing = |what: &str| Failure::says(Exit::Usage, format!("{}: {what}", shown::path(path)));
+    match AnswerFile::read(path)? {
+        Some(AnswerFile::Placement(log)) if !results.take_placement(&log) => Err(nothing(
+            "the program's progress is known of no window, so that nothing can be compared: name a source of progress \
+             (`corehop place --progress`)",
+        )),
+        Some(AnswerFile::Offload(answer)) if !results.take_offload(answer.json()) => {
+            Err(nothing("no call was timed, so that nothing can be compared"))
+        }
+        Some(AnswerFile::Placement(log)) => {
+            doubts::of_log(path, &log);
+            Ok(())
+        }
+        Some(AnswerFile::Offload(_)) => Ok(()),
+        None => take_rows(results, path),
+    }
+}
+
+/// Takes the rows of a file.
+fn take_rows(results: &mut Quantities, path: &Path) -> Result<(), Failure> {
+    if input::is_recording(path)? {
+        results.take_runs(&runs(path)?);
+        return Ok(());
+    }
+    match input::jobs_of(path)? {
+        Some(Ok(jobs)) => rows_of(results, &jobs)?,
+        Some(Err(missing)) => doubts::of_missing(&missing),
+        None => {}
+    }
+    rows_of(results, path)
+}
+
+fn rows_of(results: &mut Quantities, path: &Path) -> Result<(), Failure> {
+    let named = |failure: Failure| failure.context(shown::path(path));
+    let mut reader = input::open(path)?;
+    let kind = reader.rows_kind().map_err(|error| named(error.into()))?;
+    if let Ok(platform) = Platform::from_toml(&reader.kind().provenance.platform) {
+        results.of_packages(&platform.packages.value);
+    }
+    while let Some(batch) = reader.next_batch().map_err(|error| named(error.into()))? {
+        results.take_rows(
+            &Rows::read(kind, &batch).map_err(|error| named(FileError::from(error).into()))?,
+        );
+    }
+    Ok(())
+}
+
+/// The quantities of the results in a folder. Other files are left alone.
+fn folder(path: &Path, estimator: Estimator) -> Result<Quantities, Failure> {
+    let failed = |error| Failure::new(Exit::Failed, error).context(shown::path(path));
+    let entries = std::fs::read_dir(path).map_err(failed)?;
+    let files: BTreeSet<PathBuf> =
+        entries.map(|entry| entry.map(|it| it.path())).collect::<Result<_, _>>().map_err(failed)?;
+    let mut results = Quantities::new(estimator);
+    for file in files.iter().filter(|it| is_result(it)) {
+        let of_rows = file.extension().is_some_and(|it| it == "parquet");
+        if !of_rows && AnswerFile::read(file)?.is_none() {
+            note(&format!("{} is no result, and is left out", shown::path(file)));
+            continue;
+        }
+        results.begin(&series(file));
+        take(&mut results, file)?;
+    }
+    if results.is_empty() {
+        let what =
+            format!("{} has no result: `corehop measure … -o` writes one", shown::path(path));
+        return Err(Failure::says(Exit::Usage, what));
+    }
+    Ok(results)
+}
+
+/// Whether a file of a folder is a result by its name, and not the second file of a run, which its first one brings along.
+fn is_result(path: &Path) -> bool {
+    let is_second = |kind: &RowKind| {
+        kind.suffix().is_some() && kind.first_of(path).is_some_and(|first| first.exists())
+    };
+    let known = path
+        .extension()
+        .is_some_and(|it| ["parquet", "json", "jsonl", "log"].iter().any(|&is| it == is));
+    path.is_file() && known && !RowKind::ALL.iter().any(is_second)
+}
+
+/// The name of a file without its number: `get` of `get-1.json`.
+fn series(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let name = stem.trim_end_matches(|c: char| c.is_ascii_digit());
+    match name.strip_suffix(['-', '_']) {
+        Some(name) if name.len() + 1 < stem.len() && !name.is_empty() => name.to_owned(),
+        _ if name.is_empty() => String::new(),
+        _ => stem.into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_differ_in_a_number_at_the_end_are_one_series() {
+        let of = |name: &str| series(Path::new(name));
+        assert_eq!(["get-1.json", "get_12.json", "7.json"].map(of), ["get", "get", ""]);
+        assert_eq!(
+            ["quick.parquet", "kernel-6.1.parquet", "l2.parquet", "x-.json"].map(of),
+            ["quick", "kernel-6.1", "l2", "x-"]
+        );
+    }
+}

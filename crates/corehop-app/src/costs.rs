@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The costs of preemptions and migrations that a request names, or those that this host kept.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use corehop_decide::move_cost::MoveCosts;
+use corehop_plan::shown;
+use corehop_stats::costs::{CostSource, Selection};
+
+use crate::failure::{Failure, refuse};
+use crate::host_costs;
+use crate::input;
+
+/// The load of a host that does nothing else, where a file has several.
+const IDLE: &str = "idle";
+
+/// The source of costs, and which of them to use.
+#[derive(Debug, Clone, Default)]
+pub struct CostRequest {
+    /// A file, or `none`; where there is neither, the costs that this host kept.
+    pub named: Option<PathBuf>,
+    /// The part of the costs to use.
+    pub choice: Selection,
+}
+
+/// Costs, and their origin in a sentence.
+#[derive(Debug)]
+pub struct ChosenCosts {
+    /// The costs, if there are some.
+    pub source: Option<CostSource>,
+    /// The file that they come from, or why there are none.
+    pub origin: String,
+}
+
+impl CostRequest {
+    /// The file, if one is named.
+    pub fn file(&self) -> Option<&Path> {
+        self.named.as_deref().filter(|path| *path != Path::new("none"))
+    }
+
+    /// Whether it says which costs are meant, or that there are none.
+    pub const fn is_given(&self) -> bool {
+        self.named.is_some()
+    }
+
+    /// The costs: those that are named, those of this host that were kept, or none.
+    ///
+    /// # Errors
+    /// Exit 2 for a choice among costs that are not there; exit 4 for a damaged file, and for kept costs of another machine.
+    pub fn chosen(&self) -> Result<ChosenCosts, Failure> {
+        let none = |why: String| ChosenCosts { source: None, origin: format!("no costs: {why}") };
+        let chosen = match (self.file(), &self.named) {
+            (Some(path), _) => ChosenCosts {
+                source: Some(input::costs(path)?),
+                origin: format!("costs: {}", shown::path(path)),
+            },
+            (None, Some(_)) => none("--costs none was given".to_owned()),
+            (None, None) => match host_costs::kept()? {
+                Some((costs, path)) => ChosenCosts {
+                    source: Some(CostSource::Model(costs.model)),
+                    origin: format!(
+                        "costs: those of this host, measured {}, in {}",
+                        costs.date,
+                        shown::path(&path)
+                    ),
+                },
+                None => none(format!("none of this host are kept; {}", host_costs::REMEDY)),
+            },
+        };
+        if chosen.source.is_none() {
+            self.refuse_without_costs()?;
+        }
+        Ok(chosen)
+    }
+
+    /// The costs of moving a thread; the assumed ones where there are none. The size of its working set is unknown here.
+    ///
+    /// # Errors
+    /// Exit 4 for a file that has no costs, exit 2 where it does not say which are meant.
+    pub fn of_moves(&self) -> Result<MoveCosts, Failure> {
+        let chosen = self.chosen()?;
+        let Some(source) = chosen.source else { return Ok(MoveCosts::ASSUMED) };
+        let usual = || source.loads().contains(&IDLE).then(|| IDLE.to_owned());
+        let load = self.choice.load.clone().or_else(usual);
+        let selection = Selection { load, ..self.choice.clone() };
+        let selected = source.selected(&selection);
+        let selected = selected.map_err(|error| Failure::from(error).context(chosen.origin))?;
+        Ok(MoveCosts::of(selected.costs.as_ref(), None))
+    }
+
+    /// Refuses a choice among costs that are not there.
+    ///
+    /// # Errors
+    /// Exit 2, with the option to leave out.
+    pub fn refuse_without_costs(&self) -> Result<(), Failure> {
+        let given = [
+            ("--load", self.choice.load.is_some()),
+            ("--length", self.choice.length.is_some()),
+            ("--statistic", self.choice.statistic.is_some()),
+            ("--only", !self.choice.only.is_empty()),
+        ];
+        refuse("there are no costs to choose from (--costs FILE)", &given)
+    }
+
+    /// The choice as words of a command.
+    pub(crate) fn words(&self) -> Vec<OsString> {
+        let choice = &self.choice;
+        let named = [
+            ("--load", choice.load.clone()),
+            ("--statistic", choice.statistic.clone()),
+            ("--length", choice.length.map(|length| length.to_string())),
+        ];
+        let named = named.into_iter().filter_map(|(option, value)| Some((option, value?)));
+        let only = choice.only.iter().map(|(name, value)| ("--only", format!("{name}={value}")));
+        named.chain(only).flat_map(|(option, value)| [option.into(), value.into()]).collect()
+    }
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Studies of random task sets: counted, added up, shown.
+
+mod preemption;
+mod text;
+
+use std::path::{Path, PathBuf};
+
+use corehop_plan::shown;
+use corehop_report::study::{page, picture};
+use corehop_sched::study::cost::CostStudy;
+use corehop_sched::study::{
+    Progress, SchedulabilityStudy, Shard, StudyCounts, StudyCountsError, StudyRunError,
+    run as carry_out,
+};
+
+use crate::answer::Answer;
+use crate::costs::CostRequest;
+use crate::doubts;
+use crate::failure::{Exit, Failure};
+use crate::file::OutputFile;
+use crate::input;
+use crate::layout::TerminalLayout;
+use crate::voice::warn;
+pub use text::{sentence, text};
+
+/// A study to count, or counts to show.
+#[derive(Debug, Clone)]
+pub struct StudyRequest {
+    /// A study, its folder, or counts of an earlier run (`*.parquet`).
+    pub what: PathBuf,
+    /// The shard to count; all where none is named.
+    pub shard: Option<Shard>,
+    /// The sets of each cap; the study's number where none is named.
+    pub sets: Option<u64>,
+    /// The seed; the study's where none is named.
+    pub seed: Option<u64>,
+    /// The number of threads; one for each CPU where none is named.
+    pub threads: Option<u32>,
+    /// The forms of the counts.
+    pub forms: StudyForms,
+}
+
+/// The forms in which counts are wanted.
+#[derive(Debug, Clone)]
+pub struct StudyForms {
+    /// The file for the counts.
+    pub output: Option<PathBuf>,
+    /// The costs by which delays become sizes of working sets.
+    pub costs: CostRequest,
+    /// The file for a page.
+    pub page: Option<PathBuf>,
+    /// The file for a drawing of the curves.
+    pub picture: Option<PathBuf>,
+    /// Whether existing files may be replaced.
+    pub force: bool,
+    /// The layout of the text.
+    pub layout: TerminalLayout,
+}
+
+/// The files of counts, page and picture.
+type StudyFiles = [Option<OutputFile>; 3];
+
+/// Counts a study, or shows its counts. `begins` makes the progress of so many sets, which ends when it is dropped.
+///
+/// # Errors
+/// Exit 2 for a request that makes no sense, exit 4 for a damaged study, exit 130 where the progress ends the work.
+pub fn count<P: Progress>(
+    request: &StudyRequest,
+    begins: impl FnOnce(u64) -> P,
+) -> Result<Answer, Failure> {
+    if let Some(study) = of_costs(&request.what)? {
+        return preemption::run(request, study);
+    }
+    let files = request.forms.files(&[&request.what])?;
+    request.forms.answer(&request.counts(begins)?, files)
+}
+
+/// Adds up the counts of shards.
+///
+/// # Errors
+/// Exit 2 for shards that do not belong together, exit 4 for damaged ones.
+pub fn merge(shards: &[PathBuf], forms: &StudyForms) -> Result<Answer, Failure> {
+    let inputs: Vec<&Path> = shards.iter().map(PathBuf::as_path).collect();
+    let files = forms.files(&inputs)?;
+    let parts = shards.iter().map(|path| input::study_counts(path));
+    let merged = StudyCounts::merged(parts.collect::<Result<Vec<_>, _>>()?);
+    let merged = merged.map_err(|error: StudyCountsError| Failure::new(Exit::Usage, error))?;
+    forms.answer(&merged, files)
+}
+
+impl StudyRequest {
+    /// The counts: read, or computed now.
+    fn counts<P: Progress>(&self, begins: impl FnOnce(u64) -> P) -> Result<StudyCounts, Failure> {
+        let what = &self.what;
+        if what.extension().is_some_and(|extension| extension == "parquet") {
+            if self.sets.is_some()
+                || self.seed.is_some()
+                || self.shard.is_some()
+                || self.threads.is_some()
+            {
+                let why = format!(
+                    "{}: this file has the counts already; --sets, --seed, --shard and --threads apply to a study",
+                    shown::path(what)
+                );
+                return Err(Failure::says(Exit::Usage, why));
+            }
+            return input::study_counts(what);
+        }
+        let study = described(what)?
+            .with(self.seed, self.sets)
+            .map_err(|error| Failure::new(Exit::Usage, error))?;
+        let shard = self.shard.unwrap_or(Shard::WHOLE);
+        let progress = begins(shard.sets(study.sets));
+        let threads = self.threads.map(|threads| threads as usize);
+        let outcome = carry_out(&study, shard, threads, &progress);
+        drop(progress);
+        outcome.map_err(|error| {
+            let exit = match error {
+                StudyRunError::Interrupted => Exit::Interrupted,
+                StudyRunError::NoSet(_) => Exit::Damaged,
+                StudyRunError::Threads(_) => Exit::Failed,
+            };
+            Failure::new(exit, error)
+        })
+    }
+}
+
+impl StudyForms {
+    /// The files to write: the counts, the page and the picture.
+    fn files(&self, inputs: &[&Path]) -> Result<StudyFiles, Failure> {
+        let paths = [self.output.as_ref(), self.page.as_ref(), self.picture.as_ref()];
+        OutputFile::all_asked(paths, inputs, self.force)
+    }
+
+    /// Writes the files, and prints the counts.
+    fn answer(
+        &self,
+        outcome: &StudyCounts,
+        [output, page_file, picture_file]: StudyFiles,
+    ) -> Result<Answer, Failure> {
+        for warning in outcome.study.warnings() {
+            warn(&warning.to_string());
+        }
+        if let Some(file) = output {
+            file.fill(|out| outcome.write(out))?;
+        }
+        let page = page_file.map(|file| (file, page(outcome)));
+        let drawn = picture_file.zip(picture(outcome));
+        for (file, text) in page.into_iter().chain(drawn) {
+            file.write(text)?;
+        }
+        let source = self.costs.chosen()?.source;
+        let costs = source.as_ref().map(|source| source.selections(&self.costs.choice));
+        let costs = costs.transpose()?.unwrap_or_default();
+        let json = if source.is_some() { outcome.json_by_size(&costs) } else { outcome.json() };
+        Ok(Answer {
+            sentence: sentence(outcome),
+            json: doubts::with(json),
+            text: text(outcome, &costs, self.layout),
+            exit: Exit::Done,
+        })
+    }
+}
+
+/// The study in a file, or in the `study.toml` of a folder.
+fn described(path: &Path) -> Result<SchedulabilityStudy, Failure> {
+    let (named, text) = description(path)?;
+    SchedulabilityStudy::parse(&text)
+        .map_err(|error| Failure::new(Exit::Damaged, error).context(named))
+}
+
+/// The same for a study of costs.
+fn of_costs(path: &Path) -> Result<Option<CostStudy>, Failure> {
+    if path.extension().is_some_and(|extension| extension == "parquet") {
+        return Ok(None);
+    }
+    let (named, text) = description(path)?;
+    if !CostStudy::is_described(&text) {
+        return Ok(None);
+    }
+    let study = CostStudy::parse(&text);
+    study.map(Some).map_err(|error| Failure::new(Exit::Damaged, error).context(named))
+}
+
+/// The text of a file, or of the `study.toml` of a folder, and its name.
+fn description(path: &Path) -> Result<(String, String), Failure> {
+    let inside = path.join("study.toml");
+    let file = if path.is_dir() { inside.as_path() } else { path };
+    let named = shown::path(file);
+    Ok((named, input::text(file)?))
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The counts of a study as a sentence, and as text for people.
+
+use std::fmt::Write as _;
+
+use corehop_sched::study::{
+    DelayCrossing, Preferable, PreferenceRange, Sizes, StudyCounts, StudyReading,
+};
+use corehop_stats::costs::Selected;
+
+use crate::layout::{Paint, TerminalLayout};
+
+/// Up to which delay one scheduler is preferable to another: the first such finding, or the number of sets.
+pub fn sentence(outcome: &StudyCounts) -> String {
+    let counted = format!("{} task sets a cap, seed {}", outcome.sets(), outcome.study.seed);
+    let first = outcome.study.readings.iter().enumerate().find_map(|(at, reading)| {
+        let line = crossings(outcome, at).lines().next()?.trim().to_owned();
+        Some(format!("{line} ({}, {counted}).", reading.name))
+    });
+    let count = outcome.study.readings.len();
+    let s = if count == 1 { "" } else { "s" };
+    first.unwrap_or_else(|| format!("{counted}, were tested in {count} reading{s}."))
+}
+
+/// A table of each reading, and up to which delay a scheduler is preferable.
+pub fn text(outcome: &StudyCounts, costs: &[Selected<'_>], terminal: TerminalLayout) -> String {
+    let study = &outcome.study;
+    let mut text = format!("{}\n", terminal.wrap(&study.title, 0));
+    let part = if outcome.is_whole() {
+        String::new()
+    } else {
+        format!(", a part of {} (shards {})", study.sets, outcome.shards)
+    };
+    let _ = writeln!(text, "{} sets per cap, seed {}{part}\n", outcome.sets(), study.seed);
+    let held = study.held.as_ref();
+    for (at, reading) in study.readings.iter().enumerate() {
+        let mark =
+            if held.is_some_and(|held| held.reading == reading.name) { " (held)" } else { "" };
+        let _ =
+            writeln!(text, "{}", terminal.paint(&format!("{}{mark}", reading.name), Paint::Bold));
+        text.push_str(&weights(outcome, at, reading));
+        text.push_str(&crossings(outcome, at));
+        for Selected { load, statistic, costs } in costs {
+            for sizes in outcome.sizes(at, costs.as_ref()) {
+                text.push_str(&by_size(&sizes, load, statistic));
+            }
+        }
+        text.push('\n');
+    }
+    if let Some(held) = held {
+        let why = terminal
+            .wrap(&format!("Reading closest to the paper: {}. {}", held.reading, held.why), 0);
+        let _ = writeln!(text, "{why}");
+    }
+    text
+}
+
+/// W by delay, a column for each scheduler.
+fn weights(outcome: &StudyCounts, at: usize, reading: &StudyReading) -> String {
+    let width = reading.schedulers.iter().map(|it| it.name.len()).max().unwrap_or(0).max(14);
+    let mut text = format!("  {:>8}", "D_c, us");
+    for scheduler in &reading.schedulers {
+        let _ = write!(text, "  {:>width$}", scheduler.name);
+    }
+    text.push('\n');
+    for (d, delay) in reading.delays.iter().enumerate() {
+        let _ = write!(text, "  {delay:>8}");
+        for s in 0..reading.schedulers.len() {
+            let Some(w) = outcome.weighted(at, s, d) else { continue };
+            let reach = f64::midpoint(w.high - w.value, w.value - w.low);
+            let _ = write!(text, "  {:>width$}", format!("{:.4} ±{reach:.4}", w.value));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn crossings(outcome: &StudyCounts, at: usize) -> String {
+    let line = |crossing: DelayCrossing| {
+        let what = match crossing.preferable {
+            Preferable::Below { crossover_us, interval_us: [low, high] } => {
+                format!("below {crossover_us:.0} us ({low:.0} to {high:.0})")
+            }
+            Preferable::Throughout => "at every delay here".to_owned(),
+            Preferable::Never => "at none".to_owned(),
+        };
+        let DelayCrossing { of, against, at_us, .. } = crossing;
+        format!("  {of} is preferable to {against} with {at_us} us: {what}\n")
+    };
+    outcome.crossings(at).into_iter().map(line).collect()
+}
+
+fn by_size(sizes: &Sizes, load: &str, statistic: &str) -> String {
+    let word = |reach: PreferenceRange| match reach {
+        PreferenceRange::Below { wss_kib } => format!("below {wss_kib:.0} KiB"),
+        PreferenceRange::Throughout { up_to_kib } => {
+            format!("at all known sizes, to {up_to_kib:.0} KiB")
+        }
+        PreferenceRange::Never => "at none".to_owned(),
+        PreferenceRange::Unknown => "unknown".to_owned(),
+    };
+    let within = |reach: PreferenceRange, ends: [PreferenceRange; 2]| {
+        let ends = if ends == [reach; 2] {
+            String::new()
+        } else {
+            format!(" (95 %: {} to {})", word(ends[0]), word(ends[1]))
+        };
+        format!("{}{ends}", word(reach))
+    };
+    let (of, against) = (&sizes.of, &sizes.against);
+    let fixed = within(sizes.fixed, sizes.fixed_interval);
+    let own = within(sizes.each_its_own, sizes.each_its_own_interval);
+    format!(
+        "    load {load}, {statistic}: {of} is preferable to {against} with that delay {fixed}; \
+         with delays of its own {own}\n"
+    )
+}
