@@ -6,6 +6,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 use arrow_schema::ArrowError;
+use corehop_app::failure::{Exit, Failure};
 use corehop_plan::samples::FileError;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -27,6 +28,18 @@ pub(crate) fn usage(error: impl ToString) -> PyErr {
 /// It cannot be done here.
 pub(crate) fn not_possible(error: impl ToString) -> PyErr {
     exception("NotPossible", &error.to_string())
+}
+
+/// The exception of a failure, by its exit code.
+pub(crate) fn failure(failure: Failure) -> PyErr {
+    let class = match failure.exit() {
+        Exit::Damaged => "Damaged",
+        Exit::NotPossible => "NotPossible",
+        Exit::Failed | Exit::Of(_) => "HostFailed",
+        Exit::Interrupted => "Interrupted",
+        Exit::Usage | Exit::No | Exit::Done => "Usage",
+    };
+    exception(class, &failure.sentence())
 }
 
 /// The error of damaged input.

@@ -14,6 +14,7 @@ mod model;
 mod placement;
 mod off_load;
 mod sched;
+mod compare;
 mod arrow_in;
 
 use pyo3::prelude::pymodule;
@@ -23,6 +24,8 @@ use pyo3::prelude::pymodule;
 mod _corehop {
     #[pymodule_export]
     use super::arrow_in::rows_json;
+    #[pymodule_export]
+    use super::compare::compare;
     #[pymodule_export]
     use super::file::{File, load};
     #[pymodule_export]

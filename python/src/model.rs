@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Models of what preemptions and migrations cost, and what follows from them.
 
+use corehop_app::advise::SimulatedAdvice;
 use corehop_decide::advice::{AdviceQuery, advise as advised};
-use corehop_decide::simulated::{SimulationError, SimulationGrid};
 use corehop_plan::platform;
 use corehop_plan::samples::{Row, Sample};
 use corehop_plan::units::{Bytes, Nanos};
@@ -149,20 +149,9 @@ pub(crate) fn advise_on(
     loaded: bool,
 ) -> PyResult<String> {
     let wanted = wanted(&wss, length, margin, Vec::new())?;
-    let mut what = SimulationGrid { loaded, samples, seed, ..SimulationGrid::default() };
-    if !wanted.wss.is_empty() {
-        what.wss.clone_from(&wanted.wss);
-    }
-    what.lengths.extend(wanted.length);
+    let simulation = SimulatedAdvice { wanted, loaded, samples, seed };
     let platform: &platform::Platform = &on.0;
-    let simulated = || {
-        let model = what.model(platform)?;
-        Ok::<_, SimulationError>((model, what.partitioning(platform)?))
-    };
-    let (model, (savings, silent)) = py.detach(simulated).map_err(errors::not_possible)?;
-    let mut advice = advised(&model, &wanted).map_err(errors::usage)?;
-    advice.partitioning = savings;
-    advice.silent.extend(silent);
+    let advice = py.detach(|| simulation.on(platform)).map_err(errors::failure)?;
     Ok(json!(advice).to_string())
 }
 

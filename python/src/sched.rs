@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Schedulability tests and studies, computed in process.
 
+use corehop_app::check::{AskedSet, ChargedDelays, SetAnswer, SetQuestion};
 use corehop_plan::samples::Reader;
 use corehop_plan::units::Nanos;
 use corehop_plan::workload::scheduler::Scheduler;
 use corehop_plan::workload::set_file;
-use corehop_plan::workload::task::Time;
 use corehop_report::study::page;
-use corehop_sched::charge::{ChargedSet, DelayCharge};
-use corehop_sched::deployment;
 use corehop_sched::limited::remedy::Remedies;
-use corehop_sched::margin::{Margin, MarginRequest, TestSettings};
-use corehop_sched::question::Answered;
-use corehop_sched::sentence::with_bounds;
+use corehop_sched::margin::MarginRequest;
 use corehop_sched::study::{
     Progress, SchedulabilityStudy as Described, Shard, StudyCounts, StudyRunError, run,
 };
 use corehop_sched::supply::{self, InUnits, Supplies};
-use corehop_sched::{
-    SchedulabilityQuestion, TaskError, TaskSet, Test, all, answer_json, sentence, test,
-};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -54,12 +47,7 @@ pub(crate) fn check(
     let scheduler: Option<Scheduler> =
         scheduler.map(str::parse).transpose().map_err(errors::usage)?;
     let platform = platform.map(|platform| &platform.0);
-    let question = SchedulabilityQuestion::of(&set, scheduler);
-    let tests: Vec<&'static Test> = match name {
-        None => question.tests(&set, platform).map_err(errors::usage)?,
-        Some("all") => all().collect(),
-        Some(name) => vec![test(name).map_err(errors::usage)?],
-    };
+    let question = SetQuestion::of(&set, platform, name, scheduler).map_err(errors::failure)?;
     let selected = costs.map(|costs| costs.source.for_a_verdict(&costs.selection));
     selected.transpose().map_err(errors::usage)?;
     if delay_us.is_none() && costs.is_none() && set.wss_kib().iter().any(Option::is_some) {
@@ -68,34 +56,32 @@ pub(crate) fn check(
              delay_us (0 to charge none)",
         ));
     }
-    let delay = delay_us.map(microseconds).transpose()?.map(|delay| set.tick().up(delay));
+    let delays = match (delay_us.map(microseconds).transpose()?, costs) {
+        (Some(delay), _) => ChargedDelays::Each(delay),
+        (None, Some(costs)) => ChargedDelays::Costs(&costs.source, &costs.selection),
+        (None, None) => ChargedDelays::Nothing,
+    };
     let supply = supply.map(|path| supplies(&path)).transpose()?;
     if let Some(supply) = &supply {
         supply.check(&set).map_err(errors::usage)?;
     }
     let supply = supply.as_ref().map(InUnits::of);
-    let supply = supply.as_ref();
-    let as_asked = As { set: &set, platform, delay, costs, accept_largest, supply, slack };
-    let answers: Result<Value, TaskError> = py.detach(|| {
-        if name.is_none() {
-            return Ok(Value::Array(vec![as_asked.question(question, &tests)?]));
-        }
-        let each = |&test: &&'static Test| as_asked.test(test, name != Some("all"));
-        tests.iter().map(each).collect::<Result<Vec<_>, _>>().map(Value::Array)
+    let asked = AskedSet {
+        set: &set,
+        platform,
+        delays,
+        overheads: None,
+        supply: supply.as_ref(),
+        accept_largest,
+        wishes: MarginRequest { slack, schedule: false },
+    };
+    let answers = py.detach(|| {
+        asked.ask(question).map(|answer| match answer {
+            SetAnswer::One(checked) => vec![checked.json(&set)],
+            SetAnswer::Survey(survey) => survey.json_at_length(&set),
+        })
     });
-    Ok(answers.map_err(errors::damaged)?.to_string())
-}
-
-/// A set as a caller asks about it.
-struct As<'a> {
-    set: &'a TaskSet,
-    platform: Option<&'a corehop_plan::platform::Platform>,
-    /// In ticks of the set.
-    delay: Option<Time>,
-    costs: Option<&'a Costs>,
-    accept_largest: bool,
-    supply: Option<&'a InUnits>,
-    slack: Option<bool>,
+    Ok(Value::Array(answers.map_err(errors::failure)?).to_string())
 }
 
 /// A delay in microseconds as a span, rounded up.
@@ -117,76 +103,6 @@ fn supplies(path: &Path) -> PyResult<Supplies> {
     }
     let text = String::from_utf8(bytes).map_err(errors::damaged)?;
     supply::resources(&text).map_err(errors::damaged)
-}
-
-impl As<'_> {
-    /// The delay that is charged to any set; None where costs cannot be chosen from.
-    fn delay(&self) -> Option<DelayCharge<'_>> {
-        match (self.delay, self.costs) {
-            (Some(delay), _) => Some(DelayCharge::Each(delay)),
-            (None, Some(costs)) => {
-                let selected = costs.source.for_a_verdict(&costs.selection).ok()?;
-                Some(DelayCharge::Costs(selected.costs))
-            }
-            (None, None) => Some(DelayCharge::Nothing),
-        }
-    }
-
-    fn charged(&self) -> ChargedSet<'_> {
-        let delay = self.delay().unwrap_or(DelayCharge::Nothing);
-        let charged = ChargedSet::new(self.set, self.platform, delay, None);
-        charged.accepting_largest(self.accept_largest).supplied_by(self.supply)
-    }
-
-    /// The answer to the question of the set.
-    fn question(
-        &self,
-        question: SchedulabilityQuestion,
-        tests: &[&'static Test],
-    ) -> Result<Value, TaskError> {
-        let answered = question.ask(self.set, tests, &mut self.charged())?;
-        let scheduler = Some(question.scheduler);
-        let limits = deployment::limits(self.set, answered.test, scheduler, &answered.asked);
-        let mut answer = with_limits(answered.json(question), limits);
-        self.put_margin(&answered, Some(question), &mut answer);
-        Ok(answer)
-    }
-
-    /// The answer of a test, with its margin where it is asked alone.
-    fn test(&self, test: &'static Test, alone: bool) -> Result<Value, TaskError> {
-        let asked = with_bounds(self.set, test, self.charged().ask(test)?);
-        let sentence = sentence(self.set, test.scheduler, test, &asked);
-        let mut answer = answer_json(test, &asked);
-        answer["sentence"] = Value::String(sentence.clone());
-        let mut answer = with_limits(answer, deployment::limits(self.set, test, None, &asked));
-        if alone {
-            self.put_margin(&Answered { test, asked, sentence }, None, &mut answer);
-        }
-        Ok(answer)
-    }
-
-    /// Adds how far the answer is from the other one.
-    fn put_margin(
-        &self,
-        answered: &Answered,
-        question: Option<SchedulabilityQuestion>,
-        answer: &mut Value,
-    ) {
-        let delay = |_: &TaskSet| self.delay();
-        let (platform, accept_largest) = (self.platform, self.accept_largest);
-        let (supply, overheads) = (self.supply, None);
-        let asking = TestSettings { platform, delay: &delay, overheads, supply, accept_largest };
-        let wishes = MarginRequest { slack: self.slack, schedule: false };
-        Margin::of(self.set, answered, question, &asking, wishes).put(self.set, answer);
-    }
-}
-
-/// An answer with what Linux does not run as analysed.
-fn with_limits(mut answer: Value, limits: Vec<String>) -> Value {
-    if !limits.is_empty() {
-        answer["deployment"] = limits.into();
-    }
-    answer
 }
 
 /// The effect of limiting preemptions for a task set on one CPU, both as JSON.

@@ -24,7 +24,7 @@ use crate::words::counted;
 
 /// The examinations of a host, which its caller hands in.
 pub trait HostExaminer {
-    /// What the files below `root` tell, the most severe first.
+    /// The findings from the files below `root`, the most severe first.
     fn findings(&self, root: &SysRoot, platform: &Platform) -> Vec<Finding>;
 
     /// The exchanges of lines between CPUs, for so long and at this interval.

@@ -77,6 +77,14 @@ pub fn of_log(path: &Path, log: &PlacementLog) {
     }
 }
 
+/// Forgets the doubts so far, in a process that answers several questions.
+pub fn forget() {
+    let mut doubts = DOUBTS.lock().unwrap_or_else(PoisonError::into_inner);
+    doubts.not_verified.clear();
+    doubts.missing.clear();
+    doubts.incomplete.clear();
+}
+
 /// Notes a doubt; whether it is the first time.
 fn is_new(list: impl FnOnce(&mut EvidenceDoubts) -> &mut Vec<String>, doubt: &str) -> bool {
     let mut doubts = DOUBTS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -43,6 +43,7 @@ pub mod schedule_text;
 pub mod study;
 pub mod validation_svg;
 pub mod validation;
+pub mod validation_text;
 mod headings;
 pub mod glossary;
 pub mod listing;

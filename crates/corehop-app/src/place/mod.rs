@@ -2,8 +2,12 @@
 //! Placing the threads of a host, from window to window.
 
 mod log;
+mod progress;
+mod simulated;
 
 pub use log::PlacementFile;
+pub use progress::PlacerState;
+pub use simulated::simulate;
 
 use std::time::{Duration, Instant};
 

@@ -17,6 +17,10 @@ use crate::kinds::{Cell, Condition, Plan, Renewed};
 use crate::platform::Platform;
 use crate::workload::{Absence, Load, WorkingSet};
 
+/// The samples of each step of this experiment: two batches of a cell of some milliseconds, with equally many in
+/// each direction in both halves.
+const SAMPLES_OF_A_STEP: u32 = 8;
+
 /// One cell of the synthetic method whose draws are renewed one at a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
@@ -33,6 +37,17 @@ impl Conditions {
         let alone = group
             .is_none_or(|group| group.load == Load::Idle && group.absence != Absence::Preemptor);
         Renewed::ALL.iter().copied().filter(|&arm| !alone || arm != Renewed::Others).collect()
+    }
+
+    /// The requested replicates, in whole rounds, with so many samples of each cell; with the default number in each step where
+    /// none is asked for.
+    pub fn set_steps(&mut self, replicates: Option<u32>, samples: Option<u32>) {
+        let arms = self.arms().len() as u32;
+        if let Some(replicates) = replicates {
+            self.rounds = replicates.div_ceil(arms);
+        }
+        let samples = samples.unwrap_or(self.steps() * SAMPLES_OF_A_STEP);
+        self.cell.groups.iter_mut().for_each(|group| group.samples = samples);
     }
 
     /// The number of steps: replicates of which each renews its share.

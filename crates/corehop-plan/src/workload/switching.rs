@@ -70,6 +70,12 @@ impl SwitchMechanism {
     /// The mechanisms of the library, by their numbers less one.
     pub const LIBRARY: [Self; 5] = [Self::V1, Self::V2, Self::V3, Self::V4, Self::V5];
 
+    /// The number in the library; 0 for what it does not have.
+    pub fn number(self) -> u32 {
+        let place = Self::LIBRARY.iter().position(|&it| it == self);
+        place.map_or(0, |place| place as u32 + 1)
+    }
+
     /// Whether this is a mechanism of the kernel of Strong et al. (2009), which exists in simulation only.
     pub const fn is_strong(self) -> bool {
         matches!(

@@ -122,12 +122,13 @@ impl Becomes {
         let at = if name.starts_with('.') { ends_with(rest.first()?, name) } else { at }?;
         let joined = rest[at].to_str().and_then(|word| word.split_once('='));
         let joined = joined.map(|(_, value)| OsString::from(value));
-        let (value, next) = match (&joined, self) {
-            (Some(value), _) => (Some(value.clone()), at + 1),
-            (None, Self::Nothing | Self::Itself) => (None, at + 1),
-            (None, _) => (Some(rest.get(at + 1)?.clone()), at + 2),
+        let (first, option) = rest.split_at(at);
+        let (_, after) = option.split_first()?;
+        let (value, last) = match (&joined, self) {
+            (Some(value), _) => (Some(value.clone()), after),
+            (None, Self::Nothing | Self::Itself) => (None, after),
+            (None, _) => after.split_first().map(|(value, last)| (Some(value.clone()), last))?,
         };
-        let (first, last) = (&rest[..at], &rest[next..]);
         let words = |middle: &[OsString]| [first, middle, last].concat();
         Some(match (self, value) {
             (Self::Itself, _) => rest.to_vec(),

@@ -9,12 +9,12 @@ use corehop_plan::units::{Bytes, Nanos};
 use corehop_report::{advice_page, decided};
 use corehop_stats::cpmd::DelayModel;
 
-use super::quantities::pair;
 use crate::cmd::VerbOrMode;
 use crate::output::{Force, OutputFile, either};
 use corehop_app::doubts;
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
+use corehop_app::quantities::pair;
 
 mod fit;
 mod gain;
@@ -62,7 +62,7 @@ struct AdviceOptions {
     #[arg(long, value_name = "TIME", value_parser = length)]
     length: Option<Nanos>,
     /// Differences below this share of the smallest cost do not count; at least 1 us.
-    #[arg(long, value_name = "PERCENT%", default_value = "10%", value_parser = super::quantities::percent)]
+    #[arg(long, value_name = "PERCENT%", default_value = "10%", value_parser = corehop_app::quantities::percent)]
     margin: f64,
     /// Choose one of several series: `page=thp`, `write_ratio=0.5`. May be given several times.
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
@@ -113,14 +113,17 @@ impl AdviceOptions {
         OutputFile::if_asked(self.output.as_ref(), inputs, self.force)
     }
 
-    fn advise(&self, model: &DelayModel) -> Result<Advice, Failure> {
-        let wanted = AdviceQuery {
+    fn wanted(&self) -> AdviceQuery {
+        AdviceQuery {
             wss: self.wss.clone(),
             length: self.length,
             margin: self.margin,
             only: self.only.clone(),
-        };
-        advise(model, &wanted).map_err(|error| Failure::new(Exit::Usage, error))
+        }
+    }
+
+    fn advise(&self, model: &DelayModel) -> Result<Advice, Failure> {
+        advise(model, &self.wanted()).map_err(|error| Failure::new(Exit::Usage, error))
     }
 
     /// Writes the page, and prints the advice from `origin`.

@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[arg(value_name = "B")]
     b: Option<PathBuf>,
     /// Differences below this share of A's median do not count; with 0% every difference counts.
-    #[arg(long, value_name = "PERCENT%", default_value = "5%", value_parser = super::quantities::margin)]
+    #[arg(long, value_name = "PERCENT%", default_value = "5%", value_parser = corehop_app::quantities::margin)]
     margin: f64,
     /// Differences below this time do not count, however small A's median is [default: 1us for delays, none for other times]
     #[arg(long, value_name = "TIME")]
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     )]
     fail_on: Vec<FailOn>,
     /// The probability that two equal results show nothing slower or faster; the confidence of each interval
-    #[arg(long, value_name = "PERCENT%", default_value = "95%", value_parser = super::quantities::confidence)]
+    #[arg(long, value_name = "PERCENT%", default_value = "95%", value_parser = corehop_app::quantities::confidence)]
     confidence: f64,
     /// The estimator of the delay of a sample (see `corehop help estimator`) [default: difference]
     #[arg(long)]

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use corehop_plan::units::Nanos;
 use corehop_stats::costs::Selection;
 
-use super::quantities::pair;
 use corehop_app::costs::CostRequest;
+use corehop_app::quantities::pair;
 
 /// The heading of these options in the help.
 pub(super) const HEADING: &str = "What preemptions and migrations cost";

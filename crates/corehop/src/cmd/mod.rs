@@ -15,7 +15,6 @@ pub(crate) mod help;
 pub(crate) mod measure;
 pub(crate) mod offload;
 pub(crate) mod place;
-mod quantities;
 pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod sim;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use corehop_app::offload::{self as answer, KernelCoverage, Offloaded};
 use corehop_linux::offload::{CALLS, Call, Offload, OffloadError, OffloadSettings, PlaceRule};
-use corehop_plan::units::{Bytes, CpuList};
+use corehop_plan::units::{Bytes, CpuList, Nanos};
 use corehop_plan::workload::switching::SwitchMechanism;
 
 use crate::cmd::VerbOrMode;
@@ -165,12 +165,6 @@ fn on_this_host(args: &OffloadRunOptions) -> Result<Exit, Failure> {
 }
 
 impl OffloadRunOptions {
-    /// The number of the mechanism in the library.
-    fn number(&self) -> u32 {
-        let place = SwitchMechanism::LIBRARY.iter().position(|&it| it == self.mechanism);
-        place.map_or(0, |place| place as u32 + 1)
-    }
-
     fn wishes(&self) -> OffloadSettings {
         let mut thresholds = [0; CALLS];
         for (call, threshold) in Call::ALL.into_iter().zip(&mut thresholds) {
@@ -180,13 +174,13 @@ impl OffloadRunOptions {
             thresholds[call as usize] = threshold;
         }
         OffloadSettings {
-            mechanism: self.number(),
+            mechanism: self.mechanism.number(),
             flags: if self.policy.is_empty() { CorePolicy::Af as u32 } else { flags(&self.policy) },
             // These three are set by `Offload`.
             os_cores: [0; 16],
             free_cpus: [0; 16],
             ticks_per_microsecond: 1,
-            spin_limit_ns: self.spin.map_or(u64::MAX, |us| us * 1000),
+            spin_limit_ns: self.spin.map_or(u64::MAX, |us| Nanos::from_micros(us).get()),
             decision: match self.decide {
                 Decide::Predicted => PlaceRule::Predicted,
                 Decide::Guarded => PlaceRule::Guarded,

@@ -221,7 +221,7 @@ fn say(of: &PlacementFindings, as_json: bool, beside_program: bool) -> Result<()
 /// The evidence of the answer, in lines that fit.
 fn evidence(of: &PlacementFindings) -> String {
     let page = stdout_layout();
-    placement::text(of).lines().map(|it| page.wrap(it, 0) + "\n").collect()
+    placement::text(of).lines().flat_map(|line| [page.wrap(line, 0), "\n".to_owned()]).collect()
 }
 
 fn process(text: &str) -> Result<u32, String> {

@@ -3,26 +3,14 @@
 
 mod contents;
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use corehop_decide::placer::log::PlacementLog;
-use corehop_report::figure::FigureTable;
-use corehop_report::off_load::OffLoadAnswer;
-use corehop_report::study::page as study_page;
-use corehop_report::{listing, page, placement, screen, sections, table};
-use corehop_results::Results;
-use corehop_sched::study::StudyCounts;
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::report::{ReportAnswer, ReportBody, ReportForm, ReportRequest, report};
 use corehop_stats::estimator::Estimator;
-use corehop_stats::summary::CellSummary;
-use serde_json::{Value, json};
 
 use crate::cmd::VerbOrMode;
-use crate::output;
-use crate::output::{AnswerBody, Force, OutputFile, answer, either, stdout_layout};
-use corehop_app::doubts;
-use corehop_app::failure::{Exit, Failure};
-use corehop_app::{input, study};
+use crate::output::{self, AnswerBody, Force, answer, stdout_layout};
 
 /// The verb and its modes.
 pub(crate) type Args = VerbOrMode<ReportOptions, Mode>;
@@ -78,214 +66,47 @@ enum ReportFormat {
     Json,
 }
 
+impl From<ReportFormat> for ReportForm {
+    fn from(format: ReportFormat) -> Self {
+        match format {
+            ReportFormat::Screen => Self::Screen,
+            ReportFormat::Text => Self::Text,
+            ReportFormat::Csv => Self::Csv,
+            ReportFormat::Json => Self::Json,
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     match args {
-        VerbOrMode::Verb(args) => summarise(args),
+        VerbOrMode::Verb(args) => print_report(&report(&args.request())?),
         VerbOrMode::Mode(Mode::Contents(args)) => contents::run(args),
     }
 }
 
-fn summarise(args: &ReportOptions) -> Result<Exit, Failure> {
-    let json = args.json.then_some(ReportFormat::Json);
-    let form = json.or(args.table).or(args.output.is_none().then_some(ReportFormat::Screen));
-    if form.is_none() && !args.only.is_empty() {
-        let what = "--only selects cells of a table: add --table, or leave out -o";
-        return Err(Failure::says(Exit::Usage, what));
-    }
-    let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
-    let output = OutputFile::if_asked(args.output.as_ref(), &inputs, args.force)?;
-    if let [one] = args.files.as_slice()
-        && let Some(outcome) = input::counts(one)?
-    {
-        return counts(args, form, output, &outcome);
-    }
-    if let [one] = args.files.as_slice()
-        && let Some(log) = input::placement(one)?
-    {
-        return placement_of(args, form, output, &log);
-    }
-    if let [one] = args.files.as_slice()
-        && let Some(off_load) = input::off_load(one)?
-    {
-        return off_load_of(args, form, output, &off_load);
-    }
-    let mut data = input::gather(&args.files, args.estimator.unwrap_or(Estimator::Difference))?;
-    of_cells(args, form, &data)?;
-    if let Some(file) = &output {
-        file.write(page::page(&data))?;
-    }
-    data.jobs.summaries = table::only(&data.jobs.summaries, &args.only)
-        .map_err(|why| Failure::says(Exit::Usage, format!("--only: {why}")))?;
-    let (sentence, whole) = (listing::answer(&data), args.only.is_empty());
-    match form {
-        Some(ReportFormat::Screen) => {
-            answer(&sentence, AnswerBody::Text(&screen::screen(&data, output::width(), whole)))?;
+impl ReportOptions {
+    fn request(&self) -> ReportRequest {
+        let json = self.json.then_some(ReportForm::Json);
+        let form = json.or(self.table.map(ReportForm::from));
+        ReportRequest {
+            files: self.files.clone(),
+            form: form.or(self.output.is_none().then_some(ReportForm::Screen)),
+            only: self.only.clone(),
+            output: self.output.clone(),
+            force: self.force.force,
+            estimator: self.estimator,
+            width: output::width(),
+            layout: stdout_layout(),
         }
-        Some(ReportFormat::Text) => answer(&sentence, AnswerBody::Text(&text(&data, whole)))?,
-        Some(ReportFormat::Csv) => print_csv(&sentence, &data.jobs.summaries)?,
-        Some(ReportFormat::Json) => {
-            let json = doubts::with(everything(&data));
-            answer(&sentence, AnswerBody::Data(&format!("{json:#}\n")))?;
-        }
-        None => answer(&sentence, AnswerBody::Text(""))?,
     }
-    Ok(Exit::Done)
 }
 
-/// The cells; beside them the outcomes of task sets and the causes of the spread, if present. Other kinds of rows have
-/// their tables.
-fn everything(data: &Results) -> Value {
-    let cells = json!(data.jobs.summaries);
-    let mut all = serde_json::Map::new();
-    all.extend(data.tasks.as_ref().map(|it| ("task_sets".to_owned(), json!(it))));
-    if !data.jobs.spreads.is_empty() {
-        all.insert("conditions".to_owned(), json!(data.jobs.spreads));
-    }
-    let others = sections::other_tables(data);
-    if data.jobs.summaries.is_empty() && !others.is_empty() {
-        all.insert("tables".to_owned(), others.iter().map(as_rows).collect());
-    }
-    if all.is_empty() {
-        return cells;
-    }
-    all.insert("cells".to_owned(), cells);
-    all.into()
-}
-
-/// A table as a list of objects by column.
-fn as_rows(table: &FigureTable) -> Value {
-    let row = |row: &Vec<String>| -> Value {
-        let fields = table.head.iter().cloned().zip(row.iter().map(|it| json!(it)));
-        Value::Object(fields.collect())
+/// Prints a report.
+fn print_report(of: &ReportAnswer) -> Result<Exit, Failure> {
+    let body = match &of.body {
+        ReportBody::Text(text) => AnswerBody::Text(text),
+        ReportBody::Data(data) => AnswerBody::Data(data),
     };
-    json!({"caption": table.caption, "rows": table.rows.iter().map(row).collect::<Vec<_>>()})
-}
-
-/// Refuses a table of cells, or a choice among them, where the files have none.
-fn of_cells(
-    args: &ReportOptions,
-    form: Option<ReportFormat>,
-    data: &Results,
-) -> Result<(), Failure> {
-    if !data.jobs.summaries.is_empty() {
-        return Ok(());
-    }
-    let kinds: BTreeSet<&str> = data.files.iter().map(|it| it.rows.as_str()).collect();
-    let kinds = kinds.into_iter().collect::<Vec<_>>().join(", ");
-    let asked = match form {
-        Some(ReportFormat::Csv) => "--table csv prints costs of cells",
-        _ if !args.only.is_empty() => "--only selects cells",
-        _ if args.estimator.is_some() => "--estimator computes delays of cells",
-        _ => return Ok(()),
-    };
-    let what = format!(
-        "{asked}, and these files have no valid sample of a cell (rows: {kinds}): use --table json or text, or print rows with \
-         `corehop report contents FILE --rows N`"
-    );
-    Err(Failure::says(Exit::Usage, what))
-}
-
-/// The log of a placer: its page, or its answer.
-fn placement_of(
-    args: &ReportOptions,
-    form: Option<ReportFormat>,
-    output: Option<OutputFile>,
-    log: &PlacementLog,
-) -> Result<Exit, Failure> {
-    let what = "the log of a placer has no cells: leave out --only, and use --table text or json \
-                (`corehop report contents FILE --rows N` prints the rates of its windows)";
-    without_cells(args, form, what)?;
-    if let Some(file) = output {
-        file.write(placement::page(log))?;
-    }
-    let sentence = placement::sentence(&log.answer);
-    tell(&sentence, form, || placement::json(log), || placement::log_text(log))
-}
-
-/// The counts of a study: its page, or its tables.
-fn counts(
-    args: &ReportOptions,
-    form: Option<ReportFormat>,
-    output: Option<OutputFile>,
-    outcome: &StudyCounts,
-) -> Result<Exit, Failure> {
-    let what = "the counts of a study have no cells: leave out --only, and use --table text or json \
-                (`corehop report contents FILE --rows N` prints the counts)";
-    without_cells(args, form, what)?;
-    if let Some(file) = output {
-        file.write(study_page(outcome))?;
-    }
-    tell(
-        &study::sentence(outcome),
-        form,
-        || outcome.json(),
-        || study::text(outcome, &[], stdout_layout()),
-    )
-}
-
-/// Refuses options that select cells, of a file that has none.
-fn without_cells(
-    args: &ReportOptions,
-    form: Option<ReportFormat>,
-    what: &str,
-) -> Result<(), Failure> {
-    if args.estimator.is_some() {
-        let what = "--estimator computes delays of cells, and this file has none: leave it out";
-        return Err(Failure::says(Exit::Usage, what));
-    }
-    if args.only.is_empty() && !matches!(form, Some(ReportFormat::Csv)) {
-        return Ok(());
-    }
-    Err(Failure::says(Exit::Usage, what))
-}
-
-/// An answer of off-load: its page, or its words.
-fn off_load_of(
-    args: &ReportOptions,
-    form: Option<ReportFormat>,
-    output: Option<OutputFile>,
-    of: &OffLoadAnswer,
-) -> Result<Exit, Failure> {
-    let what = "an answer of `corehop offload` has no cells: leave out --only, and use --table text or json \
-                (`corehop report contents FILE --rows N` prints its calls)";
-    without_cells(args, form, what)?;
-    if let Some(file) = output {
-        file.write(of.page())?;
-    }
-    tell(&of.sentence(), form, || of.json().clone(), || of.text())
-}
-
-/// Ends with JSON or text, where a form is asked for.
-fn tell(
-    sentence: &str,
-    form: Option<ReportFormat>,
-    json: impl Fn() -> Value,
-    text: impl Fn() -> String,
-) -> Result<Exit, Failure> {
-    let json = matches!(form, Some(ReportFormat::Json)).then(|| doubts::with(json()));
-    either(sentence, json.as_ref(), || form.map_or_else(String::new, |_| text()))?;
+    answer(&of.sentence, body)?;
     Ok(Exit::Done)
-}
-
-/// The table of the cells; with the other contents of the files, unless cells were selected.
-fn text(data: &Results, whole: bool) -> String {
-    let others = if whole { sections::other_tables(data) } else { Vec::new() };
-    let notes = if whole { sections::notes(data) } else { Vec::new() };
-    table::text(&data.jobs.summaries, output::width())
-        + &others.iter().map(table::plain).collect::<String>()
-        + &notes.into_iter().flat_map(|note| [note, "\n".to_owned()]).collect::<String>()
-}
-
-fn print_csv(sentence: &str, summaries: &[CellSummary]) -> Result<(), Failure> {
-    let joinable = table::joinable(summaries);
-    let count: usize = joinable.shared.iter().map(|(_, count)| count).sum();
-    if count > 0 {
-        let shared = joinable.shared.iter().map(|(what, count)| format!("  {count} with {what}\n"));
-        output::say(&format!(
-            "corehop: {count} cells differ from others only in what these columns cannot tell; of each statistic\n\
-             the largest is printed. --only COLUMN=VALUE chooses, --table json has all:\n{}",
-            shared.collect::<String>()
-        ));
-    }
-    answer(sentence, AnswerBody::Data(&table::csv(&joinable)))
 }

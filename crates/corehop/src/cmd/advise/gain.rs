@@ -8,11 +8,11 @@ use corehop_report::gains;
 use corehop_stats::machine_gain::{GainSubject, MachineGain, NoGain};
 use serde_json::json;
 
-use crate::cmd::measure::shared_data::items;
 use crate::output::either;
 use corehop_app::doubts;
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
+use corehop_app::quantities::items;
 
 /// Predict the ratio of run times of threads that share data, near over far, by a model of `measure shared-data`: of a
 /// program and the size of its data, or of counted misses.

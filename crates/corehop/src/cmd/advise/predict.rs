@@ -9,11 +9,11 @@ use corehop_report::costs;
 use corehop_stats::cpmd::{DelayQuery, Method, NoAnswer, Prediction, Statistic};
 use serde_json::Value;
 
-use crate::cmd::quantities::pair;
 use crate::output::either;
 use corehop_app::doubts;
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
+use corehop_app::quantities::pair;
 
 /// Predict the cost of a preemption or migration, with interval, at measured sizes and lengths and between them.
 ///

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop advise simulate`: advice from a simulated platform.
 
-use corehop_decide::simulated::SimulationGrid;
+use corehop_app::advise::SimulatedAdvice;
 
 use super::AdviceOptions;
 use crate::cmd::measure::on::LIVE;
@@ -42,24 +42,17 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     }
     let output = args.wishes.page(&[])?;
     let platform = input::platform(&args.on)?;
-    let mut what = SimulationGrid {
+    let simulation = SimulatedAdvice {
+        wanted: args.wishes.wanted(),
         loaded: !args.idle,
         samples: args.samples,
         seed: args.seed,
-        ..SimulationGrid::default()
     };
-    if !args.wishes.wss.is_empty() {
-        what.wss.clone_from(&args.wishes.wss);
-    }
-    what.lengths.extend(args.wishes.length);
     let bar = output::spinner();
     bar.set_message(format!("simulating {}", platform.id));
     // A steady tick is a thread, and indicatif panics if the system starts none.
     bar.tick();
-    let mut advice = args.wishes.advise(&what.model(&platform)?)?;
-    let (savings, silent) = what.partitioning(&platform)?;
+    let advice = simulation.on(&platform)?;
     bar.finish_and_clear();
-    advice.partitioning = savings;
-    advice.silent.extend(silent);
     args.wishes.answer(&advice, output, &args.on)
 }

@@ -7,13 +7,13 @@ use corehop_plan::units::{Bytes, Cpu, CpuList};
 use corehop_plan::workload::switching::{SwitchCall, SwitchMechanism};
 use corehop_stats::campaign::sampling::Goal;
 
-use super::super::quantities::count;
 use super::jobs::some_cpus;
 use super::on::LIVE;
 use super::plan::refused;
 use super::to::{Extent, Precise, SeedOptions, To};
 use crate::output::say;
 use corehop_app::failure::{Exit, Failure, refuse};
+use corehop_app::quantities::count;
 
 /// The heading of these options in the help.
 const HEADING: &str = "Core switches";

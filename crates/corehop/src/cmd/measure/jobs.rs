@@ -2,23 +2,19 @@
 //! The experiments of scripted jobs: a preset, and options that override its values.
 
 use corehop_linux::live::LiveMachineOptions;
-use corehop_plan::experiment::{self, Experiment, Length, Overrides, Preset};
+use corehop_plan::experiment::{Experiment, Length, Overrides, Preset};
 use corehop_plan::platform::Platform;
 use corehop_plan::units::{Bytes, CpuList, Nanos};
 use corehop_plan::workload::{Event, Load, Mover, Page, Pattern, Polluter};
 use corehop_stats::campaign::sampling::Goal;
 
-use super::super::quantities::{count, length, polluter, ratio};
 use super::loads::LoadArgs;
 use super::partitioning::SetSamplingOptions;
 use super::plan::refused;
 use super::to::{Extent, Precise, SeedOptions, To};
 use super::trace::TraceArgs;
 use corehop_app::failure::{Exit, Failure};
-
-/// The samples of each step of `conditions`: two batches of a cell of some milliseconds, with equally many in
-/// each direction in both halves.
-const SAMPLES_OF_A_STEP: u32 = 8;
+use corehop_app::quantities::{count, length, polluter, ratio};
 
 /// The options of every experiment of jobs.
 #[derive(Debug, clap::Args)]
@@ -308,19 +304,8 @@ impl ConditionOptions {
         self.load.enter(&platform, &mut overrides)?;
         let mut experiment = self.shared.preset.conditions(&platform);
         overrides.conditions(&mut experiment);
-        self.steps(&mut experiment);
+        experiment.set_steps(self.shared.replicates, self.shared.samples);
         self.shared.carry_out(platform, &experiment)
-    }
-
-    /// The requested replicates, in whole rounds, with the default samples in each if the number of samples is
-    /// not given.
-    fn steps(&self, experiment: &mut experiment::Conditions) {
-        let arms = experiment.arms().len() as u32;
-        if let Some(replicates) = self.shared.replicates {
-            experiment.rounds = replicates.div_ceil(arms);
-        }
-        let samples = self.shared.samples.unwrap_or(experiment.steps() * SAMPLES_OF_A_STEP);
-        experiment.cell.groups.iter_mut().for_each(|group| group.samples = samples);
     }
 }
 

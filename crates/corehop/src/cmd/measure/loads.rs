@@ -6,9 +6,9 @@ use corehop_plan::platform::Platform;
 use corehop_plan::units::CpuList;
 use corehop_plan::workload::{Load, MovingProgram, Polluter, Transfer};
 
-use super::super::quantities::{changing, polluter};
 use crate::output::say;
 use corehop_app::failure::{Exit, Failure, refuse};
+use corehop_app::quantities::{changing, polluter};
 
 /// An example command that most machines can run.
 const EXAMPLE_COMMAND: &str = "--command 'make -C /usr/src/linux -j1'";

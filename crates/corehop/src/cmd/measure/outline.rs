@@ -77,7 +77,7 @@ fn outline(
     let missing =
         missing.map(|it| format!("not measurable here: {} ({})", it.affinity.event(), it.why));
     let all = std::iter::once(head).chain(lines).chain(time).chain(missing);
-    all.map(|line| line + "\n").collect()
+    all.flat_map(|line| [line, "\n".to_owned()]).collect()
 }
 
 /// The same time for the standard library.

@@ -15,7 +15,6 @@ use corehop_plan::workload::scheduler::{JobPreference, MigrationReach, Scheduler
 use corehop_plan::workload::task::{Task, TaskSet};
 use corehop_plan::workload::{Load, Page, Pattern, WorkingSet};
 
-use super::super::quantities::{length, percent, ratio};
 use super::jobs::{SetArgs, some_cpus};
 use super::loads::LoadArgs;
 use super::on;
@@ -24,6 +23,7 @@ use super::to::{Extent, SeedOptions, To};
 use crate::output::note;
 use corehop_app::failure::{Exit, Failure, refuse};
 use corehop_app::input;
+use corehop_app::quantities::{length, percent, ratio};
 use corehop_app::run::LIVE_SHARE;
 
 /// The heading of these options in the help.

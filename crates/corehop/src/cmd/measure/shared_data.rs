@@ -7,10 +7,10 @@ use corehop_plan::units::CpuList;
 use corehop_plan::workload::gang::{Channel, GangProgram, Placing, Sharing};
 use corehop_stats::campaign::sampling::Goal;
 
-use super::super::quantities::count;
 use super::jobs::some_cpus;
 use super::to::{Extent, Precise, SeedOptions, To};
 use corehop_app::failure::{Exit, Failure, refuse};
+use corehop_app::quantities::{count, items};
 
 /// The heading of these options in the help.
 const HEADING: &str = "Threads with common data";
@@ -190,39 +190,6 @@ impl Args {
             // A replicate without a run is none.
             replicates: replicates.min(samples),
             cpus: self.cpus.clone().unwrap_or_default(),
-        }
-    }
-}
-
-/// `100`, `4k`, `1.5M`.
-pub(in crate::cmd) fn items(text: &str) -> Result<u64, String> {
-    let wrong =
-        || format!("`{text}` is not a number of items: write for example `100`, `4k` or `1M`");
-    let (number, times) = match text.trim().strip_suffix(['k', 'K']) {
-        Some(number) => (number, 1e3),
-        None => match text.trim().strip_suffix('M') {
-            Some(number) => (number, 1e6),
-            None => (text.trim(), 1.0),
-        },
-    };
-    let value = number.parse::<f64>().map_err(|_| wrong())? * times;
-    if value >= 1.0 && value.fract() == 0.0 && value < 1e12 {
-        Ok(value as u64)
-    } else {
-        Err(wrong())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::items;
-
-    #[test]
-    fn numbers_of_items_are_thousands_and_millions_of_ten() {
-        let counts = ["100", "4k", "1.5M", "400K"].map(|text| items(text).unwrap());
-        assert_eq!(counts, [100, 4_000, 1_500_000, 400_000]);
-        for wrong in ["", "x", "0", "-1", "1.5", "4Ki"] {
-            assert!(items(wrong).unwrap_err().contains("4k"), "{wrong}");
         }
     }
 }

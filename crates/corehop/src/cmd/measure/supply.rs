@@ -5,12 +5,12 @@ use corehop_linux::live::LiveMachineOptions;
 use corehop_plan::experiment::MeasuredSupply;
 use corehop_plan::units::{CpuList, Nanos};
 
-use super::super::quantities::count;
 use super::jobs::some_cpus;
 use super::on;
 use super::plan::refused;
 use super::to::{Extent, SeedOptions, To};
 use corehop_app::failure::{Exit, Failure};
+use corehop_app::quantities::count;
 
 /// The heading of these options in the help.
 const HEADING: &str = "Windows";

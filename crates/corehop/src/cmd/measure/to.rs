@@ -11,13 +11,13 @@ use corehop_sim::Sampling;
 use corehop_stats::campaign::sampling::Goal;
 use corehop_stats::sequential::Precision;
 
-use super::super::quantities::percent;
 use super::partitioning::PartitioningOptions;
 use super::{on, outline};
 use crate::output::{AnswerBody, Force, answer, told};
 use crate::progress::view;
 use corehop_app::answer::Answer;
 use corehop_app::failure::{Exit, Failure};
+use corehop_app::quantities::percent;
 use corehop_app::run::{Destination, RunOptions};
 
 /// The destination of the rows, and the answer.

@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop sim validate`
 
-mod text;
-
 use std::path::PathBuf;
 
-use corehop_decide::validation::sheet::{PrintedQuantity, QuantityErrors, Sheet, ValidationRow};
-use corehop_decide::validation::{self as studies, Lab, PublishedStudy};
-use corehop_plan::units::Bytes;
-use corehop_report::validation::{self, Dots};
-use corehop_report::validation_svg::drawing;
-use serde_json::{Value, json};
-
-use crate::output::{self, Force, OutputFile, either};
 use corehop_app::failure::{Exit, Failure};
-use corehop_app::input;
+use corehop_app::validate::{ValidationRequest, validate};
+use corehop_plan::units::Bytes;
+
+use crate::output::{Force, told};
 
 /// Rerun published experiments on the simulated machine, and report its error.
 ///
@@ -61,96 +54,17 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    let mut lab = Lab::new(args.seed, args.samples, args.exact).passing(args.passes);
-    let (mut answers, mut studies, mut tables) = (Vec::new(), Vec::new(), String::new());
-    let mut drawings = Vec::new();
-    let mut missed = false;
-    for study in chosen(args)? {
-        let platform = input::platform(args.on.as_deref().unwrap_or(study.head().platform))?;
-        let sheet = study.judge(&platform, &mut lab)?;
-        drawings.extend(Dots::of(&sheet));
-        missed |= sheet.is_missed();
-        studies.push((sheet.title.clone(), sheet.is_missed()));
-        if args.json {
-            answers.push(json(&sheet));
-        } else {
-            tables.push_str(&text::of(&sheet));
-        }
-    }
-    draw(args, &drawings)?;
-    let json = args.json.then(|| json!({ "seed": args.seed, "studies": answers }));
-    either(&text::sentence(&studies), json.as_ref(), || tables)?;
-    Ok(if missed { Exit::No } else { Exit::Done })
-}
-
-/// Writes the requested figures.
-fn draw(args: &Args, all: &[Dots]) -> Result<(), Failure> {
-    if let Some(path) = &args.output {
-        OutputFile::new(path, &[], args.force)?.write(validation::page(args.seed, all))?;
-    }
-    let Some(folder) = &args.svg else { return Ok(()) };
-    output::file::folder(folder)?;
-    for dots in all {
-        let path = folder.join(format!("{}.svg", dots.id));
-        OutputFile::new(&path, &[], args.force)?.write(drawing(dots))?;
-    }
-    Ok(())
-}
-
-/// The requested studies, with the requested sizes.
-fn chosen(args: &Args) -> Result<Vec<Box<dyn PublishedStudy>>, Failure> {
-    let mut all = studies::all().map_err(|error| Failure::new(Exit::Damaged, error))?;
-    let is = |study: &dyn PublishedStudy, what: &str| {
-        study.head().id == what || study.head().platform == what
+    let request = ValidationRequest {
+        what: args.what.clone(),
+        samples: args.samples,
+        wss: args.wss.clone(),
+        on: args.on.clone(),
+        exact: args.exact,
+        passes: args.passes,
+        seed: args.seed,
+        output: args.output.clone(),
+        svg: args.svg.clone(),
+        force: args.force.force,
     };
-    if let Some(what) = args.what.iter().find(|what| !all.iter().any(|it| is(&**it, what))) {
-        let known: Vec<&str> = all.iter().map(|it| it.head().id).collect();
-        let what = format!(
-            "`{what}` is neither a study nor a platform of a study; studies are {}; `corehop sim validate-host` \
-             compares a platform file with its host",
-            known.join(", ")
-        );
-        return Err(Failure::says(Exit::Usage, what));
-    }
-    all.retain(|it| args.what.is_empty() || args.what.iter().any(|what| is(&**it, what)));
-    if !args.wss.is_empty() {
-        let sizes: Vec<u64> = args.wss.iter().map(|wss| wss.get() / 1024).collect();
-        all.retain_mut(|study| study.narrow(&sizes));
-    }
-    Ok(all)
-}
-
-/// The result of a study, with the fields of its kind.
-fn json(sheet: &Sheet) -> Value {
-    let mut value = json!({ "study": sheet.id, "title": sheet.title, "platform": sheet.platform });
-    if sheet.samples.is_none() || !sheet.claims.is_empty() {
-        value["claims"] = json!(sheet.claims);
-        value["missed"] = json!(sheet.claims.iter().filter(|it| it.is_missed()).count());
-    }
-    let Some(samples) = sheet.samples else { return value };
-    value["samples"] = json!(samples);
-    let kind = sheet.rows.first().map(|row| &row.what);
-    if matches!(kind, Some(PrintedQuantity::Gang { .. })) {
-        let quantity = |it: &QuantityErrors| json!({ "quantity": it.word, "limit": it.limit, "judged": it.judged, "aim": it.aim });
-        value["quantities"] = sheet.quantities.iter().map(quantity).collect();
-    } else if let [it] = &*sheet.quantities {
-        value["limit"] = json!(it.limit);
-        value["aim"] = json!(it.aim);
-        value["judged"] = json!(it.judged);
-        value["fitted"] = json!(it.fitted);
-        if let Some(errors) = it.not_modelled {
-            value["not_modelled"] = json!(errors);
-        }
-        if let Some(order) = it.order {
-            value["order"] = json!(order);
-        }
-    }
-    let rows = sheet.rows.iter().map(ValidationRow::json).collect();
-    if let (Some(PrintedQuantity::Point { .. }), [it]) = (kind, &*sheet.quantities) {
-        value["quantity"] = json!(it.word);
-        value["points"] = rows;
-    } else {
-        value["rows"] = rows;
-    }
-    value
+    told(&validate(&request)?, args.json)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop sim validate`: its tables in the terminal.
+//! The validation of the simulated machine as text.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use corehop_decide::validation::sheet::{
 use corehop_stats::verdict::TestOutcome;
 
 /// Whether the simulated machine comes near enough to what was printed, of studies with their titles.
-pub(super) fn sentence(studies: &[(String, bool)]) -> String {
+pub fn sentence(studies: &[(String, bool)]) -> String {
     let missed: Vec<&str> =
         studies.iter().filter(|(_, missed)| *missed).map(|(title, _)| title.as_str()).collect();
     let count = studies.len();
@@ -27,7 +27,7 @@ pub(super) fn sentence(studies: &[(String, bool)]) -> String {
 }
 
 /// Every row of a study, and what it comes to.
-pub(super) fn of(sheet: &Sheet) -> String {
+pub fn of(sheet: &Sheet) -> String {
     let kind = sheet.rows.first().map(|row| &row.what);
     let unit = match (kind, &*sheet.quantities) {
         (Some(PrintedQuantity::Point { .. }), [it]) => format!(", {}", it.word),

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parsers of quantities on the command line: shares, lengths, programs of loads.
+//! Quantities in text: shares, lengths, counts, programs of loads.
+//!
+//! # Errors
+//! All readers say what is wrong with a text, and how it is written.
 
 use corehop_plan::experiment::Length;
 use corehop_plan::units::{Bytes, Nanos};
 use corehop_plan::workload::{MovingProgram, Pattern, Polluter};
 
 /// `page=thp` as a pair.
-pub(super) fn pair(text: &str) -> Result<(String, String), String> {
+///
+/// # Errors
+/// Those of [all readers](self#errors).
+pub fn pair(text: &str) -> Result<(String, String), String> {
     let (name, value) = text
         .split_once('=')
         .ok_or_else(|| format!("`{text}` is not of the form NAME=VALUE, for instance page=thp"))?;
@@ -14,18 +20,27 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 /// `5%` as 0.05.
-pub(super) fn percent(text: &str) -> Result<f64, String> {
+///
+/// # Errors
+/// Those of [all readers](self#errors).
+pub fn percent(text: &str) -> Result<f64, String> {
     share(text, "5%")
 }
 
 /// `5%` as 0.05, and `0%`, with which every difference counts.
-pub(super) fn margin(text: &str) -> Result<f64, String> {
+///
+/// # Errors
+/// Those of [all readers](self#errors).
+pub fn margin(text: &str) -> Result<f64, String> {
     let none = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     if none == Some(0.0) { Ok(0.0) } else { share(text, "5%") }
 }
 
 /// `95%` as 0.95.
-pub(super) fn confidence(text: &str) -> Result<f64, String> {
+///
+/// # Errors
+/// Those of [all readers](self#errors).
+pub fn confidence(text: &str) -> Result<f64, String> {
     share(text, "95%")
 }
 
@@ -43,7 +58,10 @@ fn share(text: &str, instance: &str) -> Result<f64, String> {
 const MOST_COUNT: u32 = 10_000_000;
 
 /// A number of at least one; `zero` is the error message for 0.
-pub(super) fn count(zero: &'static str) -> impl Fn(&str) -> Result<u32, String> + Clone {
+///
+/// # Errors
+/// Those of [all readers](self#errors).
+pub fn count(zero: &'static str) -> impl Fn(&str) -> Result<u32, String> + Clone {
     move |text| match text.parse::<u32>() {
         Ok(0) => Err(zero.to_owned()),
         Ok(number) if number > MOST_COUNT => Err(format!("at most {MOST_COUNT}")),
@@ -53,7 +71,10 @@ pub(super) fn count(zero: &'static str) -> impl Fn(&str) -> Result<u32, String> 
 }
 
 /// `0.25` or `1/4`.
-pub(super) fn ratio(text: &str) -> Result<f64, String> {
+///
+/// # Errors
+/// Those of [all readers](self#errors).
+pub fn ratio(text: &str) -> Result<f64, String> {
     let number = |text: &str| {
         text.trim().parse::<f64>().map_err(|_| "write for example `0.25` or `1/4`".to_owned())
     };
@@ -69,7 +90,10 @@ pub(super) fn ratio(text: &str) -> Result<f64, String> {
 }
 
 /// `4ms`, or `0..50ms`.
-pub(super) fn length(text: &str) -> Result<Length, String> {
+///
+/// # Errors
+/// Those of [all readers](self#errors).
+pub fn length(text: &str) -> Result<Length, String> {
     let time = |text: &str| text.parse::<Nanos>().map_err(|error| error.to_string());
     match text.split_once("..") {
         None => time(text).map(Length::Fixed),
@@ -91,7 +115,10 @@ pub(super) fn length(text: &str) -> Result<Length, String> {
 }
 
 /// `4MiB`, `4MiB,scan`, `4MiB,shuffled,0.5`.
-pub(super) fn polluter(text: &str) -> Result<Polluter, String> {
+///
+/// # Errors
+/// Those of [all readers](self#errors).
+pub fn polluter(text: &str) -> Result<Polluter, String> {
     let mut parts = text.split(',');
     let wss =
         parts.next().unwrap_or_default().parse::<Bytes>().map_err(|error| error.to_string())?;
@@ -107,7 +134,10 @@ pub(super) fn polluter(text: &str) -> Result<Polluter, String> {
 }
 
 /// `2MiB`, `2MiB,0.1`, `2MiB,0.1,60ns`; the rest as a compiler's.
-pub(super) fn changing(text: &str) -> Result<MovingProgram, String> {
+///
+/// # Errors
+/// Those of [all readers](self#errors).
+pub fn changing(text: &str) -> Result<MovingProgram, String> {
     let mut parts = text.split(',');
     let mut program = MovingProgram::COMPILER;
     program.window =
@@ -123,4 +153,40 @@ pub(super) fn changing(text: &str) -> Result<MovingProgram, String> {
     }
     program.check().map_err(|error| error.to_string())?;
     Ok(program)
+}
+
+/// `100`, `4k`, `1.5M`.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
+pub fn items(text: &str) -> Result<u64, String> {
+    let wrong =
+        || format!("`{text}` is not a number of items: write for example `100`, `4k` or `1M`");
+    let (number, times) = match text.trim().strip_suffix(['k', 'K']) {
+        Some(number) => (number, 1e3),
+        None => match text.trim().strip_suffix('M') {
+            Some(number) => (number, 1e6),
+            None => (text.trim(), 1.0),
+        },
+    };
+    let value = number.parse::<f64>().map_err(|_| wrong())? * times;
+    if value >= 1.0 && value.fract() == 0.0 && value < 1e12 {
+        Ok(value as u64)
+    } else {
+        Err(wrong())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::items;
+
+    #[test]
+    fn numbers_of_items_are_thousands_and_millions_of_ten() {
+        let counts = ["100", "4k", "1.5M", "400K"].map(|text| items(text).unwrap());
+        assert_eq!(counts, [100, 4_000, 1_500_000, 400_000]);
+        for wrong in ["", "x", "0", "-1", "1.5", "4Ki"] {
+            assert!(items(wrong).unwrap_err().contains("4k"), "{wrong}");
+        }
+    }
 }

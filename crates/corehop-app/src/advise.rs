@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Advice from a simulated machine.
+
+use corehop_decide::advice::{Advice, AdviceQuery, advise};
+use corehop_decide::simulated::SimulationGrid;
+use corehop_plan::platform::Platform;
+
+use crate::failure::{Exit, Failure};
+
+/// A simulation to advise from.
+#[derive(Debug, Clone)]
+pub struct SimulatedAdvice {
+    /// The advice that is wanted; its sizes and its length are simulated.
+    pub wanted: AdviceQuery,
+    /// Whether polluters run on the other CPUs.
+    pub loaded: bool,
+    /// The samples of each cell.
+    pub samples: u32,
+    /// The seed of all random draws.
+    pub seed: u64,
+}
+
+impl SimulatedAdvice {
+    /// Simulates the synthetic method on a platform, and advises from its samples and from what cache partitioning would save.
+    ///
+    /// # Errors
+    /// Exit 2 for advice that the simulation cannot give, exit 3 where the platform cannot be simulated.
+    pub fn on(&self, platform: &Platform) -> Result<Advice, Failure> {
+        let mut grid = SimulationGrid {
+            loaded: self.loaded,
+            samples: self.samples,
+            seed: self.seed,
+            ..SimulationGrid::default()
+        };
+        if !self.wanted.wss.is_empty() {
+            grid.wss.clone_from(&self.wanted.wss);
+        }
+        grid.lengths.extend(self.wanted.length);
+        let advice = advise(&grid.model(platform)?, &self.wanted);
+        let mut advice = advice.map_err(|error| Failure::new(Exit::Usage, error))?;
+        let (savings, silent) = grid.partitioning(platform)?;
+        advice.partitioning = savings;
+        advice.silent.extend(silent);
+        Ok(advice)
+    }
+}

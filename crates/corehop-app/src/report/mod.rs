@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Results as a table, a screen, data or a page; and the contents of one file.
+
+mod contents;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use corehop_decide::placer::log::PlacementLog;
+use corehop_report::figure::FigureTable;
+use corehop_report::off_load::OffLoadAnswer;
+use corehop_report::study::page as study_page;
+use corehop_report::{listing, page, placement, screen, sections, table};
+use corehop_results::Results;
+use corehop_sched::study::StudyCounts;
+use corehop_stats::estimator::Estimator;
+use corehop_stats::summary::CellSummary;
+use serde_json::{Value, json};
+
+use crate::doubts;
+use crate::failure::{Exit, Failure};
+use crate::file::OutputFile;
+use crate::layout::TerminalLayout;
+use crate::voice::warn;
+use crate::{input, study};
+pub use contents::{ContentsForm, contents};
+
+/// A report of the results in files.
+#[derive(Debug, Clone)]
+pub struct ReportRequest {
+    /// Files of rows with platform files, or one answer of another verb.
+    pub files: Vec<PathBuf>,
+    /// The form of the table; None for a page alone.
+    pub form: Option<ReportForm>,
+    /// The values of columns, by which cells are selected for the table.
+    pub only: Vec<String>,
+    /// The file for a page.
+    pub output: Option<PathBuf>,
+    /// Whether existing files may be replaced.
+    pub force: bool,
+    /// The estimator of delays; the difference where none is named.
+    pub estimator: Option<Estimator>,
+    /// The columns of a table.
+    pub width: usize,
+    /// The layout of text.
+    pub layout: TerminalLayout,
+}
+
+/// The form of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReportForm {
+    /// One screen.
+    Screen,
+    /// All cells as text.
+    Text,
+    /// A statistic in each line, for other programs.
+    Csv,
+    /// Every cell with all its statistics.
+    Json,
+}
+
+/// A sentence, with text for people or data for programs.
+#[derive(Debug)]
+pub struct ReportAnswer {
+    /// The answer in one sentence.
+    pub sentence: String,
+    /// The text or the data.
+    pub body: ReportBody,
+}
+
+/// The part of a report beside its sentence.
+#[derive(Debug)]
+pub enum ReportBody {
+    /// Text for people; may be empty.
+    Text(String),
+    /// Data for programs.
+    Data(String),
+}
+
+/// Reports, and writes the page that is wanted.
+///
+/// # Errors
+/// Exit 2 for a request that makes no sense, and those of all [readers](crate::input).
+pub fn report(args: &ReportRequest) -> Result<ReportAnswer, Failure> {
+    let form = args.form;
+    if form.is_none() && !args.only.is_empty() {
+        let what = "--only selects cells of a table: add --table, or leave out -o";
+        return Err(Failure::says(Exit::Usage, what));
+    }
+    let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
+    let output = OutputFile::if_asked(args.output.as_ref(), &inputs, args.force)?;
+    if let [one] = args.files.as_slice()
+        && let Some(outcome) = input::counts(one)?
+    {
+        return counts(args, form, output, &outcome);
+    }
+    if let [one] = args.files.as_slice()
+        && let Some(log) = input::placement(one)?
+    {
+        return placement_of(args, form, output, &log);
+    }
+    if let [one] = args.files.as_slice()
+        && let Some(off_load) = input::off_load(one)?
+    {
+        return off_load_of(args, form, output, &off_load);
+    }
+    let mut data = input::gather(&args.files, args.estimator.unwrap_or(Estimator::Difference))?;
+    of_cells(args, form, &data)?;
+    if let Some(file) = &output {
+        file.write(page::page(&data))?;
+    }
+    data.jobs.summaries = table::only(&data.jobs.summaries, &args.only)
+        .map_err(|why| Failure::says(Exit::Usage, format!("--only: {why}")))?;
+    let (sentence, whole) = (listing::answer(&data), args.only.is_empty());
+    let body = match form {
+        Some(ReportForm::Screen) => ReportBody::Text(screen::screen(&data, args.width, whole)),
+        Some(ReportForm::Text) => ReportBody::Text(text(&data, whole, args.width)),
+        Some(ReportForm::Csv) => ReportBody::Data(in_csv(&data.jobs.summaries)),
+        Some(ReportForm::Json) => {
+            ReportBody::Data(format!("{:#}\n", doubts::with(everything(&data))))
+        }
+        None => ReportBody::Text(String::new()),
+    };
+    Ok(ReportAnswer { sentence, body })
+}
+
+/// The cells; beside them the outcomes of task sets and the causes of the spread, if present. Other kinds of rows have
+/// their tables.
+fn everything(data: &Results) -> Value {
+    let cells = json!(data.jobs.summaries);
+    let mut all = serde_json::Map::new();
+    all.extend(data.tasks.as_ref().map(|it| ("task_sets".to_owned(), json!(it))));
+    if !data.jobs.spreads.is_empty() {
+        all.insert("conditions".to_owned(), json!(data.jobs.spreads));
+    }
+    let others = sections::other_tables(data);
+    if data.jobs.summaries.is_empty() && !others.is_empty() {
+        all.insert("tables".to_owned(), others.iter().map(as_rows).collect());
+    }
+    if all.is_empty() {
+        return cells;
+    }
+    all.insert("cells".to_owned(), cells);
+    all.into()
+}
+
+/// A table as a list of objects by column.
+fn as_rows(table: &FigureTable) -> Value {
+    let row = |row: &Vec<String>| -> Value {
+        let fields = table.head.iter().cloned().zip(row.iter().map(|it| json!(it)));
+        Value::Object(fields.collect())
+    };
+    json!({"caption": table.caption, "rows": table.rows.iter().map(row).collect::<Vec<_>>()})
+}
+
+/// Refuses a table of cells, or a choice among them, where the files have none.
+fn of_cells(args: &ReportRequest, form: Option<ReportForm>, data: &Results) -> Result<(), Failure> {
+    if !data.jobs.summaries.is_empty() {
+        return Ok(());
+    }
+    let kinds: BTreeSet<&str> = data.files.iter().map(|it| it.rows.as_str()).collect();
+    let kinds = kinds.into_iter().collect::<Vec<_>>().join(", ");
+    let asked = match form {
+        Some(ReportForm::Csv) => "--table csv prints costs of cells",
+        _ if !args.only.is_empty() => "--only selects cells",
+        _ if args.estimator.is_some() => "--estimator computes delays of cells",
+        _ => return Ok(()),
+    };
+    let what = format!(
+        "{asked}, and these files have no valid sample of a cell (rows: {kinds}): use --table json or text, or print rows with \
+         `corehop report contents FILE --rows N`"
+    );
+    Err(Failure::says(Exit::Usage, what))
+}
+
+/// The log of a placer: its page, or its answer.
+fn placement_of(
+    args: &ReportRequest,
+    form: Option<ReportForm>,
+    output: Option<OutputFile>,
+    log: &PlacementLog,
+) -> Result<ReportAnswer, Failure> {
+    let what = "the log of a placer has no cells: leave out --only, and use --table text or json \
+                (`corehop report contents FILE --rows N` prints the rates of its windows)";
+    without_cells(args, form, what)?;
+    if let Some(file) = output {
+        file.write(placement::page(log))?;
+    }
+    let sentence = placement::sentence(&log.answer);
+    tell(&sentence, form, || placement::json(log), || placement::log_text(log))
+}
+
+/// The counts of a study: its page, or its tables.
+fn counts(
+    args: &ReportRequest,
+    form: Option<ReportForm>,
+    output: Option<OutputFile>,
+    outcome: &StudyCounts,
+) -> Result<ReportAnswer, Failure> {
+    let what = "the counts of a study have no cells: leave out --only, and use --table text or json \
+                (`corehop report contents FILE --rows N` prints the counts)";
+    without_cells(args, form, what)?;
+    if let Some(file) = output {
+        file.write(study_page(outcome))?;
+    }
+    tell(
+        &study::sentence(outcome),
+        form,
+        || outcome.json(),
+        || study::text(outcome, &[], args.layout),
+    )
+}
+
+/// Refuses options that select cells, of a file that has none.
+fn without_cells(
+    args: &ReportRequest,
+    form: Option<ReportForm>,
+    what: &str,
+) -> Result<(), Failure> {
+    if args.estimator.is_some() {
+        let what = "--estimator computes delays of cells, and this file has none: leave it out";
+        return Err(Failure::says(Exit::Usage, what));
+    }
+    if args.only.is_empty() && !matches!(form, Some(ReportForm::Csv)) {
+        return Ok(());
+    }
+    Err(Failure::says(Exit::Usage, what))
+}
+
+/// An answer of off-load: its page, or its words.
+fn off_load_of(
+    args: &ReportRequest,
+    form: Option<ReportForm>,
+    output: Option<OutputFile>,
+    of: &OffLoadAnswer,
+) -> Result<ReportAnswer, Failure> {
+    let what = "an answer of `corehop offload` has no cells: leave out --only, and use --table text or json \
+                (`corehop report contents FILE --rows N` prints its calls)";
+    without_cells(args, form, what)?;
+    if let Some(file) = output {
+        file.write(of.page())?;
+    }
+    tell(&of.sentence(), form, || of.json().clone(), || of.text())
+}
+
+/// JSON or text, where a form is asked for.
+fn tell(
+    sentence: &str,
+    form: Option<ReportForm>,
+    json: impl Fn() -> Value,
+    text: impl Fn() -> String,
+) -> Result<ReportAnswer, Failure> {
+    let body = match form {
+        Some(ReportForm::Json) => ReportBody::Data(format!("{:#}\n", doubts::with(json()))),
+        Some(_) => ReportBody::Text(text()),
+        None => ReportBody::Text(String::new()),
+    };
+    Ok(ReportAnswer { sentence: sentence.to_owned(), body })
+}
+
+/// The table of the cells; with the other contents of the files, unless cells were selected.
+fn text(data: &Results, whole: bool, width: usize) -> String {
+    let others = if whole { sections::other_tables(data) } else { Vec::new() };
+    let notes = if whole { sections::notes(data) } else { Vec::new() };
+    table::text(&data.jobs.summaries, width)
+        + &others.iter().map(table::plain).collect::<String>()
+        + &notes.into_iter().flat_map(|note| [note, "\n".to_owned()]).collect::<String>()
+}
+
+/// The costs of the cells as a table for other programs.
+fn in_csv(summaries: &[CellSummary]) -> String {
+    let joinable = table::joinable(summaries);
+    let count: usize = joinable.shared.iter().map(|(_, count)| count).sum();
+    if count > 0 {
+        let shared: Vec<String> =
+            joinable.shared.iter().map(|(what, count)| format!("  {count} with {what}")).collect();
+        warn(&format!(
+            "{count} cells differ from others only in what these columns cannot tell; of each statistic\n\
+             the largest is printed. --only COLUMN=VALUE chooses, --table json has all:\n{}",
+            shared.join("\n")
+        ));
+    }
+    table::csv(&joinable)
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Published experiments, run again on the simulated machine, and its error.
+
+use std::path::PathBuf;
+
+use corehop_decide::validation::sheet::{PrintedQuantity, QuantityErrors, Sheet, ValidationRow};
+use corehop_decide::validation::{self as studies, Lab, PublishedStudy};
+use corehop_plan::units::Bytes;
+use corehop_report::validation::{self, Dots};
+use corehop_report::validation_svg::drawing;
+use corehop_report::validation_text as text;
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+use crate::failure::{Exit, Failure};
+use crate::file::{self, OutputFile};
+use crate::input;
+
+/// A validation of the simulated machine.
+#[derive(Debug, Clone)]
+pub struct ValidationRequest {
+    /// Platforms or studies by name; all where none is named.
+    pub what: Vec<String>,
+    /// The samples of each cell; the study's number where none is given.
+    pub samples: Option<u32>,
+    /// The sizes of working sets; all where none is given.
+    pub wss: Vec<Bytes>,
+    /// A platform file in place of the built-in one.
+    pub on: Option<String>,
+    /// Whether to simulate every set of every cache.
+    pub exact: bool,
+    /// Further passes before the warm touches of tables of costs.
+    pub passes: Option<u32>,
+    /// The seed of all random draws.
+    pub seed: u64,
+    /// The file for a page with a figure of each table.
+    pub output: Option<PathBuf>,
+    /// The folder for the figures.
+    pub svg: Option<PathBuf>,
+    /// Whether existing files may be replaced.
+    pub force: bool,
+}
+
+/// Runs the studies, writes the figures that are wanted, and answers.
+///
+/// # Errors
+/// Exit 2 for an unknown study, exit 4 for a damaged one, exit 3 for what the machine cannot do.
+pub fn validate(args: &ValidationRequest) -> Result<Answer, Failure> {
+    let mut lab = Lab::new(args.seed, args.samples, args.exact).passing(args.passes);
+    let (mut answers, mut studies, mut tables) = (Vec::new(), Vec::new(), String::new());
+    let mut drawings = Vec::new();
+    let mut missed = false;
+    for study in chosen(args)? {
+        let platform = input::platform(args.on.as_deref().unwrap_or(study.head().platform))?;
+        let sheet = study.judge(&platform, &mut lab)?;
+        drawings.extend(Dots::of(&sheet));
+        missed |= sheet.is_missed();
+        studies.push((sheet.title.clone(), sheet.is_missed()));
+        answers.push(json(&sheet));
+        tables.push_str(&text::of(&sheet));
+    }
+    draw(args, &drawings)?;
+    Ok(Answer {
+        sentence: text::sentence(&studies),
+        json: json!({ "seed": args.seed, "studies": answers }),
+        text: tables,
+        exit: if missed { Exit::No } else { Exit::Done },
+    })
+}
+
+/// Writes the requested figures.
+fn draw(args: &ValidationRequest, all: &[Dots]) -> Result<(), Failure> {
+    if let Some(path) = &args.output {
+        OutputFile::new(path, &[], args.force)?.write(validation::page(args.seed, all))?;
+    }
+    let Some(folder) = &args.svg else { return Ok(()) };
+    file::folder(folder)?;
+    for dots in all {
+        let path = folder.join(format!("{}.svg", dots.id));
+        OutputFile::new(&path, &[], args.force)?.write(drawing(dots))?;
+    }
+    Ok(())
+}
+
+/// The requested studies, with the requested sizes.
+fn chosen(args: &ValidationRequest) -> Result<Vec<Box<dyn PublishedStudy>>, Failure> {
+    let mut all = studies::all().map_err(|error| Failure::new(Exit::Damaged, error))?;
+    let is = |study: &dyn PublishedStudy, what: &str| {
+        study.head().id == what || study.head().platform == what
+    };
+    if let Some(what) = args.what.iter().find(|what| !all.iter().any(|it| is(&**it, what))) {
+        let known: Vec<&str> = all.iter().map(|it| it.head().id).collect();
+        let what = format!(
+            "`{what}` is neither a study nor a platform of a study; studies are {}; `corehop sim validate-host` \
+             compares a platform file with its host",
+            known.join(", ")
+        );
+        return Err(Failure::says(Exit::Usage, what));
+    }
+    all.retain(|it| args.what.is_empty() || args.what.iter().any(|what| is(&**it, what)));
+    if !args.wss.is_empty() {
+        let sizes: Vec<u64> = args.wss.iter().map(|wss| wss.get() / 1024).collect();
+        all.retain_mut(|study| study.narrow(&sizes));
+    }
+    Ok(all)
+}
+
+/// The result of a study, with the fields of its kind.
+fn json(sheet: &Sheet) -> Value {
+    let mut value = json!({ "study": sheet.id, "title": sheet.title, "platform": sheet.platform });
+    if sheet.samples.is_none() || !sheet.claims.is_empty() {
+        value["claims"] = json!(sheet.claims);
+        value["missed"] = json!(sheet.claims.iter().filter(|it| it.is_missed()).count());
+    }
+    let Some(samples) = sheet.samples else { return value };
+    value["samples"] = json!(samples);
+    let kind = sheet.rows.first().map(|row| &row.what);
+    if matches!(kind, Some(PrintedQuantity::Gang { .. })) {
+        let quantity = |it: &QuantityErrors| json!({ "quantity": it.word, "limit": it.limit, "judged": it.judged, "aim": it.aim });
+        value["quantities"] = sheet.quantities.iter().map(quantity).collect();
+    } else if let [it] = &*sheet.quantities {
+        value["limit"] = json!(it.limit);
+        value["aim"] = json!(it.aim);
+        value["judged"] = json!(it.judged);
+        value["fitted"] = json!(it.fitted);
+        if let Some(errors) = it.not_modelled {
+            value["not_modelled"] = json!(errors);
+        }
+        if let Some(order) = it.order {
+            value["order"] = json!(order);
+        }
+    }
+    let rows = sheet.rows.iter().map(ValidationRow::json).collect();
+    if let (Some(PrintedQuantity::Point { .. }), [it]) = (kind, &*sheet.quantities) {
+        value["quantity"] = json!(it.word);
+        value["points"] = rows;
+    } else {
+        value["rows"] = rows;
+    }
+    value
+}
