@@ -256,4 +256,52 @@ mod tests {
         }
         assert!(page.contains("preemption 20.0 [19.0, …] (60 in 20) µs"), "hover values");
     }
+
+    #[test]
+    fn the_key_has_a_place_and_a_colour_for_every_verdict() {
+        let places: Vec<(&str, f64, &str, &str)> = vec![
+            ("16", 36.0, "#56b4e9", "stay"),
+            ("126", 146.0, "#e69f00", "move"),
+            ("236", 256.0, "#d9dee3", "either"),
+            ("346", 366.0, "#ffffff", "cannot tell"),
+        ];
+        let entries: String = places
+            .into_iter()
+            .map(|(left, text, colour, word)| {
+                format!(
+                    "<rect x=\"{left}\" y=\"10.0\" width=\"14\" height=\"14\" fill=\"{colour}\" stroke=\"#7a8591\"/>\
+                     <text x=\"{text:.1}\" y=\"21.0\">{word}</text>\n"
+                )
+            })
+            .collect();
+        assert_eq!(key(10.0), entries);
+    }
+
+    #[test]
+    fn lengths_fall_into_columns_by_their_first_two_digits() {
+        let of = |us| column(&place(4, us, Preference::NoDifference));
+        assert_eq!([4.0, 94.4, 1_049.0, 1_051.0, 0.2].map(of), [4, 94, 1_000, 1_100, 0]);
+    }
+
+    #[test]
+    fn a_field_stands_in_the_column_of_its_length_and_the_row_of_its_size() {
+        let places = [
+            place(64, 4_000.0, Preference::NoDifference),
+            place(4, 1_000.0, Preference::Prefer(Event::IdleLeave)),
+        ];
+        let svg = map(&places.iter().collect::<Vec<_>>());
+        // Columns are 92 wide from 96 on, rows 34 high from 62 on.
+        assert!(
+            svg.contains(
+                "<rect x=\"188.0\" y=\"96.0\" width=\"92\" height=\"34\" fill=\"#d9dee3\""
+            ),
+            "{svg}"
+        );
+        assert!(
+            svg.contains("<rect x=\"96.0\" y=\"62.0\" width=\"92\" height=\"34\" fill=\"#56b4e9\""),
+            "{svg}"
+        );
+        assert!(svg.contains("viewBox=\"0 0 470 174\""), "{svg}");
+        assert!(svg.contains("64 KiB after 4.00 ms: the difference does not matter; "), "{svg}");
+    }
 }

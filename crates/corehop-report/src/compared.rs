@@ -209,8 +209,12 @@ fn sensitivity(comparison: &ResultComparison) -> String {
 /// The cells that only one result has.
 fn left_out(comparison: &ResultComparison) -> Option<String> {
     let (only_a, only_b) = (comparison.only_a, comparison.only_b);
-    (only_a + only_b > 0)
-        .then(|| format!("Not compared: {only_a} cells are only in A, {only_b} only in B."))
+    let of = |(cells, result): (usize, &str)| {
+        let are = if cells == 1 { "is" } else { "are" };
+        (cells > 0).then(|| format!("{} {are} only in {result}", counted(cells)))
+    };
+    let told: Vec<String> = [(only_a, "A"), (only_b, "B")].into_iter().filter_map(of).collect();
+    (!told.is_empty()).then(|| format!("Not compared: {}.", told.join(", ")))
 }
 
 /// The cells that have no interval, by the reason.
@@ -374,5 +378,73 @@ mod tests {
         let table: Vec<&str> = text.split("\n\n").next().unwrap().lines().collect();
         assert!(table.len() >= 3 && table.iter().all(|line| line.chars().count() <= 75), "{text}");
         assert!(text.contains("A slowdown of"), "{text}");
+    }
+
+    /// A comparison without cells, with so many cells of one result alone.
+    fn only(a: usize, b: usize) -> ResultComparison {
+        let none = Quantities::new(Estimator::Difference);
+        let margin = EquivalenceMargin { share: 0.05, least_us: None };
+        ResultComparison { only_a: a, only_b: b, ..compare(&none, &none, margin, 0.05).unwrap() }
+    }
+
+    #[test]
+    fn cells_that_one_result_has_are_counted_in_grammar_and_none_is_not_said() {
+        let told = |a, b| left_out(&only(a, b));
+        assert_eq!(told(0, 0), None);
+        assert_eq!(told(1, 0).unwrap(), "Not compared: 1 cell is only in A.");
+        assert_eq!(told(0, 2).unwrap(), "Not compared: 2 cells are only in B.");
+        assert_eq!(
+            told(2, 1).unwrap(),
+            "Not compared: 2 cells are only in A, 1 cell is only in B."
+        );
+    }
+
+    #[test]
+    fn nothing_in_common_is_told_with_what_was_left_out_and_not_measured() {
+        let mut nothing = only(1, 0);
+        let why = ("no huge pages.".to_owned(), ["x".to_owned(), "y".to_owned()].into());
+        nothing.not_measured[1].insert(why.0, why.1);
+        assert_eq!(
+            answer(&nothing, &[FailOn::Slower]),
+            "Nothing was compared: the results have no cell in common."
+        );
+        assert_eq!(
+            comparison(&nothing, 100),
+            "Not compared: 1 cell is only in A.\nNot measured in B: x, y: no huge pages.\n"
+        );
+    }
+
+    #[test]
+    fn more_replicates_are_asked_for_by_the_option_of_the_experiment_and_not_without_end() {
+        assert_eq!(
+            remedy("synthetic", MOST),
+            "measure 2000 replicates of either result (`measure synthetic --replicates 2000`)"
+        );
+        assert_eq!(
+            remedy("synthetic", MOST + 1),
+            "no 2000 replicates of synthetic are enough: choose a wider --margin"
+        );
+        let steps = STEPS_OF_A_RENEWAL * 3;
+        for (experiment, words) in [
+            ("program", "record 3 runs for either result (`record --repeat 3`)".to_owned()),
+            (
+                "overheads",
+                "measure 3 task sets for either result (`measure overheads --sets 3`)".to_owned(),
+            ),
+            (
+                "shared-data",
+                "measure 3 runs for either result (`measure shared-data --samples 3`)".to_owned(),
+            ),
+            (
+                "conditions",
+                format!(
+                    "measure 3 complete renewals for either result (`measure conditions --replicates {steps} --samples {steps}`)"
+                ),
+            ),
+            ("place", "place for 3 windows of either result (`place --for`)".to_owned()),
+        ] {
+            assert_eq!(remedy(experiment, 3), words);
+        }
+        assert!(remedy("offload", 3).starts_with("write 3 answers of either result into a folder"));
     }
 }

@@ -90,3 +90,63 @@ fn means(it: &Saved) -> Vec<String> {
     };
     sums.into_iter().map(mean).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(cap: Option<f64>, sets: u64, after: u64) -> CapCounts {
+        let accepted = AcceptanceCounts {
+            name: "fp".to_owned(),
+            with: 7,
+            without: 5,
+            only_with: 3,
+            only_without: 1,
+            ..AcceptanceCounts::default()
+        };
+        let saved = Saved {
+            limit: Limit::FpThresholds,
+            before: 2,
+            after,
+            preemptions_before: 30.4,
+            preemptions_after: 9.0,
+            cpus_before: 0.5,
+            cpus_after: 0.25,
+        };
+        CapCounts { cap, sets, compared: vec![accepted], limited: vec![saved] }
+    }
+
+    fn found() -> ReadingResult {
+        ReadingResult {
+            name: "r".to_owned(),
+            rows: vec![counts(Some(0.5), 10, 4), counts(Some(0.75), 11, 0)],
+            all: counts(None, 21, 4),
+        }
+    }
+
+    #[test]
+    fn acceptance_is_counted_by_cap_and_over_all() {
+        let table = compared(&found(), 0);
+        assert_eq!(table.caption, "r, fp: sets accepted");
+        assert_eq!(
+            table.rows,
+            [
+                ["0.5", "10", "7", "5", "3", "1"],
+                ["0.75", "11", "7", "5", "3", "1"],
+                ["all", "21", "7", "5", "3", "1"]
+            ]
+        );
+    }
+
+    #[test]
+    fn savings_are_means_of_the_sets_that_are_schedulable_and_none_has_no_mean() {
+        let table = limited(&found(), 0);
+        assert_eq!(
+            table.caption,
+            "r, fixed priorities with preemption thresholds: before and after; preemptions and CPUs per set, at most"
+        );
+        assert_eq!(table.rows[0], ["0.5", "10", "2", "4", "7.6", "2.2", "0.1250", "0.0625"]);
+        assert_eq!(table.rows[1], ["0.75", "11", "2", "0", "…", "…", "…", "…"]);
+        assert_eq!(table.rows.len(), 3);
+    }
+}

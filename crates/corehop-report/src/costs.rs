@@ -201,3 +201,118 @@ fn exceeded(it: &Prediction) -> Option<String> {
     let most = 100.0 * (1.0 - bounds_quantile(replicates, 1.0 - ALPHA));
     Some(format!(", with 95 % confidence at most {most:.0} % of all replicates have a larger one"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_plan::workload::Event;
+    use corehop_stats::cpmd::CostEstimate;
+
+    fn estimate(estimate_us: f64) -> CostEstimate {
+        CostEstimate { estimate_us, low_us: Some(estimate_us - 1.0), high_us: None }
+    }
+
+    fn prediction(statistic: Statistic) -> Prediction {
+        Prediction {
+            series: SeriesKey::usual(Event::Preemption, "idle"),
+            wss_bytes: 64 << 10,
+            length_us: None,
+            statistic,
+            cost: estimate(5.0),
+            curve: None,
+            method: Method::Fitted,
+            place: Some(ValueOrigin::Measured),
+            n: None,
+            replicates: None,
+            classes: 1,
+            nearest_length_us: None,
+            errors: None,
+        }
+    }
+
+    #[test]
+    fn a_time_is_in_microseconds_below_a_millisecond() {
+        assert_eq!([999.4, 1_000.0, 12_340.0].map(time), ["999 us", "1.0 ms", "12.3 ms"]);
+    }
+
+    #[test]
+    fn an_error_is_a_percentage_until_it_is_ten_times_the_cost() {
+        let told = |median, p90| {
+            shares(&HoldoutErrors { method: Method::Fitted, points: 5, median, p90, inside: 4 })
+        };
+        assert_eq!(told(0.04, 0.123), "4 %, 12 % (5)");
+        assert_eq!(told(9.994, 10.0), "999 %, 10 × (5)");
+    }
+
+    #[test]
+    fn series_are_named_by_what_tells_them_apart() {
+        let plain = SeriesKey::usual(Event::Preemption, "idle");
+        let polluted = SeriesKey { polluter: Some("4 MiB".to_owned()), ..plain.clone() };
+        let moved = SeriesKey::usual(Event::L3Migration, "idle");
+        let named = |keys: &[&SeriesKey]| names(keys);
+        assert_eq!(named(&[&plain]), ["preemption idle"]);
+        assert_eq!(
+            named(&[&plain, &polluted, &moved]),
+            ["preemption idle", "preemption idle (4 MiB)", "l3_migration idle"]
+        );
+    }
+
+    #[test]
+    fn an_answer_says_where_on_the_curve_it_lies_and_what_it_rests_on() {
+        let of = |change: &dyn Fn(&mut Prediction)| {
+            let mut it = prediction(Statistic::Median);
+            change(&mut it);
+            because(&it)
+        };
+        assert_eq!(of(&|_| {}), "measured there");
+        assert_eq!(of(&|it| it.place = None), "computed from the caches");
+        assert_eq!(
+            of(&|it| it.place = Some(ValueOrigin::BelowAll { smallest_bytes: 4 << 10 })),
+            "below 4 KiB, the smallest measured"
+        );
+        let whole = of(&|it| {
+            it.place = Some(ValueOrigin::Between { below_bytes: 4 << 10, above_bytes: 64 << 10 });
+            (it.n, it.replicates, it.curve) = (Some(60), Some(20), Some(estimate(4.0)));
+            (it.classes, it.nearest_length_us) = (2, Some(2_000.0));
+            it.series.pair_class = Some(Event::L3Migration);
+        });
+        assert_eq!(
+            whole,
+            "between 4 KiB and 64 KiB (the curve through all sizes: 4.00 [3.00, …]), n = 60 in 20 replicates, beside a \
+             l3_migration neighbour, the most expensive of 2 classes, nearest length measured 2.0 ms"
+        );
+        // One class is the only one there is.
+        assert_eq!(of(&|it| it.series.pair_class = Some(Event::L3Migration)), "measured there");
+    }
+
+    #[test]
+    fn only_a_maximum_of_known_replicates_may_be_exceeded() {
+        let mut it = prediction(Statistic::Max);
+        assert_eq!(exceeded(&it), None);
+        it.replicates = Some(20);
+        // 0.05^(1/20) = 0.861.
+        assert_eq!(
+            exceeded(&it).unwrap(),
+            ", with 95 % confidence at most 14 % of all replicates have a larger one"
+        );
+        it.statistic = Statistic::P99;
+        assert_eq!(exceeded(&it), None);
+    }
+
+    #[test]
+    fn a_sentence_names_three_sizes_and_counts_the_rest() {
+        assert_eq!(predicted_in_words(&[]), "No size was asked for.");
+        let one = prediction(Statistic::Median);
+        let cost = "5.00 us [4.00, …] at 64 KiB";
+        assert_eq!(
+            predicted_in_words(&vec![one.clone(); 3]),
+            format!("The median cost of preemption under idle on given is {cost}, {cost}, {cost}.")
+        );
+        assert_eq!(
+            predicted_in_words(&vec![one; 5]),
+            format!(
+                "The median cost of preemption under idle on given is {cost}, {cost}, {cost}, and 2 sizes more."
+            )
+        );
+    }
+}

@@ -205,3 +205,95 @@ fn nanos(cost: &CostEstimate) -> String {
     let end = |end: Option<f64>| end.map_or_else(|| "…".to_owned(), nanos);
     format!("{} [{}, {}]", nanos(cost.estimate_us), end(cost.low_us), end(cost.high_us))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COST: CostEstimate =
+        CostEstimate { estimate_us: 20.0, low_us: Some(19.0), high_us: None };
+
+    #[test]
+    fn a_flip_is_told_by_the_ends_that_are_known() {
+        let told = |not_yet_us, by_us| flip(&Flip { to: Event::L3Migration, not_yet_us, by_us });
+        assert_eq!(told(Some(1e3), Some(4e3)), "stay up to 1.00 ms, l3_migration from 4.00 ms");
+        assert_eq!(told(Some(1e3), None), "stay up to 1.00 ms");
+        assert_eq!(told(None, Some(4e3)), "l3_migration from 4.00 ms");
+        assert_eq!(or_dash(told(None, None)), "–");
+    }
+
+    #[test]
+    fn a_cost_in_nanoseconds_keeps_an_open_end_and_a_choice_its_measured_cost() {
+        assert_eq!(nanos(&COST), "20000 [19000, …]");
+        let mut it = AdviceChoice {
+            event: Event::Preemption,
+            cost: COST,
+            measured: None,
+            n: 60,
+            replicates: None,
+            avoid: false,
+        };
+        assert_eq!(choice(&it), "preemption 20.0 [19.0, …] (60)");
+        it.measured = Some(CostEstimate { estimate_us: 21.0, low_us: None, high_us: Some(22.0) });
+        it.replicates = Some(20);
+        assert_eq!(choice(&it), "preemption 20.0 [19.0, …], measured 21.0 […, 22.0] (60 in 20)");
+    }
+
+    #[test]
+    fn the_advice_of_a_rule_is_to_stay_to_move_or_neither() {
+        let company = corehop_decide::advice::Company {
+            preempted_by: corehop_plan::workload::Absence::Nothing,
+            polluter: None,
+            pair_class: None,
+        };
+        let rule = |verdict| AdviceRule {
+            load: "idle".to_owned(),
+            company: company.clone(),
+            wss_bytes: 64 << 10,
+            length_us: 1e3,
+            choices: Vec::new(),
+            verdict,
+            margin_us: 1.5,
+            flip: None,
+        };
+        let told = |verdict| preference(&rule(verdict));
+        assert_eq!(told(Preference::Prefer(Event::Preemption)), "stay");
+        assert_eq!(told(Preference::Prefer(Event::IdleLeave)), "stay");
+        assert_eq!(told(Preference::Prefer(Event::L3Migration)), "move: l3_migration");
+        assert_eq!(told(Preference::NoDifference), "either (within 1.50 us)");
+        assert_eq!(told(Preference::NotEnoughEvidence), "not enough evidence");
+        let constants =
+            |migration: Option<Extra>, withheld: Option<&str>, warm_budget_us| Constants {
+                load: "idle".to_owned(),
+                company: company.clone(),
+                wss_bytes: 64 << 10,
+                migration,
+                withheld: withheld.map(str::to_owned),
+                warm_budget_us,
+                warm_budget_n: Some((9, Some(3))),
+            };
+        let extra = Extra {
+            event: Event::L3Migration,
+            beyond: Event::Preemption,
+            length_us: 1e3,
+            cost: COST,
+            n: 8,
+            replicates: Some(2),
+        };
+        let all = [
+            constants(Some(extra), None, None),
+            constants(None, None, Some(250.4)),
+            constants(None, Some("the interval holds zero"), None),
+        ];
+        let rows = constants_of(&all).rows;
+        assert_eq!(rows.len(), 2, "what is not stated has no row");
+        assert_eq!(
+            rows[0][2..6],
+            ["64 KiB", "20000 [19000, …]", "l3_migration less preemption, after 1.00 ms", "8 in 2"]
+        );
+        assert_eq!(rows[1][3..], ["–", "–", "–", "250", "9 in 3"]);
+        let why: Vec<String> = withheld(&all).collect();
+        assert_eq!(why.len(), 1);
+        assert!(why[0].ends_with("at 64 KiB: the interval holds zero."), "{why:?}");
+    }
+}

@@ -105,3 +105,38 @@ fn says(it: &PredictedRatio) -> String {
         _ => number(it.ratio),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_plan::workload::gang::Sharing;
+
+    fn told(ratio: Option<f64>, low: Option<f64>, high: Option<f64>, level: Option<f64>) -> String {
+        says(&PredictedRatio { ratio, low, high, level, by: None, replicates: None })
+    }
+
+    #[test]
+    fn a_ratio_has_an_interval_or_a_bound_or_is_unknown() {
+        let (mid, low, high) = (Some(0.8), Some(0.7), Some(0.95));
+        assert_eq!(
+            told(mid, low, high, Some(0.9)),
+            "0.800 [0.700, 0.950] with a probability of 0.90"
+        );
+        assert_eq!(told(mid, low, high, None), "0.800 [0.700, 0.950]");
+        assert_eq!(told(None, low, None, None), "at least 0.700");
+        assert_eq!(told(None, None, high, None), "at most 0.950");
+        assert_eq!(told(mid, None, high, None), "0.800");
+        assert_eq!(told(None, low, high, None), "unknown");
+    }
+
+    #[test]
+    fn a_question_is_named_by_its_program_or_its_counts() {
+        let program = GainSubject::Program {
+            program: "queue".to_owned(),
+            items: 100,
+            sharing: Sharing::Write,
+        };
+        assert_eq!(words(&program), "queue, 100 items, write");
+        assert_eq!(words(&GainSubject::Counts { smr: 0.5, mpmi: 120.0 }), "SMR 0.5, MPmI 120");
+    }
+}

@@ -203,4 +203,22 @@ mod tests {
             assert_eq!(time(ns), text);
         }
     }
+
+    #[test]
+    fn a_size_is_exact_where_its_unit_divides_it_and_has_a_decimal_otherwise() {
+        let told = |bytes| size(Bytes::new(bytes));
+        assert_eq!(told(64 << 10), "64 KiB");
+        assert_eq!(told((3 << 20) + (1 << 19)), "3584 KiB");
+        assert_eq!(told((19 << 20) + (1 << 18)), "19.2 MiB");
+        assert_eq!(told((1 << 30) + (1 << 10)), "1.0 GiB");
+    }
+
+    #[test]
+    fn one_cpu_is_singular_and_a_pair_on_one_cpu_is_the_control() {
+        assert_eq!(cpus(&"3".parse().unwrap()), "CPU 3");
+        assert_eq!(cpus(&"0-3".parse().unwrap()), "CPUs 0-3");
+        assert_eq!(exchange(Affinity::SameCpu), "control");
+        assert_eq!(exchange(Affinity::L3), "l3_migration");
+        assert_eq!(ns(Latency::Picos(1_250)), "1.2");
+    }
 }

@@ -115,3 +115,102 @@ fn what(set: &TaskSet, it: &Treated, task: &Task) -> String {
 fn cost(cost: &Cost) -> String {
     format!("{} {}", micros(cost.us), interval(cost.low_us, cost.high_us))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_fixtures::task_sets::implicit;
+
+    const COST: Cost = Cost { us: 2.0, low_us: Some(1.5), high_us: Some(3.0) };
+
+    fn treated_as(region_us: u64, preempted_by: Option<Vec<usize>>) -> Treated {
+        Treated { region_us, preempted_by, preemptions: 4, remaining: 1, delay: COST, saves: COST }
+    }
+
+    fn remedy(limit: Limit, share: f64, delay: Cost) -> Remedy {
+        let tasks = vec![Treated { delay, ..treated_as(0, None) }, treated_as(20, None)];
+        let saves_share = Cost { us: share, low_us: None, high_us: Some(2.0 * share) };
+        Remedy { limit, preemptive: None, tasks, saves_share }
+    }
+
+    #[test]
+    fn a_task_is_told_what_to_be_by_its_region_or_its_threshold() {
+        let set = implicit(1, &[(10, 50), (40, 200)]);
+        let told = |region, by| what(&set, &treated_as(region, by), &set.tasks()[1]);
+        assert_eq!(told(40, None), "non-preemptive");
+        assert_eq!(told(39, None), "non-preemptive for 39 us");
+        assert_eq!(told(0, None), "preemptive");
+        assert_eq!(told(0, Some(vec![])), "non-preemptive");
+        assert_eq!(told(0, Some(vec![0, 1])), "preempted by task 0, task 1 only");
+    }
+
+    #[test]
+    fn the_sentence_is_of_the_remedy_that_saves_most_and_states_its_condition() {
+        let misses = || Err(NoRegions::Misses { policy: "fixed priorities" });
+        let bounded = |share| Ok(remedy(Limit::EdfRegions, share, COST));
+        let mut all = Remedies {
+            ways: vec![
+                (Limit::FpRegions, misses()),
+                (Limit::EdfRegions, bounded(0.01)),
+                (Limit::FpThresholds, Ok(remedy(Limit::FpThresholds, 0.025, COST))),
+            ],
+            charged_by: None,
+        };
+        let best = "Fixed priorities with preemption thresholds save at most 2.50 % of the CPU";
+        assert_eq!(sentence(&all), format!("{best}."));
+        all.charged_by = Some("5 us".to_owned());
+        assert_eq!(sentence(&all), format!("{best}, if no preemption costs more than 5 us."));
+        all.ways.truncate(1);
+        assert_eq!(sentence(&all), "No limit on preemptions keeps the deadlines of this set.");
+    }
+
+    #[test]
+    fn a_delay_without_an_upper_end_is_a_condition() {
+        let none = Remedies { ways: Vec::new(), charged_by: None };
+        let told = |low_us, high_us| {
+            condition(&none, &remedy(Limit::EdfRegions, 0.1, Cost { us: 2.0, low_us, high_us }))
+        };
+        assert_eq!(told(None, Some(3.0)), "");
+        assert!(told(Some(1.0), None).starts_with(", if no preemption costs more than was seen"));
+        assert!(told(None, None).starts_with(", if delays are no larger than estimated"));
+    }
+
+    #[test]
+    fn a_remedy_states_what_the_set_was_and_a_way_without_one_why() {
+        let set = implicit(1, &[(10, 50), (40, 200)]);
+        let ways = vec![
+            (Limit::FpRegions, Err(NoRegions::Misses { policy: "fixed priorities" })),
+            (Limit::EdfRegions, Ok(remedy(Limit::EdfRegions, 0.01, COST))),
+        ];
+        let text = remedies(&set, &Remedies { ways, charged_by: None });
+        assert!(
+            text.starts_with(
+                "Fixed priorities with non-preemptive regions: the set misses deadlines under fixed priorities even \
+                 without regions.\n\n"
+            ),
+            "{text}"
+        );
+        assert!(
+            text.ends_with(
+                "Fully preemptive the set is not known to be schedulable; so limited it is schedulable, and saves at most \
+                 1.00 % […, 2.00] of the CPU.\n\n"
+            ),
+            "{text}"
+        );
+        let row = text.lines().find(|line| line.starts_with("task 1")).unwrap();
+        let fields: Vec<&str> =
+            row.split("  ").map(str::trim).filter(|it| !it.is_empty()).collect();
+        assert_eq!(
+            fields,
+            [
+                "task 1",
+                "40",
+                "non-preemptive for 20 us",
+                "2.00 [1.50, 3.00]",
+                "4",
+                "1",
+                "2.00 [1.50, 3.00]"
+            ]
+        );
+    }
+}

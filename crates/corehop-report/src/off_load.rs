@@ -186,4 +186,24 @@ mod tests {
         );
         assert!(matches!(refused(&ANSWER[..150]), NotAnAnswer::Damaged(_)));
     }
+
+    #[test]
+    fn fields_and_facts_are_told_in_words() {
+        use serde_json::json;
+        let told = [json!(null), json!(""), json!("x"), json!(1.257), json!(12), json!(true)];
+        assert_eq!(told.each_ref().map(word), ["-", "in turns", "x", "1.26", "12", "true"]);
+        let answer = OffLoadAnswer::parse(ANSWER).unwrap();
+        assert_eq!(answer.facts(), ["OS cores 1", "mechanism v5"]);
+        let simulated = r#"{"schema": "corehop-offload-simulated", "version": 1, "platform": "m5", "load": {"os_cores": "2-3"},
+            "policies": [{"policy": null, "gain": 1.5}]}"#;
+        let simulated = OffLoadAnswer::parse(simulated).unwrap();
+        assert_eq!(simulated.title(), "Off-load on m5, simulated");
+        assert_eq!(simulated.facts(), ["OS cores 2-3"]);
+        assert_eq!(simulated.sentence(), "The answer has no sentence: an early version wrote it.");
+        let table = simulated.table().unwrap();
+        let row = |name: &str| {
+            table.head.iter().position(|it| it == name).map(|at| table.rows[0][at].as_str())
+        };
+        assert_eq!((row("policy"), row("gain")), (Some("no off-load"), Some("1.50")));
+    }
 }

@@ -62,6 +62,10 @@ pub(super) fn placement(answer: &PlacementFindings) -> String {
         (_, Some(it)) if tried == 0 => {
             format!("Placement ({}), not tried: {}.", why(it), groups(it, answer))
         }
+        _ if kept == 0 => format!(
+            "{} tried, and none kept: the program was not seen to make faster progress.",
+            plural(tried, "placement")
+        ),
         _ => format!(
             "{} tried, and {kept} kept because the program made faster progress.",
             plural(tried, "placement")
@@ -453,5 +457,124 @@ mod tests {
             "{}",
             sentence(&quiet)
         );
+    }
+
+    fn tried(verdicts: &[TrialVerdict]) -> PlacementFindings {
+        let mut answer = answer(&[(7, "0"), (8, "0")], verdicts[0], false);
+        answer.trials = verdicts
+            .iter()
+            .map(|&verdict| TrialJudgement {
+                verdict,
+                kept: matches!(verdict, TrialVerdict::Better(_)),
+            })
+            .collect();
+        answer
+    }
+
+    #[test]
+    fn a_trial_that_kept_nothing_is_not_said_to_have_kept_none_for_its_progress() {
+        let (better, same, worse) = (
+            TrialVerdict::Better(OUTCOME),
+            TrialVerdict::Same(OUTCOME),
+            TrialVerdict::Worse(OUTCOME),
+        );
+        for (verdicts, words) in [
+            (
+                vec![same],
+                "1 placement tried, and none kept: the program was not seen to make faster progress.",
+            ),
+            (
+                vec![worse, same],
+                "2 placements tried, and none kept: the program was not seen to make faster progress.",
+            ),
+            (
+                vec![worse, better],
+                "2 placements tried, and 1 kept because the program made faster progress.",
+            ),
+        ] {
+            assert_eq!(sentence(&tried(&verdicts)), words);
+        }
+    }
+
+    #[test]
+    fn a_placer_that_ended_before_its_evidence_says_how_much_it_takes() {
+        let mut early = tried(&[TrialVerdict::Same(OUTCOME)]);
+        early.proposals.clear();
+        early.least_windows = early.windows + 1;
+        assert_eq!(
+            sentence(&early),
+            "The placer ended too early: a proposal takes 3 windows of evidence, and 2 were seen."
+        );
+        early.least_windows = early.windows;
+        assert_eq!(sentence(&early), "No placement is worth its moves, as far as was seen.");
+        early.windows = 0;
+        assert_eq!(
+            sentence(&early),
+            "Nothing was seen: the placer ended before its first window did."
+        );
+        assert_eq!(text(&early), "");
+    }
+
+    #[test]
+    fn advice_that_was_not_tried_names_its_groups_and_what_a_trial_takes() {
+        let mut advised = tried(&[TrialVerdict::Same(OUTCOME)]);
+        advised.proposals =
+            answer(&[(8, "1"), (7, "0"), (9, "1")], TrialVerdict::Same(OUTCOME), false).proposals;
+        advised.trials.clear();
+        let groups = "worker-7 (7) on CPU 0; worker-8 (8), worker-9 (9) on CPU 1.";
+        assert_eq!(
+            sentence(&advised),
+            format!("Placement (predicted to save 40.0 % of a CPU), not tried: {groups}")
+        );
+        advised.refused = vec!["thread 9 has gone".to_owned()];
+        let lines = |answer: &PlacementFindings| {
+            text(answer).lines().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let placement = format!("Placement (predicted to save 40.0 % of a CPU): {groups}");
+        let mut expected = vec![
+            NO_TIES.to_owned(),
+            placement,
+            "Refused: thread 9 has gone".to_owned(),
+            "No trial came to its end: that takes some seconds, and progress that is told."
+                .to_owned(),
+        ];
+        advised.ties.clear();
+        assert_eq!(lines(&advised), expected);
+        advised.may_move = false;
+        expected[3] =
+            "Nothing was moved: this is advice. To try it takes --progress, and no --dry-run."
+                .to_owned();
+        assert_eq!(lines(&advised), expected);
+    }
+
+    #[test]
+    fn contacts_state_what_there_is_of_them() {
+        let tie = |per_second, lines_at_least| Tie {
+            a: 7,
+            b: 8,
+            per_second,
+            at_least: 1.0,
+            lines_at_least,
+            confidence: 0.955,
+        };
+        assert_eq!(contact(&tie(12.4, 0.0)), "12 wake-ups/s, sure to 96 %");
+        assert_eq!(contact(&tie(0.0, 3.6)), "at least 4 hand-overs of data/s, sure to 96 %");
+        assert_eq!(
+            contact(&tie(2.0, 3.0)),
+            "2 wake-ups/s, at least 3 hand-overs of data/s, sure to 96 %"
+        );
+    }
+
+    #[test]
+    fn the_end_of_a_trial_states_ratio_interval_pairs_and_floor() {
+        let told = |verdict| judged(&TrialJudgement { verdict, kept: false });
+        let of = |word: &str| {
+            format!(
+                "Progress placed over before: 2.41 [2.10, 2.66], 6 pairs: {word}. Before, it varied by up to 1.10."
+            )
+        };
+        assert_eq!(told(TrialVerdict::Better(OUTCOME)), of("better, kept"));
+        assert_eq!(told(TrialVerdict::Worse(OUTCOME)), of("worse, taken back"));
+        assert_eq!(told(TrialVerdict::Same(OUTCOME)), of("not told apart, taken back"));
     }
 }

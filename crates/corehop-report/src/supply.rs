@@ -85,4 +85,29 @@ mod tests {
         assert!(notes[0].starts_with("2 gaps had begun"), "{notes:?}");
         assert!(notes[1].contains("under other:-20, not SCHED_FIFO"), "{notes:?}");
     }
+
+    #[test]
+    fn nothing_is_noted_where_real_time_threads_watched_from_the_beginning() {
+        let cpu = |cut, policies: &[&str]| SupplySummary {
+            cpu: 3,
+            windows: 25,
+            watched_s: 1.25,
+            gaps: 800,
+            cut,
+            gaps_per_s: 640.4,
+            largest_us: None,
+            lost_percent: 2.0,
+            most_lost_us: [Some(1_000.0), Some(5_700.0), None],
+            policies: policies.iter().map(|&it| it.to_owned()).collect(),
+        };
+        assert!(notes(&[cpu(0, &["fifo:2"])]).is_empty());
+        let said = notes(&[cpu(2, &["fifo:2"]), cpu(3, &["fifo:2", "other"])]);
+        assert_eq!(said.len(), 2);
+        assert!(said[0].starts_with("5 gaps had begun"), "{said:?}");
+        assert!(said[1].starts_with("the threads that watched ran under other, not"), "{said:?}");
+        assert_eq!(
+            table(&[cpu(0, &[])]).rows,
+            [["3", "25", "1.2", "800", "640", "–", "2.00", "1000", "5700", "–"]]
+        );
+    }
 }

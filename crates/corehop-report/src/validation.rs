@@ -145,4 +145,29 @@ mod tests {
         assert_eq!(page.matches("aria-label=\"values\"").count(), 2);
         assert!(page.contains("seed 7"));
     }
+
+    #[test]
+    fn a_section_states_its_values_with_their_marks_and_the_errors_in_its_unit() {
+        use corehop_decide::validation::aim::ErrorQuantiles;
+        let judged = Some(ErrorQuantiles { rows: 2, median: 0.125, p90: 0.5 });
+        let said = |relative| Dots { judged, ..dots(relative) }.section();
+        let section = said(true);
+        assert_eq!(
+            section.text,
+            ["2 values that nothing was fitted on: median error 12.5 %, 90th percentile 50.0 %."]
+        );
+        assert_eq!(
+            said(false).text,
+            ["2 values that nothing was fitted on: median error 0.12, 90th percentile 0.50."]
+        );
+        assert_eq!(
+            section.tables[0].rows,
+            [
+                ["x", "1", "1.00", ""],
+                ["x", "100", "10.00", "fitted"],
+                ["x", "0", "-2.00", "not modelled"]
+            ]
+        );
+        assert!(dots(true).section().text.is_empty());
+    }
 }

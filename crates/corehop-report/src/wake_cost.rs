@@ -199,4 +199,20 @@ mod tests {
         assert!(words.iter().all(|it| rest.contains(it)), "{rest}");
         assert_eq!(cure_of(&cost), None);
     }
+
+    #[test]
+    fn a_time_has_three_digits_and_an_uncounted_idle_cpu_a_remark() {
+        assert_eq!([994.0, 995.0, 99_949.0, 99_950.0].map(us), ["0.99", "1.0", "99.9", "100"]);
+        let mut cost = guest();
+        cost.idle_is_counted = false;
+        let said = costs(&cost);
+        assert!(
+            said.contains("on another CPU (this host does not count whether it was idle), "),
+            "{said}"
+        );
+        cost.cpus = None;
+        assert!(!costs(&cost).contains("another CPU"), "{}", costs(&cost));
+        assert_eq!(capital("äpfel"), "Äpfel");
+        assert_eq!(capital(""), "");
+    }
 }
