@@ -290,4 +290,17 @@ mod tests {
         assert_eq!(&**headline.length(), "fixed_1ms");
         assert_eq!(headline.groups.len(), 1);
     }
+
+    #[test]
+    fn the_middle_size_is_that_of_the_sizes_and_not_of_the_order_of_the_cells() {
+        let all = [4096, 8192, 16384].map(|wss| samples(Event::Preemption, wss, 10_000, 12));
+        let mut cells = summarize(&all.concat(), Estimator::Difference);
+        for _ in 0..3 {
+            cells.rotate_left(1);
+            assert_eq!(headline(&cells).unwrap().cell.wss_bytes, 8192);
+        }
+        // Of two the larger.
+        cells.retain(|it| it.cell.wss_bytes != 4096);
+        assert_eq!(headline(&cells).unwrap().cell.wss_bytes, 16384);
+    }
 }

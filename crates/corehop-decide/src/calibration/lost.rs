@@ -80,4 +80,35 @@ mod tests {
         assert!(shares[0] <= 30 && shares[19] >= 970, "{shares:?}");
         assert!((450..550).contains(&shares[10]), "{shares:?}");
     }
+
+    #[test]
+    fn few_absences_and_a_flush_that_costs_nothing_tell_no_loss() {
+        let base = Sample { wss_bytes: SIZES[0].get(), lines: 100, warm_ns: 0.0, ..sample() };
+        let times = |count: usize, flush_ns: f64| {
+            let flush = Sample {
+                event: Event::Flush,
+                requested_length_ns: 0,
+                resumed_ns: flush_ns,
+                ..base.clone()
+            };
+            let away = Sample {
+                event: Event::IdleLeave,
+                requested_length_ns: LENGTHS[0].get(),
+                resumed_ns: flush_ns / 2.0,
+                ..base.clone()
+            };
+            let mut all = vec![flush];
+            all.extend(vec![away; count]);
+            IdleLineTimes::of(&all)
+        };
+        let shares = |count, flush_ns| {
+            let times = times(count, flush_ns);
+            losses(&times, &times).into_iter().map(|it| it.share.value).collect::<Vec<_>>()
+        };
+        assert_eq!(shares(FEWEST, 1_000.0), [vec![500; QUANTILES]]);
+        assert!(shares(FEWEST - 1, 1_000.0).is_empty());
+        // 5 ns a line, and less.
+        assert_eq!(shares(FEWEST, 500.0).len(), 1);
+        assert!(shares(FEWEST, 490.0).is_empty());
+    }
 }

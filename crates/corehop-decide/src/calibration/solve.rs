@@ -65,4 +65,27 @@ mod tests {
         // Where nothing depends on it, some value within the bounds.
         assert!((0.0..=90.0).contains(&found([0.0, 90.0], 5.0, |_| 7.0).x));
     }
+
+    #[test]
+    fn a_start_that_is_right_makes_one_step_for_the_slope_and_no_more() {
+        let mut asked = Vec::new();
+        let solved = solve([0.0, 100.0], 50.0, 100.1, |x| {
+            asked.push(x);
+            Ok::<f64, ()>(2.0 * x)
+        });
+        assert_eq!(asked.len(), 2, "{asked:?}");
+        assert!((asked[1] - 50.1).abs() < 1e-9);
+        assert!((solved.unwrap().slope - 2.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn no_more_than_eight_places_are_looked_at_and_an_error_ends_the_search() {
+        let mut count = 0;
+        let far = solve([0.0, 1e9], 1.0, 1e9, |x| {
+            count += 1;
+            Ok::<f64, ()>(x.sqrt())
+        });
+        assert!(far.is_ok() && count <= MOST, "{count}");
+        assert_eq!(solve([0.0, 1.0], 0.5, 9.0, |_| Err::<f64, _>("no")), Err("no"));
+    }
 }

@@ -39,7 +39,7 @@ impl States {
 
     /// Whether there are enough of the others.
     pub fn is_met_declared(&self) -> bool {
-        1.0 - self.share_apart() >= LEAST_SHARE
+        self.share_apart() <= 1.0 - LEAST_SHARE
     }
 }
 
@@ -82,5 +82,30 @@ mod tests {
         assert_eq!(platform.affinity(Cpu(0), Cpu(1)), Affinity::L3);
         assert_eq!(apart.affinity(Cpu(0), Cpu(1)), Affinity::Memory);
         assert_eq!(apart.caches.len(), platform.caches.len());
+    }
+
+    #[test]
+    fn a_state_is_met_from_a_fifth_of_the_samples_on_and_no_samples_are_as_declared() {
+        let states = |apart: usize, declared: usize| States {
+            declared: vec![sample(); declared],
+            apart: vec![sample(); apart],
+        };
+        assert!(states(1, 4).is_met_apart() && states(1, 4).is_met_declared());
+        assert!(!states(1, 5).is_met_apart());
+        assert!(states(4, 1).is_met_declared() && !states(5, 1).is_met_declared());
+        assert_eq!(states(3, 1).share_apart(), 0.75);
+        let none = states(0, 0);
+        assert_eq!(
+            (none.share_apart(), none.is_met_apart(), none.is_met_declared()),
+            (0.0, false, true)
+        );
+    }
+
+    #[test]
+    fn invalid_samples_are_of_no_state() {
+        let platform = Platform::named("xeon_e5520").unwrap().unwrap();
+        let invalid = Sample { valid: false, ..sample() };
+        let states = States::of(&platform, &[invalid, sample()]);
+        assert_eq!((states.apart.len(), states.declared.len()), (0, 1));
     }
 }

@@ -163,4 +163,36 @@ mod tests {
         assert!(why[0].contains("4 samples") && why[0].contains("takes 32"), "{why:?}");
         assert_eq!(Aim::of(None, None, 0.1, ENOUGH).outcome, AimVerdict::NotJudged);
     }
+
+    #[test]
+    fn the_errors_are_ranks_from_above_and_none_without_a_row() {
+        assert_eq!(ErrorQuantiles::over(Vec::new()), None);
+        let of = |values: &[f64]| {
+            let it = ErrorQuantiles::over(values.to_vec()).unwrap();
+            (it.rows, it.median, it.p90)
+        };
+        assert_eq!(of(&[0.3]), (1, 0.3, 0.3));
+        assert_eq!(of(&[4.0, 1.0, 3.0, 2.0]), (4, 2.0, 4.0));
+        let ten: Vec<f64> = (1..=10).rev().map(f64::from).collect();
+        assert_eq!(of(&ten), (10, 5.0, 9.0));
+    }
+
+    #[test]
+    fn a_missed_aim_says_the_error_and_the_limit_and_only_a_reached_one_is_closed() {
+        let errors = ErrorQuantiles { rows: 3, median: 0.125, p90: 0.3 };
+        let aim = Aim::of(Some(errors), None, 0.1, ENOUGH);
+        assert_eq!(
+            aim.why,
+            [
+                "the median error is 12.5 %, above 10.0 %",
+                "the 90th percentile is 30.0 %, above 25.0 %"
+            ]
+        );
+        assert!(aim.is_open() && Aim::of(None, None, 0.1, ENOUGH).is_open());
+        assert!(!Aim::of(Some(errors), None, 0.125, ENOUGH).is_open());
+        assert_eq!((aim.median, aim.p90), (0.1, 0.25));
+        // More samples than the study takes judge as well.
+        let more = Samples { have: 33, takes: 32 };
+        assert_eq!(Aim::of(Some(errors), None, 0.2, more).outcome, AimVerdict::Reached);
+    }
 }

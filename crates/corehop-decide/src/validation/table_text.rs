@@ -50,3 +50,39 @@ impl<'a> TableLine<'a> {
         PublishedStudyError::Table { line: self.number, what }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_plan::workload::Event;
+
+    const TABLE: &str = "event,x,cost_us\nl2_migration,7,1.5\npreemption,,many\nwait,8\n";
+
+    #[test]
+    fn a_cell_is_found_by_its_column_and_a_missing_one_is_empty() {
+        let all = lines(TABLE, &["cost_us", "event"]).unwrap();
+        let cells: Vec<[&str; 3]> =
+            all.iter().map(|it| ["x", "cost_us", "y"].map(|name| it.cell(name))).collect();
+        assert_eq!(cells, [["7", "1.5", ""], ["", "many", ""], ["8", "", ""]]);
+        assert_eq!(all[0].number("cost_us").unwrap(), 1.5);
+        assert_eq!(all[0].word::<Event>("event").unwrap(), Event::L2Migration);
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_table_is_told_with_its_line() {
+        let told = |error: PublishedStudyError| match error {
+            PublishedStudyError::Table { line, what } => (line, what),
+            other => panic!("{other}"),
+        };
+        let missing = lines(TABLE, &["event", "cost"]).err().map(told);
+        assert_eq!(missing, Some((1, "no column `cost`".to_owned())));
+        let all = lines(TABLE, &[]).unwrap();
+        assert_eq!(
+            told(all[1].number("cost_us").unwrap_err()),
+            (3, "`many` is not a number".to_owned())
+        );
+        let (line, what) = told(all[2].word::<Event>("event").unwrap_err());
+        assert!(line == 4 && what.contains("wait"), "{line}: {what}");
+        assert!(lines("event", &["event"]).unwrap().is_empty());
+    }
+}

@@ -209,4 +209,23 @@ mod tests {
         let error = one.units(&platform, 1).unwrap_err().to_string();
         assert!(error.contains("one usable CPU") && error.contains("taskset"), "{error}");
     }
+
+    #[test]
+    fn a_quota_is_the_number_of_rounds_that_have_a_cell() {
+        let platform = Platform::named("m5_cs").unwrap().unwrap();
+        let cells = experiment().cells(&platform).unwrap().len();
+        let mut quota = vec![0; cells];
+        (quota[1], quota[4]) = (3, 1);
+        let turn = RunPosition { block: 2, replicate: None };
+        let plan = experiment().block(&platform, 9, turn, &quota[..5]).unwrap();
+        let rounds = &plan.switches().unwrap().rounds;
+        let mut first = rounds[0].order.clone();
+        first.sort_unstable();
+        assert_eq!(first, [1, 4], "cells beyond the quota have no batch");
+        let rest: Vec<&[usize]> = rounds[1..].iter().map(|it| it.order.as_slice()).collect();
+        assert_eq!(rest, [[1], [1]]);
+        assert!(rounds.iter().all(|it| it.replicate == 0), "a block without a replicate");
+        let none = experiment().block(&platform, 9, turn, &[]).unwrap();
+        assert!(none.switches().unwrap().rounds.is_empty());
+    }
 }

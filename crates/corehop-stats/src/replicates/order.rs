@@ -122,4 +122,38 @@ mod tests {
         assert!((270..=298).contains(&held), "{held} of 300");
         assert!(held_alone < 220, "{held_alone} of 300");
     }
+
+    #[test]
+    fn an_impossible_level_and_a_side_without_samples_are_refused() {
+        let (some, none) = ([(1.0, 0)], []);
+        for alpha in [0.0, 1.0, -0.1, f64::NAN] {
+            assert!(replicate_order(&some, &some, 1.0, alpha).is_err(), "{alpha}");
+        }
+        assert_eq!(replicate_order(&some, &none, 1.0, 0.05), Err(BadInput::Empty));
+        assert_eq!(replicate_order(&none, &some, 1.0, 0.05), Err(BadInput::Empty));
+    }
+
+    #[test]
+    fn exact_ties_are_half_and_replicates_of_unequal_sizes_count_by_their_samples() {
+        let tied = replicate_order(&[(2.0, 0), (2.0, 1)], &[(2.0, 2)], 1.0, 0.05).unwrap();
+        assert_eq!((tied.theta, tied.replicates), (0.5, 3));
+        // Below 4 lie three of four, below 1 one tie: (3 + 0.5) / 8.
+        let x = [(1.0, 0), (2.0, 0), (3.0, 0), (9.0, 1)];
+        let told = replicate_order(&x, &[(4.0, 2), (1.0, 3)], 1.0, 0.05).unwrap();
+        assert_eq!((told.theta, told.replicates), (3.5 / 8.0, 4));
+    }
+
+    #[test]
+    fn six_replicates_have_an_interval_and_apart_ones_one_that_ends_at_one() {
+        let side = |level: f64, first: u64, count: u64| {
+            (first..first + count).map(|at| (level + (at * 7 % 5) as f64, at)).collect::<Vec<_>>()
+        };
+        let of =
+            |count| replicate_order(&side(0.0, 0, 3), &side(50.0, 10, count), 1.0, 0.05).unwrap();
+        assert_eq!((of(2).theta, of(2).interval, of(2).replicates), (1.0, None, 5));
+        let six = of(3);
+        let interval = six.interval.unwrap();
+        assert_eq!((six.theta, interval.high, six.why_none), (1.0, 1.0, None));
+        assert!(interval.low > 0.2 && interval.low < 1.0, "{interval:?}");
+    }
 }

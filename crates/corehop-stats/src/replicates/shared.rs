@@ -134,4 +134,37 @@ mod tests {
         assert!(share(shared) > share(alone) + 0.02, "{} {}", share(shared), share(alone));
         assert!(share(shared) > 0.9, "{}", share(shared));
     }
+
+    #[test]
+    fn block_means_vary_by_hand_and_ties_and_nine_values_tell_nothing() {
+        // Ten in ascending order: ranks vary by 55/6 = 9.17; five blocks of two have means 2 apart, which vary by 10.
+        let ten: Vec<f64> = (0..10).map(f64::from).collect();
+        let found = inflation(&ten, 5).unwrap();
+        assert!((found - 2.0 * 10.0 / (55.0 / 6.0)).abs() < 1e-9, "{found}");
+        assert_eq!(inflation(&ten[..9], 5), None);
+        assert_eq!(inflation(&[4.0; 12], 5), None);
+        // Two in turn: block means are all alike.
+        let turns: Vec<f64> = (0..10).map(|at| f64::from(at % 2)).collect();
+        assert!(inflation(&turns, 5).unwrap().abs() < 1e-12);
+    }
+
+    #[test]
+    fn cells_are_pooled_the_larger_length_decides_and_controls_stay_apart() {
+        let cell = |values: Vec<f64>| {
+            Nested::new(values.into_iter().map(|value| vec![value]).collect()).unwrap()
+        };
+        let ramp = cell((0..10).map(f64::from).collect());
+        let turns = cell((0..10).map(|at| f64::from(at % 2)).collect());
+        let few = cell(vec![1.0, 2.0]);
+        // Three blocks of three of the first nine: means 3 apart vary by 9, ranks by 7.5.
+        let (five, three) = (2.0 * 10.0 / (55.0 / 6.0), 3.0 * 9.0 / 7.5);
+        let whole = shared_dependence([&ramp].into_iter());
+        assert!((whole - f64::max(five, three)).abs() < 1e-9, "{whole}");
+        // A cell that can tell nothing does not count.
+        assert_eq!(shared_dependence([&ramp, &few].into_iter()), whole);
+        let pooled = shared_dependence([&ramp, &turns].into_iter());
+        assert!(pooled >= 1.0 && pooled < whole, "{pooled}");
+        let shown = SharedDependence::of([(true, &turns), (false, &ramp)].into_iter());
+        assert_eq!((shown.in_a_row(true), shown.in_a_row(false)), (1.0, whole));
+    }
 }

@@ -185,4 +185,29 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn the_smaller_side_decides_whether_there_is_evidence_and_dependence_raises_p_values() {
+        assert_eq!(least_p_value(6, 5, 1.0), None);
+        let near = |p_value: Option<f64>, of: f64| (p_value.unwrap() * of - 1.0).abs() < 1e-9;
+        assert!(near(least_p_value(6, 6, 1.0), 924.0));
+        // C(13, 6) = 1,716.
+        assert!(near(least_p_value(7, 6, 1.0), 1_716.0));
+        assert!(least_p_value(6, 6, 2.0).unwrap() > 2.0 / 924.0);
+        let six = cell(&[3.0, 1.0, 5.0, 2.0, 6.0, 4.0]);
+        let five = cell(&[3.0, 1.0, 5.0, 2.0, 4.0]);
+        assert_eq!(beyond(&six, &five, by(0.0)), Ok(None));
+        // All ties: neither tail is evidence.
+        let same = cell(&[2.0; 6]);
+        let found = beyond(&same, &same, by(0.0)).unwrap().unwrap();
+        assert_eq!((found.above, found.below), (1.0, 1.0));
+    }
+
+    #[test]
+    fn the_ways_to_choose_ranks_are_counted_by_their_sum() {
+        // Of 1, 2, 3 two: sums 3, 4 and 5 once each.
+        assert_eq!(ways(&[1, 2, 3], 2), [0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0]);
+        assert_eq!(ways(&[2, 2], 1), [0.0, 0.0, 2.0, 0.0, 0.0]);
+        assert_eq!(ways(&[1, 2], 0), [1.0, 0.0, 0.0, 0.0]);
+    }
 }
