@@ -308,4 +308,31 @@ mod tests {
         assert_eq!(tripled.over(3), big);
         assert!(tripled > big && big.plus(&big) < tripled);
     }
+
+    #[test]
+    fn what_was_summed_elsewhere_brings_its_value_its_magnitude_and_its_terms() {
+        let mut filter = Filter::default();
+        filter.add_many(3.0, 5.0, 2);
+        filter.add_many(-1.0, 4.0, 3);
+        assert_eq!((filter.value, filter.magnitude, filter.terms), (2.0, 9.0, 5));
+        // 3 + 12 epsilons of error: 14 are a doubt, and without the terms would be none.
+        let mut doubt = Filter::default();
+        doubt.add_many(14.0 * f64::EPSILON, 1.0, 3);
+        assert_eq!(doubt.sign(), None);
+        let mut sure = Filter::default();
+        sure.add_many(-16.0 * f64::EPSILON, 1.0, 3);
+        assert_eq!(sure.sign(), Some(Ordering::Less));
+    }
+
+    #[test]
+    fn a_term_can_have_the_error_of_more_than_itself() {
+        let mut filter = Filter::default();
+        filter.add(-2.0);
+        filter.add_with(1.0, 8.0);
+        assert_eq!((filter.value, filter.magnitude, filter.terms), (-1.0, 10.0, 2));
+        assert_eq!(filter.sign(), Some(Ordering::Less));
+        // A sum that is just its error is not told.
+        let edge = Filter { value: relative_error(1), magnitude: 1.0, terms: 1 };
+        assert_eq!(edge.sign(), None);
+    }
 }

@@ -479,3 +479,36 @@ fn ordered(order: Option<Vec<usize>>) -> TestAnswer {
         order => TestAnswer { priorities: order, ..TestAnswer::plain(Verdict::Schedulable) },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::catalogue::test;
+    use crate::system::System;
+    use crate::verdict::Verdict;
+    use corehop_plan::workload::task::{TaskParameters, TaskSet};
+
+    fn blocked(wcet: u64, blocking: u64) -> TaskParameters {
+        TaskParameters { wcet, period: 4, blocking, ..TaskParameters::default() }
+    }
+
+    /// The verdict of `edf-rta` on one task of period 4, and its bounds.
+    fn told(wcet: u64, blocking: u64) -> (Verdict, Option<Vec<u64>>) {
+        let set = TaskSet::new(1, &[blocked(wcet, blocking)]).unwrap();
+        let answer = test("edf-rta").unwrap().run(System::of(&set));
+        (answer.verdict, answer.bounds)
+    }
+
+    #[test]
+    fn a_bound_beyond_its_deadline_is_no_yes_and_with_blocking_no_miss_either() {
+        assert_eq!(told(2, 0), (Verdict::Schedulable, Some(vec![2])));
+        assert_eq!(told(2, 2).0, Verdict::Schedulable);
+        assert_eq!(told(2, 3), (Verdict::Unknown, None));
+    }
+
+    #[test]
+    fn work_beyond_the_cpu_is_a_miss_without_bounds() {
+        let set = TaskSet::new(1, &[blocked(3, 0), blocked(2, 0)]).unwrap();
+        let answer = test("edf-rta").unwrap().run(System::of(&set));
+        assert_eq!((answer.verdict, answer.bounds), (Verdict::Unschedulable, None));
+    }
+}

@@ -150,4 +150,30 @@ mod tests {
         assert_eq!(edf(tight.tasks()), Unschedulable);
         assert_eq!(edf(set(1, &[(1, 10, 3), (3, 10, 10)]).tasks()), Schedulable);
     }
+
+    #[test]
+    fn too_much_work_is_no_doubt_even_where_blocking_is_a_bound_and_a_full_cpu_is_enough() {
+        let task = |wcet, blocking| Task {
+            blocking,
+            ..*implicit(1, &[(wcet, 10)]).tasks().first().unwrap()
+        };
+        assert_eq!(fixed(&[task(6, 1), task(5, 0)], None), Unschedulable);
+        assert_eq!(fixed(&[task(6, 5), task(4, 0)], None), Verdict::Unknown);
+        assert_eq!(fixed(implicit(1, &[(1, 2), (1, 2)]).tasks(), None), Schedulable);
+    }
+
+    #[test]
+    fn a_job_waits_for_the_longest_below_less_a_tick_or_for_its_own_blocking() {
+        // The first waits for 4 - 1, the second for nothing below: it starts when the first has gone.
+        let mut found = vec![0; 2];
+        let plain = implicit(1, &[(2, 10), (4, 20)]);
+        assert_eq!(fixed(plain.tasks(), Some(&mut found)), Schedulable);
+        assert_eq!(found, [5, 6]);
+        let mut tasks = plain.tasks().to_vec();
+        tasks[0].blocking = 7;
+        assert_eq!(fixed(&tasks, Some(&mut found)), Schedulable);
+        assert_eq!(found, [9, 6]);
+        tasks[0].blocking = 9;
+        assert_eq!(fixed(&tasks, Some(&mut found)), Verdict::Unknown);
+    }
 }

@@ -98,6 +98,54 @@ fn a_non_preemptive_task_saves_its_preemptions_by_hand() {
 }
 
 #[test]
+fn savings_of_sets_and_of_their_cpus_add_up() {
+    let one = Saved {
+        limit: Limit::FpRegions,
+        before: 1,
+        after: 2,
+        preemptions_before: 30.0,
+        preemptions_after: 10.0,
+        cpus_before: 0.5,
+        cpus_after: 0.25,
+    };
+    let mut all = Saved::none(Limit::FpRegions);
+    all.add(&one);
+    all.add(&one);
+    assert_eq!((all.before, all.after), (2, 4));
+    assert_eq!([all.preemptions_before, all.preemptions_after], [60.0, 20.0]);
+    assert_eq!([all.cpus_before, all.cpus_after], [1.0, 0.5]);
+}
+
+#[test]
+fn a_set_on_two_cpus_saves_what_each_of_them_does() {
+    let task = |wcet, period| TaskParameters {
+        wcet,
+        period,
+        wss_kib: Some(5),
+        ..TaskParameters::default()
+    };
+    let known = PreemptionCostTable { least: 5, costs: vec![(linear(1.0, 5), Vec::new())] };
+    let saved = |cpus, tasks: &[TaskParameters]| {
+        let mut saved = Saved::none(Limit::EdfRegions);
+        saved.take(&TaskSet::new(cpus, tasks).unwrap(), &known);
+        saved
+    };
+    let (short, long) = (task(10, 50), task(40, 200));
+    let one = saved(1, &[short.clone(), long.clone()]);
+    // Worst fit deals them out in turn: a long one comes to each short one.
+    let four = [short.clone(), short.clone(), long.clone(), long];
+    let two = saved(2, &four);
+    assert_eq!((two.before, two.after), (1, 1));
+    assert!((two.cpus_before - 2.0 * one.cpus_before).abs() < 1e-12, "{two:?}");
+    assert!((two.preemptions_before - 2.0 * one.preemptions_before).abs() < 1e-6, "{two:?}");
+    // On three CPUs one of them has both; and one that is empty takes nothing away.
+    let three = saved(3, &four);
+    assert!((three.preemptions_before - one.preemptions_before).abs() < 1e-6, "{three:?}");
+    let alone = saved(2, &[short]);
+    assert_eq!((alone.before, alone.after, alone.cpus_before), (1, 1, 0.0));
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_with_what_is_expected() {
     for (from, to, said) in [
         ("cpus = 1", "cpus = 0", "cpus is 0"),
