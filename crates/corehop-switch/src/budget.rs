@@ -92,4 +92,19 @@ mod tests {
     fn one_cpu_never_spins_and_two_spin_for_five_microseconds() {
         assert_eq!([0, 1, 2, 3].map(usual_limit), [0, 0, 5_000, 50_000]);
     }
+
+    #[test]
+    fn a_wait_within_the_limit_never_shortens_a_spin_and_a_short_one_lengthens_it_to_the_least() {
+        let mut budget = SpinBudget::new(1_600);
+        budget.learn(10);
+        assert_eq!(budget.now(), 1_600);
+        for _ in 0..4 {
+            budget.learn(1_601);
+        }
+        assert_eq!(budget.now(), 0);
+        budget.learn(1_600 / 32);
+        assert_eq!(budget.now(), LEAST);
+        budget.learn(300);
+        assert_eq!(budget.now(), 600);
+    }
 }

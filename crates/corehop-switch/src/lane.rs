@@ -461,3 +461,7 @@ impl Doorbell {
         self.word.load(Ordering::Relaxed) == ASLEEP
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "lane_tests.rs"]
+mod tests;

@@ -565,4 +565,16 @@ mod tests {
         assert_eq!((line.busy(), line.room().is_some()), (false, true));
         line.close(&witness);
     }
+
+    #[test]
+    fn the_start_of_a_partner_tells_its_error_or_none() {
+        let told = |outcome: io::Result<u8>| {
+            let start = PartnerStart::new();
+            start.report(&outcome);
+            start.wait().map_err(|error| error.raw_os_error())
+        };
+        assert_eq!(told(Ok(1)), Ok(()));
+        assert_eq!(told(Err(io::Error::from_raw_os_error(22))), Err(Some(22)));
+        assert_eq!(told(Err(io::Error::from(io::ErrorKind::Other))), Err(Some(libc::EIO)));
+    }
 }

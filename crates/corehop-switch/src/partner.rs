@@ -168,3 +168,7 @@ pub(crate) unsafe fn run(call: PostedCall) -> u64 {
     // SAFETY: by the caller.
     unsafe { function(call.argument.cast()) }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "partner_tests.rs"]
+mod tests;

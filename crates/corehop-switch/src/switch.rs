@@ -569,3 +569,7 @@ fn allowed(core: usize) -> io::Result<()> {
     sys::await_end(thread);
     outcome
 }
+
+#[cfg(test)]
+#[path = "switch_tests.rs"]
+mod tests;

@@ -361,3 +361,67 @@ impl KernelPoller {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring() -> Option<UringQueues> {
+        UringQueues::open(UringParameters::default()).ok()
+    }
+
+    #[test]
+    fn a_kernel_knows_to_do_nothing_and_knows_no_operation_255() {
+        let Some(ring) = ring() else { return };
+        assert!(ring.knows(OP_NOP) && !ring.knows(u8::MAX));
+        // What is no ring cannot be asked.
+        let mut ring = ring;
+        let fd = std::mem::replace(&mut ring.fd, RingDescriptor(-1));
+        assert!(!ring.knows(OP_NOP));
+        ring.fd = fd;
+    }
+
+    #[test]
+    fn each_request_comes_back_once_in_order_also_beyond_the_end_of_the_ring() {
+        let Some(mut ring) = ring() else { return };
+        assert!(ring.pop().is_none());
+        // Four entries and eight completions: both go round.
+        for turn in 0..11_u64 {
+            for user_data in [2 * turn, 2 * turn + 1] {
+                ring.push(SubmissionEntry {
+                    opcode: OP_NOP,
+                    user_data,
+                    ..SubmissionEntry::default()
+                });
+            }
+            ring.enter(2, 1_000_000_000).unwrap();
+            let back: Vec<(u64, i32)> =
+                std::iter::from_fn(|| ring.pop()).map(|it| (it.user_data, it.result)).collect();
+            assert_eq!(back, [(2 * turn, 0), (2 * turn + 1, 0)]);
+        }
+    }
+
+    #[test]
+    fn a_wait_that_outlived_its_time_is_the_next_one() {
+        let Ok(mut exchanger) = Exchanger::open() else { return };
+        let word = AtomicU32::new(1);
+        exchanger.exchange(None, (&word, 1), 1_000);
+        assert!(exchanger.armed);
+        assert_eq!(format!("{exchanger:?}"), "Exchanger { armed: true, .. }");
+        // Itself it is woken by: the wake-up goes first, then the wait that is there ends.
+        exchanger.exchange(Some(&word), (&word, 1), 1_000_000_000);
+        assert!(!exchanger.armed);
+        // A word that has another value is not waited for.
+        exchanger.exchange(None, (&word, 2), 60_000_000_000);
+        assert!(!exchanger.armed);
+    }
+
+    #[test]
+    fn a_futex_request_has_word_value_and_every_bit() {
+        let word = AtomicU32::new(0);
+        let entry = futex(OP_FUTEX_WAIT, &word, 7);
+        assert_eq!((entry.opcode, entry.fd, entry.flags), (51, 130, 0));
+        assert_eq!(entry.address, word.as_ptr() as u64);
+        assert_eq!((entry.address2, entry.address3), (7, 0xffff_ffff));
+    }
+}
