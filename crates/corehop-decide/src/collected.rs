@@ -87,3 +87,88 @@ impl Quantities {
         any
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::{EquivalenceMargin, compare};
+    use corehop_stats::estimator::Estimator;
+    use serde_json::json;
+
+    /// The names and costs of all quantities, in microseconds.
+    fn costs(all: &Quantities) -> Vec<(String, String, f64)> {
+        let margin = EquivalenceMargin { share: 0.05, least_us: None };
+        let told = compare(all, all, margin, 0.05).unwrap();
+        let of = |it: &crate::comparison::QuantityComparison| {
+            (it.quantity.group.clone(), it.quantity.name.clone(), it.a_us)
+        };
+        told.cells.iter().map(of).collect()
+    }
+
+    #[test]
+    fn an_off_loaded_call_has_a_time_on_either_core_in_microseconds() {
+        let mut all = Quantities::new(Estimator::Difference);
+        let answer = json!({"by_call": [
+            {"call": "read", "here_ns": 1_500.0, "there_ns": 2_500.0},
+            {"call": "write", "here_ns": null, "there_ns": 4_000},
+        ]});
+        assert!(all.take_offload(&answer));
+        let mut found = costs(&all);
+        found.sort_by(|a, b| a.2.total_cmp(&b.2));
+        let of = |core: &str, call: &str, us| {
+            (format!("mean time of a call on the {core} core"), call.to_owned(), us)
+        };
+        assert_eq!(
+            found,
+            [of("caller's", "read", 1.5), of("OS", "read", 2.5), of("OS", "write", 4.0)]
+        );
+        let mut none = Quantities::new(Estimator::Difference);
+        assert!(!none.take_offload(&json!({"by_call": [{"call": "read"}]})));
+        assert!(!none.take_offload(&json!({"rows": []})));
+        assert!(costs(&none).is_empty());
+    }
+
+    #[test]
+    fn a_unit_of_progress_takes_the_inverse_of_its_rate_and_at_least_a_window_without_any() {
+        let answer = crate::example::placed(
+            &[(7, "0")],
+            crate::placer::trial::TrialVerdict::Better(crate::example::OUTCOME),
+            true,
+        );
+        let head = crate::placer::log::PlacementLogHeader::new(
+            crate::placer::settings::Settings::default(),
+            &crate::placer::terrain::Terrain::new(
+                &["0-1".parse().unwrap()],
+                crate::placer::terrain::WakeCosts {
+                    same_cpu_ns: 1.0,
+                    shared_cache_ns: 2.0,
+                    separate_ns: 3.0,
+                },
+            ),
+            &[],
+            Vec::new(),
+            None,
+        );
+        let rate = |end_s, per_second, placed| crate::placer::log::ProgressRate {
+            end_s,
+            per_second,
+            placed,
+        };
+        let log = |rates| PlacementLog {
+            head: head.clone(),
+            answer: answer.clone(),
+            rates,
+            is_whole: true,
+        };
+        let mut all = Quantities::new(Estimator::Difference);
+        assert!(!all.take_placement(&log(vec![rate(1.0, None, false)])));
+        let rates =
+            vec![rate(1.0, None, false), rate(1.5, Some(0.0), false), rate(2.5, Some(4.0), true)];
+        assert!(all.take_placement(&log(rates)));
+        let mut found: Vec<(String, f64)> =
+            costs(&all).into_iter().map(|it| (it.1, it.2)).collect();
+        found.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let expected = [("threads placed", 250_000.0), ("threads as they were", 500_000.0)];
+        assert_eq!(found, expected.map(|(name, us)| (name.to_owned(), us)));
+    }
+}

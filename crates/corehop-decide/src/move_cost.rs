@@ -114,4 +114,25 @@ x,uma,idle,l3_migration,uniform,0.25,avg,1024,120
         assert_eq!(at(Some(64.0)).across, MoveCost::ASSUMED);
         assert_eq!(MoveCosts::ASSUMED.across, cost(200.0, CostOrigin::Assumed));
     }
+
+    #[test]
+    fn on_one_cache_a_move_stays_below_it_and_on_several_the_dearer_way_counts() {
+        let cost = |ns| MoveCost { ns, origin: CostOrigin::Fitted };
+        let costs =
+            |same_cache, across| MoveCosts { same_cache: cost(same_cache), across: cost(across) };
+        assert_eq!([0, 1, 2].map(|caches| costs(1.0, 2.0).on(caches).ns), [1.0, 1.0, 2.0]);
+        assert_eq!(costs(3.0, 2.0).on(2).ns, 3.0);
+        let tie = MoveCosts { same_cache: MoveCost::ASSUMED, across: cost(ASSUMED_NS) };
+        assert_eq!(tie.on(2).origin, CostOrigin::Fitted);
+    }
+
+    #[test]
+    fn a_cost_below_zero_is_none() {
+        let table = TABLE.replace(",64,9", ",64,-9").replace(",64,5", ",64,-5");
+        let source = CostSource::Table(CostTable::parse(&table).unwrap());
+        let wanted = Selection { statistic: Some("avg".to_owned()), ..Selection::default() };
+        let selected = source.selected(&wanted).unwrap();
+        let found = MoveCosts::of(selected.costs.as_ref(), Some(64.0)).same_cache;
+        assert_eq!(found, MoveCost { ns: 0.0, origin: CostOrigin::Fitted });
+    }
 }

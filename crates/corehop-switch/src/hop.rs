@@ -326,3 +326,67 @@ mod context {
         std::ptr::null_mut()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Mechanism, Options};
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn a_thread_without_a_shadow_stack_may_hop() {
+        assert_eq!(refuse().is_ok(), !context::has_shadow_stack());
+    }
+
+    #[test]
+    fn a_reason_against_hops_is_told_with_what_to_do() {
+        let stack = HopRefused::Stack(io::Error::from_raw_os_error(libc::ENOMEM)).to_string();
+        assert_eq!(
+            stack,
+            "no memory for a stack of 262144 bytes (Cannot allocate memory (os error 12))"
+        );
+        assert_eq!(HopRefused::Architecture.to_string(), "hops are for x86-64 only: use `run`");
+        assert_eq!(
+            HopRefused::Panicking.to_string(),
+            "this thread is unwinding: hop before or after"
+        );
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn a_function_hops_without_a_partner_on_its_own_thread_and_is_away_in_between() {
+        if refuse().is_err() {
+            return;
+        }
+        let mut switch =
+            Switch::open(&Options { mechanism: Some(Mechanism::Local), ..Options::default() });
+        // SAFETY: the closure uses no thread local and holds no lock.
+        let seen = unsafe {
+            switch.run_hopping(|hop| {
+                let mut seen = vec![hop.away()];
+                for step in [Hop::there, Hop::there, Hop::back, Hop::back] {
+                    assert!(step(hop));
+                    seen.push(hop.away());
+                }
+                seen
+            })
+        };
+        assert_eq!(seen.unwrap(), [false, true, true, false, false]);
+        // Each way there is one call, and being there already none.
+        assert_eq!(switch.counts().local, 1);
+    }
+
+    #[test]
+    fn a_stack_is_writable_to_its_top_above_its_guard() {
+        let stack = Stack::new().unwrap();
+        let top = stack.top();
+        assert_eq!(top as usize % 16, 0);
+        assert_eq!(top as usize - stack.0.as_ptr() as usize, STACK + GUARD);
+        // SAFETY: the last word, and the first above the guard, are the stack's.
+        unsafe {
+            top.sub(1).write(1);
+            top.sub(STACK / 8).write(2);
+            assert_eq!((top.sub(1).read(), top.sub(STACK / 8).read()), (1, 2));
+        }
+    }
+}

@@ -90,3 +90,36 @@ fn qualifying(tally: &CallTally, call: Call) -> u64 {
     ];
     fates.map(|fate| tally.total(call, fate)).into_iter().sum::<u64>() + never
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_where_the_kernel_has_it_among_the_arguments() {
+        let sizes = [
+            (Call::Readv, CallSize::Vector),
+            (Call::Writev, CallSize::Vector),
+            (Call::Recvmsg, CallSize::Message),
+            (Call::Sendmsg, CallSize::Message),
+            (Call::Sendfile, CallSize::Fourth),
+            (Call::Fstatat, CallSize::PathFlagsFourth),
+            (Call::Statx, CallSize::PathFlagsThird),
+            (Call::Read, CallSize::Third),
+            (Call::Openat, CallSize::None),
+        ];
+        for (call, expected) in sizes {
+            assert!(size(call) == expected, "{call:?}");
+        }
+    }
+
+    #[test]
+    fn a_call_that_libc_makes_by_another_is_counted_with_it_and_what_came_is_not_missed() {
+        assert!(head(Call::Open) == Call::Openat && head(Call::Stat) == Call::Fstatat);
+        assert!(head(Call::Read) == Call::Read);
+        let missed = |by_kernel, by_library| {
+            CallCoverage { call: Call::Read, by_kernel, by_library }.missed()
+        };
+        assert_eq!([missed(7, 5), missed(5, 5), missed(5, 7)], [2, 0, 0]);
+    }
+}

@@ -177,3 +177,6 @@ fn finding(id: &str, why: &str, verdict: CheckFinding) -> Finding {
         remark: verdict.remark,
     }
 }
+
+#[cfg(test)]
+mod tests;
